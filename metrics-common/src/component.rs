@@ -1,0 +1,822 @@
+//! The table of components. **To add one, add one row to [`COMPONENTS`].**
+//!
+//! A row names a part of the network stack, says under which other part it
+//! belongs, how its CPU time is found, and how it is shown. The BPF header, the
+//! classifier, the wire format, the Prometheus labels, the colours and the
+//! documentation derive from it; none of them may name a component of its own.
+//!
+//! The symbols were taken from stacks of Linux 6.1, 6.12 and 6.18. Compilers
+//! turn the last call of a function into a jump, so the obvious names
+//! (`ip_local_deliver`, `ip_forward`) are often not on the stack at all; the
+//! rules name the functions that are.
+
+/// How the CPU time of a component is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The sum of its children.
+    Sum,
+    /// Charged by the per-CPU clock, from probes at [`Source`]'s begin and end.
+    ///
+    /// Where a kernel refuses those probes the rules find the same time in
+    /// sampled stacks instead: the innermost function matching one of them
+    /// says that the CPU was at work here. Empty where probes are never refused.
+    Timed(Source, &'static [Rule]),
+    /// A share of its parent's time: that of the stacks whose innermost stage
+    /// marker is one of these rules.
+    Sampled(&'static [Rule]),
+    /// What its parent has left when the sampled siblings are taken away.
+    Remainder,
+}
+
+/// What begins and ends the time of a [`Kind::Timed`] component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// One softirq vector, by its number in the kernel's `enum softirq`
+    /// (`include/linux/interrupt.h`); tracepoints `irq:softirq_entry` and `irq:softirq_exit`.
+    Softirq(u8),
+    /// A send on an Internet or packet socket, in the context of a task.
+    SocketSend,
+    /// A receive from an Internet or packet socket, in the context of a task.
+    SocketReceive,
+    /// A send or receive on a socket that never leaves the host.
+    LocalIpc,
+    /// An io_uring worker or submission-queue thread; tracepoint `sched:sched_switch`.
+    IoWorker,
+}
+
+/// Softirq vectors of the kernel.
+pub const SOFTIRQ_VECTORS: u8 = 10;
+
+impl Source {
+    /// Every source, in the order of their clock kinds.
+    pub const ALL: [Source; SOFTIRQ_VECTORS as usize + 4] = [
+        Source::Softirq(0),
+        Source::Softirq(1),
+        Source::Softirq(2),
+        Source::Softirq(3),
+        Source::Softirq(4),
+        Source::Softirq(5),
+        Source::Softirq(6),
+        Source::Softirq(7),
+        Source::Softirq(8),
+        Source::Softirq(9),
+        Source::SocketSend,
+        Source::SocketReceive,
+        Source::LocalIpc,
+        Source::IoWorker,
+    ];
+
+    /// The number by which the BPF programs know this source. 0 is kept for
+    /// "none of these", so numbers start at 1; a softirq's is its vector plus one.
+    pub const fn clock_kind(self) -> u8 {
+        match self {
+            Source::Softirq(vector) => 1 + vector,
+            Source::SocketSend => SOFTIRQ_VECTORS + 1,
+            Source::SocketReceive => SOFTIRQ_VECTORS + 2,
+            Source::LocalIpc => SOFTIRQ_VECTORS + 3,
+            Source::IoWorker => SOFTIRQ_VECTORS + 4,
+        }
+    }
+}
+
+/// Number of kinds that the per-CPU clock tells apart, "none of these" included.
+pub const CLOCK_KINDS: usize = Source::ALL.len() + 1;
+
+/// A function on the stack that marks a stage, perhaps only below certain callers.
+///
+/// A pattern is a function name after normalisation (no `.constprop.0`, no
+/// module); `name*`, `*name` and `*name*` match by part; `[bpf]` is any BPF
+/// program and `*` any function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// Pattern for the function.
+    pub frame: &'static str,
+    /// Patterns for its direct caller; empty if any caller will do.
+    pub under: &'static [&'static str],
+}
+
+const fn at(frame: &'static str) -> Rule {
+    Rule { frame, under: &[] }
+}
+
+const fn under(frame: &'static str, under: &'static [&'static str]) -> Rule {
+    Rule { frame, under }
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Component {
+    /// Stable name for machines: `[a-z0-9_]+`, unique.
+    pub slug: &'static str,
+    /// Slug of the component that this one is a part of.
+    pub parent: Option<&'static str>,
+    /// How its time is found.
+    pub kind: Kind,
+    /// Name for people.
+    pub label: &'static str,
+    /// `#rrggbb`; a component has the same colour everywhere.
+    pub color: &'static str,
+    /// One sentence for people: what the kernel does in this time.
+    pub help: &'static str,
+}
+
+/// Where a walk from the innermost function outwards ends: beyond these frames
+/// lies whoever was interrupted, or the system call around the work.
+pub const BOUNDARIES: &[&str] = &[
+    "net_rx_action",
+    "net_tx_action",
+    "handle_softirqs",
+    "__do_softirq",
+    "napi_threaded_poll",
+    "napi_threaded_poll_loop",
+    "cpu_map_kthread_run",
+    "do_syscall_64",
+    "el0_svc",
+    "invoke_syscall",
+];
+
+/// The receive core: the functions whose direct callees are the layer-3 handlers.
+const RX_CORE: &[&str] = &[
+    "__netif_receive_skb_one_core",
+    "ip_sublist_rcv",
+    "ip_sublist_rcv_finish",
+];
+const RX_CORE_V6: &[&str] = &[
+    "__netif_receive_skb_one_core",
+    "ip6_sublist_rcv",
+    "ip6_sublist_rcv_finish",
+];
+const CORE: &[&str] = &["__netif_receive_skb_core"];
+
+const SEND_RULES: &[Rule] = &[
+    at("__sys_sendto"),
+    at("____sys_sendmsg"),
+    at("___sys_sendmsg"),
+    at("__sys_sendmsg"),
+    at("__sys_sendmmsg"),
+    at("sock_write_iter"),
+    at("sock_sendmsg"),
+    at("__sock_sendmsg"),
+    at("splice_to_socket"),
+    at("sock_sendpage"),
+    at("kernel_sendpage"),
+    at("inet_sendpage"),
+    at("inet_sendmsg"),
+    at("inet6_sendmsg"),
+    at("tcp_sendmsg"),
+    at("udp_sendmsg"),
+    at("udpv6_sendmsg"),
+    at("io_send"),
+    at("io_sendmsg"),
+    at("io_send_zc"),
+    at("io_sendmsg_zc"),
+];
+
+const RECEIVE_RULES: &[Rule] = &[
+    at("__sys_recvfrom"),
+    at("____sys_recvmsg"),
+    at("___sys_recvmsg"),
+    at("__sys_recvmsg"),
+    at("do_recvmmsg"),
+    at("sock_read_iter"),
+    at("sock_recvmsg"),
+    at("sock_splice_read"),
+    at("tcp_splice_read"),
+    at("inet_recvmsg"),
+    at("inet6_recvmsg"),
+    at("tcp_recvmsg"),
+    at("udp_recvmsg"),
+    at("udpv6_recvmsg"),
+    at("io_recv"),
+    at("io_recvmsg"),
+    at("tcp_zerocopy_receive"),
+];
+
+const LOCAL_IPC_RULES: &[Rule] = &[
+    at("unix_*"),
+    at("__unix_*"),
+    at("netlink_*"),
+    at("__netlink_*"),
+    at("vsock_*"),
+    at("virtio_transport_*"),
+];
+
+/// Every component, parents before children, in the order in which people see them.
+pub const COMPONENTS: &[Component] = &[
+    Component {
+        slug: "network",
+        parent: None,
+        kind: Kind::Sum,
+        label: "Networking",
+        color: "#1f6feb",
+        help: "All CPU time that this host spends on networking.",
+    },
+    Component {
+        slug: "tx_syscall",
+        parent: Some("network"),
+        kind: Kind::Timed(Source::SocketSend, SEND_RULES),
+        label: "TX syscalls",
+        color: "#d9822b",
+        help: "Sends on Internet and packet sockets, from the socket layer down to the driver, softirqs excluded.",
+    },
+    Component {
+        slug: "rx_syscall",
+        parent: Some("network"),
+        kind: Kind::Timed(Source::SocketReceive, RECEIVE_RULES),
+        label: "RX syscalls",
+        color: "#2e9e6b",
+        help: "Receives from Internet and packet sockets, mostly copying to user space, softirqs excluded.",
+    },
+    Component {
+        slug: "tx_softirq",
+        parent: Some("network"),
+        kind: Kind::Timed(Source::Softirq(2), &[]),
+        label: "TX softirq",
+        color: "#b3479a",
+        help: "The NET_TX softirq: queueing disciplines that were put off, and completed transmissions.",
+    },
+    Component {
+        slug: "rx_softirq",
+        parent: Some("network"),
+        kind: Kind::Timed(Source::Softirq(3), &[]),
+        label: "RX softirq",
+        color: "#3b6fd4",
+        help: "The NET_RX softirq: polling drivers and taking packets through the stack to a socket or out again.",
+    },
+    Component {
+        slug: "driver_poll",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[under("*", &["__napi_poll"])]),
+        label: "Driver poll",
+        color: "#7a5c3e",
+        help: "The NAPI poll function of a network driver: descriptors, buffers and the making of packets.",
+    },
+    Component {
+        slug: "backlog",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[at("process_backlog")]),
+        label: "Backlog",
+        color: "#a98467",
+        help: "The per-CPU backlog queue, which stands in for a driver on loopback, veth, tunnels and with RPS.",
+    },
+    Component {
+        slug: "tx_completion",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            at("virtnet_poll_tx"),
+            at("*free_old_xmit*"),
+            at("*_clean_tx*"),
+            at("*_poll_tx_cq"),
+        ]),
+        label: "TX completion",
+        color: "#6b4f7a",
+        help: "Freeing packets that the device has sent, which drivers do while they poll for received ones.",
+    },
+    Component {
+        slug: "xdp_native",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            under("[bpf]", &["*xdp*"]),
+            at("xdp_do_redirect"),
+            at("xdp_do_flush"),
+            at("dev_map_*"),
+            at("cpu_map_enqueue"),
+            at("veth_xdp_xmit"),
+        ]),
+        label: "XDP native",
+        color: "#8e2f4e",
+        help: "XDP programs run by the driver itself, before a packet buffer exists, and their redirects.",
+    },
+    Component {
+        slug: "gro",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            at("gro_receive_skb"),
+            at("napi_gro_receive"),
+            at("napi_gro_frags"),
+            at("dev_gro_receive"),
+            at("gro_complete"),
+            at("napi_gro_complete"),
+            at("napi_gro_flush"),
+            at("gro_flush_normal"),
+            at("napi_complete_done"),
+            at("gro_cell_poll"),
+        ]),
+        label: "GRO",
+        color: "#e0a100",
+        help: "Generic receive offload: merging packets of one flow before the stack sees them.",
+    },
+    Component {
+        slug: "xdp_generic",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            at("do_xdp_generic"),
+            at("netif_receive_generic_xdp"),
+            at("bpf_prog_run_generic_xdp"),
+            at("generic_xdp_tx"),
+            at("xdp_do_generic_redirect"),
+            under(
+                "[bpf]",
+                &[
+                    "do_xdp_generic",
+                    "netif_receive_generic_xdp",
+                    "bpf_prog_run_generic_xdp",
+                ],
+            ),
+        ]),
+        label: "XDP generic",
+        color: "#c2385a",
+        help: "XDP programs run by the stack, for drivers that cannot run them themselves.",
+    },
+    Component {
+        slug: "rx_core",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            at("__netif_receive_skb_core"),
+            at("__netif_receive_skb_one_core"),
+            at("__netif_receive_skb_list_core"),
+            at("netif_receive_skb_list_internal"),
+            at("netif_receive_skb"),
+            at("netif_receive_skb_list"),
+            at("netif_receive_skb_internal"),
+            at("__netif_receive_skb"),
+        ]),
+        label: "RX core",
+        color: "#5f7c99",
+        help: "The receive core between the driver and the protocols: finding who wants the packet.",
+    },
+    Component {
+        slug: "taps",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            at("packet_rcv"),
+            at("tpacket_rcv"),
+            at("packet_rcv_fanout"),
+            at("packet_rcv_spkt"),
+        ]),
+        label: "Packet taps",
+        color: "#4b8b8b",
+        help: "Copies for AF_PACKET sockets such as those of tcpdump.",
+    },
+    Component {
+        slug: "tc_classify",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            at("tc_run"),
+            at("tcf_classify"),
+            at("__tcf_classify"),
+            at("cls_bpf_classify"),
+            at("tcf_action_exec"),
+            at("tcf_mirred_act"),
+            under("[bpf]", CORE),
+        ]),
+        label: "TC classify",
+        color: "#16a0b8",
+        help: "Traffic control on ingress: classifiers, actions and BPF programs on clsact or tcx.",
+    },
+    Component {
+        slug: "nf_ingress",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[under("nf_hook_slow", CORE)]),
+        label: "NF ingress",
+        color: "#7b3fe4",
+        help: "Netfilter's ingress hook of a network device, flow tables included.",
+    },
+    Component {
+        slug: "bridging",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[at("br_*"), at("__br_*"), at("nft_do_chain_bridge")]),
+        label: "Bridging",
+        color: "#2f9e44",
+        help: "The software bridge: looking up, learning and forwarding frames, with its netfilter hooks.",
+    },
+    Component {
+        slug: "rx_handler",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            under("*_handle_frame", CORE),
+            under("netdev_frame_hook", CORE),
+        ]),
+        label: "RX handlers",
+        color: "#9bb53c",
+        help: "Devices stacked on others: macvlan, ipvlan, bonding, team, MACsec, Open vSwitch.",
+    },
+    Component {
+        slug: "ip_receive_v4",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            at("ip_rcv"),
+            at("ip_rcv_core"),
+            at("ip_rcv_finish"),
+            at("ip_rcv_finish_core"),
+            at("ip_list_rcv"),
+            at("ip_sublist_rcv"),
+            at("ip_sublist_rcv_finish"),
+            at("ip_route_input_noref"),
+            at("arp_rcv"),
+        ]),
+        label: "IPv4 receive",
+        color: "#f08c5a",
+        help: "IPv4 input: header checks, early demultiplexing and the routing decision.",
+    },
+    Component {
+        slug: "ip_receive_v6",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            at("ipv6_rcv"),
+            at("ip6_rcv_core"),
+            at("ip6_rcv_finish"),
+            at("ip6_rcv_finish_core"),
+            at("ipv6_list_rcv"),
+            at("ip6_sublist_rcv"),
+            at("ip6_sublist_rcv_finish"),
+            at("ip6_route_input"),
+        ]),
+        label: "IPv6 receive",
+        color: "#c96a3d",
+        help: "IPv6 input: header checks, early demultiplexing and the routing decision.",
+    },
+    Component {
+        slug: "nf_prerouting_v4",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            under("nf_hook_slow", &["ip_rcv", "ip_sublist_rcv"]),
+            under("nf_hook_slow_list", &["ip_sublist_rcv"]),
+        ]),
+        label: "NF prerouting v4",
+        color: "#9c5de0",
+        help: "Netfilter's PREROUTING hook for IPv4: rules, marks and address translation.",
+    },
+    Component {
+        slug: "nf_prerouting_v6",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            under("nf_hook_slow", &["ipv6_rcv", "ip6_sublist_rcv"]),
+            under("nf_hook_slow_list", &["ip6_sublist_rcv"]),
+        ]),
+        label: "NF prerouting v6",
+        color: "#6d35b8",
+        help: "Netfilter's PREROUTING hook for IPv6: rules, marks and address translation.",
+    },
+    Component {
+        slug: "conntrack",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            at("nf_conntrack_in"),
+            at("nf_confirm"),
+            at("ipv4_confirm"),
+            at("ipv6_confirm"),
+            at("__nf_conntrack_confirm"),
+        ]),
+        label: "Conntrack",
+        color: "#d6336c",
+        help: "Connection tracking: finding, creating and confirming a packet's connection.",
+    },
+    Component {
+        slug: "nf_other",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[under(
+            "nf_hook_slow",
+            &[
+                "ip_local_deliver",
+                "ip6_input",
+                "ip_forward",
+                "ip6_forward",
+                "ip_output",
+                "ip6_output",
+                "ip6_finish_output",
+                "__ip_local_out",
+                "__ip6_local_out",
+                "ip6_xmit",
+                "__dev_queue_xmit",
+            ],
+        )]),
+        label: "NF other hooks",
+        color: "#c49be8",
+        help: "Netfilter's other hooks reached while receiving: INPUT, FORWARD, OUTPUT, POSTROUTING and egress.",
+    },
+    Component {
+        slug: "forwarding_v4",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            under("ip_output", RX_CORE),
+            under("ip_mc_output", RX_CORE),
+            under("ip_finish_output2", RX_CORE),
+            at("ip_forward"),
+            at("ip_forward_finish"),
+            at("ip_mr_forward"),
+        ]),
+        label: "Forwarding v4",
+        color: "#0b7285",
+        help: "Routing IPv4 packets on to another interface, its transmission included.",
+    },
+    Component {
+        slug: "forwarding_v6",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            under("ip6_output", RX_CORE_V6),
+            under("ip6_finish_output2", RX_CORE_V6),
+            at("ip6_forward"),
+            at("ip6_forward_finish"),
+            at("ip6_mr_forward"),
+        ]),
+        label: "Forwarding v6",
+        color: "#15aabf",
+        help: "Routing IPv6 packets on to another interface, its transmission included.",
+    },
+    Component {
+        slug: "local_delivery_v4",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            at("ip_local_deliver"),
+            at("ip_local_deliver_finish"),
+            at("ip_protocol_deliver_rcu"),
+        ]),
+        label: "Local delivery v4",
+        color: "#1864ab",
+        help: "IPv4 packets for this host: TCP, UDP and the rest up to waking the receiver, and the ACKs sent back.",
+    },
+    Component {
+        slug: "local_delivery_v6",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            at("ip6_input"),
+            at("ip6_input_finish"),
+            at("ip6_mc_input"),
+            at("ip6_protocol_deliver_rcu"),
+        ]),
+        label: "Local delivery v6",
+        color: "#4dabf7",
+        help: "IPv6 packets for this host: TCP, UDP and the rest up to waking the receiver, and the ACKs sent back.",
+    },
+    Component {
+        slug: "rx_unattributed",
+        parent: Some("rx_softirq"),
+        kind: Kind::Remainder,
+        label: "Unattributed",
+        color: "#adb5bd",
+        help: "RX softirq time that no stage of this list can claim: the softirq's own loop, cut stacks, no sample taken.",
+    },
+    Component {
+        slug: "io_worker",
+        parent: Some("network"),
+        kind: Kind::Timed(Source::IoWorker, &[]),
+        label: "IO workers",
+        color: "#8a8f2a",
+        help: "io_uring worker and submission threads that have used a socket, outside their sends and receives.",
+    },
+    Component {
+        slug: "local_ipc",
+        parent: None,
+        kind: Kind::Timed(Source::LocalIpc, LOCAL_IPC_RULES),
+        label: "Local IPC",
+        color: "#868e96",
+        help: "Sends and receives on AF_UNIX, netlink and vsock sockets, which never leave the host: not networking.",
+    },
+    Component {
+        slug: "other_softirq",
+        parent: None,
+        kind: Kind::Sum,
+        label: "Other softirqs",
+        color: "#495057",
+        help: "Softirqs other than networking's two, for comparison; TCP's pacing timers are among HRTIMER's work.",
+    },
+    context_softirq("softirq_hi", 0, "HI", "#343a40", "High-priority tasklets."),
+    context_softirq(
+        "softirq_timer",
+        1,
+        "TIMER",
+        "#5c6770",
+        "Expired timers, TCP's retransmission timers among them.",
+    ),
+    context_softirq(
+        "softirq_block",
+        4,
+        "BLOCK",
+        "#705c67",
+        "Completed block device requests.",
+    ),
+    context_softirq(
+        "softirq_irq_poll",
+        5,
+        "IRQ_POLL",
+        "#67705c",
+        "Polling of storage controllers.",
+    ),
+    context_softirq(
+        "softirq_tasklet",
+        6,
+        "TASKLET",
+        "#7d6b55",
+        "Tasklets and BH work items, TCP small queues among them.",
+    ),
+    context_softirq(
+        "softirq_sched",
+        7,
+        "SCHED",
+        "#556b7d",
+        "Load balancing between CPUs.",
+    ),
+    context_softirq(
+        "softirq_hrtimer",
+        8,
+        "HRTIMER",
+        "#7d5570",
+        "Expired high-resolution timers, TCP's pacing and compressed ACKs among them.",
+    ),
+    context_softirq(
+        "softirq_rcu",
+        9,
+        "RCU",
+        "#55707d",
+        "Callbacks of read-copy-update, such as freeing closed sockets.",
+    ),
+];
+
+const fn context_softirq(
+    slug: &'static str,
+    vector: u8,
+    label: &'static str,
+    color: &'static str,
+    help: &'static str,
+) -> Component {
+    Component {
+        slug,
+        parent: Some("other_softirq"),
+        kind: Kind::Timed(Source::Softirq(vector), &[]),
+        label,
+        color,
+        help,
+    }
+}
+
+/// Index in [`COMPONENTS`] of the row with this slug.
+pub fn index_of(slug: &str) -> Option<usize> {
+    COMPONENTS.iter().position(|c| c.slug == slug)
+}
+
+/// Indices in [`COMPONENTS`] of the children of this row, in table order.
+pub fn children_of(slug: &str) -> impl Iterator<Item = usize> + '_ {
+    COMPONENTS
+        .iter()
+        .enumerate()
+        .filter(move |(_, c)| c.parent == Some(slug))
+        .map(|(index, _)| index)
+}
+
+/// Index in [`COMPONENTS`] of the row timed by this source.
+pub fn index_of_source(source: Source) -> Option<usize> {
+    COMPONENTS
+        .iter()
+        .position(|c| matches!(c.kind, Kind::Timed(s, _) if s == source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    #[test]
+    fn slugs_are_unique_and_legal_prometheus_label_values() {
+        let mut seen = BTreeSet::new();
+        for c in COMPONENTS {
+            assert!(seen.insert(c.slug), "{} stands twice", c.slug);
+            assert!(
+                !c.slug.is_empty()
+                    && c.slug
+                        .bytes()
+                        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'),
+                "{}",
+                c.slug
+            );
+        }
+    }
+
+    #[test]
+    fn parents_exist_and_stand_before_their_children() {
+        for (index, c) in COMPONENTS.iter().enumerate() {
+            if let Some(parent) = c.parent {
+                let at =
+                    index_of(parent).unwrap_or_else(|| panic!("{}: no parent {parent}", c.slug));
+                assert!(at < index, "{} stands before its parent", c.slug);
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_has_a_colour_of_its_own_a_label_and_a_sentence_of_help() {
+        let mut colors = BTreeMap::new();
+        for c in COMPONENTS {
+            assert!(
+                c.color.len() == 7
+                    && c.color.starts_with('#')
+                    && c.color[1..].bytes().all(|b| b.is_ascii_hexdigit()),
+                "{}: {}",
+                c.slug,
+                c.color
+            );
+            if let Some(other) = colors.insert(c.color, c.slug) {
+                panic!("{} and {other} share the colour {}", c.slug, c.color);
+            }
+            assert!(!c.label.is_empty(), "{}", c.slug);
+            assert!(
+                c.help.ends_with('.') && c.help.len() > 15,
+                "{}: {}",
+                c.slug,
+                c.help
+            );
+        }
+    }
+
+    #[test]
+    fn sums_have_children_and_remainders_have_siblings_to_be_left_over_from() {
+        for c in COMPONENTS {
+            match c.kind {
+                Kind::Sum => assert!(children_of(c.slug).count() > 0, "{}", c.slug),
+                Kind::Remainder | Kind::Sampled(_) => {
+                    let parent =
+                        COMPONENTS[index_of(c.parent.expect("a part has a whole")).unwrap()];
+                    assert!(matches!(parent.kind, Kind::Timed(..)), "{}", c.slug);
+                    let remainders = children_of(parent.slug)
+                        .filter(|&i| COMPONENTS[i].kind == Kind::Remainder)
+                        .count();
+                    assert_eq!(remainders, 1, "{} must add up", parent.slug);
+                }
+                Kind::Timed(..) => {}
+            }
+        }
+    }
+
+    #[test]
+    fn each_source_times_exactly_one_row() {
+        for source in Source::ALL {
+            let rows = COMPONENTS
+                .iter()
+                .filter(|c| matches!(c.kind, Kind::Timed(s, _) if s == source))
+                .count();
+            assert_eq!(rows, 1, "{source:?}");
+        }
+    }
+
+    #[test]
+    fn clock_kinds_count_up_from_one() {
+        let kinds: Vec<u8> = Source::ALL.iter().map(|s| s.clock_kind()).collect();
+        assert_eq!(kinds, (1..CLOCK_KINDS as u8).collect::<Vec<_>>());
+    }
+
+    /// Two rules that claim the same function below the same caller, in the
+    /// same walk, would make the order of the table decide. None may.
+    #[test]
+    fn no_function_is_claimed_twice_below_the_same_caller() {
+        for parent in COMPONENTS {
+            let mut claims: BTreeMap<(&str, &str), &str> = BTreeMap::new();
+            for child in children_of(parent.slug).map(|i| COMPONENTS[i]) {
+                let Kind::Sampled(rules) = child.kind else {
+                    continue;
+                };
+                for rule in rules {
+                    let callers: &[&str] = if rule.under.is_empty() {
+                        &[""]
+                    } else {
+                        rule.under
+                    };
+                    for caller in callers {
+                        if let Some(other) = claims.insert((rule.frame, caller), child.slug) {
+                            panic!(
+                                "{} under {caller:?} is claimed by {other} and {}",
+                                rule.frame, child.slug
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rules_name_functions_after_normalisation() {
+        for c in COMPONENTS {
+            let (Kind::Sampled(rules) | Kind::Timed(_, rules)) = c.kind else {
+                continue;
+            };
+            for pattern in rules
+                .iter()
+                .flat_map(|r| std::iter::once(&r.frame).chain(r.under))
+            {
+                assert!(
+                    !pattern.contains('.'),
+                    "{}: {pattern} carries a compiler's suffix",
+                    c.slug
+                );
+                assert!(
+                    *pattern == "[bpf]"
+                        || pattern
+                            .bytes()
+                            .all(|b| b.is_ascii_alphanumeric() || b"_*".contains(&b)),
+                    "{}: {pattern}",
+                    c.slug
+                );
+            }
+        }
+    }
+}

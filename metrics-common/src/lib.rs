@@ -1,0 +1,20 @@
+//! The vocabulary of netto: what is measured, and how a measurement is written down.
+//!
+//! Everything here is pure: no I/O, no clock, no operating system. The crate is
+//! shared by the daemon, by its build script (which derives the BPF header from
+//! the component table) and by the dashboard in the browser.
+//!
+//! * [`component`]: the one table of components; everything else derives from it.
+//! * [`snapshot`]: one update, and the description of the host that made it.
+//! * [`codec`]: both as MessagePack, for the WebSocket.
+//! * [`log`]: both in a file that survives being cut or damaged.
+
+pub mod codec;
+pub mod component;
+pub mod log;
+pub mod snapshot;
+
+pub use component::{COMPONENTS, Component, Kind, Rule, Source};
+pub use snapshot::{
+    Availability, ComponentInfo, CpuModes, Info, OwnCost, Power, ProbeInfo, Snapshot, ZonePower,
+};

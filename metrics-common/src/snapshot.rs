@@ -1,0 +1,292 @@
+//! One update of netto, and the description of the host that made it.
+//!
+//! A [`Snapshot`] is what every sink sees of one interval. Its rows stand in
+//! the order of [`Info::components`], its columns in that of [`Snapshot::cpus`].
+//! Values are integers in nanoseconds of CPU time, so that sums are exact.
+
+use serde::{Deserialize, Serialize};
+
+use crate::component::{COMPONENTS, Kind};
+
+/// Whether a thing can be measured here, and by which means or why not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Availability {
+    /// Measured, by the method named (`tp_btf`, `fentry`, `sampling`, `derived`…).
+    Available {
+        /// How it is measured.
+        method: String,
+    },
+    /// Not measured, and never shown as zero.
+    Unavailable {
+        /// Why, and where possible what to do about it.
+        reason: String,
+    },
+}
+
+impl Availability {
+    /// Available by this method.
+    pub fn by(method: impl Into<String>) -> Self {
+        Availability::Available {
+            method: method.into(),
+        }
+    }
+
+    /// Unavailable for this reason.
+    pub fn missing(reason: impl Into<String>) -> Self {
+        Availability::Unavailable {
+            reason: reason.into(),
+        }
+    }
+
+    /// Whether it is measured.
+    pub fn is_available(&self) -> bool {
+        matches!(self, Availability::Available { .. })
+    }
+}
+
+/// A row of the component table as the daemon at hand measures it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComponentInfo {
+    /// Stable name for machines.
+    pub slug: String,
+    /// Slug of the component that it is a part of.
+    pub parent: Option<String>,
+    /// Name for people.
+    pub label: String,
+    /// `#rrggbb`.
+    pub color: String,
+    /// One sentence of explanation.
+    pub help: String,
+    /// `sum`, `timed`, `sampled` or `remainder`, as the table has it.
+    pub kind: String,
+    /// Whether and how it is measured here.
+    pub availability: Availability,
+}
+
+impl ComponentInfo {
+    /// The whole table, each row with the availability that `of` gives for its index.
+    pub fn table(of: impl Fn(usize) -> Availability) -> Vec<ComponentInfo> {
+        COMPONENTS
+            .iter()
+            .enumerate()
+            .map(|(index, c)| ComponentInfo {
+                slug: c.slug.to_owned(),
+                parent: c.parent.map(str::to_owned),
+                label: c.label.to_owned(),
+                color: c.color.to_owned(),
+                help: c.help.to_owned(),
+                kind: match c.kind {
+                    Kind::Sum => "sum",
+                    Kind::Timed(..) => "timed",
+                    Kind::Sampled(_) => "sampled",
+                    Kind::Remainder => "remainder",
+                }
+                .to_owned(),
+                availability: of(index),
+            })
+            .collect()
+    }
+}
+
+/// One BPF program: what it is for, how it is attached or why it is not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeInfo {
+    /// The kernel function or tracepoint, e.g. `inet_sendmsg` or `softirq_entry`.
+    pub name: String,
+    /// `tp_btf`, `fentry`, `fexit`, `perf_event`…
+    pub method: String,
+    /// Slug of the component that it times, or what else it is for.
+    pub purpose: String,
+    /// Why it is not attached; `None` when it is.
+    pub failure: Option<String>,
+}
+
+/// What a daemon says of itself and its host, once per connection or file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Info {
+    /// netto's version.
+    pub version: String,
+    /// Kernel release, as `uname -r` prints it.
+    pub kernel: String,
+    /// Host name.
+    pub hostname: String,
+    /// `/proc/sys/kernel/random/boot_id`; empty if unknown.
+    pub boot_id: String,
+    /// When the measurement began, nanoseconds since the Unix epoch.
+    pub started_unix_ns: u64,
+    /// Length of an interval, milliseconds.
+    pub user_period_ms: u64,
+    /// Stack samples per second and CPU.
+    pub frequency_hz: u64,
+    /// Number of CPUs that the kernel can ever have.
+    pub possible_cpus: u32,
+    /// Rows of every snapshot, in order.
+    pub components: Vec<ComponentInfo>,
+    /// Every probe, attached or not.
+    pub probes: Vec<ProbeInfo>,
+    /// Whether networking's power can be estimated (RAPL).
+    pub power: Availability,
+    /// What the user should know about this measurement, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// CPU time by mode, nanoseconds in the interval, from `/proc/stat`
+/// (which counts in ticks of 10 ms, `man 5 proc_stat`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuModes {
+    /// User mode, guests included.
+    pub user_ns: u64,
+    /// User mode with low priority.
+    pub nice_ns: u64,
+    /// Kernel mode in the context of a task.
+    pub system_ns: u64,
+    /// Idle.
+    pub idle_ns: u64,
+    /// Idle with input or output outstanding.
+    pub iowait_ns: u64,
+    /// Hard interrupts.
+    pub irq_ns: u64,
+    /// Softirqs.
+    pub softirq_ns: u64,
+    /// Taken by the hypervisor.
+    pub steal_ns: u64,
+}
+
+impl CpuModes {
+    /// Names of the modes, as `/proc/stat`'s manual has them, in the order of [`CpuModes::values`].
+    pub const NAMES: [&'static str; 8] = [
+        "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal",
+    ];
+
+    /// The modes' times in nanoseconds, in the order of [`CpuModes::NAMES`].
+    pub fn values(&self) -> [u64; 8] {
+        [
+            self.user_ns,
+            self.nice_ns,
+            self.system_ns,
+            self.idle_ns,
+            self.iowait_ns,
+            self.irq_ns,
+            self.softirq_ns,
+            self.steal_ns,
+        ]
+    }
+
+    /// The inverse of [`CpuModes::values`].
+    pub fn from_values(values: [u64; 8]) -> Self {
+        let [
+            user_ns,
+            nice_ns,
+            system_ns,
+            idle_ns,
+            iowait_ns,
+            irq_ns,
+            softirq_ns,
+            steal_ns,
+        ] = values;
+        CpuModes {
+            user_ns,
+            nice_ns,
+            system_ns,
+            idle_ns,
+            iowait_ns,
+            irq_ns,
+            softirq_ns,
+            steal_ns,
+        }
+    }
+
+    /// All modes together.
+    pub fn total_ns(&self) -> u64 {
+        self.values().iter().sum()
+    }
+
+    /// Everything but idle, waiting for input or output, and stolen time.
+    pub fn busy_ns(&self) -> u64 {
+        self.user_ns + self.nice_ns + self.system_ns + self.irq_ns + self.softirq_ns
+    }
+}
+
+/// Energy of one RAPL zone in the interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ZonePower {
+    /// The zone's name with its path of parents, e.g. `package-0` or `package-0/dram`.
+    /// Zones of different depth overlap: never add a zone to its parent.
+    pub zone: String,
+    /// Joules used in the interval.
+    pub energy_joules: f64,
+}
+
+/// Power in the interval, measured by RAPL and divided by share of CPU time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Power {
+    /// Packages and their memory together, watts.
+    pub host_watts: f64,
+    /// The part that falls to networking: `host_watts` × networking's share of
+    /// all busy CPU time. An estimate.
+    pub network_watts: f64,
+    /// `network_watts` × the interval.
+    pub network_energy_joules: f64,
+    /// Every zone that was read.
+    pub zones: Vec<ZonePower>,
+}
+
+/// What netto itself costs, in the interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnCost {
+    /// The daemon's CPU time in user mode.
+    pub user_ns: u64,
+    /// The daemon's CPU time in the kernel.
+    pub system_ns: u64,
+    /// Resident memory now.
+    pub resident_bytes: u64,
+    /// Time to drain and analyse this interval.
+    pub analysis_ns: u64,
+}
+
+/// One interval of one host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Counts up by one from 1; a gap means that a reader missed snapshots.
+    pub sequence: u64,
+    /// End of the interval, nanoseconds since the Unix epoch.
+    pub time_unix_ns: u64,
+    /// Length of the interval, by the monotonic clock.
+    pub interval_ns: u64,
+    /// Number of each CPU (the kernel's), ascending: the columns of everything per CPU.
+    pub cpus: Vec<u32>,
+    /// CPU time in nanoseconds by component (row) and CPU (column).
+    /// `None`: not measured; [`Info::components`] says why.
+    pub components: Vec<Option<Vec<u64>>>,
+    /// Stack samples by component and CPU on which the split of this row rests;
+    /// `None` where the row is not split or itself found by sampling.
+    pub samples: Vec<Option<Vec<u32>>>,
+    /// Modes of each CPU.
+    pub cpu_modes: Vec<CpuModes>,
+    /// Modes of the whole host.
+    pub host_modes: CpuModes,
+    /// Stacks taken in the interval, per CPU.
+    pub stacks_taken: Vec<u64>,
+    /// Stacks that did not fit into the buffer in the interval, per CPU.
+    pub stacks_lost: Vec<u64>,
+    /// Power, where RAPL is.
+    pub power: Option<Power>,
+    /// netto's own cost.
+    pub own: OwnCost,
+}
+
+impl Snapshot {
+    /// CPU time of a component over all CPUs, nanoseconds; `None` if not measured.
+    pub fn total_ns(&self, component: usize) -> Option<u64> {
+        self.components
+            .get(component)?
+            .as_ref()
+            .map(|row| row.iter().sum())
+    }
+
+    /// Nanoseconds that all CPUs had in the interval.
+    pub fn capacity_ns(&self) -> u64 {
+        self.interval_ns.saturating_mul(self.cpus.len() as u64)
+    }
+}
