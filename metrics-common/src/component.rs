@@ -385,7 +385,12 @@ pub const COMPONENTS: &[Component] = &[
     Component {
         slug: "bridging",
         parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[at("br_*"), at("__br_*"), at("nft_do_chain_bridge")]),
+        kind: Kind::Sampled(&[
+            at("br_handle_frame"),
+            at("br_*"),
+            at("__br_*"),
+            at("nft_do_chain_bridge"),
+        ]),
         label: "Bridging",
         color: "#2f9e44",
         help: "The software bridge: looking up, learning and forwarding frames, with its netfilter hooks.",

@@ -1,1 +1,6 @@
+//! netto: how much CPU networking costs this host, on which CPU, in which part
+//! of the network stack.
+//!
+//! The modules stand in the order in which data goes through them.
 
+pub mod analysis;
