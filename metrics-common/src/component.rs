@@ -244,6 +244,14 @@ pub const COMPONENTS: &[Component] = &[
         help: "The NET_RX softirq: polling drivers and taking packets through the stack to a socket or out again.",
     },
     Component {
+        slug: "napi_loop",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[at("net_rx_action"), at("__napi_poll")]),
+        label: "NAPI loop",
+        color: "#8d99ae",
+        help: "The softirq's own loop over devices: its budget, deferred frees and interrupts to other CPUs (RPS).",
+    },
+    Component {
         slug: "driver_poll",
         parent: Some("rx_softirq"),
         kind: Kind::Sampled(&[under("*", &["__napi_poll"])]),
@@ -560,7 +568,7 @@ pub const COMPONENTS: &[Component] = &[
         kind: Kind::Remainder,
         label: "Unattributed",
         color: "#adb5bd",
-        help: "RX softirq time that no stage of this list can claim: the softirq's own loop, cut stacks, no sample taken.",
+        help: "RX softirq time that no stage of this list can claim: entering and leaving softirqs, cut stacks, no sample taken.",
     },
     Component {
         slug: "io_worker",

@@ -4,3 +4,5 @@
 //! The modules stand in the order in which data goes through them.
 
 pub mod analysis;
+pub mod kernel;
+pub mod measurement;

@@ -411,6 +411,10 @@ mod tests {
                 ),
                 (
                     "skb_defer_free_flush < net_rx_action < handle_softirqs < do_softirq < __local_bh_enable_ip < ip_local_deliver_finish",
+                    Some("napi_loop"),
+                ),
+                (
+                    "ktime_get < handle_softirqs < do_softirq < __local_bh_enable_ip < ip_local_deliver_finish",
                     None,
                 ),
             ],

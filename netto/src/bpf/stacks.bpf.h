@@ -23,8 +23,11 @@ const volatile __u32 netto_possible_cpus = 1;
 /* Words in one lane; the lane's value size was set to match. */
 const volatile __u32 netto_lane_words = NETTO_TRACE_WORDS;
 
-/* The slot that samplers write to: 0 or 1. Written by user space only. */
-volatile __u32 netto_active_slot = 0;
+/*
+ * The slot that samplers write to: 0 or 1. Written by user space only, through
+ * the mapping of .bss, where it is the only variable.
+ */
+volatile __u64 netto_active_slot = 0;
 
 /*
  * Lane of CPU c in slot s at index s * possible CPUs + c. Written by that
@@ -34,8 +37,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 2); /* set to twice the possible CPUs before load */
-	__type(key, __u32);
-	__type(value, struct netto_lane); /* value size set before load */
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct netto_lane)); /* set to fit netto_lane_words before load */
 } netto_lanes SEC(".maps");
 
 static __always_inline struct netto_lane *netto_lane_of(__u32 slot)
