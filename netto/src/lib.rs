@@ -3,6 +3,19 @@
 //!
 //! The modules stand in the order in which data goes through them.
 
-pub mod analysis;
+pub mod cli;
+pub mod config;
+pub mod telemetry;
+
+pub mod run;
+
 pub mod kernel;
+
+pub mod analysis;
+
 pub mod measurement;
+
+pub mod actors;
+pub mod sinks;
+
+pub mod inspect;

@@ -7,12 +7,14 @@ use anyhow::Context;
 use metrics_common::component::index_of;
 use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snapshot};
 
+use crate::actors::trace_analyzer::SnapshotSource;
 use crate::analysis::attribute::{Means, Split, Tally, attribute};
 use crate::analysis::classify::Classifier;
 use crate::analysis::delta::Deltas;
 use crate::analysis::proc_stat::{self, ProcStat};
 use crate::analysis::rapl::Energy;
 use crate::analysis::support::{Facts, Plan};
+use crate::config::Config;
 use crate::kernel::preflight;
 use crate::kernel::session::{Readers, Session};
 use crate::kernel::system::{self, LoadedCode, Roots};
@@ -31,13 +33,23 @@ pub struct Settings {
     pub roots: Roots,
 }
 
+impl From<&Config> for Settings {
+    fn from(config: &Config) -> Self {
+        Settings {
+            frequency_hz: config.frequency_hz,
+            user_period: config.user_period,
+            roots: Roots { proc_root: config.proc_root.clone(), sys_root: config.sys_root.clone() },
+        }
+    }
+}
+
 /// A running measurement. Dropping it detaches the probes.
 #[derive(Debug)]
 pub struct Measurement {
     /// What it says of itself and its host.
     pub info: Info,
     /// Makes the snapshots.
-    pub source: Source,
+    pub source: Snapshots,
     /// Keeps the probes attached.
     pub session: Session,
 }
@@ -81,7 +93,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
         },
         notes,
     };
-    let source = Source::new(settings, facts, &plan, classifier, readers, power.is_ok())?;
+    let source = Snapshots::new(settings, facts, &plan, classifier, readers, power.is_ok())?;
     Ok(Measurement {
         info,
         source,
@@ -91,7 +103,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
 
 /// Makes one snapshot per interval from the running probes.
 #[derive(Debug)]
-pub struct Source {
+pub struct Snapshots {
     roots: Roots,
     facts: Facts,
     means: Means,
@@ -110,7 +122,7 @@ pub struct Source {
     sequence: u64,
 }
 
-impl Source {
+impl Snapshots {
     fn new(
         settings: &Settings,
         facts: Facts,
@@ -121,7 +133,7 @@ impl Source {
     ) -> anyhow::Result<Self> {
         let possible_cpus = readers.possible_cpus;
         let roots = settings.roots.clone();
-        let mut source = Source {
+        let mut source = Snapshots {
             means: plan.means(1_000_000_000 / settings.frequency_hz),
             previous_stat: proc_stat::parse(&roots.proc_stat()?)?,
             loaded_code: LoadedCode::now(&roots),
@@ -150,71 +162,6 @@ impl Source {
             energy.take(&source.roots.rapl_zones().unwrap_or_default(), 0, 0, 0);
         }
         Ok(source)
-    }
-
-    /// Everything since the previous call, as one snapshot.
-    ///
-    /// # Errors
-    /// `/proc/stat` could not be read; the probes themselves cannot fail.
-    pub fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
-        let begun_ns = system::monotonic_ns();
-        let interval_ns = begun_ns.saturating_sub(self.previous_ns);
-        self.previous_ns = begun_ns;
-        self.sequence += 1;
-
-        let stat = proc_stat::parse(&self.roots.proc_stat()?).context("cannot tell CPU modes")?;
-        let cpus = self.follow_cpus(&stat);
-        self.drain_stacks();
-
-        let mut columns = Vec::with_capacity(cpus.len());
-        for &cpu in &cpus {
-            columns.push(self.split_cpu(cpu as usize, interval_ns));
-        }
-        let components = transpose(&columns, |split| &split.time_ns);
-        let samples = transpose(&columns, |split| &split.samples);
-        let per_cpu = |counts: &dyn Fn(usize) -> u64| {
-            cpus.iter()
-                .map(|&cpu| counts(cpu as usize))
-                .collect::<Vec<u64>>()
-        };
-        let stacks_taken = per_cpu(&|cpu| self.tallies.get(cpu).map_or(0, Tally::taken));
-        let stacks_lost = per_cpu(&|cpu| self.lost.get(cpu).copied().unwrap_or(0));
-
-        let cpu_modes = cpus.iter().map(|cpu| self.modes_of(&stat, *cpu)).collect();
-        let host_modes = proc_stat::growth(&self.previous_stat.host, &stat.host, self.tick_ns);
-        self.previous_stat = stat;
-
-        let network_ns = index_of("network")
-            .and_then(|index| components[index].as_ref())
-            .map_or(0, |row: &Vec<u64>| row.iter().sum());
-        let power = self.energy.as_mut().and_then(|energy| {
-            let zones = self.roots.rapl_zones().ok()?;
-            energy.take(&zones, interval_ns, network_ns, host_modes.busy_ns())
-        });
-
-        self.refresh_symbols(begun_ns);
-        let own_ns = system::own_cpu_ns();
-        let own = OwnCost {
-            user_ns: own_ns.0.saturating_sub(self.previous_own_ns.0),
-            system_ns: own_ns.1.saturating_sub(self.previous_own_ns.1),
-            resident_bytes: system::own_resident_bytes(),
-            analysis_ns: system::monotonic_ns().saturating_sub(begun_ns),
-        };
-        self.previous_own_ns = own_ns;
-        Ok(Snapshot {
-            sequence: self.sequence,
-            time_unix_ns: unix_ns(),
-            interval_ns,
-            cpus,
-            components,
-            samples,
-            cpu_modes,
-            host_modes,
-            stacks_taken,
-            stacks_lost,
-            power,
-            own,
-        })
     }
 
     /// CPUs of this snapshot; the sampler is started on those that are new.
@@ -306,6 +253,69 @@ impl Source {
     /// What was found out about the host.
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+}
+
+impl SnapshotSource for Snapshots {
+    fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
+        let begun_ns = system::monotonic_ns();
+        let interval_ns = begun_ns.saturating_sub(self.previous_ns);
+        self.previous_ns = begun_ns;
+        self.sequence += 1;
+
+        let stat = proc_stat::parse(&self.roots.proc_stat()?).context("cannot tell CPU modes")?;
+        let cpus = self.follow_cpus(&stat);
+        self.drain_stacks();
+
+        let mut columns = Vec::with_capacity(cpus.len());
+        for &cpu in &cpus {
+            columns.push(self.split_cpu(cpu as usize, interval_ns));
+        }
+        let components = transpose(&columns, |split| &split.time_ns);
+        let samples = transpose(&columns, |split| &split.samples);
+        let per_cpu = |counts: &dyn Fn(usize) -> u64| {
+            cpus.iter()
+                .map(|&cpu| counts(cpu as usize))
+                .collect::<Vec<u64>>()
+        };
+        let stacks_taken = per_cpu(&|cpu| self.tallies.get(cpu).map_or(0, Tally::taken));
+        let stacks_lost = per_cpu(&|cpu| self.lost.get(cpu).copied().unwrap_or(0));
+
+        let cpu_modes = cpus.iter().map(|cpu| self.modes_of(&stat, *cpu)).collect();
+        let host_modes = proc_stat::growth(&self.previous_stat.host, &stat.host, self.tick_ns);
+        self.previous_stat = stat;
+
+        let network_ns = index_of("network")
+            .and_then(|index| components[index].as_ref())
+            .map_or(0, |row: &Vec<u64>| row.iter().sum());
+        let power = self.energy.as_mut().and_then(|energy| {
+            let zones = self.roots.rapl_zones().ok()?;
+            energy.take(&zones, interval_ns, network_ns, host_modes.busy_ns())
+        });
+
+        self.refresh_symbols(begun_ns);
+        let own_ns = system::own_cpu_ns();
+        let own = OwnCost {
+            user_ns: own_ns.0.saturating_sub(self.previous_own_ns.0),
+            system_ns: own_ns.1.saturating_sub(self.previous_own_ns.1),
+            resident_bytes: system::own_resident_bytes(),
+            analysis_ns: system::monotonic_ns().saturating_sub(begun_ns),
+        };
+        self.previous_own_ns = own_ns;
+        Ok(Snapshot {
+            sequence: self.sequence,
+            time_unix_ns: unix_ns(),
+            interval_ns,
+            cpus,
+            components,
+            samples,
+            cpu_modes,
+            host_modes,
+            stacks_taken,
+            stacks_lost,
+            power,
+            own,
+        })
     }
 }
 
