@@ -18,15 +18,15 @@ const OTHER_MODES: [usize; 5] = [0, 1, 7, 4, 3];
 
 /// Colours of the modes in the order of [`CpuModes::NAMES`]. They are no
 /// components, so no table has them; all hold against light and dark.
-const MODE_COLORS: [Rgb; 8] = [
-    Rgb(0x5b, 0x8f, 0xb9), // user
-    Rgb(0x8f, 0xb8, 0xd6), // nice
-    Rgb(0xc9, 0x6b, 0x5c), // system
-    Rgb(0x8b, 0x93, 0x9c), // idle
-    Rgb(0xb3, 0x9d, 0x72), // iowait
-    Rgb(0x9a, 0x4f, 0x6e), // irq
-    Rgb(0xe0, 0x8a, 0x4f), // softirq
-    Rgb(0x6d, 0x60, 0x80), // steal
+const MODE_COLORS: [Option<Rgb>; 8] = [
+    Some(Rgb(0x5b, 0x8f, 0xb9)), // user
+    Some(Rgb(0x8f, 0xb8, 0xd6)), // nice
+    Some(Rgb(0xc9, 0x6b, 0x5c)), // system
+    None,                        // idle
+    Some(Rgb(0xb3, 0x9d, 0x72)), // iowait
+    Some(Rgb(0x9a, 0x4f, 0x6e)), // irq
+    Some(Rgb(0xe0, 0x8a, 0x4f)), // softirq
+    Some(Rgb(0x6d, 0x60, 0x80)), // steal
 ];
 const MODE_HELP: [&str; 8] = [
     "Programs in user mode, guests included.",
@@ -39,6 +39,8 @@ const MODE_HELP: [&str; 8] = [
     "Taken by the hypervisor.",
 ];
 const REST_COLOR: Rgb = Rgb(0x9a, 0x8f, 0x86);
+/// A bar that is less than this share of the host's time is faint.
+const FAINT_RATIO: f64 = 0.001;
 /// For a colour that cannot be read.
 const UNKNOWN_COLOR: Rgb = Rgb(0x80, 0x80, 0x80);
 
@@ -88,8 +90,9 @@ pub struct Segment {
     pub key: String,
     /// Name for people.
     pub label: String,
-    /// Its colour, the same everywhere.
-    pub color: Rgb,
+    /// Its colour, the same everywhere; `None` for idleness, which is as pale
+    /// as the page allows.
+    pub color: Option<Rgb>,
     /// One sentence of explanation.
     pub help: String,
     /// CPU time in the interval, nanoseconds.
@@ -124,6 +127,8 @@ pub struct Bar {
     pub absent: Vec<Absent>,
     /// The stretch of this bar, as ratios from the bottom, that the next bar shows in full.
     pub opened: Option<(f64, f64)>,
+    /// Whether the whole bar is so little of the host that its split hardly matters.
+    pub faint: bool,
     /// What the reader should know about these values.
     pub note: Option<String>,
 }
@@ -159,6 +164,7 @@ fn modes_bar(modes: &CpuModes) -> Bar {
         segments,
         absent: Vec::new(),
         opened: None,
+        faint: false,
         note: None,
     };
     bar.set_ratios();
@@ -186,7 +192,7 @@ fn events_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Ba
     segments.push(Segment {
         key: REST.to_owned(),
         label: "Rest of the kernel".to_owned(),
-        color: REST_COLOR,
+        color: Some(REST_COLOR),
         help,
         ns: kernel_ns.saturating_sub(events_ns),
         ratio: 0.0,
@@ -199,6 +205,7 @@ fn events_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Ba
         segments,
         absent,
         opened: None,
+        faint: format::ratio(whole_ns, host_ns) < FAINT_RATIO,
         // The two are measured by different clocks; on a quiet host the coarse one shows nothing.
         note: (events_ns > kernel_ns).then(|| {
             "Here the events are the whole: /proc/stat counts in 10 ms ticks and saw less kernel time."
@@ -245,6 +252,7 @@ fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Bar
         },
         absent,
         opened: None,
+        faint: format::ratio(whole_ns, host_ns) < FAINT_RATIO,
         note: stacks
             .filter(|_| whole_ns > 0)
             .map(|stacks| format!("An estimate from {} stacks.", format::count(stacks))),
@@ -268,7 +276,7 @@ fn parts(info: &Info, snapshot: &Snapshot, whole: &str) -> (Vec<Segment>, Vec<Ab
             None => segments.push(Segment {
                 key: component.slug.clone(),
                 label: component.label.clone(),
-                color: Rgb::parse(&component.color),
+                color: Some(Rgb::parse(&component.color)),
                 help: component.help.clone(),
                 ns: snapshot.total_ns(index).unwrap_or(0),
                 ratio: 0.0,

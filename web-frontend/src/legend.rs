@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::bars::{Bar, Segment};
+use crate::bars::{Bar, Rgb, Segment};
 use crate::format::{self, escape_html};
 
 /// What the markup of the legends depends on.
@@ -49,7 +49,7 @@ pub fn html(bars: &[Bar]) -> String {
                  <span class=\"name\">{label}</span> <span class=\"value\">–</span></li>",
                 key = escape_html(&segment.key),
                 help = escape_html(&segment.help),
-                color = segment.color.css(),
+                color = segment.color.map_or("var(--idle)".to_owned(), Rgb::css),
                 label = escape_html(&segment.label),
             );
         }

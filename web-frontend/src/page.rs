@@ -169,24 +169,29 @@ impl Page {
     }
 
     fn draw_snapshot(&mut self, info: &Info, snapshot: &Snapshot) -> Result<(), JsValue> {
-        let headline = view_model::headline(info, snapshot);
-        let share = headline.as_ref().map_or("unavailable".to_owned(), |h| {
-            format!("{} %", h.host_percent)
-        });
-        self.set_text("share", &share)?;
-        self.set_text(
-            "cpus",
-            &headline.as_ref().map_or(String::new(), |h| {
-                format!("{} CPUs' worth of {}", h.cpus, snapshot.cpus.len())
-            }),
-        )?;
-        self.set_text(
-            "power",
-            headline
-                .as_ref()
-                .and_then(|h| h.power.as_deref())
-                .unwrap_or(""),
-        )?;
+        let share = match view_model::headline(info, snapshot) {
+            Some(headline) => {
+                let share = format!("{} %", headline.host_percent);
+                let bound = if headline.at_least { "at least " } else { "" };
+                self.set_text("bound", bound)?;
+                self.set_text("share", &share)?;
+                let cpus = snapshot.cpus.len();
+                let worth = format!("{} CPUs' worth, of {cpus} CPUs", headline.cpus);
+                self.set_text("cpus", &worth)?;
+                let power = headline
+                    .power
+                    .map_or(String::new(), |watts| format!("≈ {watts}"));
+                self.set_text("power", &power)?;
+                share
+            }
+            None => {
+                for id in ["bound", "cpus", "power"] {
+                    self.set_text(id, "")?;
+                }
+                self.set_text("share", "unavailable")?;
+                "unavailable".to_owned()
+            }
+        };
         self.document
             .set_title(&format!("{share} networking · {} · netto", info.hostname));
 

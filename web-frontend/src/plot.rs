@@ -53,7 +53,8 @@ impl std::error::Error for PlotError {}
 const FONT_PX: u32 = 12;
 /// plotters divides by this to come from its sizes to pixels of SVG.
 const SVG_FONT_SCALE: f64 = 1.24;
-/// Room above the bars for a title and a subtitle.
+/// Room above the bars for a title, and for a subtitle too.
+const TITLE_PX: i32 = 20;
 const HEAD_PX: i32 = 42;
 /// Average width of a character of the system's sans-serif font, as a share of its size.
 const CHARACTER_EM: f64 = 0.58;
@@ -82,7 +83,10 @@ pub fn draw<DB: DrawingBackend>(
     theme: Theme,
 ) -> Result<(), plotters::drawing::DrawingAreaErrorKind<DB::ErrorType>> {
     let (width, height) = area.dim_in_pixel();
-    let frames = frames(width as i32, height as i32);
+    let column = width as i32 / 3 - 8;
+    let subtitles = bars.iter().all(|bar| fits(&bar.subtitle, column));
+    let head = if subtitles { HEAD_PX } else { TITLE_PX };
+    let frames = frames(width as i32, height as i32, head);
     for (pair, left) in frames.windows(2).zip(bars) {
         if let Some(opened) = left.opened {
             draw_link(area, &pair[0], &pair[1], opened, theme)?;
@@ -116,13 +120,13 @@ impl Frame {
 }
 
 /// The first bar stands at the left edge and the last one at the right.
-fn frames(width: i32, height: i32) -> [Frame; 3] {
+fn frames(width: i32, height: i32, head: i32) -> [Frame; 3] {
     let bar = (width * 22 / 100).clamp(40, 230).min(width / 3);
     let place = |left: i32| Frame {
         left,
         right: left + bar,
-        top: HEAD_PX,
-        bottom: (height - 2).max(HEAD_PX + 1),
+        top: head,
+        bottom: (height - 2).max(head + 1),
     };
     [
         place(0),
@@ -170,13 +174,14 @@ fn draw_bar<DB: DrawingBackend>(
         below += segment.ratio;
         if top < bottom {
             let corners = [(frame.left, top), (frame.right, bottom)];
-            area.draw(&Rectangle::new(corners, rgb(segment.color).filled()))?;
+            let color = paint(segment, bar.faint, theme);
+            area.draw(&Rectangle::new(corners, rgb(color).filled()))?;
             // A line of the page's colour keeps neighbours apart that look alike.
             if bottom - top > 3 && top > frame.top {
                 let edge = vec![(frame.left, top), (frame.right, top)];
                 area.draw(&PathElement::new(edge, rgb(theme.surface).stroke_width(1)))?;
             }
-            draw_label(area, segment, frame, (top, bottom))?;
+            draw_label(area, segment, frame, (top, bottom), ink_on(color))?;
         }
     }
     area.draw(&Rectangle::new(corners, rgb(theme.empty).stroke_width(1)))?;
@@ -192,7 +197,7 @@ fn draw_bar<DB: DrawingBackend>(
     };
     let title = text_style(FONT_PX + 1, FontStyle::Bold, theme.ink, anchor);
     area.draw(&Text::new(bar.title.as_str(), (x, 8), title))?;
-    if fits(&bar.subtitle, width as i32 / 3 - 8) {
+    if frame.top >= HEAD_PX {
         let subtitle = text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor);
         area.draw(&Text::new(bar.subtitle.as_str(), (x, 26), subtitle))?;
     }
@@ -205,6 +210,7 @@ fn draw_label<DB: DrawingBackend>(
     segment: &Segment,
     frame: &Frame,
     (top, bottom): (i32, i32),
+    ink: Rgb,
 ) -> Result<(), plotters::drawing::DrawingAreaErrorKind<DB::ErrorType>> {
     if bottom - top < LABEL_MIN_PX {
         return Ok(());
@@ -219,17 +225,26 @@ fn draw_label<DB: DrawingBackend>(
         return Ok(());
     };
     let middle = ((frame.left + frame.right) / 2, (top + bottom) / 2);
-    let style = text_style(
-        FONT_PX,
-        FontStyle::Normal,
-        ink_on(segment.color),
-        HPos::Center,
-    );
+    let style = text_style(FONT_PX, FontStyle::Normal, ink, HPos::Center);
     area.draw(&Text::new(label, middle, style))
 }
 
 fn fits(text: &str, width_px: i32) -> bool {
     text.chars().count() as f64 * CHARACTER_EM * f64::from(FONT_PX) <= f64::from(width_px)
+}
+
+/// The colour of a segment, which nearly vanishes in a faint bar.
+fn paint(segment: &Segment, faint: bool, theme: Theme) -> Rgb {
+    let color = segment.color.unwrap_or(theme.empty);
+    if !faint {
+        return color;
+    }
+    let mix = |own: u8, ground: u8| ((u16::from(own) + 3 * u16::from(ground)) / 4) as u8;
+    Rgb(
+        mix(color.0, theme.surface.0),
+        mix(color.1, theme.surface.1),
+        mix(color.2, theme.surface.2),
+    )
 }
 
 /// Black or white, whichever is read better on this colour.

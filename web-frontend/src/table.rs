@@ -105,7 +105,7 @@ impl Layout {
         for cpu in &self.cpus {
             let _ = write!(html, "<th scope=\"col\">CPU {cpu}<small>%</small></th>");
         }
-        html.push_str("</tr></thead><tbody>");
+        html.push_str("<td class=\"fill\"></td></tr></thead><tbody>");
         for row in &self.rows {
             self.component_row(&mut html, info, row);
         }
@@ -114,7 +114,7 @@ impl Layout {
             "</tbody><tbody class=\"modes\"><tr class=\"section\"><th scope=\"rowgroup\" \
              class=\"name\">CPU modes</th><td colspan=\"{}\">from /proc/stat, which counts in \
              ticks of 10 ms</td></tr>",
-            self.cpus.len() + 2
+            self.cpus.len() + 3
         );
         for name in CpuModes::NAMES {
             let _ = write!(html, "<tr><th scope=\"row\" class=\"name\">{name}</th>");
@@ -150,7 +150,7 @@ impl Layout {
                     html,
                     "<td class=\"unavailable\" colspan=\"{}\" data-component=\"{slug}\" \
                      data-unavailable=\"{reason}\" title=\"{reason}\"><span>unavailable: {reason}</span></td>",
-                    self.cpus.len() + 2
+                    self.cpus.len() + 3
                 );
             }
             None => self.empty_cells(html, &format!("data-component=\"{slug}\"")),
@@ -165,6 +165,8 @@ impl Layout {
         for cpu in &self.cpus {
             let _ = write!(html, "<td {key} data-cpu=\"{cpu}\" data-ns=\"\">–</td>");
         }
+        // Takes the width that few CPUs leave, so that values stay near their names.
+        html.push_str("<td class=\"fill\"></td>");
     }
 
     /// The values of a snapshot that fits, in the order of the cells in the markup.

@@ -101,6 +101,8 @@ pub struct Headline {
     pub host_percent: String,
     /// The same as a number of CPUs.
     pub cpus: String,
+    /// Whether a part of networking is not measured here, so that the truth is more.
+    pub at_least: bool,
     /// Networking's power with its unit, where it can be estimated.
     pub power: Option<String>,
 }
@@ -112,10 +114,13 @@ pub fn headline(info: &Info, snapshot: &Snapshot) -> Option<Headline> {
     Some(Headline {
         host_percent: match share * 100.0 {
             // On a quiet host the first decimal alone would stand still at 0.0.
-            low if low > 0.0 && low < 1.0 => format!("{low:.2}"),
+            low if low > 0.0 && low < 0.005 => "<0.01".to_owned(),
+            low if low > 0.0 && low < 0.995 => format!("{low:.2}"),
             _ => format::percent(share),
         },
         cpus: format::cpus(format::ratio(ns, snapshot.interval_ns)),
+        at_least: parts_of(info, HEADLINE)
+            .any(|part| reason_missing(info, snapshot, part).is_some()),
         power: snapshot
             .power
             .as_ref()

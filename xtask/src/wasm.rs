@@ -198,6 +198,8 @@ fn bind(wasm: &Path, dashboard: &Path) -> Result<()> {
         .out_name(OUT_NAME)
         .web(true)?
         .typescript(false)
+        // The script finds the module beside itself, wherever the page is served.
+        .omit_default_module_path(false)
         .remove_name_section(true)
         .remove_producers_section(true)
         .generate(&fresh)
