@@ -73,7 +73,11 @@ pub const TEST: &[Need] = &[
     program("nft", "nftables", "firewall rules in the tests"),
     program("ethtool", "ethtool", "switching offloads in the tests"),
     program("setpriv", "util-linux", "tests without permission"),
-    program("bpftool", "bpftool", "seeing that no probe is left behind"),
+    program(
+        "unshare",
+        "util-linux",
+        "a browser that leaves nothing behind",
+    ),
     program("chromium", "chromium", "testing the dashboard"),
     program("chromedriver", "chromium-driver", "testing the dashboard"),
 ];
