@@ -30,10 +30,7 @@ pub fn attach(how: &str, device: &str) -> Result<Object> {
         .context("libbpf does not understand the test's object")?
         .load()
         .context("the kernel refuses the test's program")?;
-    let program = object
-        .progs()
-        .next()
-        .context("the object has no program")?;
+    let program = object.progs().next().context("the object has no program")?;
     if how == "tcx" {
         let raw = program.as_libbpf_object().as_ptr();
         // SAFETY: `raw` is the loaded program that `object` owns; null options mean the defaults.

@@ -268,7 +268,8 @@ fn nonsense() -> Result<()> {
 fn stranger() -> Result<()> {
     let daemon = Daemon::start(&[])?;
     for path in ["/api/v1/info", "/api/v1/snapshot", "/ws"] {
-        let request = format!("GET {path} HTTP/1.0\r\nHost: evil.example\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nConnection: close\r\nHost: evil.example\r\n\r\n");
         let answer = http::raw(daemon.at, request.as_bytes())?;
         ensure!(
             (400..500).contains(&answer.status),

@@ -50,8 +50,7 @@ pub fn get_ok(at: SocketAddr, path: &str) -> Result<Response> {
     Ok(response)
 }
 
-/// Sends a request with an optional JSON body. As HTTP/1.0, so that the answer
-/// ends with the connection and comes in one piece.
+/// Sends a request with an optional JSON body.
 pub fn request(
     at: SocketAddr,
     method: &str,
@@ -60,7 +59,7 @@ pub fn request(
 ) -> Result<Response> {
     let body = body.map(ToString::to_string).unwrap_or_default();
     let request = format!(
-        "{method} {path} HTTP/1.0\r\nHost: {at}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        "{method} {path} HTTP/1.1\r\nHost: {at}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     );
     raw(at, request.as_bytes())
@@ -71,27 +70,15 @@ pub fn raw(at: SocketAddr, request: &[u8]) -> Result<Response> {
     let mut stream = connect(at)?;
     stream.write_all(request)?;
     let mut answer = Vec::new();
-    let wanted = |answer: &[u8]| {
-        let head_end = find(answer, b"\r\n\r\n")?;
-        let head = String::from_utf8_lossy(&answer[..head_end]).to_ascii_lowercase();
-        let length = head
-            .lines()
-            .find_map(|line| line.strip_prefix("content-length:"))?
-            .trim()
-            .parse::<usize>()
-            .ok()?;
-        Some(head_end + 4 + length)
-    };
     let mut chunk = [0; 16 << 10];
     // Not every server closes the connection because it was asked to.
-    while wanted(&answer).is_none_or(|length| answer.len() < length) {
-        match stream.read(&mut chunk) {
-            Ok(0) => break,
-            Ok(count) => answer.extend_from_slice(&chunk[..count]),
-            Err(error) => return Err(error).context("no whole answer came"),
+    while !is_whole(&answer) {
+        match stream.read(&mut chunk).context("no whole answer came")? {
+            0 => break,
+            count => answer.extend_from_slice(&chunk[..count]),
         }
     }
-    let Some(head_end) = find(&answer, b"\r\n\r\n") else {
+    let Some(head_end) = find(&answer, END_OF_HEAD) else {
         bail!(
             "no HTTP answer: {:?}",
             String::from_utf8_lossy(&answer[..answer.len().min(200)])
@@ -103,11 +90,54 @@ pub fn raw(at: SocketAddr, request: &[u8]) -> Result<Response> {
         .nth(1)
         .and_then(|word| word.parse().ok())
         .with_context(|| format!("no status in {head:?}"))?;
+    let body = &answer[head_end + END_OF_HEAD.len()..];
+    let body = if is_chunked(&head) {
+        join_chunks(body).context("a damaged chunk")?
+    } else {
+        body.to_vec()
+    };
     Ok(Response {
         status,
+        body: String::from_utf8_lossy(&body).into_owned(),
         head,
-        body: String::from_utf8_lossy(&answer[head_end + 4..]).into_owned(),
     })
+}
+
+const END_OF_HEAD: &[u8] = b"\r\n\r\n";
+
+fn is_chunked(head: &str) -> bool {
+    head.to_ascii_lowercase()
+        .contains("transfer-encoding: chunked")
+}
+
+/// Whether nothing more is to come, as far as the head tells.
+fn is_whole(answer: &[u8]) -> bool {
+    let Some(head_end) = find(answer, END_OF_HEAD) else {
+        return false;
+    };
+    let head = String::from_utf8_lossy(&answer[..head_end]).to_ascii_lowercase();
+    if is_chunked(&head) {
+        return answer.ends_with(b"0\r\n\r\n");
+    }
+    head.lines()
+        .find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok())
+        .is_some_and(|length: usize| answer.len() >= head_end + END_OF_HEAD.len() + length)
+}
+
+/// The body without the lengths between its pieces; `None` if they do not fit it.
+fn join_chunks(mut body: &[u8]) -> Option<Vec<u8>> {
+    let mut joined = Vec::new();
+    loop {
+        let line_end = find(body, b"\r\n")?;
+        let length = std::str::from_utf8(&body[..line_end]).ok()?;
+        let length = usize::from_str_radix(length.trim(), 16).ok()?;
+        if length == 0 {
+            return Some(joined);
+        }
+        let data = body.get(line_end + 2..)?;
+        joined.extend_from_slice(data.get(..length)?);
+        body = data.get(length + 2..)?;
+    }
 }
 
 fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use crate::lab::{self, Namespace, Network};
 use crate::traffic;
 use crate::trial::{NotOnThisKernel, Test};
+use crate::webdriver::Browser;
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -33,6 +34,11 @@ pub const TESTS: &[Test] = &[
         name: "lab::a_program_attached_to_a_device_lets_packets_pass",
         tools: &["ip"],
         body: attached,
+    },
+    Test {
+        name: "lab::a_browser_opens_a_page_and_tells_what_its_console_says",
+        tools: &["chromium", "chromedriver", "unshare"],
+        body: browser,
     },
 ];
 
@@ -109,6 +115,19 @@ fn attached() -> Result<()> {
         let _udp = traffic::udp_blast(&network.left, network.right_v4)?;
         carries(&network.right, "lan")?;
     }
+    Ok(())
+}
+
+fn browser() -> Result<()> {
+    let browser = Browser::start()?;
+    browser.open("data:text/html,<p id=a>one</p><script>console.error('two')</script>")?;
+    let text = browser.script("return document.getElementById('a').textContent")?;
+    ensure!(text == "one", "the page says {text}");
+    let errors = browser.console_errors()?;
+    ensure!(
+        errors.len() == 1 && errors[0].contains("two"),
+        "the console says {errors:?}"
+    );
     Ok(())
 }
 
