@@ -38,7 +38,10 @@ impl From<&Config> for Settings {
         Settings {
             frequency_hz: config.frequency_hz,
             user_period: config.user_period,
-            roots: Roots { proc_root: config.proc_root.clone(), sys_root: config.sys_root.clone() },
+            roots: Roots {
+                proc_root: config.proc_root.clone(),
+                sys_root: config.sys_root.clone(),
+            },
         }
     }
 }

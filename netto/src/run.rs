@@ -83,7 +83,11 @@ fn asks_for_prometheus(cli: &Cli) -> bool {
 fn run(config: &Config) -> anyhow::Result<()> {
     let prepared = bind(config)?;
     quieten_libbpf();
-    let Measurement { info, source, session } = measurement::start(&Settings::from(config))?;
+    let Measurement {
+        info,
+        source,
+        session,
+    } = measurement::start(&Settings::from(config))?;
     for note in &info.notes {
         tracing::warn!("{note}");
     }
@@ -101,8 +105,11 @@ fn check(config: &Config) -> anyhow::Result<()> {
 }
 
 fn list(config: &Config) -> anyhow::Result<()> {
-    let symbols = preflight::read_symbols(&Settings::from(config).roots).map_err(|error| format!("{error:#}"));
-    print(&inspect::component_list(symbols.as_ref().map_err(String::as_str)));
+    let symbols = preflight::read_symbols(&Settings::from(config).roots)
+        .map_err(|error| format!("{error:#}"));
+    print(&inspect::component_list(
+        symbols.as_ref().map_err(String::as_str),
+    ));
     Ok(())
 }
 

@@ -1,1 +1,108 @@
-fn main() {}
+//! netto's build automation: `cargo xtask <command>`, nothing else needed.
+//!
+//! Owns the command line; each command lives in a module of its own. Needs
+//! nothing but cargo to build itself, so that it can fetch all the rest.
+
+mod build;
+mod packages;
+mod process;
+mod setup;
+mod suite;
+mod tally;
+mod tidy;
+mod wasm;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+/// Builds, runs and tests netto; sets up what that needs.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Fetch whatever is missing to build, run and test netto
+    Setup,
+    /// Build the dashboard and netto, the dashboard embedded in it
+    Build {
+        /// Build netto without optimisation
+        #[arg(long)]
+        debug: bool,
+    },
+    /// Build netto and run it, through sudo unless root
+    Run {
+        /// Arguments for netto
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Check and test everything; with a filter, run only the tests it names
+    Test {
+        /// Arguments for the test programs, e.g. part of a test's name
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Check that the source keeps to the project's own rules
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    match dispatch(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<ExitCode> {
+    let root = workspace_root()?;
+    match command {
+        Command::Setup => {
+            setup::ensure(&root, setup::Purpose::Test)?;
+            eprintln!("xtask: everything is here");
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Build { debug } => {
+            setup::ensure(&root, setup::Purpose::Build)?;
+            let binary = build::netto(&root, build::Profile::from_debug(debug))?;
+            eprintln!("xtask: built {}", binary.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Run { args } => {
+            setup::ensure(&root, setup::Purpose::Build)?;
+            let binary = build::netto(&root, build::Profile::Release)?;
+            Err(process::exec_as_root(&binary, &args))
+        }
+        Command::Test { args } => suite::run(&root, &args),
+        Command::Tidy => {
+            let findings = tidy::check_tree(&root)?;
+            for finding in &findings {
+                println!("{finding}");
+            }
+            eprintln!("xtask: tidy found {} problems", findings.len());
+            Ok(if findings.is_empty() {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            })
+        }
+    }
+}
+
+/// The folder that holds the workspace; xtask's own folder lies in it.
+fn workspace_root() -> Result<PathBuf> {
+    let own = std::env::var_os("CARGO_MANIFEST_DIR")
+        .context("xtask is run by cargo: type `cargo xtask …`")?;
+    let root = Path::new(&own)
+        .parent()
+        .context("the folder of xtask has no parent")?;
+    Ok(root.to_owned())
+}

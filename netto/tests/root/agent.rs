@@ -1,0 +1,132 @@
+//! The test binary's other half: run inside a namespace, it sends, receives or attaches.
+//!
+//! An agent says `ready`, works until its standard input is closed, and ends by
+//! itself after [`LONGEST`] in any case.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::bpf;
+
+/// No agent outlives this.
+const LONGEST: Duration = Duration::from_secs(120);
+/// Bytes of a small packet.
+const SMALL_BYTES: usize = 64;
+
+/// Runs the role that the words name.
+pub fn main(words: &[String]) -> ExitCode {
+    match role(words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("agent {}: {error:#}", words.join(" "));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn role(words: &[String]) -> Result<()> {
+    std::thread::spawn(|| {
+        std::thread::sleep(LONGEST);
+        std::process::exit(0);
+    });
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["udp-blast", to] => udp_blast(to.parse()?),
+        ["udp-flows", to] => udp_flows(to.parse()?),
+        ["udp-sink", at] => udp_sink(at.parse()?),
+        ["tcp-blast", to] => tcp_blast(to.parse()?),
+        ["tcp-sink", at] => tcp_sink(at.parse()?),
+        ["attach", how, device] => {
+            let _attached = bpf::attach(how, device)?;
+            ready()?;
+            wait_for_end();
+            Ok(())
+        }
+        _ => bail!("no such role"),
+    }
+}
+
+fn ready() -> Result<()> {
+    println!("ready");
+    std::io::stdout().flush()?;
+    Ok(())
+}
+
+/// Returns when the owner lets go of standard input, or is gone.
+fn wait_for_end() {
+    let mut byte = [0];
+    while let Ok(1..) = std::io::stdin().read(&mut byte) {}
+}
+
+fn end_with_owner() {
+    std::thread::spawn(|| {
+        wait_for_end();
+        std::process::exit(0);
+    });
+}
+
+fn any(like: IpAddr) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => IpAddr::from([0; 4]),
+        IpAddr::V6(_) => IpAddr::from([0; 16]),
+    }
+}
+
+/// Small packets of one flow, as fast as one CPU sends them.
+fn udp_blast(to: SocketAddr) -> Result<()> {
+    let socket = UdpSocket::bind((any(to.ip()), 0))?;
+    socket.connect(to)?;
+    ready()?;
+    end_with_owner();
+    loop {
+        // A closed port answers with an error on a later send: not this test's business.
+        let _ = socket.send(&[0x55; SMALL_BYTES]);
+    }
+}
+
+/// Small packets, each to another port and so of another flow.
+fn udp_flows(to: SocketAddr) -> Result<()> {
+    let socket = UdpSocket::bind((any(to.ip()), 0))?;
+    ready()?;
+    end_with_owner();
+    loop {
+        for port in 1024..=u16::MAX {
+            let _ = socket.send_to(&[0x55; SMALL_BYTES], SocketAddr::new(to.ip(), port));
+        }
+    }
+}
+
+fn udp_sink(at: SocketAddr) -> Result<()> {
+    let socket = UdpSocket::bind(at).with_context(|| format!("cannot bind {at}"))?;
+    ready()?;
+    end_with_owner();
+    let mut packet = [0; 2048];
+    loop {
+        let _ = socket.recv(&mut packet);
+    }
+}
+
+/// One connection that sends whatever it may.
+fn tcp_blast(to: SocketAddr) -> Result<()> {
+    let mut stream = TcpStream::connect(to).with_context(|| format!("cannot connect to {to}"))?;
+    ready()?;
+    end_with_owner();
+    let data = vec![0x55; 128 << 10];
+    loop {
+        stream.write_all(&data)?;
+    }
+}
+
+fn tcp_sink(at: SocketAddr) -> Result<()> {
+    let listener = TcpListener::bind(at).with_context(|| format!("cannot bind {at}"))?;
+    ready()?;
+    end_with_owner();
+    let (mut stream, _) = listener.accept()?;
+    let mut data = vec![0; 128 << 10];
+    while stream.read(&mut data)? > 0 {}
+    Ok(())
+}

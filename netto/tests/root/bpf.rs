@@ -1,0 +1,186 @@
+//! Small BPF programs for the tests, written here instruction by instruction, so
+//! that a virtual machine needs neither clang nor an object file to load them.
+
+use std::os::fd::AsFd;
+
+use anyhow::{Context, Result, bail};
+use libbpf_rs::{AsRawLibbpf, Object, ObjectBuilder, Xdp, XdpFlags, libbpf_sys};
+
+/// Additions in a program: about a microsecond, so that its packets' cost is its own.
+const WORK: usize = 3000;
+/// The verdict of an XDP program that lets a packet pass.
+const XDP_PASS: i32 = 2;
+/// The verdict of a tcx program that has nothing to say.
+const TCX_NEXT: i32 = -1;
+
+/// Attaches a program that lets every packet pass after some work.
+///
+/// `how` is `xdp-generic` or `tcx`. Meant for a process of its own: the program
+/// stays for as long as the process (tcx), or the device (XDP).
+pub fn attach(how: &str, device: &str) -> Result<Object> {
+    let index = device_index(device)?;
+    let (section, verdict) = match how {
+        "xdp-generic" => ("xdp", XDP_PASS),
+        "tcx" => ("tcx/ingress", TCX_NEXT),
+        _ => bail!("a program cannot be attached by {how:?}"),
+    };
+    let elf = object_file(section, "nettotest_work", &working(verdict));
+    let object = ObjectBuilder::default()
+        .open_memory(&elf)
+        .context("libbpf does not understand the test's object")?
+        .load()
+        .context("the kernel refuses the test's program")?;
+    let program = object.progs().next().context("the object has no program")?;
+    if how == "tcx" {
+        let raw = program.as_libbpf_object().as_ptr();
+        // SAFETY: `raw` is the loaded program that `object` owns; null options mean the defaults.
+        let link = unsafe { libbpf_sys::bpf_program__attach_tcx(raw, index, std::ptr::null()) };
+        if link.is_null() {
+            return Err(std::io::Error::last_os_error()).context("cannot attach by tcx");
+        }
+    } else {
+        Xdp::new(program.as_fd())
+            .attach(index, XdpFlags::SKB_MODE)
+            .context("cannot attach by generic XDP")?;
+    }
+    Ok(object)
+}
+
+fn device_index(device: &str) -> Result<i32> {
+    let path = format!("/sys/class/net/{device}/ifindex");
+    std::fs::read_to_string(&path)
+        .with_context(|| format!("no device {device}: {path}"))?
+        .trim()
+        .parse()
+        .with_context(|| format!("{path} holds no number"))
+}
+
+/// One instruction: operation, destination register, immediate value.
+fn instruction(operation: u8, register: u8, value: i32) -> [u8; 8] {
+    let mut bytes = [operation, register, 0, 0, 0, 0, 0, 0];
+    bytes[4..].copy_from_slice(&value.to_le_bytes());
+    bytes
+}
+
+/// A program that adds for a while, then returns the verdict.
+fn working(verdict: i32) -> Vec<u8> {
+    const MOVE: u8 = 0xb7;
+    const ADD: u8 = 0x07;
+    const EXIT: u8 = 0x95;
+    let mut code = instruction(MOVE, 0, 0).to_vec();
+    for step in 0..WORK {
+        code.extend(instruction(ADD, 0, step as i32));
+    }
+    code.extend(instruction(MOVE, 0, verdict));
+    code.extend(instruction(EXIT, 0, 0));
+    code
+}
+
+/// One section of an ELF file.
+#[derive(Default)]
+struct Section {
+    name: &'static str,
+    kind: u32,
+    flags: u64,
+    link: u32,
+    info: u32,
+    entry_bytes: u64,
+    data: Vec<u8>,
+}
+
+const HEADER_BYTES: usize = 64;
+const SECTION_HEADER_BYTES: u16 = 64;
+const SYMBOL_BYTES: u64 = 24;
+const PROGBITS: u32 = 1;
+const SYMTAB: u32 = 2;
+const STRTAB: u32 = 3;
+const ALLOCATED_CODE: u64 = 0x6;
+const ALLOCATED_DATA: u64 = 0x3;
+const MACHINE_BPF: u16 = 247;
+const GLOBAL_FUNCTION: u8 = 0x12;
+
+/// The least ELF file that libbpf takes for a BPF object (`man 5 elf`): one
+/// function in one section, a licence, and the symbol that names the function.
+fn object_file(section: &'static str, function: &str, code: &[u8]) -> Vec<u8> {
+    let names = format!("\0{function}\0{section}\0license\0.symtab\0.strtab\0");
+    let mut symbols = vec![0; SYMBOL_BYTES as usize];
+    symbols.extend(1_u32.to_le_bytes()); // name: the first one
+    symbols.extend([GLOBAL_FUNCTION, 0]);
+    symbols.extend(1_u16.to_le_bytes()); // section
+    symbols.extend(0_u64.to_le_bytes()); // value
+    symbols.extend((code.len() as u64).to_le_bytes());
+    let sections = [
+        Section::default(),
+        Section {
+            name: section,
+            kind: PROGBITS,
+            flags: ALLOCATED_CODE,
+            data: code.to_vec(),
+            ..Section::default()
+        },
+        Section {
+            name: "license",
+            kind: PROGBITS,
+            flags: ALLOCATED_DATA,
+            data: b"GPL\0".to_vec(),
+            ..Section::default()
+        },
+        Section {
+            name: ".symtab",
+            kind: SYMTAB,
+            link: 4,
+            info: 1, // the first global symbol
+            entry_bytes: SYMBOL_BYTES,
+            data: symbols,
+            ..Section::default()
+        },
+        Section {
+            name: ".strtab",
+            kind: STRTAB,
+            data: names.clone().into_bytes(),
+            ..Section::default()
+        },
+    ];
+    assemble(&sections, &names)
+}
+
+/// Header, then the sections' data, then their headers.
+fn assemble(sections: &[Section], names: &str) -> Vec<u8> {
+    let mut data = Vec::new();
+    let mut headers = Vec::new();
+    for section in sections {
+        data.resize(data.len().next_multiple_of(8), 0);
+        // Every name stands whole between two zeros.
+        let name = match section.name {
+            "" => 0,
+            name => names.find(&format!("\0{name}\0")).map_or(0, |at| at + 1),
+        };
+        headers.extend((name as u32).to_le_bytes());
+        headers.extend(section.kind.to_le_bytes());
+        headers.extend(section.flags.to_le_bytes());
+        headers.extend(0_u64.to_le_bytes()); // address
+        headers.extend(((HEADER_BYTES + data.len()) as u64).to_le_bytes());
+        headers.extend((section.data.len() as u64).to_le_bytes());
+        headers.extend(section.link.to_le_bytes());
+        headers.extend(section.info.to_le_bytes());
+        headers.extend(8_u64.to_le_bytes()); // alignment
+        headers.extend(section.entry_bytes.to_le_bytes());
+        data.extend(&section.data);
+    }
+    data.resize(data.len().next_multiple_of(8), 0);
+    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    file.extend(1_u16.to_le_bytes()); // relocatable
+    file.extend(MACHINE_BPF.to_le_bytes());
+    file.extend(1_u32.to_le_bytes()); // version
+    file.extend([0_u8; 16]); // entry point, program headers
+    file.extend(((HEADER_BYTES + data.len()) as u64).to_le_bytes());
+    file.extend(0_u32.to_le_bytes()); // flags
+    file.extend((HEADER_BYTES as u16).to_le_bytes());
+    file.extend([0_u8; 4]); // program headers: size, count
+    file.extend(SECTION_HEADER_BYTES.to_le_bytes());
+    file.extend((sections.len() as u16).to_le_bytes());
+    file.extend((sections.len() as u16 - 1).to_le_bytes()); // section of the names
+    file.extend(data);
+    file.extend(headers);
+    file
+}

@@ -1,0 +1,194 @@
+//! Processes that the tests start: each is owned, and ends with its owner.
+
+use std::io::Read;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::trial;
+
+/// A process of ours, with what it wrote. Killed, by its own pid, when dropped.
+pub struct Owned {
+    child: Child,
+    name: String,
+    stdout: Stream,
+    stderr: Stream,
+}
+
+/// What a process has written so far.
+struct Stream {
+    text: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Stream {
+    fn of(source: Option<impl Read + Send + 'static>) -> Self {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&text);
+        let reader = source.map(|mut source| {
+            std::thread::spawn(move || {
+                let mut chunk = [0_u8; 4096];
+                while let Ok(count @ 1..) = source.read(&mut chunk) {
+                    into.lock()
+                        .unwrap_or_else(|poisoned| poisoned.into_inner())
+                        .extend_from_slice(&chunk[..count]);
+                }
+            })
+        });
+        Stream { text, reader }
+    }
+
+    fn text(&self) -> String {
+        let bytes = self
+            .text
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Waits until the process and all that inherited the stream have closed it.
+    fn finish(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            // A reader cannot panic; if it did, what it had read is still there.
+            let _ = reader.join();
+        }
+    }
+}
+
+/// A command that the kernel kills when the tests are killed, where setpriv is there to ask for that.
+pub fn mortal(program: &str) -> Command {
+    if trial::find_program("setpriv").is_none() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", program]);
+    command
+}
+
+impl Owned {
+    /// Starts a process, its standard input held open for as long as it is owned.
+    pub fn start(command: &mut Command) -> Result<Self> {
+        let name = format!("{command:?}").replace('"', "");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {name}"))?;
+        let stdout = Stream::of(child.stdout.take());
+        let stderr = Stream::of(child.stderr.take());
+        Ok(Owned {
+            child,
+            name,
+            stdout,
+            stderr,
+        })
+    }
+
+    /// The process's number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it wrote to standard output so far.
+    pub fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
+    /// What it wrote to standard error so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Its exit status, if it has ended.
+    pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
+        self.child
+            .try_wait()
+            .with_context(|| format!("cannot wait for {}", self.name))
+    }
+
+    /// Waits for it to end by itself, and for the rest of its output.
+    pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.try_wait()? {
+                self.stdout.finish();
+                self.stderr.finish();
+                return Ok(status);
+            }
+            if Instant::now() > deadline {
+                bail!(
+                    "{} did not end within {limit:?}; it said: {}",
+                    self.name,
+                    self.stderr()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until it has written this line to standard output.
+    pub fn wait_for_line(&mut self, line: &str, limit: Duration) -> Result<()> {
+        let deadline = Instant::now() + limit;
+        while !self.stdout().lines().any(|l| l == line) {
+            if let Some(status) = self.try_wait()? {
+                self.stderr.finish();
+                bail!("{} ended ({status}): {}", self.name, self.stderr());
+            }
+            if Instant::now() > deadline {
+                bail!("{} did not say {line:?} within {limit:?}", self.name);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Sends a signal, by its name without SIG.
+    pub fn signal(&self, name: &str) -> Result<()> {
+        let pid = self.pid().to_string();
+        // The shell's own kill: the program may not be installed.
+        run(Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &pid])).map(drop)
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // Nothing to be done here about a process that cannot be killed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs to the end and gives standard output; fails with what it said, unless it exits with 0.
+pub fn run(command: &mut Command) -> Result<String> {
+    let name = format!("{command:?}").replace('"', "");
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {name}"))?;
+    if !output.status.success() {
+        bail!(
+            "{name} failed ({}): {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Tries until it works, and gives the last failure if it never does.
+pub fn eventually<T>(limit: Duration, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    let deadline = Instant::now() + limit;
+    loop {
+        match attempt() {
+            Ok(value) => return Ok(value),
+            Err(error) if Instant::now() > deadline => {
+                return Err(error.context(format!("still so after {limit:?}")));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! netto as a process: started on a free port, asked over HTTP, ended.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use metrics_common::Info;
+
+use crate::child::{self, Owned};
+use crate::http;
+
+/// Generous: a virtual machine loads BPF programs slowly.
+pub const START_LIMIT: Duration = Duration::from_secs(60);
+/// Until a process that was told to end has ended.
+pub const STOP_LIMIT: Duration = Duration::from_secs(20);
+
+/// The program under test.
+pub fn binary() -> PathBuf {
+    std::env::var_os("NETTO_BINARY")
+        .map_or_else(|| env!("CARGO_BIN_EXE_netto").into(), PathBuf::from)
+}
+
+/// A command that runs netto and dies with the tests.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = child::mortal(&binary().to_string_lossy());
+    command.args(arguments);
+    command
+}
+
+/// A port that is free now.
+pub fn free_port() -> Result<u16> {
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on loopback")?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// A running netto.
+pub struct Daemon {
+    /// The process.
+    pub process: Owned,
+    /// Where it listens.
+    pub at: SocketAddr,
+}
+
+impl Daemon {
+    /// Starts it on a free port and waits until it has something to show.
+    pub fn start(options: &[&str]) -> Result<Self> {
+        Daemon::start_on(free_port()?, options)
+    }
+
+    /// Starts it on this port.
+    pub fn start_on(port: u16, options: &[&str]) -> Result<Self> {
+        let port_text = port.to_string();
+        let mut arguments = vec!["run", "--address", "127.0.0.1", "--port", &port_text];
+        for (option, value) in [("--frequency", "1000"), ("--user-period", "500")] {
+            if !options.contains(&option) {
+                arguments.extend([option, value]);
+            }
+        }
+        arguments.extend(options);
+        let mut daemon = Daemon {
+            process: Owned::start(&mut command(&arguments))?,
+            at: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        };
+        child::eventually(START_LIMIT, || daemon.is_ready())?
+            .context("netto ended before it was ready")?;
+        Ok(daemon)
+    }
+
+    /// `Ok(Some)` when ready, `Err` while not yet; a process that has ended never will be.
+    fn is_ready(&mut self) -> Result<Option<()>> {
+        if let Some(status) = self.process.try_wait()? {
+            eprintln!("netto ended ({status}): {}", self.process.stderr());
+            return Ok(None);
+        }
+        http::get_ok(self.at, "/readyz").map(|_| Some(()))
+    }
+
+    /// What it says of itself and this host.
+    pub fn info(&self) -> Result<Info> {
+        let body = http::get_ok(self.at, "/api/v1/info")?.body;
+        serde_json::from_str(&body).context("/api/v1/info is not what metrics-common says")
+    }
+
+    /// The newest snapshot.
+    pub fn snapshot(&self) -> Result<serde_json::Value> {
+        http::get_ok(self.at, "/api/v1/snapshot")?.json()
+    }
+
+    /// The newest snapshot's number.
+    pub fn sequence(&self) -> Result<u64> {
+        self.snapshot()?["sequence"]
+            .as_u64()
+            .context("a snapshot without a sequence")
+    }
+
+    /// Asks it to end and waits; gives the exit status and all it wrote to standard error.
+    pub fn terminate(mut self) -> Result<(ExitStatus, String)> {
+        self.process.signal("TERM")?;
+        let status = self.process.wait(STOP_LIMIT)?;
+        Ok((status, self.process.stderr()))
+    }
+
+    /// Fails if it has died meanwhile.
+    pub fn must_live(&mut self) -> Result<()> {
+        if let Some(status) = self.process.try_wait()? {
+            bail!("netto died ({status}): {}", self.process.stderr());
+        }
+        http::get_ok(self.at, "/healthz").map(drop)
+    }
+}
+
+/// Runs netto to its end: exit status, standard output, standard error.
+pub fn run_to_end(arguments: &[&str]) -> Result<(ExitStatus, String, String)> {
+    let mut process = Owned::start(&mut command(arguments))?;
+    let status = process.wait(START_LIMIT)?;
+    Ok((status, process.stdout(), process.stderr()))
+}

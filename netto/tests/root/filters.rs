@@ -1,0 +1,155 @@
+//! What looks at packets on their way: netfilter's hooks, connection tracking, tc, XDP.
+//!
+//! Each filter is given far more to do than a packet costs otherwise (a hundred
+//! rules or more, none of which matches), so that its stage must dominate.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+
+use crate::daemon::Daemon;
+use crate::lab::Network;
+use crate::lab_itself::needs_kernel;
+use crate::traffic;
+use crate::trial::Test;
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "filters::prerouting_rules_are_nf_prerouting",
+        tools: &["ip", "nft"],
+        body: prerouting,
+    },
+    Test {
+        name: "filters::new_connections_are_conntrack",
+        tools: &["ip", "nft"],
+        body: conntrack,
+    },
+    Test {
+        name: "filters::rules_of_a_device_are_nf_ingress",
+        tools: &["ip", "nft"],
+        body: ingress,
+    },
+    Test {
+        name: "filters::classifiers_on_clsact_are_tc_classify",
+        tools: &["ip", "tc"],
+        body: clsact,
+    },
+    Test {
+        name: "filters::a_program_on_tcx_is_tc_classify",
+        tools: &["ip"],
+        body: tcx,
+    },
+    Test {
+        name: "filters::a_program_on_generic_xdp_is_xdp_generic",
+        tools: &["ip"],
+        body: xdp_generic,
+    },
+];
+
+/// Rules or classifiers of a filter: some microseconds for every packet.
+const MANY: usize = 200;
+/// A stage that costs several times the rest has well over half of the time.
+const MOST: f64 = 0.30;
+
+/// Rules that look at the destination of every packet and never match.
+fn rules() -> String {
+    let mut text = String::new();
+    for number in 0..MANY {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "ip daddr 10.99.0.{number} drop");
+        let _ = writeln!(text, "ip6 daddr fd99::{number:x} drop");
+    }
+    text
+}
+
+fn prerouting() -> Result<()> {
+    let network = Network::direct()?;
+    network.right.nft(&format!(
+        "table inet many {{ chain c {{ type filter hook prerouting priority -300; policy accept; {} }} }}",
+        rules()
+    ))?;
+    let daemon = Daemon::start(&[])?;
+    for (to, own, other) in [
+        (network.right_v4, "nf_prerouting_v4", "nf_prerouting_v6"),
+        (network.right_v6, "nf_prerouting_v6", "nf_prerouting_v4"),
+    ] {
+        let _traffic = traffic::udp_blast(&network.left, to)?;
+        let cost = daemon.measure()?;
+        cost.dominates(own)?;
+        cost.lights_up(own, MOST)?;
+        cost.stays_dark(other, 0.02)?;
+        cost.stays_dark("nf_ingress", 0.02)?;
+    }
+    Ok(())
+}
+
+/// Looking up a known connection was 6–7 %; making a new one for every packet costs a multiple.
+fn conntrack() -> Result<()> {
+    let network = Network::direct()?;
+    let daemon = Daemon::start(&[])?;
+    {
+        let _traffic = traffic::udp_flows(&network.left, network.right_v4)?;
+        daemon.measure()?.stays_dark("conntrack", 0.01)?;
+    }
+    network.right.nft(
+        "table inet tracked { chain c { type filter hook prerouting priority 0; policy accept; ct state established counter; } }",
+    )?;
+    let _traffic = traffic::udp_flows(&network.left, network.right_v4)?;
+    daemon.measure()?.lights_up("conntrack", 0.05)
+}
+
+fn ingress() -> Result<()> {
+    let network = Network::direct()?;
+    network.right.nft(&format!(
+        "table netdev many {{ chain c {{ type filter hook ingress device lan priority 0; policy accept; {} }} }}",
+        rules()
+    ))?;
+    let daemon = Daemon::start(&[])?;
+    let _traffic = traffic::udp_blast(&network.left, network.right_v4)?;
+    let cost = daemon.measure()?;
+    cost.dominates("nf_ingress")?;
+    cost.lights_up("nf_ingress", MOST)?;
+    cost.stays_dark("nf_prerouting_v4", 0.02)
+}
+
+fn clsact() -> Result<()> {
+    let network = Network::direct()?;
+    network.right.run("tc", "qdisc add dev lan clsact")?;
+    let mut orders = String::new();
+    for port in 0..MANY {
+        let _ = writeln!(
+            orders,
+            "filter add dev lan ingress protocol ip prio 1 u32 match ip dport {} 0xffff flowid 1:1",
+            10_000 + port
+        );
+    }
+    network.right.feed("tc", &["-batch", "-"], &orders)?;
+    let daemon = Daemon::start(&[])?;
+    let _traffic = traffic::udp_blast(&network.left, network.right_v4)?;
+    let cost = daemon.measure()?;
+    cost.dominates("tc_classify")?;
+    cost.lights_up("tc_classify", MOST)
+}
+
+/// tcx leaves no function of tc on the stack, only the program itself.
+fn tcx() -> Result<()> {
+    needs_kernel(6, 6, "tcx")?;
+    let network = Network::direct()?;
+    let _program = traffic::agent(&network.right, &["attach", "tcx", "lan"])?;
+    let daemon = Daemon::start(&[])?;
+    let _traffic = traffic::udp_blast(&network.left, network.right_v4)?;
+    let cost = daemon.measure()?;
+    cost.dominates("tc_classify")?;
+    cost.lights_up("tc_classify", MOST)
+}
+
+fn xdp_generic() -> Result<()> {
+    let network = Network::direct()?;
+    let _program = traffic::agent(&network.right, &["attach", "xdp-generic", "lan"])?;
+    let daemon = Daemon::start(&[])?;
+    let _traffic = traffic::udp_blast(&network.left, network.right_v4)?;
+    let cost = daemon.measure()?;
+    cost.dominates("xdp_generic")?;
+    cost.lights_up("xdp_generic", MOST)?;
+    cost.stays_dark("tc_classify", 0.02)
+}

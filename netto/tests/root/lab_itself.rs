@@ -1,0 +1,140 @@
+//! The lab before the daemon: its networks carry the packets that they are meant to.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::lab::{self, Namespace, Network};
+use crate::traffic;
+use crate::trial::{NotOnThisKernel, Test};
+use crate::webdriver::Browser;
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "lab::a_direct_network_carries_udp_and_tcp_of_both_families",
+        tools: &["ip"],
+        body: direct,
+    },
+    Test {
+        name: "lab::a_bridge_carries_packets_even_for_nobody",
+        tools: &["ip", "bridge"],
+        body: bridge,
+    },
+    Test {
+        name: "lab::a_router_carries_packets_even_for_nobody",
+        tools: &["ip"],
+        body: router,
+    },
+    Test {
+        name: "lab::iperf3_runs_between_namespaces",
+        tools: &["ip", "iperf3"],
+        body: iperf3,
+    },
+    Test {
+        name: "lab::a_program_attached_to_a_device_lets_packets_pass",
+        tools: &["ip"],
+        body: attached,
+    },
+    Test {
+        name: "lab::a_browser_opens_a_page_and_tells_what_its_console_says",
+        tools: &["chromium", "chromedriver", "unshare"],
+        body: browser,
+    },
+];
+
+/// Packets that a device receives in half a second.
+fn received(at: &Namespace, device: &str) -> Result<u64> {
+    let before = at.received_packets(device)?;
+    std::thread::sleep(Duration::from_millis(500));
+    Ok(at.received_packets(device)? - before)
+}
+
+/// Even a small virtual machine carries ten times as many.
+fn carries(at: &Namespace, device: &str) -> Result<()> {
+    let packets = received(at, device)?;
+    println!("{device}: {packets} packets in half a second");
+    ensure!(packets >= 200, "{device} received only {packets} packets");
+    Ok(())
+}
+
+fn direct() -> Result<()> {
+    let network = Network::direct()?;
+    for to in [network.right_v4, network.right_v6] {
+        let _udp = traffic::udp(&network.left, &network.right, to)?;
+        carries(&network.right, "lan")?;
+        drop(_udp);
+        let _tcp = traffic::tcp(&network.left, &network.right, to)?;
+        carries(&network.right, "lan")?;
+    }
+    let _flows = traffic::udp_flows(&network.left, network.right_v4)?;
+    carries(&network.right, "lan")
+}
+
+fn bridge() -> Result<()> {
+    let network = Network::bridged()?;
+    for to in [network.right_v4, network.nobody_v4, network.nobody_v6] {
+        let _udp = traffic::udp_blast(&network.left, to)?;
+        carries(&network.right, "lan")?;
+    }
+    Ok(())
+}
+
+fn router() -> Result<()> {
+    let network = Network::routed()?;
+    for to in [
+        network.right_v4,
+        network.right_v6,
+        network.nobody_v4,
+        network.nobody_v6,
+    ] {
+        let _udp = traffic::udp_blast(&network.left, to)?;
+        carries(&network.right, "lan")?;
+    }
+    Ok(())
+}
+
+fn iperf3() -> Result<()> {
+    let network = Network::direct()?;
+    network.enable_gro()?;
+    let report = traffic::iperf3(&network.left, &network.right, network.right_v4, 1, "")?;
+    let bytes = report["end"]["sum_received"]["bytes"]
+        .as_u64()
+        .context("iperf3 does not say how much it received")?;
+    ensure!(bytes > 1 << 20, "iperf3 carried only {bytes} bytes");
+    Ok(())
+}
+
+fn attached() -> Result<()> {
+    let network = Network::direct()?;
+    let mut ways = vec!["xdp-generic"];
+    if lab::kernel_at_least(6, 6)? {
+        ways.push("tcx");
+    }
+    for how in ways {
+        let _program = traffic::agent(&network.right, &["attach", how, "lan"])?;
+        let _udp = traffic::udp_blast(&network.left, network.right_v4)?;
+        carries(&network.right, "lan")?;
+    }
+    Ok(())
+}
+
+fn browser() -> Result<()> {
+    let browser = Browser::start()?;
+    browser.open("data:text/html,<p id=a>one</p><script>console.error('two')</script>")?;
+    let text = browser.script("return document.getElementById('a').textContent")?;
+    ensure!(text == "one", "the page says {text}");
+    let errors = browser.console_errors()?;
+    ensure!(
+        errors.len() == 1 && errors[0].contains("two"),
+        "the console says {errors:?}"
+    );
+    Ok(())
+}
+
+/// What a test returns that needs a newer kernel.
+pub fn needs_kernel(major: u32, minor: u32, what: &str) -> Result<()> {
+    if lab::kernel_at_least(major, minor)? {
+        return Ok(());
+    }
+    Err(NotOnThisKernel(format!("{what} needs Linux {major}.{minor}")).into())
+}

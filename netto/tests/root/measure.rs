@@ -1,0 +1,269 @@
+//! What a workload costs: the difference of netto's counters before and after.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use metrics_common::{Availability, Info};
+
+use crate::daemon::Daemon;
+use crate::http;
+
+/// The interval in which traffic settles, longer than one of netto's.
+const SETTLE: Duration = Duration::from_millis(1200);
+/// At 1000 samples per second and CPU, three seconds of a CPU busy with packets give
+/// some 1000 samples and more: shares are then right to about ±3 points.
+const MEASURED: Duration = Duration::from_secs(3);
+/// Fewer samples than this in the RX softirq say nothing about shares.
+const FEWEST_SAMPLES: f64 = 200.0;
+/// netto's default frequency, which the tests pass.
+const SAMPLES_PER_SECOND: f64 = 1000.0;
+
+/// One line of a metrics page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// The family.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its value.
+    pub value: f64,
+}
+
+impl Sample {
+    /// A label's value, empty if there is none.
+    pub fn label(&self, name: &str) -> &str {
+        self.labels.get(name).map_or("", String::as_str)
+    }
+}
+
+/// Reads the text format of Prometheus, as far as netto uses it.
+pub fn parse(page: &str) -> Result<Vec<Sample>> {
+    page.lines()
+        .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
+        .map(|line| parse_line(line).with_context(|| format!("a metrics line: {line:?}")))
+        .collect()
+}
+
+fn parse_line(line: &str) -> Option<Sample> {
+    let (series, value) = line.rsplit_once(' ')?;
+    let (name, labels) = match series.split_once('{') {
+        Some((name, labels)) => (name, labels.strip_suffix('}')?),
+        None => (series, ""),
+    };
+    let labels = labels
+        .split("\",")
+        .filter(|part| !part.is_empty())
+        .map(|part| {
+            let (key, value) = part.split_once("=\"")?;
+            Some((key.to_owned(), value.trim_end_matches('"').to_owned()))
+        })
+        .collect::<Option<_>>()?;
+    Some(Sample {
+        name: name.to_owned(),
+        labels,
+        value: value.parse().ok()?,
+    })
+}
+
+/// Running totals over all CPUs at one moment.
+pub struct Reading {
+    at: Instant,
+    cpus: usize,
+    /// Seconds by event.
+    events: BTreeMap<String, f64>,
+    /// Seconds by part of the RX softirq.
+    parts: BTreeMap<String, f64>,
+}
+
+impl Reading {
+    /// Seconds of CPU that an event has taken so far, over all CPUs.
+    pub fn event_seconds(&self, slug: &str) -> Result<f64> {
+        self.events
+            .get(slug)
+            .copied()
+            .with_context(|| format!("no series for {slug}"))
+    }
+}
+
+impl Daemon {
+    /// The counters now.
+    pub fn reading(&self) -> Result<Reading> {
+        let at = Instant::now();
+        let samples = parse(&http::get_ok(self.at, "/metrics")?.body)?;
+        let mut reading = Reading {
+            at,
+            cpus: 0,
+            events: BTreeMap::new(),
+            parts: BTreeMap::new(),
+        };
+        let mut cpus = std::collections::BTreeSet::new();
+        for sample in samples {
+            match sample.name.as_str() {
+                "netto_cpu_seconds_total" => {
+                    cpus.insert(sample.label("cpu").to_owned());
+                    *reading
+                        .events
+                        .entry(sample.label("event").to_owned())
+                        .or_default() += sample.value;
+                }
+                "netto_component_cpu_seconds_total" if sample.label("event") == "rx_softirq" => {
+                    *reading
+                        .parts
+                        .entry(sample.label("component").to_owned())
+                        .or_default() += sample.value;
+                }
+                _ => {}
+            }
+        }
+        reading.cpus = cpus.len();
+        ensure!(reading.cpus > 0, "no netto_cpu_seconds_total on the page");
+        Ok(reading)
+    }
+
+    /// Measures what goes on now, after letting it settle.
+    pub fn measure(&self) -> Result<Cost> {
+        std::thread::sleep(SETTLE);
+        let before = self.reading()?;
+        std::thread::sleep(MEASURED);
+        let after = self.reading()?;
+        let cost = Cost::between(&before, &after, self.info()?);
+        // The runner has begun a line with the name of the test.
+        println!("\n{cost}");
+        Ok(cost)
+    }
+}
+
+/// What was spent between two readings.
+pub struct Cost {
+    seconds: f64,
+    cpus: usize,
+    events: BTreeMap<String, f64>,
+    parts: BTreeMap<String, f64>,
+    info: Info,
+}
+
+impl Cost {
+    fn between(before: &Reading, after: &Reading, info: Info) -> Self {
+        let difference = |before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>| {
+            after
+                .iter()
+                .map(|(key, value)| {
+                    let earlier = before.get(key).copied().unwrap_or_default();
+                    (key.clone(), value - earlier)
+                })
+                .collect()
+        };
+        Cost {
+            seconds: (after.at - before.at).as_secs_f64(),
+            cpus: after.cpus,
+            events: difference(&before.events, &after.events),
+            parts: difference(&before.parts, &after.parts),
+            info,
+        }
+    }
+
+    /// Length of the measurement, seconds.
+    pub fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
+    /// CPUs that were measured.
+    pub fn cpus(&self) -> usize {
+        self.cpus
+    }
+
+    /// Seconds of CPU that an event took, over all CPUs.
+    pub fn event_seconds(&self, slug: &str) -> Result<f64> {
+        self.events
+            .get(slug)
+            .copied()
+            .with_context(|| self.absence(slug))
+    }
+
+    /// Why there is no series for this component.
+    fn absence(&self, slug: &str) -> String {
+        let reason = self
+            .info
+            .components
+            .iter()
+            .find(|row| row.slug == slug)
+            .map(|row| match &row.availability {
+                Availability::Available { method } => format!("although measured by {method}"),
+                Availability::Unavailable { reason } => reason.clone(),
+            });
+        format!(
+            "no series for {slug}: {}",
+            reason.as_deref().unwrap_or("there is no such component")
+        )
+    }
+
+    /// A part's share of the RX softirq, from 0 to 1.
+    pub fn share(&self, part: &str) -> Result<f64> {
+        let seconds = self
+            .parts
+            .get(part)
+            .copied()
+            .with_context(|| self.absence(part))?;
+        let whole: f64 = self.parts.values().sum();
+        if whole * SAMPLES_PER_SECOND < FEWEST_SAMPLES {
+            bail!("only {whole:.3} s of RX softirq: too few samples to tell shares");
+        }
+        Ok(seconds / whole)
+    }
+
+    /// The workload reached this part: at least this share of the RX softirq.
+    pub fn lights_up(&self, part: &str, at_least: f64) -> Result<()> {
+        let share = self.share(part)?;
+        ensure!(
+            share >= at_least,
+            "{part} has {share:.3} of the RX softirq, expected {at_least} at least\n{self}"
+        );
+        Ok(())
+    }
+
+    /// The workload has next to nothing to do with this part.
+    pub fn stays_dark(&self, part: &str, at_most: f64) -> Result<()> {
+        let share = self.share(part)?;
+        ensure!(
+            share <= at_most,
+            "{part} has {share:.3} of the RX softirq, expected {at_most} at most\n{self}"
+        );
+        Ok(())
+    }
+
+    /// No other part of the RX softirq costs more than this one.
+    pub fn dominates(&self, part: &str) -> Result<()> {
+        let own = self.share(part)?;
+        for other in self.parts.keys() {
+            let share = self.share(other)?;
+            ensure!(
+                share <= own,
+                "{other} has {share:.3} of the RX softirq, more than {part} with {own:.3}\n{self}"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for Cost {
+    /// Largest first, nothing below a thousandth.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let list = |values: &BTreeMap<String, f64>, scale: f64| {
+            let mut rows: Vec<_> = values
+                .iter()
+                .map(|(slug, value)| (slug, value / scale))
+                .filter(|(_, value)| *value >= 0.001)
+                .collect();
+            rows.sort_by(|a, b| b.1.total_cmp(&a.1));
+            rows.iter()
+                .map(|(slug, value)| format!("{slug} {:.1}%", value * 100.0))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let capacity = self.seconds * self.cpus as f64;
+        let whole: f64 = self.parts.values().sum();
+        writeln!(f, "of all CPU time: {}", list(&self.events, capacity))?;
+        write!(f, "of the RX softirq: {}", list(&self.parts, whole))
+    }
+}

@@ -1,0 +1,228 @@
+//! Where packets go: to a socket here, over a bridge, through a router, by GRO, nowhere.
+//!
+//! The floors come from stacks taken on Linux 6.18, 6.12 and 6.1 under the same
+//! loads. Each stands at half of the least share seen there, or below, so that
+//! sampling error (±3 points) and a busy machine do not decide.
+
+use anyhow::{Result, ensure};
+
+use crate::daemon::Daemon;
+use crate::lab::Network;
+use crate::measure::Cost;
+use crate::traffic;
+use crate::trial::Test;
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "paths::an_idle_host_spends_next_to_nothing_on_networking",
+        tools: &[],
+        body: idle,
+    },
+    Test {
+        name: "paths::udp_to_this_host_is_local_delivery",
+        tools: &["ip"],
+        body: udp_local,
+    },
+    Test {
+        name: "paths::udp_to_this_host_is_local_delivery_behind_a_firewall_too",
+        tools: &["ip", "nft"],
+        body: udp_local_firewall,
+    },
+    Test {
+        name: "paths::tcp_to_this_host_is_local_delivery_with_iperf3",
+        tools: &["ip", "iperf3"],
+        body: tcp_local,
+    },
+    Test {
+        name: "paths::tcp_by_napi_is_merged_by_gro",
+        tools: &["ip", "ethtool"],
+        body: gro,
+    },
+    Test {
+        name: "paths::frames_over_a_bridge_are_bridging",
+        tools: &["ip", "bridge"],
+        body: bridging,
+    },
+    Test {
+        name: "paths::ipv4_through_a_router_is_forwarding",
+        tools: &["ip"],
+        body: forwarding_v4,
+    },
+    Test {
+        name: "paths::ipv6_through_a_router_is_forwarding",
+        tools: &["ip"],
+        body: forwarding_v6,
+    },
+    Test {
+        name: "paths::a_sender_costs_tx_syscalls_and_a_receiver_rx_syscalls",
+        tools: &["ip"],
+        body: syscalls,
+    },
+];
+
+fn idle() -> Result<()> {
+    let daemon = Daemon::start(&[])?;
+    let cost = daemon.measure()?;
+    let capacity = cost.seconds() * cost.cpus() as f64;
+    // The least workload here takes 25 % and more of one CPU; other programs of
+    // a development machine may talk a little.
+    for event in ["rx_softirq", "tx_softirq"] {
+        let seconds = cost.event_seconds(event)?;
+        ensure!(
+            seconds < 0.03 * capacity,
+            "{event} took {seconds:.3} s of {capacity:.1} s on an idle host\n{cost}"
+        );
+    }
+    Ok(())
+}
+
+/// One version of IP: what lights up and what its twin must not.
+struct Family {
+    local: &'static str,
+    other_local: &'static str,
+    forwarding: &'static str,
+    other_forwarding: &'static str,
+}
+
+const V4: Family = Family {
+    local: "local_delivery_v4",
+    other_local: "local_delivery_v6",
+    forwarding: "forwarding_v4",
+    other_forwarding: "forwarding_v6",
+};
+const V6: Family = Family {
+    local: "local_delivery_v6",
+    other_local: "local_delivery_v4",
+    forwarding: "forwarding_v6",
+    other_forwarding: "forwarding_v4",
+};
+
+/// A packet for a socket here: 53–74 % of the RX softirq was local delivery.
+fn is_local(cost: &Cost, family: &Family) -> Result<()> {
+    cost.dominates(family.local)?;
+    cost.lights_up(family.local, 0.25)?;
+    cost.stays_dark(family.other_local, 0.03)?;
+    cost.stays_dark(family.forwarding, 0.03)
+}
+
+fn udp_local() -> Result<()> {
+    let network = Network::direct()?;
+    let daemon = Daemon::start(&[])?;
+    for (to, family) in [(network.right_v4, V4), (network.right_v6, V6)] {
+        let _traffic = traffic::udp(&network.left, &network.right, to)?;
+        let cost = daemon.measure()?;
+        is_local(&cost, &family)?;
+        // veth without NAPI hands its packets over by the backlog.
+        cost.stays_dark("gro", 0.03)?;
+    }
+    Ok(())
+}
+
+/// With a hook in the way the kernel calls by other functions, which must not matter.
+fn udp_local_firewall() -> Result<()> {
+    let network = Network::direct()?;
+    network.right.nft(
+        "table inet firewall {
+            chain input { type filter hook input priority 0; policy accept; udp dport 5201 counter accept; }
+        }",
+    )?;
+    let daemon = Daemon::start(&[])?;
+    for (to, family) in [(network.right_v4, V4), (network.right_v6, V6)] {
+        let _traffic = traffic::udp(&network.left, &network.right, to)?;
+        let cost = daemon.measure()?;
+        is_local(&cost, &family)?;
+        // One rule: the walk to it and back, some percent.
+        cost.lights_up("nf_other", 0.005)?;
+    }
+    Ok(())
+}
+
+fn tcp_local() -> Result<()> {
+    let network = Network::direct()?;
+    let daemon = Daemon::start(&[])?;
+    for (to, family) in [(network.right_v4, V4), (network.right_v6, V6)] {
+        let cost = std::thread::scope(|scope| -> Result<Cost> {
+            let iperf = scope.spawn(|| traffic::iperf3(&network.left, &network.right, to, 6, ""));
+            let cost = daemon.measure();
+            let report = iperf.join();
+            ensure!(matches!(report, Ok(Ok(_))), "iperf3 failed: {report:?}");
+            cost
+        })?;
+        is_local(&cost, &family)?;
+    }
+    Ok(())
+}
+
+fn gro() -> Result<()> {
+    let network = Network::direct()?;
+    let daemon = Daemon::start(&[])?;
+    {
+        let _traffic = traffic::tcp(&network.left, &network.right, network.right_v4)?;
+        let cost = daemon.measure()?;
+        cost.stays_dark("gro", 0.02)?;
+        cost.stays_dark("driver_poll", 0.02)?;
+    }
+    network.enable_gro()?;
+    let _traffic = traffic::tcp(&network.left, &network.right, network.right_v4)?;
+    let cost = daemon.measure()?;
+    // 26–28 % was GRO, 8–10 % veth's own polling.
+    cost.lights_up("gro", 0.08)?;
+    cost.lights_up("driver_poll", 0.03)?;
+    cost.lights_up("local_delivery_v4", 0.15)
+}
+
+/// The frames are for nobody, so that the bridge is all that there is to pay for.
+fn bridging() -> Result<()> {
+    let network = Network::bridged()?;
+    let daemon = Daemon::start(&[])?;
+    let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
+    let cost = daemon.measure()?;
+    cost.dominates("bridging")?;
+    cost.lights_up("bridging", 0.25)?;
+    cost.stays_dark("local_delivery_v4", 0.05)?;
+    cost.stays_dark("forwarding_v4", 0.03)
+}
+
+/// Routing on was 12–29 % even with a receiving host beside it; here is none.
+fn is_forwarded(cost: &Cost, family: &Family) -> Result<()> {
+    cost.lights_up(family.forwarding, 0.08)?;
+    cost.stays_dark(family.other_forwarding, 0.02)?;
+    cost.stays_dark(family.local, 0.05)?;
+    cost.stays_dark("bridging", 0.02)
+}
+
+fn forwarding_v4() -> Result<()> {
+    let network = Network::routed()?;
+    let daemon = Daemon::start(&[])?;
+    let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
+    is_forwarded(&daemon.measure()?, &V4)
+}
+
+fn forwarding_v6() -> Result<()> {
+    let network = Network::routed()?;
+    let daemon = Daemon::start(&[])?;
+    let _traffic = traffic::udp_blast(&network.left, network.nobody_v6)?;
+    is_forwarded(&daemon.measure()?, &V6)
+}
+
+/// A sender at full speed fills a CPU with its sends and the softirqs inside
+/// them; sends alone were 30 % of it.
+fn syscalls() -> Result<()> {
+    let network = Network::direct()?;
+    let daemon = Daemon::start(&[])?;
+    let _traffic = traffic::udp(&network.left, &network.right, network.right_v4)?;
+    let cost = daemon.measure()?;
+    let (sends, receives) = (
+        cost.event_seconds("tx_syscall")?,
+        cost.event_seconds("rx_syscall")?,
+    );
+    ensure!(
+        sends > 0.10 * cost.seconds(),
+        "sends took only {sends:.3} s\n{cost}"
+    );
+    ensure!(
+        receives > 0.05 * cost.seconds(),
+        "receives took only {receives:.3} s\n{cost}"
+    );
+    Ok(())
+}

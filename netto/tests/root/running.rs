@@ -1,0 +1,304 @@
+//! The daemon's life: what it says before, what it tells while it runs, what it leaves behind.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use libbpf_rs::query::ProgInfoIter;
+use metrics_common::codec::ServerMessage;
+use metrics_common::component::Kind;
+use metrics_common::log::LogReader;
+use metrics_common::{COMPONENTS, Snapshot};
+
+use crate::child;
+use crate::daemon::{self, Daemon};
+use crate::http;
+use crate::trial::Test;
+use crate::websocket::{Received, WebSocket};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "running::check_says_what_is_measured_and_how",
+        tools: &[],
+        body: check,
+    },
+    Test {
+        name: "running::list_names_every_component_with_functions_of_this_kernel",
+        tools: &[],
+        body: list,
+    },
+    Test {
+        name: "running::no_program_is_left_in_the_kernel_after_sigterm",
+        tools: &[],
+        body: nothing_left,
+    },
+    Test {
+        name: "running::info_and_snapshot_agree_on_rows_and_cpus",
+        tools: &[],
+        body: rows,
+    },
+    Test {
+        name: "running::a_websocket_says_hello_then_every_snapshot_then_bye",
+        tools: &[],
+        body: websocket,
+    },
+    Test {
+        name: "running::the_log_of_a_killed_daemon_is_readable_up_to_the_end",
+        tools: &[],
+        body: log_after_kill,
+    },
+    Test {
+        name: "running::the_log_of_a_daemon_told_to_end_ends_with_bye",
+        tools: &[],
+        body: log_after_term,
+    },
+    Test {
+        name: "running::the_dashboard_is_served_from_the_binary_alone",
+        tools: &[],
+        body: dashboard,
+    },
+];
+
+fn check() -> Result<()> {
+    let (status, out, err) = daemon::run_to_end(&["check"])?;
+    ensure!(status.success(), "netto check gave {status}: {out}{err}");
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    for expected in [
+        kernel.trim(),
+        "softirq_entry",
+        "softirq_exit",
+        "sched_switch",
+    ] {
+        ensure!(out.contains(expected), "no {expected:?} in: {out}");
+    }
+    Ok(())
+}
+
+fn list() -> Result<()> {
+    let (status, out, err) = daemon::run_to_end(&["list"])?;
+    ensure!(status.success(), "netto list gave {status}: {out}{err}");
+    for component in COMPONENTS {
+        ensure!(
+            out.contains(component.slug),
+            "no {} in: {out}",
+            component.slug
+        );
+    }
+    // Real functions, never inlined, on every kernel that netto supports.
+    for function in ["process_backlog", "ip_local_deliver_finish", "ip_rcv"] {
+        ensure!(out.contains(function), "no {function} in: {out}");
+    }
+    Ok(())
+}
+
+/// Numbers of the BPF programs that a process holds, by what the kernel says of its descriptors.
+fn programs_of(pid: u32) -> Result<BTreeSet<u32>> {
+    let mut programs = BTreeSet::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fdinfo"))? {
+        // A descriptor may be closed meanwhile.
+        let text = std::fs::read_to_string(entry?.path()).unwrap_or_default();
+        programs.extend(
+            text.lines()
+                .filter_map(|line| line.strip_prefix("prog_id:")?.trim().parse::<u32>().ok()),
+        );
+    }
+    Ok(programs)
+}
+
+fn nothing_left() -> Result<()> {
+    let daemon = Daemon::start(&[])?;
+    let own = programs_of(daemon.process.pid())?;
+    let named: Vec<(u32, String)> = ProgInfoIter::default()
+        .filter(|program| own.contains(&program.id))
+        .map(|program| (program.id, program.name.to_string_lossy().into_owned()))
+        .collect();
+    println!("programs: {named:?}");
+    // Softirq entry and exit, switch, sampler: the least that netto can work with.
+    ensure!(named.len() >= 4, "netto holds only {named:?}");
+    for (_, name) in &named {
+        ensure!(name.starts_with("netto_"), "a program is called {name}");
+    }
+    let (status, err) = daemon.terminate()?;
+    ensure!(status.success(), "SIGTERM ended netto with {status}: {err}");
+    // The kernel frees programs when no CPU can be running them any more.
+    child::eventually(Duration::from_secs(10), || {
+        match ProgInfoIter::default().find(|program| own.contains(&program.id)) {
+            Some(left) => bail!("{:?} is still there", left.name),
+            None => Ok(()),
+        }
+    })
+}
+
+fn rows() -> Result<()> {
+    let daemon = Daemon::start(&[])?;
+    let info = daemon.info()?;
+    let slugs: Vec<&str> = info.components.iter().map(|c| c.slug.as_str()).collect();
+    let table: Vec<&str> = COMPONENTS.iter().map(|c| c.slug).collect();
+    ensure!(slugs == table, "rows are {slugs:?}");
+    ensure!(info.frequency_hz == 1000 && info.user_period_ms == 500);
+    for component in COMPONENTS {
+        let essential =
+            matches!(component.kind, Kind::Timed(..)) && component.slug.contains("softirq");
+        let row = info
+            .components
+            .iter()
+            .find(|row| row.slug == component.slug)
+            .with_context(|| format!("no row {}", component.slug))?;
+        ensure!(
+            !essential || row.availability.is_available(),
+            "{} cannot be measured here: {:?}",
+            component.slug,
+            row.availability
+        );
+    }
+    let snapshot = daemon.snapshot()?;
+    let cpus = snapshot["cpus"].as_array().context("no CPUs")?.len();
+    let online = std::thread::available_parallelism()?.get();
+    ensure!(cpus >= online, "{cpus} CPUs of {online}");
+    for (name, list) in [
+        ("taken", &snapshot["stacks"]["taken"]),
+        ("lost", &snapshot["stacks"]["lost"]),
+    ] {
+        let length = list.as_array().map(Vec::len);
+        ensure!(length == Some(cpus), "stacks.{name} has {length:?} CPUs");
+    }
+    Ok(())
+}
+
+fn websocket() -> Result<()> {
+    let daemon = Daemon::start(&["--user-period", "200"])?;
+    let info = daemon.info()?;
+    let mut socket = WebSocket::open(daemon.at)?;
+    let Received::Message(first) = socket.receive()? else {
+        bail!("closed at once");
+    };
+    ensure!(
+        *first == ServerMessage::Hello(Box::new(info)),
+        "the first message is {first:?}"
+    );
+    let mut last: Option<Snapshot> = None;
+    for _ in 0..5 {
+        let Received::Message(message) = socket.receive()? else {
+            bail!("closed too early");
+        };
+        let ServerMessage::Snapshot(snapshot) = *message else {
+            bail!("no snapshot but {message:?}");
+        };
+        if let Some(before) = &last {
+            ensure!(
+                snapshot.sequence == before.sequence + 1
+                    && snapshot.time_unix_ns > before.time_unix_ns,
+                "after snapshot {} came {}",
+                before.sequence,
+                snapshot.sequence
+            );
+        }
+        last = Some(*snapshot);
+    }
+    let reader = std::thread::spawn(move || {
+        let mut bye = false;
+        loop {
+            match socket.receive() {
+                Ok(Received::Message(message)) => {
+                    bye |= matches!(*message, ServerMessage::Bye(_));
+                }
+                Ok(Received::Closed(code, _)) => return Ok((bye, code)),
+                Err(error) => return Err(error),
+            }
+        }
+    });
+    daemon.terminate()?;
+    let (bye, code) = reader
+        .join()
+        .map_err(|_| anyhow::anyhow!("the reader panicked"))??;
+    ensure!(bye, "no Bye before the end");
+    // 1001: the server goes away.
+    ensure!(code == 1001, "closed with {code}");
+    Ok(())
+}
+
+/// The messages of a log, which must begin with Hello and count its snapshots up by one.
+fn read_log(path: &Path) -> Result<(Vec<ServerMessage>, bool)> {
+    let mut reader = LogReader::new(File::open(path)?)?;
+    let messages: Vec<ServerMessage> = reader.by_ref().collect::<Result<_, _>>()?;
+    ensure!(reader.damaged_frames() == 0, "damaged frames");
+    ensure!(
+        matches!(messages.first(), Some(ServerMessage::Hello(_))),
+        "the log begins with {:?}",
+        messages.first()
+    );
+    let sequences: Vec<u64> = messages
+        .iter()
+        .filter_map(|message| match message {
+            ServerMessage::Snapshot(snapshot) => Some(snapshot.sequence),
+            _ => None,
+        })
+        .collect();
+    ensure!(sequences.len() >= 5, "only snapshots {sequences:?}");
+    ensure!(
+        sequences.windows(2).all(|pair| pair[1] == pair[0] + 1),
+        "snapshots {sequences:?}"
+    );
+    Ok((messages, reader.is_cut()))
+}
+
+fn log_after_kill() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("netto.log");
+    let mut daemon = Daemon::start(&[
+        "--user-period",
+        "100",
+        "--log-file",
+        &path.to_string_lossy(),
+    ])?;
+    child::eventually(Duration::from_secs(20), || {
+        ensure!(daemon.sequence()? >= 10, "not enough snapshots yet");
+        Ok(())
+    })?;
+    let published = daemon.sequence()?;
+    daemon.process.signal("KILL")?;
+    daemon.process.wait(daemon::STOP_LIMIT)?;
+    let (messages, _) = read_log(&path)?;
+    let snapshots = messages.len() as u64 - 1;
+    // What a page could show is in the file, but for the one that was being written.
+    ensure!(
+        snapshots + 1 >= published,
+        "{snapshots} snapshots in the log, {published} published"
+    );
+    Ok(())
+}
+
+fn log_after_term() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("netto.log");
+    let daemon = Daemon::start(&[
+        "--user-period",
+        "100",
+        "--log-file",
+        &path.to_string_lossy(),
+    ])?;
+    child::eventually(Duration::from_secs(20), || {
+        ensure!(daemon.sequence()? >= 6, "not enough snapshots yet");
+        Ok(())
+    })?;
+    daemon.terminate()?;
+    let (messages, cut) = read_log(&path)?;
+    ensure!(!cut, "the log was cut");
+    ensure!(
+        matches!(messages.last(), Some(ServerMessage::Bye(_))),
+        "the log ends with {:?}",
+        messages.last()
+    );
+    Ok(())
+}
+
+fn dashboard() -> Result<()> {
+    let daemon = Daemon::start(&[])?;
+    let page = http::get_ok(daemon.at, "/")?;
+    ensure!(page.body.contains("<!doctype html"), "{}", page.body);
+    let missing = http::get(daemon.at, "/no-such-page")?;
+    ensure!(missing.status == 404, "status {}", missing.status);
+    Ok(())
+}

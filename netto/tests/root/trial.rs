@@ -1,0 +1,81 @@
+//! What a test is, and when it is skipped: never silently, and in CI not at all.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+
+use libtest_mimic::{Completion, Failed, Trial};
+
+/// One statement about the world.
+pub struct Test {
+    /// Begins with the theme, so that a filter can pick all tests of one.
+    pub name: &'static str,
+    /// Programs without which it cannot be tried.
+    pub tools: &'static [&'static str],
+    /// Fails if the statement is wrong.
+    pub body: fn() -> anyhow::Result<()>,
+}
+
+/// Returned by a test that this kernel cannot be put to, whatever is installed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotOnThisKernel(pub String);
+
+impl Test {
+    /// The test as the runner wants it.
+    pub fn to_trial(&'static self) -> Trial {
+        Trial::ignorable_test(self.name, || self.run())
+    }
+
+    fn run(&self) -> Result<Completion, Failed> {
+        if let Some(lack) = self.lack() {
+            if must_run() {
+                return Err(format!("{lack}, and CI=true allows no skipping").into());
+            }
+            println!("SKIPPED: {lack}");
+            return Ok(Completion::ignored_with(lack));
+        }
+        match (self.body)() {
+            Ok(()) => Ok(Completion::Completed),
+            Err(error) => match error.downcast::<NotOnThisKernel>() {
+                Ok(lack) => {
+                    println!("SKIPPED: {lack}");
+                    Ok(Completion::ignored_with(lack))
+                }
+                // Causes only: a backtrace of the test runner tells nobody anything.
+                Err(error) => Err(format!("{error:#}").into()),
+            },
+        }
+    }
+
+    fn lack(&self) -> Option<String> {
+        if !is_root() {
+            return Some("needs root for BPF and network namespaces".to_owned());
+        }
+        let missing = self
+            .tools
+            .iter()
+            .find(|tool| find_program(tool).is_none())?;
+        Some(format!("needs the program {missing}"))
+    }
+}
+
+fn must_run() -> bool {
+    std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
+}
+
+/// The owner of `/proc/self` is the effective user of this process.
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// Where in PATH, or among the administrator's programs, this one is.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|file| {
+            std::fs::metadata(file)
+                .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        })
+}

@@ -1,0 +1,63 @@
+//! Builds the dashboard, then netto with the dashboard embedded.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::{process, wasm};
+
+/// The variable by which netto's build script finds the built dashboard.
+pub const DASHBOARD_VARIABLE: &str = "NETTO_DASHBOARD_DIR";
+
+/// How netto is optimised. The dashboard has a profile of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// As delivered.
+    Release,
+    /// Quick to build.
+    Debug,
+}
+
+impl Profile {
+    /// Debug if asked for.
+    pub fn from_debug(debug: bool) -> Self {
+        if debug {
+            Profile::Debug
+        } else {
+            Profile::Release
+        }
+    }
+
+    fn folder(self) -> &'static str {
+        match self {
+            Profile::Release => "release",
+            Profile::Debug => "debug",
+        }
+    }
+}
+
+/// A cargo command that sees the dashboard; every one that compiles netto must
+/// be made here, or cargo would build netto anew on each change of the variable.
+pub fn cargo_with_dashboard(root: &Path) -> Result<Command> {
+    let dashboard = wasm::build_dashboard(root)?;
+    let mut command = process::cargo();
+    command.current_dir(root).env(DASHBOARD_VARIABLE, dashboard);
+    Ok(command)
+}
+
+/// Builds netto and names the binary.
+pub fn netto(root: &Path, profile: Profile) -> Result<PathBuf> {
+    let mut command = cargo_with_dashboard(root)?;
+    command.args(["build", "--package", "netto"]);
+    if profile == Profile::Release {
+        command.arg("--release");
+    }
+    process::run(&mut command)?;
+    Ok(target_folder(root).join(profile.folder()).join("netto"))
+}
+
+/// Where cargo puts what it builds.
+fn target_folder(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |own| root.join(own))
+}

@@ -1,0 +1,133 @@
+//! What netto needs from the system, and which Debian package brings it.
+//!
+//! Pure: says what is missing when told what is there. Installing is `setup`'s part.
+
+/// How to tell that something is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    /// A program in PATH.
+    Program(&'static str),
+    /// A file at one of these places.
+    File(&'static [&'static str]),
+}
+
+/// One thing that the system must have.
+#[derive(Debug, Clone, Copy)]
+pub struct Need {
+    /// How to tell that it is there.
+    pub sign: Sign,
+    /// The Debian and Ubuntu package that brings it.
+    pub package: &'static str,
+    /// What it is for, to be read after "needed for".
+    pub purpose: &'static str,
+}
+
+const fn program(name: &'static str, package: &'static str, purpose: &'static str) -> Need {
+    Need {
+        sign: Sign::Program(name),
+        package,
+        purpose,
+    }
+}
+
+const fn file(
+    places: &'static [&'static str],
+    package: &'static str,
+    purpose: &'static str,
+) -> Need {
+    Need {
+        sign: Sign::File(places),
+        package,
+        purpose,
+    }
+}
+
+/// To build netto.
+pub const BUILD: &[Need] = &[
+    program("clang", "clang", "compiling the BPF programs"),
+    program("cc", "gcc", "compiling and linking"),
+    program("make", "make", "building libbpf"),
+    program("pkg-config", "pkg-config", "finding libelf"),
+    file(&["/usr/include/stdio.h"], "libc6-dev", "compiling libbpf"),
+    file(
+        &["/usr/include/linux/bpf.h"],
+        "linux-libc-dev",
+        "compiling libbpf",
+    ),
+    file(
+        &["/usr/include/libelf.h", "/usr/local/include/libelf.h"],
+        "libelf-dev",
+        "libbpf",
+    ),
+    file(
+        &["/usr/include/zlib.h", "/usr/local/include/zlib.h"],
+        "zlib1g-dev",
+        "libbpf",
+    ),
+];
+
+/// To test netto with real traffic and a real browser.
+pub const TEST: &[Need] = &[
+    program("ip", "iproute2", "network namespaces in the tests"),
+    program("iperf3", "iperf3", "traffic in the tests"),
+    program("nft", "nftables", "firewall rules in the tests"),
+    program("ethtool", "ethtool", "switching offloads in the tests"),
+    program("setpriv", "util-linux", "tests without permission"),
+    program(
+        "unshare",
+        "util-linux",
+        "a browser that leaves nothing behind",
+    ),
+    program("chromium", "chromium", "testing the dashboard"),
+    program("chromedriver", "chromium-driver", "testing the dashboard"),
+];
+
+/// The needs that are not met, given a way to look for a sign.
+pub fn missing<'a>(
+    needs: impl IntoIterator<Item = &'a Need>,
+    is_there: impl Fn(Sign) -> bool,
+) -> Vec<&'a Need> {
+    needs
+        .into_iter()
+        .filter(|need| !is_there(need.sign))
+        .collect()
+}
+
+/// The sign as a person would name it.
+pub fn name(sign: Sign) -> &'static str {
+    match sign {
+        Sign::Program(name) => name,
+        Sign::File(places) => places.first().copied().unwrap_or("a file"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_not_there_is_missing() {
+        let found = missing(BUILD, |sign| sign != Sign::Program("clang"));
+        let packages: Vec<&str> = found.iter().map(|need| need.package).collect();
+        assert_eq!(packages, ["clang"]);
+    }
+
+    #[test]
+    fn nothing_is_missing_where_everything_is_there() {
+        assert!(missing(BUILD.iter().chain(TEST), |_| true).is_empty());
+    }
+
+    #[test]
+    fn no_package_name_could_be_taken_for_an_option_by_apt() {
+        for need in BUILD.iter().chain(TEST) {
+            assert!(
+                need.package
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.+".contains(&b))
+                    && !need.package.starts_with('-'),
+                "{}",
+                need.package
+            );
+        }
+    }
+}

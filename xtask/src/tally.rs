@@ -1,0 +1,102 @@
+//! Counts what test programs report in their `test result:` lines. Pure.
+
+use std::fmt;
+
+/// Tests so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Did what they should.
+    pub passed: u64,
+    /// Did not.
+    pub failed: u64,
+    /// Were not run, visibly.
+    pub skipped: u64,
+}
+
+impl Tally {
+    /// Adds one check that is no test program.
+    pub fn check(&mut self, passed: bool) {
+        if passed {
+            self.passed += 1;
+        } else {
+            self.failed += 1;
+        }
+    }
+
+    /// Adds what this line of a test program's output reports, if it reports anything.
+    pub fn line(&mut self, line: &str) {
+        let Some((_, counts)) = line
+            .trim()
+            .strip_prefix("test result: ")
+            .and_then(|rest| rest.split_once(". "))
+        else {
+            return;
+        };
+        for count in counts.split(';') {
+            let mut words = count.split_whitespace();
+            let (Some(number), Some(what)) = (words.next(), words.next()) else {
+                continue;
+            };
+            let Ok(number) = number.parse::<u64>() else {
+                continue;
+            };
+            match what {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.skipped += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} passed, {} failed, {} skipped",
+            self.passed, self.failed, self.skipped
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally_of(text: &str) -> Tally {
+        let mut tally = Tally::default();
+        text.lines().for_each(|line| tally.line(line));
+        tally
+    }
+
+    #[test]
+    fn the_results_of_several_test_programs_add_up() {
+        let tally = tally_of(
+            "running 3 tests\n\
+             test a ... ok\n\
+             test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 4 filtered out; finished in 0.00s\n\
+             \n\
+             test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s\n",
+        );
+        assert_eq!(tally.to_string(), "4 passed, 2 failed, 1 skipped");
+    }
+
+    #[test]
+    fn output_that_only_looks_like_a_result_counts_for_nothing() {
+        let tally = tally_of(
+            "the test result: ok. 3 passed; 0 failed\n\
+             test result: ok\n\
+             test result: ok. many passed; -1 failed;\n",
+        );
+        assert_eq!(tally, Tally::default());
+    }
+
+    #[test]
+    fn a_check_counts_as_one() {
+        let mut tally = Tally::default();
+        tally.check(true);
+        tally.check(false);
+        assert_eq!(tally.to_string(), "1 passed, 1 failed, 0 skipped");
+    }
+}

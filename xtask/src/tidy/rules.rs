@@ -1,0 +1,292 @@
+//! The rules themselves. Pure: a path and a text in, findings out.
+
+use super::Finding;
+use super::code::{self, Views};
+
+/// Longer files hold more than one idea.
+const LONGEST_FILE_LINES: usize = 600;
+/// A table is one idea however many rows it has.
+const TABLES: &[&str] = &["metrics-common/src/component.rs"];
+/// `main.rs` parses, runs, and returns an exit code; nothing else.
+const LONGEST_MAIN_LINES: usize = 40;
+/// How far above an `unsafe` its argument may begin.
+const SAFETY_DISTANCE_LINES: usize = 8;
+
+/// What the pure half of the daemon must not touch, and what that is.
+const IMPURE: &[(&str, &str)] = &[
+    ("libbpf", "BPF"),
+    ("std::fs", "files"),
+    ("fs::read", "files"),
+    ("File::open", "files"),
+    ("std::net", "the network"),
+    ("std::process", "processes"),
+    ("actix", "actors"),
+    ("tokio", "an event loop"),
+    ("Instant", "a clock"),
+    ("SystemTime", "a clock"),
+];
+
+/// Names that only generated files have; they belong in cargo's `OUT_DIR`.
+const GENERATED: &[&str] = &[".skel.rs", ".bpf.o", "/bindings.rs", "/vmlinux.h", ".wasm"];
+
+/// Whether the rules about text apply to this file.
+pub fn is_source(path: &str) -> bool {
+    is_code(path)
+        || [
+            ".md", ".toml", ".html", ".css", ".js", ".sh", ".yml", ".yaml",
+        ]
+        .iter()
+        .any(|ending| path.ends_with(ending))
+}
+
+fn is_code(path: &str) -> bool {
+    [".rs", ".c", ".h"]
+        .iter()
+        .any(|ending| path.ends_with(ending))
+}
+
+/// The rule about names: what is generated is not kept.
+pub fn check_name(path: &str) -> Option<Finding> {
+    let generated = GENERATED.iter().find(|ending| path.ends_with(*ending))?;
+    Some(Finding {
+        path: path.to_owned(),
+        line: 1,
+        message: format!("*{generated} is generated: it belongs in OUT_DIR, not in the source"),
+    })
+}
+
+/// Every other rule.
+pub fn check_text(path: &str, text: &str) -> Vec<Finding> {
+    let mut check = Check {
+        path,
+        text,
+        views: code::views(text),
+        findings: Vec::new(),
+    };
+    check.unfinished();
+    if is_code(path) {
+        check.length();
+        check.walls();
+    }
+    if path.ends_with(".rs") {
+        check.heading();
+        check.unsafe_code();
+    }
+    check.findings
+}
+
+struct Check<'a> {
+    path: &'a str,
+    text: &'a str,
+    views: Views,
+    findings: Vec<Finding>,
+}
+
+impl Check<'_> {
+    fn report(&mut self, line: usize, message: impl Into<String>) {
+        self.findings.push(Finding {
+            path: self.path.to_owned(),
+            line,
+            message: message.into(),
+        });
+    }
+
+    fn is_below(&self, folder: &str) -> bool {
+        self.path.starts_with(folder)
+    }
+
+    fn is_test(&self) -> bool {
+        self.path.contains("/tests/")
+    }
+
+    fn unfinished(&mut self) {
+        // Written apart, or this file would break its own rule.
+        for mark in [concat!("TO", "DO"), concat!("FIX", "ME")] {
+            for line in lines_with_word(self.text, mark) {
+                self.report(line, format!("{mark}: do it, or open an issue"));
+            }
+        }
+    }
+
+    fn length(&mut self) {
+        let lines = self.text.lines().count();
+        if lines > LONGEST_FILE_LINES && !TABLES.contains(&self.path) {
+            self.report(
+                LONGEST_FILE_LINES,
+                format!("{lines} lines: a file holds one idea in at most {LONGEST_FILE_LINES}"),
+            );
+        }
+        if self.path == "netto/src/main.rs" && lines >= LONGEST_MAIN_LINES {
+            self.report(
+                LONGEST_MAIN_LINES,
+                format!(
+                    "{lines} lines: main.rs parses, runs and exits, in fewer than {LONGEST_MAIN_LINES}"
+                ),
+            );
+        }
+    }
+
+    fn heading(&mut self) {
+        if !self.text.starts_with("//!") {
+            self.report(
+                1,
+                "a file begins with //!: what it owns, and what it must never touch",
+            );
+        }
+    }
+
+    fn unsafe_code(&mut self) {
+        let lines: Vec<&str> = self.text.lines().collect();
+        let allowed = self.is_below("netto/src/kernel/")
+            || self.path == "netto/src/kernel.rs"
+            || self.is_test();
+        for line in lines_with_word(&self.views.code, "unsafe") {
+            if !allowed {
+                self.report(line, "unsafe code belongs in netto/src/kernel");
+            }
+            let above = line.saturating_sub(1 + SAFETY_DISTANCE_LINES);
+            if !lines[above..line]
+                .iter()
+                .any(|l| l.contains("SAFETY:") || l.contains("# Safety"))
+            {
+                self.report(line, "unsafe without a SAFETY comment that argues for it");
+            }
+        }
+    }
+
+    fn walls(&mut self) {
+        if self.is_below("netto/src/analysis/") || self.path == "netto/src/analysis.rs" {
+            for (word, what) in IMPURE {
+                for line in lines_with(&self.views.code, word) {
+                    self.report(line, format!("{word}: analysis is pure, it has no {what}"));
+                }
+            }
+            // Naming a file to a person is fine; a literal that is a path is there to be opened.
+            for root in ["\"/proc", "\"/sys"] {
+                for line in lines_with(&self.views.strings, root) {
+                    self.report(line, "analysis is pure, it opens nothing in /proc or /sys");
+                }
+            }
+        }
+        let is_daemon = self.is_below("netto/src/") && self.path.ends_with(".rs");
+        let is_kernel = self.is_below("netto/src/kernel/") || self.path == "netto/src/kernel.rs";
+        if is_daemon && !is_kernel && !self.is_below("netto/src/analysis/") {
+            for line in lines_with(&self.views.code, "libbpf") {
+                self.report(line, "libbpf is touched in netto/src/kernel only");
+            }
+        }
+    }
+}
+
+/// Numbers, from 1, of the lines that hold this text.
+fn lines_with<'a>(text: &'a str, part: &'a str) -> Vec<usize> {
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| line.contains(part))
+        .map(|(index, _)| index + 1)
+        .collect()
+}
+
+/// Numbers, from 1, of the lines that hold this word.
+fn lines_with_word(text: &str, word: &str) -> Vec<usize> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| {
+            line.match_indices(word).any(|(at, _)| {
+                !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part)
+            })
+        })
+        .map(|(index, _)| index + 1)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "//! Owns nothing.\n";
+
+    /// The lines found in this text, below a proper heading.
+    fn found(path: &str, text: &str) -> Vec<usize> {
+        check_text(path, &format!("{HEAD}{text}"))
+            .into_iter()
+            .map(|finding| finding.line)
+            .collect()
+    }
+
+    #[test]
+    fn unsafe_code_stays_in_the_kernel_folder_and_argues_for_itself() {
+        let argued = "// SAFETY: it is.\nunsafe { f() }\n";
+        assert!(found("netto/src/kernel/perf.rs", argued).is_empty());
+        assert!(found("netto/tests/root/bpf.rs", argued).is_empty());
+        assert_eq!(found("netto/src/actors/a.rs", argued), [3]);
+        assert_eq!(found("netto/src/kernel/perf.rs", "unsafe { f() }\n"), [2]);
+        assert!(found("netto/src/actors/a.rs", "// unsafe\nlet unsafely = 1;\n").is_empty());
+    }
+
+    #[test]
+    fn an_argument_far_away_does_not_count() {
+        let text = format!("// SAFETY: it is.\n{}unsafe {{ f() }}\n", "\n".repeat(20));
+        assert_eq!(found("netto/src/kernel/perf.rs", &text), [22 + 1]);
+    }
+
+    #[test]
+    fn analysis_has_no_files_no_clock_and_no_actors() {
+        for impure in [
+            "use libbpf_rs::Map;",
+            "use std::fs;",
+            "let t = Instant::now();",
+            "use actix::Actor;",
+            "f(\"/proc/kallsyms\");",
+            "f(\"/sys/kernel\");",
+        ] {
+            assert_eq!(found("netto/src/analysis/x.rs", impure), [2], "{impure}");
+        }
+        for pure in [
+            "// std::fs",
+            "let help = \"see /proc/kallsyms\";",
+            "use std::time::Duration;",
+        ] {
+            assert!(found("netto/src/analysis/x.rs", pure).is_empty(), "{pure}");
+        }
+    }
+
+    #[test]
+    fn only_the_kernel_folder_touches_libbpf() {
+        assert_eq!(found("netto/src/sinks/http.rs", "use libbpf_rs::Map;"), [2]);
+        assert_eq!(found("netto/src/actors/t.rs", "use libbpf_rs::Map;"), [2]);
+        assert!(found("netto/src/kernel/session.rs", "use libbpf_rs::Map;").is_empty());
+        assert!(found("netto/src/sinks/http.rs", "// libbpf").is_empty());
+    }
+
+    #[test]
+    fn a_file_begins_by_saying_what_it_owns() {
+        assert_eq!(check_text("xtask/src/x.rs", "fn f() {}\n").len(), 1);
+        assert!(check_text("netto/src/bpf/x.h", "int x;\n").is_empty());
+    }
+
+    #[test]
+    fn long_files_and_a_long_main_are_found() {
+        assert!(found("netto/src/cli.rs", &"\n".repeat(599)).is_empty());
+        assert_eq!(found("netto/src/cli.rs", &"\n".repeat(600)), [600]);
+        assert!(found("netto/src/main.rs", &"\n".repeat(38)).is_empty());
+        assert_eq!(found("netto/src/main.rs", &"\n".repeat(39)), [40]);
+    }
+
+    #[test]
+    fn unfinished_work_is_found_in_every_kind_of_text() {
+        let mark = concat!("TO", "DO");
+        for path in ["README.md", "netto/src/cli.rs", "netto/src/bpf/x.c"] {
+            assert_eq!(found(path, &format!("// {mark}: later\n")), [2], "{path}");
+        }
+        assert!(found("README.md", &format!("{mark}S\n")).is_empty());
+    }
+
+    #[test]
+    fn generated_files_are_not_kept() {
+        assert!(check_name("netto/src/bpf/netto.skel.rs").is_some());
+        assert!(check_name("netto/src/bpf/vmlinux.h").is_some());
+        assert!(check_name("netto/src/bpf/abi.h").is_none());
+    }
+}
