@@ -7,7 +7,6 @@
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use actix::{Addr, Arbiter, System};
@@ -106,8 +105,7 @@ pub fn bind(config: &Config) -> anyhow::Result<Prepared> {
         Some(path) => WebConfig::load(path)?,
         None => WebConfig::default(),
     };
-    let patience = Patience::default();
-    let listener = listen(config.listen, patience)?;
+    let listener = listen(config.listen)?;
     let log = match &config.log_file {
         Some(path) => Some(OpenLog::open(path)?),
         None => None,
@@ -117,12 +115,12 @@ pub fn bind(config: &Config) -> anyhow::Result<Prepared> {
         listener,
         web,
         log,
-        patience,
+        patience: Patience::default(),
     })
 }
 
-fn listen(address: SocketAddr, patience: Patience) -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind(address).map_err(|error| {
+fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).map_err(|error| {
         let (cause, remedy) = match error.kind() {
             std::io::ErrorKind::AddrInUse => (
                 "address in use".to_owned(),
@@ -142,12 +140,7 @@ fn listen(address: SocketAddr, patience: Patience) -> anyhow::Result<TcpListener
             ),
         };
         anyhow!("cannot listen on {address}: {cause}; {remedy}")
-    })?;
-    // Inherited by every connection: a peer that takes no data for so long is cut off by the kernel.
-    socket2::SockRef::from(&listener)
-        .set_tcp_user_timeout(Some(patience.no_progress))
-        .with_context(|| format!("cannot set up the socket on {address}"))?;
-    Ok(listener)
+    })
 }
 
 /// Binds and serves until SIGTERM, SIGINT or a failure.
@@ -234,18 +227,23 @@ impl Prepared {
             Err(failure) => failure.to_string(),
         };
         tracing::info!("ending: {reason}");
-        running.end(reason).await;
+        let ended = running.end(reason).await;
         match outcome {
             Err(failure) => Err(failure.into()),
-            // The end itself may have failed: the last frame of the log, for one.
-            Ok(_) => failures
-                .try_first()
-                .map_or(Ok(()), |failure| Err(failure.into())),
+            // The end itself may fail: the last frame of the log, for one.
+            Ok(_) => match failures.try_first() {
+                Some(failure) => Err(failure.into()),
+                None => ended,
+            },
         }
     }
 
     /// Starts everything right of the analyzer.
     fn start(self, info: Info) -> anyhow::Result<(Running, Failures)> {
+        // Inherited by every connection: the kernel cuts off a peer that takes no data for so long.
+        socket2::SockRef::from(&self.listener)
+            .set_tcp_user_timeout(Some(self.patience.no_progress))
+            .context("cannot set up the socket")?;
         let (supervisor, failures) = Supervisor::new();
         let drops = Arc::new(SinkDrops::default());
         let info = Arc::new(info);
@@ -280,15 +278,12 @@ impl Prepared {
                 supervisor: supervisor.clone(),
             },
         )?;
-        let ending = Arc::new(AtomicBool::new(false));
         let handle = server.handle();
         let mut watch = supervisor.watch(Part::HttpServer);
-        let expected = ending.clone();
         actix::spawn(async move {
-            match server.await {
-                Err(error) => watch.fail(error.into()),
-                Ok(()) if expected.load(Ordering::Relaxed) => watch.settle(),
-                Ok(()) => watch.fail(anyhow!("it stopped without being asked to")),
+            // An end without an error that nobody asked for is told by the watch itself.
+            if let Err(error) = server.await {
+                watch.fail(error.into());
             }
         });
         let running = Running {
@@ -297,7 +292,6 @@ impl Prepared {
             prometheus,
             file,
             server: handle,
-            ending,
             analyzer: None,
         };
         Ok((running, failures))
@@ -323,7 +317,6 @@ struct Running {
     prometheus: Addr<PrometheusLogger>,
     file: Option<(Arbiter, Addr<FileLogger>)>,
     server: actix_web::dev::ServerHandle,
-    ending: Arc<AtomicBool>,
     analyzer: Option<(Arbiter, Addr<TraceAnalyzer>)>,
 }
 
@@ -331,26 +324,34 @@ impl Running {
     /// Ends every part in the order of the data, waiting for none of them too long.
     ///
     /// Parts that are gone already make no difference here: their watch has told.
-    async fn end(self, reason: String) {
+    ///
+    /// # Errors
+    /// If the log file could not be finished in time.
+    async fn end(self, reason: String) -> anyhow::Result<()> {
+        self.supervisor.begin_end();
         if let Some((arbiter, analyzer)) = self.analyzer {
             let _ = timeout(FAREWELL, analyzer.send(trace_analyzer::Finish)).await;
             join(arbiter).await;
         }
         let _ = timeout(FAREWELL, self.collector.send(Farewell(reason.clone()))).await;
+        let mut finished = Ok(());
         if let Some((arbiter, logger)) = self.file {
             if timeout(FAREWELL, logger.send(Farewell(reason)))
                 .await
-                .is_err()
+                .is_ok()
             {
-                tracing::warn!("the log file's disk does not answer; its end may be missing");
+                join(arbiter).await;
+            } else {
+                finished = Err(anyhow!(
+                    "the log file's disk does not answer; the end of the log is missing"
+                ));
             }
-            join(arbiter).await;
         }
         let _ = timeout(FAREWELL, self.prometheus.send(prometheus_logger::Finish)).await;
-        self.ending.store(true, Ordering::Relaxed);
         if timeout(FAREWELL, self.server.stop(true)).await.is_err() {
             self.server.stop(false).await;
         }
+        finished
     }
 }
 
