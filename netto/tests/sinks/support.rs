@@ -150,6 +150,11 @@ impl SnapshotSource for Source {
     }
 }
 
+/// A made-up measurement that goes on for ever.
+pub fn endless() -> Source {
+    Source::new(u64::MAX, Then::GoOn)
+}
+
 /// Settings for a daemon on a port of the system's choice.
 pub fn config() -> Config {
     Config {
