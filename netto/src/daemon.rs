@@ -165,10 +165,13 @@ impl Prepared {
             reason = stop => Ok(reason),
         };
         let reason = match &outcome {
-            Ok(reason) => reason.clone(),
+            Ok(reason) => {
+                tracing::info!("ending: {reason}");
+                reason.clone()
+            }
+            // The caller shows it, once.
             Err(failure) => failure.to_string(),
         };
-        tracing::info!("ending: {reason}");
         let ended = running.end(reason).await;
         match outcome {
             Err(failure) => Err(failure.into()),
