@@ -173,10 +173,10 @@ impl Snapshots {
             .roots
             .online_cpus()
             .unwrap_or_else(|_| stat.cpus.iter().map(|(cpu, _)| *cpu).collect());
-        if let Some(samplers) = &mut self.readers.samplers {
-            if let Err((cpu, error)) = samplers.follow(&online) {
-                tracing::warn!("CPU {cpu} is not sampled: {error}");
-            }
+        if let Some(samplers) = &mut self.readers.samplers
+            && let Err((cpu, error)) = samplers.follow(&online)
+        {
+            tracing::warn!("CPU {cpu} is not sampled: {error}");
         }
         online
     }
