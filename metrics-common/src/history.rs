@@ -223,8 +223,7 @@ impl History {
         for row in &mut self.series.rows {
             row.drain(..surplus);
         }
-        let cells = (self.components * self.cpus.len()).max(1);
-        let most = (COLUMN_BYTES / cells).clamp(16, POINTS);
+        let most = LEAST_COVERED_NS.div_ceil(self.column_ns) as usize;
         let surplus = self.columns.len().saturating_sub(most);
         self.columns.drain(..surplus);
     }
