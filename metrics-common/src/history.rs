@@ -382,7 +382,8 @@ impl Sum {
         }
         for (sum, value) in self.ns.iter_mut().zip(values) {
             if let Some(value) = value {
-                *sum.get_or_insert(0) += value;
+                let sum = sum.get_or_insert(0);
+                *sum = sum.saturating_add(value);
             }
         }
     }

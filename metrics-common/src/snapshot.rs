@@ -306,7 +306,7 @@ impl Snapshot {
         self.components
             .get(component)?
             .as_ref()
-            .map(|row| row.iter().sum())
+            .map(|row| row.iter().fold(0_u64, |sum, &ns| sum.saturating_add(ns)))
     }
 
     /// Nanoseconds that all CPUs had in the interval.
