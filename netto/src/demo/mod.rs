@@ -7,7 +7,7 @@
 
 mod load;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use metrics_common::history::{History, LEAST_COVERED_NS};
 use metrics_common::snapshot::DEMO_NOTE_PREFIX;
@@ -67,6 +67,7 @@ pub fn demo(settings: Settings) -> Demo {
         let before_ns = (steps - 1 - step) * step_ns;
         past.push(&source.make(step_ns, now_ns.saturating_sub(before_ns)));
     }
+    source.past_end_ns = now_ns;
     Demo { info, past, source }
 }
 
@@ -133,15 +134,21 @@ pub struct Source {
     load: Load,
     sequence: u64,
     elapsed_ns: u64,
+    /// Where the past ends, nanoseconds since the Unix epoch, and when the
+    /// present began: making up the past takes a moment that must not be a gap.
+    past_end_ns: u64,
+    began: Option<Instant>,
 }
 
 impl SnapshotSource for Source {
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
-        Ok(self.make(
-            self.settings.period.as_nanos() as u64,
-            now.as_nanos() as u64,
-        ))
+        let period_ns = self.settings.period.as_nanos() as u64;
+        let since_ns = self
+            .began
+            .get_or_insert_with(Instant::now)
+            .elapsed()
+            .as_nanos() as u64;
+        Ok(self.make(period_ns, self.past_end_ns + period_ns + since_ns))
     }
 }
 
@@ -152,6 +159,8 @@ impl Source {
             load: Load::new(settings.cpus, nodes(settings.cpus), settings.seed),
             sequence: 0,
             elapsed_ns: 0,
+            past_end_ns: 0,
+            began: None,
         }
     }
 

@@ -111,7 +111,8 @@ fn capabilities(profile: &Path) -> Result<Value> {
                 "--disable-background-networking",
                 "--disable-component-update",
                 "--disable-sync",
-                "--window-size=1400,1000",
+                // Tall, for the page lets rest what is out of sight.
+                "--window-size=1400,3200",
                 format!("--user-data-dir={}", profile.display()),
             ],
         },

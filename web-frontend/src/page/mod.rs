@@ -150,7 +150,8 @@ impl Page {
         let dom = &self.dom;
         let shown = self.frozen.as_ref().unwrap_or(latest);
         self.now.headline(dom, info, latest, history)?;
-        if dom.is_in_sight("now") {
+        // What is out of sight rests, but is never empty: a search finds it.
+        if self.now.is_empty() || dom.is_in_sight("now") {
             self.now.draw(dom, info, shown, &self.state)?;
         }
         let scene = Scene {
@@ -162,14 +163,14 @@ impl Page {
             cursor_ms: self.cursor_ms,
         };
         for chart in &mut self.charts {
-            if dom.is_in_sight(chart.id) {
+            if chart.chart().is_none() || dom.is_in_sight(chart.id) {
                 chart.draw(&scene)?;
             }
         }
-        if dom.is_in_sight("percpu") {
+        if self.heat.map().is_none() || dom.is_in_sight("percpu") {
             self.heat.draw(&scene)?;
         }
-        if dom.is_in_sight("components") {
+        if self.table.is_empty() || dom.is_in_sight("components") {
             self.table.draw(dom, info, shown, &self.state)?;
         }
         let status = view_model::status(info, latest, &self.tally);

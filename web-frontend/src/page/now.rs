@@ -28,6 +28,11 @@ pub struct Now {
 }
 
 impl Now {
+    /// Whether nothing is shown yet.
+    pub fn is_empty(&self) -> bool {
+        self.bars.is_none()
+    }
+
     /// Says what the interval is about.
     ///
     /// # Errors

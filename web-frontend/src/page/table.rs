@@ -45,6 +45,11 @@ impl Table {
         self.layout = None;
     }
 
+    /// Whether nothing is shown yet.
+    pub fn is_empty(&self) -> bool {
+        self.layout.is_none()
+    }
+
     /// Shows an interval.
     ///
     /// # Errors

@@ -1,0 +1,67 @@
+//! The dashboard as a person meets it: a real browser on `netto demo`, whose
+//! values are made up and therefore known. Needs no root.
+//!
+//! Where Chromium or its driver is missing, a test is skipped with a line that
+//! says so; with `CI=true` that is a failure instead.
+
+#[allow(dead_code, reason = "the root tests use more of it")]
+#[path = "root/child.rs"]
+mod child;
+#[allow(dead_code, reason = "the root tests use more of it")]
+#[path = "root/http.rs"]
+mod http;
+#[allow(dead_code, reason = "the root tests use more of it")]
+#[path = "root/trial.rs"]
+mod trial;
+
+#[path = "dashboard/browser.rs"]
+mod browser;
+#[path = "dashboard/demo.rs"]
+mod demo;
+#[path = "dashboard/endurance.rs"]
+mod endurance;
+#[path = "dashboard/reader.rs"]
+mod reader;
+#[path = "dashboard/views.rs"]
+mod views;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+/// One statement about the page.
+struct Test {
+    name: &'static str,
+    body: fn() -> anyhow::Result<()>,
+}
+
+const TOOLS: &[&str] = &["chromium", "chromedriver"];
+
+fn run(body: fn() -> anyhow::Result<()>) -> Result<Completion, Failed> {
+    if let Some(tool) = TOOLS
+        .iter()
+        .find(|tool| trial::find_program(tool).is_none())
+    {
+        let lack = format!("needs the program {tool}");
+        if std::env::var("CI").is_ok_and(|value| value == "true" || value == "1") {
+            return Err(format!("{lack}, and CI=true allows no skipping").into());
+        }
+        println!("SKIPPED: {lack}");
+        return Ok(Completion::ignored_with(lack));
+    }
+    // Causes only: a backtrace of the test runner tells nobody anything.
+    body().map_err(|error| format!("{error:#}"))?;
+    Ok(Completion::Completed)
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // One browser at a time is load enough.
+    arguments.test_threads = Some(1);
+    let trials = [views::TESTS, reader::TESTS, endurance::TESTS]
+        .into_iter()
+        .flatten()
+        .map(|test| Trial::ignorable_test(test.name, || run(test.body)))
+        .collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}

@@ -1,0 +1,69 @@
+//! `netto demo` as a process, on a port of its own.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::child::{self, Owned};
+use crate::http;
+
+/// Generous: making up a past takes a while without optimisation.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// A running demonstration.
+pub struct Demo {
+    pub process: Owned,
+    pub at: SocketAddr,
+}
+
+/// A port that is free now.
+pub fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
+    Ok(listener.local_addr()?.port())
+}
+
+impl Demo {
+    /// Starts it and waits for its first snapshot.
+    pub fn start(cpus: u32, period_ms: u32) -> Result<Self> {
+        Demo::start_on(free_port()?, cpus, period_ms)
+    }
+
+    /// The same on a chosen port.
+    pub fn start_on(port: u16, cpus: u32, period_ms: u32) -> Result<Self> {
+        let mut command = child::mortal(env!("CARGO_BIN_EXE_netto"));
+        command.args([
+            "demo",
+            &format!("--cpus={cpus}"),
+            &format!("--port={port}"),
+            &format!("--user-period={period_ms}"),
+            "--address=127.0.0.1",
+            "--log-level=warn",
+        ]);
+        let mut demo = Demo {
+            process: Owned::start(&mut command)?,
+            at: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        };
+        child::eventually(LIMIT, || match demo.process.try_wait()? {
+            Some(status) => bail!("netto demo ended ({status}): {}", demo.process.stderr()),
+            None => http::get_ok(demo.at, "/readyz").map(drop),
+        })?;
+        Ok(demo)
+    }
+
+    /// The page's address, with what stands behind `#`.
+    pub fn page(&self, fragment: &str) -> String {
+        format!("http://{}/#{fragment}", self.at)
+    }
+
+    /// The newest snapshot.
+    pub fn snapshot(&self) -> Result<serde_json::Value> {
+        http::get_ok(self.at, "/api/v1/snapshot")?.json()
+    }
+
+    /// Asks it to end, and waits.
+    pub fn stop(mut self) -> Result<()> {
+        self.process.signal("TERM")?;
+        self.process.wait(LIMIT).map(drop)
+    }
+}

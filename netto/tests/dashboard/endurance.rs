@@ -1,0 +1,134 @@
+//! What the page costs: bytes on the wire, and memory over time. Sizes only,
+//! never times: those depend on the machine.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use metrics_common::codec::{self, ServerMessage};
+use metrics_common::history::History;
+use serde_json::json;
+use tungstenite::Message;
+
+use crate::Test;
+use crate::browser::Browser;
+use crate::child;
+use crate::demo::Demo;
+use crate::http;
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "endurance::a_frame_of_128_cpus_is_at_most_25_kilobytes",
+        body: frames,
+    },
+    Test {
+        name: "endurance::the_program_is_at_most_600_kilobytes_compressed",
+        body: program,
+    },
+    Test {
+        name: "endurance::a_page_left_open_does_not_grow",
+        body: memory,
+    },
+];
+
+const KILOBYTE: usize = 1_000;
+
+fn frames() -> Result<()> {
+    let demo = Demo::start(128, 100)?;
+    for (path, wants_past) in [("ws", false), ("ws?history", true)] {
+        let stream = http::connect(demo.at)?;
+        let (mut socket, _) = tungstenite::client(format!("ws://{}/{path}", demo.at), stream)
+            .context("no WebSocket")?;
+        let mut snapshots = 0;
+        let mut past = None;
+        while snapshots < 20 {
+            let Message::Binary(bytes) = socket.read()? else {
+                continue;
+            };
+            match codec::decode(&bytes)? {
+                ServerMessage::Snapshot(snapshot) => {
+                    ensure!(snapshot.cpus.len() == 128);
+                    ensure!(bytes.len() <= 25 * KILOBYTE, "{} bytes", bytes.len());
+                    snapshots += 1;
+                }
+                ServerMessage::History(message) => {
+                    ensure!(bytes.len() <= 2_100 * KILOBYTE, "{} bytes", bytes.len());
+                    ensure!(snapshots == 0, "the past comes first");
+                    past = Some(History::from_message(&message)?);
+                }
+                ServerMessage::Hello(_) | ServerMessage::Bye(_) => {}
+            }
+        }
+        ensure!(past.is_some() == wants_past, "{path}");
+        if let Some(past) = past {
+            let (from, to) = (past.point_ms(0).0, past.point_ms(past.points() - 1).1);
+            ensure!(to - from >= 15.0 * 60_000.0, "{} ms of past", to - from);
+        }
+    }
+    Ok(())
+}
+
+fn program() -> Result<()> {
+    let demo = Demo::start(1, 500)?;
+    let request = format!(
+        "GET /netto_dashboard_bg.wasm HTTP/1.1\r\nHost: {}\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n",
+        demo.at
+    );
+    let answer = http::raw(demo.at, request.as_bytes())?;
+    let head = answer.head.to_ascii_lowercase();
+    ensure!(head.contains("content-encoding: gzip"), "{head}");
+    let length: usize = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok())
+        .context("no length")?;
+    ensure!(length <= 600 * KILOBYTE, "{length} bytes");
+    Ok(())
+}
+
+/// Bytes of WebAssembly's memory and of JavaScript's heap after a collection,
+/// and the number of elements in the document.
+fn used(browser: &Browser) -> Result<[f64; 3]> {
+    browser.cdp("HeapProfiler.collectGarbage", json!({}))?;
+    let heap = browser.cdp("Runtime.getHeapUsage", json!({}))?;
+    // A module that is loaded again is the one that runs already.
+    let wasm = browser.promise(
+        "import('/netto_dashboard.js').then((m) => m.default()).then((w) => w.memory.buffer.byteLength)",
+    )?;
+    let elements = browser.script("return document.querySelectorAll('*').length")?;
+    let number = |value: &serde_json::Value| value.as_f64().context("no number");
+    Ok([
+        number(&wasm)?,
+        number(&heap["usedSize"])?,
+        number(&elements)?,
+    ])
+}
+
+fn memory() -> Result<()> {
+    // Ten times the usual pace: the minute that this takes is ten of a page's.
+    let demo = Demo::start(128, 50)?;
+    let browser = Browser::start(1400, 3200)?;
+    browser.open(&demo.page(""))?;
+    let shown = |browser: &Browser, count: u64| -> Result<()> {
+        let script = "return Number(document.getElementById('netto').dataset.sequence)";
+        let from = browser.script(script)?.as_u64().context("no sequence")?;
+        child::eventually(Duration::from_secs(180), || {
+            let now = browser.script(script)?.as_u64().unwrap_or_default();
+            ensure!(now >= from + count, "the page is at {now}, from {from}");
+            Ok(())
+        })
+    };
+    shown(&browser, 300)?;
+    let before = used(&browser)?;
+    shown(&browser, 900)?;
+    let after = used(&browser)?;
+    let grown = |at: usize| after[at] - before[at];
+    ensure!(
+        grown(0) <= 512.0 * 1024.0,
+        "WebAssembly: {before:?} to {after:?}"
+    );
+    ensure!(
+        grown(1) <= 1024.0 * 1024.0,
+        "JavaScript: {before:?} to {after:?}"
+    );
+    ensure!(grown(2) <= 200.0, "elements: {before:?} to {after:?}");
+    browser.must_be_content()
+}

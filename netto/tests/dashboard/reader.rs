@@ -1,0 +1,400 @@
+//! What the reader can do: zoom, pause, descend, take away, share; and what
+//! happens when the daemon goes and comes back.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::Test;
+use crate::browser::Browser;
+use crate::child;
+use crate::demo::{Demo, LIMIT};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "reader::a_drag_over_a_chart_zooms_and_escape_leads_back",
+        body: zoom,
+    },
+    Test {
+        name: "reader::pause_stops_the_page_and_live_goes_on",
+        body: pause,
+    },
+    Test {
+        name: "reader::a_click_on_a_bar_descends_and_hovering_explains",
+        body: descend,
+    },
+    Test {
+        name: "reader::one_cursor_stands_in_every_chart",
+        body: cursor,
+    },
+    Test {
+        name: "reader::the_address_reproduces_the_view",
+        body: address,
+    },
+    Test {
+        name: "reader::the_keyboard_reaches_everything",
+        body: keyboard,
+    },
+    Test {
+        name: "reader::what_is_shown_can_be_taken_away",
+        body: take_away,
+    },
+    Test {
+        name: "reader::a_lost_daemon_is_told_and_its_return_repeats_no_point",
+        body: reconnect,
+    },
+];
+
+const TALL: (u32, u32) = (1400, 3200);
+const HASH: &str = "return decodeURIComponent(location.hash)";
+const MODE: &str = "return document.getElementById('netto').dataset.mode";
+const SEQUENCE: &str = "return Number(document.getElementById('netto').dataset.sequence)";
+
+fn open(demo: &Demo, fragment: &str) -> Result<Browser> {
+    let browser = Browser::start(TALL.0, TALL.1)?;
+    browser.open(&demo.page(fragment))?;
+    Ok(browser)
+}
+
+fn sequence(browser: &Browser) -> Result<u64> {
+    browser.script(SEQUENCE)?.as_u64().context("no sequence")
+}
+
+/// Waits for further intervals on the page.
+fn wait_for_more(browser: &Browser, count: u64) -> Result<()> {
+    let from = sequence(browser)?;
+    let script = format!("{SEQUENCE} >= {}", from + count);
+    browser.wait_until("more intervals are shown", &script)
+}
+
+fn zoom() -> Result<()> {
+    let demo = Demo::start(4, 200)?;
+    let browser = open(&demo, "")?;
+    let [left, top, width, height] = browser.place("#events")?;
+    let y = top + height / 2.0;
+    browser.mouse("mouseMoved", left + width * 0.3, y)?;
+    browser.mouse("mousePressed", left + width * 0.3, y)?;
+    browser.mouse("mouseMoved", left + width * 0.6, y)?;
+    ensure!(browser.script("return document.querySelector('#events .brush').hidden")? == false);
+    browser.mouse("mouseReleased", left + width * 0.6, y)?;
+    browser.wait_until("the page is zoomed", &format!("{} === 'zoomed'", MODE))?;
+    let hash = browser.script(HASH)?.to_string();
+    let span: f64 = hash
+        .split("span=")
+        .nth(1)
+        .and_then(|rest| rest.split(['&', '"']).next()?.parse().ok())
+        .context("no span in the address")?;
+    // Three tenths of five minutes.
+    ensure!((80.0..102.0).contains(&span), "{hash}");
+    // The chart stands still while the present goes on.
+    let points = "return document.querySelector('#events polygon').getAttribute('points')";
+    let before = browser.script(points)?;
+    wait_for_more(&browser, 15)?;
+    ensure!(browser.script(points)? == before, "the zoomed chart moved");
+    browser.key("Escape")?;
+    browser.wait_until("the page is live", &format!("{MODE} === 'live'"))?;
+    browser.must_be_content()
+}
+
+fn pause() -> Result<()> {
+    let demo = Demo::start(4, 100)?;
+    let browser = open(&demo, "")?;
+    browser.click("pause")?;
+    browser.wait_until("the page is paused", &format!("{MODE} === 'paused'"))?;
+    let held = sequence(&browser)?;
+    let cells =
+        "return Array.from(document.querySelectorAll('[data-cell]'), (e) => e.textContent).join()";
+    let before = browser.script(cells)?;
+    // The daemon goes on, and the headline with it.
+    child::eventually(LIMIT, || {
+        let made = demo.snapshot()?["sequence"].as_u64().unwrap_or_default();
+        ensure!(made > held + 10, "{made}");
+        Ok(())
+    })?;
+    ensure!(sequence(&browser)? == held && browser.script(cells)? == before);
+    browser.click("live")?;
+    browser.wait_until("the page goes on", &format!("{SEQUENCE} > {}", held + 10))?;
+    browser.must_be_content()
+}
+
+fn descend() -> Result<()> {
+    let demo = Demo::start(8, 200)?;
+    let browser = open(&demo, "")?;
+    // The middle of the second bar's lowest segment: sends.
+    let [left, top, width, height] = browser.place("#chart")?;
+    let (x, y) = (left + width / 2.0, top + height - 8.0);
+    browser.mouse("mouseMoved", x, y)?;
+    let tip = browser.text("#tip")?;
+    for part in [
+        "TX syscalls",
+        "of Kernel",
+        "of this host",
+        "ns per call",
+        "Sends on Internet",
+    ] {
+        ensure!(tip.contains(part), "{part} in {tip}");
+    }
+    browser.mouse("mousePressed", x, y)?;
+    browser.mouse("mouseReleased", x, y)?;
+    browser.wait_until(
+        "the parts of the sends are shown",
+        "return document.getElementById('parts-title').textContent.startsWith('TX syscalls')",
+    )?;
+    ensure!(
+        browser
+            .script(HASH)?
+            .to_string()
+            .contains("event=tx_syscall")
+    );
+    // A part says how sure it is.
+    browser.click("event:rx_softirq")?;
+    browser.wait_until(
+        "back at RX softirq",
+        "return document.querySelector('[data-bar=\"3\"][data-key=gro]') !== null",
+    )?;
+    browser.script("document.querySelector('[data-bar=\"3\"][data-key=gro] button').focus()")?;
+    let tip = browser.text("#tip")?;
+    ensure!(
+        tip.contains("GRO") && tip.contains("95 % interval"),
+        "{tip}"
+    );
+    browser.click("component:gro")?;
+    browser.wait_until(
+        "the heat map shows GRO",
+        "return document.getElementById('component').value === 'gro'",
+    )?;
+    browser.must_be_content()
+}
+
+fn cursor() -> Result<()> {
+    let demo = Demo::start(8, 500)?;
+    let browser = open(&demo, "")?;
+    let [left, top, width, height] = browser.place("#parts")?;
+    browser.mouse("mouseMoved", left + width * 0.5, top + height * 0.5)?;
+    let lines = browser.script(
+        "return Array.from(document.querySelectorAll('.cursor'), (e) => [e.hidden, parseFloat(e.style.left)])",
+    )?;
+    let lines = lines.as_array().context("no list")?;
+    ensure!(lines.len() == 3, "{lines:?}");
+    for line in lines {
+        let x = line[1].as_f64().unwrap_or_default();
+        ensure!(
+            line[0] == false && (x - width * 0.5).abs() < 12.0,
+            "{lines:?}"
+        );
+    }
+    // The legend says the values of that moment.
+    let when = browser.text("#events-legend .when")?;
+    ensure!(when.len() == 8, "{when}");
+    browser.mouse("mouseMoved", 5.0, 5.0)?;
+    ensure!(
+        browser.script("return document.querySelectorAll('.cursor:not([hidden])').length")? == 0
+    );
+    browser.must_be_content()
+}
+
+fn address() -> Result<()> {
+    let demo = Demo::start(16, 500)?;
+    let browser = open(&demo, "")?;
+    for act in [
+        "event:tx_syscall",
+        "span:15",
+        "unit:ms",
+        "sort:load",
+        "fold:other_softirq",
+    ] {
+        browser.click(act)?;
+    }
+    browser.script(
+        "const f = document.getElementById('filter'); f.value = '0-7 node0'; \
+         f.dispatchEvent(new Event('input', { bubbles: true }))",
+    )?;
+    let read = r#"return [
+        document.getElementById("parts-title").textContent,
+        Array.from(document.querySelectorAll("[data-choice][aria-pressed=true]"), (e) => e.dataset.act),
+        document.getElementById("filter").value,
+        document.getElementById("heat-canvas").height,
+        document.querySelector("[data-row=softirq_rcu]") !== null,
+    ]"#;
+    let expected = json!([
+        "TX syscalls by part",
+        ["span:15", "live", "sort:load", "unit:ms"],
+        "0-7 node0",
+        8,
+        true
+    ]);
+    let shows = |browser: &Browser| -> Result<()> {
+        child::eventually(LIMIT, || {
+            let found = browser.script(read)?;
+            ensure!(found == expected, "{found}");
+            Ok(())
+        })
+    };
+    shows(&browser)?;
+    let url = browser.script("return location.href")?;
+    let again = Browser::start(TALL.0, TALL.1)?;
+    again.open(url.as_str().context("no address")?)?;
+    shows(&again)?;
+    // Nonsense in an address is no reason to show nothing.
+    again.open(&demo.page("event=%00&span=x&only=zzz&component=nothing"))?;
+    ensure!(again.text("#filter-note")?.contains("zzz"));
+    again.must_be_content()
+}
+
+fn keyboard() -> Result<()> {
+    let demo = Demo::start(4, 200)?;
+    let browser = open(&demo, "")?;
+    // Everything that acts is a button, a field or a plot, and none is kept from the keyboard.
+    let unreachable = browser.script(
+        "return Array.from(document.querySelectorAll('[data-act], select, input, [data-plot=time]'))
+            .filter((e) => !(e.tabIndex >= 0)).length",
+    )?;
+    ensure!(unreachable == 0, "{unreachable} are out of reach");
+    browser.script("document.getElementById('events').focus()")?;
+    for _ in 0..3 {
+        browser.key("ArrowLeft")?;
+    }
+    let left = "return parseFloat(document.querySelector('#events .cursor').style.left)";
+    let before = browser.script(left)?.as_f64().context("no cursor")?;
+    browser.key("ArrowLeft")?;
+    let after = browser.script(left)?.as_f64().context("no cursor")?;
+    ensure!(after < before, "{after} after {before}");
+    browser.key("+")?;
+    browser.wait_until("zoomed", &format!("{MODE} === 'zoomed'"))?;
+    browser.key("Escape")?;
+    browser.wait_until("live", &format!("{MODE} === 'live'"))?;
+    browser.key(" ")?;
+    browser.wait_until("paused", &format!("{MODE} === 'paused'"))?;
+    browser.key(" ")?;
+    browser.wait_until("live again", &format!("{MODE} === 'live'"))?;
+    // Redrawing does not take the keyboard away.
+    browser.script("document.querySelector('#table [data-act=\"component:gro\"]').focus()")?;
+    wait_for_more(&browser, 5)?;
+    let held = browser.script("return document.activeElement.dataset.act")?;
+    ensure!(held == "component:gro", "{held}");
+    browser.must_be_content()
+}
+
+/// Keeps what the page gives as files, instead of files.
+const CATCH_FILES: &str = r#"
+    window.files = [];
+    const make = URL.createObjectURL;
+    URL.createObjectURL = (blob) => { window.files.push(blob); return make(blob); };
+    HTMLAnchorElement.prototype.click = function () { window.lastName = this.download; };
+"#;
+
+fn file(browser: &Browser, act: &str) -> Result<(String, String)> {
+    browser.script("window.files = []")?;
+    browser.click(act)?;
+    browser.wait_until("a file is given", "return window.files.length === 1")?;
+    let text = browser.promise("window.files[0].text()")?;
+    let name = browser.script("return window.lastName")?;
+    Ok((
+        name.as_str().unwrap_or_default().to_owned(),
+        text.as_str().unwrap_or_default().to_owned(),
+    ))
+}
+
+fn take_away() -> Result<()> {
+    let demo = Demo::start(4, 500)?;
+    let browser = open(&demo, "")?;
+    browser.script(CATCH_FILES)?;
+    let (name, csv) = file(&browser, "save:events:csv")?;
+    ensure!(
+        name.starts_with("netto-demo-4-events-") && name.ends_with(".csv"),
+        "{name}"
+    );
+    ensure!(
+        csv.starts_with("time,tx_syscall_percent_of_host,"),
+        "{csv:.80}"
+    );
+    // Half seconds of five minutes, as the chart is wide enough for them.
+    let lines = csv.lines().count();
+    ensure!(lines == 601, "{lines} lines");
+    let (_, csv) = file(&browser, "save:heat:csv")?;
+    ensure!(
+        csv.starts_with("time,cpu0_percent,cpu1_percent,"),
+        "{csv:.80}"
+    );
+    let (_, csv) = file(&browser, "save:table:csv")?;
+    ensure!(
+        csv.contains("\r\nnf_ingress,rx_softirq,NF ingress,,,,,\r\n"),
+        "{csv}"
+    );
+    for act in ["save:now:svg", "save:events:svg", "save:parts:svg"] {
+        let (_, svg) = file(&browser, act)?;
+        ensure!(svg.starts_with("<svg") && svg.contains("xmlns=") && svg.contains("<title>"));
+    }
+    for act in ["save:now:png", "save:events:png", "save:heat:png"] {
+        file(&browser, act)?;
+        let picture = browser.promise(
+            "createImageBitmap(window.files[0]).then((image) => [image.width, image.height])",
+        )?;
+        let size = |at: usize| picture[at].as_u64().unwrap_or_default();
+        ensure!(size(0) > 500 && size(1) > 80, "{act}: {picture}");
+    }
+    browser.must_be_content()
+}
+
+/// The moments of the events' series, milliseconds, that have values.
+fn moments(browser: &Browser) -> Result<Vec<u64>> {
+    let (_, csv) = file(browser, "save:events:csv")?;
+    let rows: Vec<&str> = csv
+        .lines()
+        .skip(1)
+        .filter(|row| !row.ends_with(",,"))
+        .collect();
+    let parsed = browser.script(&format!(
+        "return {}.map((t) => Date.parse(t))",
+        json!(
+            rows.iter()
+                .filter_map(|row| row.split(',').next())
+                .collect::<Vec<_>>()
+        )
+    ))?;
+    Ok(parsed
+        .as_array()
+        .context("no list")?
+        .iter()
+        .filter_map(Value::as_u64)
+        .collect())
+}
+
+fn reconnect() -> Result<()> {
+    let first = Demo::start(2, 500)?;
+    let port = first.at.port();
+    let browser = open(&first, "span=60")?;
+    browser.script(CATCH_FILES)?;
+    wait_for_more(&browser, 3)?;
+    let before = moments(&browser)?;
+    ensure!(
+        before
+            .windows(2)
+            .all(|pair| pair[1] == pair[0] + 500 || pair[1] == pair[0] + 1000)
+    );
+    first.stop()?;
+    browser.wait_until(
+        "the loss is shown",
+        "return document.getElementById('netto').dataset.state === 'lost' \
+         && !document.getElementById('banner').hidden",
+    )?;
+    let banner = browser.text("#banner")?;
+    ensure!(
+        banner.contains("SIGTERM") && banner.contains("values are old"),
+        "{banner}"
+    );
+    let second = Demo::start_on(port, 2, 500)?;
+    browser.wait_until(
+        "the page is live again",
+        "return document.getElementById('netto').dataset.state === 'live'",
+    )?;
+    ensure!(browser.script("return document.getElementById('banner').hidden")? == true);
+    wait_for_more(&browser, 3)?;
+    let after = moments(&browser)?;
+    ensure!(
+        after.is_sorted_by(|a, b| a < b),
+        "a point stands twice: {after:?}"
+    );
+    ensure!(after.len() > 40, "the past is gone: {} points", after.len());
+    browser.must_be_content()?;
+    second.stop()
+}

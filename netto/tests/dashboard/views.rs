@@ -1,0 +1,245 @@
+//! Every view shows what the daemon says, on small windows and large ones.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::Test;
+use crate::browser::Browser;
+use crate::child;
+use crate::demo::{Demo, LIMIT};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "views::all_of_them_render_without_a_complaint",
+        body: all_render,
+    },
+    Test {
+        name: "views::values_are_those_of_the_api",
+        body: values_match,
+    },
+    Test {
+        name: "views::the_hot_core_of_128_is_named_at_once",
+        body: hot_core,
+    },
+    Test {
+        name: "views::of_128_cpus_only_those_in_sight_are_in_the_table",
+        body: columns_in_sight,
+    },
+    Test {
+        name: "views::nothing_is_wider_than_the_window_in_light_or_dark",
+        body: fits,
+    },
+];
+
+/// Tall enough that no view is out of sight.
+const TALL: (u32, u32) = (1400, 3200);
+
+fn all_render() -> Result<()> {
+    let demo = Demo::start(8, 200)?;
+    let browser = Browser::start(TALL.0, TALL.1)?;
+    browser.open(&demo.page(""))?;
+    browser.wait_until(
+        "every view has content",
+        r##"
+        const there = (query) => document.querySelector(query) !== null;
+        return there("#chart svg rect") && there("#events svg polygon") && there("#parts svg polygon")
+            && there("#spark svg") && there("#table td[data-component]") && there("#events-legend .value")
+            && document.getElementById("heat-canvas").width > 100
+            && document.querySelectorAll("#component option").length > 20;
+        "##,
+    )?;
+    // The past is there from the first moment: the chart is full to its left edge.
+    let points = browser.script(
+        "return document.querySelector('#events polygon').getAttribute('points').split(' ')[0].split(',')[0]",
+    )?;
+    ensure!(points == "44", "the chart begins at pixel {points}");
+    ensure!(browser.text("#demo")? == "DEMO");
+    ensure!(
+        !browser
+            .script("return document.getElementById('demo').hidden")?
+            .as_bool()
+            .unwrap_or(true)
+    );
+    ensure!(browser.text("#notes")?.contains("Nothing here is measured"));
+    let missing = browser.text("[data-row=nf_ingress] .unavailable")?;
+    ensure!(missing.contains("CONFIG_NETFILTER_INGRESS"), "{missing}");
+    // Those who do not see the charts are told.
+    for (id, word) in [
+        ("events", "on average"),
+        ("parts", "RX softirq"),
+        ("heat", "busiest: CPU"),
+    ] {
+        let label = browser.script(&format!("return document.getElementById('{id}').ariaLabel"))?;
+        ensure!(
+            label.as_str().is_some_and(|l| l.contains(word)),
+            "{id}: {label}"
+        );
+    }
+    browser.must_be_content()
+}
+
+/// Everything in one execution, so that all of it belongs to one snapshot.
+const READ_PAGE: &str = r#"
+    const list = (query, read) => Array.from(document.querySelectorAll(query), read);
+    return {
+        sequence: Number(document.getElementById("netto").dataset.sequence),
+        share: document.getElementById("share").textContent,
+        cells: list("td[data-component][data-cpu]", (e) => [e.dataset.component, e.dataset.cpu, e.dataset.ns]),
+        entries: list("[data-bar='3'][data-ratio]", (e) => [e.dataset.key, e.dataset.ratio]),
+    };
+"#;
+
+fn values_match() -> Result<()> {
+    let demo = Demo::start(4, 500)?;
+    let browser = Browser::start(TALL.0, TALL.1)?;
+    browser.open(&demo.page(""))?;
+    let (page, snapshot) = child::eventually(LIMIT, || {
+        let page = browser.script(READ_PAGE)?;
+        let snapshot = demo.snapshot()?;
+        ensure!(page["sequence"] == snapshot["sequence"], "one is ahead");
+        Ok((page, snapshot))
+    })?;
+    let mut compared = 0;
+    for cell in page["cells"].as_array().context("no cells")? {
+        let word = |at: usize| cell[at].as_str().unwrap_or_default();
+        let row = &snapshot["components"][word(0)];
+        let expected = match word(1).parse::<usize>() {
+            Ok(cpu) => &row["cpu_ns"][cpu],
+            Err(_) => &row["total_ns"],
+        };
+        ensure!(
+            expected.to_string() == word(2),
+            "{cell}, the API says {expected}"
+        );
+        compared += 1;
+    }
+    ensure!(compared > 100, "only {compared} cells");
+    let total = |slug: &str| snapshot["components"][slug]["total_ns"].as_f64();
+    let whole = total("rx_softirq").context("no RX softirq")?;
+    let entries: BTreeMap<String, f64> = page["entries"]
+        .as_array()
+        .context("no entries")?
+        .iter()
+        .filter_map(|e| Some((e[0].as_str()?.to_owned(), e[1].as_str()?.parse().ok()?)))
+        .collect();
+    for slug in ["gro", "local_delivery_v4", "rx_unattributed"] {
+        let expected = total(slug).context("no part")? / whole;
+        let shown = entries.get(slug).context("no entry")?;
+        ensure!(
+            (shown - expected).abs() < 1e-9,
+            "{slug}: {shown}, {expected}"
+        );
+    }
+    let share = snapshot["components"]["network"]["share_ratio"]
+        .as_f64()
+        .context("no share")?;
+    ensure!(
+        page["share"] == format!("{:.1} %", share * 100.0),
+        "{}",
+        page["share"]
+    );
+    Ok(())
+}
+
+fn hot_core() -> Result<()> {
+    let demo = Demo::start(128, 500)?;
+    let row = demo.snapshot()?["components"]["rx_softirq"]["cpu_ns"].clone();
+    let values = row.as_array().context("no row")?;
+    let hot = (0..values.len()).max_by_key(|&cpu| values[cpu].as_u64());
+    let hot = hot.context("no CPU")?;
+    let browser = Browser::start(TALL.0, TALL.1)?;
+    browser.open(&demo.page("component=rx_softirq"))?;
+    let note = browser.text("#heat-note")?;
+    ensure!(note.starts_with(&format!("busiest: CPU {hot},")), "{note}");
+    // It is also the darkest line of the canvas.
+    let darkest = browser.script(
+        r#"
+        const canvas = document.getElementById("heat-canvas");
+        const { data } = canvas.getContext("2d").getImageData(canvas.width - 3, 0, 1, canvas.height);
+        const light = (line) => data[4 * line] + data[4 * line + 1] + data[4 * line + 2];
+        let darkest = 0;
+        for (let line = 0; line < canvas.height; line++) if (light(line) < light(darkest)) darkest = line;
+        return [canvas.height, darkest];
+        "#,
+    )?;
+    ensure!(darkest == serde_json::json!([128, hot]), "{darkest}");
+    // NUMA nodes are marked, and filter and order do what they say.
+    let nodes = "return document.querySelectorAll('#heat-names b').length";
+    ensure!(browser.script(nodes)? == 4);
+    browser.open(&demo.page("component=rx_softirq&sort=load&only=node1"))?;
+    let shown = browser.script(
+        "return [document.getElementById('heat-canvas').height, \
+         Number(document.querySelector('#heat-names span').textContent)]",
+    )?;
+    ensure!(shown == serde_json::json!([32, hot]), "{shown}");
+    ensure!(
+        browser
+            .text("#heat-note")?
+            .ends_with("96 CPUs hidden by the filter")
+    );
+    browser.must_be_content()
+}
+
+fn columns_in_sight() -> Result<()> {
+    let demo = Demo::start(128, 500)?;
+    let browser = Browser::start(TALL.0, TALL.1)?;
+    browser.open(&demo.page(""))?;
+    let columns = |browser: &Browser| -> Result<Vec<u64>> {
+        let found = browser.script(
+            "return Array.from(document.querySelectorAll('td[data-component=network][data-cpu]'), \
+             (e) => Number(e.dataset.cpu)).filter((n) => !isNaN(n))",
+        )?;
+        Ok(found
+            .as_array()
+            .context("no list")?
+            .iter()
+            .filter_map(Value::as_u64)
+            .collect())
+    };
+    let first = columns(&browser)?;
+    ensure!(first.first() == Some(&0) && first.len() < 40, "{first:?}");
+    browser.script("document.getElementById('table').scrollLeft = 1e6")?;
+    child::eventually(LIMIT, || {
+        let last = columns(&browser)?;
+        ensure!(last.last() == Some(&127) && last.len() < 40, "{last:?}");
+        Ok(())
+    })?;
+    // The last column stands at the right edge: the room for the others is as wide as they are.
+    let [left, _, width, _] = browser.place("td[data-component=network][data-cpu='127']")?;
+    let [table_left, _, table_width, _] = browser.place("#table")?;
+    ensure!(
+        ((left + width) - (table_left + table_width)).abs() < 20.0,
+        "{left} {width}"
+    );
+    browser.must_be_content()
+}
+
+fn fits() -> Result<()> {
+    let demo = Demo::start(16, 500)?;
+    let browser = Browser::start(360, 800)?;
+    let mut grounds = Vec::new();
+    for scheme in ["light", "dark"] {
+        browser.prefer(scheme)?;
+        for (width, height) in [(360, 800), (1280, 900), (1920, 1080), (3840, 2160)] {
+            browser.resize(width, height)?;
+            browser.open(&demo.page(""))?;
+            let needed = browser.script("return document.documentElement.scrollWidth")?;
+            ensure!(
+                needed.as_u64() <= Some(width.into()),
+                "{needed} pixels in a window of {width}"
+            );
+        }
+        grounds.push(browser.script("return getComputedStyle(document.body).backgroundColor")?);
+        // Drawings follow too: the ink of the axes is another one.
+        grounds.push(
+            browser.script("return document.querySelector('#events text').getAttribute('fill')")?,
+        );
+    }
+    ensure!(
+        grounds[0] != grounds[2] && grounds[1] != grounds[3],
+        "{grounds:?}"
+    );
+    browser.must_be_content()
+}
