@@ -114,7 +114,8 @@ pub struct Component {
     pub kind: Kind,
     /// Name for people.
     pub label: &'static str,
-    /// `#rrggbb`; a component has the same colour everywhere.
+    /// `#rrggbb`; a component has the same colour everywhere. Neighbours stay
+    /// apart for the colour-blind too, see `tests/palette.rs`.
     pub color: &'static str,
     /// One sentence for people: what the kernel does in this time.
     pub help: &'static str,
@@ -216,7 +217,7 @@ pub const COMPONENTS: &[Component] = &[
         parent: Some("network"),
         kind: Kind::Timed(Source::SocketSend, SEND_RULES),
         label: "TX syscalls",
-        color: "#d9822b",
+        color: "#eeb228",
         help: "Sends on Internet and packet sockets, from the socket layer down to the driver, softirqs excluded.",
     },
     Component {
@@ -224,7 +225,7 @@ pub const COMPONENTS: &[Component] = &[
         parent: Some("network"),
         kind: Kind::Timed(Source::SocketReceive, RECEIVE_RULES),
         label: "RX syscalls",
-        color: "#2e9e6b",
+        color: "#529f5f",
         help: "Receives from Internet and packet sockets, mostly copying to user space, softirqs excluded.",
     },
     Component {
@@ -232,7 +233,7 @@ pub const COMPONENTS: &[Component] = &[
         parent: Some("network"),
         kind: Kind::Timed(Source::Softirq(2), &[]),
         label: "TX softirq",
-        color: "#b3479a",
+        color: "#c06fc8",
         help: "The NET_TX softirq: queueing disciplines that were put off, and completed transmissions.",
     },
     Component {
@@ -240,7 +241,7 @@ pub const COMPONENTS: &[Component] = &[
         parent: Some("network"),
         kind: Kind::Timed(Source::Softirq(3), &[]),
         label: "RX softirq",
-        color: "#3b6fd4",
+        color: "#3d56bd",
         help: "The NET_RX softirq: polling drivers and taking packets through the stack to a socket or out again.",
     },
     Component {
@@ -248,7 +249,7 @@ pub const COMPONENTS: &[Component] = &[
         parent: Some("rx_softirq"),
         kind: Kind::Sampled(&[at("net_rx_action"), at("__napi_poll")]),
         label: "NAPI loop",
-        color: "#8d99ae",
+        color: "#98a5a6",
         help: "The softirq's own loop over devices: its budget, deferred frees and interrupts to other CPUs (RPS).",
     },
     Component {
@@ -256,7 +257,7 @@ pub const COMPONENTS: &[Component] = &[
         parent: Some("rx_softirq"),
         kind: Kind::Sampled(&[under("*", &["__napi_poll"])]),
         label: "Driver poll",
-        color: "#7a5c3e",
+        color: "#3e7357",
         help: "The NAPI poll function of a network driver: descriptors, buffers and the making of packets.",
     },
     Component {
@@ -264,7 +265,7 @@ pub const COMPONENTS: &[Component] = &[
         parent: Some("rx_softirq"),
         kind: Kind::Sampled(&[at("process_backlog")]),
         label: "Backlog",
-        color: "#a98467",
+        color: "#b48744",
         help: "The per-CPU backlog queue, which stands in for a driver on loopback, veth, tunnels and with RPS.",
     },
     Component {
@@ -277,7 +278,7 @@ pub const COMPONENTS: &[Component] = &[
             at("*_poll_tx_cq"),
         ]),
         label: "TX completion",
-        color: "#6b4f7a",
+        color: "#6d4f86",
         help: "Freeing packets that the device has sent, which drivers do while they poll for received ones.",
     },
     Component {
@@ -292,7 +293,7 @@ pub const COMPONENTS: &[Component] = &[
             at("veth_xdp_xmit"),
         ]),
         label: "XDP native",
-        color: "#8e2f4e",
+        color: "#83223a",
         help: "XDP programs run by the driver itself, before a packet buffer exists, and their redirects.",
     },
     Component {
@@ -311,7 +312,7 @@ pub const COMPONENTS: &[Component] = &[
             at("gro_cell_poll"),
         ]),
         label: "GRO",
-        color: "#e0a100",
+        color: "#f7b443",
         help: "Generic receive offload: merging packets of one flow before the stack sees them.",
     },
     Component {
@@ -333,7 +334,7 @@ pub const COMPONENTS: &[Component] = &[
             ),
         ]),
         label: "XDP generic",
-        color: "#c2385a",
+        color: "#d15573",
         help: "XDP programs run by the stack, for drivers that cannot run them themselves.",
     },
     Component {
@@ -350,7 +351,7 @@ pub const COMPONENTS: &[Component] = &[
             at("__netif_receive_skb"),
         ]),
         label: "RX core",
-        color: "#5f7c99",
+        color: "#564c70",
         help: "The receive core between the driver and the protocols: finding who wants the packet.",
     },
     Component {
@@ -363,7 +364,7 @@ pub const COMPONENTS: &[Component] = &[
             at("packet_rcv_spkt"),
         ]),
         label: "Packet taps",
-        color: "#4b8b8b",
+        color: "#78742f",
         help: "Copies for AF_PACKET sockets such as those of tcpdump.",
     },
     Component {
@@ -379,7 +380,7 @@ pub const COMPONENTS: &[Component] = &[
             under("[bpf]", CORE),
         ]),
         label: "TC classify",
-        color: "#16a0b8",
+        color: "#15a4c0",
         help: "Traffic control on ingress: classifiers, actions and BPF programs on clsact or tcx.",
     },
     Component {
@@ -387,7 +388,7 @@ pub const COMPONENTS: &[Component] = &[
         parent: Some("rx_softirq"),
         kind: Kind::Sampled(&[under("nf_hook_slow", CORE)]),
         label: "NF ingress",
-        color: "#7b3fe4",
+        color: "#7642e3",
         help: "Netfilter's ingress hook of a network device, flow tables included.",
     },
     Component {
@@ -400,7 +401,7 @@ pub const COMPONENTS: &[Component] = &[
             at("nft_do_chain_bridge"),
         ]),
         label: "Bridging",
-        color: "#2f9e44",
+        color: "#1e9077",
         help: "The software bridge: looking up, learning and forwarding frames, with its netfilter hooks.",
     },
     Component {
@@ -411,7 +412,7 @@ pub const COMPONENTS: &[Component] = &[
             under("netdev_frame_hook", CORE),
         ]),
         label: "RX handlers",
-        color: "#9bb53c",
+        color: "#8cb98e",
         help: "Devices stacked on others: macvlan, ipvlan, bonding, team, MACsec, Open vSwitch.",
     },
     Component {
@@ -429,7 +430,7 @@ pub const COMPONENTS: &[Component] = &[
             at("arp_rcv"),
         ]),
         label: "IPv4 receive",
-        color: "#f08c5a",
+        color: "#ef9100",
         help: "IPv4 input: header checks, early demultiplexing and the routing decision.",
     },
     Component {
@@ -446,7 +447,7 @@ pub const COMPONENTS: &[Component] = &[
             at("ip6_route_input"),
         ]),
         label: "IPv6 receive",
-        color: "#c96a3d",
+        color: "#b886b1",
         help: "IPv6 input: header checks, early demultiplexing and the routing decision.",
     },
     Component {
@@ -457,7 +458,7 @@ pub const COMPONENTS: &[Component] = &[
             under("nf_hook_slow_list", &["ip_sublist_rcv"]),
         ]),
         label: "NF prerouting v4",
-        color: "#9c5de0",
+        color: "#8e5be3",
         help: "Netfilter's PREROUTING hook for IPv4: rules, marks and address translation.",
     },
     Component {
@@ -468,7 +469,7 @@ pub const COMPONENTS: &[Component] = &[
             under("nf_hook_slow_list", &["ip6_sublist_rcv"]),
         ]),
         label: "NF prerouting v6",
-        color: "#6d35b8",
+        color: "#6924b3",
         help: "Netfilter's PREROUTING hook for IPv6: rules, marks and address translation.",
     },
     Component {
@@ -482,7 +483,7 @@ pub const COMPONENTS: &[Component] = &[
             at("__nf_conntrack_confirm"),
         ]),
         label: "Conntrack",
-        color: "#d6336c",
+        color: "#dc144b",
         help: "Connection tracking: finding, creating and confirming a packet's connection.",
     },
     Component {
@@ -505,7 +506,7 @@ pub const COMPONENTS: &[Component] = &[
             ],
         )]),
         label: "NF other hooks",
-        color: "#c49be8",
+        color: "#d8b8eb",
         help: "Netfilter's other hooks reached while receiving: INPUT, FORWARD, OUTPUT, POSTROUTING and egress.",
     },
     Component {
@@ -520,7 +521,7 @@ pub const COMPONENTS: &[Component] = &[
             at("ip_mr_forward"),
         ]),
         label: "Forwarding v4",
-        color: "#0b7285",
+        color: "#6b6385",
         help: "Routing IPv4 packets on to another interface, its transmission included.",
     },
     Component {
@@ -534,7 +535,7 @@ pub const COMPONENTS: &[Component] = &[
             at("ip6_mr_forward"),
         ]),
         label: "Forwarding v6",
-        color: "#15aabf",
+        color: "#4e9c9f",
         help: "Routing IPv6 packets on to another interface, its transmission included.",
     },
     Component {
@@ -546,7 +547,7 @@ pub const COMPONENTS: &[Component] = &[
             at("ip_protocol_deliver_rcu"),
         ]),
         label: "Local delivery v4",
-        color: "#1864ab",
+        color: "#304d9a",
         help: "IPv4 packets for this host: TCP, UDP and the rest up to waking the receiver, and the ACKs sent back.",
     },
     Component {
@@ -559,7 +560,7 @@ pub const COMPONENTS: &[Component] = &[
             at("ip6_protocol_deliver_rcu"),
         ]),
         label: "Local delivery v6",
-        color: "#4dabf7",
+        color: "#10b2fe",
         help: "IPv6 packets for this host: TCP, UDP and the rest up to waking the receiver, and the ACKs sent back.",
     },
     Component {
@@ -567,7 +568,7 @@ pub const COMPONENTS: &[Component] = &[
         parent: Some("rx_softirq"),
         kind: Kind::Remainder,
         label: "Unattributed",
-        color: "#adb5bd",
+        color: "#acb4b3",
         help: "RX softirq time that no stage of this list can claim: entering and leaving softirqs, cut stacks, no sample taken.",
     },
     Component {
@@ -575,7 +576,7 @@ pub const COMPONENTS: &[Component] = &[
         parent: Some("network"),
         kind: Kind::Timed(Source::IoWorker, &[]),
         label: "IO workers",
-        color: "#8a8f2a",
+        color: "#80647c",
         help: "io_uring worker and submission threads that have used a socket, outside their sends and receives.",
     },
     Component {

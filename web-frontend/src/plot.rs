@@ -328,17 +328,22 @@ mod tests {
             .collect()
     }
 
+    fn color_of(slug: &str) -> String {
+        let index = metrics_common::component::index_of(slug).unwrap();
+        fixture::info().components[index].color.to_uppercase()
+    }
+
     #[test]
     fn heights_are_in_proportion_to_the_ratios() {
         let svg = drawn((1200, 344));
         // 300 pixels of bar below the titles: RX softirq is half of the kernel,
         // local delivery three quarters of RX softirq, driver poll the rest.
-        assert_eq!(heights(&svg, "#3B6FD4"), [150]);
-        assert_eq!(heights(&svg, "#1864AB"), [225]);
-        assert_eq!(heights(&svg, "#7A5C3E"), [75]);
-        assert_eq!(heights(&svg, "#D9822B"), [30]);
+        assert_eq!(heights(&svg, &color_of("rx_softirq")), [150]);
+        assert_eq!(heights(&svg, &color_of("local_delivery_v4")), [225]);
+        assert_eq!(heights(&svg, &color_of("driver_poll")), [75]);
+        assert_eq!(heights(&svg, &color_of("tx_syscall")), [30]);
         assert_eq!(
-            heights(&svg, "#2E9E6B"),
+            heights(&svg, &color_of("rx_syscall")),
             Vec::<i32>::new(),
             "0 draws nothing"
         );

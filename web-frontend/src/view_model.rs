@@ -212,14 +212,24 @@ pub fn status(info: &Info, snapshot: &Snapshot, tally: &Tally) -> Vec<Status> {
     let taken: u64 = snapshot.stacks_taken.iter().sum();
     let lost: u64 = snapshot.stacks_lost.iter().sum();
     let own_ns = snapshot.own.user_ns + snapshot.own.system_ns;
-    let mut statements = vec![
+    let attached = info.probes.iter().filter(|p| p.failure.is_none()).count();
+    let mut statements = Vec::new();
+    match info.probes.len() {
+        0 => {}
+        all if attached == 0 => {
+            statements.push(Status::loud(format!("none of {all} probes attached")))
+        }
+        all if attached == all => statements.push(Status::quiet(format!("{all} probes"))),
+        all => statements.push(Status::quiet(format!("{attached} of {all} probes"))),
+    }
+    statements.extend([
         Status::quiet(format!(
             "sampling at {} Hz",
             format::count(info.frequency_hz)
         )),
         Status::quiet(format!("every {} ms", format::count(info.user_period_ms))),
         Status::quiet(format!("{} stacks taken", format::count(taken))),
-    ];
+    ]);
     statements.push(if lost > 0 {
         Status::loud(format!(
             "{} stacks lost in this interval: lower --frequency or shorten --user-period",

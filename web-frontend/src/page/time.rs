@@ -16,7 +16,8 @@ use crate::view_model::{HEADLINE, index_of};
 
 /// Width of a step, pixels: finer than this the eye sees nothing.
 const STEP_PX: u32 = 2;
-const HEIGHT_PX: u32 = 190;
+/// Height of a chart: a part of its width, within these bounds.
+const HEIGHT_PX: (u32, u32) = (150, 230);
 
 /// One chart over time.
 pub struct TimeChart {
@@ -82,7 +83,7 @@ impl TimeChart {
         let dom = scene.dom;
         let holder = dom.element(self.id)?;
         let width = holder.client_width().clamp(160, 4000) as u32;
-        let size = (width, HEIGHT_PX);
+        let size = (width, (width / 4).clamp(HEIGHT_PX.0, HEIGHT_PX.1));
         let frame = scene.frame(width, scene.history.resolution_ms());
         let whole = self.whole(scene.state);
         let offset_ms = dom.clock_offset_ms();

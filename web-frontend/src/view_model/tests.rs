@@ -225,3 +225,31 @@ fn a_daemon_of_another_version_asks_for_a_reload() {
     assert_eq!(version_note(&info, &info.version), None);
     assert!(version_note(&info, "9.9.9").unwrap().contains("reload"));
 }
+
+#[test]
+fn probes_are_counted_and_their_absence_is_loud() {
+    let (mut info, snapshot) = (fixture::info(), fixture::snapshot(1));
+    let probe = |failure: Option<&str>| ProbeInfo {
+        name: "softirq_entry".to_owned(),
+        method: "tp_btf".to_owned(),
+        purpose: "rx_softirq".to_owned(),
+        failure: failure.map(str::to_owned),
+    };
+    for (probes, text, loud) in [
+        (vec![probe(None), probe(None)], "2 probes", false),
+        (
+            vec![probe(None), probe(Some("refused"))],
+            "1 of 2 probes",
+            false,
+        ),
+        (
+            vec![probe(Some("refused"))],
+            "none of 1 probes attached",
+            true,
+        ),
+    ] {
+        info.probes = probes;
+        let first = status(&info, &snapshot, &Tally::default()).remove(0);
+        assert_eq!((first.text.as_str(), first.loud), (text, loud));
+    }
+}
