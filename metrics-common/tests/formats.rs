@@ -1,6 +1,8 @@
 //! The wire and log formats, from outside: what is written is read back, and
 //! damage costs no more than the frames that it hits.
 
+#![allow(clippy::unwrap_used)]
+
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::log::{self, LogError, LogReader};
 use metrics_common::{

@@ -215,7 +215,7 @@ pub(crate) mod tests {
                 .collect(),
             cpu_modes: vec![CpuModes::from_values([1, 2, 3, 4, 5, 6, 7, 8]); 2],
             host_modes: CpuModes::from_values([2, 4, 6, 8, 10, 12, 14, 16]),
-            entries: vec![None; metrics_common::COMPONENTS.len()],
+            entries: vec![None; COMPONENTS.len()],
             stacks_taken: vec![500, 400],
             stacks_lost: vec![0, 3],
             power: None,
