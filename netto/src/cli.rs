@@ -63,7 +63,7 @@ pub struct HostArgs {
     #[arg(long, value_name = "DIR", env = "NETTO_SYS_ROOT", hide_env = true)]
     pub sys_root: Option<PathBuf>,
     /// By which means to measure: auto (the best that this host allows), fentry
-    /// (an error where refused), or sampling (no probe but the stack sampler, so
+    /// or kprobe (an error where refused), or sampling (no probe but the stack sampler, so
     /// that the cost follows the frequency and never the traffic) [default: auto]
     #[arg(
         long,
@@ -150,6 +150,8 @@ pub enum MethodName {
     Auto,
     /// Probes, socket calls by fentry and fexit; an error where they are refused
     Fentry,
+    /// Probes, socket calls by kprobes and kretprobes; an error where there are none
+    Kprobe,
     /// No probe but the stack sampler: its cost follows the frequency, not the traffic
     Sampling,
 }

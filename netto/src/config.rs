@@ -204,6 +204,7 @@ impl Config {
             method: match host.method.or(file.method) {
                 None | Some(MethodName::Auto) => default.method,
                 Some(MethodName::Fentry) => Method::Fentry,
+                Some(MethodName::Kprobe) => Method::Kprobe,
                 Some(MethodName::Sampling) => Method::Sampling,
             },
             log_level: host

@@ -51,6 +51,8 @@ pub enum Method {
     Auto,
     /// Probes, socket calls by fentry and fexit.
     Fentry,
+    /// Probes, socket calls by kprobes and kretprobes.
+    Kprobe,
     /// No probe but the stack sampler: the cost follows the frequency, never the traffic.
     Sampling,
 }
@@ -60,6 +62,8 @@ pub enum Method {
 pub struct Facts {
     /// Whether fentry and fexit programs load, or the kernel's refusal.
     pub fentry: Result<(), String>,
+    /// Whether kprobes exist, or why not.
+    pub kprobe: Result<(), String>,
     /// Those of [`SOCKET_FUNCTIONS`] that this kernel has.
     pub socket_functions: Vec<SocketFunction>,
     /// Whether tracepoints `sock:sock_send_length` and `sock:sock_recv_length` exist (Linux 6.3).
@@ -72,11 +76,30 @@ pub struct Facts {
     pub has_symbols: Vec<bool>,
 }
 
+/// How a socket function is hooked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook {
+    /// By a trampoline: some nanoseconds.
+    Fentry,
+    /// By a breakpoint or ftrace, and a return address that is bent: a few hundred.
+    Kprobe,
+}
+
+impl Hook {
+    /// Name for machines and people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Hook::Fentry => "fentry",
+            Hook::Kprobe => "kprobe",
+        }
+    }
+}
+
 /// How socket calls are measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sockets {
-    /// Timed by fentry and fexit on these functions.
-    Timed(Vec<SocketFunction>),
+    /// Timed from begin to end of these functions.
+    Timed(Hook, Vec<SocketFunction>),
     /// Found in sampled stacks, for this reason.
     Sampled {
         /// Why they are not timed.
@@ -95,6 +118,9 @@ pub enum PlanError {
     /// `--method fentry` where the kernel refuses it.
     #[error("--method fentry is not possible here: {0}; use --method auto")]
     NoFentry(String),
+    /// `--method kprobe` where there are none.
+    #[error("--method kprobe is not possible here: {0}; use --method auto")]
+    NoKprobe(String),
     /// `--method sampling` where stacks cannot be sampled.
     #[error("--method sampling is not possible here: {0}")]
     NoSampling(String),
@@ -131,10 +157,14 @@ impl Plan {
                 reason: "--method sampling uses no probes".into(),
             },
             (Method::Fentry, Err(refusal), _) => return Err(PlanError::NoFentry(refusal.clone())),
+            (Method::Kprobe, _, _) => match &facts.kprobe {
+                Ok(()) => Sockets::Timed(Hook::Kprobe, facts.socket_functions.clone()),
+                Err(refusal) => return Err(PlanError::NoKprobe(refusal.clone())),
+            },
             _ => plan_sockets(facts, &stacks),
         };
         let mark_workers =
-            has_clock && !matches!(sockets, Sockets::Timed(_)) && facts.socket_tracepoints;
+            has_clock && !matches!(sockets, Sockets::Timed(..)) && facts.socket_tracepoints;
         let mut plan = Plan {
             has_clock,
             sockets,
@@ -169,7 +199,7 @@ impl Plan {
         match COMPONENTS[row].kind {
             Kind::Sum => Availability::by("sum"),
             Kind::Timed(Source::IoWorker, _)
-                if self.mark_workers || matches!(self.sockets, Sockets::Timed(_)) =>
+                if self.mark_workers || matches!(self.sockets, Sockets::Timed(..)) =>
             {
                 Availability::by("tp_btf")
             }
@@ -194,7 +224,7 @@ impl Plan {
             // An io_uring thread is found running; it does not enter anything.
             Kind::Timed(Source::IoWorker, _) => false,
             Kind::Timed(..) => {
-                matches!(self.sockets, Sockets::Timed(_)) && self.components[row].is_available()
+                matches!(self.sockets, Sockets::Timed(..)) && self.components[row].is_available()
             }
             _ => false,
         };
@@ -236,7 +266,7 @@ impl Plan {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         match &self.sockets {
-            Sockets::Timed(_) => {}
+            Sockets::Timed(..) => {}
             Sockets::Sampled { .. } if !self.has_clock => {
                 notes.push(
                     "Everything is estimated from sampled stacks, as --method sampling asks for."
@@ -260,20 +290,21 @@ impl Plan {
 }
 
 fn plan_sockets(facts: &Facts, stacks: &Result<(), String>) -> Sockets {
-    let reason = match &facts.fentry {
-        Ok(()) => {
-            let has = |source| {
-                facts
-                    .socket_functions
-                    .iter()
-                    .any(|function| function.source == source)
-            };
-            if has(Source::SocketSend) && has(Source::SocketReceive) {
-                return Sockets::Timed(facts.socket_functions.clone());
-            }
+    let has = |source| {
+        facts
+            .socket_functions
+            .iter()
+            .any(|function| function.source == source)
+    };
+    let reason = match (&facts.fentry, &facts.kprobe) {
+        _ if !has(Source::SocketSend) || !has(Source::SocketReceive) => {
             "this kernel has none of the functions that stand for socket calls".to_owned()
         }
-        Err(refusal) => format!("the kernel refuses fentry programs ({refusal})"),
+        (Ok(()), _) => return Sockets::Timed(Hook::Fentry, facts.socket_functions.clone()),
+        (Err(_), Ok(())) => return Sockets::Timed(Hook::Kprobe, facts.socket_functions.clone()),
+        (Err(fentry), Err(kprobe)) => {
+            format!("the kernel refuses fentry programs ({fentry}) and {kprobe}")
+        }
     };
     match stacks {
         Ok(()) => Sockets::Sampled { reason },
@@ -285,10 +316,10 @@ fn plan_sockets(facts: &Facts, stacks: &Result<(), String>) -> Sockets {
 
 fn of_sockets(sockets: &Sockets, source: Source) -> Availability {
     match sockets {
-        Sockets::Timed(functions) if functions.iter().any(|f| f.source == source) => {
-            Availability::by("fentry")
+        Sockets::Timed(hook, functions) if functions.iter().any(|f| f.source == source) => {
+            Availability::by(hook.name())
         }
-        Sockets::Timed(_) => {
+        Sockets::Timed(..) => {
             Availability::missing("this kernel has none of the functions that stand for it")
         }
         Sockets::Sampled { .. } => Availability::by("sampling"),

@@ -50,6 +50,14 @@ pub fn gather(
         Some(function) => sockets::try_load(*function).map_err(|error| format!("{error:#}")),
         None => Err("this kernel has none of the functions to hook".to_owned()),
     };
+    let kprobe = match roots
+        .sys_root
+        .join("bus/event_source/devices/kprobe")
+        .exists()
+    {
+        true => Ok(()),
+        false => Err("has no kprobes (CONFIG_KPROBE_EVENTS)".to_owned()),
+    };
     let (symbols, classifier) = match read_symbols(roots, softirqs_are_timed) {
         Ok(classifier) => (Ok(()), Some(classifier)),
         Err(error) => (Err(format!("{error:#}")), None),
@@ -63,6 +71,7 @@ pub fn gather(
     let stacks = try_sampling(roots, frequency_hz).map_err(|error| format!("{error:#}"));
     let facts = Facts {
         fentry,
+        kprobe,
         socket_functions,
         socket_tracepoints,
         stacks,

@@ -17,7 +17,7 @@ use super::netto_skel::{NettoSkel, NettoSkelBuilder};
 use super::perf::Samplers;
 use super::sockets::{self, SharedMaps};
 use super::stacks::StackBuffer;
-use crate::analysis::support::{Plan, Sockets};
+use crate::analysis::support::{Hook, Plan, Sockets};
 
 /// Room for one CPU's stacks of one interval, words. A lane takes about 30
 /// words per stack; half of the samples of a busy CPU fall into networking.
@@ -93,7 +93,7 @@ impl Session {
         rodata.netto_possible_cpus = possible_cpus as u32;
         rodata.netto_lane_words = lane_words as u32;
         rodata.netto_sampled_kinds = plan.sampled_kinds();
-        rodata.netto_socket_calls_are_timed = matches!(plan.sockets, Sockets::Timed(_));
+        rodata.netto_socket_calls_are_timed = matches!(plan.sockets, Sockets::Timed(..));
         open.maps.netto_cpus.set_max_entries(possible_cpus as u32)?;
         open.maps
             .netto_lanes
@@ -168,16 +168,24 @@ impl Session {
                 skel.progs.netto_socket_received.attach_trace(),
             );
         }
-        if let Sockets::Timed(functions) = &plan.sockets {
+        if let Sockets::Timed(hook, functions) = &plan.sockets {
             let maps = SharedMaps {
                 cpus: skel.maps.netto_cpus.as_fd(),
                 tasks: skel.maps.netto_tasks.as_fd(),
                 possible_cpus: possible_cpus as u32,
             };
-            let (links, outcome) = sockets::attach(functions, maps);
+            let (links, outcome) = match hook {
+                Hook::Fentry => sockets::attach(functions, maps),
+                Hook::Kprobe => sockets::attach_kprobes(functions, maps)?,
+            };
             attached.links.extend(links);
             for (function, failure) in outcome {
-                attached.note(function.name, "fentry", slug_of(function.source), failure);
+                attached.note(
+                    function.name,
+                    hook.name(),
+                    slug_of(function.source),
+                    failure,
+                );
             }
         }
         let session = Session {

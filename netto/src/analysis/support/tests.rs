@@ -7,6 +7,7 @@ use metrics_common::component::index_of;
 fn perfect() -> Facts {
     Facts {
         fentry: Ok(()),
+        kprobe: Ok(()),
         socket_functions: SOCKET_FUNCTIONS.to_vec(),
         socket_tracepoints: true,
         stacks: Ok(()),
@@ -33,7 +34,9 @@ fn reason<'a>(plan: &'a Plan, slug: &str) -> &'a str {
 #[test]
 fn a_perfect_host_times_everything_and_has_nothing_to_explain() {
     let plan = auto(perfect());
-    assert!(matches!(&plan.sockets, Sockets::Timed(f) if f.len() == SOCKET_FUNCTIONS.len()));
+    assert!(
+        matches!(&plan.sockets, Sockets::Timed(Hook::Fentry, f) if f.len() == SOCKET_FUNCTIONS.len())
+    );
     assert!(plan.components.iter().all(Availability::is_available));
     assert_eq!(plan.notes(), Vec::<String>::new());
     assert!(!plan.mark_workers, "socket probes mark them already");
@@ -61,6 +64,7 @@ fn softirqs_that_are_neither_split_nor_carved_are_not_sampled() {
 fn without_fentry_socket_calls_are_sampled_and_the_user_is_told_why() {
     let plan = auto(Facts {
         fentry: Err("EPERM".into()),
+        kprobe: Err("has no kprobes".into()),
         ..perfect()
     });
     assert_eq!(
@@ -84,6 +88,7 @@ fn without_fentry_socket_calls_are_sampled_and_the_user_is_told_why() {
 fn without_fentry_and_socket_tracepoints_io_workers_are_unavailable() {
     let plan = auto(Facts {
         fentry: Err("EPERM".into()),
+        kprobe: Err("has no kprobes".into()),
         socket_tracepoints: false,
         ..perfect()
     });
@@ -120,6 +125,7 @@ fn hidden_symbols_take_the_sampled_parts_away_and_nothing_else() {
 fn with_neither_fentry_nor_stacks_socket_calls_are_unavailable_with_both_reasons() {
     let plan = auto(Facts {
         fentry: Err("EPERM".into()),
+        kprobe: Err("has no kprobes".into()),
         stacks: Err("paranoid".into()),
         ..perfect()
     });
@@ -152,7 +158,7 @@ fn kernels_differ_in_functions_and_tracepoints() {
     };
     let plan = auto(of_6_1);
     assert!(
-        matches!(&plan.sockets, Sockets::Timed(f) if f.iter().any(|f| f.name == "inet_sendpage"))
+        matches!(&plan.sockets, Sockets::Timed(Hook::Fentry, f) if f.iter().any(|f| f.name == "inet_sendpage"))
     );
     assert!(
         availability(&plan, "io_worker").is_available(),
@@ -169,7 +175,7 @@ fn kernels_differ_in_functions_and_tracepoints() {
         ..perfect()
     };
     assert!(
-        matches!(&auto(of_6_12).sockets, Sockets::Timed(f) if f.len() == SOCKET_FUNCTIONS.len() - 1)
+        matches!(&auto(of_6_12).sockets, Sockets::Timed(Hook::Fentry, f) if f.len() == SOCKET_FUNCTIONS.len() - 1)
     );
 
     let none = Facts {
@@ -199,6 +205,7 @@ fn pure_sampling_attaches_nothing_and_estimates_everything() {
 fn a_method_that_this_host_does_not_have_is_refused_with_the_reason() {
     let facts = Facts {
         fentry: Err("EPERM".into()),
+        kprobe: Err("has no kprobes".into()),
         stacks: Err("paranoid".into()),
         ..perfect()
     };
@@ -209,4 +216,32 @@ fn a_method_that_this_host_does_not_have_is_refused_with_the_reason() {
     );
     let error = Plan::new(&facts, Method::Sampling).unwrap_err().to_string();
     assert!(error.contains("paranoid"), "{error}");
+}
+
+#[test]
+fn kprobes_stand_in_where_fentry_is_refused() {
+    let plan = auto(Facts {
+        fentry: Err("EPERM".into()),
+        ..perfect()
+    });
+    assert!(
+        matches!(&plan.sockets, Sockets::Timed(Hook::Kprobe, f) if f.len() == SOCKET_FUNCTIONS.len())
+    );
+    assert_eq!(
+        *availability(&plan, "tx_syscall"),
+        Availability::by("kprobe")
+    );
+    assert_eq!(plan.notes(), Vec::<String>::new());
+    let asked = Plan::new(&perfect(), Method::Kprobe).unwrap();
+    assert!(matches!(asked.sockets, Sockets::Timed(Hook::Kprobe, _)));
+    let none = Facts {
+        kprobe: Err("has no kprobes".into()),
+        ..perfect()
+    };
+    assert!(
+        Plan::new(&none, Method::Kprobe)
+            .unwrap_err()
+            .to_string()
+            .contains("no kprobes")
+    );
 }
