@@ -244,6 +244,14 @@ pub const COMPONENTS: &[Component] = &[
         help: "The NET_RX softirq: polling drivers and taking packets through the stack to a socket or out again.",
     },
     Component {
+        slug: "napi_loop",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[at("net_rx_action"), at("__napi_poll")]),
+        label: "NAPI loop",
+        color: "#8d99ae",
+        help: "The softirq's own loop over devices: its budget, deferred frees and interrupts to other CPUs (RPS).",
+    },
+    Component {
         slug: "driver_poll",
         parent: Some("rx_softirq"),
         kind: Kind::Sampled(&[under("*", &["__napi_poll"])]),
@@ -385,7 +393,12 @@ pub const COMPONENTS: &[Component] = &[
     Component {
         slug: "bridging",
         parent: Some("rx_softirq"),
-        kind: Kind::Sampled(&[at("br_*"), at("__br_*"), at("nft_do_chain_bridge")]),
+        kind: Kind::Sampled(&[
+            at("br_handle_frame"),
+            at("br_*"),
+            at("__br_*"),
+            at("nft_do_chain_bridge"),
+        ]),
         label: "Bridging",
         color: "#2f9e44",
         help: "The software bridge: looking up, learning and forwarding frames, with its netfilter hooks.",
@@ -555,7 +568,7 @@ pub const COMPONENTS: &[Component] = &[
         kind: Kind::Remainder,
         label: "Unattributed",
         color: "#adb5bd",
-        help: "RX softirq time that no stage of this list can claim: the softirq's own loop, cut stacks, no sample taken.",
+        help: "RX softirq time that no stage of this list can claim: entering and leaving softirqs, cut stacks, no sample taken.",
     },
     Component {
         slug: "io_worker",

@@ -1,0 +1,130 @@
+//! Part of netto's build script: puts the dashboard into the binary, compressed,
+//! so that one file is all there is to copy to a host. Reads `www` and what
+//! xtask has built; never compiles anything itself.
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use flate2::write::GzEncoder;
+use flate2::{Compression, Crc};
+
+/// Markup and style, which stand in the repository.
+const PAGE_FILES: &[&str] = &["index.html", "style.css", "boot.js", "favicon.svg"];
+/// What xtask builds from `web-frontend`.
+const BUILT_FILES: &[&str] = &["netto_dashboard.js", "netto_dashboard_bg.wasm"];
+/// Names the folder of [`BUILT_FILES`], if it is not `target/dashboard`.
+const DASHBOARD_DIR: &str = "NETTO_DASHBOARD_DIR";
+
+/// Served instead of the dashboard by a netto that was built without it.
+const PLACEHOLDER: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n\
+<meta charset=\"utf-8\">\n\
+<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+<meta name=\"color-scheme\" content=\"light dark\">\n\
+<title>netto</title>\n</head>\n<body>\n\
+<h1>netto is measuring, but has no dashboard</h1>\n\
+<p>This netto was built without the dashboard. Build it with <code>cargo xtask build</code>.</p>\n\
+<p>The measurements are at <a href=\"/metrics\">/metrics</a> (Prometheus) and \
+<a href=\"/api/v1/snapshot\">/api/v1/snapshot</a> (JSON).</p>\n\
+</body>\n</html>\n";
+
+/// Writes `dashboard.rs` and the compressed files that it includes into `out_dir`.
+///
+/// The generated file defines `ASSETS: &[Asset]`; whoever includes it defines
+/// `Asset` with the fields `path`, `content_type`, `etag` and `gzip`.
+///
+/// # Errors
+/// When a file of the dashboard cannot be read, when `NETTO_DASHBOARD_DIR` names
+/// a folder without a dashboard, or when `out_dir` cannot be written.
+pub fn embed(out_dir: &Path, workspace_root: &Path) -> Result<()> {
+    let files = match built_dashboard(workspace_root)? {
+        Some(dashboard) => {
+            let www = workspace_root.join("www");
+            let page = PAGE_FILES.iter().map(|name| (*name, www.join(name)));
+            let built = BUILT_FILES.iter().map(|name| (*name, dashboard.join(name)));
+            page.chain(built)
+                .map(|(name, path)| {
+                    println!("cargo:rerun-if-changed={}", path.display());
+                    let bytes = fs::read(&path).with_context(|| {
+                        format!("cannot read the dashboard's {}", path.display())
+                    })?;
+                    Ok((name, bytes))
+                })
+                .collect::<Result<Vec<_>>>()?
+        }
+        None => vec![("index.html", PLACEHOLDER.as_bytes().to_vec())],
+    };
+
+    let mut code = String::from("pub static ASSETS: &[Asset] = &[\n");
+    for (name, bytes) in files {
+        let compressed = out_dir.join(format!("{name}.gz"));
+        write_compressed(&compressed, &bytes)?;
+        let mut crc = Crc::new();
+        crc.update(&bytes);
+        let etag = format!("\"{:08x}-{:x}\"", crc.sum(), bytes.len());
+        writeln!(
+            code,
+            "    Asset {{ path: {path:?}, content_type: {content_type:?}, etag: {etag:?}, \
+             gzip: include_bytes!({compressed:?}) }},",
+            path = format!("/{name}"),
+            content_type = content_type(name)?,
+        )?;
+    }
+    code.push_str("];\n");
+    let generated = out_dir.join("dashboard.rs");
+    fs::write(&generated, code).with_context(|| format!("cannot write {}", generated.display()))
+}
+
+/// The folder of the built dashboard; `None` if it was not built. Tells cargo
+/// what to watch for the answer to change.
+fn built_dashboard(workspace_root: &Path) -> Result<Option<PathBuf>> {
+    println!("cargo:rerun-if-env-changed={DASHBOARD_DIR}");
+    let is_whole = |dir: &Path| BUILT_FILES.iter().all(|name| dir.join(name).is_file());
+    if let Some(dir) = env::var_os(DASHBOARD_DIR) {
+        let dir = PathBuf::from(dir);
+        if !is_whole(&dir) {
+            bail!(
+                "{DASHBOARD_DIR} is {}, but no dashboard is there: \
+                 build it with `cargo xtask build`, or unset the variable",
+                dir.display()
+            );
+        }
+        return Ok(Some(dir));
+    }
+
+    let target = workspace_root.join("target");
+    let dir = target.join("dashboard");
+    if is_whole(&dir) {
+        return Ok(Some(dir));
+    }
+    // Cargo takes a watched path that does not exist for one that has changed,
+    // and would build anew each time; an empty folder that can be watched
+    // avoids that. Without the usual target directory there is nothing to watch.
+    if target.is_dir() && fs::create_dir_all(&dir).is_ok() {
+        println!("cargo:rerun-if-changed={}", dir.display());
+    }
+    Ok(None)
+}
+
+fn write_compressed(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder
+        .write_all(bytes)
+        .and_then(|()| encoder.finish())
+        .and_then(|compressed| fs::write(path, compressed))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn content_type(name: &str) -> Result<&'static str> {
+    Ok(match name.rsplit('.').next() {
+        Some("html") => "text/html; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        Some("wasm") => "application/wasm",
+        _ => bail!("no content type is known for {name}"),
+    })
+}

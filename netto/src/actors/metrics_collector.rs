@@ -1,0 +1,213 @@
+//! The actor in the middle: keeps the latest snapshot and hands every new one
+//! to all subscribers, none of which can hold it back.
+//!
+//! It owns the list of subscribers and the count of what they missed. It never
+//! writes to a socket or a file, and never waits.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use actix::prelude::*;
+use actix_web::web::Bytes;
+use metrics_common::Snapshot;
+use metrics_common::codec::{self, CodecError, ServerMessage};
+
+use super::supervisor::{Part, Supervisor, Watch};
+
+/// Snapshots that may wait for the collector before the analyzer drops one.
+const MAILBOX_MESSAGES: usize = 64;
+
+/// The kinds of subscribers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sink {
+    /// One dashboard.
+    WebSocket,
+    /// The log file.
+    File,
+    /// The running totals.
+    Prometheus,
+}
+
+impl Sink {
+    /// Every kind, in the order of [`SinkDrops`].
+    pub const ALL: [Sink; 3] = [Sink::WebSocket, Sink::File, Sink::Prometheus];
+
+    /// Name for machines.
+    pub fn slug(self) -> &'static str {
+        match self {
+            Sink::WebSocket => "websocket",
+            Sink::File => "file",
+            Sink::Prometheus => "prometheus",
+        }
+    }
+}
+
+/// Snapshots that did not reach a subscriber, by kind of sink.
+#[derive(Debug, Default)]
+pub struct SinkDrops([AtomicU64; Sink::ALL.len()]);
+
+impl SinkDrops {
+    /// One more was missed.
+    pub fn count(&self, sink: Sink) {
+        self.0[sink as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many were missed so far.
+    pub fn get(&self, sink: Sink) -> u64 {
+        self.0[sink as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// A snapshot on its way to the sinks; encoded at most once, by whoever needs it first.
+#[derive(Debug)]
+pub struct Published {
+    /// The snapshot itself.
+    pub snapshot: Arc<Snapshot>,
+    message: OnceLock<Bytes>,
+}
+
+impl Published {
+    /// Wraps a snapshot.
+    pub fn new(snapshot: Arc<Snapshot>) -> Self {
+        Published {
+            snapshot,
+            message: OnceLock::new(),
+        }
+    }
+
+    /// The snapshot as a [`ServerMessage`] in MessagePack.
+    ///
+    /// # Errors
+    /// Only when memory runs out.
+    pub fn message(&self) -> Result<Bytes, CodecError> {
+        if let Some(bytes) = self.message.get() {
+            return Ok(bytes.clone());
+        }
+        let message = ServerMessage::Snapshot(Box::new((*self.snapshot).clone()));
+        let bytes = Bytes::from(codec::encode(&message)?);
+        Ok(self.message.get_or_init(|| bytes).clone())
+    }
+}
+
+/// A new snapshot, from the analyzer to the collector.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Publish(pub Arc<Snapshot>);
+
+/// A new snapshot, from the collector to a subscriber.
+#[derive(Message, Clone)]
+#[rtype(result = "()")]
+pub struct Deliver(pub Arc<Published>);
+
+/// The daemon ends; the reason is for people.
+#[derive(Message, Clone)]
+#[rtype(result = "()")]
+pub struct Farewell(pub String);
+
+/// Asks for every snapshot from now on, the latest one at once.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Subscribe {
+    /// What kind of sink it is.
+    pub sink: Sink,
+    /// Where snapshots go.
+    pub updates: Recipient<Deliver>,
+    /// Where the daemon's end is announced, if the sink wants to know it from here.
+    pub farewell: Option<Recipient<Farewell>>,
+}
+
+/// Asks for the latest snapshot; `None` before the first.
+#[derive(Message)]
+#[rtype(result = "Option<Arc<Snapshot>>")]
+pub struct Latest;
+
+/// The actor; see the head of this file.
+pub struct MetricsCollector {
+    latest: Option<Arc<Published>>,
+    subscribers: Vec<Subscribe>,
+    drops: Arc<SinkDrops>,
+    watch: Watch,
+}
+
+impl MetricsCollector {
+    /// Starts the collector on the current thread.
+    pub fn launch(drops: Arc<SinkDrops>, supervisor: &Supervisor) -> Addr<MetricsCollector> {
+        let watch = supervisor.watch(Part::MetricsCollector);
+        Self::create(move |ctx| {
+            ctx.set_mailbox_capacity(MAILBOX_MESSAGES);
+            MetricsCollector {
+                latest: None,
+                subscribers: Vec::new(),
+                drops,
+                watch,
+            }
+        })
+    }
+}
+
+/// Hands a snapshot over without waiting; `false` if the subscriber is gone.
+fn deliver(subscriber: &Subscribe, published: &Arc<Published>, drops: &SinkDrops) -> bool {
+    match subscriber.updates.try_send(Deliver(published.clone())) {
+        Ok(()) => true,
+        Err(SendError::Full(_)) => {
+            drops.count(subscriber.sink);
+            true
+        }
+        Err(SendError::Closed(_)) => false,
+    }
+}
+
+impl Actor for MetricsCollector {
+    type Context = Context<Self>;
+}
+
+impl Handler<Publish> for MetricsCollector {
+    type Result = ();
+
+    fn handle(&mut self, Publish(snapshot): Publish, _: &mut Self::Context) {
+        let published = Arc::new(Published::new(snapshot));
+        let drops = &self.drops;
+        self.subscribers
+            .retain(|subscriber| deliver(subscriber, &published, drops));
+        self.latest = Some(published);
+    }
+}
+
+impl Handler<Subscribe> for MetricsCollector {
+    type Result = ();
+
+    fn handle(&mut self, subscriber: Subscribe, _: &mut Self::Context) {
+        let alive = match &self.latest {
+            Some(latest) => deliver(&subscriber, latest, &self.drops),
+            None => true,
+        };
+        // Clients may come and go many times within one period.
+        self.subscribers
+            .retain(|subscriber| subscriber.updates.connected());
+        if alive {
+            self.subscribers.push(subscriber);
+        }
+    }
+}
+
+impl Handler<Latest> for MetricsCollector {
+    type Result = MessageResult<Latest>;
+
+    fn handle(&mut self, _: Latest, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.latest.as_ref().map(|latest| latest.snapshot.clone()))
+    }
+}
+
+impl Handler<Farewell> for MetricsCollector {
+    type Result = ();
+
+    fn handle(&mut self, farewell: Farewell, ctx: &mut Self::Context) {
+        for subscriber in self.subscribers.drain(..) {
+            if let Some(recipient) = subscriber.farewell {
+                recipient.do_send(farewell.clone());
+            }
+        }
+        self.watch.settle();
+        ctx.stop();
+    }
+}

@@ -1,0 +1,246 @@
+//! How the parts of the daemon report that they cannot go on.
+//!
+//! Every actor holds a [`Watch`]. A part that fails says why; a part that
+//! panics, or vanishes in any other way, is reported by its watch being
+//! dropped. The first report ends the process, and it is the one the user sees.
+//! This file owns the channel and the wording; it never restarts anything.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Once;
+
+use tokio::sync::mpsc;
+
+/// A part of the daemon that can fail on its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Drains the measurement and analyses it.
+    TraceAnalyzer,
+    /// Keeps the latest snapshot and hands it on.
+    MetricsCollector,
+    /// Writes the log file.
+    FileLogger,
+    /// Keeps the running totals for Prometheus.
+    PrometheusLogger,
+    /// Serves one WebSocket.
+    WebSocketClient,
+    /// Accepts connections and answers requests.
+    HttpServer,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Part::TraceAnalyzer => "the trace analyzer",
+            Part::MetricsCollector => "the metrics collector",
+            Part::FileLogger => "the file logger",
+            Part::PrometheusLogger => "the Prometheus logger",
+            Part::WebSocketClient => "a WebSocket client",
+            Part::HttpServer => "the HTTP server",
+        })
+    }
+}
+
+/// Why a part cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// It met an error that it cannot deal with.
+    #[error("{part} failed: {cause:#}")]
+    Failed {
+        /// Who.
+        part: Part,
+        /// Why, with its whole chain of causes.
+        cause: anyhow::Error,
+    },
+    /// It panicked, which is a mistake in netto.
+    #[error("{part} panicked: {message} (this is a bug in netto)")]
+    Panicked {
+        /// Who.
+        part: Part,
+        /// The panic's message and place.
+        message: String,
+    },
+    /// It is gone although nobody asked it to stop.
+    #[error("{part} ended unexpectedly (this is a bug in netto)")]
+    Ended {
+        /// Who.
+        part: Part,
+    },
+}
+
+/// Hands out watches; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Supervisor {
+    failures: mpsc::UnboundedSender<Failure>,
+}
+
+/// The receiving end of every [`Watch`].
+#[derive(Debug)]
+pub struct Failures {
+    receiver: mpsc::UnboundedReceiver<Failure>,
+    /// Keeps the channel open while no part holds a watch.
+    _sender: mpsc::UnboundedSender<Failure>,
+}
+
+impl Supervisor {
+    /// A supervisor and the place where its failures arrive.
+    pub fn new() -> (Supervisor, Failures) {
+        record_panics();
+        let (failures, receiver) = mpsc::unbounded_channel();
+        let _sender = failures.clone();
+        (Supervisor { failures }, Failures { receiver, _sender })
+    }
+
+    /// A watch over one part.
+    pub fn watch(&self, part: Part) -> Watch {
+        Watch {
+            part,
+            failures: self.failures.clone(),
+            settled: false,
+        }
+    }
+}
+
+impl Failures {
+    /// Waits for the first failure, for ever if there is none.
+    pub async fn first(&mut self) -> Failure {
+        match self.receiver.recv().await {
+            Some(failure) => failure,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// A failure that has been reported already.
+    pub fn try_first(&mut self) -> Option<Failure> {
+        self.receiver.try_recv().ok()
+    }
+}
+
+/// Held by a part for as long as it lives; being dropped unsettled is a failure.
+#[derive(Debug)]
+pub struct Watch {
+    part: Part,
+    failures: mpsc::UnboundedSender<Failure>,
+    settled: bool,
+}
+
+impl Watch {
+    /// The part cannot go on for this cause.
+    pub fn fail(&mut self, cause: anyhow::Error) {
+        let part = self.part;
+        self.report(Failure::Failed { part, cause });
+    }
+
+    /// The part has done its work and goes in peace.
+    pub fn settle(&mut self) {
+        self.settled = true;
+    }
+
+    fn report(&mut self, failure: Failure) {
+        if !self.settled {
+            self.settled = true;
+            // Without a receiver the process is already on its way out.
+            let _ = self.failures.send(failure);
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let part = self.part;
+        let failure = match LAST_PANIC.with_borrow_mut(Option::take) {
+            Some(message) => Failure::Panicked { part, message },
+            None => Failure::Ended { part },
+        };
+        self.report(failure);
+    }
+}
+
+thread_local! {
+    /// What the last panic on this thread said. The runtime catches a panicking
+    /// actor before it drops it, so the drop itself no longer sees the panic.
+    static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+fn record_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let payload = panic.payload();
+            let text = payload
+                .downcast_ref::<&str>()
+                .copied()
+                .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+                .unwrap_or("no message");
+            let place = panic
+                .location()
+                .map(|place| format!(" at {place}"))
+                .unwrap_or_default();
+            // A panic while the thread's storage is torn down has nobody left to report to.
+            let _ = LAST_PANIC.try_with(|last| {
+                if let Ok(mut last) = last.try_borrow_mut() {
+                    *last = Some(format!("{text}{place}"));
+                }
+            });
+            previous(panic);
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failure_comes_first_with_its_chain() {
+        let (supervisor, mut failures) = Supervisor::new();
+        let mut file = supervisor.watch(Part::FileLogger);
+        let mut http = supervisor.watch(Part::HttpServer);
+        file.fail(anyhow::anyhow!("no space left").context("cannot write /x.log"));
+        http.fail(anyhow::anyhow!("second"));
+        let first = failures.try_first().expect("a failure was reported");
+        assert_eq!(
+            first.to_string(),
+            "the file logger failed: cannot write /x.log: no space left"
+        );
+    }
+
+    #[test]
+    fn a_settled_part_may_go() {
+        let (supervisor, mut failures) = Supervisor::new();
+        let mut watch = supervisor.watch(Part::FileLogger);
+        watch.settle();
+        drop(watch);
+        assert!(failures.try_first().is_none());
+    }
+
+    #[test]
+    fn a_part_that_vanishes_is_missed() {
+        let (supervisor, mut failures) = Supervisor::new();
+        drop(supervisor.watch(Part::PrometheusLogger));
+        assert!(matches!(
+            failures.try_first(),
+            Some(Failure::Ended {
+                part: Part::PrometheusLogger
+            })
+        ));
+    }
+
+    #[test]
+    fn a_panic_is_reported_with_its_message() {
+        let (supervisor, mut failures) = Supervisor::new();
+        let watch = supervisor.watch(Part::TraceAnalyzer);
+        let thread = std::thread::spawn(move || {
+            let caught = std::panic::catch_unwind(|| panic!("lane 7 is on fire"));
+            drop(watch);
+            assert!(caught.is_err());
+        });
+        thread.join().expect("the panic was caught");
+        let failure = failures.try_first().expect("the panic was reported");
+        assert!(
+            failure.to_string().contains("lane 7 is on fire"),
+            "{failure}"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! The actor that sets the pace: every user period it drains the measurement
+//! into one snapshot and sends that, in one message, to the collector.
+//!
+//! It owns the snapshot source and a thread of its own, because draining reads
+//! memory and files and must not wait for anybody's socket. It never looks into
+//! a snapshot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use futures_util::stream;
+use metrics_common::Snapshot;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use super::metrics_collector::{MetricsCollector, Publish};
+use super::supervisor::{Part, Supervisor, Watch};
+
+/// Where snapshots come from: the measurement, or a made-up one in tests.
+pub trait SnapshotSource: Send + 'static {
+    /// One drain: everything since the previous call, as one snapshot.
+    ///
+    /// # Errors
+    /// Whatever makes further snapshots impossible; the daemon ends with it.
+    fn next_snapshot(&mut self) -> anyhow::Result<Snapshot>;
+}
+
+impl SnapshotSource for Box<dyn SnapshotSource> {
+    fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
+        (**self).next_snapshot()
+    }
+}
+
+/// The actor; see the head of this file.
+pub struct TraceAnalyzer {
+    source: Box<dyn SnapshotSource>,
+    period: Duration,
+    collector: Addr<MetricsCollector>,
+    watch: Watch,
+}
+
+impl TraceAnalyzer {
+    /// Starts the analyzer on a thread of its own.
+    pub fn launch(
+        source: Box<dyn SnapshotSource>,
+        period: Duration,
+        collector: Addr<MetricsCollector>,
+        supervisor: &Supervisor,
+    ) -> (Arbiter, Addr<TraceAnalyzer>) {
+        let arbiter = Arbiter::new();
+        let analyzer = TraceAnalyzer {
+            source,
+            period,
+            collector,
+            watch: supervisor.watch(Part::TraceAnalyzer),
+        };
+        let address = Self::start_in_arbiter(&arbiter.handle(), move |_| analyzer);
+        (arbiter, address)
+    }
+}
+
+/// The end of a user period.
+struct Tick;
+
+impl Actor for TraceAnalyzer {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let mut interval = interval_at(Instant::now() + self.period, self.period);
+        // After a stall one snapshot covers the whole gap; a burst of them would cover nothing.
+        interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        ctx.add_stream(stream::unfold(interval, |mut interval| async move {
+            interval.tick().await;
+            Some((Tick, interval))
+        }));
+    }
+}
+
+impl StreamHandler<Tick> for TraceAnalyzer {
+    fn handle(&mut self, _: Tick, ctx: &mut Self::Context) {
+        let snapshot = match self.source.next_snapshot() {
+            Ok(snapshot) => snapshot,
+            Err(cause) => {
+                self.watch.fail(cause);
+                ctx.stop();
+                return;
+            }
+        };
+        let sequence = snapshot.sequence;
+        match self.collector.try_send(Publish(Arc::new(snapshot))) {
+            Ok(()) => {}
+            Err(SendError::Full(_)) => {
+                tracing::warn!(
+                    sequence,
+                    "snapshot dropped: the daemon's main thread is not keeping up"
+                );
+            }
+            Err(SendError::Closed(_)) => {
+                // The collector has reported its own end; this is not another cause.
+                self.watch.settle();
+                ctx.stop();
+            }
+        }
+    }
+}
+
+/// Asks the analyzer to end; when answered, no further snapshot will be made.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Finish;
+
+impl Handler<Finish> for TraceAnalyzer {
+    type Result = ();
+
+    fn handle(&mut self, _: Finish, ctx: &mut Self::Context) {
+        self.watch.settle();
+        ctx.stop();
+    }
+}

@@ -1,0 +1,10 @@
+//! From raw readings to one snapshot. Pure: no clock, no files, no libbpf, no
+//! actors; tested from recorded bytes, without root.
+
+pub mod attribute;
+pub mod classify;
+pub mod delta;
+pub mod proc_stat;
+pub mod rapl;
+pub mod support;
+pub mod symbols;

@@ -1,0 +1,132 @@
+//! `/proc/stat` → CPU time by mode (`man 5 proc_stat`).
+
+use metrics_common::CpuModes;
+
+/// `/proc/stat` could not be understood.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ProcStatError {
+    /// A `cpu` line with a field that is no number, or with too few.
+    #[error("/proc/stat: field {field} of line {line:?} is missing or not a number")]
+    Field {
+        /// The line.
+        line: String,
+        /// Name of the field.
+        field: &'static str,
+    },
+    /// No `cpu` line at all.
+    #[error("/proc/stat has no line for the whole host")]
+    NoHost,
+}
+
+/// Ticks since boot, by mode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcStat {
+    /// Of the whole host.
+    pub host: [u64; 8],
+    /// Of each online CPU, with its number, ascending.
+    pub cpus: Vec<(u32, [u64; 8])>,
+}
+
+/// Reads the text of `/proc/stat`.
+///
+/// # Errors
+/// See [`ProcStatError`].
+pub fn parse(text: &str) -> Result<ProcStat, ProcStatError> {
+    let mut host = None;
+    let mut cpus = Vec::new();
+    for line in text.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let Some(number) = words.next().and_then(|word| word.strip_prefix("cpu")) else {
+            continue;
+        };
+        let mut modes = [0; 8];
+        for (value, field) in modes.iter_mut().zip(CpuModes::NAMES) {
+            let error = || ProcStatError::Field {
+                line: line.to_owned(),
+                field,
+            };
+            *value = words
+                .next()
+                .and_then(|word| word.parse().ok())
+                .ok_or_else(error)?;
+        }
+        match number {
+            "" => host = Some(modes),
+            _ => {
+                let error = || ProcStatError::Field {
+                    line: line.to_owned(),
+                    field: "cpu",
+                };
+                cpus.push((number.parse().map_err(|_| error())?, modes));
+            }
+        }
+    }
+    cpus.sort_by_key(|(cpu, _)| *cpu);
+    Ok(ProcStat {
+        host: host.ok_or(ProcStatError::NoHost)?,
+        cpus,
+    })
+}
+
+/// Time by mode between two readings; a counter that went back (the kernel's
+/// idle time may) counts nothing.
+pub fn growth(before: &[u64; 8], after: &[u64; 8], tick_ns: u64) -> CpuModes {
+    let mut values = [0; 8];
+    for (value, (b, a)) in values.iter_mut().zip(before.iter().zip(after)) {
+        *value = a.saturating_sub(*b).saturating_mul(tick_ns);
+    }
+    CpuModes::from_values(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const STAT: &str = "cpu  10 1 20 300 4 0 5 6 7 8\ncpu0 4 0 9 150 1 0 2 3 0 0\ncpu2 6 1 11 150 3 0 3 3 7 8\nintr 5 0 0\nctxt 77\n";
+
+    #[test]
+    fn modes_are_read_by_name_and_cpus_by_number() {
+        let stat = parse(STAT).unwrap();
+        assert_eq!(stat.host, [10, 1, 20, 300, 4, 0, 5, 6]);
+        assert_eq!(
+            stat.cpus.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(),
+            [0, 2]
+        );
+        assert_eq!(stat.cpus[1].1[6], 3, "softirq");
+    }
+
+    #[test]
+    fn growth_is_in_nanoseconds_and_never_negative() {
+        let modes = growth(
+            &[1, 0, 5, 9, 0, 0, 0, 0],
+            &[3, 0, 5, 8, 0, 0, 1, 0],
+            10_000_000,
+        );
+        assert_eq!(
+            (
+                modes.user_ns,
+                modes.system_ns,
+                modes.idle_ns,
+                modes.softirq_ns
+            ),
+            (20_000_000, 0, 0, 10_000_000)
+        );
+    }
+
+    #[test]
+    fn damage_is_named() {
+        assert_eq!(parse("intr 1\n"), Err(ProcStatError::NoHost));
+        let error = parse("cpu 1 2 x 4 5 6 7 8\n").unwrap_err();
+        assert!(error.to_string().contains("system"), "{error}");
+        assert!(parse("cpu 1 2 3\n").is_err());
+        assert!(parse("cpu 1 2 3 4 5 6 7 8\ncpuX 1 2 3 4 5 6 7 8\n").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "(cpu[0-9]* ?[0-9 x]*\n?){0,5}.{0,40}") {
+            let _ = parse(&text);
+        }
+    }
+}

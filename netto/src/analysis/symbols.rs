@@ -1,0 +1,287 @@
+//! Kernel symbols: the text of `/proc/kallsyms` → the address ranges of the
+//! functions that the classifier cares about.
+//!
+//! A kernel has some 200,000 symbols and the classifier asks for a few hundred,
+//! so only those ranges are kept. Nothing here opens a file.
+
+use std::io::BufRead;
+
+/// Why the kernel's symbols cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SymbolError {
+    /// Every address reads as zero: the kernel hides them from this process.
+    #[error(
+        "the kernel hides its symbol addresses from this process; run as root or with CAP_SYSLOG, \
+         and with sysctl kernel.kptr_restrict below 2"
+    )]
+    Hidden,
+    /// The list holds no function at all.
+    #[error("the kernel's symbol list is empty; is this kernel built with CONFIG_KALLSYMS?")]
+    Empty,
+    /// A line that is not `address type name [module]`.
+    #[error("line {line} of the kernel's symbol list is malformed: {text:?}")]
+    Malformed {
+        /// Number of the line, from 1.
+        line: usize,
+        /// The line, shortened.
+        text: String,
+    },
+    /// Reading failed.
+    #[error("cannot read the kernel's symbol list: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// A function or BPF program in the kernel's symbol list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Symbol<'a> {
+    /// Name as people know it: without compiler suffixes.
+    pub name: &'a str,
+    /// Whether it is a BPF program (or a dispatcher or trampoline of one).
+    pub is_bpf: bool,
+}
+
+/// Addresses `[start, end)` of a symbol that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range<T> {
+    /// First address.
+    pub start: u64,
+    /// First address of the next symbol.
+    pub end: u64,
+    /// What the caller wanted to remember of the symbol.
+    pub value: T,
+}
+
+/// Sorted, disjoint address ranges of the symbols that were asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Ranges<T>(Vec<Range<T>>);
+
+impl<T: Copy> Ranges<T> {
+    /// What is remembered of the symbol at this address.
+    pub fn find(&self, address: u64) -> Option<T> {
+        let after = self.0.partition_point(|range| range.start <= address);
+        let range = self.0.get(after.checked_sub(1)?)?;
+        (address < range.end).then_some(range.value)
+    }
+
+    /// Every range, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = &Range<T>> {
+        self.0.iter()
+    }
+}
+
+/// Strips what compilers append to a function's name, as often as it stands
+/// there: `.constprop.0`, `.isra.0`, `.part.1`, `.cold`, `.llvm.123`.
+pub fn normalise(name: &str) -> &str {
+    let mut name = name;
+    while let Some((head, last)) = name.rsplit_once('.') {
+        let is_number = !last.is_empty() && last.bytes().all(|b| b.is_ascii_digit());
+        let is_suffix = matches!(last, "constprop" | "isra" | "part" | "cold" | "llvm");
+        if head.is_empty() || !(is_number || is_suffix) {
+            break;
+        }
+        name = head;
+    }
+    name
+}
+
+/// Reads a symbol list and keeps the ranges of those functions for which
+/// `wanted` returns a value.
+///
+/// # Errors
+/// See [`SymbolError`].
+pub fn parse<T>(
+    mut text: impl BufRead,
+    mut wanted: impl FnMut(Symbol<'_>) -> Option<T>,
+) -> Result<Ranges<T>, SymbolError> {
+    let mut starts: Vec<u64> = Vec::new();
+    let mut found: Vec<(u64, T)> = Vec::new();
+    let mut functions = 0_usize;
+    let mut line = Vec::new();
+    let mut number = 0;
+    loop {
+        line.clear();
+        if text.read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        number += 1;
+        let (address, kind, name, module) =
+            fields(&line).ok_or_else(|| SymbolError::Malformed {
+                line: number,
+                text: String::from_utf8_lossy(&line)
+                    .trim_end()
+                    .chars()
+                    .take(80)
+                    .collect(),
+            })?;
+        // `__pfx_` is the padding before a function.
+        if !matches!(kind, b't' | b'T' | b'w' | b'W') || name.starts_with("__pfx_") {
+            continue;
+        }
+        functions += 1;
+        if address == 0 {
+            continue;
+        }
+        starts.push(address);
+        let is_bpf = module == Some("[bpf]")
+            || name.starts_with("bpf_dispatcher_")
+            || name.starts_with("bpf_trampoline_");
+        if let Some(value) = wanted(Symbol {
+            name: normalise(name),
+            is_bpf,
+        }) {
+            found.push((address, value));
+        }
+    }
+    if functions == 0 {
+        return Err(SymbolError::Empty);
+    }
+    if starts.is_empty() {
+        return Err(SymbolError::Hidden);
+    }
+    starts.sort_unstable();
+    // Of several names for one address the first asked for wins.
+    found.sort_by_key(|(start, _)| *start);
+    found.dedup_by_key(|(start, _)| *start);
+    let ranges = found
+        .into_iter()
+        .map(|(start, value)| {
+            let end = starts
+                .get(starts.partition_point(|&s| s <= start))
+                .copied()
+                .unwrap_or(u64::MAX);
+            Range { start, end, value }
+        })
+        .collect();
+    Ok(Ranges(ranges))
+}
+
+/// `ffffffff81000000 T name\t[module]` in its parts.
+fn fields(line: &[u8]) -> Option<(u64, u8, &str, Option<&str>)> {
+    let line = std::str::from_utf8(line).ok()?;
+    let mut parts = line.split_ascii_whitespace();
+    let address = u64::from_str_radix(parts.next()?, 16).ok()?;
+    let [kind] = parts.next()?.as_bytes() else {
+        return None;
+    };
+    Some((address, *kind, parts.next()?, parts.next()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn all(text: &str) -> Result<Ranges<String>, SymbolError> {
+        parse(text.as_bytes(), |s| Some(s.name.to_owned()))
+    }
+
+    #[test]
+    fn compilers_suffixes_are_stripped_and_nothing_else() {
+        for (name, normal) in [
+            ("net_rx_action", "net_rx_action"),
+            (
+                "__netif_receive_skb_core.constprop.0",
+                "__netif_receive_skb_core",
+            ),
+            ("ip6_rcv_finish_core.isra.0", "ip6_rcv_finish_core"),
+            ("br_nf_forward_ip.part.0", "br_nf_forward_ip"),
+            ("foo.isra.0.cold", "foo"),
+            ("foo.part.0.constprop.12", "foo"),
+            ("foo.llvm.1234567", "foo"),
+            ("weird.name", "weird.name"),
+            (".cold", ".cold"),
+        ] {
+            assert_eq!(normalise(name), normal, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_function_reaches_to_the_next_symbol_whether_that_is_wanted_or_not() {
+        let text = "1000 T a\n1010 t __pfx_b\n1020 t b\n1030 T c\n1040 D data\n2000 t d\t[mod]\n";
+        let ranges = parse(text.as_bytes(), |s| {
+            (s.name != "c").then(|| s.name.to_owned())
+        })
+        .unwrap();
+        let find = |address| {
+            ranges
+                .0
+                .iter()
+                .find(|r| r.start <= address && address < r.end)
+                .map(|r| r.value.as_str())
+        };
+        assert_eq!(find(0x0fff), None);
+        assert_eq!(find(0x1000), Some("a"));
+        assert_eq!(
+            find(0x101f),
+            Some("a"),
+            "padding belongs to the function before it"
+        );
+        assert_eq!(find(0x1020), Some("b"));
+        assert_eq!(find(0x1030), None, "c was not asked for");
+        assert_eq!(find(0x2fff), Some("d"));
+    }
+
+    #[test]
+    fn modules_and_cold_halves_stand_anywhere_in_the_list() {
+        let ranges = parse(
+            "2000 t veth_poll\t[veth]\n1000 t x\n1500 t veth_poll.cold\n1800 t y\n".as_bytes(),
+            |s| (s.name == "veth_poll").then_some(7),
+        )
+        .unwrap();
+        assert_eq!(
+            [0x1000, 0x1500, 0x17ff, 0x1800, 0x2001].map(|a| ranges.find(a)),
+            [None, Some(7), Some(7), None, Some(7)]
+        );
+    }
+
+    #[test]
+    fn bpf_programs_are_recognised_by_their_module() {
+        let text = "1000 t bpf_prog_6deef7357e7b4530_x\t[bpf]\n1100 t bpf_dispatcher_xdp\t[bpf]\n1200 T bpf_prog_load\n";
+        let ranges = parse(text.as_bytes(), |s| Some(s.is_bpf)).unwrap();
+        assert_eq!(
+            [0x1000, 0x1100, 0x1200].map(|a| ranges.find(a)),
+            [Some(true), Some(true), Some(false)]
+        );
+    }
+
+    #[test]
+    fn hidden_addresses_are_told_from_an_empty_list() {
+        assert!(matches!(
+            all("0000000000000000 T a\n0000000000000000 t b\n"),
+            Err(SymbolError::Hidden)
+        ));
+        assert!(matches!(all(""), Err(SymbolError::Empty)));
+        assert!(matches!(
+            all("0000000000000000 D only_data\n"),
+            Err(SymbolError::Empty)
+        ));
+    }
+
+    #[test]
+    fn a_malformed_line_is_named() {
+        let error = all("1000 T a\nnonsense\n").unwrap_err();
+        assert!(
+            error.to_string().contains("line 2") && error.to_string().contains("nonsense"),
+            "{error}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_input_makes_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let _ = parse(bytes.as_slice(), |s| Some(s.is_bpf));
+        }
+
+        #[test]
+        fn every_address_of_a_kept_function_is_found(mut starts in proptest::collection::btree_set(1_u64..u64::MAX, 1..50)) {
+            let text: String = starts.iter().map(|s| format!("{s:x} t f{s}\n")).collect();
+            let ranges = parse(text.as_bytes(), |s| s.name[1..].parse::<u64>().ok()).unwrap();
+            let mut previous = None;
+            while let Some(start) = starts.pop_first() {
+                prop_assert_eq!(ranges.find(start), Some(start));
+                prop_assert_eq!(ranges.find(start - 1), previous);
+                previous = Some(start);
+            }
+        }
+    }
+}

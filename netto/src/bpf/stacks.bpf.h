@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * The double buffer: how sampled stacks reach user space.
+ *
+ * Two slots with one lane per CPU each. The sampler appends to its CPU's lane
+ * in the active slot; user space flips the slot, waits until no writer is in
+ * flight in the other, and reads that one. A trace is one header word and then
+ * the return addresses, innermost first:
+ *
+ *	bits 0..31 frames, bits 32..39 kind of the per-CPU clock
+ *
+ * Traces are packed by their real length, so the pages that are ever touched
+ * follow what was sampled.
+ */
+#ifndef NETTO_STACKS_BPF_H
+#define NETTO_STACKS_BPF_H
+
+#include "kernel.h"
+#include "netto_abi.h"
+
+/* Set before load. */
+const volatile __u32 netto_possible_cpus = 1;
+/* Words in one lane; the lane's value size was set to match. */
+const volatile __u32 netto_lane_words = NETTO_TRACE_WORDS;
+
+/*
+ * The slot that samplers write to: 0 or 1. Written by user space only, through
+ * the mapping of .bss, where it is the only variable.
+ */
+volatile __u64 netto_active_slot = 0;
+
+/*
+ * Lane of CPU c in slot s at index s * possible CPUs + c. Written by that
+ * CPU's sampler while s is active and by user space while it is not.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 2); /* set to twice the possible CPUs before load */
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct netto_lane)); /* set to fit netto_lane_words before load */
+} netto_lanes SEC(".maps");
+
+static __always_inline struct netto_lane *netto_lane_of(__u32 slot)
+{
+	__u32 index = slot * netto_possible_cpus + bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&netto_lanes, &index);
+}
+
+/*
+ * Announces a writer in the active slot's lane and returns the lane.
+ *
+ * The announcement is an atomic operation with a result, hence a full barrier:
+ * either user space sees it after its flip, and waits, or this sees the flip,
+ * and moves to the other slot. The sampler runs in interrupt context, so a CPU
+ * has at most one writer.
+ */
+static __always_inline struct netto_lane *netto_begin_write(void)
+{
+	__u32 slot = netto_active_slot & 1;
+	struct netto_lane *lane = netto_lane_of(slot);
+
+	if (!lane)
+		return 0;
+	if (__sync_fetch_and_add(&lane->in_flight, 1) != 0)
+		return lane;
+	if ((netto_active_slot & 1) == slot)
+		return lane;
+	__sync_fetch_and_add(&lane->in_flight, -1);
+	lane = netto_lane_of(slot ^ 1);
+	if (lane)
+		__sync_fetch_and_add(&lane->in_flight, 1);
+	return lane;
+}
+
+static __always_inline void netto_append(struct netto_lane *lane, void *ctx, __u64 kind)
+{
+	__u64 used = lane->used_words;
+	__u64 frames = 0;
+	long bytes;
+
+	if (used > netto_lane_words - NETTO_TRACE_WORDS) {
+		lane->lost++;
+		return;
+	}
+	bytes = bpf_get_stack(ctx, &lane->words[used + 1], NETTO_MAX_FRAMES * sizeof(__u64), 0);
+	/* A failed unwind still says what kind of work the CPU was doing. */
+	if (bytes > 0)
+		frames = (__u64)bytes / sizeof(__u64);
+	lane->words[used] = frames | kind << 32;
+	lane->used_words = used + 1 + frames;
+}
+
+static __always_inline void netto_end_write(struct netto_lane *lane)
+{
+	__sync_fetch_and_add(&lane->in_flight, -1);
+}
+
+#endif

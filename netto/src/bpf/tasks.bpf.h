@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * What the clock remembers of a task: the state it was switched away with, and
+ * whether it is an io_uring thread that has used a socket. Most tasks have
+ * nothing to remember and never get a storage.
+ */
+#ifndef NETTO_TASKS_BPF_H
+#define NETTO_TASKS_BPF_H
+
+#include "clock.bpf.h"
+
+struct netto_task {
+	/* State word to restore; 0 if none is parked. */
+	__u64 parked;
+	/* Whether this io_uring thread is one that does networking. */
+	__u64 network_worker;
+};
+
+/* Written by the probes on whichever CPU the task runs; freed with the task. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct netto_task);
+} netto_tasks SEC(".maps");
+
+static __always_inline void netto_park(struct task_struct *task, __u64 state)
+{
+	struct netto_task *memory;
+
+	memory = bpf_task_storage_get(&netto_tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (memory)
+		memory->parked = state;
+}
+
+/* The state of a task outside socket calls. */
+static __always_inline __u64 netto_base_state(struct task_struct *task)
+{
+	struct netto_task *memory;
+
+	if (!(task->flags & PF_IO_WORKER))
+		return 0;
+	memory = bpf_task_storage_get(&netto_tasks, task, 0, 0);
+	return memory && memory->network_worker ? NETTO_KIND_IO_WORKER : 0;
+}
+
+static __always_inline __u64 netto_arriving_state(struct task_struct *task, bool may_be_parked)
+{
+	struct netto_task *memory;
+	__u64 state;
+
+	if (!may_be_parked && !(task->flags & PF_IO_WORKER))
+		return 0;
+	memory = bpf_task_storage_get(&netto_tasks, task, 0, 0);
+	if (!memory)
+		return 0;
+	state = memory->parked;
+	memory->parked = 0;
+	if (state)
+		return state;
+	return memory->network_worker ? NETTO_KIND_IO_WORKER : 0;
+}
+
+/* From its next context switch on, this thread's time is networking's. */
+static __always_inline void netto_mark_network_worker(struct task_struct *task)
+{
+	struct netto_task *memory;
+
+	memory = bpf_task_storage_get(&netto_tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (memory)
+		memory->network_worker = 1;
+}
+
+#endif

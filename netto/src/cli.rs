@@ -1,0 +1,248 @@
+//! The command line as the user typed it, units and all; `config` makes sense of it.
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Deserialize;
+
+const EXIT_CODES: &str = "\
+Every option can also be given as an environment variable, and as a key of the
+configuration file (--web.config.file as web-config-file). A flag goes before
+the environment, the environment before the file, the file before the default.
+
+Exit codes:
+  0  all went well
+  1  something failed; `netto check`: nothing can be measured here
+  2  wrong usage: an unknown option or an impossible value";
+
+/// How much CPU networking costs this host, on which CPU, in which part of the network stack.
+#[derive(Debug, Parser)]
+#[command(
+    name = "netto",
+    version,
+    after_help = EXIT_CODES,
+    args_conflicts_with_subcommands = true
+)]
+pub struct Cli {
+    /// Options of `netto run`, which is what `netto` alone means.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// What to do; `run` if nothing is said.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What netto can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure, and serve dashboard, JSON and Prometheus metrics (the default)
+    #[command(after_help = EXIT_CODES)]
+    Run(RunArgs),
+    /// Say what this host supports, what netto will measure and how, and what not and why
+    #[command(after_help = EXIT_CODES)]
+    Check(HostArgs),
+    /// List the components with the kernel functions found for them here
+    #[command(after_help = EXIT_CODES)]
+    List(HostArgs),
+}
+
+/// Options that every command has.
+#[derive(Debug, Clone, Default, Args)]
+pub struct HostArgs {
+    /// Configuration file in TOML [default: /etc/netto.toml, if there is one]
+    #[arg(long, value_name = "FILE", env = "NETTO_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Where the kernel's proc file system is [default: /proc]
+    #[arg(long, value_name = "DIR", env = "NETTO_PROC_ROOT")]
+    pub proc_root: Option<PathBuf>,
+    /// Where the kernel's sysfs is [default: /sys]
+    #[arg(long, value_name = "DIR", env = "NETTO_SYS_ROOT")]
+    pub sys_root: Option<PathBuf>,
+    /// How much to log on standard error [default: info]
+    #[arg(long, value_name = "LEVEL", env = "NETTO_LOG_LEVEL")]
+    pub log_level: Option<LogLevel>,
+}
+
+/// Options of `netto run`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct RunArgs {
+    /// Stack samples per second and CPU [default: 1000]
+    #[arg(short, long, value_name = "HZ", env = "NETTO_FREQUENCY")]
+    pub frequency: Option<u64>,
+    /// Length of a measured interval, milliseconds [default: 500]
+    #[arg(long, value_name = "MS", env = "NETTO_USER_PERIOD")]
+    pub user_period: Option<u64>,
+    /// Address to listen on; anybody who reaches it can read it [default: 127.0.0.1]
+    #[arg(short, long, value_name = "IP", env = "NETTO_ADDRESS")]
+    pub address: Option<IpAddr>,
+    /// Port to listen on; 0 lets the system choose [default: 10880]
+    #[arg(short, long, value_name = "PORT", env = "NETTO_PORT")]
+    pub port: Option<u16>,
+    /// Write every snapshot to this file; an existing netto log is continued
+    #[arg(short, long, value_name = "PATH", env = "NETTO_LOG_FILE")]
+    pub log_file: Option<PathBuf>,
+    /// TLS and passwords, in the format of Prometheus' exporter-toolkit
+    #[arg(
+        long = "web.config.file",
+        value_name = "FILE",
+        env = "NETTO_WEB_CONFIG_FILE"
+    )]
+    pub web_config_file: Option<PathBuf>,
+    /// Another name under which this host may be addressed by browsers and scrapers
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        env = "NETTO_ALLOWED_HOST"
+    )]
+    pub allowed_host: Vec<String>,
+    /// How many dashboards may be open at once [default: 64]
+    #[arg(long, value_name = "COUNT", env = "NETTO_MAX_CLIENTS")]
+    pub max_clients: Option<usize>,
+    /// Accepted for the sake of old command lines: metrics are always at /metrics
+    #[arg(short = 'P', long, hide = true)]
+    pub prometheus: bool,
+    /// Options of every command.
+    #[command(flatten)]
+    pub host: HostArgs,
+}
+
+/// How much the daemon says about itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// Only what stops netto
+    Error,
+    /// Also what is wrong
+    Warn,
+    /// Also what is going on
+    #[default]
+    Info,
+    /// Also details
+    Debug,
+    /// Everything
+    Trace,
+}
+
+impl LogLevel {
+    /// Name as the user writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LogLevel::Error => "error",
+            LogLevel::Warn => "warn",
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+            LogLevel::Trace => "trace",
+        }
+    }
+}
+
+/// What came of the arguments, if not a command to carry out.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The user asked for help or the version: text for standard output.
+    Answer(clap::Error),
+    /// The arguments are wrong: what to say, without the leading `error:`.
+    Usage(String),
+}
+
+/// Understands the arguments, the program's name first.
+///
+/// # Errors
+/// Help and version count as refusals too, because there is nothing to carry out.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Refusal> {
+    Cli::try_parse_from(arguments).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Refusal::Answer(error),
+        _ => Refusal::Usage(shorten(&error.to_string())),
+    })
+}
+
+/// What is wrong and what to do, in two lines, of the parser's full page.
+fn shorten(page: &str) -> String {
+    let mut lines = page.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    let mut text = first.strip_prefix("error: ").unwrap_or(first).to_owned();
+    let mut advice = String::from("see netto --help");
+    for line in lines {
+        if let Some(tip) = line.strip_prefix("tip: ") {
+            advice = format!("{tip}; {advice}");
+        } else if !line.starts_with("Usage") && !line.starts_with("For more") && advice.len() == 16
+        {
+            text.push(' ');
+            text.push_str(line);
+        }
+    }
+    format!("{text}\n  {advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Cli, Refusal> {
+        parse(line.split_whitespace().map(OsString::from))
+    }
+
+    fn usage(line: &str) -> String {
+        match parsed(line) {
+            Err(Refusal::Usage(text)) => text,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_parser_agrees_with_itself() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn run_is_the_default_command() {
+        let bare = parsed("netto -f 99 -p 1").unwrap();
+        assert_eq!((bare.run.frequency, bare.run.port), (Some(99), Some(1)));
+        assert!(bare.command.is_none());
+        let Some(Command::Run(run)) = parsed("netto run -f 99").unwrap().command else {
+            panic!("not run");
+        };
+        assert_eq!(run.frequency, Some(99));
+    }
+
+    #[test]
+    fn the_flags_of_the_predecessor_still_work() {
+        let cli = parsed("netto -f 1000 -a 0.0.0.0 -p 8080 --user-period 500 -l x.log -P").unwrap();
+        assert!(cli.run.prometheus);
+        assert_eq!(cli.run.log_file, Some(PathBuf::from("x.log")));
+    }
+
+    #[test]
+    fn wrong_usage_is_told_in_two_lines() {
+        for (line, expected) in [
+            ("netto --frequenzy 1", "--frequenzy"),
+            ("netto -f many", "many"),
+            ("netto -p 70000", "70000"),
+            ("netto -a example.com", "example.com"),
+            ("netto prune", "prune"),
+            ("netto check --port 1", "--port"),
+            ("netto -f", "--frequency"),
+            ("netto --log-level loud", "loud"),
+        ] {
+            let text = usage(line);
+            assert!(text.contains(expected), "{line}: {text}");
+            assert_eq!(text.lines().count(), 2, "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn help_documents_exit_codes() {
+        let Err(Refusal::Answer(help)) = parsed("netto --help") else {
+            panic!("no help");
+        };
+        assert!(help.to_string().contains("Exit codes"));
+    }
+}

@@ -1,0 +1,154 @@
+//! `netto check` and `netto list`: what this host allows, in words.
+//!
+//! Only wording is owned here; facts come from `kernel`, decisions from `analysis`.
+
+use std::fmt::Write as _;
+
+use metrics_common::{Availability, COMPONENTS, Info, Kind};
+
+use crate::analysis::classify::Classifier;
+
+/// What will be measured and how, and what not and why.
+pub fn check_report(info: &Info) -> String {
+    let mut out = format!(
+        "netto {} on {}: Linux {}, up to {} CPUs\n",
+        info.version, info.hostname, info.kernel, info.possible_cpus
+    );
+    out.push_str("\nMeasured\n");
+    for c in &info.components {
+        if let Availability::Available { method } = &c.availability {
+            let depth = depth_of(info, c.parent.as_deref());
+            let name = format!("{:indent$}{}", "", c.label, indent = 2 * depth);
+            line(&mut out, &format!("  {name:30} {method}"));
+        }
+    }
+    if let Availability::Available { method } = &info.power {
+        line(&mut out, &format!("  {:30} {method}", "Networking's power"));
+    }
+    let missing: Vec<(&str, &str)> = info
+        .components
+        .iter()
+        .map(|c| (c.label.as_str(), &c.availability))
+        .chain([("Networking's power", &info.power)])
+        .filter_map(|(label, availability)| match availability {
+            Availability::Unavailable { reason } => Some((label, reason.as_str())),
+            Availability::Available { .. } => None,
+        })
+        .collect();
+    if !missing.is_empty() {
+        out.push_str("\nNot measured\n");
+        for (label, reason) in missing {
+            line(&mut out, &format!("  {label:30} {reason}"));
+        }
+    }
+    out.push_str("\nProbes\n");
+    for probe in &info.probes {
+        let state = match &probe.failure {
+            None => "attached".to_owned(),
+            Some(failure) => format!("not attached: {failure}"),
+        };
+        line(&mut out, &format!("  {:30} {:10} {state}", probe.name, probe.method));
+    }
+    if !info.notes.is_empty() {
+        out.push_str("\nNotes\n");
+        for note in &info.notes {
+            line(&mut out, &format!("  {note}"));
+        }
+    }
+    out
+}
+
+fn depth_of(info: &Info, parent: Option<&str>) -> usize {
+    match parent.and_then(|slug| info.components.iter().find(|c| c.slug == slug)) {
+        Some(parent) => 1 + depth_of(info, parent.parent.as_deref()),
+        None => 0,
+    }
+}
+
+/// Every component with its functions in this kernel; `symbols` is the reason
+/// if they cannot be read.
+pub fn component_list(symbols: Result<&Classifier, &str>) -> String {
+    let mut out = String::new();
+    for (index, row) in COMPONENTS.iter().enumerate() {
+        let parent = row.parent.map(|parent| format!(", part of {parent}")).unwrap_or_default();
+        let kind = match row.kind {
+            Kind::Sum => "sum of its parts",
+            Kind::Timed(..) => "timed",
+            Kind::Sampled(_) => "sampled",
+            Kind::Remainder => "remainder",
+        };
+        line(&mut out, &format!("{} ({kind}{parent})", row.slug));
+        line(&mut out, &format!("    {}", row.help));
+        if let (Kind::Sampled(rules) | Kind::Timed(_, rules), Ok(classifier)) = (row.kind, symbols) {
+            for rule in rules.iter().filter(|rule| rule.frame == "*") {
+                line(&mut out, &format!("    symbols: whatever is called by {}", rule.under.join(", ")));
+            }
+            let found = classifier.symbols_of(index);
+            if !found.is_empty() {
+                line(&mut out, &format!("    symbols: {}", found.join(" ")));
+            } else if !rules.is_empty() && rules.iter().all(|rule| rule.frame != "*") {
+                line(&mut out, "    symbols: none in this kernel");
+            }
+        }
+    }
+    if let Err(reason) = symbols {
+        line(&mut out, &format!("\nSymbols are not shown: {reason}"));
+    }
+    out
+}
+
+fn line(out: &mut String, text: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "{}", text.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics_common::{ComponentInfo, ProbeInfo};
+
+    fn info() -> Info {
+        Info {
+            version: "1.2.3".into(),
+            kernel: "6.1.0".into(),
+            hostname: "router".into(),
+            boot_id: String::new(),
+            started_unix_ns: 0,
+            user_period_ms: 500,
+            frequency_hz: 1000,
+            possible_cpus: 4,
+            components: ComponentInfo::table(|index| match COMPONENTS[index].slug {
+                "bridging" => Availability::missing("no bridge here"),
+                _ => Availability::by("sampling"),
+            }),
+            probes: vec![ProbeInfo {
+                name: "inet_sendmsg".into(),
+                method: "fentry".into(),
+                purpose: "tx_syscall".into(),
+                failure: Some("EPERM".into()),
+            }],
+            power: Availability::missing("no RAPL"),
+            notes: vec!["Mind the gap.".into()],
+        }
+    }
+
+    #[test]
+    fn a_check_names_what_is_measured_what_is_not_and_why() {
+        let report = check_report(&info());
+        for expected in ["Linux 6.1.0", "    GRO", "no bridge here", "no RAPL", "not attached: EPERM", "Mind the gap."] {
+            assert!(report.contains(expected), "{expected}: {report}");
+        }
+        let (measured, missing) = report.split_once("Not measured").unwrap();
+        assert!(!measured.contains("Bridging") && missing.contains("Bridging"), "{report}");
+    }
+
+    #[test]
+    fn the_list_shows_the_symbols_of_each_component_on_this_kernel() {
+        let classifier = Classifier::new("1000 t br_forward\t[bridge]\n2000 t ip_rcv\n".as_bytes()).unwrap();
+        let list = component_list(Ok(&classifier));
+        assert!(list.contains("symbols: br_forward\n"), "{list}");
+        assert!(list.contains("whatever is called by __napi_poll"), "{list}");
+        assert!(list.contains("none in this kernel"), "{list}");
+        assert!(component_list(Err("hidden")).contains("Symbols are not shown: hidden"));
+    }
+}

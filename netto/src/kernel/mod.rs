@@ -1,0 +1,44 @@
+//! The wall around the kernel: the only place for libbpf, `/proc`, `/sys`, and
+//! unsafe code. Nothing here knows what a metric is called.
+
+pub mod cpu_time;
+mod mapped;
+pub mod perf;
+pub mod preflight;
+pub mod session;
+mod sockets;
+pub mod stacks;
+pub mod system;
+
+/// What the BPF programs and this module agree on; see `build/abi.rs`.
+mod abi {
+    include!(concat!(env!("OUT_DIR"), "/abi.rs"));
+}
+
+/// Generated code: the skeleton of `bpf/netto.bpf.c`.
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    unused_qualifications
+)]
+mod netto_skel {
+    include!(concat!(env!("OUT_DIR"), "/netto.skel.rs"));
+}
+
+/// Generated code: the skeleton of `bpf/socket.bpf.c`.
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    unused_qualifications
+)]
+mod socket_skel {
+    include!(concat!(env!("OUT_DIR"), "/socket.skel.rs"));
+}

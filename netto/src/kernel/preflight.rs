@@ -1,0 +1,93 @@
+//! Finds out what this host allows, by trying, and words the remedies.
+//!
+//! Facts only; what follows from them is decided in `analysis::support`.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{Func, Typedef};
+
+use super::perf::SamplingEvent;
+use super::sockets;
+use super::system::Roots;
+use crate::analysis::classify::Classifier;
+use crate::analysis::support::{Facts, SOCKET_FUNCTIONS};
+use metrics_common::COMPONENTS;
+
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// Gathers the facts; with them comes the classifier, if symbols can be read.
+///
+/// # Errors
+/// What makes every measurement impossible: no BTF, no permission for BPF.
+pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option<Classifier>)> {
+    if !Path::new(BTF).exists() {
+        bail!(
+            "this kernel has no type information ({BTF}), which netto's BPF programs need to find their way; \
+             run a kernel built with CONFIG_DEBUG_INFO_BTF=y"
+        );
+    }
+    let btf = Btf::from_vmlinux().context("cannot read the kernel's type information (BTF)")?;
+    let socket_functions: Vec<_> = SOCKET_FUNCTIONS
+        .iter()
+        .copied()
+        .filter(|function| btf.type_by_name::<Func<'_>>(function.name).is_some())
+        .collect();
+    let has_tracepoint = |name: &str| {
+        btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}"))
+            .is_some()
+    };
+    let socket_tracepoints =
+        has_tracepoint("sock_send_length") && has_tracepoint("sock_recv_length");
+    drop(btf);
+
+    let fentry = match socket_functions.first() {
+        Some(function) => sockets::try_load(*function).map_err(|error| format!("{error:#}")),
+        None => Err("this kernel has none of the functions to hook".to_owned()),
+    };
+    let (symbols, classifier) = match read_symbols(roots) {
+        Ok(classifier) => (Ok(()), Some(classifier)),
+        Err(error) => (Err(format!("{error:#}")), None),
+    };
+    let has_symbols = match &classifier {
+        Some(classifier) => (0..COMPONENTS.len())
+            .map(|index| !classifier.symbols_of(index).is_empty())
+            .collect(),
+        None => vec![false; COMPONENTS.len()],
+    };
+    let stacks = try_sampling(roots, frequency_hz).map_err(|error| format!("{error:#}"));
+    let facts = Facts {
+        fentry,
+        socket_functions,
+        socket_tracepoints,
+        stacks,
+        symbols,
+        has_symbols,
+    };
+    Ok((facts, classifier))
+}
+
+/// Reads the kernel's symbols.
+///
+/// # Errors
+/// Why they cannot be used, with the remedy.
+pub fn read_symbols(roots: &Roots) -> anyhow::Result<Classifier> {
+    Ok(Classifier::new(roots.kallsyms()?)?)
+}
+
+fn try_sampling(roots: &Roots, frequency_hz: u64) -> anyhow::Result<()> {
+    let cpu = roots.online_cpus()?.first().copied().unwrap_or(0);
+    match SamplingEvent::open(cpu, frequency_hz) {
+        Ok(_) => Ok(()),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            bail!(
+                "the kernel refuses to sample {frequency_hz} times a second; lower --frequency or raise \
+                 sysctl kernel.perf_event_max_sample_rate"
+            )
+        }
+        Err(error) => bail!(
+            "the kernel refuses to open a sampling event ({error}); run as root or with CAP_PERFMON"
+        ),
+    }
+}

@@ -1,0 +1,266 @@
+//! From a plan to running probes: open → configure → load → attach, in this
+//! order. Dropping the session detaches everything.
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+
+use anyhow::{Context, anyhow};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{ErrorKind, Link, PrintLevel};
+use metrics_common::component::{COMPONENTS, index_of_source};
+use metrics_common::{ProbeInfo, Source};
+
+use super::abi;
+use super::cpu_time::CpuClocks;
+use super::mapped::MappedArray;
+use super::netto_skel::{NettoSkel, NettoSkelBuilder};
+use super::perf::Samplers;
+use super::sockets::{self, SharedMaps};
+use super::stacks::StackBuffer;
+use crate::analysis::support::{Plan, Sockets};
+
+/// Room for one CPU's stacks of one interval, words. A lane takes about 30
+/// words per stack; half of the samples of a busy CPU fall into networking.
+/// Between these bounds it follows frequency and interval.
+const LANE_WORDS_MIN: u64 = 64 * abi::TRACE_WORDS as u64;
+const LANE_WORDS_MAX: u64 = 1 << 18;
+const WORDS_PER_STACK: u64 = 32;
+
+/// Probes attached to the kernel, and what failed to.
+#[derive(Debug)]
+pub struct Session {
+    probes: Vec<ProbeInfo>,
+    // Fields are dropped in this order: links before the programs they hold.
+    _links: Vec<Link>,
+    _object: LoadedObject,
+}
+
+/// The skeleton has no `Debug` of its own.
+struct LoadedObject(NettoSkel<'static>);
+
+impl std::fmt::Debug for LoadedObject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoadedObject")
+            .field("name", &self.0.object().name())
+            .finish()
+    }
+}
+
+/// The ends of a running session that are read once per interval.
+#[derive(Debug)]
+pub struct Readers {
+    /// The per-CPU clocks.
+    pub clocks: CpuClocks,
+    /// Sampled stacks; nobody fills it if the plan has no stacks.
+    pub stacks: StackBuffer,
+    /// Clocks of the stack sampler, not yet started on any CPU; `None` if the plan has no stacks.
+    pub samplers: Option<Samplers>,
+    /// Number of CPUs that the kernel can ever have.
+    pub possible_cpus: usize,
+}
+
+impl Session {
+    /// Attaches everything that the plan asks for.
+    ///
+    /// A socket function that cannot be hooked is noted in [`Session::probes`]
+    /// and left out; without softirqs and context switches there is no session.
+    ///
+    /// # Errors
+    /// What failed, what it was needed for, what to do.
+    pub fn start(
+        plan: &Plan,
+        frequency_hz: u64,
+        interval_ms: u64,
+    ) -> anyhow::Result<(Session, Readers)> {
+        let possible_cpus = libbpf_rs::num_possible_cpus()
+            .context("cannot tell how many CPUs this kernel can have")?;
+        let lane_words = (frequency_hz * interval_ms * WORDS_PER_STACK / 1000)
+            .clamp(LANE_WORDS_MIN, LANE_WORDS_MAX);
+        let lane_bytes = abi::LANE_WORDS * 8 + lane_words as usize * 8;
+        let lane_bytes = lane_bytes.next_multiple_of(128);
+
+        // The skeleton borrows its storage. A process has one session in its
+        // life, so these few bytes may stay for as long as that.
+        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = NettoSkelBuilder::default()
+            .open(storage)
+            .context("the embedded BPF object is damaged")?;
+        let rodata = open
+            .maps
+            .rodata_data
+            .as_mut()
+            .context("the embedded BPF object has no configuration")?;
+        rodata.netto_possible_cpus = possible_cpus as u32;
+        rodata.netto_lane_words = lane_words as u32;
+        rodata.netto_sampled_kinds = plan.sampled_kinds();
+        rodata.netto_socket_calls_are_timed = matches!(plan.sockets, Sockets::Timed(_));
+        open.maps.netto_cpus.set_max_entries(possible_cpus as u32)?;
+        open.maps
+            .netto_lanes
+            .set_max_entries(2 * possible_cpus as u32)?;
+        open.maps.netto_lanes.set_value_size(lane_bytes as u32)?;
+        open.progs.netto_socket_sent.set_autoload(plan.mark_workers);
+        open.progs
+            .netto_socket_received
+            .set_autoload(plan.mark_workers);
+        open.progs.netto_sample.set_autoload(plan.stacks.is_ok());
+        let skel = open.load().map_err(explain_load)?;
+
+        let clocks = CpuClocks::new(MappedArray::new(
+            skel.maps.netto_cpus.as_fd(),
+            abi::CPU_BYTES,
+            possible_cpus,
+        )?);
+        let lanes = MappedArray::new(skel.maps.netto_lanes.as_fd(), lane_bytes, 2 * possible_cpus)?;
+        let control = MappedArray::new(skel.maps.bss.as_fd(), 8, 1)?;
+        let stacks = StackBuffer::new(lanes, control, possible_cpus);
+        let samplers = match &plan.stacks {
+            Ok(()) => {
+                let program = skel.progs.netto_sample.as_fd().try_clone_to_owned();
+                Some(Samplers::new(
+                    program.context("cannot duplicate a descriptor")?,
+                    frequency_hz,
+                ))
+            }
+            Err(_) => None,
+        };
+        clocks.start(possible_cpus);
+
+        let mut attached = Attached::default();
+        let rx = slug_of(Source::Softirq(3));
+        // What ends a kind before what begins it.
+        attached.required(
+            "sched_switch",
+            slug_of(Source::IoWorker),
+            skel.progs.netto_sched_switch.attach_trace(),
+        )?;
+        attached.required(
+            "softirq_exit",
+            rx,
+            skel.progs.netto_softirq_exit.attach_trace(),
+        )?;
+        attached.required(
+            "softirq_entry",
+            rx,
+            skel.progs.netto_softirq_entry.attach_trace(),
+        )?;
+        if plan.mark_workers {
+            let purpose = slug_of(Source::IoWorker);
+            attached.optional(
+                "sock_send_length",
+                "tp_btf",
+                purpose,
+                skel.progs.netto_socket_sent.attach_trace(),
+            );
+            attached.optional(
+                "sock_recv_length",
+                "tp_btf",
+                purpose,
+                skel.progs.netto_socket_received.attach_trace(),
+            );
+        }
+        if let Sockets::Timed(functions) = &plan.sockets {
+            let maps = SharedMaps {
+                cpus: skel.maps.netto_cpus.as_fd(),
+                tasks: skel.maps.netto_tasks.as_fd(),
+                possible_cpus: possible_cpus as u32,
+            };
+            for function in functions {
+                let purpose = slug_of(function.source);
+                match sockets::attach(*function, maps) {
+                    Ok(links) => attached.links.extend(links),
+                    Err(error) => {
+                        attached.note(function.name, "fentry", purpose, Some(format!("{error:#}")));
+                        continue;
+                    }
+                }
+                attached.note(function.name, "fentry", purpose, None);
+            }
+        }
+        let session = Session {
+            probes: attached.probes,
+            _links: attached.links,
+            _object: LoadedObject(skel),
+        };
+        Ok((
+            session,
+            Readers {
+                clocks,
+                stacks,
+                samplers,
+                possible_cpus,
+            },
+        ))
+    }
+
+    /// Every probe, attached or not.
+    pub fn probes(&self) -> &[ProbeInfo] {
+        &self.probes
+    }
+}
+
+#[derive(Default)]
+struct Attached {
+    links: Vec<Link>,
+    probes: Vec<ProbeInfo>,
+}
+
+impl Attached {
+    fn note(&mut self, name: &str, method: &str, purpose: &str, failure: Option<String>) {
+        let (name, method, purpose) = (name.to_owned(), method.to_owned(), purpose.to_owned());
+        self.probes.push(ProbeInfo {
+            name,
+            method,
+            purpose,
+            failure,
+        });
+    }
+
+    fn required(
+        &mut self,
+        name: &str,
+        purpose: &str,
+        link: libbpf_rs::Result<Link>,
+    ) -> anyhow::Result<()> {
+        let link = link.with_context(|| {
+            format!("cannot attach to tracepoint {name}, without which nothing can be timed")
+        })?;
+        self.links.push(link);
+        self.note(name, "tp_btf", purpose, None);
+        Ok(())
+    }
+
+    fn optional(&mut self, name: &str, method: &str, purpose: &str, link: libbpf_rs::Result<Link>) {
+        match link {
+            Ok(link) => {
+                self.links.push(link);
+                self.note(name, method, purpose, None);
+            }
+            Err(error) => self.note(name, method, purpose, Some(error.to_string())),
+        }
+    }
+}
+
+fn slug_of(source: Source) -> &'static str {
+    index_of_source(source).map_or("", |index| COMPONENTS[index].slug)
+}
+
+/// Sends libbpf's messages to the log; it would print them to standard error.
+pub fn quieten_libbpf() {
+    libbpf_rs::set_print(Some((PrintLevel::Debug, |level, text| match level {
+        PrintLevel::Warn | PrintLevel::Info => {
+            tracing::debug!(target: "libbpf", "{}", text.trim_end())
+        }
+        PrintLevel::Debug => tracing::trace!(target: "libbpf", "{}", text.trim_end()),
+    })));
+}
+
+fn explain_load(error: libbpf_rs::Error) -> anyhow::Error {
+    let what = "the kernel refuses netto's BPF programs, without which nothing can be timed";
+    match error.kind() {
+        ErrorKind::PermissionDenied => {
+            anyhow!("{what}: {error}; run as root, or with CAP_BPF and CAP_PERFMON")
+        }
+        _ => anyhow!(error).context(what),
+    }
+}

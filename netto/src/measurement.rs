@@ -1,0 +1,337 @@
+//! One measurement from start to end: puts the host's facts, the plan, the
+//! probes and the arithmetic together, and makes one snapshot per call.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use metrics_common::component::index_of;
+use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snapshot};
+
+use crate::actors::trace_analyzer::SnapshotSource;
+use crate::analysis::attribute::{Means, Split, Tally, attribute};
+use crate::analysis::classify::Classifier;
+use crate::analysis::delta::Deltas;
+use crate::analysis::proc_stat::{self, ProcStat};
+use crate::analysis::rapl::Energy;
+use crate::analysis::support::{Facts, Plan};
+use crate::config::Config;
+use crate::kernel::preflight;
+use crate::kernel::session::{Readers, Session};
+use crate::kernel::system::{self, LoadedCode, Roots};
+
+/// Symbols are read anew at most this often; it costs some tens of milliseconds.
+const REFRESH_NS: u64 = 3_000_000_000;
+
+/// What a measurement is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Stack samples per second and CPU.
+    pub frequency_hz: u64,
+    /// Length of an interval.
+    pub user_period: Duration,
+    /// Where `/proc` and `/sys` are.
+    pub roots: Roots,
+}
+
+impl From<&Config> for Settings {
+    fn from(config: &Config) -> Self {
+        Settings {
+            frequency_hz: config.frequency_hz,
+            user_period: config.user_period,
+            roots: Roots { proc_root: config.proc_root.clone(), sys_root: config.sys_root.clone() },
+        }
+    }
+}
+
+/// A running measurement. Dropping it detaches the probes.
+#[derive(Debug)]
+pub struct Measurement {
+    /// What it says of itself and its host.
+    pub info: Info,
+    /// Makes the snapshots.
+    pub source: Snapshots,
+    /// Keeps the probes attached.
+    pub session: Session,
+}
+
+/// Attaches the probes and starts counting.
+///
+/// # Errors
+/// What makes every measurement impossible, with the remedy.
+pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
+    let (facts, classifier) = preflight::gather(&settings.roots, settings.frequency_hz)?;
+    let plan = Plan::new(&facts);
+    let interval_ms = settings.user_period.as_millis() as u64;
+    let (session, mut readers) = Session::start(&plan, settings.frequency_hz, interval_ms)?;
+    let power = settings.roots.rapl_zones();
+    let mut notes = plan.notes();
+    if let Some(samplers) = &mut readers.samplers {
+        let online = settings.roots.online_cpus().unwrap_or_default();
+        if let Err((cpu, error)) = samplers.follow(&online) {
+            notes.push(format!("CPU {cpu} is not sampled: {error}."));
+        }
+    }
+    for probe in session.probes() {
+        if let Some(failure) = &probe.failure {
+            notes.push(format!("{} is not hooked: {failure}.", probe.name));
+        }
+    }
+    let info = Info {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        kernel: system::kernel_release(),
+        hostname: system::hostname(),
+        boot_id: settings.roots.boot_id(),
+        started_unix_ns: unix_ns(),
+        user_period_ms: interval_ms,
+        frequency_hz: settings.frequency_hz,
+        possible_cpus: readers.possible_cpus as u32,
+        components: ComponentInfo::table(|index| plan.components[index].clone()),
+        probes: session.probes().to_vec(),
+        power: match &power {
+            Ok(_) => Availability::by("rapl"),
+            Err(error) => Availability::missing(format!("{error:#}")),
+        },
+        notes,
+    };
+    let source = Snapshots::new(settings, facts, &plan, classifier, readers, power.is_ok())?;
+    Ok(Measurement {
+        info,
+        source,
+        session,
+    })
+}
+
+/// Makes one snapshot per interval from the running probes.
+#[derive(Debug)]
+pub struct Snapshots {
+    roots: Roots,
+    facts: Facts,
+    means: Means,
+    classifier: Option<Classifier>,
+    loaded_code: LoadedCode,
+    symbols_read_ns: u64,
+    readers: Readers,
+    deltas: Deltas,
+    tallies: Vec<Tally>,
+    lost: Vec<u64>,
+    energy: Option<Energy>,
+    previous_stat: ProcStat,
+    previous_ns: u64,
+    previous_own_ns: (u64, u64),
+    tick_ns: u64,
+    sequence: u64,
+}
+
+impl Snapshots {
+    fn new(
+        settings: &Settings,
+        facts: Facts,
+        plan: &Plan,
+        classifier: Option<Classifier>,
+        readers: Readers,
+        has_power: bool,
+    ) -> anyhow::Result<Self> {
+        let possible_cpus = readers.possible_cpus;
+        let roots = settings.roots.clone();
+        let mut source = Snapshots {
+            means: plan.means(1_000_000_000 / settings.frequency_hz),
+            previous_stat: proc_stat::parse(&roots.proc_stat()?)?,
+            loaded_code: LoadedCode::now(&roots),
+            roots,
+            facts,
+            classifier,
+            symbols_read_ns: system::monotonic_ns(),
+            readers,
+            deltas: Deltas::default(),
+            tallies: vec![Tally::default(); possible_cpus],
+            lost: vec![0; possible_cpus],
+            energy: has_power.then(Energy::default),
+            previous_ns: system::monotonic_ns(),
+            previous_own_ns: system::own_cpu_ns(),
+            tick_ns: system::tick_ns(),
+            sequence: 0,
+        };
+        // What the probes saw before now belongs to no interval.
+        source.drain_stacks();
+        for cpu in 0..possible_cpus {
+            if let Some(reading) = source.readers.clocks.read(cpu) {
+                source.deltas.take(cpu, &reading.total_ns, 0);
+            }
+        }
+        if let Some(energy) = &mut source.energy {
+            energy.take(&source.roots.rapl_zones().unwrap_or_default(), 0, 0, 0);
+        }
+        Ok(source)
+    }
+
+    /// CPUs of this snapshot; the sampler is started on those that are new.
+    fn follow_cpus(&mut self, stat: &ProcStat) -> Vec<u32> {
+        let online = self
+            .roots
+            .online_cpus()
+            .unwrap_or_else(|_| stat.cpus.iter().map(|(cpu, _)| *cpu).collect());
+        if let Some(samplers) = &mut self.readers.samplers {
+            if let Err((cpu, error)) = samplers.follow(&online) {
+                tracing::warn!("CPU {cpu} is not sampled: {error}");
+            }
+        }
+        online
+    }
+
+    fn drain_stacks(&mut self) {
+        self.tallies.iter_mut().for_each(Tally::clear);
+        self.lost.fill(0);
+        let Some(classifier) = &mut self.classifier else {
+            return;
+        };
+        let (tallies, lost) = (&mut self.tallies, &mut self.lost);
+        self.readers.stacks.drain(
+            |trace| {
+                let found = classifier.classify(trace.kind, trace.frames);
+                if let Some(tally) = tallies.get_mut(trace.cpu) {
+                    tally.add(trace.kind, found);
+                }
+            },
+            |cpu, count| {
+                if let Some(lost) = lost.get_mut(cpu) {
+                    *lost += count;
+                }
+            },
+        );
+    }
+
+    fn split_cpu(&mut self, cpu: usize, interval_ns: u64) -> Split {
+        let totals = self
+            .readers
+            .clocks
+            .read(cpu)
+            .map(|reading| reading.total_ns)
+            .unwrap_or_default();
+        let clock = self.deltas.take(cpu, &totals, interval_ns);
+        let nothing = Tally::default();
+        attribute(
+            &self.means,
+            interval_ns,
+            &clock,
+            self.tallies.get(cpu).unwrap_or(&nothing),
+        )
+    }
+
+    fn modes_of(&self, stat: &ProcStat, cpu: u32) -> CpuModes {
+        let find = |stat: &ProcStat| {
+            stat.cpus
+                .iter()
+                .find(|(number, _)| *number == cpu)
+                .map(|(_, modes)| *modes)
+        };
+        match (find(&self.previous_stat), find(stat)) {
+            (Some(before), Some(after)) => proc_stat::growth(&before, &after, self.tick_ns),
+            _ => CpuModes::default(),
+        }
+    }
+
+    /// Reads the symbols anew when modules or BPF programs have come: their
+    /// code may stand where nothing or something else stood before.
+    fn refresh_symbols(&mut self, now_ns: u64) {
+        if self.classifier.is_none() || now_ns.saturating_sub(self.symbols_read_ns) < REFRESH_NS {
+            return;
+        }
+        let loaded_code = LoadedCode::since(&self.loaded_code, &self.roots);
+        if loaded_code == self.loaded_code {
+            return;
+        }
+        self.symbols_read_ns = now_ns;
+        match preflight::read_symbols(&self.roots) {
+            Ok(classifier) => {
+                self.loaded_code = loaded_code;
+                self.classifier = Some(classifier);
+            }
+            Err(error) => tracing::warn!("cannot refresh the kernel's symbols: {error:#}"),
+        }
+    }
+
+    /// What was found out about the host.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+}
+
+impl SnapshotSource for Snapshots {
+    fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
+        let begun_ns = system::monotonic_ns();
+        let interval_ns = begun_ns.saturating_sub(self.previous_ns);
+        self.previous_ns = begun_ns;
+        self.sequence += 1;
+
+        let stat = proc_stat::parse(&self.roots.proc_stat()?).context("cannot tell CPU modes")?;
+        let cpus = self.follow_cpus(&stat);
+        self.drain_stacks();
+
+        let mut columns = Vec::with_capacity(cpus.len());
+        for &cpu in &cpus {
+            columns.push(self.split_cpu(cpu as usize, interval_ns));
+        }
+        let components = transpose(&columns, |split| &split.time_ns);
+        let samples = transpose(&columns, |split| &split.samples);
+        let per_cpu = |counts: &dyn Fn(usize) -> u64| {
+            cpus.iter()
+                .map(|&cpu| counts(cpu as usize))
+                .collect::<Vec<u64>>()
+        };
+        let stacks_taken = per_cpu(&|cpu| self.tallies.get(cpu).map_or(0, Tally::taken));
+        let stacks_lost = per_cpu(&|cpu| self.lost.get(cpu).copied().unwrap_or(0));
+
+        let cpu_modes = cpus.iter().map(|cpu| self.modes_of(&stat, *cpu)).collect();
+        let host_modes = proc_stat::growth(&self.previous_stat.host, &stat.host, self.tick_ns);
+        self.previous_stat = stat;
+
+        let network_ns = index_of("network")
+            .and_then(|index| components[index].as_ref())
+            .map_or(0, |row: &Vec<u64>| row.iter().sum());
+        let power = self.energy.as_mut().and_then(|energy| {
+            let zones = self.roots.rapl_zones().ok()?;
+            energy.take(&zones, interval_ns, network_ns, host_modes.busy_ns())
+        });
+
+        self.refresh_symbols(begun_ns);
+        let own_ns = system::own_cpu_ns();
+        let own = OwnCost {
+            user_ns: own_ns.0.saturating_sub(self.previous_own_ns.0),
+            system_ns: own_ns.1.saturating_sub(self.previous_own_ns.1),
+            resident_bytes: system::own_resident_bytes(),
+            analysis_ns: system::monotonic_ns().saturating_sub(begun_ns),
+        };
+        self.previous_own_ns = own_ns;
+        Ok(Snapshot {
+            sequence: self.sequence,
+            time_unix_ns: unix_ns(),
+            interval_ns,
+            cpus,
+            components,
+            samples,
+            cpu_modes,
+            host_modes,
+            stacks_taken,
+            stacks_lost,
+            power,
+            own,
+        })
+    }
+}
+
+/// Columns of optional cells → optional rows; a row is absent if a cell is.
+fn transpose<T: Copy>(
+    columns: &[Split],
+    cells: impl Fn(&Split) -> &Vec<Option<T>>,
+) -> Vec<Option<Vec<T>>> {
+    let rows = columns.first().map_or(0, |column| cells(column).len());
+    (0..rows)
+        .map(|row| columns.iter().map(|column| cells(column)[row]).collect())
+        .collect()
+}
+
+fn unix_ns() -> u64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |time| time.as_nanos() as u64)
+}

@@ -1,0 +1,297 @@
+//! A snapshot as JSON, for people, scripts and tests.
+//!
+//! The wire format is made for programs: rows by position, absent rows as null.
+//! Here every value stands under its name, and what is not measured says why.
+//! This file only rearranges; it computes nothing but totals and shares.
+
+use metrics_common::{Availability, CpuModes, Info, OwnCost, Snapshot, ZonePower};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+/// What `/api/v1/snapshot` answers.
+#[derive(Debug, Serialize)]
+pub struct SnapshotView<'a> {
+    sequence: u64,
+    time_unix_ns: u64,
+    interval_ns: u64,
+    /// Numbers of the CPUs: the columns of every array below.
+    cpus: &'a [u32],
+    components: Components<'a>,
+    cpu_modes: Modes<'a>,
+    stacks: Stacks<'a>,
+    power: PowerView<'a>,
+    own: &'a OwnCost,
+}
+
+#[derive(Debug, Serialize)]
+struct Modes<'a> {
+    host: &'a CpuModes,
+    cpus: &'a [CpuModes],
+}
+
+#[derive(Debug, Serialize)]
+struct Stacks<'a> {
+    taken: &'a [u64],
+    lost: &'a [u64],
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum PowerView<'a> {
+    Measured {
+        host_watts: f64,
+        network_watts: f64,
+        network_energy_joules: f64,
+        zones: &'a [ZonePower],
+    },
+    Unavailable {
+        unavailable: &'a str,
+    },
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum ComponentView<'a> {
+    Measured {
+        cpu_ns: &'a [u64],
+        total_ns: u64,
+        /// Share of the CPU time that all CPUs had in the interval, 0 to 1.
+        share_ratio: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        samples: Option<&'a [u32]>,
+    },
+    Unavailable {
+        unavailable: &'a str,
+    },
+}
+
+/// The rows under their slugs, in the order of the table.
+#[derive(Debug)]
+struct Components<'a> {
+    info: &'a Info,
+    snapshot: &'a Snapshot,
+}
+
+impl Serialize for Components<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.info.components.len()))?;
+        for (index, component) in self.info.components.iter().enumerate() {
+            map.serialize_entry(&component.slug, &self.row(index))?;
+        }
+        map.end()
+    }
+}
+
+impl<'a> Components<'a> {
+    fn row(&self, index: usize) -> ComponentView<'a> {
+        let snapshot = self.snapshot;
+        match snapshot.components.get(index) {
+            Some(Some(cpu_ns)) => {
+                let total_ns = cpu_ns.iter().sum();
+                ComponentView::Measured {
+                    cpu_ns,
+                    total_ns,
+                    share_ratio: match snapshot.capacity_ns() {
+                        0 => 0.0,
+                        capacity_ns => total_ns as f64 / capacity_ns as f64,
+                    },
+                    samples: snapshot.samples.get(index).and_then(|row| row.as_deref()),
+                }
+            }
+            _ => ComponentView::Unavailable {
+                unavailable: reason(&self.info.components[index].availability),
+            },
+        }
+    }
+}
+
+/// Why a thing is absent from a snapshot.
+fn reason(availability: &Availability) -> &str {
+    match availability {
+        Availability::Unavailable { reason } => reason,
+        Availability::Available { .. } => "not measured in this interval",
+    }
+}
+
+impl<'a> SnapshotView<'a> {
+    /// Arranges a snapshot by the names that the daemon's description gives to its rows.
+    pub fn new(info: &'a Info, snapshot: &'a Snapshot) -> Self {
+        SnapshotView {
+            sequence: snapshot.sequence,
+            time_unix_ns: snapshot.time_unix_ns,
+            interval_ns: snapshot.interval_ns,
+            cpus: &snapshot.cpus,
+            components: Components { info, snapshot },
+            cpu_modes: Modes {
+                host: &snapshot.host_modes,
+                cpus: &snapshot.cpu_modes,
+            },
+            stacks: Stacks {
+                taken: &snapshot.stacks_taken,
+                lost: &snapshot.stacks_lost,
+            },
+            power: match &snapshot.power {
+                Some(power) => PowerView::Measured {
+                    host_watts: power.host_watts,
+                    network_watts: power.network_watts,
+                    network_energy_joules: power.network_energy_joules,
+                    zones: &power.zones,
+                },
+                None => PowerView::Unavailable {
+                    unavailable: reason(&info.power),
+                },
+            },
+            own: &snapshot.own,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use metrics_common::component::index_of;
+    use metrics_common::{COMPONENTS, ComponentInfo, Power, ProbeInfo};
+
+    use super::*;
+
+    /// A daemon on two CPUs that cannot see XDP.
+    pub(crate) fn info() -> Info {
+        let hidden = index_of("xdp_generic").unwrap();
+        Info {
+            version: "9.9.9".to_owned(),
+            kernel: "6.18.0".to_owned(),
+            hostname: "testhost".to_owned(),
+            boot_id: String::new(),
+            started_unix_ns: 1,
+            user_period_ms: 500,
+            frequency_hz: 1000,
+            possible_cpus: 2,
+            components: ComponentInfo::table(|index| {
+                if index == hidden {
+                    Availability::missing("this kernel has no such function")
+                } else {
+                    Availability::by("tp_btf")
+                }
+            }),
+            probes: vec![
+                ProbeInfo {
+                    name: "softirq_entry".to_owned(),
+                    method: "tp_btf".to_owned(),
+                    purpose: "rx_softirq".to_owned(),
+                    failure: None,
+                },
+                ProbeInfo {
+                    name: "inet_sendmsg".to_owned(),
+                    method: "fentry".to_owned(),
+                    purpose: "tx_syscall".to_owned(),
+                    failure: Some("not permitted".to_owned()),
+                },
+            ],
+            power: Availability::missing("no RAPL"),
+            notes: Vec::new(),
+        }
+    }
+
+    /// A snapshot whose values depend on its sequence number, row and column.
+    pub(crate) fn snapshot(sequence: u64) -> Snapshot {
+        let hidden = index_of("xdp_generic").unwrap();
+        Snapshot {
+            sequence,
+            time_unix_ns: 1_700_000_000_000_000_000 + sequence * 500_000_000,
+            interval_ns: 500_000_000,
+            cpus: vec![0, 1],
+            components: (0..COMPONENTS.len() as u64)
+                .map(|row| {
+                    (row != hidden as u64)
+                        .then(|| vec![row * 1_000 + sequence, row * 2_000 + sequence])
+                })
+                .collect(),
+            samples: (0..COMPONENTS.len())
+                .map(|row| (row % 2 == 0).then(|| vec![row as u32, 1]))
+                .collect(),
+            cpu_modes: vec![CpuModes::from_values([1, 2, 3, 4, 5, 6, 7, 8]); 2],
+            host_modes: CpuModes::from_values([2, 4, 6, 8, 10, 12, 14, 16]),
+            stacks_taken: vec![500, 400],
+            stacks_lost: vec![0, 3],
+            power: None,
+            own: OwnCost {
+                user_ns: 1_000_000,
+                system_ns: 2_000_000,
+                resident_bytes: 20 << 20,
+                analysis_ns: 3_000_000,
+            },
+        }
+    }
+
+    fn json(info: &Info, snapshot: &Snapshot) -> serde_json::Value {
+        serde_json::to_value(SnapshotView::new(info, snapshot)).unwrap()
+    }
+
+    #[test]
+    fn every_component_stands_under_its_slug() {
+        let (info, snapshot) = (info(), snapshot(7));
+        let json = json(&info, &snapshot);
+        assert_eq!(json["sequence"], 7);
+        for (index, component) in COMPONENTS.iter().enumerate() {
+            let row = &json["components"][component.slug];
+            match &snapshot.components[index] {
+                Some(values) => {
+                    assert_eq!(row["cpu_ns"], serde_json::json!(values));
+                    assert_eq!(row["total_ns"], values[0] + values[1]);
+                }
+                None => assert_eq!(
+                    row,
+                    &serde_json::json!({"unavailable": "this kernel has no such function"})
+                ),
+            }
+        }
+    }
+
+    #[test]
+    fn a_share_is_of_all_cpus() {
+        let info = info();
+        let mut snapshot = snapshot(1);
+        let row = index_of("rx_softirq").unwrap();
+        snapshot.components[row] = Some(vec![500_000_000, 0]);
+        assert_eq!(
+            json(&info, &snapshot)["components"]["rx_softirq"]["share_ratio"],
+            0.5
+        );
+        snapshot.interval_ns = 0;
+        assert_eq!(
+            json(&info, &snapshot)["components"]["rx_softirq"]["share_ratio"],
+            0.0
+        );
+    }
+
+    #[test]
+    fn samples_are_given_where_there_are_any() {
+        let json = json(&info(), &snapshot(1));
+        assert_eq!(
+            json["components"]["network"]["samples"],
+            serde_json::json!([0, 1])
+        );
+        assert!(json["components"]["tx_syscall"].get("samples").is_none());
+    }
+
+    #[test]
+    fn power_is_given_or_explained() {
+        let info = info();
+        let mut snapshot = snapshot(1);
+        assert_eq!(
+            json(&info, &snapshot)["power"],
+            serde_json::json!({"unavailable": "no RAPL"})
+        );
+        snapshot.power = Some(Power {
+            host_watts: 40.0,
+            network_watts: 10.0,
+            network_energy_joules: 5.0,
+            zones: vec![ZonePower {
+                zone: "package-0".to_owned(),
+                energy_joules: 20.0,
+            }],
+        });
+        let power = &json(&info, &snapshot)["power"];
+        assert_eq!(power["network_watts"], 10.0);
+        assert_eq!(power["zones"][0]["zone"], "package-0");
+    }
+}

@@ -1,0 +1,15 @@
+//! Everything that shows snapshots to somebody: pages, sockets, files, Prometheus.
+//!
+//! A sink sees a snapshot when it is finished and cannot change, delay or lose
+//! it for another sink. None knows how anything was measured.
+
+pub mod api;
+pub mod assets;
+pub mod auth;
+pub mod file_logger;
+pub mod hosts;
+pub mod http;
+pub mod prometheus_families;
+pub mod prometheus_logger;
+pub mod web_config;
+pub mod websocket_client;

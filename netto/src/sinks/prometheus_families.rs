@@ -1,0 +1,441 @@
+//! What the metrics are called, and what they say, in the terms of Prometheus.
+//!
+//! One table of families; names carry the prefix `netto_` and base units. A
+//! thing that is not measured has no series. This file only reads totals.
+
+use std::sync::Arc;
+
+use metrics_common::{Availability, CpuModes, Info};
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
+
+use super::prometheus_logger::{CpuTotals, SharedTotals, Totals};
+use crate::actors::metrics_collector::{Sink, SinkDrops};
+
+/// Everything that a series can be made of.
+struct Facts<'a> {
+    info: &'a Info,
+    totals: &'a Totals,
+    drops: &'a SinkDrops,
+}
+
+/// Collects the series of one family: label values, in the order of the labels, and the value.
+struct Series<'a> {
+    labels: &'static [&'static str],
+    metric_type: MetricType,
+    out: &'a mut Vec<Metric>,
+}
+
+impl Series<'_> {
+    fn push(&mut self, values: &[&str], value: f64) {
+        debug_assert_eq!(values.len(), self.labels.len());
+        let labels = self
+            .labels
+            .iter()
+            .zip(values)
+            .map(|(name, value)| {
+                let mut pair = LabelPair::default();
+                pair.set_name((*name).to_owned());
+                pair.set_value((*value).to_owned());
+                pair
+            })
+            .collect();
+        let mut metric = Metric::from_label(labels);
+        if self.metric_type == MetricType::COUNTER {
+            let mut counter = Counter::default();
+            counter.set_value(value);
+            metric.set_counter(counter);
+        } else {
+            let mut gauge = Gauge::default();
+            gauge.set_value(value);
+            metric.set_gauge(gauge);
+        }
+        self.out.push(metric);
+    }
+}
+
+/// One family of metrics.
+struct Family {
+    name: &'static str,
+    help: &'static str,
+    metric_type: MetricType,
+    labels: &'static [&'static str],
+    series: fn(&Facts<'_>, &mut Series<'_>),
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn per_cpu(facts: &Facts<'_>, mut each: impl FnMut(&str, &CpuTotals)) {
+    for (cpu, totals) in &facts.totals.cpus {
+        each(&cpu.to_string(), totals);
+    }
+}
+
+/// Calls `each` with CPU, row and seconds of every measured component of these kinds.
+fn per_component(
+    facts: &Facts<'_>,
+    kinds: &[&str],
+    mut each: impl FnMut(&str, &metrics_common::ComponentInfo, f64),
+) {
+    per_cpu(facts, |cpu, totals| {
+        for (component, total) in facts.info.components.iter().zip(&totals.components_ns) {
+            if let (true, Some(ns)) = (kinds.contains(&component.kind.as_str()), total) {
+                each(cpu, component, seconds(*ns));
+            }
+        }
+    });
+}
+
+const FAMILIES: &[Family] = &[
+    Family {
+        name: "netto_build_info",
+        help: "A constant 1, labelled with the version of netto.",
+        metric_type: MetricType::GAUGE,
+        labels: &["version"],
+        series: |facts, out| out.push(&[&facts.info.version], 1.0),
+    },
+    Family {
+        name: "netto_host_info",
+        help: "A constant 1, labelled with the kernel release and the host name.",
+        metric_type: MetricType::GAUGE,
+        labels: &["kernel", "hostname"],
+        series: |facts, out| out.push(&[&facts.info.kernel, &facts.info.hostname], 1.0),
+    },
+    Family {
+        name: "netto_cpu_seconds_total",
+        help: "CPU time spent on an event of the network stack (or another softirq, for context). \
+               netto_component_info tells by which method each is measured.",
+        metric_type: MetricType::COUNTER,
+        labels: &["cpu", "event"],
+        series: |facts, out| {
+            per_component(facts, &["timed"], |cpu, component, value| {
+                out.push(&[cpu, &component.slug], value);
+            });
+        },
+    },
+    Family {
+        name: "netto_component_cpu_seconds_total",
+        help: "CPU time spent in one component of an event: an estimate, the event's time split \
+               by sampled stacks.",
+        metric_type: MetricType::COUNTER,
+        labels: &["cpu", "event", "component"],
+        series: |facts, out| {
+            per_component(facts, &["sampled", "remainder"], |cpu, component, value| {
+                let event = component.parent.as_deref().unwrap_or_default();
+                out.push(&[cpu, event, &component.slug], value);
+            });
+        },
+    },
+    Family {
+        name: "netto_network_cpu_seconds_total",
+        help: "CPU time spent on networking: the sum of its events.",
+        metric_type: MetricType::COUNTER,
+        labels: &["cpu"],
+        series: |facts, out| {
+            per_component(facts, &["sum"], |cpu, component, value| {
+                if component.slug == "network" {
+                    out.push(&[cpu], value);
+                }
+            });
+        },
+    },
+    Family {
+        name: "netto_cpu_mode_seconds_total",
+        help: "CPU time by mode, as /proc/stat has it.",
+        metric_type: MetricType::COUNTER,
+        labels: &["cpu", "mode"],
+        series: |facts, out| {
+            per_cpu(facts, |cpu, totals| {
+                for (mode, ns) in CpuModes::NAMES.iter().zip(totals.modes_ns) {
+                    out.push(&[cpu, mode], seconds(ns));
+                }
+            });
+        },
+    },
+    Family {
+        name: "netto_component_info",
+        help: "A constant 1 for every component that is measured here, with the method.",
+        metric_type: MetricType::GAUGE,
+        labels: &["component", "parent", "kind", "method"],
+        series: |facts, out| {
+            for component in &facts.info.components {
+                if let Availability::Available { method } = &component.availability {
+                    let parent = component.parent.as_deref().unwrap_or_default();
+                    out.push(&[&component.slug, parent, &component.kind, method], 1.0);
+                }
+            }
+        },
+    },
+    Family {
+        name: "netto_network_energy_joules_total",
+        help: "Energy that fell to networking: an estimate, the energy of packages and memory \
+               times networking's share of busy CPU time.",
+        metric_type: MetricType::COUNTER,
+        labels: &[],
+        series: |facts, out| {
+            if let Some(joules) = facts.totals.network_energy_joules {
+                out.push(&[], joules);
+            }
+        },
+    },
+    Family {
+        name: "netto_energy_joules_total",
+        help: "Energy used by a RAPL zone. Zones contain each other: never sum over all of them.",
+        metric_type: MetricType::COUNTER,
+        labels: &["zone"],
+        series: |facts, out| {
+            for (zone, joules) in &facts.totals.zones_joules {
+                out.push(&[zone], *joules);
+            }
+        },
+    },
+    Family {
+        name: "netto_samples_total",
+        help: "Kernel stacks sampled.",
+        metric_type: MetricType::COUNTER,
+        labels: &["cpu"],
+        series: |facts, out| {
+            per_cpu(facts, |cpu, totals| {
+                out.push(&[cpu], totals.stacks_taken as f64);
+            });
+        },
+    },
+    Family {
+        name: "netto_samples_lost_total",
+        help: "Kernel stacks that were lost for lack of room in the buffer.",
+        metric_type: MetricType::COUNTER,
+        labels: &["cpu"],
+        series: |facts, out| {
+            per_cpu(facts, |cpu, totals| {
+                out.push(&[cpu], totals.stacks_lost as f64);
+            });
+        },
+    },
+    Family {
+        name: "netto_probe_attached",
+        help: "Whether a probe is attached (1) or could not be (0).",
+        metric_type: MetricType::GAUGE,
+        labels: &["probe", "method"],
+        series: |facts, out| {
+            // A probe may serve several purposes; the series must stay one.
+            let mut seen = Vec::new();
+            for probe in &facts.info.probes {
+                let key = (&probe.name, &probe.method);
+                if seen.contains(&key) {
+                    continue;
+                }
+                seen.push(key);
+                let attached = facts
+                    .info
+                    .probes
+                    .iter()
+                    .filter(|other| (&other.name, &other.method) == key)
+                    .all(|other| other.failure.is_none());
+                out.push(&[&probe.name, &probe.method], f64::from(u8::from(attached)));
+            }
+        },
+    },
+    Family {
+        name: "netto_user_cpu_seconds_total",
+        help: "CPU time that the netto daemon itself used, by mode. The probes' own time is not in it.",
+        metric_type: MetricType::COUNTER,
+        labels: &["mode"],
+        series: |facts, out| {
+            out.push(&["user"], seconds(facts.totals.own_ns.0));
+            out.push(&["system"], seconds(facts.totals.own_ns.1));
+        },
+    },
+    Family {
+        name: "netto_resident_memory_bytes",
+        help: "Resident memory of the netto daemon.",
+        metric_type: MetricType::GAUGE,
+        labels: &[],
+        series: |facts, out| {
+            if facts.totals.snapshots > 0 {
+                out.push(&[], facts.totals.resident_bytes as f64);
+            }
+        },
+    },
+    Family {
+        name: "netto_snapshots_total",
+        help: "Intervals measured.",
+        metric_type: MetricType::COUNTER,
+        labels: &[],
+        series: |facts, out| out.push(&[], facts.totals.snapshots as f64),
+    },
+    Family {
+        name: "netto_last_snapshot_timestamp_seconds",
+        help: "End of the last interval, seconds since the Unix epoch.",
+        metric_type: MetricType::GAUGE,
+        labels: &[],
+        series: |facts, out| {
+            if facts.totals.snapshots > 0 {
+                out.push(&[], seconds(facts.totals.last_time_unix_ns));
+            }
+        },
+    },
+    Family {
+        name: "netto_sink_dropped_snapshots_total",
+        help: "Snapshots that a sink missed because it was too slow.",
+        metric_type: MetricType::COUNTER,
+        labels: &["sink"],
+        series: |facts, out| {
+            for sink in Sink::ALL {
+                out.push(&[sink.slug()], facts.drops.get(sink) as f64);
+            }
+        },
+    },
+];
+
+/// The families with the facts that they show, as the registry wants them.
+pub struct Families {
+    info: Arc<Info>,
+    totals: SharedTotals,
+    drops: Arc<SinkDrops>,
+    descriptions: Vec<Desc>,
+}
+
+impl Families {
+    /// Describes every family.
+    ///
+    /// # Errors
+    /// If a name or label is malformed, which the tests rule out.
+    pub fn new(
+        info: Arc<Info>,
+        totals: SharedTotals,
+        drops: Arc<SinkDrops>,
+    ) -> prometheus::Result<Self> {
+        let descriptions = FAMILIES
+            .iter()
+            .map(|family| {
+                Desc::new(
+                    family.name.to_owned(),
+                    family.help.to_owned(),
+                    family
+                        .labels
+                        .iter()
+                        .map(|&label| label.to_owned())
+                        .collect(),
+                    Default::default(),
+                )
+            })
+            .collect::<prometheus::Result<_>>()?;
+        Ok(Families {
+            info,
+            totals,
+            drops,
+            descriptions,
+        })
+    }
+}
+
+impl Collector for Families {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descriptions.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let totals = self.totals.lock();
+        let facts = Facts {
+            info: &self.info,
+            totals: &totals,
+            drops: &self.drops,
+        };
+        FAMILIES
+            .iter()
+            .map(|family| {
+                let mut metrics = Vec::new();
+                (family.series)(
+                    &facts,
+                    &mut Series {
+                        labels: family.labels,
+                        metric_type: family.metric_type,
+                        out: &mut metrics,
+                    },
+                );
+                let mut described = MetricFamily::default();
+                described.set_name(family.name.to_owned());
+                described.set_help(family.help.to_owned());
+                described.set_field_type(family.metric_type);
+                described.set_metric(metrics);
+                described
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::{Power, ZonePower};
+    use prometheus::{Registry, TextEncoder};
+
+    use super::*;
+    use crate::sinks::api::tests::{info, snapshot};
+
+    fn text(totals: SharedTotals) -> String {
+        let registry = Registry::new();
+        let families = Families::new(Arc::new(info()), totals, Arc::default()).unwrap();
+        registry.register(Box::new(families)).unwrap();
+        TextEncoder::new()
+            .encode_to_string(&registry.gather())
+            .unwrap()
+    }
+
+    #[test]
+    fn names_carry_the_prefix_and_counters_their_suffix() {
+        for family in FAMILIES {
+            assert!(family.name.starts_with("netto_"), "{}", family.name);
+            assert_eq!(
+                family.metric_type == MetricType::COUNTER,
+                family.name.ends_with("_total"),
+                "{}",
+                family.name
+            );
+            assert!(family.help.ends_with('.'), "{}", family.name);
+        }
+    }
+
+    #[test]
+    fn what_is_not_measured_has_no_series() {
+        let totals = SharedTotals::default();
+        totals.lock().add(&snapshot(1));
+        let text = text(totals);
+        assert!(text.contains("component=\"gro\""), "{text}");
+        assert!(!text.contains("xdp_generic"), "{text}");
+        assert!(!text.contains("joules"), "{text}");
+        assert!(
+            text.contains("netto_probe_attached{method=\"fentry\",probe=\"inet_sendmsg\"} 0")
+                || text
+                    .contains("netto_probe_attached{probe=\"inet_sendmsg\",method=\"fentry\"} 0"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn energy_appears_where_it_is_measured() {
+        let totals = SharedTotals::default();
+        let mut measured = snapshot(1);
+        measured.power = Some(Power {
+            host_watts: 40.0,
+            network_watts: 10.0,
+            network_energy_joules: 5.5,
+            zones: vec![ZonePower {
+                zone: "package-0/dram".to_owned(),
+                energy_joules: 2.25,
+            }],
+        });
+        totals.lock().add(&measured);
+        totals.lock().add(&measured);
+        let text = text(totals);
+        assert!(
+            text.contains("netto_network_energy_joules_total 11\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("netto_energy_joules_total{zone=\"package-0/dram\"} 4.5\n"),
+            "{text}"
+        );
+    }
+}

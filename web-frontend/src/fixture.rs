@@ -1,0 +1,87 @@
+//! A host of two CPUs for the tests of this crate.
+
+use metrics_common::component::index_of;
+use metrics_common::snapshot::{
+    Availability, ComponentInfo, CpuModes, Info, OwnCost, Power, Snapshot,
+};
+
+/// Milliseconds in nanoseconds.
+pub const MS: u64 = 1_000_000;
+
+/// A daemon that measures everything but power.
+pub fn info() -> Info {
+    Info {
+        version: "0.1.0".to_owned(),
+        kernel: "6.18.0".to_owned(),
+        hostname: "host".to_owned(),
+        boot_id: String::new(),
+        started_unix_ns: 0,
+        user_period_ms: 500,
+        frequency_hz: 1000,
+        possible_cpus: 2,
+        components: ComponentInfo::table(|_| Availability::by("test")),
+        probes: Vec::new(),
+        power: Availability::missing("no RAPL"),
+        notes: Vec::new(),
+    }
+}
+
+/// Half a second in which CPU 1 receives: 100 ms of RX softirq, 75 of them
+/// local delivery and 25 driver poll; 20 ms of TX syscalls on CPU 0.
+pub fn snapshot(sequence: u64) -> Snapshot {
+    let info = info();
+    let mut components = vec![Some(vec![0, 0]); info.components.len()];
+    let mut set = |slug: &str, values: [u64; 2]| {
+        components[index_of(slug).unwrap()] = Some(values.map(|ms| ms * MS).to_vec());
+    };
+    set("network", [20, 100]);
+    set("tx_syscall", [20, 0]);
+    set("rx_softirq", [0, 100]);
+    set("driver_poll", [0, 25]);
+    set("local_delivery_v4", [0, 75]);
+    let mut samples = vec![None; components.len()];
+    samples[index_of("rx_softirq").unwrap()] = Some(vec![0, 100]);
+    let modes = |user: u64, system: u64, idle: u64, softirq: u64| CpuModes {
+        user_ns: user * MS,
+        system_ns: system * MS,
+        idle_ns: idle * MS,
+        softirq_ns: softirq * MS,
+        ..CpuModes::default()
+    };
+    Snapshot {
+        sequence,
+        time_unix_ns: 0,
+        interval_ns: 500 * MS,
+        cpus: vec![0, 1],
+        components,
+        samples,
+        cpu_modes: vec![modes(50, 50, 400, 0), modes(0, 50, 350, 100)],
+        host_modes: modes(50, 100, 750, 100),
+        stacks_taken: vec![20, 100],
+        stacks_lost: vec![0, 0],
+        power: None,
+        own: OwnCost {
+            user_ns: MS,
+            system_ns: MS,
+            resident_bytes: 18_250_000,
+            analysis_ns: MS,
+        },
+    }
+}
+
+/// Marks a component as not measurable, in both.
+pub fn take_away(info: &mut Info, snapshot: &mut Snapshot, slug: &str, reason: &str) {
+    let index = index_of(slug).unwrap();
+    info.components[index].availability = Availability::missing(reason);
+    snapshot.components[index] = None;
+}
+
+/// Some watts.
+pub fn power() -> Power {
+    Power {
+        host_watts: 20.0,
+        network_watts: 3.25,
+        network_energy_joules: 1.625,
+        zones: Vec::new(),
+    }
+}

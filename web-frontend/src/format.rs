@@ -1,0 +1,137 @@
+//! Numbers and strings as people read them: fixed units, steady precision,
+//! nothing that HTML would misread. Pure.
+
+/// Replaces the characters that mean something in HTML text and attributes.
+pub fn escape_html(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// A ratio as per cent with one decimal and without the sign. Exactly nothing
+/// is `0`; too little for the decimal is `<0.1`, so that the two differ.
+pub fn percent(ratio: f64) -> String {
+    let value = ratio * 100.0;
+    if value <= 0.0 || !value.is_finite() {
+        "0".to_owned()
+    } else if value < 0.05 {
+        "<0.1".to_owned()
+    } else {
+        format!("{value:.1}")
+    }
+}
+
+/// A number of CPUs: `0.07`.
+pub fn cpus(count: f64) -> String {
+    if count > 0.0 && count < 0.005 {
+        "<0.01".to_owned()
+    } else {
+        format!("{count:.2}")
+    }
+}
+
+/// Nanoseconds of CPU time as seconds with the precision that the size deserves.
+pub fn cpu_seconds(ns: u128) -> String {
+    let seconds = ns as f64 / 1e9;
+    if ns == 0 {
+        "0".to_owned()
+    } else if seconds < 0.005 {
+        "<0.01".to_owned()
+    } else if seconds < 100.0 {
+        format!("{seconds:.2}")
+    } else {
+        format!("{seconds:.0}")
+    }
+}
+
+/// Watts: `3.4 W`, and `250 mW` below one.
+pub fn watts(watts: f64) -> String {
+    if watts >= 1.0 {
+        format!("{watts:.1} W")
+    } else {
+        format!("{:.0} mW", (watts * 1000.0).max(0.0))
+    }
+}
+
+/// Bytes in MB of 10⁶, as `top` and Prometheus users expect a size to be said.
+pub fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+/// A count with thin spaces between groups of three digits.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 2);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push('\u{202f}');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// `numerator / denominator`, and 0 for a denominator of 0: a share of nothing is nothing.
+pub fn ratio(numerator: u64, denominator: u64) -> f64 {
+    if denominator == 0 {
+        0.0
+    } else {
+        numerator as f64 / denominator as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_and_next_to_nothing_read_differently() {
+        assert_eq!(percent(0.0), "0");
+        assert_eq!(percent(0.0004), "<0.1");
+        assert_eq!(percent(0.0006), "0.1");
+        assert_eq!(percent(0.123_44), "12.3");
+        assert_eq!(percent(128.0), "12800.0");
+        assert_eq!(percent(f64::NAN), "0");
+        assert_eq!(cpu_seconds(0), "0");
+        assert_eq!(cpu_seconds(1), "<0.01");
+        assert_eq!(cpu_seconds(12_345_678_901), "12.35");
+        assert_eq!(cpu_seconds(3_600_000_000_000), "3600");
+        assert_eq!(cpus(0.0), "0.00");
+        assert_eq!(cpus(0.001), "<0.01");
+        assert_eq!(cpus(1.25), "1.25");
+    }
+
+    #[test]
+    fn units_stand_with_their_numbers() {
+        assert_eq!(watts(0.25), "250 mW");
+        assert_eq!(watts(12.34), "12.3 W");
+        assert_eq!(megabytes(18_250_000), "18.2 MB");
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_234_567), "1\u{202f}234\u{202f}567");
+    }
+
+    #[test]
+    fn markup_in_a_name_stays_text() {
+        assert_eq!(
+            escape_html("<img src=x onerror='a'> & \"b\""),
+            "&lt;img src=x onerror=&#39;a&#39;&gt; &amp; &quot;b&quot;"
+        );
+        assert_eq!(escape_html("größer · 100 %"), "größer · 100 %");
+    }
+
+    #[test]
+    fn a_share_of_nothing_is_nothing() {
+        assert_eq!(ratio(5, 0), 0.0);
+        assert_eq!(ratio(1, 4), 0.25);
+    }
+}

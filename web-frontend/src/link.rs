@@ -1,0 +1,281 @@
+//! The connection to the daemon: its state, when to try again, and (in the
+//! browser only) the WebSocket itself. Hands decoded messages on; does not know
+//! what they are for.
+
+use metrics_common::codec::ServerMessage;
+
+/// Wait before the first new attempt, milliseconds.
+const FIRST_RETRY_MS: u32 = 500;
+/// Longest wait between two attempts: somebody may be looking at the page.
+const LONGEST_RETRY_MS: u32 = 5_000;
+/// A connection that is silent for so many periods is dead.
+const SILENT_PERIODS: f64 = 5.0;
+/// But never sooner than this, milliseconds.
+const SHORTEST_SILENCE_MS: f64 = 5_000.0;
+
+/// How it stands with the connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkState {
+    /// The first attempt is under way.
+    Connecting,
+    /// Intervals arrive.
+    Live,
+    /// There was a connection or an attempt, and there is none now.
+    Lost {
+        /// Why, in words.
+        reason: String,
+    },
+}
+
+impl LinkState {
+    /// For the document's `data-state`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            LinkState::Connecting => "connecting",
+            LinkState::Live => "live",
+            LinkState::Lost { .. } => "lost",
+        }
+    }
+}
+
+/// What the page knows of the connection.
+#[derive(Debug, Clone)]
+pub struct Link {
+    state: LinkState,
+    attempts: u32,
+    farewell: Option<String>,
+    heard_ms: f64,
+}
+
+impl Link {
+    /// Before the first attempt.
+    pub fn new(now_ms: f64) -> Self {
+        Link {
+            state: LinkState::Connecting,
+            attempts: 0,
+            farewell: None,
+            heard_ms: now_ms,
+        }
+    }
+
+    /// How it stands.
+    pub fn state(&self) -> &LinkState {
+        &self.state
+    }
+
+    /// A message came.
+    pub fn heard(&mut self, message: &ServerMessage, now_ms: f64) {
+        self.heard_ms = now_ms;
+        match message {
+            ServerMessage::Hello(_) => self.farewell = None,
+            // Only an interval proves that the daemon measures again.
+            ServerMessage::Snapshot(_) => {
+                self.state = LinkState::Live;
+                self.attempts = 0;
+            }
+            ServerMessage::Bye(reason) => self.farewell = Some(reason.clone()),
+        }
+    }
+
+    /// The connection ended or never came to be. Returns the milliseconds to
+    /// wait before the next attempt.
+    pub fn lost(&mut self, reason: &str) -> u32 {
+        let reason = match self.farewell.take() {
+            Some(farewell) => format!("the daemon said goodbye: {farewell}"),
+            None => reason.to_owned(),
+        };
+        self.state = LinkState::Lost { reason };
+        let wait = FIRST_RETRY_MS
+            .saturating_mul(2_u32.saturating_pow(self.attempts))
+            .min(LONGEST_RETRY_MS);
+        self.attempts = self.attempts.saturating_add(1);
+        wait
+    }
+
+    /// A new attempt begins.
+    pub fn attempt(&mut self, now_ms: f64) {
+        self.heard_ms = now_ms;
+    }
+
+    /// Whether a connection that claims to be open must be given up, because
+    /// nothing has come for several periods (a laptop slept, a network went away).
+    pub fn is_silent(&self, now_ms: f64, period_ms: u64) -> bool {
+        let limit = (period_ms as f64 * SILENT_PERIODS).max(SHORTEST_SILENCE_MS);
+        now_ms - self.heard_ms > limit
+    }
+}
+
+/// Where the daemon that served this page listens for WebSockets.
+pub fn socket_url(page_protocol: &str, host: &str) -> String {
+    let scheme = if page_protocol == "https:" {
+        "wss"
+    } else {
+        "ws"
+    };
+    format!("{scheme}://{host}/ws")
+}
+
+#[cfg(target_arch = "wasm32")]
+pub use socket::{Event, Socket};
+
+#[cfg(target_arch = "wasm32")]
+mod socket {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use metrics_common::codec::{self, ServerMessage};
+    use wasm_bindgen::prelude::*;
+    use web_sys::{BinaryType, CloseEvent, MessageEvent, WebSocket};
+
+    /// What happens on the connection.
+    pub enum Event {
+        /// A message of the daemon.
+        Message(ServerMessage),
+        /// Something that is none, with the decoder's complaint.
+        Garbage(String),
+        /// The connection is gone.
+        Closed(String),
+    }
+
+    /// One connection at a time; the handlers are made once, so that a page
+    /// that reconnects all day does not grow.
+    pub struct Socket {
+        current: RefCell<Option<WebSocket>>,
+        on_message: Closure<dyn FnMut(MessageEvent)>,
+        on_close: Closure<dyn FnMut(CloseEvent)>,
+    }
+
+    impl Socket {
+        /// Not connected yet; every event goes to `handler`.
+        pub fn new(handler: Rc<dyn Fn(Event)>) -> Self {
+            let on_event = handler.clone();
+            let on_message = Closure::new(move |event: MessageEvent| {
+                let Ok(buffer) = event.data().dyn_into::<js_sys::ArrayBuffer>() else {
+                    return on_event(Event::Garbage("a text message".to_owned()));
+                };
+                let bytes = js_sys::Uint8Array::new(&buffer).to_vec();
+                on_event(match codec::decode(&bytes) {
+                    Ok(message) => Event::Message(message),
+                    Err(error) => Event::Garbage(error.to_string()),
+                });
+            });
+            let on_close = Closure::new(move |event: CloseEvent| {
+                let reason = match event.reason() {
+                    reason if reason.is_empty() => "the daemon cannot be reached".to_owned(),
+                    reason => reason,
+                };
+                handler(Event::Closed(reason));
+            });
+            Socket {
+                current: RefCell::new(None),
+                on_message,
+                on_close,
+            }
+        }
+
+        /// Drops the current connection, if any, and opens a new one.
+        ///
+        /// # Errors
+        /// The browser's, if it does not accept the address.
+        pub fn connect(&self, url: &str) -> Result<(), JsValue> {
+            self.close();
+            let socket = WebSocket::new(url)?;
+            socket.set_binary_type(BinaryType::Arraybuffer);
+            socket.set_onmessage(Some(self.on_message.as_ref().unchecked_ref()));
+            socket.set_onclose(Some(self.on_close.as_ref().unchecked_ref()));
+            self.current.replace(Some(socket));
+            Ok(())
+        }
+
+        /// Drops the current connection without an event.
+        pub fn close(&self) {
+            if let Some(old) = self.current.take() {
+                old.set_onmessage(None);
+                old.set_onclose(None);
+                // Only an invalid code could make this fail, and none is given.
+                let _ = old.close();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn hello() -> ServerMessage {
+        ServerMessage::Hello(Box::new(fixture::info()))
+    }
+
+    fn interval() -> ServerMessage {
+        ServerMessage::Snapshot(Box::new(fixture::snapshot(1)))
+    }
+
+    #[test]
+    fn the_link_is_live_with_the_first_interval_and_not_before() {
+        let mut link = Link::new(0.0);
+        assert_eq!(link.state().name(), "connecting");
+        link.heard(&hello(), 1.0);
+        assert_eq!(link.state().name(), "connecting");
+        link.heard(&interval(), 2.0);
+        assert_eq!(link.state().name(), "live");
+    }
+
+    #[test]
+    fn waits_grow_to_a_bound_and_start_over_after_success() {
+        let mut link = Link::new(0.0);
+        let waits: Vec<u32> = (0..6).map(|_| link.lost("no answer")).collect();
+        assert_eq!(waits, [500, 1000, 2000, 4000, 5000, 5000]);
+        for _ in 0..100 {
+            assert_eq!(link.lost("no answer"), LONGEST_RETRY_MS);
+        }
+        link.heard(&hello(), 1.0);
+        assert_eq!(
+            link.lost("it broke off"),
+            LONGEST_RETRY_MS,
+            "a greeting alone is no success"
+        );
+        link.heard(&interval(), 2.0);
+        assert_eq!(link.lost("it broke off"), FIRST_RETRY_MS);
+    }
+
+    #[test]
+    fn a_farewell_is_the_reason_of_the_loss_that_follows_and_of_no_other() {
+        let mut link = Link::new(0.0);
+        link.heard(&interval(), 1.0);
+        link.heard(&ServerMessage::Bye("shutting down".to_owned()), 2.0);
+        link.lost("closed");
+        assert_eq!(
+            link.state(),
+            &LinkState::Lost {
+                reason: "the daemon said goodbye: shutting down".to_owned()
+            }
+        );
+        link.lost("cannot be reached");
+        assert_eq!(
+            link.state(),
+            &LinkState::Lost {
+                reason: "cannot be reached".to_owned()
+            }
+        );
+    }
+
+    #[test]
+    fn silence_is_measured_in_periods_but_short_ones_get_time() {
+        let mut link = Link::new(0.0);
+        link.heard(&interval(), 1_000.0);
+        assert!(!link.is_silent(5_900.0, 500));
+        assert!(link.is_silent(6_100.0, 500));
+        assert!(!link.is_silent(30_000.0, 10_000));
+        assert!(link.is_silent(51_100.0, 10_000));
+        link.attempt(51_100.0);
+        assert!(!link.is_silent(51_200.0, 10_000));
+    }
+
+    #[test]
+    fn the_socket_is_as_safe_as_the_page() {
+        assert_eq!(socket_url("http:", "h:10880"), "ws://h:10880/ws");
+        assert_eq!(socket_url("https:", "[::1]:1"), "wss://[::1]:1/ws");
+    }
+}

@@ -1,0 +1,46 @@
+//! The small texts around chart and table: state of the measurement, notes, and
+//! what is not measured here. Pure markup from the view model.
+
+use std::fmt::Write as _;
+
+use metrics_common::snapshot::Info;
+
+use crate::format::escape_html;
+use crate::view_model::{Status, missing};
+
+/// The line on the state of the measurement.
+pub fn status_html(statements: &[Status]) -> String {
+    let mut html = String::new();
+    for statement in statements {
+        let class = if statement.loud {
+            " class=\"loud\""
+        } else {
+            ""
+        };
+        let _ = write!(html, "<li{class}>{}</li>", escape_html(&statement.text));
+    }
+    html
+}
+
+/// What the daemon wants its user to know; empty if nothing.
+pub fn notes_html(info: &Info) -> String {
+    let mut html = String::new();
+    for note in &info.notes {
+        let _ = write!(html, "<li>{}</li>", escape_html(note));
+    }
+    html
+}
+
+/// What this host does not measure, with the reasons; empty if it measures everything.
+pub fn missing_html(info: &Info) -> String {
+    let mut html = String::new();
+    for group in missing(info) {
+        let _ = write!(
+            html,
+            "<dt>{}</dt><dd>{}</dd>",
+            escape_html(&group.names.join(", ")),
+            escape_html(&group.reason)
+        );
+    }
+    html
+}

@@ -1,0 +1,267 @@
+//! Draws the three linked bars on any plotters backend: SVG in the browser, a
+//! mock in the tests. Knows pixels and colours, but not where values come from.
+
+use std::fmt;
+
+use plotters::coord::Shift;
+use plotters::element::{PathElement, Polygon, Rectangle, Text};
+use plotters::prelude::{DrawingArea, DrawingBackend, IntoDrawingArea, RGBColor, SVGBackend};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, FontStyle, IntoFont, TextStyle};
+
+use crate::bars::{Bar, Rgb, Segment};
+use crate::format;
+
+/// What of the drawing follows the reader's light or dark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Theme {
+    ink: Rgb,
+    muted: Rgb,
+    empty: Rgb,
+    surface: Rgb,
+}
+
+impl Theme {
+    /// For a light page.
+    pub const LIGHT: Theme = Theme {
+        ink: Rgb(0x1b, 0x23, 0x2c),
+        muted: Rgb(0x5a, 0x66, 0x73),
+        empty: Rgb(0xd5, 0xdb, 0xe2),
+        surface: Rgb(0xff, 0xff, 0xff),
+    };
+    /// For a dark page.
+    pub const DARK: Theme = Theme {
+        ink: Rgb(0xe6, 0xea, 0xef),
+        muted: Rgb(0x9a, 0xa5, 0xb1),
+        empty: Rgb(0x33, 0x3c, 0x46),
+        surface: Rgb(0x1a, 0x1f, 0x26),
+    };
+}
+
+/// The drawing failed on this backend.
+#[derive(Debug)]
+pub struct PlotError(String);
+
+impl fmt::Display for PlotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot draw the bars: {}", self.0)
+    }
+}
+
+impl std::error::Error for PlotError {}
+
+const FONT_PX: u32 = 12;
+/// plotters divides by this to come from its sizes to pixels of SVG.
+const SVG_FONT_SCALE: f64 = 1.24;
+/// Room above the bars for a title, and for a subtitle too.
+const TITLE_PX: i32 = 20;
+const HEAD_PX: i32 = 42;
+/// Average width of a character of the system's sans-serif font, as a share of its size.
+const CHARACTER_EM: f64 = 0.58;
+/// Segments lower than this carry no text.
+const LABEL_MIN_PX: i32 = 15;
+
+/// The bars as an SVG document of this size in pixels.
+///
+/// # Errors
+/// Only if plotters' SVG backend fails, which writes to memory.
+pub fn svg(bars: &[Bar; 3], theme: Theme, size: (u32, u32)) -> Result<String, PlotError> {
+    let mut document = String::new();
+    let area = SVGBackend::with_string(&mut document, size).into_drawing_area();
+    draw(&area, bars, theme).map_err(|error| PlotError(error.to_string()))?;
+    drop(area);
+    Ok(document)
+}
+
+/// Draws the bars into an area, with its own size as the only limit.
+///
+/// # Errors
+/// Those of the backend.
+pub fn draw<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    bars: &[Bar; 3],
+    theme: Theme,
+) -> Result<(), plotters::drawing::DrawingAreaErrorKind<DB::ErrorType>> {
+    let (width, height) = area.dim_in_pixel();
+    let column = width as i32 / 3 - 8;
+    let subtitles = bars.iter().all(|bar| fits(&bar.subtitle, column));
+    let head = if subtitles { HEAD_PX } else { TITLE_PX };
+    let frames = frames(width as i32, height as i32, head);
+    for (pair, left) in frames.windows(2).zip(bars) {
+        if let Some(opened) = left.opened {
+            draw_link(area, &pair[0], &pair[1], opened, theme)?;
+        }
+    }
+    for (bar, frame) in bars.iter().zip(&frames) {
+        draw_bar(area, bar, frame, theme)?;
+    }
+    area.present()
+}
+
+/// Where a bar stands, in pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Frame {
+    left: i32,
+    right: i32,
+    top: i32,
+    bottom: i32,
+}
+
+impl Frame {
+    /// The height at which a ratio from the bottom lies.
+    fn y(&self, ratio: f64) -> i32 {
+        let height = f64::from(self.bottom - self.top);
+        self.bottom - (height * ratio.clamp(0.0, 1.0)).round() as i32
+    }
+
+    fn width(&self) -> i32 {
+        self.right - self.left
+    }
+}
+
+/// The first bar stands at the left edge and the last one at the right.
+fn frames(width: i32, height: i32, head: i32) -> [Frame; 3] {
+    let bar = (width * 22 / 100).clamp(40, 230).min(width / 3);
+    let place = |left: i32| Frame {
+        left,
+        right: left + bar,
+        top: head,
+        bottom: (height - 2).max(head + 1),
+    };
+    [
+        place(0),
+        place((width - bar) / 2),
+        place((width - bar - 1).max(0)),
+    ]
+}
+
+fn rgb(color: Rgb) -> RGBColor {
+    RGBColor(color.0, color.1, color.2)
+}
+
+/// The stretch of one bar that the next one unfolds.
+fn draw_link<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    from: &Frame,
+    to: &Frame,
+    (low, high): (f64, f64),
+    theme: Theme,
+) -> Result<(), plotters::drawing::DrawingAreaErrorKind<DB::ErrorType>> {
+    let upper = [(from.right, from.y(high)), (to.left, to.top)];
+    let lower = [(from.right, from.y(low)), (to.left, to.bottom)];
+    let wedge = vec![upper[0], upper[1], lower[1], lower[0]];
+    area.draw(&Polygon::new(wedge, rgb(theme.muted).mix(0.10).filled()))?;
+    for line in [upper, lower] {
+        area.draw(&PathElement::new(
+            line.to_vec(),
+            rgb(theme.muted).mix(0.6).stroke_width(1),
+        ))?;
+    }
+    Ok(())
+}
+
+fn draw_bar<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    bar: &Bar,
+    frame: &Frame,
+    theme: Theme,
+) -> Result<(), plotters::drawing::DrawingAreaErrorKind<DB::ErrorType>> {
+    let corners = [(frame.left, frame.top), (frame.right, frame.bottom)];
+    area.draw(&Rectangle::new(corners, rgb(theme.surface).filled()))?;
+    let mut below = 0.0;
+    for segment in &bar.segments {
+        let (bottom, top) = (frame.y(below), frame.y(below + segment.ratio));
+        below += segment.ratio;
+        if top < bottom {
+            let corners = [(frame.left, top), (frame.right, bottom)];
+            let color = paint(segment, bar.faint, theme);
+            area.draw(&Rectangle::new(corners, rgb(color).filled()))?;
+            // A line of the page's colour keeps neighbours apart that look alike.
+            if bottom - top > 3 && top > frame.top {
+                let edge = vec![(frame.left, top), (frame.right, top)];
+                area.draw(&PathElement::new(edge, rgb(theme.surface).stroke_width(1)))?;
+            }
+            draw_label(area, segment, frame, (top, bottom), ink_on(color))?;
+        }
+    }
+    area.draw(&Rectangle::new(corners, rgb(theme.empty).stroke_width(1)))?;
+
+    // Titles keep within the drawing at both edges.
+    let (width, _) = area.dim_in_pixel();
+    let (x, anchor) = if frame.left == 0 {
+        (0, HPos::Left)
+    } else if frame.right >= width as i32 - 1 {
+        (frame.right, HPos::Right)
+    } else {
+        ((frame.left + frame.right) / 2, HPos::Center)
+    };
+    let title = text_style(FONT_PX + 1, FontStyle::Bold, theme.ink, anchor);
+    area.draw(&Text::new(bar.title.as_str(), (x, 8), title))?;
+    if frame.top >= HEAD_PX {
+        let subtitle = text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor);
+        area.draw(&Text::new(bar.subtitle.as_str(), (x, 26), subtitle))?;
+    }
+    Ok(())
+}
+
+/// Writes into a segment as much as fits: name and share, the share alone, or nothing.
+fn draw_label<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    segment: &Segment,
+    frame: &Frame,
+    (top, bottom): (i32, i32),
+    ink: Rgb,
+) -> Result<(), plotters::drawing::DrawingAreaErrorKind<DB::ErrorType>> {
+    if bottom - top < LABEL_MIN_PX {
+        return Ok(());
+    }
+    let share = format!("{} %", format::percent(segment.ratio));
+    let full = format!("{} {share}", segment.label);
+    let label = if fits(&full, frame.width() - 8) {
+        full
+    } else if fits(&share, frame.width() - 4) {
+        share
+    } else {
+        return Ok(());
+    };
+    let middle = ((frame.left + frame.right) / 2, (top + bottom) / 2);
+    let style = text_style(FONT_PX, FontStyle::Normal, ink, HPos::Center);
+    area.draw(&Text::new(label, middle, style))
+}
+
+fn fits(text: &str, width_px: i32) -> bool {
+    text.chars().count() as f64 * CHARACTER_EM * f64::from(FONT_PX) <= f64::from(width_px)
+}
+
+/// The colour of a segment, which nearly vanishes in a faint bar.
+fn paint(segment: &Segment, faint: bool, theme: Theme) -> Rgb {
+    let color = segment.color.unwrap_or(theme.empty);
+    if !faint {
+        return color;
+    }
+    let mix = |own: u8, ground: u8| ((u16::from(own) + 3 * u16::from(ground)) / 4) as u8;
+    Rgb(
+        mix(color.0, theme.surface.0),
+        mix(color.1, theme.surface.1),
+        mix(color.2, theme.surface.2),
+    )
+}
+
+/// Black or white, whichever is read better on this colour.
+fn ink_on(background: Rgb) -> Rgb {
+    // At this luminance both have the same contrast by WCAG's formula.
+    if background.luminance() > 0.179 {
+        Rgb(0, 0, 0)
+    } else {
+        Rgb(0xff, 0xff, 0xff)
+    }
+}
+
+fn text_style(px: u32, style: FontStyle, color: Rgb, anchor: HPos) -> TextStyle<'static> {
+    let size = f64::from(px) * SVG_FONT_SCALE;
+    TextStyle {
+        font: ("sans-serif", size).into_font().style(style),
+        color: rgb(color).to_backend_color(),
+        pos: Pos::new(anchor, VPos::Center),
+    }
+}

@@ -1,0 +1,299 @@
+//! What the page says, as plain values: the tree of rows, the headline, the
+//! state of the measurement, and what is not measured. Pure; fed with the
+//! messages of the daemon, it never touches the browser.
+
+use metrics_common::snapshot::{Availability, CpuModes, Info, Snapshot};
+
+use crate::format;
+
+/// The component whose share of the host is the headline.
+pub const HEADLINE: &str = "network";
+
+/// One line of the tree of components.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// Index in [`Info::components`] and in the rows of a snapshot.
+    pub component: usize,
+    /// 0 for a root, 1 for its parts, and so on.
+    pub depth: usize,
+    /// Whether other rows are parts of it.
+    pub has_parts: bool,
+}
+
+/// The components in the order of a tree walk: every part right below its whole.
+///
+/// A row whose parent is unknown counts as a root, so that no row is ever lost.
+pub fn tree(info: &Info) -> Vec<Row> {
+    let mut rows = Vec::with_capacity(info.components.len());
+    let mut placed = vec![false; info.components.len()];
+    for (index, component) in info.components.iter().enumerate() {
+        let orphan = component
+            .parent
+            .as_deref()
+            .is_none_or(|parent| index_of(info, parent).is_none());
+        if orphan {
+            place(info, index, 0, &mut placed, &mut rows);
+        }
+    }
+    // Only rows that are each other's parents are left; they are shown flat.
+    for index in 0..info.components.len() {
+        place(info, index, 0, &mut placed, &mut rows);
+    }
+    rows
+}
+
+fn place(info: &Info, component: usize, depth: usize, placed: &mut [bool], rows: &mut Vec<Row>) {
+    if std::mem::replace(&mut placed[component], true) {
+        return;
+    }
+    let at = rows.len();
+    rows.push(Row {
+        component,
+        depth,
+        has_parts: false,
+    });
+    for part in parts_of(info, &info.components[component].slug) {
+        place(info, part, depth + 1, placed, rows);
+    }
+    rows[at].has_parts = rows.len() > at + 1;
+}
+
+/// Index of the component with this slug.
+pub fn index_of(info: &Info, slug: &str) -> Option<usize> {
+    info.components.iter().position(|c| c.slug == slug)
+}
+
+/// Indices of the components that are parts of this one, in the daemon's order.
+pub fn parts_of<'a>(info: &'a Info, slug: &'a str) -> impl Iterator<Item = usize> + 'a {
+    info.components
+        .iter()
+        .enumerate()
+        .filter(move |(_, c)| c.parent.as_deref() == Some(slug))
+        .map(|(index, _)| index)
+}
+
+/// Why a component has no values; `None` when it has.
+pub fn reason_missing<'a>(
+    info: &'a Info,
+    snapshot: &Snapshot,
+    component: usize,
+) -> Option<&'a str> {
+    match info.components.get(component).map(|c| &c.availability) {
+        Some(Availability::Unavailable { reason }) => Some(reason),
+        _ if matches!(snapshot.components.get(component), Some(Some(_))) => None,
+        _ => Some("the daemon sends no values for it"),
+    }
+}
+
+/// CPU time of a component over all CPUs in nanoseconds, by slug; `None` if not measured.
+pub fn total_ns(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<u64> {
+    let component = index_of(info, slug)?;
+    if reason_missing(info, snapshot, component).is_some() {
+        return None;
+    }
+    snapshot.total_ns(component)
+}
+
+/// The answer to netto's question, for one interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Headline {
+    /// Networking's share of the time that all CPUs had, in per cent and without the sign.
+    pub host_percent: String,
+    /// The same as a number of CPUs.
+    pub cpus: String,
+    /// Whether a part of networking is not measured here, so that the truth is more.
+    pub at_least: bool,
+    /// Networking's power with its unit, where it can be estimated.
+    pub power: Option<String>,
+}
+
+/// The headline; `None` if this host cannot measure networking.
+pub fn headline(info: &Info, snapshot: &Snapshot) -> Option<Headline> {
+    let ns = total_ns(info, snapshot, HEADLINE)?;
+    let share = format::ratio(ns, snapshot.capacity_ns());
+    Some(Headline {
+        host_percent: match share * 100.0 {
+            // On a quiet host the first decimal alone would stand still at 0.0.
+            low if low > 0.0 && low < 0.005 => "<0.01".to_owned(),
+            low if low > 0.0 && low < 0.995 => format!("{low:.2}"),
+            _ => format::percent(share),
+        },
+        cpus: format::cpus(format::ratio(ns, snapshot.interval_ns)),
+        at_least: parts_of(info, HEADLINE)
+            .any(|part| reason_missing(info, snapshot, part).is_some()),
+        power: snapshot
+            .power
+            .as_ref()
+            .map(|power| format::watts(power.network_watts)),
+    })
+}
+
+/// Sums since the page was opened.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tally {
+    /// Slugs of the components that the sums belong to.
+    slugs: Vec<String>,
+    /// CPU time by component, nanoseconds; only of intervals in which it was measured.
+    component_ns: Vec<u128>,
+    /// CPU time of the host by mode, nanoseconds.
+    mode_ns: [u128; CpuModes::NAMES.len()],
+    /// Stacks lost.
+    stacks_lost: u64,
+    /// Intervals that the daemon made and this page did not get.
+    missed: u64,
+    last_sequence: Option<u64>,
+}
+
+impl Tally {
+    /// Prepares for the snapshots of this daemon. Sums go on over a restart, as
+    /// long as the daemon measures the same components.
+    pub fn meet(&mut self, info: &Info) {
+        let slugs: Vec<String> = info.components.iter().map(|c| c.slug.clone()).collect();
+        if slugs != self.slugs {
+            *self = Tally {
+                component_ns: vec![0; slugs.len()],
+                slugs,
+                ..Tally::default()
+            };
+        }
+    }
+
+    /// Adds one interval.
+    pub fn add(&mut self, snapshot: &Snapshot) {
+        for (component, sum) in self.component_ns.iter_mut().enumerate() {
+            *sum += u128::from(snapshot.total_ns(component).unwrap_or(0));
+        }
+        for (sum, ns) in self.mode_ns.iter_mut().zip(snapshot.host_modes.values()) {
+            *sum += u128::from(ns);
+        }
+        self.stacks_lost += snapshot.stacks_lost.iter().sum::<u64>();
+        // A number that goes back is that of a restarted daemon, whose earlier
+        // intervals nobody missed.
+        if let Some(last) = self.last_sequence
+            && snapshot.sequence > last
+        {
+            self.missed += snapshot.sequence - last - 1;
+        }
+        self.last_sequence = Some(snapshot.sequence);
+    }
+
+    /// CPU time of a component since the page was opened, nanoseconds.
+    pub fn component_ns(&self, component: usize) -> u128 {
+        self.component_ns.get(component).copied().unwrap_or(0)
+    }
+
+    /// CPU time of the host in a mode since the page was opened, nanoseconds.
+    pub fn mode_ns(&self, mode: usize) -> u128 {
+        self.mode_ns.get(mode).copied().unwrap_or(0)
+    }
+}
+
+/// One statement on the state of the measurement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The statement.
+    pub text: String,
+    /// Whether the reader should be alarmed.
+    pub loud: bool,
+}
+
+impl Status {
+    fn quiet(text: String) -> Self {
+        Status { text, loud: false }
+    }
+
+    fn loud(text: String) -> Self {
+        Status { text, loud: true }
+    }
+}
+
+/// How the measurement goes, in short statements.
+pub fn status(info: &Info, snapshot: &Snapshot, tally: &Tally) -> Vec<Status> {
+    let taken: u64 = snapshot.stacks_taken.iter().sum();
+    let lost: u64 = snapshot.stacks_lost.iter().sum();
+    let own_ns = snapshot.own.user_ns + snapshot.own.system_ns;
+    let mut statements = vec![
+        Status::quiet(format!(
+            "sampling at {} Hz",
+            format::count(info.frequency_hz)
+        )),
+        Status::quiet(format!("every {} ms", format::count(info.user_period_ms))),
+        Status::quiet(format!("{} stacks taken", format::count(taken))),
+    ];
+    statements.push(if lost > 0 {
+        Status::loud(format!(
+            "{} stacks lost in this interval: lower --frequency or shorten --user-period",
+            format::count(lost)
+        ))
+    } else if tally.stacks_lost > 0 {
+        Status::quiet(format!(
+            "0 lost now, {} since the page was opened",
+            format::count(tally.stacks_lost)
+        ))
+    } else {
+        Status::quiet("0 lost".to_owned())
+    });
+    if tally.missed > 0 {
+        statements.push(Status::quiet(format!(
+            "{} intervals skipped by this page",
+            format::count(tally.missed)
+        )));
+    }
+    statements.push(Status::quiet(format!(
+        "netto itself: {} % of one CPU, {} resident",
+        format::percent(format::ratio(own_ns, snapshot.interval_ns)),
+        format::megabytes(snapshot.own.resident_bytes),
+    )));
+    statements
+}
+
+/// Things that share one reason for not being measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// Names for people.
+    pub names: Vec<String>,
+    /// Why, and where possible what to do about it.
+    pub reason: String,
+}
+
+/// Everything that this host does not measure, by reason.
+pub fn missing(info: &Info) -> Vec<Missing> {
+    let components = info
+        .components
+        .iter()
+        .map(|c| (c.label.clone(), &c.availability));
+    let power = std::iter::once(("Networking's power".to_owned(), &info.power));
+    let unavailable =
+        components
+            .chain(power)
+            .filter_map(|(name, availability)| match availability {
+                Availability::Unavailable { reason } => Some((name, reason.as_str())),
+                Availability::Available { .. } => None,
+            });
+    let probes = info.probes.iter().filter_map(|probe| {
+        let name = format!("{} probe {}", probe.method, probe.name);
+        Some((name, probe.failure.as_deref()?))
+    });
+
+    let mut groups: Vec<Missing> = Vec::new();
+    for (name, reason) in unavailable.chain(probes) {
+        match groups.iter_mut().find(|group| group.reason == reason) {
+            Some(group) => group.names.push(name),
+            None => groups.push(Missing {
+                names: vec![name],
+                reason: reason.to_owned(),
+            }),
+        }
+    }
+    groups
+}
+
+/// What to tell the reader when the daemon is not of this page's version.
+pub fn version_note(info: &Info, own_version: &str) -> Option<String> {
+    (info.version != own_version).then(|| {
+        format!(
+            "The daemon is now netto {}, this page is of {own_version}: reload the page.",
+            info.version
+        )
+    })
+}

@@ -1,0 +1,384 @@
+//! Builds the dashboard: compiles `web-frontend` to WebAssembly by whichever
+//! way this machine offers, and writes the JavaScript that loads it.
+//!
+//! Owns the choice of the WebAssembly toolchain and the folder `dashboard` of
+//! the target directory. It never installs system packages (it names them) and
+//! never touches the daemon's own build.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, bail};
+use wasm_bindgen_cli_support::Bindgen;
+
+const TARGET: &str = "wasm32-unknown-unknown";
+/// Name of the generated files, without `.js` and `_bg.wasm`.
+const OUT_NAME: &str = "netto_dashboard";
+/// Debian's second, newer Rust compiler and the source of its standard library.
+const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
+const DEBIAN_STD_SOURCE: &str = "/usr/lib/rustlib/src/rust/library/std/Cargo.toml";
+const DEBIAN_LLD: &str = "/usr/bin/wasm-ld";
+const DEBIAN_COMPILER_PACKAGES: &[&str] = &["rustc-web", "rust-web-src"];
+const DEBIAN_ALL_PACKAGES: &[&str] = &["rustc-web", "rust-web-src", "lld"];
+
+/// A way to compile for WebAssembly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Way {
+    /// The active toolchain has the target.
+    Installed,
+    /// rustup has just added the target to the active toolchain.
+    AddedByRustup,
+    /// Debian's compiler builds the standard library from Debian's source.
+    Debian { linker: PathBuf },
+}
+
+impl Way {
+    fn describe(&self) -> String {
+        match self {
+            Way::Installed => format!("the active toolchain has {TARGET}"),
+            Way::AddedByRustup => format!("rustup added {TARGET} to the active toolchain"),
+            Way::Debian { linker } => format!(
+                "{DEBIAN_RUSTC} builds the standard library from rust-web-src, linked by {}",
+                linker.display()
+            ),
+        }
+    }
+
+    /// Debian's compiler has another version than the active toolchain: in one
+    /// directory each would throw away what the other has built.
+    fn target_dir(&self, target: &Path) -> PathBuf {
+        match self {
+            Way::Installed | Way::AddedByRustup => target.to_owned(),
+            Way::Debian { .. } => target.join("wasm-debian"),
+        }
+    }
+}
+
+/// What of Debian's way is installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Debian {
+    compiler: bool,
+    source: bool,
+    linker: Option<PathBuf>,
+}
+
+impl Debian {
+    /// `sysroot` is that of the active toolchain: rustup's bring a linker along.
+    fn look(sysroot: &Path) -> Self {
+        let from_rustup = sysroot.join("lib/rustlib").join(host_bin("rust-lld"));
+        Debian {
+            compiler: Path::new(DEBIAN_RUSTC).exists(),
+            source: Path::new(DEBIAN_STD_SOURCE).exists(),
+            linker: [from_rustup, PathBuf::from(DEBIAN_LLD)]
+                .into_iter()
+                .find(|path| path.exists()),
+        }
+    }
+
+    fn way(&self) -> Option<Way> {
+        let linker = self.linker.clone()?;
+        (self.compiler && self.source).then_some(Way::Debian { linker })
+    }
+
+    fn missing_packages(&self) -> Option<&'static [&'static str]> {
+        match (self.compiler && self.source, self.linker.is_some()) {
+            (true, true) => None,
+            (_, false) => Some(DEBIAN_ALL_PACKAGES),
+            (false, true) => Some(DEBIAN_COMPILER_PACKAGES),
+        }
+    }
+}
+
+/// Packages without which this Debian machine cannot compile for WebAssembly;
+/// `None` when nothing is missing.
+///
+/// Where the active toolchain lacks the target and rustup is there, rustup is
+/// asked for the target first, since that needs no package at all.
+pub fn debian_packages_needed() -> Option<&'static [&'static str]> {
+    let sysroot = sysroot().ok();
+    if let Some(sysroot) = &sysroot
+        && has_target(sysroot)
+    {
+        return None;
+    }
+    let debian = Debian::look(sysroot.as_deref().unwrap_or(Path::new("/usr")));
+    debian.missing_packages().filter(|_| !add_by_rustup())
+}
+
+/// Compiles the dashboard into `dashboard` of the target directory and returns
+/// that folder. Does nothing that was done before and is still fresh.
+///
+/// # Errors
+/// When no way to compile for WebAssembly is found (the message names the
+/// remedies), or when the compiler or wasm-bindgen fails.
+pub fn build_dashboard(root: &Path) -> Result<PathBuf> {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || root.join("target"),
+        // As cargo does it: a relative path counts from the current directory.
+        |dir| env::current_dir().unwrap_or_default().join(dir),
+    );
+    let sysroot = sysroot()?;
+    let debian = Debian::look(&sysroot).way();
+    let way = if has_target(&sysroot) {
+        Way::Installed
+    } else if let Some(way) = debian
+        .clone()
+        .filter(|way| way.target_dir(&target).join(TARGET).exists())
+    {
+        // Taken before, so rustup failed before: asking again costs seconds each time.
+        way
+    } else if add_by_rustup() {
+        Way::AddedByRustup
+    } else if let Some(way) = debian {
+        way
+    } else {
+        bail!(
+            "the dashboard needs a Rust compiler for {TARGET}. One of these provides it:\n  \
+             rustup target add {TARGET}\n  \
+             apt-get install {}    (Debian 12 and later, as root)",
+            DEBIAN_ALL_PACKAGES.join(" ")
+        );
+    };
+    println!("dashboard: {}", way.describe());
+
+    let wasm = compile(root, &way, &way.target_dir(&target))?;
+    let dashboard = target.join("dashboard");
+    if is_fresh(&wasm, &dashboard) {
+        println!("dashboard: {} is up to date", dashboard.display());
+    } else {
+        bind(&wasm, &dashboard)?;
+        println!("dashboard: written to {}", dashboard.display());
+    }
+    Ok(dashboard)
+}
+
+/// Runs cargo; returns the path of the module as the compiler left it.
+fn compile(root: &Path, way: &Way, target_dir: &Path) -> Result<PathBuf> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(cargo);
+    command
+        .current_dir(root)
+        .args(["build", "--package", "web-frontend", "--lib"])
+        .args(["--profile", "wasm", "--target", TARGET, "--target-dir"])
+        .arg(target_dir)
+        // Flags meant for the host's compiler and linker do not fit this target.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+    if let Way::Debian { linker } = way {
+        command
+            .arg("-Zbuild-std=std,panic_abort")
+            .env("RUSTC", DEBIAN_RUSTC)
+            // -Zbuild-std is unstable; this compiler and cargo are releases.
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
+    }
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {:?}", command.get_program()))?;
+    if !status.success() {
+        bail!(
+            "compiling web-frontend for {TARGET} failed ({status}); the compiler's messages are above"
+        );
+    }
+    Ok(target_dir.join(TARGET).join("wasm/web_frontend.wasm"))
+}
+
+/// Writes the JavaScript glue and the module that fits it.
+fn bind(wasm: &Path, dashboard: &Path) -> Result<()> {
+    fs::create_dir_all(dashboard)
+        .with_context(|| format!("cannot create {}", dashboard.display()))?;
+    // Through a folder of its own, so that a failure half way leaves the old pair whole.
+    let fresh = dashboard.with_extension("new");
+    Bindgen::new()
+        .input_path(wasm)
+        .out_name(OUT_NAME)
+        .web(true)?
+        .typescript(false)
+        // The script finds the module beside itself, wherever the page is served.
+        .omit_default_module_path(false)
+        .remove_name_section(true)
+        .remove_producers_section(true)
+        .generate(&fresh)
+        .with_context(|| format!("wasm-bindgen cannot process {}", wasm.display()))?;
+    for name in output_names() {
+        fs::rename(fresh.join(&name), dashboard.join(&name))
+            .with_context(|| format!("cannot put {name} into {}", dashboard.display()))?;
+    }
+    fs::remove_dir_all(&fresh).with_context(|| format!("cannot remove {}", fresh.display()))
+}
+
+fn output_names() -> [String; 2] {
+    [format!("{OUT_NAME}.js"), format!("{OUT_NAME}_bg.wasm")]
+}
+
+/// Whether everything in `dashboard` was made after `wasm`.
+fn is_fresh(wasm: &Path, dashboard: &Path) -> bool {
+    let modified = |path: &Path| -> Option<SystemTime> { fs::metadata(path).ok()?.modified().ok() };
+    let Some(input) = modified(wasm) else {
+        return false;
+    };
+    output_names()
+        .iter()
+        .all(|name| modified(&dashboard.join(name)).is_some_and(|output| output >= input))
+}
+
+/// Where the active toolchain lives.
+fn sysroot() -> Result<PathBuf> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
+    let output = Command::new(&rustc)
+        .args(["--print", "sysroot"])
+        .output()
+        .with_context(|| format!("cannot run {rustc:?}, the Rust compiler"))?;
+    let text = String::from_utf8(output.stdout).context("rustc --print sysroot")?;
+    if !output.status.success() || text.trim().is_empty() {
+        bail!(
+            "{rustc:?} --print sysroot failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(PathBuf::from(text.trim()))
+}
+
+/// Whether a compiled standard library for WebAssembly stands in this sysroot.
+fn has_target(sysroot: &Path) -> bool {
+    let libraries = sysroot.join("lib/rustlib").join(TARGET).join("lib");
+    fs::read_dir(libraries).is_ok_and(|entries| {
+        entries
+            .flatten()
+            .any(|entry| entry.file_name().to_string_lossy().starts_with("libstd-"))
+    })
+}
+
+/// Asks rustup for the target; `false` where there is no rustup or it cannot fetch.
+fn add_by_rustup() -> bool {
+    Command::new("rustup")
+        .args(["target", "add", TARGET])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Where a toolchain keeps a program for the host, below `lib/rustlib`.
+fn host_bin(program: &str) -> PathBuf {
+    let triple = format!("{}-unknown-linux-gnu", env::consts::ARCH);
+    Path::new(&triple).join("bin").join(program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// A folder that goes away with the test.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path = env::temp_dir().join(format!("netto-xtask-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Scratch(path)
+        }
+
+        fn file(&self, name: &str, age: Duration) -> PathBuf {
+            let path = self.0.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let file = fs::File::create(&path).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000) - age)
+                .unwrap();
+            path
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn debian(compiler: bool, source: bool, linker: bool) -> Debian {
+        Debian {
+            compiler,
+            source,
+            linker: linker.then(|| PathBuf::from("/lld")),
+        }
+    }
+
+    #[test]
+    fn a_toolchain_has_the_target_only_with_its_standard_library() {
+        let scratch = Scratch::new("target");
+        assert!(!has_target(&scratch.0));
+        let lib = format!("lib/rustlib/{TARGET}/lib");
+        scratch.file(&format!("{lib}/self-contained"), Duration::ZERO);
+        assert!(
+            !has_target(&scratch.0),
+            "a folder without libstd is a torso"
+        );
+        scratch.file(&format!("{lib}/libstd-0123.rlib"), Duration::ZERO);
+        assert!(has_target(&scratch.0));
+    }
+
+    #[test]
+    fn debians_way_needs_compiler_source_and_a_linker() {
+        assert!(debian(true, true, true).way().is_some());
+        for (compiler, source, linker) in [
+            (false, true, true),
+            (true, false, true),
+            (true, true, false),
+            (false, false, false),
+        ] {
+            let found = debian(compiler, source, linker);
+            assert_eq!(found.way(), None, "{found:?}");
+            assert!(found.missing_packages().is_some(), "{found:?}");
+        }
+        assert_eq!(debian(true, true, true).missing_packages(), None);
+    }
+
+    #[test]
+    fn the_linker_is_only_asked_for_where_rustup_brought_none() {
+        let names = |found: Debian| found.missing_packages().unwrap().join(" ");
+        assert_eq!(names(debian(false, false, true)), "rustc-web rust-web-src");
+        assert_eq!(
+            names(debian(true, true, false)),
+            "rustc-web rust-web-src lld"
+        );
+    }
+
+    #[test]
+    fn rustups_linker_is_found_in_the_sysroot() {
+        let scratch = Scratch::new("linker");
+        let name = Path::new("lib/rustlib").join(host_bin("rust-lld"));
+        let lld = scratch.file(name.to_str().unwrap(), Duration::ZERO);
+        assert_eq!(Debian::look(&scratch.0).linker, Some(lld));
+    }
+
+    #[test]
+    fn two_compilers_never_share_a_target_directory() {
+        let target = Path::new("/t");
+        let linker = PathBuf::from("/lld");
+        assert_eq!(Way::Installed.target_dir(target), target);
+        assert_eq!(Way::AddedByRustup.target_dir(target), target);
+        assert_ne!(Way::Debian { linker }.target_dir(target), target);
+    }
+
+    #[test]
+    fn the_dashboard_is_fresh_when_both_files_are_newer_than_the_module() {
+        let scratch = Scratch::new("fresh");
+        let wasm = scratch.file("in.wasm", Duration::from_secs(10));
+        let dashboard = scratch.0.join("dashboard");
+        let [js, module] = output_names().map(|name| format!("dashboard/{name}"));
+        assert!(!is_fresh(&wasm, &dashboard));
+        scratch.file(&js, Duration::from_secs(5));
+        assert!(!is_fresh(&wasm, &dashboard), "half of it is missing");
+        scratch.file(&module, Duration::from_secs(5));
+        assert!(is_fresh(&wasm, &dashboard));
+        scratch.file("in.wasm", Duration::from_secs(1));
+        assert!(!is_fresh(&wasm, &dashboard), "the module is newer");
+        assert!(!is_fresh(&scratch.0.join("absent.wasm"), &dashboard));
+    }
+}
