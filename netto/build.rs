@@ -14,7 +14,11 @@ use std::path::PathBuf;
 use anyhow::Context;
 
 fn main() -> anyhow::Result<()> {
-    let folder = |name| env::var_os(name).map(PathBuf::from).with_context(|| format!("cargo sets {name}"));
+    let folder = |name| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .with_context(|| format!("cargo sets {name}"))
+    };
     let out_dir = folder("OUT_DIR")?;
     let workspace = folder("CARGO_MANIFEST_DIR")?.join("..");
     println!("cargo:rerun-if-changed=build.rs");

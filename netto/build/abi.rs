@@ -92,15 +92,19 @@ pub fn generate(out_dir: &Path) -> anyhow::Result<()> {
             )?;
             offset += words;
         }
-        // Records of different CPUs must not share a cache line. Prefetchers
-        // fetch lines in pairs, hence 128 bytes.
-        writeln!(c, "}} __attribute__((aligned(128)));")?;
-        let bytes = (offset * 8).next_multiple_of(128);
-        writeln!(
-            rust,
-            "/// Bytes of the fixed part.\npub const {}_BYTES: usize = {bytes};",
-            name.to_uppercase()
-        )?;
+        if record.fields.iter().all(|(_, words, _)| *words > 0) {
+            // Records of different CPUs must not share a cache line; prefetchers
+            // fetch lines in pairs, hence 128 bytes.
+            writeln!(c, "}} __attribute__((aligned(128)));")?;
+            let bytes = (offset * 8).next_multiple_of(128);
+            writeln!(
+                rust,
+                "/// Bytes of one record.\npub const {}_BYTES: usize = {bytes};",
+                name.to_uppercase()
+            )?;
+        } else {
+            writeln!(c, "}};")?;
+        }
     }
     c.push_str("\n#endif\n");
 

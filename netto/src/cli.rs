@@ -9,9 +9,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 const EXIT_CODES: &str = "\
-Every option can also be given as an environment variable, and as a key of the
-configuration file (--web.config.file as web-config-file). A flag goes before
-the environment, the environment before the file, the file before the default.
+Every option can also be given as an environment variable (--user-period as
+NETTO_USER_PERIOD) and as a key of the configuration file (user-period = 500;
+--web.config.file as web-config-file). A flag goes before the environment, the
+environment before the file, the file before the default.
 
 Exit codes:
   0  all went well
@@ -53,16 +54,22 @@ pub enum Command {
 #[derive(Debug, Clone, Default, Args)]
 pub struct HostArgs {
     /// Configuration file in TOML [default: /etc/netto.toml, if there is one]
-    #[arg(long, value_name = "FILE", env = "NETTO_CONFIG")]
+    #[arg(long, value_name = "FILE", env = "NETTO_CONFIG", hide_env = true)]
     pub config: Option<PathBuf>,
     /// Where the kernel's proc file system is [default: /proc]
-    #[arg(long, value_name = "DIR", env = "NETTO_PROC_ROOT")]
+    #[arg(long, value_name = "DIR", env = "NETTO_PROC_ROOT", hide_env = true)]
     pub proc_root: Option<PathBuf>,
     /// Where the kernel's sysfs is [default: /sys]
-    #[arg(long, value_name = "DIR", env = "NETTO_SYS_ROOT")]
+    #[arg(long, value_name = "DIR", env = "NETTO_SYS_ROOT", hide_env = true)]
     pub sys_root: Option<PathBuf>,
-    /// How much to log on standard error [default: info]
-    #[arg(long, value_name = "LEVEL", env = "NETTO_LOG_LEVEL")]
+    /// How much to log: error, warn, info, debug or trace [default: info]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        hide_possible_values = true,
+        env = "NETTO_LOG_LEVEL",
+        hide_env = true
+    )]
     pub log_level: Option<LogLevel>,
 }
 
@@ -70,25 +77,38 @@ pub struct HostArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunArgs {
     /// Stack samples per second and CPU [default: 1000]
-    #[arg(short, long, value_name = "HZ", env = "NETTO_FREQUENCY")]
+    #[arg(
+        short,
+        long,
+        value_name = "HZ",
+        env = "NETTO_FREQUENCY",
+        hide_env = true
+    )]
     pub frequency: Option<u64>,
     /// Length of a measured interval, milliseconds [default: 500]
-    #[arg(long, value_name = "MS", env = "NETTO_USER_PERIOD")]
+    #[arg(long, value_name = "MS", env = "NETTO_USER_PERIOD", hide_env = true)]
     pub user_period: Option<u64>,
     /// Address to listen on; anybody who reaches it can read it [default: 127.0.0.1]
-    #[arg(short, long, value_name = "IP", env = "NETTO_ADDRESS")]
+    #[arg(short, long, value_name = "IP", env = "NETTO_ADDRESS", hide_env = true)]
     pub address: Option<IpAddr>,
     /// Port to listen on; 0 lets the system choose [default: 10880]
-    #[arg(short, long, value_name = "PORT", env = "NETTO_PORT")]
+    #[arg(short, long, value_name = "PORT", env = "NETTO_PORT", hide_env = true)]
     pub port: Option<u16>,
     /// Write every snapshot to this file; an existing netto log is continued
-    #[arg(short, long, value_name = "PATH", env = "NETTO_LOG_FILE")]
+    #[arg(
+        short,
+        long,
+        value_name = "PATH",
+        env = "NETTO_LOG_FILE",
+        hide_env = true
+    )]
     pub log_file: Option<PathBuf>,
     /// TLS and passwords, in the format of Prometheus' exporter-toolkit
     #[arg(
         long = "web.config.file",
         value_name = "FILE",
-        env = "NETTO_WEB_CONFIG_FILE"
+        env = "NETTO_WEB_CONFIG_FILE",
+        hide_env = true
     )]
     pub web_config_file: Option<PathBuf>,
     /// Another name under which this host may be addressed by browsers and scrapers
@@ -96,11 +116,12 @@ pub struct RunArgs {
         long,
         value_name = "NAME",
         value_delimiter = ',',
-        env = "NETTO_ALLOWED_HOST"
+        env = "NETTO_ALLOWED_HOST",
+        hide_env = true
     )]
     pub allowed_host: Vec<String>,
     /// How many dashboards may be open at once [default: 64]
-    #[arg(long, value_name = "COUNT", env = "NETTO_MAX_CLIENTS")]
+    #[arg(long, value_name = "COUNT", env = "NETTO_MAX_CLIENTS", hide_env = true)]
     pub max_clients: Option<usize>,
     /// Accepted for the sake of old command lines: metrics are always at /metrics
     #[arg(short = 'P', long, hide = true)]
@@ -164,20 +185,14 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Refus
 
 /// What is wrong and what to do, in two lines, of the parser's full page.
 fn shorten(page: &str) -> String {
-    let mut lines = page.lines().map(str::trim).filter(|line| !line.is_empty());
-    let first = lines.next().unwrap_or_default();
-    let mut text = first.strip_prefix("error: ").unwrap_or(first).to_owned();
-    let mut advice = String::from("see netto --help");
-    for line in lines {
-        if let Some(tip) = line.strip_prefix("tip: ") {
-            advice = format!("{tip}; {advice}");
-        } else if !line.starts_with("Usage") && !line.starts_with("For more") && advice.len() == 16
-        {
-            text.push(' ');
-            text.push_str(line);
-        }
+    let lines = || page.lines().map(str::trim);
+    let paragraph: Vec<_> = lines().take_while(|line| !line.is_empty()).collect();
+    let paragraph = paragraph.join(" ");
+    let wrong = paragraph.strip_prefix("error: ").unwrap_or(&paragraph);
+    match lines().find_map(|line| line.strip_prefix("tip: ")) {
+        Some(tip) => format!("{wrong}\n  {tip}; see netto --help"),
+        None => format!("{wrong}\n  see netto --help"),
     }
-    format!("{text}\n  {advice}")
 }
 
 #[cfg(test)]

@@ -47,7 +47,10 @@ pub fn check_report(info: &Info) -> String {
             None => "attached".to_owned(),
             Some(failure) => format!("not attached: {failure}"),
         };
-        line(&mut out, &format!("  {:30} {:10} {state}", probe.name, probe.method));
+        line(
+            &mut out,
+            &format!("  {:30} {:10} {state}", probe.name, probe.method),
+        );
     }
     if !info.notes.is_empty() {
         out.push_str("\nNotes\n");
@@ -70,7 +73,10 @@ fn depth_of(info: &Info, parent: Option<&str>) -> usize {
 pub fn component_list(symbols: Result<&Classifier, &str>) -> String {
     let mut out = String::new();
     for (index, row) in COMPONENTS.iter().enumerate() {
-        let parent = row.parent.map(|parent| format!(", part of {parent}")).unwrap_or_default();
+        let parent = row
+            .parent
+            .map(|parent| format!(", part of {parent}"))
+            .unwrap_or_default();
         let kind = match row.kind {
             Kind::Sum => "sum of its parts",
             Kind::Timed(..) => "timed",
@@ -79,9 +85,16 @@ pub fn component_list(symbols: Result<&Classifier, &str>) -> String {
         };
         line(&mut out, &format!("{} ({kind}{parent})", row.slug));
         line(&mut out, &format!("    {}", row.help));
-        if let (Kind::Sampled(rules) | Kind::Timed(_, rules), Ok(classifier)) = (row.kind, symbols) {
+        if let (Kind::Sampled(rules) | Kind::Timed(_, rules), Ok(classifier)) = (row.kind, symbols)
+        {
             for rule in rules.iter().filter(|rule| rule.frame == "*") {
-                line(&mut out, &format!("    symbols: whatever is called by {}", rule.under.join(", ")));
+                line(
+                    &mut out,
+                    &format!(
+                        "    symbols: whatever is called by {}",
+                        rule.under.join(", ")
+                    ),
+                );
             }
             let found = classifier.symbols_of(index);
             if !found.is_empty() {
@@ -135,16 +148,27 @@ mod tests {
     #[test]
     fn a_check_names_what_is_measured_what_is_not_and_why() {
         let report = check_report(&info());
-        for expected in ["Linux 6.1.0", "    GRO", "no bridge here", "no RAPL", "not attached: EPERM", "Mind the gap."] {
+        for expected in [
+            "Linux 6.1.0",
+            "    GRO",
+            "no bridge here",
+            "no RAPL",
+            "not attached: EPERM",
+            "Mind the gap.",
+        ] {
             assert!(report.contains(expected), "{expected}: {report}");
         }
         let (measured, missing) = report.split_once("Not measured").unwrap();
-        assert!(!measured.contains("Bridging") && missing.contains("Bridging"), "{report}");
+        assert!(
+            !measured.contains("Bridging") && missing.contains("Bridging"),
+            "{report}"
+        );
     }
 
     #[test]
     fn the_list_shows_the_symbols_of_each_component_on_this_kernel() {
-        let classifier = Classifier::new("1000 t br_forward\t[bridge]\n2000 t ip_rcv\n".as_bytes()).unwrap();
+        let classifier =
+            Classifier::new("1000 t br_forward\t[bridge]\n2000 t ip_rcv\n".as_bytes()).unwrap();
         let list = component_list(Ok(&classifier));
         assert!(list.contains("symbols: br_forward\n"), "{list}");
         assert!(list.contains("whatever is called by __napi_poll"), "{list}");

@@ -38,7 +38,10 @@ impl From<&Config> for Settings {
         Settings {
             frequency_hz: config.frequency_hz,
             user_period: config.user_period,
-            roots: Roots { proc_root: config.proc_root.clone(), sys_root: config.sys_root.clone() },
+            roots: Roots {
+                proc_root: config.proc_root.clone(),
+                sys_root: config.sys_root.clone(),
+            },
         }
     }
 }
@@ -170,10 +173,10 @@ impl Snapshots {
             .roots
             .online_cpus()
             .unwrap_or_else(|_| stat.cpus.iter().map(|(cpu, _)| *cpu).collect());
-        if let Some(samplers) = &mut self.readers.samplers {
-            if let Err((cpu, error)) = samplers.follow(&online) {
-                tracing::warn!("CPU {cpu} is not sampled: {error}");
-            }
+        if let Some(samplers) = &mut self.readers.samplers
+            && let Err((cpu, error)) = samplers.follow(&online)
+        {
+            tracing::warn!("CPU {cpu} is not sampled: {error}");
         }
         online
     }

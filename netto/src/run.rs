@@ -1,41 +1,16 @@
-//! Carries out a command: from resolved settings to a running daemon and its end.
-//!
-//! It owns the order of things: sockets and files are opened before anything
-//! is announced or measured, the measurement ends before the sinks, and the
-//! first failure of any part is the process's own.
+//! Carries out a command of the user, and is where the measurement is plugged in.
 
-use std::future::Future;
 use std::io::Write as _;
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use actix::{Addr, Arbiter, System};
-use anyhow::{Context, anyhow};
-use metrics_common::Info;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::timeout;
-
-use crate::actors::metrics_collector::{Farewell, MetricsCollector, Sink, SinkDrops, Subscribe};
-use crate::actors::supervisor::{Failures, Part, Supervisor};
-use crate::actors::trace_analyzer::{self, SnapshotSource, TraceAnalyzer};
 use crate::cli::{Cli, Command, RunArgs};
 use crate::config::Config;
 use crate::inspect;
 use crate::kernel::preflight;
 use crate::kernel::session::quieten_libbpf;
 use crate::measurement::{self, Measurement, Settings};
-use crate::sinks::file_logger::{FileLogger, OpenLog};
-use crate::sinks::hosts::HostPolicy;
-use crate::sinks::http::{self, Wiring};
-use crate::sinks::prometheus_logger::{self, PrometheusLogger};
-use crate::sinks::web_config::WebConfig;
-use crate::sinks::websocket_client::Patience;
 use crate::telemetry;
 
-/// How long each part may take to end before the process goes without it.
-const FAREWELL: Duration = Duration::from_secs(2);
+pub use crate::daemon::{Prepared, bind, serve};
 
 /// How a command ended.
 #[derive(Debug)]
@@ -83,7 +58,11 @@ fn asks_for_prometheus(cli: &Cli) -> bool {
 fn run(config: &Config) -> anyhow::Result<()> {
     let prepared = bind(config)?;
     quieten_libbpf();
-    let Measurement { info, source, session } = measurement::start(&Settings::from(config))?;
+    let Measurement {
+        info,
+        source,
+        session,
+    } = measurement::start(&Settings::from(config))?;
     for note in &info.notes {
         tracing::warn!("{note}");
     }
@@ -101,287 +80,15 @@ fn check(config: &Config) -> anyhow::Result<()> {
 }
 
 fn list(config: &Config) -> anyhow::Result<()> {
-    let symbols = preflight::read_symbols(&Settings::from(config).roots).map_err(|error| format!("{error:#}"));
-    print(&inspect::component_list(symbols.as_ref().map_err(String::as_str)));
+    let symbols = preflight::read_symbols(&Settings::from(config).roots)
+        .map_err(|error| format!("{error:#}"));
+    print(&inspect::component_list(
+        symbols.as_ref().map_err(String::as_str),
+    ));
     Ok(())
 }
 
 /// Prints a report; a closed pipe behind `netto list | head` is not worth a word.
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
-}
-
-/// A daemon with its socket bound and its files open, not yet serving.
-pub struct Prepared {
-    config: Config,
-    listener: TcpListener,
-    web: WebConfig,
-    log: Option<OpenLog>,
-    patience: Patience,
-}
-
-/// Does everything that can fail for the user's settings alone, before any heavy work.
-///
-/// # Errors
-/// If the address is taken, or a file cannot be used.
-pub fn bind(config: &Config) -> anyhow::Result<Prepared> {
-    let web = match &config.web_config_file {
-        Some(path) => WebConfig::load(path)?,
-        None => WebConfig::default(),
-    };
-    let patience = Patience::default();
-    let listener = listen(config.listen, patience)?;
-    let log = match &config.log_file {
-        Some(path) => Some(OpenLog::open(path)?),
-        None => None,
-    };
-    Ok(Prepared {
-        config: config.clone(),
-        listener,
-        web,
-        log,
-        patience,
-    })
-}
-
-fn listen(address: SocketAddr, patience: Patience) -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind(address).map_err(|error| {
-        let (cause, remedy) = match error.kind() {
-            std::io::ErrorKind::AddrInUse => (
-                "address in use".to_owned(),
-                "another netto running? choose another with --port",
-            ),
-            std::io::ErrorKind::AddrNotAvailable => (
-                "this host has no such address".to_owned(),
-                "choose one of its own with --address",
-            ),
-            std::io::ErrorKind::PermissionDenied => (
-                "permission denied".to_owned(),
-                "choose a port above 1023 with --port",
-            ),
-            _ => (
-                error.to_string(),
-                "choose another with --address and --port",
-            ),
-        };
-        anyhow!("cannot listen on {address}: {cause}; {remedy}")
-    })?;
-    // Inherited by every connection: a peer that takes no data for so long is cut off by the kernel.
-    socket2::SockRef::from(&listener)
-        .set_tcp_user_timeout(Some(patience.no_progress))
-        .with_context(|| format!("cannot set up the socket on {address}"))?;
-    Ok(listener)
-}
-
-/// Binds and serves until SIGTERM, SIGINT or a failure.
-///
-/// # Errors
-/// The true cause, if any part failed.
-pub fn serve(config: &Config, info: Info, source: Box<dyn SnapshotSource>) -> anyhow::Result<()> {
-    bind(config)?.serve(info, source)
-}
-
-impl Prepared {
-    /// Where it listens, with the port that the system chose if none was given.
-    ///
-    /// # Errors
-    /// As the operating system has it.
-    pub fn local_addr(&self) -> anyhow::Result<SocketAddr> {
-        Ok(self.listener.local_addr()?)
-    }
-
-    /// Changes how long slow clients are waited for.
-    pub fn with_patience(mut self, patience: Patience) -> Self {
-        self.patience = patience;
-        self
-    }
-
-    /// Serves until SIGTERM, SIGINT or a failure.
-    ///
-    /// # Errors
-    /// The true cause, if any part failed.
-    pub fn serve(self, info: Info, source: Box<dyn SnapshotSource>) -> anyhow::Result<()> {
-        System::new().block_on(async {
-            let stop = signals()?;
-            self.conduct(info, source, stop).await
-        })
-    }
-
-    /// Serves until `stop` resolves, to the reason that clients are told, or a failure.
-    ///
-    /// # Errors
-    /// The true cause, if any part failed.
-    pub fn serve_until(
-        self,
-        info: Info,
-        source: Box<dyn SnapshotSource>,
-        stop: impl Future<Output = String>,
-    ) -> anyhow::Result<()> {
-        System::new().block_on(self.conduct(info, source, stop))
-    }
-
-    async fn conduct(
-        self,
-        info: Info,
-        source: Box<dyn SnapshotSource>,
-        stop: impl Future<Output = String>,
-    ) -> anyhow::Result<()> {
-        let address = self.local_addr()?;
-        let scheme = if self.web.tls.is_some() {
-            "https"
-        } else {
-            "http"
-        };
-        let protected = self.web.auth.is_some();
-        let period = self.config.user_period;
-        let (mut running, mut failures) = self.start(info)?;
-        tracing::info!("dashboard at {scheme}://{address}/");
-        if !address.ip().is_loopback() && !protected {
-            tracing::warn!(
-                "anybody who can reach {address} can read this host's metrics; \
-                 --web.config.file adds a password"
-            );
-        }
-        running.analyzer = Some(TraceAnalyzer::launch(
-            source,
-            period,
-            running.collector.clone(),
-            &running.supervisor,
-        ));
-        let outcome = tokio::select! {
-            failure = failures.first() => Err(failure),
-            reason = stop => Ok(reason),
-        };
-        let reason = match &outcome {
-            Ok(reason) => reason.clone(),
-            Err(failure) => failure.to_string(),
-        };
-        tracing::info!("ending: {reason}");
-        running.end(reason).await;
-        match outcome {
-            Err(failure) => Err(failure.into()),
-            // The end itself may have failed: the last frame of the log, for one.
-            Ok(_) => failures
-                .try_first()
-                .map_or(Ok(()), |failure| Err(failure.into())),
-        }
-    }
-
-    /// Starts everything right of the analyzer.
-    fn start(self, info: Info) -> anyhow::Result<(Running, Failures)> {
-        let (supervisor, failures) = Supervisor::new();
-        let drops = Arc::new(SinkDrops::default());
-        let info = Arc::new(info);
-        let collector = MetricsCollector::launch(drops.clone(), &supervisor);
-        let prometheus = PrometheusLogger::launch(info.clone(), drops.clone(), &supervisor)?;
-        collector.do_send(Subscribe {
-            sink: Sink::Prometheus,
-            updates: prometheus.clone().recipient(),
-            farewell: None,
-        });
-        let file = self
-            .log
-            .map(|log| FileLogger::launch(log, (*info).clone(), &supervisor));
-        if let Some((_, logger)) = &file {
-            collector.do_send(Subscribe {
-                sink: Sink::File,
-                updates: logger.clone().recipient(),
-                farewell: None,
-            });
-        }
-        let server = http::start(
-            self.listener,
-            self.web,
-            Wiring {
-                hosts: HostPolicy::new(&info.hostname, &self.config.allowed_hosts),
-                info,
-                collector: collector.clone(),
-                prometheus: prometheus.clone(),
-                drops,
-                max_clients: self.config.max_clients,
-                patience: self.patience,
-                supervisor: supervisor.clone(),
-            },
-        )?;
-        let ending = Arc::new(AtomicBool::new(false));
-        let handle = server.handle();
-        let mut watch = supervisor.watch(Part::HttpServer);
-        let expected = ending.clone();
-        actix::spawn(async move {
-            match server.await {
-                Err(error) => watch.fail(error.into()),
-                Ok(()) if expected.load(Ordering::Relaxed) => watch.settle(),
-                Ok(()) => watch.fail(anyhow!("it stopped without being asked to")),
-            }
-        });
-        let running = Running {
-            supervisor,
-            collector,
-            prometheus,
-            file,
-            server: handle,
-            ending,
-            analyzer: None,
-        };
-        Ok((running, failures))
-    }
-}
-
-/// Resolves when the process is asked to end.
-fn signals() -> anyhow::Result<impl Future<Output = String>> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => "netto received SIGTERM".to_owned(),
-            _ = interrupt.recv() => "netto received SIGINT".to_owned(),
-        }
-    })
-}
-
-/// The actors of a running daemon.
-struct Running {
-    supervisor: Supervisor,
-    collector: Addr<MetricsCollector>,
-    prometheus: Addr<PrometheusLogger>,
-    file: Option<(Arbiter, Addr<FileLogger>)>,
-    server: actix_web::dev::ServerHandle,
-    ending: Arc<AtomicBool>,
-    analyzer: Option<(Arbiter, Addr<TraceAnalyzer>)>,
-}
-
-impl Running {
-    /// Ends every part in the order of the data, waiting for none of them too long.
-    ///
-    /// Parts that are gone already make no difference here: their watch has told.
-    async fn end(self, reason: String) {
-        if let Some((arbiter, analyzer)) = self.analyzer {
-            let _ = timeout(FAREWELL, analyzer.send(trace_analyzer::Finish)).await;
-            join(arbiter).await;
-        }
-        let _ = timeout(FAREWELL, self.collector.send(Farewell(reason.clone()))).await;
-        if let Some((arbiter, logger)) = self.file {
-            if timeout(FAREWELL, logger.send(Farewell(reason)))
-                .await
-                .is_err()
-            {
-                tracing::warn!("the log file's disk does not answer; its end may be missing");
-            }
-            join(arbiter).await;
-        }
-        let _ = timeout(FAREWELL, self.prometheus.send(prometheus_logger::Finish)).await;
-        self.ending.store(true, Ordering::Relaxed);
-        if timeout(FAREWELL, self.server.stop(true)).await.is_err() {
-            self.server.stop(false).await;
-        }
-    }
-}
-
-/// Ends a thread, unless it is stuck.
-async fn join(arbiter: Arbiter) {
-    arbiter.stop();
-    let (joined, done) = tokio::sync::oneshot::channel();
-    // Not a blocking task of the runtime: that one would be waited for without end.
-    std::thread::spawn(move || joined.send(arbiter.join().is_ok()));
-    let _ = timeout(FAREWELL, done).await;
 }

@@ -7,7 +7,8 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 
 use tokio::sync::mpsc;
 
@@ -72,6 +73,7 @@ pub enum Failure {
 #[derive(Debug, Clone)]
 pub struct Supervisor {
     failures: mpsc::UnboundedSender<Failure>,
+    ending: Arc<AtomicBool>,
 }
 
 /// The receiving end of every [`Watch`].
@@ -88,16 +90,25 @@ impl Supervisor {
         record_panics();
         let (failures, receiver) = mpsc::unbounded_channel();
         let _sender = failures.clone();
-        (Supervisor { failures }, Failures { receiver, _sender })
+        let supervisor = Supervisor {
+            failures,
+            ending: Arc::default(),
+        };
+        (supervisor, Failures { receiver, _sender })
     }
 
     /// A watch over one part.
     pub fn watch(&self, part: Part) -> Watch {
         Watch {
             part,
-            failures: self.failures.clone(),
+            supervisor: self.clone(),
             settled: false,
         }
+    }
+
+    /// The whole daemon ends: from now on parts may go without a word.
+    pub fn begin_end(&self) {
+        self.ending.store(true, Ordering::Relaxed);
     }
 }
 
@@ -120,7 +131,7 @@ impl Failures {
 #[derive(Debug)]
 pub struct Watch {
     part: Part,
-    failures: mpsc::UnboundedSender<Failure>,
+    supervisor: Supervisor,
     settled: bool,
 }
 
@@ -140,19 +151,24 @@ impl Watch {
         if !self.settled {
             self.settled = true;
             // Without a receiver the process is already on its way out.
-            let _ = self.failures.send(failure);
+            let _ = self.supervisor.failures.send(failure);
         }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        if self.settled {
+            return;
+        }
         let part = self.part;
-        let failure = match LAST_PANIC.with_borrow_mut(Option::take) {
-            Some(message) => Failure::Panicked { part, message },
-            None => Failure::Ended { part },
-        };
-        self.report(failure);
+        // The thread's storage may be gone already when the thread itself ends.
+        let panic = LAST_PANIC.try_with(RefCell::take).unwrap_or_default();
+        match panic {
+            Some(message) => self.report(Failure::Panicked { part, message }),
+            None if self.supervisor.ending.load(Ordering::Relaxed) => {}
+            None => self.report(Failure::Ended { part }),
+        }
     }
 }
 
@@ -225,6 +241,15 @@ mod tests {
                 part: Part::PrometheusLogger
             })
         ));
+    }
+
+    #[test]
+    fn at_the_end_parts_may_go_without_a_word() {
+        let (supervisor, mut failures) = Supervisor::new();
+        let watch = supervisor.watch(Part::WebSocketClient);
+        supervisor.begin_end();
+        drop(watch);
+        assert!(failures.try_first().is_none());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use actix::prelude::*;
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use metrics_common::Info;
 use metrics_common::codec::{FORMAT_VERSION, ServerMessage};
 use metrics_common::log;
@@ -58,9 +58,9 @@ impl OpenLog {
             .append(true)
             .create(true)
             .open(path)
-            .with_context(|| {
-                format!(
-                    "cannot open the log file {}; choose another with --log-file",
+            .map_err(|error| {
+                anyhow!(
+                    "cannot open the log file {}: {error}; choose another with --log-file",
                     path.display()
                 )
             })?;

@@ -174,7 +174,7 @@ async fn refusal(state: &State, request: &HttpRequest) -> Option<HttpResponse> {
     let hosts = &state.wiring.hosts;
     let host = match header(header::HOST) {
         Some(value) => value.to_str().unwrap_or_default(),
-        // HTTP/1.0 has no Host; no browser speaks it.
+        // Only HTTP/1.0 may leave it out, and no browser speaks that.
         None => "localhost",
     };
     if !hosts.accepts_host(host) {

@@ -11,5 +11,6 @@ pub mod hosts;
 pub mod http;
 pub mod prometheus_families;
 pub mod prometheus_logger;
+pub mod prometheus_registry;
 pub mod web_config;
 pub mod websocket_client;

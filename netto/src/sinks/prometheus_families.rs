@@ -3,65 +3,12 @@
 //! One table of families; names carry the prefix `netto_` and base units. A
 //! thing that is not measured has no series. This file only reads totals.
 
-use std::sync::Arc;
+use metrics_common::{Availability, ComponentInfo, CpuModes};
+use prometheus::proto::MetricType;
 
-use metrics_common::{Availability, CpuModes, Info};
-use prometheus::core::{Collector, Desc};
-use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
-
-use super::prometheus_logger::{CpuTotals, SharedTotals, Totals};
-use crate::actors::metrics_collector::{Sink, SinkDrops};
-
-/// Everything that a series can be made of.
-struct Facts<'a> {
-    info: &'a Info,
-    totals: &'a Totals,
-    drops: &'a SinkDrops,
-}
-
-/// Collects the series of one family: label values, in the order of the labels, and the value.
-struct Series<'a> {
-    labels: &'static [&'static str],
-    metric_type: MetricType,
-    out: &'a mut Vec<Metric>,
-}
-
-impl Series<'_> {
-    fn push(&mut self, values: &[&str], value: f64) {
-        debug_assert_eq!(values.len(), self.labels.len());
-        let labels = self
-            .labels
-            .iter()
-            .zip(values)
-            .map(|(name, value)| {
-                let mut pair = LabelPair::default();
-                pair.set_name((*name).to_owned());
-                pair.set_value((*value).to_owned());
-                pair
-            })
-            .collect();
-        let mut metric = Metric::from_label(labels);
-        if self.metric_type == MetricType::COUNTER {
-            let mut counter = Counter::default();
-            counter.set_value(value);
-            metric.set_counter(counter);
-        } else {
-            let mut gauge = Gauge::default();
-            gauge.set_value(value);
-            metric.set_gauge(gauge);
-        }
-        self.out.push(metric);
-    }
-}
-
-/// One family of metrics.
-struct Family {
-    name: &'static str,
-    help: &'static str,
-    metric_type: MetricType,
-    labels: &'static [&'static str],
-    series: fn(&Facts<'_>, &mut Series<'_>),
-}
+use super::prometheus_logger::CpuTotals;
+use super::prometheus_registry::{Facts, Family};
+use crate::actors::metrics_collector::Sink;
 
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
@@ -77,7 +24,7 @@ fn per_cpu(facts: &Facts<'_>, mut each: impl FnMut(&str, &CpuTotals)) {
 fn per_component(
     facts: &Facts<'_>,
     kinds: &[&str],
-    mut each: impl FnMut(&str, &metrics_common::ComponentInfo, f64),
+    mut each: impl FnMut(&str, &ComponentInfo, f64),
 ) {
     per_cpu(facts, |cpu, totals| {
         for (component, total) in facts.info.components.iter().zip(&totals.components_ns) {
@@ -88,7 +35,8 @@ fn per_component(
     });
 }
 
-const FAMILIES: &[Family] = &[
+/// Every family.
+pub const FAMILIES: &[Family] = &[
     Family {
         name: "netto_build_info",
         help: "A constant 1, labelled with the version of netto.",
@@ -289,99 +237,9 @@ const FAMILIES: &[Family] = &[
     },
 ];
 
-/// The families with the facts that they show, as the registry wants them.
-pub struct Families {
-    info: Arc<Info>,
-    totals: SharedTotals,
-    drops: Arc<SinkDrops>,
-    descriptions: Vec<Desc>,
-}
-
-impl Families {
-    /// Describes every family.
-    ///
-    /// # Errors
-    /// If a name or label is malformed, which the tests rule out.
-    pub fn new(
-        info: Arc<Info>,
-        totals: SharedTotals,
-        drops: Arc<SinkDrops>,
-    ) -> prometheus::Result<Self> {
-        let descriptions = FAMILIES
-            .iter()
-            .map(|family| {
-                Desc::new(
-                    family.name.to_owned(),
-                    family.help.to_owned(),
-                    family
-                        .labels
-                        .iter()
-                        .map(|&label| label.to_owned())
-                        .collect(),
-                    Default::default(),
-                )
-            })
-            .collect::<prometheus::Result<_>>()?;
-        Ok(Families {
-            info,
-            totals,
-            drops,
-            descriptions,
-        })
-    }
-}
-
-impl Collector for Families {
-    fn desc(&self) -> Vec<&Desc> {
-        self.descriptions.iter().collect()
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        let totals = self.totals.lock();
-        let facts = Facts {
-            info: &self.info,
-            totals: &totals,
-            drops: &self.drops,
-        };
-        FAMILIES
-            .iter()
-            .map(|family| {
-                let mut metrics = Vec::new();
-                (family.series)(
-                    &facts,
-                    &mut Series {
-                        labels: family.labels,
-                        metric_type: family.metric_type,
-                        out: &mut metrics,
-                    },
-                );
-                let mut described = MetricFamily::default();
-                described.set_name(family.name.to_owned());
-                described.set_help(family.help.to_owned());
-                described.set_field_type(family.metric_type);
-                described.set_metric(metrics);
-                described
-            })
-            .collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use metrics_common::{Power, ZonePower};
-    use prometheus::{Registry, TextEncoder};
-
     use super::*;
-    use crate::sinks::api::tests::{info, snapshot};
-
-    fn text(totals: SharedTotals) -> String {
-        let registry = Registry::new();
-        let families = Families::new(Arc::new(info()), totals, Arc::default()).unwrap();
-        registry.register(Box::new(families)).unwrap();
-        TextEncoder::new()
-            .encode_to_string(&registry.gather())
-            .unwrap()
-    }
 
     #[test]
     fn names_carry_the_prefix_and_counters_their_suffix() {
@@ -395,47 +253,5 @@ mod tests {
             );
             assert!(family.help.ends_with('.'), "{}", family.name);
         }
-    }
-
-    #[test]
-    fn what_is_not_measured_has_no_series() {
-        let totals = SharedTotals::default();
-        totals.lock().add(&snapshot(1));
-        let text = text(totals);
-        assert!(text.contains("component=\"gro\""), "{text}");
-        assert!(!text.contains("xdp_generic"), "{text}");
-        assert!(!text.contains("joules"), "{text}");
-        assert!(
-            text.contains("netto_probe_attached{method=\"fentry\",probe=\"inet_sendmsg\"} 0")
-                || text
-                    .contains("netto_probe_attached{probe=\"inet_sendmsg\",method=\"fentry\"} 0"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn energy_appears_where_it_is_measured() {
-        let totals = SharedTotals::default();
-        let mut measured = snapshot(1);
-        measured.power = Some(Power {
-            host_watts: 40.0,
-            network_watts: 10.0,
-            network_energy_joules: 5.5,
-            zones: vec![ZonePower {
-                zone: "package-0/dram".to_owned(),
-                energy_joules: 2.25,
-            }],
-        });
-        totals.lock().add(&measured);
-        totals.lock().add(&measured);
-        let text = text(totals);
-        assert!(
-            text.contains("netto_network_energy_joules_total 11\n"),
-            "{text}"
-        );
-        assert!(
-            text.contains("netto_energy_joules_total{zone=\"package-0/dram\"} 4.5\n"),
-            "{text}"
-        );
     }
 }

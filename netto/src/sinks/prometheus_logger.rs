@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use metrics_common::{CpuModes, Info, Snapshot};
 use prometheus::{Registry, TextEncoder};
 
-use super::prometheus_families::Families;
+use super::prometheus_registry::Families;
 use crate::actors::metrics_collector::{Deliver, SinkDrops};
 use crate::actors::supervisor::{Part, Supervisor, Watch};
 

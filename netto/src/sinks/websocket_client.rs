@@ -179,6 +179,10 @@ impl Actor for WebSocketClient {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.push(Message::Binary(self.around.hello.clone()), ctx);
+        if !self.around.collector.connected() {
+            self.hang_up(CloseCode::Away, "netto ends", ctx);
+            return;
+        }
         self.around.collector.do_send(Subscribe {
             sink: Sink::WebSocket,
             updates: ctx.address().recipient(),

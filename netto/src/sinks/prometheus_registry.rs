@@ -1,0 +1,211 @@
+//! How the table of families becomes what the `prometheus` crate can write.
+//!
+//! The crate's own counters add floating-point numbers; netto keeps exact
+//! totals itself and hands them over when asked.
+
+use std::sync::Arc;
+
+use metrics_common::Info;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
+
+use super::prometheus_families::FAMILIES;
+use super::prometheus_logger::{SharedTotals, Totals};
+use crate::actors::metrics_collector::SinkDrops;
+
+/// Everything that a series can be made of.
+pub struct Facts<'a> {
+    /// What the daemon is.
+    pub info: &'a Info,
+    /// What it has measured so far.
+    pub totals: &'a Totals,
+    /// What sinks have missed.
+    pub drops: &'a SinkDrops,
+}
+
+/// Collects the series of one family.
+pub struct Series<'a> {
+    labels: &'static [&'static str],
+    metric_type: MetricType,
+    out: &'a mut Vec<Metric>,
+}
+
+impl Series<'_> {
+    /// Adds a series: label values in the order of the family's labels, and its value.
+    pub fn push(&mut self, values: &[&str], value: f64) {
+        debug_assert_eq!(values.len(), self.labels.len());
+        let labels = self
+            .labels
+            .iter()
+            .zip(values)
+            .map(|(name, value)| {
+                let mut pair = LabelPair::default();
+                pair.set_name((*name).to_owned());
+                pair.set_value((*value).to_owned());
+                pair
+            })
+            .collect();
+        let mut metric = Metric::from_label(labels);
+        if self.metric_type == MetricType::COUNTER {
+            let mut counter = Counter::default();
+            counter.set_value(value);
+            metric.set_counter(counter);
+        } else {
+            let mut gauge = Gauge::default();
+            gauge.set_value(value);
+            metric.set_gauge(gauge);
+        }
+        self.out.push(metric);
+    }
+}
+
+/// One family of metrics.
+pub struct Family {
+    /// Name, with prefix, unit and for counters `_total`.
+    pub name: &'static str,
+    /// What it says, in a sentence.
+    pub help: &'static str,
+    /// Counter or gauge.
+    pub metric_type: MetricType,
+    /// Names of its labels.
+    pub labels: &'static [&'static str],
+    /// Finds its series; none where the thing is not measured.
+    pub series: fn(&Facts<'_>, &mut Series<'_>),
+}
+
+/// The families with the facts that they show, as the registry wants them.
+pub struct Families {
+    info: Arc<Info>,
+    totals: SharedTotals,
+    drops: Arc<SinkDrops>,
+    descriptions: Vec<Desc>,
+}
+
+impl Families {
+    /// Describes every family.
+    ///
+    /// # Errors
+    /// If a name or label is malformed, which the tests rule out.
+    pub fn new(
+        info: Arc<Info>,
+        totals: SharedTotals,
+        drops: Arc<SinkDrops>,
+    ) -> prometheus::Result<Self> {
+        let descriptions = FAMILIES
+            .iter()
+            .map(|family| {
+                Desc::new(
+                    family.name.to_owned(),
+                    family.help.to_owned(),
+                    family
+                        .labels
+                        .iter()
+                        .map(|&label| label.to_owned())
+                        .collect(),
+                    Default::default(),
+                )
+            })
+            .collect::<prometheus::Result<_>>()?;
+        Ok(Families {
+            info,
+            totals,
+            drops,
+            descriptions,
+        })
+    }
+}
+
+impl Collector for Families {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descriptions.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let totals = self.totals.lock();
+        let facts = Facts {
+            info: &self.info,
+            totals: &totals,
+            drops: &self.drops,
+        };
+        FAMILIES
+            .iter()
+            .map(|family| {
+                let mut metrics = Vec::new();
+                (family.series)(
+                    &facts,
+                    &mut Series {
+                        labels: family.labels,
+                        metric_type: family.metric_type,
+                        out: &mut metrics,
+                    },
+                );
+                let mut described = MetricFamily::default();
+                described.set_name(family.name.to_owned());
+                described.set_help(family.help.to_owned());
+                described.set_field_type(family.metric_type);
+                described.set_metric(metrics);
+                described
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::{Power, ZonePower};
+    use prometheus::{Registry, TextEncoder};
+
+    use super::*;
+    use crate::sinks::api::tests::{info, snapshot};
+
+    fn text(totals: SharedTotals) -> String {
+        let registry = Registry::new();
+        let families = Families::new(Arc::new(info()), totals, Arc::default()).unwrap();
+        registry.register(Box::new(families)).unwrap();
+        TextEncoder::new()
+            .encode_to_string(&registry.gather())
+            .unwrap()
+    }
+
+    #[test]
+    fn what_is_not_measured_has_no_series() {
+        let totals = SharedTotals::default();
+        totals.lock().add(&snapshot(1));
+        let text = text(totals);
+        assert!(text.contains("component=\"gro\""), "{text}");
+        assert!(!text.contains("xdp_generic"), "{text}");
+        assert!(!text.contains("joules"), "{text}");
+        assert!(
+            text.contains("netto_probe_attached{method=\"fentry\",probe=\"inet_sendmsg\"} 0")
+                || text
+                    .contains("netto_probe_attached{probe=\"inet_sendmsg\",method=\"fentry\"} 0"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn energy_appears_where_it_is_measured() {
+        let totals = SharedTotals::default();
+        let mut measured = snapshot(1);
+        measured.power = Some(Power {
+            host_watts: 40.0,
+            network_watts: 10.0,
+            network_energy_joules: 5.5,
+            zones: vec![ZonePower {
+                zone: "package-0/dram".to_owned(),
+                energy_joules: 2.25,
+            }],
+        });
+        totals.lock().add(&measured);
+        totals.lock().add(&measured);
+        let text = text(totals);
+        assert!(
+            text.contains("netto_network_energy_joules_total 11\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("netto_energy_joules_total{zone=\"package-0/dram\"} 4.5\n"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! How the daemon ends: asked to, or because a part of it cannot go on.
+
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::Duration;
+
+use metrics_common::codec::ServerMessage;
+use netto::config::Config;
+use netto::run;
+use tungstenite::protocol::frame::coding::CloseCode;
+
+use crate::client::Dashboard;
+use crate::support::*;
+
+#[test]
+fn a_measurement_that_fails_ends_the_daemon_with_its_cause() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("netto.log");
+    let config = Config {
+        log_file: Some(path.clone()),
+        ..config()
+    };
+    let daemon = Daemon::start(&config, Source::new(3, Then::Fail));
+    let error = format!("{:#}", daemon.outcome().expect_err("a failure"));
+    assert_eq!(
+        error,
+        "the trace analyzer failed: the clock of CPU 1 went backwards"
+    );
+    // What was measured before is in the log, which ends properly.
+    let (messages, _) = read_log(&path);
+    assert_eq!(messages.len(), 1 + 3 + 1);
+    assert_eq!(messages[4], ServerMessage::Bye(error));
+}
+
+#[test]
+fn a_measurement_that_panics_ends_the_daemon_with_its_message() {
+    let daemon = Daemon::start(&config(), Source::new(2, Then::Panic));
+    let error = daemon.outcome().expect_err("a failure").to_string();
+    assert!(error.contains("the trace analyzer panicked"), "{error}");
+    assert!(error.contains("lane 7 is on fire"), "{error}");
+}
+
+#[test]
+fn a_full_disk_ends_the_daemon_with_its_cause() {
+    let config = Config {
+        log_file: Some("/dev/full".into()),
+        ..config()
+    };
+    let daemon = Daemon::start(&config, endless());
+    let error = format!("{:#}", daemon.outcome().expect_err("a failure"));
+    assert!(error.contains("/dev/full"), "{error}");
+    assert!(error.contains("No space left on device"), "{error}");
+}
+
+#[test]
+fn a_disk_that_does_not_answer_holds_up_nobody_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&path).status();
+    assert!(made.expect("mkfifo runs").success());
+    // A pipe that nobody empties stands in for the disk.
+    let config = Config {
+        log_file: Some(path),
+        user_period: Duration::from_millis(2),
+        ..config()
+    };
+    let daemon = Daemon::start(&config, Source::bulky(200));
+    let mut dashboard = Dashboard::open(daemon.address);
+    dashboard.hello();
+    let page = daemon.wait_for("/metrics", |answer| {
+        let labels = [("sink", "file")];
+        series(
+            &answer.text(),
+            "netto_sink_dropped_snapshots_total",
+            &labels,
+        ) >= Some(20.0)
+    });
+    let count = series(&page.text(), "netto_snapshots_total", &[]).expect("a count");
+    while (dashboard.snapshot().sequence as f64) < count {}
+    let error = daemon.stop().expect_err("the log has no end").to_string();
+    assert!(
+        error.contains("the log file's disk does not answer"),
+        "{error}"
+    );
+}
+
+#[test]
+fn at_the_end_dashboards_are_told_and_the_port_is_free() {
+    let daemon = Daemon::start(&config(), Source::bulky(2_000));
+    let mut dashboard = Dashboard::open(daemon.address);
+    dashboard.hello();
+    // One that does not read must not delay the end.
+    let _deaf = Dashboard::open(daemon.address);
+    let address = daemon.address;
+    let reader = std::thread::spawn(move || dashboard.farewell());
+    daemon.stop().expect("a clean end");
+    let (bye, code, _) = reader.join().expect("the dashboard was told");
+    assert_eq!(bye.as_deref(), Some("the test is over"));
+    assert_eq!(code, CloseCode::Away);
+    TcpListener::bind(address).expect("the port is free");
+}
+
+#[test]
+fn sigterm_ends_it_cleanly() {
+    let prepared = run::bind(&config()).expect("prepared");
+    let address = prepared.local_addr().expect("an address");
+    let thread = std::thread::spawn(move || prepared.serve(info(), Box::new(endless())));
+    // The signal is listened for before anything is served.
+    assert_eq!(get(address, "/healthz", &[]).status, 200);
+    let own = std::process::id().to_string();
+    let killed = Command::new("kill").args(["-TERM", &own]).status();
+    assert!(killed.expect("kill runs").success());
+    thread.join().expect("no panic").expect("a clean end");
+}

@@ -1,0 +1,92 @@
+//! The program itself: its arguments, messages and exit codes.
+
+use std::net::TcpListener;
+use std::process::{Command, Output};
+
+use netto::config::Config;
+use netto::run;
+
+use crate::support::*;
+
+/// Runs the program itself, without the environment's settings.
+fn netto(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netto"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("NETTO_")) {
+        command.env_remove(name);
+    }
+    command
+        .args(arguments)
+        .envs(variables.iter().copied())
+        .output()
+        .expect("the program runs")
+}
+
+#[test]
+fn a_port_in_use_is_explained() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listen = taken.local_addr().expect("an address");
+    let error = run::bind(&Config { listen, ..config() })
+        .err()
+        .expect("refused");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot listen on {listen}: address in use; another netto running? \
+             choose another with --port"
+        )
+    );
+    let output = netto(&["-p", &listen.port().to_string()], &[]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("error: cannot listen on"), "{said}");
+}
+
+#[test]
+fn wrong_usage_ends_with_two_and_a_short_word() {
+    for arguments in [
+        &["--frequenzy", "7"][..],
+        &["run", "--port", "many"],
+        &["--frequency", "0"],
+        &["--config", "/nonexistent.toml"],
+        &["check", "--log-file", "x"],
+    ] {
+        let output = netto(arguments, &[]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.starts_with("error: "), "{said}");
+        assert!(said.lines().count() <= 2, "{said}");
+        assert!(output.stdout.is_empty());
+    }
+    let help = netto(&["--help"], &[]);
+    assert_eq!(help.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&help.stdout).contains("Exit codes"));
+}
+
+#[test]
+fn flags_go_before_the_environment_and_that_before_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("netto.toml");
+    std::fs::write(&file, "frequency = 400000\n").expect("written");
+    let file = file.to_str().expect("a path");
+    // Impossible values, so that the refusal tells which one was taken.
+    let variable = [("NETTO_FREQUENCY", "300000")];
+    for (arguments, variables, taken) in [
+        (
+            &["--config", file, "-f", "200000"][..],
+            &variable[..],
+            "not 200000",
+        ),
+        (&["--config", file], &variable, "not 300000"),
+        (&["--config", file], &[], "not 400000"),
+        (&["run"], &variable, "not 300000"),
+        (&[], &[("NETTO_CONFIG", file)], "not 400000"),
+        (&["check"], &[("NETTO_CONFIG", file)], "not 400000"),
+    ] {
+        let output = netto(arguments, variables);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(taken), "{arguments:?} {variables:?}: {said}");
+    }
+    // A variable that a command has no use for does not disturb it.
+    let output = netto(&["list"], &[("NETTO_FREQUENCY", "99")]);
+    assert_ne!(output.status.code(), Some(2), "{output:?}");
+}

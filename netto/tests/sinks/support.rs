@@ -1,0 +1,339 @@
+//! A daemon with a made-up measurement, and plain clients to look at it from outside.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use metrics_common::{
+    Availability, COMPONENTS, ComponentInfo, CpuModes, Info, OwnCost, Power, ProbeInfo, Snapshot,
+    ZonePower,
+};
+use netto::actors::trace_analyzer::SnapshotSource;
+use netto::config::Config;
+use netto::run::{self, Prepared};
+use tokio::sync::oneshot;
+
+/// How long a test waits for anything before it fails.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// A component that the made-up host cannot show.
+pub const HIDDEN: &str = "xdp_generic";
+
+/// The made-up host: two CPUs, RAPL, one probe refused.
+pub fn info() -> Info {
+    let probe = |name: &str, method: &str, failure: Option<&str>| ProbeInfo {
+        name: name.to_owned(),
+        method: method.to_owned(),
+        purpose: "rx_softirq".to_owned(),
+        failure: failure.map(str::to_owned),
+    };
+    Info {
+        version: "9.9.9".to_owned(),
+        kernel: "6.18.0-test".to_owned(),
+        hostname: "testhost".to_owned(),
+        boot_id: "b0071d".to_owned(),
+        started_unix_ns: 1_700_000_000_000_000_000,
+        user_period_ms: 50,
+        frequency_hz: 1000,
+        possible_cpus: 2,
+        components: ComponentInfo::table(|index| {
+            if COMPONENTS[index].slug == HIDDEN {
+                Availability::missing("no such function here")
+            } else {
+                Availability::by("tp_btf")
+            }
+        }),
+        probes: vec![
+            probe("softirq_entry", "tp_btf", None),
+            probe("inet_sendmsg", "fentry", Some("not permitted")),
+        ],
+        power: Availability::by("rapl"),
+        notes: vec!["a made-up host".to_owned()],
+    }
+}
+
+/// The made-up interval with this number; its values follow from the number, row and column.
+pub fn snapshot(sequence: u64) -> Snapshot {
+    Snapshot {
+        sequence,
+        time_unix_ns: 1_700_000_000_000_000_000 + sequence * 50_000_000,
+        interval_ns: 50_000_000,
+        cpus: vec![0, 1],
+        components: COMPONENTS
+            .iter()
+            .enumerate()
+            .map(|(row, component)| {
+                let value = row as u64 * 1_000 + sequence;
+                (component.slug != HIDDEN).then(|| vec![value, 2 * value])
+            })
+            .collect(),
+        samples: COMPONENTS.iter().map(|_| None).collect(),
+        cpu_modes: vec![CpuModes::from_values([1, 2, 3, 4, 5, 6, 7, 8]); 2],
+        host_modes: CpuModes::from_values([2, 4, 6, 8, 10, 12, 14, 16]),
+        stacks_taken: vec![50, 40],
+        stacks_lost: vec![0, 3],
+        power: Some(Power {
+            host_watts: 40.0,
+            network_watts: 10.0,
+            network_energy_joules: 0.5,
+            zones: vec![ZonePower {
+                zone: "package-0".to_owned(),
+                energy_joules: 2.0,
+            }],
+        }),
+        own: OwnCost {
+            user_ns: 1_000_000,
+            system_ns: 500_000,
+            resident_bytes: 20 << 20,
+            analysis_ns: 100_000,
+        },
+    }
+}
+
+/// What the made-up measurement does after its last good interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// Never comes to it.
+    GoOn,
+    /// Fails.
+    Fail,
+    /// Panics.
+    Panic,
+}
+
+/// A made-up measurement.
+pub struct Source {
+    sequence: u64,
+    intervals: u64,
+    then: Then,
+    padding: usize,
+}
+
+impl Source {
+    /// So many intervals, and then this.
+    pub fn new(intervals: u64, then: Then) -> Self {
+        Source {
+            sequence: 0,
+            intervals,
+            then,
+            padding: 0,
+        }
+    }
+
+    /// Endless intervals with so many columns more, so that buffers fill.
+    pub fn bulky(columns: usize) -> Self {
+        Source {
+            padding: columns,
+            ..Source::new(u64::MAX, Then::GoOn)
+        }
+    }
+}
+
+impl SnapshotSource for Source {
+    fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
+        if self.sequence == self.intervals {
+            match self.then {
+                Then::GoOn => {}
+                Then::Fail => anyhow::bail!("the clock of CPU 1 went backwards"),
+                Then::Panic => panic!("lane 7 is on fire"),
+            }
+        }
+        self.sequence += 1;
+        let mut snapshot = snapshot(self.sequence);
+        for row in snapshot.components.iter_mut().flatten() {
+            row.extend(std::iter::repeat_n(u64::MAX / 2, self.padding));
+        }
+        Ok(snapshot)
+    }
+}
+
+/// A made-up measurement that goes on for ever.
+pub fn endless() -> Source {
+    Source::new(u64::MAX, Then::GoOn)
+}
+
+/// Settings for a daemon on a port of the system's choice.
+pub fn config() -> Config {
+    Config {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        user_period: Duration::from_millis(50),
+        ..Config::default()
+    }
+}
+
+/// A daemon on a thread of this process; ends when dropped.
+pub struct Daemon {
+    /// Where it listens.
+    pub address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    outcome: mpsc::Receiver<anyhow::Result<()>>,
+}
+
+impl Daemon {
+    /// Starts a daemon with these settings.
+    pub fn start(config: &Config, source: Source) -> Daemon {
+        Daemon::prepared(
+            run::bind(config).expect("the daemon can be prepared"),
+            source,
+        )
+    }
+
+    /// Starts a daemon that was prepared.
+    pub fn prepared(prepared: Prepared, source: Source) -> Daemon {
+        let address = prepared.local_addr().expect("the socket has an address");
+        let (stop, stopped) = oneshot::channel();
+        let (sender, outcome) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let stopped = async move {
+                let _ = stopped.await;
+                "the test is over".to_owned()
+            };
+            let _ = sender.send(prepared.serve_until(info(), Box::new(source), stopped));
+        });
+        Daemon {
+            address,
+            stop: Some(stop),
+            thread: Some(thread),
+            outcome,
+        }
+    }
+
+    /// Waits until it ends by itself.
+    pub fn outcome(&self) -> anyhow::Result<()> {
+        self.outcome.recv_timeout(LIMIT).expect("the daemon ends")
+    }
+
+    /// Asks it to end, and waits.
+    pub fn stop(mut self) -> anyhow::Result<()> {
+        drop(self.stop.take());
+        self.outcome()
+    }
+
+    /// Asks again and again until the answer is good, and gives that.
+    pub fn wait_for(&self, path: &str, good: impl Fn(&Answer) -> bool) -> Answer {
+        let deadline = std::time::Instant::now() + LIMIT;
+        loop {
+            let answer = get(self.address, path, &[]);
+            if good(&answer) {
+                return answer;
+            }
+            assert!(
+                std::time::Instant::now() < deadline,
+                "{path} never came right: {answer:?}"
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until the first snapshot is there.
+    pub fn ready(&self) {
+        self.wait_for("/readyz", |answer| answer.status == 200);
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// An answer to a request.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).expect("the body is JSON")
+    }
+}
+
+/// One GET request, on a connection of its own.
+pub fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer {
+    request(connect(address), "GET", path, headers)
+}
+
+/// A connection that does not wait for ever.
+pub fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the daemon accepts connections");
+    stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
+    stream
+}
+
+/// One request on any kind of stream.
+pub fn request(
+    mut stream: impl Read + Write,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Answer {
+    let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    if !headers.iter().any(|(name, _)| *name == "Host") {
+        text.push_str("Host: localhost\r\n");
+    }
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str("\r\n");
+    stream
+        .write_all(text.as_bytes())
+        .expect("the request is sent");
+    let mut bytes = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut bytes) {
+        // TLS without a farewell, after everything has been said.
+        assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof, "{error}");
+    }
+    let end = bytes
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")
+        .unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(&bytes)));
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .expect("a status");
+    let body = bytes.split_off(end + 4);
+    Answer { status, head, body }
+}
+
+/// The value of a series in a page of metrics, by name and labels in any order.
+pub fn series(page: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    page.lines().find_map(|line| {
+        let (series, value) = line.rsplit_once(' ')?;
+        let (found, rest) = series.split_once('{').unwrap_or((series, "}"));
+        let pairs = rest.strip_suffix('}')?;
+        let count = pairs.split(',').filter(|pair| !pair.is_empty()).count();
+        let all = labels.iter().all(|(label, value)| {
+            pairs
+                .split(',')
+                .any(|pair| pair == format!("{label}=\"{value}\""))
+        });
+        (found == name && count == labels.len() && all).then(|| value.parse().ok())?
+    })
+}
+
+/// The messages of a log file, and how many stretches of it were damaged.
+pub fn read_log(path: &Path) -> (Vec<metrics_common::codec::ServerMessage>, u64) {
+    let file = std::fs::File::open(path).expect("the log is there");
+    let mut reader = metrics_common::log::LogReader::new(file).expect("it is a log");
+    let messages = reader
+        .by_ref()
+        .map(|message| message.expect("it can be read"))
+        .collect();
+    (messages, reader.damaged_frames())
+}

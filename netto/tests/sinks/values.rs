@@ -1,0 +1,200 @@
+//! What goes in as snapshots comes out of every sink, with the same values.
+
+use std::process::{Command, Stdio};
+
+use metrics_common::codec::ServerMessage;
+use metrics_common::{COMPONENTS, CpuModes, Kind, Snapshot};
+use netto::config::Config;
+
+use crate::client::Dashboard;
+use crate::support::*;
+
+#[test]
+fn the_api_shows_the_snapshot() {
+    let daemon = Daemon::start(&config(), endless());
+    daemon.ready();
+    let json = get(daemon.address, "/api/v1/snapshot", &[]).json();
+    let expected = snapshot(json["sequence"].as_u64().expect("a number"));
+    assert_eq!(json["interval_ns"], expected.interval_ns);
+    assert_eq!(json["time_unix_ns"], expected.time_unix_ns);
+    for (component, row) in COMPONENTS.iter().zip(&expected.components) {
+        let shown = &json["components"][component.slug];
+        match row {
+            Some(values) => assert_eq!(shown["cpu_ns"], serde_json::json!(values)),
+            None => assert_eq!(shown["unavailable"], "no such function here"),
+        }
+    }
+    assert_eq!(json["cpu_modes"]["host"]["steal_ns"], 16);
+    assert_eq!(json["power"]["network_watts"], 10.0);
+
+    let shown = get(daemon.address, "/api/v1/info", &[]).json();
+    assert_eq!(shown, serde_json::to_value(info()).expect("Info is JSON"));
+}
+
+#[test]
+fn counters_are_the_sums_of_all_snapshots() {
+    let daemon = Daemon::start(&config(), endless());
+    let page = daemon
+        .wait_for("/metrics", |answer| {
+            series(&answer.text(), "netto_snapshots_total", &[]) >= Some(5.0)
+        })
+        .text();
+    let count = series(&page, "netto_snapshots_total", &[]).expect("a count") as u64;
+    let seen: Vec<Snapshot> = (1..=count).map(snapshot).collect();
+    let check = |name: &str, labels: &[(&str, &str)], expected: f64| {
+        let found = series(&page, name, labels);
+        let close = found.is_some_and(|found| (found - expected).abs() <= expected * 1e-9);
+        assert!(
+            close,
+            "{name} {labels:?} is {found:?}, not {expected}\n{page}"
+        );
+    };
+    for (cpu, column) in [("0", 0), ("1", 1)] {
+        for (index, component) in COMPONENTS.iter().enumerate() {
+            let event = component.parent.unwrap_or_default();
+            let (name, labels): (_, &[_]) = match component.kind {
+                Kind::Sum => continue,
+                Kind::Timed(..) => (
+                    "netto_cpu_seconds_total",
+                    &[("cpu", cpu), ("event", component.slug)],
+                ),
+                Kind::Sampled(_) | Kind::Remainder => (
+                    "netto_component_cpu_seconds_total",
+                    &[
+                        ("cpu", cpu),
+                        ("event", event),
+                        ("component", component.slug),
+                    ],
+                ),
+            };
+            if component.slug == HIDDEN {
+                assert_eq!(series(&page, name, labels), None);
+                continue;
+            }
+            let sum_ns: u64 = seen
+                .iter()
+                .map(|snapshot| snapshot.components[index].as_ref().expect("measured")[column])
+                .sum();
+            check(name, labels, sum_ns as f64 / 1e9);
+        }
+        for (mode, value) in CpuModes::NAMES.iter().zip([1, 2, 3, 4, 5, 6, 7, 8]) {
+            check(
+                "netto_cpu_mode_seconds_total",
+                &[("cpu", cpu), ("mode", mode)],
+                (value * count) as f64 / 1e9,
+            );
+        }
+    }
+    let count = count as f64;
+    check("netto_samples_total", &[("cpu", "0")], 50.0 * count);
+    check("netto_samples_lost_total", &[("cpu", "1")], 3.0 * count);
+    check("netto_network_energy_joules_total", &[], 0.5 * count);
+    check(
+        "netto_energy_joules_total",
+        &[("zone", "package-0")],
+        2.0 * count,
+    );
+    check(
+        "netto_user_cpu_seconds_total",
+        &[("mode", "user")],
+        1e-3 * count,
+    );
+    check(
+        "netto_probe_attached",
+        &[("probe", "softirq_entry"), ("method", "tp_btf")],
+        1.0,
+    );
+    check(
+        "netto_probe_attached",
+        &[("probe", "inet_sendmsg"), ("method", "fentry")],
+        0.0,
+    );
+    check("netto_build_info", &[("version", "9.9.9")], 1.0);
+    check(
+        "netto_sink_dropped_snapshots_total",
+        &[("sink", "file")],
+        0.0,
+    );
+}
+
+#[test]
+fn promtool_has_nothing_to_say() {
+    let present = Command::new("promtool")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    if !present.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: promtool is not installed");
+        return;
+    }
+    let daemon = Daemon::start(&config(), endless());
+    daemon.ready();
+    let answer = get(daemon.address, "/metrics", &[]);
+    assert!(
+        answer.head.contains("text/plain; version=0.0.4"),
+        "{}",
+        answer.head
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("metrics");
+    std::fs::write(&file, &answer.body).expect("a file");
+    let output = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(std::fs::File::open(&file).expect("the file"))
+        .output()
+        .expect("promtool runs");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(
+        output.status.success() && said.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&said)
+    );
+}
+
+#[test]
+fn dashboards_and_the_log_see_the_same_snapshots() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("netto.log");
+    let config = Config {
+        log_file: Some(path.clone()),
+        ..config()
+    };
+    let daemon = Daemon::start(&config, endless());
+    let mut dashboards = [
+        Dashboard::open(daemon.address),
+        Dashboard::open(daemon.address),
+    ];
+    let seen: Vec<Vec<Snapshot>> = dashboards
+        .iter_mut()
+        .map(|dashboard| {
+            dashboard.hello();
+            (0..5).map(|_| dashboard.snapshot()).collect()
+        })
+        .collect();
+    daemon.stop().expect("a clean end");
+
+    let (messages, damaged) = read_log(&path);
+    assert_eq!(damaged, 0);
+    assert_eq!(
+        messages.first(),
+        Some(&ServerMessage::Hello(Box::new(info())))
+    );
+    assert_eq!(
+        messages.last(),
+        Some(&ServerMessage::Bye("the test is over".to_owned()))
+    );
+    let logged = &messages[1..messages.len() - 1];
+    for (index, message) in logged.iter().enumerate() {
+        let expected = snapshot(index as u64 + 1);
+        assert_eq!(message, &ServerMessage::Snapshot(Box::new(expected)));
+    }
+    for snapshots in seen {
+        for (previous, next) in snapshots.iter().zip(&snapshots[1..]) {
+            assert_eq!(next.sequence, previous.sequence + 1);
+        }
+        for seen in snapshots {
+            assert!(logged.contains(&ServerMessage::Snapshot(Box::new(seen))));
+        }
+    }
+}
