@@ -127,6 +127,8 @@ fn apt(arguments: &[&str]) -> Result<()> {
     process::run(
         Command::new("apt-get")
             .args(arguments)
+            // Without it dpkg draws progress, which fills a log with noise.
+            .args(["-o", "Dpkg::Use-Pty=0"])
             .env("DEBIAN_FRONTEND", "noninteractive")
             .stdin(std::process::Stdio::null()),
     )
