@@ -1,32 +1,35 @@
 //! Times the classification of recorded stacks, and the reading of a symbol
-//! list as long as a kernel's. Needs no kernel and no root.
+//! list as long as a kernel's. Needs no root.
 //!
 //! Prints one line per figure: name, median, and the bounds of the middle half.
 //! With `--times N` it classifies all stacks N times and prints nothing, for
 //! tools that count instructions.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::Context;
-use metrics_common::Source;
 use netto::analysis::classify::Classifier;
 
-const RECORDED: &str = include_str!("stacks.txt");
-/// A kernel with its modules has about as many symbols.
-const SYMBOLS: u64 = 200_000;
-/// Distance between functions, bytes: the mean of a real kernel's.
-const FUNCTION_BYTES: u64 = 0x140;
-const TEXT_START: u64 = 0xffff_ffff_8100_0000;
+/// As `examples/record_stacks.rs` writes them: a title, symbols, an empty line, stacks.
+const RECORDED: [&str; 4] = [
+    include_str!("../tests/data/tcp6-gro.stacks"),
+    include_str!("../tests/data/udp4-bridged.stacks"),
+    include_str!("../tests/data/udp4-local.stacks"),
+    include_str!("../tests/data/udp4-routed-nat.stacks"),
+];
+/// A kernel with its modules has about as many symbols; recordings name only what they met.
+const OTHER_SYMBOLS: u64 = 200_000;
+/// Where those may be without touching the recorded ones.
+const OTHER_START: u64 = 0xffff_ffff_c000_0000;
 const PASSES: usize = 300;
 const READINGS: usize = 9;
 
-/// One stack as the sampler would hand it over.
-struct Stack {
-    kind: u8,
-    frames: Vec<u64>,
+/// What was recorded at once, with a classifier that knows the kernel of that moment.
+struct Recording {
+    classifier: Classifier,
+    stacks: Vec<(u8, Vec<u64>)>,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -35,47 +38,52 @@ fn main() -> anyhow::Result<()> {
         .iter()
         .position(|word| word == "--times")
         .and_then(|at| words.get(at + 1)?.parse::<u32>().ok());
-    let kernel = Kernel::new();
-    let stacks = kernel.stacks()?;
-    let text = kernel.kallsyms();
-    let mut classifier = Classifier::new(text.as_bytes())?;
+    let mut recordings = RECORDED
+        .iter()
+        .map(|text| recording(text))
+        .collect::<anyhow::Result<Vec<_>>>()?;
     if let Some(times) = times {
         for _ in 0..times {
-            black_box(classify(&mut classifier, &stacks));
+            black_box(classify(&mut recordings));
         }
         return Ok(());
     }
 
-    let mut readings_ms = Vec::new();
-    for _ in 0..READINGS {
-        let begun = Instant::now();
-        black_box(Classifier::new(text.as_bytes())?);
-        readings_ms.push(begun.elapsed().as_secs_f64() * 1e3);
-    }
+    let stacks: usize = recordings.iter().map(|r| r.stacks.len()).sum();
+    let frames: usize = recordings
+        .iter()
+        .flat_map(|r| &r.stacks)
+        .map(|(_, frames)| frames.len())
+        .sum();
     let mut passes_us = Vec::new();
     for _ in 0..PASSES {
         let begun = Instant::now();
-        black_box(classify(&mut classifier, &stacks));
-        passes_us.push(begun.elapsed().as_secs_f64() * 1e6 / stacks.len() as f64);
+        black_box(classify(&mut recordings));
+        passes_us.push(begun.elapsed().as_secs_f64() * 1e6 / stacks as f64);
     }
-    let frames: usize = stacks.iter().map(|stack| stack.frames.len()).sum();
+    let symbols = long_list(RECORDED[0])?;
+    let mut readings_ms = Vec::new();
+    for _ in 0..READINGS {
+        let begun = Instant::now();
+        black_box(Classifier::new(symbols.as_bytes())?);
+        readings_ms.push(begun.elapsed().as_secs_f64() * 1e3);
+    }
     show("classify_us", passes_us);
     show("symbols_ms", readings_ms);
-    show("frames", vec![frames as f64 / stacks.len() as f64]);
-    show("stacks", vec![stacks.len() as f64]);
-    show(
-        "found_ratio",
-        vec![classify(&mut classifier, &stacks) as f64 / stacks.len() as f64],
-    );
+    show("frames", vec![frames as f64 / stacks as f64]);
+    show("stacks", vec![stacks as f64]);
     Ok(())
 }
 
 /// Classifies all stacks; how many belong to a component.
-fn classify(classifier: &mut Classifier, stacks: &[Stack]) -> usize {
-    stacks
-        .iter()
-        .filter(|stack| classifier.classify(stack.kind, &stack.frames).is_some())
-        .count()
+fn classify(recordings: &mut [Recording]) -> usize {
+    let mut found = 0;
+    for Recording { classifier, stacks } in recordings {
+        for (kind, frames) in stacks {
+            found += usize::from(classifier.classify(*kind, frames).is_some());
+        }
+    }
+    found
 }
 
 fn show(name: &str, mut values: Vec<f64>) {
@@ -84,84 +92,48 @@ fn show(name: &str, mut values: Vec<f64>) {
     println!("{name} {} {} {}", at(2), at(1), at(3));
 }
 
-/// A kernel that has the recorded functions among many others.
-struct Kernel {
-    /// Address of each recorded function.
-    addresses: BTreeMap<&'static str, u64>,
+/// Symbols and stacks of a recording.
+fn parts(text: &str) -> anyhow::Result<(&str, &str)> {
+    let (head, stacks) = text.split_once("\n\n").context("no stacks")?;
+    let (_, symbols) = head.split_once('\n').context("no symbols")?;
+    Ok((symbols, stacks))
 }
 
-impl Kernel {
-    fn new() -> Kernel {
-        let mut addresses = BTreeMap::new();
-        for (_, _, names) in recorded() {
-            for name in names {
-                addresses.insert(name, 0);
-            }
-        }
-        // Spread over the whole text, as they are in a real one.
-        let step = SYMBOLS / addresses.len().max(1) as u64;
-        for (index, address) in addresses.values_mut().enumerate() {
-            *address = TEXT_START + index as u64 * step * FUNCTION_BYTES;
-        }
-        Kernel { addresses }
+/// Every stack as often as it was seen, mixed up as they would come.
+fn recording(text: &str) -> anyhow::Result<Recording> {
+    let (symbols, lines) = parts(text)?;
+    let mut stacks = Vec::new();
+    for line in lines.lines() {
+        let mut words = line.split_whitespace();
+        let count: u32 = words.next().context("no count")?.parse()?;
+        let kind: u8 = words.next().context("no kind")?.parse()?;
+        let frames = words
+            .map(|word| u64::from_str_radix(word, 16))
+            .collect::<Result<Vec<_>, _>>()?;
+        stacks.extend((0..count).map(|_| (kind, frames.clone())));
     }
-
-    fn kallsyms(&self) -> String {
-        let names: BTreeMap<u64, &str> = self.addresses.iter().map(|(n, a)| (*a, *n)).collect();
-        let mut text = String::new();
-        for index in 0..SYMBOLS {
-            let address = TEXT_START + index * FUNCTION_BYTES;
-            // Writing to a String cannot fail.
-            let _ = match names.get(&address) {
-                Some(name) => writeln!(text, "{address:x} t {name}"),
-                None => writeln!(text, "{address:x} t some_function_number_{index}"),
-            };
-        }
-        text
+    let mut dice = Dice(0x2545_f491_4f6c_dd1d);
+    for last in (1..stacks.len()).rev() {
+        stacks.swap(last, dice.below(last as u64 + 1) as usize);
     }
-
-    /// Every stack as often as it was seen, mixed up. Where a function was
-    /// executing differs each time; where it calls another does not.
-    fn stacks(&self) -> anyhow::Result<Vec<Stack>> {
-        let mut dice = Dice(0x2545_f491_4f6c_dd1d);
-        let mut stacks = Vec::new();
-        for (count, kind, names) in recorded() {
-            let mut starts = Vec::new();
-            for name in names {
-                starts.push(*self.addresses.get(name).context("an unknown function")?);
-            }
-            for _ in 0..count {
-                let mut frames: Vec<u64> = starts
-                    .iter()
-                    .zip(starts.iter().skip(1).chain([&0]))
-                    .map(|(start, caller)| {
-                        start + 1 + (start ^ (caller >> 3)) % (FUNCTION_BYTES - 1)
-                    })
-                    .collect();
-                if let (Some(leaf), Some(start)) = (frames.first_mut(), starts.first()) {
-                    *leaf = start + dice.below(FUNCTION_BYTES);
-                }
-                stacks.push(Stack { kind, frames });
-            }
-        }
-        for last in (1..stacks.len()).rev() {
-            stacks.swap(last, dice.below(last as u64 + 1) as usize);
-        }
-        Ok(stacks)
-    }
-}
-
-/// Count, clock kind and functions of each recorded stack.
-fn recorded() -> impl Iterator<Item = (u32, u8, impl Iterator<Item = &'static str>)> {
-    RECORDED.lines().filter_map(|line| {
-        let mut words = line.splitn(3, ' ');
-        let count = words.next()?.parse().ok()?;
-        let kind = match words.next()? {
-            "softirq" => Source::Softirq(3).clock_kind(),
-            _ => 0,
-        };
-        Some((count, kind, words.next()?.split(" < ")))
+    Ok(Recording {
+        classifier: Classifier::new(symbols.as_bytes())?,
+        stacks,
     })
+}
+
+/// The recorded symbols among as many others as a kernel has.
+fn long_list(text: &str) -> anyhow::Result<String> {
+    let (symbols, _) = parts(text)?;
+    let mut list = format!("{symbols}\n");
+    for index in 0..OTHER_SYMBOLS {
+        writeln!(
+            list,
+            "{:x} t some_other_function_{index}",
+            OTHER_START + index * 0x100
+        )?;
+    }
+    Ok(list)
 }
 
 /// Numbers that look random and are the same each time (xorshift).
