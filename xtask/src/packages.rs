@@ -92,6 +92,7 @@ pub const BENCH: &[Need] = &[
         "the kernel's statistics of BPF programs",
     ),
     program("taskset", "util-linux", "a load that keeps to its CPU"),
+    program("chrt", "util-linux", "a load that keeps its CPU to itself"),
     program("setpriv", "util-linux", "loads that end with the benchmark"),
 ];
 

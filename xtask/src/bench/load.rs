@@ -4,7 +4,7 @@
 //! on one CPU: system calls for a given time, and what one of them took.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,8 @@ use crate::process;
 /// Bytes of a small packet.
 const SMALL_BYTES: usize = 64;
 const PORT: u16 = 9;
-/// Calls between two looks at the clock: some milliseconds, so that many batches
-/// are not preempted, and a sampler at 1 kHz is felt in each.
+/// Calls between two looks at the clock: some milliseconds, so that a sampler at
+/// 1 kHz is felt in each batch, and what happens now and then is not.
 const BATCH: u32 = 4_000;
 
 /// A load of one thread, as the hidden command that runs it.
@@ -42,7 +42,7 @@ pub enum Load {
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     /// Nanoseconds per call, of a batch in the quickest quarter: on a machine that
-    /// does other things too, the slower ones were preempted.
+    /// does other things too, the slower ones were disturbed.
     pub call_ns: f64,
     /// Calls made in all.
     pub calls: f64,
@@ -67,8 +67,9 @@ impl Load {
 
     fn command(self, lab: &Lab) -> Result<Command> {
         let own = std::env::current_exe().context("cannot tell where xtask is")?;
-        let mut command = lab.left(lab::load_cpu()?, &own);
-        command.arg("load");
+        // What else runs on this machine must not be measured, so nothing else gets this CPU.
+        let mut command = lab.left(lab::load_cpu()?, Path::new("chrt"));
+        command.args(["--fifo", "1"]).arg(own).arg("load");
         match self {
             Load::Sends { to, milliseconds } => {
                 command.args(["sends", &to.to_string(), &milliseconds.to_string()])
@@ -163,13 +164,16 @@ pub fn tcp_gbps(lab: &Lab, seconds: u32) -> Result<f64> {
 
 /// Small packets and a bulk TCP connection at once, until dropped: something of everything.
 pub fn mixed(lab: &Lab) -> Result<Vec<Owned>> {
+    let own = std::env::current_exe().context("cannot tell where xtask is")?;
     let iperf3 = program("iperf3")?;
     let quiet =
         |command: &mut Command| Owned::start(command.stdout(Stdio::null()).stderr(Stdio::null()));
     let mut owned = vec![quiet(lab.right(0, &iperf3).args(["-s", "-B", lab::RIGHT]))?];
     std::thread::sleep(Duration::from_millis(300));
     // Far longer than it is wanted; it ends when it is dropped.
-    owned.push(quiet(&mut Load::sends(3_600_000)?.command(lab)?)?);
+    let to = SocketAddr::new(lab::NOBODY.parse()?, PORT).to_string();
+    let mut sends = lab.left(lab::load_cpu()?, &own);
+    owned.push(quiet(sends.args(["load", "sends", &to, "3600000"]))?);
     owned.push(quiet(lab.left(0, &iperf3).args([
         "-c",
         lab::RIGHT,
