@@ -16,8 +16,9 @@ use super::programs::{self, Attached, Program};
 const PACKETS_MILLISECONDS: u64 = 700;
 const TCP_SECONDS: u32 = 2;
 
+const FAST_HZ: u64 = 10_000;
 /// Frequencies of stack sampling; none is no netto at all. At 1 Hz only the probes are felt.
-const VARIANTS: [Option<u64>; 4] = [None, Some(1), Some(1_000), Some(10_000)];
+const VARIANTS: [Option<u64>; 4] = [None, Some(1), Some(1_000), Some(FAST_HZ)];
 
 /// What one variant showed, run by run.
 #[derive(Default)]
@@ -94,6 +95,13 @@ fn throughput(runs: &[Runs; VARIANTS.len()], pairs_per_packet: &[f64]) -> Sectio
     let slower = |runs: &Runs| {
         Spread::of_changes(&runs.packet_ns, &without.packet_ns).map(|s| s.scaled(100.0))
     };
+    // The part of a second that its samples take, by how much longer a packet takes.
+    let per_sample_us = Spread::of(
+        fast.packet_ns
+            .iter()
+            .zip(&probes.packet_ns)
+            .map(|(with, without)| (1.0 - without / with) * 1e6 / FAST_HZ as f64),
+    );
     let lost = |runs: &Runs| {
         Spread::of_changes(&without.tcp_gbps, &runs.tcp_gbps).map(|s| s.scaled(100.0))
     };
@@ -120,6 +128,11 @@ fn throughput(runs: &[Runs; VARIANTS.len()], pairs_per_packet: &[f64]) -> Sectio
                 "%",
             ),
             Figure::new("the same at 10 kHz, of a packet's cost", slower(fast), "%"),
+            Figure::new(
+                "one stack sample at 10 kHz, its interrupt included",
+                per_sample_us,
+                "µs",
+            ),
             Figure::new(
                 "bulk TCP without netto",
                 Spread::of(without.tcp_gbps.iter().copied()),
