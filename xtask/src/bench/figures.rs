@@ -19,12 +19,11 @@ impl Spread {
         let mut values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
         values.sort_by(f64::total_cmp);
         let last = values.len().checked_sub(1)?;
-        let at = |quarter: usize| values[(last * quarter + 2) / 4];
         let median = (values[last / 2] + values[last.div_ceil(2)]) / 2.0;
         Some(Spread {
             median,
-            low: at(1).min(median),
-            high: at(3).max(median),
+            low: values[last / 4],
+            high: values[last - last / 4],
         })
     }
 
@@ -48,10 +47,11 @@ impl Spread {
 
     /// Times a factor, for another unit.
     pub fn scaled(self, factor: f64) -> Spread {
+        let (a, b) = (self.low * factor, self.high * factor);
         Spread {
             median: self.median * factor,
-            low: self.low * factor,
-            high: self.high * factor,
+            low: a.min(b),
+            high: a.max(b),
         }
     }
 }
@@ -170,6 +170,13 @@ mod tests {
         let spread = Spread::of([5.0, 1.0, 4.0, 900.0, 3.0, 2.0, 4.5]).unwrap();
         assert_eq!(spread.median, 4.0);
         assert!(spread.high < 10.0, "{spread:?}");
+    }
+
+    #[test]
+    fn half_the_throughput_is_a_loss_of_fifty_percent() {
+        let loss = Spread::of_changes(&[5.0, 4.0, 6.0], &[10.0, 10.0, 10.0]).unwrap();
+        let loss = loss.scaled(-100.0);
+        assert_eq!((loss.low, loss.median, loss.high), (40.0, 50.0, 60.0));
     }
 
     #[test]

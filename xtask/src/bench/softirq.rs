@@ -103,7 +103,7 @@ fn throughput(runs: &[Runs; VARIANTS.len()], pairs_per_packet: &[f64]) -> Sectio
             .map(|(with, without)| (1.0 - without / with) * 1e6 / FAST_HZ as f64),
     );
     let lost = |runs: &Runs| {
-        Spread::of_changes(&without.tcp_gbps, &runs.tcp_gbps).map(|s| s.scaled(100.0))
+        Spread::of_changes(&runs.tcp_gbps, &without.tcp_gbps).map(|s| s.scaled(-100.0))
     };
     Section {
         title: "With netto against without, in turns",
