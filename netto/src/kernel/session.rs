@@ -99,6 +99,13 @@ impl Session {
             .netto_lanes
             .set_max_entries(2 * possible_cpus as u32)?;
         open.maps.netto_lanes.set_value_size(lane_bytes as u32)?;
+        for clock in [
+            &mut open.progs.netto_softirq_entry,
+            &mut open.progs.netto_softirq_exit,
+            &mut open.progs.netto_sched_switch,
+        ] {
+            clock.set_autoload(plan.has_clock);
+        }
         open.progs.netto_socket_sent.set_autoload(plan.mark_workers);
         open.progs
             .netto_socket_received
@@ -127,23 +134,25 @@ impl Session {
         clocks.start(possible_cpus);
 
         let mut attached = Attached::default();
-        let rx = slug_of(Source::Softirq(3));
-        // What ends a kind before what begins it.
-        attached.required(
-            "sched_switch",
-            slug_of(Source::IoWorker),
-            skel.progs.netto_sched_switch.attach_trace(),
-        )?;
-        attached.required(
-            "softirq_exit",
-            rx,
-            skel.progs.netto_softirq_exit.attach_trace(),
-        )?;
-        attached.required(
-            "softirq_entry",
-            rx,
-            skel.progs.netto_softirq_entry.attach_trace(),
-        )?;
+        if plan.has_clock {
+            let (rx, worker) = (slug_of(Source::Softirq(3)), slug_of(Source::IoWorker));
+            // What ends a kind before what begins it.
+            attached.required(
+                "sched_switch",
+                worker,
+                skel.progs.netto_sched_switch.attach_trace(),
+            )?;
+            attached.required(
+                "softirq_exit",
+                rx,
+                skel.progs.netto_softirq_exit.attach_trace(),
+            )?;
+            attached.required(
+                "softirq_entry",
+                rx,
+                skel.progs.netto_softirq_entry.attach_trace(),
+            )?;
+        }
         if plan.mark_workers {
             let purpose = slug_of(Source::IoWorker);
             attached.optional(
