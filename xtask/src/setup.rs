@@ -20,6 +20,8 @@ pub enum Purpose {
     Build,
     /// That, and the tests.
     Test,
+    /// Building, and measuring what netto costs.
+    Bench,
 }
 
 /// Fetches what is missing.
@@ -29,8 +31,10 @@ pub enum Purpose {
 pub fn ensure(root: &Path, purpose: Purpose) -> Result<()> {
     toolchain(purpose)?;
     let mut needs: Vec<&Need> = packages::BUILD.iter().collect();
-    if purpose == Purpose::Test {
-        needs.extend(packages::TEST);
+    match purpose {
+        Purpose::Build => {}
+        Purpose::Test => needs.extend(packages::TEST),
+        Purpose::Bench => needs.extend(packages::BENCH),
     }
     let missing = packages::missing(needs, is_there);
     let wasm_packages = wasm::debian_packages_needed()
