@@ -6,17 +6,19 @@ use std::os::fd::AsFd;
 
 use anyhow::{Context, anyhow};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{ErrorKind, Link, PrintLevel};
+use libbpf_rs::{ErrorKind, Link, MapHandle, PrintLevel};
 use metrics_common::component::{COMPONENTS, index_of_source};
 use metrics_common::{ProbeInfo, Source};
 
 use super::abi;
 use super::cpu_time::CpuClocks;
+use super::interrupts::NicInterrupts;
 use super::mapped::MappedArray;
 use super::netto_skel::{NettoSkel, NettoSkelBuilder};
 use super::perf::Samplers;
 use super::sockets::{self, SharedMaps};
 use super::stacks::StackBuffer;
+use super::system::Roots;
 use crate::analysis::support::{Hook, Plan, Sockets};
 
 /// Room for one CPU's stacks of one interval, words. A lane takes about 30
@@ -55,6 +57,8 @@ pub struct Readers {
     pub stacks: StackBuffer,
     /// Clocks of the stack sampler, not yet started on any CPU; `None` if the plan has no stacks.
     pub samplers: Option<Samplers>,
+    /// Which interrupts are network devices'.
+    pub interrupts: NicInterrupts,
     /// Number of CPUs that the kernel can ever have.
     pub possible_cpus: usize,
 }
@@ -69,6 +73,7 @@ impl Session {
     /// What failed, what it was needed for, what to do.
     pub fn start(
         plan: &Plan,
+        roots: &Roots,
         frequency_hz: u64,
         interval_ms: u64,
     ) -> anyhow::Result<(Session, Readers)> {
@@ -103,6 +108,8 @@ impl Session {
             &mut open.progs.netto_softirq_entry,
             &mut open.progs.netto_softirq_exit,
             &mut open.progs.netto_sched_switch,
+            &mut open.progs.netto_irq_entry,
+            &mut open.progs.netto_irq_exit,
         ] {
             clock.set_autoload(plan.has_clock);
         }
@@ -131,11 +138,25 @@ impl Session {
             }
             Err(_) => None,
         };
-        clocks.start(possible_cpus);
+        clocks.start(&roots.ksoftirqd_threads(possible_cpus));
+        let interrupts = NicInterrupts::new(MapHandle::try_from(&skel.maps.netto_nic_interrupts)?);
 
         let mut attached = Attached::default();
         if plan.has_clock {
             let (rx, worker) = (slug_of(Source::Softirq(3)), slug_of(Source::IoWorker));
+            let nic = slug_of(Source::NicInterrupt);
+            attached.optional(
+                "irq_handler_exit",
+                "tp_btf",
+                nic,
+                skel.progs.netto_irq_exit.attach_trace(),
+            );
+            attached.optional(
+                "irq_handler_entry",
+                "tp_btf",
+                nic,
+                skel.progs.netto_irq_entry.attach_trace(),
+            );
             // What ends a kind before what begins it.
             attached.required(
                 "sched_switch",
@@ -199,6 +220,7 @@ impl Session {
                 clocks,
                 stacks,
                 samplers,
+                interrupts,
                 possible_cpus,
             },
         ))
