@@ -65,7 +65,7 @@ fn main() -> anyhow::Result<()> {
     let mut readings_ms = Vec::new();
     for _ in 0..READINGS {
         let begun = Instant::now();
-        black_box(Classifier::new(symbols.as_bytes())?);
+        black_box(Classifier::new(symbols.as_bytes(), true)?);
         readings_ms.push(begun.elapsed().as_secs_f64() * 1e3);
     }
     show("classify_us", passes_us);
@@ -117,7 +117,7 @@ fn recording(text: &str) -> anyhow::Result<Recording> {
         stacks.swap(last, dice.below(last as u64 + 1) as usize);
     }
     Ok(Recording {
-        classifier: Classifier::new(symbols.as_bytes())?,
+        classifier: Classifier::new(symbols.as_bytes(), true)?,
         stacks,
     })
 }
