@@ -3,6 +3,8 @@
  * The probes that every kernel allows: softirqs, context switches, the stack
  * sampler. Socket calls are in socket.bpf.c, because some kernels refuse the
  * means to hook them, and a refused program would take its object with it.
+ *
+ * The kernel keeps 15 characters of a program's name; people see them in bpftool.
  */
 #include "clock.bpf.h"
 #include "stacks.bpf.h"
@@ -21,7 +23,7 @@ const volatile __u64 netto_sampled_kinds = 0;
 const volatile bool netto_socket_calls_are_timed = false;
 
 SEC("tp_btf/softirq_entry")
-int BPF_PROG(netto_softirq_entry, unsigned int vector)
+int BPF_PROG(netto_sirq_in, unsigned int vector)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	__u64 kind = NETTO_KIND_OF_SOFTIRQ(vector & 0xf);
@@ -34,7 +36,7 @@ int BPF_PROG(netto_softirq_entry, unsigned int vector)
 }
 
 SEC("tp_btf/softirq_exit")
-int BPF_PROG(netto_softirq_exit)
+int BPF_PROG(netto_sirq_out)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	__u64 state, charged;
@@ -49,7 +51,7 @@ int BPF_PROG(netto_softirq_exit)
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(netto_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+int BPF_PROG(netto_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	__u64 leaving, arriving;
@@ -120,13 +122,13 @@ static __always_inline int netto_note_socket_use(void)
 }
 
 SEC("tp_btf/sock_send_length")
-int BPF_PROG(netto_socket_sent)
+int BPF_PROG(netto_sk_sent)
 {
 	return netto_note_socket_use();
 }
 
 SEC("tp_btf/sock_recv_length")
-int BPF_PROG(netto_socket_received)
+int BPF_PROG(netto_sk_recv)
 {
 	return netto_note_socket_use();
 }

@@ -105,18 +105,16 @@ impl Session {
             .set_max_entries(2 * possible_cpus as u32)?;
         open.maps.netto_lanes.set_value_size(lane_bytes as u32)?;
         for clock in [
-            &mut open.progs.netto_softirq_entry,
-            &mut open.progs.netto_softirq_exit,
-            &mut open.progs.netto_sched_switch,
+            &mut open.progs.netto_sirq_in,
+            &mut open.progs.netto_sirq_out,
+            &mut open.progs.netto_switch,
             &mut open.progs.netto_irq_entry,
             &mut open.progs.netto_irq_exit,
         ] {
             clock.set_autoload(plan.has_clock);
         }
-        open.progs.netto_socket_sent.set_autoload(plan.mark_workers);
-        open.progs
-            .netto_socket_received
-            .set_autoload(plan.mark_workers);
+        open.progs.netto_sk_sent.set_autoload(plan.mark_workers);
+        open.progs.netto_sk_recv.set_autoload(plan.mark_workers);
         open.progs.netto_sample.set_autoload(plan.stacks.is_ok());
         let skel = open.load().map_err(explain_load)?;
 
@@ -161,18 +159,10 @@ impl Session {
             attached.required(
                 "sched_switch",
                 worker,
-                skel.progs.netto_sched_switch.attach_trace(),
+                skel.progs.netto_switch.attach_trace(),
             )?;
-            attached.required(
-                "softirq_exit",
-                rx,
-                skel.progs.netto_softirq_exit.attach_trace(),
-            )?;
-            attached.required(
-                "softirq_entry",
-                rx,
-                skel.progs.netto_softirq_entry.attach_trace(),
-            )?;
+            attached.required("softirq_exit", rx, skel.progs.netto_sirq_out.attach_trace())?;
+            attached.required("softirq_entry", rx, skel.progs.netto_sirq_in.attach_trace())?;
         }
         if plan.mark_workers {
             let purpose = slug_of(Source::IoWorker);
@@ -180,13 +170,13 @@ impl Session {
                 "sock_send_length",
                 "tp_btf",
                 purpose,
-                skel.progs.netto_socket_sent.attach_trace(),
+                skel.progs.netto_sk_sent.attach_trace(),
             );
             attached.optional(
                 "sock_recv_length",
                 "tp_btf",
                 purpose,
-                skel.progs.netto_socket_received.attach_trace(),
+                skel.progs.netto_sk_recv.attach_trace(),
             );
         }
         if let Sockets::Timed(hook, functions) = &plan.sockets {
