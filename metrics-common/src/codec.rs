@@ -5,7 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::snapshot::{Info, Snapshot};
+use crate::history::HistoryMessage;
+use crate::packed::{self, Packed};
+use crate::snapshot::{CpuModes, Info, OwnCost, Power, Snapshot};
 
 /// Version of the wire and log formats. The major part changes when an older
 /// reader would misread; the minor part when something was added.
@@ -17,6 +19,8 @@ pub const FORMAT_VERSION: (u16, u16) = (1, 0);
 pub enum ServerMessage {
     /// The first message: what the rows of the following snapshots mean.
     Hello(Box<Info>),
+    /// What was before, to clients that have asked for it (`/ws?history`).
+    History(Box<HistoryMessage>),
     /// One interval.
     Snapshot(Box<Snapshot>),
     /// The last message, with the reason why the daemon hangs up.
@@ -50,4 +54,74 @@ pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, CodecError> 
         length: bytes.len(),
         source,
     })
+}
+
+/// Up to so many CPUs a snapshot travels exact to the nanosecond; beyond, CPU
+/// time is rounded to microseconds, so that 128 CPUs and 60 components fit into
+/// 25 kB. The log is always exact.
+pub const EXACT_CPUS: usize = 32;
+
+/// A snapshot with its tables packed; read back as a [`Snapshot`].
+#[derive(Serialize)]
+struct PackedSnapshot<'a> {
+    sequence: u64,
+    time_unix_ns: u64,
+    interval_ns: u64,
+    cpus: &'a [u32],
+    components: Packed,
+    samples: Packed,
+    entries: Packed,
+    ksoftirqd_rx_ns: Option<&'a [u64]>,
+    cpu_modes: Packed,
+    host_modes: &'a CpuModes,
+    stacks_taken: &'a [u64],
+    stacks_lost: &'a [u64],
+    power: &'a Option<Power>,
+    own: &'a OwnCost,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum PackedMessage<'a> {
+    Snapshot(PackedSnapshot<'a>),
+}
+
+/// Writes [`ServerMessage::Snapshot`] for the WebSocket, with packed tables.
+///
+/// # Errors
+/// Only for lack of memory.
+pub fn encode_packed(snapshot: &Snapshot) -> Result<Vec<u8>, CodecError> {
+    let unit_ns = if snapshot.cpus.len() > EXACT_CPUS {
+        1_000
+    } else {
+        1
+    };
+    let samples: packed::Rows = snapshot
+        .samples
+        .iter()
+        .map(|row| Some(row.as_ref()?.iter().copied().map(u64::from).collect()))
+        .collect();
+    let modes: Vec<Vec<u64>> = (0..CpuModes::NAMES.len())
+        .map(|mode| {
+            let of_cpu = |modes: &CpuModes| modes.values()[mode];
+            snapshot.cpu_modes.iter().map(of_cpu).collect()
+        })
+        .collect();
+    let pack = |rows: &packed::Rows, unit| packed::pack(rows.iter().map(|r| r.as_deref()), unit);
+    encode(&PackedMessage::Snapshot(PackedSnapshot {
+        sequence: snapshot.sequence,
+        time_unix_ns: snapshot.time_unix_ns,
+        interval_ns: snapshot.interval_ns,
+        cpus: &snapshot.cpus,
+        components: pack(&snapshot.components, unit_ns),
+        samples: pack(&samples, 1),
+        entries: pack(&snapshot.entries, 1),
+        ksoftirqd_rx_ns: snapshot.ksoftirqd_rx_ns.as_deref(),
+        cpu_modes: packed::pack(modes.iter().map(|row| Some(row.as_slice())), unit_ns),
+        host_modes: &snapshot.host_modes,
+        stacks_taken: &snapshot.stacks_taken,
+        stacks_lost: &snapshot.stacks_lost,
+        power: &snapshot.power,
+        own: &snapshot.own,
+    }))
 }

@@ -6,12 +6,17 @@
 //!
 //! * [`component`]: the one table of components; everything else derives from it.
 //! * [`snapshot`]: one update, and the description of the host that made it.
-//! * [`codec`]: both as MessagePack, for the WebSocket.
+//! * [`history`]: the last quarter of an hour, in bounded memory.
+//! * [`interval`]: how far an estimate may be off.
+//! * [`codec`] and [`packed`]: all of it as MessagePack, for the WebSocket.
 //! * [`log`]: both in a file that survives being cut or damaged.
 
 pub mod codec;
 pub mod component;
+pub mod history;
+pub mod interval;
 pub mod log;
+pub mod packed;
 pub mod snapshot;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};

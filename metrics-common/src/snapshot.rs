@@ -4,9 +4,10 @@
 //! the order of [`Info::components`], its columns in that of [`Snapshot::cpus`].
 //! Values are integers in nanoseconds of CPU time, so that sums are exact.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::component::COMPONENTS;
+use crate::packed;
 
 /// Whether a thing can be measured here, and by which means or why not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +97,10 @@ pub struct ProbeInfo {
     pub failure: Option<String>,
 }
 
+/// A note in [`Info::notes`] that begins so says that nothing of this was
+/// measured: it is a demonstration, and must be labelled as one wherever it is shown.
+pub const DEMO_NOTE_PREFIX: &str = "Demonstration:";
+
 /// What a daemon says of itself and its host, once per connection or file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Info {
@@ -126,6 +131,15 @@ pub struct Info {
     pub power: Availability,
     /// What the user should know about this measurement, one sentence each.
     pub notes: Vec<String>,
+}
+
+impl Info {
+    /// Whether the values were made up, see [`DEMO_NOTE_PREFIX`].
+    pub fn is_demonstration(&self) -> bool {
+        self.notes
+            .iter()
+            .any(|note| note.starts_with(DEMO_NOTE_PREFIX))
+    }
 }
 
 /// CPU time by mode, nanoseconds in the interval, from `/proc/stat`
@@ -255,19 +269,22 @@ pub struct Snapshot {
     pub cpus: Vec<u32>,
     /// CPU time in nanoseconds by component (row) and CPU (column).
     /// `None`: not measured; [`Info::components`] says why.
+    #[serde(deserialize_with = "rows_of_ns")]
     pub components: Vec<Option<Vec<u64>>>,
     /// Stack samples by component and CPU on which the split of this row rests;
     /// `None` where the row is not split or itself found by sampling.
+    #[serde(deserialize_with = "rows_of_samples")]
     pub samples: Vec<Option<Vec<u32>>>,
     /// How often a timed component was entered (sends, receives, softirqs), by
     /// component and CPU; `None` where that is not counted.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "rows_of_ns")]
     pub entries: Vec<Option<Vec<u64>>>,
     /// Part of the RX softirq's time that ran in ksoftirqd rather than on top of
     /// whatever was interrupted, nanoseconds per CPU; `None` where not measured.
     #[serde(default)]
     pub ksoftirqd_rx_ns: Option<Vec<u64>>,
     /// Modes of each CPU.
+    #[serde(deserialize_with = "modes")]
     pub cpu_modes: Vec<CpuModes>,
     /// Modes of the whole host.
     pub host_modes: CpuModes,
@@ -287,11 +304,45 @@ impl Snapshot {
         self.components
             .get(component)?
             .as_ref()
-            .map(|row| row.iter().sum())
+            .map(|row| row.iter().fold(0_u64, |sum, &ns| sum.saturating_add(ns)))
     }
 
     /// Nanoseconds that all CPUs had in the interval.
     pub fn capacity_ns(&self) -> u64 {
         self.interval_ns.saturating_mul(self.cpus.len() as u64)
     }
+}
+
+// The same fields as the log has them (arrays) and as the WebSocket has them
+// (packed tables); whoever reads a snapshot need not know which it is.
+
+fn rows_of_ns<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Option<Vec<u64>>>, D::Error> {
+    packed::either(from, Some)
+}
+
+fn rows_of_samples<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Option<Vec<u32>>>, D::Error> {
+    packed::either(from, |rows| {
+        let narrow = |row: Vec<u64>| {
+            row.into_iter()
+                .map(|n| u32::try_from(n).ok())
+                .collect::<Option<_>>()
+        };
+        rows.into_iter()
+            .map(|row| row.map_or(Some(None), |row| narrow(row).map(Some)))
+            .collect()
+    })
+}
+
+fn modes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<CpuModes>, D::Error> {
+    packed::either(from, |rows| {
+        let rows: Vec<Vec<u64>> = rows.into_iter().collect::<Option<_>>()?;
+        let cpus = rows.first()?.len();
+        (0..cpus)
+            .map(|cpu| {
+                let values: Option<Vec<u64>> =
+                    rows.iter().map(|row| row.get(cpu).copied()).collect();
+                Some(CpuModes::from_values(values?.try_into().ok()?))
+            })
+            .collect()
+    })
 }

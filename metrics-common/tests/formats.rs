@@ -55,7 +55,7 @@ prop_compose! {
             components: rows(3),
             samples: rows(1).into_iter().map(|row| row.map(|r| r.into_iter().map(|v| v as u32).collect())).collect(),
             entries: rows(2),
-            ksoftirqd_rx_ns: None,
+            ksoftirqd_rx_ns: power.map(|_| row(4)),
             cpu_modes: (0..cpus).map(|cpu| CpuModes::from_values([value(cpu, 1); 8])).collect(),
             host_modes: CpuModes::from_values([seed; 8]),
             stacks_taken: row(1),
@@ -115,6 +115,85 @@ fn empty_snapshot(sequence: u64) -> Snapshot {
         stacks_lost: vec![],
         power: None,
         own: OwnCost::default(),
+    }
+}
+
+/// A busy host: every component at work on every CPU, each CPU's parts adding up
+/// to all of its time, in no pattern that would be easy to shorten.
+fn busy(cpus: u32, components: usize) -> Snapshot {
+    let mut state = 1_u64;
+    let mut random = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        state >> 33
+    };
+    let mut row = |most: u64| (0..cpus).map(|_| random() % most).collect::<Vec<u64>>();
+    // Sums and timed rows are large, parts share what their whole has.
+    let of_row = |index: usize| if index < 15 { 500_000_000 } else { 20_000_000 };
+    let components = (0..components)
+        .map(|index| Some(row(of_row(index))))
+        .collect();
+    let entries = (0..60)
+        .map(|index| (index < 14).then(|| row(20_000)))
+        .collect();
+    Snapshot {
+        cpus: (0..cpus).collect(),
+        interval_ns: 500_000_000,
+        time_unix_ns: 1_700_000_000_123_456_789,
+        components,
+        samples: (0..60)
+            .map(|i| (i < 2).then(|| row(500).into_iter().map(|n| n as u32).collect()))
+            .collect(),
+        entries,
+        cpu_modes: (0..cpus)
+            .map(|_| CpuModes::from_values([0; 8].map(|_: u64| row(50)[0] * 10_000_000)))
+            .collect(),
+        stacks_taken: row(500),
+        stacks_lost: vec![0; cpus as usize],
+        ..empty_snapshot(123_456)
+    }
+}
+
+#[test]
+fn a_busy_host_of_128_cpus_and_60_components_fits_into_25_kilobytes() {
+    let snapshot = busy(128, 60);
+    let bytes = codec::encode_packed(&snapshot).unwrap();
+    assert!(bytes.len() <= 25_000, "{} bytes", bytes.len());
+    let plain = codec::encode(&ServerMessage::Snapshot(Box::new(snapshot))).unwrap();
+    assert!(plain.len() > 2 * bytes.len(), "packing is worth it");
+}
+
+#[test]
+fn beyond_32_cpus_time_travels_in_microseconds_and_counts_stay_exact() {
+    for (cpus, off_ns) in [(32, 0), (33, 500)] {
+        let snapshot = busy(cpus, 60);
+        let bytes = codec::encode_packed(&snapshot).unwrap();
+        let Ok(ServerMessage::Snapshot(back)) = codec::decode(&bytes) else {
+            panic!("no snapshot");
+        };
+        for (row, back) in snapshot.components.iter().zip(&back.components) {
+            for (ns, back) in row.iter().flatten().zip(back.iter().flatten()) {
+                assert!(
+                    ns.abs_diff(*back) <= off_ns,
+                    "{cpus} CPUs: {ns} became {back}"
+                );
+            }
+        }
+        let exact = Snapshot {
+            components: snapshot.components.clone(),
+            ..*back
+        };
+        assert_eq!(exact, snapshot);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_packed_snapshot_is_read_back_like_any_other(snapshot in any_snapshot()) {
+        let bytes = codec::encode_packed(&snapshot).unwrap();
+        let back: ServerMessage = codec::decode(&bytes).unwrap();
+        prop_assert_eq!(back, ServerMessage::Snapshot(Box::new(snapshot)));
     }
 }
 

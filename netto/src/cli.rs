@@ -42,6 +42,9 @@ pub enum Command {
     /// Measure, and serve dashboard, JSON and Prometheus metrics (the default)
     #[command(after_help = EXIT_CODES)]
     Run(RunArgs),
+    /// Serve a made-up host, to see the dashboard without root: nothing is measured
+    #[command(after_help = EXIT_CODES)]
+    Demo(DemoArgs),
     /// Say what this host supports, what netto will measure and how, and what not and why
     #[command(after_help = EXIT_CODES)]
     Check(HostArgs),
@@ -154,6 +157,20 @@ pub enum MethodName {
     Kprobe,
     /// No probe but the stack sampler: its cost follows the frequency, not the traffic
     Sampling,
+}
+
+/// Options of `netto demo`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct DemoArgs {
+    /// How many CPUs the made-up host has [default: 16]
+    #[arg(long, value_name = "COUNT", env = "NETTO_CPUS", hide_env = true)]
+    pub cpus: Option<u32>,
+    /// Another number makes up another host [default: 1]
+    #[arg(long, value_name = "NUMBER", env = "NETTO_SEED", hide_env = true)]
+    pub seed: Option<u64>,
+    /// Options of `netto run`.
+    #[command(flatten)]
+    pub run: RunArgs,
 }
 
 /// How much the daemon says about itself.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::analysis::support::Method;
 use crate::cli::{HostArgs, LogLevel, MethodName, RunArgs};
+use crate::demo;
 
 /// The configuration file that is read when none is named, if it exists.
 pub const DEFAULT_FILE: &str = "/etc/netto.toml";
@@ -212,6 +213,19 @@ impl Config {
                 .or(file.log_level)
                 .unwrap_or(default.log_level),
         })
+    }
+}
+
+/// Whether a made-up host can have so many CPUs.
+///
+/// # Errors
+/// If it cannot.
+pub fn check_demo_cpus(cpus: Option<u32>) -> Result<(), ConfigError> {
+    match cpus {
+        Some(cpus) if !demo::CPUS.contains(&cpus) => {
+            Err(out_of_range("--cpus", &demo::CPUS, "", u64::from(cpus)))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use actix::{Addr, Arbiter, System};
 use anyhow::{Context, anyhow};
 use metrics_common::Info;
+use metrics_common::history::History;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
@@ -36,6 +37,7 @@ pub struct Prepared {
     web: WebConfig,
     log: Option<OpenLog>,
     patience: Patience,
+    past: Option<History>,
 }
 
 /// Does everything that can fail for the user's settings alone, before any heavy work.
@@ -58,6 +60,7 @@ pub fn bind(config: &Config) -> anyhow::Result<Prepared> {
         web,
         log,
         patience: Patience::default(),
+        past: None,
     })
 }
 
@@ -105,6 +108,12 @@ impl Prepared {
     /// Changes how long slow clients are waited for.
     pub fn with_patience(mut self, patience: Patience) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// Begins with a past, which new dashboards are shown.
+    pub fn with_past(mut self, past: History) -> Self {
+        self.past = Some(past);
         self
     }
 
@@ -192,11 +201,13 @@ impl Prepared {
         let (supervisor, failures) = Supervisor::new();
         let drops = Arc::new(SinkDrops::default());
         let info = Arc::new(info);
-        let collector = MetricsCollector::launch(drops.clone(), &supervisor);
+        let past = self.past.unwrap_or_else(|| History::new(&info));
+        let collector = MetricsCollector::launch(past, drops.clone(), &supervisor);
         let prometheus = PrometheusLogger::launch(info.clone(), drops.clone(), &supervisor)?;
         collector.do_send(Subscribe {
             sink: Sink::Prometheus,
             updates: prometheus.clone().recipient(),
+            past: None,
             farewell: None,
         });
         let file = self
@@ -206,6 +217,7 @@ impl Prepared {
             collector.do_send(Subscribe {
                 sink: Sink::File,
                 updates: logger.clone().recipient(),
+                past: None,
                 farewell: None,
             });
         }

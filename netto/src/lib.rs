@@ -17,6 +17,8 @@ pub mod analysis;
 
 pub mod measurement;
 
+pub mod demo;
+
 pub mod actors;
 pub mod sinks;
 

@@ -2,8 +2,9 @@
 
 use std::io::Write as _;
 
-use crate::cli::{Cli, Command, RunArgs};
-use crate::config::Config;
+use crate::cli::{Cli, Command, DemoArgs, RunArgs};
+use crate::config::{self, Config};
+use crate::demo::{self, Demo};
 use crate::inspect;
 use crate::kernel::preflight;
 use crate::kernel::session::quieten_libbpf;
@@ -25,11 +26,16 @@ pub enum Outcome {
 
 /// Carries out what the user asked for.
 pub fn command(cli: &Cli) -> Outcome {
-    let (config, action): (_, fn(&Config) -> anyhow::Result<()>) = match &cli.command {
-        None => (Config::for_run(&cli.run), run),
-        Some(Command::Run(args)) => (Config::for_run(args), run),
-        Some(Command::Check(args)) => (Config::for_host(args), check),
-        Some(Command::List(args)) => (Config::for_host(args), list),
+    type Action<'a> = Box<dyn Fn(&Config) -> anyhow::Result<()> + 'a>;
+    let (config, action): (_, Action) = match &cli.command {
+        None => (Config::for_run(&cli.run), Box::new(run)),
+        Some(Command::Run(args)) => (Config::for_run(args), Box::new(run)),
+        Some(Command::Demo(args)) => (
+            config::check_demo_cpus(args.cpus).and_then(|()| Config::for_run(&args.run)),
+            Box::new(|config| demonstrate(config, args)),
+        ),
+        Some(Command::Check(args)) => (Config::for_host(args), Box::new(check)),
+        Some(Command::List(args)) => (Config::for_host(args), Box::new(list)),
     };
     let config = match config {
         Ok(config) => config,
@@ -48,12 +54,13 @@ pub fn command(cli: &Cli) -> Outcome {
 fn asks_for_prometheus(cli: &Cli) -> bool {
     let RunArgs { prometheus, .. } = match &cli.command {
         Some(Command::Run(args)) => args,
+        Some(Command::Demo(args)) => &args.run,
         _ => &cli.run,
     };
     *prometheus
 }
 
-// The three commands. The measurement is plugged in here and nowhere else.
+// The commands. The measurement is plugged in here and nowhere else.
 
 fn run(config: &Config) -> anyhow::Result<()> {
     let prepared = bind(config)?;
@@ -70,6 +77,20 @@ fn run(config: &Config) -> anyhow::Result<()> {
     // The probes go before the process says how it ended.
     drop(session);
     outcome
+}
+
+fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
+    let prepared = bind(config)?;
+    let Demo { info, past, source } = demo::demo(demo::Settings {
+        cpus: args.cpus.unwrap_or(16),
+        seed: args.seed.unwrap_or(1),
+        period: config.user_period,
+        frequency_hz: config.frequency_hz,
+    });
+    for note in &info.notes {
+        tracing::warn!("{note}");
+    }
+    prepared.with_past(past).serve(info, Box::new(source))
 }
 
 fn check(config: &Config) -> anyhow::Result<()> {

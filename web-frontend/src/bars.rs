@@ -220,7 +220,12 @@ fn events_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Ba
 fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Bar {
     let index = index_of(info, focus);
     let title = index.map_or(focus, |index| &info.components[index].label);
-    let (segments, absent) = parts(info, snapshot, focus);
+    let (mut segments, absent) = parts(info, snapshot, focus);
+    // What is not split further is its own only part.
+    let is_split = !segments.is_empty() || !absent.is_empty();
+    if let Some(index) = index.filter(|_| !is_split) {
+        segments.push(segment(info, snapshot, index));
+    }
     let parts_ns: u64 = segments.iter().map(|segment| segment.ns).sum();
     let reason = index.and_then(|index| reason_missing(info, snapshot, index));
     let whole_ns = match reason {
@@ -253,9 +258,17 @@ fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Bar
         absent,
         opened: None,
         faint: format::ratio(whole_ns, host_ns) < FAINT_RATIO,
-        note: stacks
-            .filter(|_| whole_ns > 0)
-            .map(|stacks| format!("An estimate from {} stacks.", format::count(stacks))),
+        note: match stacks {
+            _ if whole_ns == 0 => None,
+            Some(stacks) => Some(format!(
+                "An estimate from {} stacks.",
+                format::count(stacks)
+            )),
+            None if is_split => None,
+            None => Some(format!(
+                "{title} is timed as a whole and not split further."
+            )),
+        },
     };
     bar.set_ratios();
     bar
@@ -273,17 +286,22 @@ fn parts(info: &Info, snapshot: &Snapshot, whole: &str) -> (Vec<Segment>, Vec<Ab
                 label: component.label.clone(),
                 reason: reason.to_owned(),
             }),
-            None => segments.push(Segment {
-                key: component.slug.clone(),
-                label: component.label.clone(),
-                color: Some(Rgb::parse(&component.color)),
-                help: component.help.clone(),
-                ns: snapshot.total_ns(index).unwrap_or(0),
-                ratio: 0.0,
-            }),
+            None => segments.push(segment(info, snapshot, index)),
         }
     }
     (segments, absent)
+}
+
+fn segment(info: &Info, snapshot: &Snapshot, index: usize) -> Segment {
+    let component = &info.components[index];
+    Segment {
+        key: component.slug.clone(),
+        label: component.label.clone(),
+        color: Some(Rgb::parse(&component.color)),
+        help: component.help.clone(),
+        ns: snapshot.total_ns(index).unwrap_or(0),
+        ratio: 0.0,
+    }
 }
 
 fn share_of_host(ns: u64, host_ns: u64, nothing: &str) -> String {

@@ -1,6 +1,7 @@
 //! A host of two CPUs for the tests of this crate.
 
 use metrics_common::component::index_of;
+use metrics_common::history::History;
 use metrics_common::snapshot::{
     Availability, ComponentInfo, CpuModes, Info, OwnCost, Power, Snapshot,
 };
@@ -87,4 +88,21 @@ pub fn power() -> Power {
         network_energy_joules: 1.625,
         zones: Vec::new(),
     }
+}
+
+/// A history of half seconds since the epoch; in the half second number `n` (from 1)
+/// networking, and RX softirq with it, takes `n` CPUs.
+pub fn history(numbers: &[u64]) -> History {
+    let info = info();
+    let mut history = History::new(&info);
+    for &number in numbers {
+        let mut snapshot = snapshot(number);
+        snapshot.time_unix_ns = number * 500 * MS;
+        for slug in ["network", "rx_softirq"] {
+            let row = vec![number * 500 * MS, 0];
+            snapshot.components[index_of(slug).unwrap()] = Some(row);
+        }
+        history.push(&snapshot);
+    }
+    history
 }

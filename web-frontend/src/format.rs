@@ -53,6 +53,16 @@ pub fn cpu_seconds(ns: u128) -> String {
     }
 }
 
+/// CPU time as milliseconds in each second, without the unit.
+pub fn milliseconds_per_second(ns: u64, interval_ns: u64) -> String {
+    let value = ratio(ns, interval_ns) * 1e3;
+    match value {
+        v if v <= 0.0 => "0".to_owned(),
+        v if v < 0.05 => "<0.1".to_owned(),
+        v => format!("{v:.1}"),
+    }
+}
+
 /// Watts: `3.4 W`, and `250 mW` below one.
 pub fn watts(watts: f64) -> String {
     if watts >= 1.0 {
@@ -127,6 +137,13 @@ mod tests {
             "&lt;img src=x onerror=&#39;a&#39;&gt; &amp; &quot;b&quot;"
         );
         assert_eq!(escape_html("größer · 100 %"), "größer · 100 %");
+    }
+
+    #[test]
+    fn time_is_said_in_each_second() {
+        assert_eq!(milliseconds_per_second(0, 500), "0");
+        assert_eq!(milliseconds_per_second(125_000_000, 500_000_000), "250.0");
+        assert_eq!(milliseconds_per_second(1, 500_000_000), "<0.1");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::bars::{Bar, Rgb, Segment};
+use crate::bars::{Bar, REST, Rgb, Segment};
 use crate::format::{self, escape_html};
 
 /// What the markup of the legends depends on.
@@ -42,13 +42,18 @@ pub fn html(bars: &[Bar]) -> String {
              <ul aria-label=\"{title}, from the top of the bar to its bottom\">",
         );
         for segment in top_down(bar) {
+            let key = escape_html(&segment.key);
+            // An event unfolds into its parts, a part goes to the heat map; modes do nothing.
+            let act = match number {
+                2 if segment.key != REST => format!(" data-act=\"event:{key}\""),
+                3 => format!(" data-act=\"component:{key}\""),
+                _ => String::new(),
+            };
             let _ = write!(
                 html,
-                "<li data-bar=\"{number}\" data-key=\"{key}\" data-ratio=\"\" title=\"{help}\">\
-                 <i class=\"swatch\" style=\"background:{color}\"></i>\
-                 <span class=\"name\">{label}</span> <span class=\"value\">–</span></li>",
-                key = escape_html(&segment.key),
-                help = escape_html(&segment.help),
+                "<li data-bar=\"{number}\" data-key=\"{key}\" data-ratio=\"\">\
+                 <button class=\"entry\"{act}><i class=\"swatch\" style=\"background:{color}\"></i>\
+                 <span class=\"name\">{label}</span> <span class=\"value\">–</span></button></li>",
                 color = segment.color.map_or("var(--idle)".to_owned(), Rgb::css),
                 label = escape_html(&segment.label),
             );

@@ -68,6 +68,7 @@ impl Link {
         self.heard_ms = now_ms;
         match message {
             ServerMessage::Hello(_) => self.farewell = None,
+            ServerMessage::History(_) => {}
             // Only an interval proves that the daemon measures again.
             ServerMessage::Snapshot(_) => {
                 self.state = LinkState::Live;
@@ -106,14 +107,14 @@ impl Link {
     }
 }
 
-/// Where the daemon that served this page listens for WebSockets.
+/// Where the daemon that served this page listens for WebSockets, and tells the past too.
 pub fn socket_url(page_protocol: &str, host: &str) -> String {
     let scheme = if page_protocol == "https:" {
         "wss"
     } else {
         "ws"
     };
-    format!("{scheme}://{host}/ws")
+    format!("{scheme}://{host}/ws?history")
 }
 
 #[cfg(target_arch = "wasm32")]
@@ -279,7 +280,7 @@ mod tests {
 
     #[test]
     fn the_socket_is_as_safe_as_the_page() {
-        assert_eq!(socket_url("http:", "h:10880"), "ws://h:10880/ws");
-        assert_eq!(socket_url("https:", "[::1]:1"), "wss://[::1]:1/ws");
+        assert_eq!(socket_url("http:", "h:10880"), "ws://h:10880/ws?history");
+        assert_eq!(socket_url("https:", "[::1]:1"), "wss://[::1]:1/ws?history");
     }
 }

@@ -15,10 +15,10 @@ use crate::format;
 /// What of the drawing follows the reader's light or dark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Theme {
-    ink: Rgb,
-    muted: Rgb,
-    empty: Rgb,
-    surface: Rgb,
+    pub(crate) ink: Rgb,
+    pub(crate) muted: Rgb,
+    pub(crate) empty: Rgb,
+    pub(crate) surface: Rgb,
 }
 
 impl Theme {
@@ -40,17 +40,17 @@ impl Theme {
 
 /// The drawing failed on this backend.
 #[derive(Debug)]
-pub struct PlotError(String);
+pub struct PlotError(pub(crate) String);
 
 impl fmt::Display for PlotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot draw the bars: {}", self.0)
+        write!(f, "cannot draw: {}", self.0)
     }
 }
 
 impl std::error::Error for PlotError {}
 
-const FONT_PX: u32 = 12;
+pub(crate) const FONT_PX: u32 = 12;
 /// plotters divides by this to come from its sizes to pixels of SVG.
 const SVG_FONT_SCALE: f64 = 1.24;
 /// Room above the bars for a title, and for a subtitle too.
@@ -83,9 +83,7 @@ pub fn draw<DB: DrawingBackend>(
     theme: Theme,
 ) -> Result<(), plotters::drawing::DrawingAreaErrorKind<DB::ErrorType>> {
     let (width, height) = area.dim_in_pixel();
-    let column = width as i32 / 3 - 8;
-    let subtitles = bars.iter().all(|bar| fits(&bar.subtitle, column));
-    let head = if subtitles { HEAD_PX } else { TITLE_PX };
+    let head = head_of(bars, width as i32);
     let frames = frames(width as i32, height as i32, head);
     for (pair, left) in frames.windows(2).zip(bars) {
         if let Some(opened) = left.opened {
@@ -96,6 +94,31 @@ pub fn draw<DB: DrawingBackend>(
         draw_bar(area, bar, frame, theme)?;
     }
     area.present()
+}
+
+/// The part of a bar at a place in a drawing of this size: the bar's number and
+/// that of its segment.
+pub fn hit(bars: &[Bar; 3], size: (u32, u32), (x, y): (f64, f64)) -> Option<(usize, usize)> {
+    let (width, height) = (size.0 as i32, size.1 as i32);
+    let frames = frames(width, height, head_of(bars, width));
+    let (x, y) = (x as i32, y as i32);
+    let bar = frames.iter().position(|f| (f.left..f.right).contains(&x))?;
+    let mut below = 0.0;
+    let segment = bars[bar].segments.iter().position(|segment| {
+        let (bottom, top) = (frames[bar].y(below), frames[bar].y(below + segment.ratio));
+        below += segment.ratio;
+        (top..bottom).contains(&y)
+    })?;
+    Some((bar, segment))
+}
+
+fn head_of(bars: &[Bar; 3], width: i32) -> i32 {
+    let column = width / 3 - 8;
+    if bars.iter().all(|bar| fits(&bar.subtitle, column)) {
+        HEAD_PX
+    } else {
+        TITLE_PX
+    }
 }
 
 /// Where a bar stands, in pixels.
@@ -135,7 +158,7 @@ fn frames(width: i32, height: i32, head: i32) -> [Frame; 3] {
     ]
 }
 
-fn rgb(color: Rgb) -> RGBColor {
+pub(crate) fn rgb(color: Rgb) -> RGBColor {
     RGBColor(color.0, color.1, color.2)
 }
 
@@ -257,7 +280,12 @@ fn ink_on(background: Rgb) -> Rgb {
     }
 }
 
-fn text_style(px: u32, style: FontStyle, color: Rgb, anchor: HPos) -> TextStyle<'static> {
+pub(crate) fn text_style(
+    px: u32,
+    style: FontStyle,
+    color: Rgb,
+    anchor: HPos,
+) -> TextStyle<'static> {
     let size = f64::from(px) * SVG_FONT_SCALE;
     TextStyle {
         font: ("sans-serif", size).into_font().style(style),
@@ -314,6 +342,20 @@ mod tests {
             Vec::<i32>::new(),
             "0 draws nothing"
         );
+    }
+
+    #[test]
+    fn a_pointer_finds_the_segment_under_it() {
+        let bars = bars(&fixture::info(), &fixture::snapshot(1), "rx_softirq");
+        let found = |x, y| {
+            let (bar, segment) = hit(&bars, (1200, 344), (x, y))?;
+            Some(bars[bar].segments[segment].key.as_str())
+        };
+        assert_eq!(found(1190.0, 300.0), Some("driver_poll"));
+        assert_eq!(found(1190.0, 100.0), Some("local_delivery_v4"));
+        assert_eq!(found(10.0, 50.0), Some("idle"));
+        assert_eq!(found(300.0, 200.0), None, "between two bars");
+        assert_eq!(found(10.0, 10.0), None, "above them");
     }
 
     #[test]

@@ -1,21 +1,37 @@
 //! The table of components by CPU: its markup once per layout, its values on
 //! every snapshot. Pure; the page puts the one into the document and the other
 //! into the cells, in the same order.
+//!
+//! Of a host with many CPUs only the columns in sight are there; the others are
+//! as much empty room as they would take.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use metrics_common::snapshot::{Availability, CpuModes, Info, Snapshot};
 
 use crate::format::{self, escape_html};
-use crate::view_model::{Row, Tally, reason_missing, tree};
+use crate::state::Unit;
+use crate::tip::{entry_word, interval_text, stacks_behind};
+use crate::view_model::{Row, index_of, reason_missing, tree};
+
+/// Width of the column of a CPU, pixels; the style sheet has the same.
+pub const CPU_COLUMN_PX: usize = 76;
+/// Up to so many CPUs all columns are there.
+const ALL_COLUMNS: usize = 24;
+/// Columns beside those in sight, so that scrolling a little finds them there.
+const SPARE_COLUMNS: usize = 3;
 
 /// What the markup depends on: as long as it stays equal, only values change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     rows: Vec<Row>,
+    folded: Vec<String>,
+    unit: Unit,
     /// Why a component has no values, by component.
     missing: Vec<Option<String>>,
     cpus: Vec<u32>,
+    columns: Range<usize>,
 }
 
 /// The contents of one cell.
@@ -24,7 +40,7 @@ pub struct Cell {
     /// What is read.
     pub text: String,
     /// CPU time in nanoseconds; `None` if the daemon sent none for this CPU.
-    pub ns: Option<u128>,
+    pub ns: Option<u64>,
     /// How much it should strike the eye: 0 for nothing at all, up to [`MAX_LEVEL`].
     pub level: u8,
 }
@@ -33,28 +49,19 @@ pub struct Cell {
 pub const MAX_LEVEL: u8 = 5;
 
 impl Cell {
+    fn text(text: String) -> Self {
+        Cell {
+            text,
+            ns: None,
+            level: 1,
+        }
+    }
+
     fn empty() -> Self {
         Cell {
             text: "–".to_owned(),
             ns: None,
             level: 0,
-        }
-    }
-
-    /// A share of one CPU; `of_all` is the same as a share of everything, for the level.
-    fn share(ns: u64, of_one: f64, of_all: f64) -> Self {
-        Cell {
-            text: format::percent(of_one),
-            ns: Some(u128::from(ns)),
-            level: level(of_all),
-        }
-    }
-
-    fn sum(ns: u128) -> Self {
-        Cell {
-            text: format::cpu_seconds(ns),
-            ns: Some(ns),
-            level: u8::from(ns > 0),
         }
     }
 }
@@ -70,61 +77,93 @@ fn level(ratio: f64) -> u8 {
     }
 }
 
+/// The columns in sight when so many pixels of CPUs are scrolled away and so many are seen.
+pub fn columns_in_sight(cpus: usize, scrolled_px: f64, seen_px: f64) -> Range<usize> {
+    if cpus <= ALL_COLUMNS {
+        return 0..cpus;
+    }
+    let width = CPU_COLUMN_PX as f64;
+    let first = (scrolled_px.max(0.0) / width) as usize;
+    let last = ((scrolled_px.max(0.0) + seen_px) / width).ceil() as usize;
+    let first = first.saturating_sub(SPARE_COLUMNS).min(cpus);
+    first..(last + SPARE_COLUMNS).clamp(first, cpus)
+}
+
 impl Layout {
     /// The layout that this snapshot asks for.
-    pub fn of(info: &Info, snapshot: &Snapshot) -> Self {
+    pub fn of(
+        info: &Info,
+        snapshot: &Snapshot,
+        unit: Unit,
+        folded: &[String],
+        columns: Range<usize>,
+    ) -> Self {
+        let cpus = snapshot.cpus.clone();
         Layout {
             rows: tree(info),
+            folded: folded.to_vec(),
+            unit,
             missing: (0..info.components.len())
                 .map(|index| reason_missing(info, snapshot, index).map(str::to_owned))
                 .collect(),
-            cpus: snapshot.cpus.clone(),
+            columns: columns.start.min(cpus.len())..columns.end.min(cpus.len()),
+            cpus,
         }
     }
 
-    /// Whether the snapshot of the same daemon fits this layout.
-    pub fn fits(&self, info: &Info, snapshot: &Snapshot) -> bool {
-        self.cpus == snapshot.cpus
-            && self.missing.len() == info.components.len()
-            && self
-                .missing
-                .iter()
-                .enumerate()
-                .all(|(index, reason)| reason.as_deref() == reason_missing(info, snapshot, index))
+    /// The rows that are not folded away.
+    fn visible(&self, info: &Info) -> Vec<Row> {
+        let mut shut: Option<usize> = None;
+        let mut rows = Vec::with_capacity(self.rows.len());
+        for row in &self.rows {
+            if shut.is_some_and(|depth| row.depth > depth) {
+                continue;
+            }
+            let slug = &info.components[row.component].slug;
+            shut = (row.has_parts && self.folded.contains(slug)).then_some(row.depth);
+            rows.push(*row);
+        }
+        rows
     }
 
-    /// The table without values; each cell that gets one has `data-ns`.
+    /// The table without values; each cell that gets one has `data-cell`.
     pub fn html(&self, info: &Info) -> String {
-        let mut html = String::with_capacity(4096 + self.rows.len() * self.cpus.len() * 80);
-        html.push_str(
-            "<table aria-label=\"CPU time by component and CPU\">\
-             <colgroup><col class=\"name\"><col class=\"sum\" span=\"2\">",
-        );
+        let mut html = String::with_capacity(1 << 15);
+        let room = |columns: usize| columns * CPU_COLUMN_PX;
         // A table of fixed columns is not laid out anew for every digit that changes.
         let _ = write!(
             html,
-            "<col class=\"cpu\" span=\"{}\"><col></colgroup><thead><tr>",
-            self.cpus.len()
+            "<table aria-label=\"CPU time by component and CPU\" aria-colcount=\"{all}\">\
+             <colgroup><col class=\"name\"><col class=\"sum\"><col class=\"share\">\
+             <col class=\"each\"><col style=\"width:{before}px\">\
+             <col class=\"cpu\" span=\"{shown}\"><col style=\"width:{after}px\"><col></colgroup>\
+             <thead><tr><th scope=\"col\" class=\"name\">Component<small>of the kernel's network \
+             stack</small></th><th scope=\"col\">All CPUs<small>{unit}</small></th>\
+             <th scope=\"col\">Share<small>of its whole, 95 %</small></th>\
+             <th scope=\"col\">Each<small>ns per entry</small></th><td class=\"room\"></td>",
+            all = self.cpus.len() + 4,
+            before = room(self.columns.start),
+            shown = self.columns.len().max(1),
+            after = room(self.cpus.len() - self.columns.end),
+            unit = self.unit_text(true),
         );
-        html.push_str(
-            "\
-             <th scope=\"col\" class=\"name\">Component<small>of the kernel's network stack</small></th>\
-             <th scope=\"col\">All CPUs<small>sum, % of one CPU</small></th>\
-             <th scope=\"col\">Since opened<small>CPU seconds</small></th>",
-        );
-        for cpu in &self.cpus {
-            let _ = write!(html, "<th scope=\"col\">CPU {cpu}<small>%</small></th>");
+        for cpu in &self.cpus[self.columns.clone()] {
+            let _ = write!(
+                html,
+                "<th scope=\"col\">CPU {cpu}<small>{}</small></th>",
+                self.unit_text(false)
+            );
         }
-        html.push_str("<td class=\"fill\"></td></tr></thead><tbody>");
-        for row in &self.rows {
-            self.component_row(&mut html, info, row);
+        html.push_str("<td class=\"room\"></td><td class=\"room\"></td></tr></thead><tbody>");
+        for row in self.visible(info) {
+            self.component_row(&mut html, info, &row);
         }
         let _ = write!(
             html,
             "</tbody><tbody class=\"modes\"><tr class=\"section\"><th scope=\"rowgroup\" \
              class=\"name\">CPU modes</th><td colspan=\"{}\">from /proc/stat, which counts in \
              ticks of 10 ms</td></tr>",
-            self.cpus.len() + 3
+            self.columns.len() + 6
         );
         for name in CpuModes::NAMES {
             let _ = write!(html, "<tr><th scope=\"row\" class=\"name\">{name}</th>");
@@ -135,6 +174,17 @@ impl Layout {
         html
     }
 
+    fn unit_text(&self, all: bool) -> &'static str {
+        match (self.unit, all) {
+            (Unit::Percent, true) => "sum, % of one CPU",
+            (Unit::Percent, false) => "%",
+            (Unit::Milliseconds, true) => "sum, ms/s",
+            (Unit::Milliseconds, false) => "ms/s",
+            (Unit::PerEntry, true) => "mean, ns per entry",
+            (Unit::PerEntry, false) => "ns",
+        }
+    }
+
     fn component_row(&self, html: &mut String, info: &Info, row: &Row) {
         let component = &info.components[row.component];
         let slug = escape_html(&component.slug);
@@ -142,12 +192,24 @@ impl Layout {
             Availability::Available { method } => format!(" Measured by {method}."),
             Availability::Unavailable { .. } => String::new(),
         };
+        let is_open = !self.folded.contains(&component.slug);
+        let fold = if row.has_parts {
+            format!(
+                "<button class=\"fold\" data-act=\"fold:{slug}\" aria-expanded=\"{is_open}\" \
+                 aria-label=\"parts of {}\"></button>",
+                escape_html(&component.label)
+            )
+        } else {
+            "<i class=\"fold\"></i>".to_owned()
+        };
         let _ = write!(
             html,
-            "<tr data-row=\"{slug}\" class=\"depth-{depth}{whole}\">\
-             <th scope=\"row\" class=\"name\" style=\"--depth:{depth}\" title=\"{title}\">\
-             <i class=\"swatch\" style=\"background:{color}\"></i>{label}</th>",
+            "<tr data-row=\"{slug}\" class=\"depth-{depth}{whole}\" aria-level=\"{level}\">\
+             <th scope=\"row\" class=\"name\" style=\"--depth:{depth}\" title=\"{title}\">{fold}\
+             <i class=\"swatch\" style=\"background:{color}\"></i>\
+             <button class=\"plain\" data-act=\"component:{slug}\">{label}</button></th>",
             depth = row.depth,
+            level = row.depth + 1,
             whole = if row.has_parts { " whole" } else { "" },
             title = escape_html(&format!("{}{method}", component.help)),
             color = crate::bars::Rgb::parse(&component.color).css(),
@@ -160,7 +222,7 @@ impl Layout {
                     html,
                     "<td class=\"unavailable\" colspan=\"{}\" data-component=\"{slug}\" \
                      data-unavailable=\"{reason}\" title=\"{reason}\"><span>unavailable: {reason}</span></td>",
-                    self.cpus.len() + 3
+                    self.columns.len() + 6
                 );
             }
             None => self.empty_cells(html, &format!("data-component=\"{slug}\"")),
@@ -169,187 +231,120 @@ impl Layout {
     }
 
     fn empty_cells(&self, html: &mut String, key: &str) {
-        for cpu in ["all", "opened"] {
-            let _ = write!(html, "<td {key} data-cpu=\"{cpu}\" data-ns=\"\">–</td>");
+        let _ = write!(
+            html,
+            "<td {key} data-cpu=\"all\" data-ns=\"\" data-cell>–</td>\
+             <td class=\"share\" data-cell>–</td><td class=\"each\" data-cell>–</td>\
+             <td class=\"room\"></td>"
+        );
+        for cpu in &self.cpus[self.columns.clone()] {
+            let _ = write!(
+                html,
+                "<td {key} data-cpu=\"{cpu}\" data-ns=\"\" data-cell>–</td>"
+            );
         }
-        for cpu in &self.cpus {
-            let _ = write!(html, "<td {key} data-cpu=\"{cpu}\" data-ns=\"\">–</td>");
-        }
-        // Takes the width that few CPUs leave, so that values stay near their names.
-        html.push_str("<td class=\"fill\"></td>");
+        html.push_str("<td class=\"room\"></td><td class=\"room\"></td>");
     }
 
-    /// The values of a snapshot that fits, in the order of the cells in the markup.
-    pub fn cells(&self, snapshot: &Snapshot, tally: &Tally) -> Vec<Cell> {
-        let mut cells = Vec::with_capacity(self.rows.len() * (self.cpus.len() + 2));
-        for row in &self.rows {
-            if self.missing[row.component].is_some() {
+    /// The values of a snapshot of this layout, in the order of the cells in the markup.
+    pub fn cells(&self, info: &Info, snapshot: &Snapshot) -> Vec<Cell> {
+        let mut cells = Vec::with_capacity(self.rows.len() * (self.columns.len() + 3));
+        for row in self.visible(info) {
+            let index = row.component;
+            if self.missing[index].is_some() {
                 continue;
             }
-            let Some(Some(values)) = snapshot.components.get(row.component) else {
+            let Some(Some(values)) = snapshot.components.get(index) else {
                 continue;
             };
-            let total = values.iter().sum();
-            cells.push(Cell::share(
-                total,
-                format::ratio(total, snapshot.interval_ns),
-                format::ratio(total, snapshot.capacity_ns()),
-            ));
-            cells.push(Cell::sum(tally.component_ns(row.component)));
-            cells.extend((0..self.cpus.len()).map(|column| {
+            let entries = snapshot.entries.get(index).and_then(Option::as_ref);
+            let total = snapshot.total_ns(index).unwrap_or(0);
+            let all_entries = entries.map(|row| row.iter().sum::<u64>());
+            let of_host = format::ratio(total, snapshot.capacity_ns());
+            cells.push(self.value(total, snapshot.interval_ns, all_entries, of_host));
+            cells.push(share(info, snapshot, index, total));
+            cells.push(each(info, index, total, all_entries));
+            cells.extend(self.columns.clone().map(|column| {
                 values.get(column).map_or_else(Cell::empty, |&ns| {
-                    let share = format::ratio(ns, snapshot.interval_ns);
-                    Cell::share(ns, share, share)
+                    let count = entries.and_then(|row| row.get(column)).copied();
+                    let ratio = format::ratio(ns, snapshot.interval_ns);
+                    self.value(ns, snapshot.interval_ns, count, ratio)
                 })
             }));
         }
-        self.mode_cells(snapshot, tally, &mut cells);
+        self.mode_cells(snapshot, &mut cells);
         cells
+    }
+
+    /// `ratio` is the share of everything that there was, for the level.
+    fn value(&self, ns: u64, interval_ns: u64, entries: Option<u64>, ratio: f64) -> Cell {
+        let text = match self.unit {
+            Unit::Percent => format::percent(format::ratio(ns, interval_ns)),
+            Unit::Milliseconds => format::milliseconds_per_second(ns, interval_ns),
+            Unit::PerEntry => match entries {
+                Some(count) if count > 0 => format::count(ns / count),
+                _ => "–".to_owned(),
+            },
+        };
+        Cell {
+            text,
+            ns: Some(ns),
+            level: level(ratio),
+        }
     }
 
     /// Modes are shares of what /proc/stat counted, for its ticks never quite
     /// fill an interval.
-    fn mode_cells(&self, snapshot: &Snapshot, tally: &Tally, cells: &mut Vec<Cell>) {
-        let host = snapshot.host_modes.values();
+    fn mode_cells(&self, snapshot: &Snapshot, cells: &mut Vec<Cell>) {
         let host_ns = snapshot.host_modes.total_ns();
-        for (mode, &ns) in host.iter().enumerate() {
-            let share = format::ratio(ns, host_ns);
-            cells.push(Cell::share(ns, share * self.cpus.len() as f64, share));
-            cells.push(Cell::sum(tally.mode_ns(mode)));
-            cells.extend((0..self.cpus.len()).map(|column| {
-                snapshot
-                    .cpu_modes
-                    .get(column)
-                    .map_or_else(Cell::empty, |modes| {
-                        let ns = modes.values()[mode];
-                        let share = format::ratio(ns, modes.total_ns());
-                        Cell::share(ns, share, share)
-                    })
+        let own_ns = host_ns / (self.cpus.len().max(1) as u64);
+        for (mode, &ns) in snapshot.host_modes.values().iter().enumerate() {
+            let ratio = format::ratio(ns, host_ns);
+            cells.push(self.value(ns, own_ns, None, ratio));
+            cells.push(Cell::text(format!("{} %", format::percent(ratio))));
+            cells.push(Cell::empty());
+            cells.extend(self.columns.clone().map(|column| {
+                let modes = snapshot.cpu_modes.get(column);
+                modes.map_or_else(Cell::empty, |modes| {
+                    let (ns, all_ns) = (modes.values()[mode], modes.total_ns());
+                    self.value(ns, all_ns, None, format::ratio(ns, all_ns))
+                })
             }));
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixture::{self, MS};
-    use crate::view_model::index_of;
+/// The share of the whole, with its interval where it is an estimate.
+fn share(info: &Info, snapshot: &Snapshot, index: usize, ns: u64) -> Cell {
+    let component = &info.components[index];
+    let whole_ns = match &component.parent {
+        Some(parent) => index_of(info, parent).and_then(|index| snapshot.total_ns(index)),
+        None => Some(snapshot.capacity_ns()),
+    };
+    let Some(whole_ns) = whole_ns.filter(|whole_ns| *whole_ns > 0) else {
+        return Cell::empty();
+    };
+    let ratio = format::ratio(ns, whole_ns);
+    Cell::text(match stacks_behind(info, snapshot, &component.slug) {
+        Some(stacks) if stacks > 0 => format!(
+            "{} ({})",
+            format::percent(ratio),
+            interval_text(ratio, stacks)
+        ),
+        _ => format!("{} %", format::percent(ratio)),
+    })
+}
 
-    /// Attributes of all cells that get a value, in the order of the markup.
-    fn slots(html: &str) -> Vec<String> {
-        html.split("<td ")
-            .filter_map(|piece| piece.split_once(" data-ns=\"\""))
-            .map(|(attributes, _)| attributes.to_owned())
-            .collect()
-    }
-
-    fn filled(info: &Info, snapshot: &Snapshot) -> Vec<(String, Cell)> {
-        let mut tally = Tally::default();
-        tally.meet(info);
-        tally.add(snapshot);
-        let layout = Layout::of(info, snapshot);
-        let slots = slots(&layout.html(info));
-        let cells = layout.cells(snapshot, &tally);
-        assert_eq!(
-            slots.len(),
-            cells.len(),
-            "a value for every cell and no more"
-        );
-        slots.into_iter().zip(cells).collect()
-    }
-
-    fn cell<'a>(cells: &'a [(String, Cell)], key: &str, cpu: &str) -> &'a Cell {
-        let slot = format!("{key} data-cpu=\"{cpu}\"");
-        let found = cells.iter().find(|(attributes, _)| *attributes == slot);
-        &found.unwrap_or_else(|| panic!("no cell {slot}")).1
-    }
-
-    #[test]
-    fn values_land_in_the_cells_that_name_them() {
-        let cells = filled(&fixture::info(), &fixture::snapshot(1));
-        let rx = "data-component=\"rx_softirq\"";
-        for (cpu, text, ns) in [
-            ("0", "0", 0),
-            ("1", "20.0", 100),
-            ("all", "20.0", 100),
-            ("opened", "0.10", 100),
-        ] {
-            let cell = cell(&cells, rx, cpu);
-            assert_eq!(cell.text, text, "CPU {cpu}");
-            assert_eq!(cell.ns, Some(ns * u128::from(MS)), "CPU {cpu}");
-        }
-        assert_eq!(
-            cell(&cells, "data-component=\"network\"", "all").text,
-            "24.0"
-        );
-    }
-
-    #[test]
-    fn modes_are_shares_of_what_was_counted() {
-        let cells = filled(&fixture::info(), &fixture::snapshot(1));
-        let idle = "data-mode=\"idle\"";
-        assert_eq!(cell(&cells, idle, "0").text, "80.0");
-        assert_eq!(cell(&cells, idle, "1").text, "70.0");
-        assert_eq!(
-            cell(&cells, idle, "all").text,
-            "150.0",
-            "of 200 on two CPUs"
-        );
-        let unused = cell(&cells, "data-mode=\"steal\"", "1");
-        assert_eq!((unused.text.as_str(), unused.level), ("0", 0));
-    }
-
-    #[test]
-    fn an_unavailable_row_has_its_reason_and_no_value() {
-        let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-        fixture::take_away(&mut info, &mut snapshot, "bridging", "no <bridge> \"here\"");
-        let cells = filled(&info, &snapshot);
-        assert!(cells.iter().all(|(slot, _)| !slot.contains("bridging")));
-        let html = Layout::of(&info, &snapshot).html(&info);
-        assert!(html.contains("unavailable: no &lt;bridge&gt; &quot;here&quot;</span>"));
-        assert!(!html.contains("<bridge>"));
-    }
-
-    #[test]
-    fn names_and_slugs_of_a_daemon_cannot_become_markup() {
-        let (mut info, snapshot) = (fixture::info(), fixture::snapshot(1));
-        let evil = "<script>alert(1)</script>\" onclick=\"x";
-        info.components[0].label = evil.to_owned();
-        info.components[0].help = evil.to_owned();
-        info.components[0].slug = evil.to_owned();
-        info.components[0].color = evil.to_owned();
-        let html = Layout::of(&info, &snapshot).html(&info);
-        assert!(!html.contains("<script") && !html.contains("\" onclick"));
-    }
-
-    #[test]
-    fn the_layout_lasts_until_cpus_or_availability_change() {
-        let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-        let layout = Layout::of(&info, &snapshot);
-        assert!(layout.fits(&info, &fixture::snapshot(2)));
-        snapshot.components[index_of(&info, "bridging").unwrap()] = None;
-        assert!(!layout.fits(&info, &snapshot), "a row has lost its values");
-        snapshot = fixture::snapshot(3);
-        snapshot.cpus = vec![0, 2];
-        assert!(!layout.fits(&info, &snapshot), "another CPU is online");
-    }
-
-    #[test]
-    fn a_snapshot_shorter_than_its_cpus_leaves_cells_empty() {
-        let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-        snapshot.components[0] = Some(vec![5 * MS]);
-        snapshot.cpu_modes.truncate(1);
-        let cells = filled(&info, &snapshot);
-        let network = "data-component=\"network\"";
-        assert_eq!(cell(&cells, network, "0").text, "1.0");
-        assert_eq!(cell(&cells, network, "1").ns, None);
-        assert_eq!(cell(&cells, "data-mode=\"user\"", "1").ns, None);
-    }
-
-    #[test]
-    fn levels_rise_with_the_share_and_only_nothing_has_none() {
-        let shares = [0.0, 0.001, 0.05, 0.2, 0.4, 0.9];
-        assert_eq!(shares.map(level), [0, 1, 2, 3, 4, MAX_LEVEL]);
+fn each(info: &Info, index: usize, ns: u64, entries: Option<u64>) -> Cell {
+    match entries {
+        Some(count) if count > 0 => Cell::text(format!(
+            "{} / {}",
+            format::count(ns / count),
+            entry_word(&info.components[index].slug)
+        )),
+        _ => Cell::empty(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,5 @@
-//! The actor in the middle: keeps the latest snapshot and hands every new one
-//! to all subscribers, none of which can hold it back.
+//! The actor in the middle: keeps the latest snapshot and the recent past, and
+//! hands every new snapshot to all subscribers, none of which can hold it back.
 //!
 //! It owns the list of subscribers and the count of what they missed. It never
 //! writes to a socket or a file, and never waits.
@@ -11,6 +11,7 @@ use actix::prelude::*;
 use actix_web::web::Bytes;
 use metrics_common::Snapshot;
 use metrics_common::codec::{self, CodecError, ServerMessage};
+use metrics_common::history::History;
 
 use super::supervisor::{Part, Supervisor, Watch};
 
@@ -75,7 +76,7 @@ impl Published {
         }
     }
 
-    /// The snapshot as a [`ServerMessage`] in MessagePack.
+    /// The snapshot as a [`ServerMessage`] in MessagePack, its tables packed.
     ///
     /// # Errors
     /// Only when memory runs out.
@@ -83,8 +84,7 @@ impl Published {
         if let Some(bytes) = self.message.get() {
             return Ok(bytes.clone());
         }
-        let message = ServerMessage::Snapshot(Box::new((*self.snapshot).clone()));
-        let bytes = Bytes::from(codec::encode(&message)?);
+        let bytes = Bytes::from(codec::encode_packed(&self.snapshot)?);
         Ok(self.message.get_or_init(|| bytes).clone())
     }
 }
@@ -99,12 +99,18 @@ pub struct Publish(pub Arc<Snapshot>);
 #[rtype(result = "()")]
 pub struct Deliver(pub Arc<Published>);
 
+/// The recent past as an encoded [`ServerMessage`], from the collector to a subscriber.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Remember(pub Bytes);
+
 /// The daemon ends; the reason is for people.
 #[derive(Message, Clone)]
 #[rtype(result = "()")]
 pub struct Farewell(pub String);
 
-/// Asks for every snapshot from now on, the latest one at once.
+/// Asks for every snapshot from now on, and at once for the past (if wanted)
+/// and the latest snapshot, in this order.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Subscribe {
@@ -112,6 +118,8 @@ pub struct Subscribe {
     pub sink: Sink,
     /// Where snapshots go.
     pub updates: Recipient<Deliver>,
+    /// Where the past goes, if it is wanted.
+    pub past: Option<Recipient<Remember>>,
     /// Where the daemon's end is announced, if the sink wants to know it from here.
     pub farewell: Option<Recipient<Farewell>>,
 }
@@ -124,24 +132,51 @@ pub struct Latest;
 /// The actor; see the head of this file.
 pub struct MetricsCollector {
     latest: Option<Arc<Published>>,
+    history: History,
+    /// The history as a message; dashboards that come within one period share it.
+    past: Option<Bytes>,
     subscribers: Vec<Subscribe>,
     drops: Arc<SinkDrops>,
     watch: Watch,
 }
 
 impl MetricsCollector {
-    /// Starts the collector on the current thread.
-    pub fn launch(drops: Arc<SinkDrops>, supervisor: &Supervisor) -> Addr<MetricsCollector> {
+    /// Starts the collector on the current thread, with a past to begin with.
+    pub fn launch(
+        history: History,
+        drops: Arc<SinkDrops>,
+        supervisor: &Supervisor,
+    ) -> Addr<MetricsCollector> {
         let watch = supervisor.watch(Part::MetricsCollector);
         Self::create(move |ctx| {
             ctx.set_mailbox_capacity(MAILBOX_MESSAGES);
             MetricsCollector {
                 latest: None,
+                history,
+                past: None,
                 subscribers: Vec::new(),
                 drops,
                 watch,
             }
         })
+    }
+
+    fn remember(&mut self, recipient: &Recipient<Remember>) {
+        let past = match self.past.take() {
+            Some(past) => Ok(past),
+            None => {
+                let message = ServerMessage::History(Box::new(self.history.to_message()));
+                codec::encode(&message).map(Bytes::from)
+            }
+        };
+        match past {
+            // A dashboard that is gone again, or has no room, does without.
+            Ok(past) => {
+                let _ = recipient.try_send(Remember(past.clone()));
+                self.past = Some(past);
+            }
+            Err(error) => tracing::warn!("a dashboard does without the past: {error}"),
+        }
     }
 }
 
@@ -165,6 +200,8 @@ impl Handler<Publish> for MetricsCollector {
     type Result = ();
 
     fn handle(&mut self, Publish(snapshot): Publish, _: &mut Self::Context) {
+        self.history.push(&snapshot);
+        self.past = None;
         let published = Arc::new(Published::new(snapshot));
         let drops = &self.drops;
         self.subscribers
@@ -177,6 +214,9 @@ impl Handler<Subscribe> for MetricsCollector {
     type Result = ();
 
     fn handle(&mut self, subscriber: Subscribe, _: &mut Self::Context) {
+        if let Some(recipient) = &subscriber.past {
+            self.remember(recipient);
+        }
         let alive = match &self.latest {
             Some(latest) => deliver(&subscriber, latest, &self.drops),
             None => true,

@@ -314,6 +314,10 @@ async fn websocket(
         Surroundings {
             collector: wiring.collector.clone(),
             hello: state.hello.clone(),
+            wants_past: request
+                .query_string()
+                .split('&')
+                .any(|option| option == "history"),
             drops: wiring.drops.clone(),
             patience: wiring.patience,
             permit,

@@ -1,4 +1,5 @@
-//! The actor behind one dashboard: Hello, the latest snapshot, then every new one.
+//! The actor behind one dashboard: Hello, the past if it was asked for, the
+//! latest snapshot, then every new one.
 //!
 //! After every snapshot it sends a ping, and counts a snapshot as arrived when
 //! the pong comes back. While too many are on their way it keeps only the
@@ -18,7 +19,7 @@ use metrics_common::codec::{self, ServerMessage};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::actors::metrics_collector::{
-    Deliver, Farewell, MetricsCollector, Published, Sink, SinkDrops, Subscribe,
+    Deliver, Farewell, MetricsCollector, Published, Remember, Sink, SinkDrops, Subscribe,
 };
 use crate::actors::supervisor::Watch;
 
@@ -56,6 +57,8 @@ pub struct Surroundings {
     pub collector: Addr<MetricsCollector>,
     /// The first message, encoded.
     pub hello: Bytes,
+    /// Whether the client asked for the past.
+    pub wants_past: bool,
     /// Where to count skipped snapshots.
     pub drops: Arc<SinkDrops>,
     /// How long to wait for the reader.
@@ -186,6 +189,7 @@ impl Actor for WebSocketClient {
         self.around.collector.do_send(Subscribe {
             sink: Sink::WebSocket,
             updates: ctx.address().recipient(),
+            past: self.around.wants_past.then(|| ctx.address().recipient()),
             farewell: Some(ctx.address().recipient()),
         });
         ctx.run_interval(self.around.patience.keepalive, Self::look_after);
@@ -205,6 +209,15 @@ impl Handler<Deliver> for WebSocketClient {
         } else if self.waiting.replace(published).is_some() {
             self.around.drops.count(Sink::WebSocket);
         }
+    }
+}
+
+impl Handler<Remember> for WebSocketClient {
+    type Result = ();
+
+    fn handle(&mut self, Remember(past): Remember, ctx: &mut Self::Context) {
+        self.push(Message::Binary(past), ctx);
+        self.ping(ctx);
     }
 }
 

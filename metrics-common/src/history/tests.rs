@@ -1,0 +1,256 @@
+//! What a history must keep, and what it must never keep twice.
+
+use super::*;
+use crate::snapshot::{Availability, ComponentInfo, OwnCost, Power};
+
+const MS: u64 = 1_000_000;
+const RX: usize = 4;
+
+fn info(period_ms: u64) -> Info {
+    Info {
+        version: String::new(),
+        kernel: String::new(),
+        hostname: String::new(),
+        boot_id: String::new(),
+        started_unix_ns: 0,
+        user_period_ms: period_ms,
+        frequency_hz: 1000,
+        possible_cpus: 2,
+        numa_nodes: Vec::new(),
+        components: ComponentInfo::table(|_| Availability::by("test")),
+        probes: Vec::new(),
+        power: Availability::by("test"),
+        notes: Vec::new(),
+    }
+}
+
+/// Half a second (or so) in which component 4 takes a share of each CPU.
+fn snapshot(sequence: u64, period_ms: u64, cpus: &[u32], share: f64) -> Snapshot {
+    let rows = info(period_ms).components.len();
+    let ns = (period_ms as f64 * 1e6 * share) as u64;
+    let mut components = vec![Some(vec![0; cpus.len()]); rows];
+    components[RX] = Some(vec![ns; cpus.len()]);
+    components[RX + 1] = None;
+    Snapshot {
+        sequence,
+        time_unix_ns: (1_000_000 + sequence * period_ms) * MS,
+        interval_ns: period_ms * MS,
+        cpus: cpus.to_vec(),
+        components,
+        samples: vec![None; rows],
+        entries: vec![None; rows],
+        ksoftirqd_rx_ns: None,
+        cpu_modes: vec![CpuModes::default(); cpus.len()],
+        host_modes: CpuModes {
+            idle_ns: period_ms * MS,
+            ..CpuModes::default()
+        },
+        stacks_taken: vec![0; cpus.len()],
+        stacks_lost: vec![0; cpus.len()],
+        power: Some(Power {
+            host_watts: 10.0,
+            network_watts: 2.0,
+            network_energy_joules: 2.0 * period_ms as f64 / 1e3,
+            zones: Vec::new(),
+        }),
+        own: OwnCost::default(),
+    }
+}
+
+fn filled(period_ms: u64, cpus: &[u32], count: u64) -> History {
+    let mut history = History::new(&info(period_ms));
+    for sequence in 1..=count {
+        history.push(&snapshot(sequence, period_ms, cpus, 0.25));
+    }
+    history
+}
+
+#[test]
+fn what_goes_in_comes_out_in_cpus_and_watts() {
+    let history = filled(500, &[0, 1], 10);
+    assert_eq!((history.points(), history.columns()), (10, 10));
+    assert_eq!(history.component_cpus(RX, 9), Some(0.5));
+    assert_eq!(history.component_cpus(0, 9), Some(0.0));
+    assert_eq!(history.component_cpus(RX + 1, 9), None, "not measured");
+    assert_eq!(history.mode_cpus(3, 9), Some(1.0));
+    assert_eq!(history.network_watts(9), Some(2.0));
+    assert_eq!(history.point_ms(9), (1_004_500.0, 1_005_000.0));
+    let cell = history.cell(9, RX, 1).unwrap();
+    assert!((cell - 0.25).abs() < 0.008, "{cell}");
+    assert_eq!(history.cell(9, RX + 1, 1), None);
+    assert_eq!(history.component_cpus(10_000, 0), None);
+}
+
+#[test]
+fn a_quarter_of_an_hour_is_kept_at_every_period_and_size() {
+    for (period_ms, cpus) in [
+        (50, 2),
+        (500, 2),
+        (500, 128),
+        (700, 8),
+        (10_000, 2),
+        (5_000, 1024),
+    ] {
+        let cpus: Vec<u32> = (0..cpus).collect();
+        let history = filled(period_ms, &cpus, 17 * 60_000 / period_ms);
+        let covered = |(begin, _): (f64, f64), (_, end): (f64, f64)| end - begin;
+        let points = covered(history.point_ms(0), history.point_ms(history.points() - 1));
+        let last = history.columns() - 1;
+        let columns = covered(history.column_ms(0), history.column_ms(last));
+        let asked = 15.0 * 60_000.0;
+        assert!(points >= asked, "{period_ms} ms: {points}");
+        assert!(
+            columns >= asked,
+            "{period_ms} ms, {} CPUs: {columns}",
+            cpus.len()
+        );
+    }
+}
+
+#[test]
+fn memory_is_bounded_however_long_it_runs() {
+    for (cpus, bound) in [(2, 1 << 20), (128, 3 << 20)] {
+        let cpus: Vec<u32> = (0..cpus).collect();
+        let mut history = filled(500, &cpus, 1_930);
+        let full = history.memory_bytes();
+        assert!(full < bound, "{} CPUs: {full}", cpus.len());
+        for sequence in 1_931..=2_100 {
+            history.push(&snapshot(sequence, 500, &cpus, 0.5));
+        }
+        // A column under way comes and goes.
+        assert!(history.memory_bytes() <= full + (100 << 10));
+        assert_eq!(history.points(), POINTS);
+    }
+}
+
+#[test]
+fn short_intervals_are_put_together() {
+    let mut history = History::new(&info(50));
+    for sequence in 1..=20 {
+        let share = if sequence <= 10 { 0.1 } else { 0.3 };
+        history.push(&snapshot(sequence, 50, &[0], share));
+    }
+    assert_eq!(history.points(), 2);
+    assert_eq!(history.component_cpus(RX, 0), Some(0.1));
+    assert_eq!(history.component_cpus(RX, 1), Some(0.3));
+    assert_eq!(history.point_ms(1), (1_000_500.0, 1_001_000.0));
+}
+
+#[test]
+fn a_message_brings_all_of_it_across() {
+    let mut history = filled(50, &[0, 3], 1_234);
+    let back = History::from_message(&history.to_message()).unwrap();
+    assert_eq!(back.points(), history.points());
+    for point in 0..back.points() {
+        assert_eq!(back.point_ms(point), history.point_ms(point));
+        assert_eq!(
+            back.component_cpus(RX, point),
+            history.component_cpus(RX, point)
+        );
+        assert_eq!(back.component_cpus(RX + 1, point), None);
+    }
+    assert_eq!(back.columns, history.columns);
+    // Both go on alike, from the very same snapshot.
+    let mut back = back;
+    for sequence in 1_230..1_300 {
+        let next = snapshot(sequence, 50, &[0, 3], 0.7);
+        history.push(&next);
+        back.push(&next);
+    }
+    assert_eq!(back.points(), history.points());
+    assert_eq!(back.columns, history.columns);
+    assert_eq!(back.series, history.series);
+}
+
+#[test]
+fn an_empty_history_travels_too() {
+    let empty = History::new(&info(500));
+    assert_eq!(History::from_message(&empty.to_message()), Ok(empty));
+}
+
+#[test]
+fn no_snapshot_counts_twice() {
+    let mut history = filled(500, &[0], 5);
+    history.push(&snapshot(5, 500, &[0], 0.9));
+    history.push(&snapshot(3, 500, &[0], 0.9));
+    assert_eq!(history.points(), 5);
+}
+
+#[test]
+fn a_daemon_that_knows_more_fills_the_gap_and_repeats_nothing() {
+    // The page saw 1 to 100, lost the connection, and gets 50 to 200.
+    let page = filled(500, &[0, 1], 100);
+    let mut daemon = History::new(&info(500));
+    for sequence in 50..=200 {
+        daemon.push(&snapshot(sequence, 500, &[0, 1], 0.25));
+    }
+    daemon.continue_from(page);
+    assert_eq!((daemon.points(), daemon.columns()), (200, 200));
+    for point in 1..200 {
+        assert_eq!(daemon.point_ms(point).0, daemon.point_ms(point - 1).1);
+        assert_eq!(daemon.column_ms(point).0, daemon.column_ms(point - 1).1);
+    }
+}
+
+#[test]
+fn a_restarted_daemon_goes_on_after_the_gap() {
+    let page = filled(500, &[0, 1], 100);
+    let mut fresh = History::new(&info(500));
+    fresh.continue_from(page.clone());
+    assert_eq!(
+        fresh.points(),
+        100,
+        "a daemon without a past leaves the page's"
+    );
+    fresh.push(&Snapshot {
+        sequence: 1,
+        ..snapshot(300, 500, &[0, 1], 0.25)
+    });
+    assert_eq!(fresh.points(), 101);
+    assert!(
+        fresh.point_ms(100).0 > fresh.point_ms(99).1,
+        "the gap shows"
+    );
+}
+
+#[test]
+fn a_cpu_that_comes_later_was_absent_before() {
+    let mut history = filled(500, &[0, 2], 3);
+    history.push(&snapshot(4, 500, &[0, 1, 2], 0.25));
+    assert_eq!(history.cpus(), [0, 1, 2]);
+    assert_eq!(history.cell(2, RX, 1), None);
+    assert!(history.cell(2, RX, 2).is_some() && history.cell(3, RX, 1).is_some());
+    history.push(&snapshot(5, 500, &[0, 2], 0.25));
+    assert_eq!(history.cell(4, RX, 1), None, "offline again");
+}
+
+#[test]
+fn a_clock_set_back_leaves_no_future() {
+    let mut history = filled(500, &[0], 100);
+    history.push(&Snapshot {
+        sequence: 101,
+        ..snapshot(50, 500, &[0], 0.9)
+    });
+    assert_eq!(history.points(), 50);
+    assert_eq!(history.component_cpus(RX, 49), Some(0.9));
+}
+
+#[test]
+fn a_message_that_contradicts_itself_is_refused() {
+    let good = filled(500, &[0, 1], 20).to_message();
+    assert!(History::from_message(&good).is_ok());
+    let mut bad = good.clone();
+    bad.cpus.push(7);
+    assert!(History::from_message(&bad).is_err());
+    for spoil in [
+        |message: &mut HistoryMessage| message.series.0.truncate(9),
+        |message: &mut HistoryMessage| message.columns.0.clear(),
+        |message: &mut HistoryMessage| message.sums.0 = vec![1, 0],
+        |message: &mut HistoryMessage| message.cpus.reverse(),
+        |message: &mut HistoryMessage| message.point_ns = 0,
+    ] {
+        let mut bad = good.clone();
+        spoil(&mut bad);
+        assert!(History::from_message(&bad).is_err());
+    }
+}

@@ -1,0 +1,312 @@
+//! What the CPUs of a made-up host do: slow waves, short bursts, a phase of
+//! container traffic over a bridge, one core that gets too much. Pure; the
+//! same seed and time give the same work.
+
+use metrics_common::component::{children_of, index_of};
+use metrics_common::{COMPONENTS, CpuModes, Kind, Source};
+
+/// A tick of `/proc/stat`.
+const TICK_NS: f64 = 10_000_000.0;
+/// The slow wave, the bridge's phase, and the bursts, seconds.
+const WAVE_SECONDS: f64 = 420.0;
+const BRIDGE_SECONDS: (f64, f64) = (600.0, 210.0);
+const BURST_SECONDS: (f64, f64) = (97.0, 9.0);
+/// One receive queue for so many CPUs.
+const CPUS_PER_QUEUE: u32 = 4;
+
+/// A table of a snapshot: rows by component, columns by CPU.
+type Rows<T> = Vec<Option<Vec<T>>>;
+
+/// What was done in an interval.
+pub struct Work {
+    /// CPU time, nanoseconds.
+    pub components: Rows<u64>,
+    /// Stacks on which a split rests.
+    pub samples: Rows<u32>,
+    /// How often a timed component was entered.
+    pub entries: Rows<u64>,
+    /// Modes of each CPU.
+    pub modes: Vec<CpuModes>,
+}
+
+/// The made-up CPUs.
+pub struct Load {
+    cpus: u32,
+    nodes: u32,
+    seed: u64,
+    /// What did not make a whole tick yet, by CPU and mode.
+    ticks_left: Vec<[f64; 8]>,
+}
+
+impl Load {
+    /// CPUs that have done nothing yet.
+    pub fn new(cpus: u32, nodes: u32, seed: u64) -> Self {
+        Load {
+            cpus,
+            nodes,
+            seed,
+            ticks_left: vec![[0.0; 8]; cpus as usize],
+        }
+    }
+
+    /// The interval that ends at `seconds`, of which each CPU has `stacks` samples.
+    pub fn interval(&mut self, seconds: f64, interval_ns: u64, stacks: u64) -> Work {
+        let empty = vec![0; self.cpus as usize];
+        let mut work = Work {
+            components: vec![Some(empty.clone()); COMPONENTS.len()],
+            samples: vec![None; COMPONENTS.len()],
+            entries: COMPONENTS
+                .iter()
+                .map(|c| matches!(c.kind, Kind::Timed(..)).then(|| empty.clone()))
+                .collect(),
+            modes: Vec::with_capacity(self.cpus as usize),
+        };
+        for cpu in 0..self.cpus {
+            self.cpu(&mut work, cpu, seconds, interval_ns, stacks);
+        }
+        work
+    }
+
+    fn cpu(&mut self, work: &mut Work, cpu: u32, seconds: f64, interval_ns: u64, stacks: u64) {
+        let interval = interval_ns as f64;
+        let column = cpu as usize;
+        let mut set = |index: usize, ns: u64| {
+            if let Some(row) = &mut work.components[index] {
+                row[column] = ns;
+            }
+        };
+        let (mut kernel, mut softirq, mut network) = (0, 0, 0);
+        let mut other_softirq = 0;
+        for (index, component) in COMPONENTS.iter().enumerate() {
+            let (source, share) = match component.kind {
+                Kind::Timed(source, _) => (source, self.timed_share(source, cpu, seconds)),
+                Kind::Carved(source, _) => (source, 0.6 * self.timed_share(source, cpu, seconds)),
+                // Connections come and go with the requests; the rest this host does not use.
+                Kind::Estimated(_) => {
+                    let uses = matches!(component.slug, "connections" | "socket_poll");
+                    let sends = self.timed_share(Source::SocketSend, cpu, seconds);
+                    (Source::SocketSend, if uses { 0.12 * sends } else { 0.0 })
+                }
+                _ => continue,
+            };
+            let ns = (share * interval) as u64;
+            set(index, ns);
+            if let Some(row) = &mut work.entries[index] {
+                row[column] = ns / entry_ns(source);
+            }
+            match source {
+                Source::Softirq(_) => softirq += ns,
+                _ => kernel += ns,
+            }
+            match component.parent {
+                Some("network") => network += ns,
+                Some("other_softirq") => other_softirq += ns,
+                _ => {}
+            }
+            if children_of(component.slug).next().is_some() {
+                let taken = (share * stacks as f64).ceil() as u32;
+                let counts = self.split(component.slug, cpu, seconds, taken);
+                let mut left = ns;
+                let mut remainder = None;
+                for (part, count) in counts {
+                    if COMPONENTS[part].kind == Kind::Remainder {
+                        remainder = Some(part);
+                        continue;
+                    }
+                    let part_ns = ns * u64::from(count) / u64::from(taken.max(1));
+                    left -= part_ns;
+                    set(part, part_ns);
+                }
+                if let Some(part) = remainder {
+                    set(part, left);
+                }
+                work.samples[index].get_or_insert_with(|| vec![0; self.cpus as usize])[column] =
+                    taken;
+            }
+        }
+        for (slug, ns) in [("network", network), ("other_softirq", other_softirq)] {
+            if let Some(index) = index_of(slug) {
+                set(index, ns);
+            }
+        }
+        work.modes
+            .push(self.modes(cpu, seconds, interval, kernel as f64, softirq as f64));
+    }
+
+    /// Share of its time that a CPU spends on one source of work.
+    fn timed_share(&self, source: Source, cpu: u32, seconds: f64) -> f64 {
+        let wave = 0.62 + 0.38 * (std::f64::consts::TAU * seconds / WAVE_SECONDS).sin();
+        let jitter = 0.7 + 0.6 * self.smooth(seconds, 2.3, cpu, source.clock_kind());
+        let load = wave * jitter;
+        let burst = if is_in(seconds, BURST_SECONDS) {
+            1.7
+        } else {
+            1.0
+        };
+        let is_hot = cpu == self.hot_cpu();
+        let has_queue = cpu.is_multiple_of(CPUS_PER_QUEUE);
+        // Programs follow their queues: next to one there is more to send and receive.
+        let near = if cpu % CPUS_PER_QUEUE < 2 { 1.0 } else { 0.45 };
+        let slow = 0.35 + 0.65 * self.smooth(seconds, 41.0, cpu, 77);
+        match source {
+            Source::Softirq(3) if is_hot => (0.66 + 0.17 * wave * jitter).min(0.93),
+            Source::Softirq(3) if has_queue => (0.17 * load * burst).min(0.55),
+            Source::Softirq(3) => 0.012 * load * burst,
+            Source::Softirq(2) if has_queue => 0.008 * load,
+            Source::Softirq(2) => 0.002 * load,
+            _ if is_hot && !matches!(source, Source::Softirq(_)) => 0.004 * load,
+            Source::SocketSend => 0.075 * load * near * slow,
+            Source::SocketReceive => 0.052 * load * near * slow,
+            Source::IoWorker => 0.006 * load * slow,
+            Source::LocalIpc => 0.005 * jitter,
+            Source::NicInterrupt if has_queue => 0.006 * load,
+            Source::NicInterrupt => 0.0,
+            // HI, BLOCK and IRQ_POLL have hardly anything to do on such a host.
+            Source::Softirq(0 | 4 | 5) => 0.0002 * jitter,
+            Source::Softirq(1) => 0.0035 * jitter,
+            Source::Softirq(6) => 0.003 * load,
+            Source::Softirq(7) => 0.005 * jitter,
+            Source::Softirq(8) => 0.004 * load,
+            Source::Softirq(_) => 0.004 * jitter,
+        }
+    }
+
+    /// The core on which one flow ends that is too fat for it.
+    fn hot_cpu(&self) -> u32 {
+        // Somewhere in the middle, so that one has to look for it.
+        let wanted = self.cpus * 37 / 128 + (self.seed % 3) as u32;
+        wanted.min(self.cpus - 1)
+    }
+
+    /// How many of the samples each part of a component gets.
+    fn split(&self, whole: &str, cpu: u32, seconds: f64, taken: u32) -> Vec<(usize, u32)> {
+        let node = cpu * self.nodes / self.cpus;
+        // The containers live on the last node.
+        let bridge = is_in(seconds, BRIDGE_SECONDS) && node == self.nodes - 1;
+        let weights: Vec<(usize, f64)> = children_of(whole)
+            .map(|part| (part, weight(COMPONENTS[part].slug, bridge)))
+            .collect();
+        let sum: f64 = weights.iter().map(|(_, weight)| weight).sum();
+        let mut left = taken;
+        weights
+            .into_iter()
+            .map(|(part, weight)| {
+                let expected = f64::from(taken) * weight / sum.max(f64::MIN_POSITIVE);
+                let moment = (seconds * 1e3) as u64;
+                let noise = self.hash(moment, u64::from(cpu), part as u64)
+                    + 0.5 * self.hash(moment, part as u64, u64::from(cpu) + 5)
+                    - 0.75;
+                // The scatter of counting, near enough.
+                let count = (expected + noise * 2.0 * expected.sqrt()).round().max(0.0) as u32;
+                let count = count.min(left);
+                left -= count;
+                (part, count)
+            })
+            .collect()
+    }
+
+    fn modes(
+        &mut self,
+        cpu: u32,
+        seconds: f64,
+        interval: f64,
+        kernel: f64,
+        softirq: f64,
+    ) -> CpuModes {
+        let user = 0.30 * (0.3 + 0.7 * self.smooth(seconds, 11.0, cpu, 101));
+        let system = 0.05 * (0.4 + 0.6 * self.smooth(seconds, 7.0, cpu, 102));
+        let iowait = 0.01 * self.smooth(seconds, 5.0, cpu, 103);
+        let mut shares = [0.0; 8];
+        shares[0] = user;
+        shares[1] = 0.004;
+        shares[2] = system + kernel / interval;
+        shares[4] = iowait;
+        shares[5] = 0.006;
+        shares[6] = softirq / interval;
+        let sum: f64 = shares.iter().sum();
+        // A CPU that has more to do than time takes it from the programs.
+        shares[0] = (user - (sum - 1.0).max(0.0)).max(0.0);
+        shares[3] = (1.0 - shares.iter().sum::<f64>()).max(0.0);
+        let left = &mut self.ticks_left[cpu as usize];
+        let mut values = [0; 8];
+        for ((value, left), share) in values.iter_mut().zip(left).zip(shares) {
+            *left += share * interval / TICK_NS;
+            *value = (left.floor() * TICK_NS) as u64;
+            *left -= left.floor();
+        }
+        CpuModes::from_values(values)
+    }
+
+    /// Noise from 0 to 1 that changes within about `scale` seconds.
+    fn smooth(&self, seconds: f64, scale: f64, cpu: u32, what: u8) -> f64 {
+        let at = seconds / scale;
+        let (step, part) = (at.floor(), at.fract());
+        let value = |step: f64| self.hash(step as u64, u64::from(cpu), u64::from(what) + 1000);
+        let eased = part * part * (3.0 - 2.0 * part);
+        value(step) * (1.0 - eased) + value(step + 1.0) * eased
+    }
+
+    /// Noise from 0 to 1 (Sebastiano Vigna's splitmix64 as a hash).
+    fn hash(&self, a: u64, b: u64, c: u64) -> f64 {
+        let mut x = self.seed ^ 0x5851_f42d_4c95_7f2d;
+        for part in [a, b, c] {
+            x = x.wrapping_add(part).wrapping_add(0x9e37_79b9_7f4a_7c15);
+            x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            x ^= x >> 31;
+        }
+        (x >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Whether a moment lies in the second of two stretches of a cycle, given as
+/// the cycle's length and that of the stretch at its end.
+fn is_in(seconds: f64, (cycle, length): (f64, f64)) -> bool {
+    seconds % cycle >= cycle - length
+}
+
+/// Time of one softirq or call, nanoseconds.
+fn entry_ns(source: Source) -> u64 {
+    match source {
+        Source::Softirq(3) => 21_000,
+        Source::Softirq(_) => 3_500,
+        Source::SocketSend => 6_200,
+        Source::SocketReceive => 3_900,
+        Source::LocalIpc => 2_100,
+        Source::IoWorker => 48_000,
+        Source::NicInterrupt => 1_400,
+    }
+}
+
+/// How a part's share compares with its siblings'.
+fn weight(slug: &str, bridge: bool) -> f64 {
+    match slug {
+        "bridging" => {
+            if bridge {
+                46.0
+            } else {
+                1.5
+            }
+        }
+        "nf_prerouting_v4" | "nf_other" => {
+            if bridge {
+                9.0
+            } else {
+                3.0
+            }
+        }
+        "local_delivery_v4" => 30.0,
+        "driver_poll" => 16.0,
+        "gro" => 14.0,
+        "conntrack" => 9.0,
+        "local_delivery_v6" => 7.0,
+        "ip_receive_v4" | "forwarding_v4" | "rx_core" => 5.0,
+        "tc_classify" | "tx_completion" | "napi_loop" => 3.0,
+        "rx_unattributed" => 3.5,
+        "backlog" | "ip_receive_v6" | "rx_handler" => 1.5,
+        "forwarding_v6" | "nf_prerouting_v6" => 0.7,
+        // No program of any kind is attached to this host's devices.
+        "xdp_native" | "xdp_generic" | "taps" | "nf_ingress" => 0.0,
+        _ => 2.0,
+    }
+}

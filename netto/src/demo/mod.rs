@@ -1,0 +1,342 @@
+//! `netto demo`: a made-up host, so that anyone can see the dashboard without
+//! root, and tests know what it must show.
+//!
+//! It owns the description of that host and the pace of its snapshots; what
+//! its CPUs do is `load`'s. Nothing here measures anything, and everything
+//! made here is labelled as a demonstration.
+
+mod load;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use metrics_common::history::{History, LEAST_COVERED_NS};
+use metrics_common::snapshot::DEMO_NOTE_PREFIX;
+use metrics_common::{
+    Availability, COMPONENTS, ComponentInfo, CpuModes, Info, Kind, OwnCost, Power, ProbeInfo,
+    Snapshot, ZonePower,
+};
+
+use self::load::Load;
+use crate::actors::trace_analyzer::SnapshotSource;
+
+/// Numbers of CPUs that a made-up host can have.
+pub const CPUS: std::ops::RangeInclusive<u32> = 1..=1024;
+
+/// The past is made up at least in steps of this length.
+const PAST_STEP_MS: u64 = 1_000;
+/// The component that this host pretends to lack.
+const LACKING: &str = "nf_ingress";
+/// Watts of an idle CPU, and what a busy one takes on top.
+const IDLE_WATTS: f64 = 0.9;
+const BUSY_WATTS: f64 = 2.6;
+
+/// What the made-up host is like. The same settings make the same values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// Another seed, another host.
+    pub seed: u64,
+    /// Length of an interval.
+    pub period: Duration,
+    /// Stack samples that it pretends to take, per second and CPU.
+    pub frequency_hz: u64,
+}
+
+/// A made-up host in the middle of its day.
+pub struct Demo {
+    /// What the host says of itself.
+    pub info: Info,
+    /// The quarter of an hour before now.
+    pub past: History,
+    /// Its snapshots from now on.
+    pub source: Source,
+}
+
+/// Makes up a host and its past.
+pub fn demo(settings: Settings) -> Demo {
+    let now_ns = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() as u64);
+    let info = info(settings, now_ns);
+    let mut source = Source::new(settings);
+    let step_ns = (settings.period.as_nanos() as u64).max(PAST_STEP_MS * 1_000_000);
+    let steps = LEAST_COVERED_NS.div_ceil(step_ns);
+    let mut past = History::new(&info);
+    for step in 0..steps {
+        let before_ns = (steps - 1 - step) * step_ns;
+        past.push(&source.make(step_ns, now_ns.saturating_sub(before_ns)));
+    }
+    Demo { info, past, source }
+}
+
+/// Number of NUMA nodes of a host of this size.
+fn nodes(cpus: u32) -> u32 {
+    match cpus {
+        0..8 => 1,
+        8..64 => 2,
+        _ => 4,
+    }
+}
+
+fn info(settings: Settings, now_ns: u64) -> Info {
+    let cpus = settings.cpus;
+    let probe = |name: &str, method: &str, purpose: &str| ProbeInfo {
+        name: name.to_owned(),
+        method: method.to_owned(),
+        purpose: purpose.to_owned(),
+        failure: None,
+    };
+    Info {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        kernel: "6.18.0-demo".to_owned(),
+        hostname: format!("demo-{cpus}"),
+        boot_id: String::new(),
+        started_unix_ns: now_ns,
+        user_period_ms: settings.period.as_millis() as u64,
+        frequency_hz: settings.frequency_hz,
+        possible_cpus: cpus,
+        numa_nodes: match nodes(cpus) {
+            1 => Vec::new(),
+            nodes => (0..cpus).map(|cpu| cpu * nodes / cpus).collect(),
+        },
+        components: ComponentInfo::table(|index| {
+            let component = &COMPONENTS[index];
+            match component.kind {
+                _ if component.slug == LACKING => Availability::missing(
+                    "this kernel was built without CONFIG_NETFILTER_INGRESS (made up, like all of this)",
+                ),
+                Kind::Timed(..) => Availability::by("demonstration of tp_btf"),
+                Kind::Sampled(_) | Kind::Estimated(_) | Kind::Carved(..) => {
+                    Availability::by("demonstration of sampling")
+                }
+                Kind::Sum | Kind::Remainder => Availability::by("derived"),
+            }
+        }),
+        probes: vec![
+            probe("softirq_entry", "tp_btf", "every softirq"),
+            probe("softirq_exit", "tp_btf", "every softirq"),
+            probe("sched_switch", "tp_btf", "tasks that share a CPU"),
+            probe("inet_sendmsg", "fentry", "tx_syscall"),
+            probe("inet_recvmsg", "fentry", "rx_syscall"),
+            probe("cpu-clock", "perf_event", "stacks"),
+        ],
+        power: Availability::by("demonstration of RAPL"),
+        notes: vec![format!(
+            "{DEMO_NOTE_PREFIX} a made-up host of {cpus} CPUs. Nothing here is measured; \
+             `netto run` measures this host."
+        )],
+    }
+}
+
+/// The snapshots of a made-up host.
+pub struct Source {
+    settings: Settings,
+    load: Load,
+    sequence: u64,
+    elapsed_ns: u64,
+}
+
+impl SnapshotSource for Source {
+    fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        Ok(self.make(
+            self.settings.period.as_nanos() as u64,
+            now.as_nanos() as u64,
+        ))
+    }
+}
+
+impl Source {
+    fn new(settings: Settings) -> Self {
+        Source {
+            settings,
+            load: Load::new(settings.cpus, nodes(settings.cpus), settings.seed),
+            sequence: 0,
+            elapsed_ns: 0,
+        }
+    }
+
+    fn make(&mut self, interval_ns: u64, time_unix_ns: u64) -> Snapshot {
+        self.sequence += 1;
+        self.elapsed_ns += interval_ns;
+        let cpus = self.settings.cpus as usize;
+        let stacks = self.settings.frequency_hz * interval_ns / 1_000_000_000;
+        let work = self
+            .load
+            .interval(self.elapsed_ns as f64 / 1e9, interval_ns, stacks);
+        let mut host = [0_u64; CpuModes::NAMES.len()];
+        for modes in &work.modes {
+            for (sum, ns) in host.iter_mut().zip(modes.values()) {
+                *sum += ns;
+            }
+        }
+        let host_modes = CpuModes::from_values(host);
+        let mut components = work.components;
+        for (row, component) in components.iter_mut().zip(COMPONENTS) {
+            if component.slug == LACKING {
+                *row = None;
+            }
+        }
+        Snapshot {
+            sequence: self.sequence,
+            time_unix_ns,
+            interval_ns,
+            cpus: (0..self.settings.cpus).collect(),
+            power: Some(power(
+                self.settings.cpus,
+                interval_ns,
+                &host_modes,
+                components[0].iter().flatten().sum(),
+            )),
+            components,
+            samples: work.samples,
+            entries: work.entries,
+            ksoftirqd_rx_ns: None,
+            cpu_modes: work.modes,
+            host_modes,
+            stacks_taken: vec![stacks; cpus],
+            stacks_lost: vec![0; cpus],
+            own: OwnCost {
+                user_ns: interval_ns / 400 + u64::from(self.settings.cpus) * 9_000,
+                system_ns: interval_ns / 900,
+                resident_bytes: 17_000_000 + u64::from(self.settings.cpus) * 60_000,
+                analysis_ns: 400_000 + u64::from(self.settings.cpus) * 8_000,
+            },
+        }
+    }
+}
+
+fn power(cpus: u32, interval_ns: u64, modes: &CpuModes, network_ns: u64) -> Power {
+    let interval = interval_ns as f64;
+    let busy_ns = modes.busy_ns().max(network_ns).max(1) as f64;
+    let host_watts = f64::from(cpus) * IDLE_WATTS + busy_ns / interval * BUSY_WATTS;
+    let network_watts = host_watts * network_ns as f64 / busy_ns;
+    Power {
+        host_watts,
+        network_watts,
+        network_energy_joules: network_watts * interval / 1e9,
+        zones: vec![ZonePower {
+            zone: "package-0".to_owned(),
+            energy_joules: host_watts * interval / 1e9,
+        }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::codec;
+    use metrics_common::component::{children_of, index_of};
+
+    use super::*;
+
+    fn settings(cpus: u32) -> Settings {
+        Settings {
+            cpus,
+            seed: 1,
+            period: Duration::from_millis(500),
+            frequency_hz: 1000,
+        }
+    }
+
+    fn some(cpus: u32, count: usize) -> Vec<Snapshot> {
+        let mut source = Source::new(settings(cpus));
+        (0..count)
+            .map(|_| source.next_snapshot().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn the_same_settings_make_the_same_values() {
+        let plain = |mut snapshot: Snapshot| {
+            snapshot.time_unix_ns = 0;
+            snapshot
+        };
+        let runs = [(); 2].map(|()| some(4, 3).into_iter().map(plain).collect::<Vec<_>>());
+        assert_eq!(runs[0], runs[1]);
+        let mut source = Source::new(Settings {
+            seed: 2,
+            ..settings(4)
+        });
+        assert_ne!(plain(source.next_snapshot().unwrap()), runs[0][0]);
+    }
+
+    #[test]
+    fn everything_adds_up_on_every_cpu() {
+        for snapshot in some(16, 40) {
+            for component in COMPONENTS {
+                let row = |index: usize| snapshot.components[index].as_ref();
+                let Some(whole) = row(index_of(component.slug).unwrap()) else {
+                    assert_eq!(component.slug, LACKING);
+                    continue;
+                };
+                let parts: Vec<_> = children_of(component.slug).filter_map(row).collect();
+                for (cpu, &ns) in whole.iter().enumerate() {
+                    assert!(ns <= snapshot.interval_ns, "{} on {cpu}", component.slug);
+                    let sum: u64 = parts.iter().map(|part| part[cpu]).sum();
+                    assert!(parts.is_empty() || sum == ns, "{} on {cpu}", component.slug);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn modes_fill_the_time_in_ticks_and_hold_networking() {
+        let snapshots = some(8, 60);
+        let mut kernel_ns = 0;
+        let mut network_ns = 0;
+        for snapshot in &snapshots {
+            for modes in &snapshot.cpu_modes {
+                assert!(modes.total_ns().abs_diff(snapshot.interval_ns) <= 80_000_000);
+                assert!(modes.values().iter().all(|ns| ns % 10_000_000 == 0));
+            }
+            let modes = &snapshot.host_modes;
+            kernel_ns += modes.system_ns + modes.irq_ns + modes.softirq_ns;
+            network_ns += snapshot.total_ns(0).unwrap();
+        }
+        assert!(kernel_ns > network_ns);
+    }
+
+    #[test]
+    fn one_core_is_hot() {
+        let rx = index_of("rx_softirq").unwrap();
+        for snapshot in some(128, 20) {
+            let row = snapshot.components[rx].as_ref().unwrap();
+            let mut sorted = row.clone();
+            sorted.sort_unstable();
+            assert!(sorted[127] > snapshot.interval_ns / 2, "hot");
+            assert!(sorted[126] < sorted[127], "and alone");
+        }
+    }
+
+    #[test]
+    fn the_past_covers_a_quarter_of_an_hour_and_leads_up_to_now() {
+        for (cpus, period_ms) in [(2, 50), (8, 500), (2, 7_000)] {
+            let mut demo = demo(Settings {
+                period: Duration::from_millis(period_ms),
+                ..settings(cpus)
+            });
+            let (begin, end) = (
+                demo.past.point_ms(0).0,
+                demo.past.point_ms(demo.past.points() - 1).1,
+            );
+            assert!(end - begin >= 15.0 * 60_000.0);
+            let next = demo.source.next_snapshot().unwrap();
+            assert_eq!(next.sequence, demo.past.last_sequence() + 1);
+        }
+    }
+
+    #[test]
+    fn a_frame_of_128_cpus_is_at_most_25_kilobytes() {
+        let largest = some(128, 60)
+            .iter()
+            .map(|snapshot| codec::encode_packed(snapshot).unwrap().len())
+            .max();
+        assert!(largest <= Some(25_000), "{largest:?} bytes");
+    }
+
+    #[test]
+    fn it_is_labelled() {
+        assert!(demo(settings(2)).info.is_demonstration());
+    }
+}

@@ -1,0 +1,265 @@
+//! What keeps the page going: the connection, the listeners, and one drawing
+//! for each frame of the browser at the most.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+use wasm_bindgen::convert::FromWasmAbi;
+use wasm_bindgen::prelude::*;
+use web_sys::{
+    AddEventListenerOptions, Element, Event as DomEvent, EventTarget, KeyboardEvent, PointerEvent,
+    Window,
+};
+
+use crate::link::{Event, Socket, socket_url};
+use crate::page::Page;
+
+/// Milliseconds between two looks at whether the connection has gone silent.
+const WATCH_MS: i32 = 1_000;
+
+struct App {
+    window: Window,
+    url: String,
+    page: RefCell<Page>,
+    socket: Socket,
+    draw_pending: Cell<bool>,
+    connect_pending: Cell<bool>,
+    draw: Closure<dyn FnMut()>,
+    connect: Closure<dyn FnMut()>,
+}
+
+impl App {
+    fn new(window: Window) -> Result<Rc<Self>, JsValue> {
+        let location = window.location();
+        let url = socket_url(&location.protocol()?, &location.host()?);
+        let page = RefCell::new(Page::new(window.clone())?);
+        Ok(Rc::new_cyclic(|weak: &Weak<App>| {
+            let calling = |action: fn(&App)| {
+                let app = weak.clone();
+                move || {
+                    if let Some(app) = app.upgrade() {
+                        action(&app);
+                    }
+                }
+            };
+            let on_event = weak.clone();
+            App {
+                window,
+                url,
+                page,
+                socket: Socket::new(Rc::new(move |event| {
+                    if let Some(app) = on_event.upgrade() {
+                        app.on_event(event);
+                    }
+                })),
+                draw_pending: Cell::new(false),
+                connect_pending: Cell::new(false),
+                draw: Closure::new(calling(App::draw_now)),
+                connect: Closure::new(calling(App::connect_now)),
+            }
+        }))
+    }
+
+    fn on_event(&self, event: Event) {
+        match event {
+            Event::Message(message) => self.page.borrow_mut().take(message),
+            Event::Garbage(complaint) => {
+                self.socket.close();
+                self.give_up(&format!(
+                    "a message makes no sense to this page ({complaint}); reloading may help"
+                ));
+            }
+            Event::Closed(reason) => self.give_up(&reason),
+        }
+        self.draw_soon();
+    }
+
+    /// Marks the connection as lost and plans the next attempt.
+    fn give_up(&self, reason: &str) {
+        let wait_ms = self.page.borrow_mut().link.lost(reason);
+        if !self.connect_pending.replace(true) {
+            let handler = self.connect.as_ref().unchecked_ref();
+            let planned = self
+                .window
+                .set_timeout_with_callback_and_timeout_and_arguments_0(handler, wait_ms as i32);
+            report(planned.map(|_| ()));
+        }
+    }
+
+    fn connect_now(&self) {
+        self.connect_pending.set(false);
+        self.page.borrow_mut().link.attempt(js_sys::Date::now());
+        report(self.socket.connect(&self.url));
+    }
+
+    /// However many messages arrive, the browser is given one frame of them;
+    /// a page in a hidden tab is not drawn at all.
+    fn draw_soon(&self) {
+        if !self.draw_pending.replace(true) {
+            let handler = self.draw.as_ref().unchecked_ref();
+            report(self.window.request_animation_frame(handler).map(|_| ()));
+        }
+    }
+
+    fn draw_now(&self) {
+        self.draw_pending.set(false);
+        report(self.page.borrow_mut().draw());
+    }
+
+    fn watch(&self) {
+        if !self.connect_pending.get() && self.page.borrow().is_silent() {
+            self.socket.close();
+            self.give_up("nothing has come for a while");
+            self.draw_soon();
+        }
+    }
+
+    /// Calls `action` for every event of this kind; the application lives as
+    /// long as the page, and so do its listeners.
+    fn listen<E: FromWasmAbi + 'static>(
+        self: &Rc<Self>,
+        target: &EventTarget,
+        kind: &str,
+        action: impl Fn(&App, E) -> Result<(), JsValue> + 'static,
+    ) -> Result<(), JsValue> {
+        let app = self.clone();
+        let listener = Closure::<dyn FnMut(E)>::new(move |event| report(action(&app, event)));
+        let options = AddEventListenerOptions::new();
+        options.set_capture(true);
+        target.add_event_listener_with_callback_and_add_event_listener_options(
+            kind,
+            listener.as_ref().unchecked_ref(),
+            &options,
+        )?;
+        listener.forget();
+        Ok(())
+    }
+
+    fn listen_to_the_reader(self: &Rc<Self>) -> Result<(), JsValue> {
+        let document = self.window.document().ok_or("there is no document")?;
+        let place =
+            |event: &PointerEvent| (f64::from(event.client_x()), f64::from(event.client_y()));
+        self.listen(&document, "click", |app, event: DomEvent| {
+            let act = match target(&event) {
+                Some(target) => target.closest("[data-act]")?,
+                None => None,
+            };
+            if let Some(act) = act.and_then(|button| button.get_attribute("data-act")) {
+                app.page.borrow_mut().act(&act)?;
+                app.draw_soon();
+            }
+            Ok(())
+        })?;
+        for kind in ["pointermove", "focusin"] {
+            self.listen(&document, kind, move |app, event: DomEvent| {
+                let Some(target) = target(&event) else {
+                    return Ok(());
+                };
+                let at = match event.dyn_ref::<PointerEvent>() {
+                    Some(pointer) => place(pointer),
+                    None => {
+                        let found = target.get_bounding_client_rect();
+                        (found.right(), found.bottom())
+                    }
+                };
+                app.page.borrow_mut().hover(&target, at)
+            })?;
+        }
+        self.listen(
+            &document,
+            "pointerdown",
+            move |app, event: PointerEvent| match target(&event) {
+                Some(target) if event.button() == 0 => {
+                    app.page.borrow_mut().press(&target, place(&event).0)
+                }
+                _ => Ok(()),
+            },
+        )?;
+        self.listen(&document, "pointerup", move |app, event: PointerEvent| {
+            if let Some(target) = target(&event) {
+                app.page.borrow_mut().release(&target, place(&event))?;
+                app.draw_soon();
+            }
+            Ok(())
+        })?;
+        self.listen(&document, "keydown", |app, event: KeyboardEvent| {
+            let plain = !(event.ctrl_key() || event.meta_key() || event.alt_key());
+            if let Some(target) = target(&event).filter(|_| plain)
+                && app.page.borrow_mut().key(&target, &event.key())?
+            {
+                event.prevent_default();
+                app.draw_soon();
+            }
+            Ok(())
+        })?;
+        self.listen(&document, "input", |app, event: DomEvent| {
+            if let Some(target) = target(&event) {
+                app.page.borrow_mut().change(&target)?;
+                app.draw_soon();
+            }
+            Ok(())
+        })?;
+        self.listen(&self.window, "hashchange", |app, _: DomEvent| {
+            app.page.borrow_mut().read_address()?;
+            app.draw_soon();
+            Ok(())
+        })?;
+        // What comes into sight is drawn then.
+        for kind in ["scroll", "resize"] {
+            self.listen(&self.window, kind, |app, _: DomEvent| {
+                app.draw_soon();
+                Ok(())
+            })?;
+        }
+        if let Some(scheme) = self.window.match_media("(prefers-color-scheme: dark)")? {
+            self.listen(&scheme, "change", |app, _: DomEvent| {
+                app.draw_soon();
+                Ok(())
+            })?;
+            // A query that nobody holds may be collected together with its listeners.
+            std::mem::forget(scheme);
+        }
+        Ok(())
+    }
+}
+
+fn target(event: &DomEvent) -> Option<Element> {
+    event.target()?.dyn_into().ok()
+}
+
+/// The page's last resort; there is nobody to return an error to.
+fn report(result: Result<(), JsValue>) {
+    if let Err(error) = result {
+        web_sys::console::error_2(&"netto:".into(), &error);
+    }
+}
+
+#[wasm_bindgen(start)]
+fn start() -> Result<(), JsValue> {
+    std::panic::set_hook(Box::new(|panic| {
+        web_sys::console::error_1(&format!("netto: {panic}").into());
+        // The page stands still from here on and must not look alive.
+        if let Some(root) = web_sys::window()
+            .and_then(|window| window.document())
+            .and_then(|document| document.get_element_by_id("netto"))
+        {
+            let _ = root.set_attribute("data-state", "lost");
+            let _ = root.set_attribute("data-failure", "the page has failed: reload it");
+        }
+    }));
+    let window = web_sys::window().ok_or("there is no window")?;
+    let app = App::new(window.clone())?;
+    app.listen_to_the_reader()?;
+    app.page.borrow().show_state()?;
+    let watch = {
+        let app = app.clone();
+        Closure::<dyn FnMut()>::new(move || app.watch())
+    };
+    window.set_interval_with_callback_and_timeout_and_arguments_0(
+        watch.as_ref().unchecked_ref(),
+        WATCH_MS,
+    )?;
+    watch.forget();
+    app.connect_now();
+    Ok(())
+}

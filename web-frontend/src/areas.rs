@@ -1,0 +1,307 @@
+//! Stacked areas over time, and the small line beside the headline, on any
+//! plotters backend. Knows pixels and colours, but not where values come from.
+
+use std::ops::Range;
+
+use plotters::coord::Shift;
+use plotters::drawing::DrawingAreaErrorKind;
+use plotters::element::{PathElement, Polygon, Text};
+use plotters::prelude::{DrawingArea, DrawingBackend, IntoDrawingArea, SVGBackend};
+use plotters::style::text_anchor::HPos;
+use plotters::style::{Color, FontStyle};
+
+use crate::bars::Rgb;
+use crate::plot::{FONT_PX, PlotError, Theme, rgb, text_style};
+use crate::timeline::{self, Frame};
+
+/// Room for the labels of the value axis, and of the time axis, pixels.
+pub const LEFT_PX: i32 = 44;
+const BOTTOM_PX: i32 = 20;
+const TOP_PX: i32 = 6;
+const RIGHT_PX: i32 = 4;
+
+/// One series of a chart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    /// Slug of the component.
+    pub key: String,
+    /// Name for people.
+    pub label: String,
+    /// Its colour, the same everywhere.
+    pub color: Rgb,
+    /// Per cent in each step; `None` where nothing was measured.
+    pub values: Vec<Option<f64>>,
+}
+
+/// A chart as plain values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    /// The stretch of time.
+    pub frame: Frame,
+    /// From the bottom upwards.
+    pub layers: Vec<Layer>,
+    /// Where the value axis ends, per cent.
+    pub top: f64,
+    /// How far the reader's clock is ahead of UTC, milliseconds.
+    pub offset_ms: f64,
+}
+
+impl Chart {
+    /// A chart whose axis ends at a round value above all of its values.
+    pub fn new(frame: Frame, layers: Vec<Layer>, offset_ms: f64) -> Self {
+        let highest = (0..frame.steps)
+            .filter_map(|step| sum_at(&layers, step))
+            .fold(0.0, f64::max);
+        Chart {
+            frame,
+            layers,
+            top: round_up(highest),
+            offset_ms,
+        }
+    }
+
+    /// The sum of all layers in a step; `None` where nothing was measured.
+    pub fn sum_at(&self, step: usize) -> Option<f64> {
+        sum_at(&self.layers, step)
+    }
+}
+
+fn sum_at(layers: &[Layer], step: usize) -> Option<f64> {
+    let values = || {
+        layers
+            .iter()
+            .filter_map(|l| l.values.get(step).copied().flatten())
+    };
+    values().next().map(|_| values().sum())
+}
+
+/// The next of 1, 2, 3, 5, 10, 20… (and their tenths), with some air above the value.
+pub fn round_up(value: f64) -> f64 {
+    let wanted = (value * 1.05).max(0.01);
+    let decade = 10_f64.powf(wanted.log10().floor());
+    [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0]
+        .map(|step| step * decade)
+        .into_iter()
+        .find(|&step| step >= wanted * 0.999_999)
+        .unwrap_or(10.0 * decade)
+}
+
+/// Where in a drawing the values stand, pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Left edge.
+    pub left: i32,
+    /// Right edge.
+    pub right: i32,
+    /// Upper edge.
+    pub top: i32,
+    /// Lower edge.
+    pub bottom: i32,
+}
+
+impl Place {
+    /// The place in a drawing of this size.
+    pub fn of((width, height): (u32, u32)) -> Self {
+        let right = (width as i32 - RIGHT_PX).max(LEFT_PX + 1);
+        Place {
+            left: LEFT_PX,
+            right,
+            top: TOP_PX,
+            bottom: (height as i32 - BOTTOM_PX).max(TOP_PX + 1),
+        }
+    }
+
+    /// The moment at a pixel; outside of the place, that of the nearest edge.
+    pub fn ms_at(&self, frame: &Frame, x: f64) -> f64 {
+        let share = (x - f64::from(self.left)) / f64::from(self.right - self.left);
+        frame.from_ms + share.clamp(0.0, 1.0) * (frame.to_ms() - frame.from_ms)
+    }
+
+    /// The pixel of a moment.
+    pub fn x_of(&self, frame: &Frame, unix_ms: f64) -> f64 {
+        let share = (unix_ms - frame.from_ms) / (frame.to_ms() - frame.from_ms);
+        f64::from(self.left) + share * f64::from(self.right - self.left)
+    }
+
+    fn y(&self, value: f64, top: f64) -> i32 {
+        let share = (value / top).clamp(0.0, 1.0);
+        self.bottom - (share * f64::from(self.bottom - self.top)).round() as i32
+    }
+}
+
+/// The chart as an SVG document of this size in pixels.
+///
+/// # Errors
+/// Only if plotters' SVG backend fails, which writes to memory.
+pub fn svg(chart: &Chart, theme: Theme, size: (u32, u32)) -> Result<String, PlotError> {
+    let mut document = String::new();
+    let area = SVGBackend::with_string(&mut document, size).into_drawing_area();
+    draw(&area, chart, theme).map_err(|error| PlotError(error.to_string()))?;
+    drop(area);
+    Ok(document)
+}
+
+/// Draws a chart into an area, with its own size as the only limit.
+///
+/// # Errors
+/// Those of the backend.
+pub fn draw<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    chart: &Chart,
+    theme: Theme,
+) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
+    let place = Place::of(area.dim_in_pixel());
+    let grid = rgb(theme.empty).mix(0.7).stroke_width(1);
+    let label = |anchor| text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor);
+    let lines = if place.bottom - place.top > 90 { 4 } else { 2 };
+    for line in 0..=lines {
+        let value = chart.top * f64::from(line) / f64::from(lines);
+        let y = place.y(value, chart.top);
+        area.draw(&PathElement::new(
+            vec![(place.left, y), (place.right, y)],
+            grid,
+        ))?;
+        let text = value_label(value, chart.top);
+        area.draw(&Text::new(text, (place.left - 6, y), label(HPos::Right)))?;
+    }
+    let most = ((place.right - place.left) / 72).max(1) as usize;
+    for (at, text) in timeline::ticks(&chart.frame, most, chart.offset_ms) {
+        let x = place.x_of(&chart.frame, at) as i32;
+        area.draw(&PathElement::new(
+            vec![(x, place.top), (x, place.bottom)],
+            grid,
+        ))?;
+        // A label that would be cut by an edge is left out.
+        if x > place.left + 14 && x < place.right - 22 {
+            let at = (x, place.bottom + 11);
+            area.draw(&Text::new(text, at, label(HPos::Center)))?;
+        }
+    }
+    let mut below = vec![0.0; chart.frame.steps];
+    for layer in &chart.layers {
+        let above: Vec<f64> = below
+            .iter()
+            .zip(&layer.values)
+            .map(|(below, value)| below + value.unwrap_or(0.0))
+            .collect();
+        for steps in stretches(chart.frame.steps, |step| chart.sum_at(step).is_some()) {
+            draw_layer(area, chart, place, layer.color, (&below, &above), steps)?;
+        }
+        below = above;
+    }
+    area.present()
+}
+
+/// Stretches without a gap, as first and one past the last.
+fn stretches(length: usize, is_there: impl Fn(usize) -> bool) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for at in (0..length).filter(|&at| is_there(at)) {
+        match found.last_mut() {
+            Some(last) if last.end == at => last.end += 1,
+            _ => found.push(at..at + 1),
+        }
+    }
+    found
+}
+
+fn draw_layer<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    chart: &Chart,
+    place: Place,
+    color: Rgb,
+    (below, above): (&[f64], &[f64]),
+    steps: Range<usize>,
+) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
+    let y = |value: f64| place.y(value, chart.top);
+    if !steps.clone().any(|step| y(below[step]) != y(above[step])) {
+        return Ok(());
+    }
+    let x = |at: usize| {
+        let ms = chart.frame.from_ms + chart.frame.step_ms * at as f64;
+        place.x_of(&chart.frame, ms).round() as i32
+    };
+    // A value stands in the middle of its step; the outermost reach to the edges.
+    let points = |values: &[f64]| -> Vec<(i32, i32)> {
+        let (first, last) = (steps.start, steps.end - 1);
+        let middle = |step: usize| ((x(step) + x(step + 1)) / 2, y(values[step]));
+        std::iter::once((x(first), y(values[first])))
+            .chain(steps.clone().map(middle))
+            .chain(std::iter::once((x(last + 1), y(values[last]))))
+            .collect()
+    };
+    let mut outline = straightened(points(above));
+    outline.extend(straightened(points(below)).into_iter().rev());
+    area.draw(&Polygon::new(outline, rgb(color).filled()))
+}
+
+/// Without the points in the middle of level stretches.
+fn straightened(points: Vec<(i32, i32)>) -> Vec<(i32, i32)> {
+    let mut kept: Vec<(i32, i32)> = Vec::with_capacity(points.len());
+    for point in points {
+        if let [.., a, b] = kept[..]
+            && a.1 == b.1
+            && b.1 == point.1
+        {
+            kept.pop();
+        }
+        kept.push(point);
+    }
+    kept
+}
+
+/// A label of the value axis, as precise as the axis is long.
+fn value_label(value: f64, top: f64) -> String {
+    let decimals = match top {
+        top if top >= 8.0 => 0,
+        top if top >= 0.8 => 1,
+        _ => 2,
+    };
+    if value == 0.0 {
+        "0".to_owned()
+    } else if (value - value.round()).abs() < 1e-9 {
+        format!("{value:.0} %")
+    } else {
+        format!("{value:.0$} %", decimals.max(1))
+    }
+}
+
+/// A line without axes, for the recent course of one value.
+///
+/// # Errors
+/// Only if plotters' SVG backend fails, which writes to memory.
+pub fn sparkline(
+    values: &[Option<f64>],
+    color: Rgb,
+    (width, height): (u32, u32),
+) -> Result<String, PlotError> {
+    let top = round_up(values.iter().flatten().copied().fold(0.0, f64::max));
+    let failed = |error: DrawingAreaErrorKind<_>| PlotError(error.to_string());
+    let mut document = String::new();
+    let area = SVGBackend::with_string(&mut document, (width, height)).into_drawing_area();
+    let (right, bottom) = (width as i32 - 1, height as i32 - 1);
+    let last = values.len().saturating_sub(1).max(1) as f64;
+    let at = |(step, value): (usize, f64)| {
+        let x = (step as f64 / last * f64::from(right)).round() as i32;
+        let y = bottom - (value / top * f64::from(bottom - 2)).round() as i32;
+        (x, y)
+    };
+    // Gaps cut the line.
+    for steps in stretches(values.len(), |step| values[step].is_some()) {
+        let line: Vec<(i32, i32)> = steps
+            .map(|step| at((step, values[step].unwrap_or(0.0))))
+            .collect();
+        let (first, end) = (line[0].0, line[line.len() - 1].0);
+        let mut ground = line.clone();
+        ground.extend([(end, bottom), (first, bottom)]);
+        area.draw(&Polygon::new(ground, rgb(color).mix(0.16).filled()))
+            .map_err(failed)?;
+        area.draw(&PathElement::new(line, rgb(color).stroke_width(2)))
+            .map_err(failed)?;
+    }
+    area.present().map_err(failed)?;
+    drop(area);
+    Ok(document)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! The least that has to be done to the document: elements by id, texts and
+//! attributes that change only when they must, files for the reader.
+
+use wasm_bindgen::prelude::*;
+use web_sys::{Blob, BlobPropertyBag, Document, Element, HtmlElement, Node, Url, Window};
+
+use crate::plot::Theme;
+
+/// The document around netto's page.
+pub struct Dom {
+    /// The window.
+    pub window: Window,
+    document: Document,
+    /// The element that holds the page's state.
+    pub root: Element,
+}
+
+impl Dom {
+    /// Finds the page's root.
+    ///
+    /// # Errors
+    /// If this is not netto's page.
+    pub fn new(window: Window) -> Result<Self, JsValue> {
+        let document = window.document().ok_or("there is no document")?;
+        let root = document
+            .get_element_by_id("netto")
+            .ok_or("the page has no #netto")?;
+        Ok(Dom {
+            window,
+            document,
+            root,
+        })
+    }
+
+    /// The document itself.
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// The element with this id.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    pub fn element(&self, id: &str) -> Result<Element, JsValue> {
+        self.document
+            .get_element_by_id(id)
+            .ok_or_else(|| format!("the page has no #{id}").into())
+    }
+
+    /// The element with this id, as one of its own kind.
+    ///
+    /// # Errors
+    /// If it is none, or not there.
+    pub fn typed<T: JsCast>(&self, id: &str) -> Result<T, JsValue> {
+        let element = self.element(id)?;
+        element.dyn_into().map_err(JsValue::from)
+    }
+
+    /// Makes an element say this.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn set_text(&self, id: &str, text: &str) -> Result<(), JsValue> {
+        let element = self.element(id)?;
+        if element.text_content().as_deref() != Some(text) {
+            element.set_text_content(Some(text));
+        }
+        Ok(())
+    }
+
+    /// Hides or shows an element.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn set_hidden(&self, id: &str, hidden: bool) -> Result<(), JsValue> {
+        self.element(id)?
+            .toggle_attribute_with_force("hidden", hidden)
+            .map(|_| ())
+    }
+
+    /// Fills a list and shows the section around it only if there is something in it.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn set_list(&self, id: &str, html: &str) -> Result<(), JsValue> {
+        let list = self.element(id)?;
+        list.set_inner_html(html);
+        if let Some(section) = list.closest("section")? {
+            section.toggle_attribute_with_force("hidden", html.is_empty())?;
+        }
+        Ok(())
+    }
+
+    /// Whether any part of an element is in sight, or nearly.
+    pub fn is_in_sight(&self, id: &str) -> bool {
+        let Some(element) = self.document.get_element_by_id(id) else {
+            return false;
+        };
+        let height = self.window.inner_height().ok().and_then(|h| h.as_f64());
+        let place = element.get_bounding_client_rect();
+        place.bottom() > -100.0 && place.top() < height.unwrap_or(0.0) + 100.0
+    }
+
+    /// Whether the reader's system is dark.
+    pub fn is_dark(&self) -> bool {
+        let query = self.window.match_media("(prefers-color-scheme: dark)");
+        matches!(query, Ok(Some(query)) if query.matches())
+    }
+
+    /// The theme that goes with it.
+    pub fn theme(&self) -> Theme {
+        if self.is_dark() {
+            Theme::DARK
+        } else {
+            Theme::LIGHT
+        }
+    }
+
+    /// How far the reader's clock is ahead of UTC, milliseconds.
+    pub fn clock_offset_ms(&self) -> f64 {
+        -js_sys::Date::new_0().get_timezone_offset() * 60_000.0
+    }
+
+    /// Gives the reader a file.
+    ///
+    /// # Errors
+    /// The browser's.
+    pub fn download(&self, name: &str, kind: &str, text: &str) -> Result<(), JsValue> {
+        let options = BlobPropertyBag::new();
+        options.set_type(kind);
+        let parts = js_sys::Array::of1(&text.into());
+        let blob = Blob::new_with_str_sequence_and_options(&parts, &options)?;
+        self.download_blob(name, &blob)
+    }
+
+    /// Gives the reader a file.
+    ///
+    /// # Errors
+    /// The browser's.
+    pub fn download_blob(&self, name: &str, blob: &Blob) -> Result<(), JsValue> {
+        let url = Url::create_object_url_with_blob(blob)?;
+        let link: HtmlElement = self.document.create_element("a")?.unchecked_into();
+        link.set_attribute("href", &url)?;
+        link.set_attribute("download", name)?;
+        link.click();
+        // The browser has begun to read by now, and keeps what it reads.
+        Url::revoke_object_url(&url)
+    }
+}
+
+/// A place in the document whose text changes, with what it says now.
+pub struct LiveText {
+    /// The element that carries the attributes.
+    pub holder: Element,
+    text: Node,
+    shown: String,
+}
+
+impl LiveText {
+    /// `text_in` is the element inside `holder` that carries the text.
+    pub fn new(holder: Element, text_in: &Element) -> Self {
+        text_in.set_text_content(Some("–"));
+        let text = text_in
+            .first_child()
+            .unwrap_or_else(|| text_in.clone().into());
+        LiveText {
+            holder,
+            text,
+            shown: "–".to_owned(),
+        }
+    }
+
+    /// Makes it say this.
+    pub fn show(&mut self, text: String) {
+        if self.shown != text {
+            self.text.set_node_value(Some(&text));
+            self.shown = text;
+        }
+    }
+}
+
+/// Sets an attribute that may have this value already.
+///
+/// # Errors
+/// The browser's, for an illegal name.
+pub fn set_attribute(element: &Element, name: &str, value: &str) -> Result<(), JsValue> {
+    if element.get_attribute(name).as_deref() != Some(value) {
+        element.set_attribute(name, value)?;
+    }
+    Ok(())
+}
+
+/// All elements within one that match a selector.
+///
+/// # Errors
+/// The browser's, for an illegal selector.
+pub fn all(within: &Element, selector: &str) -> Result<Vec<Element>, JsValue> {
+    let found = within.query_selector_all(selector)?;
+    (0..found.length())
+        .filter_map(|index| found.item(index))
+        .map(|node| node.dyn_into::<Element>().map_err(JsValue::from))
+        .collect()
+}
