@@ -121,6 +121,9 @@ pub struct Info {
     pub frequency_hz: u64,
     /// Number of CPUs that the kernel can ever have.
     pub possible_cpus: u32,
+    /// NUMA node of each possible CPU, by its number; empty if the host has one node only.
+    #[serde(default)]
+    pub numa_nodes: Vec<u32>,
     /// Rows of every snapshot, in order.
     pub components: Vec<ComponentInfo>,
     /// Every probe, attached or not.
@@ -262,6 +265,10 @@ pub struct Snapshot {
     /// Stack samples by component and CPU on which the split of this row rests;
     /// `None` where the row is not split or itself found by sampling.
     pub samples: Vec<Option<Vec<u32>>>,
+    /// How often a timed component was entered (sends, receives, softirqs), by
+    /// component and CPU; `None` where that is not counted.
+    #[serde(default)]
+    pub entries: Vec<Option<Vec<u64>>>,
     /// Modes of each CPU.
     pub cpu_modes: Vec<CpuModes>,
     /// Modes of the whole host.

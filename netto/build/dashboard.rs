@@ -5,8 +5,9 @@
 use std::env;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use flate2::write::GzEncoder;
@@ -103,10 +104,17 @@ fn built_dashboard(workspace_root: &Path) -> Result<Option<PathBuf>> {
     // Cargo takes a watched path that does not exist for one that has changed,
     // and would build anew each time; an empty folder that can be watched
     // avoids that. Without the usual target directory there is nothing to watch.
-    if target.is_dir() && fs::create_dir_all(&dir).is_ok() {
+    if target.is_dir() && (dir.is_dir() || create_old(&dir).is_ok()) {
         println!("cargo:rerun-if-changed={}", dir.display());
     }
     Ok(None)
+}
+
+/// Creates a folder that looks older than this run of the build script, which
+/// cargo would otherwise repeat once.
+fn create_old(dir: &Path) -> io::Result<()> {
+    fs::create_dir(dir)?;
+    fs::File::open(dir)?.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1))
 }
 
 fn write_compressed(path: &Path, bytes: &[u8]) -> Result<()> {

@@ -130,6 +130,7 @@ mod tests {
             user_period_ms: 500,
             frequency_hz: 1000,
             possible_cpus: 4,
+            numa_nodes: Vec::new(),
             components: ComponentInfo::table(|index| match COMPONENTS[index].slug {
                 "bridging" => Availability::missing("no bridge here"),
                 _ => Availability::by("sampling"),

@@ -4,11 +4,11 @@
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use metrics_common::component::index_of;
+use metrics_common::component::{CLOCK_KINDS, index_of};
 use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snapshot};
 
 use crate::actors::trace_analyzer::SnapshotSource;
-use crate::analysis::attribute::{Means, Split, Tally, attribute};
+use crate::analysis::attribute::{Means, Split, Tally, attribute, entries};
 use crate::analysis::classify::Classifier;
 use crate::analysis::delta::Deltas;
 use crate::analysis::proc_stat::{self, ProcStat};
@@ -88,6 +88,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
         user_period_ms: interval_ms,
         frequency_hz: settings.frequency_hz,
         possible_cpus: readers.possible_cpus as u32,
+        numa_nodes: settings.roots.numa_nodes(readers.possible_cpus),
         components: ComponentInfo::table(|index| plan.components[index].clone()),
         probes: session.probes().to_vec(),
         power: match &power {
@@ -115,6 +116,8 @@ pub struct Snapshots {
     symbols_read_ns: u64,
     readers: Readers,
     deltas: Deltas,
+    /// How often each CPU entered each kind, at the previous snapshot.
+    entered: Vec<[u64; CLOCK_KINDS]>,
     tallies: Vec<Tally>,
     lost: Vec<u64>,
     energy: Option<Energy>,
@@ -146,6 +149,7 @@ impl Snapshots {
             symbols_read_ns: system::monotonic_ns(),
             readers,
             deltas: Deltas::default(),
+            entered: vec![[0; CLOCK_KINDS]; possible_cpus],
             tallies: vec![Tally::default(); possible_cpus],
             lost: vec![0; possible_cpus],
             energy: has_power.then(Energy::default),
@@ -159,6 +163,7 @@ impl Snapshots {
         for cpu in 0..possible_cpus {
             if let Some(reading) = source.readers.clocks.read(cpu) {
                 source.deltas.take(cpu, &reading.total_ns, 0);
+                source.entered[cpu] = reading.entries;
             }
         }
         if let Some(energy) = &mut source.energy {
@@ -173,10 +178,10 @@ impl Snapshots {
             .roots
             .online_cpus()
             .unwrap_or_else(|_| stat.cpus.iter().map(|(cpu, _)| *cpu).collect());
-        if let Some(samplers) = &mut self.readers.samplers {
-            if let Err((cpu, error)) = samplers.follow(&online) {
-                tracing::warn!("CPU {cpu} is not sampled: {error}");
-            }
+        if let Some(samplers) = &mut self.readers.samplers
+            && let Err((cpu, error)) = samplers.follow(&online)
+        {
+            tracing::warn!("CPU {cpu} is not sampled: {error}");
         }
         online
     }
@@ -203,21 +208,22 @@ impl Snapshots {
         );
     }
 
-    fn split_cpu(&mut self, cpu: usize, interval_ns: u64) -> Split {
-        let totals = self
-            .readers
-            .clocks
-            .read(cpu)
-            .map(|reading| reading.total_ns)
-            .unwrap_or_default();
-        let clock = self.deltas.take(cpu, &totals, interval_ns);
+    fn read_cpu(&mut self, cpu: usize, interval_ns: u64) -> Column {
+        let mut growth = [0; CLOCK_KINDS];
+        let mut clock = [0; CLOCK_KINDS];
+        if let (Some(reading), Some(before)) =
+            (self.readers.clocks.read(cpu), self.entered.get_mut(cpu))
+        {
+            clock = self.deltas.take(cpu, &reading.total_ns, interval_ns);
+            growth = std::array::from_fn(|kind| reading.entries[kind].saturating_sub(before[kind]));
+            *before = reading.entries;
+        }
         let nothing = Tally::default();
-        attribute(
-            &self.means,
-            interval_ns,
-            &clock,
-            self.tallies.get(cpu).unwrap_or(&nothing),
-        )
+        let tally = self.tallies.get(cpu).unwrap_or(&nothing);
+        Column {
+            split: attribute(&self.means, interval_ns, &clock, tally),
+            entries: entries(&self.means, &growth),
+        }
     }
 
     fn modes_of(&self, stat: &ProcStat, cpu: u32) -> CpuModes {
@@ -272,10 +278,11 @@ impl SnapshotSource for Snapshots {
 
         let mut columns = Vec::with_capacity(cpus.len());
         for &cpu in &cpus {
-            columns.push(self.split_cpu(cpu as usize, interval_ns));
+            columns.push(self.read_cpu(cpu as usize, interval_ns));
         }
-        let components = transpose(&columns, |split| &split.time_ns);
-        let samples = transpose(&columns, |split| &split.samples);
+        let components = transpose(&columns, |column| &column.split.time_ns);
+        let samples = transpose(&columns, |column| &column.split.samples);
+        let entries = transpose(&columns, |column| &column.entries);
         let per_cpu = |counts: &dyn Fn(usize) -> u64| {
             cpus.iter()
                 .map(|&cpu| counts(cpu as usize))
@@ -312,6 +319,7 @@ impl SnapshotSource for Snapshots {
             cpus,
             components,
             samples,
+            entries,
             cpu_modes,
             host_modes,
             stacks_taken,
@@ -322,10 +330,16 @@ impl SnapshotSource for Snapshots {
     }
 }
 
+/// Everything of one CPU, by component.
+struct Column {
+    split: Split,
+    entries: Vec<Option<u64>>,
+}
+
 /// Columns of optional cells → optional rows; a row is absent if a cell is.
 fn transpose<T: Copy>(
-    columns: &[Split],
-    cells: impl Fn(&Split) -> &Vec<Option<T>>,
+    columns: &[Column],
+    cells: impl Fn(&Column) -> &Vec<Option<T>>,
 ) -> Vec<Option<Vec<T>>> {
     let rows = columns.first().map_or(0, |column| cells(column).len());
     (0..rows)

@@ -309,3 +309,6 @@ impl Bar {
         (self.segments[at].ratio > 0.0).then(|| (below, below + self.segments[at].ratio))
     }
 }
+
+#[cfg(test)]
+mod tests;

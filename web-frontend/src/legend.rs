@@ -87,3 +87,61 @@ pub fn entries(bars: &[Bar]) -> Vec<Entry> {
 fn top_down(bar: &Bar) -> impl Iterator<Item = &Segment> {
     bar.segments.iter().rev()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bars::bars;
+    use crate::fixture;
+
+    #[test]
+    fn every_segment_has_an_entry_and_entries_keep_the_order_of_the_markup() {
+        let bars = bars(&fixture::info(), &fixture::snapshot(1), "rx_softirq");
+        let html = html(&bars);
+        let keys: Vec<&str> = html
+            .split("data-key=\"")
+            .skip(1)
+            .filter_map(|piece| piece.split('"').next())
+            .collect();
+        let entries = entries(&bars);
+        assert_eq!(keys.len(), entries.len());
+        let all: Vec<_> = bars.iter().flat_map(|bar| &bar.segments).collect();
+        assert_eq!(keys.len(), all.len());
+        for (key, entry) in keys.iter().zip(entries) {
+            let segment = all.iter().find(|segment| segment.key == *key);
+            assert_eq!(segment.map(|s| s.ratio), Some(entry.ratio), "{key}");
+            assert_eq!(entry.text, format!("{} %", format::percent(entry.ratio)));
+        }
+        assert_eq!(keys.first(), Some(&"idle"), "the top of the first bar");
+        let bottom = bars.last().and_then(|bar| bar.segments.first());
+        assert_eq!(
+            keys.last().copied(),
+            bottom.map(|s| s.key.as_str()),
+            "the bottom of the last one"
+        );
+    }
+
+    #[test]
+    fn the_layout_only_changes_with_what_there_is_to_list() {
+        let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+        let before = layout(&bars(&info, &snapshot, "rx_softirq"));
+        let rx = crate::view_model::index_of(&info, "rx_softirq").unwrap();
+        snapshot.components[rx] = Some(vec![0, 1]);
+        assert_eq!(before, layout(&bars(&info, &snapshot, "rx_softirq")));
+        fixture::take_away(&mut info, &mut snapshot, "bridging", "not built in");
+        assert_ne!(before, layout(&bars(&info, &snapshot, "rx_softirq")));
+    }
+
+    #[test]
+    fn an_absent_part_is_listed_without_a_ratio_and_without_markup_of_its_own() {
+        let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+        fixture::take_away(&mut info, &mut snapshot, "bridging", "<i> & \"so\"");
+        let html = html(&bars(&info, &snapshot, "rx_softirq"));
+        let entry = html
+            .split("<li ")
+            .find(|piece| piece.contains("data-key=\"bridging\""))
+            .unwrap();
+        assert!(!entry.contains("data-ratio"));
+        assert!(entry.contains("data-unavailable=\"&lt;i&gt; &amp; &quot;so&quot;\""));
+    }
+}

@@ -80,7 +80,8 @@ impl Link {
     /// The connection ended or never came to be. Returns the milliseconds to
     /// wait before the next attempt.
     pub fn lost(&mut self, reason: &str) -> u32 {
-        let reason = match self.farewell.take() {
+        // That the next attempts find nobody says less than the daemon's own words.
+        let reason = match &self.farewell {
             Some(farewell) => format!("the daemon said goodbye: {farewell}"),
             None => reason.to_owned(),
         };
@@ -241,17 +242,20 @@ mod tests {
     }
 
     #[test]
-    fn a_farewell_is_the_reason_of_the_loss_that_follows_and_of_no_other() {
+    fn a_farewell_explains_the_loss_until_a_daemon_is_back() {
         let mut link = Link::new(0.0);
         link.heard(&interval(), 1.0);
         link.heard(&ServerMessage::Bye("shutting down".to_owned()), 2.0);
-        link.lost("closed");
-        assert_eq!(
-            link.state(),
-            &LinkState::Lost {
-                reason: "the daemon said goodbye: shutting down".to_owned()
-            }
-        );
+        for reason in ["closed", "cannot be reached"] {
+            link.lost(reason);
+            assert_eq!(
+                link.state(),
+                &LinkState::Lost {
+                    reason: "the daemon said goodbye: shutting down".to_owned()
+                }
+            );
+        }
+        link.heard(&hello(), 3.0);
         link.lost("cannot be reached");
         assert_eq!(
             link.state(),

@@ -46,6 +46,30 @@ impl LiveText {
     }
 }
 
+/// A cell of the table, with the attributes that it has now.
+struct LiveCell {
+    text: LiveText,
+    ns: Option<u128>,
+    level: Option<u8>,
+}
+
+impl LiveCell {
+    fn show(&mut self, cell: table::Cell) -> Result<(), JsValue> {
+        if self.ns != cell.ns {
+            let ns = cell.ns.map_or(String::new(), |ns| ns.to_string());
+            self.text.holder.set_attribute("data-ns", &ns)?;
+            self.ns = cell.ns;
+        }
+        if self.level != Some(cell.level) {
+            let level = cell.level.to_string();
+            self.text.holder.set_attribute("data-level", &level)?;
+            self.level = Some(cell.level);
+        }
+        self.text.show(cell.text);
+        Ok(())
+    }
+}
+
 /// Everything that the page holds on to.
 pub struct Page {
     window: Window,
@@ -57,7 +81,7 @@ pub struct Page {
     latest: Option<Snapshot>,
     tally: Tally,
     table: Option<table::Layout>,
-    cells: Vec<(LiveText, u8)>,
+    cells: Vec<LiveCell>,
     legend: legend::Layout,
     entries: Vec<LiveText>,
 }
@@ -131,9 +155,12 @@ impl Page {
             LinkState::Live => ("live".to_owned(), None),
             LinkState::Lost { reason } => (
                 "connection lost".to_owned(),
-                Some(format!(
-                    "Connection lost: {reason}. Trying again; the values are old."
-                )),
+                Some(match self.info {
+                    Some(_) => {
+                        format!("Connection lost: {reason}. Trying again; the values are old.")
+                    }
+                    None => format!("No connection: {reason}. Trying again."),
+                }),
             ),
         };
         let alarm = alarm
@@ -261,20 +288,18 @@ impl Page {
                 holder.set_inner_html(&layout.html(info));
                 self.cells = all(&holder, "[data-ns]")?
                     .into_iter()
-                    .map(|cell| (LiveText::new(cell.clone(), &cell), 0))
+                    .map(|cell| LiveCell {
+                        text: LiveText::new(cell.clone(), &cell),
+                        ns: None,
+                        level: None,
+                    })
                     .collect();
                 layout
             }
         };
         let cells = layout.cells(snapshot, &self.tally);
-        for ((live, level), cell) in self.cells.iter_mut().zip(cells) {
-            let ns = cell.ns.map_or(String::new(), |ns| ns.to_string());
-            set_attribute(&live.holder, "data-ns", &ns)?;
-            live.show(cell.text);
-            if *level != cell.level {
-                set_attribute(&live.holder, "data-level", &cell.level.to_string())?;
-                *level = cell.level;
-            }
+        for (live, cell) in self.cells.iter_mut().zip(cells) {
+            live.show(cell)?;
         }
         self.table = Some(layout);
         Ok(())

@@ -44,3 +44,35 @@ pub fn missing_html(info: &Info) -> String {
     }
     html
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn loud_statements_are_marked_and_text_stays_text() {
+        let statements = [("calm <b>", false), ("alarm", true)].map(|(text, loud)| Status {
+            text: text.to_owned(),
+            loud,
+        });
+        assert_eq!(
+            status_html(&statements),
+            "<li>calm &lt;b&gt;</li><li class=\"loud\">alarm</li>"
+        );
+    }
+
+    #[test]
+    fn notes_and_reasons_are_listed_and_their_absence_is_empty() {
+        let mut info = fixture::info();
+        assert_eq!(notes_html(&info), "");
+        info.notes = vec!["a & b".to_owned()];
+        assert_eq!(notes_html(&info), "<li>a &amp; b</li>");
+        assert_eq!(
+            missing_html(&info),
+            "<dt>Networking&#39;s power</dt><dd>no RAPL</dd>"
+        );
+        info.power = metrics_common::Availability::by("rapl");
+        assert_eq!(missing_html(&info), "");
+    }
+}

@@ -265,3 +265,121 @@ fn text_style(px: u32, style: FontStyle, color: Rgb, anchor: HPos) -> TextStyle<
         pos: Pos::new(anchor, VPos::Center),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bars::bars;
+    use crate::fixture;
+
+    fn drawn(size: (u32, u32)) -> String {
+        let bars = bars(&fixture::info(), &fixture::snapshot(1), "rx_softirq");
+        svg(&bars, Theme::LIGHT, size).unwrap()
+    }
+
+    /// The value of an attribute in each element of this name, as a number.
+    fn numbers(svg: &str, element: &str, attribute: &str) -> Vec<i32> {
+        svg.split(&format!("<{element} "))
+            .skip(1)
+            .filter_map(|piece| {
+                piece
+                    .split_once('>')?
+                    .0
+                    .split_once(&format!("{attribute}=\""))
+            })
+            .filter_map(|(_, rest)| rest.split('"').next()?.parse().ok())
+            .collect()
+    }
+
+    /// Heights of the rectangles of this colour.
+    fn heights(svg: &str, color: &str) -> Vec<i32> {
+        svg.split("<rect ")
+            .skip(1)
+            .filter(|piece| piece.contains(&format!("fill=\"{color}\"")))
+            .flat_map(|piece| numbers(&format!("<rect {piece}"), "rect", "height"))
+            .collect()
+    }
+
+    #[test]
+    fn heights_are_in_proportion_to_the_ratios() {
+        let svg = drawn((1200, 344));
+        // 300 pixels of bar below the titles: RX softirq is half of the kernel,
+        // local delivery three quarters of RX softirq, driver poll the rest.
+        assert_eq!(heights(&svg, "#3B6FD4"), [150]);
+        assert_eq!(heights(&svg, "#1864AB"), [225]);
+        assert_eq!(heights(&svg, "#7A5C3E"), [75]);
+        assert_eq!(heights(&svg, "#D9822B"), [30]);
+        assert_eq!(
+            heights(&svg, "#2E9E6B"),
+            Vec::<i32>::new(),
+            "0 draws nothing"
+        );
+    }
+
+    #[test]
+    fn wide_bars_carry_names_and_narrow_ones_only_shares() {
+        let wide = drawn((1200, 344));
+        assert!(wide.contains("Local delivery v4 75.0 %") && wide.contains("of the host"));
+        let narrow = drawn((320, 280));
+        assert!(narrow.contains("75.0 %") && !narrow.contains("Local delivery v4"));
+        assert!(!narrow.contains("of the host"), "no room for subtitles");
+        assert!(narrow.contains("RX softirq"), "the titles stay");
+    }
+
+    #[test]
+    fn nothing_leaves_the_drawing_whatever_its_size() {
+        for (width, height) in [(240, 120), (320, 280), (1200, 344), (4000, 340), (7, 7)] {
+            let svg = drawn((width, height));
+            for (attribute, limit) in [("x", width), ("y", height)] {
+                for value in numbers(&svg, "rect", attribute) {
+                    assert!(
+                        (0..=limit.max(50) as i32).contains(&value),
+                        "{attribute} {value}"
+                    );
+                }
+            }
+            assert!(numbers(&svg, "rect", "height").iter().all(|&h| h >= 0));
+            assert!(numbers(&svg, "rect", "width").iter().all(|&w| w >= 0));
+        }
+    }
+
+    #[test]
+    fn both_links_are_drawn_and_none_without_a_stretch_to_unfold() {
+        let mut bars = bars(&fixture::info(), &fixture::snapshot(1), "rx_softirq");
+        let links = |bars: &[Bar; 3]| {
+            let svg = svg(bars, Theme::DARK, (1200, 344)).unwrap();
+            (svg.matches("<polygon").count(), svg)
+        };
+        assert_eq!(links(&bars).0, 2);
+        bars[1].opened = None;
+        assert_eq!(links(&bars).0, 1);
+    }
+
+    #[test]
+    fn text_in_a_bar_keeps_a_readable_contrast_on_every_colour() {
+        let contrast = |a: f64, b: f64| (a.max(b) + 0.05) / (a.min(b) + 0.05);
+        for component in fixture::info().components {
+            for faint in [false, true] {
+                for theme in [Theme::LIGHT, Theme::DARK] {
+                    let mut bars = bars(&fixture::info(), &fixture::snapshot(1), "rx_softirq");
+                    let mut segment = bars[0].segments.remove(0);
+                    segment.color = Some(Rgb::parse(&component.color));
+                    let ground = paint(&segment, faint, theme);
+                    let found = contrast(ground.luminance(), ink_on(ground).luminance());
+                    assert!(found >= 4.5, "{}: {found}", component.slug);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn labels_cannot_become_markup() {
+        let mut info = fixture::info();
+        for component in &mut info.components {
+            component.label = "</text><script>".to_owned();
+        }
+        let bars = bars(&info, &fixture::snapshot(1), "rx_softirq");
+        let svg = svg(&bars, Theme::LIGHT, (1200, 344)).unwrap();
+        assert!(!svg.contains("<script") && svg.contains("&lt;script&gt;"));
+    }
+}

@@ -97,7 +97,17 @@ impl Layout {
     pub fn html(&self, info: &Info) -> String {
         let mut html = String::with_capacity(4096 + self.rows.len() * self.cpus.len() * 80);
         html.push_str(
-            "<table aria-label=\"CPU time by component and CPU\"><thead><tr>\
+            "<table aria-label=\"CPU time by component and CPU\">\
+             <colgroup><col class=\"name\"><col class=\"sum\" span=\"2\">",
+        );
+        // A table of fixed columns is not laid out anew for every digit that changes.
+        let _ = write!(
+            html,
+            "<col class=\"cpu\" span=\"{}\"><col></colgroup><thead><tr>",
+            self.cpus.len()
+        );
+        html.push_str(
+            "\
              <th scope=\"col\" class=\"name\">Component<small>of the kernel's network stack</small></th>\
              <th scope=\"col\">All CPUs<small>sum, % of one CPU</small></th>\
              <th scope=\"col\">Since opened<small>CPU seconds</small></th>",
@@ -217,5 +227,129 @@ impl Layout {
                     })
             }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{self, MS};
+    use crate::view_model::index_of;
+
+    /// Attributes of all cells that get a value, in the order of the markup.
+    fn slots(html: &str) -> Vec<String> {
+        html.split("<td ")
+            .filter_map(|piece| piece.split_once(" data-ns=\"\""))
+            .map(|(attributes, _)| attributes.to_owned())
+            .collect()
+    }
+
+    fn filled(info: &Info, snapshot: &Snapshot) -> Vec<(String, Cell)> {
+        let mut tally = Tally::default();
+        tally.meet(info);
+        tally.add(snapshot);
+        let layout = Layout::of(info, snapshot);
+        let slots = slots(&layout.html(info));
+        let cells = layout.cells(snapshot, &tally);
+        assert_eq!(
+            slots.len(),
+            cells.len(),
+            "a value for every cell and no more"
+        );
+        slots.into_iter().zip(cells).collect()
+    }
+
+    fn cell<'a>(cells: &'a [(String, Cell)], key: &str, cpu: &str) -> &'a Cell {
+        let slot = format!("{key} data-cpu=\"{cpu}\"");
+        let found = cells.iter().find(|(attributes, _)| *attributes == slot);
+        &found.unwrap_or_else(|| panic!("no cell {slot}")).1
+    }
+
+    #[test]
+    fn values_land_in_the_cells_that_name_them() {
+        let cells = filled(&fixture::info(), &fixture::snapshot(1));
+        let rx = "data-component=\"rx_softirq\"";
+        for (cpu, text, ns) in [
+            ("0", "0", 0),
+            ("1", "20.0", 100),
+            ("all", "20.0", 100),
+            ("opened", "0.10", 100),
+        ] {
+            let cell = cell(&cells, rx, cpu);
+            assert_eq!(cell.text, text, "CPU {cpu}");
+            assert_eq!(cell.ns, Some(ns * u128::from(MS)), "CPU {cpu}");
+        }
+        assert_eq!(
+            cell(&cells, "data-component=\"network\"", "all").text,
+            "24.0"
+        );
+    }
+
+    #[test]
+    fn modes_are_shares_of_what_was_counted() {
+        let cells = filled(&fixture::info(), &fixture::snapshot(1));
+        let idle = "data-mode=\"idle\"";
+        assert_eq!(cell(&cells, idle, "0").text, "80.0");
+        assert_eq!(cell(&cells, idle, "1").text, "70.0");
+        assert_eq!(
+            cell(&cells, idle, "all").text,
+            "150.0",
+            "of 200 on two CPUs"
+        );
+        let unused = cell(&cells, "data-mode=\"steal\"", "1");
+        assert_eq!((unused.text.as_str(), unused.level), ("0", 0));
+    }
+
+    #[test]
+    fn an_unavailable_row_has_its_reason_and_no_value() {
+        let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+        fixture::take_away(&mut info, &mut snapshot, "bridging", "no <bridge> \"here\"");
+        let cells = filled(&info, &snapshot);
+        assert!(cells.iter().all(|(slot, _)| !slot.contains("bridging")));
+        let html = Layout::of(&info, &snapshot).html(&info);
+        assert!(html.contains("unavailable: no &lt;bridge&gt; &quot;here&quot;</span>"));
+        assert!(!html.contains("<bridge>"));
+    }
+
+    #[test]
+    fn names_and_slugs_of_a_daemon_cannot_become_markup() {
+        let (mut info, snapshot) = (fixture::info(), fixture::snapshot(1));
+        let evil = "<script>alert(1)</script>\" onclick=\"x";
+        info.components[0].label = evil.to_owned();
+        info.components[0].help = evil.to_owned();
+        info.components[0].slug = evil.to_owned();
+        info.components[0].color = evil.to_owned();
+        let html = Layout::of(&info, &snapshot).html(&info);
+        assert!(!html.contains("<script") && !html.contains("\" onclick"));
+    }
+
+    #[test]
+    fn the_layout_lasts_until_cpus_or_availability_change() {
+        let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+        let layout = Layout::of(&info, &snapshot);
+        assert!(layout.fits(&info, &fixture::snapshot(2)));
+        snapshot.components[index_of(&info, "bridging").unwrap()] = None;
+        assert!(!layout.fits(&info, &snapshot), "a row has lost its values");
+        snapshot = fixture::snapshot(3);
+        snapshot.cpus = vec![0, 2];
+        assert!(!layout.fits(&info, &snapshot), "another CPU is online");
+    }
+
+    #[test]
+    fn a_snapshot_shorter_than_its_cpus_leaves_cells_empty() {
+        let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+        snapshot.components[0] = Some(vec![5 * MS]);
+        snapshot.cpu_modes.truncate(1);
+        let cells = filled(&info, &snapshot);
+        let network = "data-component=\"network\"";
+        assert_eq!(cell(&cells, network, "0").text, "1.0");
+        assert_eq!(cell(&cells, network, "1").ns, None);
+        assert_eq!(cell(&cells, "data-mode=\"user\"", "1").ns, None);
+    }
+
+    #[test]
+    fn levels_rise_with_the_share_and_only_nothing_has_none() {
+        let shares = [0.0, 0.001, 0.05, 0.2, 0.4, 0.9];
+        assert_eq!(shares.map(level), [0, 1, 2, 3, 4, MAX_LEVEL]);
     }
 }

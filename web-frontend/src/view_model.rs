@@ -297,3 +297,6 @@ pub fn version_note(info: &Info, own_version: &str) -> Option<String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests;

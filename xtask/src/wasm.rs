@@ -106,7 +106,9 @@ pub fn debian_packages_needed() -> Option<&'static [&'static str]> {
         return None;
     }
     let debian = Debian::look(sysroot.as_deref().unwrap_or(Path::new("/usr")));
-    debian.missing_packages().filter(|_| !add_by_rustup())
+    debian
+        .missing_packages()
+        .filter(|_| !sysroot.is_some_and(|sysroot| add_by_rustup(&sysroot)))
 }
 
 /// Compiles the dashboard into `dashboard` of the target directory and returns
@@ -131,7 +133,7 @@ pub fn build_dashboard(root: &Path) -> Result<PathBuf> {
     {
         // Taken before, so rustup failed before: asking again costs seconds each time.
         way
-    } else if add_by_rustup() {
+    } else if add_by_rustup(&sysroot) {
         Way::AddedByRustup
     } else if let Some(way) = debian {
         way
@@ -253,8 +255,9 @@ fn has_target(sysroot: &Path) -> bool {
     })
 }
 
-/// Asks rustup for the target; `false` where there is no rustup or it cannot fetch.
-fn add_by_rustup() -> bool {
+/// Asks rustup for the target; `false` where there is no rustup, where it cannot
+/// fetch, and where the active compiler is not rustup's.
+fn add_by_rustup(sysroot: &Path) -> bool {
     Command::new("rustup")
         .args(["target", "add", TARGET])
         .stdin(Stdio::null())
@@ -262,6 +265,7 @@ fn add_by_rustup() -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
+        && has_target(sysroot)
 }
 
 /// Where a toolchain keeps a program for the host, below `lib/rustlib`.

@@ -130,6 +130,26 @@ pub fn attribute(means: &Means, interval_ns: u64, clock: &Totals, tally: &Tally)
     }
 }
 
+/// How often each timed component was entered, from the growth of the clock's
+/// counters; `None` where probes do not count it.
+pub fn entries(means: &Means, growth: &[u64; CLOCK_KINDS]) -> Vec<Option<u64>> {
+    COMPONENTS
+        .iter()
+        .zip(&means.available)
+        .map(|(row, &available)| match row.kind {
+            // An io_uring thread is found running; it does not enter anything.
+            Kind::Timed(Source::IoWorker, _) => None,
+            Kind::Timed(Source::Softirq(vector), _) if available => {
+                Some(growth[usize::from(Source::Softirq(vector).clock_kind())])
+            }
+            Kind::Timed(source, _) if available && !means.sockets_are_sampled => {
+                Some(growth[usize::from(source.clock_kind())])
+            }
+            _ => None,
+        })
+        .collect()
+}
+
 /// Time of socket calls from samples: within an io_uring thread's time as a
 /// share of it, elsewhere one period per sample within what the clock left over.
 fn add_sampled_sockets(
@@ -302,6 +322,22 @@ mod tests {
         );
         assert_eq!(of(&result, "tx_syscall"), None);
         assert_eq!(of(&result, "network"), Some(0));
+    }
+
+    #[test]
+    fn calls_are_counted_only_where_they_are_timed() {
+        let growth = std::array::from_fn(|kind| kind as u64);
+        let sends = index_of("tx_syscall").unwrap();
+        assert_eq!(entries(&means(false), &growth)[sends], Some(11));
+        assert_eq!(entries(&means(true), &growth)[sends], None);
+        assert_eq!(
+            entries(&means(true), &growth)[index_of("rx_softirq").unwrap()],
+            Some(4)
+        );
+        assert_eq!(
+            entries(&means(false), &growth)[index_of("gro").unwrap()],
+            None
+        );
     }
 
     proptest! {

@@ -198,10 +198,12 @@ fn sampled_events() -> Vec<(usize, Rule)> {
 fn note_symbol(found: &mut [Vec<String>], walks: &[Walk], symbol: Symbol<'_>) {
     for (component, rule) in walks.iter().flat_map(|w| &w.rules) {
         let names = &mut found[*component];
-        if rule.frame != "*" && !symbol.is_bpf && matches(rule.frame, symbol) {
-            if let Err(at) = names.binary_search_by(|n| n.as_str().cmp(symbol.name)) {
-                names.insert(at, symbol.name.to_owned());
-            }
+        if rule.frame != "*"
+            && !symbol.is_bpf
+            && matches(rule.frame, symbol)
+            && let Err(at) = names.binary_search_by(|n| n.as_str().cmp(symbol.name))
+        {
+            names.insert(at, symbol.name.to_owned());
         }
     }
 }

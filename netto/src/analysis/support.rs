@@ -163,10 +163,10 @@ impl Plan {
             kinds |= 1 | 1 << Source::IoWorker.clock_kind();
         }
         for row in COMPONENTS {
-            if let (Kind::Sampled(_), Some(parent)) = (row.kind, row.parent.and_then(index_of)) {
-                if let Kind::Timed(source, _) = COMPONENTS[parent].kind {
-                    kinds |= 1 << source.clock_kind();
-                }
+            if let (Kind::Sampled(_), Some(parent)) = (row.kind, row.parent.and_then(index_of))
+                && let Kind::Timed(source, _) = COMPONENTS[parent].kind
+            {
+                kinds |= 1 << source.clock_kind();
             }
         }
         kinds

@@ -165,16 +165,10 @@ impl Session {
                 tasks: skel.maps.netto_tasks.as_fd(),
                 possible_cpus: possible_cpus as u32,
             };
-            for function in functions {
-                let purpose = slug_of(function.source);
-                match sockets::attach(*function, maps) {
-                    Ok(links) => attached.links.extend(links),
-                    Err(error) => {
-                        attached.note(function.name, "fentry", purpose, Some(format!("{error:#}")));
-                        continue;
-                    }
-                }
-                attached.note(function.name, "fentry", purpose, None);
+            let (links, outcome) = sockets::attach(functions, maps);
+            attached.links.extend(links);
+            for (function, failure) in outcome {
+                attached.note(function.name, "fentry", slug_of(function.source), failure);
             }
         }
         let session = Session {

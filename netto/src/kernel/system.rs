@@ -46,6 +46,33 @@ impl Roots {
             .with_context(|| format!("{}: {:?} is no list of CPUs", path.display(), text.trim()))
     }
 
+    /// NUMA node of each possible CPU; empty if there is one node, or none known.
+    pub fn numa_nodes(&self, possible_cpus: usize) -> Vec<u32> {
+        let mut nodes = vec![0; possible_cpus];
+        let mut highest = 0;
+        for entry in fs::read_dir(self.sys_root.join("devices/system/node"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let name = entry.file_name();
+            let Some(node) = name
+                .to_str()
+                .and_then(|name| name.strip_prefix("node")?.parse().ok())
+            else {
+                continue;
+            };
+            let list = fs::read_to_string(entry.path().join("cpulist")).unwrap_or_default();
+            for cpu in parse_cpu_list(list.trim()).unwrap_or_default() {
+                if let Some(of_cpu) = nodes.get_mut(cpu as usize) {
+                    *of_cpu = node;
+                    highest = highest.max(node);
+                }
+            }
+        }
+        if highest == 0 { Vec::new() } else { nodes }
+    }
+
     /// Every RAPL zone with its counter.
     ///
     /// # Errors
@@ -309,6 +336,20 @@ mod tests {
                 .to_string()
                 .contains("CAP_DAC_READ_SEARCH")
         );
+    }
+
+    /// A made-up host with two NUMA nodes.
+    #[test]
+    fn each_cpu_knows_its_numa_node_where_there_are_several() {
+        let node = "sys/devices/system/node";
+        let (_dir, roots) = tree(&[
+            (&format!("{node}/node0/cpulist"), "0-1,4\n"),
+            (&format!("{node}/node1/cpulist"), "2-3,5\n"),
+            (&format!("{node}/possible"), "0-1\n"),
+        ]);
+        assert_eq!(roots.numa_nodes(6), [0, 0, 1, 1, 0, 1]);
+        let (_dir, roots) = tree(&[(&format!("{node}/node0/cpulist"), "0-3\n")]);
+        assert_eq!(roots.numa_nodes(4), Vec::<u32>::new());
     }
 
     #[test]

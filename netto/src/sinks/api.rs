@@ -59,6 +59,9 @@ enum ComponentView<'a> {
         share_ratio: f64,
         #[serde(skip_serializing_if = "Option::is_none")]
         samples: Option<&'a [u32]>,
+        /// How often it was entered.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        entries: Option<&'a [u64]>,
     },
     Unavailable {
         unavailable: &'a str,
@@ -96,6 +99,7 @@ impl<'a> Components<'a> {
                         capacity_ns => total_ns as f64 / capacity_ns as f64,
                     },
                     samples: snapshot.samples.get(index).and_then(|row| row.as_deref()),
+                    entries: snapshot.entries.get(index).and_then(|row| row.as_deref()),
                 }
             }
             _ => ComponentView::Unavailable {
@@ -165,6 +169,7 @@ pub(crate) mod tests {
             user_period_ms: 500,
             frequency_hz: 1000,
             possible_cpus: 2,
+            numa_nodes: Vec::new(),
             components: ComponentInfo::table(|index| {
                 if index == hidden {
                     Availability::missing("this kernel has no such function")
@@ -210,6 +215,7 @@ pub(crate) mod tests {
                 .collect(),
             cpu_modes: vec![CpuModes::from_values([1, 2, 3, 4, 5, 6, 7, 8]); 2],
             host_modes: CpuModes::from_values([2, 4, 6, 8, 10, 12, 14, 16]),
+            entries: vec![None; COMPONENTS.len()],
             stacks_taken: vec![500, 400],
             stacks_lost: vec![0, 3],
             power: None,

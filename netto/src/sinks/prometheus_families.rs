@@ -64,6 +64,21 @@ pub const FAMILIES: &[Family] = &[
         },
     },
     Family {
+        name: "netto_calls_total",
+        help: "How often an event was entered: socket calls where they are timed, and softirqs.",
+        metric_type: MetricType::COUNTER,
+        labels: &["cpu", "event"],
+        series: |facts, out| {
+            per_cpu(facts, |cpu, totals| {
+                for (component, entries) in facts.info.components.iter().zip(&totals.entries) {
+                    if let Some(entries) = entries {
+                        out.push(&[cpu, &component.slug], *entries as f64);
+                    }
+                }
+            });
+        },
+    },
+    Family {
         name: "netto_component_cpu_seconds_total",
         help: "CPU time spent in one component of an event: an estimate, the event's time split \
                by sampled stacks.",

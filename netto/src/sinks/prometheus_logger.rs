@@ -24,6 +24,8 @@ const MAILBOX_MESSAGES: usize = 64;
 pub struct CpuTotals {
     /// CPU time by component (row of the table), nanoseconds; `None` if never measured.
     pub components_ns: Vec<Option<u64>>,
+    /// How often each component was entered; `None` where that is not counted.
+    pub entries: Vec<Option<u64>>,
     /// CPU time by mode, nanoseconds, in the order of [`CpuModes::NAMES`].
     pub modes_ns: [u64; CpuModes::NAMES.len()],
     /// Stacks taken.
@@ -56,12 +58,8 @@ impl Totals {
     pub fn add(&mut self, snapshot: &Snapshot) {
         for (column, &cpu) in snapshot.cpus.iter().enumerate() {
             let totals = self.cpus.entry(cpu).or_default();
-            totals.components_ns.resize(snapshot.components.len(), None);
-            for (total, row) in totals.components_ns.iter_mut().zip(&snapshot.components) {
-                if let Some(value) = row.as_ref().and_then(|row| row.get(column)) {
-                    *total = Some(total.unwrap_or(0).saturating_add(*value));
-                }
-            }
+            add_column(&mut totals.components_ns, &snapshot.components, column);
+            add_column(&mut totals.entries, &snapshot.entries, column);
             if let Some(modes) = snapshot.cpu_modes.get(column) {
                 for (total, value) in totals.modes_ns.iter_mut().zip(modes.values()) {
                     *total = total.saturating_add(value);
@@ -81,6 +79,16 @@ impl Totals {
         self.resident_bytes = snapshot.own.resident_bytes;
         self.snapshots += 1;
         self.last_time_unix_ns = snapshot.time_unix_ns;
+    }
+}
+
+/// Adds one CPU's column of a snapshot to its totals, row by row.
+fn add_column(totals: &mut Vec<Option<u64>>, rows: &[Option<Vec<u64>>], column: usize) {
+    totals.resize(rows.len(), None);
+    for (total, row) in totals.iter_mut().zip(rows) {
+        if let Some(value) = row.as_ref().and_then(|row| row.get(column)) {
+            *total = Some(total.unwrap_or(0).saturating_add(*value));
+        }
     }
 }
 

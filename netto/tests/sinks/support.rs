@@ -39,6 +39,7 @@ pub fn info() -> Info {
         user_period_ms: 50,
         frequency_hz: 1000,
         possible_cpus: 2,
+        numa_nodes: Vec::new(),
         components: ComponentInfo::table(|index| {
             if COMPONENTS[index].slug == HIDDEN {
                 Availability::missing("no such function here")
@@ -73,6 +74,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
         samples: COMPONENTS.iter().map(|_| None).collect(),
         cpu_modes: vec![CpuModes::from_values([1, 2, 3, 4, 5, 6, 7, 8]); 2],
         host_modes: CpuModes::from_values([2, 4, 6, 8, 10, 12, 14, 16]),
+        entries: vec![None; COMPONENTS.len()],
         stacks_taken: vec![50, 40],
         stacks_lost: vec![0, 3],
         power: Some(Power {

@@ -1,0 +1,227 @@
+//! What the page must say of given messages.
+
+use metrics_common::snapshot::{ComponentInfo, ProbeInfo};
+
+use super::*;
+use crate::fixture::{self, MS};
+
+fn named(info: &Info, rows: &[Row]) -> Vec<(String, usize)> {
+    rows.iter()
+        .map(|row| (info.components[row.component].slug.clone(), row.depth))
+        .collect()
+}
+
+fn component(slug: &str, parent: Option<&str>) -> ComponentInfo {
+    ComponentInfo {
+        slug: slug.to_owned(),
+        parent: parent.map(str::to_owned),
+        ..fixture::info().components[0].clone()
+    }
+}
+
+#[test]
+fn every_part_stands_right_below_its_whole_one_step_in() {
+    let info = fixture::info();
+    let rows = tree(&info);
+    assert_eq!(rows.len(), info.components.len());
+    let mut path: Vec<&str> = Vec::new();
+    for row in &rows {
+        let component = &info.components[row.component];
+        path.truncate(row.depth);
+        assert_eq!(component.parent.as_deref(), path.last().copied());
+        path.push(&component.slug);
+    }
+    let whole = |slug: &str| {
+        rows.iter()
+            .any(|r| info.components[r.component].slug == slug && r.has_parts)
+    };
+    assert!(whole("rx_softirq") && !whole("tx_softirq"));
+}
+
+#[test]
+fn parts_that_arrive_apart_are_brought_together() {
+    let mut info = fixture::info();
+    info.components = vec![
+        component("a", None),
+        component("b", None),
+        component("a1", Some("a")),
+        component("b1", Some("b")),
+        component("a2", Some("a")),
+    ];
+    let expected = [("a", 0), ("a1", 1), ("a2", 1), ("b", 0), ("b1", 1)];
+    assert_eq!(
+        named(&info, &tree(&info)),
+        expected.map(|(slug, depth)| (slug.to_owned(), depth))
+    );
+}
+
+#[test]
+fn no_row_is_lost_to_a_strange_parent_or_a_circle() {
+    let mut info = fixture::info();
+    info.components = vec![
+        component("orphan", Some("nobody")),
+        component("self", Some("self")),
+        component("x", Some("y")),
+        component("y", Some("x")),
+    ];
+    let mut seen: Vec<usize> = tree(&info).iter().map(|row| row.component).collect();
+    seen.sort_unstable();
+    assert_eq!(seen, [0, 1, 2, 3]);
+}
+
+#[test]
+fn the_headline_is_networkings_share_of_all_cpus() {
+    let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    // 120 ms of two CPUs in half a second.
+    let expected = Headline {
+        host_percent: "12.0".to_owned(),
+        cpus: "0.24".to_owned(),
+        at_least: false,
+        power: None,
+    };
+    assert_eq!(headline(&info, &snapshot), Some(expected));
+    snapshot.power = Some(fixture::power());
+    let power = headline(&info, &snapshot).unwrap().power;
+    assert_eq!(power.as_deref(), Some("3.2 W"));
+}
+
+#[test]
+fn small_headlines_get_another_decimal_and_zero_is_zero() {
+    let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    let network = index_of(&info, HEADLINE).unwrap();
+    let mut percent_of = |ns: u64| {
+        snapshot.components[network] = Some(vec![ns, 0]);
+        headline(&info, &snapshot).unwrap().host_percent
+    };
+    assert_eq!(percent_of(0), "0");
+    assert_eq!(percent_of(1_000), "<0.01");
+    assert_eq!(percent_of(4_560_000), "0.46");
+    assert_eq!(percent_of(9_990_000), "1.0");
+    assert_eq!(percent_of(10_000_000), "1.0");
+}
+
+#[test]
+fn a_headline_that_lacks_a_part_says_so_and_one_that_lacks_all_is_absent() {
+    let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    fixture::take_away(&mut info, &mut snapshot, "tx_syscall", "no fentry");
+    assert!(headline(&info, &snapshot).unwrap().at_least);
+    fixture::take_away(&mut info, &mut snapshot, "network", "nothing works");
+    assert_eq!(headline(&info, &snapshot), None);
+}
+
+#[test]
+fn unavailable_is_a_reason_and_never_a_number() {
+    let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    let bridging = index_of(&info, "bridging").unwrap();
+    assert_eq!(reason_missing(&info, &snapshot, bridging), None);
+    fixture::take_away(&mut info, &mut snapshot, "bridging", "no bridge module");
+    assert_eq!(
+        reason_missing(&info, &snapshot, bridging),
+        Some("no bridge module")
+    );
+    assert_eq!(total_ns(&info, &snapshot, "bridging"), None);
+    // Promised, but not sent.
+    info = fixture::info();
+    assert!(reason_missing(&info, &snapshot, bridging).is_some());
+    // A snapshot that is too short for its table.
+    snapshot.components.truncate(1);
+    assert!(reason_missing(&info, &snapshot, bridging).is_some());
+}
+
+#[test]
+fn the_tally_adds_up_and_survives_a_restart_of_the_daemon() {
+    let info = fixture::info();
+    let rx = index_of(&info, "rx_softirq").unwrap();
+    let mut tally = Tally::default();
+    tally.meet(&info);
+    for sequence in [7, 8] {
+        tally.add(&fixture::snapshot(sequence));
+    }
+    tally.meet(&info);
+    tally.add(&fixture::snapshot(1));
+    assert_eq!(tally.component_ns(rx), 3 * 100 * u128::from(MS));
+    assert_eq!(tally.mode_ns(3), 3 * 750 * u128::from(MS));
+    assert_eq!(tally.missed, 0, "a restart is no gap");
+
+    let mut other = info.clone();
+    other.components.truncate(5);
+    tally.meet(&other);
+    assert_eq!(
+        tally.component_ns(rx),
+        0,
+        "sums of other components are void"
+    );
+}
+
+#[test]
+fn gaps_in_the_sequence_are_counted() {
+    let mut tally = Tally::default();
+    tally.meet(&fixture::info());
+    for sequence in [3, 4, 8, 9] {
+        tally.add(&fixture::snapshot(sequence));
+    }
+    assert_eq!(tally.missed, 3);
+}
+
+#[test]
+fn the_status_is_quiet_until_stacks_are_lost() {
+    let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    let mut tally = Tally::default();
+    tally.meet(&info);
+    tally.add(&snapshot);
+    let quiet = status(&info, &snapshot, &tally);
+    assert!(quiet.iter().all(|statement| !statement.loud), "{quiet:?}");
+    let said = |text: &str| quiet.iter().any(|s| s.text.contains(text));
+    assert!(said("1\u{202f}000 Hz") && said("500 ms") && said("120 stacks taken"));
+    assert!(said("0.4 % of one CPU, 18.2 MB"));
+
+    snapshot.stacks_lost = vec![0, 17];
+    tally.add(&snapshot);
+    let loud: Vec<_> = status(&info, &snapshot, &tally)
+        .into_iter()
+        .filter(|statement| statement.loud)
+        .collect();
+    assert_eq!(loud.len(), 1);
+    assert!(loud[0].text.starts_with("17 stacks lost"));
+
+    let later = status(&info, &fixture::snapshot(3), &tally);
+    assert!(
+        later
+            .iter()
+            .any(|s| s.text == "0 lost now, 17 since the page was opened")
+    );
+}
+
+#[test]
+fn what_is_missing_is_grouped_by_reason() {
+    let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    fixture::take_away(&mut info, &mut snapshot, "bridging", "not built in");
+    fixture::take_away(&mut info, &mut snapshot, "conntrack", "not built in");
+    info.probes = [Some("EPERM".to_owned()), None]
+        .map(|failure| ProbeInfo {
+            name: "inet_sendmsg".to_owned(),
+            method: "fexit".to_owned(),
+            purpose: "tx_syscall".to_owned(),
+            failure,
+        })
+        .to_vec();
+    let group = |names: &[&str], reason: &str| Missing {
+        names: names.iter().map(|&name| name.to_owned()).collect(),
+        reason: reason.to_owned(),
+    };
+    assert_eq!(
+        missing(&info),
+        [
+            group(&["Bridging", "Conntrack"], "not built in"),
+            group(&["Networking's power"], "no RAPL"),
+            group(&["fexit probe inet_sendmsg"], "EPERM"),
+        ]
+    );
+}
+
+#[test]
+fn a_daemon_of_another_version_asks_for_a_reload() {
+    let info = fixture::info();
+    assert_eq!(version_note(&info, &info.version), None);
+    assert!(version_note(&info, "9.9.9").unwrap().contains("reload"));
+}
