@@ -10,6 +10,7 @@ mod setup;
 mod suite;
 mod tally;
 mod tidy;
+mod vm;
 mod wasm;
 
 use std::path::{Path, PathBuf};
@@ -48,6 +49,8 @@ enum Command {
         #[arg(last = true)]
         args: Vec<String>,
     },
+    /// Run the root tests on other kernels, each in a virtual machine
+    Vm(vm::Options),
     /// Check that the source keeps to the project's own rules
     Tidy,
 }
@@ -82,6 +85,7 @@ fn dispatch(command: Command) -> Result<ExitCode> {
             Err(process::exec_as_root(&binary, &args))
         }
         Command::Test { args } => suite::run(&root, &args),
+        Command::Vm(options) => vm::run(&root, &options),
         Command::Tidy => {
             let findings = tidy::check_tree(&root)?;
             for finding in &findings {
