@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::component::{COMPONENTS, Kind};
+use crate::component::COMPONENTS;
 
 /// Whether a thing can be measured here, and by which means or why not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ pub struct ComponentInfo {
     pub color: String,
     /// One sentence of explanation.
     pub help: String,
-    /// `sum`, `timed`, `sampled` or `remainder`, as the table has it.
+    /// `sum`, `timed`, `estimated`, `carved`, `sampled` or `remainder`: see [`crate::Kind`].
     pub kind: String,
     /// Whether and how it is measured here.
     pub availability: Availability,
@@ -76,13 +76,7 @@ impl ComponentInfo {
                 label: c.label.to_owned(),
                 color: c.color.to_owned(),
                 help: c.help.to_owned(),
-                kind: match c.kind {
-                    Kind::Sum => "sum",
-                    Kind::Timed(..) => "timed",
-                    Kind::Sampled(_) => "sampled",
-                    Kind::Remainder => "remainder",
-                }
-                .to_owned(),
+                kind: c.kind.slug().to_owned(),
                 availability: of(index),
             })
             .collect()

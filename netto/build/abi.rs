@@ -33,6 +33,11 @@ const RECORDS: [Record; 2] = [
                 CLOCK_KINDS,
                 "Time charged to each kind; all kinds sum to since_ns - start_ns.",
             ),
+            (
+                "scratch",
+                1,
+                "Turns a pointer into a number: see socket.bpf.c.",
+            ),
             ("entries", CLOCK_KINDS, "How often each kind was entered."),
         ],
     },

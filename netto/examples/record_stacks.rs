@@ -12,7 +12,7 @@ use std::io::{BufRead, Write};
 use std::time::Duration;
 
 use anyhow::Context;
-use netto::analysis::support::Plan;
+use netto::analysis::support::{Method, Plan};
 use netto::kernel::preflight;
 use netto::kernel::session::{Session, quieten_libbpf};
 use netto::kernel::system::{Roots, kernel_release};
@@ -31,8 +31,12 @@ fn main() -> anyhow::Result<()> {
         proc_root: "/proc".into(),
         sys_root: "/sys".into(),
     };
-    let (facts, _) = preflight::gather(&roots, FREQUENCY_HZ)?;
-    let (_session, mut readers) = Session::start(&Plan::new(&facts), FREQUENCY_HZ, seconds * 1000)?;
+    let (facts, _) = preflight::gather(&roots, FREQUENCY_HZ, true)?;
+    let (_session, mut readers) = Session::start(
+        &Plan::new(&facts, Method::Auto)?,
+        FREQUENCY_HZ,
+        seconds * 1000,
+    )?;
     let samplers = readers
         .samplers
         .as_mut()

@@ -13,7 +13,7 @@ use crate::analysis::classify::Classifier;
 use crate::analysis::delta::Deltas;
 use crate::analysis::proc_stat::{self, ProcStat};
 use crate::analysis::rapl::Energy;
-use crate::analysis::support::{Facts, Plan};
+use crate::analysis::support::{Facts, Method, Plan};
 use crate::config::Config;
 use crate::kernel::preflight;
 use crate::kernel::session::{Readers, Session};
@@ -29,6 +29,8 @@ pub struct Settings {
     pub frequency_hz: u64,
     /// Length of an interval.
     pub user_period: Duration,
+    /// By which means.
+    pub method: Method,
     /// Where `/proc` and `/sys` are.
     pub roots: Roots,
 }
@@ -38,6 +40,7 @@ impl From<&Config> for Settings {
         Settings {
             frequency_hz: config.frequency_hz,
             user_period: config.user_period,
+            method: config.method,
             roots: Roots {
                 proc_root: config.proc_root.clone(),
                 sys_root: config.sys_root.clone(),
@@ -62,8 +65,10 @@ pub struct Measurement {
 /// # Errors
 /// What makes every measurement impossible, with the remedy.
 pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
-    let (facts, classifier) = preflight::gather(&settings.roots, settings.frequency_hz)?;
-    let plan = Plan::new(&facts);
+    let softirqs_are_timed = settings.method != Method::Sampling;
+    let (facts, classifier) =
+        preflight::gather(&settings.roots, settings.frequency_hz, softirqs_are_timed)?;
+    let plan = Plan::new(&facts, settings.method)?;
     let interval_ms = settings.user_period.as_millis() as u64;
     let (session, mut readers) = Session::start(&plan, settings.frequency_hz, interval_ms)?;
     let power = settings.roots.rapl_zones();
@@ -111,6 +116,7 @@ pub struct Snapshots {
     roots: Roots,
     facts: Facts,
     means: Means,
+    softirqs_are_timed: bool,
     classifier: Option<Classifier>,
     loaded_code: LoadedCode,
     symbols_read_ns: u64,
@@ -141,6 +147,7 @@ impl Snapshots {
         let roots = settings.roots.clone();
         let mut source = Snapshots {
             means: plan.means(1_000_000_000 / settings.frequency_hz),
+            softirqs_are_timed: plan.has_clock,
             previous_stat: proc_stat::parse(&roots.proc_stat()?)?,
             loaded_code: LoadedCode::now(&roots),
             roots,
@@ -250,7 +257,7 @@ impl Snapshots {
             return;
         }
         self.symbols_read_ns = now_ns;
-        match preflight::read_symbols(&self.roots) {
+        match preflight::read_symbols(&self.roots, self.softirqs_are_timed) {
             Ok(classifier) => {
                 self.loaded_code = loaded_code;
                 self.classifier = Some(classifier);

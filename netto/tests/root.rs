@@ -70,7 +70,15 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // The tests measure the whole host: two at a time would measure each other.
     arguments.test_threads = Some(1);
+    let mut _turn = None;
     if !arguments.list {
+        match lab::wait_for_turn() {
+            Ok(turn) => _turn = Some(turn),
+            Err(error) => {
+                eprintln!("error: {error:#}");
+                return ExitCode::FAILURE;
+            }
+        }
         lab::remove_leftovers();
     }
     let tests = [

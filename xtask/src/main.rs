@@ -3,6 +3,7 @@
 //! Owns the command line; each command lives in a module of its own. Needs
 //! nothing but cargo to build itself, so that it can fetch all the rest.
 
+mod bench;
 mod build;
 mod packages;
 mod process;
@@ -51,6 +52,14 @@ enum Command {
     },
     /// Run the root tests on other kernels, each in a virtual machine
     Vm(vm::Options),
+    /// Measure what netto costs on this machine (as root; some four minutes)
+    Bench(bench::Options),
+    /// A load for `bench`, which starts it
+    #[command(hide = true)]
+    Load {
+        #[command(subcommand)]
+        load: bench::Load,
+    },
     /// Check that the source keeps to the project's own rules
     Tidy,
 }
@@ -83,6 +92,14 @@ fn dispatch(command: Command) -> Result<ExitCode> {
             setup::ensure(&root, setup::Purpose::Build)?;
             let binary = build::netto(&root, build::Profile::Release)?;
             Err(process::exec_as_root(&binary, &args))
+        }
+        Command::Bench(options) => {
+            bench::run(&root, &options)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Load { load } => {
+            load.work()?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Test { args } => suite::run(&root, &args),
         Command::Vm(options) => vm::run(&root, &options),

@@ -94,6 +94,20 @@ pub const GUESTS: &[Need] = &[
     program("xz", "xz-utils", "unpacking kernel modules for test guests"),
 ];
 
+/// To measure what netto costs.
+pub const BENCH: &[Need] = &[
+    program("ip", "iproute2", "network namespaces in the benchmark"),
+    program("iperf3", "iperf3", "bulk TCP in the benchmark"),
+    program(
+        "bpftool",
+        "bpftool",
+        "the kernel's statistics of BPF programs",
+    ),
+    program("taskset", "util-linux", "a load that keeps to its CPU"),
+    program("chrt", "util-linux", "a load that keeps its CPU to itself"),
+    program("setpriv", "util-linux", "loads that end with the benchmark"),
+];
+
 /// The needs that are not met, given a way to look for a sign.
 pub fn missing<'a>(
     needs: impl IntoIterator<Item = &'a Need>,
@@ -131,7 +145,7 @@ mod tests {
 
     #[test]
     fn no_package_name_could_be_taken_for_an_option_by_apt() {
-        for need in BUILD.iter().chain(TEST).chain(GUESTS) {
+        for need in BUILD.iter().chain(TEST).chain(BENCH).chain(GUESTS) {
             assert!(
                 need.package
                     .bytes()

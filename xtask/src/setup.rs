@@ -20,6 +20,8 @@ pub enum Purpose {
     Build,
     /// That, and the tests.
     Test,
+    /// Building, and measuring what netto costs.
+    Bench,
 }
 
 /// Fetches what is missing.
@@ -29,9 +31,10 @@ pub enum Purpose {
 pub fn ensure(root: &Path, purpose: Purpose) -> Result<()> {
     toolchain(purpose)?;
     let mut needs: Vec<&Need> = packages::BUILD.iter().collect();
-    if purpose == Purpose::Test {
-        needs.extend(packages::TEST);
-        needs.extend(packages::GUESTS);
+    match purpose {
+        Purpose::Build => {}
+        Purpose::Test => needs.extend(packages::TEST.iter().chain(packages::GUESTS)),
+        Purpose::Bench => needs.extend(packages::BENCH),
     }
     let missing = packages::missing(needs, is_there);
     let wasm_packages = wasm::debian_packages_needed()
@@ -128,6 +131,8 @@ fn apt(arguments: &[&str]) -> Result<()> {
     process::run(
         Command::new("apt-get")
             .args(arguments)
+            // Without it dpkg draws progress, which fills a log with noise.
+            .args(["-o", "Dpkg::Use-Pty=0"])
             .env("DEBIAN_FRONTEND", "noninteractive")
             .stdin(std::process::Stdio::null()),
     )

@@ -18,12 +18,17 @@
 #include "kernel.h"
 #include "netto_abi.h"
 
-/* The state word. */
+/*
+ * The state word: kind of the task, nested socket calls, softirq, and where on
+ * the task's stack the outermost socket call was entered.
+ */
 #define NETTO_TASK_MASK 0xffULL
 #define NETTO_NESTED_ONE 0x100ULL
 #define NETTO_NESTED_MASK 0xff00ULL
 #define NETTO_SOFTIRQ_SHIFT 16
 #define NETTO_SOFTIRQ_MASK 0xff0000ULL
+#define NETTO_DEPTH_SHIFT 32
+#define NETTO_DEPTH_MASK 0xffffULL
 
 /*
  * One record per possible CPU. Written by that CPU's probes only; read by user

@@ -15,22 +15,46 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* Set before load: the clock's kind of the function in each slot. */
 const volatile __u64 netto_slot_kind[NETTO_SOCKET_SLOTS] = {};
 
-static __always_inline int netto_enter(__u64 kind)
+/*
+ * Where on the task's stack this probe runs, as the low bits of an address:
+ * stacks are at most 64 KiB and aligned to their size. The verifier lets nobody
+ * compute with a pointer, but a privileged program may write it to a map.
+ */
+static __always_inline __u64 netto_depth(struct netto_cpu *cpu, void *ctx)
+{
+	cpu->scratch = (__u64)ctx;
+	return *(volatile __u64 *)&cpu->scratch & NETTO_DEPTH_MASK;
+}
+
+/*
+ * A call inside another (kTLS, sunrpc, splice) belongs to the outer one, and is
+ * entered deeper on the stack, that is, at a lower address. If it is not, then
+ * the end of the outer one was missed: kretprobes have a limited number of
+ * returns that they can wait for, and a program that was preempted on a
+ * preemptible kernel keeps others from running. The call is then a new one.
+ */
+static __always_inline bool netto_is_nested(__u64 state, __u64 depth)
+{
+	return (state & NETTO_NESTED_MASK) && depth < state >> NETTO_DEPTH_SHIFT;
+}
+
+static __always_inline int netto_enter(void *ctx, __u64 kind)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	struct task_struct *task;
+	__u64 depth;
 
 	if (!cpu)
 		return 0;
-	/* A call inside another (kTLS, sunrpc, splice) belongs to the outer one. */
-	if (cpu->state & NETTO_NESTED_MASK) {
+	depth = netto_depth(cpu, ctx);
+	if (netto_is_nested(cpu->state, depth)) {
 		cpu->state += NETTO_NESTED_ONE;
 		return 0;
 	}
 	task = bpf_get_current_task_btf();
 	if (task->flags & PF_IO_WORKER)
 		netto_mark_network_worker(task);
-	netto_task_transition(cpu, (cpu->state & NETTO_SOFTIRQ_MASK) | NETTO_NESTED_ONE | kind);
+	netto_task_transition(cpu, depth << NETTO_DEPTH_SHIFT | (cpu->state & NETTO_SOFTIRQ_MASK) | NETTO_NESTED_ONE | kind);
 	netto_count(cpu, kind);
 	return 0;
 }
@@ -58,7 +82,7 @@ static __always_inline int netto_leave(void)
 	SEC("fentry")                                          \
 	int netto_fentry_##n(void *ctx)                        \
 	{                                                      \
-		return netto_enter(netto_slot_kind[n]);        \
+		return netto_enter(ctx, netto_slot_kind[n]);   \
 	}                                                      \
 	SEC("fexit")                                           \
 	int netto_fexit_##n(void *ctx)                         \
@@ -86,3 +110,21 @@ NETTO_SLOT(16)
 NETTO_SLOT(17)
 NETTO_SLOT(18)
 NETTO_SLOT(19)
+
+/* One kprobe program can serve many functions, so there is one per kind. */
+#define NETTO_KPROBE(name, kind)                               \
+	SEC("kprobe")                                          \
+	int netto_kprobe_##name(void *ctx)                     \
+	{                                                      \
+		return netto_enter(ctx, kind);                 \
+	}
+
+NETTO_KPROBE(send, NETTO_KIND_SOCKET_SEND)
+NETTO_KPROBE(receive, NETTO_KIND_SOCKET_RECEIVE)
+NETTO_KPROBE(local_ipc, NETTO_KIND_LOCAL_IPC)
+
+SEC("kretprobe")
+int netto_kretprobe(void *ctx)
+{
+	return netto_leave();
+}

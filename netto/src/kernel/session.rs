@@ -17,7 +17,7 @@ use super::netto_skel::{NettoSkel, NettoSkelBuilder};
 use super::perf::Samplers;
 use super::sockets::{self, SharedMaps};
 use super::stacks::StackBuffer;
-use crate::analysis::support::{Plan, Sockets};
+use crate::analysis::support::{Hook, Plan, Sockets};
 
 /// Room for one CPU's stacks of one interval, words. A lane takes about 30
 /// words per stack; half of the samples of a busy CPU fall into networking.
@@ -93,12 +93,19 @@ impl Session {
         rodata.netto_possible_cpus = possible_cpus as u32;
         rodata.netto_lane_words = lane_words as u32;
         rodata.netto_sampled_kinds = plan.sampled_kinds();
-        rodata.netto_socket_calls_are_timed = matches!(plan.sockets, Sockets::Timed(_));
+        rodata.netto_socket_calls_are_timed = matches!(plan.sockets, Sockets::Timed(..));
         open.maps.netto_cpus.set_max_entries(possible_cpus as u32)?;
         open.maps
             .netto_lanes
             .set_max_entries(2 * possible_cpus as u32)?;
         open.maps.netto_lanes.set_value_size(lane_bytes as u32)?;
+        for clock in [
+            &mut open.progs.netto_softirq_entry,
+            &mut open.progs.netto_softirq_exit,
+            &mut open.progs.netto_sched_switch,
+        ] {
+            clock.set_autoload(plan.has_clock);
+        }
         open.progs.netto_socket_sent.set_autoload(plan.mark_workers);
         open.progs
             .netto_socket_received
@@ -127,23 +134,25 @@ impl Session {
         clocks.start(possible_cpus);
 
         let mut attached = Attached::default();
-        let rx = slug_of(Source::Softirq(3));
-        // What ends a kind before what begins it.
-        attached.required(
-            "sched_switch",
-            slug_of(Source::IoWorker),
-            skel.progs.netto_sched_switch.attach_trace(),
-        )?;
-        attached.required(
-            "softirq_exit",
-            rx,
-            skel.progs.netto_softirq_exit.attach_trace(),
-        )?;
-        attached.required(
-            "softirq_entry",
-            rx,
-            skel.progs.netto_softirq_entry.attach_trace(),
-        )?;
+        if plan.has_clock {
+            let (rx, worker) = (slug_of(Source::Softirq(3)), slug_of(Source::IoWorker));
+            // What ends a kind before what begins it.
+            attached.required(
+                "sched_switch",
+                worker,
+                skel.progs.netto_sched_switch.attach_trace(),
+            )?;
+            attached.required(
+                "softirq_exit",
+                rx,
+                skel.progs.netto_softirq_exit.attach_trace(),
+            )?;
+            attached.required(
+                "softirq_entry",
+                rx,
+                skel.progs.netto_softirq_entry.attach_trace(),
+            )?;
+        }
         if plan.mark_workers {
             let purpose = slug_of(Source::IoWorker);
             attached.optional(
@@ -159,16 +168,24 @@ impl Session {
                 skel.progs.netto_socket_received.attach_trace(),
             );
         }
-        if let Sockets::Timed(functions) = &plan.sockets {
+        if let Sockets::Timed(hook, functions) = &plan.sockets {
             let maps = SharedMaps {
                 cpus: skel.maps.netto_cpus.as_fd(),
                 tasks: skel.maps.netto_tasks.as_fd(),
                 possible_cpus: possible_cpus as u32,
             };
-            let (links, outcome) = sockets::attach(functions, maps);
+            let (links, outcome) = match hook {
+                Hook::Fentry => sockets::attach(functions, maps),
+                Hook::Kprobe => sockets::attach_kprobes(functions, maps)?,
+            };
             attached.links.extend(links);
             for (function, failure) in outcome {
-                attached.note(function.name, "fentry", slug_of(function.source), failure);
+                attached.note(
+                    function.name,
+                    hook.name(),
+                    slug_of(function.source),
+                    failure,
+                );
             }
         }
         let session = Session {

@@ -9,6 +9,7 @@ use libbpf_rs::{Link, OpenObject};
 
 use super::socket_skel::{OpenSocketSkel, SocketSkelBuilder};
 use crate::analysis::support::SocketFunction;
+use metrics_common::Source;
 
 /// Maps that the socket probes share with all others.
 #[derive(Debug, Clone, Copy)]
@@ -18,12 +19,12 @@ pub(super) struct SharedMaps<'a> {
     pub(super) possible_cpus: u32,
 }
 
+/// Links of what is hooked, and for each function the kernel's refusal, if it was refused.
+pub(super) type Attached = (Vec<Link>, Vec<(SocketFunction, Option<String>)>);
+
 /// Hooks begin and end of these functions: the links of those that could be,
 /// and for each function the kernel's refusal, if it was refused.
-pub(super) fn attach(
-    functions: &[SocketFunction],
-    maps: SharedMaps<'_>,
-) -> (Vec<Link>, Vec<(SocketFunction, Option<String>)>) {
+pub(super) fn attach(functions: &[SocketFunction], maps: SharedMaps<'_>) -> Attached {
     // All at once is one reading of the kernel's types instead of one each.
     // If that fails, each alone shows which of them is to blame.
     if let Ok(links) = attach_together(functions, maps) {
@@ -52,9 +53,7 @@ fn attach_together(
 ) -> anyhow::Result<Vec<Link>> {
     let mut storage = MaybeUninit::uninit();
     let mut open = open(functions, &mut storage)?;
-    open.maps.netto_cpus.set_max_entries(maps.possible_cpus)?;
-    open.maps.netto_cpus.reuse_fd(maps.cpus)?;
-    open.maps.netto_tasks.reuse_fd(maps.tasks)?;
+    share_maps(&mut open, maps)?;
     let skel = open.load().context("refused at load")?;
     // The ends first: an end without a beginning is ignored, a beginning without
     // an end would charge its task for ever. Links are dropped in the order in
@@ -73,6 +72,57 @@ fn attach_together(
     }
     beginnings.append(&mut ends);
     Ok(beginnings)
+}
+
+/// Hooks begin and end of these functions by kprobes and kretprobes; the result is that of [`attach`].
+///
+/// # Errors
+/// The kernel refuses the programs themselves.
+pub(super) fn attach_kprobes(
+    functions: &[SocketFunction],
+    maps: SharedMaps<'_>,
+) -> anyhow::Result<Attached> {
+    let mut storage = MaybeUninit::uninit();
+    let mut open = SocketSkelBuilder::default()
+        .open(&mut storage)
+        .context("the embedded BPF object is damaged")?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let is_kprobe = program.name().to_string_lossy().contains("probe");
+        program.set_autoload(is_kprobe);
+    }
+    share_maps(&mut open, maps)?;
+    let skel = open.load().context("the kernel refuses kprobe programs")?;
+    let mut links = Vec::new();
+    let mut outcome = Vec::new();
+    for function in functions {
+        let entry = match function.source {
+            Source::SocketSend => &skel.progs.netto_kprobe_send,
+            Source::SocketReceive => &skel.progs.netto_kprobe_receive,
+            _ => &skel.progs.netto_kprobe_local_ipc,
+        };
+        // The end before the beginning, as with fexit.
+        let hooked = skel
+            .progs
+            .netto_kretprobe
+            .attach_kprobe(true, function.name)
+            .and_then(|end| Ok((entry.attach_kprobe(false, function.name)?, end)));
+        match hooked {
+            Ok((beginning, end)) => {
+                links.splice(0..0, [beginning]);
+                links.push(end);
+                outcome.push((*function, None));
+            }
+            Err(error) => outcome.push((*function, Some(error.to_string()))),
+        }
+    }
+    Ok((links, outcome))
+}
+
+fn share_maps(open: &mut OpenSocketSkel<'_>, maps: SharedMaps<'_>) -> anyhow::Result<()> {
+    open.maps.netto_cpus.set_max_entries(maps.possible_cpus)?;
+    open.maps.netto_cpus.reuse_fd(maps.cpus)?;
+    open.maps.netto_tasks.reuse_fd(maps.tasks)?;
+    Ok(())
 }
 
 /// Whether this kernel takes fentry programs at all, tried on one function.

@@ -58,9 +58,13 @@ pub const FAMILIES: &[Family] = &[
         metric_type: MetricType::COUNTER,
         labels: &["cpu", "event"],
         series: |facts, out| {
-            per_component(facts, &["timed"], |cpu, component, value| {
-                out.push(&[cpu, &component.slug], value);
-            });
+            per_component(
+                facts,
+                &["timed", "estimated", "carved"],
+                |cpu, component, value| {
+                    out.push(&[cpu, &component.slug], value);
+                },
+            );
         },
     },
     Family {

@@ -52,7 +52,7 @@ impl Followed {
         let path = folder.path().join("netto.log");
         let daemon = Daemon::start(&[
             "--user-period",
-            "200",
+            "100",
             "--log-file",
             &path.to_string_lossy(),
         ])?;
@@ -61,14 +61,17 @@ impl Followed {
             bail!("the log does not begin with Hello");
         };
         let rows = info.components.len();
-        Ok(Followed {
+        let mut followed = Followed {
             info: *info,
             _daemon: daemon,
             _folder: folder,
             log,
             entries: vec![Some(0); rows],
             times_ns: vec![Some(0); rows],
-        })
+        };
+        // Its start was asked about over HTTP.
+        followed.catch_up()?;
+        Ok(followed)
     }
 
     /// The process's number.
@@ -102,9 +105,9 @@ impl Followed {
         of_component(&self.times_ns, slug).with_context(|| format!("{slug} is not measured here"))
     }
 
-    /// How often a component is entered by what `act` does.
+    /// How often a component is entered by what `act` does, if nothing
+    /// entered it since the last time it was caught up.
     pub fn entries_in(&mut self, slug: &str, act: impl FnOnce() -> Result<()>) -> Result<u64> {
-        self.catch_up()?;
         let before = self.entries(slug)?;
         act()?;
         self.catch_up()?;

@@ -121,7 +121,9 @@ fn download(home: &Path, kernel: Kernel) -> Result<()> {
     };
     eprintln!("xtask: fetching {package} for the virtual machines");
     // Through a folder of its own: what is at home is always whole.
-    let fresh = home.with_extension("new");
+    let mut fresh = home.as_os_str().to_owned();
+    fresh.push(".new");
+    let fresh = PathBuf::from(fresh);
     if fresh.exists() {
         std::fs::remove_dir_all(&fresh)
             .with_context(|| format!("cannot remove {}", fresh.display()))?;
