@@ -7,8 +7,10 @@ use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use anyhow::{Context, Result, ensure};
+use libbpf_rs::btf::types::Func;
+use libbpf_rs::btf::{Btf, TypeId};
 use libbpf_rs::libbpf_sys;
-use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
 use metrics_common::Availability;
 use metrics_common::component::index_of;
 
@@ -121,8 +123,12 @@ struct Programs {
 fn programs(pid: u32) -> Result<BTreeMap<String, Programs>> {
     let own = running::programs_of(pid)?;
     let mut programs: BTreeMap<String, Programs> = BTreeMap::new();
-    for program in ProgInfoIter::default().filter(|program| own.contains(&program.id)) {
-        let name = program.name.to_string_lossy();
+    let options = ProgInfoQueryOptions::default().include_func_info(true);
+    for program in
+        ProgInfoIter::with_query_opts(options).filter(|program| own.contains(&program.id))
+    {
+        let name = function_of(&program)
+            .with_context(|| format!("the function behind program {:?}", program.name))?;
         let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
         let sum = programs.entry(name.to_owned()).or_default();
         sum.verified_instructions = sum.verified_instructions.max(program.verified_insns);
@@ -130,4 +136,15 @@ fn programs(pid: u32) -> Result<BTreeMap<String, Programs>> {
         sum.runs += program.run_cnt;
     }
     Ok(programs)
+}
+
+/// The whole name of a program, of which the kernel itself keeps 15 characters.
+fn function_of(program: &ProgramInfo) -> Result<String> {
+    let btf = Btf::from_prog_id(program.id)?;
+    let first = program.func_info.first().context("no function at all")?;
+    let function: Func<'_> = btf
+        .type_by_id(TypeId::from(first.type_id))
+        .context("no such type")?;
+    let name = function.name().context("a function without a name")?;
+    Ok(name.to_string_lossy().into_owned())
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -113,7 +114,7 @@ impl Facts {
 pub fn check(root: &Path, kernel: Kernel, facts: &Facts) -> Result<()> {
     ensure!(!facts.events.is_empty(), "the guest said nothing of it");
     let text = read(root)?;
-    let section = section(&text, kernel)?;
+    let section = &text[section(&text, kernel)?];
     ensure!(
         section.contains(&facts.attachment()),
         "the guest says otherwise; to write it down: cargo xtask vm --kernel {} --update-docs\n{}",
@@ -131,6 +132,7 @@ pub fn update(root: &Path, kernel: Kernel, facts: &Facts) -> Result<()> {
     ensure!(!facts.events.is_empty(), "the guest said nothing of itself");
     let text = read(root)?;
     let old = section(&text, kernel)?;
+    let (before, after) = (&text[..old.start], &text[old.end..]);
     let new = format!(
         "\nLinux {}:\n\n{}\n{}\n",
         facts.release,
@@ -138,7 +140,7 @@ pub fn update(root: &Path, kernel: Kernel, facts: &Facts) -> Result<()> {
         facts.cost()
     );
     let path = path(root);
-    std::fs::write(&path, text.replacen(old, &new, 1))
+    std::fs::write(&path, format!("{before}{new}{after}"))
         .with_context(|| format!("cannot write {}", path.display()))?;
     eprintln!(
         "xtask: wrote what {} said to {}",
@@ -157,13 +159,15 @@ fn read(root: &Path) -> Result<String> {
     std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// What stands between the marks of this kernel, the line breaks next to them included.
-fn section(text: &str, kernel: Kernel) -> Result<&str> {
+/// Where between the marks of this kernel the text stands, the line breaks next to them included.
+fn section(text: &str, kernel: Kernel) -> Result<Range<usize>> {
     let begin = format!("<!-- what the guest {} says -->", kernel.name());
-    text.split_once(&begin)
-        .and_then(|(_, rest)| rest.split_once(END))
-        .map(|(section, _)| section)
-        .with_context(|| format!("docs/KERNELS.md has no place between {begin} and {END}"))
+    let place = || {
+        let start = text.find(&begin)? + begin.len();
+        let length = text[start..].find(END)?;
+        Some(start..start + length)
+    };
+    place().with_context(|| format!("docs/KERNELS.md has no place between {begin} and {END}"))
 }
 
 #[cfg(test)]
@@ -185,7 +189,15 @@ mod tests {
         facts
     }
 
-    const DOCUMENT: &str = "before\n<!-- what the guest 6.1 says -->\nold\n<!-- end of what the guest says -->\nafter\n";
+    /// The same kernel, found otherwise.
+    fn other() -> Facts {
+        let mut other = facts();
+        other.events[0].1 = "sampling".to_owned();
+        other
+    }
+
+    const DOCUMENT: &str =
+        "before\n<!-- what the guest 6.1 says -->\n<!-- end of what the guest says -->\nafter\n";
 
     #[test]
     fn only_facts_are_taken_from_the_output() {
@@ -217,11 +229,10 @@ mod tests {
         std::fs::create_dir_all(root.join("docs")).unwrap();
         std::fs::write(path(&root), DOCUMENT).unwrap();
         let before = check(&root, Kernel::V6_1, &facts());
+        update(&root, Kernel::V6_1, &other()).unwrap();
         update(&root, Kernel::V6_1, &facts()).unwrap();
         let after = check(&root, Kernel::V6_1, &facts());
-        let mut other = facts();
-        other.events[0].1 = "sampling".to_owned();
-        let differing = check(&root, Kernel::V6_1, &other);
+        let differing = check(&root, Kernel::V6_1, &other());
         let absent = check(&root, Kernel::V6_12, &facts());
         let text = read(&root).unwrap();
         std::fs::remove_dir_all(&root).unwrap();
@@ -230,8 +241,11 @@ mod tests {
         after.unwrap();
         assert!(differing.unwrap_err().to_string().contains("--update-docs"));
         assert!(absent.is_err());
-        assert!(text.starts_with("before\n") && text.ends_with("after\n"));
-        assert!(!text.contains("old"));
+        assert!(
+            text.starts_with("before\n") && text.ends_with("after\n"),
+            "{text}"
+        );
+        assert!(!text.contains("sampling"), "{text}");
     }
 
     #[test]
