@@ -74,6 +74,9 @@ pub enum Source {
     LocalIpc,
     /// An io_uring worker or submission-queue thread; tracepoint `sched:sched_switch`.
     IoWorker,
+    /// The handler of a network device's hard interrupt; tracepoints
+    /// `irq:irq_handler_entry` and `irq:irq_handler_exit`.
+    NicInterrupt,
 }
 
 /// Softirq vectors of the kernel.
@@ -81,7 +84,7 @@ pub const SOFTIRQ_VECTORS: u8 = 10;
 
 impl Source {
     /// Every source, in the order of their clock kinds.
-    pub const ALL: [Source; SOFTIRQ_VECTORS as usize + 4] = [
+    pub const ALL: [Source; SOFTIRQ_VECTORS as usize + 5] = [
         Source::Softirq(0),
         Source::Softirq(1),
         Source::Softirq(2),
@@ -96,6 +99,7 @@ impl Source {
         Source::SocketReceive,
         Source::LocalIpc,
         Source::IoWorker,
+        Source::NicInterrupt,
     ];
 
     /// The number by which the BPF programs know this source. 0 is kept for
@@ -107,6 +111,7 @@ impl Source {
             Source::SocketReceive => SOFTIRQ_VECTORS + 2,
             Source::LocalIpc => SOFTIRQ_VECTORS + 3,
             Source::IoWorker => SOFTIRQ_VECTORS + 4,
+            Source::NicInterrupt => SOFTIRQ_VECTORS + 5,
         }
     }
 }
@@ -610,6 +615,14 @@ pub const COMPONENTS: &[Component] = &[
         label: "IO workers",
         color: "#8a8f2a",
         help: "io_uring worker and submission threads that have used a socket, outside their sends and receives.",
+    },
+    Component {
+        slug: "nic_interrupt",
+        parent: Some("network"),
+        kind: Kind::Timed(Source::NicInterrupt, &[]),
+        label: "NIC interrupts",
+        color: "#74421f",
+        help: "Hard interrupt handlers of network devices, which no sampling clock can see: they run with interrupts off.",
     },
     Component {
         slug: "net_hrtimer",

@@ -263,6 +263,10 @@ pub struct Snapshot {
     /// component and CPU; `None` where that is not counted.
     #[serde(default)]
     pub entries: Vec<Option<Vec<u64>>>,
+    /// Part of the RX softirq's time that ran in ksoftirqd rather than on top of
+    /// whatever was interrupted, nanoseconds per CPU; `None` where not measured.
+    #[serde(default)]
+    pub ksoftirqd_rx_ns: Option<Vec<u64>>,
     /// Modes of each CPU.
     pub cpu_modes: Vec<CpuModes>,
     /// Modes of the whole host.

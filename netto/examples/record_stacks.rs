@@ -34,6 +34,7 @@ fn main() -> anyhow::Result<()> {
     let (facts, _) = preflight::gather(&roots, FREQUENCY_HZ, true)?;
     let (_session, mut readers) = Session::start(
         &Plan::new(&facts, Method::Auto)?,
+        &roots,
         FREQUENCY_HZ,
         seconds * 1000,
     )?;

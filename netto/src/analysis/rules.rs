@@ -55,9 +55,11 @@ pub(super) fn matches(pattern: &str, symbol: Symbol<'_>) -> bool {
 /// Every distinct pattern of the rules, numbered; `*` needs no number.
 pub(super) struct Patterns {
     all: Vec<&'static str>,
-    /// Whole names are looked up; a kernel has too many symbols to try each pattern on each.
+    /// Whole names are looked up, and beginnings tried only on symbols with the
+    /// same first byte: a kernel has too many symbols to try each pattern on each.
     names: FxHashMap<&'static str, u16>,
-    parts: Vec<u16>,
+    beginnings: FxHashMap<u8, Vec<u16>>,
+    others: Vec<u16>,
 }
 
 impl Patterns {
@@ -71,26 +73,37 @@ impl Patterns {
             .collect();
         all.sort_unstable();
         all.dedup();
-        let numbered = || {
-            all.iter()
-                .enumerate()
-                .map(|(index, pattern)| (*pattern, index as u16))
+        let mut patterns = Patterns {
+            names: FxHashMap::default(),
+            beginnings: FxHashMap::default(),
+            others: Vec::new(),
+            all: Vec::new(),
         };
-        let names = numbered()
-            .filter(|(pattern, _)| specificity(pattern) == 3)
-            .collect();
-        let parts = numbered()
-            .filter(|(pattern, _)| specificity(pattern) != 3)
-            .map(|(_, index)| index)
-            .collect();
-        Patterns { names, parts, all }
+        for (index, pattern) in all.iter().enumerate() {
+            let index = index as u16;
+            match (specificity(pattern), pattern.as_bytes()) {
+                (3, _) => {
+                    patterns.names.insert(pattern, index);
+                }
+                (1, [first, ..]) if *first != b'*' => {
+                    patterns.beginnings.entry(*first).or_default().push(index)
+                }
+                _ => patterns.others.push(index),
+            }
+        }
+        patterns.all = all;
+        patterns
     }
 
     /// Numbers of the patterns that this symbol matches, ascending.
     pub(super) fn matching(&self, symbol: Symbol<'_>) -> Vec<u16> {
-        let mut set: Vec<u16> = self
-            .parts
-            .iter()
+        let first = symbol.name.as_bytes().first();
+        let beginnings = first
+            .and_then(|first| self.beginnings.get(first))
+            .into_iter()
+            .flatten();
+        let mut set: Vec<u16> = beginnings
+            .chain(&self.others)
             .copied()
             .filter(|&index| matches(self.all[usize::from(index)], symbol))
             .collect();

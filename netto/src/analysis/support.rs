@@ -206,6 +206,10 @@ impl Plan {
             Kind::Timed(Source::IoWorker, _) => Availability::missing(
                 "without socket probes nothing tells which io_uring threads use sockets",
             ),
+            Kind::Timed(Source::NicInterrupt, _) if !self.has_clock => Availability::missing(
+                "a sampling clock cannot see interrupts, and --method sampling uses no probes",
+            ),
+            Kind::Timed(Source::NicInterrupt, _) => Availability::by("tp_btf"),
             Kind::Timed(Source::Softirq(_), _) if self.has_clock => Availability::by("tp_btf"),
             Kind::Timed(Source::Softirq(_), _) => sampling("sampling"),
             Kind::Timed(source, _) => of_sockets(&self.sockets, source),
@@ -220,7 +224,7 @@ impl Plan {
     /// The plan as the arithmetic needs it.
     pub fn means(&self, sample_period_ns: u64) -> Means {
         let counted = |row: usize| match COMPONENTS[row].kind {
-            Kind::Timed(Source::Softirq(_), _) => self.has_clock,
+            Kind::Timed(Source::Softirq(_) | Source::NicInterrupt, _) => self.has_clock,
             // An io_uring thread is found running; it does not enter anything.
             Kind::Timed(Source::IoWorker, _) => false,
             Kind::Timed(..) => {
@@ -253,7 +257,7 @@ impl Plan {
                 let is_carved = COMPONENTS
                     .iter()
                     .any(|c| matches!(c.kind, Kind::Carved(from, _) if from == source));
-                let is_task = !matches!(source, Source::Softirq(_));
+                let is_task = !matches!(source, Source::Softirq(_) | Source::NicInterrupt);
                 if self.components[row].is_available() && (is_split || is_carved || is_task) {
                     kinds |= 1 << source.clock_kind();
                 }

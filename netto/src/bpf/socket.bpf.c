@@ -114,17 +114,17 @@ NETTO_SLOT(19)
 /* One kprobe program can serve many functions, so there is one per kind. */
 #define NETTO_KPROBE(name, kind)                               \
 	SEC("kprobe")                                          \
-	int netto_kprobe_##name(void *ctx)                     \
+	int netto_kp_##name(void *ctx)                     \
 	{                                                      \
 		return netto_enter(ctx, kind);                 \
 	}
 
 NETTO_KPROBE(send, NETTO_KIND_SOCKET_SEND)
-NETTO_KPROBE(receive, NETTO_KIND_SOCKET_RECEIVE)
-NETTO_KPROBE(local_ipc, NETTO_KIND_LOCAL_IPC)
+NETTO_KPROBE(recv, NETTO_KIND_SOCKET_RECEIVE)
+NETTO_KPROBE(ipc, NETTO_KIND_LOCAL_IPC)
 
 SEC("kretprobe")
-int netto_kretprobe(void *ctx)
+int netto_kp_return(void *ctx)
 {
 	return netto_leave();
 }

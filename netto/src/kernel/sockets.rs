@@ -87,7 +87,7 @@ pub(super) fn attach_kprobes(
         .open(&mut storage)
         .context("the embedded BPF object is damaged")?;
     for mut program in open.open_object_mut().progs_mut() {
-        let is_kprobe = program.name().to_string_lossy().contains("probe");
+        let is_kprobe = program.name().to_string_lossy().starts_with("netto_kp_");
         program.set_autoload(is_kprobe);
     }
     share_maps(&mut open, maps)?;
@@ -96,14 +96,14 @@ pub(super) fn attach_kprobes(
     let mut outcome = Vec::new();
     for function in functions {
         let entry = match function.source {
-            Source::SocketSend => &skel.progs.netto_kprobe_send,
-            Source::SocketReceive => &skel.progs.netto_kprobe_receive,
-            _ => &skel.progs.netto_kprobe_local_ipc,
+            Source::SocketSend => &skel.progs.netto_kp_send,
+            Source::SocketReceive => &skel.progs.netto_kp_recv,
+            _ => &skel.progs.netto_kp_ipc,
         };
         // The end before the beginning, as with fexit.
         let hooked = skel
             .progs
-            .netto_kretprobe
+            .netto_kp_return
             .attach_kprobe(true, function.name)
             .and_then(|end| Ok((entry.attach_kprobe(false, function.name)?, end)));
         match hooked {

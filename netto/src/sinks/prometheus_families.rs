@@ -83,6 +83,19 @@ pub const FAMILIES: &[Family] = &[
         },
     },
     Family {
+        name: "netto_ksoftirqd_rx_seconds_total",
+        help: "Part of the RX softirq's CPU time that ran in ksoftirqd, because there was too much of it.",
+        metric_type: MetricType::COUNTER,
+        labels: &["cpu"],
+        series: |facts, out| {
+            per_cpu(facts, |cpu, totals| {
+                if let Some(ns) = totals.ksoftirqd_rx_ns {
+                    out.push(&[cpu], seconds(ns));
+                }
+            });
+        },
+    },
+    Family {
         name: "netto_component_cpu_seconds_total",
         help: "CPU time spent in one component of an event: an estimate, the event's time split \
                by sampled stacks.",

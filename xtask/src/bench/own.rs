@@ -68,7 +68,7 @@ pub fn measure(lab: &Lab, netto: &Path) -> Result<Vec<Section>> {
             busy.resident_bytes / 1e6,
             "MB",
         );
-        // The first tenth of a stack's cost is the interval's, not the stack's.
+        // What the daemon does in each interval, stacks or none, is no stack's cost.
         let of_stacks_seconds = busy.cpu_seconds - idle.cpu_seconds / idle.seconds * busy.seconds;
         let stacks = busy.stacks - idle.stacks / idle.seconds * busy.seconds;
         figures.extend([
@@ -91,8 +91,9 @@ pub fn measure(lab: &Lab, netto: &Path) -> Result<Vec<Section>> {
             Figure::single(format!("stacks lost {name}, under load"), busy.lost, ""),
             Figure::new(
                 format!("user and system CPU per drained stack {name}, idle taken away"),
-                (stacks > 0.0)
-                    .then(|| Spread::of([of_stacks_seconds.max(0.0) * 1e6 / stacks]))
+                // Too few stacks to stand out from what the daemon does anyhow: no figure.
+                (stacks > 0.0 && of_stacks_seconds > 0.0)
+                    .then(|| Spread::of([of_stacks_seconds * 1e6 / stacks]))
                     .flatten(),
                 "µs",
             ),

@@ -175,33 +175,27 @@ fn statistics(programs: &[Program]) -> Section {
         (program.runs > 0.0).then(|| program.run_time_ns / program.runs)
     };
     let figure = |what, name| Figure::new(what, mean(name).and_then(|ns| Spread::of([ns])), "ns");
-    let pair = mean("netto_softirq_entry")
-        .zip(mean("netto_softirq_exit"))
+    let pair = mean("netto_sirq_in")
+        .zip(mean("netto_sirq_out"))
         .and_then(|(entry, exit)| Spread::of([entry + exit]));
     Section {
         title: "By the kernel's BPF statistics, per run (dispatch excluded, timing included)",
         figures: vec![
-            figure("`netto_softirq_entry`", "netto_softirq_entry"),
-            figure("`netto_softirq_exit`", "netto_softirq_exit"),
+            figure("`netto_sirq_in`", "netto_sirq_in"),
+            figure("`netto_sirq_out`", "netto_sirq_out"),
             Figure::new("softirq entry + exit", pair, "ns").at_most(100.0),
             figure(
                 "an empty program, for comparison: the timing itself",
                 "bench_empty",
             ),
             figure("one that reads the clock and no more", "bench_clock"),
-            figure("`netto_sched_switch`", "netto_sched_switch"),
+            figure("`netto_switch`", "netto_switch"),
             figure(
                 "`netto_sample`: one tick of the sampler, its stack kept or not",
                 "netto_sample",
             ),
-            figure(
-                "`netto_socket_sent` (where fentry is refused)",
-                "netto_socket_sent",
-            ),
-            figure(
-                "`netto_socket_received` (where fentry is refused)",
-                "netto_socket_received",
-            ),
+            figure("`netto_sk_sent` (where fentry is refused)", "netto_sk_sent"),
+            figure("`netto_sk_recv` (where fentry is refused)", "netto_sk_recv"),
         ],
     }
 }

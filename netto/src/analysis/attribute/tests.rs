@@ -10,7 +10,7 @@ const SOCKETS: [Source; 3] = [Source::SocketSend, Source::SocketReceive, Source:
 
 fn means(sockets_are_sampled: bool) -> Means {
     let counted = |row: &metrics_common::Component| match row.kind {
-        Kind::Timed(Source::Softirq(_), _) => true,
+        Kind::Timed(Source::Softirq(_) | Source::NicInterrupt, _) => true,
         Kind::Timed(source, _) => SOCKETS.contains(&source) && !sockets_are_sampled,
         _ => false,
     };
@@ -218,7 +218,7 @@ fn any_owner() -> impl Strategy<Value = Option<Owner>> {
 proptest! {
     #[test]
     fn parts_sum_to_their_whole_and_no_cpu_exceeds_its_time(
-        raw in proptest::array::uniform15(0_u64..100_000),
+        raw in proptest::array::uniform16(0_u64..100_000),
         samples in proptest::collection::vec((0_u8..CLOCK_KINDS as u8, any_owner()), 0..300),
     ) {
         let mut tally = Tally::default();
