@@ -11,6 +11,7 @@ mod setup;
 mod suite;
 mod tally;
 mod tidy;
+mod vm;
 mod wasm;
 
 use std::path::{Path, PathBuf};
@@ -49,6 +50,8 @@ enum Command {
         #[arg(last = true)]
         args: Vec<String>,
     },
+    /// Run the root tests on other kernels, each in a virtual machine
+    Vm(vm::Options),
     /// Measure what netto costs on this machine (as root; some four minutes)
     Bench(bench::Options),
     /// A load for `bench`, which starts it
@@ -99,6 +102,7 @@ fn dispatch(command: Command) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Test { args } => suite::run(&root, &args),
+        Command::Vm(options) => vm::run(&root, &options),
         Command::Tidy => {
             let findings = tidy::check_tree(&root)?;
             for finding in &findings {

@@ -82,6 +82,18 @@ pub const TEST: &[Need] = &[
     program("chromedriver", "chromium-driver", "testing the dashboard"),
 ];
 
+/// To test netto on other kernels, in virtual machines.
+pub const GUESTS: &[Need] = &[
+    program(
+        "qemu-system-x86_64",
+        "qemu-system-x86",
+        "testing on other kernels",
+    ),
+    program("busybox", "busybox-static", "the shell of the test guests"),
+    program("strip", "binutils", "programs that fit into test guests"),
+    program("xz", "xz-utils", "unpacking kernel modules for test guests"),
+];
+
 /// To measure what netto costs.
 pub const BENCH: &[Need] = &[
     program("ip", "iproute2", "network namespaces in the benchmark"),
@@ -128,12 +140,12 @@ mod tests {
 
     #[test]
     fn nothing_is_missing_where_everything_is_there() {
-        assert!(missing(BUILD.iter().chain(TEST), |_| true).is_empty());
+        assert!(missing(BUILD.iter().chain(TEST).chain(GUESTS), |_| true).is_empty());
     }
 
     #[test]
     fn no_package_name_could_be_taken_for_an_option_by_apt() {
-        for need in BUILD.iter().chain(TEST).chain(BENCH) {
+        for need in BUILD.iter().chain(TEST).chain(BENCH).chain(GUESTS) {
             assert!(
                 need.package
                     .bytes()

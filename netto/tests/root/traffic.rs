@@ -23,6 +23,13 @@ pub fn agent(at: &Namespace, words: &[&str]) -> Result<Owned> {
     Ok(agent)
 }
 
+/// What an agent says that ends by itself.
+pub fn agent_to_end(at: &Namespace, words: &[&str]) -> Result<String> {
+    let own = std::env::current_exe().context("cannot tell where this test binary is")?;
+    let own = own.to_str().context("this test binary has no UTF-8 path")?;
+    child::run(at.command(own).arg("agent").args(words))
+}
+
 fn socket(address: IpAddr) -> String {
     SocketAddr::new(address, PORT).to_string()
 }
