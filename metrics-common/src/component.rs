@@ -17,15 +17,47 @@ pub enum Kind {
     Sum,
     /// Charged by the per-CPU clock, from probes at [`Source`]'s begin and end.
     ///
-    /// Where a kernel refuses those probes the rules find the same time in
-    /// sampled stacks instead: the innermost function matching one of them
-    /// says that the CPU was at work here. Empty where probes are never refused.
+    /// Where a kernel refuses those probes, or the user does, the rules find the
+    /// same time in sampled stacks: the innermost function matching one of them
+    /// says that the CPU was at work here. Empty where sampling cannot tell.
     Timed(Source, &'static [Rule]),
+    /// Work of a task that has no probe: found in sampled stacks by these rules,
+    /// each sample standing for one sampling period (or for its share of a timed
+    /// component inside of which it was found, which then loses as much).
+    Estimated(&'static [Rule]),
+    /// The networking part of a softirq that serves others too: the share of the
+    /// softirq's samples in which these rules find it. The softirq keeps the rest.
+    Carved(Source, &'static [Rule]),
     /// A share of its parent's time: that of the stacks whose innermost stage
     /// marker is one of these rules.
     Sampled(&'static [Rule]),
     /// What its parent has left when the sampled siblings are taken away.
     Remainder,
+}
+
+impl Kind {
+    /// Rules over function names, of whichever kind.
+    pub const fn rules(self) -> &'static [Rule] {
+        match self {
+            Kind::Timed(_, rules)
+            | Kind::Estimated(rules)
+            | Kind::Carved(_, rules)
+            | Kind::Sampled(rules) => rules,
+            Kind::Sum | Kind::Remainder => &[],
+        }
+    }
+
+    /// Name of the kind for machines.
+    pub const fn slug(self) -> &'static str {
+        match self {
+            Kind::Sum => "sum",
+            Kind::Timed(..) => "timed",
+            Kind::Estimated(_) => "estimated",
+            Kind::Carved(..) => "carved",
+            Kind::Sampled(_) => "sampled",
+            Kind::Remainder => "remainder",
+        }
+    }
 }
 
 /// What begins and ends the time of a [`Kind::Timed`] component.
@@ -42,6 +74,9 @@ pub enum Source {
     LocalIpc,
     /// An io_uring worker or submission-queue thread; tracepoint `sched:sched_switch`.
     IoWorker,
+    /// The handler of a network device's hard interrupt; tracepoints
+    /// `irq:irq_handler_entry` and `irq:irq_handler_exit`.
+    NicInterrupt,
 }
 
 /// Softirq vectors of the kernel.
@@ -49,7 +84,7 @@ pub const SOFTIRQ_VECTORS: u8 = 10;
 
 impl Source {
     /// Every source, in the order of their clock kinds.
-    pub const ALL: [Source; SOFTIRQ_VECTORS as usize + 4] = [
+    pub const ALL: [Source; SOFTIRQ_VECTORS as usize + 5] = [
         Source::Softirq(0),
         Source::Softirq(1),
         Source::Softirq(2),
@@ -64,6 +99,7 @@ impl Source {
         Source::SocketReceive,
         Source::LocalIpc,
         Source::IoWorker,
+        Source::NicInterrupt,
     ];
 
     /// The number by which the BPF programs know this source. 0 is kept for
@@ -75,6 +111,7 @@ impl Source {
             Source::SocketReceive => SOFTIRQ_VECTORS + 2,
             Source::LocalIpc => SOFTIRQ_VECTORS + 3,
             Source::IoWorker => SOFTIRQ_VECTORS + 4,
+            Source::NicInterrupt => SOFTIRQ_VECTORS + 5,
         }
     }
 }
@@ -131,6 +168,7 @@ pub const BOUNDARIES: &[&str] = &[
     "napi_threaded_poll",
     "napi_threaded_poll_loop",
     "cpu_map_kthread_run",
+    "process_one_work",
     "do_syscall_64",
     "el0_svc",
     "invoke_syscall",
@@ -231,7 +269,7 @@ pub const COMPONENTS: &[Component] = &[
     Component {
         slug: "tx_softirq",
         parent: Some("network"),
-        kind: Kind::Timed(Source::Softirq(2), &[]),
+        kind: Kind::Timed(Source::Softirq(2), &[at("net_tx_action")]),
         label: "TX softirq",
         color: "#c06fc8",
         help: "The NET_TX softirq: queueing disciplines that were put off, and completed transmissions.",
@@ -239,7 +277,7 @@ pub const COMPONENTS: &[Component] = &[
     Component {
         slug: "rx_softirq",
         parent: Some("network"),
-        kind: Kind::Timed(Source::Softirq(3), &[]),
+        kind: Kind::Timed(Source::Softirq(3), &[at("net_rx_action")]),
         label: "RX softirq",
         color: "#3d56bd",
         help: "The NET_RX softirq: polling drivers and taking packets through the stack to a socket or out again.",
@@ -580,6 +618,178 @@ pub const COMPONENTS: &[Component] = &[
         help: "io_uring worker and submission threads that have used a socket, outside their sends and receives.",
     },
     Component {
+        slug: "nic_interrupt",
+        parent: Some("network"),
+        kind: Kind::Timed(Source::NicInterrupt, &[]),
+        label: "NIC interrupts",
+        color: "#74421f",
+        help: "Hard interrupt handlers of network devices, which no sampling clock can see: they run with interrupts off.",
+    },
+    Component {
+        slug: "net_hrtimer",
+        parent: Some("network"),
+        kind: Kind::Carved(
+            Source::Softirq(8),
+            &[
+                at("tcp_pace_kick"),
+                at("tcp_compressed_ack_kick"),
+                at("tcp_tsq_handler"),
+                at("qdisc_watchdog"),
+                HRTIMER_BARE,
+            ],
+        ),
+        label: "Network hrtimers",
+        color: "#e8590c",
+        help: "HRTIMER softirq: TCP pacing, compressed ACKs, qdisc watchdogs; also stacks that name no timer, since Linux has few others here.",
+    },
+    Component {
+        slug: "tcp_small_queues",
+        parent: Some("network"),
+        kind: Kind::Carved(
+            Source::Softirq(6),
+            &[
+                at("tcp_tsq_workfn"),
+                at("tcp_tasklet_func"),
+                at("tcp_tsq_handler"),
+                at("tcp_tsq_write"),
+            ],
+        ),
+        label: "TCP small queues",
+        color: "#94572c",
+        help: "TASKLET softirq: TCP sending on when a device has sent enough of what was queued.",
+    },
+    Component {
+        slug: "net_timer",
+        parent: Some("network"),
+        kind: Kind::Carved(
+            Source::Softirq(1),
+            &[
+                under("tcp_*", &["call_timer_fn"]),
+                under("inet_*", &["call_timer_fn"]),
+                under("neigh_*", &["call_timer_fn"]),
+                under("dst_*", &["call_timer_fn"]),
+                under("fib6_*", &["call_timer_fn"]),
+                under("addrconf_*", &["call_timer_fn"]),
+                under("igmp_*", &["call_timer_fn"]),
+                under("mld_*", &["call_timer_fn"]),
+                under("br_*", &["call_timer_fn"]),
+                under("nf_*", &["call_timer_fn"]),
+                under("dev_watchdog", &["call_timer_fn"]),
+                at("tcp_write_timer"),
+                at("tcp_delack_timer"),
+                at("tcp_keepalive_timer"),
+            ],
+        ),
+        label: "Network timers",
+        color: "#b08800",
+        help: "TIMER softirq: TCP's retransmission, delayed ACK and keepalive timers, neighbours, routes, IGMP and the like.",
+    },
+    Component {
+        slug: "napi_thread",
+        parent: Some("network"),
+        kind: Kind::Estimated(&[
+            at("napi_threaded_poll"),
+            at("napi_threaded_poll_loop"),
+            at("run_backlog_napi"),
+        ]),
+        label: "NAPI threads",
+        color: "#5f3dc4",
+        help: "Threaded NAPI and backlog threads: receive work in kernel threads, where no softirq fires.",
+    },
+    Component {
+        slug: "busy_poll_work",
+        parent: Some("network"),
+        kind: Kind::Estimated(&[
+            under(
+                "*poll*",
+                &["__napi_busy_loop", "napi_busy_loop", "busy_poll_stop"],
+            ),
+            under(
+                "process_backlog",
+                &["__napi_busy_loop", "napi_busy_loop", "busy_poll_stop"],
+            ),
+        ]),
+        label: "Busy poll, working",
+        color: "#087f5b",
+        help: "Packets received by a task that polls the device itself, from a receive, poll or epoll call.",
+    },
+    Component {
+        slug: "busy_poll_spin",
+        parent: Some("network"),
+        kind: Kind::Estimated(&[
+            at("__napi_busy_loop"),
+            at("napi_busy_loop"),
+            at("busy_poll_stop"),
+        ]),
+        label: "Busy poll, spinning",
+        color: "#63c7a1",
+        help: "A task polling a device that has nothing for it: time spent so that packets wait less.",
+    },
+    Component {
+        slug: "xdp_cpumap",
+        parent: Some("network"),
+        kind: Kind::Estimated(&[at("cpu_map_kthread_run")]),
+        label: "XDP cpumap",
+        color: "#a61e4d",
+        help: "Kernel threads that take packets through the stack for XDP programs that redirected them to another CPU.",
+    },
+    Component {
+        slug: "net_worker",
+        parent: Some("network"),
+        kind: Kind::Estimated(&[
+            under("wg_*", &["process_one_work"]),
+            under("xprt_*", &["process_one_work"]),
+            under("xs_*", &["process_one_work"]),
+            under(
+                "rpc_*",
+                &["process_one_work", "__rpc_execute", "rpc_async_schedule"],
+            ),
+            under("tls_*", &["process_one_work"]),
+            under("strp_*", &["process_one_work"]),
+            under("linkwatch_event", &["process_one_work"]),
+            under("*napi*", &["process_one_work"]),
+        ]),
+        label: "Network workers",
+        color: "#c0ca33",
+        help: "Work queues of networking: WireGuard's cryptography, sunrpc, kTLS, link events.",
+    },
+    Component {
+        slug: "connections",
+        parent: Some("network"),
+        kind: Kind::Estimated(&[
+            at("__sys_connect"),
+            at("__sys_connect_file"),
+            at("do_accept"),
+            at("__sys_accept4"),
+            at("__sys_listen"),
+            at("__sys_bind"),
+            at("__sys_shutdown"),
+            at("__sys_socket"),
+            at("sock_close"),
+            at("__sock_release"),
+            at("inet_release"),
+            at("do_sock_setsockopt"),
+            at("do_sock_getsockopt"),
+            at("__sys_setsockopt"),
+        ]),
+        label: "Connections",
+        color: "#0ca678",
+        help: "Making, accepting, configuring and closing sockets, outside sends and receives.",
+    },
+    Component {
+        slug: "socket_poll",
+        parent: Some("network"),
+        kind: Kind::Estimated(&[
+            at("sock_poll"),
+            at("tcp_poll"),
+            at("udp_poll"),
+            at("datagram_poll"),
+        ]),
+        label: "Socket polling",
+        color: "#66a80f",
+        help: "Asking sockets whether they are ready, for poll, select and epoll.",
+    },
+    Component {
         slug: "local_ipc",
         parent: None,
         kind: Kind::Timed(Source::LocalIpc, LOCAL_IPC_RULES),
@@ -595,17 +805,26 @@ pub const COMPONENTS: &[Component] = &[
         color: "#495057",
         help: "Softirqs other than networking's two, for comparison; TCP's pacing timers are among HRTIMER's work.",
     },
-    context_softirq("softirq_hi", 0, "HI", "#343a40", "High-priority tasklets."),
+    context_softirq(
+        "softirq_hi",
+        0,
+        &[at("tasklet_hi_action")],
+        "HI",
+        "#343a40",
+        "High-priority tasklets.",
+    ),
     context_softirq(
         "softirq_timer",
         1,
+        &[at("run_timer_softirq")],
         "TIMER",
         "#5c6770",
-        "Expired timers, TCP's retransmission timers among them.",
+        "Expired timers other than networking's.",
     ),
     context_softirq(
         "softirq_block",
         4,
+        &[at("blk_done_softirq")],
         "BLOCK",
         "#705c67",
         "Completed block device requests.",
@@ -613,6 +832,7 @@ pub const COMPONENTS: &[Component] = &[
     context_softirq(
         "softirq_irq_poll",
         5,
+        &[at("irq_poll_softirq")],
         "IRQ_POLL",
         "#67705c",
         "Polling of storage controllers.",
@@ -620,13 +840,20 @@ pub const COMPONENTS: &[Component] = &[
     context_softirq(
         "softirq_tasklet",
         6,
+        &[
+            at("tasklet_action"),
+            at("tasklet_action_common"),
+            at("workqueue_softirq_action"),
+            at("bh_worker"),
+        ],
         "TASKLET",
         "#7d6b55",
-        "Tasklets and BH work items, TCP small queues among them.",
+        "Tasklets and BH work items other than TCP's.",
     ),
     context_softirq(
         "softirq_sched",
         7,
+        &[at("run_rebalance_domains"), at("sched_balance_softirq")],
         "SCHED",
         "#556b7d",
         "Load balancing between CPUs.",
@@ -634,22 +861,30 @@ pub const COMPONENTS: &[Component] = &[
     context_softirq(
         "softirq_hrtimer",
         8,
+        HRTIMER,
         "HRTIMER",
         "#7d5570",
-        "Expired high-resolution timers, TCP's pacing and compressed ACKs among them.",
+        "Expired high-resolution timers other than networking's.",
     ),
     context_softirq(
         "softirq_rcu",
         9,
+        &[at("rcu_core"), at("rcu_core_si")],
         "RCU",
         "#55707d",
         "Callbacks of read-copy-update, such as freeing closed sockets.",
     ),
 ];
 
+/// The softirq hands over to the unlocking of its timer base by a jump, so that
+/// most of its stacks show nothing but this pair.
+const HRTIMER_BARE: Rule = under("_raw_spin_unlock_irqrestore", &["handle_softirqs"]);
+const HRTIMER: &[Rule] = &[at("hrtimer_run_softirq"), HRTIMER_BARE];
+
 const fn context_softirq(
     slug: &'static str,
     vector: u8,
+    rules: &'static [Rule],
     label: &'static str,
     color: &'static str,
     help: &'static str,
@@ -657,7 +892,7 @@ const fn context_softirq(
     Component {
         slug,
         parent: Some("other_softirq"),
-        kind: Kind::Timed(Source::Softirq(vector), &[]),
+        kind: Kind::Timed(Source::Softirq(vector), rules),
         label,
         color,
         help,
@@ -756,7 +991,7 @@ mod tests {
                         .count();
                     assert_eq!(remainders, 1, "{} must add up", parent.slug);
                 }
-                Kind::Timed(..) => {}
+                Kind::Timed(..) | Kind::Estimated(_) | Kind::Carved(..) => {}
             }
         }
     }
@@ -810,9 +1045,7 @@ mod tests {
     #[test]
     fn rules_name_functions_after_normalisation() {
         for c in COMPONENTS {
-            let (Kind::Sampled(rules) | Kind::Timed(_, rules)) = c.kind else {
-                continue;
-            };
+            let rules = c.kind.rules();
             for pattern in rules
                 .iter()
                 .flat_map(|r| std::iter::once(&r.frame).chain(r.under))

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::component::{COMPONENTS, Kind};
+use crate::component::COMPONENTS;
 use crate::packed;
 
 /// Whether a thing can be measured here, and by which means or why not.
@@ -59,7 +59,7 @@ pub struct ComponentInfo {
     pub color: String,
     /// One sentence of explanation.
     pub help: String,
-    /// `sum`, `timed`, `sampled` or `remainder`, as the table has it.
+    /// `sum`, `timed`, `estimated`, `carved`, `sampled` or `remainder`: see [`crate::Kind`].
     pub kind: String,
     /// Whether and how it is measured here.
     pub availability: Availability,
@@ -77,13 +77,7 @@ impl ComponentInfo {
                 label: c.label.to_owned(),
                 color: c.color.to_owned(),
                 help: c.help.to_owned(),
-                kind: match c.kind {
-                    Kind::Sum => "sum",
-                    Kind::Timed(..) => "timed",
-                    Kind::Sampled(_) => "sampled",
-                    Kind::Remainder => "remainder",
-                }
-                .to_owned(),
+                kind: c.kind.slug().to_owned(),
                 availability: of(index),
             })
             .collect()
@@ -285,6 +279,10 @@ pub struct Snapshot {
     /// component and CPU; `None` where that is not counted.
     #[serde(default, deserialize_with = "rows_of_ns")]
     pub entries: Vec<Option<Vec<u64>>>,
+    /// Part of the RX softirq's time that ran in ksoftirqd rather than on top of
+    /// whatever was interrupted, nanoseconds per CPU; `None` where not measured.
+    #[serde(default)]
+    pub ksoftirqd_rx_ns: Option<Vec<u64>>,
     /// Modes of each CPU.
     #[serde(deserialize_with = "modes")]
     pub cpu_modes: Vec<CpuModes>,

@@ -1,6 +1,8 @@
 //! The wire and log formats, from outside: what is written is read back, and
 //! damage costs no more than the frames that it hits.
 
+#![allow(clippy::unwrap_used)]
+
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::log::{self, LogError, LogReader};
 use metrics_common::{
@@ -53,6 +55,7 @@ prop_compose! {
             components: rows(3),
             samples: rows(1).into_iter().map(|row| row.map(|r| r.into_iter().map(|v| v as u32).collect())).collect(),
             entries: rows(2),
+            ksoftirqd_rx_ns: power.map(|_| row(4)),
             cpu_modes: (0..cpus).map(|cpu| CpuModes::from_values([value(cpu, 1); 8])).collect(),
             host_modes: CpuModes::from_values([seed; 8]),
             stacks_taken: row(1),
@@ -105,6 +108,7 @@ fn empty_snapshot(sequence: u64) -> Snapshot {
         components: vec![],
         samples: vec![],
         entries: vec![],
+        ksoftirqd_rx_ns: None,
         cpu_modes: vec![],
         host_modes: CpuModes::default(),
         stacks_taken: vec![],

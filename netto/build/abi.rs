@@ -33,6 +33,31 @@ const RECORDS: [Record; 2] = [
                 CLOCK_KINDS,
                 "Time charged to each kind; all kinds sum to since_ns - start_ns.",
             ),
+            (
+                "interrupted_ns",
+                1,
+                "When the NIC interrupt at work began; 0 if none is.",
+            ),
+            (
+                "stolen_ns",
+                1,
+                "Time of NIC interrupts so far, charged or not.",
+            ),
+            (
+                "ksoftirqd_pid",
+                1,
+                "Thread of this CPU's ksoftirqd; written by user space before attaching.",
+            ),
+            (
+                "ksoftirqd_rx_ns",
+                1,
+                "RX softirq time that ran in ksoftirqd.",
+            ),
+            (
+                "scratch",
+                1,
+                "Turns a pointer into a number: see socket.bpf.c.",
+            ),
             ("entries", CLOCK_KINDS, "How often each kind was entered."),
         ],
     },
@@ -62,6 +87,7 @@ pub fn generate(out_dir: &Path) -> anyhow::Result<()> {
         ("SOCKET_RECEIVE", Source::SocketReceive),
         ("LOCAL_IPC", Source::LocalIpc),
         ("IO_WORKER", Source::IoWorker),
+        ("NIC_INTERRUPT", Source::NicInterrupt),
     ] {
         writeln!(c, "#define NETTO_KIND_{name} {}ULL", source.clock_kind())?;
     }

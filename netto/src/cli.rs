@@ -65,6 +65,17 @@ pub struct HostArgs {
     /// Where the kernel's sysfs is [default: /sys]
     #[arg(long, value_name = "DIR", env = "NETTO_SYS_ROOT", hide_env = true)]
     pub sys_root: Option<PathBuf>,
+    /// By which means to measure: auto (the best that this host allows), fentry
+    /// or kprobe (an error where refused), or sampling (no probe but the stack sampler, so
+    /// that the cost follows the frequency and never the traffic) [default: auto]
+    #[arg(
+        long,
+        value_name = "METHOD",
+        hide_possible_values = true,
+        env = "NETTO_METHOD",
+        hide_env = true
+    )]
+    pub method: Option<MethodName>,
     /// How much to log: error, warn, info, debug or trace [default: info]
     #[arg(
         long,
@@ -132,6 +143,20 @@ pub struct RunArgs {
     /// Options of every command.
     #[command(flatten)]
     pub host: HostArgs,
+}
+
+/// Means of measuring, as the user writes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MethodName {
+    /// The best that this host allows
+    Auto,
+    /// Probes, socket calls by fentry and fexit; an error where they are refused
+    Fentry,
+    /// Probes, socket calls by kprobes and kretprobes; an error where there are none
+    Kprobe,
+    /// No probe but the stack sampler: its cost follows the frequency, not the traffic
+    Sampling,
 }
 
 /// Options of `netto demo`.

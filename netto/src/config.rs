@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::cli::{HostArgs, LogLevel, RunArgs};
+use crate::analysis::support::Method;
+use crate::cli::{HostArgs, LogLevel, MethodName, RunArgs};
 use crate::demo;
 
 /// The configuration file that is read when none is named, if it exists.
@@ -42,6 +43,8 @@ pub struct Config {
     pub proc_root: PathBuf,
     /// Where the kernel's sysfs is.
     pub sys_root: PathBuf,
+    /// By which means to measure.
+    pub method: Method,
     /// How much to log.
     pub log_level: LogLevel,
 }
@@ -58,6 +61,7 @@ impl Default for Config {
             max_clients: 64,
             proc_root: PathBuf::from("/proc"),
             sys_root: PathBuf::from("/sys"),
+            method: Method::Auto,
             log_level: LogLevel::default(),
         }
     }
@@ -77,6 +81,7 @@ struct FileOptions {
     max_clients: Option<usize>,
     proc_root: Option<PathBuf>,
     sys_root: Option<PathBuf>,
+    method: Option<MethodName>,
     log_level: Option<LogLevel>,
 }
 
@@ -197,6 +202,12 @@ impl Config {
                 .clone()
                 .or(file.sys_root)
                 .unwrap_or(default.sys_root),
+            method: match host.method.or(file.method) {
+                None | Some(MethodName::Auto) => default.method,
+                Some(MethodName::Fentry) => Method::Fentry,
+                Some(MethodName::Kprobe) => Method::Kprobe,
+                Some(MethodName::Sampling) => Method::Sampling,
+            },
             log_level: host
                 .log_level
                 .or(file.log_level)
@@ -297,6 +308,7 @@ mod tests {
         match option {
             "allowed-host" => "[\"x.example\"]",
             "address" => "\"127.0.0.1\"",
+            "method" => "\"sampling\"",
             "log-level" => "\"warn\"",
             "log-file" | "web-config-file" | "proc-root" | "sys-root" => "\"/x\"",
             _ => "77",
@@ -321,7 +333,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 11);
+        assert_eq!(seen, 12);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use metrics_common::{Availability, COMPONENTS, Info, Kind};
+use metrics_common::{Availability, COMPONENTS, Info};
 
 use crate::analysis::classify::Classifier;
 
@@ -77,16 +77,11 @@ pub fn component_list(symbols: Result<&Classifier, &str>) -> String {
             .parent
             .map(|parent| format!(", part of {parent}"))
             .unwrap_or_default();
-        let kind = match row.kind {
-            Kind::Sum => "sum of its parts",
-            Kind::Timed(..) => "timed",
-            Kind::Sampled(_) => "sampled",
-            Kind::Remainder => "remainder",
-        };
+        let kind = row.kind.slug();
         line(&mut out, &format!("{} ({kind}{parent})", row.slug));
         line(&mut out, &format!("    {}", row.help));
-        if let (Kind::Sampled(rules) | Kind::Timed(_, rules), Ok(classifier)) = (row.kind, symbols)
-        {
+        let rules = row.kind.rules();
+        if let Ok(classifier) = symbols {
             for rule in rules.iter().filter(|rule| rule.frame == "*") {
                 line(
                     &mut out,
@@ -168,8 +163,11 @@ mod tests {
 
     #[test]
     fn the_list_shows_the_symbols_of_each_component_on_this_kernel() {
-        let classifier =
-            Classifier::new("1000 t br_forward\t[bridge]\n2000 t ip_rcv\n".as_bytes()).unwrap();
+        let classifier = Classifier::new(
+            "1000 t br_forward\t[bridge]\n2000 t ip_rcv\n".as_bytes(),
+            true,
+        )
+        .unwrap();
         let list = component_list(Ok(&classifier));
         assert!(list.contains("symbols: br_forward\n"), "{list}");
         assert!(list.contains("whatever is called by __napi_poll"), "{list}");

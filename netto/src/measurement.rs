@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use metrics_common::component::{CLOCK_KINDS, index_of};
+use metrics_common::component::index_of;
 use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snapshot};
 
 use crate::actors::trace_analyzer::SnapshotSource;
@@ -13,14 +13,18 @@ use crate::analysis::classify::Classifier;
 use crate::analysis::delta::Deltas;
 use crate::analysis::proc_stat::{self, ProcStat};
 use crate::analysis::rapl::Energy;
-use crate::analysis::support::{Facts, Plan};
+use crate::analysis::support::{Facts, Method, Plan};
 use crate::config::Config;
+use crate::kernel::cpu_time::Reading;
 use crate::kernel::preflight;
 use crate::kernel::session::{Readers, Session};
 use crate::kernel::system::{self, LoadedCode, Roots};
 
 /// Symbols are read anew at most this often; it costs some tens of milliseconds.
 const REFRESH_NS: u64 = 3_000_000_000;
+
+/// Network devices are looked for in one of so many intervals.
+const INTERRUPTS_EVERY: u64 = 20;
 
 /// What a measurement is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +33,8 @@ pub struct Settings {
     pub frequency_hz: u64,
     /// Length of an interval.
     pub user_period: Duration,
+    /// By which means.
+    pub method: Method,
     /// Where `/proc` and `/sys` are.
     pub roots: Roots,
 }
@@ -38,6 +44,7 @@ impl From<&Config> for Settings {
         Settings {
             frequency_hz: config.frequency_hz,
             user_period: config.user_period,
+            method: config.method,
             roots: Roots {
                 proc_root: config.proc_root.clone(),
                 sys_root: config.sys_root.clone(),
@@ -62,10 +69,13 @@ pub struct Measurement {
 /// # Errors
 /// What makes every measurement impossible, with the remedy.
 pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
-    let (facts, classifier) = preflight::gather(&settings.roots, settings.frequency_hz)?;
-    let plan = Plan::new(&facts);
+    let softirqs_are_timed = settings.method != Method::Sampling;
+    let (facts, classifier) =
+        preflight::gather(&settings.roots, settings.frequency_hz, softirqs_are_timed)?;
+    let plan = Plan::new(&facts, settings.method)?;
     let interval_ms = settings.user_period.as_millis() as u64;
-    let (session, mut readers) = Session::start(&plan, settings.frequency_hz, interval_ms)?;
+    let (session, mut readers) =
+        Session::start(&plan, &settings.roots, settings.frequency_hz, interval_ms)?;
     let power = settings.roots.rapl_zones();
     let mut notes = plan.notes();
     if let Some(samplers) = &mut readers.samplers {
@@ -111,13 +121,14 @@ pub struct Snapshots {
     roots: Roots,
     facts: Facts,
     means: Means,
+    softirqs_are_timed: bool,
     classifier: Option<Classifier>,
     loaded_code: LoadedCode,
     symbols_read_ns: u64,
     readers: Readers,
     deltas: Deltas,
-    /// How often each CPU entered each kind, at the previous snapshot.
-    entered: Vec<[u64; CLOCK_KINDS]>,
+    /// Each CPU's clock at the previous snapshot.
+    previous: Vec<Reading>,
     tallies: Vec<Tally>,
     lost: Vec<u64>,
     energy: Option<Energy>,
@@ -141,6 +152,7 @@ impl Snapshots {
         let roots = settings.roots.clone();
         let mut source = Snapshots {
             means: plan.means(1_000_000_000 / settings.frequency_hz),
+            softirqs_are_timed: plan.has_clock,
             previous_stat: proc_stat::parse(&roots.proc_stat()?)?,
             loaded_code: LoadedCode::now(&roots),
             roots,
@@ -149,7 +161,7 @@ impl Snapshots {
             symbols_read_ns: system::monotonic_ns(),
             readers,
             deltas: Deltas::default(),
-            entered: vec![[0; CLOCK_KINDS]; possible_cpus],
+            previous: vec![Reading::default(); possible_cpus],
             tallies: vec![Tally::default(); possible_cpus],
             lost: vec![0; possible_cpus],
             energy: has_power.then(Energy::default),
@@ -163,7 +175,7 @@ impl Snapshots {
         for cpu in 0..possible_cpus {
             if let Some(reading) = source.readers.clocks.read(cpu) {
                 source.deltas.take(cpu, &reading.total_ns, 0);
-                source.entered[cpu] = reading.entries;
+                source.previous[cpu] = reading;
             }
         }
         if let Some(energy) = &mut source.energy {
@@ -184,6 +196,16 @@ impl Snapshots {
             tracing::warn!("CPU {cpu} is not sampled: {error}");
         }
         online
+    }
+
+    /// Looks for network devices that came or were brought up, now and then.
+    fn follow_interrupts(&mut self) {
+        if self.softirqs_are_timed
+            && self.sequence % INTERRUPTS_EVERY == 1
+            && let Err(error) = self.readers.interrupts.follow(&self.roots)
+        {
+            tracing::warn!("interrupts of new network devices are not timed: {error}");
+        }
     }
 
     fn drain_stacks(&mut self) {
@@ -209,20 +231,22 @@ impl Snapshots {
     }
 
     fn read_cpu(&mut self, cpu: usize, interval_ns: u64) -> Column {
-        let mut growth = [0; CLOCK_KINDS];
-        let mut clock = [0; CLOCK_KINDS];
-        if let (Some(reading), Some(before)) =
-            (self.readers.clocks.read(cpu), self.entered.get_mut(cpu))
-        {
-            clock = self.deltas.take(cpu, &reading.total_ns, interval_ns);
-            growth = std::array::from_fn(|kind| reading.entries[kind].saturating_sub(before[kind]));
-            *before = reading.entries;
+        let before = self.previous.get(cpu).copied().unwrap_or_default();
+        let reading = self.readers.clocks.read(cpu).unwrap_or(before);
+        if let Some(previous) = self.previous.get_mut(cpu) {
+            *previous = reading;
         }
+        let clock = self.deltas.take(cpu, &reading.total_ns, interval_ns);
+        let growth =
+            std::array::from_fn(|kind| reading.entries[kind].saturating_sub(before.entries[kind]));
         let nothing = Tally::default();
         let tally = self.tallies.get(cpu).unwrap_or(&nothing);
         Column {
             split: attribute(&self.means, interval_ns, &clock, tally),
             entries: entries(&self.means, &growth),
+            ksoftirqd_rx_ns: reading
+                .ksoftirqd_rx_ns
+                .saturating_sub(before.ksoftirqd_rx_ns),
         }
     }
 
@@ -250,7 +274,7 @@ impl Snapshots {
             return;
         }
         self.symbols_read_ns = now_ns;
-        match preflight::read_symbols(&self.roots) {
+        match preflight::read_symbols(&self.roots, self.softirqs_are_timed) {
             Ok(classifier) => {
                 self.loaded_code = loaded_code;
                 self.classifier = Some(classifier);
@@ -272,6 +296,7 @@ impl SnapshotSource for Snapshots {
         self.previous_ns = begun_ns;
         self.sequence += 1;
 
+        self.follow_interrupts();
         let stat = proc_stat::parse(&self.roots.proc_stat()?).context("cannot tell CPU modes")?;
         let cpus = self.follow_cpus(&stat);
         self.drain_stacks();
@@ -283,6 +308,12 @@ impl SnapshotSource for Snapshots {
         let components = transpose(&columns, |column| &column.split.time_ns);
         let samples = transpose(&columns, |column| &column.split.samples);
         let entries = transpose(&columns, |column| &column.entries);
+        let ksoftirqd_rx_ns = self.softirqs_are_timed.then(|| {
+            columns
+                .iter()
+                .map(|column| column.ksoftirqd_rx_ns)
+                .collect()
+        });
         let per_cpu = |counts: &dyn Fn(usize) -> u64| {
             cpus.iter()
                 .map(|&cpu| counts(cpu as usize))
@@ -320,6 +351,7 @@ impl SnapshotSource for Snapshots {
             components,
             samples,
             entries,
+            ksoftirqd_rx_ns,
             cpu_modes,
             host_modes,
             stacks_taken,
@@ -334,6 +366,7 @@ impl SnapshotSource for Snapshots {
 struct Column {
     split: Split,
     entries: Vec<Option<u64>>,
+    ksoftirqd_rx_ns: u64,
 }
 
 /// Columns of optional cells → optional rows; a row is absent if a cell is.

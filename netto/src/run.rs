@@ -101,7 +101,7 @@ fn check(config: &Config) -> anyhow::Result<()> {
 }
 
 fn list(config: &Config) -> anyhow::Result<()> {
-    let symbols = preflight::read_symbols(&Settings::from(config).roots)
+    let symbols = preflight::read_symbols(&Settings::from(config).roots, true)
         .map_err(|error| format!("{error:#}"));
     print(&inspect::component_list(
         symbols.as_ref().map_err(String::as_str),

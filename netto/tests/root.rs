@@ -13,16 +13,26 @@ mod agent;
 mod bpf;
 #[path = "root/browser.rs"]
 mod browser;
+#[path = "root/calls.rs"]
+mod calls;
 #[path = "root/child.rs"]
 mod child;
+#[path = "root/counting.rs"]
+mod counting;
 #[path = "root/daemon.rs"]
 mod daemon;
 #[path = "root/failures.rs"]
 mod failures;
 #[path = "root/filters.rs"]
 mod filters;
+#[path = "root/follow.rs"]
+mod follow;
+#[path = "root/guest.rs"]
+mod guest;
 #[path = "root/http.rs"]
 mod http;
+#[path = "root/kernels.rs"]
+mod kernels;
 #[path = "root/lab.rs"]
 mod lab;
 #[path = "root/lab_itself.rs"]
@@ -41,6 +51,8 @@ mod sums;
 mod traffic;
 #[path = "root/trial.rs"]
 mod trial;
+#[path = "root/uring.rs"]
+mod uring;
 #[path = "root/webdriver.rs"]
 mod webdriver;
 #[path = "root/websocket.rs"]
@@ -58,10 +70,18 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // The tests measure the whole host: two at a time would measure each other.
     arguments.test_threads = Some(1);
+    let mut _turn = None;
     if !arguments.list {
+        match lab::wait_for_turn() {
+            Ok(turn) => _turn = Some(turn),
+            Err(error) => {
+                eprintln!("error: {error:#}");
+                return ExitCode::FAILURE;
+            }
+        }
         lab::remove_leftovers();
     }
-    let trials = [
+    let tests = [
         lab_itself::TESTS,
         running::TESTS,
         paths::TESTS,
@@ -69,11 +89,21 @@ fn main() -> ExitCode {
         sums::TESTS,
         failures::TESTS,
         prometheus::TESTS,
+        kernels::TESTS,
+        counting::TESTS,
         browser::TESTS,
     ]
     .into_iter()
-    .flatten()
-    .map(trial::Test::to_trial)
-    .collect();
+    .flatten();
+    let gone = guest::without_a_test(tests.clone().map(|test| test.name));
+    if !gone.is_empty() {
+        eprintln!("root: no test is called {gone:?}; see tests/root/guest.rs");
+        return ExitCode::FAILURE;
+    }
+    let all = !guest::is_one() || arguments.filter.is_some();
+    let trials = tests
+        .filter(|test| all || guest::is_selected(test.name))
+        .map(trial::Test::to_trial)
+        .collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -60,6 +60,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
         cpu_modes: vec![modes(50, 50, 400, 0), modes(0, 50, 350, 100)],
         host_modes: modes(50, 100, 750, 100),
         entries: vec![None; metrics_common::COMPONENTS.len()],
+        ksoftirqd_rx_ns: None,
         stacks_taken: vec![20, 100],
         stacks_lost: vec![0, 0],
         power: None,

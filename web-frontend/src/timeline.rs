@@ -82,11 +82,11 @@ pub fn means(
         let last = ((end - 1.0 - frame.from_ms) / frame.step_ms)
             .floor()
             .max(0.0) as usize;
-        for step in first..=last.min(frame.steps - 1) {
+        for (step, sum) in sums.iter_mut().enumerate().take(last + 1).skip(first) {
             let from = frame.step_begin_ms(step);
             let share = (end.min(from + frame.step_ms) - begin.max(from)).max(0.0);
-            sums[step].0 += value * share;
-            sums[step].1 += share;
+            sum.0 += value * share;
+            sum.1 += share;
         }
     }
     // A step that is hardly covered says nothing about itself.

@@ -58,6 +58,6 @@ pub fn netto(root: &Path, profile: Profile) -> Result<PathBuf> {
 }
 
 /// Where cargo puts what it builds.
-fn target_folder(root: &Path) -> PathBuf {
+pub fn target_folder(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |own| root.join(own))
 }

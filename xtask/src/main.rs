@@ -3,6 +3,7 @@
 //! Owns the command line; each command lives in a module of its own. Needs
 //! nothing but cargo to build itself, so that it can fetch all the rest.
 
+mod bench;
 mod build;
 mod packages;
 mod process;
@@ -10,6 +11,7 @@ mod setup;
 mod suite;
 mod tally;
 mod tidy;
+mod vm;
 mod wasm;
 
 use std::path::{Path, PathBuf};
@@ -48,6 +50,16 @@ enum Command {
         #[arg(last = true)]
         args: Vec<String>,
     },
+    /// Run the root tests on other kernels, each in a virtual machine
+    Vm(vm::Options),
+    /// Measure what netto costs on this machine (as root; some four minutes)
+    Bench(bench::Options),
+    /// A load for `bench`, which starts it
+    #[command(hide = true)]
+    Load {
+        #[command(subcommand)]
+        load: bench::Load,
+    },
     /// Check that the source keeps to the project's own rules
     Tidy,
 }
@@ -81,7 +93,16 @@ fn dispatch(command: Command) -> Result<ExitCode> {
             let binary = build::netto(&root, build::Profile::Release)?;
             Err(process::exec_as_root(&binary, &args))
         }
+        Command::Bench(options) => {
+            bench::run(&root, &options)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Load { load } => {
+            load.work()?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Test { args } => suite::run(&root, &args),
+        Command::Vm(options) => vm::run(&root, &options),
         Command::Tidy => {
             let findings = tidy::check_tree(&root)?;
             for finding in &findings {

@@ -82,6 +82,32 @@ pub const TEST: &[Need] = &[
     program("chromedriver", "chromium-driver", "testing the dashboard"),
 ];
 
+/// To test netto on other kernels, in virtual machines.
+pub const GUESTS: &[Need] = &[
+    program(
+        "qemu-system-x86_64",
+        "qemu-system-x86",
+        "testing on other kernels",
+    ),
+    program("busybox", "busybox-static", "the shell of the test guests"),
+    program("strip", "binutils", "programs that fit into test guests"),
+    program("xz", "xz-utils", "unpacking kernel modules for test guests"),
+];
+
+/// To measure what netto costs.
+pub const BENCH: &[Need] = &[
+    program("ip", "iproute2", "network namespaces in the benchmark"),
+    program("iperf3", "iperf3", "bulk TCP in the benchmark"),
+    program(
+        "bpftool",
+        "bpftool",
+        "the kernel's statistics of BPF programs",
+    ),
+    program("taskset", "util-linux", "a load that keeps to its CPU"),
+    program("chrt", "util-linux", "a load that keeps its CPU to itself"),
+    program("setpriv", "util-linux", "loads that end with the benchmark"),
+];
+
 /// The needs that are not met, given a way to look for a sign.
 pub fn missing<'a>(
     needs: impl IntoIterator<Item = &'a Need>,
@@ -114,12 +140,12 @@ mod tests {
 
     #[test]
     fn nothing_is_missing_where_everything_is_there() {
-        assert!(missing(BUILD.iter().chain(TEST), |_| true).is_empty());
+        assert!(missing(BUILD.iter().chain(TEST).chain(GUESTS), |_| true).is_empty());
     }
 
     #[test]
     fn no_package_name_could_be_taken_for_an_option_by_apt() {
-        for need in BUILD.iter().chain(TEST) {
+        for need in BUILD.iter().chain(TEST).chain(BENCH).chain(GUESTS) {
             assert!(
                 need.package
                     .bytes()

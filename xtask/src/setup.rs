@@ -20,6 +20,8 @@ pub enum Purpose {
     Build,
     /// That, and the tests.
     Test,
+    /// Building, and measuring what netto costs.
+    Bench,
 }
 
 /// Fetches what is missing.
@@ -29,8 +31,10 @@ pub enum Purpose {
 pub fn ensure(root: &Path, purpose: Purpose) -> Result<()> {
     toolchain(purpose)?;
     let mut needs: Vec<&Need> = packages::BUILD.iter().collect();
-    if purpose == Purpose::Test {
-        needs.extend(packages::TEST);
+    match purpose {
+        Purpose::Build => {}
+        Purpose::Test => needs.extend(packages::TEST.iter().chain(packages::GUESTS)),
+        Purpose::Bench => needs.extend(packages::BENCH),
     }
     let missing = packages::missing(needs, is_there);
     let wasm_packages = wasm::debian_packages_needed()
@@ -117,7 +121,7 @@ fn install(wanted: &BTreeSet<String>) -> Result<()> {
         );
     }
     eprintln!("xtask: installing {}", names.join(" "));
-    apt(&["update", "--quiet"])?;
+    update_package_lists()?;
     let mut arguments = vec!["install", "--yes", "--quiet", "--no-install-recommends"];
     arguments.extend(&names);
     apt(&arguments).context("cannot install the system packages that netto's build needs")
@@ -127,6 +131,8 @@ fn apt(arguments: &[&str]) -> Result<()> {
     process::run(
         Command::new("apt-get")
             .args(arguments)
+            // Without it dpkg draws progress, which fills a log with noise.
+            .args(["-o", "Dpkg::Use-Pty=0"])
             .env("DEBIAN_FRONTEND", "noninteractive")
             .stdin(std::process::Stdio::null()),
     )
@@ -155,42 +161,48 @@ fn prometheus(root: &Path) -> Result<()> {
     if process::find_program("apt-get").is_none() {
         bail!("prometheus and promtool are missing, needed for testing what netto exports");
     }
-    let folder = tools(root);
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot create {}", folder.display()))?;
     eprintln!("xtask: unpacking prometheus below target/tools, for testing what netto exports");
+    unpack_package("prometheus", &tools(root))?;
+    if !there("prometheus") || !there("promtool") {
+        bail!("the package prometheus does not hold prometheus and promtool");
+    }
+    Ok(())
+}
+
+/// Downloads a Debian package and unpacks it into this folder, without installing it.
+///
+/// # Errors
+/// The package is not to be had.
+pub fn unpack_package(package: &str, folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
     // Another user may not read this folder, and apt would rather not download as root.
     let mut download = Command::new("apt-get");
     download
-        .args(["download", "--quiet", "prometheus"])
-        .current_dir(&folder);
+        .args(["download", "--quiet", package])
+        .current_dir(folder);
     if process::is_root() {
         download.args(["-o", "APT::Sandbox::User=root"]);
     }
     if process::run(&mut download).is_err() {
         if !process::is_root() {
             bail!(
-                "cannot download the package prometheus; type this, then try again: sudo apt-get update"
+                "cannot download the package {package}; type this, then try again: sudo apt-get update"
             );
         }
-        apt(&["update", "--quiet"])?;
+        update_package_lists()?;
         process::run(&mut download)?;
     }
-    let archive = std::fs::read_dir(&folder)
+    let archive = std::fs::read_dir(folder)
         .with_context(|| format!("cannot read {}", folder.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .find(|path| path.extension().is_some_and(|ending| ending == "deb"))
         .context("apt-get download left no package behind")?;
-    process::run(
-        Command::new("dpkg-deb")
-            .arg("-x")
-            .arg(&archive)
-            .arg(&folder),
-    )?;
-    std::fs::remove_file(&archive)
-        .with_context(|| format!("cannot remove {}", archive.display()))?;
-    if !there("prometheus") || !there("promtool") {
-        bail!("the package prometheus does not hold prometheus and promtool");
-    }
-    Ok(())
+    process::run(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(folder))?;
+    std::fs::remove_file(&archive).with_context(|| format!("cannot remove {}", archive.display()))
+}
+
+/// Asks the archives what they have now; for root only.
+pub fn update_package_lists() -> Result<()> {
+    apt(&["update", "--quiet"])
 }

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result};
 
 use crate::tally::Tally;
-use crate::{build, process, setup, tidy};
+use crate::{build, process, setup, tidy, vm};
 
 /// Runs everything; with `args` only the test programs, given those arguments.
 ///
@@ -41,6 +41,9 @@ pub fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     // A program that crashed, or did not compile, has no result line to count.
     if !finished && tally.failed == 0 {
         tally.check(false);
+    }
+    if args.is_empty() {
+        vm::matrix(root, &mut tally)?;
     }
     println!("{tally}");
     Ok(if tally.failed == 0 {

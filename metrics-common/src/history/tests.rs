@@ -39,6 +39,7 @@ fn snapshot(sequence: u64, period_ms: u64, cpus: &[u32], share: f64) -> Snapshot
         components,
         samples: vec![None; rows],
         entries: vec![None; rows],
+        ksoftirqd_rx_ns: None,
         cpu_modes: vec![CpuModes::default(); cpus.len()],
         host_modes: CpuModes {
             idle_ns: period_ms * MS,

@@ -10,10 +10,11 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use metrics_common::component::{BOUNDARIES, CLOCK_KINDS, children_of, index_of_source};
+use metrics_common::component::{BOUNDARIES, children_of, index_of_source};
 use metrics_common::{COMPONENTS, Kind, Rule, Source};
 use rustc_hash::FxHashMap;
 
+use super::rules::{Patterns, best, matches};
 use super::symbols::{self, Ranges, Symbol, SymbolError};
 
 /// A set of patterns that some kernel function matches. 0 is the empty set.
@@ -27,12 +28,60 @@ const REMEMBERED_ADDRESSES: usize = 1 << 15;
 /// What a walk finds: nothing, or the index of a component.
 type Found = Option<u8>;
 
-/// The rules that hold while the per-CPU clock is in one kind.
-#[derive(Debug, Clone)]
+/// Rules that are tried together on each frame of a stack.
+#[derive(Debug, Clone, Default)]
 struct Walk {
     rules: Vec<(usize, Rule)>,
     /// Row: marker of a function; column: marker of its caller.
     table: Vec<Found>,
+}
+
+impl Walk {
+    fn of(rows: impl Iterator<Item = usize>) -> Walk {
+        let rules = rows
+            .flat_map(|row| {
+                COMPONENTS[row]
+                    .kind
+                    .rules()
+                    .iter()
+                    .map(move |rule| (row, *rule))
+            })
+            .collect();
+        Walk {
+            rules,
+            table: Vec::new(),
+        }
+    }
+
+    /// Fills the table, once every marker is known.
+    fn tabulate(&mut self, patterns: &Patterns, sets: &[&[u16]]) {
+        if self.rules.is_empty() {
+            return;
+        }
+        self.table = Vec::with_capacity(sets.len() * sets.len());
+        for frame in sets {
+            // Most functions are claimed by few rules, if any.
+            let claims: Vec<(usize, Rule)> = self
+                .rules
+                .iter()
+                .filter(|(_, rule)| patterns.contains(frame, rule.frame))
+                .copied()
+                .collect();
+            let of_caller =
+                |caller: &&[u16]| best(&claims, |pattern| patterns.contains(caller, pattern));
+            self.table.extend(sets.iter().map(of_caller));
+        }
+    }
+}
+
+/// Whose time a sample belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// The component (index in the table) whose time it is: what the clock says,
+    /// or what the stack shows inside of that.
+    pub event: usize,
+    /// The sampled part of it; `None` if no stage marker was met.
+    pub part: Option<usize>,
 }
 
 /// Finds the component that a stack belongs to.
@@ -41,45 +90,55 @@ pub struct Classifier {
     ranges: Ranges<Marker>,
     markers: usize,
     is_boundary: Vec<bool>,
-    walks: Vec<Walk>,
-    /// Which walk a sample of each clock kind takes.
-    walk_of_kind: [Option<u8>; CLOCK_KINDS],
+    /// What a task is doing: sockets, threads of networking, and without probes softirqs too.
+    tasks: Walk,
+    /// By row of a softirq: the networking carved out of it.
+    carved: Vec<Walk>,
+    /// By row: its sampled parts.
+    parts: Vec<Walk>,
     remembered: FxHashMap<u64, Marker>,
     found_symbols: Vec<Vec<String>>,
+    stack: Vec<Marker>,
 }
 
 impl Classifier {
-    /// Reads the kernel's symbols and prepares every walk.
+    /// Reads the kernel's symbols and prepares every walk. Without probes the
+    /// clock knows no softirqs, and stacks must show them.
     ///
     /// # Errors
     /// Whatever [`symbols::parse`] finds wrong with the list.
-    pub fn new(kallsyms: impl BufRead) -> Result<Self, SymbolError> {
-        let mut walks = Vec::new();
-        let mut walk_of_kind = [None; CLOCK_KINDS];
-        for source in Source::ALL {
-            let Some(parent) = index_of_source(source) else {
-                continue;
-            };
-            let rules = sampled_children(COMPONENTS[parent].slug);
-            if !rules.is_empty() {
-                walk_of_kind[usize::from(source.clock_kind())] = Some(walks.len() as u8);
-                walks.push(Walk {
-                    rules,
-                    table: Vec::new(),
-                });
-            }
-        }
-        // A task without a kind of its own: is it in a socket call? An io_uring
-        // thread outside the timed calls is asked the same.
-        let task_walk = Some(walks.len() as u8);
-        walk_of_kind[0] = task_walk;
-        walk_of_kind[usize::from(Source::IoWorker.clock_kind())] = task_walk;
-        walks.push(Walk {
-            rules: sampled_events(),
-            table: Vec::new(),
-        });
+    pub fn new(kallsyms: impl BufRead, softirqs_are_timed: bool) -> Result<Self, SymbolError> {
+        let rows = || 0..COMPONENTS.len();
+        let mut tasks = Walk::of(rows().filter(|&row| match COMPONENTS[row].kind {
+            Kind::Timed(Source::Softirq(_), _) => !softirqs_are_timed,
+            Kind::Timed(..) | Kind::Estimated(_) => true,
+            _ => false,
+        }));
+        let mut carved: Vec<Walk> = rows()
+            .map(|row| match COMPONENTS[row].kind {
+                Kind::Timed(source, _) => Walk::of(rows().filter(
+                    |&r| matches!(COMPONENTS[r].kind, Kind::Carved(from, _) if from == source),
+                )),
+                _ => Walk::default(),
+            })
+            .collect();
+        let mut parts: Vec<Walk> = rows()
+            .map(|row| {
+                Walk::of(
+                    children_of(COMPONENTS[row].slug)
+                        .filter(|&r| matches!(COMPONENTS[r].kind, Kind::Sampled(_))),
+                )
+            })
+            .collect();
 
-        let patterns = Patterns::of(&walks);
+        let mut walks: Vec<&mut Walk> = Vec::from([&mut tasks]);
+        walks.extend(carved.iter_mut().chain(&mut parts));
+        let patterns = Patterns::of(
+            walks
+                .iter()
+                .flat_map(|walk| &walk.rules)
+                .map(|(_, rule)| rule),
+        );
         let mut interned: HashMap<Vec<u16>, Marker> = HashMap::from([(Vec::new(), ORDINARY)]);
         let mut found_symbols = vec![Vec::new(); COMPONENTS.len()];
         let ranges = symbols::parse(kallsyms, |symbol| {
@@ -87,7 +146,7 @@ impl Classifier {
             if set.is_empty() {
                 return None;
             }
-            note_symbol(&mut found_symbols, &walks, symbol);
+            note_symbol(&mut found_symbols, symbol);
             let next = interned.len() as Marker;
             Some(*interned.entry(set).or_insert(next))
         })?;
@@ -102,59 +161,95 @@ impl Classifier {
             .map(|set| BOUNDARIES.iter().any(|b| patterns.contains(set, b)))
             .collect();
         for walk in &mut walks {
-            walk.table = vec![None; markers * markers];
-            for (row, frame) in sets.iter().enumerate() {
-                for (column, caller) in sets.iter().enumerate() {
-                    walk.table[row * markers + column] = best(&walk.rules, |pattern, inner| {
-                        patterns.contains(if inner { frame } else { caller }, pattern)
-                    });
-                }
-            }
+            walk.tabulate(&patterns, &sets);
         }
         Ok(Classifier {
             ranges,
             markers,
             is_boundary,
-            walks,
-            walk_of_kind,
+            tasks,
+            carved,
+            parts,
             remembered: FxHashMap::default(),
             found_symbols,
+            stack: Vec::new(),
         })
     }
 
-    /// The component (index in the table) of a stack sampled while the per-CPU
-    /// clock was in `kind`; frames are return addresses, innermost first.
-    ///
-    /// For a softirq or a timed socket call this is a part of it, and `None`
-    /// if no stage marker was met. For a task without a kind it is the timed
-    /// component whose work the task was doing, and `None` if that is not networking.
-    pub fn classify(&mut self, kind: u8, frames: &[u64]) -> Option<usize> {
-        let walk = usize::from((*self.walk_of_kind.get(usize::from(kind))?)?);
-        // The innermost address was executing; all others are where a call
-        // returns to, which may be the first byte of the next function.
-        let mut marker = self.marker(*frames.first()?);
-        for (index, _) in frames.iter().enumerate() {
-            let caller = match frames.get(index + 1) {
-                Some(address) => self.marker(address.wrapping_sub(1)),
-                None => ORDINARY,
-            };
-            if let Some(found) =
-                self.walks[walk].table[usize::from(marker) * self.markers + usize::from(caller)]
-            {
-                return Some(usize::from(found));
-            }
-            if self.is_boundary[usize::from(marker)] {
-                return None;
-            }
-            marker = caller;
-        }
-        None
+    /// Whose time a stack is that was sampled while the per-CPU clock was in
+    /// `kind`; frames are return addresses, innermost first. `None` if it is
+    /// nobody's in the table.
+    pub fn classify(&mut self, kind: u8, frames: &[u64]) -> Option<Owner> {
+        self.stack.clear();
+        let clocked = match kind {
+            0 => None,
+            _ => Some(*Source::ALL.get(usize::from(kind) - 1)?),
+        };
+        let own = clocked.and_then(index_of_source);
+        let (event, end) = match (clocked, own) {
+            (Some(Source::Softirq(_)), Some(row)) => (row, frames.len()),
+            (Some(_), None) => return None,
+            (_, own) => match self.search(Table::Tasks, frames, frames.len()) {
+                Some((event, at)) => (event, at + 1),
+                None => (own?, frames.len()),
+            },
+        };
+        let (event, end) = self
+            .search(Table::Carved(event), frames, end)
+            .map_or((event, end), |(row, at)| (row, at + 1));
+        let part = self
+            .search(Table::Parts(event), frames, end)
+            .map(|(part, _)| part);
+        Some(Owner { event, part })
     }
 
     /// Kernel functions that the rules of this component (index in the table)
     /// match on this kernel, sorted; rules by position alone name none.
     pub fn symbols_of(&self, component: usize) -> &[String] {
         self.found_symbols.get(component).map_or(&[], Vec::as_slice)
+    }
+
+    /// The first frame before `end` for which a rule holds, from the innermost
+    /// outwards and no further than the first boundary: the component found, and where.
+    fn search(&mut self, table: Table, frames: &[u64], end: usize) -> Option<(usize, usize)> {
+        if self.walk(table).table.is_empty() {
+            return None;
+        }
+        for at in 0..end {
+            let (marker, caller) = (self.marker_at(frames, at), self.marker_at(frames, at + 1));
+            if let Some(found) =
+                self.walk(table).table[usize::from(marker) * self.markers + usize::from(caller)]
+            {
+                return Some((usize::from(found), at));
+            }
+            if self.is_boundary[usize::from(marker)] {
+                return None;
+            }
+        }
+        None
+    }
+
+    fn walk(&self, table: Table) -> &Walk {
+        match table {
+            Table::Tasks => &self.tasks,
+            Table::Carved(row) => &self.carved[row],
+            Table::Parts(row) => &self.parts[row],
+        }
+    }
+
+    /// The marker of the frame at this place; each is looked up once per stack.
+    fn marker_at(&mut self, frames: &[u64], at: usize) -> Marker {
+        while self.stack.len() <= at {
+            let marker = match (frames.get(self.stack.len()), self.stack.len()) {
+                (None, _) => ORDINARY,
+                // The innermost address was executing; all others are where a call
+                // returns to, which may be the first byte of the next function.
+                (Some(address), 0) => self.marker(*address),
+                (Some(address), _) => self.marker(address.wrapping_sub(1)),
+            };
+            self.stack.push(marker);
+        }
+        self.stack[at]
     }
 
     fn marker(&mut self, address: u64) -> Marker {
@@ -170,441 +265,33 @@ impl Classifier {
     }
 }
 
-/// The rules of the sampled children of a component.
-fn sampled_children(parent: &str) -> Vec<(usize, Rule)> {
-    children_of(parent)
-        .filter_map(|index| match COMPONENTS[index].kind {
-            Kind::Sampled(rules) => Some(rules.iter().map(move |rule| (index, *rule))),
-            _ => None,
-        })
-        .flatten()
-        .collect()
-}
-
-/// The rules by which timed components are recognised where they cannot be timed.
-fn sampled_events() -> Vec<(usize, Rule)> {
-    COMPONENTS
-        .iter()
-        .enumerate()
-        .filter_map(|(index, c)| match c.kind {
-            Kind::Timed(_, rules) => Some(rules.iter().map(move |rule| (index, *rule))),
-            _ => None,
-        })
-        .flatten()
-        .collect()
+/// Names a walk of a classifier.
+#[derive(Debug, Clone, Copy)]
+enum Table {
+    Tasks,
+    Carved(usize),
+    Parts(usize),
 }
 
 /// Notes for people which functions the rules found.
-fn note_symbol(found: &mut [Vec<String>], walks: &[Walk], symbol: Symbol<'_>) {
-    for (component, rule) in walks.iter().flat_map(|w| &w.rules) {
-        let names = &mut found[*component];
-        if rule.frame != "*"
-            && !symbol.is_bpf
-            && matches(rule.frame, symbol)
-            && let Err(at) = names.binary_search_by(|n| n.as_str().cmp(symbol.name))
-        {
+fn note_symbol(found: &mut [Vec<String>], symbol: Symbol<'_>) {
+    if symbol.is_bpf {
+        return;
+    }
+    for (names, row) in found.iter_mut().zip(COMPONENTS) {
+        let matched = row
+            .kind
+            .rules()
+            .iter()
+            .any(|rule| rule.frame != "*" && matches(rule.frame, symbol));
+        if let (true, Err(at)) = (
+            matched,
+            names.binary_search_by(|n| n.as_str().cmp(symbol.name)),
+        ) {
             names.insert(at, symbol.name.to_owned());
         }
     }
 }
 
-/// The component of the most specific rule that holds for a function and its
-/// caller; `holds(pattern, true)` asks for the function, `false` for the caller.
-fn best(rules: &[(usize, Rule)], holds: impl Fn(&str, bool) -> bool) -> Found {
-    rules
-        .iter()
-        .filter(|(_, rule)| holds(rule.frame, true))
-        .filter_map(|(component, rule)| {
-            let caller = if rule.under.is_empty() {
-                -1
-            } else {
-                rule.under
-                    .iter()
-                    .filter(|p| holds(p, false))
-                    .map(|p| specificity(p))
-                    .max()?
-            };
-            Some(((specificity(rule.frame), caller), *component as u8))
-        })
-        .max_by_key(|(specificity, _)| *specificity)
-        .map(|(_, component)| component)
-}
-
-/// A name is more specific than any BPF program, that than part of a name, that than anything.
-fn specificity(pattern: &str) -> i8 {
-    match pattern {
-        "*" => 0,
-        "[bpf]" => 2,
-        _ if pattern.contains('*') => 1,
-        _ => 3,
-    }
-}
-
-fn matches(pattern: &str, symbol: Symbol<'_>) -> bool {
-    if symbol.is_bpf || pattern == "[bpf]" {
-        return symbol.is_bpf && pattern == "[bpf]";
-    }
-    let inner = pattern.trim_matches('*');
-    match (pattern.starts_with('*'), pattern.ends_with('*')) {
-        (true, true) => symbol.name.contains(inner),
-        (true, false) => symbol.name.ends_with(inner),
-        (false, true) => symbol.name.starts_with(inner),
-        (false, false) => symbol.name == pattern,
-    }
-}
-
-/// Every distinct pattern of the rules, numbered; `*` needs no number.
-struct Patterns {
-    all: Vec<&'static str>,
-    /// Whole names are looked up; a kernel has too many symbols to try each pattern on each.
-    names: FxHashMap<&'static str, u16>,
-    parts: Vec<u16>,
-}
-
-impl Patterns {
-    fn of(walks: &[Walk]) -> Self {
-        let mut all: Vec<&'static str> = walks
-            .iter()
-            .flat_map(|walk| &walk.rules)
-            .flat_map(|(_, rule)| std::iter::once(&rule.frame).chain(rule.under))
-            .chain(BOUNDARIES)
-            .copied()
-            .filter(|pattern| *pattern != "*")
-            .collect();
-        all.sort_unstable();
-        all.dedup();
-        let numbered = || {
-            all.iter()
-                .enumerate()
-                .map(|(index, pattern)| (*pattern, index as u16))
-        };
-        let names = numbered()
-            .filter(|(pattern, _)| specificity(pattern) == 3)
-            .collect();
-        let parts = numbered()
-            .filter(|(pattern, _)| specificity(pattern) != 3)
-            .map(|(_, index)| index)
-            .collect();
-        Patterns { names, parts, all }
-    }
-
-    /// Numbers of the patterns that this symbol matches, ascending.
-    fn matching(&self, symbol: Symbol<'_>) -> Vec<u16> {
-        let mut set: Vec<u16> = self
-            .parts
-            .iter()
-            .copied()
-            .filter(|&index| matches(self.all[usize::from(index)], symbol))
-            .collect();
-        if !symbol.is_bpf {
-            set.extend(self.names.get(symbol.name));
-        }
-        set.sort_unstable();
-        set
-    }
-
-    fn contains(&self, set: &[u16], pattern: &str) -> bool {
-        pattern == "*"
-            || set
-                .iter()
-                .any(|&index| self.all[usize::from(index)] == pattern)
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// A kernel made of the functions of these stacks, one every 4 KiB.
-    struct Kernel {
-        names: Vec<&'static str>,
-        classifier: Classifier,
-    }
-
-    impl Kernel {
-        fn with(stacks: &[&'static str]) -> Self {
-            let mut names: Vec<&'static str> = stacks.iter().flat_map(|s| s.split(" < ")).collect();
-            names.sort_unstable();
-            names.dedup();
-            let text: String = names
-                .iter()
-                .enumerate()
-                .map(|(index, name)| {
-                    let module = if name.starts_with("bpf_prog_") && !name.contains("generic") {
-                        "\t[bpf]"
-                    } else {
-                        ""
-                    };
-                    format!("{:x} t {name}{module}\n", 0x1000 * (index as u64 + 1))
-                })
-                .collect();
-            Kernel {
-                names,
-                classifier: Classifier::new(text.as_bytes()).unwrap(),
-            }
-        }
-
-        fn classify(&mut self, source: Option<Source>, stack: &str) -> Option<&'static str> {
-            let address = |name: &str| {
-                0x1000 * (self.names.iter().position(|n| *n == name).unwrap() as u64 + 1) + 0x10
-            };
-            let frames: Vec<u64> = stack.split(" < ").map(address).collect();
-            let kind = source.map_or(0, Source::clock_kind);
-            self.classifier
-                .classify(kind, &frames)
-                .map(|index| COMPONENTS[index].slug)
-        }
-    }
-
-    /// Each stack, sampled in the given context, belongs to the named component.
-    fn check(source: Option<Source>, cases: &[(&'static str, Option<&str>)]) {
-        let mut kernel = Kernel::with(&cases.iter().map(|(stack, _)| *stack).collect::<Vec<_>>());
-        for (stack, expected) in cases {
-            assert_eq!(kernel.classify(source, stack), *expected, "{stack}");
-        }
-    }
-
-    /// Stacks of Linux 6.1, 6.12 and 6.18 under real traffic.
-    #[test]
-    fn the_innermost_stage_of_the_receive_softirq_decides() {
-        check(
-            Some(Source::Softirq(3)),
-            &[
-                (
-                    "sock_def_readable < tcp_data_queue < tcp_rcv_established < tcp_v4_do_rcv < tcp_v4_rcv < ip_protocol_deliver_rcu < ip_local_deliver_finish < __netif_receive_skb_one_core < process_backlog < __napi_poll < net_rx_action < handle_softirqs",
-                    Some("local_delivery_v4"),
-                ),
-                (
-                    "tcp_v4_rcv < ip_protocol_deliver_rcu < ip_local_deliver_finish < ip_sublist_rcv < ip_list_rcv < __netif_receive_skb_list_core < netif_receive_skb_list_internal < gro_complete.constprop.0 < dev_gro_receive < gro_receive_skb < veth_xdp_rcv < veth_poll < __napi_poll",
-                    Some("local_delivery_v4"),
-                ),
-                (
-                    "skb_gro_receive < tcp_gro_receive < dev_gro_receive < gro_receive_skb < veth_poll < __napi_poll < net_rx_action",
-                    Some("gro"),
-                ),
-                (
-                    "__udp6_lib_rcv < ip6_protocol_deliver_rcu < ip6_input_finish < __netif_receive_skb_one_core < process_backlog",
-                    Some("local_delivery_v6"),
-                ),
-                (
-                    "veth_xmit < dev_hard_start_xmit < __dev_queue_xmit < ip_finish_output2 < ip_output < __netif_receive_skb_one_core < process_backlog",
-                    Some("forwarding_v4"),
-                ),
-                (
-                    "ip6_finish_output2 < ip6_output < ip6_sublist_rcv < ipv6_list_rcv",
-                    Some("forwarding_v6"),
-                ),
-                (
-                    "fib_table_lookup < ip_route_input_noref < ip_rcv_finish_core < ip_rcv < __netif_receive_skb_one_core",
-                    Some("ip_receive_v4"),
-                ),
-                (
-                    "kmem_cache_free < skb_free_head < veth_poll < __napi_poll < net_rx_action",
-                    Some("driver_poll"),
-                ),
-                (
-                    "page_pool_put < napi_consume_skb < virtnet_poll_tx < __napi_poll < net_rx_action",
-                    Some("tx_completion"),
-                ),
-                (
-                    "_raw_spin_unlock_irqrestore < process_backlog < __napi_poll < net_rx_action",
-                    Some("backlog"),
-                ),
-                (
-                    "skb_defer_free_flush < net_rx_action < handle_softirqs < do_softirq < __local_bh_enable_ip < ip_local_deliver_finish",
-                    Some("napi_loop"),
-                ),
-                (
-                    "ktime_get < handle_softirqs < do_softirq < __local_bh_enable_ip < ip_local_deliver_finish",
-                    None,
-                ),
-            ],
-        );
-    }
-
-    #[test]
-    fn a_netfilter_hook_is_named_by_its_caller() {
-        check(
-            Some(Source::Softirq(3)),
-            &[
-                (
-                    "nft_do_chain < nft_do_chain_ipv4 < nf_hook_slow < ip_rcv < __netif_receive_skb_one_core",
-                    Some("nf_prerouting_v4"),
-                ),
-                (
-                    "nft_do_chain < nf_hook_slow < nf_hook_slow_list < ip_sublist_rcv < ip_list_rcv",
-                    Some("nf_prerouting_v4"),
-                ),
-                (
-                    "nft_do_chain < nft_do_chain_inet < nf_hook_slow < ipv6_rcv < __netif_receive_skb_one_core",
-                    Some("nf_prerouting_v6"),
-                ),
-                (
-                    "nft_do_chain < nft_do_chain_netdev < nf_hook_slow < __netif_receive_skb_core.constprop.0",
-                    Some("nf_ingress"),
-                ),
-                (
-                    "nft_do_chain < nf_hook_slow < ip_local_deliver < __netif_receive_skb_one_core",
-                    Some("nf_other"),
-                ),
-                (
-                    "nft_do_chain < nf_hook_slow < ip_output < __netif_receive_skb_one_core",
-                    Some("nf_other"),
-                ),
-                (
-                    "resolve_normal_ct < nf_conntrack_in < nf_hook_slow < ip_rcv < __netif_receive_skb_one_core",
-                    Some("conntrack"),
-                ),
-                (
-                    "nf_hook_slow < br_nf_pre_routing < br_handle_frame < __netif_receive_skb_core.constprop.0",
-                    Some("bridging"),
-                ),
-                (
-                    "udp_queue_rcv_one_skb < ip_protocol_deliver_rcu < ip_local_deliver_finish < ip_sabotage_in < nf_hook_slow < ip_rcv < __netif_receive_skb_one_core < netif_receive_skb < br_handle_frame_finish < br_handle_frame",
-                    Some("local_delivery_v4"),
-                ),
-            ],
-        );
-    }
-
-    #[test]
-    fn a_bpf_program_is_named_by_its_caller() {
-        check(
-            Some(Source::Softirq(3)),
-            &[
-                (
-                    "bpf_prog_1_next < __netif_receive_skb_core.constprop.0 < __netif_receive_skb_one_core",
-                    Some("tc_classify"),
-                ),
-                (
-                    "bpf_prog_2_cls < cls_bpf_classify < __tcf_classify < tcf_classify < tc_run",
-                    Some("tc_classify"),
-                ),
-                (
-                    "bpf_prog_3_xdp < bpf_prog_run_generic_xdp < do_xdp_generic < __netif_receive_skb_core.constprop.0",
-                    Some("xdp_generic"),
-                ),
-                (
-                    "bpf_prog_4_sub < bpf_prog_3_xdp < veth_xdp_rcv_skb < veth_xdp_rcv < veth_poll < __napi_poll",
-                    Some("xdp_native"),
-                ),
-                (
-                    "bpf_prog_5_cg < __cgroup_bpf_run_filter_skb < sk_filter_trim_cap < tcp_v4_rcv < ip_protocol_deliver_rcu",
-                    Some("local_delivery_v4"),
-                ),
-            ],
-        );
-    }
-
-    #[test]
-    fn a_bridge_and_other_upper_devices_are_told_apart() {
-        check(
-            Some(Source::Softirq(3)),
-            &[
-                (
-                    "br_handle_frame < __netif_receive_skb_core.constprop.0",
-                    Some("bridging"),
-                ),
-                (
-                    "br_fdb_update < br_handle_frame_finish < br_handle_frame < __netif_receive_skb_core.constprop.0",
-                    Some("bridging"),
-                ),
-                (
-                    "macvlan_handle_frame < __netif_receive_skb_core.constprop.0",
-                    Some("rx_handler"),
-                ),
-                (
-                    "consume_skb < packet_rcv < __netif_receive_skb_core.constprop.0",
-                    Some("taps"),
-                ),
-            ],
-        );
-    }
-
-    #[test]
-    fn a_task_is_sampled_by_its_outermost_call_and_local_ipc_is_not_networking() {
-        check(
-            None,
-            &[
-                (
-                    "_copy_from_iter < tcp_sendmsg_locked < tcp_sendmsg < __sys_sendto < __x64_sys_sendto < do_syscall_64",
-                    Some("tx_syscall"),
-                ),
-                (
-                    "_copy_to_iter < skb_copy_datagram_iter < tcp_recvmsg < sock_recvmsg < sock_read_iter < vfs_read < do_syscall_64",
-                    Some("rx_syscall"),
-                ),
-                (
-                    "skb_splice < splice_to_socket < direct_splice_actor < do_syscall_64",
-                    Some("tx_syscall"),
-                ),
-                (
-                    "io_send < io_issue_sqe < io_submit_sqes < do_syscall_64",
-                    Some("tx_syscall"),
-                ),
-                (
-                    "sock_alloc_send_pskb < unix_stream_sendmsg < sock_write_iter < vfs_write < do_syscall_64",
-                    Some("local_ipc"),
-                ),
-                (
-                    "netlink_dump < netlink_recvmsg < sock_recvmsg < ____sys_recvmsg < do_syscall_64",
-                    Some("local_ipc"),
-                ),
-                ("ext4_file_read < vfs_read < do_syscall_64", None),
-                (
-                    "handle_softirqs < irq_exit < tcp_sendmsg < __sys_sendto",
-                    None,
-                ),
-            ],
-        );
-    }
-
-    #[test]
-    fn a_call_at_the_end_of_a_function_belongs_to_that_function() {
-        // The return address is the first byte of the next function.
-        let text = "1000 t leaf\n2000 t ip_rcv\n3000 t other\n";
-        let mut classifier = Classifier::new(text.as_bytes()).unwrap();
-        let found = classifier.classify(Source::Softirq(3).clock_kind(), &[0x1010, 0x3000]);
-        assert_eq!(found.map(|i| COMPONENTS[i].slug), Some("ip_receive_v4"));
-    }
-
-    #[test]
-    fn an_empty_stack_and_an_unknown_kind_belong_to_nothing() {
-        let mut classifier = Classifier::new("1000 t ip_rcv\n".as_bytes()).unwrap();
-        assert_eq!(
-            classifier.classify(Source::Softirq(3).clock_kind(), &[]),
-            None
-        );
-        assert_eq!(classifier.classify(200, &[0x1000]), None);
-    }
-
-    #[test]
-    fn the_symbols_found_are_listed_by_component() {
-        let classifier = Classifier::new(
-            "1000 t br_handle_frame\t[bridge]\n2000 t br_forward\n3000 t ip_rcv\n".as_bytes(),
-        )
-        .unwrap();
-        let bridging = metrics_common::component::index_of("bridging").unwrap();
-        assert_eq!(
-            classifier.symbols_of(bridging),
-            ["br_forward", "br_handle_frame"]
-        );
-    }
-
-    proptest! {
-        /// Whatever addresses a stack holds, the answer is a part of what the clock says.
-        #[test]
-        fn parts_are_found_only_under_their_own_whole(kind in any::<u8>(), frames in proptest::collection::vec(0_u64..0x9000, 0..30)) {
-            let text = "1000 t ip_rcv\n2000 t __napi_poll\n3000 t dev_gro_receive\n4000 t tcp_sendmsg\n5000 t net_rx_action\n6000 t bpf_prog_x\t[bpf]\n";
-            let mut classifier = Classifier::new(text.as_bytes()).unwrap();
-            if let Some(found) = classifier.classify(kind, &frames) {
-                let whole = Source::ALL.iter().find(|s| s.clock_kind() == kind).and_then(|s| index_of_source(*s));
-                match whole.map(|i| COMPONENTS[i].slug) {
-                    Some("io_worker") | None => prop_assert!(matches!(COMPONENTS[found].kind, Kind::Timed(..))),
-                    slug => prop_assert_eq!(COMPONENTS[found].parent, slug),
-                }
-            }
-        }
-    }
-}
+mod tests;

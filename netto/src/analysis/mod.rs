@@ -6,5 +6,6 @@ pub mod classify;
 pub mod delta;
 pub mod proc_stat;
 pub mod rapl;
+mod rules;
 pub mod support;
 pub mod symbols;

@@ -1,7 +1,7 @@
 //! Facts about the host → the plan: what is measured by which means, what is
 //! not, and why. Pure; `kernel::preflight` gathers the facts.
 
-use metrics_common::component::index_of;
+use metrics_common::component::children_of;
 use metrics_common::{Availability, COMPONENTS, Kind, Source};
 
 use super::attribute::Means;
@@ -43,11 +43,27 @@ pub const SOCKET_FUNCTIONS: &[SocketFunction] = &[
     calls(Source::LocalIpc, "netlink_recvmsg"),
 ];
 
+/// Means of timing that the user can ask for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Method {
+    /// The best that the host allows.
+    #[default]
+    Auto,
+    /// Probes, socket calls by fentry and fexit.
+    Fentry,
+    /// Probes, socket calls by kprobes and kretprobes.
+    Kprobe,
+    /// No probe but the stack sampler: the cost follows the frequency, never the traffic.
+    Sampling,
+}
+
 /// What was found out about the host by trying.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Whether fentry and fexit programs load, or the kernel's refusal.
     pub fentry: Result<(), String>,
+    /// Whether kprobes exist, or why not.
+    pub kprobe: Result<(), String>,
     /// Those of [`SOCKET_FUNCTIONS`] that this kernel has.
     pub socket_functions: Vec<SocketFunction>,
     /// Whether tracepoints `sock:sock_send_length` and `sock:sock_recv_length` exist (Linux 6.3).
@@ -60,14 +76,33 @@ pub struct Facts {
     pub has_symbols: Vec<bool>,
 }
 
+/// How a socket function is hooked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook {
+    /// By a trampoline: some nanoseconds.
+    Fentry,
+    /// By a breakpoint or ftrace, and a return address that is bent: a few hundred.
+    Kprobe,
+}
+
+impl Hook {
+    /// Name for machines and people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Hook::Fentry => "fentry",
+            Hook::Kprobe => "kprobe",
+        }
+    }
+}
+
 /// How socket calls are measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sockets {
-    /// Timed by fentry and fexit on these functions.
-    Timed(Vec<SocketFunction>),
+    /// Timed from begin to end of these functions.
+    Timed(Hook, Vec<SocketFunction>),
     /// Found in sampled stacks, for this reason.
     Sampled {
-        /// Why they cannot be timed.
+        /// Why they are not timed.
         reason: String,
     },
     /// Not at all, for this reason.
@@ -77,9 +112,25 @@ pub enum Sockets {
     },
 }
 
+/// What the user asked for is not to be had here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// `--method fentry` where the kernel refuses it.
+    #[error("--method fentry is not possible here: {0}; use --method auto")]
+    NoFentry(String),
+    /// `--method kprobe` where there are none.
+    #[error("--method kprobe is not possible here: {0}; use --method auto")]
+    NoKprobe(String),
+    /// `--method sampling` where stacks cannot be sampled.
+    #[error("--method sampling is not possible here: {0}")]
+    NoSampling(String),
+}
+
 /// What to attach, what to skip, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
+    /// Whether softirqs and context switches are timed by probes.
+    pub has_clock: bool,
     /// How socket calls are measured.
     pub sockets: Sockets,
     /// Whether socket tracepoints are attached to find the io_uring threads that do networking.
@@ -91,82 +142,125 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Decides from the facts.
-    pub fn new(facts: &Facts) -> Plan {
+    /// Decides from the facts and the user's wish.
+    ///
+    /// # Errors
+    /// The user asked for means that this host does not have.
+    pub fn new(facts: &Facts, method: Method) -> Result<Plan, PlanError> {
         let stacks = facts.stacks.clone().and_then(|()| facts.symbols.clone());
-        let sockets = plan_sockets(facts, &stacks);
-        let timed = matches!(sockets, Sockets::Timed(_));
-        let mark_workers = !timed && facts.socket_tracepoints;
-        let mut components: Vec<Availability> = COMPONENTS
-            .iter()
-            .enumerate()
-            .map(|(index, row)| match row.kind {
-                Kind::Sum => Availability::by("sum"),
-                Kind::Timed(Source::Softirq(_), _) => Availability::by("tp_btf"),
-                Kind::Timed(Source::IoWorker, _) if timed || mark_workers => Availability::by("tp_btf"),
-                Kind::Timed(Source::IoWorker, _) => Availability::missing(
-                    "without socket probes this kernel cannot tell which io_uring threads use sockets",
-                ),
-                Kind::Timed(source, _) => of_sockets(&sockets, source),
-                Kind::Sampled(rules) => {
-                    let by_position = rules.iter().any(|rule| rule.frame == "*");
-                    match &stacks {
-                        Err(reason) => Availability::missing(reason.clone()),
-                        Ok(()) if by_position || facts.has_symbols[index] => Availability::by("sampling"),
-                        Ok(()) => Availability::missing(
-                            "none of its functions is in this kernel: not built in, or its module is not loaded",
-                        ),
-                    }
-                }
-                Kind::Remainder => match &stacks {
-                    Ok(()) => Availability::by("remainder"),
-                    Err(reason) => Availability::missing(reason.clone()),
-                },
-            })
-            .collect();
-        // A sum of nothing is not zero.
-        for (index, row) in COMPONENTS.iter().enumerate() {
-            let children = || metrics_common::component::children_of(row.slug);
-            if row.kind == Kind::Sum && !children().any(|child| components[child].is_available()) {
-                components[index] = Availability::missing("none of its parts can be measured");
+        let has_clock = method != Method::Sampling;
+        let sockets = match (method, &facts.fentry, &stacks) {
+            (Method::Sampling, _, Err(reason)) => {
+                return Err(PlanError::NoSampling(reason.clone()));
             }
-        }
-        Plan {
+            (Method::Sampling, _, Ok(())) => Sockets::Sampled {
+                reason: "--method sampling uses no probes".into(),
+            },
+            (Method::Fentry, Err(refusal), _) => return Err(PlanError::NoFentry(refusal.clone())),
+            (Method::Kprobe, _, _) => match &facts.kprobe {
+                Ok(()) => Sockets::Timed(Hook::Kprobe, facts.socket_functions.clone()),
+                Err(refusal) => return Err(PlanError::NoKprobe(refusal.clone())),
+            },
+            _ => plan_sockets(facts, &stacks),
+        };
+        let mark_workers =
+            has_clock && !matches!(sockets, Sockets::Timed(..)) && facts.socket_tracepoints;
+        let mut plan = Plan {
+            has_clock,
             sockets,
             mark_workers,
             stacks,
-            components,
+            components: Vec::new(),
+        };
+        plan.components = (0..COMPONENTS.len())
+            .map(|row| plan.availability(row, facts))
+            .collect();
+        // A sum of nothing is not zero.
+        for (row, component) in COMPONENTS.iter().enumerate() {
+            let is_empty =
+                !children_of(component.slug).any(|child| plan.components[child].is_available());
+            if component.kind == Kind::Sum && is_empty {
+                plan.components[row] = Availability::missing("none of its parts can be measured");
+            }
+        }
+        Ok(plan)
+    }
+
+    fn availability(&self, row: usize, facts: &Facts) -> Availability {
+        let rules = COMPONENTS[row].kind.rules();
+        let by_position = rules.iter().any(|rule| rule.frame == "*");
+        let sampling = |method: &str| match &self.stacks {
+            Err(reason) => Availability::missing(reason.clone()),
+            Ok(()) if by_position || facts.has_symbols[row] => Availability::by(method),
+            Ok(()) => Availability::missing(
+                "none of its functions is in this kernel: not built in, or its module is not loaded",
+            ),
+        };
+        match COMPONENTS[row].kind {
+            Kind::Sum => Availability::by("sum"),
+            Kind::Timed(Source::IoWorker, _)
+                if self.mark_workers || matches!(self.sockets, Sockets::Timed(..)) =>
+            {
+                Availability::by("tp_btf")
+            }
+            Kind::Timed(Source::IoWorker, _) => Availability::missing(
+                "without socket probes nothing tells which io_uring threads use sockets",
+            ),
+            Kind::Timed(Source::NicInterrupt, _) if !self.has_clock => Availability::missing(
+                "a sampling clock cannot see interrupts, and --method sampling uses no probes",
+            ),
+            Kind::Timed(Source::NicInterrupt, _) => Availability::by("tp_btf"),
+            Kind::Timed(Source::Softirq(_), _) if self.has_clock => Availability::by("tp_btf"),
+            Kind::Timed(Source::Softirq(_), _) => sampling("sampling"),
+            Kind::Timed(source, _) => of_sockets(&self.sockets, source),
+            Kind::Sampled(_) | Kind::Estimated(_) | Kind::Carved(..) => sampling("sampling"),
+            Kind::Remainder => match &self.stacks {
+                Ok(()) => Availability::by("remainder"),
+                Err(reason) => Availability::missing(reason.clone()),
+            },
         }
     }
 
     /// The plan as the arithmetic needs it.
     pub fn means(&self, sample_period_ns: u64) -> Means {
+        let counted = |row: usize| match COMPONENTS[row].kind {
+            Kind::Timed(Source::Softirq(_) | Source::NicInterrupt, _) => self.has_clock,
+            // An io_uring thread is found running; it does not enter anything.
+            Kind::Timed(Source::IoWorker, _) => false,
+            Kind::Timed(..) => {
+                matches!(self.sockets, Sockets::Timed(..)) && self.components[row].is_available()
+            }
+            _ => false,
+        };
         Means {
             available: self
                 .components
                 .iter()
                 .map(Availability::is_available)
                 .collect(),
-            sockets_are_sampled: matches!(self.sockets, Sockets::Sampled { .. }),
+            counted: (0..COMPONENTS.len()).map(counted).collect(),
             sample_period_ns,
         }
     }
 
-    /// Clock kinds during which stacks are wanted: those of components with
-    /// sampled parts, and tasks in general where socket calls are sampled.
+    /// Clock kinds during which stacks are wanted, as a set of bits: tasks, for
+    /// the work in them that no probe times, and softirqs that are split.
     pub fn sampled_kinds(&self) -> u64 {
         if self.stacks.is_err() {
             return 0;
         }
-        let mut kinds = 0;
-        if matches!(self.sockets, Sockets::Sampled { .. }) {
-            kinds |= 1 | 1 << Source::IoWorker.clock_kind();
-        }
-        for row in COMPONENTS {
-            if let (Kind::Sampled(_), Some(parent)) = (row.kind, row.parent.and_then(index_of))
-                && let Kind::Timed(source, _) = COMPONENTS[parent].kind
-            {
-                kinds |= 1 << source.clock_kind();
+        let mut kinds = 1;
+        for (row, component) in COMPONENTS.iter().enumerate() {
+            if let Kind::Timed(source, _) = component.kind {
+                let is_split = children_of(component.slug)
+                    .any(|child| matches!(COMPONENTS[child].kind, Kind::Sampled(_)));
+                let is_carved = COMPONENTS
+                    .iter()
+                    .any(|c| matches!(c.kind, Kind::Carved(from, _) if from == source));
+                let is_task = !matches!(source, Source::Softirq(_) | Source::NicInterrupt);
+                if self.components[row].is_available() && (is_split || is_carved || is_task) {
+                    kinds |= 1 << source.clock_kind();
+                }
             }
         }
         kinds
@@ -176,10 +270,18 @@ impl Plan {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         match &self.sockets {
-            Sockets::Timed(_) => {}
-            Sockets::Sampled { reason } => notes.push(format!(
-                "TX and RX syscalls are estimated by sampling, not timed: {reason}."
-            )),
+            Sockets::Timed(..) => {}
+            Sockets::Sampled { .. } if !self.has_clock => {
+                notes.push(
+                    "Everything is estimated from sampled stacks, as --method sampling asks for."
+                        .to_owned(),
+                );
+            }
+            Sockets::Sampled { reason } => {
+                notes.push(format!(
+                    "TX and RX syscalls are estimated by sampling, not timed: {reason}."
+                ));
+            }
             Sockets::Unavailable { reason } => {
                 notes.push(format!("TX and RX syscalls are not measured: {reason}."))
             }
@@ -192,17 +294,21 @@ impl Plan {
 }
 
 fn plan_sockets(facts: &Facts, stacks: &Result<(), String>) -> Sockets {
-    let reason = match &facts.fentry {
-        Ok(()) => {
-            let missing = [Source::SocketSend, Source::SocketReceive]
-                .iter()
-                .any(|source| !facts.socket_functions.iter().any(|f| f.source == *source));
-            if !missing {
-                return Sockets::Timed(facts.socket_functions.clone());
-            }
+    let has = |source| {
+        facts
+            .socket_functions
+            .iter()
+            .any(|function| function.source == source)
+    };
+    let reason = match (&facts.fentry, &facts.kprobe) {
+        _ if !has(Source::SocketSend) || !has(Source::SocketReceive) => {
             "this kernel has none of the functions that stand for socket calls".to_owned()
         }
-        Err(refusal) => format!("the kernel refuses fentry programs ({refusal})"),
+        (Ok(()), _) => return Sockets::Timed(Hook::Fentry, facts.socket_functions.clone()),
+        (Err(_), Ok(())) => return Sockets::Timed(Hook::Kprobe, facts.socket_functions.clone()),
+        (Err(fentry), Err(kprobe)) => {
+            format!("the kernel refuses fentry programs ({fentry}) and {kprobe}")
+        }
     };
     match stacks {
         Ok(()) => Sockets::Sampled { reason },
@@ -214,10 +320,10 @@ fn plan_sockets(facts: &Facts, stacks: &Result<(), String>) -> Sockets {
 
 fn of_sockets(sockets: &Sockets, source: Source) -> Availability {
     match sockets {
-        Sockets::Timed(functions) if functions.iter().any(|f| f.source == source) => {
-            Availability::by("fentry")
+        Sockets::Timed(hook, functions) if functions.iter().any(|f| f.source == source) => {
+            Availability::by(hook.name())
         }
-        Sockets::Timed(_) => {
+        Sockets::Timed(..) => {
             Availability::missing("this kernel has none of the functions that stand for it")
         }
         Sockets::Sampled { .. } => Availability::by("sampling"),
@@ -226,120 +332,4 @@ fn of_sockets(sockets: &Sockets, source: Source) -> Availability {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A host where everything works.
-    fn perfect() -> Facts {
-        Facts {
-            fentry: Ok(()),
-            socket_functions: SOCKET_FUNCTIONS.to_vec(),
-            socket_tracepoints: true,
-            stacks: Ok(()),
-            symbols: Ok(()),
-            has_symbols: vec![true; COMPONENTS.len()],
-        }
-    }
-
-    fn availability<'a>(plan: &'a Plan, slug: &str) -> &'a Availability {
-        &plan.components[index_of(slug).unwrap()]
-    }
-
-    fn reason<'a>(plan: &'a Plan, slug: &str) -> &'a str {
-        match availability(plan, slug) {
-            Availability::Unavailable { reason } => reason,
-            Availability::Available { method } => panic!("{slug} is measured by {method}"),
-        }
-    }
-
-    #[test]
-    fn a_perfect_host_times_everything_and_has_nothing_to_explain() {
-        let plan = Plan::new(&perfect());
-        assert!(matches!(&plan.sockets, Sockets::Timed(f) if f.len() == SOCKET_FUNCTIONS.len()));
-        assert!(plan.components.iter().all(Availability::is_available));
-        assert_eq!(plan.notes(), Vec::<String>::new());
-        assert!(!plan.mark_workers, "socket probes mark them already");
-        assert_eq!(
-            plan.sampled_kinds() & 1,
-            0,
-            "tasks are not sampled where they are timed"
-        );
-    }
-
-    #[test]
-    fn without_fentry_socket_calls_are_sampled_and_the_user_is_told_why() {
-        let plan = Plan::new(&Facts {
-            fentry: Err("EPERM".into()),
-            ..perfect()
-        });
-        assert_eq!(
-            *availability(&plan, "tx_syscall"),
-            Availability::by("sampling")
-        );
-        assert_eq!(
-            *availability(&plan, "local_ipc"),
-            Availability::by("sampling")
-        );
-        assert!(plan.notes()[0].contains("EPERM"), "{:?}", plan.notes());
-        assert!(plan.mark_workers);
-        assert_eq!(plan.sampled_kinds() & 1, 1);
-        assert!(plan.means(1).sockets_are_sampled);
-    }
-
-    #[test]
-    fn without_fentry_and_socket_tracepoints_io_workers_are_unavailable() {
-        let plan = Plan::new(&Facts {
-            fentry: Err("EPERM".into()),
-            socket_tracepoints: false,
-            ..perfect()
-        });
-        assert!(reason(&plan, "io_worker").contains("io_uring"));
-    }
-
-    #[test]
-    fn hidden_symbols_take_the_sampled_parts_away_and_nothing_else() {
-        let plan = Plan::new(&Facts {
-            symbols: Err("hidden".into()),
-            ..perfect()
-        });
-        assert!(reason(&plan, "local_delivery_v4").contains("hidden"));
-        assert!(reason(&plan, "rx_unattributed").contains("hidden"));
-        assert_eq!(
-            *availability(&plan, "rx_softirq"),
-            Availability::by("tp_btf")
-        );
-        assert_eq!(
-            *availability(&plan, "tx_syscall"),
-            Availability::by("fentry")
-        );
-        assert_eq!(plan.sampled_kinds(), 0);
-        assert!(plan.notes()[0].contains("hidden"));
-    }
-
-    #[test]
-    fn with_neither_fentry_nor_stacks_socket_calls_are_unavailable_with_both_reasons() {
-        let plan = Plan::new(&Facts {
-            fentry: Err("EPERM".into()),
-            stacks: Err("paranoid".into()),
-            ..perfect()
-        });
-        let reason = reason(&plan, "rx_syscall");
-        assert!(
-            reason.contains("EPERM") && reason.contains("paranoid"),
-            "{reason}"
-        );
-    }
-
-    #[test]
-    fn a_kernel_without_bridges_has_no_bridging_rather_than_none_of_it() {
-        let mut facts = perfect();
-        facts.has_symbols[index_of("bridging").unwrap()] = false;
-        facts.has_symbols[index_of("driver_poll").unwrap()] = false;
-        let plan = Plan::new(&facts);
-        assert!(reason(&plan, "bridging").contains("module"));
-        assert!(
-            availability(&plan, "driver_poll").is_available(),
-            "drivers are found by position"
-        );
-    }
-}
+mod tests;

@@ -18,12 +18,18 @@
 #include "kernel.h"
 #include "netto_abi.h"
 
-/* The state word. */
+/*
+ * The state word: kind of the task, nested socket calls, softirq, whether the
+ * task is the CPU's ksoftirqd, and where on the task's stack the outermost socket call was entered.
+ */
 #define NETTO_TASK_MASK 0xffULL
 #define NETTO_NESTED_ONE 0x100ULL
 #define NETTO_NESTED_MASK 0xff00ULL
 #define NETTO_SOFTIRQ_SHIFT 16
 #define NETTO_SOFTIRQ_MASK 0xff0000ULL
+#define NETTO_IN_KSOFTIRQD (1ULL << 24)
+#define NETTO_DEPTH_SHIFT 32
+#define NETTO_DEPTH_MASK 0xffffULL
 
 /*
  * One record per possible CPU. Written by that CPU's probes only; read by user
@@ -60,6 +66,21 @@ static __always_inline __u64 *netto_total(struct netto_cpu *cpu, __u64 kind)
 	return &cpu->total_ns[kind < NETTO_KINDS ? kind : 0];
 }
 
+/*
+ * The part of a charge that falls to hard interrupts. They can interrupt a
+ * transition anywhere, so they do not take part in it: their time adds up in
+ * stolen_ns, and the next charges pay it back, each at most its own length.
+ */
+static __always_inline __u64 netto_stolen_part(struct netto_cpu *cpu, __u64 charge_ns)
+{
+	__u64 stolen = *(volatile __u64 *)&cpu->stolen_ns;
+	__u64 paid = cpu->total_ns[NETTO_KIND_NIC_INTERRUPT];
+
+	if (stolen <= paid)
+		return 0;
+	return stolen - paid < charge_ns ? stolen - paid : charge_ns;
+}
+
 static __always_inline void netto_count(struct netto_cpu *cpu, __u64 kind)
 {
 	cpu->entries[kind < NETTO_KINDS ? kind : 0]++;
@@ -70,19 +91,23 @@ static __always_inline void netto_count(struct netto_cpu *cpu, __u64 kind)
  * a CPU, and sched_switch runs with interrupts off. Plain reads and writes do.
  *
  * The state is written before the total: whoever sees totals that sum to
- * since_ns sees the state that belongs to them.
+ * since_ns sees the state that belongs to them. Returns what was charged.
  */
-static __always_inline void netto_transition(struct netto_cpu *cpu, __u64 state)
+static __always_inline __u64 netto_transition(struct netto_cpu *cpu, __u64 state)
 {
 	__u64 now = bpf_ktime_get_ns();
 	__u64 since = cpu->since_ns;
 	__u64 kind = netto_kind_of(cpu->state);
+	__u64 stolen;
 
 	cpu->state = state;
-	if (now > since) {
-		cpu->since_ns = now;
-		*netto_total(cpu, kind) += now - since;
-	}
+	if (now <= since)
+		return 0;
+	cpu->since_ns = now;
+	stolen = netto_stolen_part(cpu, now - since);
+	*netto_total(cpu, kind) += now - since - stolen;
+	cpu->total_ns[NETTO_KIND_NIC_INTERRUPT] += stolen;
+	return now - since - stolen;
 }
 
 /*
@@ -103,9 +128,14 @@ static __always_inline void netto_task_transition(struct netto_cpu *cpu, __u64 s
 	__u64 now = bpf_ktime_get_ns();
 	int charged = now > since && __sync_val_compare_and_swap(&cpu->since_ns, since, now) == since;
 
+	__u64 stolen;
+
 	cpu->state = state;
-	if (charged)
-		__sync_fetch_and_add(netto_total(cpu, kind), now - since);
+	if (!charged)
+		return;
+	stolen = netto_stolen_part(cpu, now - since);
+	__sync_fetch_and_add(netto_total(cpu, kind), now - since - stolen);
+	__sync_fetch_and_add(&cpu->total_ns[NETTO_KIND_NIC_INTERRUPT], stolen);
 }
 
 #endif

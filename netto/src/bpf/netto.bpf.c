@@ -3,6 +3,8 @@
  * The probes that every kernel allows: softirqs, context switches, the stack
  * sampler. Socket calls are in socket.bpf.c, because some kernels refuse the
  * means to hook them, and a refused program would take its object with it.
+ *
+ * The kernel keeps 15 characters of a program's name; people see them in bpftool.
  */
 #include "clock.bpf.h"
 #include "stacks.bpf.h"
@@ -10,13 +12,18 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+/* Vector of the NET_RX softirq (include/linux/interrupt.h). */
+#define NETTO_NET_RX 3
+/* Numbers of interrupts that can be told to be a network device's. */
+#define NETTO_INTERRUPTS 16384
+
 /* Set before load: bit k says that stacks are wanted while the clock's kind is k. */
 const volatile __u64 netto_sampled_kinds = 0;
 /* Set before load: whether probes on socket calls give tasks a kind to park. */
 const volatile bool netto_socket_calls_are_timed = false;
 
 SEC("tp_btf/softirq_entry")
-int BPF_PROG(netto_softirq_entry, unsigned int vector)
+int BPF_PROG(netto_sirq_in, unsigned int vector)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	__u64 kind = NETTO_KIND_OF_SOFTIRQ(vector & 0xf);
@@ -29,17 +36,22 @@ int BPF_PROG(netto_softirq_entry, unsigned int vector)
 }
 
 SEC("tp_btf/softirq_exit")
-int BPF_PROG(netto_softirq_exit)
+int BPF_PROG(netto_sirq_out)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
+	__u64 state, charged;
 
-	if (cpu)
-		netto_transition(cpu, cpu->state & ~NETTO_SOFTIRQ_MASK);
+	if (!cpu)
+		return 0;
+	state = cpu->state;
+	charged = netto_transition(cpu, state & ~NETTO_SOFTIRQ_MASK);
+	if ((state & NETTO_IN_KSOFTIRQD) && netto_kind_of(state) == NETTO_KIND_OF_SOFTIRQ(NETTO_NET_RX))
+		cpu->ksoftirqd_rx_ns += charged;
 	return 0;
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(netto_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+int BPF_PROG(netto_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	__u64 leaving, arriving;
@@ -47,12 +59,51 @@ int BPF_PROG(netto_sched_switch, bool preempt, struct task_struct *prev, struct 
 	if (!cpu)
 		return 0;
 	leaving = cpu->state;
-	/* A kind that follows from the task alone need not be parked. */
-	if (leaving & ~NETTO_TASK_MASK)
+	/* What follows from the task alone need not be parked. */
+	if (leaving & ~(NETTO_TASK_MASK | NETTO_IN_KSOFTIRQD))
 		netto_park(prev, leaving);
 	arriving = netto_arriving_state(next, netto_socket_calls_are_timed);
+	if ((__u64)next->pid == cpu->ksoftirqd_pid)
+		arriving |= NETTO_IN_KSOFTIRQD;
 	if (leaving != arriving)
 		netto_transition(cpu, arriving);
+	return 0;
+}
+
+/* Interrupts of network devices: a value other than 0. Written by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, NETTO_INTERRUPTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} netto_nic_interrupts SEC(".maps");
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(netto_irq_entry, int irq)
+{
+	__u32 number = irq;
+	__u64 *is_nic = bpf_map_lookup_elem(&netto_nic_interrupts, &number);
+	struct netto_cpu *cpu;
+
+	if (!is_nic || !*is_nic)
+		return 0;
+	cpu = netto_this_cpu();
+	if (!cpu)
+		return 0;
+	cpu->interrupted_ns = bpf_ktime_get_ns();
+	netto_count(cpu, NETTO_KIND_NIC_INTERRUPT);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(netto_irq_exit)
+{
+	struct netto_cpu *cpu = netto_this_cpu();
+
+	if (!cpu || !cpu->interrupted_ns)
+		return 0;
+	cpu->stolen_ns += bpf_ktime_get_ns() - cpu->interrupted_ns;
+	cpu->interrupted_ns = 0;
 	return 0;
 }
 
@@ -71,13 +122,13 @@ static __always_inline int netto_note_socket_use(void)
 }
 
 SEC("tp_btf/sock_send_length")
-int BPF_PROG(netto_socket_sent)
+int BPF_PROG(netto_sk_sent)
 {
 	return netto_note_socket_use();
 }
 
 SEC("tp_btf/sock_recv_length")
-int BPF_PROG(netto_socket_received)
+int BPF_PROG(netto_sk_recv)
 {
 	return netto_note_socket_use();
 }

@@ -1,35 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The probes on socket calls. This object is opened once for each kernel
- * function that stands for a send or a receive, with its programs' targets set
- * to that function and its maps set to those of netto.bpf.c, so that a function
- * that cannot be hooked takes only itself away.
+ * The probes on socket calls. Which kernel functions stand for sends and
+ * receives is decided by user space, which gives each of them one of the slots
+ * below; the maps are those of netto.bpf.c. They are an object of their own,
+ * because a kernel that refuses them must not take the other probes away.
  */
 #include "clock.bpf.h"
 #include "tasks.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Set before load: the clock's kind of this function. */
-const volatile __u64 netto_socket_kind = 0;
+#define NETTO_SOCKET_SLOTS 20
 
-static __always_inline int netto_enter(void)
+/* Set before load: the clock's kind of the function in each slot. */
+const volatile __u64 netto_slot_kind[NETTO_SOCKET_SLOTS] = {};
+
+/*
+ * Where on the task's stack this probe runs, as the low bits of an address:
+ * stacks are at most 64 KiB and aligned to their size. The verifier lets nobody
+ * compute with a pointer, but a privileged program may write it to a map.
+ */
+static __always_inline __u64 netto_depth(struct netto_cpu *cpu, void *ctx)
+{
+	cpu->scratch = (__u64)ctx;
+	return *(volatile __u64 *)&cpu->scratch & NETTO_DEPTH_MASK;
+}
+
+/*
+ * A call inside another (kTLS, sunrpc, splice) belongs to the outer one, and is
+ * entered deeper on the stack, that is, at a lower address. If it is not, then
+ * the end of the outer one was missed: kretprobes have a limited number of
+ * returns that they can wait for, and a program that was preempted on a
+ * preemptible kernel keeps others from running. The call is then a new one.
+ */
+static __always_inline bool netto_is_nested(__u64 state, __u64 depth)
+{
+	return (state & NETTO_NESTED_MASK) && depth < state >> NETTO_DEPTH_SHIFT;
+}
+
+static __always_inline int netto_enter(void *ctx, __u64 kind)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	struct task_struct *task;
+	__u64 depth;
 
 	if (!cpu)
 		return 0;
-	/* A call inside another (kTLS, sunrpc, splice) belongs to the outer one. */
-	if (cpu->state & NETTO_NESTED_MASK) {
+	depth = netto_depth(cpu, ctx);
+	if (netto_is_nested(cpu->state, depth)) {
 		cpu->state += NETTO_NESTED_ONE;
 		return 0;
 	}
 	task = bpf_get_current_task_btf();
 	if (task->flags & PF_IO_WORKER)
 		netto_mark_network_worker(task);
-	netto_task_transition(cpu, (cpu->state & NETTO_SOFTIRQ_MASK) | NETTO_NESTED_ONE | netto_socket_kind);
-	netto_count(cpu, netto_socket_kind);
+	netto_task_transition(cpu, depth << NETTO_DEPTH_SHIFT | (cpu->state & NETTO_SOFTIRQ_MASK) | NETTO_NESTED_ONE | kind);
+	netto_count(cpu, kind);
 	return 0;
 }
 
@@ -52,14 +78,53 @@ static __always_inline int netto_leave(void)
 	return 0;
 }
 
-SEC("fentry")
-int netto_fentry(void *ctx)
-{
-	return netto_enter();
-}
+#define NETTO_SLOT(n)                                          \
+	SEC("fentry")                                          \
+	int netto_fentry_##n(void *ctx)                        \
+	{                                                      \
+		return netto_enter(ctx, netto_slot_kind[n]);   \
+	}                                                      \
+	SEC("fexit")                                           \
+	int netto_fexit_##n(void *ctx)                         \
+	{                                                      \
+		return netto_leave();                          \
+	}
 
-SEC("fexit")
-int netto_fexit(void *ctx)
+NETTO_SLOT(0)
+NETTO_SLOT(1)
+NETTO_SLOT(2)
+NETTO_SLOT(3)
+NETTO_SLOT(4)
+NETTO_SLOT(5)
+NETTO_SLOT(6)
+NETTO_SLOT(7)
+NETTO_SLOT(8)
+NETTO_SLOT(9)
+NETTO_SLOT(10)
+NETTO_SLOT(11)
+NETTO_SLOT(12)
+NETTO_SLOT(13)
+NETTO_SLOT(14)
+NETTO_SLOT(15)
+NETTO_SLOT(16)
+NETTO_SLOT(17)
+NETTO_SLOT(18)
+NETTO_SLOT(19)
+
+/* One kprobe program can serve many functions, so there is one per kind. */
+#define NETTO_KPROBE(name, kind)                               \
+	SEC("kprobe")                                          \
+	int netto_kp_##name(void *ctx)                     \
+	{                                                      \
+		return netto_enter(ctx, kind);                 \
+	}
+
+NETTO_KPROBE(send, NETTO_KIND_SOCKET_SEND)
+NETTO_KPROBE(recv, NETTO_KIND_SOCKET_RECEIVE)
+NETTO_KPROBE(ipc, NETTO_KIND_LOCAL_IPC)
+
+SEC("kretprobe")
+int netto_kp_return(void *ctx)
 {
 	return netto_leave();
 }

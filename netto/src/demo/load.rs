@@ -78,10 +78,17 @@ impl Load {
         let (mut kernel, mut softirq, mut network) = (0, 0, 0);
         let mut other_softirq = 0;
         for (index, component) in COMPONENTS.iter().enumerate() {
-            let Kind::Timed(source, _) = component.kind else {
-                continue;
+            let (source, share) = match component.kind {
+                Kind::Timed(source, _) => (source, self.timed_share(source, cpu, seconds)),
+                Kind::Carved(source, _) => (source, 0.6 * self.timed_share(source, cpu, seconds)),
+                // Connections come and go with the requests; the rest this host does not use.
+                Kind::Estimated(_) => {
+                    let uses = matches!(component.slug, "connections" | "socket_poll");
+                    let sends = self.timed_share(Source::SocketSend, cpu, seconds);
+                    (Source::SocketSend, if uses { 0.12 * sends } else { 0.0 })
+                }
+                _ => continue,
             };
-            let share = self.timed_share(source, cpu, seconds);
             let ns = (share * interval) as u64;
             set(index, ns);
             if let Some(row) = &mut work.entries[index] {
@@ -152,6 +159,8 @@ impl Load {
             Source::SocketReceive => 0.052 * load * near * slow,
             Source::IoWorker => 0.006 * load * slow,
             Source::LocalIpc => 0.005 * jitter,
+            Source::NicInterrupt if has_queue => 0.006 * load,
+            Source::NicInterrupt => 0.0,
             // HI, BLOCK and IRQ_POLL have hardly anything to do on such a host.
             Source::Softirq(0 | 4 | 5) => 0.0002 * jitter,
             Source::Softirq(1) => 0.0035 * jitter,
@@ -265,6 +274,7 @@ fn entry_ns(source: Source) -> u64 {
         Source::SocketReceive => 3_900,
         Source::LocalIpc => 2_100,
         Source::IoWorker => 48_000,
+        Source::NicInterrupt => 1_400,
     }
 }
 

@@ -108,7 +108,9 @@ fn info(settings: Settings, now_ns: u64) -> Info {
                     "this kernel was built without CONFIG_NETFILTER_INGRESS (made up, like all of this)",
                 ),
                 Kind::Timed(..) => Availability::by("demonstration of tp_btf"),
-                Kind::Sampled(_) => Availability::by("demonstration of sampling"),
+                Kind::Sampled(_) | Kind::Estimated(_) | Kind::Carved(..) => {
+                    Availability::by("demonstration of sampling")
+                }
                 Kind::Sum | Kind::Remainder => Availability::by("derived"),
             }
         }),
@@ -199,6 +201,7 @@ impl Source {
             components,
             samples: work.samples,
             entries: work.entries,
+            ksoftirqd_rx_ns: None,
             cpu_modes: work.modes,
             host_modes,
             stacks_taken: vec![stacks; cpus],

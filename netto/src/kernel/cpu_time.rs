@@ -21,12 +21,14 @@ pub struct CpuClocks {
 }
 
 /// One CPU's clock at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Nanoseconds by clock kind, the current kind's time until now included.
     pub total_ns: [u64; CLOCK_KINDS],
     /// How often each kind was entered.
     pub entries: [u64; CLOCK_KINDS],
+    /// RX softirq time that ran in ksoftirqd, nanoseconds.
+    pub ksoftirqd_rx_ns: u64,
 }
 
 impl CpuClocks {
@@ -35,10 +37,14 @@ impl CpuClocks {
     }
 
     /// Starts every clock now. To be called before the probes are attached.
-    pub(super) fn start(&self, possible_cpus: usize) {
+    /// `ksoftirqd` names the thread of each CPU's ksoftirqd; 0 if unknown.
+    pub(super) fn start(&self, ksoftirqd: &[u32]) {
         let now = super::system::monotonic_ns();
-        for cpu in 0..possible_cpus {
+        for (cpu, pid) in ksoftirqd.iter().enumerate() {
             let record = self.records.element(cpu);
+            // No thread has the number 0 but the idle task, which is not ksoftirqd.
+            let pid = if *pid == 0 { u64::MAX } else { u64::from(*pid) };
+            record[abi::CPU_KSOFTIRQD_PID].store(pid, Relaxed);
             record[abi::CPU_START_NS].store(now, Relaxed);
             record[abi::CPU_SINCE_NS].store(now, Release);
         }
@@ -80,5 +86,13 @@ fn read_once(record: &[std::sync::atomic::AtomicU64]) -> (Reading, bool) {
     if let Some(total) = total_ns.get_mut(kind as usize) {
         *total += now.saturating_sub(since);
     }
-    (Reading { total_ns, entries }, consistent)
+    let ksoftirqd_rx_ns = record[abi::CPU_KSOFTIRQD_RX_NS].load(Relaxed);
+    (
+        Reading {
+            total_ns,
+            entries,
+            ksoftirqd_rx_ns,
+        },
+        consistent,
+    )
 }

@@ -2,6 +2,7 @@
 //! unsafe code. Nothing here knows what a metric is called.
 
 pub mod cpu_time;
+pub mod interrupts;
 mod mapped;
 pub mod perf;
 pub mod preflight;
@@ -10,7 +11,9 @@ mod sockets;
 pub mod stacks;
 pub mod system;
 
-/// What the BPF programs and this module agree on; see `build/abi.rs`.
+/// What the BPF programs and this module agree on; see `build/abi.rs`. Some words
+/// are the BPF side's own.
+#[allow(dead_code)]
 mod abi {
     include!(concat!(env!("OUT_DIR"), "/abi.rs"));
 }

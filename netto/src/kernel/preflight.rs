@@ -21,7 +21,11 @@ const BTF: &str = "/sys/kernel/btf/vmlinux";
 ///
 /// # Errors
 /// What makes every measurement impossible: no BTF, no permission for BPF.
-pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option<Classifier>)> {
+pub fn gather(
+    roots: &Roots,
+    frequency_hz: u64,
+    softirqs_are_timed: bool,
+) -> anyhow::Result<(Facts, Option<Classifier>)> {
     if !Path::new(BTF).exists() {
         bail!(
             "this kernel has no type information ({BTF}), which netto's BPF programs need to find their way; \
@@ -46,7 +50,15 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
         Some(function) => sockets::try_load(*function).map_err(|error| format!("{error:#}")),
         None => Err("this kernel has none of the functions to hook".to_owned()),
     };
-    let (symbols, classifier) = match read_symbols(roots) {
+    let kprobe = match roots
+        .sys_root
+        .join("bus/event_source/devices/kprobe")
+        .exists()
+    {
+        true => Ok(()),
+        false => Err("has no kprobes (CONFIG_KPROBE_EVENTS)".to_owned()),
+    };
+    let (symbols, classifier) = match read_symbols(roots, softirqs_are_timed) {
         Ok(classifier) => (Ok(()), Some(classifier)),
         Err(error) => (Err(format!("{error:#}")), None),
     };
@@ -59,6 +71,7 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
     let stacks = try_sampling(roots, frequency_hz).map_err(|error| format!("{error:#}"));
     let facts = Facts {
         fentry,
+        kprobe,
         socket_functions,
         socket_tracepoints,
         stacks,
@@ -72,8 +85,8 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
 ///
 /// # Errors
 /// Why they cannot be used, with the remedy.
-pub fn read_symbols(roots: &Roots) -> anyhow::Result<Classifier> {
-    Ok(Classifier::new(roots.kallsyms()?)?)
+pub fn read_symbols(roots: &Roots, softirqs_are_timed: bool) -> anyhow::Result<Classifier> {
+    Ok(Classifier::new(roots.kallsyms()?, softirqs_are_timed)?)
 }
 
 fn try_sampling(roots: &Roots, frequency_hz: u64) -> anyhow::Result<()> {

@@ -6,18 +6,20 @@ use std::os::fd::AsFd;
 
 use anyhow::{Context, anyhow};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{ErrorKind, Link, PrintLevel};
+use libbpf_rs::{ErrorKind, Link, MapHandle, PrintLevel};
 use metrics_common::component::{COMPONENTS, index_of_source};
 use metrics_common::{ProbeInfo, Source};
 
 use super::abi;
 use super::cpu_time::CpuClocks;
+use super::interrupts::NicInterrupts;
 use super::mapped::MappedArray;
 use super::netto_skel::{NettoSkel, NettoSkelBuilder};
 use super::perf::Samplers;
 use super::sockets::{self, SharedMaps};
 use super::stacks::StackBuffer;
-use crate::analysis::support::{Plan, Sockets};
+use super::system::Roots;
+use crate::analysis::support::{Hook, Plan, Sockets};
 
 /// Room for one CPU's stacks of one interval, words. A lane takes about 30
 /// words per stack; half of the samples of a busy CPU fall into networking.
@@ -55,6 +57,8 @@ pub struct Readers {
     pub stacks: StackBuffer,
     /// Clocks of the stack sampler, not yet started on any CPU; `None` if the plan has no stacks.
     pub samplers: Option<Samplers>,
+    /// Which interrupts are network devices'.
+    pub interrupts: NicInterrupts,
     /// Number of CPUs that the kernel can ever have.
     pub possible_cpus: usize,
 }
@@ -69,6 +73,7 @@ impl Session {
     /// What failed, what it was needed for, what to do.
     pub fn start(
         plan: &Plan,
+        roots: &Roots,
         frequency_hz: u64,
         interval_ms: u64,
     ) -> anyhow::Result<(Session, Readers)> {
@@ -93,16 +98,23 @@ impl Session {
         rodata.netto_possible_cpus = possible_cpus as u32;
         rodata.netto_lane_words = lane_words as u32;
         rodata.netto_sampled_kinds = plan.sampled_kinds();
-        rodata.netto_socket_calls_are_timed = matches!(plan.sockets, Sockets::Timed(_));
+        rodata.netto_socket_calls_are_timed = matches!(plan.sockets, Sockets::Timed(..));
         open.maps.netto_cpus.set_max_entries(possible_cpus as u32)?;
         open.maps
             .netto_lanes
             .set_max_entries(2 * possible_cpus as u32)?;
         open.maps.netto_lanes.set_value_size(lane_bytes as u32)?;
-        open.progs.netto_socket_sent.set_autoload(plan.mark_workers);
-        open.progs
-            .netto_socket_received
-            .set_autoload(plan.mark_workers);
+        for clock in [
+            &mut open.progs.netto_sirq_in,
+            &mut open.progs.netto_sirq_out,
+            &mut open.progs.netto_switch,
+            &mut open.progs.netto_irq_entry,
+            &mut open.progs.netto_irq_exit,
+        ] {
+            clock.set_autoload(plan.has_clock);
+        }
+        open.progs.netto_sk_sent.set_autoload(plan.mark_workers);
+        open.progs.netto_sk_recv.set_autoload(plan.mark_workers);
         open.progs.netto_sample.set_autoload(plan.stacks.is_ok());
         let skel = open.load().map_err(explain_load)?;
 
@@ -124,57 +136,67 @@ impl Session {
             }
             Err(_) => None,
         };
-        clocks.start(possible_cpus);
+        clocks.start(&roots.ksoftirqd_threads(possible_cpus));
+        let interrupts = NicInterrupts::new(MapHandle::try_from(&skel.maps.netto_nic_interrupts)?);
 
         let mut attached = Attached::default();
-        let rx = slug_of(Source::Softirq(3));
-        // What ends a kind before what begins it.
-        attached.required(
-            "sched_switch",
-            slug_of(Source::IoWorker),
-            skel.progs.netto_sched_switch.attach_trace(),
-        )?;
-        attached.required(
-            "softirq_exit",
-            rx,
-            skel.progs.netto_softirq_exit.attach_trace(),
-        )?;
-        attached.required(
-            "softirq_entry",
-            rx,
-            skel.progs.netto_softirq_entry.attach_trace(),
-        )?;
+        if plan.has_clock {
+            let (rx, worker) = (slug_of(Source::Softirq(3)), slug_of(Source::IoWorker));
+            let nic = slug_of(Source::NicInterrupt);
+            attached.optional(
+                "irq_handler_exit",
+                "tp_btf",
+                nic,
+                skel.progs.netto_irq_exit.attach_trace(),
+            );
+            attached.optional(
+                "irq_handler_entry",
+                "tp_btf",
+                nic,
+                skel.progs.netto_irq_entry.attach_trace(),
+            );
+            // What ends a kind before what begins it.
+            attached.required(
+                "sched_switch",
+                worker,
+                skel.progs.netto_switch.attach_trace(),
+            )?;
+            attached.required("softirq_exit", rx, skel.progs.netto_sirq_out.attach_trace())?;
+            attached.required("softirq_entry", rx, skel.progs.netto_sirq_in.attach_trace())?;
+        }
         if plan.mark_workers {
             let purpose = slug_of(Source::IoWorker);
             attached.optional(
                 "sock_send_length",
                 "tp_btf",
                 purpose,
-                skel.progs.netto_socket_sent.attach_trace(),
+                skel.progs.netto_sk_sent.attach_trace(),
             );
             attached.optional(
                 "sock_recv_length",
                 "tp_btf",
                 purpose,
-                skel.progs.netto_socket_received.attach_trace(),
+                skel.progs.netto_sk_recv.attach_trace(),
             );
         }
-        if let Sockets::Timed(functions) = &plan.sockets {
+        if let Sockets::Timed(hook, functions) = &plan.sockets {
             let maps = SharedMaps {
                 cpus: skel.maps.netto_cpus.as_fd(),
                 tasks: skel.maps.netto_tasks.as_fd(),
                 possible_cpus: possible_cpus as u32,
             };
-            for function in functions {
-                let purpose = slug_of(function.source);
-                match sockets::attach(*function, maps) {
-                    Ok(links) => attached.links.extend(links),
-                    Err(error) => {
-                        attached.note(function.name, "fentry", purpose, Some(format!("{error:#}")));
-                        continue;
-                    }
-                }
-                attached.note(function.name, "fentry", purpose, None);
+            let (links, outcome) = match hook {
+                Hook::Fentry => sockets::attach(functions, maps),
+                Hook::Kprobe => sockets::attach_kprobes(functions, maps)?,
+            };
+            attached.links.extend(links);
+            for (function, failure) in outcome {
+                attached.note(
+                    function.name,
+                    hook.name(),
+                    slug_of(function.source),
+                    failure,
+                );
             }
         }
         let session = Session {
@@ -188,6 +210,7 @@ impl Session {
                 clocks,
                 stacks,
                 samplers,
+                interrupts,
                 possible_cpus,
             },
         ))

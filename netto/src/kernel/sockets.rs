@@ -1,15 +1,15 @@
-//! The probes on socket calls: `bpf/socket.bpf.c`, loaded once per kernel
-//! function, so that a function that cannot be hooked takes only itself away.
+//! The probes on socket calls: `bpf/socket.bpf.c`, with one slot per kernel function.
 
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
 use anyhow::{Context, anyhow};
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject};
 
 use super::socket_skel::{OpenSocketSkel, SocketSkelBuilder};
 use crate::analysis::support::SocketFunction;
+use metrics_common::Source;
 
 /// Maps that the socket probes share with all others.
 #[derive(Debug, Clone, Copy)]
@@ -19,30 +19,110 @@ pub(super) struct SharedMaps<'a> {
     pub(super) possible_cpus: u32,
 }
 
-/// Hooks begin and end of one function. The probes live as long as the links.
+/// Links of what is hooked, and for each function the kernel's refusal, if it was refused.
+pub(super) type Attached = (Vec<Link>, Vec<(SocketFunction, Option<String>)>);
+
+/// Hooks begin and end of these functions: the links of those that could be,
+/// and for each function the kernel's refusal, if it was refused.
+pub(super) fn attach(functions: &[SocketFunction], maps: SharedMaps<'_>) -> Attached {
+    // All at once is one reading of the kernel's types instead of one each.
+    // If that fails, each alone shows which of them is to blame.
+    if let Ok(links) = attach_together(functions, maps) {
+        return (
+            links,
+            functions.iter().map(|function| (*function, None)).collect(),
+        );
+    }
+    let mut links = Vec::new();
+    let mut outcome = Vec::new();
+    for function in functions {
+        match attach_together(&[*function], maps) {
+            Ok(own) => {
+                links.extend(own);
+                outcome.push((*function, None));
+            }
+            Err(error) => outcome.push((*function, Some(format!("{error:#}")))),
+        }
+    }
+    (links, outcome)
+}
+
+fn attach_together(
+    functions: &[SocketFunction],
+    maps: SharedMaps<'_>,
+) -> anyhow::Result<Vec<Link>> {
+    let mut storage = MaybeUninit::uninit();
+    let mut open = open(functions, &mut storage)?;
+    share_maps(&mut open, maps)?;
+    let skel = open.load().context("refused at load")?;
+    // The ends first: an end without a beginning is ignored, a beginning without
+    // an end would charge its task for ever. Links are dropped in the order in
+    // which they stand here, so the beginnings come first again in the result.
+    let mut ends = Vec::new();
+    let mut beginnings = Vec::new();
+    for (wanted, links) in [
+        ("netto_fexit_", &mut ends),
+        ("netto_fentry_", &mut beginnings),
+    ] {
+        for program in skel.object().progs_mut() {
+            if program.autoload() && program.name().to_string_lossy().starts_with(wanted) {
+                links.push(program.attach_trace().context("refused at attaching")?);
+            }
+        }
+    }
+    beginnings.append(&mut ends);
+    Ok(beginnings)
+}
+
+/// Hooks begin and end of these functions by kprobes and kretprobes; the result is that of [`attach`].
 ///
 /// # Errors
-/// The kernel's refusal to load or attach.
-pub(super) fn attach(function: SocketFunction, maps: SharedMaps<'_>) -> anyhow::Result<[Link; 2]> {
+/// The kernel refuses the programs themselves.
+pub(super) fn attach_kprobes(
+    functions: &[SocketFunction],
+    maps: SharedMaps<'_>,
+) -> anyhow::Result<Attached> {
     let mut storage = MaybeUninit::uninit();
-    let mut open = open(function, &mut storage)?;
+    let mut open = SocketSkelBuilder::default()
+        .open(&mut storage)
+        .context("the embedded BPF object is damaged")?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let is_kprobe = program.name().to_string_lossy().starts_with("netto_kp_");
+        program.set_autoload(is_kprobe);
+    }
+    share_maps(&mut open, maps)?;
+    let skel = open.load().context("the kernel refuses kprobe programs")?;
+    let mut links = Vec::new();
+    let mut outcome = Vec::new();
+    for function in functions {
+        let entry = match function.source {
+            Source::SocketSend => &skel.progs.netto_kp_send,
+            Source::SocketReceive => &skel.progs.netto_kp_recv,
+            _ => &skel.progs.netto_kp_ipc,
+        };
+        // The end before the beginning, as with fexit.
+        let hooked = skel
+            .progs
+            .netto_kp_return
+            .attach_kprobe(true, function.name)
+            .and_then(|end| Ok((entry.attach_kprobe(false, function.name)?, end)));
+        match hooked {
+            Ok((beginning, end)) => {
+                links.splice(0..0, [beginning]);
+                links.push(end);
+                outcome.push((*function, None));
+            }
+            Err(error) => outcome.push((*function, Some(error.to_string()))),
+        }
+    }
+    Ok((links, outcome))
+}
+
+fn share_maps(open: &mut OpenSocketSkel<'_>, maps: SharedMaps<'_>) -> anyhow::Result<()> {
     open.maps.netto_cpus.set_max_entries(maps.possible_cpus)?;
     open.maps.netto_cpus.reuse_fd(maps.cpus)?;
     open.maps.netto_tasks.reuse_fd(maps.tasks)?;
-    let skel = open.load().context("refused at load")?;
-    // The end first: an end without a beginning is ignored, a beginning without
-    // an end would charge its task for ever.
-    let fexit = skel
-        .progs
-        .netto_fexit
-        .attach_trace()
-        .context("fexit refused")?;
-    let fentry = skel
-        .progs
-        .netto_fentry
-        .attach_trace()
-        .context("fentry refused")?;
-    Ok([fentry, fexit])
+    Ok(())
 }
 
 /// Whether this kernel takes fentry programs at all, tried on one function.
@@ -51,26 +131,46 @@ pub(super) fn attach(function: SocketFunction, maps: SharedMaps<'_>) -> anyhow::
 /// The kernel's refusal.
 pub(super) fn try_load(function: SocketFunction) -> anyhow::Result<()> {
     let mut storage = MaybeUninit::uninit();
-    open(function, &mut storage)?
+    open(&[function], &mut storage)?
         .load()
         .map(drop)
         .map_err(|error| anyhow!("{error}"))
 }
 
-fn open(
-    function: SocketFunction,
-    storage: &mut MaybeUninit<OpenObject>,
-) -> anyhow::Result<OpenSocketSkel<'_>> {
+/// Opens the object with the n-th function in slot n, and only those slots in use.
+fn open<'a>(
+    functions: &[SocketFunction],
+    storage: &'a mut MaybeUninit<OpenObject>,
+) -> anyhow::Result<OpenSocketSkel<'a>> {
     let mut open = SocketSkelBuilder::default()
         .open(storage)
         .context("the embedded BPF object is damaged")?;
     if let Some(rodata) = &mut open.maps.rodata_data {
-        rodata.netto_socket_kind = u64::from(function.source.clock_kind());
+        for (kind, function) in rodata.netto_slot_kind.iter_mut().zip(functions) {
+            *kind = u64::from(function.source.clock_kind());
+        }
     }
-    for program in [&mut open.progs.netto_fentry, &mut open.progs.netto_fexit] {
-        program
-            .set_attach_target(0, Some(function.name.to_owned()))
-            .context("no such function")?;
+    let mut used = 0;
+    for mut program in open.open_object_mut().progs_mut() {
+        let slot = program
+            .name()
+            .to_string_lossy()
+            .rsplit_once('_')
+            .and_then(|(_, slot)| slot.parse::<usize>().ok());
+        match slot.and_then(|slot| functions.get(slot)) {
+            Some(function) => {
+                program
+                    .set_attach_target(0, Some(function.name.to_owned()))
+                    .context("no such function")?;
+                used += 1;
+            }
+            None => program.set_autoload(false),
+        }
     }
+    anyhow::ensure!(
+        used == 2 * functions.len(),
+        "netto has no room for {} socket functions",
+        functions.len()
+    );
     Ok(open)
 }

@@ -1,6 +1,7 @@
 //! Readers of `/proc`, `/sys` and the process itself. They open and read; what
 //! the text means is decided elsewhere.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
 use std::io::{BufReader, Read};
@@ -44,6 +45,67 @@ impl Roots {
         let text = read(&path)?;
         parse_cpu_list(text.trim())
             .with_context(|| format!("{}: {:?} is no list of CPUs", path.display(), text.trim()))
+    }
+
+    /// Interrupts of network devices: message-signalled ones and the classic line,
+    /// of the device itself or (virtio) of the bus device that carries it.
+    pub fn nic_interrupts(&self) -> BTreeSet<u32> {
+        let mut found = BTreeSet::new();
+        for interface in fs::read_dir(self.sys_root.join("class/net"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let Ok(device) = fs::canonicalize(interface.path().join("device")) else {
+                continue;
+            };
+            for device in [Some(device.as_path()), device.parent()]
+                .into_iter()
+                .flatten()
+            {
+                let signalled = fs::read_dir(device.join("msi_irqs"))
+                    .into_iter()
+                    .flatten()
+                    .flatten();
+                found.extend(
+                    signalled.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()),
+                );
+                found.extend(
+                    read_number(&device.join("irq"))
+                        .ok()
+                        .filter(|irq| *irq > 0)
+                        .map(|irq| irq as u32),
+                );
+            }
+        }
+        found
+    }
+
+    /// Thread number of each possible CPU's ksoftirqd; 0 where unknown.
+    pub fn ksoftirqd_threads(&self, possible_cpus: usize) -> Vec<u32> {
+        let mut threads = vec![0; possible_cpus];
+        for entry in fs::read_dir(&self.proc_root)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let Some(pid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+            let cpu = name
+                .trim_end()
+                .strip_prefix("ksoftirqd/")
+                .and_then(|cpu| cpu.parse::<usize>().ok());
+            if let Some(thread) = cpu.and_then(|cpu| threads.get_mut(cpu)) {
+                *thread = pid;
+            }
+        }
+        threads
     }
 
     /// NUMA node of each possible CPU; empty if there is one node, or none known.
@@ -350,6 +412,44 @@ mod tests {
         assert_eq!(roots.numa_nodes(6), [0, 0, 1, 1, 0, 1]);
         let (_dir, roots) = tree(&[(&format!("{node}/node0/cpulist"), "0-3\n")]);
         assert_eq!(roots.numa_nodes(4), Vec::<u32>::new());
+    }
+
+    /// A made-up server with a plain NIC, a virtio NIC and a bridge, which has no device.
+    #[test]
+    fn interrupts_of_network_devices_are_found_also_behind_virtio() {
+        let (dir, roots) = tree(&[
+            ("sys/devices/pci0/0000:01/msi_irqs/60", "msix\n"),
+            ("sys/devices/pci0/0000:01/msi_irqs/61", "msix\n"),
+            ("sys/devices/pci0/0000:01/irq", "0\n"),
+            ("sys/devices/pci0/0000:02/irq", "11\n"),
+            ("sys/devices/pci0/0000:02/virtio3/features", "0\n"),
+            ("sys/devices/virtual/net/br0/address", "x\n"),
+            ("sys/class/net/eth0/address", "x\n"),
+            ("sys/class/net/eth1/address", "x\n"),
+            ("sys/class/net/br0/address", "x\n"),
+        ]);
+        let sys = dir.path().join("sys");
+        for (name, device) in [("eth0", "pci0/0000:01"), ("eth1", "pci0/0000:02/virtio3")] {
+            std::os::unix::fs::symlink(
+                sys.join("devices").join(device),
+                sys.join(format!("class/net/{name}/device")),
+            )
+            .unwrap();
+        }
+        assert_eq!(
+            roots.nic_interrupts().into_iter().collect::<Vec<_>>(),
+            [11, 60, 61]
+        );
+    }
+
+    #[test]
+    fn each_cpus_ksoftirqd_is_found_by_its_name() {
+        let (_dir, roots) = tree(&[
+            ("proc/15/comm", "ksoftirqd/0\n"),
+            ("proc/23/comm", "ksoftirqd/1\n"),
+            ("proc/9/comm", "bash\n"),
+        ]);
+        assert_eq!(roots.ksoftirqd_threads(3), [15, 23, 0]);
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub struct SnapshotView<'a> {
     /// Numbers of the CPUs: the columns of every array below.
     cpus: &'a [u32],
     components: Components<'a>,
+    /// Part of the RX softirq's time that ran in ksoftirqd, per CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ksoftirqd_rx_ns: Option<&'a [u64]>,
     cpu_modes: Modes<'a>,
     stacks: Stacks<'a>,
     power: PowerView<'a>,
@@ -126,6 +129,7 @@ impl<'a> SnapshotView<'a> {
             interval_ns: snapshot.interval_ns,
             cpus: &snapshot.cpus,
             components: Components { info, snapshot },
+            ksoftirqd_rx_ns: snapshot.ksoftirqd_rx_ns.as_deref(),
             cpu_modes: Modes {
                 host: &snapshot.host_modes,
                 cpus: &snapshot.cpu_modes,
@@ -215,7 +219,8 @@ pub(crate) mod tests {
                 .collect(),
             cpu_modes: vec![CpuModes::from_values([1, 2, 3, 4, 5, 6, 7, 8]); 2],
             host_modes: CpuModes::from_values([2, 4, 6, 8, 10, 12, 14, 16]),
-            entries: vec![None; metrics_common::COMPONENTS.len()],
+            entries: vec![None; COMPONENTS.len()],
+            ksoftirqd_rx_ns: None,
             stacks_taken: vec![500, 400],
             stacks_lost: vec![0, 3],
             power: None,

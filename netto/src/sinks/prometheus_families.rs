@@ -58,9 +58,13 @@ pub const FAMILIES: &[Family] = &[
         metric_type: MetricType::COUNTER,
         labels: &["cpu", "event"],
         series: |facts, out| {
-            per_component(facts, &["timed"], |cpu, component, value| {
-                out.push(&[cpu, &component.slug], value);
-            });
+            per_component(
+                facts,
+                &["timed", "estimated", "carved"],
+                |cpu, component, value| {
+                    out.push(&[cpu, &component.slug], value);
+                },
+            );
         },
     },
     Family {
@@ -74,6 +78,19 @@ pub const FAMILIES: &[Family] = &[
                     if let Some(entries) = entries {
                         out.push(&[cpu, &component.slug], *entries as f64);
                     }
+                }
+            });
+        },
+    },
+    Family {
+        name: "netto_ksoftirqd_rx_seconds_total",
+        help: "Part of the RX softirq's CPU time that ran in ksoftirqd, because there was too much of it.",
+        metric_type: MetricType::COUNTER,
+        labels: &["cpu"],
+        series: |facts, out| {
+            per_cpu(facts, |cpu, totals| {
+                if let Some(ns) = totals.ksoftirqd_rx_ns {
+                    out.push(&[cpu], seconds(ns));
                 }
             });
         },

@@ -26,6 +26,8 @@ pub struct CpuTotals {
     pub components_ns: Vec<Option<u64>>,
     /// How often each component was entered; `None` where that is not counted.
     pub entries: Vec<Option<u64>>,
+    /// RX softirq time that ran in ksoftirqd; `None` where not measured.
+    pub ksoftirqd_rx_ns: Option<u64>,
     /// CPU time by mode, nanoseconds, in the order of [`CpuModes::NAMES`].
     pub modes_ns: [u64; CpuModes::NAMES.len()],
     /// Stacks taken.
@@ -60,6 +62,13 @@ impl Totals {
             let totals = self.cpus.entry(cpu).or_default();
             add_column(&mut totals.components_ns, &snapshot.components, column);
             add_column(&mut totals.entries, &snapshot.entries, column);
+            if let Some(value) = snapshot
+                .ksoftirqd_rx_ns
+                .as_ref()
+                .and_then(|row| row.get(column))
+            {
+                *totals.ksoftirqd_rx_ns.get_or_insert(0) += value;
+            }
             if let Some(modes) = snapshot.cpu_modes.get(column) {
                 for (total, value) in totals.modes_ns.iter_mut().zip(modes.values()) {
                     *total = total.saturating_add(value);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::bpf;
+use crate::{bpf, counting};
 
 /// No agent outlives this.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -40,6 +40,10 @@ fn role(words: &[String]) -> Result<()> {
         ["udp-sink", at] => udp_sink(at.parse()?),
         ["tcp-blast", to] => tcp_blast(to.parse()?),
         ["tcp-sink", at] => tcp_sink(at.parse()?),
+        ["udp-copy", to] => {
+            println!("{}", counting::copy_to(to.parse()?)?);
+            Ok(())
+        }
         ["attach", how, device] => {
             let _attached = bpf::attach(how, device)?;
             ready()?;

@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use anyhow::{Context, Result, bail};
 use libbpf_rs::{AsRawLibbpf, Object, ObjectBuilder, Xdp, XdpFlags, libbpf_sys};
 
-/// Additions in a program: about a microsecond, so that its packets' cost is its own.
-const WORK: usize = 3000;
+/// Additions in a program: some microseconds, so that its packets' cost is its own.
+const WORK: usize = 12_000;
 /// The verdict of an XDP program that lets a packet pass.
 const XDP_PASS: i32 = 2;
 /// The verdict of a tcx program that has nothing to say.

@@ -94,7 +94,7 @@ fn list() -> Result<()> {
 }
 
 /// Numbers of the BPF programs that a process holds, by what the kernel says of its descriptors.
-fn programs_of(pid: u32) -> Result<BTreeSet<u32>> {
+pub fn programs_of(pid: u32) -> Result<BTreeSet<u32>> {
     let mut programs = BTreeSet::new();
     for entry in std::fs::read_dir(format!("/proc/{pid}/fdinfo"))? {
         // A descriptor may be closed meanwhile.

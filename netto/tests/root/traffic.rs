@@ -23,6 +23,13 @@ pub fn agent(at: &Namespace, words: &[&str]) -> Result<Owned> {
     Ok(agent)
 }
 
+/// What an agent says that ends by itself.
+pub fn agent_to_end(at: &Namespace, words: &[&str]) -> Result<String> {
+    let own = std::env::current_exe().context("cannot tell where this test binary is")?;
+    let own = own.to_str().context("this test binary has no UTF-8 path")?;
+    child::run(at.command(own).arg("agent").args(words))
+}
+
 fn socket(address: IpAddr) -> String {
     SocketAddr::new(address, PORT).to_string()
 }
@@ -74,4 +81,19 @@ pub fn iperf3(
         }
         Ok(report)
     })
+}
+
+/// A bulk TCP connection of iperf3's that goes on until it is dropped.
+pub fn iperf3_load(from: &Namespace, at: &Namespace, to: IpAddr) -> Result<[Owned; 2]> {
+    let to = to.to_string();
+    let server = Owned::start(at.command("iperf3").args(["-s", "-1", "-B", &to]))?;
+    let client = child::eventually(START_LIMIT, || {
+        let mut client = Owned::start(from.command("iperf3").args(["-c", &to, "-t", "60"]))?;
+        std::thread::sleep(Duration::from_millis(300));
+        match client.try_wait()? {
+            Some(status) => bail!("iperf3 ended ({status}): {}", client.stderr()),
+            None => Ok(client),
+        }
+    })?;
+    Ok([client, server])
 }

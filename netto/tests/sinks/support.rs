@@ -74,7 +74,8 @@ pub fn snapshot(sequence: u64) -> Snapshot {
         samples: COMPONENTS.iter().map(|_| None).collect(),
         cpu_modes: vec![CpuModes::from_values([1, 2, 3, 4, 5, 6, 7, 8]); 2],
         host_modes: CpuModes::from_values([2, 4, 6, 8, 10, 12, 14, 16]),
-        entries: vec![None; metrics_common::COMPONENTS.len()],
+        entries: vec![None; COMPONENTS.len()],
+        ksoftirqd_rx_ns: None,
         stacks_taken: vec![50, 40],
         stacks_lost: vec![0, 3],
         power: Some(Power {

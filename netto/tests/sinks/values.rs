@@ -54,7 +54,7 @@ fn counters_are_the_sums_of_all_snapshots() {
             let event = component.parent.unwrap_or_default();
             let (name, labels): (_, &[_]) = match component.kind {
                 Kind::Sum => continue,
-                Kind::Timed(..) => (
+                Kind::Timed(..) | Kind::Estimated(_) | Kind::Carved(..) => (
                     "netto_cpu_seconds_total",
                     &[("cpu", cpu), ("event", component.slug)],
                 ),

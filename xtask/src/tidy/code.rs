@@ -8,7 +8,7 @@
 pub struct Views {
     /// Neither comments nor what stands inside string literals.
     pub code: String,
-    /// What stands inside string literals only, each still behind its opening quote.
+    /// String literals only, between their quotes (raw ones without).
     pub strings: String,
 }
 
@@ -76,7 +76,7 @@ fn step(state: State, chars: &[char], at: usize) -> (State, usize, Shown) {
         },
         State::Text { hashes: None } => match (c, next) {
             ('\\', Some(_)) => (state, 2, Shown::Text),
-            ('"', _) => (State::Code, 1, Shown::Nowhere),
+            ('"', _) => (State::Code, 1, Shown::Text),
             _ => (state, 1, Shown::Text),
         },
         State::Text {
@@ -173,10 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_seen_with_their_opening_quote() {
+    fn strings_are_seen_between_their_quotes() {
         assert_eq!(
             views("open(\"/proc/stat\") // \"/sys\"").strings.trim(),
-            "\"/proc/stat"
+            "\"/proc/stat\""
         );
     }
 }

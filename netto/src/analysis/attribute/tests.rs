@@ -1,0 +1,240 @@
+//! What the arithmetic promises: shares, periods, and sums without remainder.
+
+use super::*;
+use metrics_common::component::index_of;
+use proptest::prelude::*;
+
+const RX: usize = Source::Softirq(3).clock_kind() as usize;
+const IO_WORKER: u8 = Source::IoWorker.clock_kind();
+const SOCKETS: [Source; 3] = [Source::SocketSend, Source::SocketReceive, Source::LocalIpc];
+
+fn means(sockets_are_sampled: bool) -> Means {
+    let counted = |row: &metrics_common::Component| match row.kind {
+        Kind::Timed(Source::Softirq(_) | Source::NicInterrupt, _) => true,
+        Kind::Timed(source, _) => SOCKETS.contains(&source) && !sockets_are_sampled,
+        _ => false,
+    };
+    Means {
+        available: vec![true; COMPONENTS.len()],
+        counted: COMPONENTS.iter().map(counted).collect(),
+        sample_period_ns: 1_000,
+    }
+}
+
+fn clock(kind: usize, ns: u64) -> Totals {
+    let mut totals = [0; CLOCK_KINDS];
+    totals[kind] = ns;
+    totals
+}
+
+/// Samples by clock kind, event, part, and how many.
+fn tally(samples: &[(u8, Option<&str>, Option<&str>, u32)]) -> Tally {
+    let index = |slug: &str| index_of(slug).unwrap();
+    let mut tally = Tally::default();
+    for (kind, event, part, count) in samples {
+        for _ in 0..*count {
+            tally.add(
+                *kind,
+                event.map(|event| Owner {
+                    event: index(event),
+                    part: part.map(index),
+                }),
+            );
+        }
+    }
+    tally
+}
+
+fn of(split: &Split, slug: &str) -> Option<u64> {
+    split.time_ns[index_of(slug).unwrap()]
+}
+
+#[test]
+fn the_parts_of_a_softirq_share_its_time_as_their_samples_do() {
+    let (kind, rx) = (RX as u8, Some("rx_softirq"));
+    let samples = tally(&[
+        (kind, rx, Some("bridging"), 3),
+        (kind, rx, Some("gro"), 1),
+        (kind, rx, None, 1),
+    ]);
+    let result = attribute(&means(false), 1_000_000, &clock(RX, 500), &samples);
+    assert_eq!(of(&result, "bridging"), Some(300));
+    assert_eq!(of(&result, "gro"), Some(100));
+    assert_eq!(of(&result, "rx_unattributed"), Some(100));
+    assert_eq!(of(&result, "network"), Some(500));
+    assert_eq!(result.samples[index_of("rx_softirq").unwrap()], Some(5));
+}
+
+#[test]
+fn time_without_any_sample_is_unattributed_not_spread() {
+    let result = attribute(&means(false), 1_000, &clock(RX, 7), &Tally::default());
+    assert_eq!(of(&result, "rx_unattributed"), Some(7));
+    assert_eq!(of(&result, "driver_poll"), Some(0));
+}
+
+#[test]
+fn a_sampled_socket_call_counts_one_period_per_sample() {
+    let samples = tally(&[
+        (0, Some("tx_syscall"), None, 30),
+        (0, Some("local_ipc"), None, 5),
+        (0, None, None, 100),
+    ]);
+    let result = attribute(&means(true), 1_000_000, &clock(RX, 500), &samples);
+    assert_eq!(of(&result, "tx_syscall"), Some(30_000));
+    assert_eq!(of(&result, "local_ipc"), Some(5_000));
+    assert_eq!(
+        of(&result, "network"),
+        Some(30_500),
+        "local IPC stays outside"
+    );
+    assert_eq!(result.samples[index_of("tx_syscall").unwrap()], Some(30));
+}
+
+#[test]
+fn what_is_sampled_fits_into_what_the_clock_left_over() {
+    let samples = tally(&[
+        (0, Some("tx_syscall"), None, 600),
+        (0, Some("napi_thread"), None, 600),
+    ]);
+    let result = attribute(&means(true), 1_000_000, &clock(RX, 400_000), &samples);
+    assert_eq!(of(&result, "tx_syscall"), Some(300_000));
+    assert_eq!(of(&result, "network"), Some(1_000_000));
+}
+
+#[test]
+fn a_send_by_an_io_uring_thread_is_a_send() {
+    let samples = tally(&[
+        (IO_WORKER, Some("tx_syscall"), None, 1),
+        (IO_WORKER, Some("io_worker"), None, 3),
+    ]);
+    let result = attribute(
+        &means(true),
+        1_000_000,
+        &clock(usize::from(IO_WORKER), 4_000),
+        &samples,
+    );
+    assert_eq!(of(&result, "tx_syscall"), Some(1_000));
+    assert_eq!(of(&result, "io_worker"), Some(3_000));
+    assert_eq!(of(&result, "network"), Some(4_000));
+}
+
+#[test]
+fn networking_is_carved_out_of_a_softirq_which_keeps_the_rest() {
+    let kind = Source::Softirq(8).clock_kind();
+    let samples = tally(&[
+        (kind, Some("net_hrtimer"), None, 3),
+        (kind, Some("softirq_hrtimer"), None, 1),
+    ]);
+    let result = attribute(
+        &means(false),
+        1_000_000,
+        &clock(usize::from(kind), 1_000),
+        &samples,
+    );
+    assert_eq!(of(&result, "net_hrtimer"), Some(750));
+    assert_eq!(of(&result, "softirq_hrtimer"), Some(250));
+    assert_eq!(
+        (of(&result, "network"), of(&result, "other_softirq")),
+        (Some(750), Some(250))
+    );
+}
+
+#[test]
+fn busy_polling_inside_a_timed_receive_is_taken_from_it() {
+    let kind = Source::SocketReceive.clock_kind();
+    let samples = tally(&[
+        (kind, Some("busy_poll_spin"), None, 9),
+        (kind, Some("rx_syscall"), None, 1),
+    ]);
+    let result = attribute(
+        &means(false),
+        1_000_000,
+        &clock(usize::from(kind), 1_000),
+        &samples,
+    );
+    assert_eq!(of(&result, "busy_poll_spin"), Some(900));
+    assert_eq!(of(&result, "rx_syscall"), Some(100));
+}
+
+#[test]
+fn without_any_probe_a_softirq_and_its_parts_come_from_samples_alone() {
+    let rx = Some("rx_softirq");
+    let samples = tally(&[(0, rx, Some("gro"), 30), (0, rx, None, 10)]);
+    let result = attribute(&means(true), 1_000_000, &[0; CLOCK_KINDS], &samples);
+    assert_eq!(of(&result, "rx_softirq"), Some(40_000));
+    assert_eq!(of(&result, "gro"), Some(30_000));
+    assert_eq!(of(&result, "rx_unattributed"), Some(10_000));
+}
+
+#[test]
+fn what_is_not_measured_is_absent_and_in_no_sum() {
+    let mut means = means(false);
+    means.available[index_of("tx_syscall").unwrap()] = false;
+    let kind = usize::from(Source::SocketSend.clock_kind());
+    let result = attribute(&means, 1_000, &clock(kind, 10), &Tally::default());
+    assert_eq!(of(&result, "tx_syscall"), None);
+    assert_eq!(of(&result, "network"), Some(0));
+}
+
+#[test]
+fn calls_are_counted_only_where_they_are_timed() {
+    let growth = std::array::from_fn(|kind| kind as u64);
+    let sends = index_of("tx_syscall").unwrap();
+    assert_eq!(entries(&means(false), &growth)[sends], Some(11));
+    assert_eq!(entries(&means(true), &growth)[sends], None);
+    assert_eq!(
+        entries(&means(true), &growth)[index_of("rx_softirq").unwrap()],
+        Some(4)
+    );
+    assert_eq!(
+        entries(&means(false), &growth)[index_of("gro").unwrap()],
+        None
+    );
+}
+
+/// Any event that is not a sum, with any of its parts.
+fn any_owner() -> impl Strategy<Value = Option<Owner>> {
+    let events: Vec<usize> = (0..COMPONENTS.len())
+        .filter(|&row| {
+            matches!(
+                COMPONENTS[row].kind,
+                Kind::Timed(..) | Kind::Estimated(_) | Kind::Carved(..)
+            )
+        })
+        .collect();
+    let pick = (
+        proptest::sample::select(events),
+        any::<prop::sample::Index>(),
+    );
+    proptest::option::of(pick.prop_map(|(event, index)| {
+        let parts: Vec<usize> = children_of(COMPONENTS[event].slug)
+            .filter(|&child| matches!(COMPONENTS[child].kind, Kind::Sampled(_)))
+            .collect();
+        let part = (!parts.is_empty()).then(|| parts[index.index(parts.len())]);
+        Owner { event, part }
+    }))
+}
+
+proptest! {
+    #[test]
+    fn parts_sum_to_their_whole_and_no_cpu_exceeds_its_time(
+        raw in proptest::array::uniform16(0_u64..100_000),
+        samples in proptest::collection::vec((0_u8..CLOCK_KINDS as u8, any_owner()), 0..300),
+    ) {
+        let mut tally = Tally::default();
+        for (kind, owner) in samples {
+            tally.add(kind, owner);
+        }
+        let interval_ns = raw[1..].iter().sum::<u64>() + 50_000;
+        let result = attribute(&means(false), interval_ns, &raw, &tally);
+        let ns = |i: usize| result.time_ns[i].unwrap();
+        for (index, row) in COMPONENTS.iter().enumerate() {
+            let children: Vec<usize> = children_of(row.slug).collect();
+            if !children.is_empty() {
+                prop_assert_eq!(ns(index), children.iter().map(|&c| ns(c)).sum::<u64>(), "{}", row.slug);
+            }
+        }
+        let roots: u64 = (0..COMPONENTS.len()).filter(|&i| COMPONENTS[i].parent.is_none()).map(ns).sum();
+        prop_assert!(roots <= interval_ns);
+    }
+}

@@ -1,0 +1,247 @@
+//! Plans over facts: a perfect host, and the same host minus one thing at a time.
+
+use super::*;
+use metrics_common::component::index_of;
+
+/// A host where everything works.
+fn perfect() -> Facts {
+    Facts {
+        fentry: Ok(()),
+        kprobe: Ok(()),
+        socket_functions: SOCKET_FUNCTIONS.to_vec(),
+        socket_tracepoints: true,
+        stacks: Ok(()),
+        symbols: Ok(()),
+        has_symbols: vec![true; COMPONENTS.len()],
+    }
+}
+
+fn auto(facts: Facts) -> Plan {
+    Plan::new(&facts, Method::Auto).unwrap()
+}
+
+fn availability<'a>(plan: &'a Plan, slug: &str) -> &'a Availability {
+    &plan.components[index_of(slug).unwrap()]
+}
+
+fn reason<'a>(plan: &'a Plan, slug: &str) -> &'a str {
+    match availability(plan, slug) {
+        Availability::Unavailable { reason } => reason,
+        Availability::Available { method } => panic!("{slug} is measured by {method}"),
+    }
+}
+
+#[test]
+fn a_perfect_host_times_everything_and_has_nothing_to_explain() {
+    let plan = auto(perfect());
+    assert!(
+        matches!(&plan.sockets, Sockets::Timed(Hook::Fentry, f) if f.len() == SOCKET_FUNCTIONS.len())
+    );
+    assert!(plan.components.iter().all(Availability::is_available));
+    assert_eq!(plan.notes(), Vec::<String>::new());
+    assert!(!plan.mark_workers, "socket probes mark them already");
+    let means = plan.means(1);
+    assert!(
+        means.counted[index_of("tx_syscall").unwrap()]
+            && means.counted[index_of("rx_softirq").unwrap()]
+    );
+}
+
+#[test]
+fn softirqs_that_are_neither_split_nor_carved_are_not_sampled() {
+    let kinds = auto(perfect()).sampled_kinds();
+    let is_sampled = |source: Source| kinds >> source.clock_kind() & 1 == 1;
+    assert!(is_sampled(Source::Softirq(3)) && is_sampled(Source::Softirq(8)));
+    assert!(!is_sampled(Source::Softirq(9)) && !is_sampled(Source::Softirq(4)));
+    assert!(
+        is_sampled(Source::SocketReceive),
+        "busy polling hides in it"
+    );
+    assert_eq!(kinds & 1, 1, "threads of networking have no probe");
+}
+
+#[test]
+fn without_fentry_socket_calls_are_sampled_and_the_user_is_told_why() {
+    let plan = auto(Facts {
+        fentry: Err("EPERM".into()),
+        kprobe: Err("has no kprobes".into()),
+        ..perfect()
+    });
+    assert_eq!(
+        *availability(&plan, "tx_syscall"),
+        Availability::by("sampling")
+    );
+    assert_eq!(
+        *availability(&plan, "local_ipc"),
+        Availability::by("sampling")
+    );
+    assert!(plan.notes()[0].contains("EPERM"), "{:?}", plan.notes());
+    assert!(plan.mark_workers);
+    let means = plan.means(1);
+    assert!(
+        !means.counted[index_of("tx_syscall").unwrap()]
+            && means.counted[index_of("rx_softirq").unwrap()]
+    );
+}
+
+#[test]
+fn without_fentry_and_socket_tracepoints_io_workers_are_unavailable() {
+    let plan = auto(Facts {
+        fentry: Err("EPERM".into()),
+        kprobe: Err("has no kprobes".into()),
+        socket_tracepoints: false,
+        ..perfect()
+    });
+    assert!(reason(&plan, "io_worker").contains("io_uring"));
+}
+
+#[test]
+fn hidden_symbols_take_the_sampled_parts_away_and_nothing_else() {
+    let plan = auto(Facts {
+        symbols: Err("hidden".into()),
+        ..perfect()
+    });
+    for slug in [
+        "local_delivery_v4",
+        "rx_unattributed",
+        "napi_thread",
+        "net_hrtimer",
+    ] {
+        assert!(reason(&plan, slug).contains("hidden"), "{slug}");
+    }
+    assert_eq!(
+        *availability(&plan, "rx_softirq"),
+        Availability::by("tp_btf")
+    );
+    assert_eq!(
+        *availability(&plan, "tx_syscall"),
+        Availability::by("fentry")
+    );
+    assert_eq!(plan.sampled_kinds(), 0);
+    assert!(plan.notes()[0].contains("hidden"));
+}
+
+#[test]
+fn with_neither_fentry_nor_stacks_socket_calls_are_unavailable_with_both_reasons() {
+    let plan = auto(Facts {
+        fentry: Err("EPERM".into()),
+        kprobe: Err("has no kprobes".into()),
+        stacks: Err("paranoid".into()),
+        ..perfect()
+    });
+    let reason = reason(&plan, "rx_syscall");
+    assert!(
+        reason.contains("EPERM") && reason.contains("paranoid"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_kernel_without_bridges_has_no_bridging_rather_than_none_of_it() {
+    let mut facts = perfect();
+    facts.has_symbols[index_of("bridging").unwrap()] = false;
+    facts.has_symbols[index_of("driver_poll").unwrap()] = false;
+    let plan = auto(facts);
+    assert!(reason(&plan, "bridging").contains("module"));
+    assert!(
+        availability(&plan, "driver_poll").is_available(),
+        "drivers are found by position"
+    );
+}
+
+/// Linux 6.1 has no socket tracepoints but functions of its own; 6.18 here refuses fentry.
+#[test]
+fn kernels_differ_in_functions_and_tracepoints() {
+    let of_6_1 = Facts {
+        socket_tracepoints: false,
+        ..perfect()
+    };
+    let plan = auto(of_6_1);
+    assert!(
+        matches!(&plan.sockets, Sockets::Timed(Hook::Fentry, f) if f.iter().any(|f| f.name == "inet_sendpage"))
+    );
+    assert!(
+        availability(&plan, "io_worker").is_available(),
+        "socket probes mark the workers"
+    );
+
+    let functions = SOCKET_FUNCTIONS
+        .iter()
+        .copied()
+        .filter(|f| f.name != "inet_sendpage")
+        .collect();
+    let of_6_12 = Facts {
+        socket_functions: functions,
+        ..perfect()
+    };
+    assert!(
+        matches!(&auto(of_6_12).sockets, Sockets::Timed(Hook::Fentry, f) if f.len() == SOCKET_FUNCTIONS.len() - 1)
+    );
+
+    let none = Facts {
+        socket_functions: Vec::new(),
+        ..perfect()
+    };
+    assert!(matches!(auto(none).sockets, Sockets::Sampled { .. }));
+}
+
+#[test]
+fn pure_sampling_attaches_nothing_and_estimates_everything() {
+    let plan = Plan::new(&perfect(), Method::Sampling).unwrap();
+    assert!(!plan.has_clock && !plan.mark_workers);
+    for slug in ["rx_softirq", "tx_syscall", "gro", "softirq_timer"] {
+        assert_eq!(
+            *availability(&plan, slug),
+            Availability::by("sampling"),
+            "{slug}"
+        );
+    }
+    assert!(!availability(&plan, "io_worker").is_available());
+    assert!(plan.means(1).counted.iter().all(|counted| !counted));
+    assert!(plan.notes()[0].contains("sampled stacks"));
+}
+
+#[test]
+fn a_method_that_this_host_does_not_have_is_refused_with_the_reason() {
+    let facts = Facts {
+        fentry: Err("EPERM".into()),
+        kprobe: Err("has no kprobes".into()),
+        stacks: Err("paranoid".into()),
+        ..perfect()
+    };
+    let error = Plan::new(&facts, Method::Fentry).unwrap_err().to_string();
+    assert!(
+        error.contains("EPERM") && error.contains("--method auto"),
+        "{error}"
+    );
+    let error = Plan::new(&facts, Method::Sampling).unwrap_err().to_string();
+    assert!(error.contains("paranoid"), "{error}");
+}
+
+#[test]
+fn kprobes_stand_in_where_fentry_is_refused() {
+    let plan = auto(Facts {
+        fentry: Err("EPERM".into()),
+        ..perfect()
+    });
+    assert!(
+        matches!(&plan.sockets, Sockets::Timed(Hook::Kprobe, f) if f.len() == SOCKET_FUNCTIONS.len())
+    );
+    assert_eq!(
+        *availability(&plan, "tx_syscall"),
+        Availability::by("kprobe")
+    );
+    assert_eq!(plan.notes(), Vec::<String>::new());
+    let asked = Plan::new(&perfect(), Method::Kprobe).unwrap();
+    assert!(matches!(asked.sockets, Sockets::Timed(Hook::Kprobe, _)));
+    let none = Facts {
+        kprobe: Err("has no kprobes".into()),
+        ..perfect()
+    };
+    assert!(
+        Plan::new(&none, Method::Kprobe)
+            .unwrap_err()
+            .to_string()
+            .contains("no kprobes")
+    );
+}

@@ -1,0 +1,46 @@
+//! Tells the interrupt probes which interrupts are network devices'.
+
+use std::collections::BTreeSet;
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use super::system::Roots;
+
+/// The map of interrupts that are timed.
+#[derive(Debug)]
+pub struct NicInterrupts {
+    map: MapHandle,
+    known: BTreeSet<u32>,
+}
+
+impl NicInterrupts {
+    pub(super) fn new(map: MapHandle) -> Self {
+        NicInterrupts {
+            map,
+            known: BTreeSet::new(),
+        }
+    }
+
+    /// Makes the interrupts that are timed those of the devices that are there
+    /// now; devices come and go, and some ask for interrupts only when brought up.
+    ///
+    /// # Errors
+    /// The kernel refuses to write the map, which it has no reason to.
+    pub fn follow(&mut self, roots: &Roots) -> libbpf_rs::Result<()> {
+        let now = roots.nic_interrupts();
+        for (interrupts, value) in [
+            (now.difference(&self.known), 1_u64),
+            (self.known.difference(&now), 0),
+        ] {
+            for interrupt in interrupts.filter(|number| **number < self.map.max_entries()) {
+                self.map.update(
+                    &interrupt.to_ne_bytes(),
+                    &value.to_ne_bytes(),
+                    MapFlags::ANY,
+                )?;
+            }
+        }
+        self.known = now;
+        Ok(())
+    }
+}

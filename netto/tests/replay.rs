@@ -1,0 +1,213 @@
+//! Recorded stacks, replayed: the same bytes must give the same split on every
+//! machine, without root. `examples/record_stacks.rs` makes the recordings.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeMap;
+
+use metrics_common::component::{children_of, index_of};
+use metrics_common::{COMPONENTS, Source};
+use netto::analysis::attribute::{Means, Split, Tally, attribute};
+use netto::analysis::classify::Classifier;
+
+struct Recording {
+    classifier: Classifier,
+    stacks: Vec<(u32, u8, Vec<u64>)>,
+}
+
+impl Recording {
+    fn load(name: &str) -> Recording {
+        Self::load_with(name, true)
+    }
+
+    fn load_with(name: &str, softirqs_are_timed: bool) -> Recording {
+        let path = format!("{}/tests/data/{name}.stacks", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let (head, stacks) = text
+            .split_once("\n\n")
+            .expect("symbols, an empty line, stacks");
+        let (_, symbols) = head.split_once('\n').expect("a title line");
+        let stacks = stacks.lines().map(|line| {
+            let mut words = line.split(' ');
+            let count = words.next().unwrap().parse().unwrap();
+            let kind = words.next().unwrap().parse().unwrap();
+            let frames = words
+                .filter(|w| !w.is_empty())
+                .map(|w| u64::from_str_radix(w, 16).unwrap())
+                .collect();
+            (count, kind, frames)
+        });
+        Recording {
+            stacks: stacks.collect(),
+            classifier: Classifier::new(symbols.as_bytes(), softirqs_are_timed).unwrap(),
+        }
+    }
+
+    /// Samples by component, of those that belong to one.
+    fn counts(&mut self) -> BTreeMap<&'static str, u32> {
+        let mut counts = BTreeMap::new();
+        for (count, kind, frames) in &self.stacks {
+            let Some(owner) = self.classifier.classify(*kind, frames) else {
+                continue;
+            };
+            let remainder =
+                (COMPONENTS[owner.event].slug == "rx_softirq").then_some("rx_unattributed");
+            let slug = owner.part.map(|part| COMPONENTS[part].slug).or(remainder);
+            *counts
+                .entry(slug.unwrap_or(COMPONENTS[owner.event].slug))
+                .or_default() += count;
+        }
+        counts
+    }
+
+    /// The recording as one interval of one CPU that spent `rx_ns` in the RX softirq.
+    fn split(&mut self, rx_ns: u64) -> Split {
+        let mut tally = Tally::default();
+        for (count, kind, frames) in &self.stacks {
+            for _ in 0..*count {
+                tally.add(*kind, self.classifier.classify(*kind, frames));
+            }
+        }
+        let means = Means {
+            available: vec![true; COMPONENTS.len()],
+            counted: vec![false; COMPONENTS.len()],
+            sample_period_ns: 1_000_000,
+        };
+        let mut clock = [0; metrics_common::component::CLOCK_KINDS];
+        clock[usize::from(Source::Softirq(3).clock_kind())] = rx_ns;
+        attribute(&means, 4 * rx_ns, &clock, &tally)
+    }
+}
+
+/// A recording falls into exactly these numbers of samples.
+fn check(name: &str, expected: &[(&str, u32)]) {
+    let counts = Recording::load(name).counts();
+    assert_eq!(
+        counts,
+        BTreeMap::from_iter(expected.iter().copied()),
+        "{name}"
+    );
+}
+
+/// Half of the receive softirq delivers; nobody forwards, merges or filters.
+#[test]
+fn datagrams_for_this_host_are_delivered() {
+    check(
+        "udp4-local",
+        &[
+            ("backlog", 28),
+            ("ip_receive_v4", 62),
+            ("local_delivery_v4", 217),
+            ("napi_loop", 46),
+            ("rx_core", 28),
+            ("rx_syscall", 95),
+            ("rx_unattributed", 37),
+            ("socket_poll", 62),
+            ("tx_syscall", 631),
+        ],
+    );
+}
+
+/// Delivery happens inside GRO's flush, and is told apart from merging.
+#[test]
+fn a_bulk_stream_is_merged_by_gro_and_delivered() {
+    check(
+        "tcp6-gro",
+        &[
+            ("backlog", 3),
+            ("driver_poll", 87),
+            ("gro", 326),
+            ("ip_receive_v6", 17),
+            ("local_delivery_v6", 560),
+            ("napi_loop", 8),
+            ("rx_core", 14),
+            ("rx_syscall", 394),
+            ("rx_unattributed", 7),
+            ("socket_poll", 14),
+            ("tx_syscall", 241),
+        ],
+    );
+}
+
+/// Router and receiver share the host, hence forwarding beside delivery.
+#[test]
+fn a_router_with_a_firewall_forwards_filters_and_tracks() {
+    check(
+        "udp4-routed-nat",
+        &[
+            ("backlog", 31),
+            ("conntrack", 32),
+            ("forwarding_v4", 108),
+            ("ip_receive_v4", 107),
+            ("local_delivery_v4", 207),
+            ("napi_loop", 39),
+            ("nf_other", 66),
+            ("nf_prerouting_v4", 64),
+            ("rx_core", 29),
+            ("rx_syscall", 134),
+            ("rx_unattributed", 25),
+            ("socket_poll", 82),
+            ("tx_syscall", 371),
+        ],
+    );
+}
+
+/// Although the bridge runs IP's hooks on the way, its work stays its own.
+#[test]
+fn a_bridge_bridges() {
+    check(
+        "udp4-bridged",
+        &[
+            ("backlog", 39),
+            ("bridging", 351),
+            ("ip_receive_v4", 50),
+            ("local_delivery_v4", 365),
+            ("napi_loop", 87),
+            ("rx_core", 32),
+            ("rx_syscall", 118),
+            ("rx_unattributed", 32),
+            ("socket_poll", 70),
+            ("tx_syscall", 580),
+        ],
+    );
+}
+
+#[test]
+fn a_replayed_second_is_split_without_a_nanosecond_left_over() {
+    const RX_NS: u64 = 1_000_000_007;
+    for name in ["udp4-local", "tcp6-gro", "udp4-routed-nat", "udp4-bridged"] {
+        let split = Recording::load(name).split(RX_NS);
+        let ns = |index: usize| split.time_ns[index].unwrap();
+        assert_eq!(
+            children_of("rx_softirq").map(ns).sum::<u64>(),
+            RX_NS,
+            "{name}"
+        );
+        let sends = index_of("tx_syscall").unwrap();
+        assert_eq!(
+            ns(sends),
+            u64::from(split.samples[sends].unwrap()) * 1_000_000,
+            "{name}: one period per sample"
+        );
+    }
+}
+
+/// The sampler alone, without the clock's word, must come to the same answer;
+/// what it cannot know are cut stacks and the first instructions of a softirq.
+#[test]
+fn stacks_alone_tell_nearly_what_the_clock_tells() {
+    for name in ["udp4-local", "tcp6-gro", "udp4-routed-nat", "udp4-bridged"] {
+        let mut clocked = Recording::load(name);
+        let mut alone = Recording::load_with(name, false);
+        let (mut all, mut same) = (0, 0);
+        for (count, kind, frames) in &clocked.stacks {
+            let owner = clocked.classifier.classify(*kind, frames);
+            all += count;
+            if owner == alone.classifier.classify(0, frames) {
+                same += count;
+            }
+        }
+        assert!(same * 100 >= all * 95, "{name}: {same} of {all}");
+        assert!(same < all, "{name}: the clock would be of no use");
+    }
+}

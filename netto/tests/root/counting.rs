@@ -1,0 +1,366 @@
+//! Every send and every receive is counted once, whichever way it comes, and
+//! what it costs is what the sender's own clock says.
+//!
+//! The kernels that let socket calls be hooked must show it, so the guests of
+//! `cargo xtask vm` do. The tests need a quiet host: what they did not do
+//! themselves would be counted too.
+
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use metrics_common::Availability;
+use metrics_common::component::index_of;
+
+use crate::calls::{self, Kind, Pair, RECEIVE, SEND, Scratch, Way};
+use crate::follow::Followed;
+use crate::lab::Namespace;
+use crate::trial::{NotOnThisKernel, Test};
+use crate::uring::{self, Direction, Worker};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "counting::each_way_of_sending_counts_as_one_send",
+        tools: &[],
+        body: sends,
+    },
+    Test {
+        name: "counting::each_way_of_receiving_counts_as_one_receive",
+        tools: &[],
+        body: receives,
+    },
+    Test {
+        name: "counting::a_send_that_kernel_tls_encrypts_counts_once",
+        tools: &[],
+        body: kernel_tls,
+    },
+    Test {
+        name: "counting::unix_and_netlink_sockets_count_as_local_only",
+        tools: &[],
+        body: local,
+    },
+    Test {
+        name: "counting::large_copies_cost_what_the_senders_own_clock_says",
+        tools: &["ip"],
+        body: large_copies,
+    },
+];
+
+/// Calls of each way. Few enough that no receive buffer fills up.
+const CALLS: u64 = 20;
+
+/// A daemon that counts calls, where the kernel lets it.
+fn counting_daemon() -> Result<Followed> {
+    let daemon = Followed::start()?;
+    for slug in ["tx_syscall", "rx_syscall"] {
+        let row = index_of(slug).and_then(|index| daemon.info.components.get(index));
+        match &row.context("no such row")?.availability {
+            Availability::Available { method } if method == "fentry" || method == "kprobe" => {}
+            other => {
+                let lack = format!("socket calls are not counted here: {slug} is {other:?}");
+                return Err(NotOnThisKernel(lack).into());
+            }
+        }
+    }
+    Ok(daemon)
+}
+
+/// Compares counts and goes on, so that one run shows all that is wrong.
+#[derive(Default)]
+struct Comparison {
+    lines: Vec<String>,
+    wrong: usize,
+}
+
+impl Comparison {
+    fn expect(&mut self, what: String, expected: u64, found: u64) {
+        let verdict = if expected == found {
+            "="
+        } else {
+            self.wrong += 1;
+            "INSTEAD OF"
+        };
+        self.lines
+            .push(format!("{what}: {found} {verdict} {expected}"));
+    }
+
+    fn finish(self) -> Result<()> {
+        println!("\n{}", self.lines.join("\n"));
+        ensure!(
+            self.wrong == 0,
+            "{} of {} counts are wrong",
+            self.wrong,
+            self.lines.len()
+        );
+        Ok(())
+    }
+}
+
+fn sends() -> Result<()> {
+    let mut daemon = counting_daemon()?;
+    let scratch = Scratch::new()?;
+    let mut comparison = Comparison::default();
+    for kind in Kind::INTERNET {
+        for way in SEND.iter().filter(|way| way.fits(kind)) {
+            let pair = Pair::new(kind)?;
+            let found = daemon.entries_in("tx_syscall", || repeat(way, &pair.near, &scratch))?;
+            comparison.expect(
+                format!("{} {kind:?}", way.name),
+                CALLS * way.messages,
+                found,
+            );
+        }
+        for worker in Worker::ALL {
+            let pair = Pair::new(kind)?;
+            let found = daemon.entries_in("tx_syscall", || {
+                uring::requests(&pair.near, Direction::Send, worker, CALLS as usize)
+            })?;
+            comparison.expect(format!("io_uring {worker:?} {kind:?}"), CALLS, found);
+        }
+    }
+    comparison.finish()
+}
+
+fn receives() -> Result<()> {
+    let mut daemon = counting_daemon()?;
+    let scratch = Scratch::new()?;
+    let mut comparison = Comparison::default();
+    for kind in Kind::INTERNET {
+        for way in RECEIVE.iter().filter(|way| way.fits(kind)) {
+            let pair = Pair::new(kind)?;
+            let messages = CALLS * way.messages;
+            fill(&pair, messages, &scratch)?;
+            let found = daemon.entries_in("rx_syscall", || repeat(way, &pair.far, &scratch))?;
+            comparison.expect(format!("{} {kind:?}", way.name), messages, found);
+        }
+        for worker in Worker::ALL {
+            let pair = Pair::new(kind)?;
+            fill(&pair, CALLS, &scratch)?;
+            let found = daemon.entries_in("rx_syscall", || {
+                uring::requests(&pair.far, Direction::Receive, worker, CALLS as usize)
+            })?;
+            comparison.expect(format!("io_uring {worker:?} {kind:?}"), CALLS, found);
+        }
+    }
+    comparison.finish()
+}
+
+fn repeat(way: &Way, socket: &OwnedFd, scratch: &Scratch) -> Result<()> {
+    for _ in 0..CALLS {
+        way.make(socket.as_raw_fd(), scratch)?;
+    }
+    Ok(())
+}
+
+/// Puts messages into the far socket's buffer, so that no receive has to wait.
+fn fill(pair: &Pair, messages: u64, scratch: &Scratch) -> Result<()> {
+    for _ in 0..messages {
+        SEND[0].make(pair.near.as_raw_fd(), scratch)?;
+    }
+    Ok(())
+}
+
+/// `struct tls12_crypto_info_aes_gcm_128` of `linux/tls.h`.
+#[repr(C)]
+struct TlsKey {
+    version: u16,
+    cipher: u16,
+    initial_vector: [u8; 8],
+    key: [u8; 16],
+    salt: [u8; 4],
+    record: [u8; 8],
+}
+
+const SOL_TLS: i32 = 282;
+const TLS_TX: i32 = 1;
+const TLS_1_2: u16 = 0x0303;
+const AES_GCM_128: u16 = 51;
+
+fn kernel_tls() -> Result<()> {
+    let mut daemon = counting_daemon()?;
+    let scratch = Scratch::new()?;
+    let pair = Pair::new(Kind::Tcp4)?;
+    if let Err(error) = calls::set_option(&pair.near, libc::SOL_TCP, libc::TCP_ULP, b"tls") {
+        return Err(NotOnThisKernel(format!("this kernel has no kernel TLS ({error})")).into());
+    }
+    let key = TlsKey {
+        version: TLS_1_2,
+        cipher: AES_GCM_128,
+        initial_vector: [1; 8],
+        key: [2; 16],
+        salt: [3; 4],
+        record: [0; 8],
+    };
+    calls::set_option(&pair.near, SOL_TLS, TLS_TX, &key)?;
+    let mut comparison = Comparison::default();
+    // The file's pages are encrypted into others, which are then sent.
+    for way in SEND {
+        let found = daemon.entries_in("tx_syscall", || repeat(way, &pair.near, &scratch))?;
+        comparison.expect(
+            format!("{} through TLS", way.name),
+            CALLS * way.messages,
+            found,
+        );
+        drain(&pair)?;
+    }
+    comparison.finish()
+}
+
+/// Empties the far socket, whatever it holds.
+fn drain(pair: &Pair) -> Result<()> {
+    use std::io::Read;
+    let mut far = std::net::TcpStream::from(pair.far.try_clone()?);
+    far.set_nonblocking(true)?;
+    let mut data = [0; 1 << 16];
+    while let Ok(1..) = far.read(&mut data) {}
+    far.set_nonblocking(false)?;
+    Ok(())
+}
+
+fn local() -> Result<()> {
+    let mut daemon = counting_daemon()?;
+    let scratch = Scratch::new()?;
+    let mut comparison = Comparison::default();
+    for kind in Kind::LOCAL {
+        daemon.catch_up()?;
+        let sent_before = daemon.entries("tx_syscall")?;
+        let received_before = daemon.entries("rx_syscall")?;
+        let pair = Pair::new(kind)?;
+        let found = daemon.entries_in("local_ipc", || {
+            repeat(&SEND[0], &pair.near, &scratch)?;
+            repeat(&RECEIVE[0], &pair.far, &scratch)
+        })?;
+        comparison.expect(format!("{kind:?} as local"), 2 * CALLS, found);
+        let as_network = daemon.entries("tx_syscall")? - sent_before
+            + daemon.entries("rx_syscall")?
+            - received_before;
+        comparison.expect(format!("{kind:?} as networking"), 0, as_network);
+    }
+    let netlink = netlink_socket()?;
+    let found = daemon.entries_in("local_ipc", || {
+        for _ in 0..CALLS {
+            ask_nothing(&netlink)?;
+        }
+        Ok(())
+    })?;
+    comparison.expect("netlink as local".to_owned(), CALLS, found);
+    comparison.finish()
+}
+
+fn netlink_socket() -> Result<OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: the call takes no memory of ours.
+    let socket = unsafe {
+        libc::socket(
+            libc::AF_NETLINK,
+            libc::SOCK_RAW | libc::SOCK_CLOEXEC,
+            libc::NETLINK_ROUTE,
+        )
+    };
+    ensure!(
+        socket >= 0,
+        "a netlink socket: {}",
+        std::io::Error::last_os_error()
+    );
+    // SAFETY: the descriptor is new, and owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
+}
+
+/// Sends the kernel a message that means nothing and is not answered.
+fn ask_nothing(netlink: &OwnedFd) -> Result<()> {
+    let header = libc::nlmsghdr {
+        nlmsg_len: size_of::<libc::nlmsghdr>() as u32,
+        nlmsg_type: libc::NLMSG_NOOP as u16,
+        nlmsg_flags: 0,
+        nlmsg_seq: 1,
+        nlmsg_pid: 0,
+    };
+    // SAFETY: the kernel reads one header, which `header` is.
+    let sent = unsafe {
+        libc::send(
+            netlink.as_raw_fd(),
+            (&raw const header).cast(),
+            size_of::<libc::nlmsghdr>(),
+            0,
+        )
+    };
+    ensure!(
+        sent == size_of::<libc::nlmsghdr>() as isize,
+        "netlink: {}",
+        std::io::Error::last_os_error()
+    );
+    Ok(())
+}
+
+/// Bytes of a send that is nearly all copying: the largest UDP datagram there is.
+const LARGE: usize = 65_507;
+/// How many of them.
+const COPIES: usize = 400;
+/// By how much the two clocks may differ, as a share of the sender's own.
+const TOLERANCE: f64 = 0.10;
+
+/// Makes the statement fair: the datagrams go to a device that drops them, whole,
+/// so nobody receives and no softirq runs on the sender's account; what the
+/// sender's own clock sees beyond netto's is the way into the kernel and back.
+fn large_copies() -> Result<()> {
+    let mut daemon = counting_daemon()?;
+    let namespace = Namespace::new()?;
+    namespace.ip("link add sink type dummy")?;
+    namespace.ip("link set sink mtu 65535 up")?;
+    namespace.ip("address add 10.78.0.1/24 dev sink")?;
+    daemon.catch_up()?;
+    let (sends, time_ns) = (daemon.entries("tx_syscall")?, daemon.time_ns("tx_syscall")?);
+    let own = crate::traffic::agent_to_end(&namespace, &["udp-copy", "10.78.0.2:9"])?;
+    daemon.catch_up()?;
+    let own_ns: f64 = own.trim().parse().with_context(|| own.clone())?;
+    let time_ns = (daemon.time_ns("tx_syscall")? - time_ns) as f64;
+    let sends = daemon.entries("tx_syscall")? - sends;
+    println!(
+        "\n{sends} sends of {LARGE} bytes: {:.0} ns each by netto, {:.0} ns by the sender's own clock",
+        time_ns / COPIES as f64,
+        own_ns / COPIES as f64
+    );
+    ensure!(
+        sends == COPIES as u64,
+        "{sends} sends counted, {COPIES} made"
+    );
+    ensure!(
+        (time_ns - own_ns).abs() <= TOLERANCE * own_ns,
+        "netto's clock and the sender's differ by {:.1} %",
+        100.0 * (time_ns - own_ns).abs() / own_ns
+    );
+    Ok(())
+}
+
+/// The sender of [`large_copies`], a process in the namespace: the CPU time of its sends.
+pub fn copy_to(to: std::net::SocketAddr) -> Result<u128> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    let enough: i32 = 4 << 20;
+    let descriptor = OwnedFd::from(socket.try_clone()?);
+    calls::set_option(&descriptor, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &enough)?;
+    socket.connect(to)?;
+    let data = vec![0x55; LARGE];
+    // The route, the neighbour and the memory are found once, and not measured.
+    let before = thread_time()?;
+    for _ in 0..COPIES {
+        ensure!(socket.send(&data)? == LARGE, "a datagram was sent in part");
+    }
+    Ok((thread_time()? - before).as_nanos())
+}
+
+/// What this thread has had of the CPU.
+fn thread_time() -> Result<Duration> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel writes one timespec, which `time` is.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    ensure!(
+        result == 0,
+        "clock_gettime: {}",
+        std::io::Error::last_os_error()
+    );
+    Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+}

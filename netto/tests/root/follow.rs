@@ -1,0 +1,135 @@
+//! netto's log followed while it is written: what was counted until now, without
+//! a single byte over a socket, which would be counted too.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use metrics_common::codec::ServerMessage;
+use metrics_common::component::index_of;
+use metrics_common::log::LogReader;
+use metrics_common::{Info, Snapshot};
+
+use crate::daemon::Daemon;
+
+/// Until the next snapshot is in the file.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A file that has no end, only a next part that may take a while.
+struct Growing(File);
+
+impl Read for Growing {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            match self.0.read(buffer)? {
+                0 if Instant::now() > deadline => return Err(io::ErrorKind::TimedOut.into()),
+                0 => std::thread::sleep(Duration::from_millis(10)),
+                count => return Ok(count),
+            }
+        }
+    }
+}
+
+/// A daemon whose log is read as it grows, with the sums of all of it.
+pub struct Followed {
+    /// What it says of itself.
+    pub info: Info,
+    /// Keeps the process.
+    _daemon: Daemon,
+    /// Keeps the log.
+    _folder: tempfile::TempDir,
+    log: LogReader<Growing>,
+    entries: Vec<Option<u64>>,
+    times_ns: Vec<Option<u64>>,
+}
+
+impl Followed {
+    /// Starts netto with a log of short intervals.
+    pub fn start() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("netto.log");
+        let daemon = Daemon::start(&[
+            "--user-period",
+            "100",
+            "--log-file",
+            &path.to_string_lossy(),
+        ])?;
+        let mut log = LogReader::new(Growing(File::open(&path)?))?;
+        let Some(ServerMessage::Hello(info)) = log.next().transpose()? else {
+            bail!("the log does not begin with Hello");
+        };
+        let rows = info.components.len();
+        let mut followed = Followed {
+            info: *info,
+            _daemon: daemon,
+            _folder: folder,
+            log,
+            entries: vec![Some(0); rows],
+            times_ns: vec![Some(0); rows],
+        };
+        // Its start was asked about over HTTP.
+        followed.catch_up()?;
+        Ok(followed)
+    }
+
+    /// The process's number.
+    pub fn pid(&self) -> u32 {
+        self._daemon.process.pid()
+    }
+
+    /// Reads until everything is summed that had happened when this was called.
+    pub fn catch_up(&mut self) -> Result<()> {
+        let now_ns = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
+        loop {
+            let message = self.log.next().context("the log has ended")??;
+            let ServerMessage::Snapshot(snapshot) = message else {
+                bail!("no snapshot but {message:?}");
+            };
+            add(&mut self.entries, &snapshot.entries);
+            add(&mut self.times_ns, &snapshot.components);
+            if begins_after(&snapshot, now_ns) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// How often a component was entered, since the beginning.
+    pub fn entries(&self, slug: &str) -> Result<u64> {
+        of_component(&self.entries, slug).with_context(|| format!("{slug} is not counted here"))
+    }
+
+    /// The CPU time of a component over all CPUs, since the beginning.
+    pub fn time_ns(&self, slug: &str) -> Result<u64> {
+        of_component(&self.times_ns, slug).with_context(|| format!("{slug} is not measured here"))
+    }
+
+    /// How often a component is entered by what `act` does, if nothing
+    /// entered it since the last time it was caught up.
+    pub fn entries_in(&mut self, slug: &str, act: impl FnOnce() -> Result<()>) -> Result<u64> {
+        let before = self.entries(slug)?;
+        act()?;
+        self.catch_up()?;
+        Ok(self.entries(slug)? - before)
+    }
+}
+
+fn of_component(sums: &[Option<u64>], slug: &str) -> Option<u64> {
+    *sums.get(index_of(slug)?)?
+}
+
+/// The clocks are read before a snapshot gets its time, so one that ends after
+/// this moment may miss what happened just before it. The next one does not.
+fn begins_after(snapshot: &Snapshot, moment_ns: u64) -> bool {
+    snapshot.time_unix_ns.saturating_sub(snapshot.interval_ns) > moment_ns
+}
+
+fn add(sums: &mut [Option<u64>], rows: &[Option<Vec<u64>>]) {
+    for (sum, row) in sums.iter_mut().zip(rows) {
+        *sum = match (*sum, row) {
+            (Some(sum), Some(row)) => Some(sum + row.iter().sum::<u64>()),
+            _ => None,
+        };
+    }
+}

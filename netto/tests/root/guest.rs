@@ -1,0 +1,29 @@
+//! Which tests `cargo xtask vm` runs in its guests when it is not told.
+//!
+//! A guest has neither a browser nor iperf3, and its time is not a machine's: what is
+//! chosen here counts, or shows a part that dominates by far.
+
+use std::collections::BTreeSet;
+
+/// Begin of the names of all tests that are run in guests.
+const SELECTION: &[&str] = &["kernels::", "counting::"];
+
+/// Whether this is one of xtask's guests.
+pub fn is_one() -> bool {
+    std::env::var("NETTO_TESTS").is_ok_and(|value| value == "guest")
+}
+
+/// Whether a test is run in guests.
+pub fn is_selected(name: &str) -> bool {
+    SELECTION.iter().any(|begin| name.starts_with(begin))
+}
+
+/// The entries of the selection that fit none of these names: tests that were renamed.
+pub fn without_a_test<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'static str> {
+    let names: BTreeSet<&str> = names.collect();
+    SELECTION
+        .iter()
+        .copied()
+        .filter(|begin| !names.iter().any(|name| name.starts_with(begin)))
+        .collect()
+}

@@ -1,0 +1,150 @@
+//! What netto does with the kernel at hand: which way each event is attached,
+//! and what the probes cost. Told in lines that `cargo xtask vm` writes to
+//! docs/KERNELS.md; see there for what they mean.
+
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use anyhow::{Context, Result, ensure};
+use libbpf_rs::btf::types::Func;
+use libbpf_rs::btf::{Btf, TypeId};
+use libbpf_rs::libbpf_sys;
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
+use metrics_common::Availability;
+use metrics_common::component::index_of;
+
+use crate::follow::Followed;
+use crate::guest;
+use crate::running;
+use crate::trial::Test;
+
+pub const TESTS: &[Test] = &[Test {
+    name: "kernels::socket_calls_are_attached_as_this_kernel_allows",
+    tools: &[],
+    body: attached,
+}];
+
+/// Begins every line that is meant for `cargo xtask vm`.
+const FACT: &str = "kernel fact:";
+/// Packets sent and received while the probes' cost is measured.
+const PACKETS: usize = 2000;
+
+fn attached() -> Result<()> {
+    let _statistics = Statistics::enable()?;
+    let mut daemon = Followed::start()?;
+    exchange_packets()?;
+    daemon.catch_up()?;
+    let info = &daemon.info;
+
+    println!("\n{FACT} release {}", info.kernel);
+    for probe in &info.probes {
+        match &probe.failure {
+            None => println!(
+                "{FACT} probe {} {} {}",
+                probe.purpose, probe.method, probe.name
+            ),
+            Some(failure) => println!("{} was not attached: {failure}", probe.name),
+        }
+    }
+    for component in &info.components {
+        if let ("timed", Availability::Available { method }) =
+            (component.kind.as_str(), &component.availability)
+        {
+            println!("{FACT} event {} {method}", component.slug);
+        }
+    }
+    for (name, program) in programs(daemon.pid())? {
+        println!(
+            "{FACT} program {name} {} {} {}",
+            program.verified_instructions, program.run_time_ns, program.runs
+        );
+    }
+
+    let refused = info.probes.iter().find(|probe| probe.failure.is_some());
+    ensure!(
+        refused.is_none(),
+        "netto planned a probe that the kernel refused: {refused:?}"
+    );
+    // Here for hosts in general; the kernels of the guests are known to allow it.
+    if guest::is_one() {
+        for slug in ["tx_syscall", "rx_syscall", "local_ipc"] {
+            let row = index_of(slug).and_then(|index| info.components.get(index));
+            let availability = &row.context("no such row")?.availability;
+            ensure!(
+                *availability == Availability::by("fentry"),
+                "{slug} is {availability:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Work for the probes on sends, receives, softirqs and context switches.
+fn exchange_packets() -> Result<()> {
+    let receiver = UdpSocket::bind("127.0.0.1:0")?;
+    let sender = UdpSocket::bind("127.0.0.1:0")?;
+    sender.connect(receiver.local_addr()?)?;
+    let mut packet = [0; 64];
+    for _ in 0..PACKETS {
+        sender.send(&packet)?;
+        receiver.recv(&mut packet)?;
+    }
+    Ok(())
+}
+
+/// While it exists, the kernel measures the run time of every BPF program.
+struct Statistics(#[expect(dead_code, reason = "closing it ends the measurement")] OwnedFd);
+
+impl Statistics {
+    fn enable() -> Result<Self> {
+        // SAFETY: the call takes no memory of ours.
+        let descriptor = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+        ensure!(
+            descriptor >= 0,
+            "the kernel does not measure BPF programs: {}",
+            std::io::Error::last_os_error()
+        );
+        // SAFETY: the descriptor is new, and owned by nobody else.
+        Ok(Statistics(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    }
+}
+
+/// What the kernel says of programs that do the same.
+#[derive(Default)]
+struct Programs {
+    verified_instructions: u32,
+    run_time_ns: u64,
+    runs: u64,
+}
+
+/// The programs of a process. Those that differ in a number at the end of their
+/// name only are the same code on different functions.
+fn programs(pid: u32) -> Result<BTreeMap<String, Programs>> {
+    let own = running::programs_of(pid)?;
+    let mut programs: BTreeMap<String, Programs> = BTreeMap::new();
+    let options = ProgInfoQueryOptions::default().include_func_info(true);
+    for program in
+        ProgInfoIter::with_query_opts(options).filter(|program| own.contains(&program.id))
+    {
+        let name = function_of(&program)
+            .with_context(|| format!("the function behind program {:?}", program.name))?;
+        let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
+        let sum = programs.entry(name.to_owned()).or_default();
+        sum.verified_instructions = sum.verified_instructions.max(program.verified_insns);
+        sum.run_time_ns += program.run_time_ns;
+        sum.runs += program.run_cnt;
+    }
+    Ok(programs)
+}
+
+/// The whole name of a program, of which the kernel itself keeps 15 characters.
+fn function_of(program: &ProgramInfo) -> Result<String> {
+    let btf = Btf::from_prog_id(program.id)?;
+    let first = program.func_info.first().context("no function at all")?;
+    let function: Func<'_> = btf
+        .type_by_id(TypeId::from(first.type_id))
+        .context("no such type")?;
+    let name = function.name().context("a function without a name")?;
+    Ok(name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,85 @@
+//! What user space does per stack, without the kernel: netto's own benchmark
+//! `netto/benches/analysis.rs`, timed and, where valgrind is, counted.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use super::figures::{Figure, Section, Spread};
+use crate::process;
+
+/// Measures; `program` is the benchmark `analysis`.
+pub fn measure(program: &Path) -> Result<Vec<Section>> {
+    eprintln!("xtask: analysis of stacks");
+    let text = process::output(&mut Command::new(program))?;
+    let mut figures = vec![
+        Figure::new("classifying a stack", read(&text, "classify_us"), "µs").at_most(0.3),
+        Figure::new("frames per stack", read(&text, "frames"), ""),
+        Figure::new(
+            "reading the kernel's symbols (at the start and when modules or BPF programs come)",
+            read(&text, "symbols_ms"),
+            "ms",
+        ),
+    ];
+    if process::find_program("valgrind").is_some() {
+        eprintln!("xtask: analysis of stacks, counted by valgrind");
+        // What is not the classification itself is the same in both, and falls out.
+        let (once, thrice) = (instructions(program, 1)?, instructions(program, 3)?);
+        let stacks = read(&text, "stacks").context("the benchmark does not say how many stacks")?;
+        let per_stack = (thrice - once) / 2.0 / stacks.median;
+        figures.insert(1, Figure::single("instructions of that", per_stack, ""));
+    }
+    Ok(vec![Section {
+        title: "Analysis, of recorded stacks in a loop",
+        figures,
+    }])
+}
+
+/// A line `name median low high` of the benchmark.
+fn read(text: &str, name: &str) -> Option<Spread> {
+    let mut words = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?
+        .split(' ')
+        .map(|word| word.parse::<f64>().ok());
+    Some(Spread {
+        median: words.next()??,
+        low: words.next()??,
+        high: words.next()??,
+    })
+}
+
+/// Instructions of a whole run that classifies all stacks so many times.
+fn instructions(program: &Path, times: u32) -> Result<f64> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(program)
+        .args(["--times", &times.to_string()])
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot start valgrind")?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let Some(count) = text
+        .lines()
+        .find_map(|line| line.split("Collected :").nth(1))
+    else {
+        bail!("valgrind counted nothing: {}", text.trim());
+    };
+    let count = count.trim();
+    count
+        .parse()
+        .with_context(|| format!("valgrind counted {count:?} instructions"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_found_by_its_whole_name() {
+        let text = "classify_us 0.2 0.1 0.3\nclassify_us_cold 9 9 9\n";
+        assert_eq!(read(text, "classify_us").unwrap().high, 0.3);
+        assert_eq!(read(text, "classify"), None);
+    }
+}

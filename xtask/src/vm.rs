@@ -1,0 +1,196 @@
+//! `cargo xtask vm`: the root tests on other kernels, each in a virtual machine
+//! of its own, and what they find out about each kernel.
+//!
+//! The guests run the same binaries as the host; nothing is installed in them.
+
+mod cpio;
+mod image;
+mod kernels;
+mod modules;
+mod qemu;
+mod record;
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::tally::Tally;
+use crate::{build, process, setup};
+
+use kernels::{Choice, Kernel};
+use record::Facts;
+
+/// Guests take minutes; this is for those that hang.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+/// With counted instructions a busy second takes six and more.
+const ICOUNT_LIMIT: Duration = Duration::from_secs(45 * 60);
+/// The test that tells what it finds out about the kernel.
+const RECORDING_TEST: &str = "kernels::socket_calls_are_attached_as_this_kernel_allows";
+
+/// What can be asked for.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Which kernel
+    #[arg(long, value_enum, default_value = "all")]
+    kernel: Choice,
+    /// Let one guest nanosecond be one instruction, on one CPU: slower, repeatable
+    #[arg(long)]
+    icount: bool,
+    /// Measure the probes, with --icount, and write docs/KERNELS.md anew
+    #[arg(long, conflicts_with = "args")]
+    update_docs: bool,
+    /// Arguments for the tests, e.g. part of a test's name
+    #[arg(last = true)]
+    args: Vec<String>,
+}
+
+/// Runs the tests in the guests that were asked for.
+///
+/// # Errors
+/// A guest could not be built; failed tests are an exit code.
+pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
+    setup::ensure(root, setup::Purpose::Test)?;
+    let programs = Programs::build(root)?;
+    let args = if options.update_docs {
+        vec!["--exact".to_owned(), RECORDING_TEST.to_owned()]
+    } else {
+        options.args.clone()
+    };
+    let icount = options.icount || options.update_docs;
+    let mut tally = Tally::default();
+    for &kernel in options.kernel.kernels() {
+        let facts = guest(root, kernel, &programs, &args, icount, &mut tally)?;
+        if options.update_docs {
+            record::update(root, kernel, &facts)?;
+        }
+    }
+    println!("{tally}");
+    Ok(if tally.failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs the tests on every kernel of the matrix, as a part of all tests.
+///
+/// # Errors
+/// A guest could not be built.
+pub fn matrix(root: &Path, tally: &mut Tally) -> Result<()> {
+    if std::env::consts::ARCH != "x86_64" {
+        println!("SKIPPED: the kernels for the virtual machines are for x86-64");
+        tally.skipped += kernels::MATRIX.len() as u64;
+        return Ok(());
+    }
+    let programs = Programs::build(root)?;
+    for &kernel in kernels::MATRIX {
+        let facts = guest(root, kernel, &programs, &[], false, tally)?;
+        let name = format!(
+            "docs/KERNELS.md tells how probes attach to {}",
+            kernel.name()
+        );
+        let verdict = record::check(root, kernel, &facts);
+        tally.check(verdict.is_ok());
+        match verdict {
+            Ok(()) => println!("check {name} ... ok"),
+            Err(error) => println!("check {name} ... FAILED: {error:#}"),
+        }
+    }
+    Ok(())
+}
+
+/// One guest from building it to its verdict.
+fn guest(
+    root: &Path,
+    kernel: Kernel,
+    programs: &Programs,
+    args: &[String],
+    icount: bool,
+    tally: &mut Tally,
+) -> Result<Facts> {
+    let folder = root.join("target/vm");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
+    let unpacked = kernels::fetch(&folder, kernel)?;
+    let payload = image::Payload {
+        netto: &programs.netto,
+        tests: &programs.tests,
+        args,
+        scratch: &folder,
+    };
+    let file_system = folder.join(format!("{}.cpio", kernel.name()));
+    std::fs::write(&file_system, image::build(&unpacked, &payload)?)
+        .with_context(|| format!("cannot write {}", file_system.display()))?;
+    let boot = qemu::Boot {
+        kernel: &unpacked.image,
+        file_system: &file_system,
+        console: &folder.join(format!("{}.console", kernel.name())),
+        icount,
+        limit: if icount { ICOUNT_LIMIT } else { LIMIT },
+    };
+    println!("\nguest {}:", kernel.name());
+    let mut facts = Facts::default();
+    let failed_before = tally.failed;
+    let verdict = qemu::run(&boot, |line| {
+        if !facts.take(line) {
+            println!("{line}");
+        }
+        tally.line(line);
+    });
+    match verdict {
+        Ok(0) => {}
+        // The tests have said which of them failed.
+        Ok(_) if tally.failed > failed_before => {}
+        Ok(code) => {
+            println!("guest {}: the tests ended with {code}", kernel.name());
+            tally.check(false);
+        }
+        Err(error) => {
+            println!("guest {}: {error:#}", kernel.name());
+            tally.check(false);
+        }
+    }
+    Ok(facts)
+}
+
+/// What guests run, as cargo built it for the host.
+struct Programs {
+    netto: PathBuf,
+    tests: PathBuf,
+}
+
+impl Programs {
+    fn build(root: &Path) -> Result<Self> {
+        let mut command = build::cargo_with_dashboard(root)?;
+        command
+            .args(["test", "--package", "netto", "--test", "root", "--no-run"])
+            .args(["--message-format", "json-render-diagnostics"])
+            .stdout(Stdio::piped());
+        let messages = process::output(&mut command)?;
+        let find = |kind: &str, name: &str| {
+            executable(&messages, kind, name)
+                .with_context(|| format!("cargo does not say where it put {name}"))
+        };
+        Ok(Programs {
+            netto: find("bin", "netto")?,
+            tests: find("test", "root")?,
+        })
+    }
+}
+
+/// The executable that cargo's messages, one JSON object a line, name for this target.
+fn executable(messages: &str, kind: &str, name: &str) -> Option<PathBuf> {
+    let wanted = format!("\"kind\":[\"{kind}\"],");
+    let named = format!("\"name\":\"{name}\",");
+    let line = messages.lines().rfind(|line| {
+        line.contains("\"reason\":\"compiler-artifact\"")
+            && line.contains(&wanted)
+            && line.contains(&named)
+    })?;
+    let (_, rest) = line.split_once("\"executable\":\"")?;
+    // A path with a quote or a backslash in it would be written otherwise; nobody has one.
+    let (path, _) = rest.split_once('"')?;
+    Some(PathBuf::from(path))
+}

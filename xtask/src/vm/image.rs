@@ -1,0 +1,218 @@
+//! Builds a guest's first and only file system: programs of this machine with
+//! the libraries they need, the modules of the guest's kernel, netto and its tests.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::cpio::Archive;
+use super::kernels::Unpacked;
+use super::modules;
+use crate::process;
+
+/// The tools of the tests, as far as guests need them.
+const PROGRAMS: &[&str] = &["ip", "bridge", "tc", "nft", "ethtool", "setpriv"];
+
+/// What busybox stands for in a guest. Not `ip` and `tc`: its own know too little.
+const APPLETS: &[&str] = &[
+    "sh", "mount", "cat", "echo", "kill", "sleep", "true", "insmod", "hostname", "sync",
+    "poweroff", "dmesg", "ls", "grep",
+];
+
+const FOLDERS: &[&str] = &[
+    "bin", "dev", "etc", "lib64", "modules", "proc", "root", "run", "sys", "tmp", "usr", "usr/bin",
+    "usr/sbin",
+];
+
+/// What is to run in a guest.
+#[derive(Debug)]
+pub struct Payload<'a> {
+    /// netto.
+    pub netto: &'a Path,
+    /// The root tests.
+    pub tests: &'a Path,
+    /// Arguments for the tests.
+    pub args: &'a [String],
+    /// Where programs may be kept that were made smaller.
+    pub scratch: &'a Path,
+}
+
+/// The file system as the kernel takes it.
+///
+/// # Errors
+/// A program or library is missing, or cannot be read.
+pub fn build(kernel: &Unpacked, payload: &Payload<'_>) -> Result<Vec<u8>> {
+    let mut archive = Archive::default();
+    let mut folders: BTreeSet<String> = BTreeSet::new();
+    for folder in FOLDERS {
+        archive.directory(folder);
+        folders.insert((*folder).to_owned());
+    }
+    archive.file("init", include_bytes!("init.sh"));
+    archive.file("run-tests", run_tests(payload.args).as_bytes());
+    archive.file(
+        "bin/busybox",
+        &read(&find("busybox").context("the guest's shell")?)?,
+    );
+    for applet in APPLETS {
+        archive.link(&format!("bin/{applet}"), "busybox");
+    }
+
+    let mut programs = vec![
+        (
+            "usr/bin/netto".to_owned(),
+            stripped(payload.netto, payload.scratch)?,
+        ),
+        (
+            "usr/bin/root-tests".to_owned(),
+            stripped(payload.tests, payload.scratch)?,
+        ),
+    ];
+    for name in PROGRAMS {
+        programs.push((format!("usr/sbin/{name}"), find(name)?));
+    }
+    let mut libraries = libraries_of(&find("busybox")?)?;
+    for (place, program) in &programs {
+        archive.file(place, &read(program)?);
+        libraries.extend(libraries_of(program)?);
+    }
+    for library in libraries {
+        let place = library
+            .to_str()
+            .context("a library has a path that is not UTF-8")?
+            .trim_start_matches('/')
+            .to_owned();
+        add_parents(&mut archive, &mut folders, &place);
+        archive.file(&place, &read(&library)?);
+    }
+
+    let mut order = String::new();
+    let loaded = modules::in_load_order(modules::WANTED, &kernel.modules, &mut read_module)?;
+    for (name, content) in loaded {
+        archive.file(&format!("modules/{name}.ko"), &content);
+        order.push_str(&name);
+        order.push('\n');
+    }
+    archive.file("modules/order", order.as_bytes());
+    Ok(archive.finish())
+}
+
+fn add_parents(archive: &mut Archive, folders: &mut BTreeSet<String>, place: &str) {
+    for (at, _) in place.match_indices('/') {
+        if folders.insert(place[..at].to_owned()) {
+            archive.directory(&place[..at]);
+        }
+    }
+}
+
+/// The guest's script that runs the tests.
+fn run_tests(args: &[String]) -> String {
+    let mut script =
+        "#!/bin/sh\nexport NETTO_BINARY=/usr/bin/netto NETTO_TESTS=guest\nexec /usr/bin/root-tests"
+            .to_owned();
+    for arg in args {
+        script.push(' ');
+        script.push_str(&quoted(arg));
+    }
+    script.push('\n');
+    script
+}
+
+/// The word as a shell reads it back unchanged.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn find(program: &str) -> Result<PathBuf> {
+    process::find_program(program)
+        .with_context(|| format!("the program {program} is missing; `cargo xtask setup` brings it"))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// A module as the kernel takes it: not every kernel unpacks them itself.
+fn read_module(path: &PathBuf) -> Result<Vec<u8>> {
+    if path.extension().is_none_or(|ending| ending != "xz") {
+        return read(path);
+    }
+    let output = Command::new("xz")
+        .arg("-dc")
+        .arg(path)
+        .output()
+        .context("cannot start xz, which unpacks kernel modules")?;
+    if !output.status.success() {
+        bail!("xz cannot unpack {}", path.display());
+    }
+    Ok(output.stdout)
+}
+
+/// A copy without what only debuggers read: four fifths of a debug build.
+fn stripped(program: &Path, scratch: &Path) -> Result<PathBuf> {
+    let name = program.file_name().context("a program without a name")?;
+    let small = scratch.join(name);
+    process::run(
+        Command::new("strip")
+            .arg("--strip-debug")
+            .arg("-o")
+            .arg(&small)
+            .arg(program),
+    )?;
+    Ok(small)
+}
+
+/// The shared libraries of a program and their loader, where they lie.
+fn libraries_of(program: &Path) -> Result<BTreeSet<PathBuf>> {
+    let output = Command::new("ldd")
+        .arg(program)
+        .output()
+        .context("cannot start ldd, which finds a program's libraries")?;
+    // A static program has none, which ldd calls a failure.
+    parse_ldd(&String::from_utf8_lossy(&output.stdout))
+        .with_context(|| format!("{} does not run here", program.display()))
+}
+
+fn parse_ldd(text: &str) -> Result<BTreeSet<PathBuf>> {
+    let mut libraries = BTreeSet::new();
+    for line in text.lines() {
+        if line.contains("=> not found") {
+            bail!("library {} is missing", line.trim());
+        }
+        let place = line.split("=> ").last().unwrap_or_default().trim();
+        if let Some((path, _)) = place.split_once(" (").filter(|(p, _)| p.starts_with('/')) {
+            libraries.insert(PathBuf::from(path));
+        }
+    }
+    Ok(libraries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_and_loader_are_found_and_what_the_kernel_provides_is_not() {
+        let text = "\tlinux-vdso.so.1 (0x00007ffc)\n\
+                    \tlibelf.so.1 => /lib/x86_64-linux-gnu/libelf.so.1 (0x00007f)\n\
+                    \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
+        let found: Vec<PathBuf> = parse_ldd(text).unwrap().into_iter().collect();
+        assert_eq!(
+            found,
+            [
+                PathBuf::from("/lib/x86_64-linux-gnu/libelf.so.1"),
+                PathBuf::from("/lib64/ld-linux-x86-64.so.2")
+            ]
+        );
+        assert!(parse_ldd("\tstatically linked\n").unwrap().is_empty());
+        assert!(parse_ldd("\tlibx.so => not found\n").is_err());
+    }
+
+    #[test]
+    fn arguments_reach_the_guest_as_they_were_typed() {
+        let script = run_tests(&["--exact".into(), "it's $HOME".into()]);
+        assert!(script.ends_with("root-tests '--exact' 'it'\\''s $HOME'\n"));
+    }
+}
