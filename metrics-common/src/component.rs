@@ -622,7 +622,7 @@ pub const COMPONENTS: &[Component] = &[
         parent: Some("network"),
         kind: Kind::Timed(Source::NicInterrupt, &[]),
         label: "NIC interrupts",
-        color: "#74421f",
+        color: "#7d2800",
         help: "Hard interrupt handlers of network devices, which no sampling clock can see: they run with interrupts off.",
     },
     Component {
@@ -639,7 +639,7 @@ pub const COMPONENTS: &[Component] = &[
             ],
         ),
         label: "Network hrtimers",
-        color: "#e8590c",
+        color: "#744a60",
         help: "HRTIMER softirq: TCP pacing, compressed ACKs, qdisc watchdogs; also stacks that name no timer, since Linux has few others here.",
     },
     Component {
@@ -655,7 +655,7 @@ pub const COMPONENTS: &[Component] = &[
             ],
         ),
         label: "TCP small queues",
-        color: "#94572c",
+        color: "#a4989f",
         help: "TASKLET softirq: TCP sending on when a device has sent enough of what was queued.",
     },
     Component {
@@ -681,7 +681,7 @@ pub const COMPONENTS: &[Component] = &[
             ],
         ),
         label: "Network timers",
-        color: "#b08800",
+        color: "#a35954",
         help: "TIMER softirq: TCP's retransmission, delayed ACK and keepalive timers, neighbours, routes, IGMP and the like.",
     },
     Component {
@@ -693,7 +693,7 @@ pub const COMPONENTS: &[Component] = &[
             at("run_backlog_napi"),
         ]),
         label: "NAPI threads",
-        color: "#5f3dc4",
+        color: "#522b98",
         help: "Threaded NAPI and backlog threads: receive work in kernel threads, where no softirq fires.",
     },
     Component {
@@ -710,7 +710,7 @@ pub const COMPONENTS: &[Component] = &[
             ),
         ]),
         label: "Busy poll, working",
-        color: "#087f5b",
+        color: "#6c8b03",
         help: "Packets received by a task that polls the device itself, from a receive, poll or epoll call.",
     },
     Component {
@@ -722,7 +722,7 @@ pub const COMPONENTS: &[Component] = &[
             at("busy_poll_stop"),
         ]),
         label: "Busy poll, spinning",
-        color: "#63c7a1",
+        color: "#4cc8ac",
         help: "A task polling a device that has nothing for it: time spent so that packets wait less.",
     },
     Component {
@@ -730,7 +730,7 @@ pub const COMPONENTS: &[Component] = &[
         parent: Some("network"),
         kind: Kind::Estimated(&[at("cpu_map_kthread_run")]),
         label: "XDP cpumap",
-        color: "#a61e4d",
+        color: "#a05ca4",
         help: "Kernel threads that take packets through the stack for XDP programs that redirected them to another CPU.",
     },
     Component {
@@ -750,7 +750,7 @@ pub const COMPONENTS: &[Component] = &[
             under("*napi*", &["process_one_work"]),
         ]),
         label: "Network workers",
-        color: "#c0ca33",
+        color: "#abd78c",
         help: "Work queues of networking: WireGuard's cryptography, sunrpc, kTLS, link events.",
     },
     Component {
@@ -773,7 +773,7 @@ pub const COMPONENTS: &[Component] = &[
             at("__sys_setsockopt"),
         ]),
         label: "Connections",
-        color: "#0ca678",
+        color: "#5b7a06",
         help: "Making, accepting, configuring and closing sockets, outside sends and receives.",
     },
     Component {
@@ -786,7 +786,7 @@ pub const COMPONENTS: &[Component] = &[
             at("datagram_poll"),
         ]),
         label: "Socket polling",
-        color: "#66a80f",
+        color: "#6cb97a",
         help: "Asking sockets whether they are ready, for poll, select and epoll.",
     },
     Component {
