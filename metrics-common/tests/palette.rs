@@ -4,6 +4,8 @@
 //! (2009, full severity, in linear light); how far colours look apart is measured
 //! in Oklab (B. Ottosson, 2020), where 2 hundredths are just noticeable.
 
+#![allow(clippy::unwrap_used)]
+
 use metrics_common::COMPONENTS;
 use metrics_common::component::children_of;
 

@@ -19,8 +19,11 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* Set before load: bit k says that stacks are wanted while the clock's kind is k. */
 const volatile __u64 netto_sampled_kinds = 0;
-/* Set before load: whether probes on socket calls give tasks a kind to park. */
-const volatile bool netto_socket_calls_are_timed = false;
+/*
+ * Set before load: whether tasks can be switched away in a state that must be
+ * restored: in a timed socket call or, with PREEMPT_RT, in a softirq.
+ */
+const volatile bool netto_states_are_parked = false;
 
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(netto_sirq_in, unsigned int vector)
@@ -62,7 +65,7 @@ int BPF_PROG(netto_switch, bool preempt, struct task_struct *prev, struct task_s
 	/* What follows from the task alone need not be parked. */
 	if (leaving & ~(NETTO_TASK_MASK | NETTO_IN_KSOFTIRQD))
 		netto_park(prev, leaving);
-	arriving = netto_arriving_state(next, netto_socket_calls_are_timed);
+	arriving = netto_arriving_state(next, netto_states_are_parked);
 	if ((__u64)next->pid == cpu->ksoftirqd_pid)
 		arriving |= NETTO_IN_KSOFTIRQD;
 	if (leaving != arriving)

@@ -98,7 +98,8 @@ impl Session {
         rodata.netto_possible_cpus = possible_cpus as u32;
         rodata.netto_lane_words = lane_words as u32;
         rodata.netto_sampled_kinds = plan.sampled_kinds();
-        rodata.netto_socket_calls_are_timed = matches!(plan.sockets, Sockets::Timed(..));
+        rodata.netto_states_are_parked =
+            roots.is_realtime() || matches!(plan.sockets, Sockets::Timed(..));
         open.maps.netto_cpus.set_max_entries(possible_cpus as u32)?;
         open.maps
             .netto_lanes

@@ -81,6 +81,12 @@ impl Roots {
         found
     }
 
+    /// Whether the kernel preempts softirqs too (PREEMPT_RT).
+    pub fn is_realtime(&self) -> bool {
+        fs::read_to_string(self.sys_root.join("kernel/realtime"))
+            .is_ok_and(|text| text.trim() == "1")
+    }
+
     /// Thread number of each possible CPU's ksoftirqd; 0 where unknown.
     pub fn ksoftirqd_threads(&self, possible_cpus: usize) -> Vec<u32> {
         let mut threads = vec![0; possible_cpus];
