@@ -12,7 +12,7 @@ use metrics_common::snapshot::{Availability, CpuModes, Info, Snapshot};
 
 use crate::format::{self, escape_html};
 use crate::state::Unit;
-use crate::tip::{entry_word, interval_text, stacks_behind};
+use crate::tip::{self, entry_word, interval_text};
 use crate::view_model::{Row, index_of, reason_missing, tree};
 
 /// Width of the column of a CPU, pixels; the style sheet has the same.
@@ -325,14 +325,13 @@ fn share(info: &Info, snapshot: &Snapshot, index: usize, ns: u64) -> Cell {
         return Cell::empty();
     };
     let ratio = format::ratio(ns, whole_ns);
-    Cell::text(match stacks_behind(info, snapshot, &component.slug) {
-        Some(stacks) if stacks > 0 => format!(
-            "{} ({})",
-            format::percent(ratio),
-            interval_text(ratio, stacks)
-        ),
-        _ => format!("{} %", format::percent(ratio)),
-    })
+    let percent = format::percent(ratio);
+    Cell::text(
+        match tip::interval(info, snapshot, &component.slug, ratio) {
+            Some(interval) => format!("{percent} ({})", interval_text(interval)),
+            None => format!("{percent} %"),
+        },
+    )
 }
 
 fn each(info: &Info, index: usize, ns: u64, entries: Option<u64>) -> Cell {

@@ -17,14 +17,36 @@ pub fn stacks_of(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<u64> {
     Some(row.iter().map(|&count| u64::from(count)).sum())
 }
 
-/// The stacks on which a part's share rests: those of its parent; `None` if
-/// the part is not an estimate.
-pub fn stacks_behind(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<u64> {
-    let component = &info.components[index_of(info, slug)?];
-    if !matches!(component.kind.as_str(), "sampled" | "remainder") {
-        return None;
+/// The 95 % interval of a component's share of its whole, given that share;
+/// `None` if it is not an estimate, or rests on nothing.
+pub fn interval(
+    info: &Info,
+    snapshot: &Snapshot,
+    slug: &str,
+    share_ratio: f64,
+) -> Option<(f64, f64)> {
+    let index = index_of(info, slug)?;
+    let component = &info.components[index];
+    match component.kind.as_str() {
+        // Its part of the stacks of its parent.
+        "sampled" | "remainder" => {
+            let stacks = stacks_of(info, snapshot, component.parent.as_deref()?)?;
+            (stacks > 0).then(|| wilson(share_ratio, stacks))
+        }
+        // Its part of all stacks, each of which stands for a sampling period.
+        "estimated" => {
+            let all: u64 = snapshot.stacks_taken.iter().sum();
+            let own = snapshot.total_ns(index)? as f64 * info.frequency_hz as f64 / 1e9;
+            let part = own / all as f64;
+            if all == 0 || part <= 0.0 {
+                return None;
+            }
+            let (low, high) = wilson(part, all);
+            let scale = share_ratio / part;
+            Some((low * scale, (high * scale).min(1.0)))
+        }
+        _ => None,
     }
-    stacks_of(info, snapshot, component.parent.as_deref()?)
 }
 
 /// How often a component was entered, over all CPUs, and what an entry is called.
@@ -44,9 +66,8 @@ pub fn entry_word(slug: &str) -> &'static str {
     }
 }
 
-/// A 95 % interval of a share as text: `42.1–47.9 %`.
-pub fn interval_text(share_ratio: f64, stacks: u64) -> String {
-    let (low, high) = wilson(share_ratio, stacks);
+/// An interval of shares as text: `42.1–47.9 %`.
+pub fn interval_text((low, high): (f64, f64)) -> String {
     format!("{}–{} %", format::percent(low), format::percent(high))
 }
 
@@ -71,9 +92,8 @@ pub fn html(info: &Info, snapshot: &Snapshot, bar: &Bar, segment: &Segment) -> S
     let share = format!("{} %", fine_percent(segment.ratio * 100.0));
     let of_bar = format!("of {}", bar.title);
     rows.insert(0, (of_bar.as_str(), share));
-    if let Some(stacks) = stacks_behind(info, snapshot, &segment.key) {
-        let interval = interval_text(segment.ratio, stacks);
-        rows.insert(1, ("95 % interval", interval));
+    if let Some(interval) = interval(info, snapshot, &segment.key, segment.ratio) {
+        rows.insert(1, ("95 % interval", interval_text(interval)));
     }
     if let Some((count, word)) = entries_of(info, snapshot, &segment.key)
         && count > 0
@@ -120,6 +140,23 @@ mod tests {
         assert!(!timed.contains("interval"), "{timed}");
         assert!(timed.contains("20\u{202f}000 ns per softirq"), "{timed}");
         assert!(tip(0, "idle").contains("var(--idle)"));
+    }
+
+    #[test]
+    fn work_without_a_probe_rests_on_its_part_of_all_stacks() {
+        let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+        let index = index_of(&info, "connections").unwrap();
+        // 30 stacks of 120, by the clock of 1000 Hz.
+        snapshot.components[index] = Some(vec![30_000_000, 0]);
+        let (low, high) = interval(&info, &snapshot, "connections", 0.25).unwrap();
+        assert!((low - 0.181).abs() < 0.001 && (high - 0.334).abs() < 0.001);
+        let half = interval(&info, &snapshot, "connections", 0.125).unwrap();
+        assert!(
+            (half.0 - low / 2.0).abs() < 1e-9,
+            "shares of another whole scale"
+        );
+        snapshot.components[index] = Some(vec![0, 0]);
+        assert_eq!(interval(&info, &snapshot, "connections", 0.0), None);
     }
 
     #[test]

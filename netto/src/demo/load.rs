@@ -2,7 +2,7 @@
 //! container traffic over a bridge, one core that gets too much. Pure; the
 //! same seed and time give the same work.
 
-use metrics_common::component::{children_of, index_of};
+use metrics_common::component::{children_of, index_of_source};
 use metrics_common::{COMPONENTS, CpuModes, Kind, Source};
 
 /// A tick of `/proc/stat`.
@@ -70,42 +70,50 @@ impl Load {
     fn cpu(&mut self, work: &mut Work, cpu: u32, seconds: f64, interval_ns: u64, stacks: u64) {
         let interval = interval_ns as f64;
         let column = cpu as usize;
-        let mut set = |index: usize, ns: u64| {
-            if let Some(row) = &mut work.components[index] {
-                row[column] = ns;
-            }
-        };
-        let (mut kernel, mut softirq, mut network) = (0, 0, 0);
-        let mut other_softirq = 0;
+        let mut values = vec![0_u64; COMPONENTS.len()];
         for (index, component) in COMPONENTS.iter().enumerate() {
-            let (source, share) = match component.kind {
-                Kind::Timed(source, _) => (source, self.timed_share(source, cpu, seconds)),
-                Kind::Carved(source, _) => (source, 0.6 * self.timed_share(source, cpu, seconds)),
-                // Connections come and go with the requests; the rest this host does not use.
-                Kind::Estimated(_) => {
-                    let uses = matches!(component.slug, "connections" | "socket_poll");
-                    let sends = self.timed_share(Source::SocketSend, cpu, seconds);
-                    (Source::SocketSend, if uses { 0.12 * sends } else { 0.0 })
+            values[index] = match component.kind {
+                Kind::Timed(source, _) => {
+                    (self.timed_share(source, cpu, seconds) * interval) as u64
                 }
-                _ => continue,
+                // Each of its samples stands for a sampling period.
+                Kind::Estimated(_) => {
+                    let expected =
+                        self.estimated_share(component.slug, cpu, seconds) * stacks as f64;
+                    let luck = self.hash((seconds * 1e3) as u64, u64::from(cpu), index as u64);
+                    (expected + luck) as u64 * interval_ns / stacks.max(1)
+                }
+                _ => 0,
             };
-            let ns = (share * interval) as u64;
-            set(index, ns);
-            if let Some(row) = &mut work.entries[index] {
-                row[column] = ns / entry_ns(source);
+        }
+        // The networking part of a softirq is taken from it.
+        for (index, component) in COMPONENTS.iter().enumerate() {
+            if let Kind::Carved(source, _) = component.kind
+                && let Some(whole) = index_of_source(source)
+            {
+                let part_ns = values[whole] * carved_percent(source) / 100;
+                values[index] = part_ns;
+                values[whole] -= part_ns;
             }
-            match source {
-                Source::Softirq(_) => softirq += ns,
-                _ => kernel += ns,
-            }
-            match component.parent {
-                Some("network") => network += ns,
-                Some("other_softirq") => other_softirq += ns,
+        }
+        let (mut kernel, mut softirq) = (0, 0);
+        for (index, component) in COMPONENTS.iter().enumerate() {
+            match component.kind {
+                Kind::Timed(Source::Softirq(_), _) | Kind::Carved(..) => softirq += values[index],
+                Kind::Timed(..) | Kind::Estimated(_) => kernel += values[index],
                 _ => {}
             }
-            if children_of(component.slug).next().is_some() {
-                let taken = (share * stacks as f64).ceil() as u32;
+            if let Kind::Timed(source, _) = component.kind
+                && let Some(row) = &mut work.entries[index]
+            {
+                row[column] = values[index] / entry_ns(source);
+            }
+            if matches!(component.kind, Kind::Timed(..))
+                && children_of(component.slug).next().is_some()
+            {
+                let taken = (values[index] as f64 / interval * stacks as f64).ceil() as u32;
                 let counts = self.split(component.slug, cpu, seconds, taken);
+                let ns = values[index];
                 let mut left = ns;
                 let mut remainder = None;
                 for (part, count) in counts {
@@ -113,24 +121,44 @@ impl Load {
                         remainder = Some(part);
                         continue;
                     }
-                    let part_ns = ns * u64::from(count) / u64::from(taken.max(1));
-                    left -= part_ns;
-                    set(part, part_ns);
+                    values[part] = ns * u64::from(count) / u64::from(taken.max(1));
+                    left -= values[part];
                 }
                 if let Some(part) = remainder {
-                    set(part, left);
+                    values[part] = left;
                 }
                 work.samples[index].get_or_insert_with(|| vec![0; self.cpus as usize])[column] =
                     taken;
             }
         }
-        for (slug, ns) in [("network", network), ("other_softirq", other_softirq)] {
-            if let Some(index) = index_of(slug) {
-                set(index, ns);
+        for (index, component) in COMPONENTS.iter().enumerate() {
+            if component.kind == Kind::Sum {
+                values[index] = children_of(component.slug).map(|part| values[part]).sum();
             }
         }
-        work.modes
-            .push(self.modes(cpu, seconds, interval, kernel as f64, softirq as f64));
+        for (row, ns) in work.components.iter_mut().zip(values) {
+            if let Some(row) = row {
+                row[column] = ns;
+            }
+        }
+        let modes = self.modes(cpu, seconds, interval, kernel as f64, softirq as f64);
+        work.modes.push(modes);
+    }
+
+    /// Share of its time that a CPU spends on work that has no probe.
+    fn estimated_share(&self, slug: &str, cpu: u32, seconds: f64) -> f64 {
+        let near = if cpu % CPUS_PER_QUEUE < 2 { 1.0 } else { 0.4 };
+        let scale = match slug {
+            "connections" => 0.011,
+            "socket_poll" => 0.007,
+            "net_worker" => 0.002,
+            // Nobody here uses threaded NAPI, busy polling or cpumaps.
+            _ => return 0.0,
+        };
+        if cpu == self.hot_cpu() {
+            return 0.0;
+        }
+        scale * near * self.smooth(seconds, 13.0, cpu, 55)
     }
 
     /// Share of its time that a CPU spends on one source of work.
@@ -148,9 +176,11 @@ impl Load {
         // Programs follow their queues: next to one there is more to send and receive.
         let near = if cpu % CPUS_PER_QUEUE < 2 { 1.0 } else { 0.45 };
         let slow = 0.35 + 0.65 * self.smooth(seconds, 41.0, cpu, 77);
+        // Flows are not spread evenly over the queues.
+        let own = 0.3 + 1.1 * self.hash(9, u64::from(cpu), 3);
         match source {
             Source::Softirq(3) if is_hot => (0.66 + 0.17 * wave * jitter).min(0.93),
-            Source::Softirq(3) if has_queue => (0.17 * load * burst).min(0.55),
+            Source::Softirq(3) if has_queue => (0.25 * load * burst * own * slow).min(0.55),
             Source::Softirq(3) => 0.012 * load * burst,
             Source::Softirq(2) if has_queue => 0.008 * load,
             Source::Softirq(2) => 0.002 * load,
@@ -263,6 +293,16 @@ impl Load {
 /// the cycle's length and that of the stretch at its end.
 fn is_in(seconds: f64, (cycle, length): (f64, f64)) -> bool {
     seconds % cycle >= cycle - length
+}
+
+/// How much of a softirq is networking's.
+fn carved_percent(source: Source) -> u64 {
+    match source {
+        // Pacing has the high-resolution timers nearly to itself.
+        Source::Softirq(8) => 70,
+        Source::Softirq(6) => 45,
+        _ => 12,
+    }
 }
 
 /// Time of one softirq or call, nanoseconds.
