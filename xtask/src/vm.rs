@@ -11,7 +11,7 @@ mod qemu;
 mod record;
 
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -110,15 +110,12 @@ fn guest(
     icount: bool,
     tally: &mut Tally,
 ) -> Result<Facts> {
-    let folder = root.join("target/vm");
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot create {}", folder.display()))?;
+    let folder = folder(root)?;
     let unpacked = kernels::fetch(&folder, kernel)?;
     let payload = image::Payload {
         netto: &programs.netto,
         tests: &programs.tests,
         args,
-        scratch: &folder,
     };
     let file_system = folder.join(format!("{}.cpio", kernel.name()));
     std::fs::write(&file_system, image::build(&unpacked, &payload)?)
@@ -155,7 +152,7 @@ fn guest(
     Ok(facts)
 }
 
-/// What guests run, as cargo built it for the host.
+/// What guests run, as cargo built it for the host, but for what debuggers read.
 struct Programs {
     netto: PathBuf,
     tests: PathBuf,
@@ -173,11 +170,32 @@ impl Programs {
             executable(&messages, kind, name)
                 .with_context(|| format!("cargo does not say where it put {name}"))
         };
+        let folder = folder(root)?;
         Ok(Programs {
-            netto: find("bin", "netto")?,
-            tests: find("test", "root")?,
+            netto: stripped(&find("bin", "netto")?, folder.join("netto"))?,
+            tests: stripped(&find("test", "root")?, folder.join("root-tests"))?,
         })
     }
+}
+
+/// Where kernels, guests and their messages are kept.
+fn folder(root: &Path) -> Result<PathBuf> {
+    let folder = root.join("target/vm");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// A copy without what only debuggers read: four fifths of a debug build.
+fn stripped(program: &Path, copy: PathBuf) -> Result<PathBuf> {
+    process::run(
+        Command::new("strip")
+            .arg("--strip-debug")
+            .arg("-o")
+            .arg(&copy)
+            .arg(program),
+    )?;
+    Ok(copy)
 }
 
 /// The executable that cargo's messages, one JSON object a line, name for this target.
@@ -193,4 +211,28 @@ fn executable(messages: &str, kind: &str, name: &str) -> Option<PathBuf> {
     // A path with a quote or a backslash in it would be written otherwise; nobody has one.
     let (path, _) = rest.split_once('"')?;
     Some(PathBuf::from(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGES: &str = concat!(
+        r#"{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"netto","edition":"2024"},"executable":null,"fresh":true}"#,
+        "\n",
+        r#"{"reason":"compiler-artifact","target":{"kind":["test"],"crate_types":["bin"],"name":"root","edition":"2024"},"executable":"/t/debug/deps/root-1","fresh":true}"#,
+        "\n",
+        r#"{"reason":"compiler-artifact","target":{"kind":["bin"],"crate_types":["bin"],"name":"netto","edition":"2024"},"executable":"/t/debug/netto","fresh":true}"#,
+        "\n",
+        r#"{"reason":"build-finished","success":true}"#,
+    );
+
+    #[test]
+    fn cargos_messages_tell_where_the_programs_are() {
+        let found = |kind, name| executable(MESSAGES, kind, name);
+        assert_eq!(found("bin", "netto"), Some("/t/debug/netto".into()));
+        assert_eq!(found("test", "root"), Some("/t/debug/deps/root-1".into()));
+        assert_eq!(found("lib", "netto"), None, "a library is no program");
+        assert_eq!(found("bin", "other"), None);
+    }
 }

@@ -35,8 +35,6 @@ pub struct Payload<'a> {
     pub tests: &'a Path,
     /// Arguments for the tests.
     pub args: &'a [String],
-    /// Where programs may be kept that were made smaller.
-    pub scratch: &'a Path,
 }
 
 /// The file system as the kernel takes it.
@@ -61,14 +59,8 @@ pub fn build(kernel: &Unpacked, payload: &Payload<'_>) -> Result<Vec<u8>> {
     }
 
     let mut programs = vec![
-        (
-            "usr/bin/netto".to_owned(),
-            stripped(payload.netto, payload.scratch)?,
-        ),
-        (
-            "usr/bin/root-tests".to_owned(),
-            stripped(payload.tests, payload.scratch)?,
-        ),
+        ("usr/bin/netto".to_owned(), payload.netto.to_owned()),
+        ("usr/bin/root-tests".to_owned(), payload.tests.to_owned()),
     ];
     for name in PROGRAMS {
         programs.push((format!("usr/sbin/{name}"), find(name)?));
@@ -148,20 +140,6 @@ fn read_module(path: &PathBuf) -> Result<Vec<u8>> {
         bail!("xz cannot unpack {}", path.display());
     }
     Ok(output.stdout)
-}
-
-/// A copy without what only debuggers read: four fifths of a debug build.
-fn stripped(program: &Path, scratch: &Path) -> Result<PathBuf> {
-    let name = program.file_name().context("a program without a name")?;
-    let small = scratch.join(name);
-    process::run(
-        Command::new("strip")
-            .arg("--strip-debug")
-            .arg("-o")
-            .arg(&small)
-            .arg(program),
-    )?;
-    Ok(small)
 }
 
 /// The shared libraries of a program and their loader, where they lie.

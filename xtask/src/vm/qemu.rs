@@ -89,16 +89,13 @@ fn command(boot: &Boot<'_>) -> Result<Command> {
         process::find_program("qemu-system-x86_64")
             .context("the program qemu-system-x86_64 is missing; `cargo xtask setup` brings it")?,
     );
+    // One thread for all CPUs: with one each, QEMU before 8.1 may translate code while
+    // another CPU patches it, as attaching a probe does, and then the guest crashes.
+    command.args(["-accel", "tcg,thread=single"]);
     if boot.icount {
-        command.args([
-            "-accel",
-            "tcg,thread=single",
-            "-icount",
-            "shift=0,sleep=off",
-        ]);
-        command.args(["-smp", "1"]);
+        command.args(["-icount", "shift=0,sleep=off", "-smp", "1"]);
     } else {
-        command.args(["-accel", "tcg,thread=multi", "-smp", "2"]);
+        command.args(["-smp", "2"]);
     }
     command
         .args(["-cpu", "max", "-m", "512"])
