@@ -105,5 +105,7 @@ fn main() -> ExitCode {
         .filter(|test| all || guest::is_selected(test.name))
         .map(trial::Test::to_trial)
         .collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    counting::end();
+    conclusion.exit_code()
 }
