@@ -1,5 +1,7 @@
 //! How far an estimate from samples may be off. Pure arithmetic.
 
+use crate::snapshot::{Availability, Info, Snapshot};
+
 /// The two-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
 
@@ -22,6 +24,41 @@ pub fn wilson(share_ratio: f64, samples: u64) -> (f64, f64) {
         (center - half).clamp(0.0, share),
         (center + half).clamp(share, 1.0),
     )
+}
+
+/// The 95 % confidence interval of a component's time over all CPUs,
+/// nanoseconds; `None` if the component is not an estimate, or rests on nothing.
+///
+/// A part's share of its whole is uncertain as the share of the whole's samples
+/// is; work that is found by its samples alone is uncertain as their number is,
+/// of all the samples that the interval had room for.
+pub fn of_component(info: &Info, snapshot: &Snapshot, component: usize) -> Option<(u64, u64)> {
+    let samples_of = |row: usize| -> Option<u64> {
+        let row = snapshot.samples.get(row)?.as_ref()?;
+        Some(row.iter().map(|&count| u64::from(count)).sum()).filter(|&samples| samples > 0)
+    };
+    let described = info.components.get(component)?;
+    let own_ns = snapshot.total_ns(component)? as f64;
+    let scaled =
+        |(low, high): (f64, f64), to: f64| Some(((low * to) as u64, (high * to).ceil() as u64));
+    let is_timed =
+        described.availability != Availability::by("sampling") && described.kind == "timed";
+    match described.kind.as_str() {
+        "sampled" | "remainder" => {
+            let parent = described.parent.as_deref()?;
+            let whole = info.components.iter().position(|c| c.slug == parent)?;
+            let whole_ns = snapshot.total_ns(whole)? as f64;
+            let samples = samples_of(whole)?;
+            scaled(wilson(own_ns / whole_ns, samples), whole_ns)
+        }
+        "timed" | "estimated" | "carved" if !is_timed => {
+            let samples = samples_of(component)?;
+            let room = (snapshot.capacity_ns() as f64 * info.frequency_hz as f64 / 1e9) as u64;
+            let share = samples as f64 / room.max(samples) as f64;
+            scaled(wilson(share, room.max(samples)), own_ns / share)
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ use crate::view_model::{Row, index_of, reason_missing, tree};
 
 /// Width of the column of a CPU, pixels; the style sheet has the same.
 pub const CPU_COLUMN_PX: usize = 76;
+/// Width of the columns before those of the CPUs, at the least.
+pub const OTHER_COLUMNS_PX: f64 = 560.0;
 /// Up to so many CPUs all columns are there.
 const ALL_COLUMNS: usize = 24;
 /// Columns beside those in sight, so that scrolling a little finds them there.
@@ -77,14 +79,15 @@ fn level(ratio: f64) -> u8 {
     }
 }
 
-/// The columns in sight when so many pixels of CPUs are scrolled away and so many are seen.
+/// The columns in sight when so many pixels of CPUs are scrolled away (less than
+/// none while other columns stand before them) and the window is so wide.
 pub fn columns_in_sight(cpus: usize, scrolled_px: f64, seen_px: f64) -> Range<usize> {
     if cpus <= ALL_COLUMNS {
         return 0..cpus;
     }
     let width = CPU_COLUMN_PX as f64;
     let first = (scrolled_px.max(0.0) / width) as usize;
-    let last = ((scrolled_px.max(0.0) + seen_px) / width).ceil() as usize;
+    let last = ((scrolled_px + seen_px).max(0.0) / width).ceil() as usize;
     let first = first.saturating_sub(SPARE_COLUMNS).min(cpus);
     first..(last + SPARE_COLUMNS).clamp(first, cpus)
 }

@@ -4,6 +4,7 @@
 //! Here every value stands under its name, and what is not measured says why.
 //! This file only rearranges; it computes nothing but totals and shares.
 
+use metrics_common::interval;
 use metrics_common::{Availability, CpuModes, Info, OwnCost, Snapshot, ZonePower};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -60,6 +61,9 @@ enum ComponentView<'a> {
         total_ns: u64,
         /// Share of the CPU time that all CPUs had in the interval, 0 to 1.
         share_ratio: f64,
+        /// Where an estimate lies with a confidence of 95 %, nanoseconds.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        total_interval_ns: Option<(u64, u64)>,
         #[serde(skip_serializing_if = "Option::is_none")]
         samples: Option<&'a [u32]>,
         /// How often it was entered.
@@ -101,6 +105,7 @@ impl<'a> Components<'a> {
                         0 => 0.0,
                         capacity_ns => total_ns as f64 / capacity_ns as f64,
                     },
+                    total_interval_ns: interval::of_component(self.info, snapshot, index),
                     samples: snapshot.samples.get(index).and_then(|row| row.as_deref()),
                     entries: snapshot.entries.get(index).and_then(|row| row.as_deref()),
                 }
@@ -255,6 +260,33 @@ pub(crate) mod tests {
                 ),
             }
         }
+    }
+
+    /// Half of the softirq's 100 samples: half of its time, give or take a tenth.
+    #[test]
+    fn an_estimate_says_how_far_it_may_be_off_and_a_measurement_does_not() {
+        let (mut info, mut snapshot) = (info(), snapshot(1));
+        let row = |slug| index_of(slug).unwrap();
+        snapshot.components[row("rx_softirq")] = Some(vec![800_000, 200_000]);
+        snapshot.components[row("gro")] = Some(vec![500_000, 0]);
+        snapshot.samples[row("rx_softirq")] = Some(vec![60, 40]);
+        let sends = row("tx_syscall");
+        info.components[sends].availability = Availability::by("sampling");
+        snapshot.components[sends] = Some(vec![100_000_000, 0]);
+        snapshot.samples[sends] = Some(vec![100, 0]);
+        let json = json(&info, &snapshot);
+        let bounds = |slug: &str| json["components"][slug]["total_interval_ns"].clone();
+        assert_eq!(bounds("rx_softirq"), serde_json::Value::Null);
+        let [low, high] = serde_json::from_value(bounds("gro")).unwrap();
+        assert!(
+            (400_000..430_000).contains(&low) && (570_000..600_000).contains(&high),
+            "{low}–{high}"
+        );
+        let [low, high]: [u64; 2] = serde_json::from_value(bounds("tx_syscall")).unwrap();
+        assert!(
+            (80_000_000..90_000_000).contains(&low) && (110_000_000..125_000_000).contains(&high),
+            "{low}–{high}"
+        );
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub struct Now {
     size: (u32, u32),
     layout: legend::Layout,
     entries: Vec<LiveText>,
+    spark: String,
     /// Under the pointer or the keyboard: number of the bar and key of the segment.
     hovered: Option<(usize, String)>,
 }
@@ -38,7 +39,7 @@ impl Now {
     /// # Errors
     /// If the markup is not what this code was built with.
     pub fn headline(
-        &self,
+        &mut self,
         dom: &Dom,
         info: &Info,
         snapshot: &Snapshot,
@@ -71,7 +72,7 @@ impl Now {
         self.trend(dom, info, &trend)
     }
 
-    fn trend(&self, dom: &Dom, info: &Info, trend: &Trend) -> Result<(), JsValue> {
+    fn trend(&mut self, dom: &Dom, info: &Info, trend: &Trend) -> Result<(), JsValue> {
         let change = trend.change.map_or(String::new(), charts::change_text);
         dom.set_text("change", &change)?;
         let leader = |leader: &Option<(String, f64)>| match leader {
@@ -86,7 +87,10 @@ impl Now {
         });
         let svg = areas::sparkline(&trend.course, color, (180, 40))
             .map_err(|error| JsValue::from(error.to_string()))?;
-        dom.element("spark")?.set_inner_html(&svg);
+        if svg != self.spark {
+            dom.element("spark")?.set_inner_html(&svg);
+            self.spark = svg;
+        }
         Ok(())
     }
 

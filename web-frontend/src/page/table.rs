@@ -62,11 +62,10 @@ impl Table {
         state: &ViewState,
     ) -> Result<(), JsValue> {
         let holder = dom.element("table")?;
-        // The columns before the CPUs stand in the way of none that is scrolled to.
         let columns = table::columns_in_sight(
             snapshot.cpus.len(),
-            f64::from(holder.scroll_left()) - 600.0,
-            f64::from(holder.client_width()) + 600.0,
+            f64::from(holder.scroll_left()) - table::OTHER_COLUMNS_PX,
+            f64::from(holder.client_width()),
         );
         let layout = Layout::of(info, snapshot, state.unit, &state.folded, columns);
         if self.layout.as_ref() != Some(&layout) {

@@ -14,8 +14,10 @@ use crate::state::ViewState;
 use crate::timeline::{self, Frame};
 use crate::view_model::{HEADLINE, index_of};
 
-/// Width of a step, pixels: finer than this the eye sees nothing.
-const STEP_PX: u32 = 2;
+/// Width of a step, pixels, and how many there may be: a chart is drawn anew
+/// with every step, and finer ones would cost more than they show.
+const STEP_PX: u32 = 3;
+const MOST_STEPS: u32 = 320;
 /// Height of a chart: a part of its width, within these bounds.
 const HEIGHT_PX: (u32, u32) = (150, 230);
 
@@ -51,7 +53,7 @@ impl Scene<'_> {
             0 => 0.0,
             points => self.history.point_ms(points - 1).1,
         };
-        let most = (width_px.saturating_sub(areas::LEFT_PX as u32) / STEP_PX).max(20);
+        let most = (width_px.saturating_sub(areas::LEFT_PX as u32) / STEP_PX).clamp(20, MOST_STEPS);
         Frame::of(self.state, latest_ms, least_ms, most as usize)
     }
 }

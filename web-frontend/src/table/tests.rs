@@ -127,6 +127,7 @@ fn only_columns_in_sight_are_there_and_the_rest_is_room() {
     assert_eq!(columns_in_sight(24, 0.0, 100.0), 0..24);
     assert_eq!(columns_in_sight(128, 0.0, 760.0), 0..13);
     assert_eq!(columns_in_sight(128, 76.0 * 50.0, 760.0), 47..63);
+    assert_eq!(columns_in_sight(128, -560.0, 760.0), 0..6);
     assert_eq!(columns_in_sight(128, 1e9, 760.0), 128..128);
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
     snapshot.cpus = (0..128).collect();
