@@ -43,7 +43,10 @@ pub fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
         tally.check(false);
     }
     if args.is_empty() {
-        vm::matrix(root, &mut tally)?;
+        if let Err(error) = vm::matrix(root, &mut tally) {
+            println!("check guests ... FAILED: {error:#}");
+            tally.check(false);
+        }
     }
     println!("{tally}");
     Ok(if tally.failed == 0 {
