@@ -42,11 +42,11 @@ pub fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     if !finished && tally.failed == 0 {
         tally.check(false);
     }
-    if args.is_empty() {
-        if let Err(error) = vm::matrix(root, &mut tally) {
-            println!("check guests ... FAILED: {error:#}");
-            tally.check(false);
-        }
+    if args.is_empty()
+        && let Err(error) = vm::matrix(root, &mut tally)
+    {
+        println!("check guests ... FAILED: {error:#}");
+        tally.check(false);
     }
     println!("{tally}");
     Ok(if tally.failed == 0 {

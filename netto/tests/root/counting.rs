@@ -58,8 +58,12 @@ fn counting_daemon() -> Result<Followed> {
         let row = index_of(slug).and_then(|index| daemon.info.components.get(index));
         match &row.context("no such row")?.availability {
             Availability::Available { method } if method == "fentry" || method == "kprobe" => {}
-            other => {
-                let lack = format!("socket calls are not counted here: {slug} is {other:?}");
+            Availability::Available { method } => {
+                let lack = format!("{slug} is found by {method} here, which counts no calls");
+                return Err(NotOnThisKernel(lack).into());
+            }
+            Availability::Unavailable { reason } => {
+                let lack = format!("{slug} is not measured here: {reason}");
                 return Err(NotOnThisKernel(lack).into());
             }
         }
