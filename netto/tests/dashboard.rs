@@ -20,6 +20,8 @@ mod browser;
 mod demo;
 #[path = "dashboard/endurance.rs"]
 mod endurance;
+#[path = "dashboard/pictures.rs"]
+mod pictures;
 #[path = "dashboard/reader.rs"]
 mod reader;
 #[path = "dashboard/views.rs"]
@@ -58,10 +60,15 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // One browser at a time is load enough.
     arguments.test_threads = Some(1);
-    let trials = [views::TESTS, reader::TESTS, endurance::TESTS]
-        .into_iter()
-        .flatten()
-        .map(|test| Trial::ignorable_test(test.name, || run(test.body)))
-        .collect();
+    let trials = [
+        views::TESTS,
+        reader::TESTS,
+        pictures::TESTS,
+        endurance::TESTS,
+    ]
+    .into_iter()
+    .flatten()
+    .map(|test| Trial::ignorable_test(test.name, || run(test.body)))
+    .collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

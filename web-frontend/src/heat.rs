@@ -203,26 +203,28 @@ impl Map {
     }
 }
 
-/// The history's column for each step, if there is one.
+/// The history's column that covers most of each step, if any does. The ends of
+/// columns waver by some milliseconds, so that neither edges nor middles will do.
 fn columns(history: &History, frame: &Frame) -> Vec<Option<usize>> {
-    let mut steps = vec![None; frame.steps];
+    let mut steps = vec![(0.1 * frame.step_ms, None); frame.steps];
     for column in 0..history.columns() {
         let (begin, end) = history.column_ms(column);
         if end <= frame.from_ms || begin >= frame.to_ms() {
             continue;
         }
-        // The step whose middle lies in the column; later columns win.
-        let first = ((begin - frame.from_ms) / frame.step_ms - 0.5)
-            .ceil()
-            .max(0.0) as usize;
-        let last = ((end - frame.from_ms) / frame.step_ms - 0.5)
-            .ceil()
-            .max(0.0) as usize;
-        for step in &mut steps[first.min(frame.steps)..last.min(frame.steps)] {
-            *step = Some(column);
+        let first = ((begin - frame.from_ms) / frame.step_ms).floor().max(0.0) as usize;
+        for (step, best) in steps.iter_mut().enumerate().skip(first) {
+            let from = frame.step_begin_ms(step);
+            if from >= end {
+                break;
+            }
+            let covered = end.min(from + frame.step_ms) - begin.max(from);
+            if covered > best.0 {
+                *best = (covered, Some(column));
+            }
         }
     }
-    steps
+    steps.into_iter().map(|(_, column)| column).collect()
 }
 
 #[cfg(test)]
@@ -262,6 +264,18 @@ mod tests {
         assert_eq!(pixels[..4], [0x43, 0x0a, 0x47, 255], "full");
         assert_eq!(pixels[8..12], [0, 0, 0, 0], "a gap");
         assert_eq!(pixels[16..20], [0xf1, 0xf4, 0xf7, 255], "idle");
+    }
+
+    #[test]
+    fn a_clock_that_wavers_leaves_no_holes() {
+        let mut history = History::new(&fixture::info());
+        for (number, late_ms) in [(1, 0), (2, 120), (3, 10), (4, 240), (5, 0)] {
+            let mut snapshot = fixture::snapshot(number);
+            snapshot.time_unix_ns = (number * 500 + late_ms) * fixture::MS;
+            history.push(&snapshot);
+        }
+        let shown = columns(&history, &FRAME);
+        assert!(shown.iter().all(Option::is_some), "{shown:?}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod bench;
 mod build;
 mod packages;
 mod process;
+mod screenshots;
 mod setup;
 mod suite;
 mod tally;
@@ -62,6 +63,8 @@ enum Command {
     },
     /// Check that the source keeps to the project's own rules
     Tidy,
+    /// Take the documentation's pictures of the dashboard anew
+    Screenshots,
 }
 
 fn main() -> ExitCode {
@@ -103,6 +106,11 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         }
         Command::Test { args } => suite::run(&root, &args),
         Command::Vm(options) => vm::run(&root, &options),
+        Command::Screenshots => {
+            setup::ensure(&root, setup::Purpose::Test)?;
+            screenshots::take(&root)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Tidy => {
             let findings = tidy::check_tree(&root)?;
             for finding in &findings {

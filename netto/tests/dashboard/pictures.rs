@@ -1,0 +1,63 @@
+//! The documentation's pictures: taken in every run, so that they can be taken,
+//! and kept in the folder that `NETTO_SCREENSHOTS` names (`cargo xtask screenshots`).
+
+use anyhow::{Context, Result, ensure};
+use base64::Engine;
+use serde_json::json;
+
+use crate::Test;
+use crate::browser::Browser;
+use crate::demo::Demo;
+
+pub const TESTS: &[Test] = &[Test {
+    name: "pictures::of_every_kind_of_window_are_neither_empty_nor_large",
+    body: pictures,
+}];
+
+/// What the repository takes for one picture; less than the least is an empty page.
+const BYTES: std::ops::RangeInclusive<usize> = 20_000..=300_000;
+
+/// Name, number of CPUs, size of the window, scheme, and what stands behind `#`.
+type Picture = (&'static str, u32, (u32, u32), &'static str, &'static str);
+
+const PICTURES: &[Picture] = &[
+    ("overview-light", 128, (1280, 1640), "light", ""),
+    ("wall-dark", 64, (1920, 1080), "dark", ""),
+    ("narrow-light", 4, (360, 800), "light", ""),
+    ("narrow-dark", 4, (360, 800), "dark", "time"),
+];
+
+fn pictures() -> Result<()> {
+    let folder = std::env::var_os("NETTO_SCREENSHOTS").map(std::path::PathBuf::from);
+    let browser = Browser::start(1280, 900)?;
+    for (name, cpus, (width, height), scheme, view) in PICTURES {
+        let demo = Demo::start(*cpus, 500)?;
+        browser.resize(*width, *height)?;
+        browser.prefer(scheme)?;
+        browser.open(&demo.page(view))?;
+        browser.wait_until(
+            "the first intervals are shown",
+            "return document.querySelector('#parts svg polygon') !== null \
+             && document.getElementById('lead-part').textContent !== ''",
+        )?;
+        // Large windows are shown smaller; the smallest has every pixel.
+        let scale = if *width > 360 { 0.75 } else { 1.0 };
+        let top = browser.script("return scrollY")?;
+        let clip = json!({ "x": 0, "y": top, "width": width, "height": height, "scale": scale });
+        let picture = browser.cdp("Page.captureScreenshot", json!({ "clip": clip }))?;
+        let encoded = picture["data"].as_str().context("no picture")?;
+        let bytes = base64::engine::general_purpose::STANDARD.decode(encoded)?;
+        ensure!(
+            BYTES.contains(&bytes.len()),
+            "{name} has {} bytes",
+            bytes.len()
+        );
+        if let Some(folder) = &folder {
+            std::fs::create_dir_all(folder)?;
+            let file = folder.join(format!("{name}.png"));
+            std::fs::write(&file, bytes)
+                .with_context(|| format!("cannot write {}", file.display()))?;
+        }
+    }
+    browser.must_be_content()
+}
