@@ -292,6 +292,7 @@ impl Snapshots {
 impl SnapshotSource for Snapshots {
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
         let begun_ns = system::monotonic_ns();
+        let time_unix_ns = unix_ns();
         let interval_ns = begun_ns.saturating_sub(self.previous_ns);
         self.previous_ns = begun_ns;
         self.sequence += 1;
@@ -345,7 +346,7 @@ impl SnapshotSource for Snapshots {
         self.previous_own_ns = own_ns;
         Ok(Snapshot {
             sequence: self.sequence,
-            time_unix_ns: unix_ns(),
+            time_unix_ns,
             interval_ns,
             cpus,
             components,

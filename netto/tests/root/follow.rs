@@ -82,17 +82,21 @@ impl Followed {
     /// Reads until everything is summed that had happened when this was called.
     pub fn catch_up(&mut self) -> Result<()> {
         let now_ns = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
-        loop {
-            let message = self.log.next().context("the log has ended")??;
-            let ServerMessage::Snapshot(snapshot) = message else {
-                bail!("no snapshot but {message:?}");
-            };
-            add(&mut self.entries, &snapshot.entries);
-            add(&mut self.times_ns, &snapshot.components);
-            if begins_after(&snapshot, now_ns) {
-                return Ok(());
-            }
-        }
+        // The clocks are read before a snapshot gets its time, so one of a later time may
+        // still miss what happened just before now. The one after it does not.
+        while self.next()?.time_unix_ns < now_ns {}
+        self.next().map(drop)
+    }
+
+    /// Waits for the next snapshot and adds it to the sums.
+    fn next(&mut self) -> Result<Snapshot> {
+        let message = self.log.next().context("the log has ended")??;
+        let ServerMessage::Snapshot(snapshot) = message else {
+            bail!("no snapshot but {message:?}");
+        };
+        add(&mut self.entries, &snapshot.entries);
+        add(&mut self.times_ns, &snapshot.components);
+        Ok(*snapshot)
     }
 
     /// How often a component was entered, since the beginning.
@@ -117,12 +121,6 @@ impl Followed {
 
 fn of_component(sums: &[Option<u64>], slug: &str) -> Option<u64> {
     *sums.get(index_of(slug)?)?
-}
-
-/// The clocks are read before a snapshot gets its time, so one that ends after
-/// this moment may miss what happened just before it. The next one does not.
-fn begins_after(snapshot: &Snapshot, moment_ns: u64) -> bool {
-    snapshot.time_unix_ns.saturating_sub(snapshot.interval_ns) > moment_ns
 }
 
 fn add(sums: &mut [Option<u64>], rows: &[Option<Vec<u64>>]) {
