@@ -153,7 +153,7 @@ pub fn draw<DB: DrawingBackend>(
     let place = Place::of(area.dim_in_pixel());
     let grid = rgb(theme.empty).mix(0.7).stroke_width(1);
     let label = |anchor| text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor);
-    let lines = if place.bottom - place.top > 90 { 4 } else { 2 };
+    let lines = lines_below(chart.top, place.bottom - place.top > 90);
     for line in 0..=lines {
         let value = chart.top * f64::from(line) / f64::from(lines);
         let y = place.y(value, chart.top);
@@ -190,6 +190,19 @@ pub fn draw<DB: DrawingBackend>(
         below = above;
     }
     area.present()
+}
+
+/// Into how many parts the grid divides an axis that ends here, so that its
+/// labels are round too.
+fn lines_below(top: f64, is_tall: bool) -> u32 {
+    let first_digits = (top / 10_f64.powf(top.log10().floor()) * 10.0).round() as u32;
+    match (first_digits, is_tall) {
+        (15 | 30 | 60, _) => 3,
+        (20 | 40 | 80, true) => 4,
+        (_, true) => 5,
+        (20 | 40 | 80, false) => 2,
+        (_, false) => 1,
+    }
 }
 
 /// Stretches without a gap, as first and one past the last.

@@ -235,7 +235,7 @@ fn capabilities(profile: &Path) -> Result<Value> {
                 "--disable-background-networking",
                 "--disable-component-update",
                 "--disable-sync",
-                "--enable-precise-memory-info",
+                "--hide-scrollbars",
                 format!("--user-data-dir={}", profile.display()),
             ],
         },

@@ -119,6 +119,20 @@ fn the_axis_ends_at_a_round_value_above_the_highest() {
 }
 
 #[test]
+fn the_grid_has_round_labels() {
+    for top in [
+        0.01, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 80.0, 100.0, 150.0,
+    ] {
+        for is_tall in [false, true] {
+            let step = top / f64::from(lines_below(top, is_tall));
+            let digits = step / 10_f64.powf(step.log10().floor()) * 10.0;
+            let is_round = (digits - digits.round()).abs() < 1e-6;
+            assert!(is_round, "{top}: every {step}");
+        }
+    }
+}
+
+#[test]
 fn a_pixel_and_its_moment_belong_together() {
     let place = Place::of((600, 160));
     for ms in [0.0, 2_500.0, 10_000.0] {
