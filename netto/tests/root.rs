@@ -47,6 +47,8 @@ mod paths;
 mod prometheus;
 #[path = "root/running.rs"]
 mod running;
+#[path = "root/sends.rs"]
+mod sends;
 #[path = "root/sums.rs"]
 mod sums;
 #[path = "root/traffic.rs"]
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         running::TESTS,
         paths::TESTS,
         filters::TESTS,
+        sends::TESTS,
         flame::TESTS,
         sums::TESTS,
         failures::TESTS,
