@@ -255,6 +255,9 @@ impl Snapshots {
             std::array::from_fn(|kind| reading.entries[kind].saturating_sub(before.entries[kind]));
         let nothing = Tally::default();
         let tally = self.tallies.get(cpu).unwrap_or(&nothing);
+        if let Some(samplers) = &self.readers.samplers {
+            self.means.sample_period_ns = samplers.period_ns(cpu as u32);
+        }
         Column {
             split: attribute(&self.means, interval_ns, &clock, tally),
             entries: entries(&self.means, &growth),

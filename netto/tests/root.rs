@@ -9,6 +9,8 @@
 
 #[path = "root/agent.rs"]
 mod agent;
+#[path = "root/agreement.rs"]
+mod agreement;
 #[path = "root/bpf.rs"]
 mod bpf;
 #[path = "root/browser.rs"]
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
         sends::TESTS,
         flame::TESTS,
         sums::TESTS,
+        agreement::TESTS,
         failures::TESTS,
         prometheus::TESTS,
         kernels::TESTS,
