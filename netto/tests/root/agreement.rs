@@ -8,9 +8,8 @@ use metrics_common::component::index_of;
 use metrics_common::{Info, Snapshot, interval};
 
 use crate::child::Owned;
-use crate::counting::dropping_device;
 use crate::follow::Followed;
-use crate::lab::Network;
+use crate::lab::{Namespace, Network};
 use crate::traffic;
 use crate::trial::Test;
 
@@ -48,8 +47,12 @@ const MEASURED: Duration = Duration::from_secs(3);
 /// are nearly six standard deviations; two daemons whose intervals end at different
 /// moments see traffic that differs by some percent besides.
 const HALF_WIDTHS: f64 = 3.0;
-/// Large datagrams: one to two seconds of copying.
-const COPIES: &str = "100000";
+/// Large datagrams: a second of copying.
+const COPIES: &str = "200000";
+/// Share of such a call's time that is spent on the way into the kernel and back, and in the
+/// timer's interrupts: the process's own clock has it, no stack does. Here, where a copy takes
+/// five microseconds, sends had 6–7 % less by sampling, and receives between 10 % less and 6 % more.
+const WAY: f64 = 0.10;
 
 fn udp() -> Result<()> {
     let network = Network::direct()?;
@@ -119,10 +122,10 @@ fn agree(slugs: &[&str], load: impl Fn() -> Result<Vec<Owned>>) -> Result<()> {
     Ok(())
 }
 
-/// Calls that are nearly all copying, no softirq on their account; what the process's own
-/// clock sees beyond them is the way into the kernel and back, some percent.
+/// Calls that are nearly all copying, no softirq on their account.
 fn own_clock(slug: &str, agent: &[&str]) -> Result<()> {
-    let namespace = dropping_device()?;
+    let namespace = Namespace::new()?;
+    dead_end(&namespace)?;
     let mut sampler = Followed::start_with(&["--method", "sampling"])?;
     let from = SystemTime::now();
     std::thread::sleep(SETTLE);
@@ -143,10 +146,21 @@ fn own_clock(slug: &str, agent: &[&str]) -> Result<()> {
         own_ns / 1e6
     );
     ensure!(
-        (sampled_ns - own_ns).abs() <= HALF_WIDTHS * half_ns,
+        sampled_ns >= (1.0 - WAY) * own_ns - HALF_WIDTHS * half_ns
+            && sampled_ns <= own_ns + HALF_WIDTHS * half_ns,
         "{slug}: {sampled_ns} ± {half_ns} ns by sampling, {own_ns} ns by the process's own clock"
     );
     Ok(())
+}
+
+/// A cable that nobody holds at the other end: what is sent to 10.78.0.2 is dropped, whole,
+/// by the sender itself. (Not every kernel has dummy devices.)
+fn dead_end(at: &Namespace) -> Result<()> {
+    at.ip("link add sink type veth peer name nobody")?;
+    at.ip("link set sink mtu 65535 up")?;
+    at.ip("address add 10.78.0.1/24 dev sink")?;
+    at.ip("neighbour add 10.78.0.2 lladdr 02:00:00:00:77:77 dev sink nud permanent")
+        .map(drop)
 }
 
 /// What was spent in an interval, as shares of all CPU time.

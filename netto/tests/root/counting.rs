@@ -327,7 +327,10 @@ const TOLERANCE: f64 = 0.10;
 /// so nobody receives and no softirq runs on the sender's account; what the
 /// sender's own clock sees beyond netto's is the way into the kernel and back.
 fn large_copies(daemon: &mut Followed) -> Result<()> {
-    let namespace = dropping_device()?;
+    let namespace = Namespace::new()?;
+    namespace.ip("link add sink type dummy")?;
+    namespace.ip("link set sink mtu 65535 up")?;
+    namespace.ip("address add 10.78.0.1/24 dev sink")?;
     daemon.catch_up()?;
     let (sends, time_ns) = (daemon.entries("tx_syscall")?, daemon.time_ns("tx_syscall")?);
     let own = agent_to_end(
@@ -353,15 +356,6 @@ fn large_copies(daemon: &mut Followed) -> Result<()> {
         100.0 * (time_ns - own_ns).abs() / own_ns
     );
     Ok(())
-}
-
-/// A namespace whose only device drops whatever is sent to 10.78.0.0/24.
-pub fn dropping_device() -> Result<Namespace> {
-    let namespace = Namespace::new()?;
-    namespace.ip("link add sink type dummy")?;
-    namespace.ip("link set sink mtu 65535 up")?;
-    namespace.ip("address add 10.78.0.1/24 dev sink")?;
-    Ok(namespace)
 }
 
 /// A sender of large datagrams, a process in the namespace: the CPU time of its sends.
