@@ -7,6 +7,7 @@
 //! * [`view_model`], [`state`]: what the page says, and what its reader chose to see.
 //! * [`bars`], [`timeline`], [`charts`], [`heat`]: the views as plain values.
 //! * [`plot`], [`areas`]: those values as drawings on any plotters backend.
+//! * [`flame`], [`flame_plot`]: the flame graph, from folded stacks to boxes.
 //! * [`legend`], [`table`], [`tip`], [`panels`], [`export`]: and as markup and files.
 //! * [`format`](mod@format): numbers and strings as people read them.
 
@@ -20,6 +21,8 @@ pub mod areas;
 pub mod bars;
 pub mod charts;
 pub mod export;
+pub mod flame;
+pub mod flame_plot;
 pub mod heat;
 pub mod legend;
 pub mod panels;
