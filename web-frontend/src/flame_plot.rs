@@ -2,6 +2,7 @@
 //! called below. Knows pixels and colours, but not where stacks come from.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use metrics_common::snapshot::Info;
 use plotters::coord::Shift;
@@ -13,6 +14,7 @@ use plotters::style::{Color, FontStyle};
 
 use crate::bars::Rgb;
 use crate::flame::{FlameBox, Tree, label};
+use crate::format::{self, escape_html};
 use crate::plot::{PlotError, Theme, ink_on, rgb, text_style};
 use crate::view_model::index_of;
 
@@ -107,6 +109,34 @@ pub fn draw<DB: DrawingBackend>(
         area.draw(&Text::new(text, (left.max(0) + 4, middle), style))?;
     }
     area.present()
+}
+
+/// What a box is, as markup.
+pub fn tip_html(info: &Info, tree: &Tree, at: usize) -> String {
+    let Some(node) = tree.node(at) else {
+        return String::new();
+    };
+    let percent =
+        |part: u64, whole: u64| format!("{} %", format::percent(format::ratio(part, whole)));
+    let mut rows = vec![
+        ("of all".to_owned(), percent(node.samples, tree.samples())),
+        ("samples".to_owned(), format::count(node.samples)),
+    ];
+    if let Some(&event) = tree.line_to(at).first().filter(|_| node.depth > 1)
+        && let Some(event) = tree.node(event)
+    {
+        let of_event = (
+            format!("of {}", label(info, event)),
+            percent(node.samples, event.samples),
+        );
+        rows.insert(1, of_event);
+        rows.push(("itself".to_owned(), percent(node.own, tree.samples())));
+    }
+    let mut html = format!("<strong>{}</strong><dl>", escape_html(&label(info, node)));
+    for (name, value) in rows {
+        let _ = write!(html, "<dt>{}</dt><dd>{value}</dd>", escape_html(&name));
+    }
+    html + "</dl>"
 }
 
 /// The event's colour in a tint that goes with the function's name; pale where
@@ -228,6 +258,23 @@ mod tests {
             pale.luminance() > strong.luminance() + 0.2,
             "{strong:?} {pale:?}"
         );
+    }
+
+    #[test]
+    fn a_tip_says_shares_of_the_whole_and_of_the_event() {
+        let (tree, info) = (Tree::parse(STACKS), fixture::info());
+        let path = ["rx_softirq", "net_rx_action"].map(str::to_owned);
+        let tip = tip_html(&info, &tree, tree.find(&path).0);
+        for part in [
+            "net_rx_action",
+            "of all</dt><dd>30.0 %",
+            "of RX softirq</dt><dd>96.8 %",
+            "itself</dt><dd>0 %",
+        ] {
+            assert!(tip.contains(part), "{part} in {tip}");
+        }
+        let evil = Tree::parse("<b>;<i>x 1");
+        assert!(!tip_html(&info, &evil, 2).contains("<i>"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The live dashboard of netto, compiled to WebAssembly.
 //!
-//! Everything but `app` (connection, listeners) and `page` (the document) is
+//! Everything but `app` (connection, listeners), `fetch` and `page` (the document) is
 //! pure and tested on the host. In reading order, which is the way the data goes:
 //!
 //! * [`link`]: the connection to the daemon and its decoded messages.
@@ -34,6 +34,8 @@ pub mod format;
 
 #[cfg(target_arch = "wasm32")]
 mod app;
+#[cfg(target_arch = "wasm32")]
+mod fetch;
 #[cfg(test)]
 mod fixture;
 #[cfg(target_arch = "wasm32")]

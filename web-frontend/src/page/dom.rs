@@ -101,6 +101,32 @@ impl Dom {
         place.bottom() > -100.0 && place.top() < height.unwrap_or(0.0) + 100.0
     }
 
+    /// Puts the tip beside a place in the window: to the side with more room,
+    /// and never over the place itself.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    pub fn place_tip(&self, (x, y): (f64, f64)) -> Result<(), JsValue> {
+        let tip: HtmlElement = self.typed("tip")?;
+        let width = self.window.inner_width()?.as_f64().unwrap_or(0.0);
+        let height = self.window.inner_height()?.as_f64().unwrap_or(0.0);
+        let style = tip.style();
+        let (side, other) = if x > width / 2.0 {
+            (("right", width - x + 14.0), "left")
+        } else {
+            (("left", x + 14.0), "right")
+        };
+        style.set_property(side.0, &format!("{:.0}px", side.1))?;
+        style.set_property(other, "auto")?;
+        let (side, other) = if y > height / 2.0 {
+            (("bottom", height - y + 8.0), "top")
+        } else {
+            (("top", y + 8.0), "bottom")
+        };
+        style.set_property(side.0, &format!("{:.0}px", side.1))?;
+        style.set_property(other, "auto")
+    }
+
     /// Whether the reader's system is dark.
     pub fn is_dark(&self) -> bool {
         let query = self.window.match_media("(prefers-color-scheme: dark)");
