@@ -114,7 +114,12 @@ impl FlameGraph {
             return Ok(());
         };
         let holder = dom.element("flames")?;
-        let width = holder.client_width().clamp(160, 4000) as u32;
+        // It has no width before it was shown.
+        let width = match dom.extent("flame-body").width {
+            0 => holder.client_width().max(0) as u32,
+            width => width,
+        };
+        let width = width.clamp(160, 4000);
         let (zoom, known) = profile.tree.find(&state.zoom);
         let wanted = Drawn {
             boxes: profile.tree.boxes(zoom, LEAST_PX / f64::from(width)),

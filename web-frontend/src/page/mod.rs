@@ -149,6 +149,7 @@ impl Page {
     /// # Errors
     /// If the markup is not what this code was built with.
     pub fn draw(&mut self) -> Result<(), JsValue> {
+        self.dom.measure();
         self.draw_link()?;
         self.draw_controls()?;
         let (Some(info), Some(latest), Some(history)) = (&self.info, &self.latest, &self.history)

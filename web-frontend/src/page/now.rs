@@ -106,7 +106,7 @@ impl Now {
     ) -> Result<(), JsValue> {
         let bars = bars::bars(info, snapshot, &state.event);
         let chart = dom.element("chart")?;
-        let width = chart.client_width().clamp(240, 4000) as u32;
+        let width = dom.extent("chart").width.clamp(240, 4000);
         self.size = (width, if width < NARROW_PX { 280 } else { 340 });
         let svg = plot::svg(&bars, dom.theme(), self.size)
             .map_err(|error| JsValue::from(error.to_string()))?;
