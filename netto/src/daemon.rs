@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use actix::{Addr, Arbiter, System};
@@ -163,12 +163,14 @@ impl Prepared {
                  --web.config.file adds a password"
             );
         }
-        running.analyzer = Some(TraceAnalyzer::launch(
+        let (arbiter, analyzer) = TraceAnalyzer::launch(
             source,
             period,
             running.collector.clone(),
             &running.supervisor,
-        ));
+        );
+        running.stacks.get_or_init(|| analyzer.clone());
+        running.analyzer = Some((arbiter, analyzer));
         let outcome = tokio::select! {
             failure = failures.first() => Err(failure),
             reason = stop => Ok(reason),
@@ -221,6 +223,7 @@ impl Prepared {
                 farewell: None,
             });
         }
+        let stacks = Arc::new(OnceLock::new());
         let server = http::start(
             self.listener,
             self.web,
@@ -228,6 +231,7 @@ impl Prepared {
                 hosts: HostPolicy::new(&info.hostname, &self.config.allowed_hosts),
                 info,
                 collector: collector.clone(),
+                analyzer: stacks.clone(),
                 prometheus: prometheus.clone(),
                 drops,
                 max_clients: self.config.max_clients,
@@ -250,6 +254,7 @@ impl Prepared {
             file,
             server: handle,
             analyzer: None,
+            stacks,
         };
         Ok((running, failures))
     }
@@ -275,6 +280,8 @@ struct Running {
     file: Option<(Arbiter, Addr<FileLogger>)>,
     server: actix_web::dev::ServerHandle,
     analyzer: Option<(Arbiter, Addr<TraceAnalyzer>)>,
+    /// Tells the server where the analyzer is: it starts last.
+    stacks: Arc<OnceLock<Addr<TraceAnalyzer>>>,
 }
 
 impl Running {

@@ -25,6 +25,8 @@ mod daemon;
 mod failures;
 #[path = "root/filters.rs"]
 mod filters;
+#[path = "root/flame.rs"]
+mod flame;
 #[path = "root/follow.rs"]
 mod follow;
 #[path = "root/guest.rs"]
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         running::TESTS,
         paths::TESTS,
         filters::TESTS,
+        flame::TESTS,
         sums::TESTS,
         failures::TESTS,
         prometheus::TESTS,
