@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::Test;
 use crate::browser::Browser;
 use crate::demo::Demo;
+use crate::http;
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -23,6 +24,10 @@ pub const TESTS: &[Test] = &[
     Test {
         name: "flame::the_keyboard_reaches_every_function",
         body: keyboard,
+    },
+    Test {
+        name: "flame::that_of_the_demonstration_adds_up",
+        body: demonstration,
     },
     Test {
         name: "flame::where_there_is_none_the_reason_is_shown",
@@ -200,6 +205,39 @@ fn keyboard() -> Result<()> {
     browser.wait_until("zoomed", "return location.hash.includes('zoom=rx_softirq')")?;
     browser.key("Escape")?;
     browser.wait_until("the whole", "return !location.hash.includes('zoom=')")?;
+    browser.must_be_content()
+}
+
+fn demonstration() -> Result<()> {
+    let demo = Demo::start(8, 200)?;
+    let browser = Browser::start(1400, 4200)?;
+    browser.open(&demo.page("flame=1"))?;
+    browser.wait_until("it is drawn", SHOWN)?;
+    // Events by the names that the page uses elsewhere, and none that it does not know.
+    let events = browser.script(
+        "return Array.from(document.querySelectorAll('#flames text')) \
+         .filter((t) => t.previousElementSibling.getAttribute('y') === '18').map((t) => t.textContent.trim())",
+    )?;
+    let events = events.as_array().context("no list")?;
+    ensure!(!events.is_empty(), "no event is named");
+    for event in events {
+        let name = event.as_str().unwrap_or_default();
+        ensure!(!name.contains('_'), "{name} is a slug");
+    }
+    let answer = http::get_ok(demo.at, "/api/v1/flamegraph")?;
+    let samples: u64 = answer
+        .body
+        .lines()
+        .filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok())
+        .sum();
+    ensure!(
+        answer
+            .head
+            .to_ascii_lowercase()
+            .contains(&format!("x-netto-samples: {samples}\r\n")),
+        "{}",
+        answer.head
+    );
     browser.must_be_content()
 }
 
