@@ -26,7 +26,7 @@ pub const LEAST_PX: f64 = 1.0;
 const TEXT_PX: i32 = 28;
 const FONT_PX: u32 = 11;
 /// Average width of a character of the system's sans-serif font, as a share of its size.
-const CHARACTER_EM: f64 = 0.58;
+const CHARACTER_EM: f64 = 0.61;
 /// How far the colours of an event's functions differ, and how pale callers of
 /// what is zoomed into are, and boxes that a search does not find.
 const TINTS: u8 = 5;
@@ -130,7 +130,10 @@ pub fn tip_html(info: &Info, tree: &Tree, at: usize) -> String {
             percent(node.samples, event.samples),
         );
         rows.insert(1, of_event);
-        rows.push(("itself".to_owned(), percent(node.own, tree.samples())));
+        rows.push((
+            "of all, in itself".to_owned(),
+            percent(node.own, tree.samples()),
+        ));
     }
     let mut html = format!("<strong>{}</strong><dl>", escape_html(&label(info, node)));
     for (name, value) in rows {
@@ -269,7 +272,7 @@ mod tests {
             "net_rx_action",
             "of all</dt><dd>30.0 %",
             "of RX softirq</dt><dd>96.8 %",
-            "itself</dt><dd>0 %",
+            "in itself</dt><dd>0 %",
         ] {
             assert!(tip.contains(part), "{part} in {tip}");
         }
