@@ -20,6 +20,8 @@ mod browser;
 mod demo;
 #[path = "dashboard/endurance.rs"]
 mod endurance;
+#[path = "dashboard/flame.rs"]
+mod flame;
 #[path = "dashboard/pictures.rs"]
 mod pictures;
 #[path = "dashboard/reader.rs"]
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
     let trials = [
         views::TESTS,
         reader::TESTS,
+        flame::TESTS,
         pictures::TESTS,
         endurance::TESTS,
     ]

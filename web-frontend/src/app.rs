@@ -11,6 +11,7 @@ use web_sys::{
     Window,
 };
 
+use crate::fetch::Asker;
 use crate::link::{Event, Socket, socket_url};
 use crate::page::Page;
 
@@ -22,6 +23,7 @@ struct App {
     url: String,
     page: RefCell<Page>,
     socket: Socket,
+    asker: Rc<Asker>,
     draw_pending: Cell<bool>,
     connect_pending: Cell<bool>,
     draw: Closure<dyn FnMut()>,
@@ -42,8 +44,14 @@ impl App {
                     }
                 }
             };
-            let on_event = weak.clone();
+            let (on_event, on_answer) = (weak.clone(), weak.clone());
             App {
+                asker: Asker::new(window.clone(), move |answer| {
+                    if let Some(app) = on_answer.upgrade() {
+                        app.page.borrow_mut().take_flames(answer);
+                        app.draw_soon();
+                    }
+                }),
                 window,
                 url,
                 page,
@@ -104,6 +112,9 @@ impl App {
     fn draw_now(&self) {
         self.draw_pending.set(false);
         report(self.page.borrow_mut().draw());
+        if self.page.borrow_mut().asks_for_flames() {
+            self.asker.ask();
+        }
     }
 
     fn watch(&self) {

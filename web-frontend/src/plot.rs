@@ -271,7 +271,7 @@ fn paint(segment: &Segment, faint: bool, theme: Theme) -> Rgb {
 }
 
 /// Black or white, whichever is read better on this colour.
-fn ink_on(background: Rgb) -> Rgb {
+pub(crate) fn ink_on(background: Rgb) -> Rgb {
     // At this luminance both have the same contrast by WCAG's formula.
     if background.luminance() > 0.179 {
         Rgb(0, 0, 0)

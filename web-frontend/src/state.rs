@@ -8,6 +8,9 @@ pub const WINDOW_MINUTES: [u32; 3] = [1, 5, 15];
 /// The shortest stretch that can be looked at, milliseconds.
 pub const SHORTEST_MS: f64 = 5_000.0;
 
+/// A zoom into the flame graph goes no deeper.
+const MOST_FRAMES: usize = 256;
+
 /// In what the table's values are said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
@@ -63,6 +66,12 @@ pub struct ViewState {
     pub filter: String,
     /// Slugs of the table's rows whose parts are folded away.
     pub folded: Vec<String>,
+    /// Whether the flame graph is open.
+    pub flame: bool,
+    /// Names of the functions down to the one that the flame graph is zoomed into.
+    pub zoom: Vec<String>,
+    /// Functions to look for in the flame graph.
+    pub find: String,
     /// Id of the section to begin with.
     pub view: String,
 }
@@ -78,7 +87,13 @@ impl Default for ViewState {
             unit: Unit::Percent,
             sort: Sort::Number,
             filter: String::new(),
-            folded: vec!["other_softirq".to_owned()],
+            // With these open the table would be longer than anybody reads.
+            folded: ["tx_syscall", "rx_syscall", "other_softirq"]
+                .map(str::to_owned)
+                .to_vec(),
+            flame: false,
+            zoom: Vec::new(),
+            find: String::new(),
             view: String::new(),
         }
     }
@@ -109,6 +124,12 @@ impl ViewState {
                     let slugs = value.split(',').filter(|slug| is_slug(slug));
                     state.folded = slugs.map(str::to_owned).collect();
                 }
+                "flame" if !value.is_empty() => state.flame = true,
+                "zoom" => {
+                    let names = value.split(';').filter(|name| !name.is_empty());
+                    state.zoom = names.map(plain).take(MOST_FRAMES).collect();
+                }
+                "find" => state.find = plain(&value),
                 // A bare word is the id of a section, as in any page.
                 word if value.is_empty() && is_slug(word) => state.view = word.to_owned(),
                 _ => {}
@@ -150,8 +171,12 @@ impl ViewState {
         );
         put("only", self.filter.clone(), default.filter);
         put("folded", self.folded.join(","), default.folded.join(","));
-        if self.paused {
-            parts.push("paused=1".to_owned());
+        put("zoom", self.zoom.join(";"), String::new());
+        put("find", self.find.clone(), String::new());
+        for (key, on) in [("flame", self.flame), ("paused", self.paused)] {
+            if on {
+                parts.push(format!("{key}=1"));
+            }
         }
         parts.join("&")
     }
@@ -190,6 +215,12 @@ impl ViewState {
         self.span_ms = (to - from).max(SHORTEST_MS);
         self.until_ms = Some(to.max(from + self.span_ms));
     }
+}
+
+/// Text of an address that is shown as it is: short, and of one line.
+fn plain(text: &str) -> String {
+    let seen = text.chars().filter(|c| !c.is_control());
+    seen.take(200).collect()
 }
 
 fn named<T: Copy>(all: &[(T, &str)], name: &str) -> Option<T> {
@@ -253,6 +284,9 @@ mod tests {
             sort: Sort::Load,
             filter: "0-7,>20 % node1".to_owned(),
             folded: vec!["rx_softirq".to_owned(), "network".to_owned()],
+            flame: true,
+            zoom: vec!["rx_softirq".to_owned(), "[bpf] a&b".to_owned()],
+            find: "tcp_, =x".to_owned(),
             view: "cpus".to_owned(),
             ..ViewState::default()
         };
@@ -268,9 +302,20 @@ mod tests {
         assert_eq!(ViewState::default().to_fragment(), "");
         assert_eq!(ViewState::from_fragment(""), ViewState::default());
         let mut unfolded = ViewState::default();
-        unfolded.toggle_fold("other_softirq");
+        for slug in ViewState::default().folded {
+            unfolded.toggle_fold(&slug);
+        }
         let again = ViewState::from_fragment(&unfolded.to_fragment());
         assert_eq!(again.folded, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_section_named_by_its_id_is_not_yet_open() {
+        let state = ViewState::from_fragment("#flame");
+        assert_eq!((state.view.as_str(), state.flame), ("flame", false));
+        assert!(ViewState::from_fragment("#flame&flame=1").flame);
+        let long = format!("#zoom={}", "f;".repeat(5_000));
+        assert_eq!(ViewState::from_fragment(&long).zoom.len(), MOST_FRAMES);
     }
 
     #[test]

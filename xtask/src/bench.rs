@@ -6,6 +6,7 @@
 
 mod analysis;
 mod daemon;
+mod dashboard;
 mod figures;
 mod lab;
 mod load;
@@ -21,7 +22,7 @@ use clap::{Args, ValueEnum};
 
 pub use self::load::Load;
 
-use self::figures::Section;
+use self::figures::{Section, Spread};
 use self::lab::Lab;
 use crate::{build, process, setup};
 
@@ -41,6 +42,8 @@ pub enum Part {
     Analysis,
     /// Other ways of timing socket calls
     Sockets,
+    /// What the dashboard costs a browser
+    Dashboard,
 }
 
 /// Options of `cargo xtask bench`.
@@ -52,6 +55,9 @@ pub struct Options {
     /// How often each comparison is repeated
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
+    /// How long the dashboard is watched, minutes
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1440))]
+    minutes: u16,
     /// Write the table into docs/PERFORMANCE.md
     #[arg(long, conflicts_with = "only")]
     update_docs: bool,
@@ -62,12 +68,21 @@ pub struct Options {
 /// # Errors
 /// What could not be measured, and why.
 pub fn run(root: &Path, options: &Options) -> Result<()> {
+    if options.only == [Part::Dashboard] {
+        // The one part that needs no root: a made-up host, and a browser.
+        setup::ensure(root, setup::Purpose::Bench)?;
+        let program = benchmark(root, "dashboard")?;
+        let mut report = Report::begin(1);
+        report.add(&dashboard::measure(&program, options.minutes)?);
+        return Ok(());
+    }
     if !process::is_root() {
         bail!("measuring loads BPF programs and makes network namespaces: run it as root");
     }
     setup::ensure(root, setup::Purpose::Bench)?;
     let netto = build::netto(root, build::Profile::Release)?;
     let (analysis, attach) = (benchmark(root, "analysis")?, benchmark(root, "attach")?);
+    let dashboard = benchmark(root, "dashboard")?;
     let floor = softirq::compile_floor(root)?;
     let sockets = sockets::Built::new(root, &netto, &attach)?;
     let others = programs::of_any_netto()?;
@@ -92,6 +107,9 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
         report.add(&sockets::measure(&lab, &sockets, rounds.div_ceil(2))?);
     }
     drop(lab);
+    if wanted(Part::Dashboard) {
+        report.add(&dashboard::measure(&dashboard, options.minutes)?);
+    }
     if options.update_docs {
         update_document(&root.join(DOCUMENT), &report.text)?;
     }
@@ -110,6 +128,20 @@ fn benchmark(root: &Path, name: &str) -> Result<PathBuf> {
         .filter(|message| message["target"]["name"] == name)
         .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
         .context("cargo does not say where it put the benchmark")
+}
+
+/// A line `name median low high` of the benchmark.
+fn read(text: &str, name: &str) -> Option<Spread> {
+    let mut words = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?
+        .split(' ')
+        .map(|word| word.parse::<f64>().ok());
+    Some(Spread {
+        median: words.next()??,
+        low: words.next()??,
+        high: words.next()??,
+    })
 }
 
 /// The tables so far. They are printed as they come: a part that fails takes no other away.
@@ -163,4 +195,16 @@ fn update_document(path: &Path, table: &str) -> Result<()> {
     std::fs::write(path, new).with_context(|| format!("cannot write {}", path.display()))?;
     eprintln!("xtask: wrote {}", path.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_found_by_its_whole_name() {
+        let text = "classify_us 0.2 0.1 0.3\nclassify_us_cold 9 9 9\n";
+        assert_eq!(read(text, "classify_us").unwrap().high, 0.3);
+        assert_eq!(read(text, "classify"), None);
+    }
 }

@@ -53,7 +53,7 @@ enum Command {
     },
     /// Run the root tests on other kernels, each in a virtual machine
     Vm(vm::Options),
-    /// Measure what netto costs on this machine (as root; some four minutes)
+    /// Measure what netto costs on this machine (as root; some eight minutes)
     Bench(bench::Options),
     /// A load for `bench`, which starts it
     #[command(hide = true)]

@@ -106,6 +106,8 @@ pub const BENCH: &[Need] = &[
     program("taskset", "util-linux", "a load that keeps to its CPU"),
     program("chrt", "util-linux", "a load that keeps its CPU to itself"),
     program("setpriv", "util-linux", "loads that end with the benchmark"),
+    program("chromium", "chromium", "measuring the dashboard"),
+    program("chromedriver", "chromium-driver", "measuring the dashboard"),
 ];
 
 /// The needs that are not met, given a way to look for a sign.

@@ -345,8 +345,19 @@ fn weight(slug: &str, bridge: bool) -> f64 {
         "rx_unattributed" => 3.5,
         "backlog" | "ip_receive_v6" | "rx_handler" => 1.5,
         "forwarding_v6" | "nf_prerouting_v6" => 0.7,
-        // No program of any kind is attached to this host's devices.
-        "xdp_native" | "xdp_generic" | "taps" | "nf_ingress" => 0.0,
+        // What programs send and receive is mostly copied.
+        "receive_copy" => 40.0,
+        "send_copy" => 22.0,
+        "send_tcp" => 16.0,
+        "receive_free" => 12.0,
+        "receive_protocol" => 10.0,
+        "receive_wait" => 9.0,
+        "send_buffers" | "send_driver" | "receive_ack" | "receive_socket" => 8.0,
+        "send_ip" | "send_qdisc" => 6.5,
+        "send_netfilter" | "send_device" => 5.0,
+        "send_routing" | "send_socket" | "send_datagram" | "receive_backlog" => 4.0,
+        // No program of any kind is attached to this host's devices or sockets.
+        "xdp_native" | "xdp_generic" | "taps" | "nf_ingress" | "send_tls" | "receive_tls" => 0.0,
         _ => 2.0,
     }
 }

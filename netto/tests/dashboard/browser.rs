@@ -22,7 +22,7 @@ const PAGE_LIMIT: Duration = Duration::from_secs(30);
 pub struct Browser {
     at: SocketAddr,
     session: String,
-    _driver: Owned,
+    driver: Owned,
     _profile: tempfile::TempDir,
 }
 
@@ -74,11 +74,17 @@ impl Browser {
         let browser = Browser {
             at,
             session: session.context("no session")?.to_owned(),
-            _driver: driver,
+            driver,
             _profile: profile,
         };
         browser.resize(width, height)?;
         Ok(browser)
+    }
+
+    /// Process number of the driver, from which the browser's processes descend.
+    #[allow(dead_code, reason = "the benchmark of the page uses it")]
+    pub fn driver_pid(&self) -> u32 {
+        self.driver.pid()
     }
 
     fn post(&self, command: &str, body: &Value) -> Result<Value> {

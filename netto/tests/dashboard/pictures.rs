@@ -25,6 +25,7 @@ const PICTURES: &[Picture] = &[
     ("wall-dark", 64, (1920, 1080), "dark", ""),
     ("narrow-light", 4, (360, 800), "light", ""),
     ("narrow-dark", 4, (360, 800), "dark", "time"),
+    ("flame-light", 16, (1280, 700), "light", "flame&flame=1"),
 ];
 
 fn pictures() -> Result<()> {
@@ -40,6 +41,14 @@ fn pictures() -> Result<()> {
             "return document.querySelector('#parts svg polygon') !== null \
              && document.getElementById('lead-part').textContent !== ''",
         )?;
+        if view.contains("flame=1") {
+            browser.wait_until(
+                "the flame graph is drawn",
+                "document.getElementById('flame').scrollIntoView(); \
+                 return document.querySelectorAll('#flames rect').length > 20 \
+                 && document.querySelector('#flame-basis').textContent !== ''",
+            )?;
+        }
         // Large windows are shown smaller; the smallest has every pixel.
         let scale = if *width > 360 { 0.75 } else { 1.0 };
         let top = browser.script("return scrollY")?;

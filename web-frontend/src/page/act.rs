@@ -35,6 +35,8 @@ impl Page {
                 let sort = Sort::ALL.iter().find(|(_, name)| *name == object);
                 self.state.sort = sort.map_or(self.state.sort, |(sort, _)| *sort);
             }
+            "flame" => self.state.flame = !self.state.flame,
+            "zoom" => self.state.zoom.truncate(object.parse().unwrap_or(0)),
             "save" => return self.save(object),
             _ => return Ok(()),
         }
@@ -69,6 +71,8 @@ impl Page {
     pub fn show_state(&self) -> Result<(), JsValue> {
         let filter: HtmlInputElement = self.dom.typed("filter")?;
         filter.set_value(&self.state.filter);
+        let find: HtmlInputElement = self.dom.typed("find")?;
+        find.set_value(&self.state.find);
         if let Ok(section) = self.dom.element(&self.state.view) {
             section.scroll_into_view();
         }
@@ -84,6 +88,10 @@ impl Page {
             "filter" => {
                 let field: &HtmlInputElement = target.unchecked_ref();
                 self.state.filter = field.value();
+            }
+            "find" => {
+                let field: &HtmlInputElement = target.unchecked_ref();
+                self.state.find = field.value();
             }
             "component" => {
                 let field: &HtmlSelectElement = target.unchecked_ref();
@@ -103,11 +111,13 @@ impl Page {
         let mut segment = None;
         self.cursor_ms = None;
         let mut heat_y = None;
+        let mut flame_at = None;
         if let Some(plot) = &plot {
             let place = plot.get_bounding_client_rect();
             let (inner_x, inner_y) = (x - place.left(), y - place.top());
             match plot.id().as_str() {
                 "chart" => segment = self.now.at(inner_x, inner_y),
+                "flames" => flame_at = Some((inner_x, inner_y)),
                 id => self.cursor_ms = self.ms_at(id, inner_x),
             }
             if plot.id() == "heat" {
@@ -128,6 +138,13 @@ impl Page {
             return Ok(());
         };
         self.now.show_tip(&self.dom, info, latest)?;
+        match (flame_at, &self.info) {
+            (Some(at), Some(info)) => {
+                self.dom.place_tip((x, y))?;
+                self.flame.hover(&self.dom, info, at)?;
+            }
+            _ => self.flame.leave(&self.dom)?,
+        }
         self.draw_cursors(heat_y)
     }
 
@@ -190,6 +207,13 @@ impl Page {
             }
             return Ok(());
         }
+        if let Some(plot) = target.closest("#flames")? {
+            let place = plot.get_bounding_client_rect();
+            if let Some(path) = self.flame.path_at(x - place.left(), y - place.top()) {
+                self.state.zoom = path;
+                return self.write_address();
+            }
+        }
         if let Some(plot) = target.closest("#chart")? {
             let place = plot.get_bounding_client_rect();
             match self.now.at(x - place.left(), y - place.top()) {
@@ -210,6 +234,9 @@ impl Page {
     pub fn key(&mut self, target: &Element, key: &str) -> Result<bool, JsValue> {
         if target.closest("input, select, textarea")?.is_some() {
             return Ok(false);
+        }
+        if target.closest("#flames")?.is_some() && self.flame_key(key)? {
+            return Ok(true);
         }
         let plot = target.closest("[data-plot=\"time\"]")?;
         let on_button = target.closest("button, a, summary")?.is_some();
@@ -245,6 +272,29 @@ impl Page {
         Ok(true)
     }
 
+    /// A key is pressed in the flame graph; says whether it meant something there.
+    fn flame_key(&mut self, key: &str) -> Result<bool, JsValue> {
+        match key {
+            "ArrowUp" | "ArrowDown" | "ArrowLeft" | "ArrowRight" => {
+                if let Some(info) = &self.info {
+                    self.flame.step(&self.dom, info, key)?;
+                }
+            }
+            "Enter" => {
+                if let Some(path) = self.flame.marked_path() {
+                    self.state.zoom = path;
+                    self.write_address()?;
+                }
+            }
+            "Escape" | "Home" if !self.state.zoom.is_empty() => {
+                self.state.zoom.clear();
+                self.write_address()?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
     fn now_is_hovered(&self) -> Result<bool, JsValue> {
         Ok(!self.dom.element("tip")?.has_attribute("hidden"))
     }
@@ -261,6 +311,7 @@ impl Page {
                 now: &self.now,
                 charts: &self.charts,
                 heat: &self.heat,
+                flame: &self.flame,
             },
             what,
         )

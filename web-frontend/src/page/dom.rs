@@ -1,10 +1,40 @@
 //! The least that has to be done to the document: elements by id, texts and
 //! attributes that change only when they must, files for the reader.
 
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
 use wasm_bindgen::prelude::*;
 use web_sys::{Blob, BlobPropertyBag, Document, Element, HtmlElement, Node, Url, Window};
 
 use crate::plot::Theme;
+
+/// What is measured before each drawing.
+const MEASURED: [&str; 10] = [
+    "now",
+    "chart",
+    "events",
+    "parts",
+    "percpu",
+    "heat",
+    "components",
+    "table",
+    "flame",
+    "flame-body",
+];
+
+/// Where an element was when the drawing began.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Extent {
+    /// Upper edge in the window, pixels.
+    pub top: f64,
+    /// Lower edge.
+    pub bottom: f64,
+    /// Width inside of its border, pixels.
+    pub width: u32,
+    /// How far its content is scrolled to the left, pixels.
+    pub scroll_left: i32,
+}
 
 /// The document around netto's page.
 pub struct Dom {
@@ -13,6 +43,8 @@ pub struct Dom {
     document: Document,
     /// The element that holds the page's state.
     pub root: Element,
+    window_height: Cell<f64>,
+    extents: RefCell<BTreeMap<&'static str, Extent>>,
 }
 
 impl Dom {
@@ -29,6 +61,8 @@ impl Dom {
             window,
             document,
             root,
+            window_height: Cell::default(),
+            extents: RefCell::default(),
         })
     }
 
@@ -91,14 +125,62 @@ impl Dom {
         Ok(())
     }
 
-    /// Whether any part of an element is in sight, or nearly.
-    pub fn is_in_sight(&self, id: &str) -> bool {
-        let Some(element) = self.document.get_element_by_id(id) else {
-            return false;
-        };
+    /// Measures what a drawing depends on, before it changes anything: a size
+    /// that is asked for after a change makes the browser lay out the page at once,
+    /// and a drawing would pay for that several times.
+    pub fn measure(&self) {
         let height = self.window.inner_height().ok().and_then(|h| h.as_f64());
-        let place = element.get_bounding_client_rect();
-        place.bottom() > -100.0 && place.top() < height.unwrap_or(0.0) + 100.0
+        self.window_height.set(height.unwrap_or(0.0));
+        let mut extents = self.extents.borrow_mut();
+        for id in MEASURED {
+            if let Some(element) = self.document.get_element_by_id(id) {
+                let place = element.get_bounding_client_rect();
+                let extent = Extent {
+                    top: place.top(),
+                    bottom: place.bottom(),
+                    width: element.client_width().max(0) as u32,
+                    scroll_left: element.scroll_left(),
+                };
+                extents.insert(id, extent);
+            }
+        }
+    }
+
+    /// Where an element was when the drawing began.
+    pub fn extent(&self, id: &str) -> Extent {
+        self.extents.borrow().get(id).copied().unwrap_or_default()
+    }
+
+    /// Whether any part of an element was in sight then, or nearly.
+    pub fn is_in_sight(&self, id: &str) -> bool {
+        let place = self.extent(id);
+        place.bottom > -100.0 && place.top < self.window_height.get() + 100.0
+    }
+
+    /// Puts the tip beside a place in the window: to the side with more room,
+    /// and never over the place itself.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    pub fn place_tip(&self, (x, y): (f64, f64)) -> Result<(), JsValue> {
+        let tip: HtmlElement = self.typed("tip")?;
+        let width = self.window.inner_width()?.as_f64().unwrap_or(0.0);
+        let height = self.window.inner_height()?.as_f64().unwrap_or(0.0);
+        let style = tip.style();
+        let (side, other) = if x > width / 2.0 {
+            (("right", width - x + 14.0), "left")
+        } else {
+            (("left", x + 14.0), "right")
+        };
+        style.set_property(side.0, &format!("{:.0}px", side.1))?;
+        style.set_property(other, "auto")?;
+        let (side, other) = if y > height / 2.0 {
+            (("bottom", height - y + 8.0), "top")
+        } else {
+            (("top", y + 8.0), "bottom")
+        };
+        style.set_property(side.0, &format!("{:.0}px", side.1))?;
+        style.set_property(other, "auto")
     }
 
     /// Whether the reader's system is dark.

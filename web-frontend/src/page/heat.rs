@@ -37,8 +37,7 @@ impl HeatMap {
     pub fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let dom = scene.dom;
         self.draw_options(scene)?;
-        let holder = dom.element("heat")?;
-        let width = holder.client_width().clamp(160, 4000) as u32;
+        let width = dom.extent("heat").width.clamp(160, 4000);
         let filter = match Filter::parse(&scene.state.filter) {
             Ok(filter) => {
                 dom.set_text("filter-note", "")?;

@@ -4,6 +4,7 @@
 
 mod act;
 mod dom;
+mod flame;
 mod heat;
 mod now;
 mod save;
@@ -17,10 +18,12 @@ use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use self::dom::{Dom, all, set_attribute};
+use self::flame::FlameGraph;
 use self::heat::HeatMap;
 use self::now::Now;
 use self::table::Table;
 use self::time::{Scene, TimeChart};
+use crate::flame::Answer;
 use crate::link::{Link, LinkState};
 use crate::panels;
 use crate::state::{Sort, Unit, ViewState, WINDOW_MINUTES};
@@ -42,6 +45,7 @@ pub struct Page {
     charts: [TimeChart; 2],
     heat: HeatMap,
     table: Table,
+    flame: FlameGraph,
     cursor_ms: Option<f64>,
     /// Where a stretch is being chosen: id of the plot, first pixel and moment.
     brush: Option<(String, f64, f64)>,
@@ -68,6 +72,7 @@ impl Page {
             charts: [TimeChart::new("events"), TimeChart::new("parts")],
             heat: HeatMap::default(),
             table: Table::default(),
+            flame: FlameGraph::default(),
             cursor_ms: None,
             brush: None,
             introduced: false,
@@ -128,11 +133,23 @@ impl Page {
         self.link.is_silent(js_sys::Date::now(), period_ms)
     }
 
+    /// Whether the daemon should be asked for its flame graph now.
+    pub fn asks_for_flames(&mut self) -> bool {
+        let now_ms = js_sys::Date::now();
+        *self.link.state() == LinkState::Live && self.flame.ask(&self.dom, &self.state, now_ms)
+    }
+
+    /// Takes the answer; drawing is for later.
+    pub fn take_flames(&mut self, answer: Result<Answer, String>) {
+        self.flame.take(answer, self.state.paused);
+    }
+
     /// Brings the document up to date.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
     pub fn draw(&mut self) -> Result<(), JsValue> {
+        self.dom.measure();
         self.draw_link()?;
         self.draw_controls()?;
         let (Some(info), Some(latest), Some(history)) = (&self.info, &self.latest, &self.history)
@@ -173,6 +190,7 @@ impl Page {
         if self.table.is_empty() || dom.is_in_sight("components") {
             self.table.draw(dom, info, shown, &self.state)?;
         }
+        self.flame.draw(dom, info, &self.state)?;
         let status = view_model::status(info, latest, &self.tally);
         let html = panels::status_html(&status);
         let list = dom.element("status")?;

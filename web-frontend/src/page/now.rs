@@ -3,7 +3,6 @@
 use metrics_common::history::History;
 use metrics_common::snapshot::{Info, Snapshot};
 use wasm_bindgen::prelude::*;
-use web_sys::HtmlElement;
 
 use super::dom::{Dom, LiveText, all, set_attribute};
 use crate::bars::{self, Bar, Rgb};
@@ -107,7 +106,7 @@ impl Now {
     ) -> Result<(), JsValue> {
         let bars = bars::bars(info, snapshot, &state.event);
         let chart = dom.element("chart")?;
-        let width = chart.client_width().clamp(240, 4000) as u32;
+        let width = dom.extent("chart").width.clamp(240, 4000);
         self.size = (width, if width < NARROW_PX { 280 } else { 340 });
         let svg = plot::svg(&bars, dom.theme(), self.size)
             .map_err(|error| JsValue::from(error.to_string()))?;
@@ -183,32 +182,15 @@ impl Now {
         &mut self,
         dom: &Dom,
         segment: Option<(usize, String)>,
-        (x, y): (f64, f64),
+        place: (f64, f64),
     ) -> Result<(), JsValue> {
         self.hovered = segment;
-        let tip: HtmlElement = dom.typed("tip")?;
+        let tip = dom.element("tip")?;
         if self.hovered.is_none() {
             tip.toggle_attribute_with_force("hidden", true)?;
             return Ok(());
         }
-        // To the side with more room, and never over the pointer itself.
-        let width = dom.window.inner_width()?.as_f64().unwrap_or(0.0);
-        let height = dom.window.inner_height()?.as_f64().unwrap_or(0.0);
-        let style = tip.style();
-        let (side, other) = if x > width / 2.0 {
-            (("right", width - x + 14.0), "left")
-        } else {
-            (("left", x + 14.0), "right")
-        };
-        style.set_property(side.0, &format!("{:.0}px", side.1))?;
-        style.set_property(other, "auto")?;
-        let (side, other) = if y > height / 2.0 {
-            (("bottom", height - y + 8.0), "top")
-        } else {
-            (("top", y + 8.0), "bottom")
-        };
-        style.set_property(side.0, &format!("{:.0}px", side.1))?;
-        style.set_property(other, "auto")
+        dom.place_tip(place)
     }
 
     /// Brings the tip up to date with the interval.

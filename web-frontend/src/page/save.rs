@@ -5,6 +5,7 @@ use wasm_bindgen::prelude::*;
 use web_sys::{Blob, CanvasRenderingContext2d, HtmlCanvasElement, HtmlImageElement};
 
 use super::dom::Dom;
+use super::flame::FlameGraph;
 use super::heat::HeatMap;
 use super::now::Now;
 use super::time::TimeChart;
@@ -27,6 +28,8 @@ pub struct Shown<'a> {
     pub charts: &'a [TimeChart; 2],
     /// The heat map.
     pub heat: &'a HeatMap,
+    /// The flame graph.
+    pub flame: &'a FlameGraph,
 }
 
 /// Gives the reader the file that `what` names.
@@ -62,6 +65,10 @@ pub fn save(shown: &Shown, what: &str) -> Result<(), JsValue> {
             Some(map) => dom.download(&name, "text/csv", &export::heat_csv(map)),
             None => Ok(()),
         },
+        ("flame", "folded") => match shown.flame.folded() {
+            Some(folded) => dom.download(&name, "text/plain", folded),
+            None => Ok(()),
+        },
         ("heat", "png") => {
             let canvas: HtmlCanvasElement = dom.typed("heat-canvas")?;
             let copy = enlarged(dom, &canvas)?;
@@ -74,6 +81,7 @@ pub fn save(shown: &Shown, what: &str) -> Result<(), JsValue> {
         _ => {
             let svg = match chart {
                 Some(chart) => chart.svg(dom),
+                None if view == "flame" => shown.flame.svg(dom, shown.info),
                 None => shown.now.svg(dom),
             };
             let Some(svg) = svg else {

@@ -62,10 +62,11 @@ impl Table {
         state: &ViewState,
     ) -> Result<(), JsValue> {
         let holder = dom.element("table")?;
+        let extent = dom.extent("table");
         let columns = table::columns_in_sight(
             snapshot.cpus.len(),
-            f64::from(holder.scroll_left()) - table::OTHER_COLUMNS_PX,
-            f64::from(holder.client_width()),
+            f64::from(extent.scroll_left) - table::OTHER_COLUMNS_PX,
+            f64::from(extent.width),
         );
         let layout = Layout::of(info, snapshot, state.unit, &state.folded, columns);
         if self.layout.as_ref() != Some(&layout) {

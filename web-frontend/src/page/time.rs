@@ -84,7 +84,7 @@ impl TimeChart {
     pub fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let dom = scene.dom;
         let holder = dom.element(self.id)?;
-        let width = holder.client_width().clamp(160, 4000) as u32;
+        let width = dom.extent(self.id).width.clamp(160, 4000);
         let size = (width, (width / 4).clamp(HEIGHT_PX.0, HEIGHT_PX.1));
         let frame = scene.frame(width, scene.history.resolution_ms());
         let whole = self.whole(scene.state);

@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use super::figures::{Figure, Section, Spread};
+use super::figures::{Figure, Section};
+use super::read;
 use crate::process;
 
 /// Measures; `program` is the benchmark `analysis`.
@@ -31,23 +32,9 @@ pub fn measure(program: &Path) -> Result<Vec<Section>> {
         figures.insert(1, Figure::single("instructions of that", per_stack, ""));
     }
     Ok(vec![Section {
-        title: "Analysis, of recorded stacks in a loop",
+        title: "Analysis, of recorded stacks in a loop".to_owned(),
         figures,
     }])
-}
-
-/// A line `name median low high` of the benchmark.
-fn read(text: &str, name: &str) -> Option<Spread> {
-    let mut words = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?
-        .split(' ')
-        .map(|word| word.parse::<f64>().ok());
-    Some(Spread {
-        median: words.next()??,
-        low: words.next()??,
-        high: words.next()??,
-    })
 }
 
 /// Instructions of a whole run that classifies all stacks so many times.
@@ -70,16 +57,4 @@ fn instructions(program: &Path, times: u32) -> Result<f64> {
     count
         .parse()
         .with_context(|| format!("valgrind counted {count:?} instructions"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_figure_is_found_by_its_whole_name() {
-        let text = "classify_us 0.2 0.1 0.3\nclassify_us_cold 9 9 9\n";
-        assert_eq!(read(text, "classify_us").unwrap().high, 0.3);
-        assert_eq!(read(text, "classify"), None);
-    }
 }

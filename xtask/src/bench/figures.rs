@@ -102,7 +102,7 @@ impl Figure {
 #[derive(Debug, Clone)]
 pub struct Section {
     /// What they have in common.
-    pub title: &'static str,
+    pub title: String,
     /// The lines.
     pub figures: Vec<Figure>,
 }
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn what_could_not_be_measured_is_said_and_is_not_zero() {
         let section = Section {
-            title: "Things",
+            title: "Things".to_owned(),
             figures: vec![
                 Figure::new("a", None, "ns"),
                 Figure::single("b", 0.2531, "µs").at_most(0.3),

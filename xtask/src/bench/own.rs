@@ -105,7 +105,7 @@ pub fn measure(lab: &Lab, netto: &Path) -> Result<Vec<Section>> {
         ]);
     }
     Ok(vec![Section {
-        title: "The daemon's own CPU time and memory",
+        title: "The daemon's own CPU time and memory".to_owned(),
         figures,
     }])
 }

@@ -121,7 +121,7 @@ pub fn measure(lab: &Lab, built: &Built<'_>, rounds: usize) -> Result<Vec<Sectio
         Figure::new(what, Spread::of_differences(with, without), "ns")
     };
     Ok(vec![Section {
-        title: "Ways to measure socket calls where fentry is refused",
+        title: "Ways to measure socket calls where fentry is refused".to_owned(),
         figures: vec![
             Figure::new(
                 "the cheapest system call (getppid), nothing attached",

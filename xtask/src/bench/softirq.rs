@@ -106,7 +106,7 @@ fn throughput(runs: &[Runs; VARIANTS.len()], pairs_per_packet: &[f64]) -> Sectio
         Spread::of_changes(&runs.tcp_gbps, &without.tcp_gbps).map(|s| s.scaled(-100.0))
     };
     Section {
-        title: "With netto against without, in turns",
+        title: "With netto against without, in turns".to_owned(),
         figures: vec![
             Figure::new(
                 "a small UDP packet without netto, sent, carried over veth and dropped",
@@ -179,7 +179,8 @@ fn statistics(programs: &[Program]) -> Section {
         .zip(mean("netto_sirq_out"))
         .and_then(|(entry, exit)| Spread::of([entry + exit]));
     Section {
-        title: "By the kernel's BPF statistics, per run (dispatch excluded, timing included)",
+        title: "By the kernel's BPF statistics, per run (dispatch excluded, timing included)"
+            .to_owned(),
         figures: vec![
             figure("`netto_sirq_in`", "netto_sirq_in"),
             figure("`netto_sirq_out`", "netto_sirq_out"),

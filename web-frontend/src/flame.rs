@@ -1,0 +1,363 @@
+//! The flame graph as plain values: folded stacks as a tree, the part of it
+//! that is zoomed into as boxes, and what a search finds. Pure; `flame_plot`
+//! draws the boxes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use metrics_common::snapshot::Info;
+
+use crate::format;
+use crate::view_model::index_of;
+
+/// Stacks deeper than this are cut: no kernel stack has as many functions.
+const MOST_FRAMES: usize = 256;
+/// Name of the box that holds all others.
+pub const WHOLE: &str = "all of networking";
+/// Functions that the text alternative names.
+const NAMED: usize = 5;
+
+/// A function as called by the functions above it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Name of the function; in the first level, slug of the event.
+    pub name: String,
+    /// Samples in it and in what it called.
+    pub samples: u64,
+    /// Samples in the function itself.
+    pub own: u64,
+    /// What it called, as positions in the tree, by name.
+    pub children: Vec<usize>,
+    /// Who called it; the root is its own parent.
+    pub parent: usize,
+    /// 0 for the root, 1 for an event.
+    pub depth: usize,
+}
+
+/// All stacks of a stretch of time, joined where they begin alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    /// The root is the first.
+    nodes: Vec<Node>,
+    /// Lines that were no stacks.
+    pub unreadable: usize,
+}
+
+impl Tree {
+    /// Reads lines of `event;function;…;function COUNT`.
+    pub fn parse(folded: &str) -> Tree {
+        let mut nodes = vec![Node {
+            name: WHOLE.to_owned(),
+            samples: 0,
+            own: 0,
+            children: Vec::new(),
+            parent: 0,
+            depth: 0,
+        }];
+        let mut places: BTreeMap<(usize, &str), usize> = BTreeMap::new();
+        let mut unreadable = 0;
+        for line in folded.lines().filter(|line| !line.trim().is_empty()) {
+            let parsed = line
+                .rsplit_once(' ')
+                .and_then(|(stack, count)| Some((stack.trim(), count.parse::<u64>().ok()?)))
+                .filter(|(stack, _)| !stack.is_empty());
+            let Some((stack, count)) = parsed else {
+                unreadable += 1;
+                continue;
+            };
+            let mut at = 0;
+            nodes[at].samples = nodes[at].samples.saturating_add(count);
+            for frame in stack.split(';').filter(|f| !f.is_empty()).take(MOST_FRAMES) {
+                at = *places.entry((at, frame)).or_insert_with(|| {
+                    let new = nodes.len();
+                    nodes[at].children.push(new);
+                    let depth = nodes[at].depth + 1;
+                    nodes.push(Node {
+                        name: frame.to_owned(),
+                        samples: 0,
+                        own: 0,
+                        children: Vec::new(),
+                        parent: at,
+                        depth,
+                    });
+                    new
+                });
+                nodes[at].samples = nodes[at].samples.saturating_add(count);
+            }
+            nodes[at].own = nodes[at].own.saturating_add(count);
+        }
+        // One function stays at one place while the shares change.
+        for at in 0..nodes.len() {
+            let mut children = std::mem::take(&mut nodes[at].children);
+            children.sort_by(|a, b| nodes[*a].name.cmp(&nodes[*b].name));
+            nodes[at].children = children;
+        }
+        Tree { nodes, unreadable }
+    }
+
+    /// The node at a position.
+    pub fn node(&self, at: usize) -> Option<&Node> {
+        self.nodes.get(at)
+    }
+
+    /// Samples of the whole.
+    pub fn samples(&self) -> u64 {
+        self.nodes[0].samples
+    }
+
+    /// A node's share of all samples, 0 to 1.
+    pub fn share(&self, at: usize) -> f64 {
+        format::ratio(self.nodes[at].samples, self.samples())
+    }
+
+    /// As far as this path of names goes: the node, and how many names were found.
+    pub fn find(&self, path: &[String]) -> (usize, usize) {
+        let mut at = 0;
+        for (found, name) in path.iter().enumerate() {
+            let named = |child: &&usize| self.nodes[**child].name == *name;
+            match self.nodes[at].children.iter().find(named) {
+                Some(child) => at = *child,
+                None => return (at, found),
+            }
+        }
+        (at, path.len())
+    }
+
+    /// The positions from below the root down to a node, itself included.
+    pub fn line_to(&self, mut at: usize) -> Vec<usize> {
+        let mut line = Vec::new();
+        while at != 0 {
+            line.push(at);
+            at = self.nodes[at].parent;
+        }
+        line.reverse();
+        line
+    }
+
+    /// The names from below the root down to a node.
+    pub fn path_to(&self, at: usize) -> Vec<String> {
+        let line = self.line_to(at);
+        line.iter().map(|&at| self.nodes[at].name.clone()).collect()
+    }
+
+    /// Slug of the event that a node belongs to; the root belongs to none.
+    pub fn event_of(&self, at: usize) -> Option<&str> {
+        let first = *self.line_to(at).first()?;
+        Some(&self.nodes[first].name)
+    }
+
+    /// The boxes of a drawing in which `zoom` and what called it are as wide
+    /// as the whole. Boxes narrower than `least` (a share of the width) are
+    /// left out together with what is in them.
+    pub fn boxes(&self, zoom: usize, least: f64) -> Vec<FlameBox> {
+        let mut boxes = Vec::new();
+        let callers = self.line_to(zoom);
+        let above = callers.len().saturating_sub(1);
+        for node in std::iter::once(0)
+            .chain(callers[..above].iter().copied())
+            .filter(|&node| node != zoom)
+        {
+            boxes.push(FlameBox {
+                node,
+                depth: self.nodes[node].depth,
+                left: 0.0,
+                right: 1.0,
+                is_caller: true,
+            });
+        }
+        let whole = self.nodes[zoom].samples.max(1) as f64;
+        let mut open = vec![(zoom, 0.0)];
+        while let Some((node, left)) = open.pop() {
+            let own = &self.nodes[node];
+            let right = (left + own.samples as f64 / whole).min(1.0);
+            if own.samples == 0 || right - left < least {
+                continue;
+            }
+            boxes.push(FlameBox {
+                node,
+                depth: own.depth,
+                left,
+                right,
+                is_caller: false,
+            });
+            let mut from = left;
+            for &child in &own.children {
+                open.push((child, from));
+                from += self.nodes[child].samples as f64 / whole;
+            }
+        }
+        boxes
+    }
+
+    /// The nodes whose names contain this, whatever the case, and the share of all
+    /// samples that passed through any of them. Nothing matches an empty search.
+    pub fn search(&self, wanted: &str, label: impl Fn(&Node) -> String) -> (BTreeSet<usize>, f64) {
+        let wanted = wanted.trim().to_lowercase();
+        let mut found = BTreeSet::new();
+        if wanted.is_empty() {
+            return (found, 0.0);
+        }
+        let mut samples = 0;
+        let mut open = vec![(0, false)];
+        while let Some((at, is_within)) = open.pop() {
+            let node = &self.nodes[at];
+            let matches = at != 0 && label(node).to_lowercase().contains(&wanted);
+            if matches {
+                found.insert(at);
+                // What is inside of a match is counted with it.
+                if !is_within {
+                    samples += node.samples;
+                }
+            }
+            open.extend(node.children.iter().map(|&c| (c, is_within || matches)));
+        }
+        (found, format::ratio(samples, self.samples()))
+    }
+
+    /// The functions in which most samples were taken, below a node and
+    /// whoever called them, with their samples.
+    pub fn hottest(&self, within: usize) -> Vec<(&str, u64)> {
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut open = vec![within];
+        while let Some(at) = open.pop() {
+            let node = &self.nodes[at];
+            if node.own > 0 {
+                *sums.entry(&node.name).or_default() += node.own;
+            }
+            open.extend(&node.children);
+        }
+        let mut sums: Vec<(&str, u64)> = sums.into_iter().collect();
+        sums.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        sums.truncate(NAMED);
+        sums
+    }
+}
+
+/// A function's place in the drawing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FlameBox {
+    /// Position in the tree.
+    pub node: usize,
+    /// Line from the top.
+    pub depth: usize,
+    /// Left edge, as a share of the width.
+    pub left: f64,
+    /// Right edge.
+    pub right: f64,
+    /// Whether it called what is zoomed into.
+    pub is_caller: bool,
+}
+
+/// What the daemon answered.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answer {
+    /// Status of HTTP.
+    pub status: u16,
+    /// How long the samples were taken, seconds.
+    pub window_seconds: Option<f64>,
+    /// Samples that the daemon left out to keep the answer short.
+    pub left_out: Option<u64>,
+    /// The folded stacks, or why there are none.
+    pub body: String,
+}
+
+/// Samples of a stretch of time, ready to be shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    /// The stacks.
+    pub tree: Tree,
+    /// The stacks as they came, for a file.
+    pub folded: String,
+    /// How long they were taken, seconds.
+    pub window_seconds: Option<f64>,
+    /// Samples that are in none of them.
+    pub left_out: u64,
+}
+
+impl Profile {
+    /// Makes sense of an answer.
+    ///
+    /// # Errors
+    /// Why there is no flame graph, for the reader.
+    pub fn of(answer: Answer) -> Result<Profile, String> {
+        let said = answer.body.trim();
+        match answer.status {
+            200 => {}
+            404 => return Err("This daemon offers no flame graph.".to_owned()),
+            503 if !said.is_empty() => {
+                let reason: String = said.chars().take(400).collect();
+                return Err(format!("No flame graph here: {reason}"));
+            }
+            status => {
+                return Err(format!(
+                    "The daemon gives no flame graph (status {status})."
+                ));
+            }
+        }
+        Ok(Profile {
+            tree: Tree::parse(&answer.body),
+            window_seconds: answer.window_seconds.filter(|s| s.is_finite() && *s > 0.0),
+            left_out: answer.left_out.unwrap_or(0),
+            folded: answer.body,
+        })
+    }
+
+    /// What it rests on, in one line.
+    pub fn basis(&self) -> String {
+        let time = match self.window_seconds {
+            Some(seconds) => format!("the last {seconds:.0} s"),
+            None => "the last minute".to_owned(),
+        };
+        if self.tree.samples() == 0 {
+            return format!("No sample of networking in {time}.");
+        }
+        let mut text = format!(
+            "{} samples of networking, {time}, all CPUs",
+            format::count(self.tree.samples())
+        );
+        if self.left_out > 0 {
+            text += &format!(
+                "; {} more in stacks too rare to be kept",
+                format::count(self.left_out)
+            );
+        }
+        if self.tree.unreadable > 0 {
+            text += &format!("; {} lines make no sense", self.tree.unreadable);
+        }
+        text
+    }
+
+    /// The hottest functions below a node, in words.
+    pub fn hottest_text(&self, info: &Info, zoom: usize) -> String {
+        let whole = self.tree.node(zoom).map_or(0, |node| node.samples);
+        let named: Vec<String> = self
+            .tree
+            .hottest(zoom)
+            .into_iter()
+            .map(|(name, samples)| {
+                let share = format::percent(format::ratio(samples, whole));
+                format!("{} {share} %", event_label(info, name))
+            })
+            .collect();
+        if named.is_empty() {
+            return String::new();
+        }
+        format!("Most time in: {}", named.join(", "))
+    }
+}
+
+/// How a node is called: an event by its label, all else by the function's name.
+pub fn label(info: &Info, node: &Node) -> String {
+    match node.depth {
+        1 => event_label(info, &node.name),
+        _ => node.name.clone(),
+    }
+}
+
+fn event_label(info: &Info, slug: &str) -> String {
+    index_of(info, slug)
+        .map_or(slug, |at| &info.components[at].label)
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests;
