@@ -31,6 +31,8 @@ mod filters;
 mod follow;
 #[path = "root/guest.rs"]
 mod guest;
+#[path = "root/hidden.rs"]
+mod hidden;
 #[path = "root/http.rs"]
 mod http;
 #[path = "root/kernels.rs"]
@@ -39,6 +41,8 @@ mod kernels;
 mod lab;
 #[path = "root/lab_itself.rs"]
 mod lab_itself;
+#[path = "root/loads.rs"]
+mod loads;
 #[path = "root/measure.rs"]
 mod measure;
 #[path = "root/paths.rs"]
@@ -90,6 +94,7 @@ fn main() -> ExitCode {
         filters::TESTS,
         sums::TESTS,
         agreement::TESTS,
+        hidden::TESTS,
         failures::TESTS,
         prometheus::TESTS,
         kernels::TESTS,
