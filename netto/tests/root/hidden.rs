@@ -98,6 +98,7 @@ fn pacing() -> Result<()> {
     Ok(())
 }
 
+/// The sender's side stays a softirq, whose device merges nothing; GRO was 29 % before.
 fn threaded_napi() -> Result<()> {
     let network = Network::direct()?;
     network.enable_gro()?;
@@ -108,8 +109,8 @@ fn threaded_napi() -> Result<()> {
     network.right.set_threaded("lan")?;
     let after = daemon.measure_shortly()?;
     lit(&after, "napi_thread", LIT)?;
-    let softirq = share(&before, "rx_softirq")?;
-    dark(&after, "rx_softirq", softirq / 2.0)
+    before.lights_up("gro", 0.08)?;
+    after.stays_dark("gro", 0.02)
 }
 
 /// The sender pauses, so that the receiver has something to wait for.
