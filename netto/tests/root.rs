@@ -33,6 +33,8 @@ mod flame;
 mod follow;
 #[path = "root/guest.rs"]
 mod guest;
+#[path = "root/hidden.rs"]
+mod hidden;
 #[path = "root/http.rs"]
 mod http;
 #[path = "root/kernels.rs"]
@@ -41,6 +43,8 @@ mod kernels;
 mod lab;
 #[path = "root/lab_itself.rs"]
 mod lab_itself;
+#[path = "root/loads.rs"]
+mod loads;
 #[path = "root/measure.rs"]
 mod measure;
 #[path = "root/paths.rs"]
@@ -96,6 +100,7 @@ fn main() -> ExitCode {
         flame::TESTS,
         sums::TESTS,
         agreement::TESTS,
+        hidden::TESTS,
         failures::TESTS,
         prometheus::TESTS,
         kernels::TESTS,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{bpf, counting};
+use crate::{bpf, counting, loads};
 
 /// No agent outlives this.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -48,6 +48,17 @@ fn role(words: &[String]) -> Result<()> {
             println!("{}", counting::take(copies.parse()?)?);
             Ok(())
         }
+        ["connect-storm"] => go_on(loads::connect_storm),
+        ["poll-storm"] => go_on(loads::poll_storm),
+        ["unix-blast"] => go_on(loads::unix_blast),
+        ["udp-drip", to] => go_on(|| loads::udp_drip(to.parse()?)),
+        ["udp-busy-sink", at] => go_on(|| loads::udp_busy_sink(at.parse()?)),
+        ["tap"] => {
+            let _tap = loads::tap()?;
+            ready()?;
+            wait_for_end();
+            Ok(())
+        }
         ["attach", how, device] => {
             let _attached = bpf::attach(how, device)?;
             ready()?;
@@ -75,6 +86,13 @@ fn end_with_owner() {
         wait_for_end();
         std::process::exit(0);
     });
+}
+
+/// A load that never ends by itself.
+fn go_on(load: impl FnOnce() -> Result<()>) -> Result<()> {
+    ready()?;
+    end_with_owner();
+    load()
 }
 
 fn any(like: IpAddr) -> IpAddr {

@@ -81,9 +81,9 @@ fn tcp() -> Result<()> {
 /// Lets one daemon time the softirqs and another sample them, under the same load.
 ///
 /// Stacks cannot tell a softirq's first and last instructions from those of whoever
-/// it interrupts: these are the probes' unattributed part, 4–11 % of the softirq
+/// it interrupts: these are the probes' unattributed part, 3–12 % of the softirq
 /// here, which sampling leaves to others. Beyond that the two differed by two half-widths at
-/// most in twelve repetitions on a busy machine.
+/// most in nine repetitions on a busy machine.
 fn agree(slugs: &[&str], load: impl Fn() -> Result<Vec<Owned>>) -> Result<()> {
     let mut probes = Followed::start()?;
     // Two samplers of one frequency would always meet the same distance behind each other.

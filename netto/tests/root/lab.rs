@@ -69,6 +69,12 @@ impl Namespace {
         child::run(self.command("sh").args(["-c", &script])).map(drop)
     }
 
+    /// Lets a device's packets be received by kernel threads.
+    pub fn set_threaded(&self, device: &str) -> Result<()> {
+        let script = format!("echo 1 > /sys/class/net/{device}/threaded");
+        child::run(self.command("sh").args(["-c", &script])).map(drop)
+    }
+
     /// Runs a program inside that reads its orders from standard input.
     pub fn feed(&self, program: &str, arguments: &[&str], orders: &str) -> Result<()> {
         let mut child = self

@@ -1,0 +1,106 @@
+//! Loads of one process each that keep a hidden place of networking busy: the roles of
+//! `root agent …` for `hidden.rs`. All of them work until their owner lets go.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::calls;
+
+/// Connects to itself, accepts and closes.
+pub fn connect_storm() -> Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let to = listener.local_addr()?;
+    loop {
+        let near = TcpStream::connect(to)?;
+        // Reset rather than closed in good order: no port is kept for a minute.
+        let now = libc::linger {
+            l_onoff: 1,
+            l_linger: 0,
+        };
+        let near = OwnedFd::from(near);
+        calls::set_option(&near, libc::SOL_SOCKET, libc::SO_LINGER, &now)?;
+        drop(listener.accept()?);
+    }
+}
+
+/// Asks many sockets whether they have something, which they never do.
+pub fn poll_storm() -> Result<()> {
+    let sockets: Vec<UdpSocket> = (0..256)
+        .map(|_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)))
+        .collect::<Result<_, _>>()?;
+    let mut asked: Vec<libc::pollfd> = sockets
+        .iter()
+        .map(|socket| libc::pollfd {
+            fd: socket.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
+    loop {
+        // SAFETY: the kernel reads and writes as many entries as the vector has.
+        let ready = unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, 0) };
+        ensure!(ready == 0, "somebody wrote to a socket of ours");
+    }
+}
+
+/// Bytes from one thread to another over a UNIX socket.
+pub fn unix_blast() -> Result<()> {
+    let (mut near, mut far) = UnixStream::pair()?;
+    std::thread::spawn(move || {
+        let mut data = [0; 4096];
+        while let Ok(1..) = far.read(&mut data) {}
+    });
+    loop {
+        near.write_all(&[0x55; 4096])?;
+    }
+}
+
+/// Small packets with pauses in between.
+pub fn udp_drip(to: SocketAddr) -> Result<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    loop {
+        // A closed port answers with an error on a later send: not this test's business.
+        let _ = socket.send_to(&[0x55; 64], to);
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
+/// Receives, polling the device for up to a millisecond before it sleeps.
+pub fn udp_busy_sink(at: SocketAddr) -> Result<()> {
+    const MICROSECONDS: i32 = 1000;
+    let socket = OwnedFd::from(UdpSocket::bind(at)?);
+    calls::set_option(&socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, &MICROSECONDS)?;
+    let socket = UdpSocket::from(socket);
+    let mut packet = [0; 2048];
+    loop {
+        let _ = socket.recv(&mut packet);
+    }
+}
+
+/// Receives all packets of the namespace, as tcpdump does.
+pub fn tap() -> Result<OwnedFd> {
+    let all = (libc::ETH_P_ALL as u16).to_be();
+    // SAFETY: the call takes no memory of ours.
+    let socket = unsafe {
+        libc::socket(
+            libc::AF_PACKET,
+            libc::SOCK_RAW | libc::SOCK_CLOEXEC,
+            i32::from(all),
+        )
+    };
+    ensure!(socket >= 0, std::io::Error::last_os_error());
+    // SAFETY: the descriptor is new, and owned by nobody else.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    let reader = socket.try_clone().context("cannot share the tap")?;
+    std::thread::spawn(move || {
+        let mut file = std::fs::File::from(reader);
+        let mut packet = [0; 2048];
+        while let Ok(1..) = file.read(&mut packet) {}
+    });
+    Ok(socket)
+}
