@@ -160,6 +160,9 @@ fn openings(demo: &Demo) -> Result<()> {
     Ok(())
 }
 
+/// One figure of a page's memory.
+type Read = fn(&Memory) -> f64;
+
 /// What a page holds after a collection.
 #[derive(Debug, Clone, Copy)]
 struct Memory {
@@ -170,7 +173,7 @@ struct Memory {
 }
 
 impl Memory {
-    const FIGURES: [(&'static str, fn(&Memory) -> f64); 4] = [
+    const FIGURES: [(&'static str, Read); 4] = [
         ("wasm_bytes", |memory| memory.wasm_bytes),
         ("heap_bytes", |memory| memory.heap_bytes),
         ("nodes", |memory| memory.nodes),
