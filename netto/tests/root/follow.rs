@@ -46,16 +46,14 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// Starts netto with a log of short intervals.
-    pub fn start() -> Result<Self> {
+    /// Starts netto with these options and a log of short intervals.
+    pub fn start(options: &[&str]) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("netto.log");
-        let daemon = Daemon::start(&[
-            "--user-period",
-            "100",
-            "--log-file",
-            &path.to_string_lossy(),
-        ])?;
+        let log_file = path.to_string_lossy();
+        let mut arguments = vec!["--user-period", "100", "--log-file", &log_file];
+        arguments.extend(options);
+        let daemon = Daemon::start(&arguments)?;
         let mut log = LogReader::new(Growing(File::open(&path)?))?;
         let Some(ServerMessage::Hello(info)) = log.next().transpose()? else {
             bail!("the log does not begin with Hello");
