@@ -63,9 +63,7 @@ pub fn gather(
         Err(error) => (Err(format!("{error:#}")), None),
     };
     let has_symbols = match &classifier {
-        Some(classifier) => (0..COMPONENTS.len())
-            .map(|index| !classifier.symbols_of(index).is_empty())
-            .collect(),
+        Some(classifier) => classifier.has_symbols(),
         None => vec![false; COMPONENTS.len()],
     };
     let stacks = try_sampling(roots, frequency_hz).map_err(|error| format!("{error:#}"));
