@@ -187,26 +187,38 @@ fn cpu_goes_and_comes_back() -> Result<()> {
     Ok(())
 }
 
-const MODULE: &str = "/modules/bridge.ko";
-const COMPONENT: &str = "bridging";
+/// What connection tracking needs, in the order of loading, where guests keep it.
+const MODULES: [&str; 2] = ["nf_conntrack", "nft_ct"];
+const COMPONENT: &str = "conntrack";
 
-/// Loads the module again when dropped: other tests need it.
-struct ModuleOut;
+fn file_of(module: &str) -> String {
+    format!("/modules/{module}.ko")
+}
 
-impl Drop for ModuleOut {
+/// Loads the modules again when dropped: other tests need them.
+struct ModulesOut;
+
+impl Drop for ModulesOut {
     fn drop(&mut self) {
-        // It is there again already, or the next test that needs it says that it is not.
-        let _ = Command::new("insmod").arg(MODULE).output();
+        for module in MODULES {
+            // It is there already, or the next test that needs it says that it is not.
+            let _ = Command::new("insmod").arg(file_of(module)).output();
+        }
     }
 }
 
 fn module_is_loaded() -> Result<()> {
     in_guests_only("unloading a module")?;
-    if !Path::new(MODULE).exists() {
-        return Err(NotOnThisKernel("bridging is no module here".to_owned()).into());
+    if !MODULES
+        .iter()
+        .all(|module| Path::new(&file_of(module)).exists())
+    {
+        return Err(NotOnThisKernel("connection tracking is no module here".to_owned()).into());
     }
-    child::run(Command::new("rmmod").arg("bridge"))?;
-    let loaded_again = ModuleOut;
+    let loaded_again = ModulesOut;
+    for module in MODULES.iter().rev() {
+        child::run(Command::new("rmmod").arg(module))?;
+    }
     let row = index_of(COMPONENT).context("no such row")?;
     let mut daemon = Followed::start(&[])?;
     let is_available = |daemon: &Followed| daemon.info.components[row].availability.is_available();
