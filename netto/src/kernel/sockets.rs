@@ -171,6 +171,27 @@ pub(super) fn try_load(function: SocketFunction) -> anyhow::Result<()> {
         .map_err(|error| anyhow!("{error}"))
 }
 
+/// Whether this kernel takes kprobes, tried on one function.
+///
+/// # Errors
+/// The kernel's refusal.
+pub(super) fn try_kprobe(function: SocketFunction) -> anyhow::Result<()> {
+    let mut storage = MaybeUninit::uninit();
+    let mut open = SocketSkelBuilder::default()
+        .open(&mut storage)
+        .context("the embedded BPF object is damaged")?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let is_end = program.name() == "netto_kp_return";
+        program.set_autoload(is_end);
+    }
+    // An end without a beginning does nothing.
+    let skel = open.load().map_err(|error| anyhow!("{error}"))?;
+    let end = &skel.progs.netto_kp_return;
+    end.attach_kprobe(true, function.name)
+        .map(drop)
+        .map_err(|error| anyhow!("{error}"))
+}
+
 /// Opens the object with the n-th function in slot n, and only those slots in use.
 fn open<'a>(
     functions: &[SocketFunction],
