@@ -4,10 +4,10 @@
 //! Daemon and dashboard keep the same thing: the daemon sends its own to a
 //! dashboard that connects, which goes on from there by itself.
 //!
-//! What it takes, for 43 components: a series holds [`POINTS`] values of 4
-//! bytes in 52 rows, 0.4 MB whatever the host. The columns of all CPUs together
+//! What it takes, for 78 components: a series holds [`POINTS`] values of 4
+//! bytes in 87 rows, 0.7 MB whatever the host. The columns of all CPUs together
 //! hold at most [`COLUMN_BYTES`]: on 2 CPUs a column is one interval; on 128 it
-//! is 3 seconds, on 1024 it is 21. Pure; the time is that of the snapshots.
+//! is some 3 seconds, on 1024 some 25. Pure; the time is that of the snapshots.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ pub const POINTS: usize = 1920;
 /// What a history covers at the least, once it is full.
 pub const LEAST_COVERED_NS: u64 = 16 * 60 * 1_000_000_000;
 /// What all columns together may take, one byte for each CPU and component.
-pub const COLUMN_BYTES: usize = 2 << 20;
+pub const COLUMN_BYTES: usize = 3 << 20;
 
 /// Where a cell's share of its CPU is written as the largest code.
 const FULL: f64 = 126.0;

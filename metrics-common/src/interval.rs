@@ -1,6 +1,6 @@
 //! How far an estimate from samples may be off. Pure arithmetic.
 
-use crate::snapshot::{Availability, Info, Snapshot};
+use crate::snapshot::{Availability, ComponentInfo, Info, Snapshot};
 
 /// The two-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
@@ -31,7 +31,7 @@ pub fn wilson(share_ratio: f64, samples: u64) -> (f64, f64) {
 ///
 /// A part's share of its whole is uncertain as the share of the whole's samples
 /// is; work that is found by its samples alone is uncertain as their number is,
-/// of all the samples that the interval had room for.
+/// of all the samples that the interval had room for; so is a part of such work.
 pub fn of_component(info: &Info, snapshot: &Snapshot, component: usize) -> Option<(u64, u64)> {
     let samples_of = |row: usize| -> Option<u64> {
         let row = snapshot.samples.get(row)?.as_ref()?;
@@ -41,19 +41,24 @@ pub fn of_component(info: &Info, snapshot: &Snapshot, component: usize) -> Optio
     let own_ns = snapshot.total_ns(component)? as f64;
     let scaled =
         |(low, high): (f64, f64), to: f64| Some(((low * to) as u64, (high * to).ceil() as u64));
-    let is_timed =
-        described.availability != Availability::by("sampling") && described.kind == "timed";
+    let is_sampled = |row: &ComponentInfo| row.availability == Availability::by("sampling");
+    let room = (snapshot.capacity_ns() as f64 * info.frequency_hz as f64 / 1e9) as u64;
     match described.kind.as_str() {
         "sampled" | "remainder" => {
             let parent = described.parent.as_deref()?;
             let whole = info.components.iter().position(|c| c.slug == parent)?;
             let whole_ns = snapshot.total_ns(whole)? as f64;
             let samples = samples_of(whole)?;
-            scaled(wilson(own_ns / whole_ns, samples), whole_ns)
+            let share = own_ns / whole_ns;
+            if is_sampled(&info.components[whole]) {
+                let whole_share = samples as f64 / room.max(samples) as f64;
+                let bounds = wilson(share * whole_share, room.max(samples));
+                return scaled(bounds, whole_ns / whole_share);
+            }
+            scaled(wilson(share, samples), whole_ns)
         }
-        "timed" | "estimated" | "carved" if !is_timed => {
+        "timed" | "estimated" | "carved" if described.kind != "timed" || is_sampled(described) => {
             let samples = samples_of(component)?;
-            let room = (snapshot.capacity_ns() as f64 * info.frequency_hz as f64 / 1e9) as u64;
             let share = samples as f64 / room.max(samples) as f64;
             scaled(wilson(share, room.max(samples)), own_ns / share)
         }

@@ -1,4 +1,5 @@
-//! Times the classification of recorded stacks, and the reading of a symbol
+//! Times what is done with each sampled stack (it is classified, and counted for the
+//! flame graph) on recorded ones, and the reading of a symbol
 //! list as long as a kernel's. Needs no root.
 //!
 //! Prints one line per figure: name, median, and the bounds of the middle half.
@@ -11,6 +12,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use netto::analysis::classify::Classifier;
+use netto::analysis::flame::Flame;
 
 /// As `examples/record_stacks.rs` writes them: a title, symbols, an empty line, stacks.
 const RECORDED: [&str; 4] = [
@@ -29,6 +31,7 @@ const READINGS: usize = 9;
 /// What was recorded at once, with a classifier that knows the kernel of that moment.
 struct Recording {
     classifier: Classifier,
+    flame: Flame,
     stacks: Vec<(u8, Vec<u64>)>,
 }
 
@@ -75,12 +78,23 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Classifies all stacks; how many belong to a component.
+/// Classifies and counts all stacks; how many belong to a component.
 fn classify(recordings: &mut [Recording]) -> usize {
     let mut found = 0;
-    for Recording { classifier, stacks } in recordings {
+    for recording in recordings {
+        let Recording {
+            classifier,
+            flame,
+            stacks,
+        } = recording;
         for (kind, frames) in stacks {
-            found += usize::from(classifier.classify(*kind, frames).is_some());
+            let Some(owner) = classifier.classify(*kind, frames) else {
+                continue;
+            };
+            found += 1;
+            if flame.wants(owner.event) {
+                flame.add(owner.event, classifier.own_functions(frames));
+            }
         }
     }
     found
@@ -118,6 +132,7 @@ fn recording(text: &str) -> anyhow::Result<Recording> {
     }
     Ok(Recording {
         classifier: Classifier::new(symbols.as_bytes(), true)?,
+        flame: Flame::new(0),
         stacks,
     })
 }

@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use actix::{Addr, Arbiter, System};
@@ -164,13 +164,15 @@ impl Prepared {
                  --web.config.file adds a password"
             );
         }
-        running.analyzer = Some(TraceAnalyzer::launch(
+        let (arbiter, analyzer) = TraceAnalyzer::launch(
             source,
             info,
             period,
             running.collector.clone(),
             &running.supervisor,
-        ));
+        );
+        running.stacks.get_or_init(|| analyzer.clone());
+        running.analyzer = Some((arbiter, analyzer));
         let outcome = tokio::select! {
             failure = failures.first() => Err(failure),
             reason = stop => Ok(reason),
@@ -222,6 +224,7 @@ impl Prepared {
                 farewell: None,
             });
         }
+        let stacks = Arc::new(OnceLock::new());
         let server = http::start(
             self.listener,
             self.web,
@@ -229,6 +232,7 @@ impl Prepared {
                 hosts: HostPolicy::new(&info.hostname, &self.config.allowed_hosts),
                 info,
                 collector: collector.clone(),
+                analyzer: stacks.clone(),
                 prometheus: prometheus.clone(),
                 drops,
                 max_clients: self.config.max_clients,
@@ -251,6 +255,7 @@ impl Prepared {
             file,
             server: handle,
             analyzer: None,
+            stacks,
         };
         Ok((running, failures))
     }
@@ -276,6 +281,8 @@ struct Running {
     file: Option<(Arbiter, Addr<FileLogger>)>,
     server: actix_web::dev::ServerHandle,
     analyzer: Option<(Arbiter, Addr<TraceAnalyzer>)>,
+    /// Tells the server where the analyzer is: it starts last.
+    stacks: Arc<OnceLock<Addr<TraceAnalyzer>>>,
 }
 
 impl Running {

@@ -3,17 +3,20 @@
 
 use std::time::{Duration, SystemTime};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use metrics_common::component::index_of;
 use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snapshot};
+use rustc_hash::FxHashMap;
 
 use crate::actors::trace_analyzer::SnapshotSource;
 use crate::analysis::attribute::{Means, Split, Tally, attribute, entries};
 use crate::analysis::classify::Classifier;
 use crate::analysis::delta::Deltas;
+use crate::analysis::flame::{Flame, Folded};
 use crate::analysis::proc_stat::{self, ProcStat};
 use crate::analysis::rapl::Energy;
 use crate::analysis::support::{Facts, Method, Plan};
+use crate::analysis::symbols;
 use crate::config::Config;
 use crate::kernel::cpu_time::Reading;
 use crate::kernel::preflight;
@@ -166,6 +169,9 @@ pub struct Snapshots {
     means: Means,
     softirqs_are_timed: bool,
     classifier: Option<Classifier>,
+    flame: Flame,
+    /// Names of functions that somebody has read, by where they start.
+    names: FxHashMap<u64, Option<String>>,
     loaded_code: LoadedCode,
     symbols_read_ns: u64,
     readers: Readers,
@@ -205,6 +211,8 @@ impl Snapshots {
             roots,
             knowledge,
             classifier,
+            flame: Flame::new(system::monotonic_ns()),
+            names: FxHashMap::default(),
             symbols_read_ns: system::monotonic_ns(),
             readers,
             deltas: Deltas::default(),
@@ -262,9 +270,15 @@ impl Snapshots {
             return;
         };
         let (tallies, lost) = (&mut self.tallies, &mut self.lost);
+        let flame = &mut self.flame;
         self.readers.stacks.drain(
             |trace| {
                 let found = classifier.classify(trace.kind, trace.frames);
+                if let Some(owner) = found
+                    && flame.wants(owner.event)
+                {
+                    flame.add(owner.event, classifier.own_functions(trace.frames));
+                }
                 if let Some(tally) = tallies.get_mut(trace.cpu) {
                     tally.add(trace.kind, found);
                 }
@@ -288,6 +302,9 @@ impl Snapshots {
             std::array::from_fn(|kind| reading.entries[kind].saturating_sub(before.entries[kind]));
         let nothing = Tally::default();
         let tally = self.tallies.get(cpu).unwrap_or(&nothing);
+        if let Some(samplers) = &self.readers.samplers {
+            self.means.sample_period_ns = samplers.period_ns(cpu as u32);
+        }
         Column {
             split: attribute(&self.means, interval_ns, &clock, tally),
             entries: entries(&self.means, &growth),
@@ -330,6 +347,8 @@ impl Snapshots {
                     self.has_news = true;
                 }
                 self.classifier = Some(classifier);
+                // Other code may stand at the same address now.
+                self.names.clear();
             }
             Err(error) => tracing::warn!("cannot refresh the kernel's symbols: {error:#}"),
         }
@@ -346,6 +365,28 @@ impl SnapshotSource for Snapshots {
         std::mem::take(&mut self.has_news).then(|| self.knowledge.info.clone())
     }
 
+    fn flame_graph(&mut self) -> anyhow::Result<Folded> {
+        if self.classifier.is_none() {
+            let reason = self
+                .knowledge
+                .facts
+                .stacks
+                .as_ref()
+                .and(self.knowledge.facts.symbols.as_ref());
+            bail!("stacks are not sampled: {}", reason.err().map_or("", |r| r));
+        }
+        let mut is_new = false;
+        for start in self.flame.functions() {
+            is_new |= !self.names.contains_key(&start);
+            self.names.entry(start).or_default();
+        }
+        if is_new {
+            symbols::name(self.roots.kallsyms()?, &mut self.names)?;
+        }
+        let name = |start| self.names.get(&start)?.as_deref();
+        Ok(self.flame.folded(system::monotonic_ns(), name))
+    }
+
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
         let begun_ns = system::monotonic_ns();
         let time_unix_ns = unix_ns();
@@ -356,6 +397,7 @@ impl SnapshotSource for Snapshots {
         self.follow_interrupts();
         let stat = proc_stat::parse(&self.roots.proc_stat()?).context("cannot tell CPU modes")?;
         let cpus = self.follow_cpus(&stat);
+        self.flame.pass(begun_ns);
         self.drain_stacks();
 
         let mut columns = Vec::with_capacity(cpus.len());

@@ -9,6 +9,8 @@
 
 #[path = "root/agent.rs"]
 mod agent;
+#[path = "root/agreement.rs"]
+mod agreement;
 #[path = "root/bpf.rs"]
 mod bpf;
 #[path = "root/browser.rs"]
@@ -27,6 +29,8 @@ mod daemon;
 mod failures;
 #[path = "root/filters.rs"]
 mod filters;
+#[path = "root/flame.rs"]
+mod flame;
 #[path = "root/follow.rs"]
 mod follow;
 #[path = "root/guest.rs"]
@@ -47,6 +51,8 @@ mod paths;
 mod prometheus;
 #[path = "root/running.rs"]
 mod running;
+#[path = "root/sends.rs"]
+mod sends;
 #[path = "root/sums.rs"]
 mod sums;
 #[path = "root/traffic.rs"]
@@ -88,7 +94,10 @@ fn main() -> ExitCode {
         running::TESTS,
         paths::TESTS,
         filters::TESTS,
+        sends::TESTS,
+        flame::TESTS,
         sums::TESTS,
+        agreement::TESTS,
         failures::TESTS,
         prometheus::TESTS,
         kernels::TESTS,

@@ -245,8 +245,15 @@ mod tests {
         };
         assert_eq!(keys("network"), ["tx_syscall", "rx_softirq"]);
         assert_eq!(keys("rx_softirq"), ["driver_poll", "local_delivery_v4"]);
-        assert_eq!(keys("tx_syscall"), ["tx_syscall"]);
+        assert_eq!(keys("tx_syscall"), ["send_copy"]);
         assert_eq!(keys("nothing"), Vec::<String>::new());
+
+        let (mut history, mut last) = (History::new(&info), fixture::snapshot(1));
+        last.time_unix_ns = 500 * fixture::MS;
+        last.components[index_of(&info, "tx_softirq").unwrap()] = Some(vec![fixture::MS, 0]);
+        history.push(&last);
+        let whole = parts_chart(&info, &history, "tx_softirq", FRAME, 2, 0.0);
+        assert_eq!(whole.layers[0].key, "tx_softirq");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub fn info() -> Info {
 }
 
 /// Half a second in which CPU 1 receives: 100 ms of RX softirq, 75 of them
-/// local delivery and 25 driver poll; 20 ms of TX syscalls on CPU 0.
+/// local delivery and 25 driver poll; 20 ms of TX syscalls on CPU 0, all copying.
 pub fn snapshot(sequence: u64) -> Snapshot {
     let info = info();
     let mut components = vec![Some(vec![0, 0]); info.components.len()];
@@ -38,6 +38,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
     };
     set("network", [20, 100]);
     set("tx_syscall", [20, 0]);
+    set("send_copy", [20, 0]);
     set("rx_softirq", [0, 100]);
     set("driver_poll", [0, 25]);
     set("local_delivery_v4", [0, 75]);

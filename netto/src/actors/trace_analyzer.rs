@@ -15,6 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::metrics_collector::{MetricsCollector, Publish};
 use super::supervisor::{Part, Supervisor, Watch};
+use crate::analysis::flame::Folded;
 
 /// Where snapshots come from: the measurement, or a made-up one in tests.
 pub trait SnapshotSource: Send + 'static {
@@ -28,6 +29,12 @@ pub trait SnapshotSource: Send + 'static {
     fn new_info(&mut self) -> Option<Info> {
         None
     }
+
+    /// The stacks of the last half to whole minute.
+    ///
+    /// # Errors
+    /// Why there are none, for people.
+    fn flame_graph(&mut self) -> anyhow::Result<Folded>;
 }
 
 impl SnapshotSource for Box<dyn SnapshotSource> {
@@ -37,6 +44,10 @@ impl SnapshotSource for Box<dyn SnapshotSource> {
 
     fn new_info(&mut self) -> Option<Info> {
         (**self).new_info()
+    }
+
+    fn flame_graph(&mut self) -> anyhow::Result<Folded> {
+        (**self).flame_graph()
     }
 }
 
@@ -119,6 +130,19 @@ impl StreamHandler<Tick> for TraceAnalyzer {
                 ctx.stop();
             }
         }
+    }
+}
+
+/// Asks for the stacks of the last half to whole minute.
+#[derive(Message)]
+#[rtype(result = "anyhow::Result<Folded>")]
+pub struct FlameGraph;
+
+impl Handler<FlameGraph> for TraceAnalyzer {
+    type Result = anyhow::Result<Folded>;
+
+    fn handle(&mut self, _: FlameGraph, _: &mut Self::Context) -> Self::Result {
+        self.source.flame_graph()
     }
 }
 

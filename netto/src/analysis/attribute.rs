@@ -78,7 +78,7 @@ pub struct Means {
     pub available: Vec<bool>,
     /// By component: whether probes count how often it is entered.
     pub counted: Vec<bool>,
-    /// Time that one sample stands for, nanoseconds.
+    /// Time that one sample stands for, nanoseconds: of the CPU at hand.
     pub sample_period_ns: u64,
 }
 

@@ -21,6 +21,13 @@ use super::symbols::{self, Ranges, Symbol, SymbolError};
 type Marker = u16;
 const ORDINARY: Marker = 0;
 
+/// What is known of an address: the marker of its function, and where that starts.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    marker: Marker,
+    start: u64,
+}
+
 /// Addresses are remembered up to this many; then the memory starts anew, so
 /// that it stays bounded whatever the kernel loads and unloads.
 const REMEMBERED_ADDRESSES: usize = 1 << 15;
@@ -96,9 +103,11 @@ pub struct Classifier {
     carved: Vec<Walk>,
     /// By row: its sampled parts.
     parts: Vec<Walk>,
-    remembered: FxHashMap<u64, Marker>,
+    remembered: FxHashMap<u64, Place>,
     found_symbols: Vec<Vec<String>>,
-    stack: Vec<Marker>,
+    /// Of the stack that was classified last, as far as anybody looked.
+    stack: Vec<Place>,
+    functions: Vec<u64>,
 }
 
 impl Classifier {
@@ -173,6 +182,7 @@ impl Classifier {
             remembered: FxHashMap::default(),
             found_symbols,
             stack: Vec::new(),
+            functions: Vec::new(),
         })
     }
 
@@ -244,31 +254,56 @@ impl Classifier {
         }
     }
 
-    /// The marker of the frame at this place; each is looked up once per stack.
+    /// The functions of the stack that was classified last, by where they
+    /// start, innermost first: as far as the work of its owner goes, the context
+    /// boundary included.
+    pub fn own_functions(&mut self, frames: &[u64]) -> &[u64] {
+        self.functions.clear();
+        for at in 0..frames.len() {
+            let place = self.place_at(frames, at);
+            self.functions.push(place.start);
+            if self.is_boundary[usize::from(place.marker)] {
+                break;
+            }
+        }
+        &self.functions
+    }
+
     fn marker_at(&mut self, frames: &[u64], at: usize) -> Marker {
+        self.place_at(frames, at).marker
+    }
+
+    /// What is known of the frame at this place; each is looked up once per stack.
+    fn place_at(&mut self, frames: &[u64], at: usize) -> Place {
         while self.stack.len() <= at {
-            let marker = match (frames.get(self.stack.len()), self.stack.len()) {
-                (None, _) => ORDINARY,
+            let place = match (frames.get(self.stack.len()), self.stack.len()) {
+                (None, _) => Place {
+                    marker: ORDINARY,
+                    start: 0,
+                },
                 // The innermost address was executing; all others are where a call
                 // returns to, which may be the first byte of the next function.
-                (Some(address), 0) => self.marker(*address),
-                (Some(address), _) => self.marker(address.wrapping_sub(1)),
+                (Some(address), 0) => self.place(*address),
+                (Some(address), _) => self.place(address.wrapping_sub(1)),
             };
-            self.stack.push(marker);
+            self.stack.push(place);
         }
         self.stack[at]
     }
 
-    fn marker(&mut self, address: u64) -> Marker {
-        if let Some(&marker) = self.remembered.get(&address) {
-            return marker;
+    fn place(&mut self, address: u64) -> Place {
+        if let Some(&place) = self.remembered.get(&address) {
+            return place;
         }
         if self.remembered.len() >= REMEMBERED_ADDRESSES {
             self.remembered.clear();
         }
-        let marker = self.ranges.find(address).unwrap_or(ORDINARY);
-        self.remembered.insert(address, marker);
-        marker
+        let place = Place {
+            marker: self.ranges.find(address).unwrap_or(ORDINARY),
+            start: self.ranges.start_of(address).unwrap_or(address),
+        };
+        self.remembered.insert(address, place);
+        place
     }
 }
 

@@ -4,6 +4,7 @@
 pub mod attribute;
 pub mod classify;
 pub mod delta;
+pub mod flame;
 pub mod proc_stat;
 pub mod rapl;
 mod rules;

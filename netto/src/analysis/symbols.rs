@@ -2,9 +2,12 @@
 //! functions that the classifier cares about.
 //!
 //! A kernel has some 200,000 symbols and the classifier asks for a few hundred,
-//! so only those ranges are kept. Nothing here opens a file.
+//! so only those ranges are kept, and where each function starts; names are
+//! looked up when somebody wants to read them. Nothing here opens a file.
 
 use std::io::BufRead;
+
+use rustc_hash::FxHashMap;
 
 /// Why the kernel's symbols cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -51,21 +54,31 @@ pub struct Range<T> {
     pub value: T,
 }
 
-/// Sorted, disjoint address ranges of the symbols that were asked for.
+/// Sorted, disjoint address ranges of the symbols that were asked for, and the
+/// starts of all functions.
 #[derive(Debug, Clone, Default)]
-pub struct Ranges<T>(Vec<Range<T>>);
+pub struct Ranges<T> {
+    wanted: Vec<Range<T>>,
+    starts: Vec<u64>,
+}
 
 impl<T: Copy> Ranges<T> {
     /// What is remembered of the symbol at this address.
     pub fn find(&self, address: u64) -> Option<T> {
-        let after = self.0.partition_point(|range| range.start <= address);
-        let range = self.0.get(after.checked_sub(1)?)?;
+        let after = self.wanted.partition_point(|range| range.start <= address);
+        let range = self.wanted.get(after.checked_sub(1)?)?;
         (address < range.end).then_some(range.value)
+    }
+
+    /// Where the function that holds this address starts; `None` before the first.
+    pub fn start_of(&self, address: u64) -> Option<u64> {
+        let after = self.starts.partition_point(|start| *start <= address);
+        self.starts.get(after.checked_sub(1)?).copied()
     }
 
     /// Every range, ascending.
     pub fn iter(&self) -> impl Iterator<Item = &Range<T>> {
-        self.0.iter()
+        self.wanted.iter()
     }
 }
 
@@ -90,18 +103,88 @@ pub fn normalise(name: &str) -> &str {
 /// # Errors
 /// See [`SymbolError`].
 pub fn parse<T>(
-    mut text: impl BufRead,
+    text: impl BufRead,
     mut wanted: impl FnMut(Symbol<'_>) -> Option<T>,
 ) -> Result<Ranges<T>, SymbolError> {
     let mut starts: Vec<u64> = Vec::new();
     let mut found: Vec<(u64, T)> = Vec::new();
     let mut functions = 0_usize;
+    each_function(text, |address, symbol| {
+        functions += 1;
+        if address == 0 {
+            return;
+        }
+        starts.push(address);
+        if let Some(value) = wanted(symbol) {
+            found.push((address, value));
+        }
+    })?;
+    if functions == 0 {
+        return Err(SymbolError::Empty);
+    }
+    if starts.is_empty() {
+        return Err(SymbolError::Hidden);
+    }
+    starts.sort_unstable();
+    starts.dedup();
+    starts.shrink_to_fit();
+    // Of several names for one address the first asked for wins.
+    found.sort_by_key(|(start, _)| *start);
+    found.dedup_by_key(|(start, _)| *start);
+    let wanted = found
+        .into_iter()
+        .map(|(start, value)| {
+            let end = starts
+                .get(starts.partition_point(|&s| s <= start))
+                .copied()
+                .unwrap_or(u64::MAX);
+            Range { start, end, value }
+        })
+        .collect();
+    Ok(Ranges { wanted, starts })
+}
+
+/// Reads a symbol list and gives each of these functions, known by where it
+/// starts, its name for people: `[bpf] name` for a BPF program. What is not
+/// in the list any more keeps what it had.
+///
+/// # Errors
+/// See [`SymbolError`].
+pub fn name(
+    text: impl BufRead,
+    names: &mut FxHashMap<u64, Option<String>>,
+) -> Result<(), SymbolError> {
+    each_function(text, |address, symbol| {
+        if let Some(name @ None) = names.get_mut(&address) {
+            *name = Some(if symbol.is_bpf {
+                program_name(symbol.name)
+            } else {
+                symbol.name.to_owned()
+            });
+        }
+    })
+}
+
+/// `bpf_prog_6deef7357e7b4530_count` without what tells its versions apart.
+fn program_name(symbol: &str) -> String {
+    let name = match symbol.strip_prefix("bpf_prog_") {
+        Some(rest) => rest.split_once('_').map_or("", |(_tag, name)| name),
+        None => symbol,
+    };
+    format!("[bpf] {name}").trim_end().to_owned()
+}
+
+/// Hands on every function of a symbol list with its address, which is 0 where hidden.
+fn each_function(
+    mut text: impl BufRead,
+    mut each: impl FnMut(u64, Symbol<'_>),
+) -> Result<(), SymbolError> {
     let mut line = Vec::new();
     let mut number = 0;
     loop {
         line.clear();
         if text.read_until(b'\n', &mut line)? == 0 {
-            break;
+            return Ok(());
         }
         number += 1;
         let (address, kind, name, module) =
@@ -117,42 +200,12 @@ pub fn parse<T>(
         if !matches!(kind, b't' | b'T' | b'w' | b'W') || name.starts_with("__pfx_") {
             continue;
         }
-        functions += 1;
-        if address == 0 {
-            continue;
-        }
-        starts.push(address);
         let is_bpf = module == Some("[bpf]")
             || name.starts_with("bpf_dispatcher_")
             || name.starts_with("bpf_trampoline_");
-        if let Some(value) = wanted(Symbol {
-            name: normalise(name),
-            is_bpf,
-        }) {
-            found.push((address, value));
-        }
+        let name = normalise(name);
+        each(address, Symbol { name, is_bpf });
     }
-    if functions == 0 {
-        return Err(SymbolError::Empty);
-    }
-    if starts.is_empty() {
-        return Err(SymbolError::Hidden);
-    }
-    starts.sort_unstable();
-    // Of several names for one address the first asked for wins.
-    found.sort_by_key(|(start, _)| *start);
-    found.dedup_by_key(|(start, _)| *start);
-    let ranges = found
-        .into_iter()
-        .map(|(start, value)| {
-            let end = starts
-                .get(starts.partition_point(|&s| s <= start))
-                .copied()
-                .unwrap_or(u64::MAX);
-            Range { start, end, value }
-        })
-        .collect();
-    Ok(Ranges(ranges))
 }
 
 /// `ffffffff81000000 T name\t[module]` in its parts.
@@ -173,6 +226,25 @@ mod tests {
 
     fn all(text: &str) -> Result<Ranges<String>, SymbolError> {
         parse(text.as_bytes(), |s| Some(s.name.to_owned()))
+    }
+
+    #[test]
+    fn functions_are_named_by_where_they_start_and_programs_as_such() {
+        let text = "1000 T ip_rcv.part.0\n1800 t bpf_prog_6deef7357e7b4530_count_it\t[bpf]\n\
+                    1900 t bpf_prog_6deef7357e7b4530\t[bpf]\n2000 T other\n";
+        let mut names: FxHashMap<u64, Option<String>> = [0x1000, 0x1800, 0x1900, 0x7000]
+            .map(|start| (start, None))
+            .into_iter()
+            .collect();
+        name(text.as_bytes(), &mut names).unwrap();
+        let found = |start: u64| names[&start].as_deref();
+        assert_eq!(found(0x1000), Some("ip_rcv"));
+        assert_eq!(found(0x1800), Some("[bpf] count_it"));
+        assert_eq!(found(0x1900), Some("[bpf]"));
+        assert_eq!(found(0x7000), None, "gone");
+        let ranges = parse(text.as_bytes(), |_| Some(())).unwrap();
+        assert_eq!(ranges.start_of(0x17ff), Some(0x1000));
+        assert_eq!(ranges.start_of(0xfff), None);
     }
 
     #[test]
@@ -204,7 +276,7 @@ mod tests {
         .unwrap();
         let find = |address| {
             ranges
-                .0
+                .wanted
                 .iter()
                 .find(|r| r.start <= address && address < r.end)
                 .map(|r| r.value.as_str())

@@ -2,10 +2,11 @@
 //! root, and tests know what it must show.
 //!
 //! It owns the description of that host and the pace of its snapshots; what
-//! its CPUs do is `load`'s. Nothing here measures anything, and everything
+//! its CPUs do is `load`'s, and in which functions `stacks`'. Nothing here measures anything, and everything
 //! made here is labelled as a demonstration.
 
 mod load;
+mod stacks;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -18,12 +19,15 @@ use metrics_common::{
 
 use self::load::Load;
 use crate::actors::trace_analyzer::SnapshotSource;
+use crate::analysis::flame::Folded;
 
 /// Numbers of CPUs that a made-up host can have.
 pub const CPUS: std::ops::RangeInclusive<u32> = 1..=1024;
 
 /// The past is made up at least in steps of this length.
 const PAST_STEP_MS: u64 = 1_000;
+/// What a flame graph covers, nanoseconds.
+const FLAME_GRAPH_NS: u64 = 45_000_000_000;
 /// The component that this host pretends to lack.
 const LACKING: &str = "nf_ingress";
 /// Watts of an idle CPU, and what a busy one takes on top.
@@ -136,6 +140,8 @@ pub struct Source {
     load: Load,
     sequence: u64,
     elapsed_ns: u64,
+    /// CPU time of the last interval, by component.
+    last_ns: Vec<u64>,
     /// Where the past ends, nanoseconds since the Unix epoch, and when the
     /// present began: making up the past takes a moment that must not be a gap.
     past_end_ns: u64,
@@ -143,6 +149,17 @@ pub struct Source {
 }
 
 impl SnapshotSource for Source {
+    fn flame_graph(&mut self) -> anyhow::Result<Folded> {
+        let interval_ns = self.settings.period.as_nanos() as u64;
+        let frequency_hz = self.settings.frequency_hz;
+        Ok(stacks::folded(
+            &self.last_ns,
+            interval_ns,
+            frequency_hz,
+            FLAME_GRAPH_NS,
+        ))
+    }
+
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
         let period_ns = self.settings.period.as_nanos() as u64;
         let since_ns = self
@@ -161,6 +178,7 @@ impl Source {
             load: Load::new(settings.cpus, nodes(settings.cpus), settings.seed),
             sequence: 0,
             elapsed_ns: 0,
+            last_ns: Vec::new(),
             past_end_ns: 0,
             began: None,
         }
@@ -181,6 +199,8 @@ impl Source {
             }
         }
         let host_modes = CpuModes::from_values(host);
+        let sum = |row: &Option<Vec<u64>>| row.iter().flatten().sum();
+        self.last_ns = work.components.iter().map(sum).collect();
         let mut components = work.components;
         for (row, component) in components.iter_mut().zip(COMPONENTS) {
             if component.slug == LACKING {

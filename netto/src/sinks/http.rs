@@ -1,11 +1,12 @@
 //! The HTTP server: which path gives what, and who may ask.
 //!
 //! It owns the routes and the checks that every request passes. It measures
-//! nothing and keeps nothing: snapshots are asked of the collector, metrics of
-//! the Prometheus logger, and WebSockets become actors of their own.
+//! nothing and keeps nothing: snapshots are asked of the collector, stacks of the
+//! analyzer, metrics of the Prometheus logger, and WebSockets become actors of
+//! their own.
 
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use actix::Addr;
@@ -29,6 +30,7 @@ use super::web_config::WebConfig;
 use super::websocket_client::{MAX_FRAME_BYTES, Patience, Surroundings, WebSocketClient};
 use crate::actors::metrics_collector::{Latest, MetricsCollector, Published, SinkDrops};
 use crate::actors::supervisor::{Part, Supervisor};
+use crate::actors::trace_analyzer::{FlameGraph, TraceAnalyzer};
 
 /// Connections for everything but WebSockets.
 const OTHER_CONNECTIONS: usize = 64;
@@ -45,6 +47,8 @@ pub struct Wiring {
     pub info: Arc<Info>,
     /// Where snapshots are.
     pub collector: Addr<MetricsCollector>,
+    /// Where stacks are, once the measurement runs.
+    pub analyzer: Arc<OnceLock<Addr<TraceAnalyzer>>>,
     /// Where metrics are.
     pub prometheus: Addr<PrometheusLogger>,
     /// Where skipped snapshots are counted.
@@ -105,6 +109,7 @@ fn routes(config: &mut web::ServiceConfig) {
         .service(resource("/readyz", readyz))
         .service(resource("/api/v1/info", info))
         .service(resource("/api/v1/snapshot", snapshot))
+        .service(resource("/api/v1/flamegraph", flame_graph))
         .service(resource("/ws", websocket))
         .service(resource("/", index))
         .default_service(web::to(not_found));
@@ -213,7 +218,7 @@ async fn refusal(state: &State, request: &HttpRequest) -> Option<HttpResponse> {
 async fn not_found() -> HttpResponse {
     text(
         StatusCode::NOT_FOUND,
-        "no such page; there are /, /metrics, /api/v1/info, /api/v1/snapshot, /healthz, /readyz and /ws",
+        "no such page; there are /, /metrics, /api/v1/info, /api/v1/snapshot, /api/v1/flamegraph, /healthz, /readyz and /ws",
     )
 }
 
@@ -282,6 +287,30 @@ async fn snapshot(state: Data<State>) -> HttpResponse {
     match latest(&state).await {
         Ok(latest) => json(&SnapshotView::new(&latest.info, &latest.snapshot)),
         Err(refusal) => refusal,
+    }
+}
+
+/// Folded stacks, as flame graph tools read them; what they stand for is in the headers.
+async fn flame_graph(state: Data<State>) -> HttpResponse {
+    let Some(analyzer) = state.wiring.analyzer.get() else {
+        return text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "not ready: nothing has been measured yet",
+        );
+    };
+    match analyzer.send(FlameGraph).await {
+        Ok(Ok(folded)) => HttpResponse::Ok()
+            .content_type("text/plain; charset=utf-8")
+            .insert_header((header::CACHE_CONTROL, "no-store"))
+            .insert_header((
+                "x-netto-window-seconds",
+                format!("{:.1}", folded.window_ns as f64 / 1e9),
+            ))
+            .insert_header(("x-netto-samples", folded.samples))
+            .insert_header(("x-netto-samples-left-out", folded.left_out))
+            .body(folded.text),
+        Ok(Err(reason)) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{reason:#}")),
+        Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "netto is ending"),
     }
 }
 

@@ -40,8 +40,12 @@ fn role(words: &[String]) -> Result<()> {
         ["udp-sink", at] => udp_sink(at.parse()?),
         ["tcp-blast", to] => tcp_blast(to.parse()?),
         ["tcp-sink", at] => tcp_sink(at.parse()?),
-        ["udp-copy", to] => {
-            println!("{}", counting::copy_to(to.parse()?)?);
+        ["udp-copy", to, copies] => {
+            println!("{}", counting::copy_to(to.parse()?, copies.parse()?)?);
+            Ok(())
+        }
+        ["udp-take", copies] => {
+            println!("{}", counting::take(copies.parse()?)?);
             Ok(())
         }
         ["attach", how, device] => {

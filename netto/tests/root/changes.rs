@@ -152,7 +152,7 @@ fn cpu_goes_and_comes_back() -> Result<()> {
     if !Path::new(SWITCH).exists() {
         return Err(NotOnThisKernel("CPU 1 cannot be taken offline here".to_owned()).into());
     }
-    let mut daemon = Followed::start(&[])?;
+    let mut daemon = Followed::start()?;
     let online: Vec<u32> = daemon.next()?.cpus;
     let (position, _) = online
         .iter()
@@ -220,7 +220,7 @@ fn module_is_loaded() -> Result<()> {
         child::run(Command::new("rmmod").arg(module))?;
     }
     let row = index_of(COMPONENT).context("no such row")?;
-    let mut daemon = Followed::start(&[])?;
+    let mut daemon = Followed::start()?;
     let is_available = |daemon: &Followed| daemon.info.components[row].availability.is_available();
     ensure!(!is_available(&daemon), "{COMPONENT} needs no module");
     let before = daemon.next()?;

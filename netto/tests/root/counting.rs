@@ -18,6 +18,7 @@ use metrics_common::component::index_of;
 use crate::calls::{self, Kind, Pair, RECEIVE, SEND, Scratch, Way};
 use crate::follow::Followed;
 use crate::lab::Namespace;
+use crate::traffic::agent_to_end;
 use crate::trial::{NotOnThisKernel, Test};
 use crate::uring::{self, Direction, Worker};
 
@@ -89,12 +90,12 @@ const CALLS: u64 = 20;
 /// A daemon that counts calls, where the kernel lets it.
 fn counting_daemon(method: Method) -> Result<Followed> {
     let daemon = match method {
-        Method::Auto => Followed::start(&[])?,
+        Method::Auto => Followed::start()?,
         Method::Kprobe => {
             if !Path::new("/sys/bus/event_source/devices/kprobe").exists() {
                 return Err(NotOnThisKernel("this kernel has no kprobes".to_owned()).into());
             }
-            let daemon = Followed::start(&["--method", "kprobe"])?;
+            let daemon = Followed::start_with(&["--method", "kprobe"])?;
             let refused = daemon.info.probes.iter().find(|p| p.failure.is_some());
             ensure!(refused.is_none(), "a probe was refused: {refused:?}");
             daemon
@@ -440,13 +441,13 @@ const TOLERANCE: f64 = 0.10;
 /// so nobody receives and no softirq runs on the sender's account; what the
 /// sender's own clock sees beyond netto's is the way into the kernel and back.
 fn large_copies(daemon: &mut Followed) -> Result<()> {
-    let namespace = Namespace::new()?;
-    namespace.ip("link add sink type dummy")?;
-    namespace.ip("link set sink mtu 65535 up")?;
-    namespace.ip("address add 10.78.0.1/24 dev sink")?;
+    let namespace = dropping_device()?;
     daemon.catch_up()?;
     let (sends, time_ns) = (daemon.entries("tx_syscall")?, daemon.time_ns("tx_syscall")?);
-    let own = crate::traffic::agent_to_end(&namespace, &["udp-copy", "10.78.0.2:9"])?;
+    let own = agent_to_end(
+        &namespace,
+        &["udp-copy", "10.78.0.2:9", &COPIES.to_string()],
+    )?;
     daemon.catch_up()?;
     let own_ns: f64 = own.trim().parse().with_context(|| own.clone())?;
     let time_ns = (daemon.time_ns("tx_syscall")? - time_ns) as f64;
@@ -468,8 +469,17 @@ fn large_copies(daemon: &mut Followed) -> Result<()> {
     Ok(())
 }
 
-/// The sender of [`large_copies`], a process in the namespace: the CPU time of its sends.
-pub fn copy_to(to: std::net::SocketAddr) -> Result<u128> {
+/// A namespace whose only device drops whatever is sent to 10.78.0.0/24.
+pub fn dropping_device() -> Result<Namespace> {
+    let namespace = Namespace::new()?;
+    namespace.ip("link add sink type dummy")?;
+    namespace.ip("link set sink mtu 65535 up")?;
+    namespace.ip("address add 10.78.0.1/24 dev sink")?;
+    Ok(namespace)
+}
+
+/// A sender of large datagrams, a process in the namespace: the CPU time of its sends.
+pub fn copy_to(to: std::net::SocketAddr, copies: usize) -> Result<u128> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     let enough: i32 = 4 << 20;
     let descriptor = OwnedFd::from(socket.try_clone()?);
@@ -478,10 +488,39 @@ pub fn copy_to(to: std::net::SocketAddr) -> Result<u128> {
     let data = vec![0x55; LARGE];
     // The route, the neighbour and the memory are found once, and not measured.
     let before = thread_time()?;
-    for _ in 0..COPIES {
+    for _ in 0..copies {
         ensure!(socket.send(&data)? == LARGE, "a datagram was sent in part");
     }
     Ok((thread_time()? - before).as_nanos())
+}
+
+/// A receiver of large datagrams that were sent before: the CPU time of its receives.
+pub fn take(copies: usize) -> Result<u128> {
+    const AT_ONCE: usize = 16;
+    let receiver = UdpSocket::bind("127.0.0.1:0")?;
+    let enough: i32 = 16 << 20;
+    let descriptor = OwnedFd::from(receiver.try_clone()?);
+    calls::set_option(&descriptor, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &enough)?;
+    let sender = UdpSocket::bind("127.0.0.1:0")?;
+    let descriptor = OwnedFd::from(sender.try_clone()?);
+    calls::set_option(&descriptor, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &enough)?;
+    sender.connect(receiver.local_addr()?)?;
+    let mut data = vec![0x55; LARGE];
+    let mut spent = Duration::ZERO;
+    for _ in 0..copies / AT_ONCE {
+        for _ in 0..AT_ONCE {
+            ensure!(sender.send(&data)? == LARGE, "a datagram was sent in part");
+        }
+        let before = thread_time()?;
+        for _ in 0..AT_ONCE {
+            ensure!(
+                receiver.recv(&mut data)? == LARGE,
+                "a datagram came in part"
+            );
+        }
+        spent += thread_time()? - before;
+    }
+    Ok(spent.as_nanos())
 }
 
 /// What this thread has had of the CPU.

@@ -3,9 +3,10 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::AddAssign;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use metrics_common::codec::ServerMessage;
 use metrics_common::component::index_of;
 use metrics_common::log::LogReader;
@@ -46,14 +47,19 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// Starts netto with these options and a log of short intervals.
-    pub fn start(options: &[&str]) -> Result<Self> {
+    /// Starts netto with a log of short intervals.
+    pub fn start() -> Result<Self> {
+        Followed::start_with(&[])
+    }
+
+    /// The same with more options.
+    pub fn start_with(options: &[&str]) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("netto.log");
-        let log_file = path.to_string_lossy();
-        let mut arguments = vec!["--user-period", "100", "--log-file", &log_file];
-        arguments.extend(options);
-        let daemon = Daemon::start(&arguments)?;
+        let path_text = path.to_string_lossy();
+        let mut all = vec!["--user-period", "100", "--log-file", &path_text];
+        all.extend(options);
+        let daemon = Daemon::start(&all)?;
         let mut log = LogReader::new(Growing(File::open(&path)?))?;
         let Some(ServerMessage::Hello(info)) = log.next().transpose()? else {
             bail!("the log does not begin with Hello");
@@ -106,6 +112,19 @@ impl Followed {
         Ok(*snapshot)
     }
 
+    /// What happened between two moments, to an interval's length, as one snapshot.
+    pub fn between(&mut self, from: SystemTime, to: SystemTime) -> Result<Snapshot> {
+        let unix_ns = |time: SystemTime| -> Result<u64> {
+            Ok(time.duration_since(UNIX_EPOCH)?.as_nanos() as u64)
+        };
+        while self.next()?.time_unix_ns < unix_ns(from)? {}
+        let mut sum = self.next()?;
+        while sum.time_unix_ns < unix_ns(to)? {
+            merge(&mut sum, self.next()?)?;
+        }
+        Ok(sum)
+    }
+
     /// How often a component was entered, since the beginning.
     pub fn entries(&self, slug: &str) -> Result<u64> {
         of_component(&self.entries, slug).with_context(|| format!("{slug} is not counted here"))
@@ -136,5 +155,23 @@ fn add(sums: &mut [Option<u64>], rows: &[Option<Vec<u64>>]) {
             (Some(sum), Some(row)) => Some(sum + row.iter().sum::<u64>()),
             _ => None,
         };
+    }
+}
+
+/// Makes one interval of one and the next.
+fn merge(sum: &mut Snapshot, next: Snapshot) -> Result<()> {
+    ensure!(sum.cpus == next.cpus, "CPUs came or went");
+    sum.time_unix_ns = next.time_unix_ns;
+    sum.interval_ns += next.interval_ns;
+    merge_rows(&mut sum.components, next.components);
+    merge_rows(&mut sum.samples, next.samples);
+    merge_rows(&mut sum.entries, next.entries);
+    Ok(())
+}
+
+fn merge_rows<T: AddAssign>(sums: &mut [Option<Vec<T>>], rows: Vec<Option<Vec<T>>>) {
+    for (sum, row) in sums.iter_mut().zip(rows) {
+        let cells = sum.iter_mut().flatten().zip(row.into_iter().flatten());
+        cells.for_each(|(cell, more)| *cell += more);
     }
 }

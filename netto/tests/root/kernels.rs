@@ -32,7 +32,7 @@ const PACKETS: usize = 2000;
 
 fn attached() -> Result<()> {
     let _statistics = Statistics::enable()?;
-    let mut daemon = Followed::start(&[])?;
+    let mut daemon = Followed::start()?;
     exchange_packets()?;
     daemon.catch_up()?;
     let info = &daemon.info;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use metrics_common::{Availability, Info};
+use metrics_common::component::index_of;
+use metrics_common::{Availability, COMPONENTS, Info};
 
 use crate::daemon::Daemon;
 use crate::http;
@@ -75,8 +76,8 @@ pub struct Reading {
     cpus: usize,
     /// Seconds by event.
     events: BTreeMap<String, f64>,
-    /// Seconds by part of the RX softirq.
-    parts: BTreeMap<String, f64>,
+    /// Seconds by event and part of it.
+    parts: BTreeMap<(String, String), f64>,
 }
 
 impl Reading {
@@ -110,11 +111,10 @@ impl Daemon {
                         .entry(sample.label("event").to_owned())
                         .or_default() += sample.value;
                 }
-                "netto_component_cpu_seconds_total" if sample.label("event") == "rx_softirq" => {
-                    *reading
-                        .parts
-                        .entry(sample.label("component").to_owned())
-                        .or_default() += sample.value;
+                "netto_component_cpu_seconds_total" => {
+                    let (event, part) = (sample.label("event"), sample.label("component"));
+                    let key = (event.to_owned(), part.to_owned());
+                    *reading.parts.entry(key).or_default() += sample.value;
                 }
                 _ => {}
             }
@@ -127,7 +127,12 @@ impl Daemon {
     /// Measures the traffic that goes on now, after letting it settle, until
     /// there are enough samples.
     pub fn measure(&self) -> Result<Cost> {
-        self.measure_until(|cost| cost.rx_samples() >= ENOUGH_SAMPLES)
+        self.measure_event("rx_softirq")
+    }
+
+    /// The same, until there are enough samples of this event.
+    pub fn measure_event(&self, event: &str) -> Result<Cost> {
+        self.measure_until(|cost| cost.samples_of(event) >= ENOUGH_SAMPLES)
     }
 
     /// Measures for the shortest time, whatever goes on.
@@ -158,21 +163,34 @@ pub struct Cost {
     seconds: f64,
     cpus: usize,
     events: BTreeMap<String, f64>,
-    parts: BTreeMap<String, f64>,
+    parts: BTreeMap<(String, String), f64>,
     info: Info,
+}
+
+/// What grew by how much.
+fn difference<K: Ord + Clone>(
+    before: &BTreeMap<K, f64>,
+    after: &BTreeMap<K, f64>,
+) -> BTreeMap<K, f64> {
+    after
+        .iter()
+        .map(|(key, value)| {
+            let earlier = before.get(key).copied().unwrap_or_default();
+            (key.clone(), value - earlier)
+        })
+        .collect()
+}
+
+/// The event that a part belongs to.
+fn event_of(part: &str) -> Result<&'static str> {
+    let row = index_of(part).with_context(|| format!("there is no component {part}"))?;
+    COMPONENTS[row]
+        .parent
+        .with_context(|| format!("{part} is not a part"))
 }
 
 impl Cost {
     fn between(before: &Reading, after: &Reading, info: Info) -> Self {
-        let difference = |before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>| {
-            after
-                .iter()
-                .map(|(key, value)| {
-                    let earlier = before.get(key).copied().unwrap_or_default();
-                    (key.clone(), value - earlier)
-                })
-                .collect()
-        };
         Cost {
             seconds: (after.at - before.at).as_secs_f64(),
             cpus: after.cpus,
@@ -217,31 +235,44 @@ impl Cost {
         )
     }
 
-    /// Samples that fell into the RX softirq, by its time.
-    fn rx_samples(&self) -> f64 {
-        self.parts.values().sum::<f64>() * SAMPLES_PER_SECOND
+    /// Seconds of each part of an event.
+    fn parts_of(&self, event: &str) -> impl Iterator<Item = (&str, f64)> {
+        self.parts
+            .iter()
+            .filter(move |((whole, _), _)| whole == event)
+            .map(|((_, part), seconds)| (part.as_str(), *seconds))
     }
 
-    /// A part's share of the RX softirq, from 0 to 1.
+    /// Seconds of all parts of an event together.
+    fn whole(&self, event: &str) -> f64 {
+        self.parts_of(event).map(|(_, seconds)| seconds).sum()
+    }
+
+    /// Samples that fell into an event, by its time.
+    fn samples_of(&self, event: &str) -> f64 {
+        self.whole(event) * SAMPLES_PER_SECOND
+    }
+
+    /// A part's share of the event that it belongs to, from 0 to 1.
     pub fn share(&self, part: &str) -> Result<f64> {
+        let event = event_of(part)?;
         let seconds = self
             .parts
-            .get(part)
-            .copied()
+            .get(&(event.to_owned(), part.to_owned()))
             .with_context(|| self.absence(part))?;
-        let whole: f64 = self.parts.values().sum();
-        if self.rx_samples() < FEWEST_SAMPLES {
-            bail!("only {whole:.3} s of RX softirq: too few samples to tell shares");
+        let whole = self.whole(event);
+        if self.samples_of(event) < FEWEST_SAMPLES {
+            bail!("only {whole:.3} s of {event}: too few samples to tell shares");
         }
         Ok(seconds / whole)
     }
 
-    /// The workload reached this part: at least this share of the RX softirq.
+    /// The workload reached this part: at least this share of its event.
     pub fn lights_up(&self, part: &str, at_least: f64) -> Result<()> {
         let share = self.share(part)?;
         ensure!(
             share >= at_least,
-            "{part} has {share:.3} of the RX softirq, expected {at_least} at least\n{self}"
+            "{part} has {share:.3} of its event, expected {at_least} at least\n{self}"
         );
         Ok(())
     }
@@ -251,19 +282,19 @@ impl Cost {
         let share = self.share(part)?;
         ensure!(
             share <= at_most,
-            "{part} has {share:.3} of the RX softirq, expected {at_most} at most\n{self}"
+            "{part} has {share:.3} of its event, expected {at_most} at most\n{self}"
         );
         Ok(())
     }
 
-    /// No other part of the RX softirq costs more than this one.
+    /// No other part of the same event costs more than this one.
     pub fn dominates(&self, part: &str) -> Result<()> {
         let own = self.share(part)?;
-        for other in self.parts.keys() {
+        for (other, _) in self.parts_of(event_of(part)?) {
             let share = self.share(other)?;
             ensure!(
                 share <= own,
-                "{other} has {share:.3} of the RX softirq, more than {part} with {own:.3}\n{self}"
+                "{other} has {share:.3} of its event, more than {part} with {own:.3}\n{self}"
             );
         }
         Ok(())
@@ -273,21 +304,30 @@ impl Cost {
 impl std::fmt::Display for Cost {
     /// Largest first, nothing below a thousandth.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let list = |values: &BTreeMap<String, f64>, scale: f64| {
-            let mut rows: Vec<_> = values
-                .iter()
-                .map(|(slug, value)| (slug, value / scale))
-                .filter(|(_, value)| *value >= 0.001)
-                .collect();
+        let list = |mut rows: Vec<(&str, f64)>, scale: f64| {
+            rows.retain(|(_, value)| *value >= 0.001 * scale);
             rows.sort_by(|a, b| b.1.total_cmp(&a.1));
             rows.iter()
-                .map(|(slug, value)| format!("{slug} {:.1}%", value * 100.0))
+                .map(|(slug, value)| format!("{slug} {:.1}%", value / scale * 100.0))
                 .collect::<Vec<_>>()
                 .join(", ")
         };
         let capacity = self.seconds * self.cpus as f64;
-        let whole: f64 = self.parts.values().sum();
-        writeln!(f, "of all CPU time: {}", list(&self.events, capacity))?;
-        write!(f, "of the RX softirq: {}", list(&self.parts, whole))
+        let events = self
+            .events
+            .iter()
+            .map(|(slug, value)| (slug.as_str(), *value));
+        write!(f, "of all CPU time: {}", list(events.collect(), capacity))?;
+        for (event, name) in [
+            ("rx_softirq", "the RX softirq"),
+            ("tx_syscall", "TX syscalls"),
+            ("rx_syscall", "RX syscalls"),
+        ] {
+            if self.samples_of(event) >= FEWEST_SAMPLES {
+                let parts = list(self.parts_of(event).collect(), self.whole(event));
+                write!(f, "\nof {name}: {parts}")?;
+            }
+        }
+        Ok(())
     }
 }

@@ -52,6 +52,24 @@ fn what_cannot_be_had_is_refused_cleanly() {
 }
 
 #[test]
+fn folded_stacks_come_with_what_they_stand_for() {
+    let daemon = Daemon::start(&config(), endless());
+    daemon.ready();
+    let answer = get(daemon.address, "/api/v1/flamegraph", &[]);
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.body, b"rx_softirq;net_rx_action;leaf 7\n");
+    let head = answer.head.to_lowercase();
+    for line in [
+        "content-type: text/plain",
+        "x-netto-window-seconds: 45.5",
+        "x-netto-samples: 7",
+        "x-netto-samples-left-out: 2",
+    ] {
+        assert!(head.contains(line), "{line} in {head}");
+    }
+}
+
+#[test]
 fn the_page_is_served_as_browsers_like_it() {
     let daemon = Daemon::start(&config(), endless());
     let plain = get(daemon.address, "/", &[]);

@@ -12,6 +12,7 @@ use metrics_common::{
     ZonePower,
 };
 use netto::actors::trace_analyzer::SnapshotSource;
+use netto::analysis::flame::Folded;
 use netto::config::Config;
 use netto::run::{self, Prepared};
 use tokio::sync::oneshot;
@@ -147,6 +148,16 @@ impl Source {
 }
 
 impl SnapshotSource for Source {
+    fn flame_graph(&mut self) -> anyhow::Result<Folded> {
+        let mut folded = Folded {
+            window_ns: 45_500_000_000,
+            left_out: 2,
+            ..Folded::default()
+        };
+        folded.add("rx_softirq", ["net_rx_action", "leaf"].into_iter(), 7);
+        Ok(folded)
+    }
+
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
         if self.sequence == self.intervals {
             match self.then {

@@ -141,12 +141,13 @@ fn what_is_not_measured_is_absent_and_not_a_segment_of_zero() {
 
 #[test]
 fn any_event_can_be_unfolded_and_an_unknown_one_does_no_harm() {
-    let (info, snapshot) = (fixture::info(), fixture::snapshot(1));
-    let [_, kernel, parts] = bars(&info, &snapshot, "tx_syscall");
-    assert_eq!(parts.title, "TX syscalls");
+    let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    snapshot.components[index_of(&info, "tx_softirq").unwrap()] = Some(vec![MS, 0]);
+    let [_, kernel, parts] = bars(&info, &snapshot, "tx_softirq");
+    assert_eq!(parts.title, "TX softirq");
     assert!(kernel.opened.is_some());
     let only: Vec<&str> = parts.segments.iter().map(|s| s.key.as_str()).collect();
-    assert_eq!(only, ["tx_syscall"], "its own only part");
+    assert_eq!(only, ["tx_softirq"], "its own only part");
     assert!(parts.note.is_some_and(|note| note.contains("not split")));
     let [_, kernel, parts] = bars(&info, &snapshot, "no_such_event");
     assert!(kernel.opened.is_none() && parts.segments.is_empty());
