@@ -17,7 +17,9 @@ pub const FORMAT_VERSION: (u16, u16) = (1, 0);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerMessage {
-    /// The first message: what the rows of the following snapshots mean.
+    /// The first message: what the rows of the following snapshots mean. It comes
+    /// again, before the first snapshot that it holds for, when that has changed
+    /// because a kernel module came or went.
     Hello(Box<Info>),
     /// What was before, to clients that have asked for it (`/ws?history`).
     History(Box<HistoryMessage>),

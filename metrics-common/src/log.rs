@@ -3,7 +3,8 @@
 //! ```text
 //! file    = magic "NETTOLOG", major u16, minor u16, frame…        (little-endian)
 //! frame   = marker "NTFR", length u32, crc32(length ‖ payload) u32, payload
-//! payload = ServerMessage as MessagePack (`codec`): first Hello, then Snapshot…, at a clean end Bye
+//! payload = ServerMessage as MessagePack (`codec`): first Hello, then Snapshot…, at a clean end Bye;
+//!           another Hello where what the rows mean has changed, or another run was appended
 //! ```
 //!
 //! A file that was cut is readable up to the cut. A damaged frame is skipped

@@ -155,7 +155,8 @@ impl Prepared {
         };
         let protected = self.web.auth.is_some();
         let period = self.config.user_period;
-        let (mut running, mut failures) = self.start(info)?;
+        let info = Arc::new(info);
+        let (mut running, mut failures) = self.start(info.clone())?;
         tracing::info!("dashboard at {scheme}://{address}/");
         if !address.ip().is_loopback() && !protected {
             tracing::warn!(
@@ -165,6 +166,7 @@ impl Prepared {
         }
         let (arbiter, analyzer) = TraceAnalyzer::launch(
             source,
+            info,
             period,
             running.collector.clone(),
             &running.supervisor,
@@ -195,14 +197,13 @@ impl Prepared {
     }
 
     /// Starts everything right of the analyzer.
-    fn start(self, info: Info) -> anyhow::Result<(Running, Failures)> {
+    fn start(self, info: Arc<Info>) -> anyhow::Result<(Running, Failures)> {
         // Inherited by every connection: the kernel cuts off a peer that takes no data for so long.
         socket2::SockRef::from(&self.listener)
             .set_tcp_user_timeout(Some(self.patience.no_progress))
             .context("cannot set up the socket")?;
         let (supervisor, failures) = Supervisor::new();
         let drops = Arc::new(SinkDrops::default());
-        let info = Arc::new(info);
         let past = self.past.unwrap_or_else(|| History::new(&info));
         let collector = MetricsCollector::launch(past, drops.clone(), &supervisor);
         let prometheus = PrometheusLogger::launch(info.clone(), drops.clone(), &supervisor)?;
@@ -214,7 +215,7 @@ impl Prepared {
         });
         let file = self
             .log
-            .map(|log| FileLogger::launch(log, (*info).clone(), &supervisor));
+            .map(|log| FileLogger::launch(log, info.clone(), &supervisor));
         if let Some((_, logger)) = &file {
             collector.do_send(Subscribe {
                 sink: Sink::File,

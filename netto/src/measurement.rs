@@ -110,7 +110,19 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
         },
         notes,
     };
-    let source = Snapshots::new(settings, facts, &plan, classifier, readers, power.is_ok())?;
+    let knowledge = Knowledge {
+        facts,
+        availability: plan.components.clone(),
+        info: info.clone(),
+    };
+    let source = Snapshots::new(
+        settings,
+        knowledge,
+        &plan,
+        classifier,
+        readers,
+        power.is_ok(),
+    )?;
     Ok(Measurement {
         info,
         source,
@@ -118,11 +130,42 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
     })
 }
 
+/// What was found out about the host, and what follows from it.
+#[derive(Debug)]
+struct Knowledge {
+    facts: Facts,
+    /// By component, as the plan has it now.
+    availability: Vec<Availability>,
+    info: Info,
+}
+
+impl Knowledge {
+    /// Takes the kernel's functions anew. Where that changes what can be measured,
+    /// the description says so, and the plan that now holds is returned.
+    fn learn(&mut self, has_symbols: Vec<bool>, method: Method) -> Option<Plan> {
+        self.facts.has_symbols = has_symbols;
+        // It was possible at the start, and symbols do not make it impossible.
+        let plan = Plan::new(&self.facts, method).ok()?;
+        if plan.components == self.availability {
+            return None;
+        }
+        for (row, component) in self.info.components.iter_mut().enumerate() {
+            component.availability = plan.components[row].clone();
+        }
+        self.availability.clone_from(&plan.components);
+        Some(plan)
+    }
+}
+
 /// Makes one snapshot per interval from the running probes.
 #[derive(Debug)]
 pub struct Snapshots {
     roots: Roots,
-    facts: Facts,
+    knowledge: Knowledge,
+    /// Whether what can be measured has changed and nobody has been told yet.
+    has_news: bool,
+    method: Method,
+    sample_period_ns: u64,
     means: Means,
     softirqs_are_timed: bool,
     classifier: Option<Classifier>,
@@ -148,21 +191,25 @@ pub struct Snapshots {
 impl Snapshots {
     fn new(
         settings: &Settings,
-        facts: Facts,
+        knowledge: Knowledge,
         plan: &Plan,
         classifier: Option<Classifier>,
         readers: Readers,
         has_power: bool,
     ) -> anyhow::Result<Self> {
         let possible_cpus = readers.possible_cpus;
+        let sample_period_ns = 1_000_000_000 / settings.frequency_hz;
         let roots = settings.roots.clone();
         let mut source = Snapshots {
-            means: plan.means(1_000_000_000 / settings.frequency_hz),
+            means: plan.means(sample_period_ns),
+            has_news: false,
+            method: settings.method,
+            sample_period_ns,
             softirqs_are_timed: plan.has_clock,
             previous_stat: proc_stat::parse(&roots.proc_stat()?)?,
             loaded_code: LoadedCode::now(&roots),
             roots,
-            facts,
+            knowledge,
             classifier,
             flame: Flame::new(system::monotonic_ns()),
             names: FxHashMap::default(),
@@ -281,7 +328,8 @@ impl Snapshots {
     }
 
     /// Reads the symbols anew when modules or BPF programs have come: their
-    /// code may stand where nothing or something else stood before.
+    /// code may stand where nothing or something else stood before. What that
+    /// changes holds from the next snapshot on.
     fn refresh_symbols(&mut self, now_ns: u64) {
         if self.classifier.is_none() || now_ns.saturating_sub(self.symbols_read_ns) < REFRESH_NS {
             return;
@@ -294,6 +342,10 @@ impl Snapshots {
         match preflight::read_symbols(&self.roots, self.softirqs_are_timed) {
             Ok(classifier) => {
                 self.loaded_code = loaded_code;
+                if let Some(plan) = self.knowledge.learn(classifier.has_symbols(), self.method) {
+                    self.means = plan.means(self.sample_period_ns);
+                    self.has_news = true;
+                }
                 self.classifier = Some(classifier);
                 // Other code may stand at the same address now.
                 self.names.clear();
@@ -304,14 +356,23 @@ impl Snapshots {
 
     /// What was found out about the host.
     pub fn facts(&self) -> &Facts {
-        &self.facts
+        &self.knowledge.facts
     }
 }
 
 impl SnapshotSource for Snapshots {
+    fn new_info(&mut self) -> Option<Info> {
+        std::mem::take(&mut self.has_news).then(|| self.knowledge.info.clone())
+    }
+
     fn flame_graph(&mut self) -> anyhow::Result<Folded> {
         if self.classifier.is_none() {
-            let reason = self.facts.stacks.as_ref().and(self.facts.symbols.as_ref());
+            let reason = self
+                .knowledge
+                .facts
+                .stacks
+                .as_ref()
+                .and(self.knowledge.facts.symbols.as_ref());
             bail!("stacks are not sampled: {}", reason.err().map_or("", |r| r));
         }
         let mut is_new = false;
@@ -422,4 +483,63 @@ fn unix_ns() -> u64 {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |time| time.as_nanos() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn knowledge(has_symbols: Vec<bool>) -> Knowledge {
+        let facts = Facts {
+            fentry: Err("not here".to_owned()),
+            kprobe: Err("has no kprobes".to_owned()),
+            socket_functions: Vec::new(),
+            socket_tracepoints: false,
+            stacks: Ok(()),
+            symbols: Ok(()),
+            has_symbols,
+        };
+        let plan = Plan::new(&facts, Method::Auto).unwrap();
+        let availability = plan.components;
+        Knowledge {
+            info: Info {
+                version: String::new(),
+                kernel: String::new(),
+                hostname: String::new(),
+                boot_id: String::new(),
+                started_unix_ns: 0,
+                user_period_ms: 500,
+                frequency_hz: 1000,
+                possible_cpus: 1,
+                numa_nodes: Vec::new(),
+                components: ComponentInfo::table(|row| availability[row].clone()),
+                probes: Vec::new(),
+                power: Availability::missing("no RAPL"),
+                notes: Vec::new(),
+            },
+            availability,
+            facts,
+        }
+    }
+
+    #[test]
+    fn a_module_that_comes_makes_its_component_available_and_one_that_goes_takes_it() {
+        let bridge = index_of("bridging").unwrap();
+        let with = vec![true; metrics_common::COMPONENTS.len()];
+        let mut without = with.clone();
+        without[bridge] = false;
+        let mut knowledge = knowledge(without.clone());
+        let is_shown = |k: &Knowledge| k.info.components[bridge].availability.is_available();
+        assert!(!is_shown(&knowledge));
+        assert!(knowledge.learn(without.clone(), Method::Auto).is_none());
+
+        let plan = knowledge.learn(with.clone(), Method::Auto).expect("news");
+        assert!(is_shown(&knowledge));
+        assert!(plan.means(1).available[bridge]);
+        assert!(knowledge.learn(with, Method::Auto).is_none(), "told once");
+
+        let plan = knowledge.learn(without, Method::Auto).expect("news");
+        assert!(!is_shown(&knowledge));
+        assert!(!plan.means(1).available[bridge]);
+    }
 }

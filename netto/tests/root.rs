@@ -17,6 +17,8 @@ mod bpf;
 mod browser;
 #[path = "root/calls.rs"]
 mod calls;
+#[path = "root/changes.rs"]
+mod changes;
 #[path = "root/child.rs"]
 mod child;
 #[path = "root/counting.rs"]
@@ -105,6 +107,7 @@ fn main() -> ExitCode {
         prometheus::TESTS,
         kernels::TESTS,
         counting::TESTS,
+        changes::TESTS,
         browser::TESTS,
     ]
     .into_iter()

@@ -2,6 +2,7 @@
 //! state of the measurement, and what is not measured. Pure; fed with the
 //! messages of the daemon, it never touches the browser.
 
+use metrics_common::history::History;
 use metrics_common::snapshot::{Availability, CpuModes, Info, Snapshot};
 
 use crate::format;
@@ -126,6 +127,38 @@ pub fn headline(info: &Info, snapshot: &Snapshot) -> Option<Headline> {
             .as_ref()
             .map(|power| format::watts(power.network_watts)),
     })
+}
+
+/// The past to go on with when the daemon has introduced itself: what the page
+/// knows, as long as rows mean the same, over a restart of the daemon too. The
+/// same daemon, whose host can now measure something else, goes on in the very
+/// same history, points under way included.
+pub fn go_on(known: Option<(&Info, History)>, info: &Info) -> History {
+    let mut fresh = History::new(info);
+    let Some((old, history)) = known else {
+        return fresh;
+    };
+    let same_rows = old.components.len() == info.components.len()
+        && old
+            .components
+            .iter()
+            .zip(&info.components)
+            .all(|(old, new)| old.slug == new.slug);
+    let run = |info: &Info| {
+        (
+            info.boot_id.clone(),
+            info.started_unix_ns,
+            info.user_period_ms,
+        )
+    };
+    match same_rows {
+        true if run(old) == run(info) => history,
+        true => {
+            fresh.continue_from(history);
+            fresh
+        }
+        false => fresh,
+    }
 }
 
 /// Sums since the page was opened.

@@ -9,9 +9,9 @@ use std::sync::{Arc, OnceLock};
 
 use actix::prelude::*;
 use actix_web::web::Bytes;
-use metrics_common::Snapshot;
 use metrics_common::codec::{self, CodecError, ServerMessage};
 use metrics_common::history::History;
+use metrics_common::{Info, Snapshot};
 
 use super::supervisor::{Part, Supervisor, Watch};
 
@@ -64,14 +64,18 @@ impl SinkDrops {
 pub struct Published {
     /// The snapshot itself.
     pub snapshot: Arc<Snapshot>,
+    /// What its rows mean. Snapshots share one description until it changes, so
+    /// that sinks see by the pointer whether they must tell it anew.
+    pub info: Arc<Info>,
     message: OnceLock<Bytes>,
 }
 
 impl Published {
     /// Wraps a snapshot.
-    pub fn new(snapshot: Arc<Snapshot>) -> Self {
+    pub fn new(snapshot: Arc<Snapshot>, info: Arc<Info>) -> Self {
         Published {
             snapshot,
+            info,
             message: OnceLock::new(),
         }
     }
@@ -92,7 +96,12 @@ impl Published {
 /// A new snapshot, from the analyzer to the collector.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct Publish(pub Arc<Snapshot>);
+pub struct Publish {
+    /// The snapshot.
+    pub snapshot: Arc<Snapshot>,
+    /// What its rows mean.
+    pub info: Arc<Info>,
+}
 
 /// A new snapshot, from the collector to a subscriber.
 #[derive(Message, Clone)]
@@ -126,7 +135,7 @@ pub struct Subscribe {
 
 /// Asks for the latest snapshot; `None` before the first.
 #[derive(Message)]
-#[rtype(result = "Option<Arc<Snapshot>>")]
+#[rtype(result = "Option<Arc<Published>>")]
 pub struct Latest;
 
 /// The actor; see the head of this file.
@@ -199,10 +208,10 @@ impl Actor for MetricsCollector {
 impl Handler<Publish> for MetricsCollector {
     type Result = ();
 
-    fn handle(&mut self, Publish(snapshot): Publish, _: &mut Self::Context) {
+    fn handle(&mut self, Publish { snapshot, info }: Publish, _: &mut Self::Context) {
         self.history.push(&snapshot);
         self.past = None;
-        let published = Arc::new(Published::new(snapshot));
+        let published = Arc::new(Published::new(snapshot, info));
         let drops = &self.drops;
         self.subscribers
             .retain(|subscriber| deliver(subscriber, &published, drops));
@@ -234,7 +243,7 @@ impl Handler<Latest> for MetricsCollector {
     type Result = MessageResult<Latest>;
 
     fn handle(&mut self, _: Latest, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.latest.as_ref().map(|latest| latest.snapshot.clone()))
+        MessageResult(self.latest.clone())
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use futures_util::stream;
-use metrics_common::Snapshot;
+use metrics_common::{Info, Snapshot};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::metrics_collector::{MetricsCollector, Publish};
@@ -25,6 +25,11 @@ pub trait SnapshotSource: Send + 'static {
     /// Whatever makes further snapshots impossible; the daemon ends with it.
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot>;
 
+    /// What the rows mean from the next snapshot on, if that has changed.
+    fn new_info(&mut self) -> Option<Info> {
+        None
+    }
+
     /// The stacks of the last half to whole minute.
     ///
     /// # Errors
@@ -37,6 +42,10 @@ impl SnapshotSource for Box<dyn SnapshotSource> {
         (**self).next_snapshot()
     }
 
+    fn new_info(&mut self) -> Option<Info> {
+        (**self).new_info()
+    }
+
     fn flame_graph(&mut self) -> anyhow::Result<Folded> {
         (**self).flame_graph()
     }
@@ -45,6 +54,7 @@ impl SnapshotSource for Box<dyn SnapshotSource> {
 /// The actor; see the head of this file.
 pub struct TraceAnalyzer {
     source: Box<dyn SnapshotSource>,
+    info: Arc<Info>,
     period: Duration,
     collector: Addr<MetricsCollector>,
     watch: Watch,
@@ -54,6 +64,7 @@ impl TraceAnalyzer {
     /// Starts the analyzer on a thread of its own.
     pub fn launch(
         source: Box<dyn SnapshotSource>,
+        info: Arc<Info>,
         period: Duration,
         collector: Addr<MetricsCollector>,
         supervisor: &Supervisor,
@@ -61,6 +72,7 @@ impl TraceAnalyzer {
         let arbiter = Arbiter::new();
         let analyzer = TraceAnalyzer {
             source,
+            info,
             period,
             collector,
             watch: supervisor.watch(Part::TraceAnalyzer),
@@ -89,6 +101,9 @@ impl Actor for TraceAnalyzer {
 
 impl StreamHandler<Tick> for TraceAnalyzer {
     fn handle(&mut self, _: Tick, ctx: &mut Self::Context) {
+        if let Some(info) = self.source.new_info() {
+            self.info = Arc::new(info);
+        }
         let snapshot = match self.source.next_snapshot() {
             Ok(snapshot) => snapshot,
             Err(cause) => {
@@ -98,7 +113,10 @@ impl StreamHandler<Tick> for TraceAnalyzer {
             }
         };
         let sequence = snapshot.sequence;
-        match self.collector.try_send(Publish(Arc::new(snapshot))) {
+        match self.collector.try_send(Publish {
+            snapshot: Arc::new(snapshot),
+            info: self.info.clone(),
+        }) {
             Ok(()) => {}
             Err(SendError::Full(_)) => {
                 tracing::warn!(

@@ -219,6 +219,13 @@ impl Classifier {
         self.found_symbols.get(component).map_or(&[], Vec::as_slice)
     }
 
+    /// By component: whether this kernel has a function that its rules name.
+    pub fn has_symbols(&self) -> Vec<bool> {
+        (0..COMPONENTS.len())
+            .map(|component| !self.symbols_of(component).is_empty())
+            .collect()
+    }
+
     /// The first frame before `end` for which a rule holds, from the innermost
     /// outwards and no further than the first boundary: the component found, and where.
     fn search(&mut self, table: Table, frames: &[u64], end: usize) -> Option<(usize, usize)> {

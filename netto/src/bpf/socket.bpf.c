@@ -111,12 +111,54 @@ NETTO_SLOT(17)
 NETTO_SLOT(18)
 NETTO_SLOT(19)
 
+/*
+ * Set before load: where a return goes that a kretprobe waits for; 0 if that
+ * is not known.
+ */
+const volatile __u64 netto_return_trampoline = 0;
+
+/* struct pt_regs of x86-64, up to the stack pointer. */
+struct netto_registers {
+	__u64 others[19];
+	__u64 stack_pointer;
+};
+
+/*
+ * Whether the end of the call that begins here will be seen. A kretprobe waits
+ * for a limited number of returns, which threads that sleep in a receive use
+ * up; of the calls beyond it sees only the beginning. It bends the return
+ * address before this program runs, because it was attached later.
+ */
+static __always_inline bool netto_end_will_be_seen(struct netto_registers *registers)
+{
+	__u64 return_address = 0;
+
+	if (!netto_return_trampoline)
+		return true;
+	if (bpf_probe_read_kernel(&return_address, sizeof(return_address), (void *)registers->stack_pointer))
+		return true;
+	return return_address == netto_return_trampoline;
+}
+
+static __always_inline int netto_enter_by_kprobe(void *ctx, __u64 kind)
+{
+	struct netto_cpu *cpu;
+
+	if (netto_end_will_be_seen(ctx))
+		return netto_enter(ctx, kind);
+	/* Counted, but not timed: nobody would take the task out of it again. */
+	cpu = netto_this_cpu();
+	if (cpu)
+		netto_count(cpu, kind);
+	return 0;
+}
+
 /* One kprobe program can serve many functions, so there is one per kind. */
 #define NETTO_KPROBE(name, kind)                               \
 	SEC("kprobe")                                          \
-	int netto_kp_##name(void *ctx)                     \
+	int netto_kp_##name(void *ctx)                         \
 	{                                                      \
-		return netto_enter(ctx, kind);                 \
+		return netto_enter_by_kprobe(ctx, kind);       \
 	}
 
 NETTO_KPROBE(send, NETTO_KIND_SOCKET_SEND)

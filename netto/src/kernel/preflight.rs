@@ -50,22 +50,25 @@ pub fn gather(
         Some(function) => sockets::try_load(*function).map_err(|error| format!("{error:#}")),
         None => Err("this kernel has none of the functions to hook".to_owned()),
     };
-    let kprobe = match roots
+    let has_kprobes = roots
         .sys_root
         .join("bus/event_source/devices/kprobe")
-        .exists()
-    {
-        true => Ok(()),
-        false => Err("has no kprobes (CONFIG_KPROBE_EVENTS)".to_owned()),
+        .exists();
+    let kprobe = match (&fentry, socket_functions.first()) {
+        _ if !has_kprobes => Err("has no kprobes (CONFIG_KPROBE_EVENTS)".to_owned()),
+        // What is refused although it exists (lockdown=confidentiality) matters
+        // only where it must stand in.
+        (Err(_), Some(function)) => {
+            sockets::try_kprobe(*function).map_err(|error| format!("refuses kprobes ({error:#})"))
+        }
+        _ => Ok(()),
     };
     let (symbols, classifier) = match read_symbols(roots, softirqs_are_timed) {
         Ok(classifier) => (Ok(()), Some(classifier)),
         Err(error) => (Err(format!("{error:#}")), None),
     };
     let has_symbols = match &classifier {
-        Some(classifier) => (0..COMPONENTS.len())
-            .map(|index| !classifier.symbols_of(index).is_empty())
-            .collect(),
+        Some(classifier) => classifier.has_symbols(),
         None => vec![false; COMPONENTS.len()],
     };
     let stacks = try_sampling(roots, frequency_hz).map_err(|error| format!("{error:#}"));

@@ -188,7 +188,7 @@ impl Session {
             };
             let (links, outcome) = match hook {
                 Hook::Fentry => sockets::attach(functions, maps),
-                Hook::Kprobe => sockets::attach_kprobes(functions, maps)?,
+                Hook::Kprobe => sockets::attach_kprobes(functions, maps, roots)?,
             };
             attached.links.extend(links);
             for (function, failure) in outcome {

@@ -1,5 +1,6 @@
 //! The probes on socket calls: `bpf/socket.bpf.c`, with one slot per kernel function.
 
+use std::io::BufRead;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
@@ -8,6 +9,7 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject};
 
 use super::socket_skel::{OpenSocketSkel, SocketSkelBuilder};
+use super::system::Roots;
 use crate::analysis::support::SocketFunction;
 use metrics_common::Source;
 
@@ -74,18 +76,50 @@ fn attach_together(
     Ok(beginnings)
 }
 
+/// Where the kernel sends returns that a kretprobe waits for: its name since
+/// Linux 5.18, and before.
+const RETURN_TRAMPOLINES: [&str; 2] = ["arch_rethook_trampoline", "__kretprobe_trampoline"];
+
+/// The address of the kernel's return trampoline; `None` where symbols cannot be
+/// read, or where the return address is not on the stack when a function begins.
+fn return_trampoline(roots: &Roots) -> Option<u64> {
+    if !cfg!(target_arch = "x86_64") {
+        return None;
+    }
+    let lines = roots.kallsyms().ok()?.lines().map_while(Result::ok);
+    lines
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let (address, _, name) = (words.next()?, words.next()?, words.next()?);
+            if !RETURN_TRAMPOLINES.contains(&name) {
+                return None;
+            }
+            u64::from_str_radix(address, 16).ok()
+        })
+        .find(|address| *address != 0)
+}
+
 /// Hooks begin and end of these functions by kprobes and kretprobes; the result is that of [`attach`].
+///
+/// A kretprobe waits for a limited number of returns. The beginnings look
+/// whether theirs is among them, and for that are attached before the ends: the
+/// kernel runs what was attached last first. A call that begins in between
+/// is seen to have no end, and is not timed.
 ///
 /// # Errors
 /// The kernel refuses the programs themselves.
 pub(super) fn attach_kprobes(
     functions: &[SocketFunction],
     maps: SharedMaps<'_>,
+    roots: &Roots,
 ) -> anyhow::Result<Attached> {
     let mut storage = MaybeUninit::uninit();
     let mut open = SocketSkelBuilder::default()
         .open(&mut storage)
         .context("the embedded BPF object is damaged")?;
+    if let Some(rodata) = &mut open.maps.rodata_data {
+        rodata.netto_return_trampoline = return_trampoline(roots).unwrap_or(0);
+    }
     for mut program in open.open_object_mut().progs_mut() {
         let is_kprobe = program.name().to_string_lossy().starts_with("netto_kp_");
         program.set_autoload(is_kprobe);
@@ -100,12 +134,12 @@ pub(super) fn attach_kprobes(
             Source::SocketReceive => &skel.progs.netto_kp_recv,
             _ => &skel.progs.netto_kp_ipc,
         };
-        // The end before the beginning, as with fexit.
-        let hooked = skel
-            .progs
-            .netto_kp_return
-            .attach_kprobe(true, function.name)
-            .and_then(|end| Ok((entry.attach_kprobe(false, function.name)?, end)));
+        let hooked = entry
+            .attach_kprobe(false, function.name)
+            .and_then(|beginning| {
+                let end = &skel.progs.netto_kp_return;
+                Ok((beginning, end.attach_kprobe(true, function.name)?))
+            });
         match hooked {
             Ok((beginning, end)) => {
                 links.splice(0..0, [beginning]);
@@ -133,6 +167,27 @@ pub(super) fn try_load(function: SocketFunction) -> anyhow::Result<()> {
     let mut storage = MaybeUninit::uninit();
     open(&[function], &mut storage)?
         .load()
+        .map(drop)
+        .map_err(|error| anyhow!("{error}"))
+}
+
+/// Whether this kernel takes kprobes, tried on one function.
+///
+/// # Errors
+/// The kernel's refusal.
+pub(super) fn try_kprobe(function: SocketFunction) -> anyhow::Result<()> {
+    let mut storage = MaybeUninit::uninit();
+    let mut open = SocketSkelBuilder::default()
+        .open(&mut storage)
+        .context("the embedded BPF object is damaged")?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let is_end = program.name() == "netto_kp_return";
+        program.set_autoload(is_end);
+    }
+    // An end without a beginning does nothing.
+    let skel = open.load().map_err(|error| anyhow!("{error}"))?;
+    let end = &skel.progs.netto_kp_return;
+    end.attach_kprobe(true, function.name)
         .map(drop)
         .map_err(|error| anyhow!("{error}"))
 }

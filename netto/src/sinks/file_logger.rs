@@ -8,6 +8,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use actix::prelude::*;
 use anyhow::{Context as _, anyhow, bail};
@@ -158,7 +159,7 @@ fn inspect(file: &mut File, path: &Path) -> anyhow::Result<bool> {
 /// The actor; see the head of this file.
 pub struct FileLogger {
     log: OpenLog,
-    info: Info,
+    info: Arc<Info>,
     watch: Watch,
 }
 
@@ -166,7 +167,7 @@ impl FileLogger {
     /// Starts the logger on a thread of its own.
     pub fn launch(
         log: OpenLog,
-        info: Info,
+        info: Arc<Info>,
         supervisor: &Supervisor,
     ) -> (Arbiter, Addr<FileLogger>) {
         let arbiter = Arbiter::new();
@@ -203,8 +204,16 @@ impl Handler<Deliver> for FileLogger {
     type Result = ();
 
     fn handle(&mut self, Deliver(published): Deliver, ctx: &mut Self::Context) {
-        let snapshot = Box::new((*published.snapshot).clone());
-        let outcome = self.log.append(&ServerMessage::Snapshot(snapshot));
+        let mut outcome = Ok(());
+        if !Arc::ptr_eq(&self.info, &published.info) {
+            self.info = published.info.clone();
+            let hello = ServerMessage::Hello(Box::new((*self.info).clone()));
+            outcome = self.log.append(&hello);
+        }
+        let outcome = outcome.and_then(|()| {
+            let snapshot = Box::new((*published.snapshot).clone());
+            self.log.append(&ServerMessage::Snapshot(snapshot))
+        });
         self.check(outcome, ctx);
     }
 }

@@ -14,12 +14,11 @@ use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{Server, ServiceRequest, ServiceResponse};
 use actix_web::http::{StatusCode, header};
 use actix_web::middleware::{Next, from_fn};
-use actix_web::web::{self, Bytes, Data};
+use actix_web::web::{self, Data};
 use actix_web::{App, FromRequest, Handler, HttpRequest, HttpResponse, HttpServer, Resource};
 use actix_web::{Responder, guard};
 use anyhow::Context;
-use metrics_common::codec::{self, ServerMessage};
-use metrics_common::{Info, Snapshot};
+use metrics_common::Info;
 use tokio::sync::Semaphore;
 
 use super::api::SnapshotView;
@@ -29,7 +28,7 @@ use super::hosts::HostPolicy;
 use super::prometheus_logger::{PrometheusLogger, Scrape};
 use super::web_config::WebConfig;
 use super::websocket_client::{MAX_FRAME_BYTES, Patience, Surroundings, WebSocketClient};
-use crate::actors::metrics_collector::{Latest, MetricsCollector, SinkDrops};
+use crate::actors::metrics_collector::{Latest, MetricsCollector, Published, SinkDrops};
 use crate::actors::supervisor::{Part, Supervisor};
 use crate::actors::trace_analyzer::{FlameGraph, TraceAnalyzer};
 
@@ -44,7 +43,7 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; \
 
 /// What the server needs to answer.
 pub struct Wiring {
-    /// What this daemon is.
+    /// What this daemon was when it started; snapshots bring newer descriptions.
     pub info: Arc<Info>,
     /// Where snapshots are.
     pub collector: Addr<MetricsCollector>,
@@ -67,7 +66,6 @@ pub struct Wiring {
 struct State {
     wiring: Wiring,
     web: WebConfig,
-    hello: Bytes,
     places: Arc<Semaphore>,
 }
 
@@ -78,9 +76,7 @@ struct State {
 pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyhow::Result<Server> {
     let tls = web.tls.take();
     let max_clients = wiring.max_clients;
-    let hello = codec::encode(&ServerMessage::Hello(Box::new((*wiring.info).clone())))?;
     let state = Data::new(State {
-        hello: hello.into(),
         places: Arc::new(Semaphore::new(max_clients)),
         wiring,
         web,
@@ -251,7 +247,7 @@ async fn healthz() -> HttpResponse {
     text(StatusCode::OK, "alive")
 }
 
-async fn latest(state: &State) -> Result<Arc<Snapshot>, HttpResponse> {
+async fn latest(state: &State) -> Result<Arc<Published>, HttpResponse> {
     match state.wiring.collector.send(Latest).await {
         Ok(Some(snapshot)) => Ok(snapshot),
         Ok(None) => Err(text(
@@ -275,13 +271,21 @@ fn json(value: &impl serde::Serialize) -> HttpResponse {
         .json(value)
 }
 
+/// What the newest snapshot's rows mean.
+async fn newest_info(state: &State) -> Arc<Info> {
+    match state.wiring.collector.send(Latest).await {
+        Ok(Some(latest)) => latest.info.clone(),
+        Ok(None) | Err(_) => state.wiring.info.clone(),
+    }
+}
+
 async fn info(state: Data<State>) -> HttpResponse {
-    json(&*state.wiring.info)
+    json(&*newest_info(&state).await)
 }
 
 async fn snapshot(state: Data<State>) -> HttpResponse {
     match latest(&state).await {
-        Ok(snapshot) => json(&SnapshotView::new(&state.wiring.info, &snapshot)),
+        Ok(latest) => json(&SnapshotView::new(&latest.info, &latest.snapshot)),
         Err(refusal) => refusal,
     }
 }
@@ -342,7 +346,7 @@ async fn websocket(
         messages.max_frame_size(MAX_FRAME_BYTES),
         Surroundings {
             collector: wiring.collector.clone(),
-            hello: state.hello.clone(),
+            info: newest_info(&state).await,
             wants_past: request
                 .query_string()
                 .split('&')

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use metrics_common::{CpuModes, Info, Snapshot};
 use prometheus::{Registry, TextEncoder};
 
-use super::prometheus_registry::Families;
+use super::prometheus_registry::{CurrentInfo, Families};
 use crate::actors::metrics_collector::{Deliver, SinkDrops};
 use crate::actors::supervisor::{Part, Supervisor, Watch};
 
@@ -116,6 +116,7 @@ impl SharedTotals {
 /// The actor; see the head of this file.
 pub struct PrometheusLogger {
     totals: SharedTotals,
+    info: CurrentInfo,
     registry: Registry,
     watch: Watch,
 }
@@ -132,7 +133,8 @@ impl PrometheusLogger {
     ) -> anyhow::Result<Addr<PrometheusLogger>> {
         let totals = SharedTotals::default();
         let registry = Registry::new();
-        let families = Families::new(info, totals.clone(), drops)
+        let info = CurrentInfo::new(info);
+        let families = Families::new(info.clone(), totals.clone(), drops)
             .context("cannot describe the Prometheus metrics")?;
         registry
             .register(Box::new(families))
@@ -142,6 +144,7 @@ impl PrometheusLogger {
             ctx.set_mailbox_capacity(MAILBOX_MESSAGES);
             PrometheusLogger {
                 totals,
+                info,
                 registry,
                 watch,
             }
@@ -157,6 +160,7 @@ impl Handler<Deliver> for PrometheusLogger {
     type Result = ();
 
     fn handle(&mut self, Deliver(published): Deliver, _: &mut Self::Context) {
+        self.info.set(&published.info);
         self.totals.lock().add(&published.snapshot);
     }
 }

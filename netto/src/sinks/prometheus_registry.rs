@@ -3,7 +3,7 @@
 //! The crate's own counters add floating-point numbers; netto keeps exact
 //! totals itself and hands them over when asked.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use metrics_common::Info;
 use prometheus::core::{Collector, Desc};
@@ -73,9 +73,34 @@ pub struct Family {
     pub series: fn(&Facts<'_>, &mut Series<'_>),
 }
 
+/// What the daemon says of itself, which the actor renews and the registry reads.
+#[derive(Debug, Clone)]
+pub struct CurrentInfo(Arc<Mutex<Arc<Info>>>);
+
+impl CurrentInfo {
+    /// The first description.
+    pub fn new(info: Arc<Info>) -> Self {
+        CurrentInfo(Arc::new(Mutex::new(info)))
+    }
+
+    /// The description of the newest snapshot.
+    pub fn set(&self, info: &Arc<Info>) {
+        // Replacing a pointer cannot be left half done.
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&current, info) {
+            *current = info.clone();
+        }
+    }
+
+    fn get(&self) -> Arc<Info> {
+        let current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        current.clone()
+    }
+}
+
 /// The families with the facts that they show, as the registry wants them.
 pub struct Families {
-    info: Arc<Info>,
+    info: CurrentInfo,
     totals: SharedTotals,
     drops: Arc<SinkDrops>,
     descriptions: Vec<Desc>,
@@ -87,7 +112,7 @@ impl Families {
     /// # Errors
     /// If a name or label is malformed, which the tests rule out.
     pub fn new(
-        info: Arc<Info>,
+        info: CurrentInfo,
         totals: SharedTotals,
         drops: Arc<SinkDrops>,
     ) -> prometheus::Result<Self> {
@@ -121,9 +146,10 @@ impl Collector for Families {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
+        let info = self.info.get();
         let totals = self.totals.lock();
         let facts = Facts {
-            info: &self.info,
+            info: &info,
             totals: &totals,
             drops: &self.drops,
         };
@@ -160,7 +186,8 @@ mod tests {
 
     fn text(totals: SharedTotals) -> String {
         let registry = Registry::new();
-        let families = Families::new(Arc::new(info()), totals, Arc::default()).unwrap();
+        let families =
+            Families::new(CurrentInfo::new(Arc::new(info())), totals, Arc::default()).unwrap();
         registry.register(Box::new(families)).unwrap();
         TextEncoder::new()
             .encode_to_string(&registry.gather())

@@ -15,6 +15,7 @@ use actix::prelude::*;
 use actix_web::web::Bytes;
 use actix_ws::{CloseCode, CloseReason, Message, ProtocolError, Session};
 use futures_util::FutureExt;
+use metrics_common::Info;
 use metrics_common::codec::{self, ServerMessage};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -55,8 +56,8 @@ impl Default for Patience {
 pub struct Surroundings {
     /// Where snapshots come from.
     pub collector: Addr<MetricsCollector>,
-    /// The first message, encoded.
-    pub hello: Bytes,
+    /// What the rows of snapshots mean, as the client is told.
+    pub info: Arc<Info>,
     /// Whether the client asked for the past.
     pub wants_past: bool,
     /// Where to count skipped snapshots.
@@ -124,7 +125,19 @@ impl WebSocketClient {
         self.push(Message::Ping(number), ctx);
     }
 
+    fn greet(&mut self, ctx: &mut Context<Self>) {
+        let hello = ServerMessage::Hello(Box::new((*self.around.info).clone()));
+        match codec::encode(&hello) {
+            Ok(bytes) => self.push(Message::Binary(bytes.into()), ctx),
+            Err(error) => self.hang_up(CloseCode::Error, &error.to_string(), ctx),
+        }
+    }
+
     fn send_snapshot(&mut self, published: &Published, ctx: &mut Context<Self>) {
+        if !Arc::ptr_eq(&self.around.info, &published.info) {
+            self.around.info = published.info.clone();
+            self.greet(ctx);
+        }
         match published.message() {
             Ok(bytes) => {
                 self.push(Message::Binary(bytes), ctx);
@@ -181,7 +194,7 @@ impl Actor for WebSocketClient {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.push(Message::Binary(self.around.hello.clone()), ctx);
+        self.greet(ctx);
         if !self.around.collector.connected() {
             self.hang_up(CloseCode::Away, "netto ends", ctx);
             return;

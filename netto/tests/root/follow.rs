@@ -35,10 +35,10 @@ impl Read for Growing {
 
 /// A daemon whose log is read as it grows, with the sums of all of it.
 pub struct Followed {
-    /// What it says of itself.
+    /// What it says of itself, for the newest snapshot.
     pub info: Info,
     /// Keeps the process.
-    _daemon: Daemon,
+    daemon: Daemon,
     /// Keeps the log.
     _folder: tempfile::TempDir,
     log: LogReader<Growing>,
@@ -67,7 +67,7 @@ impl Followed {
         let rows = info.components.len();
         let mut followed = Followed {
             info: *info,
-            _daemon: daemon,
+            daemon,
             _folder: folder,
             log,
             entries: vec![Some(0); rows],
@@ -78,23 +78,32 @@ impl Followed {
         Ok(followed)
     }
 
+    /// The process.
+    pub fn daemon(&self) -> &Daemon {
+        &self.daemon
+    }
+
     /// The process's number.
     pub fn pid(&self) -> u32 {
-        self._daemon.process.pid()
+        self.daemon.process.pid()
     }
 
     /// Reads until everything is summed that had happened when this was called.
     pub fn catch_up(&mut self) -> Result<()> {
         let now_ns = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
-        // The clocks are read before a snapshot gets its time, so one of a later time may
-        // still miss what happened just before now. The one after it does not.
+        // A snapshot's time is taken before the clocks are read, so one of a later time
+        // counts all; what a clock had beyond its interval comes with the one after it.
         while self.next()?.time_unix_ns < now_ns {}
         self.next().map(drop)
     }
 
     /// Waits for the next snapshot and adds it to the sums.
-    fn next(&mut self) -> Result<Snapshot> {
-        let message = self.log.next().context("the log has ended")??;
+    pub fn next(&mut self) -> Result<Snapshot> {
+        let mut message = self.log.next().context("the log has ended")??;
+        if let ServerMessage::Hello(info) = message {
+            self.info = *info;
+            message = self.log.next().context("the log has ended")??;
+        }
         let ServerMessage::Snapshot(snapshot) = message else {
             bail!("no snapshot but {message:?}");
         };

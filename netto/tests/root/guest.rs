@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 const SELECTION: &[&str] = &[
     "kernels::",
     "counting::",
+    "changes::",
     "running::no_program_is_left_in_the_kernel_after_sigterm",
     "paths::udp_to_this_host_is_local_delivery_behind_a_firewall_too",
     "paths::frames_over_a_bridge_are_bridging",

@@ -114,6 +114,8 @@ pub struct Source {
     intervals: u64,
     then: Then,
     padding: usize,
+    /// Number of the snapshot with which [`HIDDEN`] is measured, if ever.
+    reveals_at: Option<u64>,
 }
 
 impl Source {
@@ -124,6 +126,15 @@ impl Source {
             intervals,
             then,
             padding: 0,
+            reveals_at: None,
+        }
+    }
+
+    /// Endless intervals; from this one on [`HIDDEN`] is measured.
+    pub fn revealing(at: u64) -> Self {
+        Source {
+            reveals_at: Some(at),
+            ..endless()
         }
     }
 
@@ -157,11 +168,35 @@ impl SnapshotSource for Source {
         }
         self.sequence += 1;
         let mut snapshot = snapshot(self.sequence);
+        if self.reveals_at.is_some_and(|at| at <= self.sequence) {
+            snapshot = revealed(snapshot);
+        }
         for row in snapshot.components.iter_mut().flatten() {
             row.extend(std::iter::repeat_n(u64::MAX / 2, self.padding));
         }
         Ok(snapshot)
     }
+
+    fn new_info(&mut self) -> Option<Info> {
+        (self.reveals_at == Some(self.sequence + 1)).then(revealed_info)
+    }
+}
+
+/// The made-up host once it has loaded what [`HIDDEN`] needs.
+pub fn revealed_info() -> Info {
+    let mut info = info();
+    for component in &mut info.components {
+        component.availability = Availability::by("tp_btf");
+    }
+    info
+}
+
+/// The made-up interval with [`HIDDEN`] measured: 7 and 8 ns.
+pub fn revealed(mut snapshot: Snapshot) -> Snapshot {
+    for row in snapshot.components.iter_mut().filter(|row| row.is_none()) {
+        *row = Some(vec![7, 8]);
+    }
+    snapshot
 }
 
 /// A made-up measurement that goes on for ever.

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use metrics_common::codec::ServerMessage;
-use metrics_common::{COMPONENTS, CpuModes, Kind, Snapshot};
+use metrics_common::{COMPONENTS, CpuModes, Info, Kind, Snapshot};
 use netto::config::Config;
 
 use crate::client::Dashboard;
@@ -196,5 +196,63 @@ fn dashboards_and_the_log_see_the_same_snapshots() {
         for seen in snapshots {
             assert!(logged.contains(&ServerMessage::Snapshot(Box::new(seen))));
         }
+    }
+}
+
+#[test]
+fn what_becomes_measurable_is_told_to_everybody_before_its_first_snapshot() {
+    const AT: u64 = 6;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("netto.log");
+    let config = Config {
+        log_file: Some(path.clone()),
+        ..config()
+    };
+    let daemon = Daemon::start(&config, Source::revealing(AT));
+    let mut dashboard = Dashboard::open(daemon.address);
+    let mut told = Vec::new();
+    // Both descriptions and the first snapshots of the second.
+    while told.len() < AT as usize + 4 {
+        told.push(dashboard.next().expect("the daemon goes on"));
+    }
+    let page = get(daemon.address, "/api/v1/info", &[]);
+    let shown: Info = serde_json::from_value(page.json()).expect("an Info");
+    assert_eq!(shown, revealed_info());
+    let metrics = get(daemon.address, "/metrics", &[]).text();
+    assert!(
+        metrics.contains(&format!("component=\"{HIDDEN}\"")),
+        "{metrics}"
+    );
+    // Whoever comes later is told the newest description only.
+    let mut late = Dashboard::open(daemon.address);
+    assert_eq!(
+        late.next(),
+        Ok(ServerMessage::Hello(Box::new(revealed_info())))
+    );
+    late.snapshot();
+    late.snapshot();
+    daemon.stop().expect("a clean end");
+
+    for messages in [told, read_log(&path).0] {
+        let mut known = None;
+        let mut introductions = 0;
+        for message in messages {
+            match message {
+                ServerMessage::Hello(info) => {
+                    introductions += 1;
+                    known = Some(*info);
+                }
+                ServerMessage::Snapshot(found) => {
+                    let (expected, meaning) = match found.sequence {
+                        sequence if sequence < AT => (snapshot(sequence), info()),
+                        sequence => (revealed(snapshot(sequence)), revealed_info()),
+                    };
+                    assert_eq!(*found, expected);
+                    assert_eq!(known.as_ref(), Some(&meaning));
+                }
+                ServerMessage::History(_) | ServerMessage::Bye(_) => {}
+            }
+        }
+        assert_eq!(introductions, 2);
     }
 }

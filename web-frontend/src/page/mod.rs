@@ -85,22 +85,8 @@ impl Page {
         match message {
             ServerMessage::Hello(info) => {
                 self.tally.meet(&info);
-                let mut history = History::new(&info);
-                // What the page knows goes on, over a restart too, as long as
-                // rows mean the same.
-                let same = self.info.as_ref().is_some_and(|old| {
-                    let slugs = |info: &Info| {
-                        info.components
-                            .iter()
-                            .map(|c| c.slug.clone())
-                            .collect::<Vec<_>>()
-                    };
-                    slugs(old) == slugs(&info)
-                });
-                if let Some(old) = self.history.take().filter(|_| same) {
-                    history.continue_from(old);
-                }
-                self.history = Some(history);
+                let known = self.info.as_ref().zip(self.history.take());
+                self.history = Some(view_model::go_on(known, &info));
                 self.info = Some(*info);
                 self.introduced = false;
                 self.table.forget();

@@ -253,3 +253,45 @@ fn probes_are_counted_and_their_absence_is_loud() {
         assert_eq!((first.text.as_str(), first.loud), (text, loud));
     }
 }
+
+#[test]
+fn what_becomes_measurable_goes_on_in_the_same_past() {
+    let index = index_of(&fixture::info(), "bridging").unwrap();
+    let mut info = fixture::info();
+    fixture::take_away(
+        &mut info,
+        &mut fixture::snapshot(1),
+        "bridging",
+        "no module",
+    );
+    let push = |history: &mut History, number: u64, is_measured: bool| {
+        let mut snapshot = fixture::snapshot(number);
+        snapshot.time_unix_ns = number * 500 * MS;
+        snapshot.components[index] = is_measured.then(|| vec![50 * MS, 0]);
+        history.push(&snapshot);
+    };
+    let mut history = go_on(None, &info);
+    (1..=3).for_each(|number| push(&mut history, number, false));
+    let before = history.clone();
+
+    let mut history = go_on(Some((&info, history)), &fixture::info());
+    assert_eq!(history, before, "the daemon is the same");
+    // The last one comes again, as it does to a dashboard that connects anew.
+    (3..=5).for_each(|number| push(&mut history, number, true));
+    assert_eq!(history.points(), 5);
+    let cpus: Vec<_> = (0..5).map(|at| history.component_cpus(index, at)).collect();
+    assert_eq!(cpus, [None, None, None, Some(0.1), Some(0.1)]);
+}
+
+#[test]
+fn the_past_goes_on_over_a_restart_but_not_with_other_rows() {
+    let old = fixture::info();
+    let known = || Some((&old, fixture::history(&[1, 2, 3])));
+    let mut restarted = fixture::info();
+    restarted.started_unix_ns = 1;
+    let history = go_on(known(), &restarted);
+    assert_eq!((history.points(), history.last_sequence()), (3, 0));
+    let mut other = restarted;
+    other.components.pop();
+    assert_eq!(go_on(known(), &other).points(), 0);
+}

@@ -17,7 +17,7 @@ const PROGRAMS: &[&str] = &["ip", "bridge", "tc", "nft", "ethtool", "setpriv"];
 
 /// What busybox stands for in a guest. Not `ip` and `tc`: its own know too little.
 const APPLETS: &[&str] = &[
-    "sh", "mount", "cat", "echo", "kill", "sleep", "true", "insmod", "hostname", "sync",
+    "sh", "mount", "cat", "echo", "kill", "sleep", "true", "insmod", "rmmod", "hostname", "sync",
     "poweroff", "dmesg", "ls", "grep",
 ];
 

@@ -95,7 +95,8 @@ fn command(boot: &Boot<'_>) -> Result<Command> {
     if boot.icount {
         command.args(["-icount", "shift=0,sleep=off", "-smp", "1"]);
     } else {
-        command.args(["-smp", "2"]);
+        // More can come than are there, as on most machines with firmware.
+        command.args(["-smp", "2,maxcpus=4"]);
     }
     command
         .args(["-cpu", "max", "-m", "512"])
