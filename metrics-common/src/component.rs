@@ -1053,6 +1053,18 @@ pub const COMPONENTS: &[Component] = &[
         help: "IPv6 packets for this host: TCP, UDP and the rest up to waking the receiver, and the ACKs sent back.",
     },
     Component {
+        slug: "tracing",
+        parent: Some("rx_softirq"),
+        kind: Kind::Sampled(&[
+            at("bpf_trace_run*"),
+            at("perf_trace_*"),
+            at("trace_event_raw_event_*"),
+        ]),
+        label: "Tracing",
+        color: "#5f8f1f",
+        help: "Programs that trace the softirq on its way, netto's own probes among them.",
+    },
+    Component {
         slug: "rx_unattributed",
         parent: Some("rx_softirq"),
         kind: Kind::Remainder,

@@ -4,8 +4,8 @@
 //! Daemon and dashboard keep the same thing: the daemon sends its own to a
 //! dashboard that connects, which goes on from there by itself.
 //!
-//! What it takes, for 69 components: a series holds [`POINTS`] values of 4
-//! bytes in 78 rows, 0.6 MB whatever the host. The columns of all CPUs together
+//! What it takes, for 78 components: a series holds [`POINTS`] values of 4
+//! bytes in 87 rows, 0.7 MB whatever the host. The columns of all CPUs together
 //! hold at most [`COLUMN_BYTES`]: on 2 CPUs a column is one interval; on 128 it
 //! is some 3 seconds, on 1024 some 25. Pure; the time is that of the snapshots.
 

@@ -207,7 +207,9 @@ impl Snapshots {
             sample_period_ns,
             softirqs_are_timed: plan.has_clock,
             previous_stat: proc_stat::parse(&roots.proc_stat()?)?,
-            loaded_code: LoadedCode::now(&roots),
+            // The symbols were read before netto's own programs were loaded, which show
+            // in stacks like any others: so they are read once more.
+            loaded_code: LoadedCode::default(),
             roots,
             knowledge,
             classifier,

@@ -105,7 +105,7 @@ fn datagrams_for_this_host_are_delivered() {
             ("receive_protocol", 24),
             ("receive_socket", 25),
             ("rx_core", 28),
-            ("rx_unattributed", 37),
+            ("rx_unattributed", 13),
             ("send_buffers", 60),
             ("send_copy", 49),
             ("send_datagram", 234),
@@ -116,6 +116,7 @@ fn datagrams_for_this_host_are_delivered() {
             ("send_routing", 19),
             ("send_socket", 50),
             ("socket_poll", 62),
+            ("tracing", 24),
         ],
     );
 }
@@ -140,7 +141,7 @@ fn a_bulk_stream_is_merged_by_gro_and_delivered() {
             ("receive_protocol", 16),
             ("receive_socket", 8),
             ("rx_core", 14),
-            ("rx_unattributed", 7),
+            ("rx_unattributed", 4),
             ("send_buffers", 29),
             ("send_copy", 186),
             ("send_driver", 2),
@@ -149,6 +150,7 @@ fn a_bulk_stream_is_merged_by_gro_and_delivered() {
             ("send_tcp", 16),
             ("send_wait", 1),
             ("socket_poll", 14),
+            ("tracing", 3),
         ],
     );
 }
@@ -172,7 +174,7 @@ fn a_router_with_a_firewall_forwards_filters_and_tracks() {
             ("receive_protocol", 39),
             ("receive_socket", 32),
             ("rx_core", 29),
-            ("rx_unattributed", 25),
+            ("rx_unattributed", 7),
             ("send_buffers", 41),
             ("send_copy", 21),
             ("send_datagram", 151),
@@ -183,6 +185,7 @@ fn a_router_with_a_firewall_forwards_filters_and_tracks() {
             ("send_routing", 9),
             ("send_socket", 29),
             ("socket_poll", 82),
+            ("tracing", 18),
         ],
     );
 }
@@ -203,7 +206,7 @@ fn a_bridge_bridges() {
             ("receive_protocol", 43),
             ("receive_socket", 38),
             ("rx_core", 32),
-            ("rx_unattributed", 32),
+            ("rx_unattributed", 14),
             ("send_buffers", 54),
             ("send_copy", 60),
             ("send_datagram", 209),
@@ -214,6 +217,7 @@ fn a_bridge_bridges() {
             ("send_routing", 24),
             ("send_socket", 49),
             ("socket_poll", 70),
+            ("tracing", 18),
         ],
     );
 }

@@ -21,7 +21,8 @@ use super::symbols::{self, Ranges, Symbol, SymbolError};
 type Marker = u16;
 const ORDINARY: Marker = 0;
 
-/// What is known of an address: the marker of its function, and where that starts.
+/// What is known of an address: the marker of its function, and where that starts
+/// (0 if unknown).
 #[derive(Debug, Clone, Copy)]
 struct Place {
     marker: Marker,
@@ -300,7 +301,7 @@ impl Classifier {
         }
         let place = Place {
             marker: self.ranges.find(address).unwrap_or(ORDINARY),
-            start: self.ranges.start_of(address).unwrap_or(address),
+            start: self.ranges.start_of(address).unwrap_or(0),
         };
         self.remembered.insert(address, place);
         place

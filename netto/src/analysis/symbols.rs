@@ -9,6 +9,9 @@ use std::io::BufRead;
 
 use rustc_hash::FxHashMap;
 
+/// The longest functions of kernels have some ten thousand bytes.
+const LONGEST_FUNCTION_BYTES: u64 = 256 << 10;
+
 /// Why the kernel's symbols cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SymbolError {
@@ -70,10 +73,12 @@ impl<T: Copy> Ranges<T> {
         (address < range.end).then_some(range.value)
     }
 
-    /// Where the function that holds this address starts; `None` before the first.
+    /// Where the function that holds this address starts; `None` before the first
+    /// and far behind one, in code that was loaded after the list was read.
     pub fn start_of(&self, address: u64) -> Option<u64> {
         let after = self.starts.partition_point(|start| *start <= address);
-        self.starts.get(after.checked_sub(1)?).copied()
+        let start = *self.starts.get(after.checked_sub(1)?)?;
+        (address - start < LONGEST_FUNCTION_BYTES).then_some(start)
     }
 
     /// Every range, ascending.
@@ -245,6 +250,11 @@ mod tests {
         let ranges = parse(text.as_bytes(), |_| Some(())).unwrap();
         assert_eq!(ranges.start_of(0x17ff), Some(0x1000));
         assert_eq!(ranges.start_of(0xfff), None);
+        assert_eq!(
+            ranges.start_of(0x2000 + (1 << 20)),
+            None,
+            "nothing is so long"
+        );
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn tcp() -> Result<()> {
 /// Lets one daemon time the softirqs and another sample them, under the same load.
 ///
 /// Stacks cannot tell a softirq's first and last instructions from those of whoever
-/// it interrupts: these are the probes' unattributed part, 3–12 % of the softirq
+/// it interrupts: these are the probes' own time and the unattributed part, 3–12 % of the softirq
 /// here, which sampling leaves to others. Beyond that the two differed by two half-widths at
 /// most in nine repetitions on a busy machine.
 fn agree(slugs: &[&str], load: impl Fn() -> Result<Vec<Owned>>) -> Result<()> {
@@ -95,7 +95,7 @@ fn agree(slugs: &[&str], load: impl Fn() -> Result<Vec<Owned>>) -> Result<()> {
     let to = SystemTime::now();
     let timed = Shares(&probes.info.clone(), probes.between(from, to)?);
     let sampled = Shares(&sampler.info.clone(), sampler.between(from, to)?);
-    let unattributed = timed.of("rx_unattributed")?;
+    let unattributed = timed.of("rx_unattributed")? + timed.of("tracing")?;
     for slug in slugs {
         let (by_probes, by_samples) = (timed.of(slug)?, sampled.of(slug)?);
         let blind = if *slug == "rx_softirq" {
