@@ -12,6 +12,8 @@ use super::load;
 
 /// How long the daemon is watched, each time; its CPU time is some milliseconds a second.
 const WATCHED: Duration = Duration::from_secs(10);
+/// Until what belongs to the start is over: symbols are read once more after the first seconds.
+const START: Duration = Duration::from_secs(5);
 /// Longer than an interval of the daemon, which tells its totals once in each.
 const INTERVAL: Duration = Duration::from_millis(600);
 
@@ -51,6 +53,7 @@ pub fn measure(lab: &Lab, netto: &Path) -> Result<Vec<Section>> {
         );
         eprintln!("xtask: the daemon {name}, idle and under load");
         let daemon = Daemon::start(netto, frequency_hz)?;
+        std::thread::sleep(START);
         let idle = watch(&daemon)?;
         let loads = load::mixed(lab)?;
         let busy = watch(&daemon)?;
