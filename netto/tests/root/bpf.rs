@@ -1,10 +1,13 @@
 //! Small BPF programs for the tests, written here instruction by instruction, so
 //! that a virtual machine needs neither clang nor an object file to load them.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use anyhow::{Context, Result, bail};
-use libbpf_rs::{AsRawLibbpf, Object, ObjectBuilder, Xdp, XdpFlags, libbpf_sys};
+use libbpf_rs::{
+    AsRawLibbpf, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, Xdp, XdpFlags,
+    libbpf_sys,
+};
 
 /// Additions in a program: some microseconds, so that its packets' cost is its own.
 const WORK: usize = 12_000;
@@ -13,18 +16,25 @@ const XDP_PASS: i32 = 2;
 /// The verdict of a tcx program that has nothing to say.
 const TCX_NEXT: i32 = -1;
 
-/// Attaches a program that lets every packet pass after some work.
+/// Attaches a program that lets every packet pass after some work, or hands it to
+/// another CPU.
 ///
-/// `how` is `xdp-generic` or `tcx`. Meant for a process of its own: the program
+/// `how` is `xdp-generic`, `tcx` or `xdp-cpumap`. Meant for a process of its own: the program
 /// stays for as long as the process (tcx), or the device (XDP).
 pub fn attach(how: &str, device: &str) -> Result<Object> {
     let index = device_index(device)?;
-    let (section, verdict) = match how {
-        "xdp-generic" => ("xdp", XDP_PASS),
-        "tcx" => ("tcx/ingress", TCX_NEXT),
+    // The program keeps the map, once it is loaded.
+    let mut cpus = None;
+    let (section, code) = match how {
+        "xdp-generic" => ("xdp", working(XDP_PASS)),
+        "xdp-cpumap" => {
+            let map = cpus.insert(cpumap()?);
+            ("xdp", redirecting(map.as_fd().as_raw_fd()))
+        }
+        "tcx" => ("tcx/ingress", working(TCX_NEXT)),
         _ => bail!("a program cannot be attached by {how:?}"),
     };
-    let elf = object_file(section, "nettotest_work", &working(verdict));
+    let elf = object_file(section, "nettotest_work", &code);
     let object = ObjectBuilder::default()
         .open_memory(&elf)
         .context("libbpf does not understand the test's object")?
@@ -39,11 +49,29 @@ pub fn attach(how: &str, device: &str) -> Result<Object> {
             return Err(std::io::Error::last_os_error()).context("cannot attach by tcx");
         }
     } else {
+        let mode = match how {
+            "xdp-generic" => XdpFlags::SKB_MODE,
+            _ => XdpFlags::DRV_MODE,
+        };
         Xdp::new(program.as_fd())
-            .attach(index, XdpFlags::SKB_MODE)
-            .context("cannot attach by generic XDP")?;
+            .attach(index, mode)
+            .with_context(|| format!("cannot attach by {how}"))?;
     }
     Ok(object)
+}
+
+/// A map of CPUs that packets can be redirected to; its only entry is CPU 0.
+fn cpumap() -> Result<MapHandle> {
+    const QUEUED_PACKETS: u32 = 256;
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    let map = MapHandle::create(MapType::Cpumap, Some("nettotest_cpus"), 4, 4, 1, &options)
+        .context("the kernel refuses a map of CPUs")?;
+    map.update(&[0; 4], &QUEUED_PACKETS.to_ne_bytes(), MapFlags::ANY)
+        .context("CPU 0 cannot be redirected to")?;
+    Ok(map)
 }
 
 fn device_index(device: &str) -> Result<i32> {
@@ -60,6 +88,25 @@ fn instruction(operation: u8, register: u8, value: i32) -> [u8; 8] {
     let mut bytes = [operation, register, 0, 0, 0, 0, 0, 0];
     bytes[4..].copy_from_slice(&value.to_le_bytes());
     bytes
+}
+
+/// A program that redirects to the first entry of a map, or else lets pass.
+fn redirecting(map: RawFd) -> Vec<u8> {
+    const MOVE: u8 = 0xb7;
+    const LOAD_WIDE: u8 = 0x18;
+    const OF_A_MAP: u8 = 1 << 4;
+    const CALL: u8 = 0x85;
+    const REDIRECT_MAP: i32 = 51;
+    const EXIT: u8 = 0x95;
+    [
+        instruction(LOAD_WIDE, 1 | OF_A_MAP, map),
+        instruction(0, 0, 0),
+        instruction(MOVE, 2, 0),
+        instruction(MOVE, 3, XDP_PASS),
+        instruction(CALL, 0, REDIRECT_MAP),
+        instruction(EXIT, 0, 0),
+    ]
+    .concat()
 }
 
 /// A program that adds for a while, then returns the verdict.

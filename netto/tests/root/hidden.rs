@@ -28,6 +28,11 @@ pub const TESTS: &[Test] = &[
         body: busy_polling,
     },
     Test {
+        name: "hidden::packets_for_another_cpu_are_xdp_cpumap",
+        tools: &["ip"],
+        body: cpumap,
+    },
+    Test {
         name: "hidden::connecting_and_closing_is_connections",
         tools: &["ip"],
         body: || only("connections", "connect-storm"),
@@ -74,9 +79,9 @@ fn dark(cost: &Cost, event: &str, at_most: f64) -> Result<()> {
     Ok(())
 }
 
-/// The time of networking's timers as a share of the RX softirq's.
-fn beside_softirq(cost: &Cost) -> Result<f64> {
-    Ok(cost.event_seconds("net_hrtimer")? / cost.event_seconds("rx_softirq")?)
+/// An event's time as a share of the RX softirq's.
+fn beside_softirq(cost: &Cost, event: &str) -> Result<f64> {
+    Ok(cost.event_seconds(event)? / cost.event_seconds("rx_softirq")?)
 }
 
 /// BBR sends by the clock where other senders wait for acknowledgements: its timers
@@ -86,14 +91,14 @@ fn pacing() -> Result<()> {
     let daemon = Daemon::start(&[])?;
     {
         let _unpaced = traffic::tcp(&network.left, &network.right, network.right_v4)?;
-        let ratio = beside_softirq(&daemon.measure_shortly()?)?;
+        let ratio = beside_softirq(&daemon.measure_shortly()?, "net_hrtimer")?;
         ensure!(ratio < 0.1, "without pacing, timers took {ratio:.2} of it");
     }
     network
         .left
         .sysctl("net/ipv4/tcp_congestion_control", "bbr")?;
     let _paced = traffic::tcp(&network.left, &network.right, network.right_v4)?;
-    let ratio = beside_softirq(&daemon.measure_shortly()?)?;
+    let ratio = beside_softirq(&daemon.measure_shortly()?, "net_hrtimer")?;
     ensure!(ratio > 0.3, "with pacing, timers took {ratio:.2} of it");
     Ok(())
 }
@@ -129,6 +134,24 @@ fn busy_polling() -> Result<()> {
     let _poller = traffic::agent(&network.right, &["udp-busy-sink", &at])?;
     let _sender = traffic::agent(&network.left, &["udp-drip", &at])?;
     lit(&daemon.measure_shortly()?, "busy_poll_spin", LIT)
+}
+
+/// A kernel thread takes the packets through the stack; it took as long as the softirq
+/// that handed them over.
+fn cpumap() -> Result<()> {
+    let network = Network::direct()?;
+    let daemon = Daemon::start(&[])?;
+    let _traffic = traffic::udp(&network.left, &network.right, network.right_v4)?;
+    let before = beside_softirq(&daemon.measure_shortly()?, "xdp_cpumap")?;
+    ensure!(
+        before < 0.02,
+        "without the program {before:.2} of the softirq"
+    );
+    let _program = traffic::agent(&network.right, &["attach", "xdp-cpumap", "lan"])?;
+    let cost = daemon.measure_shortly()?;
+    let after = beside_softirq(&cost, "xdp_cpumap")?;
+    ensure!(after > 0.2, "with it {after:.2} of the softirq\n{cost}");
+    cost.stays_dark("local_delivery_v4", 0.05)
 }
 
 /// A load within a process makes this row the largest of those that are seen in tasks only.
