@@ -23,8 +23,10 @@ use crate::kernel::preflight;
 use crate::kernel::session::{Readers, Session};
 use crate::kernel::system::{self, LoadedCode, Roots};
 
-/// Symbols are read anew at most this often; it costs some tens of milliseconds.
+/// Symbols are read anew at most this often, and never for more than a twentieth
+/// of the time: reading them takes some tens of milliseconds.
 const REFRESH_NS: u64 = 3_000_000_000;
+const REFRESH_PAUSE: u64 = 20;
 
 /// Network devices are looked for in one of so many intervals.
 const INTERRUPTS_EVERY: u64 = 20;
@@ -173,7 +175,8 @@ pub struct Snapshots {
     /// Names of functions that somebody has read, by where they start.
     names: FxHashMap<u64, Option<String>>,
     loaded_code: LoadedCode,
-    symbols_read_ns: u64,
+    /// When symbols may be read anew, on the clock that never goes back.
+    refresh_from_ns: u64,
     readers: Readers,
     deltas: Deltas,
     /// Each CPU's clock at the previous snapshot.
@@ -207,15 +210,13 @@ impl Snapshots {
             sample_period_ns,
             softirqs_are_timed: plan.has_clock,
             previous_stat: proc_stat::parse(&roots.proc_stat()?)?,
-            // The symbols were read before netto's own programs were loaded, which show
-            // in stacks like any others: so they are read once more.
-            loaded_code: LoadedCode::default(),
+            loaded_code: LoadedCode::now(&roots),
             roots,
             knowledge,
             classifier,
             flame: Flame::new(system::monotonic_ns()),
             names: FxHashMap::default(),
-            symbols_read_ns: system::monotonic_ns(),
+            refresh_from_ns: system::monotonic_ns() + REFRESH_NS,
             readers,
             deltas: Deltas::default(),
             previous: vec![Reading::default(); possible_cpus],
@@ -305,7 +306,10 @@ impl Snapshots {
         let nothing = Tally::default();
         let tally = self.tallies.get(cpu).unwrap_or(&nothing);
         if let Some(samplers) = &self.readers.samplers {
-            self.means.sample_period_ns = samplers.period_ns(cpu as u32);
+            // Samples that were lost are spoken for by those that were not.
+            let (taken, lost) = (tally.taken(), self.lost.get(cpu).copied().unwrap_or(0));
+            let period_ns = samplers.period_ns(cpu as u32);
+            self.means.sample_period_ns = period_ns * (taken + lost) / taken.max(1);
         }
         Column {
             split: attribute(&self.means, interval_ns, &clock, tally),
@@ -333,15 +337,18 @@ impl Snapshots {
     /// code may stand where nothing or something else stood before. What that
     /// changes holds from the next snapshot on.
     fn refresh_symbols(&mut self, now_ns: u64) {
-        if self.classifier.is_none() || now_ns.saturating_sub(self.symbols_read_ns) < REFRESH_NS {
+        if self.classifier.is_none() || now_ns < self.refresh_from_ns {
             return;
         }
         let loaded_code = LoadedCode::since(&self.loaded_code, &self.roots);
         if loaded_code == self.loaded_code {
             return;
         }
-        self.symbols_read_ns = now_ns;
-        match preflight::read_symbols(&self.roots, self.softirqs_are_timed) {
+        let begun_ns = system::monotonic_ns();
+        let symbols = preflight::read_symbols(&self.roots, self.softirqs_are_timed);
+        let took_ns = system::monotonic_ns().saturating_sub(begun_ns);
+        self.refresh_from_ns = now_ns + REFRESH_NS.max(REFRESH_PAUSE * took_ns);
+        match symbols {
             Ok(classifier) => {
                 self.loaded_code = loaded_code;
                 if let Some(plan) = self.knowledge.learn(classifier.has_symbols(), self.method) {

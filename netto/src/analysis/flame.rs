@@ -102,7 +102,8 @@ impl Flame {
         self.is_network.get(event).copied().unwrap_or(false)
     }
 
-    /// Counts a stack, given by the starts of its functions, innermost first.
+    /// Counts a stack, given by the starts of its functions, innermost first; 0 where
+    /// that is code which was loaded after the symbols were read.
     pub fn add(&mut self, event: usize, functions: &[u64]) {
         self.key.clear();
         self.key.push(event as u64);
@@ -159,7 +160,10 @@ impl Flame {
             let functions = functions.iter().rev();
             folded.add(
                 COMPONENTS[event as usize].slug,
-                functions.map(|&start| names(start).unwrap_or("[unknown]")),
+                functions.map(|&start| match start {
+                    0 => "[loaded later]",
+                    _ => names(start).unwrap_or("[unknown]"),
+                }),
                 count,
             );
         }
@@ -191,15 +195,17 @@ mod tests {
             flame.add(row("rx_softirq"), &[1, 2]);
         }
         flame.add(row("rx_softirq"), &[9, 2]);
+        flame.add(row("rx_softirq"), &[0, 2]);
         flame.add(row("tx_syscall"), &[]);
         let folded = flame.folded(5, name);
         assert_eq!(
             folded.text,
-            "rx_softirq;net_rx_action;[unknown] 1\nrx_softirq;net_rx_action;leaf 3\ntx_syscall 1\n"
+            "rx_softirq;net_rx_action;[loaded later] 1\n\
+             rx_softirq;net_rx_action;[unknown] 1\nrx_softirq;net_rx_action;leaf 3\ntx_syscall 1\n"
         );
         assert_eq!(
             (folded.samples, folded.left_out, folded.window_ns),
-            (5, 0, 5)
+            (6, 0, 5)
         );
     }
 

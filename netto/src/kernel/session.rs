@@ -23,10 +23,12 @@ use crate::analysis::support::{Hook, Plan, Sockets};
 
 /// Room for one CPU's stacks of one interval, words. A lane takes about 30
 /// words per stack; half of the samples of a busy CPU fall into networking.
-/// Between these bounds it follows frequency and interval.
+/// Between these bounds it follows frequency and interval; short intervals have
+/// room for more than one, since reading symbols anew takes longer than they do.
 const LANE_WORDS_MIN: u64 = 64 * abi::TRACE_WORDS as u64;
 const LANE_WORDS_MAX: u64 = 1 << 18;
 const WORDS_PER_STACK: u64 = 32;
+const SHORTEST_MS: u64 = 500;
 
 /// Probes attached to the kernel, and what failed to.
 #[derive(Debug)]
@@ -79,7 +81,7 @@ impl Session {
     ) -> anyhow::Result<(Session, Readers)> {
         let possible_cpus = libbpf_rs::num_possible_cpus()
             .context("cannot tell how many CPUs this kernel can have")?;
-        let lane_words = (frequency_hz * interval_ms * WORDS_PER_STACK / 1000)
+        let lane_words = (frequency_hz * interval_ms.max(SHORTEST_MS) * WORDS_PER_STACK / 1000)
             .clamp(LANE_WORDS_MIN, LANE_WORDS_MAX);
         let lane_bytes = abi::LANE_WORDS * 8 + lane_words as usize * 8;
         let lane_bytes = lane_bytes.next_multiple_of(128);

@@ -197,6 +197,11 @@ pub struct LoadedCode {
 }
 
 impl LoadedCode {
+    /// Of this moment.
+    pub fn now(roots: &Roots) -> Self {
+        Self::since(&LoadedCode::default(), roots)
+    }
+
     /// Of this moment, looking only at BPF programs newer than those of `earlier`.
     pub fn since(earlier: &LoadedCode, roots: &Roots) -> Self {
         let mut newest = earlier.newest_program;

@@ -287,10 +287,14 @@ impl Cost {
         Ok(())
     }
 
-    /// No other part of the same event costs more than this one.
+    /// No other part of the same event costs more than this one, but for the probes
+    /// themselves: where the clock is emulated they may.
     pub fn dominates(&self, part: &str) -> Result<()> {
         let own = self.share(part)?;
         for (other, _) in self.parts_of(event_of(part)?) {
+            if other == "tracing" {
+                continue;
+            }
             let share = self.share(other)?;
             ensure!(
                 share <= own,

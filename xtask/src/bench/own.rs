@@ -12,7 +12,7 @@ use super::load;
 
 /// How long the daemon is watched, each time; its CPU time is some milliseconds a second.
 const WATCHED: Duration = Duration::from_secs(10);
-/// Until what belongs to the start is over: symbols are read once more after the first seconds.
+/// Until what belongs to the start is over.
 const START: Duration = Duration::from_secs(5);
 /// Longer than an interval of the daemon, which tells its totals once in each.
 const INTERVAL: Duration = Duration::from_millis(600);
