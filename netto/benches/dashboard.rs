@@ -22,6 +22,9 @@ mod processes;
 #[allow(dead_code, reason = "the root tests use more of it")]
 #[path = "../tests/root/trial.rs"]
 mod trial;
+#[allow(dead_code, reason = "the root tests use more of it")]
+#[path = "../tests/root/webdriver.rs"]
+mod webdriver;
 
 use std::time::{Duration, Instant};
 

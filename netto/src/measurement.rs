@@ -9,7 +9,7 @@ use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snaps
 use rustc_hash::FxHashMap;
 
 use crate::actors::trace_analyzer::SnapshotSource;
-use crate::analysis::attribute::{Means, Split, Tally, attribute, entries};
+use crate::analysis::attribute::{Interval, Means, Split, Tally, attribute, entries};
 use crate::analysis::classify::Classifier;
 use crate::analysis::delta::Deltas;
 use crate::analysis::flame::{Flame, Folded};
@@ -114,7 +114,6 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
     };
     let knowledge = Knowledge {
         facts,
-        availability: plan.components.clone(),
         info: info.clone(),
     };
     let source = Snapshots::new(
@@ -136,8 +135,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
 #[derive(Debug)]
 struct Knowledge {
     facts: Facts,
-    /// By component, as the plan has it now.
-    availability: Vec<Availability>,
+    /// What everybody is told; the availability of its components is the plan's.
     info: Info,
 }
 
@@ -148,14 +146,12 @@ impl Knowledge {
         self.facts.has_symbols = has_symbols;
         // It was possible at the start, and symbols do not make it impossible.
         let plan = Plan::new(&self.facts, method).ok()?;
-        if plan.components == self.availability {
-            return None;
+        let mut has_news = false;
+        for (component, now) in self.info.components.iter_mut().zip(&plan.components) {
+            has_news |= component.availability != *now;
+            component.availability.clone_from(now);
         }
-        for (row, component) in self.info.components.iter_mut().enumerate() {
-            component.availability = plan.components[row].clone();
-        }
-        self.availability.clone_from(&plan.components);
-        Some(plan)
+        has_news.then_some(plan)
     }
 }
 
@@ -167,7 +163,6 @@ pub struct Snapshots {
     /// Whether what can be measured has changed and nobody has been told yet.
     has_news: bool,
     method: Method,
-    sample_period_ns: u64,
     means: Means,
     softirqs_are_timed: bool,
     classifier: Option<Classifier>,
@@ -201,13 +196,11 @@ impl Snapshots {
         has_power: bool,
     ) -> anyhow::Result<Self> {
         let possible_cpus = readers.possible_cpus;
-        let sample_period_ns = 1_000_000_000 / settings.frequency_hz;
         let roots = settings.roots.clone();
         let mut source = Snapshots {
-            means: plan.means(sample_period_ns),
+            means: plan.means(),
             has_news: false,
             method: settings.method,
-            sample_period_ns,
             softirqs_are_timed: plan.has_clock,
             previous_stat: proc_stat::parse(&roots.proc_stat()?)?,
             loaded_code: LoadedCode::now(&roots),
@@ -305,14 +298,16 @@ impl Snapshots {
             std::array::from_fn(|kind| reading.entries[kind].saturating_sub(before.entries[kind]));
         let nothing = Tally::default();
         let tally = self.tallies.get(cpu).unwrap_or(&nothing);
-        if let Some(samplers) = &self.readers.samplers {
-            // Samples that were lost are spoken for by those that were not.
-            let (taken, lost) = (tally.taken(), self.lost.get(cpu).copied().unwrap_or(0));
-            let period_ns = samplers.period_ns(cpu as u32);
-            self.means.sample_period_ns = period_ns * (taken + lost) / taken.max(1);
-        }
+        // Samples that were lost are spoken for by those that were not.
+        let (taken, lost) = (tally.taken(), self.lost.get(cpu).copied().unwrap_or(0));
+        let samplers = self.readers.samplers.as_ref();
+        let period_ns = samplers.map_or(0, |samplers| samplers.period_ns(cpu as u32));
+        let interval = Interval {
+            length_ns: interval_ns,
+            sample_period_ns: period_ns * (taken + lost) / taken.max(1),
+        };
         Column {
-            split: attribute(&self.means, interval_ns, &clock, tally),
+            split: attribute(&self.means, interval, &clock, tally),
             entries: entries(&self.means, &growth),
             ksoftirqd_rx_ns: reading
                 .ksoftirqd_rx_ns
@@ -352,7 +347,7 @@ impl Snapshots {
             Ok(classifier) => {
                 self.loaded_code = loaded_code;
                 if let Some(plan) = self.knowledge.learn(classifier.has_symbols(), self.method) {
-                    self.means = plan.means(self.sample_period_ns);
+                    self.means = plan.means();
                     self.has_news = true;
                 }
                 self.classifier = Some(classifier);
@@ -384,12 +379,11 @@ impl SnapshotSource for Snapshots {
                 .and(self.knowledge.facts.symbols.as_ref());
             bail!("stacks are not sampled: {}", reason.err().map_or("", |r| r));
         }
-        let mut is_new = false;
+        let known = self.names.len();
         for start in self.flame.functions() {
-            is_new |= !self.names.contains_key(&start);
             self.names.entry(start).or_default();
         }
-        if is_new {
+        if self.names.len() > known {
             symbols::name(self.roots.kallsyms()?, &mut self.names)?;
         }
         let name = |start| self.names.get(&start)?.as_deref();
@@ -509,7 +503,6 @@ mod tests {
             has_symbols,
         };
         let plan = Plan::new(&facts, Method::Auto).unwrap();
-        let availability = plan.components;
         Knowledge {
             info: Info {
                 version: String::new(),
@@ -521,12 +514,11 @@ mod tests {
                 frequency_hz: 1000,
                 possible_cpus: 1,
                 numa_nodes: Vec::new(),
-                components: ComponentInfo::table(|row| availability[row].clone()),
+                components: ComponentInfo::table(|row| plan.components[row].clone()),
                 probes: Vec::new(),
                 power: Availability::missing("no RAPL"),
                 notes: Vec::new(),
             },
-            availability,
             facts,
         }
     }
@@ -544,11 +536,11 @@ mod tests {
 
         let plan = knowledge.learn(with.clone(), Method::Auto).expect("news");
         assert!(is_shown(&knowledge));
-        assert!(plan.means(1).available[bridge]);
+        assert!(plan.means().available[bridge]);
         assert!(knowledge.learn(with, Method::Auto).is_none(), "told once");
 
         let plan = knowledge.learn(without, Method::Auto).expect("news");
         assert!(!is_shown(&knowledge));
-        assert!(!plan.means(1).available[bridge]);
+        assert!(!plan.means().available[bridge]);
     }
 }

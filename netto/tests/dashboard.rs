@@ -13,6 +13,9 @@ mod http;
 #[allow(dead_code, reason = "the root tests use more of it")]
 #[path = "root/trial.rs"]
 mod trial;
+#[allow(dead_code, reason = "the root tests use more of it")]
+#[path = "root/webdriver.rs"]
+mod webdriver;
 
 #[path = "dashboard/browser.rs"]
 mod browser;
@@ -47,7 +50,7 @@ fn run(body: fn() -> anyhow::Result<()>) -> Result<Completion, Failed> {
         .find(|tool| trial::find_program(tool).is_none())
     {
         let lack = format!("needs the program {tool}");
-        if std::env::var("CI").is_ok_and(|value| value == "true" || value == "1") {
+        if trial::must_run() {
             return Err(format!("{lack}, and CI=true allows no skipping").into());
         }
         println!("SKIPPED: {lack}");

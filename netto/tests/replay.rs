@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use metrics_common::component::{children_of, index_of};
 use metrics_common::{COMPONENTS, Kind, Source};
-use netto::analysis::attribute::{Means, Split, Tally, attribute};
+use netto::analysis::attribute::{Interval, Means, Split, Tally, attribute};
 use netto::analysis::classify::Classifier;
 
 struct Recording {
@@ -71,11 +71,14 @@ impl Recording {
         let means = Means {
             available: vec![true; COMPONENTS.len()],
             counted: vec![false; COMPONENTS.len()],
-            sample_period_ns: 1_000_000,
         };
         let mut clock = [0; metrics_common::component::CLOCK_KINDS];
         clock[usize::from(Source::Softirq(3).clock_kind())] = rx_ns;
-        attribute(&means, 4 * rx_ns, &clock, &tally)
+        let interval = Interval {
+            length_ns: 4 * rx_ns,
+            sample_period_ns: 1_000_000,
+        };
+        attribute(&means, interval, &clock, &tally)
     }
 }
 

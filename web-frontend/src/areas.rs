@@ -6,12 +6,12 @@ use std::ops::Range;
 use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
 use plotters::element::{PathElement, Polygon, Text};
-use plotters::prelude::{DrawingArea, DrawingBackend, IntoDrawingArea, SVGBackend};
+use plotters::prelude::{DrawingArea, DrawingBackend};
 use plotters::style::text_anchor::HPos;
 use plotters::style::{Color, FontStyle};
 
 use crate::bars::Rgb;
-use crate::plot::{FONT_PX, PlotError, Theme, rgb, text_style};
+use crate::plot::{FONT_PX, PlotError, Theme, document, rgb, text_style};
 use crate::timeline::{self, Frame};
 
 /// Room for the labels of the value axis, and of the time axis, pixels.
@@ -134,11 +134,7 @@ impl Place {
 /// # Errors
 /// Only if plotters' SVG backend fails, which writes to memory.
 pub fn svg(chart: &Chart, theme: Theme, size: (u32, u32)) -> Result<String, PlotError> {
-    let mut document = String::new();
-    let area = SVGBackend::with_string(&mut document, size).into_drawing_area();
-    draw(&area, chart, theme).map_err(|error| PlotError(error.to_string()))?;
-    drop(area);
-    Ok(document)
+    document(size, |area| draw(area, chart, theme))
 }
 
 /// Draws a chart into an area, with its own size as the only limit.
@@ -288,9 +284,6 @@ pub fn sparkline(
     (width, height): (u32, u32),
 ) -> Result<String, PlotError> {
     let top = round_up(values.iter().flatten().copied().fold(0.0, f64::max));
-    let failed = |error: DrawingAreaErrorKind<_>| PlotError(error.to_string());
-    let mut document = String::new();
-    let area = SVGBackend::with_string(&mut document, (width, height)).into_drawing_area();
     let (right, bottom) = (width as i32 - 1, height as i32 - 1);
     let last = values.len().saturating_sub(1).max(1) as f64;
     let at = |(step, value): (usize, f64)| {
@@ -298,22 +291,20 @@ pub fn sparkline(
         let y = bottom - (value / top * f64::from(bottom - 2)).round() as i32;
         (x, y)
     };
-    // Gaps cut the line.
-    for steps in stretches(values.len(), |step| values[step].is_some()) {
-        let line: Vec<(i32, i32)> = steps
-            .map(|step| at((step, values[step].unwrap_or(0.0))))
-            .collect();
-        let (first, end) = (line[0].0, line[line.len() - 1].0);
-        let mut ground = line.clone();
-        ground.extend([(end, bottom), (first, bottom)]);
-        area.draw(&Polygon::new(ground, rgb(color).mix(0.16).filled()))
-            .map_err(failed)?;
-        area.draw(&PathElement::new(line, rgb(color).stroke_width(2)))
-            .map_err(failed)?;
-    }
-    area.present().map_err(failed)?;
-    drop(area);
-    Ok(document)
+    document((width, height), |area| {
+        // Gaps cut the line.
+        for steps in stretches(values.len(), |step| values[step].is_some()) {
+            let line: Vec<(i32, i32)> = steps
+                .map(|step| at((step, values[step].unwrap_or(0.0))))
+                .collect();
+            let (first, end) = (line[0].0, line[line.len() - 1].0);
+            let mut ground = line.clone();
+            ground.extend([(end, bottom), (first, bottom)]);
+            area.draw(&Polygon::new(ground, rgb(color).mix(0.16).filled()))?;
+            area.draw(&PathElement::new(line, rgb(color).stroke_width(2)))?;
+        }
+        Ok(())
+    })
 }
 
 #[cfg(test)]

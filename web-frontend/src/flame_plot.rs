@@ -8,14 +8,14 @@ use metrics_common::snapshot::Info;
 use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
 use plotters::element::{Rectangle, Text};
-use plotters::prelude::{DrawingArea, DrawingBackend, IntoDrawingArea, SVGBackend};
+use plotters::prelude::{DrawingArea, DrawingBackend};
 use plotters::style::text_anchor::HPos;
 use plotters::style::{Color, FontStyle};
 
 use crate::bars::Rgb;
 use crate::flame::{FlameBox, Tree, label};
 use crate::format::{self, escape_html};
-use crate::plot::{PlotError, Theme, ink_on, rgb, text_style};
+use crate::plot::{PlotError, Theme, document, ink_on, rgb, text_style};
 use crate::view_model::index_of;
 
 /// Height of a line of boxes, pixels, the gap below it included.
@@ -71,12 +71,8 @@ pub fn hit(boxes: &[FlameBox], width: u32, (x, y): (f64, f64)) -> Option<&FlameB
 /// # Errors
 /// Only if plotters' SVG backend fails, which writes to memory.
 pub fn svg(flames: &Flames, theme: Theme, width: u32) -> Result<String, PlotError> {
-    let mut document = String::new();
     let size = (width, height(flames.boxes));
-    let area = SVGBackend::with_string(&mut document, size).into_drawing_area();
-    draw(&area, flames, theme).map_err(|error| PlotError(error.to_string()))?;
-    drop(area);
-    Ok(document)
+    document(size, |area| draw(area, flames, theme))
 }
 
 /// Draws the boxes into an area, with its width as the only limit.

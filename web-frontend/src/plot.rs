@@ -4,6 +4,7 @@
 use std::fmt;
 
 use plotters::coord::Shift;
+use plotters::drawing::DrawingAreaErrorKind;
 use plotters::element::{PathElement, Polygon, Rectangle, Text};
 use plotters::prelude::{DrawingArea, DrawingBackend, IntoDrawingArea, RGBColor, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -66,9 +67,22 @@ const LABEL_MIN_PX: i32 = 15;
 /// # Errors
 /// Only if plotters' SVG backend fails, which writes to memory.
 pub fn svg(bars: &[Bar; 3], theme: Theme, size: (u32, u32)) -> Result<String, PlotError> {
+    document(size, |area| draw(area, bars, theme))
+}
+
+/// An area of SVG that is drawn into.
+pub(crate) type SvgArea<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// How drawing into it fails.
+type SvgError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
+
+/// What is drawn, as an SVG document of this size in pixels.
+pub(crate) fn document(
+    size: (u32, u32),
+    draw: impl for<'a> FnOnce(&SvgArea<'a>) -> Result<(), SvgError<'a>>,
+) -> Result<String, PlotError> {
     let mut document = String::new();
     let area = SVGBackend::with_string(&mut document, size).into_drawing_area();
-    draw(&area, bars, theme).map_err(|error| PlotError(error.to_string()))?;
+    draw(&area).map_err(|error| PlotError(error.to_string()))?;
     drop(area);
     Ok(document)
 }
@@ -81,7 +95,7 @@ pub fn draw<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     bars: &[Bar; 3],
     theme: Theme,
-) -> Result<(), plotters::drawing::DrawingAreaErrorKind<DB::ErrorType>> {
+) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
     let (width, height) = area.dim_in_pixel();
     let head = head_of(bars, width as i32);
     let frames = frames(width as i32, height as i32, head);
@@ -169,7 +183,7 @@ fn draw_link<DB: DrawingBackend>(
     to: &Frame,
     (low, high): (f64, f64),
     theme: Theme,
-) -> Result<(), plotters::drawing::DrawingAreaErrorKind<DB::ErrorType>> {
+) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
     let upper = [(from.right, from.y(high)), (to.left, to.top)];
     let lower = [(from.right, from.y(low)), (to.left, to.bottom)];
     let wedge = vec![upper[0], upper[1], lower[1], lower[0]];
@@ -188,7 +202,7 @@ fn draw_bar<DB: DrawingBackend>(
     bar: &Bar,
     frame: &Frame,
     theme: Theme,
-) -> Result<(), plotters::drawing::DrawingAreaErrorKind<DB::ErrorType>> {
+) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
     let corners = [(frame.left, frame.top), (frame.right, frame.bottom)];
     area.draw(&Rectangle::new(corners, rgb(theme.surface).filled()))?;
     let mut below = 0.0;
@@ -234,7 +248,7 @@ fn draw_label<DB: DrawingBackend>(
     frame: &Frame,
     (top, bottom): (i32, i32),
     ink: Rgb,
-) -> Result<(), plotters::drawing::DrawingAreaErrorKind<DB::ErrorType>> {
+) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
     if bottom - top < LABEL_MIN_PX {
         return Ok(());
     }

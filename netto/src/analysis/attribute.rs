@@ -78,7 +78,14 @@ pub struct Means {
     pub available: Vec<bool>,
     /// By component: whether probes count how often it is entered.
     pub counted: Vec<bool>,
-    /// Time that one sample stands for, nanoseconds: of the CPU at hand.
+}
+
+/// The stretch of time that is attributed, on one CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval {
+    /// Its length, nanoseconds.
+    pub length_ns: u64,
+    /// Time that one sample stands for, nanoseconds; any if there are no samples.
     pub sample_period_ns: u64,
 }
 
@@ -92,7 +99,7 @@ pub struct Split {
 }
 
 /// Attributes one interval of one CPU.
-pub fn attribute(means: &Means, interval_ns: u64, clock: &Totals, tally: &Tally) -> Split {
+pub fn attribute(means: &Means, interval: Interval, clock: &Totals, tally: &Tally) -> Split {
     let mut time_ns: Vec<u64> = vec![0; COMPONENTS.len()];
     for source in Source::ALL {
         let kind = usize::from(source.clock_kind());
@@ -108,8 +115,8 @@ pub fn attribute(means: &Means, interval_ns: u64, clock: &Totals, tally: &Tally)
     }
     let timed_ns = clock[1..].iter().sum();
     estimate(
-        means,
-        interval_ns.saturating_sub(timed_ns),
+        interval.sample_period_ns,
+        interval.length_ns.saturating_sub(timed_ns),
         tally.of_kind(0),
         &mut time_ns,
     );
@@ -163,8 +170,7 @@ fn share_out(clocked_ns: u64, samples: u32, by_event: &[u32], own: usize, time_n
 }
 
 /// Gives one period per sample to what no clock times, within what the clock left over.
-fn estimate(means: &Means, free_ns: u64, by_event: &[u32], time_ns: &mut [u64]) {
-    let period_ns = means.sample_period_ns;
+fn estimate(period_ns: u64, free_ns: u64, by_event: &[u32], time_ns: &mut [u64]) {
     let wanted_ns = by_event.iter().map(|&count| u64::from(count)).sum::<u64>() * period_ns;
     for (event, &count) in by_event.iter().enumerate() {
         time_ns[event] += share(

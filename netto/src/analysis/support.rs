@@ -222,7 +222,7 @@ impl Plan {
     }
 
     /// The plan as the arithmetic needs it.
-    pub fn means(&self, sample_period_ns: u64) -> Means {
+    pub fn means(&self) -> Means {
         let counted = |row: usize| match COMPONENTS[row].kind {
             Kind::Timed(Source::Softirq(_) | Source::NicInterrupt, _) => self.has_clock,
             // An io_uring thread is found running; it does not enter anything.
@@ -239,7 +239,6 @@ impl Plan {
                 .map(Availability::is_available)
                 .collect(),
             counted: (0..COMPONENTS.len()).map(counted).collect(),
-            sample_period_ns,
         }
     }
 

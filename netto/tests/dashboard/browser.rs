@@ -1,95 +1,34 @@
-//! A headless Chromium of the tests' own, by chromedriver.
-//!
-//! Where the kernel allows it, browser and driver live in a process namespace of
-//! their own, so that the end of the one process that the test owns ends all.
+//! What a reader does with the page, in a browser of the tests' own: opens it,
+//! looks, points, clicks, types.
 
-use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::child::{self, Owned};
-use crate::{demo, http, trial};
+use crate::{child, webdriver};
 
-const START_LIMIT: Duration = Duration::from_secs(60);
 /// How long the page may take to show anything.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
 /// An open browser window.
-pub struct Browser {
-    at: SocketAddr,
-    session: String,
-    driver: Owned,
-    _profile: tempfile::TempDir,
-}
+pub struct Browser(webdriver::Browser);
 
-/// The words before a command that put it into a process namespace of its own.
-fn namespace() -> Vec<&'static str> {
-    let own = [
-        "unshare",
-        "--pid",
-        "--fork",
-        "--kill-child=KILL",
-        "--mount-proc",
-    ];
-    let mapped = [&own[..1], &["--user", "--map-root-user"], &own[1..]].concat();
-    [own.to_vec(), mapped, Vec::new()]
-        .into_iter()
-        .find(|words| match words.split_first() {
-            None => true,
-            Some((program, arguments)) => Command::new(program)
-                .args(arguments)
-                .arg("true")
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .status()
-                .is_ok_and(|status| status.success()),
-        })
-        .unwrap_or_default()
+impl Deref for Browser {
+    type Target = webdriver::Browser;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl Browser {
     /// Starts a browser with a fresh profile and a window of this size.
     pub fn start(width: u32, height: u32) -> Result<Self> {
-        let profile = tempfile::tempdir()?;
-        let at = SocketAddr::from(([127, 0, 0, 1], demo::free_port()?));
-        let port = format!("--port={}", at.port());
-        let mut words = namespace();
-        words.extend(["chromedriver", &port]);
-        let (program, arguments) = words.split_first().context("no program")?;
-        let mut driver = Owned::start(child::mortal(program).args(arguments))?;
-        child::eventually(START_LIMIT, || {
-            if let Some(status) = driver.try_wait()? {
-                bail!("chromedriver ended ({status}): {}", driver.stderr());
-            }
-            http::get_ok(at, "/status").map(drop)
-        })?;
-        let capabilities = capabilities(profile.path())?;
-        let session = value(http::request(at, "POST", "/session", Some(&capabilities))?)?;
-        let session = session["sessionId"].as_str();
-        let browser = Browser {
-            at,
-            session: session.context("no session")?.to_owned(),
-            driver,
-            _profile: profile,
-        };
+        let browser = Browser(webdriver::Browser::start("--hide-scrollbars")?);
         browser.resize(width, height)?;
         Ok(browser)
-    }
-
-    /// Process number of the driver, from which the browser's processes descend.
-    #[allow(dead_code, reason = "the benchmark of the page uses it")]
-    pub fn driver_pid(&self) -> u32 {
-        self.driver.pid()
-    }
-
-    fn post(&self, command: &str, body: &Value) -> Result<Value> {
-        let path = format!("/session/{}/{command}", self.session);
-        value(http::request(self.at, "POST", &path, Some(body))?)
     }
 
     /// A command of the browser's own protocol.
@@ -115,17 +54,12 @@ impl Browser {
     /// Opens a page and waits until it is live.
     pub fn open(&self, url: &str) -> Result<()> {
         // A change behind `#` alone would not load the page anew.
-        self.post("url", &json!({ "url": "about:blank" }))?;
-        self.post("url", &json!({ "url": url }))?;
+        self.0.open("about:blank")?;
+        self.0.open(url)?;
         self.wait_until(
             "the page is live",
             "return document.getElementById('netto').dataset.state === 'live'",
         )
-    }
-
-    /// Runs a script in the page; gives what it returns.
-    pub fn script(&self, script: &str) -> Result<Value> {
-        self.post("execute/sync", &json!({ "script": script, "args": [] }))
     }
 
     /// What a promise in the page comes to.
@@ -191,59 +125,10 @@ impl Browser {
 
     /// Fails if the console has got an error since the last time.
     pub fn must_be_content(&self) -> Result<()> {
-        let log = self.post("se/log", &json!({ "type": "browser" }))?;
-        let entries = log.as_array().context("the console's log is no list")?;
-        let errors: Vec<String> = entries
-            .iter()
-            .filter(|entry| entry["level"] == "SEVERE")
-            .map(|entry| entry["message"].to_string())
-            // That a connection broke, or was refused meanwhile, is no fault of the page.
-            .filter(|message| !message.contains("WebSocket connection"))
-            .collect();
+        let mut errors = self.console_errors()?;
+        // That a connection broke, or was refused meanwhile, is no fault of the page.
+        errors.retain(|message| !message.contains("WebSocket connection"));
         ensure!(errors.is_empty(), "the console has errors: {errors:?}");
         Ok(())
     }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        // Without a namespace of its own the browser would outlive its driver.
-        let path = format!("/session/{}", self.session);
-        let _ = http::request(self.at, "DELETE", &path, None);
-    }
-}
-
-/// The answer to a WebDriver command, or the error it describes.
-fn value(response: http::Response) -> Result<Value> {
-    let mut body = response.json()?;
-    let value = body["value"].take();
-    if let Some(error) = value["error"].as_str() {
-        bail!("WebDriver: {error}: {}", value["message"]);
-    }
-    Ok(value)
-}
-
-/// Root needs `--no-sandbox`; the rest keeps the browser from talking to the world.
-fn capabilities(profile: &Path) -> Result<Value> {
-    let binary = trial::find_program("chromium").context("no chromium")?;
-    Ok(json!({ "capabilities": { "alwaysMatch": {
-        "browserName": "chrome",
-        "goog:loggingPrefs": { "browser": "ALL" },
-        "goog:chromeOptions": {
-            "binary": binary,
-            "args": [
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-dev-shm-usage",
-                "--disable-quic",
-                "--no-first-run",
-                "--disable-background-networking",
-                "--disable-component-update",
-                "--disable-sync",
-                "--hide-scrollbars",
-                format!("--user-data-dir={}", profile.display()),
-            ],
-        },
-    }}}))
 }

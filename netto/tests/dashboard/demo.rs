@@ -1,9 +1,9 @@
 //! `netto demo` as a process, on a port of its own.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::child::{self, Owned};
 use crate::http;
@@ -17,16 +17,10 @@ pub struct Demo {
     pub at: SocketAddr,
 }
 
-/// A port that is free now.
-pub fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-    Ok(listener.local_addr()?.port())
-}
-
 impl Demo {
     /// Starts it and waits for its first snapshot.
     pub fn start(cpus: u32, period_ms: u32) -> Result<Self> {
-        Demo::start_on(free_port()?, cpus, period_ms)
+        Demo::start_on(child::free_port()?, cpus, period_ms)
     }
 
     /// The same on a chosen port.

@@ -104,7 +104,10 @@ fn closed() -> Result<()> {
     let shown = browser.script(advance)?.as_u64().context("no sequence")?;
     ensure!(browser.script("return window.asked")?.as_u64() < Some((shown - first) / 4));
     browser.click("flame")?;
-    ensure!(browser.script("return document.getElementById('flames').offsetHeight")? == 0);
+    browser.wait_until(
+        "it is closed",
+        "return document.getElementById('flames').offsetHeight === 0",
+    )?;
     browser.must_be_content()
 }
 

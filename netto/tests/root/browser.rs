@@ -13,7 +13,7 @@ use crate::daemon::Daemon;
 use crate::lab::Network;
 use crate::traffic;
 use crate::trial::Test;
-use crate::webdriver::Browser;
+use crate::webdriver::{Browser, TALL_WINDOW};
 
 const TOOLS: &[&str] = &["chromium", "chromedriver", "unshare", "ip"];
 
@@ -64,7 +64,7 @@ fn shows_the_api() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::udp(&network.left, &network.right, network.right_v4)?;
-    let browser = Browser::start()?;
+    let browser = Browser::start(TALL_WINDOW)?;
     browser.open(&format!("http://{}/", daemon.at))?;
     live_page(&browser, 1)?;
 
@@ -200,7 +200,7 @@ fn close(what: &str, shown: f64, expected: f64) -> Result<()> {
 fn reconnects() -> Result<()> {
     let first = Daemon::start(&["--user-period", "200"])?;
     let port = first.at.port();
-    let browser = Browser::start()?;
+    let browser = Browser::start(TALL_WINDOW)?;
     browser.open(&format!("http://{}/", first.at))?;
     live_page(&browser, 3)?;
     browser.console_errors()?;

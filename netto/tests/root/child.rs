@@ -1,6 +1,7 @@
 //! Processes that the tests start: each is owned, and ends with its owner.
 
 use std::io::Read;
+use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -9,6 +10,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::trial;
+
+/// A port that is free now, for a child to listen on.
+pub fn free_port() -> Result<u16> {
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on loopback")?;
+    Ok(listener.local_addr()?.port())
+}
 
 /// A process of ours, with what it wrote. Killed, by its own pid, when dropped.
 pub struct Owned {

@@ -1,6 +1,6 @@
 //! netto as a process: started on a free port, asked over HTTP, ended.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
@@ -29,13 +29,6 @@ pub fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// A port that is free now.
-pub fn free_port() -> Result<u16> {
-    let listener =
-        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on loopback")?;
-    Ok(listener.local_addr()?.port())
-}
-
 /// A running netto.
 pub struct Daemon {
     /// The process.
@@ -47,7 +40,7 @@ pub struct Daemon {
 impl Daemon {
     /// Starts it on a free port and waits until it has something to show.
     pub fn start(options: &[&str]) -> Result<Self> {
-        Daemon::start_on(free_port()?, options)
+        Daemon::start_on(child::free_port()?, options)
     }
 
     /// Starts it on this port.

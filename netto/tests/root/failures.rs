@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use metrics_common::component::Kind;
 use metrics_common::{Availability, COMPONENTS};
 
-use crate::child::Owned;
+use crate::child::{self, Owned};
 use crate::daemon::{self, Daemon};
 use crate::http;
 use crate::lab::Network;
@@ -83,7 +83,7 @@ fn explains(result: &(ExitStatus, String, String), words: &[&str]) -> Result<()>
 }
 
 fn run(options: &[&str]) -> Result<(ExitStatus, String, String)> {
-    let port = daemon::free_port()?.to_string();
+    let port = child::free_port()?.to_string();
     let mut arguments = vec!["run", "--port", &port];
     arguments.extend(options);
     daemon::run_to_end(&arguments)

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use crate::lab::{self, Namespace, Network};
 use crate::traffic;
 use crate::trial::{NotOnThisKernel, Test};
-use crate::webdriver::Browser;
+use crate::webdriver::{Browser, TALL_WINDOW};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -119,7 +119,7 @@ fn attached() -> Result<()> {
 }
 
 fn browser() -> Result<()> {
-    let browser = Browser::start()?;
+    let browser = Browser::start(TALL_WINDOW)?;
     browser.open("data:text/html,<p id=a>one</p><script>console.error('two')</script>")?;
     let text = browser.script("return document.getElementById('a').textContent")?;
     ensure!(text == "one", "the page says {text}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::child::{self, Owned};
-use crate::daemon::{self, Daemon};
+use crate::daemon::Daemon;
 use crate::http;
 use crate::trial::Test;
 
@@ -68,7 +68,7 @@ fn server() -> Result<()> {
             daemon.at
         ),
     )?;
-    let at = SocketAddr::from(([127, 0, 0, 1], daemon::free_port()?));
+    let at = SocketAddr::from(([127, 0, 0, 1], child::free_port()?));
     let mut server = Owned::start(child::mortal("prometheus").args([
         &format!("--config.file={}", config.display()),
         &format!(

@@ -59,7 +59,8 @@ impl Test {
     }
 }
 
-fn must_run() -> bool {
+/// Whether a test may not be skipped for want of something that can be installed.
+pub fn must_run() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
 

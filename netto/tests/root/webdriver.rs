@@ -1,48 +1,75 @@
 //! The least WebDriver client: a headless Chromium of the test's own, by chromedriver.
 //!
-//! Browser and driver live in a process namespace of their own, so that killing
-//! the one process that the test owns ends all of theirs.
+//! Where the kernel allows it, browser and driver live in a process namespace of
+//! their own, so that the end of the one process that the test owns ends all.
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::child::{self, Owned};
-use crate::{daemon, http, trial};
+use crate::{http, trial};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// An option of [`Browser::start`]: tall, for the page lets rest what is out of sight.
+pub const TALL_WINDOW: &str = "--window-size=1400,3200";
 
 /// An open browser window.
 pub struct Browser {
     at: SocketAddr,
     session: String,
-    _driver: Owned,
+    driver: Owned,
     _profile: tempfile::TempDir,
 }
 
+/// The words before a command that put it into a process namespace of its own.
+fn namespace() -> Vec<&'static str> {
+    let own = [
+        "unshare",
+        "--pid",
+        "--fork",
+        "--kill-child=KILL",
+        "--mount-proc",
+    ];
+    let mapped = [&own[..1], &["--user", "--map-root-user"], &own[1..]].concat();
+    [own.to_vec(), mapped, Vec::new()]
+        .into_iter()
+        .find(|words| match words.split_first() {
+            None => true,
+            Some((program, arguments)) => Command::new(program)
+                .args(arguments)
+                .arg("true")
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+                .is_ok_and(|status| status.success()),
+        })
+        .unwrap_or_default()
+}
+
 impl Browser {
-    /// Starts a browser with a fresh profile.
-    pub fn start() -> Result<Self> {
+    /// Starts a browser with a fresh profile and one more option.
+    pub fn start(option: &str) -> Result<Self> {
         let profile = tempfile::tempdir()?;
-        let at = SocketAddr::from(([127, 0, 0, 1], daemon::free_port()?));
-        let mut driver = Owned::start(child::mortal("unshare").args([
-            "--pid",
-            "--fork",
-            "--kill-child=KILL",
-            "--mount-proc",
-            "chromedriver",
-            &format!("--port={}", at.port()),
-        ]))?;
+        let at = SocketAddr::from(([127, 0, 0, 1], child::free_port()?));
+        let port = format!("--port={}", at.port());
+        let mut words = namespace();
+        words.extend(["chromedriver", &port]);
+        let (program, arguments) = words.split_first().context("no program")?;
+        let mut driver = Owned::start(child::mortal(program).args(arguments))?;
         child::eventually(START_LIMIT, || {
             if let Some(status) = driver.try_wait()? {
                 bail!("chromedriver ended ({status}): {}", driver.stderr());
             }
             http::get_ok(at, "/status").map(drop)
         })?;
-        let capabilities = capabilities(profile.path())?;
+        let capabilities = capabilities(profile.path(), option)?;
         let session = value(http::request(at, "POST", "/session", Some(&capabilities))?)?;
         let session = session["sessionId"]
             .as_str()
@@ -51,12 +78,19 @@ impl Browser {
         Ok(Browser {
             at,
             session,
-            _driver: driver,
+            driver,
             _profile: profile,
         })
     }
 
-    fn post(&self, command: &str, body: &Value) -> Result<Value> {
+    /// Process number of the driver, from which the browser's processes descend.
+    #[allow(dead_code, reason = "the benchmark of the page uses it")]
+    pub fn driver_pid(&self) -> u32 {
+        self.driver.pid()
+    }
+
+    /// Sends a command of this session; gives its answer.
+    pub fn post(&self, command: &str, body: &Value) -> Result<Value> {
         let path = format!("/session/{}/{command}", self.session);
         value(http::request(self.at, "POST", &path, Some(body))?)
     }
@@ -83,6 +117,14 @@ impl Browser {
     }
 }
 
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Without a namespace of its own the browser would outlive its driver.
+        let path = format!("/session/{}", self.session);
+        let _ = http::request(self.at, "DELETE", &path, None);
+    }
+}
+
 /// The answer to a WebDriver command, or the error it describes.
 fn value(response: http::Response) -> Result<Value> {
     let mut body = response.json()?;
@@ -94,7 +136,7 @@ fn value(response: http::Response) -> Result<Value> {
 }
 
 /// Root needs `--no-sandbox`; the rest keeps the browser from talking to the world.
-fn capabilities(profile: &Path) -> Result<Value> {
+fn capabilities(profile: &Path, option: &str) -> Result<Value> {
     let binary = trial::find_program("chromium").context("no chromium")?;
     Ok(json!({ "capabilities": { "alwaysMatch": {
         "browserName": "chrome",
@@ -111,8 +153,7 @@ fn capabilities(profile: &Path) -> Result<Value> {
                 "--disable-background-networking",
                 "--disable-component-update",
                 "--disable-sync",
-                // Tall, for the page lets rest what is out of sight.
-                "--window-size=1400,3200",
+                option,
                 format!("--user-data-dir={}", profile.display()),
             ],
         },

@@ -17,6 +17,12 @@ fn means(sockets_are_sampled: bool) -> Means {
     Means {
         available: vec![true; COMPONENTS.len()],
         counted: COMPONENTS.iter().map(counted).collect(),
+    }
+}
+
+fn interval(length_ns: u64) -> Interval {
+    Interval {
+        length_ns,
         sample_period_ns: 1_000,
     }
 }
@@ -57,7 +63,12 @@ fn the_parts_of_a_softirq_share_its_time_as_their_samples_do() {
         (kind, rx, Some("gro"), 1),
         (kind, rx, None, 1),
     ]);
-    let result = attribute(&means(false), 1_000_000, &clock(RX, 500), &samples);
+    let result = attribute(
+        &means(false),
+        interval(1_000_000),
+        &clock(RX, 500),
+        &samples,
+    );
     assert_eq!(of(&result, "bridging"), Some(300));
     assert_eq!(of(&result, "gro"), Some(100));
     assert_eq!(of(&result, "rx_unattributed"), Some(100));
@@ -67,7 +78,12 @@ fn the_parts_of_a_softirq_share_its_time_as_their_samples_do() {
 
 #[test]
 fn time_without_any_sample_is_unattributed_not_spread() {
-    let result = attribute(&means(false), 1_000, &clock(RX, 7), &Tally::default());
+    let result = attribute(
+        &means(false),
+        interval(1_000),
+        &clock(RX, 7),
+        &Tally::default(),
+    );
     assert_eq!(of(&result, "rx_unattributed"), Some(7));
     assert_eq!(of(&result, "driver_poll"), Some(0));
 }
@@ -79,7 +95,7 @@ fn a_sampled_socket_call_counts_one_period_per_sample() {
         (0, Some("local_ipc"), None, 5),
         (0, None, None, 100),
     ]);
-    let result = attribute(&means(true), 1_000_000, &clock(RX, 500), &samples);
+    let result = attribute(&means(true), interval(1_000_000), &clock(RX, 500), &samples);
     assert_eq!(of(&result, "tx_syscall"), Some(30_000));
     assert_eq!(of(&result, "local_ipc"), Some(5_000));
     assert_eq!(
@@ -96,7 +112,12 @@ fn what_is_sampled_fits_into_what_the_clock_left_over() {
         (0, Some("tx_syscall"), None, 600),
         (0, Some("napi_thread"), None, 600),
     ]);
-    let result = attribute(&means(true), 1_000_000, &clock(RX, 400_000), &samples);
+    let result = attribute(
+        &means(true),
+        interval(1_000_000),
+        &clock(RX, 400_000),
+        &samples,
+    );
     assert_eq!(of(&result, "tx_syscall"), Some(300_000));
     assert_eq!(of(&result, "network"), Some(1_000_000));
 }
@@ -109,7 +130,7 @@ fn a_send_by_an_io_uring_thread_is_a_send() {
     ]);
     let result = attribute(
         &means(true),
-        1_000_000,
+        interval(1_000_000),
         &clock(usize::from(IO_WORKER), 4_000),
         &samples,
     );
@@ -127,7 +148,7 @@ fn networking_is_carved_out_of_a_softirq_which_keeps_the_rest() {
     ]);
     let result = attribute(
         &means(false),
-        1_000_000,
+        interval(1_000_000),
         &clock(usize::from(kind), 1_000),
         &samples,
     );
@@ -148,7 +169,7 @@ fn busy_polling_inside_a_timed_receive_is_taken_from_it() {
     ]);
     let result = attribute(
         &means(false),
-        1_000_000,
+        interval(1_000_000),
         &clock(usize::from(kind), 1_000),
         &samples,
     );
@@ -160,7 +181,12 @@ fn busy_polling_inside_a_timed_receive_is_taken_from_it() {
 fn without_any_probe_a_softirq_and_its_parts_come_from_samples_alone() {
     let rx = Some("rx_softirq");
     let samples = tally(&[(0, rx, Some("gro"), 30), (0, rx, None, 10)]);
-    let result = attribute(&means(true), 1_000_000, &[0; CLOCK_KINDS], &samples);
+    let result = attribute(
+        &means(true),
+        interval(1_000_000),
+        &[0; CLOCK_KINDS],
+        &samples,
+    );
     assert_eq!(of(&result, "rx_softirq"), Some(40_000));
     assert_eq!(of(&result, "gro"), Some(30_000));
     assert_eq!(of(&result, "rx_unattributed"), Some(10_000));
@@ -171,7 +197,7 @@ fn what_is_not_measured_is_absent_and_in_no_sum() {
     let mut means = means(false);
     means.available[index_of("tx_syscall").unwrap()] = false;
     let kind = usize::from(Source::SocketSend.clock_kind());
-    let result = attribute(&means, 1_000, &clock(kind, 10), &Tally::default());
+    let result = attribute(&means, interval(1_000), &clock(kind, 10), &Tally::default());
     assert_eq!(of(&result, "tx_syscall"), None);
     assert_eq!(of(&result, "network"), Some(0));
 }
@@ -226,7 +252,7 @@ proptest! {
             tally.add(kind, owner);
         }
         let interval_ns = raw[1..].iter().sum::<u64>() + 50_000;
-        let result = attribute(&means(false), interval_ns, &raw, &tally);
+        let result = attribute(&means(false), interval(interval_ns), &raw, &tally);
         let ns = |i: usize| result.time_ns[i].unwrap();
         for (index, row) in COMPONENTS.iter().enumerate() {
             let children: Vec<usize> = children_of(row.slug).collect();

@@ -40,7 +40,7 @@ fn a_perfect_host_times_everything_and_has_nothing_to_explain() {
     assert!(plan.components.iter().all(Availability::is_available));
     assert_eq!(plan.notes(), Vec::<String>::new());
     assert!(!plan.mark_workers, "socket probes mark them already");
-    let means = plan.means(1);
+    let means = plan.means();
     assert!(
         means.counted[index_of("tx_syscall").unwrap()]
             && means.counted[index_of("rx_softirq").unwrap()]
@@ -77,7 +77,7 @@ fn without_fentry_socket_calls_are_sampled_and_the_user_is_told_why() {
     );
     assert!(plan.notes()[0].contains("EPERM"), "{:?}", plan.notes());
     assert!(plan.mark_workers);
-    let means = plan.means(1);
+    let means = plan.means();
     assert!(
         !means.counted[index_of("tx_syscall").unwrap()]
             && means.counted[index_of("rx_softirq").unwrap()]
@@ -197,7 +197,7 @@ fn pure_sampling_attaches_nothing_and_estimates_everything() {
         );
     }
     assert!(!availability(&plan, "io_worker").is_available());
-    assert!(plan.means(1).counted.iter().all(|counted| !counted));
+    assert!(plan.means().counted.iter().all(|counted| !counted));
     assert!(plan.notes()[0].contains("sampled stacks"));
 }
 
