@@ -1,7 +1,7 @@
 //! Which tests `cargo xtask vm` runs in its guests when it is not told.
 //!
 //! A guest has neither a browser nor iperf3, and its time is not a machine's: what is
-//! chosen here counts, or shows a part that dominates by far.
+//! chosen here counts, or shows a part that nothing but its own workload reaches.
 
 use std::collections::BTreeSet;
 
