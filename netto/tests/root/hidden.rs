@@ -85,21 +85,21 @@ fn beside_softirq(cost: &Cost, event: &str) -> Result<f64> {
 }
 
 /// BBR sends by the clock where other senders wait for acknowledgements: its timers
-/// took 1.5 times what the RX softirq took, and nothing at all without it.
+/// took 0.4 to 1.5 times what the RX softirq took, and nothing at all without it.
 fn pacing() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     {
         let _unpaced = traffic::tcp(&network.left, &network.right, network.right_v4)?;
         let ratio = beside_softirq(&daemon.measure_shortly()?, "net_hrtimer")?;
-        ensure!(ratio < 0.1, "without pacing, timers took {ratio:.2} of it");
+        ensure!(ratio < 0.05, "without pacing, timers took {ratio:.2} of it");
     }
     network
         .left
         .sysctl("net/ipv4/tcp_congestion_control", "bbr")?;
     let _paced = traffic::tcp(&network.left, &network.right, network.right_v4)?;
     let ratio = beside_softirq(&daemon.measure_shortly()?, "net_hrtimer")?;
-    ensure!(ratio > 0.3, "with pacing, timers took {ratio:.2} of it");
+    ensure!(ratio > 0.15, "with pacing, timers took {ratio:.2} of it");
     Ok(())
 }
 
@@ -137,7 +137,7 @@ fn busy_polling() -> Result<()> {
 }
 
 /// A kernel thread takes the packets through the stack; it took as long as the softirq
-/// that handed them over.
+/// that handed them over, in which next to nothing is left to deliver.
 fn cpumap() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
@@ -151,7 +151,7 @@ fn cpumap() -> Result<()> {
     let cost = daemon.measure_shortly()?;
     let after = beside_softirq(&cost, "xdp_cpumap")?;
     ensure!(after > 0.2, "with it {after:.2} of the softirq\n{cost}");
-    cost.stays_dark("local_delivery_v4", 0.05)
+    cost.stays_dark("local_delivery_v4", 0.15)
 }
 
 /// A load within a process makes this row the largest of those that are seen in tasks only.
