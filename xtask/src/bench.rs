@@ -11,6 +11,7 @@ mod figures;
 mod lab;
 mod load;
 mod own;
+mod present;
 mod programs;
 mod sockets;
 mod softirq;
@@ -83,7 +84,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     let netto = build::netto(root, build::Profile::Release)?;
     let (analysis, attach) = (benchmark(root, "analysis")?, benchmark(root, "attach")?);
     let dashboard = benchmark(root, "dashboard")?;
-    let floor = softirq::compile_floor(root)?;
+    let floor = softirq::Floor::new(root)?;
     let sockets = sockets::Built::new(root, &netto, &attach)?;
     let others = programs::of_any_netto()?;
     if !others.is_empty() {

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::daemon::Daemon;
 use super::figures::{Figure, Section, Spread};
 use super::lab::Lab;
 use super::load::Load;
-use super::programs::{self, Attached};
+use super::present::{self, Variant};
+use super::programs;
 
 const SOURCE: &str = "socket_clock.bpf.c";
 /// How long each load runs.
@@ -23,7 +23,9 @@ pub struct Built<'a> {
     pub netto: &'a Path,
     /// What attaches other programs.
     pub attach: &'a Path,
+    /// The stamp stands in a record of the CPU: wrong for calls that sleep, but the cheapest.
     stamp_per_cpu: PathBuf,
+    /// The stamp stands in the task's own storage: right, and dearer.
     stamp_per_task: PathBuf,
 }
 
@@ -39,80 +41,32 @@ impl<'a> Built<'a> {
     }
 }
 
-/// What is there while the loads run.
-#[derive(Clone, Copy)]
-enum Variant {
-    Nothing,
-    /// The stamp stands in a record of the CPU: wrong for calls that sleep, but the cheapest.
-    StampPerCpu,
-    /// The stamp stands in the task's own storage: right, and dearer.
-    StampPerTask,
-    /// netto at so many samples per second.
-    Netto(u64),
-}
-
-const VARIANTS: [Variant; 5] = [
-    Variant::Nothing,
-    Variant::StampPerCpu,
-    Variant::StampPerTask,
-    Variant::Netto(1),
-    Variant::Netto(1_000),
-];
-
-/// Whatever has to live while the loads run.
-enum Present {
-    Nothing,
-    Stamps(Attached),
-    Daemon(Daemon),
-}
-
-impl Variant {
-    fn begin(self, built: &Built<'_>) -> Result<Present> {
-        let stamps = |object: &Path| Attached::start(built.attach, object).map(Present::Stamps);
-        match self {
-            Variant::Nothing => Ok(Present::Nothing),
-            Variant::StampPerCpu => stamps(&built.stamp_per_cpu),
-            Variant::StampPerTask => stamps(&built.stamp_per_task),
-            Variant::Netto(frequency_hz) => {
-                Daemon::start(built.netto, frequency_hz).map(Present::Daemon)
-            }
-        }
-    }
-}
-
-impl Present {
-    fn end(self) {
-        match self {
-            Present::Nothing => {}
-            Present::Stamps(attached) => drop(attached),
-            Present::Daemon(daemon) => daemon.end(),
-        }
-    }
-}
-
 /// Measures.
 pub fn measure(lab: &Lab, built: &Built<'_>, rounds: usize) -> Result<Vec<Section>> {
-    let mut call_ns: [Vec<f64>; VARIANTS.len()] = Default::default();
-    let mut send_ns: [Vec<f64>; VARIANTS.len()] = Default::default();
+    let variants = [
+        Variant::Nothing,
+        Variant::Programs(&built.stamp_per_cpu),
+        Variant::Programs(&built.stamp_per_task),
+        Variant::Netto(1),
+        Variant::Netto(1_000),
+    ];
+    let mut call_ns: [Vec<f64>; 5] = Default::default();
+    let mut send_ns: [Vec<f64>; 5] = Default::default();
     for round in 0..rounds {
         eprintln!(
             "xtask: ways of timing socket calls, round {} of {rounds}",
             round + 1
         );
-        for step in 0..VARIANTS.len() {
-            let variant = match round % 2 {
-                0 => step,
-                _ => VARIANTS.len() - 1 - step,
-            };
-            let present = VARIANTS[variant].begin(built)?;
+        for index in present::order(round, variants.len()) {
+            let present = variants[index].begin(built.netto, built.attach)?;
             let calls = Load::Calls {
                 milliseconds: MILLISECONDS,
             }
             .run(lab);
             let sends = Load::sends(MILLISECONDS).and_then(|load| load.run(lab));
             present.end();
-            call_ns[variant].push(calls?.call_ns);
-            send_ns[variant].push(sends?.call_ns);
+            call_ns[index].push(calls?.call_ns);
+            send_ns[index].push(sends?.call_ns);
         }
     }
     let [no_call, cpu_call, task_call, probes_call, netto_call] = &call_ns;

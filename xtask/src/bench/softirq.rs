@@ -10,15 +10,35 @@ use super::daemon::Daemon;
 use super::figures::{Figure, Section, Spread};
 use super::lab::Lab;
 use super::load::{self, Load};
+use super::present::{self, Variant};
 use super::programs::{self, Attached, Program};
 
 /// How long small packets are sent in one run.
-const PACKETS_MILLISECONDS: u64 = 700;
+const PACKETS_MILLISECONDS: u64 = 400;
+/// Runs of them for each of bulk TCP: the differences between them are the finer ones.
+const PACKET_RUNS: usize = 3;
 const TCP_SECONDS: u32 = 2;
 
 const FAST_HZ: u64 = 10_000;
-/// Frequencies of stack sampling; none is no netto at all. At 1 Hz only the probes are felt.
-const VARIANTS: [Option<u64>; 4] = [None, Some(1), Some(1_000), Some(FAST_HZ)];
+
+/// The least that a pair of probes can cost, compiled.
+pub struct Floor {
+    /// Programs that do nothing.
+    empty: PathBuf,
+    /// Programs that read the clock.
+    clock: PathBuf,
+}
+
+impl Floor {
+    /// Compiles both.
+    pub fn new(root: &Path) -> Result<Floor> {
+        let compile = |define| programs::compile(root, "floor.bpf.c", define);
+        Ok(Floor {
+            empty: compile(None)?,
+            clock: compile(Some("READ_CLOCK"))?,
+        })
+    }
+}
 
 /// What one variant showed, run by run.
 #[derive(Default)]
@@ -27,71 +47,67 @@ struct Runs {
     tcp_gbps: Vec<f64>,
 }
 
-/// The least that a pair of probes can cost, compiled.
-pub fn compile_floor(root: &Path) -> Result<PathBuf> {
-    programs::compile(root, "floor.bpf.c", None)
-}
-
-/// Measures; `floor` is what [`compile_floor`] gave, `attach` attaches it.
+/// Measures; `attach` attaches the floor.
 pub fn measure(
     lab: &Lab,
     netto: &Path,
     attach: &Path,
-    floor: &Path,
+    floor: &Floor,
     rounds: usize,
 ) -> Result<Vec<Section>> {
+    // With bulk TCP or without: it does not tell one probe from none.
+    let variants = [
+        (Variant::Nothing, true),
+        (Variant::Programs(&floor.empty), false),
+        (Variant::Programs(&floor.clock), false),
+        (Variant::Netto(1), false),
+        (Variant::Netto(1_000), true),
+        (Variant::Netto(FAST_HZ), true),
+    ];
     let packets = Load::sends(PACKETS_MILLISECONDS)?;
     // Neighbours are found and caches warm before anything counts.
     packets.run(lab)?;
-    let mut runs: [Runs; VARIANTS.len()] = Default::default();
+    let mut runs: [Runs; 6] = Default::default();
     let mut pairs_per_packet = Vec::new();
-    for round in 0..rounds {
-        eprintln!(
-            "xtask: packets and bulk TCP, round {} of {rounds}",
-            round + 1
-        );
-        for step in 0..VARIANTS.len() {
-            // To and fro, so that a machine that slows down slows all variants alike.
-            let variant = match round % 2 {
-                0 => step,
-                _ => VARIANTS.len() - 1 - step,
-            };
-            let daemon = match VARIANTS[variant] {
-                Some(frequency_hz) => Some(Daemon::start(netto, frequency_hz)?),
-                None => None,
-            };
+    for round in 0..PACKET_RUNS * rounds {
+        let is_with_tcp = round % PACKET_RUNS == 0;
+        if is_with_tcp {
+            let number = round / PACKET_RUNS + 1;
+            eprintln!("xtask: packets and bulk TCP, round {number} of {rounds}");
+        }
+        for index in present::order(round, variants.len()) {
+            let (variant, has_tcp) = variants[index];
+            let present = variant.begin(netto, attach)?;
             let before = load::softirqs()?;
             let pace = packets.run(lab)?;
-            runs[variant].packet_ns.push(pace.call_ns);
-            if VARIANTS[variant].is_none() {
+            runs[index].packet_ns.push(pace.call_ns);
+            if matches!(variant, Variant::Nothing) {
                 pairs_per_packet.push((load::softirqs()? - before) as f64 / pace.calls);
             }
-            // Bulk TCP does not tell one probe from none.
-            if VARIANTS[variant] != Some(1) {
-                runs[variant]
-                    .tcp_gbps
-                    .push(load::tcp_gbps(lab, TCP_SECONDS)?);
+            if is_with_tcp && has_tcp {
+                runs[index].tcp_gbps.push(load::tcp_gbps(lab, TCP_SECONDS)?);
             }
-            if let Some(daemon) = daemon {
-                daemon.end();
-            }
+            present.end();
         }
     }
-    let mut programs = count(lab, netto)?;
-    programs.extend(count_floor(lab, attach, floor)?);
+    let programs = count(lab, netto)?;
+    let empty = count_floor(lab, attach, &floor.empty)?;
+    let clock = count_floor(lab, attach, &floor.clock)?;
     Ok(vec![
         throughput(&runs, &pairs_per_packet),
-        statistics(&programs),
+        statistics(&programs, &empty, &clock),
     ])
 }
 
-fn throughput(runs: &[Runs; VARIANTS.len()], pairs_per_packet: &[f64]) -> Section {
-    let [without, probes, default, fast] = runs;
+fn throughput(runs: &[Runs; 6], pairs_per_packet: &[f64]) -> Section {
+    let [without, empty, clock, probes, default, fast] = runs;
     let pairs = Spread::of(pairs_per_packet.iter().copied());
-    let added = |runs: &Runs| Spread::of_differences(&runs.packet_ns, &without.packet_ns);
-    let per_pair = added(probes)
-        .zip(pairs)
-        .map(|(added, pairs)| added.scaled(1.0 / pairs.median));
+    let added = |runs: &Runs, to: &Runs| Spread::of_differences(&runs.packet_ns, &to.packet_ns);
+    let per_pair = |runs: &Runs, to: &Runs| {
+        added(runs, to)
+            .zip(pairs)
+            .map(|(added, pairs)| added.scaled(1.0 / pairs.median))
+    };
     let slower = |runs: &Runs| {
         Spread::of_changes(&runs.packet_ns, &without.packet_ns).map(|s| s.scaled(100.0))
     };
@@ -114,14 +130,29 @@ fn throughput(runs: &[Runs; VARIANTS.len()], pairs_per_packet: &[f64]) -> Sectio
                 "ns",
             ),
             Figure::new("softirqs per such packet", pairs, ""),
-            Figure::new("softirq entry + exit, dispatch included", per_pair, "ns").at_most(100.0),
             Figure::new(
-                "added per packet by the probes alone (1 Hz)",
-                added(probes),
+                "softirq entry + exit, dispatch included",
+                per_pair(probes, without),
                 "ns",
             ),
-            Figure::new("added per packet at 1 kHz", added(default), "ns"),
-            Figure::new("added per packet at 10 kHz", added(fast), "ns"),
+            Figure::new(
+                "two empty programs in the same places: the dispatch itself",
+                per_pair(empty, without),
+                "ns",
+            ),
+            Figure::new(
+                "softirq entry + exit beyond the dispatch",
+                per_pair(probes, empty),
+                "ns",
+            )
+            .at_most(100.0),
+            Figure::new(
+                "of that, reading the clock twice",
+                per_pair(clock, empty),
+                "ns",
+            ),
+            Figure::new("added per packet at 1 kHz", added(default, without), "ns"),
+            Figure::new("added per packet at 10 kHz", added(fast, without), "ns"),
             Figure::new(
                 "the same at 1 kHz, of a packet's cost",
                 slower(default),
@@ -158,7 +189,7 @@ fn count(lab: &Lab, netto: &Path) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// The same, of programs that do nothing or only read the clock.
+/// The same, of a floor's programs.
 fn count_floor(lab: &Lab, attach: &Path, floor: &Path) -> Result<Vec<Program>> {
     lab.keep_bpf_statistics(true)?;
     let attached = Attached::start(attach, floor)?;
@@ -169,34 +200,39 @@ fn count_floor(lab: &Lab, attach: &Path, floor: &Path) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-fn statistics(programs: &[Program]) -> Section {
-    let mean = |name: &str| {
+fn statistics(programs: &[Program], empty: &[Program], clock: &[Program]) -> Section {
+    fn mean(programs: &[Program], name: &str) -> Option<f64> {
         let program = programs.iter().find(|program| program.name == name)?;
         (program.runs > 0.0).then(|| program.run_time_ns / program.runs)
+    }
+    let pair = |programs: &[Program], entry, exit| {
+        let both = mean(programs, entry).zip(mean(programs, exit));
+        both.map(|(entry, exit)| entry + exit)
     };
-    let figure = |what, name| Figure::new(what, mean(name).and_then(|ns| Spread::of([ns])), "ns");
-    let pair = mean("netto_sirq_in")
-        .zip(mean("netto_sirq_out"))
-        .and_then(|(entry, exit)| Spread::of([entry + exit]));
+    let figure =
+        |what, ns: Option<f64>| Figure::new(what, ns.and_then(|ns| Spread::of([ns])), "ns");
+    let of_netto = |what, name| figure(what, mean(programs, name));
+    let whole = pair(programs, "netto_sirq_in", "netto_sirq_out");
+    let timing = pair(empty, "bench_in", "bench_out");
+    let reading = pair(clock, "bench_in", "bench_out");
+    let beyond = |more: Option<f64>| more.zip(timing).map(|(more, timing)| more - timing);
     Section {
         title: "By the kernel's BPF statistics, per run (dispatch excluded, timing included)"
             .to_owned(),
         figures: vec![
-            figure("`netto_sirq_in`", "netto_sirq_in"),
-            figure("`netto_sirq_out`", "netto_sirq_out"),
-            Figure::new("softirq entry + exit", pair, "ns").at_most(100.0),
-            figure(
-                "an empty program, for comparison: the timing itself",
-                "bench_empty",
-            ),
-            figure("one that reads the clock and no more", "bench_clock"),
-            figure("`netto_switch`", "netto_switch"),
-            figure(
+            of_netto("`netto_sirq_in`", "netto_sirq_in"),
+            of_netto("`netto_sirq_out`", "netto_sirq_out"),
+            figure("softirq entry + exit", whole).at_most(100.0),
+            figure("two empty programs: the timing itself", timing),
+            figure("softirq entry + exit without the timing", beyond(whole)),
+            figure("of that, reading the clock twice", beyond(reading)),
+            of_netto("`netto_switch`", "netto_switch"),
+            of_netto(
                 "`netto_sample`: one tick of the sampler, its stack kept or not",
                 "netto_sample",
             ),
-            figure("`netto_sk_sent` (where fentry is refused)", "netto_sk_sent"),
-            figure("`netto_sk_recv` (where fentry is refused)", "netto_sk_recv"),
+            of_netto("`netto_sk_sent` (where fentry is refused)", "netto_sk_sent"),
+            of_netto("`netto_sk_recv` (where fentry is refused)", "netto_sk_recv"),
         ],
     }
 }
