@@ -494,6 +494,7 @@ mod tests {
 
     fn knowledge(has_symbols: Vec<bool>) -> Knowledge {
         let facts = Facts {
+            type_information: Ok(()),
             fentry: Err("not here".to_owned()),
             kprobe: Err("has no kprobes".to_owned()),
             socket_functions: Vec::new(),

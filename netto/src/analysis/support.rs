@@ -60,6 +60,8 @@ pub enum Method {
 /// What was found out about the host by trying.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
+    /// Whether the kernel describes its own types (BTF), or what it lacks and the remedy.
+    pub type_information: Result<(), String>,
     /// Whether fentry and fexit programs load, or the kernel's refusal.
     pub fentry: Result<(), String>,
     /// Whether kprobes exist, or why not.
@@ -74,6 +76,23 @@ pub struct Facts {
     pub symbols: Result<(), String>,
     /// By component: whether this kernel has a function that its rules name.
     pub has_symbols: Vec<bool>,
+}
+
+impl Facts {
+    /// Of a kernel that does not describe its types: nothing can be loaded, so nothing else was tried.
+    pub fn without_type_information(reason: String) -> Self {
+        let untried = || Err(format!("not tried: {reason}"));
+        Facts {
+            fentry: untried(),
+            kprobe: untried(),
+            socket_functions: Vec::new(),
+            socket_tracepoints: false,
+            stacks: untried(),
+            symbols: untried(),
+            has_symbols: vec![false; COMPONENTS.len()],
+            type_information: Err(reason),
+        }
+    }
 }
 
 /// How a socket function is hooked.
@@ -112,9 +131,12 @@ pub enum Sockets {
     },
 }
 
-/// What the user asked for is not to be had here.
+/// Nothing can be measured here, or what the user asked for is not to be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
+    /// No BPF program of netto's can find its way in this kernel.
+    #[error("nothing can be measured here: {0}")]
+    NoTypeInformation(String),
     /// `--method fentry` where the kernel refuses it.
     #[error("--method fentry is not possible here: {0}; use --method auto")]
     NoFentry(String),
@@ -145,8 +167,11 @@ impl Plan {
     /// Decides from the facts and the user's wish.
     ///
     /// # Errors
-    /// The user asked for means that this host does not have.
+    /// The kernel lacks what everything needs, or the means that the user asked for.
     pub fn new(facts: &Facts, method: Method) -> Result<Plan, PlanError> {
+        if let Err(reason) = &facts.type_information {
+            return Err(PlanError::NoTypeInformation(reason.clone()));
+        }
         let stacks = facts.stacks.clone().and_then(|()| facts.symbols.clone());
         let has_clock = method != Method::Sampling;
         let sockets = match (method, &facts.fentry, &stacks) {

@@ -2,8 +2,6 @@
 //!
 //! Facts only; what follows from them is decided in `analysis::support`.
 
-use std::path::Path;
-
 use anyhow::{Context, bail};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Typedef};
@@ -15,22 +13,26 @@ use crate::analysis::classify::Classifier;
 use crate::analysis::support::{Facts, SOCKET_FUNCTIONS};
 use metrics_common::COMPONENTS;
 
-const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// Below `/sys`: the kernel's description of its types.
+const BTF: &str = "kernel/btf/vmlinux";
 
 /// Gathers the facts; with them comes the classifier, if symbols can be read.
 ///
 /// # Errors
-/// What makes every measurement impossible: no BTF, no permission for BPF.
+/// BTF that cannot be read.
 pub fn gather(
     roots: &Roots,
     frequency_hz: u64,
     softirqs_are_timed: bool,
 ) -> anyhow::Result<(Facts, Option<Classifier>)> {
-    if !Path::new(BTF).exists() {
-        bail!(
-            "this kernel has no type information ({BTF}), which netto's BPF programs need to find their way; \
-             run a kernel built with CONFIG_DEBUG_INFO_BTF=y"
+    let btf = roots.sys_root.join(BTF);
+    if !btf.exists() {
+        let lack = format!(
+            "the kernel has no type information (there is no {}), by which netto's BPF programs find their way; \
+             run a kernel built with CONFIG_DEBUG_INFO_BTF=y",
+            btf.display()
         );
+        return Ok((Facts::without_type_information(lack), None));
     }
     let btf = Btf::from_vmlinux().context("cannot read the kernel's type information (BTF)")?;
     let socket_functions: Vec<_> = SOCKET_FUNCTIONS
@@ -73,6 +75,7 @@ pub fn gather(
     };
     let stacks = try_sampling(roots, frequency_hz).map_err(|error| format!("{error:#}"));
     let facts = Facts {
+        type_information: Ok(()),
         fentry,
         kprobe,
         socket_functions,

@@ -44,6 +44,11 @@ pub const TESTS: &[Test] = &[
         body: no_proc,
     },
     Test {
+        name: "failures::a_kernel_without_btf_is_told_from_one_that_has_it",
+        tools: &[],
+        body: no_btf,
+    },
+    Test {
         name: "failures::without_permission_the_missing_one_and_a_remedy_are_named",
         tools: &["setpriv"],
         body: no_permission,
@@ -139,6 +144,37 @@ fn no_proc() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().to_string_lossy();
     explains(&run(&["--proc-root", &path])?, &[&path])
+}
+
+/// A tree like `/sys` but for the kernel's description of its types.
+fn no_btf() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let kernel = folder.path().join("kernel");
+    std::fs::create_dir(&kernel)?;
+    link_all_but("/sys", "kernel", folder.path())?;
+    link_all_but("/sys/kernel", "btf", &kernel)?;
+    let path = folder.path().to_string_lossy();
+    for command in ["run", "check"] {
+        let mut arguments = vec![command, "--sys-root", &path];
+        if command == "run" {
+            arguments.extend(["--port", "0"]);
+        }
+        let result = daemon::run_to_end(&arguments)?;
+        explains(&result, &["no type information", "CONFIG_DEBUG_INFO_BTF"])
+            .with_context(|| arguments.join(" "))?;
+    }
+    Ok(())
+}
+
+/// Links to everything in a folder but one entry.
+fn link_all_but(folder: &str, left_out: &str, to: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        if name != left_out {
+            symlink(Path::new(folder).join(&name), to.join(&name))?;
+        }
+    }
+    Ok(())
 }
 
 /// As somebody who may do nothing. The binary is copied to where he can reach it.

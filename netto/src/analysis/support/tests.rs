@@ -6,6 +6,7 @@ use metrics_common::component::index_of;
 /// A host where everything works.
 fn perfect() -> Facts {
     Facts {
+        type_information: Ok(()),
         fentry: Ok(()),
         kprobe: Ok(()),
         socket_functions: SOCKET_FUNCTIONS.to_vec(),
@@ -265,9 +266,23 @@ const ALL_WELL: Expected = Expected {
     told: &[],
 };
 
-/// The perfect host minus one thing at a time, and kernels as they are. Without
-/// BTF there is no plan: `preflight` refuses, with the remedy. The hierarchy of
-/// cgroups is no fact, because nothing that netto measures goes by cgroups.
+#[test]
+fn without_btf_there_is_no_plan_by_any_method_but_the_reason() {
+    let facts = Facts::without_type_information("run a kernel built with BTF".to_owned());
+    for method in [
+        Method::Auto,
+        Method::Fentry,
+        Method::Kprobe,
+        Method::Sampling,
+    ] {
+        let error = Plan::new(&facts, method).unwrap_err();
+        assert!(matches!(error, PlanError::NoTypeInformation(_)), "{error}");
+        assert!(error.to_string().contains("built with BTF"), "{error}");
+    }
+}
+
+/// The perfect host minus one thing at a time, and kernels as they are. Without BTF
+/// there is no plan to compare: see the test above.
 #[test]
 fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
     let refused = || Err("Operation not permitted".to_owned());
@@ -376,6 +391,8 @@ fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
                 told: &["not measured", "refuses kprobes"],
             },
         ),
+        // Nothing that netto measures goes by cgroups, so that their hierarchy is no fact.
+        ("cgroup v1 only", perfect(), ALL_WELL),
         (
             "like 5.15: sendpage, no socket tracepoints",
             Facts {
