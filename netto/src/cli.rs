@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use metrics_common::component::index_of;
 use serde::Deserialize;
 
 const EXIT_CODES: &str = "\
@@ -50,7 +51,23 @@ pub enum Command {
     Check(HostArgs),
     /// List the components with the kernel functions found for them here
     #[command(after_help = EXIT_CODES)]
-    List(HostArgs),
+    List(ListArgs),
+}
+
+/// Options of `netto list`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ListArgs {
+    /// Only these components, and every function that is found for them
+    #[arg(value_name = "COMPONENT", value_parser = component)]
+    pub components: Vec<usize>,
+    /// Where to look.
+    #[command(flatten)]
+    pub host: HostArgs,
+}
+
+/// Index of a component in the table, by its slug.
+fn component(slug: &str) -> Result<usize, String> {
+    index_of(slug).ok_or_else(|| "`netto list` names all that there are".to_owned())
 }
 
 /// Options that every command has.

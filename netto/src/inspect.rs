@@ -68,11 +68,15 @@ fn depth_of(info: &Info, parent: Option<&str>) -> usize {
     }
 }
 
-/// Every component with its functions in this kernel; `symbols` is the reason
-/// if they cannot be read.
-pub fn component_list(symbols: Result<&Classifier, &str>) -> String {
+/// Components with their functions in this kernel: all, those that only a pattern fits
+/// as their number; or the `wanted` ones (indexes in the table) with all functions.
+/// `symbols` is the reason if they cannot be read.
+pub fn component_list(symbols: Result<&Classifier, &str>, wanted: &[usize]) -> String {
     let mut out = String::new();
     for (index, row) in COMPONENTS.iter().enumerate() {
+        if !wanted.is_empty() && !wanted.contains(&index) {
+            continue;
+        }
         let parent = row
             .parent
             .map(|parent| format!(", part of {parent}"))
@@ -80,22 +84,9 @@ pub fn component_list(symbols: Result<&Classifier, &str>) -> String {
         let kind = row.kind.slug();
         line(&mut out, &format!("{} ({kind}{parent})", row.slug));
         line(&mut out, &format!("    {}", row.help));
-        let rules = row.kind.rules();
         if let Ok(classifier) = symbols {
-            for rule in rules.iter().filter(|rule| rule.frame == "*") {
-                line(
-                    &mut out,
-                    &format!(
-                        "    symbols: whatever is called by {}",
-                        rule.under.join(", ")
-                    ),
-                );
-            }
-            let found = classifier.symbols_of(index);
-            if !found.is_empty() {
-                line(&mut out, &format!("    symbols: {}", found.join(" ")));
-            } else if !rules.is_empty() && rules.iter().all(|rule| rule.frame != "*") {
-                line(&mut out, "    symbols: none in this kernel");
+            for text in functions_of(classifier, index, !wanted.is_empty()) {
+                line(&mut out, &format!("    symbols: {text}"));
             }
         }
     }
@@ -103,6 +94,36 @@ pub fn component_list(symbols: Result<&Classifier, &str>) -> String {
         line(&mut out, &format!("\nSymbols are not shown: {reason}"));
     }
     out
+}
+
+/// Which functions make a component, line by line.
+fn functions_of(classifier: &Classifier, component: usize, in_full: bool) -> Vec<String> {
+    let rules = COMPONENTS[component].kind.rules();
+    let mut lines: Vec<String> = rules
+        .iter()
+        .filter(|rule| rule.frame == "*")
+        .map(|rule| format!("whatever is called by {}", rule.under.join(", ")))
+        .collect();
+    let found = classifier.found().of(component);
+    if in_full {
+        lines.extend(found.iter().cloned());
+    } else {
+        let (named, patterns) = classifier.found().by_rule(component);
+        if !named.is_empty() {
+            lines.push(named.join(" "));
+        }
+        let patterns = patterns
+            .iter()
+            .map(|(pattern, count)| format!("{pattern} ({count})"));
+        let patterns: Vec<String> = patterns.collect();
+        if !patterns.is_empty() {
+            lines.push(format!("and those like {}", patterns.join(", ")));
+        }
+    }
+    if lines.is_empty() && !rules.is_empty() {
+        lines.push("none in this kernel".to_owned());
+    }
+    lines
 }
 
 fn line(out: &mut String, text: &str) {
@@ -113,6 +134,7 @@ fn line(out: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use metrics_common::component::index_of;
     use metrics_common::{ComponentInfo, ProbeInfo};
 
     fn info() -> Info {
@@ -164,14 +186,23 @@ mod tests {
     #[test]
     fn the_list_shows_the_symbols_of_each_component_on_this_kernel() {
         let classifier = Classifier::new(
-            "1000 t br_forward\t[bridge]\n2000 t ip_rcv\n".as_bytes(),
+            "1000 t br_handle_frame\t[bridge]\n1100 t br_forward\t[bridge]\n1200 t br_flood\t[bridge]\n\
+             2000 t ip_rcv\n"
+                .as_bytes(),
             true,
         )
         .unwrap();
-        let list = component_list(Ok(&classifier));
-        assert!(list.contains("symbols: br_forward\n"), "{list}");
+        let list = component_list(Ok(&classifier), &[]);
+        assert!(list.contains("symbols: br_handle_frame\n"), "{list}");
+        assert!(list.contains("and those like br_* (2)\n"), "{list}");
         assert!(list.contains("whatever is called by __napi_poll"), "{list}");
         assert!(list.contains("none in this kernel"), "{list}");
-        assert!(component_list(Err("hidden")).contains("Symbols are not shown: hidden"));
+        assert!(component_list(Err("hidden"), &[]).contains("Symbols are not shown: hidden"));
+
+        let bridging = index_of("bridging").unwrap();
+        let one = component_list(Ok(&classifier), &[bridging]);
+        assert!(one.starts_with("bridging ("), "{one}");
+        assert!(one.contains("symbols: br_forward\n"), "{one}");
+        assert!(!one.contains("ip_rcv"), "{one}");
     }
 }

@@ -346,7 +346,10 @@ impl Snapshots {
         match symbols {
             Ok(classifier) => {
                 self.loaded_code = loaded_code;
-                if let Some(plan) = self.knowledge.learn(classifier.has_symbols(), self.method) {
+                if let Some(plan) = self
+                    .knowledge
+                    .learn(classifier.found().availability(), self.method)
+                {
                     self.means = plan.means();
                     self.has_news = true;
                 }

@@ -35,7 +35,10 @@ pub fn command(cli: &Cli) -> Outcome {
             Box::new(|config| demonstrate(config, args)),
         ),
         Some(Command::Check(args)) => (Config::for_host(args), Box::new(check)),
-        Some(Command::List(args)) => (Config::for_host(args), Box::new(list)),
+        Some(Command::List(args)) => (
+            Config::for_host(&args.host),
+            Box::new(|config| list(config, &args.components)),
+        ),
     };
     let config = match config {
         Ok(config) => config,
@@ -100,11 +103,12 @@ fn check(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn list(config: &Config) -> anyhow::Result<()> {
+fn list(config: &Config, components: &[usize]) -> anyhow::Result<()> {
     let symbols = preflight::read_symbols(&Settings::from(config).roots, true)
         .map_err(|error| format!("{error:#}"));
     print(&inspect::component_list(
         symbols.as_ref().map_err(String::as_str),
+        components,
     ));
     Ok(())
 }

@@ -14,8 +14,9 @@ use metrics_common::component::{BOUNDARIES, children_of, index_of_source};
 use metrics_common::{COMPONENTS, Kind, Rule, Source};
 use rustc_hash::FxHashMap;
 
-use super::rules::{Patterns, best, matches};
-use super::symbols::{self, Ranges, Symbol, SymbolError};
+use super::found::FoundSymbols;
+use super::rules::{Patterns, best};
+use super::symbols::{self, Ranges, SymbolError};
 
 /// A set of patterns that some kernel function matches. 0 is the empty set.
 type Marker = u16;
@@ -105,7 +106,7 @@ pub struct Classifier {
     /// By row: its sampled parts.
     parts: Vec<Walk>,
     remembered: FxHashMap<u64, Place>,
-    found_symbols: Vec<Vec<String>>,
+    found: FoundSymbols,
     /// Of the stack that was classified last, as far as anybody looked.
     stack: Vec<Place>,
     functions: Vec<u64>,
@@ -150,13 +151,13 @@ impl Classifier {
                 .map(|(_, rule)| rule),
         );
         let mut interned: HashMap<Vec<u16>, Marker> = HashMap::from([(Vec::new(), ORDINARY)]);
-        let mut found_symbols = vec![Vec::new(); COMPONENTS.len()];
+        let mut found = FoundSymbols::default();
         let ranges = symbols::parse(kallsyms, |symbol| {
             let set = patterns.matching(symbol);
             if set.is_empty() {
                 return None;
             }
-            note_symbol(&mut found_symbols, symbol);
+            found.note(symbol);
             let next = interned.len() as Marker;
             Some(*interned.entry(set).or_insert(next))
         })?;
@@ -181,7 +182,7 @@ impl Classifier {
             carved,
             parts,
             remembered: FxHashMap::default(),
-            found_symbols,
+            found,
             stack: Vec::new(),
             functions: Vec::new(),
         })
@@ -214,17 +215,9 @@ impl Classifier {
         Some(Owner { event, part })
     }
 
-    /// Kernel functions that the rules of this component (index in the table)
-    /// match on this kernel, sorted; rules by position alone name none.
-    pub fn symbols_of(&self, component: usize) -> &[String] {
-        self.found_symbols.get(component).map_or(&[], Vec::as_slice)
-    }
-
-    /// By component: whether this kernel has a function that its rules name.
-    pub fn has_symbols(&self) -> Vec<bool> {
-        (0..COMPONENTS.len())
-            .map(|component| !self.symbols_of(component).is_empty())
-            .collect()
+    /// The kernel functions that the rules of each component name here.
+    pub fn found(&self) -> &FoundSymbols {
+        &self.found
     }
 
     /// The first frame before `end` for which a rule holds, from the innermost
@@ -314,26 +307,6 @@ enum Table {
     Tasks,
     Carved(usize),
     Parts(usize),
-}
-
-/// Notes for people which functions the rules found.
-fn note_symbol(found: &mut [Vec<String>], symbol: Symbol<'_>) {
-    if symbol.is_bpf {
-        return;
-    }
-    for (names, row) in found.iter_mut().zip(COMPONENTS) {
-        let matched = row
-            .kind
-            .rules()
-            .iter()
-            .any(|rule| rule.frame != "*" && matches(rule.frame, symbol));
-        if let (true, Err(at)) = (
-            matched,
-            names.binary_search_by(|n| n.as_str().cmp(symbol.name)),
-        ) {
-            names.insert(at, symbol.name.to_owned());
-        }
-    }
 }
 
 #[cfg(test)]

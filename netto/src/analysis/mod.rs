@@ -5,6 +5,7 @@ pub mod attribute;
 pub mod classify;
 pub mod delta;
 pub mod flame;
+pub mod found;
 pub mod proc_stat;
 pub mod rapl;
 mod rules;

@@ -70,7 +70,7 @@ pub fn gather(
         Err(error) => (Err(format!("{error:#}")), None),
     };
     let has_symbols = match &classifier {
-        Some(classifier) => classifier.has_symbols(),
+        Some(classifier) => classifier.found().availability(),
         None => vec![false; COMPONENTS.len()],
     };
     let stacks = try_sampling(roots, frequency_hz).map_err(|error| format!("{error:#}"));

@@ -397,7 +397,7 @@ fn the_symbols_found_are_listed_by_component() {
     .unwrap();
     let bridging = metrics_common::component::index_of("bridging").unwrap();
     assert_eq!(
-        classifier.symbols_of(bridging),
+        classifier.found().of(bridging),
         ["br_forward", "br_handle_frame"]
     );
 }
