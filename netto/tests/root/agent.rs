@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::uring::Worker;
 use crate::{bpf, counting, loads};
 
 /// No agent outlives this.
@@ -53,6 +54,14 @@ fn role(words: &[String]) -> Result<()> {
         ["unix-blast"] => go_on(loads::unix_blast),
         ["udp-drip", to] => go_on(|| loads::udp_drip(to.parse()?)),
         ["udp-busy-sink", at] => go_on(|| loads::udp_busy_sink(at.parse()?)),
+        ["uring-blast", "worker"] => go_on(|| loads::uring_blast(Worker::Thread)),
+        ["uring-blast", "poller"] => go_on(|| loads::uring_blast(Worker::Poller)),
+        ["keepalive", pairs] => {
+            let _connections = loads::keepalive(pairs.parse()?)?;
+            ready()?;
+            wait_for_end();
+            Ok(())
+        }
         ["tap"] => {
             let _tap = loads::tap()?;
             ready()?;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::calls;
+use crate::calls::{self, Kind, Pair};
+use crate::uring::{self, Direction, Worker};
 
 /// Connects to itself, accepts and closes.
 pub fn connect_storm() -> Result<()> {
@@ -80,6 +81,39 @@ pub fn udp_busy_sink(at: SocketAddr) -> Result<()> {
     loop {
         let _ = socket.recv(&mut packet);
     }
+}
+
+/// Small packets through io_uring, all sent by threads of the kernel.
+pub fn uring_blast(worker: Worker) -> Result<()> {
+    // Nobody reads the far end: what it has no room for is dropped.
+    let pair = Pair::new(Kind::Udp4)?;
+    uring::requests(&pair.near, Direction::Send, worker, usize::MAX)
+}
+
+/// As many connections as asked for that say nothing, but ask each second whether the other end is still there.
+pub fn keepalive(pairs: usize) -> Result<Vec<Pair>> {
+    const ON: i32 = 1;
+    const SECOND: i32 = 1;
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel writes one `rlimit`, which `limit` is.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    ensure!(result == 0, std::io::Error::last_os_error());
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: the kernel reads one `rlimit`, which `limit` is.
+    let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    ensure!(result == 0, std::io::Error::last_os_error());
+    let pairs: Vec<Pair> = (0..pairs)
+        .map(|_| Pair::new(Kind::Tcp4))
+        .collect::<Result<_>>()?;
+    for end in pairs.iter().flat_map(|pair| [&pair.near, &pair.far]) {
+        calls::set_option(end, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &SECOND)?;
+        calls::set_option(end, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, &SECOND)?;
+        calls::set_option(end, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &ON)?;
+    }
+    Ok(pairs)
 }
 
 /// Receives all packets of the namespace, as tcpdump does.
