@@ -9,7 +9,7 @@ use crate::daemon::Daemon;
 use crate::lab::{Namespace, Network};
 use crate::measure::Cost;
 use crate::traffic;
-use crate::trial::Test;
+use crate::trial::{NotOnThisKernel, Test};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -36,6 +36,11 @@ pub const TESTS: &[Test] = &[
         name: "hidden::an_io_uring_poller_that_sends_is_an_io_worker",
         tools: &["ip"],
         body: || io_uring("poller"),
+    },
+    Test {
+        name: "hidden::what_wireguard_encrypts_and_decrypts_is_network_workers",
+        tools: &["ip", "wg"],
+        body: wireguard,
     },
     Test {
         name: "hidden::threaded_napi_takes_the_softirqs_work",
@@ -129,8 +134,6 @@ fn pacing() -> Result<()> {
 fn queued() -> Result<()> {
     let network = Network::direct()?;
     let left = &network.left;
-    // BBR would keep the queue short.
-    left.sysctl("net/ipv4/tcp_congestion_control", "reno")?;
     left.ip("link set lan gso_max_size 8192")?;
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::tcp(left, &network.right, network.right_v4)?;
@@ -176,6 +179,39 @@ fn io_uring(thread: &str) -> Result<()> {
     dark(&daemon.measure_shortly()?, "io_worker", DARK)?;
     let _load = traffic::agent(&namespace, &["uring-blast", thread])?;
     lit(&daemon.measure_shortly()?, "io_worker", LIT)
+}
+
+/// Its work queues do the cryptography of both ends, in guests as much work as the RX softirq's.
+fn wireguard() -> Result<()> {
+    let network = Network::direct()?;
+    let (left, right) = (&network.left, &network.right);
+    if let Err(error) = left.ip("link add tunnel type wireguard") {
+        return Err(NotOnThisKernel(format!("there is no WireGuard here ({error})")).into());
+    }
+    right.ip("link add tunnel type wireguard")?;
+    let mut public_keys = Vec::new();
+    for (end, address) in [(left, "10.79.0.1/24"), (right, "10.79.0.2/24")] {
+        let secret = end.run("wg", "genkey")?;
+        let options = ["set", "tunnel", "listen-port", "51820"];
+        let options = [&options[..], &["private-key", "/proc/self/fd/0"]].concat();
+        end.feed("wg", &options, &secret)?;
+        end.ip(&format!("address add {address} dev tunnel"))?;
+        end.ip("link set tunnel up")?;
+        public_keys.push(end.run("wg", "show tunnel public-key")?);
+    }
+    let peer = |key: &str| format!("set tunnel peer {} allowed-ips 10.79.0.0/24", key.trim());
+    right.run("wg", &peer(&public_keys[0]))?;
+    let endpoint = format!(" endpoint {}:51820", network.right_v4);
+    left.run("wg", &(peer(&public_keys[1]) + &endpoint))?;
+
+    let daemon = Daemon::start(&[])?;
+    dark(&daemon.measure_shortly()?, "net_worker", DARK)?;
+    let _traffic = traffic::udp_blast(left, "10.79.0.2".parse()?)?;
+    let cost = daemon.measure_shortly()?;
+    lit(&cost, "net_worker", LIT)?;
+    let ratio = beside_softirq(&cost, "net_worker")?;
+    ensure!(ratio > 0.3, "{ratio:.2} of the RX softirq\n{cost}");
+    Ok(())
 }
 
 /// The sender's side stays a softirq, whose device merges nothing; GRO was 29 % before.

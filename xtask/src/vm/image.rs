@@ -13,7 +13,7 @@ use super::modules;
 use crate::process;
 
 /// The tools of the tests, as far as guests need them.
-const PROGRAMS: &[&str] = &["ip", "bridge", "tc", "nft", "ethtool", "setpriv"];
+const PROGRAMS: &[&str] = &["ip", "bridge", "tc", "nft", "ethtool", "wg", "setpriv"];
 
 /// What busybox stands for in a guest. Not `ip` and `tc`: its own know too little.
 const APPLETS: &[&str] = &[

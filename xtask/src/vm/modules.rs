@@ -23,6 +23,7 @@ pub const WANTED: &[&str] = &[
     "cls_matchall",
     "act_gact",
     "act_mirred",
+    "wireguard",
     // Kernel TLS, and the cipher that the tests give it.
     "tls",
     "aes_generic",
