@@ -21,6 +21,8 @@ mod calls;
 mod changes;
 #[path = "root/child.rs"]
 mod child;
+#[path = "root/copies.rs"]
+mod copies;
 #[path = "root/counting.rs"]
 mod counting;
 #[path = "root/daemon.rs"]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::uring::Worker;
-use crate::{bpf, counting, loads};
+use crate::{bpf, copies, loads};
 
 /// No agent outlives this.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -41,12 +41,14 @@ fn role(words: &[String]) -> Result<()> {
         ["udp-sink", at] => udp_sink(at.parse()?),
         ["tcp-blast", to] => tcp_blast(to.parse()?),
         ["tcp-sink", at] => tcp_sink(at.parse()?),
-        ["udp-copy", to, copies] => {
-            println!("{}", counting::copy_to(to.parse()?, copies.parse()?)?);
+        ["udp-copy", to, count, at_once] => {
+            let spent_ns = copies::send(to.parse()?, count.parse()?, at_once.parse()?)?;
+            println!("{spent_ns}");
             Ok(())
         }
-        ["udp-take", copies] => {
-            println!("{}", counting::take(copies.parse()?)?);
+        ["udp-take", count, at_once] => {
+            let spent_ns = copies::receive(count.parse()?, at_once.parse()?)?;
+            println!("{spent_ns}");
             Ok(())
         }
         ["connect-storm"] => go_on(loads::connect_storm),

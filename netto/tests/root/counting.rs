@@ -16,6 +16,7 @@ use metrics_common::Availability;
 use metrics_common::component::index_of;
 
 use crate::calls::{self, Kind, Pair, RECEIVE, SEND, Scratch, Way};
+use crate::copies::{LARGE, thread_time};
 use crate::follow::Followed;
 use crate::lab::Namespace;
 use crate::traffic::agent_to_end;
@@ -430,8 +431,6 @@ fn many_waiting_receivers(daemon: &mut Followed) -> Result<()> {
 /// Bytes of a datagram whose copying takes no time to speak of.
 const SMALL_DATAGRAM: usize = 16;
 
-/// Bytes of a send that is nearly all copying: the largest UDP datagram there is.
-const LARGE: usize = 65_507;
 /// How many of them.
 const COPIES: usize = 400;
 /// By how much the two clocks may differ, as a share of the sender's own.
@@ -449,7 +448,7 @@ fn large_copies(daemon: &mut Followed) -> Result<()> {
     let (sends, time_ns) = (daemon.entries("tx_syscall")?, daemon.time_ns("tx_syscall")?);
     let own = agent_to_end(
         &namespace,
-        &["udp-copy", "10.78.0.2:9", &COPIES.to_string()],
+        &["udp-copy", "10.78.0.2:9", &COPIES.to_string(), "1"],
     )?;
     daemon.catch_up()?;
     let own_ns: f64 = own.trim().parse().with_context(|| own.clone())?;
@@ -470,65 +469,4 @@ fn large_copies(daemon: &mut Followed) -> Result<()> {
         100.0 * (time_ns - own_ns).abs() / own_ns
     );
     Ok(())
-}
-
-/// A sender of large datagrams, a process in the namespace: the CPU time of its sends.
-pub fn copy_to(to: std::net::SocketAddr, copies: usize) -> Result<u128> {
-    let socket = UdpSocket::bind("0.0.0.0:0")?;
-    let enough: i32 = 4 << 20;
-    let descriptor = OwnedFd::from(socket.try_clone()?);
-    calls::set_option(&descriptor, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &enough)?;
-    socket.connect(to)?;
-    let data = vec![0x55; LARGE];
-    // The route, the neighbour and the memory are found once, and not measured.
-    let before = thread_time()?;
-    for _ in 0..copies {
-        ensure!(socket.send(&data)? == LARGE, "a datagram was sent in part");
-    }
-    Ok((thread_time()? - before).as_nanos())
-}
-
-/// A receiver of large datagrams that were sent before: the CPU time of its receives.
-pub fn take(copies: usize) -> Result<u128> {
-    const AT_ONCE: usize = 16;
-    let receiver = UdpSocket::bind("127.0.0.1:0")?;
-    let enough: i32 = 16 << 20;
-    let descriptor = OwnedFd::from(receiver.try_clone()?);
-    calls::set_option(&descriptor, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &enough)?;
-    let sender = UdpSocket::bind("127.0.0.1:0")?;
-    let descriptor = OwnedFd::from(sender.try_clone()?);
-    calls::set_option(&descriptor, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &enough)?;
-    sender.connect(receiver.local_addr()?)?;
-    let mut data = vec![0x55; LARGE];
-    let mut spent = Duration::ZERO;
-    for _ in 0..copies / AT_ONCE {
-        for _ in 0..AT_ONCE {
-            ensure!(sender.send(&data)? == LARGE, "a datagram was sent in part");
-        }
-        let before = thread_time()?;
-        for _ in 0..AT_ONCE {
-            ensure!(
-                receiver.recv(&mut data)? == LARGE,
-                "a datagram came in part"
-            );
-        }
-        spent += thread_time()? - before;
-    }
-    Ok(spent.as_nanos())
-}
-
-/// What this thread has had of the CPU.
-fn thread_time() -> Result<Duration> {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the kernel writes one timespec, which `time` is.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    ensure!(
-        result == 0,
-        "clock_gettime: {}",
-        std::io::Error::last_os_error()
-    );
-    Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
