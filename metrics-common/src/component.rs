@@ -140,6 +140,22 @@ const fn under(frame: &'static str, under: &'static [&'static str]) -> Rule {
     Rule { frame, under }
 }
 
+/// Two lists in one, of `N` rules together: what the compiler checks.
+const fn joined<const N: usize>(first: &[Rule], second: &[Rule]) -> [Rule; N] {
+    assert!(first.len() + second.len() == N, "N is the length of both");
+    let mut all = [first[0]; N];
+    let mut next = 0;
+    while next < N {
+        all[next] = if next < first.len() {
+            first[next]
+        } else {
+            second[next - first.len()]
+        };
+        next += 1;
+    }
+    all
+}
+
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Component {
@@ -187,7 +203,8 @@ const RX_CORE_V6: &[&str] = &[
 ];
 const CORE: &[&str] = &["__netif_receive_skb_core"];
 
-const SEND_RULES: &[Rule] = &[
+/// Functions of the system calls and of the socket layer, on the way out.
+const SOCKET_SENDS: &[Rule] = &[
     at("__sys_sendto"),
     at("____sys_sendmsg"),
     at("___sys_sendmsg"),
@@ -202,16 +219,19 @@ const SEND_RULES: &[Rule] = &[
     at("inet_sendpage"),
     at("inet_sendmsg"),
     at("inet6_sendmsg"),
-    at("tcp_sendmsg"),
-    at("udp_sendmsg"),
-    at("udpv6_sendmsg"),
     at("io_send"),
     at("io_sendmsg"),
     at("io_send_zc"),
     at("io_sendmsg_zc"),
 ];
 
-const RECEIVE_RULES: &[Rule] = &[
+const SEND_RULES: &[Rule] = &joined::<21>(
+    SOCKET_SENDS,
+    &[at("tcp_sendmsg"), at("udp_sendmsg"), at("udpv6_sendmsg")],
+);
+
+/// Functions of the system calls and of the socket layer, on the way in.
+const SOCKET_RECEIVES: &[Rule] = &[
     at("__sys_recvfrom"),
     at("____sys_recvmsg"),
     at("___sys_recvmsg"),
@@ -220,16 +240,22 @@ const RECEIVE_RULES: &[Rule] = &[
     at("sock_read_iter"),
     at("sock_recvmsg"),
     at("sock_splice_read"),
-    at("tcp_splice_read"),
     at("inet_recvmsg"),
     at("inet6_recvmsg"),
-    at("tcp_recvmsg"),
-    at("udp_recvmsg"),
-    at("udpv6_recvmsg"),
     at("io_recv"),
     at("io_recvmsg"),
-    at("tcp_zerocopy_receive"),
 ];
+
+const RECEIVE_RULES: &[Rule] = &joined::<17>(
+    SOCKET_RECEIVES,
+    &[
+        at("tcp_splice_read"),
+        at("tcp_recvmsg"),
+        at("udp_recvmsg"),
+        at("udpv6_recvmsg"),
+        at("tcp_zerocopy_receive"),
+    ],
+);
 
 const LOCAL_IPC_RULES: &[Rule] = &[
     at("unix_*"),
@@ -524,28 +550,10 @@ pub const COMPONENTS: &[Component] = &[
     Component {
         slug: "send_socket",
         parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&[
-            at("__sys_sendto"),
-            at("__sys_sendmsg"),
-            at("___sys_sendmsg"),
-            at("____sys_sendmsg"),
-            at("__sys_sendmmsg"),
-            at("sock_write_iter"),
-            at("sock_sendmsg"),
-            at("__sock_sendmsg"),
-            at("splice_to_socket"),
-            at("sock_sendpage"),
-            at("kernel_sendpage"),
-            at("inet_sendpage"),
-            at("inet_sendmsg"),
-            at("inet6_sendmsg"),
-            at("io_send"),
-            at("io_sendmsg"),
-            at("io_send_zc"),
-            at("io_sendmsg_zc"),
-            at("security_socket_sendmsg"),
-            at("move_addr_to_kernel"),
-        ]),
+        kind: Kind::Sampled(&joined::<20>(
+            SOCKET_SENDS,
+            &[at("security_socket_sendmsg"), at("move_addr_to_kernel")],
+        )),
         label: "Socket layer",
         color: "#a4010c",
         help: "The system call and the socket layer: finding the socket, its address, security checks.",
@@ -689,22 +697,10 @@ pub const COMPONENTS: &[Component] = &[
     Component {
         slug: "receive_socket",
         parent: Some("rx_syscall"),
-        kind: Kind::Sampled(&[
-            at("__sys_recvfrom"),
-            at("__sys_recvmsg"),
-            at("___sys_recvmsg"),
-            at("____sys_recvmsg"),
-            at("do_recvmmsg"),
-            at("sock_read_iter"),
-            at("sock_recvmsg"),
-            at("sock_splice_read"),
-            at("inet_recvmsg"),
-            at("inet6_recvmsg"),
-            at("io_recv"),
-            at("io_recvmsg"),
-            at("security_socket_recvmsg"),
-            at("move_addr_to_user"),
-        ]),
+        kind: Kind::Sampled(&joined::<14>(
+            SOCKET_RECEIVES,
+            &[at("security_socket_recvmsg"), at("move_addr_to_user")],
+        )),
         label: "Socket layer",
         color: "#7a324d",
         help: "The system call and the socket layer: finding the socket, addresses, security checks.",

@@ -244,19 +244,21 @@ fn read_log(path: &Path) -> Result<(Vec<ServerMessage>, bool)> {
     Ok((messages, reader.is_cut()))
 }
 
+/// A daemon that has written so many snapshots to this file.
+fn with_log(path: &Path, snapshots: u64) -> Result<Daemon> {
+    let text = path.to_string_lossy();
+    let daemon = Daemon::start(&["--user-period", "100", "--log-file", &text])?;
+    child::eventually(Duration::from_secs(20), || {
+        ensure!(daemon.sequence()? >= snapshots, "not enough snapshots yet");
+        Ok(())
+    })?;
+    Ok(daemon)
+}
+
 fn log_after_kill() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("netto.log");
-    let mut daemon = Daemon::start(&[
-        "--user-period",
-        "100",
-        "--log-file",
-        &path.to_string_lossy(),
-    ])?;
-    child::eventually(Duration::from_secs(20), || {
-        ensure!(daemon.sequence()? >= 10, "not enough snapshots yet");
-        Ok(())
-    })?;
+    let mut daemon = with_log(&path, 10)?;
     let published = daemon.sequence()?;
     daemon.process.signal("KILL")?;
     daemon.process.wait(daemon::STOP_LIMIT)?;
@@ -273,17 +275,7 @@ fn log_after_kill() -> Result<()> {
 fn log_after_term() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("netto.log");
-    let daemon = Daemon::start(&[
-        "--user-period",
-        "100",
-        "--log-file",
-        &path.to_string_lossy(),
-    ])?;
-    child::eventually(Duration::from_secs(20), || {
-        ensure!(daemon.sequence()? >= 6, "not enough snapshots yet");
-        Ok(())
-    })?;
-    daemon.terminate()?;
+    with_log(&path, 6)?.terminate()?;
     let (messages, cut) = read_log(&path)?;
     ensure!(!cut, "the log was cut");
     ensure!(
