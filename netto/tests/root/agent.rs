@@ -58,6 +58,7 @@ fn role(words: &[String]) -> Result<()> {
         ["udp-busy-sink", at] => go_on(|| loads::udp_busy_sink(at.parse()?)),
         ["uring-blast", "worker"] => go_on(|| loads::uring_blast(Worker::Thread)),
         ["uring-blast", "poller"] => go_on(|| loads::uring_blast(Worker::Poller)),
+        ["spin"] => go_on(loads::spin),
         ["keepalive", pairs] => {
             let _connections = loads::keepalive(pairs.parse()?)?;
             ready()?;

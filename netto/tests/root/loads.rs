@@ -116,6 +116,20 @@ pub fn keepalive(pairs: usize) -> Result<Vec<Pair>> {
     Ok(pairs)
 }
 
+/// Leaves no CPU idle.
+pub fn spin() -> Result<()> {
+    for _ in 1..std::thread::available_parallelism()?.get() {
+        std::thread::spawn(|| {
+            loop {
+                std::hint::spin_loop();
+            }
+        });
+    }
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
 /// Receives all packets of the namespace, as tcpdump does.
 pub fn tap() -> Result<OwnedFd> {
     let all = (libc::ETH_P_ALL as u16).to_be();
