@@ -58,6 +58,11 @@ const RECORDS: [Record; 2] = [
                 1,
                 "Turns a pointer into a number: see socket.bpf.c.",
             ),
+            (
+                "idle_samples",
+                1,
+                "Samples that found the CPU idle; written by its sampler only.",
+            ),
             ("entries", CLOCK_KINDS, "How often each kind was entered."),
         ],
     },

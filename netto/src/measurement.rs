@@ -13,6 +13,7 @@ use crate::analysis::attribute::{Interval, Means, Split, Tally, attribute, entri
 use crate::analysis::classify::Classifier;
 use crate::analysis::delta::Deltas;
 use crate::analysis::flame::{Flame, Folded};
+use crate::analysis::idle::IdleSampling;
 use crate::analysis::proc_stat::{self, ProcStat};
 use crate::analysis::rapl::Energy;
 use crate::analysis::support::{Facts, Method, Plan};
@@ -178,6 +179,9 @@ pub struct Snapshots {
     previous: Vec<Reading>,
     tallies: Vec<Tally>,
     lost: Vec<u64>,
+    idle_sampling: IdleSampling,
+    /// What was told of it.
+    idle_note: Option<String>,
     energy: Option<Energy>,
     previous_stat: ProcStat,
     previous_ns: u64,
@@ -215,6 +219,8 @@ impl Snapshots {
             previous: vec![Reading::default(); possible_cpus],
             tallies: vec![Tally::default(); possible_cpus],
             lost: vec![0; possible_cpus],
+            idle_sampling: IdleSampling::default(),
+            idle_note: None,
             energy: has_power.then(Energy::default),
             previous_ns: system::monotonic_ns(),
             previous_own_ns: system::own_cpu_ns(),
@@ -312,6 +318,30 @@ impl Snapshots {
             ksoftirqd_rx_ns: reading
                 .ksoftirqd_rx_ns
                 .saturating_sub(before.ksoftirqd_rx_ns),
+        }
+    }
+
+    /// Tells which CPUs are not sampled while they are idle, when that becomes known.
+    fn watch_idle_cpus(&mut self, cpus: &[u32], modes: &[CpuModes]) {
+        let Some(samplers) = &self.readers.samplers else {
+            return;
+        };
+        for (&cpu, modes) in cpus.iter().zip(modes) {
+            let reading = self.previous.get(cpu as usize).copied().unwrap_or_default();
+            let period_ns = samplers.period_ns(cpu);
+            self.idle_sampling
+                .take(cpu, modes.idle_ns, period_ns, reading.idle_samples);
+        }
+        let note = self.idle_sampling.note();
+        if note != self.idle_note {
+            let notes = &mut self.knowledge.info.notes;
+            notes.retain(|other| Some(other) != self.idle_note.as_ref());
+            if let Some(note) = &note {
+                tracing::warn!("{note}");
+                notes.push(note.clone());
+            }
+            self.idle_note = note;
+            self.has_news = true;
         }
     }
 
@@ -427,7 +457,8 @@ impl SnapshotSource for Snapshots {
         let stacks_taken = per_cpu(&|cpu| self.tallies.get(cpu).map_or(0, Tally::taken));
         let stacks_lost = per_cpu(&|cpu| self.lost.get(cpu).copied().unwrap_or(0));
 
-        let cpu_modes = cpus.iter().map(|cpu| self.modes_of(&stat, *cpu)).collect();
+        let cpu_modes: Vec<CpuModes> = cpus.iter().map(|cpu| self.modes_of(&stat, *cpu)).collect();
+        self.watch_idle_cpus(&cpus, &cpu_modes);
         let host_modes = proc_stat::growth(&self.previous_stat.host, &stat.host, self.tick_ns);
         self.previous_stat = stat;
 

@@ -6,6 +6,7 @@ pub mod classify;
 pub mod delta;
 pub mod flame;
 pub mod found;
+pub mod idle;
 pub mod proc_stat;
 pub mod rapl;
 mod rules;

@@ -148,9 +148,11 @@ int netto_sample(void *ctx)
 	kind = netto_kind_of(cpu->state) & 0x1f;
 	if (!(netto_sampled_kinds >> kind & 1))
 		return 0;
-	/* Without a kind of its own the idle task has nothing to show. */
-	if (kind == 0 && (__u32)bpf_get_current_pid_tgid() == 0)
+	/* Without a kind of its own the idle task has nothing to show, but that it is met. */
+	if (kind == 0 && (__u32)bpf_get_current_pid_tgid() == 0) {
+		cpu->idle_samples++;
 		return 0;
+	}
 	lane = netto_begin_write();
 	if (!lane)
 		return 0;

@@ -29,6 +29,8 @@ pub struct Reading {
     pub entries: [u64; CLOCK_KINDS],
     /// RX softirq time that ran in ksoftirqd, nanoseconds.
     pub ksoftirqd_rx_ns: u64,
+    /// Samples that found the CPU idle.
+    pub idle_samples: u64,
 }
 
 impl CpuClocks {
@@ -86,12 +88,12 @@ fn read_once(record: &[std::sync::atomic::AtomicU64]) -> (Reading, bool) {
     if let Some(total) = total_ns.get_mut(kind as usize) {
         *total += now.saturating_sub(since);
     }
-    let ksoftirqd_rx_ns = record[abi::CPU_KSOFTIRQD_RX_NS].load(Relaxed);
     (
         Reading {
             total_ns,
             entries,
-            ksoftirqd_rx_ns,
+            ksoftirqd_rx_ns: record[abi::CPU_KSOFTIRQD_RX_NS].load(Relaxed),
+            idle_samples: record[abi::CPU_IDLE_SAMPLES].load(Relaxed),
         },
         consistent,
     )

@@ -1,0 +1,92 @@
+//! Whether samples are taken on idle CPUs, by what is counted there and what should be.
+//!
+//! A softirq that wakes a CPU runs on top of its idle task. Some virtual machines' kernels
+//! let a sampling clock fire there and take no sample, on some CPUs: softirqs are then
+//! seen only where they interrupt a task, and somebody should be told.
+
+use std::collections::BTreeMap;
+
+/// Samples that a CPU should have had before it is judged.
+const ENOUGH: u64 = 1000;
+/// One in so many must have been taken.
+const LEAST: u64 = 10;
+
+/// What is known of each CPU since the start.
+#[derive(Debug, Default)]
+pub struct IdleSampling {
+    cpus: BTreeMap<u32, Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    expected: u64,
+    taken: u64,
+}
+
+impl IdleSampling {
+    /// Adds an interval: for how long the CPU was idle, what one sample stands for, and how
+    /// many samples have found it idle since the start.
+    pub fn take(&mut self, cpu: u32, idle_ns: u64, sample_period_ns: u64, taken: u64) {
+        let seen = self.cpus.entry(cpu).or_default();
+        seen.expected += idle_ns / sample_period_ns.max(1);
+        seen.taken = taken;
+    }
+
+    /// What a user should be told, if there is something.
+    pub fn note(&self) -> Option<String> {
+        let blind: Vec<String> = self
+            .cpus
+            .iter()
+            .filter(|(_, seen)| seen.expected >= ENOUGH && seen.taken * LEAST < seen.expected)
+            .map(|(cpu, _)| cpu.to_string())
+            .collect();
+        (!blind.is_empty()).then(|| {
+            format!(
+                "The kernel takes no samples while these CPUs are idle: {}. What a softirq does \
+                 that wakes one of them is not seen by sampling.",
+                blind.join(", ")
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_cpu_that_is_sampled_while_idle_is_not_worth_a_word() {
+        let mut idle = IdleSampling::default();
+        for interval in 1..=100 {
+            // Half of the samples of a busy hypervisor's guest may be missing.
+            idle.take(0, 500 * MS, MS, 250 * interval);
+        }
+        assert_eq!(idle.note(), None);
+    }
+
+    #[test]
+    fn a_cpu_that_is_never_sampled_while_idle_is_named_after_a_second_of_idleness() {
+        let mut idle = IdleSampling::default();
+        idle.take(0, 500 * MS, MS, 500);
+        idle.take(1, 500 * MS, MS, 0);
+        assert_eq!(idle.note(), None, "too early to tell");
+        idle.take(0, 500 * MS, MS, 1000);
+        idle.take(1, 500 * MS, MS, 3);
+        assert!(idle.note().unwrap().contains("idle: 1."));
+    }
+
+    #[test]
+    fn a_busy_cpu_is_not_judged_and_one_that_is_seen_later_is_acquitted() {
+        let mut idle = IdleSampling::default();
+        for _ in 0..1000 {
+            idle.take(7, 0, MS, 0);
+        }
+        assert_eq!(idle.note(), None);
+        idle.take(7, 2000 * MS, MS, 0);
+        assert!(idle.note().is_some());
+        idle.take(7, 500 * MS, MS, 400);
+        assert_eq!(idle.note(), None);
+    }
+}
