@@ -327,10 +327,11 @@ impl Snapshots {
             return;
         };
         for (&cpu, modes) in cpus.iter().zip(modes) {
-            let reading = self.previous.get(cpu as usize).copied().unwrap_or_default();
+            let reading = self.previous.get(cpu as usize);
+            let taken = reading.map_or(0, |reading| reading.idle_samples);
             let period_ns = samplers.period_ns(cpu);
             self.idle_sampling
-                .take(cpu, modes.idle_ns, period_ns, reading.idle_samples);
+                .take(cpu, modes.idle_ns, period_ns, taken);
         }
         let note = self.idle_sampling.note();
         if note != self.idle_note {

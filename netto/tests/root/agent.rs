@@ -59,24 +59,9 @@ fn role(words: &[String]) -> Result<()> {
         ["uring-blast", "worker"] => go_on(|| loads::uring_blast(Worker::Thread)),
         ["uring-blast", "poller"] => go_on(|| loads::uring_blast(Worker::Poller)),
         ["spin"] => go_on(loads::spin),
-        ["keepalive", pairs] => {
-            let _connections = loads::keepalive(pairs.parse()?)?;
-            ready()?;
-            wait_for_end();
-            Ok(())
-        }
-        ["tap"] => {
-            let _tap = loads::tap()?;
-            ready()?;
-            wait_for_end();
-            Ok(())
-        }
-        ["attach", how, device] => {
-            let _attached = bpf::attach(how, device)?;
-            ready()?;
-            wait_for_end();
-            Ok(())
-        }
+        ["keepalive", pairs] => hold(loads::keepalive(pairs.parse()?)?),
+        ["tap"] => hold(loads::tap()?),
+        ["attach", how, device] => hold(bpf::attach(how, device)?),
         _ => bail!("no such role"),
     }
 }
@@ -98,6 +83,13 @@ fn end_with_owner() {
         wait_for_end();
         std::process::exit(0);
     });
+}
+
+/// Keeps something until the owner lets go.
+fn hold<T>(_held: T) -> Result<()> {
+    ready()?;
+    wait_for_end();
+    Ok(())
 }
 
 /// A load that never ends by itself.

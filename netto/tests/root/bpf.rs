@@ -90,14 +90,15 @@ fn instruction(operation: u8, register: u8, value: i32) -> [u8; 8] {
     bytes
 }
 
+const MOVE: u8 = 0xb7;
+const EXIT: u8 = 0x95;
+
 /// A program that redirects to the first entry of a map, or else lets pass.
 fn redirecting(map: RawFd) -> Vec<u8> {
-    const MOVE: u8 = 0xb7;
     const LOAD_WIDE: u8 = 0x18;
     const OF_A_MAP: u8 = 1 << 4;
     const CALL: u8 = 0x85;
     const REDIRECT_MAP: i32 = 51;
-    const EXIT: u8 = 0x95;
     [
         instruction(LOAD_WIDE, 1 | OF_A_MAP, map),
         instruction(0, 0, 0),
@@ -111,9 +112,7 @@ fn redirecting(map: RawFd) -> Vec<u8> {
 
 /// A program that adds for a while, then returns the verdict.
 fn working(verdict: i32) -> Vec<u8> {
-    const MOVE: u8 = 0xb7;
     const ADD: u8 = 0x07;
-    const EXIT: u8 = 0x95;
     let mut code = instruction(MOVE, 0, 0).to_vec();
     for step in 0..WORK {
         code.extend(instruction(ADD, 0, step as i32));

@@ -1,5 +1,6 @@
 //! Bad input and missing permission: a clear sentence, never a panic, nothing lost.
 
+use std::ffi::OsStr;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -151,8 +152,8 @@ fn no_btf() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let kernel = folder.path().join("kernel");
     std::fs::create_dir(&kernel)?;
-    link_all_but("/sys", "kernel", folder.path())?;
-    link_all_but("/sys/kernel", "btf", &kernel)?;
+    link_all("/sys", folder.path(), |name| name != "kernel")?;
+    link_all("/sys/kernel", &kernel, |name| name != "btf")?;
     let path = folder.path().to_string_lossy();
     for command in ["run", "check"] {
         let mut arguments = vec![command, "--sys-root", &path];
@@ -166,11 +167,11 @@ fn no_btf() -> Result<()> {
     Ok(())
 }
 
-/// Links to everything in a folder but one entry.
-fn link_all_but(folder: &str, left_out: &str, to: &Path) -> Result<()> {
+/// Links to everything in a folder whose name is wanted.
+fn link_all(folder: &str, to: &Path, is_wanted: impl Fn(&OsStr) -> bool) -> Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let name = entry?.file_name();
-        if name != left_out {
+        if is_wanted(&name) {
             symlink(Path::new(folder).join(&name), to.join(&name))?;
         }
     }
@@ -211,13 +212,10 @@ fn no_permission() -> Result<()> {
 /// The kernel's own `/proc` in every respect but one: the addresses of symbols are hidden,
 /// as from a user who may not see them.
 fn proc_with_hidden_symbols(folder: &Path) -> Result<()> {
-    for entry in std::fs::read_dir("/proc")? {
-        let name = entry?.file_name();
+    link_all("/proc", folder, |name| {
         let is_process = name.to_string_lossy().bytes().all(|b| b.is_ascii_digit());
-        if !is_process && name != "kallsyms" {
-            symlink(Path::new("/proc").join(&name), folder.join(&name))?;
-        }
-    }
+        !is_process && name != "kallsyms"
+    })?;
     let symbols =
         "0000000000000000 T _text\n0000000000000000 t net_rx_action\n0000000000000000 T ip_rcv\n";
     std::fs::write(folder.join("kallsyms"), symbols.repeat(1000))?;

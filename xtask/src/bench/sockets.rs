@@ -50,8 +50,8 @@ pub fn measure(lab: &Lab, built: &Built<'_>, rounds: usize) -> Result<Vec<Sectio
         Variant::Netto(1),
         Variant::Netto(1_000),
     ];
-    let mut call_ns: [Vec<f64>; 5] = Default::default();
-    let mut send_ns: [Vec<f64>; 5] = Default::default();
+    let mut call_ns = variants.map(|_| Vec::new());
+    let mut send_ns = variants.map(|_| Vec::new());
     for round in 0..rounds {
         eprintln!(
             "xtask: ways of timing socket calls, round {} of {rounds}",

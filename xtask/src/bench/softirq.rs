@@ -67,7 +67,7 @@ pub fn measure(
     let packets = Load::sends(PACKETS_MILLISECONDS)?;
     // Neighbours are found and caches warm before anything counts.
     packets.run(lab)?;
-    let mut runs: [Runs; 6] = Default::default();
+    let mut runs = variants.map(|_| Runs::default());
     let mut pairs_per_packet = Vec::new();
     for round in 0..PACKET_RUNS * rounds {
         let is_with_tcp = round % PACKET_RUNS == 0;
