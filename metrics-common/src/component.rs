@@ -123,7 +123,7 @@ pub const CLOCK_KINDS: usize = Source::ALL.len() + 1;
 ///
 /// A pattern is a function name after normalisation (no `.constprop.0`, no
 /// module); `name*`, `*name` and `*name*` match by part; `[bpf]` is any BPF
-/// program and `*` any function.
+/// program, `[bpf] name*` one of that name, and `*` any function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
     /// Pattern for the function.
@@ -140,8 +140,8 @@ const fn under(frame: &'static str, under: &'static [&'static str]) -> Rule {
     Rule { frame, under }
 }
 
-/// Two lists in one, of `N` rules together: what the compiler checks.
-const fn joined<const N: usize>(first: &[Rule], second: &[Rule]) -> [Rule; N] {
+/// Two lists in one, of `N` items together: what the compiler checks.
+const fn joined<T: Copy, const N: usize>(first: &[T], second: &[T]) -> [T; N] {
     assert!(first.len() + second.len() == N, "N is the length of both");
     let mut all = [first[0]; N];
     let mut next = 0;
@@ -154,6 +154,24 @@ const fn joined<const N: usize>(first: &[Rule], second: &[Rule]) -> [Rule; N] {
         next += 1;
     }
     all
+}
+
+/// One rule for each of these `N` functions, below the same callers.
+const fn each<const N: usize>(
+    frames: &[&'static str],
+    under: &'static [&'static str],
+) -> [Rule; N] {
+    assert!(frames.len() == N, "N is the number of functions");
+    let mut rules = [at("*"); N];
+    let mut next = 0;
+    while next < N {
+        rules[next] = Rule {
+            frame: frames[next],
+            under,
+        };
+        next += 1;
+    }
+    rules
 }
 
 /// One row of the table.
@@ -203,59 +221,169 @@ const RX_CORE_V6: &[&str] = &[
 ];
 const CORE: &[&str] = &["__netif_receive_skb_core"];
 
-/// Functions of the system calls and of the socket layer, on the way out.
-const SOCKET_SENDS: &[Rule] = &[
-    at("__sys_sendto"),
-    at("____sys_sendmsg"),
-    at("___sys_sendmsg"),
-    at("__sys_sendmsg"),
-    at("__sys_sendmmsg"),
-    at("sock_write_iter"),
-    at("sock_sendmsg"),
-    at("__sock_sendmsg"),
-    at("splice_to_socket"),
-    at("sock_sendpage"),
-    at("kernel_sendpage"),
-    at("inet_sendpage"),
-    at("inet_sendmsg"),
-    at("inet6_sendmsg"),
-    at("io_send"),
-    at("io_sendmsg"),
-    at("io_send_zc"),
-    at("io_sendmsg_zc"),
+/// The socket layer's functions, whatever the address family, on the way out.
+const SEND_CALLS: &[&str] = &[
+    "__sys_sendto",
+    "____sys_sendmsg",
+    "___sys_sendmsg",
+    "__sys_sendmsg",
+    "__sys_sendmmsg",
+    "sock_write_iter",
+    "sock_sendmsg",
+    "__sock_sendmsg",
+    "splice_to_socket",
+    "sock_sendpage",
+    "kernel_sendpage",
+    "io_send",
+    "io_sendmsg",
+    "io_send_zc",
+    "io_sendmsg_zc",
 ];
 
-const SEND_RULES: &[Rule] = &joined::<21>(
-    SOCKET_SENDS,
-    &[at("tcp_sendmsg"), at("udp_sendmsg"), at("udpv6_sendmsg")],
-);
-
-/// Functions of the system calls and of the socket layer, on the way in.
-const SOCKET_RECEIVES: &[Rule] = &[
-    at("__sys_recvfrom"),
-    at("____sys_recvmsg"),
-    at("___sys_recvmsg"),
-    at("__sys_recvmsg"),
-    at("do_recvmmsg"),
-    at("sock_read_iter"),
-    at("sock_recvmsg"),
-    at("sock_splice_read"),
-    at("inet_recvmsg"),
-    at("inet6_recvmsg"),
-    at("io_recv"),
-    at("io_recvmsg"),
+/// The same on the way in.
+const RECEIVE_CALLS: &[&str] = &[
+    "__sys_recvfrom",
+    "____sys_recvmsg",
+    "___sys_recvmsg",
+    "__sys_recvmsg",
+    "do_recvmmsg",
+    "sock_read_iter",
+    "sock_recvmsg",
+    "sock_splice_read",
+    "io_recv",
+    "io_recvmsg",
 ];
 
-const RECEIVE_RULES: &[Rule] = &joined::<17>(
-    SOCKET_RECEIVES,
-    &[
-        at("tcp_splice_read"),
-        at("tcp_recvmsg"),
-        at("udp_recvmsg"),
-        at("udpv6_recvmsg"),
-        at("tcp_zerocopy_receive"),
-    ],
+/// The same for sockets that come, go and are configured.
+const CONNECTION_CALLS: &[&str] = &[
+    "__sys_socket",
+    "__sys_socketpair",
+    "sock_create",
+    "__sock_create",
+    "__sys_bind",
+    "__sys_bind_socket",
+    "__sys_listen",
+    "__sys_listen_socket",
+    "__sys_connect",
+    "__sys_connect_file",
+    "__sys_accept4",
+    "do_accept",
+    "__sys_shutdown",
+    "__sys_shutdown_sock",
+    "sock_close",
+    "__sock_release",
+    "__sys_setsockopt",
+    "do_sock_setsockopt",
+    "sock_common_setsockopt",
+    "__sys_getsockopt",
+    "do_sock_getsockopt",
+    "sock_common_getsockopt",
+    "__sys_getsockname",
+    "__sys_getpeername",
+    "do_getsockname",
+    "sock_ioctl",
+    "sock_do_ioctl",
+];
+
+/// The same for sockets that are asked whether they are ready.
+const POLL_CALLS: &[&str] = &["sock_poll"];
+
+/// Functions that serve every address family, and the row whose work they do if the
+/// family is one of networking's. By itself none of them tells whose a call is.
+pub const SHARED_CALLS: &[(&str, &[&str])] = &[
+    ("tx_syscall", SEND_CALLS),
+    ("rx_syscall", RECEIVE_CALLS),
+    ("connections", CONNECTION_CALLS),
+    ("socket_poll", POLL_CALLS),
+];
+
+const SHARED_RULES: &[Rule] = &each::<53>(
+    &joined::<&str, 53>(
+        &joined::<&str, 25>(SEND_CALLS, RECEIVE_CALLS),
+        &joined::<&str, 28>(CONNECTION_CALLS, POLL_CALLS),
+    ),
+    &[],
 );
+
+/// How the functions are called that the socket layer calls for networking's families.
+const INTERNET: &[&str] = &[
+    "inet_*",
+    "__inet_*",
+    "inet6_*",
+    "__inet6_*",
+    "tcp_*",
+    "__tcp_*",
+    "do_tcp_*",
+    "udp_*",
+    "udpv6_*",
+    "udplite_*",
+    "ip_*",
+    "do_ip_*",
+    "ip4_*",
+    "__ip4_*",
+    "ip6_*",
+    "__ip6_*",
+    "ipv6_*",
+    "do_ipv6_*",
+    "raw_*",
+    "rawv6_*",
+    "ping_*",
+    "packet_*",
+    "xsk_*",
+    "mptcp_*",
+    "sctp_*",
+    "tls_*",
+    "smc_*",
+    "l2tp_*",
+];
+
+const SEND_RULES: &[Rule] = &joined::<Rule, 34>(
+    &each::<28>(INTERNET, SEND_CALLS),
+    &each::<6>(
+        &[
+            "inet_sendmsg",
+            "inet6_sendmsg",
+            "inet_sendpage",
+            "tcp_sendmsg",
+            "udp_sendmsg",
+            "udpv6_sendmsg",
+        ],
+        &[],
+    ),
+);
+
+const RECEIVE_RULES: &[Rule] = &joined::<Rule, 35>(
+    &each::<28>(INTERNET, RECEIVE_CALLS),
+    &each::<7>(
+        &[
+            "inet_recvmsg",
+            "inet6_recvmsg",
+            "tcp_splice_read",
+            "tcp_recvmsg",
+            "udp_recvmsg",
+            "udpv6_recvmsg",
+            "tcp_zerocopy_receive",
+        ],
+        &[],
+    ),
+);
+
+/// What a kernel thread opens and closes comes from elsewhere than the socket layer.
+const CONNECTION_RULES: &[Rule] = &joined::<Rule, 33>(
+    &each::<28>(INTERNET, CONNECTION_CALLS),
+    &each::<5>(
+        &[
+            "inet_release",
+            "inet6_release",
+            "inet_stream_connect",
+            "inet_csk_accept",
+            "tcp_close",
+        ],
+        &[],
+    ),
+);
+
+const POLL_RULES: &[Rule] = &each::<28>(INTERNET, POLL_CALLS);
 
 const LOCAL_IPC_RULES: &[Rule] = &[
     at("unix_*"),
@@ -265,6 +393,24 @@ const LOCAL_IPC_RULES: &[Rule] = &[
     at("vsock_*"),
     at("virtio_transport_*"),
 ];
+
+/// What a task that polls calls when there are packets: the driver, or the stack for a list
+/// of them that the driver or GRO has left behind.
+const BUSY_POLL_WORK: &[Rule] = &each::<9>(
+    &[
+        "*poll*",
+        "*_clean*",
+        "process_backlog",
+        "netif_receive_skb_list*",
+        "__netif_receive_skb_list*",
+        "*gro_normal*",
+        "*gro_flush*",
+        "gro_complete",
+        "napi_complete_done",
+    ],
+    BUSY_POLL_LOOPS,
+);
+const BUSY_POLL_LOOPS: &[&str] = &["__napi_busy_loop", "napi_busy_loop", "busy_poll_stop"];
 
 /// Every component, parents before children, in the order in which people see them.
 pub const COMPONENTS: &[Component] = &[
@@ -550,9 +696,15 @@ pub const COMPONENTS: &[Component] = &[
     Component {
         slug: "send_socket",
         parent: Some("tx_syscall"),
-        kind: Kind::Sampled(&joined::<20>(
-            SOCKET_SENDS,
-            &[at("security_socket_sendmsg"), at("move_addr_to_kernel")],
+        kind: Kind::Sampled(&joined::<Rule, 20>(
+            &each::<15>(SEND_CALLS, &[]),
+            &[
+                at("inet_sendmsg"),
+                at("inet6_sendmsg"),
+                at("inet_sendpage"),
+                at("security_socket_sendmsg"),
+                at("move_addr_to_kernel"),
+            ],
         )),
         label: "Socket layer",
         color: "#a4010c",
@@ -622,6 +774,8 @@ pub const COMPONENTS: &[Component] = &[
             at("sk_skb_reason_drop"),
             at("kfree_skb_partial"),
             at("skb_release_data"),
+            at("skb_release_head_state"),
+            at("kfree_skbmem"),
             at("skb_free_datagram"),
             at("udp_rmem_release"),
             at("tcp_eat_recv_skb"),
@@ -697,9 +851,14 @@ pub const COMPONENTS: &[Component] = &[
     Component {
         slug: "receive_socket",
         parent: Some("rx_syscall"),
-        kind: Kind::Sampled(&joined::<14>(
-            SOCKET_RECEIVES,
-            &[at("security_socket_recvmsg"), at("move_addr_to_user")],
+        kind: Kind::Sampled(&joined::<Rule, 14>(
+            &each::<10>(RECEIVE_CALLS, &[]),
+            &[
+                at("inet_recvmsg"),
+                at("inet6_recvmsg"),
+                at("security_socket_recvmsg"),
+                at("move_addr_to_user"),
+            ],
         )),
         label: "Socket layer",
         color: "#7a324d",
@@ -773,7 +932,16 @@ pub const COMPONENTS: &[Component] = &[
             under("[bpf]", &["*xdp*"]),
             at("xdp_do_redirect"),
             at("xdp_do_flush"),
-            at("dev_map_*"),
+            at("dev_map_enqueue"),
+            at("dev_map_enqueue_multi"),
+            at("dev_xdp_enqueue"),
+            at("bq_enqueue"),
+            at("bq_xmit_all"),
+            at("bq_flush_to_queue"),
+            at("__dev_flush"),
+            at("__cpu_map_flush"),
+            at("__xsk_map_flush"),
+            at("__xsk_map_redirect"),
             at("cpu_map_enqueue"),
             at("veth_xdp_xmit"),
         ]),
@@ -809,6 +977,11 @@ pub const COMPONENTS: &[Component] = &[
             at("bpf_prog_run_generic_xdp"),
             at("generic_xdp_tx"),
             at("xdp_do_generic_redirect"),
+            at("dev_map_generic_redirect"),
+            at("dev_map_redirect_multi"),
+            at("dev_map_redirect_clone"),
+            at("cpu_map_generic_redirect"),
+            at("xsk_generic_rcv"),
             under(
                 "[bpf]",
                 &[
@@ -913,6 +1086,7 @@ pub const COMPONENTS: &[Component] = &[
             at("ip_sublist_rcv_finish"),
             at("ip_route_input_noref"),
             at("arp_rcv"),
+            at("arp_process"),
         ]),
         label: "IPv4 receive",
         color: "#ef9100",
@@ -962,6 +1136,11 @@ pub const COMPONENTS: &[Component] = &[
         parent: Some("rx_softirq"),
         kind: Kind::Sampled(&[
             at("nf_conntrack_in"),
+            at("ipv4_conntrack_in"),
+            at("ipv6_conntrack_in"),
+            at("ipv4_conntrack_local"),
+            at("ipv6_conntrack_local"),
+            at("nf_ct_bridge_*"),
             at("nf_confirm"),
             at("ipv4_confirm"),
             at("ipv6_confirm"),
@@ -1055,10 +1234,17 @@ pub const COMPONENTS: &[Component] = &[
             at("bpf_trace_run*"),
             at("perf_trace_*"),
             at("trace_event_raw_event_*"),
+            at("__traceiter_*"),
+            at("__bpf_trace_*"),
+            // Before its first instructions have made a frame, a program stands alone.
+            at("[bpf] netto_*"),
+            // Between the probes at a softirq's beginning and end nothing else is its own.
+            at("handle_softirqs"),
+            at("__do_softirq"),
         ]),
         label: "Tracing",
         color: "#5f8f1f",
-        help: "Programs that trace the softirq on its way, netto's own probes among them.",
+        help: "Programs that trace the softirq on its way, netto's own probes among them, and the calling of them.",
     },
     Component {
         slug: "rx_unattributed",
@@ -1066,7 +1252,7 @@ pub const COMPONENTS: &[Component] = &[
         kind: Kind::Remainder,
         label: "Unattributed",
         color: "#acb4b3",
-        help: "RX softirq time that no stage of this list can claim: entering and leaving softirqs, cut stacks, no sample taken.",
+        help: "RX softirq time that no stage of this list can claim: cut stacks, no sample taken.",
     },
     Component {
         slug: "io_worker",
@@ -1158,16 +1344,7 @@ pub const COMPONENTS: &[Component] = &[
     Component {
         slug: "busy_poll_work",
         parent: Some("network"),
-        kind: Kind::Estimated(&[
-            under(
-                "*poll*",
-                &["__napi_busy_loop", "napi_busy_loop", "busy_poll_stop"],
-            ),
-            under(
-                "process_backlog",
-                &["__napi_busy_loop", "napi_busy_loop", "busy_poll_stop"],
-            ),
-        ]),
+        kind: Kind::Estimated(BUSY_POLL_WORK),
         label: "Busy poll, working",
         color: "#6c8b03",
         help: "Packets received by a task that polls the device itself, from a receive, poll or epoll call.",
@@ -1207,46 +1384,44 @@ pub const COMPONENTS: &[Component] = &[
             under("strp_*", &["process_one_work"]),
             under("linkwatch_event", &["process_one_work"]),
             under("*napi*", &["process_one_work"]),
+            under("neigh_*", &["process_one_work"]),
+            under("addrconf_*", &["process_one_work"]),
+            under("mld_*", &["process_one_work"]),
+            under("fqdir_*", &["process_one_work"]),
+            under("inet_*", &["process_one_work"]),
+            under("xfrm_*", &["process_one_work"]),
+            under("br_*", &["process_one_work"]),
+            under("bond_*", &["process_one_work"]),
+            under("macvlan_*", &["process_one_work"]),
+            under("ipvlan_*", &["process_one_work"]),
+            under("nf_*", &["process_one_work"]),
+            under("nft_*", &["process_one_work"]),
+            under("flow_offload_*", &["process_one_work"]),
+            // Connection tracking's.
+            under("gc_worker", &["process_one_work"]),
+            under("mptcp_*", &["process_one_work"]),
+            under("sctp_*", &["process_one_work"]),
+            under("sk_psock_*", &["process_one_work"]),
         ]),
         label: "Network workers",
         color: "#abd78c",
-        help: "Work queues of networking: WireGuard's cryptography, sunrpc, kTLS, link events.",
+        help: "Work queues of networking: WireGuard's cryptography, sunrpc, kTLS, links, neighbours, flow tables and connection tracking.",
     },
     Component {
         slug: "connections",
         parent: Some("network"),
-        kind: Kind::Estimated(&[
-            at("__sys_connect"),
-            at("__sys_connect_file"),
-            at("do_accept"),
-            at("__sys_accept4"),
-            at("__sys_listen"),
-            at("__sys_bind"),
-            at("__sys_shutdown"),
-            at("__sys_socket"),
-            at("sock_close"),
-            at("__sock_release"),
-            at("inet_release"),
-            at("do_sock_setsockopt"),
-            at("do_sock_getsockopt"),
-            at("__sys_setsockopt"),
-        ]),
+        kind: Kind::Estimated(CONNECTION_RULES),
         label: "Connections",
         color: "#5b7a06",
-        help: "Making, accepting, configuring and closing sockets, outside sends and receives.",
+        help: "Making, accepting, configuring and closing Internet and packet sockets, outside sends and receives.",
     },
     Component {
         slug: "socket_poll",
         parent: Some("network"),
-        kind: Kind::Estimated(&[
-            at("sock_poll"),
-            at("tcp_poll"),
-            at("udp_poll"),
-            at("datagram_poll"),
-        ]),
+        kind: Kind::Estimated(POLL_RULES),
         label: "Socket polling",
         color: "#6cb97a",
-        help: "Asking sockets whether they are ready, for poll, select and epoll.",
+        help: "Asking Internet and packet sockets whether they are ready, for poll, select and epoll.",
     },
     Component {
         slug: "local_ipc",
@@ -1254,7 +1429,15 @@ pub const COMPONENTS: &[Component] = &[
         kind: Kind::Timed(Source::LocalIpc, LOCAL_IPC_RULES),
         label: "Local IPC",
         color: "#868e96",
-        help: "Sends and receives on AF_UNIX, netlink and vsock sockets, which never leave the host: not networking.",
+        help: "Calls on AF_UNIX, netlink and vsock sockets, which never leave the host: not networking.",
+    },
+    Component {
+        slug: "socket_unknown",
+        parent: None,
+        kind: Kind::Estimated(SHARED_RULES),
+        label: "Sockets, family unknown",
+        color: "#a89b6b",
+        help: "The socket layer's own functions where no call on this CPU has shown an address family yet: not counted as networking. Else they go to the families in the proportion last seen.",
     },
     Component {
         slug: "other_softirq",
@@ -1517,6 +1700,8 @@ mod tests {
                 assert!(
                     *pattern == "[bpf]"
                         || pattern
+                            .strip_prefix("[bpf] ")
+                            .unwrap_or(pattern)
                             .bytes()
                             .all(|b| b.is_ascii_alphanumeric() || b"_*".contains(&b)),
                     "{}: {pattern}",

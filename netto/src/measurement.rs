@@ -275,7 +275,7 @@ impl Snapshots {
         let flame = &mut self.flame;
         self.readers.stacks.drain(
             |trace| {
-                let found = classifier.classify(trace.kind, trace.frames);
+                let found = classifier.classify_on(trace.cpu, trace.kind, trace.frames);
                 if let Some(owner) = found
                     && flame.wants(owner.event)
                 {

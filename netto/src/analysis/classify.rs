@@ -10,10 +10,11 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use metrics_common::component::{BOUNDARIES, children_of, index_of_source};
+use metrics_common::component::{BOUNDARIES, SHARED_CALLS, children_of, index_of, index_of_source};
 use metrics_common::{COMPONENTS, Kind, Rule, Source};
 use rustc_hash::FxHashMap;
 
+use super::families::{Families, Family};
 use super::found::FoundSymbols;
 use super::rules::{Patterns, best};
 use super::symbols::{self, Ranges, SymbolError};
@@ -99,6 +100,11 @@ pub struct Classifier {
     ranges: Ranges<Marker>,
     markers: usize,
     is_boundary: Vec<bool>,
+    /// By marker: the number of the shared call, if it is one.
+    shared: Vec<Option<u8>>,
+    /// By number of a shared call: the row whose work it is in networking's families.
+    rows_of_calls: Vec<usize>,
+    families: Families,
     /// What a task is doing: sockets, threads of networking, and without probes softirqs too.
     tasks: Walk,
     /// By row of a softirq: the networking carved out of it.
@@ -171,6 +177,12 @@ impl Classifier {
             .iter()
             .map(|set| BOUNDARIES.iter().any(|b| patterns.contains(set, b)))
             .collect();
+        let call_of = |set: &&[u16]| {
+            let is_in = |calls: &[&str]| calls.iter().any(|call| patterns.contains(set, call));
+            let call = SHARED_CALLS.iter().position(|(_, calls)| is_in(calls))?;
+            Some(call as u8)
+        };
+        let shared = sets.iter().map(call_of).collect();
         for walk in &mut walks {
             walk.tabulate(&patterns, &sets);
         }
@@ -178,6 +190,12 @@ impl Classifier {
             ranges,
             markers,
             is_boundary,
+            shared,
+            rows_of_calls: SHARED_CALLS
+                .iter()
+                .filter_map(|(row, _)| index_of(row))
+                .collect(),
+            families: Families::default(),
             tasks,
             carved,
             parts,
@@ -188,10 +206,16 @@ impl Classifier {
         })
     }
 
-    /// Whose time a stack is that was sampled while the per-CPU clock was in
-    /// `kind`; frames are return addresses, innermost first. `None` if it is
-    /// nobody's in the table.
+    /// Whose time a stack is that was sampled on the first CPU: [`Self::classify_on`].
     pub fn classify(&mut self, kind: u8, frames: &[u64]) -> Option<Owner> {
+        self.classify_on(0, kind, frames)
+    }
+
+    /// Whose time a stack is that was sampled on `cpu` while its clock was in
+    /// `kind`; frames are return addresses, innermost first. `None` if it is
+    /// nobody's in the table. A stack that does not show a socket call's address
+    /// family goes to the families in the proportion last seen on that CPU.
+    pub fn classify_on(&mut self, cpu: usize, kind: u8, frames: &[u64]) -> Option<Owner> {
         self.stack.clear();
         let clocked = match kind {
             0 => None,
@@ -202,7 +226,7 @@ impl Classifier {
             (Some(Source::Softirq(_)), Some(row)) => (row, frames.len()),
             (Some(_), None) => return None,
             (_, own) => match self.search(Table::Tasks, frames, frames.len()) {
-                Some((event, at)) => (event, at + 1),
+                Some((event, at)) => (self.with_family(cpu, own, event, frames, at), at + 1),
                 None => (own?, frames.len()),
             },
         };
@@ -213,6 +237,41 @@ impl Classifier {
             .search(Table::Parts(event), frames, end)
             .map(|(part, _)| part);
         Some(Owner { event, part })
+    }
+
+    /// The event that a task's stack belongs to whose innermost marker, at `at`, says
+    /// `event`: the same, unless the marker serves every family.
+    fn with_family(
+        &mut self,
+        cpu: usize,
+        own: Option<usize>,
+        event: usize,
+        frames: &[u64],
+        at: usize,
+    ) -> usize {
+        if let Some(call) = self.call_at(frames, at) {
+            let clocked = own.filter(|row| Some(*row) != index_of_source(Source::IoWorker));
+            return match (clocked, self.families.of_next(cpu, call)) {
+                (Some(row), _) => row,
+                (None, Some(Family::Internet)) => self.rows_of_calls[call],
+                (None, Some(Family::Local)) => index_of_source(Source::LocalIpc).unwrap_or(event),
+                (None, None) => own.unwrap_or(event),
+            };
+        }
+        if let Some(call) = self.rows_of_calls.iter().position(|row| *row == event) {
+            self.families.saw(cpu, call, Family::Internet);
+        } else if Some(event) == index_of_source(Source::LocalIpc)
+            && let Some(call) = (at + 1..frames.len()).find_map(|at| self.call_at(frames, at))
+        {
+            self.families.saw(cpu, call, Family::Local);
+        }
+        event
+    }
+
+    /// The number of the shared call at this place of a stack.
+    fn call_at(&mut self, frames: &[u64], at: usize) -> Option<usize> {
+        let marker = self.marker_at(frames, at);
+        self.shared[usize::from(marker)].map(usize::from)
     }
 
     /// The kernel functions that the rules of each component name here.

@@ -4,6 +4,7 @@
 pub mod attribute;
 pub mod classify;
 pub mod delta;
+mod families;
 pub mod flame;
 pub mod found;
 pub mod idle;

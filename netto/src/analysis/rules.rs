@@ -2,10 +2,10 @@
 //! patterns, and which of several rules that hold is the more specific.
 
 use metrics_common::Rule;
-use metrics_common::component::BOUNDARIES;
+use metrics_common::component::{BOUNDARIES, SHARED_CALLS};
 use rustc_hash::FxHashMap;
 
-use super::symbols::Symbol;
+use super::symbols::{Symbol, program_name};
 
 /// The component of the most specific of these rules, all of which hold for a
 /// function, that also holds for its caller, of which `matches` knows the patterns.
@@ -33,6 +33,7 @@ fn specificity(pattern: &str) -> i8 {
     match pattern {
         "*" => 0,
         "[bpf]" => 2,
+        _ if pattern.starts_with("[bpf]") => 3,
         _ if pattern.contains('*') => 1,
         _ => 3,
     }
@@ -40,15 +41,20 @@ fn specificity(pattern: &str) -> i8 {
 
 /// Whether a symbol matches a pattern other than `*`.
 pub(super) fn matches(pattern: &str, symbol: Symbol<'_>) -> bool {
-    if symbol.is_bpf || pattern == "[bpf]" {
-        return symbol.is_bpf && pattern == "[bpf]";
+    match pattern.strip_prefix("[bpf]") {
+        Some("") => symbol.is_bpf,
+        Some(program) => symbol.is_bpf && fits(program.trim_start(), program_name(symbol.name)),
+        None => !symbol.is_bpf && fits(pattern, symbol.name),
     }
+}
+
+fn fits(pattern: &str, name: &str) -> bool {
     let inner = pattern.trim_matches('*');
     match (pattern.starts_with('*'), pattern.ends_with('*')) {
-        (true, true) => symbol.name.contains(inner),
-        (true, false) => symbol.name.ends_with(inner),
-        (false, true) => symbol.name.starts_with(inner),
-        (false, false) => symbol.name == pattern,
+        (true, true) => name.contains(inner),
+        (true, false) => name.ends_with(inner),
+        (false, true) => name.starts_with(inner),
+        (false, false) => name == pattern,
     }
 }
 
@@ -63,11 +69,13 @@ pub(super) struct Patterns {
 }
 
 impl Patterns {
-    /// Of these rules, and of the names of the context boundaries.
+    /// Of these rules, and of the names of the context boundaries and shared calls.
     pub(super) fn of<'a>(rules: impl Iterator<Item = &'a Rule>) -> Self {
+        let shared = SHARED_CALLS.iter().flat_map(|(_, calls)| *calls);
         let mut all: Vec<&'static str> = rules
             .flat_map(|rule| std::iter::once(&rule.frame).chain(rule.under))
             .chain(BOUNDARIES)
+            .chain(shared)
             .copied()
             .filter(|pattern| *pattern != "*")
             .collect();
@@ -82,7 +90,7 @@ impl Patterns {
         for (index, pattern) in all.iter().enumerate() {
             let index = index as u16;
             match (specificity(pattern), pattern.as_bytes()) {
-                (3, _) => {
+                (3, [first, ..]) if *first != b'[' => {
                     patterns.names.insert(pattern, index);
                 }
                 (1, [first, ..]) if *first != b'*' => {

@@ -162,7 +162,9 @@ pub fn name(
     each_function(text, |address, symbol| {
         if let Some(name @ None) = names.get_mut(&address) {
             *name = Some(if symbol.is_bpf {
-                program_name(symbol.name)
+                format!("[bpf] {}", program_name(symbol.name))
+                    .trim_end()
+                    .to_owned()
             } else {
                 symbol.name.to_owned()
             });
@@ -171,12 +173,11 @@ pub fn name(
 }
 
 /// `bpf_prog_6deef7357e7b4530_count` without what tells its versions apart.
-fn program_name(symbol: &str) -> String {
-    let name = match symbol.strip_prefix("bpf_prog_") {
+pub(super) fn program_name(symbol: &str) -> &str {
+    match symbol.strip_prefix("bpf_prog_") {
         Some(rest) => rest.split_once('_').map_or("", |(_tag, name)| name),
         None => symbol,
-    };
-    format!("[bpf] {name}").trim_end().to_owned()
+    }
 }
 
 /// Hands on every function of a symbol list with its address, which is 0 where hidden.

@@ -52,6 +52,7 @@ fn role(words: &[String]) -> Result<()> {
             Ok(())
         }
         ["connect-storm"] => go_on(loads::connect_storm),
+        ["unix-connect-storm"] => go_on(loads::unix_connect_storm),
         ["poll-storm"] => go_on(loads::poll_storm),
         ["unix-blast"] => go_on(loads::unix_blast),
         ["udp-drip", to] => go_on(|| loads::udp_drip(to.parse()?)),

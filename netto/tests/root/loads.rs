@@ -4,7 +4,8 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener, UnixStream};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -26,6 +27,17 @@ pub fn connect_storm() -> Result<()> {
         let near = OwnedFd::from(near);
         calls::set_option(&near, libc::SOL_SOCKET, libc::SO_LINGER, &now)?;
         drop(listener.accept()?);
+    }
+}
+
+/// The same over a UNIX socket, whose name ends with its process.
+pub fn unix_connect_storm() -> Result<()> {
+    let to = UnixAddress::from_abstract_name(format!("netto-test-{}", std::process::id()))?;
+    let listener = UnixListener::bind_addr(&to)?;
+    loop {
+        let near = UnixStream::connect_addr(&to)?;
+        drop(listener.accept()?);
+        drop(near);
     }
 }
 

@@ -3,6 +3,9 @@
 use super::*;
 use proptest::prelude::*;
 
+mod leaves;
+mod sockets;
+
 /// A kernel made of the functions of these stacks, one every 4 KiB.
 struct Kernel {
     names: Vec<&'static str>,
@@ -105,10 +108,6 @@ fn the_innermost_stage_of_the_receive_softirq_decides() {
             (
                 "skb_defer_free_flush < net_rx_action < handle_softirqs < do_softirq < __local_bh_enable_ip < ip_local_deliver_finish",
                 Some("napi_loop"),
-            ),
-            (
-                "ktime_get < handle_softirqs < do_softirq < __local_bh_enable_ip < ip_local_deliver_finish",
-                None,
             ),
         ],
     );
@@ -395,7 +394,7 @@ fn the_symbols_found_are_listed_by_component() {
         true,
     )
     .unwrap();
-    let bridging = metrics_common::component::index_of("bridging").unwrap();
+    let bridging = index_of("bridging").unwrap();
     assert_eq!(
         classifier.found().of(bridging),
         ["br_forward", "br_handle_frame"]
