@@ -1,5 +1,6 @@
 //! Functions that are the last on a stack, or the only ones: stacks of Linux 6.18 under
-//! real traffic, but for those of XDP, ARP and the work queues, which follow its source.
+//! real traffic, but for those of XDP, ARP, the work queues, IPv6 connection tracking and
+//! lists that busy polling passes up, which follow its source.
 
 use super::*;
 

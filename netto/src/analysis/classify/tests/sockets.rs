@@ -1,4 +1,5 @@
-//! Whose a socket call is: stacks of Linux 6.18, of loops over one family each.
+//! Whose a socket call is: stacks of Linux 6.18, most of them recorded under loops over
+//! one family each.
 
 use super::*;
 
