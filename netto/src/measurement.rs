@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use metrics_common::component::index_of;
-use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snapshot};
+use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snapshot, SplitBasis};
 use rustc_hash::FxHashMap;
 
 use crate::actors::trace_analyzer::SnapshotSource;
-use crate::analysis::attribute::{Interval, Means, Split, Tally, attribute, entries};
+use crate::analysis::attribute::{Attribution, Basis, Interval, Means, Split, Tally, entries};
 use crate::analysis::classify::Classifier;
 use crate::analysis::delta::Deltas;
 use crate::analysis::flame::{Flame, Folded};
@@ -178,6 +178,7 @@ pub struct Snapshots {
     /// Each CPU's clock at the previous snapshot.
     previous: Vec<Reading>,
     tallies: Vec<Tally>,
+    attribution: Attribution,
     lost: Vec<u64>,
     idle_sampling: IdleSampling,
     /// What was told of it.
@@ -218,6 +219,7 @@ impl Snapshots {
             deltas: Deltas::default(),
             previous: vec![Reading::default(); possible_cpus],
             tallies: vec![Tally::default(); possible_cpus],
+            attribution: Attribution::default(),
             lost: vec![0; possible_cpus],
             idle_sampling: IdleSampling::default(),
             idle_note: None,
@@ -313,7 +315,9 @@ impl Snapshots {
             sample_period_ns: period_ns * (taken + lost) / taken.max(1),
         };
         Column {
-            split: attribute(&self.means, interval, &clock, tally),
+            split: self
+                .attribution
+                .attribute(cpu, &self.means, interval, &clock, tally),
             entries: entries(&self.means, &growth),
             ksoftirqd_rx_ns: reading
                 .ksoftirqd_rx_ns
@@ -436,6 +440,7 @@ impl SnapshotSource for Snapshots {
         let cpus = self.follow_cpus(&stat);
         self.flame.pass(begun_ns);
         self.drain_stacks();
+        self.attribution.begin(interval_ns, &self.tallies);
 
         let mut columns = Vec::with_capacity(cpus.len());
         for &cpu in &cpus {
@@ -487,6 +492,7 @@ impl SnapshotSource for Snapshots {
             cpus,
             components,
             samples,
+            split_basis: split_basis(&columns),
             entries,
             ksoftirqd_rx_ns,
             cpu_modes,
@@ -515,6 +521,23 @@ fn transpose<T: Copy>(
     (0..rows)
         .map(|row| columns.iter().map(|column| cells(column)[row]).collect())
         .collect()
+}
+
+/// On what the splits rest, over all CPUs.
+fn split_basis(columns: &[Column]) -> Vec<SplitBasis> {
+    let rows = columns.first().map_or(0, |column| column.split.basis.len());
+    let of_row = |row: usize| {
+        let cells = columns.iter().filter_map(|column| column.split.basis[row]);
+        let sum = |ns: fn(&Basis) -> u64| cells.clone().map(|basis| ns(&basis)).sum();
+        cells.clone().next().map(|_| SplitBasis {
+            component: row as u32,
+            stacks_ns: sum(|basis| basis.stacks_ns),
+            past_ns: sum(|basis| basis.past_ns),
+            host_ns: sum(|basis| basis.host_ns),
+            nothing_ns: sum(|basis| basis.nothing_ns),
+        })
+    };
+    (0..rows).filter_map(of_row).collect()
 }
 
 fn unix_ns() -> u64 {
