@@ -206,10 +206,10 @@ impl Attribution {
         self.cpus[cpu].resize(self.wholes.count(), Pool::default());
         let mut time_ns: Vec<u64> = vec![0; COMPONENTS.len()];
         let mut basis: Vec<Option<Basis>> = vec![None; COMPONENTS.len()];
-        for kind in 1..CLOCK_KINDS {
+        for (kind, &clock_ns) in clock.iter().enumerate().skip(1) {
             if let Some(own) = self.wholes.owns[kind] {
                 let whole = (cpu, kind, own);
-                let rests_on = self.divide(whole, interval, clock[kind], tally, &mut time_ns);
+                let rests_on = self.divide(whole, interval, clock_ns, tally, &mut time_ns);
                 basis[own] = is_carved(means, own).then_some(rests_on);
             }
         }

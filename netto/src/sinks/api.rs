@@ -317,6 +317,73 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn no_sample_has_an_interval_too() {
+        let (mut info, mut snapshot) = (info(), snapshot(1));
+        let row = |slug| index_of(slug).unwrap();
+        for (slug, ns) in [("rx_softirq", 900), ("gro", 0), ("rx_unattributed", 900)] {
+            snapshot.components[row(slug)] = Some(vec![ns, 0]);
+        }
+        snapshot.samples[row("rx_softirq")] = Some(vec![0, 0]);
+        info.components[row("connections")].availability = Availability::by("sampling");
+        snapshot.components[row("connections")] = Some(vec![0, 0]);
+        snapshot.samples[row("connections")] = Some(vec![0, 0]);
+        let json = json(&info, &snapshot);
+        let bounds = |slug: &str| -> [u64; 2] {
+            let bounds = json["components"][slug]["total_interval_ns"].clone();
+            serde_json::from_value(bounds).unwrap()
+        };
+        assert_eq!(bounds("gro"), [0, 900], "all or nothing of its whole");
+        assert_eq!(bounds("rx_unattributed"), [0, 900]);
+        let [low, high] = bounds("connections");
+        assert_eq!(low, 0);
+        assert!(
+            (3_000_000..6_000_000).contains(&high),
+            "some periods: {high}"
+        );
+    }
+
+    #[test]
+    fn what_sampling_alone_cannot_see_of_a_softirq_is_in_its_interval() {
+        let (mut info, mut snapshot) = (info(), snapshot(1));
+        let row = |slug| index_of(slug).unwrap();
+        for (slug, ns) in [
+            ("rx_softirq", 300_000_000),
+            ("gro", 299_000_000),
+            ("rx_unattributed", 1_000_000),
+        ] {
+            info.components[row(slug)].availability = Availability::by("sampling");
+            snapshot.components[row(slug)] = Some(vec![ns, 0]);
+        }
+        snapshot.samples[row("rx_softirq")] = Some(vec![300, 0]);
+        let json = json(&info, &snapshot);
+        let high = |slug: &str| {
+            let bounds = &json["components"][slug]["total_interval_ns"];
+            bounds[1].as_u64().unwrap()
+        };
+        assert!(high("rx_softirq") as f64 * (1.0 - interval::UNSEEN_OF_SOFTIRQS) > 300e6);
+        assert!(high("rx_unattributed") > 60_000_000, "where it would be");
+        assert!(high("gro") < 350_000_000, "a part is seen");
+    }
+
+    #[test]
+    fn a_split_says_on_which_stacks_it_rests() {
+        let (info, mut snapshot) = (info(), snapshot(1));
+        snapshot.split_basis = vec![SplitBasis {
+            component: index_of("rx_softirq").unwrap() as u32,
+            stacks_ns: 1,
+            past_ns: 2,
+            host_ns: 3,
+            nothing_ns: 4,
+        }];
+        let json = json(&info, &snapshot);
+        assert_eq!(
+            json["components"]["rx_softirq"]["split_basis"],
+            serde_json::json!({"stacks_ns": 1, "past_ns": 2, "host_ns": 3, "nothing_ns": 4})
+        );
+        assert!(json["components"]["gro"].get("split_basis").is_none());
+    }
+
+    #[test]
     fn a_share_is_of_all_cpus() {
         let info = info();
         let mut snapshot = snapshot(1);

@@ -25,7 +25,7 @@ const QUIET: Duration = Duration::from_secs(20);
 /// The share may differ by so many half-widths of its 95 % interval: four standard deviations.
 const HALF_WIDTHS: f64 = 2.0;
 /// And by so much besides: packets that come one by one, to caches that have grown cold,
-/// cost more in other places. Before, what had no sample was 18 and more points here.
+/// cost more in other places. Intervals without a sample are half of all here and more.
 const OTHER_COSTS: f64 = 0.08;
 /// More than this is no little traffic, and shows nothing.
 const MOST_PER_INTERVAL: f64 = 2.5;

@@ -173,13 +173,12 @@ fn at_any_rate_the_unattributed_part_is_what_it_is_and_not_what_was_not_sampled(
         for _ in 0..1_200 {
             host.pass(&[work(rate, SHARES); 4]);
         }
-        for part in 0..3 {
+        for (part, slug) in PARTS.iter().enumerate() {
             let (found, truth) = host.shares(part);
             let scatter = host.scatter(part);
             assert!(
                 (found - truth).abs() < scatter,
-                "{rate} ms/s, {}: {found} of {truth} ± {scatter}",
-                PARTS[part]
+                "{rate} ms/s, {slug}: {found} of {truth} ± {scatter}"
             );
         }
         let alone = host.alone_ns[2] / host.truth_ns.iter().sum::<f64>();
