@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use metrics_common::component::index_of;
-use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snapshot, SplitBasis};
+use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snapshot};
 use rustc_hash::FxHashMap;
 
 use crate::actors::trace_analyzer::SnapshotSource;
-use crate::analysis::attribute::{Attribution, Basis, Interval, Means, Split, Tally, entries};
+use crate::analysis::attribute::{Attribution, Interval, Means, Split, Tally, basis_of, entries};
 use crate::analysis::classify::Classifier;
 use crate::analysis::delta::Deltas;
 use crate::analysis::flame::{Flame, Folded};
@@ -492,7 +492,7 @@ impl SnapshotSource for Snapshots {
             cpus,
             components,
             samples,
-            split_basis: split_basis(&columns),
+            split_basis: basis_of(columns.iter().map(|column| &column.split)),
             entries,
             ksoftirqd_rx_ns,
             cpu_modes,
@@ -521,23 +521,6 @@ fn transpose<T: Copy>(
     (0..rows)
         .map(|row| columns.iter().map(|column| cells(column)[row]).collect())
         .collect()
-}
-
-/// On what the splits rest, over all CPUs.
-fn split_basis(columns: &[Column]) -> Vec<SplitBasis> {
-    let rows = columns.first().map_or(0, |column| column.split.basis.len());
-    let of_row = |row: usize| {
-        let cells = columns.iter().filter_map(|column| column.split.basis[row]);
-        let sum = |ns: fn(&Basis) -> u64| cells.clone().map(|basis| ns(&basis)).sum();
-        cells.clone().next().map(|_| SplitBasis {
-            component: row as u32,
-            stacks_ns: sum(|basis| basis.stacks_ns),
-            past_ns: sum(|basis| basis.past_ns),
-            host_ns: sum(|basis| basis.host_ns),
-            nothing_ns: sum(|basis| basis.nothing_ns),
-        })
-    };
-    (0..rows).filter_map(of_row).collect()
 }
 
 fn unix_ns() -> u64 {

@@ -8,7 +8,7 @@
 //! always sum to the whole.
 
 use metrics_common::component::{CLOCK_KINDS, children_of, index_of_source};
-use metrics_common::{COMPONENTS, Kind, Source};
+use metrics_common::{COMPONENTS, Kind, Source, SplitBasis};
 
 use self::shares::{HostPool, Pool, Whole};
 use super::classify::Owner;
@@ -330,6 +330,22 @@ fn estimate(period_ns: u64, free_ns: u64, by_event: &[u32], time_ns: &mut [u64])
             wanted_ns,
         );
     }
+}
+
+/// On what the splits of these CPUs rest, for each component that is split.
+pub fn basis_of<'a>(cpus: impl Iterator<Item = &'a Split> + Clone) -> Vec<SplitBasis> {
+    let of_row = |row: usize| {
+        let cells = cpus.clone().filter_map(|split| split.basis[row]);
+        let sum = |ns: fn(&Basis) -> u64| cells.clone().map(|basis| ns(&basis)).sum();
+        cells.clone().next().map(|_| SplitBasis {
+            component: row as u32,
+            stacks_ns: sum(|basis| basis.stacks_ns),
+            past_ns: sum(|basis| basis.past_ns),
+            host_ns: sum(|basis| basis.host_ns),
+            nothing_ns: sum(|basis| basis.nothing_ns),
+        })
+    };
+    (0..COMPONENTS.len()).filter_map(of_row).collect()
 }
 
 /// How often each timed component was entered, from the growth of the clock's
