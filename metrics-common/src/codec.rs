@@ -72,6 +72,7 @@ struct PackedSnapshot<'a> {
     cpus: &'a [u32],
     components: Packed,
     samples: Packed,
+    split_basis: Packed,
     entries: Packed,
     ksoftirqd_rx_ns: Option<&'a [u64]>,
     cpu_modes: Packed,
@@ -103,6 +104,11 @@ pub fn encode_packed(snapshot: &Snapshot) -> Result<Vec<u8>, CodecError> {
         .iter()
         .map(|row| Some(row.as_ref()?.iter().copied().map(u64::from).collect()))
         .collect();
+    let split_basis: packed::Rows = snapshot
+        .split_basis
+        .iter()
+        .map(|basis| Some(basis.values().to_vec()))
+        .collect();
     let modes: Vec<Vec<u64>> = (0..CpuModes::NAMES.len())
         .map(|mode| {
             let of_cpu = |modes: &CpuModes| modes.values()[mode];
@@ -117,6 +123,7 @@ pub fn encode_packed(snapshot: &Snapshot) -> Result<Vec<u8>, CodecError> {
         cpus: &snapshot.cpus,
         components: pack(&snapshot.components, unit_ns),
         samples: pack(&samples, 1),
+        split_basis: pack(&split_basis, 1),
         entries: pack(&snapshot.entries, 1),
         ksoftirqd_rx_ns: snapshot.ksoftirqd_rx_ns.as_deref(),
         cpu_modes: packed::pack(modes.iter().map(|row| Some(row.as_slice())), unit_ns),

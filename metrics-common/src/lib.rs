@@ -21,5 +21,6 @@ pub mod snapshot;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};
 pub use snapshot::{
-    Availability, ComponentInfo, CpuModes, Info, OwnCost, Power, ProbeInfo, Snapshot, ZonePower,
+    Availability, ComponentInfo, CpuModes, Info, OwnCost, Power, ProbeInfo, Snapshot, SplitBasis,
+    ZonePower,
 };

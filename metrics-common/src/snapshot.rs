@@ -256,6 +256,53 @@ pub struct OwnCost {
     pub analysis_ns: u64,
 }
 
+/// On what the split of a component's time among its parts rests, nanoseconds over
+/// all CPUs. The four sum to the component's time, and with what was carved out of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitBasis {
+    /// Row of the component.
+    pub component: u32,
+    /// On the stacks that were taken in the interval.
+    pub stacks_ns: u64,
+    /// On those that were taken on the same CPU within the last half minute or so.
+    pub past_ns: u64,
+    /// On those of the host's other CPUs, of the interval and the half minute before.
+    pub host_ns: u64,
+    /// On none, for there were none: the remainder has all of it.
+    pub nothing_ns: u64,
+}
+
+impl SplitBasis {
+    /// Its fields, in order.
+    pub fn values(&self) -> [u64; 5] {
+        [
+            u64::from(self.component),
+            self.stacks_ns,
+            self.past_ns,
+            self.host_ns,
+            self.nothing_ns,
+        ]
+    }
+
+    /// The inverse of [`SplitBasis::values`]; `None` if there is no such row.
+    pub fn from_values(values: [u64; 5]) -> Option<Self> {
+        let [component, stacks_ns, past_ns, host_ns, nothing_ns] = values;
+        Some(SplitBasis {
+            component: u32::try_from(component).ok()?,
+            stacks_ns,
+            past_ns,
+            host_ns,
+            nothing_ns,
+        })
+    }
+
+    /// All of the time that was split, nanoseconds.
+    pub fn total_ns(&self) -> u64 {
+        let times = &self.values()[1..];
+        times.iter().fold(0, |sum, &ns| sum.saturating_add(ns))
+    }
+}
+
 /// One interval of one host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -275,6 +322,10 @@ pub struct Snapshot {
     /// `None` where the row is not split or itself found by sampling.
     #[serde(deserialize_with = "rows_of_samples")]
     pub samples: Vec<Option<Vec<u32>>>,
+    /// For each component that is split by stacks, on which ones; of an interval that
+    /// an older netto wrote, nothing.
+    #[serde(default, deserialize_with = "bases")]
+    pub split_basis: Vec<SplitBasis>,
     /// How often a timed component was entered (sends, receives, softirqs), by
     /// component and CPU; `None` where that is not counted.
     #[serde(default, deserialize_with = "rows_of_ns")]
@@ -330,6 +381,13 @@ fn rows_of_samples<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Option<Vec<
         rows.into_iter()
             .map(|row| row.map_or(Some(None), |row| narrow(row).map(Some)))
             .collect()
+    })
+}
+
+fn bases<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<SplitBasis>, D::Error> {
+    packed::either(from, |rows| {
+        let basis = |row: Option<Vec<u64>>| SplitBasis::from_values(row?.try_into().ok()?);
+        rows.into_iter().map(basis).collect()
     })
 }
 

@@ -7,7 +7,7 @@ use metrics_common::codec::{self, ServerMessage};
 use metrics_common::log::{self, LogError, LogReader};
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, CpuModes, Info, OwnCost, Power, ProbeInfo, Snapshot,
-    ZonePower,
+    SplitBasis, ZonePower,
 };
 use proptest::prelude::*;
 
@@ -54,6 +54,7 @@ prop_compose! {
             cpus: (0..cpus as u32).collect(),
             components: rows(3),
             samples: rows(1).into_iter().map(|row| row.map(|r| r.into_iter().map(|v| v as u32).collect())).collect(),
+            split_basis: power.map(|_| SplitBasis { component: 3, stacks_ns: seed, past_ns: 1, host_ns: 2, nothing_ns: u64::MAX }).into_iter().collect(),
             entries: rows(2),
             ksoftirqd_rx_ns: power.map(|_| row(4)),
             cpu_modes: (0..cpus).map(|cpu| CpuModes::from_values([value(cpu, 1); 8])).collect(),
@@ -107,6 +108,7 @@ fn empty_snapshot(sequence: u64) -> Snapshot {
         cpus: vec![],
         components: vec![],
         samples: vec![],
+        split_basis: vec![],
         entries: vec![],
         ksoftirqd_rx_ns: None,
         cpu_modes: vec![],
@@ -144,6 +146,15 @@ fn busy(cpus: u32, components: usize) -> Snapshot {
         components,
         samples: (0..60)
             .map(|i| (i < 2).then(|| row(500).into_iter().map(|n| n as u32).collect()))
+            .collect(),
+        split_basis: (0..8)
+            .map(|component| SplitBasis {
+                component,
+                stacks_ns: 60_000_000_001,
+                past_ns: 3_000_000_001,
+                host_ns: 300_000_001,
+                nothing_ns: 0,
+            })
             .collect(),
         entries,
         cpu_modes: (0..cpus)
@@ -211,7 +222,7 @@ fn every_message_is_read_back_as_it_was_written() {
     }
 }
 
-/// An older netto did not know `entries`; a newer one may know more than this one.
+/// An older netto knew neither `entries` nor `split_basis`; a newer one may know more than this one.
 #[test]
 fn fields_that_one_side_does_not_know_do_no_harm() {
     #[derive(serde::Serialize)]
@@ -247,6 +258,7 @@ fn fields_that_one_side_does_not_know_do_no_harm() {
     };
     let read: Snapshot = codec::decode(&codec::encode(&foreign).unwrap()).unwrap();
     assert_eq!((read.sequence, read.entries.len()), (9, 0));
+    assert_eq!(read.split_basis, vec![]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snaps
 use rustc_hash::FxHashMap;
 
 use crate::actors::trace_analyzer::SnapshotSource;
-use crate::analysis::attribute::{Interval, Means, Split, Tally, attribute, entries};
+use crate::analysis::attribute::{Attribution, Interval, Means, Split, Tally, basis_of, entries};
 use crate::analysis::classify::Classifier;
 use crate::analysis::delta::Deltas;
 use crate::analysis::flame::{Flame, Folded};
@@ -178,6 +178,7 @@ pub struct Snapshots {
     /// Each CPU's clock at the previous snapshot.
     previous: Vec<Reading>,
     tallies: Vec<Tally>,
+    attribution: Attribution,
     lost: Vec<u64>,
     idle_sampling: IdleSampling,
     /// What was told of it.
@@ -218,6 +219,7 @@ impl Snapshots {
             deltas: Deltas::default(),
             previous: vec![Reading::default(); possible_cpus],
             tallies: vec![Tally::default(); possible_cpus],
+            attribution: Attribution::default(),
             lost: vec![0; possible_cpus],
             idle_sampling: IdleSampling::default(),
             idle_note: None,
@@ -313,7 +315,9 @@ impl Snapshots {
             sample_period_ns: period_ns * (taken + lost) / taken.max(1),
         };
         Column {
-            split: attribute(&self.means, interval, &clock, tally),
+            split: self
+                .attribution
+                .attribute(cpu, &self.means, interval, &clock, tally),
             entries: entries(&self.means, &growth),
             ksoftirqd_rx_ns: reading
                 .ksoftirqd_rx_ns
@@ -436,6 +440,7 @@ impl SnapshotSource for Snapshots {
         let cpus = self.follow_cpus(&stat);
         self.flame.pass(begun_ns);
         self.drain_stacks();
+        self.attribution.begin(interval_ns, &self.tallies);
 
         let mut columns = Vec::with_capacity(cpus.len());
         for &cpu in &cpus {
@@ -487,6 +492,7 @@ impl SnapshotSource for Snapshots {
             cpus,
             components,
             samples,
+            split_basis: basis_of(columns.iter().map(|column| &column.split)),
             entries,
             ksoftirqd_rx_ns,
             cpu_modes,

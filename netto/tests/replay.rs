@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use metrics_common::component::{children_of, index_of};
 use metrics_common::{COMPONENTS, Kind, Source};
-use netto::analysis::attribute::{Interval, Means, Split, Tally, attribute};
+use netto::analysis::attribute::{Attribution, Interval, Means, Split, Tally};
 use netto::analysis::classify::Classifier;
 
 struct Recording {
@@ -78,7 +78,7 @@ impl Recording {
             length_ns: 4 * rx_ns,
             sample_period_ns: 1_000_000,
         };
-        attribute(&means, interval, &clock, &tally)
+        Attribution::default().attribute(0, &means, interval, &clock, &tally)
     }
 }
 

@@ -55,6 +55,8 @@ mod measure;
 mod paths;
 #[path = "root/prometheus.rs"]
 mod prometheus;
+#[path = "root/quiet.rs"]
+mod quiet;
 #[path = "root/running.rs"]
 mod running;
 #[path = "root/sends.rs"]
@@ -104,6 +106,7 @@ fn main() -> ExitCode {
         flame::TESTS,
         sums::TESTS,
         agreement::TESTS,
+        quiet::TESTS,
         hidden::TESTS,
         failures::TESTS,
         prometheus::TESTS,

@@ -4,8 +4,8 @@
 
 use metrics_common::snapshot::{CpuModes, Info, Snapshot};
 
-use crate::format;
 use crate::view_model::{index_of, parts_of, reason_missing};
+use crate::{format, tip};
 
 /// The component whose parts the second bar shows.
 const EVENTS: &str = "network";
@@ -260,10 +260,13 @@ fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Bar
         faint: format::ratio(whole_ns, host_ns) < FAINT_RATIO,
         note: match stacks {
             _ if whole_ns == 0 => None,
-            Some(stacks) => Some(format!(
-                "An estimate from {} stacks.",
-                format::count(stacks)
-            )),
+            Some(stacks) => Some(match tip::basis(info, snapshot, focus) {
+                None => format!("An estimate from {} stacks.", format::count(stacks)),
+                Some(basis) => format!(
+                    "An estimate from {} stacks and others: {basis}.",
+                    format::count(stacks)
+                ),
+            }),
             None if is_split => None,
             None => Some(format!(
                 "{title} is timed as a whole and not split further."

@@ -58,6 +58,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
         cpus: vec![0, 1],
         components,
         samples,
+        split_basis: Vec::new(),
         cpu_modes: vec![modes(50, 50, 400, 0), modes(0, 50, 350, 100)],
         host_modes: modes(50, 100, 750, 100),
         entries: vec![None; metrics_common::COMPONENTS.len()],

@@ -330,7 +330,7 @@ fn share(info: &Info, snapshot: &Snapshot, index: usize, ns: u64) -> Cell {
     let ratio = format::ratio(ns, whole_ns);
     let percent = format::percent(ratio);
     Cell::text(
-        match tip::interval(info, snapshot, &component.slug, ratio) {
+        match tip::interval(info, snapshot, &component.slug, whole_ns) {
             Some(interval) => format!("{percent} ({})", interval_text(interval)),
             None => format!("{percent} %"),
         },

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use metrics_common::interval::wilson;
+use metrics_common::interval::of_component;
 use metrics_common::snapshot::{Info, Snapshot};
 
 use crate::bars::{Bar, Rgb, Segment};
@@ -11,42 +11,37 @@ use crate::charts::fine_percent;
 use crate::format::{self, escape_html};
 use crate::view_model::index_of;
 
-/// Stacks on which the split of a component rests, over all CPUs.
-pub fn stacks_of(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<u64> {
-    let row = snapshot.samples.get(index_of(info, slug)?)?.as_ref()?;
-    Some(row.iter().map(|&count| u64::from(count)).sum())
+/// The 95 % interval of a component's share of a whole; `None` if it is not an estimate.
+pub fn interval(info: &Info, snapshot: &Snapshot, slug: &str, whole_ns: u64) -> Option<(f64, f64)> {
+    let (low, high) = of_component(info, snapshot, index_of(info, slug)?)?;
+    let share = |ns: u64| format::ratio(ns, whole_ns).min(1.0);
+    (whole_ns > 0).then(|| (share(low), share(high)))
 }
 
-/// The 95 % interval of a component's share of its whole, given that share;
-/// `None` if it is not an estimate, or rests on nothing.
-pub fn interval(
-    info: &Info,
-    snapshot: &Snapshot,
-    slug: &str,
-    share_ratio: f64,
-) -> Option<(f64, f64)> {
+/// What the split of a component rests on besides the stacks of its interval, or that
+/// of the whole that it is a part of; `None` if nothing worth a word.
+pub fn basis(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<String> {
+    let of = |index: usize| {
+        let mut all = snapshot.split_basis.iter();
+        all.find(|basis| basis.component as usize == index)
+    };
     let index = index_of(info, slug)?;
-    let component = &info.components[index];
-    match component.kind.as_str() {
-        // Its part of the stacks of its parent.
-        "sampled" | "remainder" => {
-            let stacks = stacks_of(info, snapshot, component.parent.as_deref()?)?;
-            (stacks > 0).then(|| wilson(share_ratio, stacks))
-        }
-        // Its part of all stacks, each of which stands for a sampling period.
-        "estimated" => {
-            let all: u64 = snapshot.stacks_taken.iter().sum();
-            let own = snapshot.total_ns(index)? as f64 * info.frequency_hz as f64 / 1e9;
-            let part = own / all as f64;
-            if all == 0 || part <= 0.0 {
-                return None;
-            }
-            let (low, high) = wilson(part, all);
-            let scale = share_ratio / part;
-            Some((low * scale, (high * scale).min(1.0)))
-        }
-        _ => None,
-    }
+    let parent = || index_of(info, info.components[index].parent.as_deref()?);
+    let basis = of(index).or_else(|| of(parent()?))?;
+    let percent = |ns: u64| (format::ratio(ns, basis.total_ns()) * 100.0).round();
+    let sources = [
+        (basis.stacks_ns, "this interval's stacks"),
+        (basis.past_ns, "this CPU's before"),
+        (basis.host_ns, "other CPUs'"),
+        (basis.nothing_ns, "none"),
+    ];
+    let told = sources
+        .iter()
+        .map(|&(ns, name)| (percent(ns), name))
+        .filter(|&(percent, _)| percent >= 1.0)
+        .map(|(percent, name)| format!("{percent} % {name}"))
+        .collect::<Vec<_>>();
+    (percent(basis.stacks_ns) < 99.0 && basis.total_ns() > 0).then(|| told.join(", "))
 }
 
 /// How often a component was entered, over all CPUs, and what an entry is called.
@@ -92,8 +87,11 @@ pub fn html(info: &Info, snapshot: &Snapshot, bar: &Bar, segment: &Segment) -> S
     let share = format!("{} %", fine_percent(segment.ratio * 100.0));
     let of_bar = format!("of {}", bar.title);
     rows.insert(0, (of_bar.as_str(), share));
-    if let Some(interval) = interval(info, snapshot, &segment.key, segment.ratio) {
+    if let Some(interval) = interval(info, snapshot, &segment.key, bar.whole_ns) {
         rows.insert(1, ("95 % interval", interval_text(interval)));
+    }
+    if let Some(basis) = basis(info, snapshot, &segment.key) {
+        rows.push(("split by", basis));
     }
     if let Some((count, word)) = entries_of(info, snapshot, &segment.key)
         && count > 0
@@ -115,6 +113,8 @@ pub fn html(info: &Info, snapshot: &Snapshot, bar: &Bar, segment: &Segment) -> S
 
 #[cfg(test)]
 mod tests {
+    use metrics_common::snapshot::{Availability, SplitBasis};
+
     use super::*;
     use crate::bars::bars;
     use crate::fixture;
@@ -132,7 +132,7 @@ mod tests {
     fn an_estimate_has_an_interval_and_a_measured_time_has_none() {
         // 25 of 100 stacks.
         let sampled = tip(2, "driver_poll");
-        assert!(sampled.contains("17.5–34.3 %"), "{sampled}");
+        assert!(sampled.contains("17.1–34.8 %"), "{sampled}");
         for part in ["of RX softirq</dt><dd>25.0 %", "2.5 %", "0.05", "50.0 ms/s"] {
             assert!(sampled.contains(part), "{part} in {sampled}");
         }
@@ -144,19 +144,46 @@ mod tests {
 
     #[test]
     fn work_without_a_probe_rests_on_its_part_of_all_stacks() {
-        let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+        let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
         let index = index_of(&info, "connections").unwrap();
-        // 30 stacks of 120, by the clock of 1000 Hz.
+        info.components[index].availability = Availability::by("sampling");
+        // 30 stacks of the 1000 that two CPUs have room for.
         snapshot.components[index] = Some(vec![30_000_000, 0]);
-        let (low, high) = interval(&info, &snapshot, "connections", 0.25).unwrap();
-        assert!((low - 0.181).abs() < 0.001 && (high - 0.334).abs() < 0.001);
-        let half = interval(&info, &snapshot, "connections", 0.125).unwrap();
-        assert!(
-            (half.0 - low / 2.0).abs() < 1e-9,
-            "shares of another whole scale"
-        );
+        snapshot.samples[index] = Some(vec![30, 0]);
+        let (low, high) = interval(&info, &snapshot, "connections", 1_000_000_000).unwrap();
+        assert!((low - 0.021).abs() < 0.001 && (high - 0.043).abs() < 0.001);
+        let half = interval(&info, &snapshot, "connections", 2_000_000_000).unwrap();
+        assert!((half.0 - low / 2.0).abs() < 1e-9, "of another whole");
+        // None says that there were hardly more than four.
         snapshot.components[index] = Some(vec![0, 0]);
-        assert_eq!(interval(&info, &snapshot, "connections", 0.0), None);
+        snapshot.samples[index] = Some(vec![0, 0]);
+        let (low, high) = interval(&info, &snapshot, "connections", 1_000_000_000).unwrap();
+        assert_eq!(low, 0.0);
+        assert!((0.003..0.006).contains(&high), "{high}");
+    }
+
+    #[test]
+    fn a_split_that_does_not_rest_on_its_own_stacks_says_so() {
+        let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+        assert_eq!(basis(&info, &snapshot, "driver_poll"), None);
+        let mut basis_of_rx = SplitBasis {
+            component: index_of(&info, "rx_softirq").unwrap() as u32,
+            stacks_ns: 100_000_000,
+            ..SplitBasis::default()
+        };
+        snapshot.split_basis = vec![basis_of_rx];
+        assert_eq!(basis(&info, &snapshot, "rx_softirq"), None);
+        basis_of_rx.stacks_ns = 25_000_000;
+        basis_of_rx.past_ns = 60_000_000;
+        basis_of_rx.host_ns = 15_000_000;
+        snapshot.split_basis = vec![basis_of_rx];
+        let text = "25 % this interval's stacks, 60 % this CPU's before, 15 % other CPUs'";
+        for slug in ["rx_softirq", "driver_poll"] {
+            assert_eq!(basis(&info, &snapshot, slug).as_deref(), Some(text));
+        }
+        let bars = bars(&info, &snapshot, "rx_softirq");
+        let tip = html(&info, &snapshot, &bars[2], &bars[2].segments[0]);
+        assert!(tip.contains("split by</dt><dd>25 %"), "{tip}");
     }
 
     #[test]

@@ -38,6 +38,7 @@ fn snapshot(sequence: u64, period_ms: u64, cpus: &[u32], share: f64) -> Snapshot
         cpus: cpus.to_vec(),
         components,
         samples: vec![None; rows],
+        split_basis: vec![],
         entries: vec![None; rows],
         ksoftirqd_rx_ns: None,
         cpu_modes: vec![CpuModes::default(); cpus.len()],

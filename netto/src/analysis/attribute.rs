@@ -3,14 +3,18 @@
 //! A timed component gets what the clock charged to it, less the share of its
 //! samples that were found to be somebody else's work. Work that no clock
 //! times gets one sampling period per sample. Sampled parts then get the share
-//! of their whole's time that they have of its samples, and a remainder row
-//! the rest, so that parts always sum to the whole.
+//! of their whole's time that they have of its samples (or, where these are few,
+//! of those before: `shares`), and a remainder row the rest, so that parts
+//! always sum to the whole.
 
 use metrics_common::component::{CLOCK_KINDS, children_of, index_of_source};
-use metrics_common::{COMPONENTS, Kind, Source};
+use metrics_common::{COMPONENTS, Kind, Source, SplitBasis};
 
+use self::shares::{HostPool, Pool, Whole};
 use super::classify::Owner;
 use super::delta::Totals;
+
+pub use self::shares::Basis;
 
 /// Samples of one CPU in one interval.
 #[derive(Debug, Clone)]
@@ -96,50 +100,201 @@ pub struct Split {
     pub time_ns: Vec<Option<u64>>,
     /// Samples by component on which its time or its split rests.
     pub samples: Vec<Option<u32>>,
+    /// By component that is split: on what the split rests.
+    pub basis: Vec<Option<Basis>>,
 }
 
-/// Attributes one interval of one CPU.
-pub fn attribute(means: &Means, interval: Interval, clock: &Totals, tally: &Tally) -> Split {
-    let mut time_ns: Vec<u64> = vec![0; COMPONENTS.len()];
-    for source in Source::ALL {
-        let kind = usize::from(source.clock_kind());
-        if let Some(own) = index_of_source(source) {
-            share_out(
-                clock[kind],
-                tally.kinds[kind],
-                tally.of_kind(kind),
-                own,
-                &mut time_ns,
-            );
-        }
-    }
-    let timed_ns = clock[1..].iter().sum();
-    estimate(
-        interval.sample_period_ns,
-        interval.length_ns.saturating_sub(timed_ns),
-        tally.of_kind(0),
-        &mut time_ns,
-    );
+/// Everything that is divided by samples: the time of each clock kind among events,
+/// and that of each event among its parts.
+#[derive(Debug, Clone)]
+struct Wholes {
+    /// By clock kind, the event that takes what nobody else gets; `None` for kind 0.
+    owns: [Option<usize>; CLOCK_KINDS],
+    /// Events that have parts.
+    events: Vec<Event>,
+}
 
-    (0..COMPONENTS.len()).for_each(|whole| split(whole, tally, &mut time_ns));
-    // Children stand after their parents, so going backwards sums them up first.
-    for component in (0..COMPONENTS.len()).rev() {
-        if COMPONENTS[component].kind == Kind::Sum {
-            let children =
-                children_of(COMPONENTS[component].slug).filter(|&child| means.available[child]);
-            time_ns[component] = children.map(|child| time_ns[child]).sum();
+/// An event that has parts.
+#[derive(Debug, Clone)]
+struct Event {
+    row: usize,
+    parts: Vec<usize>,
+    remainder: usize,
+}
+
+impl Wholes {
+    fn of_table() -> Self {
+        let mut owns = [None; CLOCK_KINDS];
+        for source in Source::ALL {
+            owns[usize::from(source.clock_kind())] = index_of_source(source);
+        }
+        let event = |row: usize| {
+            let (parts, others): (Vec<usize>, Vec<usize>) = children_of(COMPONENTS[row].slug)
+                .partition(|&child| matches!(COMPONENTS[child].kind, Kind::Sampled(_)));
+            let is_remainder = |&child: &usize| COMPONENTS[child].kind == Kind::Remainder;
+            Some(Event {
+                row,
+                parts,
+                remainder: others.into_iter().find(is_remainder)?,
+            })
+        };
+        Wholes {
+            owns,
+            events: (0..COMPONENTS.len()).filter_map(event).collect(),
         }
     }
-    let available = |component: usize| means.available[component];
-    Split {
-        time_ns: (0..COMPONENTS.len())
-            .map(|row| available(row).then_some(time_ns[row]))
-            .collect(),
-        samples: (0..COMPONENTS.len())
-            .map(|row| {
-                (available(row) && rests_on_samples(means, row)).then(|| tally.of_event(row))
-            })
-            .collect(),
+
+    /// How many there are, kind 0 counted although it is no whole.
+    fn count(&self) -> usize {
+        CLOCK_KINDS + self.events.len()
+    }
+}
+
+/// Makes time of samples, interval by interval.
+#[derive(Debug, Clone)]
+pub struct Attribution {
+    wholes: Wholes,
+    /// By whole.
+    host: Vec<HostPool>,
+    /// By CPU and whole.
+    cpus: Vec<Vec<Pool>>,
+    /// All intervals so far.
+    now_ns: u64,
+    counts: Vec<(usize, u32)>,
+}
+
+impl Default for Attribution {
+    fn default() -> Self {
+        let wholes = Wholes::of_table();
+        Attribution {
+            host: vec![HostPool::default(); wholes.count()],
+            cpus: Vec::new(),
+            now_ns: 0,
+            counts: Vec::new(),
+            wholes,
+        }
+    }
+}
+
+impl Attribution {
+    /// Begins an interval of this length, in which these samples were taken, by CPU.
+    pub fn begin(&mut self, interval_ns: u64, tallies: &[Tally]) {
+        self.now_ns += interval_ns;
+        self.host.iter_mut().for_each(|pool| pool.age(interval_ns));
+        for tally in tallies.iter().filter(|tally| tally.taken() > 0) {
+            for whole in 1..self.wholes.count() {
+                count(&self.wholes, tally, whole, &mut self.counts);
+                for &(row, count) in &self.counts {
+                    self.host[whole].add(row, count);
+                }
+            }
+        }
+    }
+
+    /// Attributes the interval of one CPU.
+    pub fn attribute(
+        &mut self,
+        cpu: usize,
+        means: &Means,
+        interval: Interval,
+        clock: &Totals,
+        tally: &Tally,
+    ) -> Split {
+        if self.cpus.len() <= cpu {
+            self.cpus.resize(cpu + 1, Vec::new());
+        }
+        self.cpus[cpu].resize(self.wholes.count(), Pool::default());
+        let mut time_ns: Vec<u64> = vec![0; COMPONENTS.len()];
+        let mut basis: Vec<Option<Basis>> = vec![None; COMPONENTS.len()];
+        for (kind, &clock_ns) in clock.iter().enumerate().skip(1) {
+            if let Some(own) = self.wholes.owns[kind] {
+                let whole = (cpu, kind, own);
+                let rests_on = self.divide(whole, interval, clock_ns, tally, &mut time_ns);
+                basis[own] = is_carved(means, own).then_some(rests_on);
+            }
+        }
+        let timed_ns = clock[1..].iter().sum();
+        estimate(
+            interval.sample_period_ns,
+            interval.length_ns.saturating_sub(timed_ns),
+            tally.of_kind(0),
+            &mut time_ns,
+        );
+        for event in 0..self.wholes.events.len() {
+            let Event { row, remainder, .. } = self.wholes.events[event];
+            let whole_ns = time_ns[row];
+            let whole = (cpu, CLOCK_KINDS + event, remainder);
+            let rests_on = self.divide(whole, interval, whole_ns, tally, &mut time_ns);
+            basis[row] = means.available[remainder].then_some(rests_on);
+        }
+        // Children stand after their parents, so going backwards sums them up first.
+        for component in (0..COMPONENTS.len()).rev() {
+            if COMPONENTS[component].kind == Kind::Sum {
+                let children =
+                    children_of(COMPONENTS[component].slug).filter(|&child| means.available[child]);
+                time_ns[component] = children.map(|child| time_ns[child]).sum();
+            }
+        }
+        let available = |component: usize| means.available[component];
+        Split {
+            time_ns: (0..COMPONENTS.len())
+                .map(|row| available(row).then_some(time_ns[row]))
+                .collect(),
+            samples: (0..COMPONENTS.len())
+                .map(|row| {
+                    (available(row) && rests_on_samples(means, row)).then(|| tally.of_event(row))
+                })
+                .collect(),
+            basis,
+        }
+    }
+
+    /// Divides the time of a whole (CPU, number of the whole, row that takes the rest).
+    fn divide(
+        &mut self,
+        (cpu, whole, rest): (usize, usize, usize),
+        interval: Interval,
+        whole_ns: u64,
+        tally: &Tally,
+        time_ns: &mut [u64],
+    ) -> Basis {
+        count(&self.wholes, tally, whole, &mut self.counts);
+        let divided = Whole {
+            time_ns: whole_ns,
+            period_ns: interval.sample_period_ns,
+            counts: &self.counts,
+            rest,
+            now_ns: self.now_ns,
+        };
+        let add = |row: usize, ns: u64| time_ns[row] += ns;
+        self.cpus[cpu][whole].divide(divided, &self.host[whole], add)
+    }
+}
+
+/// The samples of a whole by row, those that are nobody else's with its own row.
+fn count(wholes: &Wholes, tally: &Tally, whole: usize, counts: &mut Vec<(usize, u32)>) {
+    counts.clear();
+    let (rest, all) = match whole.checked_sub(CLOCK_KINDS) {
+        None => {
+            let Some(own) = wholes.owns[whole] else {
+                return;
+            };
+            if tally.kinds[whole] > 0 {
+                let events = tally.of_kind(whole).iter().copied().enumerate();
+                counts.extend(events.filter(|&(row, count)| row != own && count > 0));
+            }
+            (own, tally.kinds[whole])
+        }
+        Some(event) => {
+            let event = &wholes.events[event];
+            let parts = event.parts.iter().map(|&part| (part, tally.parts[part]));
+            counts.extend(parts.filter(|&(_, count)| count > 0));
+            (event.remainder, tally.of_event(event.row))
+        }
+    };
+    let others: u32 = counts.iter().map(|(_, count)| count).sum();
+    if all > others {
+        counts.push((rest, all - others));
     }
 }
 
@@ -150,23 +305,19 @@ fn rests_on_samples(means: &Means, row: usize) -> bool {
     match COMPONENTS[row].kind {
         Kind::Estimated(_) | Kind::Carved(..) => true,
         Kind::Timed(Source::IoWorker, _) => false,
-        Kind::Timed(..) => has_parts || !means.counted[row],
+        Kind::Timed(..) => has_parts || !means.counted[row] || is_carved(means, row),
         Kind::Sum | Kind::Sampled(_) | Kind::Remainder => false,
     }
 }
 
-/// Divides a clocked time among the events that its samples belong to; what
-/// belongs to none, or was not sampled, is its own component's.
-fn share_out(clocked_ns: u64, samples: u32, by_event: &[u32], own: usize, time_ns: &mut [u64]) {
-    let mut left_ns = clocked_ns;
-    for (event, &count) in by_event.iter().enumerate() {
-        if event != own && count > 0 {
-            let moved_ns = share(clocked_ns, u64::from(count), u64::from(samples));
-            time_ns[event] += moved_ns;
-            left_ns -= moved_ns;
-        }
-    }
-    time_ns[own] += left_ns;
+/// Whether networking is taken out of what this row times.
+fn is_carved(means: &Means, row: usize) -> bool {
+    let Kind::Timed(source, _) = COMPONENTS[row].kind else {
+        return false;
+    };
+    let from = |kind: Kind| matches!(kind, Kind::Carved(from, _) if from == source);
+    let mut rows = COMPONENTS.iter().zip(&means.available);
+    rows.any(|(component, available)| *available && from(component.kind))
 }
 
 /// Gives one period per sample to what no clock times, within what the clock left over.
@@ -181,6 +332,22 @@ fn estimate(period_ns: u64, free_ns: u64, by_event: &[u32], time_ns: &mut [u64])
     }
 }
 
+/// On what the splits of these CPUs rest, for each component that is split.
+pub fn basis_of<'a>(cpus: impl Iterator<Item = &'a Split> + Clone) -> Vec<SplitBasis> {
+    let of_row = |row: usize| {
+        let cells = cpus.clone().filter_map(|split| split.basis[row]);
+        let sum = |ns: fn(&Basis) -> u64| cells.clone().map(|basis| ns(&basis)).sum();
+        cells.clone().next().map(|_| SplitBasis {
+            component: row as u32,
+            stacks_ns: sum(|basis| basis.stacks_ns),
+            past_ns: sum(|basis| basis.past_ns),
+            host_ns: sum(|basis| basis.host_ns),
+            nothing_ns: sum(|basis| basis.nothing_ns),
+        })
+    };
+    (0..COMPONENTS.len()).filter_map(of_row).collect()
+}
+
 /// How often each timed component was entered, from the growth of the clock's
 /// counters; `None` where probes do not count it.
 pub fn entries(means: &Means, growth: &[u64; CLOCK_KINDS]) -> Vec<Option<u64>> {
@@ -193,27 +360,6 @@ pub fn entries(means: &Means, growth: &[u64; CLOCK_KINDS]) -> Vec<Option<u64>> {
     (0..COMPONENTS.len()).map(count).collect()
 }
 
-/// Splits a whole among its sampled parts; the remainder row takes the rest.
-fn split(whole: usize, tally: &Tally, time_ns: &mut [u64]) {
-    let whole_ns = time_ns[whole];
-    let all = u64::from(tally.of_event(whole));
-    let mut left_ns = whole_ns;
-    let mut remainder = None;
-    for part in children_of(COMPONENTS[whole].slug) {
-        match COMPONENTS[part].kind {
-            Kind::Sampled(_) => {
-                time_ns[part] = share(whole_ns, u64::from(tally.parts[part]), all);
-                left_ns -= time_ns[part];
-            }
-            Kind::Remainder => remainder = Some(part),
-            Kind::Sum | Kind::Timed(..) | Kind::Estimated(_) | Kind::Carved(..) => {}
-        }
-    }
-    if let Some(part) = remainder {
-        time_ns[part] = left_ns;
-    }
-}
-
 /// `whole × part / all`, rounded down; 0 of nothing.
 fn share(whole: u64, part: u64, all: u64) -> u64 {
     let product = u128::from(whole) * u128::from(part.min(all));
@@ -221,5 +367,8 @@ fn share(whole: u64, part: u64, all: u64) -> u64 {
     product.checked_div(u128::from(all)).unwrap_or(0) as u64
 }
 
+#[cfg(test)]
+mod long_run;
+mod shares;
 #[cfg(test)]
 mod tests;

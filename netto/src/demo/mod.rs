@@ -220,6 +220,7 @@ impl Source {
             )),
             components,
             samples: work.samples,
+            split_basis: Vec::new(),
             entries: work.entries,
             ksoftirqd_rx_ns: None,
             cpu_modes: work.modes,

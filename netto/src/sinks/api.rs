@@ -5,7 +5,7 @@
 //! This file only rearranges; it computes nothing but totals and shares.
 
 use metrics_common::interval;
-use metrics_common::{Availability, CpuModes, Info, OwnCost, Snapshot, ZonePower};
+use metrics_common::{Availability, CpuModes, Info, OwnCost, Snapshot, SplitBasis, ZonePower};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -66,6 +66,9 @@ enum ComponentView<'a> {
         total_interval_ns: Option<(u64, u64)>,
         #[serde(skip_serializing_if = "Option::is_none")]
         samples: Option<&'a [u32]>,
+        /// On what its split among its parts rests.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        split_basis: Option<BasisView>,
         /// How often it was entered.
         #[serde(skip_serializing_if = "Option::is_none")]
         entries: Option<&'a [u64]>,
@@ -73,6 +76,28 @@ enum ComponentView<'a> {
     Unavailable {
         unavailable: &'a str,
     },
+}
+
+/// On what a split rests, nanoseconds over all CPUs; see [`SplitBasis`].
+#[derive(Debug, Serialize)]
+struct BasisView {
+    stacks_ns: u64,
+    past_ns: u64,
+    host_ns: u64,
+    nothing_ns: u64,
+}
+
+impl BasisView {
+    fn of(snapshot: &Snapshot, row: usize) -> Option<Self> {
+        let of_row = |basis: &&SplitBasis| basis.component as usize == row;
+        let basis = snapshot.split_basis.iter().find(of_row)?;
+        Some(BasisView {
+            stacks_ns: basis.stacks_ns,
+            past_ns: basis.past_ns,
+            host_ns: basis.host_ns,
+            nothing_ns: basis.nothing_ns,
+        })
+    }
 }
 
 /// The rows under their slugs, in the order of the table.
@@ -107,6 +132,7 @@ impl<'a> Components<'a> {
                     },
                     total_interval_ns: interval::of_component(self.info, snapshot, index),
                     samples: snapshot.samples.get(index).and_then(|row| row.as_deref()),
+                    split_basis: BasisView::of(snapshot, index),
                     entries: snapshot.entries.get(index).and_then(|row| row.as_deref()),
                 }
             }
@@ -222,6 +248,7 @@ pub(crate) mod tests {
             samples: (0..COMPONENTS.len())
                 .map(|row| (row % 2 == 0).then(|| vec![row as u32, 1]))
                 .collect(),
+            split_basis: Vec::new(),
             cpu_modes: vec![CpuModes::from_values([1, 2, 3, 4, 5, 6, 7, 8]); 2],
             host_modes: CpuModes::from_values([2, 4, 6, 8, 10, 12, 14, 16]),
             entries: vec![None; COMPONENTS.len()],
@@ -279,7 +306,7 @@ pub(crate) mod tests {
         assert_eq!(bounds("rx_softirq"), serde_json::Value::Null);
         let [low, high] = serde_json::from_value(bounds("gro")).unwrap();
         assert!(
-            (400_000..430_000).contains(&low) && (570_000..600_000).contains(&high),
+            (390_000..400_000).contains(&low) && (600_000..610_000).contains(&high),
             "{low}–{high}"
         );
         let [low, high]: [u64; 2] = serde_json::from_value(bounds("tx_syscall")).unwrap();
@@ -287,6 +314,73 @@ pub(crate) mod tests {
             (80_000_000..90_000_000).contains(&low) && (110_000_000..125_000_000).contains(&high),
             "{low}–{high}"
         );
+    }
+
+    #[test]
+    fn no_sample_has_an_interval_too() {
+        let (mut info, mut snapshot) = (info(), snapshot(1));
+        let row = |slug| index_of(slug).unwrap();
+        for (slug, ns) in [("rx_softirq", 900), ("gro", 0), ("rx_unattributed", 900)] {
+            snapshot.components[row(slug)] = Some(vec![ns, 0]);
+        }
+        snapshot.samples[row("rx_softirq")] = Some(vec![0, 0]);
+        info.components[row("connections")].availability = Availability::by("sampling");
+        snapshot.components[row("connections")] = Some(vec![0, 0]);
+        snapshot.samples[row("connections")] = Some(vec![0, 0]);
+        let json = json(&info, &snapshot);
+        let bounds = |slug: &str| -> [u64; 2] {
+            let bounds = json["components"][slug]["total_interval_ns"].clone();
+            serde_json::from_value(bounds).unwrap()
+        };
+        assert_eq!(bounds("gro"), [0, 900], "all or nothing of its whole");
+        assert_eq!(bounds("rx_unattributed"), [0, 900]);
+        let [low, high] = bounds("connections");
+        assert_eq!(low, 0);
+        assert!(
+            (3_000_000..6_000_000).contains(&high),
+            "some periods: {high}"
+        );
+    }
+
+    #[test]
+    fn what_sampling_alone_cannot_see_of_a_softirq_is_in_its_interval() {
+        let (mut info, mut snapshot) = (info(), snapshot(1));
+        let row = |slug| index_of(slug).unwrap();
+        for (slug, ns) in [
+            ("rx_softirq", 300_000_000),
+            ("gro", 299_000_000),
+            ("rx_unattributed", 1_000_000),
+        ] {
+            info.components[row(slug)].availability = Availability::by("sampling");
+            snapshot.components[row(slug)] = Some(vec![ns, 0]);
+        }
+        snapshot.samples[row("rx_softirq")] = Some(vec![300, 0]);
+        let json = json(&info, &snapshot);
+        let high = |slug: &str| {
+            let bounds = &json["components"][slug]["total_interval_ns"];
+            bounds[1].as_u64().unwrap()
+        };
+        assert!(high("rx_softirq") as f64 * (1.0 - interval::UNSEEN_OF_SOFTIRQS) > 300e6);
+        assert!(high("rx_unattributed") > 60_000_000, "where it would be");
+        assert!(high("gro") < 350_000_000, "a part is seen");
+    }
+
+    #[test]
+    fn a_split_says_on_which_stacks_it_rests() {
+        let (info, mut snapshot) = (info(), snapshot(1));
+        snapshot.split_basis = vec![SplitBasis {
+            component: index_of("rx_softirq").unwrap() as u32,
+            stacks_ns: 1,
+            past_ns: 2,
+            host_ns: 3,
+            nothing_ns: 4,
+        }];
+        let json = json(&info, &snapshot);
+        assert_eq!(
+            json["components"]["rx_softirq"]["split_basis"],
+            serde_json::json!({"stacks_ns": 1, "past_ns": 2, "host_ns": 3, "nothing_ns": 4})
+        );
+        assert!(json["components"]["gro"].get("split_basis").is_none());
     }
 
     #[test]

@@ -166,6 +166,18 @@ fn merge(sum: &mut Snapshot, next: Snapshot) -> Result<()> {
     merge_rows(&mut sum.components, next.components);
     merge_rows(&mut sum.samples, next.samples);
     merge_rows(&mut sum.entries, next.entries);
+    for more in next.split_basis {
+        let mut bases = sum.split_basis.iter_mut();
+        match bases.find(|basis| basis.component == more.component) {
+            Some(basis) => {
+                basis.stacks_ns += more.stacks_ns;
+                basis.past_ns += more.past_ns;
+                basis.host_ns += more.host_ns;
+                basis.nothing_ns += more.nothing_ns;
+            }
+            None => sum.split_basis.push(more),
+        }
+    }
     Ok(())
 }
 

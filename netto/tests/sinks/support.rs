@@ -73,6 +73,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
             })
             .collect(),
         samples: COMPONENTS.iter().map(|_| None).collect(),
+        split_basis: Vec::new(),
         cpu_modes: vec![CpuModes::from_values([1, 2, 3, 4, 5, 6, 7, 8]); 2],
         host_modes: CpuModes::from_values([2, 4, 6, 8, 10, 12, 14, 16]),
         entries: vec![None; COMPONENTS.len()],

@@ -33,6 +33,11 @@ fn clock(kind: usize, ns: u64) -> Totals {
     totals
 }
 
+/// One interval of a CPU and a host without a past.
+fn attribute(means: &Means, interval: Interval, clock: &Totals, tally: &Tally) -> Split {
+    Attribution::default().attribute(0, means, interval, clock, tally)
+}
+
 /// Samples by clock kind, event, part, and how many.
 fn tally(samples: &[(u8, Option<&str>, Option<&str>, u32)]) -> Tally {
     let index = |slug: &str| index_of(slug).unwrap();

@@ -1,0 +1,296 @@
+//! Shares of a whole, however few samples an interval has of it. Pure; never
+//! knows what a component is, only its row.
+//!
+//! An interval with many samples speaks for itself: each part gets the share of
+//! the time that it has of the samples. With few, that would be wrong in two
+//! ways. Without any sample no part gets anything, and an interval with one
+//! gives all of its time to it, however long it was: over many intervals, kinds
+//! of work that come at different rates are not paid alike. So below
+//! [`ENOUGH`] expected samples each sample is worth the time between two of
+//! them, and what is then over or short of the interval's time goes by the
+//! shares of the recent past, the CPU's own and the host's. In the mean nothing
+//! is over or short, whatever those shares are, so that sums over many
+//! intervals come to the truth even where the past was another.
+//!
+//! One interval cannot always pay what its samples are worth. The difference is
+//! carried to the next ones, in which it comes in again: of each part, what was
+//! handed out stays within some sampling periods of what was found, for good.
+//! Time itself is never held back: all of it is handed out at once.
+
+/// From so many expected samples on an interval speaks for itself: that it has
+/// none by chance then happens once in 3,000 intervals.
+const ENOUGH: f64 = 8.0;
+/// A sample's weight in the past falls to a third in this time.
+const MEMORY_NS: f64 = 30e9;
+/// How many samples of the CPU's own past the host's shares weigh as much as.
+const HOST_WEIGHT: f64 = 4.0;
+/// What is left of the past is nothing if it weighs less, in samples: one sample
+/// is forgotten after 90 s.
+const FORGOTTEN: f64 = 0.05;
+/// How many samples it takes to doubt the period that a sample should stand for.
+const DOUBT: f64 = 32.0;
+/// How many count for that at most, so that it follows the host.
+const DOUBT_MEMORY: f64 = 1024.0;
+/// The most that is carried, in samples; only a sampler at odds with the clock gets there.
+const MOST_CARRIED: f64 = 64.0;
+
+/// On what the split of an interval's time rests, nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Basis {
+    /// On the interval's own samples.
+    pub stacks_ns: u64,
+    /// On the recent samples of the same CPU.
+    pub past_ns: u64,
+    /// On the samples of the host's other CPUs, now and recently.
+    pub host_ns: u64,
+    /// On nothing: there were none, and the remainder took it.
+    pub nothing_ns: u64,
+}
+
+/// Samples of one whole on all CPUs, by row of the component table.
+#[derive(Debug, Clone, Default)]
+pub(super) struct HostPool {
+    /// Of past intervals, the older the lighter.
+    recent: Vec<f64>,
+    /// Of this interval.
+    now: Vec<f64>,
+}
+
+impl HostPool {
+    /// Makes this interval's samples past ones, and all of them older by its length.
+    pub(super) fn age(&mut self, by_ns: u64) {
+        let lighter = (-(by_ns as f64) / MEMORY_NS).exp();
+        for (recent, now) in self.recent.iter_mut().zip(&mut self.now) {
+            *recent = (*recent + *now) * lighter;
+            *now = 0.0;
+        }
+    }
+
+    /// Counts samples of this interval.
+    pub(super) fn add(&mut self, row: usize, count: u32) {
+        let rows = self.now.len().max(row + 1);
+        self.recent.resize(rows, 0.0);
+        self.now.resize(rows, 0.0);
+        self.now[row] += f64::from(count);
+    }
+
+    /// Weight of a row but for these samples of its own.
+    fn of_others(&self, row: usize, own: u32) -> f64 {
+        match (self.recent.get(row), self.now.get(row)) {
+            (Some(recent), Some(now)) => recent + (now - f64::from(own)).max(0.0),
+            _ => 0.0,
+        }
+    }
+
+    /// Rows that have any weight.
+    fn rows(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.now.len()).filter(|&row| self.recent[row] + self.now[row] > 0.0)
+    }
+}
+
+/// A part of a whole, on one CPU.
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    row: usize,
+    /// What its samples were worth beyond what it was given so far; less than 0
+    /// if it was given more. Of all members together it is 0.
+    carried_ns: f64,
+    /// Its past samples, the older the lighter.
+    recent: f64,
+    /// Its samples in this interval.
+    count: u32,
+    /// Share of the recent past.
+    share: f64,
+}
+
+/// One whole on one CPU: what of its split outlasts an interval.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pool {
+    members: Vec<Member>,
+    /// Up to when the past has aged.
+    now_ns: u64,
+    /// The whole's time, and what its samples would stand for: both of the same past.
+    time_ns: f64,
+    sampled_ns: f64,
+}
+
+/// What is to be divided.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Whole<'a> {
+    /// Nanoseconds.
+    pub time_ns: u64,
+    /// Time between two samples, nanoseconds.
+    pub period_ns: u64,
+    /// Samples by row.
+    pub counts: &'a [(usize, u32)],
+    /// The row that takes what nobody else gets.
+    pub rest: usize,
+    /// The end of the interval, on a clock of the caller's.
+    pub now_ns: u64,
+}
+
+impl Pool {
+    /// Divides a whole's time among its rows: `hand_out` is called with
+    /// nanoseconds that sum up to it exactly.
+    pub(super) fn divide(
+        &mut self,
+        whole: Whole<'_>,
+        host: &HostPool,
+        mut hand_out: impl FnMut(usize, u64),
+    ) -> Basis {
+        let samples: u32 = whole.counts.iter().map(|(_, count)| count).sum();
+        if whole.time_ns == 0 && samples == 0 {
+            return Basis::default();
+        }
+        self.age(whole.now_ns);
+        self.meet(whole, host);
+        let past = self.weigh(whole, samples, host);
+
+        let (time_ns, samples) = (whole.time_ns as f64, f64::from(samples));
+        let worth_ns = self.worth_ns(whole.period_ns);
+        let expected = time_ns / worth_ns;
+        let missing = (ENOUGH - expected).max(0.0);
+        let mut weights = 0.0;
+        for member in &mut self.members {
+            let own = f64::from(member.count);
+            member.carried_ns += if missing > 0.0 || samples == 0.0 {
+                worth_ns * own + member.share * (time_ns - worth_ns * samples)
+            } else {
+                time_ns * own / samples
+            };
+            weights += (member.carried_ns + member.share * missing * worth_ns).max(0.0);
+        }
+        let mut left_ns = whole.time_ns;
+        for member in &mut self.members {
+            let weight = (member.carried_ns + member.share * missing * worth_ns).max(0.0);
+            if member.row != whole.rest && weights > 0.0 {
+                // Rounded down, but for what floating point has rounded itself.
+                let part_ns = ((time_ns * (weight / weights) + 1e-3) as u64).min(left_ns);
+                member.carried_ns -= part_ns as f64;
+                left_ns -= part_ns;
+                hand_out(member.row, part_ns);
+            }
+        }
+        if let Some(rest) = self.members.iter_mut().find(|m| m.row == whole.rest) {
+            rest.carried_ns -= left_ns as f64;
+        }
+        hand_out(whole.rest, left_ns);
+        self.remember(whole, worth_ns);
+        let by_samples = match (samples > 0.0, past.is_some()) {
+            (true, true) => samples / (samples + missing),
+            (true, false) => 1.0,
+            (false, _) => 0.0,
+        };
+        basis(whole.time_ns, by_samples, past)
+    }
+
+    fn age(&mut self, now_ns: u64) {
+        let lighter = (-(now_ns.saturating_sub(self.now_ns) as f64) / MEMORY_NS).exp();
+        self.now_ns = now_ns;
+        for member in &mut self.members {
+            member.recent *= lighter;
+            member.count = 0;
+        }
+    }
+
+    /// Makes everybody a member who may get something, and notes this interval's samples.
+    fn meet(&mut self, whole: Whole<'_>, host: &HostPool) {
+        for row in std::iter::once(whole.rest).chain(host.rows()) {
+            self.member(row);
+        }
+        for &(row, count) in whole.counts {
+            self.member(row).count = count;
+        }
+    }
+
+    fn member(&mut self, row: usize) -> &mut Member {
+        let at = self.members.iter().position(|member| member.row == row);
+        let at = at.unwrap_or_else(|| {
+            self.members.push(Member {
+                row,
+                carried_ns: 0.0,
+                recent: 0.0,
+                count: 0,
+                share: 0.0,
+            });
+            self.members.len() - 1
+        });
+        &mut self.members[at]
+    }
+
+    /// Finds each member's share of the recent past; its weight that is the CPU's own,
+    /// from 0 to 1, or `None` if there is no past. This CPU's samples of this interval
+    /// are not in it: they would no longer be free of what they are to correct.
+    fn weigh(&mut self, whole: Whole<'_>, samples: u32, host: &HostPool) -> Option<f64> {
+        let others = |member: &Member| host.of_others(member.row, member.count);
+        let of_host: f64 = self.members.iter().map(others).sum();
+        let own: f64 = self.members.iter().map(|member| member.recent).sum();
+        let has_past = of_host.max(own) >= FORGOTTEN;
+        let host_weight = if of_host > 0.0 { HOST_WEIGHT } else { 0.0 };
+        for member in &mut self.members {
+            member.share = if has_past {
+                let of_host =
+                    host.of_others(member.row, member.count) / of_host.max(f64::MIN_POSITIVE);
+                (member.recent + host_weight * of_host) / (own + host_weight)
+            } else if samples > 0 {
+                f64::from(member.count) / f64::from(samples)
+            } else {
+                f64::from(u8::from(member.row == whole.rest))
+            };
+        }
+        has_past.then(|| own / (own + host_weight))
+    }
+
+    /// The time that a sample stands for: the sampler's period, unless this whole has
+    /// been sampled more or less often than that for long.
+    fn worth_ns(&self, period_ns: u64) -> f64 {
+        let period_ns = period_ns.max(1) as f64;
+        let doubt_ns = DOUBT * period_ns;
+        period_ns * (self.time_ns + doubt_ns) / (self.sampled_ns + doubt_ns)
+    }
+
+    fn remember(&mut self, whole: Whole<'_>, worth_ns: f64) {
+        let mut samples = 0.0;
+        let mut owed_ns = 0.0;
+        for member in &mut self.members {
+            member.recent += f64::from(member.count);
+            samples += f64::from(member.count);
+            owed_ns += member.carried_ns.max(0.0);
+        }
+        let most_ns = MOST_CARRIED * worth_ns;
+        if owed_ns > most_ns {
+            for member in &mut self.members {
+                member.carried_ns *= most_ns / owed_ns;
+            }
+        }
+        self.time_ns += whole.time_ns as f64;
+        self.sampled_ns += samples * whole.period_ns as f64;
+        if self.time_ns.max(self.sampled_ns) > DOUBT_MEMORY * whole.period_ns as f64 {
+            self.time_ns /= 2.0;
+            self.sampled_ns /= 2.0;
+        }
+    }
+}
+
+/// Divides the time by what its split rests on; the parts sum to it.
+fn basis(time_ns: u64, by_samples: f64, past: Option<f64>) -> Basis {
+    let part = |ratio: f64, of_ns: u64| ((of_ns as f64 * ratio) as u64).min(of_ns);
+    let stacks_ns = part(by_samples, time_ns);
+    let other_ns = time_ns - stacks_ns;
+    match past {
+        Some(own) => {
+            let past_ns = part(own, other_ns);
+            Basis {
+                stacks_ns,
+                past_ns,
+                host_ns: other_ns - past_ns,
+                nothing_ns: 0,
+            }
+        }
+        None => Basis {
+            stacks_ns,
+            nothing_ns: other_ns,
+            ..Basis::default()
+        },
+    }
+}
