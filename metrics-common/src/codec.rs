@@ -11,7 +11,7 @@ use crate::snapshot::{CpuModes, Info, OwnCost, Power, Snapshot};
 
 /// Version of the wire and log formats. The major part changes when an older
 /// reader would misread; the minor part when something was added.
-pub const FORMAT_VERSION: (u16, u16) = (1, 0);
+pub const FORMAT_VERSION: (u16, u16) = (1, 1);
 
 /// What the daemon sends on `/ws`, one message per frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +27,25 @@ pub enum ServerMessage {
     Snapshot(Box<Snapshot>),
     /// The last message, with the reason why the daemon hangs up.
     Bye(String),
+    /// Snapshots that are missing here (only in logs, since 1.1).
+    Gap(Gap),
+}
+
+/// Snapshots that could not be written, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// How many are missing.
+    pub snapshots: u64,
+    /// [`Snapshot::sequence`] of the first.
+    pub first_sequence: u64,
+    /// [`Snapshot::sequence`] of the last.
+    pub last_sequence: u64,
+    /// [`Snapshot::time_unix_ns`] of the first.
+    pub first_time_unix_ns: u64,
+    /// [`Snapshot::time_unix_ns`] of the last.
+    pub last_time_unix_ns: u64,
+    /// The cause, for people.
+    pub reason: String,
 }
 
 /// A message could not be written or understood.
@@ -50,9 +69,33 @@ pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
     Ok(rmp_serde::to_vec_named(value)?)
 }
 
+/// Arrays in arrays and maps in maps that a message may have; none needs ten.
+/// Each level takes a reader's stack, and a hostile message has nothing but levels.
+const DEEPEST: usize = 32;
+
 /// Reads a value written by [`encode`].
+///
+/// # Errors
+/// If the bytes are something else, or nested too deeply.
 pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, CodecError> {
-    rmp_serde::from_slice(bytes).map_err(|source| CodecError::Decode {
+    let mut decoder = rmp_serde::Deserializer::from_read_ref(bytes);
+    decoder.set_max_depth(DEEPEST);
+    T::deserialize(&mut decoder).map_err(|source| CodecError::Decode {
+        length: bytes.len(),
+        source,
+    })
+}
+
+/// Reads a value without packed tables, as logs have it: a packed table may be
+/// a million times as large as its bytes, and a log is read to its end.
+///
+/// # Errors
+/// If the bytes are something else, or nested too deeply, or hold packed tables.
+pub fn decode_unpacked<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, CodecError> {
+    // Tables are packed in the binary form only, and serde knows no third one.
+    let mut decoder = rmp_serde::Deserializer::from_read_ref(bytes).with_human_readable();
+    decoder.set_max_depth(DEEPEST);
+    T::deserialize(&mut decoder).map_err(|source| CodecError::Decode {
         length: bytes.len(),
         source,
     })

@@ -207,6 +207,9 @@ where
             Ok(values)
         }
     }
+    if deserializer.is_human_readable() {
+        return Vec::deserialize(deserializer);
+    }
     deserializer
         .deserialize_any(Either(from_rows))
         .map_err(|error| D::Error::custom(error.to_string()))

@@ -13,16 +13,17 @@ use actix::{Addr, Arbiter, System};
 use anyhow::{Context, anyhow};
 use metrics_common::Info;
 use metrics_common::history::History;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 use crate::actors::metrics_collector::{Farewell, MetricsCollector, Sink, SinkDrops, Subscribe};
 use crate::actors::supervisor::{Failures, Part, Supervisor};
 use crate::actors::trace_analyzer::{self, SnapshotSource, TraceAnalyzer};
 use crate::config::Config;
-use crate::sinks::file_logger::{FileLogger, OpenLog};
+use crate::sinks::file_logger::{FileLogger, Reopen};
 use crate::sinks::hosts::HostPolicy;
 use crate::sinks::http::{self, Wiring};
+use crate::sinks::log_file::LogFile;
 use crate::sinks::prometheus_logger::{self, PrometheusLogger};
 use crate::sinks::web_config::WebConfig;
 use crate::sinks::websocket_client::Patience;
@@ -35,7 +36,7 @@ pub struct Prepared {
     config: Config,
     listener: TcpListener,
     web: WebConfig,
-    log: Option<OpenLog>,
+    log: Option<LogFile>,
     patience: Patience,
     past: Option<History>,
 }
@@ -51,7 +52,7 @@ pub fn bind(config: &Config) -> anyhow::Result<Prepared> {
     };
     let listener = listen(config.listen)?;
     let log = match &config.log_file {
-        Some(path) => Some(OpenLog::open(path)?),
+        Some(path) => Some(LogFile::open(path)?),
         None => None,
     };
     Ok(Prepared {
@@ -124,7 +125,11 @@ impl Prepared {
     pub fn serve(self, info: Info, source: Box<dyn SnapshotSource>) -> anyhow::Result<()> {
         System::new().block_on(async {
             let stop = signals()?;
-            self.conduct(info, source, stop).await
+            let hangups = match &self.log {
+                Some(_) => Some(hangups()?),
+                None => None,
+            };
+            self.conduct(info, source, stop, hangups).await
         })
     }
 
@@ -138,7 +143,7 @@ impl Prepared {
         source: Box<dyn SnapshotSource>,
         stop: impl Future<Output = String>,
     ) -> anyhow::Result<()> {
-        System::new().block_on(self.conduct(info, source, stop))
+        System::new().block_on(self.conduct(info, source, stop, None))
     }
 
     async fn conduct(
@@ -146,6 +151,7 @@ impl Prepared {
         info: Info,
         source: Box<dyn SnapshotSource>,
         stop: impl Future<Output = String>,
+        hangups: Option<Signal>,
     ) -> anyhow::Result<()> {
         let address = self.local_addr()?;
         let scheme = if self.web.tls.is_some() {
@@ -171,6 +177,14 @@ impl Prepared {
             running.collector.clone(),
             &running.supervisor,
         );
+        if let (Some(mut hangups), Some((_, logger))) = (hangups, &running.file) {
+            let logger = logger.clone();
+            actix::spawn(async move {
+                while hangups.recv().await.is_some() {
+                    logger.do_send(Reopen);
+                }
+            });
+        }
         running.stacks.get_or_init(|| analyzer.clone());
         running.analyzer = Some((arbiter, analyzer));
         let outcome = tokio::select! {
@@ -215,7 +229,8 @@ impl Prepared {
         });
         let file = self
             .log
-            .map(|log| FileLogger::launch(log, info.clone(), &supervisor));
+            .map(|log| FileLogger::launch(log, info.clone(), drops.clone(), &supervisor))
+            .transpose()?;
         if let Some((_, logger)) = &file {
             collector.do_send(Subscribe {
                 sink: Sink::File,
@@ -271,6 +286,14 @@ fn signals() -> anyhow::Result<impl Future<Output = String>> {
             _ = interrupt.recv() => "netto received SIGINT".to_owned(),
         }
     })
+}
+
+/// SIGHUP, which has the log file reopened.
+fn hangups() -> anyhow::Result<Signal> {
+    // A limit on the length of files (`ulimit -f`) is like a full disk, and would
+    // end the process if nobody had ever listened.
+    drop(signal(SignalKind::from_raw(libc::SIGXFSZ)).context("cannot listen for SIGXFSZ")?);
+    signal(SignalKind::hangup()).context("cannot listen for SIGHUP")
 }
 
 /// The actors of a running daemon.

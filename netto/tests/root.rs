@@ -49,6 +49,8 @@ mod lab;
 mod lab_itself;
 #[path = "root/loads.rs"]
 mod loads;
+#[path = "root/log_disk.rs"]
+mod log_disk;
 #[path = "root/measure.rs"]
 mod measure;
 #[path = "root/paths.rs"]
@@ -100,6 +102,7 @@ fn main() -> ExitCode {
     let tests = [
         lab_itself::TESTS,
         running::TESTS,
+        log_disk::TESTS,
         paths::TESTS,
         filters::TESTS,
         sends::TESTS,

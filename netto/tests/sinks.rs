@@ -15,6 +15,8 @@ mod support;
 mod dashboards;
 #[path = "sinks/endings.rs"]
 mod endings;
+#[path = "sinks/log_file.rs"]
+mod log_file;
 #[path = "sinks/program.rs"]
 mod program;
 #[path = "sinks/requests.rs"]

@@ -3,6 +3,7 @@
 
 pub mod cpu_time;
 pub mod interrupts;
+pub mod locks;
 mod mapped;
 pub mod perf;
 pub mod preflight;

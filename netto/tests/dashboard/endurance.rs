@@ -56,7 +56,7 @@ fn frames() -> Result<()> {
                     ensure!(snapshots == 0, "the past comes first");
                     past = Some(History::from_message(&message)?);
                 }
-                ServerMessage::Hello(_) | ServerMessage::Bye(_) => {}
+                ServerMessage::Hello(_) | ServerMessage::Bye(_) | ServerMessage::Gap(_) => {}
             }
         }
         ensure!(past.is_some() == wants_past, "{path}");

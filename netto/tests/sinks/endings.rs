@@ -41,15 +41,19 @@ fn a_measurement_that_panics_ends_the_daemon_with_its_message() {
 }
 
 #[test]
-fn a_full_disk_ends_the_daemon_with_its_cause() {
+fn a_disk_that_stays_full_ends_nothing_and_is_told_at_the_end() {
     let config = Config {
         log_file: Some("/dev/full".into()),
         ..config()
     };
     let daemon = Daemon::start(&config, endless());
-    let error = format!("{:#}", daemon.outcome().expect_err("a failure"));
+    let mut dashboard = Dashboard::open(daemon.address);
+    dashboard.hello();
+    while dashboard.snapshot().sequence < 10 {}
+    let error = format!("{:#}", daemon.stop().expect_err("the log has no end"));
     assert!(error.contains("/dev/full"), "{error}");
     assert!(error.contains("No space left on device"), "{error}");
+    assert!(error.contains("snapshots are not in it"), "{error}");
 }
 
 #[test]

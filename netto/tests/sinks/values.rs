@@ -250,7 +250,7 @@ fn what_becomes_measurable_is_told_to_everybody_before_its_first_snapshot() {
                     assert_eq!(*found, expected);
                     assert_eq!(known.as_ref(), Some(&meaning));
                 }
-                ServerMessage::History(_) | ServerMessage::Bye(_) => {}
+                ServerMessage::History(_) | ServerMessage::Bye(_) | ServerMessage::Gap(_) => {}
             }
         }
         assert_eq!(introductions, 2);

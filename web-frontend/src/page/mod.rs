@@ -109,7 +109,7 @@ impl Page {
                 }
                 self.latest = Some(*snapshot);
             }
-            ServerMessage::Bye(_) => {}
+            ServerMessage::Bye(_) | ServerMessage::Gap(_) => {}
         }
     }
 

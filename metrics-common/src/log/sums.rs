@@ -1,0 +1,108 @@
+//! The checksum of any stretch of the bytes at hand, for the price of a few of
+//! them: checksums of what is before each 64th byte are kept, and that of a
+//! stretch follows from those at its two ends. CRC-32 is linear, so what stands
+//! before the stretch can be taken out again.
+//!
+//! This is what makes the reader linear: however many places of a file claim to
+//! begin a long frame, each byte is hashed once, and each claim costs at most
+//! two times 63 bytes more.
+
+use std::collections::VecDeque;
+
+use crc32fast::Hasher;
+
+/// Bytes from one kept checksum to the next.
+pub(super) const STEP: usize = 64;
+
+/// See the head of this file. Indices are into the bytes that every call is given.
+#[derive(Debug)]
+pub(super) struct Sums {
+    /// The checksum of everything before each multiple of [`STEP`], as far as it was needed.
+    before: VecDeque<u32>,
+    /// Bytes hashed so far.
+    pub(super) hashed_bytes: u64,
+}
+
+impl Sums {
+    pub(super) fn new() -> Self {
+        Sums {
+            before: VecDeque::from([0]),
+            hashed_bytes: 0,
+        }
+    }
+
+    /// The first bytes, a multiple of [`STEP`], are gone: indices count from their end.
+    pub(super) fn forget(&mut self, steps: usize) {
+        if steps < self.before.len() {
+            self.before.drain(..steps);
+        } else {
+            // Only differences matter, so that any beginning will do.
+            self.before = VecDeque::from([0]);
+        }
+    }
+
+    /// The checksum of `head` and then `bytes[from..to]`.
+    pub(super) fn of(&mut self, head: &[u8], bytes: &[u8], from: usize, to: usize) -> u32 {
+        let before = self.before(bytes, from);
+        let all = self.before(bytes, to);
+        let mut hasher = Hasher::new();
+        hasher.update(head);
+        self.hashed_bytes += head.len() as u64;
+        let mut shifted = Hasher::new_with_initial(hasher.finalize() ^ before);
+        shifted.combine(&Hasher::new_with_initial_len(0, (to - from) as u64));
+        shifted.finalize() ^ all
+    }
+
+    /// The checksum of everything before this index, but for a constant.
+    fn before(&mut self, bytes: &[u8], index: usize) -> u32 {
+        let step = index / STEP;
+        while self.before.len() <= step {
+            let last = self.before.len() - 1;
+            let sum = self.hash(self.before[last], &bytes[last * STEP..(last + 1) * STEP]);
+            self.before.push_back(sum);
+        }
+        self.hash(self.before[step], &bytes[step * STEP..index])
+    }
+
+    fn hash(&mut self, before: u32, bytes: &[u8]) -> u32 {
+        self.hashed_bytes += bytes.len() as u64;
+        let mut hasher = Hasher::new_with_initial(before);
+        hasher.update(bytes);
+        hasher.finalize()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_checksum_of_any_stretch_is_that_of_its_bytes(
+            bytes in prop::collection::vec(any::<u8>(), 1..1000),
+            head: Vec<u8>,
+            stretches in prop::collection::vec(any::<(prop::sample::Index, prop::sample::Index)>(), 1..20),
+            steps in 0_usize..20,
+        ) {
+            let mut sums = Sums::new();
+            let mut bytes = bytes.as_slice();
+            for round in 0..2 {
+                for (a, b) in &stretches {
+                    let (a, b) = (a.index(bytes.len() + 1), b.index(bytes.len() + 1));
+                    let (from, to) = (a.min(b), a.max(b));
+                    let mut plain = Hasher::new();
+                    plain.update(&head);
+                    plain.update(&bytes[from..to]);
+                    prop_assert_eq!(sums.of(&head, bytes, from, to), plain.finalize());
+                }
+                let steps = steps.min(bytes.len() / STEP);
+                if round == 0 {
+                    sums.forget(steps);
+                    bytes = &bytes[steps * STEP..];
+                }
+            }
+        }
+    }
+}

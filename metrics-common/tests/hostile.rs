@@ -1,0 +1,314 @@
+//! Logs that were made to do harm, or look as if: the reader's work follows the
+//! file's length and nothing else, and it finds what a reader without any such
+//! care finds.
+
+#![allow(clippy::unwrap_used)]
+
+use metrics_common::codec::{self, Gap, ServerMessage};
+use metrics_common::log::{self, Beginning, LogError, LogReader, MAX_PAYLOAD_BYTES, WORK_PER_BYTE};
+use proptest::prelude::*;
+
+/// A first frame that stands behind zeros is looked at twice.
+const TWICE_BYTES: u64 = 256;
+
+fn bye(text: &str) -> Vec<u8> {
+    log::frame(&ServerMessage::Bye(text.to_owned())).unwrap()
+}
+
+/// What claims to begin a frame with a payload of so many bytes.
+fn claim(length: u32) -> Vec<u8> {
+    let mut bytes = b"NTFR".to_vec();
+    bytes.extend(length.to_le_bytes());
+    bytes
+}
+
+/// A frame with any payload, its checksum right.
+fn frame_of(payload: &[u8]) -> Vec<u8> {
+    let mut bytes = claim(payload.len() as u32);
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&bytes[4..8]);
+    hasher.update(payload);
+    bytes.extend(hasher.finalize().to_le_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+fn log_of(parts: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = log::file_header();
+    bytes.extend(parts.concat());
+    bytes
+}
+
+/// What a reader found.
+struct Found {
+    texts: Vec<String>,
+    beginning: Beginning,
+    damaged_frames: u64,
+    unknown_messages: u64,
+    is_cut: bool,
+}
+
+/// Reads a log, and no more than its length allows.
+fn read(bytes: &[u8]) -> Found {
+    let mut reader = LogReader::new(bytes).unwrap();
+    let texts = reader
+        .by_ref()
+        .filter_map(|message| match message.unwrap() {
+            ServerMessage::Bye(text) => Some(text),
+            _ => None,
+        })
+        .collect();
+    let most = WORK_PER_BYTE * bytes.len() as u64 + TWICE_BYTES;
+    let work = reader.work_bytes();
+    assert!(work <= most, "{work} bytes for {}", bytes.len());
+    Found {
+        texts,
+        beginning: reader.beginning(),
+        damaged_frames: reader.damaged_frames(),
+        unknown_messages: reader.unknown_messages(),
+        is_cut: reader.is_cut(),
+    }
+}
+
+/// The same by trying every byte, however long that takes.
+fn read_naively(bytes: &[u8]) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut at = 12;
+    while at + 12 <= bytes.len() {
+        let word = |from: usize| u32::from_le_bytes(bytes[from..from + 4].try_into().unwrap());
+        let length = word(at + 4) as usize;
+        let end = at + 12 + length;
+        if &bytes[at..at + 4] == b"NTFR"
+            && end <= bytes.len()
+            && frame_of(&bytes[at + 12..end])[8..12] == bytes[at + 8..at + 12]
+        {
+            if let Ok(ServerMessage::Bye(text)) = codec::decode(&bytes[at + 12..end]) {
+                texts.push(text);
+            }
+            at = end;
+        } else {
+            at += 1;
+        }
+    }
+    texts
+}
+
+/// Pieces of which hostile and damaged files are made.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    let small = prop::collection::vec(any::<u8>(), 0..40);
+    prop_oneof![
+        4 => "[a-z]{0,90}".prop_map(|text| bye(&text)),
+        3 => (0_u32..3_000).prop_map(claim),
+        2 => any::<u32>().prop_map(claim),
+        2 => (0_u32..2_000, small.clone()).prop_map(|(length, rest)| [claim(length), rest].concat()),
+        1 => small,
+        1 => (0_usize..200).prop_map(|count| vec![0; count]),
+        1 => (0_usize..90, "[a-z]{80}").prop_map(|(cut, text)| bye(&text)[..cut].to_vec()),
+        1 => "[a-z]{0,90}".prop_map(|text| frame_of(&bye(&text))),
+        1 => Just(b"NTF".to_vec()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn whatever_a_file_holds_the_work_is_bounded_and_nothing_readable_is_missed(
+        pieces in prop::collection::vec(piece(), 0..60)
+    ) {
+        let bytes = log_of(&pieces);
+        prop_assert_eq!(read(&bytes).texts, read_naively(&bytes));
+    }
+
+    #[test]
+    fn zeros_before_the_first_frame_are_passed_over(
+        zeros in 0_usize..40_000, pieces in prop::collection::vec(piece(), 0..10), header: bool
+    ) {
+        let mut bytes = vec![0; zeros];
+        if header {
+            bytes.extend(log::file_header());
+        }
+        bytes.extend(bye("first"));
+        bytes.extend(pieces.concat());
+        let found = read(&bytes);
+        prop_assert_eq!(found.texts.first().map(String::as_str), Some("first"));
+        let expected = match (zeros, header) {
+            (0, true) => Beginning::Header,
+            _ => Beginning::Damaged { zero_bytes: zeros as u64 },
+        };
+        prop_assert_eq!(found.beginning, expected);
+    }
+}
+
+/// The file of the attack: thousands of places that claim to begin a long frame.
+#[test]
+fn thousands_of_false_claims_cost_no_more_than_their_bytes() {
+    const FILE_BYTES: u32 = 1_600_000;
+    type LengthAt = fn(u32) -> u32;
+    let ends: [(&str, LengthAt); 4] = [
+        ("the end of the file", |at| {
+            FILE_BYTES.saturating_sub(at + 60)
+        }),
+        ("beyond the file", |at| FILE_BYTES - at + 1),
+        ("the most that is allowed", |_| MAX_PAYLOAD_BYTES as u32),
+        ("the middle", |at| FILE_BYTES.saturating_sub(at) / 2),
+    ];
+    for (name, length_at) in ends {
+        // Eight bytes is as close as claims can stand; the others move them off any round index.
+        for distance in [8_u32, 13, 71] {
+            let mut bytes = log::file_header();
+            while (bytes.len() as u32) < FILE_BYTES - 40 {
+                let at = bytes.len() as u32;
+                bytes.extend(claim(length_at(at).min(MAX_PAYLOAD_BYTES as u32)));
+                bytes.resize((at + distance) as usize, b'x');
+            }
+            bytes.extend(bye("the end"));
+            let found = read(&bytes);
+            assert_eq!(found.texts, ["the end"], "{name}, every {distance} bytes");
+            assert_eq!(found.damaged_frames, 1);
+        }
+    }
+}
+
+/// Between whole frames, so that every claim is met by a reader that is in step.
+#[test]
+fn false_claims_between_whole_frames_cost_no_more_than_their_bytes() {
+    let mut bytes = log::file_header();
+    let mut whole = 0;
+    while bytes.len() < 1_600_000 {
+        bytes.extend(bye("x"));
+        whole += 1;
+        bytes.extend(claim(1_000_000));
+        bytes.extend(*b"1234");
+    }
+    let found = read(&bytes);
+    assert_eq!(found.texts.len(), whole);
+}
+
+#[test]
+fn logs_put_one_behind_the_other_are_a_log() {
+    let one = log_of(&[bye("one")]);
+    let two = log_of(&[bye("two")]);
+    let found = read(&[one, two].concat());
+    assert_eq!(found.texts, ["one", "two"]);
+    assert_eq!((found.damaged_frames, found.is_cut), (0, false));
+}
+
+#[test]
+fn zeros_alone_are_no_log() {
+    for zeros in [1, 11, 12, 100_000] {
+        let bytes = vec![0_u8; zeros];
+        let error = LogReader::new(bytes.as_slice()).unwrap_err();
+        assert!(matches!(error, LogError::NotALog), "{zeros}: {error}");
+    }
+}
+
+#[test]
+fn a_newer_log_behind_an_older_one_ends_the_reading_once() {
+    let mut newer = log_of(&[bye("two")]);
+    newer[8] = 99;
+    let bytes = [log_of(&[bye("one")]), newer].concat();
+    let mut reader = LogReader::new(bytes.as_slice()).unwrap();
+    assert!(matches!(reader.next(), Some(Ok(ServerMessage::Bye(_)))));
+    assert!(matches!(
+        reader.next(),
+        Some(Err(LogError::TooNew { major: 99, .. }))
+    ));
+    assert!(reader.next().is_none());
+}
+
+#[test]
+fn a_gap_is_read_back() {
+    let gap = ServerMessage::Gap(Gap {
+        snapshots: 3,
+        first_sequence: 7,
+        last_sequence: 9,
+        first_time_unix_ns: 1,
+        last_time_unix_ns: 2,
+        reason: "No space left on device".to_owned(),
+    });
+    let bytes = log_of(&[log::frame(&gap).unwrap()]);
+    let mut reader = LogReader::new(bytes.as_slice()).unwrap();
+    assert_eq!(reader.next().unwrap().unwrap(), gap);
+}
+
+#[test]
+fn messages_of_a_newer_netto_are_passed_over_and_no_damage() {
+    let unknown = frame_of(b"\x81\xa7weather\xa5sunny");
+    let found = read(&log_of(&[bye("a"), unknown, bye("b")]));
+    assert_eq!(found.texts, ["a", "b"]);
+    assert_eq!((found.damaged_frames, found.unknown_messages), (0, 1));
+}
+
+/// `{"snapshot": {"x": …}}`: a field that no reader knows, and must skip.
+fn with_unknown_field(value: &[u8]) -> Vec<u8> {
+    let mut payload = b"\x81\xa8snapshot\x81\xa1x".to_vec();
+    payload.extend(value);
+    payload
+}
+
+#[test]
+fn nesting_without_end_is_refused_before_the_stack_is_used_up() {
+    // A thread with a fraction of the usual stack.
+    let small = std::thread::Builder::new().stack_size(256 << 10);
+    let thread = small.spawn(|| {
+        for opening in [
+            &b"\x91"[..],
+            b"\x81\xa1k",
+            b"\xdd\0\0\0\x01",
+            b"\xc7\x01\x01",
+        ] {
+            let payload = with_unknown_field(&opening.repeat(200_000));
+            let error = codec::decode::<ServerMessage>(&payload).unwrap_err();
+            assert!(error.to_string().contains("cannot decode"), "{error}");
+            let found = read(&log_of(&[frame_of(&payload), bye("after")]));
+            assert_eq!(found.texts, ["after"]);
+            assert_eq!(found.unknown_messages, 1);
+        }
+    });
+    thread.unwrap().join().unwrap();
+}
+
+/// Each announces four billion elements or bytes and has none.
+#[test]
+fn announced_lengths_take_no_memory() {
+    let array = b"\xdd\xff\xff\xff\xff";
+    let map = b"\xdf\xff\xff\xff\xff";
+    let text = b"\xdb\xff\xff\xff\xff";
+    let binary = b"\xc6\xff\xff\xff\xff";
+    for length in [array, map, text, binary] {
+        for field in ["cpus", "components", "samples", "cpu_modes", "power", "x"] {
+            let mut payload = b"\x81\xa8snapshot\x81".to_vec();
+            payload.push(0xa0 | field.len() as u8);
+            payload.extend(field.as_bytes());
+            payload.extend(length);
+            let before = peak_memory_kilobytes();
+            codec::decode::<ServerMessage>(&payload).unwrap_err();
+            codec::decode_unpacked::<ServerMessage>(&payload).unwrap_err();
+            let more = peak_memory_kilobytes() - before;
+            // Other tests of this process run at the same time: far below what was announced.
+            assert!(more < 512 << 10, "{field}: {more} kB for {length:02x?}");
+        }
+    }
+}
+
+/// The most memory that this process has had at once.
+fn peak_memory_kilobytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmPeak:"));
+    let number = line.unwrap().split_whitespace().nth(1).unwrap();
+    number.parse().unwrap()
+}
+
+/// A packed table of a dozen bytes may stand for a million numbers.
+#[test]
+fn a_log_holds_no_packed_tables() {
+    // Unit 1, one row of 2^20 numbers, all of them 0.
+    let table = b"\xc4\x09\x01\x01\x81\x80\x40\x00\xff\xff\x3f";
+    let mut payload = b"\x81\xa8snapshot\x81\xaacomponents".to_vec();
+    payload.extend(table);
+    let error = codec::decode::<ServerMessage>(&payload).unwrap_err();
+    assert!(error.to_string().contains("missing field"), "{error}");
+    let error = codec::decode_unpacked::<ServerMessage>(&payload).unwrap_err();
+    assert!(error.to_string().contains("expected option"), "{error}");
+}

@@ -1,0 +1,142 @@
+//! The log on a real disk that fills and is freed again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use metrics_common::codec::{Gap, ServerMessage};
+use metrics_common::log::LogReader;
+
+use crate::child;
+use crate::daemon::Daemon;
+use crate::trial::Test;
+
+/// Until something must have happened that depends on one retry a second.
+const LIMIT: Duration = Duration::from_secs(20);
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "log_disk::a_full_disk_costs_nothing_once_there_is_room_again",
+        tools: &["mount", "umount"],
+        body: full,
+    },
+    Test {
+        name: "log_disk::a_disk_that_is_taken_away_is_waited_for",
+        tools: &["mount", "umount"],
+        body: taken_away,
+    },
+];
+
+/// A file system of 256 kB in memory, unmounted when dropped.
+struct Disk(tempfile::TempDir);
+
+impl Disk {
+    fn new() -> Result<Disk> {
+        let disk = Disk(tempfile::tempdir()?);
+        disk.mount()?;
+        Ok(disk)
+    }
+
+    fn mount(&self) -> Result<()> {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=256k", "none"]);
+        child::run(mount.arg(self.0.path())).map(drop)
+    }
+
+    fn unmount(&self) -> Result<()> {
+        // Lazily: netto may have a file open.
+        child::run(Command::new("umount").arg("-l").arg(self.0.path())).map(drop)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // It may have been unmounted already.
+        let _ = self.unmount();
+    }
+}
+
+/// The numbers of the snapshots in a log that is not damaged, and what it says is missing.
+fn read(path: &Path) -> Result<(Vec<u64>, Vec<Gap>)> {
+    let mut reader = LogReader::new(fs::File::open(path)?)?;
+    let (mut sequences, mut gaps) = (Vec::new(), Vec::new());
+    for message in reader.by_ref() {
+        match message? {
+            ServerMessage::Snapshot(snapshot) => sequences.push(snapshot.sequence),
+            ServerMessage::Gap(gap) => gaps.push(gap),
+            _ => {}
+        }
+    }
+    ensure!(reader.damaged_frames() == 0 && !reader.is_cut(), "damaged");
+    Ok((sequences, gaps))
+}
+
+fn logging_to(path: &Path) -> Result<Daemon> {
+    let path = path.to_string_lossy();
+    Daemon::start(&["--user-period", "100", "--log-file", &path])
+}
+
+fn says(daemon: &Daemon, words: &str) -> Result<()> {
+    child::eventually(LIMIT, || {
+        let said = daemon.process.stderr();
+        ensure!(said.contains(words), "no {words:?} in: {said}");
+        Ok(())
+    })
+}
+
+fn is_consecutive(sequences: &[u64]) -> bool {
+    sequences.windows(2).all(|pair| pair[1] == pair[0] + 1)
+}
+
+fn full() -> Result<()> {
+    let disk = Disk::new()?;
+    let path = disk.path("netto.log");
+    let mut daemon = logging_to(&path)?;
+    let stuffing = disk.path("stuffing");
+    // As much as there is room for, which is an error in the end.
+    let _ = fs::write(&stuffing, vec![1; 256 << 10]);
+    says(&daemon, "No space left on device")?;
+    let when_full = daemon.sequence()?;
+    child::eventually(LIMIT, || {
+        ensure!(daemon.sequence()? > when_full + 10, "it measures no more");
+        Ok(())
+    })?;
+    daemon.must_live()?;
+    // What is there ends with a whole frame.
+    let (before, _) = read(&path)?;
+    fs::remove_file(&stuffing)?;
+    says(&daemon, "is written again")?;
+    let (status, said) = daemon.terminate()?;
+    ensure!(status.success(), "{status}: {said}");
+    let (sequences, gaps) = read(&path)?;
+    ensure!(sequences.starts_with(&before) && sequences.len() > before.len() + 10);
+    ensure!(is_consecutive(&sequences), "snapshots {sequences:?}");
+    ensure!(gaps.is_empty(), "{gaps:?}");
+    let lines = said.matches("No space left on device").count();
+    ensure!(lines == 1, "{lines} lines: {said}");
+    Ok(())
+}
+
+fn taken_away() -> Result<()> {
+    let disk = Disk::new()?;
+    let folder = disk.path("logs");
+    fs::create_dir(&folder)?;
+    let path = folder.join("netto.log");
+    let daemon = logging_to(&path)?;
+    disk.unmount()?;
+    says(&daemon, "No such file or directory")?;
+    disk.mount()?;
+    fs::create_dir(&folder)?;
+    says(&daemon, "is written again")?;
+    let (status, said) = daemon.terminate()?;
+    ensure!(status.success(), "{status}: {said}");
+    let (sequences, gaps) = read(&path).context("the new log")?;
+    ensure!(!sequences.is_empty() && is_consecutive(&sequences) && gaps.is_empty());
+    Ok(())
+}
