@@ -34,6 +34,9 @@ struct Place {
 /// that it stays bounded whatever the kernel loads and unloads.
 const REMEMBERED_ADDRESSES: usize = 1 << 15;
 
+/// Of this many outermost functions of a thread, one says what kind of thread it is.
+const THREAD_FRAMES: usize = 4;
+
 /// What a walk finds: nothing, or the index of a component.
 type Found = Option<u8>;
 
@@ -99,6 +102,8 @@ pub struct Classifier {
     ranges: Ranges<Marker>,
     markers: usize,
     is_boundary: Vec<bool>,
+    /// By marker: whether it is of the outermost functions of io_uring's threads.
+    is_io_thread: Vec<bool>,
     /// What a task is doing: sockets, threads of networking, and without probes softirqs too.
     tasks: Walk,
     /// By row of a softirq: the networking carved out of it.
@@ -171,6 +176,12 @@ impl Classifier {
             .iter()
             .map(|set| BOUNDARIES.iter().any(|b| patterns.contains(set, b)))
             .collect();
+        let io_threads =
+            index_of_source(Source::IoWorker).map_or(&[][..], |row| COMPONENTS[row].kind.rules());
+        let is_io_thread = sets
+            .iter()
+            .map(|set| io_threads.iter().any(|r| patterns.contains(set, r.frame)))
+            .collect();
         for walk in &mut walks {
             walk.tabulate(&patterns, &sets);
         }
@@ -178,6 +189,7 @@ impl Classifier {
             ranges,
             markers,
             is_boundary,
+            is_io_thread,
             tasks,
             carved,
             parts,
@@ -213,6 +225,14 @@ impl Classifier {
             .search(Table::Parts(event), frames, end)
             .map(|(part, _)| part);
         Some(Owner { event, part })
+    }
+
+    /// Whether a stack is that of an io_uring thread.
+    pub fn is_io_thread(&mut self, frames: &[u64]) -> bool {
+        frames.iter().rev().take(THREAD_FRAMES).any(|address| {
+            let marker = self.place(address.wrapping_sub(1)).marker;
+            self.is_io_thread[usize::from(marker)]
+        })
     }
 
     /// The kernel functions that the rules of each component name here.
