@@ -25,8 +25,8 @@ pub enum Kind {
     /// each sample standing for one sampling period (or for its share of a timed
     /// component inside of which it was found, which then loses as much).
     Estimated(&'static [Rule]),
-    /// The networking part of a softirq that serves others too: the share of the
-    /// softirq's samples in which these rules find it. The softirq keeps the rest.
+    /// A part of a softirq, or of io_uring's threads, that serve others too: the share of
+    /// the source's samples in which these rules find it. The source's row keeps the rest.
     Carved(Source, &'static [Rule]),
     /// A share of its parent's time: that of the stacks whose innermost stage
     /// marker is one of these rules.
@@ -72,7 +72,8 @@ pub enum Source {
     SocketReceive,
     /// A send or receive on a socket that never leaves the host.
     LocalIpc,
-    /// An io_uring worker or submission-queue thread; tracepoint `sched:sched_switch`.
+    /// An io_uring worker or submission-queue thread outside the above, whatever it is asked
+    /// to do; tracepoint `sched:sched_switch`.
     IoWorker,
     /// The handler of a network device's hard interrupt; tracepoints
     /// `irq:irq_handler_entry` and `irq:irq_handler_exit`.
@@ -384,6 +385,44 @@ const CONNECTION_RULES: &[Rule] = &joined::<Rule, 33>(
 );
 
 const POLL_RULES: &[Rule] = &each::<28>(INTERNET, POLL_CALLS);
+
+/// The outermost functions of io_uring's threads.
+const IO_THREADS: &[Rule] = &[at("io_sq_thread"), at("io_wq_worker"), at("io_wqe_worker")];
+
+/// Programs that trace the kernel on its way: netto's own probes, and everybody else's.
+const TRACING: &[Rule] = &[
+    at("bpf_trace_run*"),
+    at("__bpf_trace_*"),
+    at("__traceiter_*"),
+    at("perf_trace_*"),
+    at("trace_event_raw_event_*"),
+    at("call_trace_sock_send_length"),
+    at("call_trace_sock_recv_length"),
+    at("__bpf_prog_enter*"),
+    at("__bpf_prog_exit*"),
+    at("trace_call_bpf"),
+    at("kprobe_ftrace_handler"),
+    at("kprobe_dispatcher"),
+    at("kretprobe_dispatcher"),
+    at("rethook_trampoline_handler"),
+    // A trampoline, or a program that one calls: the socket layer calls no other BPF programs.
+    under(
+        "[bpf]",
+        &[
+            "__sys_sendto",
+            "____sys_sendmsg",
+            "sock_write_iter",
+            "sock_sendmsg",
+            "__sock_sendmsg",
+            "splice_to_socket",
+            "__sys_recvfrom",
+            "____sys_recvmsg",
+            "sock_read_iter",
+            "sock_recvmsg",
+            "sock_splice_read",
+        ],
+    ),
+];
 
 const LOCAL_IPC_RULES: &[Rule] = &[
     at("unix_*"),
@@ -711,6 +750,14 @@ pub const COMPONENTS: &[Component] = &[
         help: "The system call and the socket layer: finding the socket, its address, security checks.",
     },
     Component {
+        slug: "send_tracing",
+        parent: Some("tx_syscall"),
+        kind: Kind::Sampled(TRACING),
+        label: "Tracing",
+        color: "#271bd9",
+        help: "Programs that trace sends on their way, netto's own probes among them.",
+    },
+    Component {
         slug: "send_unattributed",
         parent: Some("tx_syscall"),
         kind: Kind::Remainder,
@@ -863,6 +910,14 @@ pub const COMPONENTS: &[Component] = &[
         label: "Socket layer",
         color: "#7a324d",
         help: "The system call and the socket layer: finding the socket, addresses, security checks.",
+    },
+    Component {
+        slug: "receive_tracing",
+        parent: Some("rx_syscall"),
+        kind: Kind::Sampled(TRACING),
+        label: "Tracing",
+        color: "#7972b5",
+        help: "Programs that trace receives on their way, netto's own probes among them.",
     },
     Component {
         slug: "receive_unattributed",
@@ -1257,10 +1312,32 @@ pub const COMPONENTS: &[Component] = &[
     Component {
         slug: "io_worker",
         parent: Some("network"),
-        kind: Kind::Timed(Source::IoWorker, &[]),
+        kind: Kind::Carved(
+            Source::IoWorker,
+            &[
+                at("io_submit_sqes"),
+                at("io_issue_sqe"),
+                at("__io_issue_sqe"),
+                at("io_file_get_normal"),
+                at("io_file_get_fixed"),
+                at("io_assign_file"),
+                at("io_arm_poll_handler"),
+                at("io_req_complete_post"),
+                at("__io_req_complete_post"),
+                at("io_cq_unlock_post"),
+                at("__io_cq_unlock_post"),
+                at("__io_submit_flush_completions"),
+                at("io_handle_tw_list"),
+                at("io_req_task_complete"),
+                at("io_wq_submit_work"),
+                at("io_worker_handle_work"),
+                at("io_wq_worker"),
+                at("io_wqe_worker"),
+            ],
+        ),
         label: "IO workers",
         color: "#80647c",
-        help: "io_uring worker and submission threads that have used a socket, outside their sends and receives.",
+        help: "io_uring's threads taking requests and completing them: networking's share of it, as many as sends, receives and the like are among their requests.",
     },
     Component {
         slug: "nic_interrupt",
@@ -1438,6 +1515,25 @@ pub const COMPONENTS: &[Component] = &[
         label: "Sockets, family unknown",
         color: "#a89b6b",
         help: "The socket layer's own functions where no call on this CPU has shown an address family yet: not counted as networking. Else they go to the families in the proportion last seen.",
+    },
+    Component {
+        slug: "io_other",
+        parent: None,
+        kind: Kind::Carved(
+            Source::IoWorker,
+            &[under("io_*", &["__io_issue_sqe", "io_issue_sqe"])],
+        ),
+        label: "IO workers, other requests",
+        color: "#7a7f99",
+        help: "io_uring's threads at requests that are not networking, such as reading files, and their share of taking and completing them.",
+    },
+    Component {
+        slug: "io_spin",
+        parent: None,
+        kind: Kind::Timed(Source::IoWorker, IO_THREADS),
+        label: "IO workers, spinning",
+        color: "#99907a",
+        help: "io_uring's submission threads (SQPOLL) looking for requests: time spent so that requests wait less, whoever makes them.",
     },
     Component {
         slug: "other_softirq",

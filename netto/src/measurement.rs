@@ -9,7 +9,9 @@ use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snaps
 use rustc_hash::FxHashMap;
 
 use crate::actors::trace_analyzer::SnapshotSource;
-use crate::analysis::attribute::{Attribution, Interval, Means, Split, Tally, basis_of, entries};
+use crate::analysis::attribute::{
+    Attribution, Interval, Means, Request, Split, Tally, basis_of, entries,
+};
 use crate::analysis::classify::Classifier;
 use crate::analysis::delta::Deltas;
 use crate::analysis::flame::{Flame, Folded};
@@ -283,8 +285,14 @@ impl Snapshots {
                 {
                     flame.add(owner.event, classifier.own_functions(trace.frames));
                 }
-                if let Some(tally) = tallies.get_mut(trace.cpu) {
-                    tally.add(trace.kind, found);
+                let Some(tally) = tallies.get_mut(trace.cpu) else {
+                    return;
+                };
+                tally.add(trace.kind, found);
+                if let Some(request) = found.and_then(|owner| Request::of(owner.event))
+                    && classifier.is_io_thread(trace.frames)
+                {
+                    tally.add_request(request);
                 }
             },
             |cpu, count| {
@@ -539,7 +547,6 @@ mod tests {
             fentry: Err("not here".to_owned()),
             kprobe: Err("has no kprobes".to_owned()),
             socket_functions: Vec::new(),
-            socket_tracepoints: false,
             stacks: Ok(()),
             symbols: Ok(()),
             has_symbols,

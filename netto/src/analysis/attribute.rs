@@ -25,6 +25,8 @@ pub struct Tally {
     events: Vec<u32>,
     /// By sampled part.
     parts: Vec<u32>,
+    /// Of io_uring threads, by [`Request`].
+    requests: [u32; 2],
 }
 
 impl Default for Tally {
@@ -33,6 +35,7 @@ impl Default for Tally {
             kinds: [0; CLOCK_KINDS],
             events: vec![0; CLOCK_KINDS * COMPONENTS.len()],
             parts: vec![0; COMPONENTS.len()],
+            requests: [0; 2],
         }
     }
 }
@@ -52,11 +55,17 @@ impl Tally {
         }
     }
 
+    /// Counts a sample of an io_uring thread that has been counted as such already.
+    pub fn add_request(&mut self, request: Request) {
+        self.requests[request as usize] += 1;
+    }
+
     /// Forgets everything, keeping the memory.
     pub fn clear(&mut self) {
         self.kinds = [0; CLOCK_KINDS];
         self.events.fill(0);
         self.parts.fill(0);
+        self.requests = [0; 2];
     }
 
     /// Samples in all.
@@ -73,6 +82,33 @@ impl Tally {
     fn of_event(&self, event: usize) -> u32 {
         (0..CLOCK_KINDS).map(|kind| self.of_kind(kind)[event]).sum()
     }
+}
+
+/// What an io_uring thread is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// Sends, receives, connections and the like.
+    Network,
+    /// Anything else.
+    Other,
+}
+
+impl Request {
+    /// What a sample of an io_uring thread says that belongs to this event: nothing, if
+    /// it is of a softirq or of the thread's own work, which serves all requests.
+    pub fn of(event: usize) -> Option<Self> {
+        match COMPONENTS[event].kind {
+            Kind::Timed(Source::Softirq(_) | Source::NicInterrupt | Source::IoWorker, _)
+            | Kind::Carved(Source::Softirq(_), _) => None,
+            Kind::Carved(Source::IoWorker, _) if is_network(event) => None,
+            _ if is_network(event) => Some(Request::Network),
+            _ => Some(Request::Other),
+        }
+    }
+}
+
+fn is_network(event: usize) -> bool {
+    COMPONENTS[event].parent == Some("network")
 }
 
 /// What the host's means allow: see `support::Plan`.
@@ -220,6 +256,7 @@ impl Attribution {
             tally.of_kind(0),
             &mut time_ns,
         );
+        share_requests(tally.requests, &mut time_ns);
         for event in 0..self.wholes.events.len() {
             let Event { row, remainder, .. } = self.wholes.events[event];
             let whole_ns = time_ns[row];
@@ -304,7 +341,6 @@ fn rests_on_samples(means: &Means, row: usize) -> bool {
         .any(|child| matches!(COMPONENTS[child].kind, Kind::Sampled(_)));
     match COMPONENTS[row].kind {
         Kind::Estimated(_) | Kind::Carved(..) => true,
-        Kind::Timed(Source::IoWorker, _) => false,
         Kind::Timed(..) => has_parts || !means.counted[row] || is_carved(means, row),
         Kind::Sum | Kind::Sampled(_) | Kind::Remainder => false,
     }
@@ -318,6 +354,22 @@ fn is_carved(means: &Means, row: usize) -> bool {
     let from = |kind: Kind| matches!(kind, Kind::Carved(from, _) if from == source);
     let mut rows = COMPONENTS.iter().zip(&means.available);
     rows.any(|(component, available)| *available && from(component.kind))
+}
+
+/// Of what io_uring threads spend on taking and completing requests, networking keeps the
+/// share that it has of the requests; the rest is that of the others.
+fn share_requests(requests: [u32; 2], time_ns: &mut [u64]) {
+    let [network, other] = requests.map(u64::from);
+    let of_threads =
+        |row: &usize| matches!(COMPONENTS[*row].kind, Kind::Carved(Source::IoWorker, _));
+    let (ours, others): (Vec<usize>, Vec<usize>) = (0..COMPONENTS.len())
+        .filter(of_threads)
+        .partition(|&row| is_network(row));
+    if let ([ours], [others]) = (&ours[..], &others[..]) {
+        let kept_ns = share(time_ns[*ours], network, network + other);
+        time_ns[*others] += time_ns[*ours] - kept_ns;
+        time_ns[*ours] = kept_ns;
+    }
 }
 
 /// Gives one period per sample to what no clock times, within what the clock left over.

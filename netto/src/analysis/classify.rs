@@ -35,6 +35,9 @@ struct Place {
 /// that it stays bounded whatever the kernel loads and unloads.
 const REMEMBERED_ADDRESSES: usize = 1 << 15;
 
+/// Of this many outermost functions of a thread, one says what kind of thread it is.
+const THREAD_FRAMES: usize = 4;
+
 /// What a walk finds: nothing, or the index of a component.
 type Found = Option<u8>;
 
@@ -105,6 +108,8 @@ pub struct Classifier {
     /// By number of a shared call: the row whose work it is in networking's families.
     rows_of_calls: Vec<usize>,
     families: Families,
+    /// By marker: whether it is of the outermost functions of io_uring's threads.
+    is_io_thread: Vec<bool>,
     /// What a task is doing: sockets, threads of networking, and without probes softirqs too.
     tasks: Walk,
     /// By row of a softirq: the networking carved out of it.
@@ -183,6 +188,12 @@ impl Classifier {
             Some(call as u8)
         };
         let shared = sets.iter().map(call_of).collect();
+        let io_threads =
+            index_of_source(Source::IoWorker).map_or(&[][..], |row| COMPONENTS[row].kind.rules());
+        let is_io_thread = sets
+            .iter()
+            .map(|set| io_threads.iter().any(|r| patterns.contains(set, r.frame)))
+            .collect();
         for walk in &mut walks {
             walk.tabulate(&patterns, &sets);
         }
@@ -196,6 +207,7 @@ impl Classifier {
                 .filter_map(|(row, _)| index_of(row))
                 .collect(),
             families: Families::default(),
+            is_io_thread,
             tasks,
             carved,
             parts,
@@ -255,7 +267,7 @@ impl Classifier {
                 (Some(row), _) => row,
                 (None, Some(Family::Internet)) => self.rows_of_calls[call],
                 (None, Some(Family::Local)) => index_of_source(Source::LocalIpc).unwrap_or(event),
-                (None, None) => own.unwrap_or(event),
+                (None, None) => event,
             };
         }
         if let Some(call) = self.rows_of_calls.iter().position(|row| *row == event) {
@@ -272,6 +284,14 @@ impl Classifier {
     fn call_at(&mut self, frames: &[u64], at: usize) -> Option<usize> {
         let marker = self.marker_at(frames, at);
         self.shared[usize::from(marker)].map(usize::from)
+    }
+
+    /// Whether a stack is that of an io_uring thread.
+    pub fn is_io_thread(&mut self, frames: &[u64]) -> bool {
+        frames.iter().rev().take(THREAD_FRAMES).any(|address| {
+            let marker = self.place(address.wrapping_sub(1)).marker;
+            self.is_io_thread[usize::from(marker)]
+        })
     }
 
     /// The kernel functions that the rules of each component name here.

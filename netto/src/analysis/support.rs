@@ -68,8 +68,6 @@ pub struct Facts {
     pub kprobe: Result<(), String>,
     /// Those of [`SOCKET_FUNCTIONS`] that this kernel has.
     pub socket_functions: Vec<SocketFunction>,
-    /// Whether tracepoints `sock:sock_send_length` and `sock:sock_recv_length` exist (Linux 6.3).
-    pub socket_tracepoints: bool,
     /// Whether stacks can be sampled, or why not.
     pub stacks: Result<(), String>,
     /// Whether kernel symbols can be read, or why not.
@@ -86,7 +84,6 @@ impl Facts {
             fentry: untried(),
             kprobe: untried(),
             socket_functions: Vec::new(),
-            socket_tracepoints: false,
             stacks: untried(),
             symbols: untried(),
             has_symbols: vec![false; COMPONENTS.len()],
@@ -155,8 +152,6 @@ pub struct Plan {
     pub has_clock: bool,
     /// How socket calls are measured.
     pub sockets: Sockets,
-    /// Whether socket tracepoints are attached to find the io_uring threads that do networking.
-    pub mark_workers: bool,
     /// Whether stacks are sampled, or why not.
     pub stacks: Result<(), String>,
     /// By component: how it is measured, or why not.
@@ -188,12 +183,9 @@ impl Plan {
             },
             _ => plan_sockets(facts, &stacks),
         };
-        let mark_workers =
-            has_clock && !matches!(sockets, Sockets::Timed(..)) && facts.socket_tracepoints;
         let mut plan = Plan {
             has_clock,
             sockets,
-            mark_workers,
             stacks,
             components: Vec::new(),
         };
@@ -223,14 +215,9 @@ impl Plan {
         };
         match COMPONENTS[row].kind {
             Kind::Sum => Availability::by("sum"),
-            Kind::Timed(Source::IoWorker, _)
-                if self.mark_workers || matches!(self.sockets, Sockets::Timed(..)) =>
-            {
-                Availability::by("tp_btf")
-            }
-            Kind::Timed(Source::IoWorker, _) => Availability::missing(
-                "without socket probes nothing tells which io_uring threads use sockets",
-            ),
+            // The clock times the threads, but only stacks tell what they do.
+            Kind::Timed(Source::IoWorker, _) if self.has_clock => sampling("tp_btf"),
+            Kind::Timed(Source::IoWorker, _) => sampling("sampling"),
             Kind::Timed(Source::NicInterrupt, _) if !self.has_clock => Availability::missing(
                 "a sampling clock cannot see interrupts, and --method sampling uses no probes",
             ),

@@ -110,32 +110,6 @@ int BPF_PROG(netto_irq_exit)
 	return 0;
 }
 
-/*
- * A socket was used: 6.3+ kernels say so at the end of every send and receive.
- * Attached where socket calls cannot be hooked, to find the io_uring threads
- * that do networking.
- */
-static __always_inline int netto_note_socket_use(void)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-
-	if (task->flags & PF_IO_WORKER)
-		netto_mark_network_worker(task);
-	return 0;
-}
-
-SEC("tp_btf/sock_send_length")
-int BPF_PROG(netto_sk_sent)
-{
-	return netto_note_socket_use();
-}
-
-SEC("tp_btf/sock_recv_length")
-int BPF_PROG(netto_sk_recv)
-{
-	return netto_note_socket_use();
-}
-
 SEC("perf_event")
 int netto_sample(void *ctx)
 {

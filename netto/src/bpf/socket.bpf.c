@@ -41,7 +41,6 @@ static __always_inline bool netto_is_nested(__u64 state, __u64 depth)
 static __always_inline int netto_enter(void *ctx, __u64 kind)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
-	struct task_struct *task;
 	__u64 depth;
 
 	if (!cpu)
@@ -51,9 +50,6 @@ static __always_inline int netto_enter(void *ctx, __u64 kind)
 		cpu->state += NETTO_NESTED_ONE;
 		return 0;
 	}
-	task = bpf_get_current_task_btf();
-	if (task->flags & PF_IO_WORKER)
-		netto_mark_network_worker(task);
 	netto_task_transition(cpu, depth << NETTO_DEPTH_SHIFT | (cpu->state & NETTO_SOFTIRQ_MASK) | NETTO_NESTED_ONE | kind);
 	netto_count(cpu, kind);
 	return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What the clock remembers of a task: the state it was switched away with, and
- * whether it is an io_uring thread that has used a socket. Most tasks have
- * nothing to remember and never get a storage.
+ * What the clock knows of a task: the state it was switched away with, and
+ * whether it is a thread of io_uring's. Most tasks have nothing to remember
+ * and never get a storage.
  */
 #ifndef NETTO_TASKS_BPF_H
 #define NETTO_TASKS_BPF_H
@@ -12,8 +12,6 @@
 struct netto_task {
 	/* State word to restore; 0 if none is parked. */
 	__u64 parked;
-	/* Whether this io_uring thread is one that does networking. */
-	__u64 network_worker;
 };
 
 /* Written by the probes on whichever CPU the task runs; freed with the task. */
@@ -33,15 +31,13 @@ static __always_inline void netto_park(struct task_struct *task, __u64 state)
 		memory->parked = state;
 }
 
-/* The state of a task outside socket calls. */
+/*
+ * The state of a task outside socket calls. What a thread of io_uring's works
+ * at is not known here: user space tells by the stacks sampled in its time.
+ */
 static __always_inline __u64 netto_base_state(struct task_struct *task)
 {
-	struct netto_task *memory;
-
-	if (!(task->flags & PF_IO_WORKER))
-		return 0;
-	memory = bpf_task_storage_get(&netto_tasks, task, 0, 0);
-	return memory && memory->network_worker ? NETTO_KIND_IO_WORKER : 0;
+	return task->flags & PF_IO_WORKER ? NETTO_KIND_IO_WORKER : 0;
 }
 
 static __always_inline __u64 netto_arriving_state(struct task_struct *task, bool may_be_parked)
@@ -49,26 +45,14 @@ static __always_inline __u64 netto_arriving_state(struct task_struct *task, bool
 	struct netto_task *memory;
 	__u64 state;
 
-	if (!may_be_parked && !(task->flags & PF_IO_WORKER))
-		return 0;
+	if (!may_be_parked)
+		return netto_base_state(task);
 	memory = bpf_task_storage_get(&netto_tasks, task, 0, 0);
 	if (!memory)
-		return 0;
+		return netto_base_state(task);
 	state = memory->parked;
 	memory->parked = 0;
-	if (state)
-		return state;
-	return memory->network_worker ? NETTO_KIND_IO_WORKER : 0;
-}
-
-/* From its next context switch on, this thread's time is networking's. */
-static __always_inline void netto_mark_network_worker(struct task_struct *task)
-{
-	struct netto_task *memory;
-
-	memory = bpf_task_storage_get(&netto_tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (memory)
-		memory->network_worker = 1;
+	return state ? state : netto_base_state(task);
 }
 
 #endif

@@ -99,8 +99,10 @@ impl Load {
         let (mut kernel, mut softirq) = (0, 0);
         for (index, component) in COMPONENTS.iter().enumerate() {
             match component.kind {
-                Kind::Timed(Source::Softirq(_), _) | Kind::Carved(..) => softirq += values[index],
-                Kind::Timed(..) | Kind::Estimated(_) => kernel += values[index],
+                Kind::Timed(Source::Softirq(_), _) | Kind::Carved(Source::Softirq(_), _) => {
+                    softirq += values[index]
+                }
+                Kind::Timed(..) | Kind::Estimated(_) | Kind::Carved(..) => kernel += values[index],
                 _ => {}
             }
             if let Kind::Timed(source, _) = component.kind
@@ -187,7 +189,7 @@ impl Load {
             _ if is_hot && !matches!(source, Source::Softirq(_)) => 0.004 * load,
             Source::SocketSend => 0.075 * load * near * slow,
             Source::SocketReceive => 0.052 * load * near * slow,
-            Source::IoWorker => 0.006 * load * slow,
+            Source::IoWorker => 0.012 * load * slow,
             Source::LocalIpc => 0.005 * jitter,
             Source::NicInterrupt if has_queue => 0.006 * load,
             Source::NicInterrupt => 0.0,
@@ -295,12 +297,12 @@ fn is_in(seconds: f64, (cycle, length): (f64, f64)) -> bool {
     seconds % cycle >= cycle - length
 }
 
-/// How much of a softirq is networking's.
+/// How much of a softirq is networking's; of io_uring's threads, each part's.
 fn carved_percent(source: Source) -> u64 {
     match source {
         // Pacing has the high-resolution timers nearly to itself.
         Source::Softirq(8) => 70,
-        Source::Softirq(6) => 45,
+        Source::Softirq(6) | Source::IoWorker => 45,
         _ => 12,
     }
 }

@@ -4,7 +4,7 @@
 
 use anyhow::{Context, bail};
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Func, Typedef};
+use libbpf_rs::btf::types::Func;
 
 use super::perf::SamplingEvent;
 use super::sockets;
@@ -40,12 +40,6 @@ pub fn gather(
         .copied()
         .filter(|function| btf.type_by_name::<Func<'_>>(function.name).is_some())
         .collect();
-    let has_tracepoint = |name: &str| {
-        btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}"))
-            .is_some()
-    };
-    let socket_tracepoints =
-        has_tracepoint("sock_send_length") && has_tracepoint("sock_recv_length");
     drop(btf);
 
     let fentry = match socket_functions.first() {
@@ -79,7 +73,6 @@ pub fn gather(
         fentry,
         kprobe,
         socket_functions,
-        socket_tracepoints,
         stacks,
         symbols,
         has_symbols,

@@ -116,8 +116,6 @@ impl Session {
         ] {
             clock.set_autoload(plan.has_clock);
         }
-        open.progs.netto_sk_sent.set_autoload(plan.mark_workers);
-        open.progs.netto_sk_recv.set_autoload(plan.mark_workers);
         open.progs.netto_sample.set_autoload(plan.stacks.is_ok());
         let skel = open.load().map_err(explain_load)?;
 
@@ -166,21 +164,6 @@ impl Session {
             )?;
             attached.required("softirq_exit", rx, skel.progs.netto_sirq_out.attach_trace())?;
             attached.required("softirq_entry", rx, skel.progs.netto_sirq_in.attach_trace())?;
-        }
-        if plan.mark_workers {
-            let purpose = slug_of(Source::IoWorker);
-            attached.optional(
-                "sock_send_length",
-                "tp_btf",
-                purpose,
-                skel.progs.netto_sk_sent.attach_trace(),
-            );
-            attached.optional(
-                "sock_recv_length",
-                "tp_btf",
-                purpose,
-                skel.progs.netto_sk_recv.attach_trace(),
-            );
         }
         if let Sockets::Timed(hook, functions) = &plan.sockets {
             let maps = SharedMaps {

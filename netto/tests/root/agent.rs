@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::uring::Worker;
-use crate::{bpf, copies, loads};
+use crate::{bpf, copies, loads, uring};
 
 /// No agent outlives this.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -59,6 +59,13 @@ fn role(words: &[String]) -> Result<()> {
         ["udp-busy-sink", at] => go_on(|| loads::udp_busy_sink(at.parse()?)),
         ["uring-blast", "worker"] => go_on(|| loads::uring_blast(Worker::Thread)),
         ["uring-blast", "poller"] => go_on(|| loads::uring_blast(Worker::Poller)),
+        ["uring-reads", "worker", sends] => {
+            go_on(|| loads::uring_reads(Worker::Thread, sends.parse()?))
+        }
+        ["uring-reads", "poller", sends] => {
+            go_on(|| loads::uring_reads(Worker::Poller, sends.parse()?))
+        }
+        ["uring-idle"] => hold(uring::idle_poller()?),
         ["spin"] => go_on(loads::spin),
         ["keepalive", pairs] => hold(loads::keepalive(pairs.parse()?)?),
         ["tap"] => hold(loads::tap()?),

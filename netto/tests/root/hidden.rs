@@ -30,12 +30,32 @@ pub const TESTS: &[Test] = &[
     Test {
         name: "hidden::io_urings_workers_that_send_are_io_workers",
         tools: &["ip"],
-        body: || io_uring("worker"),
+        body: || io_uring("worker", &[]),
     },
     Test {
         name: "hidden::an_io_uring_poller_that_sends_is_an_io_worker",
         tools: &["ip"],
-        body: || io_uring("poller"),
+        body: || io_uring("poller", &[]),
+    },
+    Test {
+        name: "hidden::io_uring_threads_are_told_apart_by_stacks_alone",
+        tools: &["ip"],
+        body: || io_uring("poller", &["--method", "sampling"]),
+    },
+    Test {
+        name: "hidden::an_io_uring_worker_that_reads_a_file_is_not_networking_whatever_it_sent_before",
+        tools: &["ip"],
+        body: || reads_a_file("worker", &[]),
+    },
+    Test {
+        name: "hidden::an_io_uring_poller_that_reads_a_file_is_not_networking_whatever_it_sent_before",
+        tools: &["ip"],
+        body: || reads_a_file("poller", &[]),
+    },
+    Test {
+        name: "hidden::an_io_uring_poller_that_waits_is_not_networking",
+        tools: &["ip"],
+        body: waits_for_requests,
     },
     Test {
         name: "hidden::what_wireguard_encrypts_and_decrypts_is_network_workers",
@@ -181,13 +201,52 @@ fn timers() -> Result<()> {
     Ok(())
 }
 
-/// Where calls are not hooked, a tracepoint at their end tells which threads do networking.
-fn io_uring(thread: &str) -> Result<()> {
+/// Their sends are sends; what they spend on taking and completing these is theirs. A poller
+/// that waits for the next request between two is not networking meanwhile.
+fn io_uring(thread: &str, options: &[&str]) -> Result<()> {
+    let namespace = Namespace::new()?;
+    let daemon = Daemon::start(options)?;
+    dark(&daemon.measure_shortly()?, "io_worker", NOTHING)?;
+    let _load = traffic::agent(&namespace, &["uring-blast", thread])?;
+    let cost = daemon.measure_shortly()?;
+    // A poller had 0.05 to 0.13 of a CPU beside other loads, a worker four times that.
+    lit(&cost, "io_worker", 4.0 * NOTHING)?;
+    lit(&cost, "tx_syscall", LIT)?;
+    dark(&cost, "io_other", DARK)?;
+    if thread == "poller" {
+        lit(&cost, "io_spin", LIT)?;
+    }
+    Ok(())
+}
+
+/// One send of one byte made all that came after it networking, up to a whole CPU.
+fn reads_a_file(thread: &str, options: &[&str]) -> Result<()> {
+    let namespace = Namespace::new()?;
+    let daemon = Daemon::start(options)?;
+    for sends in ["0", "1"] {
+        let _load = traffic::agent(&namespace, &["uring-reads", thread, sends])?;
+        let cost = daemon.measure_shortly()?;
+        println!("after {sends} sends: {cost}");
+        lit(&cost, "io_other", LIT)?;
+        dark(&cost, "io_worker", NOTHING)?;
+        for networking in ["tx_syscall", "rx_syscall"] {
+            dark(&cost, networking, DARK)?;
+        }
+    }
+    Ok(())
+}
+
+/// As *Busy poll, spinning*, but nobody knows for whom: nothing of it is networking's.
+fn waits_for_requests() -> Result<()> {
     let namespace = Namespace::new()?;
     let daemon = Daemon::start(&[])?;
-    dark(&daemon.measure_shortly()?, "io_worker", DARK)?;
-    let _load = traffic::agent(&namespace, &["uring-blast", thread])?;
-    lit(&daemon.measure_shortly()?, "io_worker", LIT)
+    let _load = traffic::agent(&namespace, &["uring-idle"])?;
+    let cost = daemon.measure_shortly()?;
+    lit(&cost, "io_spin", LIT)?;
+    for other in ["io_worker", "io_other"] {
+        dark(&cost, other, NOTHING)?;
+    }
+    Ok(())
 }
 
 /// Its work queues do the cryptography of both ends, in guests as much work as the RX softirq's.
@@ -337,5 +396,7 @@ fn tap() -> Result<()> {
 
 /// A row that its load lights has a multiple of this.
 const LIT: f64 = 0.06;
+/// What is next to nothing of a CPU, other programs of the machine included.
+const NOTHING: f64 = 0.005;
 /// What other programs of the machine may spend on a row meanwhile.
 const DARK: f64 = 0.03;

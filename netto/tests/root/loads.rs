@@ -102,6 +102,12 @@ pub fn uring_blast(worker: Worker) -> Result<()> {
     uring::requests(&pair.near, Direction::Send, worker, usize::MAX)
 }
 
+/// A file in memory is read through io_uring, by threads of the kernel, after so many sends.
+pub fn uring_reads(worker: Worker, sends: usize) -> Result<()> {
+    let pair = Pair::new(Kind::Udp4)?;
+    uring::reads_after_sends(&pair.near, worker, sends)
+}
+
 /// As many connections as asked for that say nothing, but ask each second whether the other end is still there.
 pub fn keepalive(pairs: usize) -> Result<Vec<Pair>> {
     const ON: i32 = 1;

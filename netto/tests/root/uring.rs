@@ -1,6 +1,7 @@
 //! Sends and receives through io_uring: in the submitting call, on a worker
 //! thread, and by a kernel thread that polls the submission queue.
 
+use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use anyhow::{Context, Result, ensure};
@@ -38,11 +39,7 @@ pub fn requests(
     worker: Worker,
     count: usize,
 ) -> Result<()> {
-    let mut ring: IoUring = match worker {
-        Worker::Poller => IoUring::builder().setup_sqpoll(1000).build(8),
-        Worker::Inline | Worker::Thread => IoUring::new(8),
-    }
-    .context("io_uring_setup")?;
+    let mut ring = ring(worker)?;
     let mut data = [0x55_u8; SMALL];
     let target = types::Fd(socket.as_raw_fd());
     for _ in 0..count {
@@ -52,19 +49,71 @@ pub fn requests(
                 opcode::Recv::new(target, data.as_mut_ptr(), SMALL as u32).build()
             }
         };
-        let request = match worker {
-            Worker::Thread => request.flags(squeue::Flags::ASYNC),
-            Worker::Inline | Worker::Poller => request,
-        };
-        // SAFETY: `data` and the socket outlive the request, which is waited for below.
-        unsafe { ring.submission().push(&request) }.context("the submission queue is full")?;
-        ring.submit_and_wait(1).context("io_uring_enter")?;
-        let completion = ring.completion().next().context("no completion")?;
+        // SAFETY: `data` and the socket outlive the request, which is waited for.
+        let result = unsafe { complete(&mut ring, worker, request) }?;
         ensure!(
-            completion.result() == SMALL as i32,
-            "{direction:?} by {worker:?} gave {}",
-            completion.result()
+            result == SMALL as i32,
+            "{direction:?} by {worker:?} gave {result}"
         );
     }
     Ok(())
+}
+
+/// Sends so often, then reads a file that is in memory (this program), all by the same kind of
+/// thread and for ever.
+pub fn reads_after_sends(socket: &OwnedFd, worker: Worker, sends: usize) -> Result<()> {
+    const BYTES: usize = 256 << 10;
+    let mut ring = ring(worker)?;
+    let mut data = vec![0x55_u8; BYTES];
+    for _ in 0..sends {
+        let target = types::Fd(socket.as_raw_fd());
+        let request = opcode::Send::new(target, data.as_ptr(), 1).build();
+        // SAFETY: `data` and the socket outlive the request, which is waited for.
+        let result = unsafe { complete(&mut ring, worker, request) }?;
+        ensure!(result == 1, "a send by {worker:?} gave {result}");
+    }
+    let file = File::open("/proc/self/exe").context("cannot read this program")?;
+    loop {
+        let target = types::Fd(file.as_raw_fd());
+        let request = opcode::Read::new(target, data.as_mut_ptr(), BYTES as u32).build();
+        // SAFETY: `data` and the file outlive the request, which is waited for.
+        let result = unsafe { complete(&mut ring, worker, request) }?;
+        ensure!(result == BYTES as i32, "a read by {worker:?} gave {result}");
+    }
+}
+
+/// Keeps a thread of the kernel looking for requests that never come.
+pub fn idle_poller() -> Result<IoUring> {
+    const MILLISECONDS: u32 = 1_000_000;
+    let mut ring: IoUring = IoUring::builder()
+        .setup_sqpoll(MILLISECONDS)
+        .build(8)
+        .context("io_uring_setup")?;
+    // SAFETY: the request takes no memory.
+    unsafe { complete(&mut ring, Worker::Poller, opcode::Nop::new().build()) }?;
+    Ok(ring)
+}
+
+fn ring(worker: Worker) -> Result<IoUring> {
+    match worker {
+        Worker::Poller => IoUring::builder().setup_sqpoll(1000).build(8),
+        Worker::Inline | Worker::Thread => IoUring::new(8),
+    }
+    .context("io_uring_setup")
+}
+
+/// What a request gave, once it is complete.
+///
+/// # Safety
+/// What the request points to must stay until then.
+unsafe fn complete(ring: &mut IoUring, worker: Worker, request: squeue::Entry) -> Result<i32> {
+    let request = match worker {
+        Worker::Thread => request.flags(squeue::Flags::ASYNC),
+        Worker::Inline | Worker::Poller => request,
+    };
+    // SAFETY: the caller's promise; this function waits for the completion.
+    unsafe { ring.submission().push(&request) }.context("the submission queue is full")?;
+    ring.submit_and_wait(1).context("io_uring_enter")?;
+    let completion = ring.completion().next().context("no completion")?;
+    Ok(completion.result())
 }

@@ -231,8 +231,6 @@ fn statistics(programs: &[Program], empty: &[Program], clock: &[Program]) -> Sec
                 "`netto_sample`: one tick of the sampler, its stack kept or not",
                 "netto_sample",
             ),
-            of_netto("`netto_sk_sent` (where fentry is refused)", "netto_sk_sent"),
-            of_netto("`netto_sk_recv` (where fentry is refused)", "netto_sk_recv"),
         ],
     }
 }

@@ -127,21 +127,69 @@ fn what_is_sampled_fits_into_what_the_clock_left_over() {
     assert_eq!(of(&result, "network"), Some(1_000_000));
 }
 
-#[test]
-fn a_send_by_an_io_uring_thread_is_a_send() {
-    let samples = tally(&[
-        (IO_WORKER, Some("tx_syscall"), None, 1),
-        (IO_WORKER, Some("io_worker"), None, 3),
+/// An io_uring thread that was met so often at sends, at other requests, at handling
+/// requests and at looking for some.
+fn io_thread(sends: u32, others: u32, handling: u32, spinning: u32) -> Split {
+    let mut samples = tally(&[
+        (IO_WORKER, Some("tx_syscall"), None, sends),
+        (IO_WORKER, Some("io_other"), None, others),
+        (IO_WORKER, Some("io_worker"), None, handling),
+        (IO_WORKER, Some("io_spin"), None, spinning),
     ]);
-    let result = attribute(
+    (0..sends).for_each(|_| samples.add_request(Request::Network));
+    (0..others).for_each(|_| samples.add_request(Request::Other));
+    attribute(
         &means(true),
         interval(1_000_000),
-        &clock(usize::from(IO_WORKER), 4_000),
+        &clock(usize::from(IO_WORKER), 12_000),
         &samples,
-    );
-    assert_eq!(of(&result, "tx_syscall"), Some(1_000));
-    assert_eq!(of(&result, "io_worker"), Some(3_000));
-    assert_eq!(of(&result, "network"), Some(4_000));
+    )
+}
+
+#[test]
+fn a_send_by_an_io_uring_thread_is_a_send_and_handling_it_is_networking() {
+    let result = io_thread(1, 0, 3, 0);
+    assert_eq!(of(&result, "tx_syscall"), Some(3_000));
+    assert_eq!(of(&result, "io_worker"), Some(9_000));
+    assert_eq!(of(&result, "network"), Some(12_000));
+}
+
+#[test]
+fn an_io_uring_thread_that_reads_files_or_spins_is_not_networking() {
+    for result in [
+        io_thread(0, 6, 3, 3),
+        io_thread(0, 0, 1, 5),
+        io_thread(0, 0, 0, 0),
+    ] {
+        assert_eq!(of(&result, "network"), Some(0));
+        let rest = of(&result, "io_other").unwrap() + of(&result, "io_spin").unwrap();
+        assert_eq!(rest, 12_000);
+    }
+}
+
+#[test]
+fn handling_requests_is_shared_out_as_the_requests_are() {
+    let result = io_thread(2, 4, 3, 3);
+    assert_eq!(of(&result, "tx_syscall"), Some(2_000));
+    assert_eq!(of(&result, "io_worker"), Some(1_000));
+    assert_eq!(of(&result, "io_other"), Some(6_000));
+    assert_eq!(of(&result, "io_spin"), Some(3_000));
+}
+
+#[test]
+fn what_an_io_uring_thread_is_asked_for_is_told_by_whose_the_sample_is() {
+    for (slug, request) in [
+        ("tx_syscall", Some(Request::Network)),
+        ("connections", Some(Request::Network)),
+        ("local_ipc", Some(Request::Other)),
+        ("io_other", Some(Request::Other)),
+        ("io_worker", None),
+        ("io_spin", None),
+        ("rx_softirq", None),
+        ("net_hrtimer", None),
+    ] {
+        assert_eq!(Request::of(index_of(slug).unwrap()), request, "{slug}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 mod leaves;
 mod sockets;
+mod threads;
 
 /// A kernel made of the functions of these stacks, one every 4 KiB.
 struct Kernel {
@@ -35,11 +36,15 @@ impl Kernel {
         }
     }
 
-    fn classify(&mut self, source: Option<Source>, stack: &str) -> Option<&'static str> {
+    fn frames(&self, stack: &str) -> Vec<u64> {
         let address = |name: &str| {
             0x1000 * (self.names.iter().position(|n| *n == name).unwrap() as u64 + 1) + 0x10
         };
-        let frames: Vec<u64> = stack.split(" < ").map(address).collect();
+        stack.split(" < ").map(address).collect()
+    }
+
+    fn classify(&mut self, source: Option<Source>, stack: &str) -> Option<&'static str> {
+        let frames = self.frames(stack);
         let kind = source.map_or(0, Source::clock_kind);
         let owner = self.classifier.classify(kind, &frames)?;
         // The most telling answer: the part, or else what the stack shows that the clock did not.

@@ -10,7 +10,6 @@ fn perfect() -> Facts {
         fentry: Ok(()),
         kprobe: Ok(()),
         socket_functions: SOCKET_FUNCTIONS.to_vec(),
-        socket_tracepoints: true,
         stacks: Ok(()),
         symbols: Ok(()),
         has_symbols: vec![true; COMPONENTS.len()],
@@ -40,7 +39,6 @@ fn a_perfect_host_times_everything_and_has_nothing_to_explain() {
     );
     assert!(plan.components.iter().all(Availability::is_available));
     assert_eq!(plan.notes(), Vec::<String>::new());
-    assert!(!plan.mark_workers, "socket probes mark them already");
     let means = plan.means();
     assert!(
         means.counted[index_of("tx_syscall").unwrap()]
@@ -77,7 +75,6 @@ fn without_fentry_socket_calls_are_sampled_and_the_user_is_told_why() {
         Availability::by("sampling")
     );
     assert!(plan.notes()[0].contains("EPERM"), "{:?}", plan.notes());
-    assert!(plan.mark_workers);
     let means = plan.means();
     assert!(
         !means.counted[index_of("tx_syscall").unwrap()]
@@ -85,16 +82,36 @@ fn without_fentry_socket_calls_are_sampled_and_the_user_is_told_why() {
     );
 }
 
+/// The clock can time them, but not tell a send from the reading of a file.
 #[test]
-fn without_fentry_and_socket_tracepoints_io_workers_are_unavailable() {
-    let plan = auto(Facts {
+fn io_uring_threads_need_stacks_and_no_probe_on_sockets() {
+    let refused = Facts {
         fentry: Err("EPERM".into()),
         kprobe: Err("has no kprobes".into()),
-        socket_tracepoints: false,
         ..perfect()
-    });
-    assert!(reason(&plan, "io_worker").contains("io_uring"));
+    };
+    let hidden = Facts {
+        symbols: Err("hidden".into()),
+        ..perfect()
+    };
+    let without_io_uring = {
+        let mut facts = perfect();
+        for slug in IO_THREADS {
+            facts.has_symbols[index_of(slug).unwrap()] = false;
+        }
+        facts
+    };
+    for slug in IO_THREADS {
+        assert!(availability(&auto(refused.clone()), slug).is_available());
+        assert!(
+            availability(&Plan::new(&perfect(), Method::Sampling).unwrap(), slug).is_available()
+        );
+        assert!(reason(&auto(hidden.clone()), slug).contains("hidden"));
+        assert!(reason(&auto(without_io_uring.clone()), slug).contains("not built in"));
+    }
 }
+
+const IO_THREADS: [&str; 3] = ["io_worker", "io_other", "io_spin"];
 
 #[test]
 fn hidden_symbols_take_the_sampled_parts_away_and_nothing_else() {
@@ -107,6 +124,7 @@ fn hidden_symbols_take_the_sampled_parts_away_and_nothing_else() {
         "rx_unattributed",
         "napi_thread",
         "net_hrtimer",
+        "io_worker",
     ] {
         assert!(reason(&plan, slug).contains("hidden"), "{slug}");
     }
@@ -150,22 +168,13 @@ fn a_kernel_without_bridges_has_no_bridging_rather_than_none_of_it() {
     );
 }
 
-/// Linux 6.1 has no socket tracepoints but functions of its own; 6.18 here refuses fentry.
+/// Linux 6.1 has functions of its own.
 #[test]
-fn kernels_differ_in_functions_and_tracepoints() {
-    let of_6_1 = Facts {
-        socket_tracepoints: false,
-        ..perfect()
-    };
-    let plan = auto(of_6_1);
+fn kernels_differ_in_functions() {
+    let plan = auto(perfect());
     assert!(
         matches!(&plan.sockets, Sockets::Timed(Hook::Fentry, f) if f.iter().any(|f| f.name == "inet_sendpage"))
     );
-    assert!(
-        availability(&plan, "io_worker").is_available(),
-        "socket probes mark the workers"
-    );
-
     let functions = SOCKET_FUNCTIONS
         .iter()
         .copied()
@@ -189,7 +198,7 @@ fn kernels_differ_in_functions_and_tracepoints() {
 #[test]
 fn pure_sampling_attaches_nothing_and_estimates_everything() {
     let plan = Plan::new(&perfect(), Method::Sampling).unwrap();
-    assert!(!plan.has_clock && !plan.mark_workers);
+    assert!(!plan.has_clock);
     for slug in ["rx_softirq", "tx_syscall", "gro", "softirq_timer"] {
         assert_eq!(
             *availability(&plan, slug),
@@ -197,7 +206,6 @@ fn pure_sampling_attaches_nothing_and_estimates_everything() {
             "{slug}"
         );
     }
-    assert!(!availability(&plan, "io_worker").is_available());
     assert!(plan.means().counted.iter().all(|counted| !counted));
     assert!(plan.notes()[0].contains("sampled stacks"));
 }
@@ -253,8 +261,6 @@ struct Expected {
     sockets: Option<&'static str>,
     /// Part of the reason why parts of the RX softirq are not sampled; `None`: they are.
     no_parts: Option<&'static str>,
-    /// Whether io_uring's threads are timed.
-    io_worker: bool,
     /// Words that the notes must have.
     told: &'static [&'static str],
 }
@@ -262,7 +268,6 @@ struct Expected {
 const ALL_WELL: Expected = Expected {
     sockets: Some("fentry"),
     no_parts: None,
-    io_worker: true,
     told: &[],
 };
 
@@ -361,7 +366,6 @@ fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
             Expected {
                 sockets: None,
                 no_parts: Some("kptr_restrict"),
-                io_worker: true,
                 told: &["not measured", "no kprobes", "kptr_restrict"],
             },
         ),
@@ -387,40 +391,12 @@ fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
             Expected {
                 sockets: None,
                 no_parts: Some("CAP_PERFMON"),
-                io_worker: true,
                 told: &["not measured", "refuses kprobes"],
             },
         ),
         // Nothing that netto measures goes by cgroups, so that their hierarchy is no fact.
         ("cgroup v1 only", perfect(), ALL_WELL),
-        (
-            "like 5.15: sendpage, no socket tracepoints",
-            Facts {
-                socket_tracepoints: false,
-                ..perfect()
-            },
-            ALL_WELL,
-        ),
-        (
-            "like 5.15, and fentry refused: io_uring threads are marked by kprobes",
-            Facts {
-                fentry: refused(),
-                socket_tracepoints: false,
-                ..perfect()
-            },
-            Expected {
-                sockets: Some("kprobe"),
-                ..ALL_WELL
-            },
-        ),
-        (
-            "6.1 of Debian",
-            Facts {
-                socket_tracepoints: false,
-                ..perfect()
-            },
-            ALL_WELL,
-        ),
+        ("6.1 of Debian", perfect(), ALL_WELL),
         (
             "6.12 of Debian",
             Facts {
@@ -454,7 +430,7 @@ fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
                 None => assert!(!availability(&plan, slug).is_available(), "{host}"),
             }
         }
-        for slug in ["gro", "local_delivery_v4", "rx_unattributed"] {
+        for slug in ["gro", "local_delivery_v4", "rx_unattributed", "io_worker"] {
             match expected.no_parts {
                 None => assert!(availability(&plan, slug).is_available(), "{host}: {slug}"),
                 Some(why) => assert!(reason(&plan, slug).contains(why), "{host}: {slug}"),
@@ -464,11 +440,6 @@ fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
         assert_eq!(
             *availability(&plan, "rx_softirq"),
             Availability::by("tp_btf"),
-            "{host}"
-        );
-        assert_eq!(
-            availability(&plan, "io_worker").is_available(),
-            expected.io_worker,
             "{host}"
         );
         let notes = plan.notes().join(" ");

@@ -1,0 +1,101 @@
+//! Work that runs beside or around the socket calls: io_uring's threads, and programs that trace.
+
+use super::*;
+
+/// Stacks of Linux 6.18's io_uring threads, and of 6.1 where they are others.
+#[test]
+fn an_io_uring_thread_is_known_by_what_it_does() {
+    for source in [None, Some(Source::IoWorker)] {
+        check(
+            source,
+            &[
+                (
+                    "udp_sendmsg < sock_sendmsg < io_send < __io_issue_sqe < io_issue_sqe < io_submit_sqes < io_sq_thread < ret_from_fork < ret_from_fork_asm",
+                    Some("send_datagram"),
+                ),
+                (
+                    "_raw_spin_unlock_irqrestore < __wake_up < __io_submit_flush_completions < io_submit_sqes < io_sq_thread < ret_from_fork < ret_from_fork_asm",
+                    Some("io_worker"),
+                ),
+                (
+                    "_raw_spin_unlock_irqrestore < __wake_up < io_cq_unlock_post < io_issue_sqe < io_wq_submit_work < io_worker_handle_work < io_wq_worker < ret_from_fork < ret_from_fork_asm",
+                    Some("io_worker"),
+                ),
+                (
+                    "schedule < schedule_timeout < io_wqe_worker < ret_from_fork",
+                    Some("io_worker"),
+                ),
+                (
+                    "_copy_to_iter < filemap_read < io_read < __io_issue_sqe < io_issue_sqe < io_submit_sqes < io_sq_thread < ret_from_fork < ret_from_fork_asm",
+                    Some("io_other"),
+                ),
+                (
+                    "filemap_read < io_read < io_issue_sqe < io_wq_submit_work < io_worker_handle_work < io_wqe_worker < ret_from_fork",
+                    Some("io_other"),
+                ),
+            ],
+        );
+    }
+    let spinning = [
+        "io_sq_thread < ret_from_fork < ret_from_fork_asm",
+        "tctx_task_work_run < io_sq_tw < io_sq_thread < ret_from_fork < ret_from_fork_asm",
+        "__schedule < __cond_resched < io_sq_thread < ret_from_fork < ret_from_fork_asm",
+    ];
+    check(None, &spinning.map(|stack| (stack, Some("io_spin"))));
+    check(Some(Source::IoWorker), &spinning.map(|stack| (stack, None)));
+}
+
+#[test]
+fn requests_that_a_task_carries_out_itself_are_no_io_uring_thread() {
+    let file = "filemap_read < io_read < __io_issue_sqe < io_issue_sqe < io_submit_sqes < __do_sys_io_uring_enter < do_syscall_64 < entry_SYSCALL_64_after_hwframe";
+    let thread = "udp_sendmsg < io_send < __io_issue_sqe < io_issue_sqe < io_submit_sqes < io_sq_thread < ret_from_fork < ret_from_fork_asm";
+    check(None, &[(file, None)]);
+    let mut kernel = Kernel::with(&[file, thread]);
+    for (stack, expected) in [(file, false), (thread, true)] {
+        let frames = kernel.frames(stack);
+        assert_eq!(kernel.classifier.is_io_thread(&frames), expected, "{stack}");
+    }
+    assert!(!kernel.classifier.is_io_thread(&[]));
+}
+
+#[test]
+fn probes_on_sends_and_receives_are_tracing_whoever_they_belong_to() {
+    check(
+        Some(Source::SocketSend),
+        &[
+            (
+                "bpf_prog_1234_seen < bpf_trace_run5 < __bpf_trace_sock_msg_length < __traceiter_sock_send_length < call_trace_sock_send_length.constprop.0 < __sys_sendto < do_syscall_64",
+                Some("send_tracing"),
+            ),
+            (
+                "bpf_prog_1234_seen < bpf_trampoline_6442 < sock_write_iter < vfs_write < do_syscall_64",
+                Some("send_tracing"),
+            ),
+            (
+                "__bpf_prog_enter_recur < bpf_trampoline_6442 < sock_sendmsg < io_send < do_syscall_64",
+                Some("send_tracing"),
+            ),
+            (
+                "udp_sendmsg < bpf_trampoline_6442 < __sys_sendto < do_syscall_64",
+                Some("send_datagram"),
+            ),
+            (
+                "bpf_prog_1234_classifier < bpf_prog_1234_shape < __dev_queue_xmit < udp_sendmsg < do_syscall_64",
+                Some("send_tc"),
+            ),
+        ],
+    );
+    check(
+        Some(Source::SocketReceive),
+        &[
+            (
+                "__traceiter_sock_recv_length < sock_recvmsg < __sys_recvfrom < do_syscall_64",
+                Some("receive_tracing"),
+            ),
+            (
+                "bpf_prog_1234_seen < trace_call_bpf < kprobe_dispatcher < inet_recvmsg < __sys_recvfrom < do_syscall_64",
+                Some("receive_tracing"),
+            ),
+        ],
+    );
+}
