@@ -15,6 +15,8 @@ mod support;
 mod dashboards;
 #[path = "sinks/endings.rs"]
 mod endings;
+#[path = "sinks/hammered.rs"]
+mod hammered;
 #[path = "sinks/program.rs"]
 mod program;
 #[path = "sinks/requests.rs"]

@@ -3,6 +3,7 @@
 //! A sink sees a snapshot when it is finished and cannot change, delay or lose
 //! it for another sink. None knows how anything was measured.
 
+pub mod answers;
 pub mod api;
 pub mod assets;
 pub mod auth;
@@ -12,5 +13,6 @@ pub mod http;
 pub mod prometheus_families;
 pub mod prometheus_logger;
 pub mod prometheus_registry;
+pub mod rendered;
 pub mod web_config;
 pub mod websocket_client;
