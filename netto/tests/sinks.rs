@@ -17,6 +17,8 @@ mod dashboards;
 mod endings;
 #[path = "sinks/hammered.rs"]
 mod hammered;
+#[path = "sinks/passwords.rs"]
+mod passwords;
 #[path = "sinks/program.rs"]
 mod program;
 #[path = "sinks/requests.rs"]

@@ -200,7 +200,10 @@ async fn refusal(state: &State, request: &HttpRequest) -> Option<HttpResponse> {
         ));
     }
     let verdict = match &state.web.auth {
-        Some(auth) => auth.check(header(header::AUTHORIZATION)).await,
+        Some(auth) => {
+            let from = request.peer_addr().map(|peer| peer.ip());
+            auth.check(header(header::AUTHORIZATION), from).await
+        }
         None => Verdict::Accepted,
     };
     match verdict {

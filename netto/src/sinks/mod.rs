@@ -14,5 +14,6 @@ pub mod prometheus_families;
 pub mod prometheus_logger;
 pub mod prometheus_registry;
 pub mod rendered;
+pub mod turns;
 pub mod web_config;
 pub mod websocket_client;
