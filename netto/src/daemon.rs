@@ -51,6 +51,9 @@ pub fn bind(config: &Config) -> anyhow::Result<Prepared> {
         Some(path) => WebConfig::load(path)?,
         None => WebConfig::default(),
     };
+    for warning in &web.warnings {
+        tracing::warn!("{warning}");
+    }
     let listener = listen(config.listen)?;
     let log = match &config.log_file {
         Some(path) => Some(OpenLog::open(path)?),

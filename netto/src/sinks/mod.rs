@@ -7,6 +7,7 @@ pub mod answers;
 pub mod api;
 pub mod assets;
 pub mod auth;
+pub mod certificates;
 pub mod file_logger;
 pub mod hosts;
 pub mod http;
