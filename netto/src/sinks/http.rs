@@ -28,7 +28,7 @@ use super::hosts::HostPolicy;
 use super::prometheus_logger::Metrics;
 use super::web_config::WebConfig;
 use super::websocket_client::{MAX_FRAME_BYTES, Patience, Surroundings, WebSocketClient};
-use crate::actors::metrics_collector::{Latest, MetricsCollector, Published, SinkDrops};
+use crate::actors::metrics_collector::{Latest, MetricsCollector, SinkDrops};
 use crate::actors::supervisor::{Part, Supervisor};
 use crate::actors::trace_analyzer::StackSource;
 
@@ -255,19 +255,17 @@ async fn healthz() -> HttpResponse {
     text(StatusCode::OK, "alive")
 }
 
-fn latest(state: &State) -> Result<Arc<Published>, HttpResponse> {
-    state.wiring.latest.get().ok_or_else(|| {
-        text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "not ready: no interval has been measured yet",
-        )
-    })
+fn not_ready() -> HttpResponse {
+    text(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "not ready: no interval has been measured yet",
+    )
 }
 
 async fn readyz(state: Data<State>) -> HttpResponse {
-    match latest(&state) {
-        Ok(_) => text(StatusCode::OK, "ready"),
-        Err(refusal) => refusal,
+    match state.wiring.latest.get() {
+        Some(_) => text(StatusCode::OK, "ready"),
+        None => not_ready(),
     }
 }
 
@@ -296,9 +294,9 @@ async fn info(state: Data<State>) -> HttpResponse {
 }
 
 async fn snapshot(state: Data<State>) -> HttpResponse {
-    match latest(&state) {
-        Ok(latest) => page(state.answers.snapshot(latest).await, "application/json"),
-        Err(refusal) => refusal,
+    match state.wiring.latest.get() {
+        Some(latest) => page(state.answers.snapshot(latest).await, "application/json"),
+        None => not_ready(),
     }
 }
 
