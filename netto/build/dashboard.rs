@@ -35,7 +35,7 @@ const PLACEHOLDER: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n\
 /// Writes `dashboard.rs` and the compressed files that it includes into `out_dir`.
 ///
 /// The generated file defines `ASSETS: &[Asset]`; whoever includes it defines
-/// `Asset` with the fields `path`, `content_type`, `etag` and `gzip`.
+/// `Asset` with the fields `path`, `content_type`, `version`, `gzip` and `plain`, and imports `OnceLock`.
 ///
 /// # Errors
 /// When a file of the dashboard cannot be read, when `NETTO_DASHBOARD_DIR` names
@@ -59,22 +59,22 @@ pub fn embed(out_dir: &Path, workspace_root: &Path) -> Result<()> {
         None => vec![("index.html", PLACEHOLDER.as_bytes().to_vec())],
     };
 
-    let mut code = String::from("pub static ASSETS: &[Asset] = &[\n");
+    let mut code = format!("static FILES: [Asset; {}] = [\n", files.len());
     for (name, bytes) in files {
         let compressed = out_dir.join(format!("{name}.gz"));
         write_compressed(&compressed, &bytes)?;
         let mut crc = Crc::new();
         crc.update(&bytes);
-        let etag = format!("\"{:08x}-{:x}\"", crc.sum(), bytes.len());
+        let version = format!("{:08x}-{:x}", crc.sum(), bytes.len());
         writeln!(
             code,
-            "    Asset {{ path: {path:?}, content_type: {content_type:?}, etag: {etag:?}, \
-             gzip: include_bytes!({compressed:?}) }},",
+            "    Asset {{ path: {path:?}, content_type: {content_type:?}, version: {version:?}, \
+             gzip: include_bytes!({compressed:?}), plain: OnceLock::new() }},",
             path = format!("/{name}"),
             content_type = content_type(name)?,
         )?;
     }
-    code.push_str("];\n");
+    code.push_str("];\npub static ASSETS: &[Asset] = &FILES;\n");
     let generated = out_dir.join("dashboard.rs");
     fs::write(&generated, code).with_context(|| format!("cannot write {}", generated.display()))
 }

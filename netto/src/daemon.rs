@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Addr, Arbiter, System};
@@ -16,9 +16,11 @@ use metrics_common::history::History;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
-use crate::actors::metrics_collector::{Farewell, MetricsCollector, Sink, SinkDrops, Subscribe};
+use crate::actors::metrics_collector::{
+    Farewell, Latest, MetricsCollector, Sink, SinkDrops, Subscribe,
+};
 use crate::actors::supervisor::{Failures, Part, Supervisor};
-use crate::actors::trace_analyzer::{self, SnapshotSource, TraceAnalyzer};
+use crate::actors::trace_analyzer::{self, SnapshotSource, StackSource, TraceAnalyzer};
 use crate::config::Config;
 use crate::sinks::file_logger::{FileLogger, Reopen};
 use crate::sinks::hosts::HostPolicy;
@@ -50,6 +52,9 @@ pub fn bind(config: &Config) -> anyhow::Result<Prepared> {
         Some(path) => WebConfig::load(path)?,
         None => WebConfig::default(),
     };
+    for warning in &web.warnings {
+        tracing::warn!("{warning}");
+    }
     let listener = listen(config.listen)?;
     let log = match &config.log_file {
         Some(path) => Some(LogFile::open(path)?),
@@ -162,7 +167,7 @@ impl Prepared {
         let protected = self.web.auth.is_some();
         let period = self.config.user_period;
         let info = Arc::new(info);
-        let (mut running, mut failures) = self.start(info.clone())?;
+        let (mut running, mut failures) = self.start(info.clone(), source.stacks())?;
         tracing::info!("dashboard at {scheme}://{address}/");
         if !address.ip().is_loopback() && !protected {
             tracing::warn!(
@@ -185,7 +190,6 @@ impl Prepared {
                 }
             });
         }
-        running.stacks.get_or_init(|| analyzer.clone());
         running.analyzer = Some((arbiter, analyzer));
         let outcome = tokio::select! {
             failure = failures.first() => Err(failure),
@@ -211,7 +215,11 @@ impl Prepared {
     }
 
     /// Starts everything right of the analyzer.
-    fn start(self, info: Arc<Info>) -> anyhow::Result<(Running, Failures)> {
+    fn start(
+        self,
+        info: Arc<Info>,
+        stacks: Arc<dyn StackSource>,
+    ) -> anyhow::Result<(Running, Failures)> {
         // Inherited by every connection: the kernel cuts off a peer that takes no data for so long.
         socket2::SockRef::from(&self.listener)
             .set_tcp_user_timeout(Some(self.patience.no_progress))
@@ -219,8 +227,10 @@ impl Prepared {
         let (supervisor, failures) = Supervisor::new();
         let drops = Arc::new(SinkDrops::default());
         let past = self.past.unwrap_or_else(|| History::new(&info));
-        let collector = MetricsCollector::launch(past, drops.clone(), &supervisor);
-        let prometheus = PrometheusLogger::launch(info.clone(), drops.clone(), &supervisor)?;
+        let latest = Latest::default();
+        let collector = MetricsCollector::launch(past, latest.clone(), drops.clone(), &supervisor);
+        let (prometheus, metrics) =
+            PrometheusLogger::launch(info.clone(), drops.clone(), &supervisor)?;
         collector.do_send(Subscribe {
             sink: Sink::Prometheus,
             updates: prometheus.clone().recipient(),
@@ -239,7 +249,6 @@ impl Prepared {
                 farewell: None,
             });
         }
-        let stacks = Arc::new(OnceLock::new());
         let server = http::start(
             self.listener,
             self.web,
@@ -247,8 +256,9 @@ impl Prepared {
                 hosts: HostPolicy::new(&info.hostname, &self.config.allowed_hosts),
                 info,
                 collector: collector.clone(),
-                analyzer: stacks.clone(),
-                prometheus: prometheus.clone(),
+                latest,
+                stacks,
+                metrics,
                 drops,
                 max_clients: self.config.max_clients,
                 patience: self.patience,
@@ -270,7 +280,6 @@ impl Prepared {
             file,
             server: handle,
             analyzer: None,
-            stacks,
         };
         Ok((running, failures))
     }
@@ -304,8 +313,6 @@ struct Running {
     file: Option<(Arbiter, Addr<FileLogger>)>,
     server: actix_web::dev::ServerHandle,
     analyzer: Option<(Arbiter, Addr<TraceAnalyzer>)>,
-    /// Tells the server where the analyzer is: it starts last.
-    stacks: Arc<OnceLock<Addr<TraceAnalyzer>>>,
 }
 
 impl Running {

@@ -16,6 +16,8 @@ pub mod kernel;
 pub mod analysis;
 
 pub mod measurement;
+pub mod sampled_stacks;
+pub mod symbol_refresh;
 
 pub mod demo;
 

@@ -1,35 +1,31 @@
 //! One measurement from start to end: puts the host's facts, the plan, the
 //! probes and the arithmetic together, and makes one snapshot per call.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use metrics_common::component::index_of;
 use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snapshot};
-use rustc_hash::FxHashMap;
 
-use crate::actors::trace_analyzer::SnapshotSource;
+use crate::actors::trace_analyzer::{SnapshotSource, StackSource};
 use crate::analysis::attribute::{
     Attribution, Interval, Means, Request, Split, Tally, basis_of, entries,
 };
 use crate::analysis::classify::Classifier;
 use crate::analysis::delta::Deltas;
-use crate::analysis::flame::{Flame, Folded};
+use crate::analysis::flame::Flame;
 use crate::analysis::idle::IdleSampling;
 use crate::analysis::proc_stat::{self, ProcStat};
 use crate::analysis::rapl::Energy;
 use crate::analysis::support::{Facts, Method, Plan};
-use crate::analysis::symbols;
 use crate::config::Config;
 use crate::kernel::cpu_time::Reading;
 use crate::kernel::preflight;
 use crate::kernel::session::{Readers, Session};
-use crate::kernel::system::{self, LoadedCode, Roots};
-
-/// Symbols are read anew at most this often, and never for more than a twentieth
-/// of the time: reading them takes some tens of milliseconds.
-const REFRESH_NS: u64 = 3_000_000_000;
-const REFRESH_PAUSE: u64 = 20;
+use crate::kernel::system::{self, Roots};
+use crate::sampled_stacks::SampledStacks;
+use crate::symbol_refresh::SymbolRefresh;
 
 /// Network devices are looked for in one of so many intervals.
 const INTERRUPTS_EVERY: u64 = 20;
@@ -158,6 +154,15 @@ impl Knowledge {
     }
 }
 
+impl Knowledge {
+    /// Why there is nothing for a flame graph, if so.
+    fn why_no_stacks(&self, has_symbols: bool) -> Option<String> {
+        let facts = &self.facts;
+        let reason = facts.stacks.as_ref().and(facts.symbols.as_ref()).err();
+        (!has_symbols).then(|| reason.cloned().unwrap_or_default())
+    }
+}
+
 /// Makes one snapshot per interval from the running probes.
 #[derive(Debug)]
 pub struct Snapshots {
@@ -170,11 +175,11 @@ pub struct Snapshots {
     softirqs_are_timed: bool,
     classifier: Option<Classifier>,
     flame: Flame,
-    /// Names of functions that somebody has read, by where they start.
-    names: FxHashMap<u64, Option<String>>,
-    loaded_code: LoadedCode,
-    /// When symbols may be read anew, on the clock that never goes back.
-    refresh_from_ns: u64,
+    /// Where readers find the stacks between two drains.
+    stacks: Arc<SampledStacks>,
+    /// How often symbols have been read anew.
+    symbols_version: u64,
+    symbol_refresh: SymbolRefresh,
     readers: Readers,
     deltas: Deltas,
     /// Each CPU's clock at the previous snapshot.
@@ -204,19 +209,23 @@ impl Snapshots {
     ) -> anyhow::Result<Self> {
         let possible_cpus = readers.possible_cpus;
         let roots = settings.roots.clone();
+        let stacks = Arc::new(SampledStacks::new(
+            roots.clone(),
+            knowledge.why_no_stacks(classifier.is_some()),
+        ));
         let mut source = Snapshots {
             means: plan.means(),
             has_news: false,
             method: settings.method,
             softirqs_are_timed: plan.has_clock,
             previous_stat: proc_stat::parse(&roots.proc_stat()?)?,
-            loaded_code: LoadedCode::now(&roots),
+            symbol_refresh: SymbolRefresh::new(roots.clone(), plan.has_clock),
             roots,
             knowledge,
             classifier,
             flame: Flame::new(system::monotonic_ns()),
-            names: FxHashMap::default(),
-            refresh_from_ns: system::monotonic_ns() + REFRESH_NS,
+            stacks,
+            symbols_version: 0,
             readers,
             deltas: Deltas::default(),
             previous: vec![Reading::default(); possible_cpus],
@@ -239,6 +248,9 @@ impl Snapshots {
                 source.previous[cpu] = reading;
             }
         }
+        source
+            .stacks
+            .put_down(source.flame.counted(source.previous_ns), 0);
         if let Some(energy) = &mut source.energy {
             energy.take(&source.roots.rapl_zones().unwrap_or_default(), 0, 0, 0);
         }
@@ -371,37 +383,24 @@ impl Snapshots {
         }
     }
 
-    /// Reads the symbols anew when modules or BPF programs have come: their
-    /// code may stand where nothing or something else stood before. What that
-    /// changes holds from the next snapshot on.
+    /// Takes symbols that were read anew. What they change holds from the next
+    /// snapshot on.
     fn refresh_symbols(&mut self, now_ns: u64) {
-        if self.classifier.is_none() || now_ns < self.refresh_from_ns {
+        if self.classifier.is_none() {
             return;
         }
-        let loaded_code = LoadedCode::since(&self.loaded_code, &self.roots);
-        if loaded_code == self.loaded_code {
+        let Some(classifier) = self.symbol_refresh.poll(now_ns) else {
             return;
+        };
+        if let Some(plan) = self
+            .knowledge
+            .learn(classifier.found().availability(), self.method)
+        {
+            self.means = plan.means();
+            self.has_news = true;
         }
-        let begun_ns = system::monotonic_ns();
-        let symbols = preflight::read_symbols(&self.roots, self.softirqs_are_timed);
-        let took_ns = system::monotonic_ns().saturating_sub(begun_ns);
-        self.refresh_from_ns = now_ns + REFRESH_NS.max(REFRESH_PAUSE * took_ns);
-        match symbols {
-            Ok(classifier) => {
-                self.loaded_code = loaded_code;
-                if let Some(plan) = self
-                    .knowledge
-                    .learn(classifier.found().availability(), self.method)
-                {
-                    self.means = plan.means();
-                    self.has_news = true;
-                }
-                self.classifier = Some(classifier);
-                // Other code may stand at the same address now.
-                self.names.clear();
-            }
-            Err(error) => tracing::warn!("cannot refresh the kernel's symbols: {error:#}"),
-        }
+        self.classifier = Some(classifier);
+        self.symbols_version += 1;
     }
 
     /// What was found out about the host.
@@ -415,25 +414,8 @@ impl SnapshotSource for Snapshots {
         std::mem::take(&mut self.has_news).then(|| self.knowledge.info.clone())
     }
 
-    fn flame_graph(&mut self) -> anyhow::Result<Folded> {
-        if self.classifier.is_none() {
-            let reason = self
-                .knowledge
-                .facts
-                .stacks
-                .as_ref()
-                .and(self.knowledge.facts.symbols.as_ref());
-            bail!("stacks are not sampled: {}", reason.err().map_or("", |r| r));
-        }
-        let known = self.names.len();
-        for start in self.flame.functions() {
-            self.names.entry(start).or_default();
-        }
-        if self.names.len() > known {
-            symbols::name(self.roots.kallsyms()?, &mut self.names)?;
-        }
-        let name = |start| self.names.get(&start)?.as_deref();
-        Ok(self.flame.folded(system::monotonic_ns(), name))
+    fn stacks(&self) -> Arc<dyn StackSource> {
+        self.stacks.clone()
     }
 
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
@@ -446,9 +428,12 @@ impl SnapshotSource for Snapshots {
         self.follow_interrupts();
         let stat = proc_stat::parse(&self.roots.proc_stat()?).context("cannot tell CPU modes")?;
         let cpus = self.follow_cpus(&stat);
+        self.stacks.take_back();
         self.flame.pass(begun_ns);
         self.drain_stacks();
         self.attribution.begin(interval_ns, &self.tallies);
+        self.stacks
+            .put_down(self.flame.counted(begun_ns), self.symbols_version);
 
         let mut columns = Vec::with_capacity(cpus.len());
         for &cpu in &cpus {

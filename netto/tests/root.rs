@@ -21,6 +21,8 @@ mod calls;
 mod changes;
 #[path = "root/child.rs"]
 mod child;
+#[path = "root/clients.rs"]
+mod clients;
 #[path = "root/copies.rs"]
 mod copies;
 #[path = "root/counting.rs"]
@@ -107,6 +109,7 @@ fn main() -> ExitCode {
         filters::TESTS,
         sends::TESTS,
         flame::TESTS,
+        clients::TESTS,
         sums::TESTS,
         agreement::TESTS,
         quiet::TESTS,

@@ -15,8 +15,12 @@ mod support;
 mod dashboards;
 #[path = "sinks/endings.rs"]
 mod endings;
+#[path = "sinks/hammered.rs"]
+mod hammered;
 #[path = "sinks/log_file.rs"]
 mod log_file;
+#[path = "sinks/passwords.rs"]
+mod passwords;
 #[path = "sinks/program.rs"]
 mod program;
 #[path = "sinks/requests.rs"]

@@ -5,17 +5,18 @@
 //! writes to a socket or a file, and never waits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use actix::prelude::*;
 use actix_web::web::Bytes;
 use metrics_common::codec::{self, CodecError, ServerMessage};
 use metrics_common::history::History;
 use metrics_common::{Info, Snapshot};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::supervisor::{Part, Supervisor, Watch};
 
-/// Snapshots that may wait for the collector before the analyzer drops one.
+/// Messages of subscribers that may wait.
 const MAILBOX_MESSAGES: usize = 64;
 
 /// The kinds of subscribers.
@@ -101,6 +102,8 @@ pub struct Publish {
     pub snapshot: Arc<Snapshot>,
     /// What its rows mean.
     pub info: Arc<Info>,
+    /// Its place among those that may be on their way.
+    pub place: OwnedSemaphorePermit,
 }
 
 /// A new snapshot, from the collector to a subscriber.
@@ -133,14 +136,32 @@ pub struct Subscribe {
     pub farewell: Option<Recipient<Farewell>>,
 }
 
-/// Asks for the latest snapshot; `None` before the first.
-#[derive(Message)]
-#[rtype(result = "Option<Arc<Published>>")]
-pub struct Latest;
+/// The latest snapshot, for every thread to look at: whoever only wants to read it
+/// takes no place among the collector's messages.
+#[derive(Debug, Clone, Default)]
+pub struct Latest(Arc<Mutex<Option<Arc<Published>>>>);
+
+impl Latest {
+    /// The latest snapshot; `None` before the first.
+    pub fn get(&self) -> Option<Arc<Published>> {
+        self.lock().clone()
+    }
+
+    fn set(&self, published: Arc<Published>) {
+        let before = self.lock().replace(published);
+        // Whatever it takes to free, nobody waits for it.
+        drop(before);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Published>>> {
+        // Replacing a pointer cannot be left half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// The actor; see the head of this file.
 pub struct MetricsCollector {
-    latest: Option<Arc<Published>>,
+    latest: Latest,
     history: History,
     /// The history as a message; dashboards that come within one period share it.
     past: Option<Bytes>,
@@ -153,6 +174,7 @@ impl MetricsCollector {
     /// Starts the collector on the current thread, with a past to begin with.
     pub fn launch(
         history: History,
+        latest: Latest,
         drops: Arc<SinkDrops>,
         supervisor: &Supervisor,
     ) -> Addr<MetricsCollector> {
@@ -160,7 +182,7 @@ impl MetricsCollector {
         Self::create(move |ctx| {
             ctx.set_mailbox_capacity(MAILBOX_MESSAGES);
             MetricsCollector {
-                latest: None,
+                latest,
                 history,
                 past: None,
                 subscribers: Vec::new(),
@@ -208,14 +230,19 @@ impl Actor for MetricsCollector {
 impl Handler<Publish> for MetricsCollector {
     type Result = ();
 
-    fn handle(&mut self, Publish { snapshot, info }: Publish, _: &mut Self::Context) {
+    fn handle(&mut self, publish: Publish, _: &mut Self::Context) {
+        let Publish {
+            snapshot,
+            info,
+            place: _place,
+        } = publish;
         self.history.push(&snapshot);
         self.past = None;
         let published = Arc::new(Published::new(snapshot, info));
         let drops = &self.drops;
         self.subscribers
             .retain(|subscriber| deliver(subscriber, &published, drops));
-        self.latest = Some(published);
+        self.latest.set(published);
     }
 }
 
@@ -226,8 +253,8 @@ impl Handler<Subscribe> for MetricsCollector {
         if let Some(recipient) = &subscriber.past {
             self.remember(recipient);
         }
-        let alive = match &self.latest {
-            Some(latest) => deliver(&subscriber, latest, &self.drops),
+        let alive = match self.latest.get() {
+            Some(latest) => deliver(&subscriber, &latest, &self.drops),
             None => true,
         };
         // Clients may come and go many times within one period.
@@ -236,14 +263,6 @@ impl Handler<Subscribe> for MetricsCollector {
         if alive {
             self.subscribers.push(subscriber);
         }
-    }
-}
-
-impl Handler<Latest> for MetricsCollector {
-    type Result = MessageResult<Latest>;
-
-    fn handle(&mut self, _: Latest, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.latest.clone())
     }
 }
 

@@ -2,8 +2,8 @@
 //! into one snapshot and sends that, in one message, to the collector.
 //!
 //! It owns the snapshot source and a thread of its own, because draining reads
-//! memory and files and must not wait for anybody's socket. It never looks into
-//! a snapshot.
+//! memory and files and must not wait for anybody's socket. No client's request
+//! is ever answered there. It never looks into a snapshot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,15 @@ use std::time::Duration;
 use actix::prelude::*;
 use futures_util::stream;
 use metrics_common::{Info, Snapshot};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::metrics_collector::{MetricsCollector, Publish};
 use super::supervisor::{Part, Supervisor, Watch};
 use crate::analysis::flame::Folded;
+
+/// Snapshots that may wait for the collector before one is dropped.
+const MAX_ON_THEIR_WAY: usize = 64;
 
 /// Where snapshots come from: the measurement, or a made-up one in tests.
 pub trait SnapshotSource: Send + 'static {
@@ -30,11 +34,18 @@ pub trait SnapshotSource: Send + 'static {
         None
     }
 
-    /// The stacks of the last half to whole minute.
+    /// Where the stacks can be read while snapshots are being made.
+    fn stacks(&self) -> Arc<dyn StackSource>;
+}
+
+/// The stacks of the last half to whole minute. They are read on any thread but the
+/// analyzer's, which must never wait for a reader.
+pub trait StackSource: Send + Sync + 'static {
+    /// The stacks with the names of their functions. May take some hundred milliseconds.
     ///
     /// # Errors
     /// Why there are none, for people.
-    fn flame_graph(&mut self) -> anyhow::Result<Folded>;
+    fn folded(&self) -> anyhow::Result<Folded>;
 }
 
 impl SnapshotSource for Box<dyn SnapshotSource> {
@@ -46,8 +57,8 @@ impl SnapshotSource for Box<dyn SnapshotSource> {
         (**self).new_info()
     }
 
-    fn flame_graph(&mut self) -> anyhow::Result<Folded> {
-        (**self).flame_graph()
+    fn stacks(&self) -> Arc<dyn StackSource> {
+        (**self).stacks()
     }
 }
 
@@ -57,6 +68,8 @@ pub struct TraceAnalyzer {
     info: Arc<Info>,
     period: Duration,
     collector: Addr<MetricsCollector>,
+    /// For snapshots that are on their way to the collector.
+    places: Arc<Semaphore>,
     watch: Watch,
 }
 
@@ -75,6 +88,7 @@ impl TraceAnalyzer {
             info,
             period,
             collector,
+            places: Arc::new(Semaphore::new(MAX_ON_THEIR_WAY)),
             watch: supervisor.watch(Part::TraceAnalyzer),
         };
         let address = Self::start_in_arbiter(&arbiter.handle(), move |_| analyzer);
@@ -113,36 +127,25 @@ impl StreamHandler<Tick> for TraceAnalyzer {
             }
         };
         let sequence = snapshot.sequence;
-        match self.collector.try_send(Publish {
-            snapshot: Arc::new(snapshot),
-            info: self.info.clone(),
-        }) {
-            Ok(()) => {}
-            Err(SendError::Full(_)) => {
-                tracing::warn!(
-                    sequence,
-                    "snapshot dropped: the daemon's main thread is not keeping up"
-                );
-            }
-            Err(SendError::Closed(_)) => {
-                // The collector has reported its own end; this is not another cause.
-                self.watch.settle();
-                ctx.stop();
-            }
+        if !self.collector.connected() {
+            // The collector has reported its own end; this is not another cause.
+            self.watch.settle();
+            ctx.stop();
+            return;
         }
-    }
-}
-
-/// Asks for the stacks of the last half to whole minute.
-#[derive(Message)]
-#[rtype(result = "anyhow::Result<Folded>")]
-pub struct FlameGraph;
-
-impl Handler<FlameGraph> for TraceAnalyzer {
-    type Result = anyhow::Result<Folded>;
-
-    fn handle(&mut self, _: FlameGraph, _: &mut Self::Context) -> Self::Result {
-        self.source.flame_graph()
+        match self.places.clone().try_acquire_owned() {
+            // Not by way of the mailbox's capacity: clients ask for things there, too, and
+            // must not take a snapshot's place.
+            Ok(place) => self.collector.do_send(Publish {
+                snapshot: Arc::new(snapshot),
+                info: self.info.clone(),
+                place,
+            }),
+            Err(_) => tracing::warn!(
+                sequence,
+                "snapshot dropped: the daemon's main thread is not keeping up"
+            ),
+        }
     }
 }
 

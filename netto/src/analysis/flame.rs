@@ -1,10 +1,13 @@
 //! The stacks of networking of the last half to whole minute, for a flame graph.
 //!
 //! Equal stacks are counted together, function by function, so that a minute
-//! takes little memory; what is too much for that is counted as left out. Owns
-//! no names: they are given when somebody wants to read. Pure.
+//! takes little memory; what is too much for that is counted as left out. What was
+//! counted can be handed to another thread without copying it: a copy is made only
+//! if it is still being read when counting goes on. Owns no names: they are given
+//! when somebody wants to read. Pure.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use metrics_common::COMPONENTS;
 use metrics_common::component::index_of;
@@ -20,7 +23,7 @@ const MOST_STACKS: usize = 4096;
 type Counts = FxHashMap<Box<[u64]>, u32>;
 
 /// What was counted in one stretch of time.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Generation {
     counts: Counts,
     left_out: u64,
@@ -31,9 +34,17 @@ struct Generation {
 #[derive(Debug)]
 pub struct Flame {
     is_network: Vec<bool>,
-    current: Generation,
-    previous: Generation,
+    current: Arc<Generation>,
+    previous: Arc<Generation>,
     key: Vec<u64>,
+}
+
+/// What was collected until a moment; it does not change any more.
+#[derive(Debug, Clone)]
+pub struct Counted {
+    current: Arc<Generation>,
+    previous: Arc<Generation>,
+    until_ns: u64,
 }
 
 /// Stacks in the folded format that flame graph tools read: on each line the
@@ -85,14 +96,14 @@ impl Flame {
                     .and_then(index_of)
                     .is_some_and(|parent| is_network[parent]);
         }
-        let generation = || Generation {
+        let generation = Generation {
             began_ns: now_ns,
             ..Generation::default()
         };
         Flame {
             is_network,
-            current: generation(),
-            previous: generation(),
+            current: Arc::new(generation.clone()),
+            previous: Arc::new(generation),
             key: Vec::new(),
         }
     }
@@ -108,27 +119,38 @@ impl Flame {
         self.key.clear();
         self.key.push(event as u64);
         self.key.extend_from_slice(functions);
-        let counts = &mut self.current.counts;
-        if let Some(count) = counts.get_mut(self.key.as_slice()) {
+        let current = Arc::make_mut(&mut self.current);
+        if let Some(count) = current.counts.get_mut(self.key.as_slice()) {
             *count = count.saturating_add(1);
-        } else if counts.len() < MOST_STACKS {
-            counts.insert(self.key.as_slice().into(), 1);
+        } else if current.counts.len() < MOST_STACKS {
+            current.counts.insert(self.key.as_slice().into(), 1);
         } else {
-            self.current.left_out += 1;
+            current.left_out += 1;
         }
     }
 
     /// Forgets what is too old. To be called about once in an interval.
     pub fn pass(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.current.began_ns) >= GENERATION_NS {
-            let fresh = Generation {
+            let fresh = Arc::new(Generation {
                 began_ns: now_ns,
                 ..Generation::default()
-            };
+            });
             self.previous = std::mem::replace(&mut self.current, fresh);
         }
     }
 
+    /// What was collected until now.
+    pub fn counted(&self, now_ns: u64) -> Counted {
+        Counted {
+            current: self.current.clone(),
+            previous: self.previous.clone(),
+            until_ns: now_ns,
+        }
+    }
+}
+
+impl Counted {
     /// The starts of all functions on the stacks.
     pub fn functions(&self) -> impl Iterator<Item = u64> + '_ {
         self.keys().flat_map(|key| key.iter().skip(1)).copied()
@@ -140,8 +162,8 @@ impl Flame {
             .flat_map(|generation| generation.counts.keys().map(AsRef::as_ref))
     }
 
-    /// What was collected until now, with names by where functions start.
-    pub fn folded<'a>(&self, now_ns: u64, names: impl Fn(u64) -> Option<&'a str>) -> Folded {
+    /// The stacks as lines, with names by where functions start.
+    pub fn folded<'a>(&self, names: impl Fn(u64) -> Option<&'a str>) -> Folded {
         let mut counts: FxHashMap<&[u64], u64> = FxHashMap::default();
         for generation in [&self.previous, &self.current] {
             for (key, count) in &generation.counts {
@@ -149,7 +171,7 @@ impl Flame {
             }
         }
         let mut folded = Folded {
-            window_ns: now_ns.saturating_sub(self.previous.began_ns),
+            window_ns: self.until_ns.saturating_sub(self.previous.began_ns),
             left_out: self.previous.left_out + self.current.left_out,
             ..Folded::default()
         };
@@ -197,7 +219,7 @@ mod tests {
         flame.add(row("rx_softirq"), &[9, 2]);
         flame.add(row("rx_softirq"), &[0, 2]);
         flame.add(row("tx_syscall"), &[]);
-        let folded = flame.folded(5, name);
+        let folded = flame.counted(5).folded(name);
         assert_eq!(
             folded.text,
             "rx_softirq;net_rx_action;[loaded later] 1\n\
@@ -229,16 +251,31 @@ mod tests {
         let mut flame = Flame::new(0);
         flame.add(row("rx_softirq"), &[1]);
         flame.pass(GENERATION_NS - 1);
-        assert_eq!(flame.folded(GENERATION_NS, name).samples, 1);
+        assert_eq!(flame.counted(GENERATION_NS).folded(name).samples, 1);
         flame.pass(GENERATION_NS);
         flame.add(row("rx_softirq"), &[1]);
-        let both = flame.folded(GENERATION_NS + 1, name);
+        let both = flame.counted(GENERATION_NS + 1).folded(name);
         assert_eq!((both.samples, both.window_ns), (2, GENERATION_NS + 1));
         assert_eq!(both.text.lines().count(), 1, "of both generations together");
         flame.pass(2 * GENERATION_NS);
-        assert_eq!(flame.folded(2 * GENERATION_NS, name).samples, 1);
+        assert_eq!(flame.counted(2 * GENERATION_NS).folded(name).samples, 1);
         flame.pass(3 * GENERATION_NS);
-        assert_eq!(flame.folded(3 * GENERATION_NS, name).samples, 0);
+        assert_eq!(flame.counted(3 * GENERATION_NS).folded(name).samples, 0);
+    }
+
+    #[test]
+    fn what_is_being_read_does_not_change_and_counting_goes_on() {
+        let mut flame = Flame::new(0);
+        flame.add(row("rx_softirq"), &[1]);
+        let read = flame.counted(1);
+        flame.add(row("rx_softirq"), &[1]);
+        flame.add(row("rx_softirq"), &[2]);
+        assert_eq!(read.folded(name).samples, 1);
+        assert_eq!(flame.counted(2).folded(name).samples, 3);
+        // What nobody reads any more is counted on without a copy.
+        let place = Arc::as_ptr(&flame.current);
+        flame.add(row("rx_softirq"), &[1]);
+        assert_eq!(Arc::as_ptr(&flame.current), place);
     }
 
     #[test]
@@ -248,7 +285,7 @@ mod tests {
             flame.add(row("rx_softirq"), &[start]);
         }
         flame.add(row("rx_softirq"), &[0]);
-        let folded = flame.folded(1, name);
+        let folded = flame.counted(1).folded(name);
         assert_eq!(
             (folded.samples, folded.left_out),
             (MOST_STACKS as u64 + 1, 10)

@@ -8,6 +8,7 @@
 mod load;
 mod stacks;
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use metrics_common::history::{History, LEAST_COVERED_NS};
@@ -18,7 +19,7 @@ use metrics_common::{
 };
 
 use self::load::Load;
-use crate::actors::trace_analyzer::SnapshotSource;
+use crate::actors::trace_analyzer::{SnapshotSource, StackSource};
 use crate::analysis::flame::Folded;
 
 /// Numbers of CPUs that a made-up host can have.
@@ -134,14 +135,41 @@ fn info(settings: Settings, now_ns: u64) -> Info {
     }
 }
 
+/// What a flame graph of the made-up host is made from.
+struct Stacks {
+    settings: Settings,
+    /// CPU time of the last interval, by component.
+    last_ns: Mutex<Vec<u64>>,
+}
+
+impl Stacks {
+    fn last_ns(&self) -> MutexGuard<'_, Vec<u64>> {
+        // Replacing a list cannot be left half done.
+        self.last_ns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StackSource for Stacks {
+    fn folded(&self) -> anyhow::Result<Folded> {
+        let last_ns = self.last_ns().clone();
+        let interval_ns = self.settings.period.as_nanos() as u64;
+        let frequency_hz = self.settings.frequency_hz;
+        Ok(stacks::folded(
+            &last_ns,
+            interval_ns,
+            frequency_hz,
+            FLAME_GRAPH_NS,
+        ))
+    }
+}
+
 /// The snapshots of a made-up host.
 pub struct Source {
     settings: Settings,
     load: Load,
     sequence: u64,
     elapsed_ns: u64,
-    /// CPU time of the last interval, by component.
-    last_ns: Vec<u64>,
+    stacks: Arc<Stacks>,
     /// Where the past ends, nanoseconds since the Unix epoch, and when the
     /// present began: making up the past takes a moment that must not be a gap.
     past_end_ns: u64,
@@ -149,15 +177,8 @@ pub struct Source {
 }
 
 impl SnapshotSource for Source {
-    fn flame_graph(&mut self) -> anyhow::Result<Folded> {
-        let interval_ns = self.settings.period.as_nanos() as u64;
-        let frequency_hz = self.settings.frequency_hz;
-        Ok(stacks::folded(
-            &self.last_ns,
-            interval_ns,
-            frequency_hz,
-            FLAME_GRAPH_NS,
-        ))
+    fn stacks(&self) -> Arc<dyn StackSource> {
+        self.stacks.clone()
     }
 
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
@@ -178,7 +199,10 @@ impl Source {
             load: Load::new(settings.cpus, nodes(settings.cpus), settings.seed),
             sequence: 0,
             elapsed_ns: 0,
-            last_ns: Vec::new(),
+            stacks: Arc::new(Stacks {
+                settings,
+                last_ns: Mutex::default(),
+            }),
             past_end_ns: 0,
             began: None,
         }
@@ -200,7 +224,7 @@ impl Source {
         }
         let host_modes = CpuModes::from_values(host);
         let sum = |row: &Option<Vec<u64>>| row.iter().flatten().sum();
-        self.last_ns = work.components.iter().map(sum).collect();
+        *self.stacks.last_ns() = work.components.iter().map(sum).collect();
         let mut components = work.components;
         for (row, component) in components.iter_mut().zip(COMPONENTS) {
             if component.slug == LACKING {

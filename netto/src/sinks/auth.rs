@@ -1,13 +1,15 @@
 //! Basic authentication with bcrypt hashes, as Prometheus' exporter-toolkit has it.
 //!
-//! bcrypt is slow on purpose, so it runs off the event loop, few at a time, and
-//! a password that was right is remembered (as a keyed digest, only in memory)
-//! so that a scrape does not pay for it again. An unknown user costs as much as
-//! a wrong password, so that names cannot be guessed by timing.
+//! bcrypt is slow on purpose, so it runs off the event loop, one at a time, and
+//! a password that was right is remembered (as a keyed digest, only in memory, one
+//! for each user) so that a scrape does not pay for it again. An unknown user costs
+//! as much as a wrong password, so that names cannot be guessed by timing. Who waits
+//! for whom is decided in `turns`.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use actix_web::http::header::HeaderValue;
@@ -17,10 +19,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 use ring::rand::SystemRandom;
-use tokio::sync::Semaphore;
 
-/// Passwords that may wait to be checked; more are turned away.
-const MAX_WAITING: usize = 32;
+use super::turns::Turns;
+
+/// Costs of bcrypt that can be used: below 4 there is none, and above 16 one check
+/// takes several seconds, during which nobody else's password is checked.
+const COSTS: RangeInclusive<u32> = 4..=16;
 
 /// The answer to a request's credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,15 +44,14 @@ pub struct Auth {
     decoy: String,
     key: hmac::Key,
     verified: Mutex<HashMap<String, hmac::Tag>>,
-    workers: Semaphore,
-    waiting: AtomicUsize,
+    turns: Turns,
 }
 
 impl Auth {
     /// Takes users with their bcrypt hashes; `None` if there are no users.
     ///
     /// # Errors
-    /// If a hash is not one of bcrypt.
+    /// If a hash is not one of bcrypt, or takes too long to check.
     pub fn new(users: HashMap<String, String>) -> anyhow::Result<Option<Arc<Auth>>> {
         let Some(decoy) = users.values().next().cloned() else {
             return Ok(None);
@@ -59,9 +62,18 @@ impl Auth {
                     "the user name \"{user}\" contains a colon, which basic authentication cannot carry"
                 );
             }
-            bcrypt::HashParts::from_str(hash).map_err(|error| {
+            let parts = bcrypt::HashParts::from_str(hash).map_err(|error| {
                 anyhow!("the password of user \"{user}\" is not a bcrypt hash ({error}); make one with `htpasswd -nBC 10 \"\"`")
             })?;
+            let cost = parts.get_cost();
+            if !COSTS.contains(&cost) {
+                bail!(
+                    "the password hash of user \"{user}\" has a bcrypt cost of {cost}, and netto takes {} to {}: \
+                     each step doubles the time of a login; make one with `htpasswd -nBC 10 \"\"`",
+                    COSTS.start(),
+                    COSTS.end()
+                );
+            }
         }
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .map_err(|_| anyhow!("no random numbers"))
@@ -71,13 +83,19 @@ impl Auth {
             decoy,
             key,
             verified: Mutex::default(),
-            workers: Semaphore::new(1),
-            waiting: AtomicUsize::new(0),
+            turns: Turns::new(),
         })))
     }
 
-    /// Judges the `Authorization` header of a request.
-    pub async fn check(self: &Arc<Self>, header: Option<&HeaderValue>) -> Verdict {
+    /// Judges the `Authorization` header of a request from this address.
+    ///
+    /// Whoever stops waiting leaves nothing behind but, at most, the one check that is
+    /// being made for him.
+    pub async fn check(
+        self: &Arc<Self>,
+        header: Option<&HeaderValue>,
+        from: Option<IpAddr>,
+    ) -> Verdict {
         let Some((user, password)) = header.and_then(credentials) else {
             return Verdict::Refused;
         };
@@ -85,21 +103,38 @@ impl Auth {
         if self.remembers(&user, &message) {
             return Verdict::Accepted;
         }
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let Some(place) = self.turns.place(from) else {
             return Verdict::Busy;
+        };
+        let Some(turn) = place.turn().await else {
+            return Verdict::Busy;
+        };
+        // Meanwhile the same password may have been found right for another request.
+        if self.remembers(&user, &message) {
+            return Verdict::Accepted;
         }
-        let right = self.verify(user.clone(), password).await;
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-        if !right {
-            return Verdict::Refused;
+        let auth = self.clone();
+        let right = web::block(move || {
+            // Until the work is done, even if nobody waits for it any more.
+            let _turn = turn;
+            let right = auth.verify(&user, &password);
+            if right {
+                auth.remember(user, &message);
+            }
+            right
+        });
+        match right.await {
+            Ok(true) => Verdict::Accepted,
+            Ok(false) | Err(_) => Verdict::Refused,
         }
-        let tag = hmac::sign(&self.key, &message);
+    }
+
+    fn remember(&self, user: String, message: &[u8]) {
+        let tag = hmac::sign(&self.key, message);
         self.verified
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(user, tag);
-        Verdict::Accepted
     }
 
     fn remembers(&self, user: &str, message: &[u8]) -> bool {
@@ -110,14 +145,12 @@ impl Auth {
             .is_some_and(|tag| hmac::verify(&self.key, message, tag.as_ref()).is_ok())
     }
 
-    async fn verify(&self, user: String, password: String) -> bool {
-        let Ok(_worker) = self.workers.acquire().await else {
-            return false;
-        };
-        let known = self.users.get(&user);
-        let hash = known.unwrap_or(&self.decoy).clone();
-        let matches = web::block(move || bcrypt::verify(password, &hash).unwrap_or(false)).await;
-        known.is_some() && matches.unwrap_or(false)
+    /// Takes long.
+    fn verify(&self, user: &str, password: &str) -> bool {
+        let known = self.users.get(user);
+        let hash = known.unwrap_or(&self.decoy);
+        let matches = bcrypt::verify(password, hash).unwrap_or(false);
+        known.is_some() && matches
     }
 }
 
@@ -134,13 +167,21 @@ fn credentials(header: &HeaderValue) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::sinks::turns::tests::poll_once;
 
     /// The lowest cost that bcrypt has, so that the tests are quick.
     const COST: u32 = 4;
 
     fn auth() -> Arc<Auth> {
-        let hash = bcrypt::hash("s3cret:with colon", COST).unwrap();
+        static HASH: LazyLock<String> =
+            LazyLock::new(|| bcrypt::hash("s3cret:with colon", COST).unwrap());
+        let hash = HASH.clone();
         Auth::new(HashMap::from([("ada".to_owned(), hash)]))
             .unwrap()
             .expect("there is a user")
@@ -154,21 +195,22 @@ mod tests {
     async fn the_right_password_is_accepted_and_remembered() {
         let auth = auth();
         let header = basic("ada:s3cret:with colon");
-        assert_eq!(auth.check(Some(&header)).await, Verdict::Accepted);
+        assert_eq!(auth.check(Some(&header), None).await, Verdict::Accepted);
         assert!(auth.remembers("ada", b"ada\0s3cret:with colon"));
-        // With no worker left only the memory can answer.
-        auth.workers.close();
-        assert_eq!(auth.check(Some(&header)).await, Verdict::Accepted);
-        assert_eq!(
-            auth.check(Some(&basic("ada:wrong"))).await,
-            Verdict::Refused
-        );
+        // While the worker is taken only the memory can answer.
+        let turn = auth.turns.place(None).expect("a place").turn().await;
+        assert_eq!(auth.check(Some(&header), None).await, Verdict::Accepted);
+        let other = basic("ada:wrong");
+        let mut waiting = Box::pin(auth.check(Some(&other), None));
+        assert_eq!(poll_once(&mut waiting).await, None);
+        drop(turn);
+        assert_eq!(waiting.await, Verdict::Refused);
     }
 
     #[actix_web::test]
     async fn everything_else_is_refused() {
         let auth = auth();
-        assert_eq!(auth.check(None).await, Verdict::Refused);
+        assert_eq!(auth.check(None, None).await, Verdict::Refused);
         for header in [
             basic("ada:wrong"),
             basic("ada"),
@@ -179,7 +221,7 @@ mod tests {
             HeaderValue::from_static("Basic"),
         ] {
             assert_eq!(
-                auth.check(Some(&header)).await,
+                auth.check(Some(&header), None).await,
                 Verdict::Refused,
                 "{header:?}"
             );
@@ -192,6 +234,120 @@ mod tests {
         let error = Auth::new(users).err().expect("refused").to_string();
         assert!(error.contains("ada") && error.contains("bcrypt"), "{error}");
         assert!(!error.contains("hunter2"), "{error}");
+    }
+
+    /// What every client did was undone; work that has begun may take a moment more.
+    async fn until_free(auth: &Auth) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !auth.turns.are_free() {
+            assert!(
+                Instant::now() < deadline,
+                "a place stays taken: {:?}",
+                auth.turns
+            );
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// Requests are polled and dropped in any order, at any of their awaits; a pause
+        /// lets work be finished that nobody has asked about yet.
+        #[test]
+        fn requests_that_are_dropped_leave_their_places_to_others(
+            requests in proptest::collection::vec((0_u8..3, any::<bool>()), 1..12),
+            steps in proptest::collection::vec((0_usize..12, 0_u8..6), 0..40),
+        ) {
+            actix_web::rt::System::new().block_on(async {
+                let auth = auth();
+                let (right, wrong) = (basic("ada:s3cret:with colon"), basic("ada:wrong"));
+                let mut open: Vec<_> = requests
+                    .iter()
+                    .map(|&(last, is_right)| {
+                        let header = if is_right { &right } else { &wrong };
+                        let from = Some(IpAddr::from([192, 0, 2, last]));
+                        Some((is_right, Box::pin(auth.check(Some(header), from))))
+                    })
+                    .collect();
+                for (index, action) in steps {
+                    let request = &mut open[index % requests.len()];
+                    match (action, &mut *request) {
+                        (0, _) => *request = None,
+                        (1, _) => tokio::time::sleep(Duration::from_millis(2)).await,
+                        (_, Some((is_right, future))) => {
+                            if let Some(verdict) = poll_once(future).await {
+                                let expected = [Verdict::Refused, Verdict::Accepted];
+                                assert_eq!(verdict, expected[usize::from(*is_right)]);
+                                *request = None;
+                            }
+                        }
+                        (_, None) => {}
+                    }
+                }
+                drop(open);
+                until_free(&auth).await;
+                assert_eq!(auth.check(Some(&right), None).await, Verdict::Accepted);
+            });
+        }
+    }
+
+    #[actix_web::test]
+    async fn a_request_that_is_dropped_after_any_number_of_polls_leaves_its_place() {
+        let (right, wrong) = (basic("ada:s3cret:with colon"), basic("ada:wrong"));
+        // More polls than there are awaits.
+        for polls in 0..6 {
+            let auth = auth();
+            for _ in 0..200 {
+                let mut request = Box::pin(auth.check(Some(&wrong), None));
+                for _ in 0..polls {
+                    if poll_once(&mut request).await.is_some() {
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+            }
+            until_free(&auth).await;
+            let verdict = auth.check(Some(&right), None).await;
+            assert_eq!(verdict, Verdict::Accepted, "after {polls} polls");
+        }
+    }
+
+    #[actix_web::test]
+    async fn a_right_password_is_remembered_even_if_nobody_waits_for_it() {
+        let auth = auth();
+        let right = basic("ada:s3cret:with colon");
+        let mut request = Box::pin(auth.check(Some(&right), None));
+        // Its turn comes at once, so that the check begins with the first poll.
+        assert_eq!(poll_once(&mut request).await, None);
+        drop(request);
+        until_free(&auth).await;
+        assert!(auth.remembers("ada", b"ada\0s3cret:with colon"));
+    }
+
+    #[test]
+    fn costs_that_block_every_login_or_none_can_pass_are_refused() {
+        let with_cost = |version: &str, cost: u32| {
+            let hash = bcrypt::hash("s3cret", COST).unwrap();
+            let hash = format!("${version}${cost:02}${}", &hash[7..]);
+            Auth::new(HashMap::from([("ada".to_owned(), hash)]))
+        };
+        for version in ["2a", "2b", "2x", "2y"] {
+            for cost in 0..100 {
+                match with_cost(version, cost) {
+                    Ok(_) => assert!(COSTS.contains(&cost), "{cost}"),
+                    Err(error) => {
+                        let text = error.to_string();
+                        assert!(!COSTS.contains(&cost), "{cost}: {text}");
+                        assert!(
+                            text.contains("ada") && text.contains(&format!("cost of {cost},")),
+                            "{text}"
+                        );
+                    }
+                }
+            }
+        }
+        assert!(with_cost("2c", 10).is_err());
     }
 
     #[test]

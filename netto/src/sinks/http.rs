@@ -1,12 +1,12 @@
 //! The HTTP server: which path gives what, and who may ask.
 //!
 //! It owns the routes and the checks that every request passes. It measures
-//! nothing and keeps nothing: snapshots are asked of the collector, stacks of the
-//! analyzer, metrics of the Prometheus logger, and WebSockets become actors of
-//! their own.
+//! nothing and keeps nothing: what it shows is made once and handed to all who ask
+//! (`answers`), and WebSockets become actors of their own. No request is a message
+//! to an actor that snapshots pass through.
 
 use std::net::TcpListener;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
@@ -21,16 +21,16 @@ use anyhow::Context;
 use metrics_common::Info;
 use tokio::sync::Semaphore;
 
-use super::api::SnapshotView;
+use super::answers::Answers;
 use super::assets;
 use super::auth::Verdict;
 use super::hosts::HostPolicy;
-use super::prometheus_logger::{PrometheusLogger, Scrape};
+use super::prometheus_logger::Metrics;
 use super::web_config::WebConfig;
 use super::websocket_client::{MAX_FRAME_BYTES, Patience, Surroundings, WebSocketClient};
-use crate::actors::metrics_collector::{Latest, MetricsCollector, Published, SinkDrops};
+use crate::actors::metrics_collector::{Latest, MetricsCollector, SinkDrops};
 use crate::actors::supervisor::{Part, Supervisor};
-use crate::actors::trace_analyzer::{FlameGraph, TraceAnalyzer};
+use crate::actors::trace_analyzer::StackSource;
 
 /// Connections for everything but WebSockets.
 const OTHER_CONNECTIONS: usize = 64;
@@ -45,12 +45,14 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; \
 pub struct Wiring {
     /// What this daemon was when it started; snapshots bring newer descriptions.
     pub info: Arc<Info>,
-    /// Where snapshots are.
+    /// Where dashboards subscribe to snapshots.
     pub collector: Addr<MetricsCollector>,
-    /// Where stacks are, once the measurement runs.
-    pub analyzer: Arc<OnceLock<Addr<TraceAnalyzer>>>,
+    /// Where the latest snapshot is.
+    pub latest: Latest,
+    /// Where stacks are.
+    pub stacks: Arc<dyn StackSource>,
     /// Where metrics are.
-    pub prometheus: Addr<PrometheusLogger>,
+    pub metrics: Metrics,
     /// Where skipped snapshots are counted.
     pub drops: Arc<SinkDrops>,
     /// Under which names the server may be addressed.
@@ -67,6 +69,7 @@ struct State {
     wiring: Wiring,
     web: WebConfig,
     places: Arc<Semaphore>,
+    answers: Answers,
 }
 
 /// Starts to serve; the result resolves when the server has ended.
@@ -78,6 +81,7 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
     let max_clients = wiring.max_clients;
     let state = Data::new(State {
         places: Arc::new(Semaphore::new(max_clients)),
+        answers: Answers::new(wiring.stacks.clone()),
         wiring,
         web,
     });
@@ -89,7 +93,8 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
     })
     // One thread is plenty for what a daemon about this host is asked.
     .workers(1)
-    .worker_max_blocking_threads(2)
+    // A password's check, and answers of each kind one at a time.
+    .worker_max_blocking_threads(4)
     .max_connections(max_clients + OTHER_CONNECTIONS)
     .client_request_timeout(Duration::from_secs(5))
     .client_disconnect_timeout(Duration::from_secs(1))
@@ -195,7 +200,10 @@ async fn refusal(state: &State, request: &HttpRequest) -> Option<HttpResponse> {
         ));
     }
     let verdict = match &state.web.auth {
-        Some(auth) => auth.check(header(header::AUTHORIZATION)).await,
+        Some(auth) => {
+            let from = request.peer_addr().map(|peer| peer.ip());
+            auth.check(header(header::AUTHORIZATION), from).await
+        }
         None => Verdict::Accepted,
     };
     match verdict {
@@ -247,82 +255,71 @@ async fn healthz() -> HttpResponse {
     text(StatusCode::OK, "alive")
 }
 
-async fn latest(state: &State) -> Result<Arc<Published>, HttpResponse> {
-    match state.wiring.collector.send(Latest).await {
-        Ok(Some(snapshot)) => Ok(snapshot),
-        Ok(None) => Err(text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "not ready: no interval has been measured yet",
-        )),
-        Err(_) => Err(text(StatusCode::SERVICE_UNAVAILABLE, "netto is ending")),
-    }
+fn not_ready() -> HttpResponse {
+    text(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "not ready: no interval has been measured yet",
+    )
 }
 
 async fn readyz(state: Data<State>) -> HttpResponse {
-    match latest(&state).await {
-        Ok(_) => text(StatusCode::OK, "ready"),
-        Err(refusal) => refusal,
+    match state.wiring.latest.get() {
+        Some(_) => text(StatusCode::OK, "ready"),
+        None => not_ready(),
     }
 }
 
-fn json(value: &impl serde::Serialize) -> HttpResponse {
-    HttpResponse::Ok()
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .json(value)
+/// What the newest snapshot's rows mean.
+fn newest_info(state: &State) -> Arc<Info> {
+    match state.wiring.latest.get() {
+        Some(latest) => latest.info.clone(),
+        None => state.wiring.info.clone(),
+    }
 }
 
-/// What the newest snapshot's rows mean.
-async fn newest_info(state: &State) -> Arc<Info> {
-    match state.wiring.collector.send(Latest).await {
-        Ok(Some(latest)) => latest.info.clone(),
-        Ok(None) | Err(_) => state.wiring.info.clone(),
+/// A page that holds now and should not be kept, or why there is none.
+fn page(made: Result<web::Bytes, String>, content_type: &str) -> HttpResponse {
+    match made {
+        Ok(bytes) => HttpResponse::Ok()
+            .content_type(content_type)
+            .insert_header((header::CACHE_CONTROL, "no-store"))
+            .body(bytes),
+        Err(reason) => text(StatusCode::INTERNAL_SERVER_ERROR, reason),
     }
 }
 
 async fn info(state: Data<State>) -> HttpResponse {
-    json(&*newest_info(&state).await)
+    let made = state.answers.info(newest_info(&state)).await;
+    page(made, "application/json")
 }
 
 async fn snapshot(state: Data<State>) -> HttpResponse {
-    match latest(&state).await {
-        Ok(latest) => json(&SnapshotView::new(&latest.info, &latest.snapshot)),
-        Err(refusal) => refusal,
+    match state.wiring.latest.get() {
+        Some(latest) => page(state.answers.snapshot(latest).await, "application/json"),
+        None => not_ready(),
     }
 }
 
 /// Folded stacks, as flame graph tools read them; what they stand for is in the headers.
 async fn flame_graph(state: Data<State>) -> HttpResponse {
-    let Some(analyzer) = state.wiring.analyzer.get() else {
-        return text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "not ready: nothing has been measured yet",
-        );
-    };
-    match analyzer.send(FlameGraph).await {
-        Ok(Ok(folded)) => HttpResponse::Ok()
+    match state.answers.flame_graph().await {
+        Ok(graph) => HttpResponse::Ok()
             .content_type("text/plain; charset=utf-8")
             .insert_header((header::CACHE_CONTROL, "no-store"))
             .insert_header((
                 "x-netto-window-seconds",
-                format!("{:.1}", folded.window_ns as f64 / 1e9),
+                format!("{:.1}", graph.window_ns as f64 / 1e9),
             ))
-            .insert_header(("x-netto-samples", folded.samples))
-            .insert_header(("x-netto-samples-left-out", folded.left_out))
-            .body(folded.text),
-        Ok(Err(reason)) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{reason:#}")),
-        Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "netto is ending"),
+            .insert_header(("x-netto-samples", graph.samples))
+            .insert_header(("x-netto-samples-left-out", graph.left_out))
+            .body(graph.text),
+        Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, reason),
     }
 }
 
 async fn metrics(state: Data<State>) -> HttpResponse {
-    match state.wiring.prometheus.send(Scrape).await {
-        Ok(Ok(metrics)) => HttpResponse::Ok()
-            .content_type("text/plain; version=0.0.4; charset=utf-8")
-            .insert_header((header::CACHE_CONTROL, "no-store"))
-            .body(metrics),
-        Ok(Err(error)) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error:#}")),
-        Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "netto is ending"),
-    }
+    let made = state.wiring.metrics.page().await;
+    page(made, "text/plain; version=0.0.4; charset=utf-8")
 }
 
 async fn websocket(
@@ -346,7 +343,7 @@ async fn websocket(
         messages.max_frame_size(MAX_FRAME_BYTES),
         Surroundings {
             collector: wiring.collector.clone(),
-            info: newest_info(&state).await,
+            info: newest_info(&state),
             wants_past: request
                 .query_string()
                 .split('&')

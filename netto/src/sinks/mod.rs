@@ -3,9 +3,11 @@
 //! A sink sees a snapshot when it is finished and cannot change, delay or lose
 //! it for another sink. None knows how anything was measured.
 
+pub mod answers;
 pub mod api;
 pub mod assets;
 pub mod auth;
+pub mod certificates;
 pub mod file_logger;
 pub mod hosts;
 pub mod http;
@@ -15,5 +17,7 @@ pub mod log_writer;
 pub mod prometheus_families;
 pub mod prometheus_logger;
 pub mod prometheus_registry;
+pub mod rendered;
+pub mod turns;
 pub mod web_config;
 pub mod websocket_client;

@@ -1,23 +1,30 @@
 //! The actor that keeps running totals since the start, for Prometheus.
 //!
 //! It owns the totals, as whole nanoseconds so that nothing is lost to
-//! rounding, and answers scrapes with text. What the families are called is
-//! said in `prometheus_families`.
+//! rounding. Scrapes never come to the actor: the text is made from a copy of the
+//! totals, once for each snapshot, by whoever asks first. What the families are called
+//! is said in `prometheus_families`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use actix::prelude::*;
+use actix_web::web::Bytes;
 use anyhow::Context as _;
 use metrics_common::{CpuModes, Info, Snapshot};
 use prometheus::{Registry, TextEncoder};
 
 use super::prometheus_registry::{CurrentInfo, Families};
+use super::rendered::Rendered;
 use crate::actors::metrics_collector::{Deliver, SinkDrops};
 use crate::actors::supervisor::{Part, Supervisor, Watch};
 
-/// Snapshots and scrapes that may wait; a dropped snapshot would be missing from every counter.
+/// Snapshots that may wait; a dropped snapshot would be missing from every counter.
 const MAILBOX_MESSAGES: usize = 64;
+
+/// What is no part of a snapshot, such as drops, is at most so old in a scrape.
+const LONGEST_HELD: Duration = Duration::from_secs(1);
 
 /// Running totals of one CPU.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -117,7 +124,6 @@ impl SharedTotals {
 pub struct PrometheusLogger {
     totals: SharedTotals,
     info: CurrentInfo,
-    registry: Registry,
     watch: Watch,
 }
 
@@ -130,7 +136,7 @@ impl PrometheusLogger {
         info: Arc<Info>,
         drops: Arc<SinkDrops>,
         supervisor: &Supervisor,
-    ) -> anyhow::Result<Addr<PrometheusLogger>> {
+    ) -> anyhow::Result<(Addr<PrometheusLogger>, Metrics)> {
         let totals = SharedTotals::default();
         let registry = Registry::new();
         let info = CurrentInfo::new(info);
@@ -140,15 +146,20 @@ impl PrometheusLogger {
             .register(Box::new(families))
             .context("cannot register the Prometheus metrics")?;
         let watch = supervisor.watch(Part::PrometheusLogger);
-        Ok(Self::create(move |ctx| {
+        let metrics = Metrics {
+            registry,
+            totals: totals.clone(),
+            page: Rendered::default(),
+        };
+        let logger = Self::create(move |ctx| {
             ctx.set_mailbox_capacity(MAILBOX_MESSAGES);
             PrometheusLogger {
                 totals,
                 info,
-                registry,
                 watch,
             }
-        }))
+        });
+        Ok((logger, metrics))
     }
 }
 
@@ -165,18 +176,41 @@ impl Handler<Deliver> for PrometheusLogger {
     }
 }
 
-/// Asks for all metrics in the text format of Prometheus.
-#[derive(Message)]
-#[rtype(result = "anyhow::Result<String>")]
-pub struct Scrape;
+/// All metrics, as a scrape wants them.
+pub struct Metrics {
+    registry: Registry,
+    totals: SharedTotals,
+    page: Rendered<Age, Result<Bytes, String>>,
+}
 
-impl Handler<Scrape> for PrometheusLogger {
-    type Result = anyhow::Result<String>;
+/// What a page of metrics was made of, and when.
+struct Age {
+    snapshots: u64,
+    made: Instant,
+}
 
-    fn handle(&mut self, _: Scrape, _: &mut Self::Context) -> Self::Result {
-        TextEncoder::new()
-            .encode_to_string(&self.registry.gather())
-            .context("cannot write the metrics as text")
+impl Metrics {
+    /// The metrics in the text format of Prometheus; the same bytes until the next snapshot.
+    ///
+    /// # Errors
+    /// Why they cannot be written, for people.
+    pub async fn page(&self) -> Result<Bytes, String> {
+        let snapshots = self.totals.lock().snapshots;
+        let registry = self.registry.clone();
+        let holds = |age: &Age| age.snapshots == snapshots && age.made.elapsed() < LONGEST_HELD;
+        let make = move || {
+            let text = TextEncoder::new().encode_to_string(&registry.gather());
+            let made = Instant::now();
+            (
+                Age { snapshots, made },
+                text.map(Bytes::from)
+                    .map_err(|error| format!("cannot write the metrics as text: {error}")),
+            )
+        };
+        match self.page.get(holds, make).await {
+            Ok(page) => page,
+            Err(unfinished) => Err(unfinished.to_string()),
+        }
     }
 }
 
@@ -214,6 +248,34 @@ mod tests {
         assert_eq!(totals.cpus[&0].modes_ns[7], 24);
         assert_eq!(totals.own_ns, (3_000_000, 6_000_000));
         assert_eq!(totals.snapshots, 3);
+    }
+
+    #[actix_web::test]
+    async fn a_page_is_the_same_bytes_until_the_next_snapshot() {
+        let totals = SharedTotals::default();
+        let info = CurrentInfo::new(Arc::new(crate::sinks::api::tests::info()));
+        let families = Families::new(info, totals.clone(), Arc::default()).unwrap();
+        let registry = Registry::new();
+        registry.register(Box::new(families)).unwrap();
+        let metrics = Metrics {
+            registry,
+            totals: totals.clone(),
+            page: Rendered::default(),
+        };
+        for count in 1..=2 {
+            totals.lock().add(&snapshot(count));
+            let page = metrics.page().await.unwrap();
+            let text = String::from_utf8_lossy(&page);
+            assert!(
+                text.contains(&format!("netto_snapshots_total {count}\n")),
+                "{text}"
+            );
+            // Many in less time than a page is held without a new snapshot.
+            let again = futures_util::future::join_all((0..50).map(|_| metrics.page())).await;
+            for other in again {
+                assert_eq!(other.unwrap().as_ptr(), page.as_ptr());
+            }
+        }
     }
 
     #[test]

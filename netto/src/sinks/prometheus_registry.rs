@@ -147,7 +147,8 @@ impl Collector for Families {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let info = self.info.get();
-        let totals = self.totals.lock();
+        // A copy: the next snapshot must not wait until a page is written.
+        let totals = self.totals.lock().clone();
         let facts = Facts {
             info: &info,
             totals: &totals,

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 use anyhow::{Context, anyhow, bail};
@@ -19,6 +20,7 @@ use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use serde::Deserialize;
 
 use super::auth::Auth;
+use super::certificates;
 
 /// Headers that may be set, as in exporter-toolkit.
 const SETTABLE_HEADERS: [&str; 5] = [
@@ -38,6 +40,8 @@ pub struct WebConfig {
     pub auth: Option<Arc<Auth>>,
     /// Headers to set on every response.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// What works, but not as it is likely to be meant; for people.
+    pub warnings: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -123,8 +127,12 @@ impl WebConfig {
         // An empty file is a valid one, as in exporter-toolkit.
         let raw: Option<Raw> = serde_yaml_ng::from_str(text)?;
         let raw = raw.unwrap_or_default();
+        let mut warnings = Vec::new();
         let tls = match raw.tls_server_config {
-            Some(tls) => Some(tls.load(folder).context("tls_server_config")?),
+            Some(tls) => Some(
+                tls.load(folder, &mut warnings)
+                    .context("tls_server_config")?,
+            ),
             None => None,
         };
         let auth =
@@ -137,7 +145,12 @@ impl WebConfig {
             .map(header)
             .collect::<anyhow::Result<_>>()
             .context("http_server_config")?;
-        Ok(WebConfig { tls, auth, headers })
+        Ok(WebConfig {
+            tls,
+            auth,
+            headers,
+            warnings,
+        })
     }
 }
 
@@ -157,10 +170,21 @@ fn header((name, value): (String, String)) -> anyhow::Result<(HeaderName, Header
 }
 
 impl RawTls {
-    fn load(&self, folder: &Path) -> anyhow::Result<ServerConfig> {
+    fn load(&self, folder: &Path, warnings: &mut Vec<String>) -> anyhow::Result<ServerConfig> {
         let cert_file = folder.join(&self.cert_file);
         let key_file = folder.join(&self.key_file);
         let chain = certificates(&cert_file).context("cert_file")?;
+        let found = certificates::warnings(&chain, unix_seconds()).with_context(|| {
+            format!(
+                "cert_file: {} holds an unusable certificate",
+                cert_file.display()
+            )
+        })?;
+        warnings.extend(
+            found
+                .into_iter()
+                .map(|warning| format!("{}: {warning}", cert_file.display())),
+        );
         let key = PrivateKeyDer::from_pem_file(&key_file).map_err(|error| {
             anyhow!(
                 "key_file: cannot read a private key from {}: {error}",
@@ -225,6 +249,12 @@ impl RawTls {
     }
 }
 
+fn unix_seconds() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs() as i64)
+}
+
 fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let failed = |error| anyhow!("cannot read certificates from {}: {error}", path.display());
     let chain = CertificateDer::pem_file_iter(path)
@@ -269,11 +299,33 @@ mod tests {
     #[test]
     fn certificates_are_found_beside_the_file() {
         let folder = folder();
-        assert!(parse(TLS, folder.path()).unwrap().tls.is_some());
+        let config = parse(TLS, folder.path()).unwrap();
+        assert!(config.tls.is_some() && config.warnings.is_empty());
         let with_clients = format!(
             "{TLS}  client_ca_file: cert.pem\n  client_auth_type: RequireAndVerifyClientCert\n"
         );
         assert!(parse(&with_clients, folder.path()).unwrap().tls.is_some());
+    }
+
+    #[test]
+    fn an_expired_certificate_is_used_and_spoken_of() {
+        let folder = folder();
+        let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let old = params.self_signed(&key).unwrap();
+        std::fs::write(folder.path().join("cert.pem"), old.pem()).unwrap();
+        std::fs::write(folder.path().join("key.pem"), key.serialize_pem()).unwrap();
+        let config = parse(TLS, folder.path()).unwrap();
+        assert!(config.tls.is_some());
+        let [warning] = config.warnings.as_slice() else {
+            panic!("{:?}", config.warnings);
+        };
+        assert!(
+            warning.contains("cert.pem") && warning.contains("expired on Jan  1"),
+            "{warning}"
+        );
     }
 
     #[test]

@@ -3,15 +3,16 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::mpsc;
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
 
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, CpuModes, Info, OwnCost, Power, ProbeInfo, Snapshot,
     ZonePower,
 };
-use netto::actors::trace_analyzer::SnapshotSource;
+use netto::actors::trace_analyzer::{SnapshotSource, StackSource};
 use netto::analysis::flame::Folded;
 use netto::config::Config;
 use netto::run::{self, Prepared};
@@ -117,6 +118,8 @@ pub struct Source {
     padding: usize,
     /// Number of the snapshot with which [`HIDDEN`] is measured, if ever.
     reveals_at: Option<u64>,
+    /// Who is asked for its stacks.
+    pub witness: Arc<Witness>,
 }
 
 impl Source {
@@ -128,6 +131,7 @@ impl Source {
             then,
             padding: 0,
             reveals_at: None,
+            witness: Arc::default(),
         }
     }
 
@@ -148,8 +152,33 @@ impl Source {
     }
 }
 
-impl SnapshotSource for Source {
-    fn flame_graph(&mut self) -> anyhow::Result<Folded> {
+/// Sees on which threads the made-up measurement is asked.
+#[derive(Debug, Default)]
+pub struct Witness {
+    analyzer: Mutex<Option<ThreadId>>,
+    folded: AtomicUsize,
+}
+
+impl Witness {
+    fn analyzer(&self) -> MutexGuard<'_, Option<ThreadId>> {
+        self.analyzer.lock().expect("nobody panics with it")
+    }
+
+    /// How often stacks have been folded.
+    pub fn folded(&self) -> usize {
+        self.folded.load(Ordering::SeqCst)
+    }
+}
+
+impl StackSource for Witness {
+    fn folded(&self) -> anyhow::Result<Folded> {
+        let analyzer = *self.analyzer();
+        assert_ne!(
+            analyzer,
+            Some(std::thread::current().id()),
+            "a client's request on the analyzer's thread"
+        );
+        self.folded.fetch_add(1, Ordering::SeqCst);
         let mut folded = Folded {
             window_ns: 45_500_000_000,
             left_out: 2,
@@ -158,8 +187,15 @@ impl SnapshotSource for Source {
         folded.add("rx_softirq", ["net_rx_action", "leaf"].into_iter(), 7);
         Ok(folded)
     }
+}
+
+impl SnapshotSource for Source {
+    fn stacks(&self) -> Arc<dyn StackSource> {
+        self.witness.clone()
+    }
 
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
+        *self.witness.analyzer() = Some(std::thread::current().id());
         if self.sequence == self.intervals {
             match self.then {
                 Then::GoOn => {}
@@ -234,6 +270,11 @@ impl Daemon {
 
     /// Starts a daemon that was prepared.
     pub fn prepared(prepared: Prepared, source: Source) -> Daemon {
+        Daemon::serving(prepared, info(), source)
+    }
+
+    /// Starts a daemon of any host that was prepared.
+    pub fn serving(prepared: Prepared, info: Info, source: impl SnapshotSource) -> Daemon {
         let address = prepared.local_addr().expect("the socket has an address");
         let (stop, stopped) = oneshot::channel();
         let (sender, outcome) = mpsc::channel();
@@ -242,7 +283,7 @@ impl Daemon {
                 let _ = stopped.await;
                 "the test is over".to_owned()
             };
-            let _ = sender.send(prepared.serve_until(info(), Box::new(source), stopped));
+            let _ = sender.send(prepared.serve_until(info, Box::new(source), stopped));
         });
         Daemon {
             address,

@@ -1,0 +1,112 @@
+//! An answer that is made once and then handed to everybody who asks.
+//!
+//! Making one may take long, and a client can ask as often as it likes. So answers are
+//! made away from the event loop, which dashboards need, one at a time of each kind, and the
+//! work itself keeps what it has made: a client that goes away while it waits neither
+//! wastes it nor lets the next one start it a second time. This file knows nothing of what is
+//! in an answer.
+
+use std::sync::Arc;
+
+use actix_web::web;
+use tokio::sync::Mutex;
+
+/// The newest answer of one kind, with what tells whether it still holds.
+#[derive(Debug)]
+pub struct Rendered<K, A>(Arc<Mutex<Option<(K, A)>>>);
+
+impl<K, A> Default for Rendered<K, A> {
+    fn default() -> Self {
+        Rendered(Arc::default())
+    }
+}
+
+/// The work was not finished: it panicked, or the daemon ends.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this answer could not be made")]
+pub struct Unfinished;
+
+impl<K: Send + 'static, A: Clone + Send + 'static> Rendered<K, A> {
+    /// The answer that is there, if it still holds, else a new one. Whoever asks
+    /// while it is being made waits for the same one.
+    ///
+    /// # Errors
+    /// If making it panicked.
+    pub async fn get(
+        &self,
+        holds: impl FnOnce(&K) -> bool,
+        make: impl FnOnce() -> (K, A) + Send + 'static,
+    ) -> Result<A, Unfinished> {
+        let mut place = self.0.clone().lock_owned().await;
+        if let Some((key, answer)) = &*place
+            && holds(key)
+        {
+            return Ok(answer.clone());
+        }
+        web::block(move || {
+            let (key, answer) = make();
+            *place = Some((key, answer.clone()));
+            answer
+        })
+        .await
+        .map_err(|_| Unfinished)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    #[actix_web::test]
+    async fn many_who_ask_at_once_get_what_was_made_once() {
+        let rendered = Rendered::default();
+        let made = Arc::new(AtomicUsize::new(0));
+        let ask = |of: u32| {
+            let made = made.clone();
+            rendered.get(
+                move |key| *key == of,
+                move || {
+                    made.fetch_add(1, Ordering::SeqCst);
+                    (of, format!("of {of}"))
+                },
+            )
+        };
+        let answers = join_all((0..50).map(|_| ask(1))).await;
+        assert!(answers.iter().all(|a| a.as_deref() == Ok("of 1")));
+        assert_eq!(made.load(Ordering::SeqCst), 1);
+        assert_eq!(ask(2).await.as_deref(), Ok("of 2"));
+        assert_eq!(made.load(Ordering::SeqCst), 2);
+    }
+
+    #[actix_web::test]
+    async fn who_goes_away_leaves_the_work_to_the_next_one() {
+        let rendered: Rendered<(), u32> = Rendered::default();
+        let (begin, may_begin) = mpsc::channel::<()>();
+        let first = rendered.get(
+            |()| true,
+            move || {
+                let _ = may_begin.recv();
+                ((), 1)
+            },
+        );
+        // It has begun when its patience ends.
+        let gone = tokio::time::timeout(Duration::from_millis(20), first).await;
+        assert!(gone.is_err());
+        drop(begin);
+        assert_eq!(rendered.get(|()| true, || ((), 2)).await.ok(), Some(1));
+    }
+
+    #[actix_web::test]
+    async fn work_that_panics_is_tried_again() {
+        let rendered: Rendered<(), u32> = Rendered::default();
+        let failed = rendered.get(|()| true, || panic!("no paper")).await;
+        assert!(failed.is_err());
+        assert_eq!(rendered.get(|()| true, || ((), 2)).await.ok(), Some(2));
+    }
+}

@@ -1,0 +1,259 @@
+//! Whose password may be checked now, who waits, and who is turned away.
+//!
+//! Addresses take turns: each has a line of its own, of which only the first stands in
+//! the line for the worker. So whoever fills one line delays another address by one check,
+//! not by all of his. Places and turns are guards: however a request ends, its
+//! place is free. This file knows nothing of passwords.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Passwords that may wait, of all addresses together: what bounds their memory.
+const MAX_WAITING: usize = 128;
+/// Passwords that may wait of one address: more than a browser's connections to one host.
+const MAX_WAITING_OF_ONE: usize = 8;
+/// Passwords that are checked at the same time.
+const WORKERS: usize = 1;
+
+/// The lines and the worker.
+#[derive(Debug, Clone)]
+pub struct Turns(Arc<Lines>);
+
+#[derive(Debug)]
+struct Lines {
+    places: Arc<Semaphore>,
+    workers: Arc<Semaphore>,
+    by_origin: Mutex<HashMap<Origin, Line>>,
+}
+
+/// The line of one address.
+#[derive(Debug)]
+struct Line {
+    first: Arc<Semaphore>,
+    waiting: usize,
+}
+
+/// Who shares a line: an IPv4 address, a /64 of IPv6, or those without an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Origin(Option<IpAddr>);
+
+impl Origin {
+    fn of(address: Option<IpAddr>) -> Self {
+        Origin(address.map(|address| match address.to_canonical() {
+            // Who has one address of a /64 has all of them.
+            IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),
+            v4 @ IpAddr::V4(_) => v4,
+        }))
+    }
+}
+
+/// A place in a line.
+#[derive(Debug)]
+pub struct Place {
+    lines: Arc<Lines>,
+    origin: Origin,
+    first: Arc<Semaphore>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// The right to check a password now. Belongs to the work, not to the request: work
+/// that goes on without its request still counts.
+#[derive(Debug)]
+pub struct Turn {
+    _worker: OwnedSemaphorePermit,
+    _first: OwnedSemaphorePermit,
+    _place: Place,
+}
+
+impl Turns {
+    /// Nobody waits.
+    pub fn new() -> Self {
+        Turns(Arc::new(Lines {
+            places: Arc::new(Semaphore::new(MAX_WAITING)),
+            workers: Arc::new(Semaphore::new(WORKERS)),
+            by_origin: Mutex::default(),
+        }))
+    }
+
+    /// A place for somebody at this address; `None` if there is none left for him.
+    pub fn place(&self, address: Option<IpAddr>) -> Option<Place> {
+        let origin = Origin::of(address);
+        let place = self.0.places.clone().try_acquire_owned().ok()?;
+        let mut lines = self.0.lock();
+        let line = lines.entry(origin).or_insert_with(|| Line {
+            first: Arc::new(Semaphore::new(1)),
+            waiting: 0,
+        });
+        if line.waiting == MAX_WAITING_OF_ONE {
+            return None;
+        }
+        line.waiting += 1;
+        Some(Place {
+            first: line.first.clone(),
+            lines: self.0.clone(),
+            origin,
+            _place: place,
+        })
+    }
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Turns::new()
+    }
+}
+
+impl Lines {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Origin, Line>> {
+        // Each change is one step; none can be left half done.
+        self.by_origin
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Waits until it is its turn. Giving up gives up the place as well.
+    pub async fn turn(self) -> Option<Turn> {
+        let first = self.first.clone().acquire_owned().await.ok()?;
+        let worker = self.lines.workers.clone().acquire_owned().await.ok()?;
+        Some(Turn {
+            _worker: worker,
+            _first: first,
+            _place: self,
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Entry::Occupied(mut line) = self.lines.lock().entry(self.origin) {
+            line.get_mut().waiting -= 1;
+            if line.get().waiting == 0 {
+                line.remove();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::future::{Future, poll_fn};
+    use std::pin::Pin;
+    use std::task::Poll;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    impl Turns {
+        /// Nobody has a place or a turn, and nothing is remembered of anybody.
+        pub fn are_free(&self) -> bool {
+            self.0.places.available_permits() == MAX_WAITING
+                && self.0.workers.available_permits() == WORKERS
+                && self.0.lock().is_empty()
+        }
+    }
+
+    /// Polls a future once.
+    pub async fn poll_once<F: Future>(future: &mut Pin<Box<F>>) -> Option<F::Output> {
+        poll_fn(|context| {
+            Poll::Ready(match future.as_mut().poll(context) {
+                Poll::Ready(value) => Some(value),
+                Poll::Pending => None,
+            })
+        })
+        .await
+    }
+
+    fn address(last: u8) -> Option<IpAddr> {
+        Some(IpAddr::from([192, 0, 2, last]))
+    }
+
+    #[actix_web::test]
+    async fn one_address_cannot_take_every_place() {
+        let turns = Turns::new();
+        let taken: Vec<_> = (0..MAX_WAITING_OF_ONE)
+            .map(|_| turns.place(address(1)).expect("a place"))
+            .collect();
+        assert!(turns.place(address(1)).is_none());
+        assert!(turns.place(address(2)).is_some());
+        drop(taken);
+        assert!(turns.are_free());
+    }
+
+    #[actix_web::test]
+    async fn all_addresses_together_have_so_many_places_and_no_more() {
+        let turns = Turns::new();
+        let all: Vec<_> = (0..=u8::MAX)
+            .filter_map(|last| turns.place(address(last)))
+            .collect();
+        assert_eq!(all.len(), MAX_WAITING);
+        drop(all);
+        assert!(turns.are_free());
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_address_and_a_mapped_ipv4_is_that_one() {
+        let of = |text: &str| Origin::of(Some(text.parse().unwrap()));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1:2:3"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
+
+    #[actix_web::test]
+    async fn an_address_waits_for_one_check_of_another_and_not_for_all() {
+        let turns = Turns::new();
+        let mut many: Vec<_> = (0..MAX_WAITING_OF_ONE)
+            .map(|_| Box::pin(turns.place(address(1)).expect("a place").turn()))
+            .collect();
+        let first = poll_once(&mut many[0]).await.flatten().expect("at once");
+        for waiting in &mut many[1..] {
+            assert!(poll_once(waiting).await.is_none());
+        }
+        let mut other = Box::pin(turns.place(address(2)).expect("a place").turn());
+        assert!(poll_once(&mut other).await.is_none());
+        drop(first);
+        assert!(poll_once(&mut other).await.flatten().is_some());
+    }
+
+    proptest! {
+        /// A step polls a request or ends it; a request ends in whatever state it is,
+        /// waiting, chosen, or at work.
+        #[test]
+        fn however_requests_end_every_place_is_free_and_never_two_work_at_once(
+            addresses in proptest::collection::vec(0_u8..4, 1..24),
+            steps in proptest::collection::vec((0_usize..24, 0_u8..4), 0..200),
+        ) {
+            actix_web::rt::System::new().block_on(async {
+                let turns = Turns::new();
+                let mut waiting: Vec<_> = addresses
+                    .iter()
+                    .map(|last| turns.place(address(*last)).map(|place| Box::pin(place.turn())))
+                    .collect();
+                let mut working: Vec<Option<Turn>> = addresses.iter().map(|_| None).collect();
+                for (index, action) in steps {
+                    let index = index % addresses.len();
+                    if action == 0 {
+                        waiting[index] = None;
+                        working[index] = None;
+                    } else if let Some(request) = &mut waiting[index]
+                        && let Some(turn) = poll_once(request).await
+                    {
+                        working[index] = turn;
+                        waiting[index] = None;
+                    }
+                    let at_work = working.iter().flatten().count();
+                    assert!(at_work <= WORKERS, "{at_work} at work");
+                }
+                drop((waiting, working));
+                assert!(turns.are_free());
+            });
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Clients without a password: what they do must not keep out those who have one.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use netto::config::Config;
+use socket2::{Domain, SockRef, Socket, Type};
+
+use crate::support::*;
+
+// "ali:open sesame" and "ali:close sesame".
+const RIGHT: (&str, &str) = ("Authorization", "Basic YWxpOm9wZW4gc2VzYW1l");
+const WRONG: (&str, &str) = ("Authorization", "Basic YWxpOmNsb3NlIHNlc2FtZQ==");
+
+/// A daemon with one user, whose password takes some milliseconds to check.
+fn protected() -> (Daemon, tempfile::TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("web.yml");
+    let hash = bcrypt::hash("open sesame", 6).expect("a hash");
+    std::fs::write(&file, format!("basic_auth_users:\n  ali: {hash}\n")).expect("written");
+    let config = Config {
+        web_config_file: Some(file),
+        ..config()
+    };
+    (Daemon::start(&config, endless()), folder)
+}
+
+/// A connection from an address of this host's choice.
+fn connect_from(own: [u8; 4], address: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let own = SocketAddr::from((own, 0));
+    socket.bind(&own.into()).expect("all of 127/8 is this host");
+    socket.connect(&address.into()).expect("connected");
+    socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
+    socket.into()
+}
+
+#[test]
+fn clients_that_hang_up_while_their_password_is_checked_take_no_place_with_them() {
+    let (daemon, _folder) = protected();
+    let request = format!(
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\n{}: {}\r\n\r\n",
+        WRONG.0, WRONG.1
+    );
+    for round in 0..300 {
+        let mut stream = connect(daemon.address);
+        stream.write_all(request.as_bytes()).expect("sent");
+        // Some are cut off while they wait, some while they are checked, some before they are read.
+        std::thread::sleep(Duration::from_millis(round % 10));
+        SockRef::from(&stream)
+            .set_linger(Some(Duration::ZERO))
+            .expect("a reset instead of a farewell");
+    }
+    let answer = get(daemon.address, "/healthz", &[RIGHT]);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+#[test]
+fn one_address_that_tries_passwords_all_the_time_keeps_nobody_else_out() {
+    let (daemon, _folder) = protected();
+    let address = daemon.address;
+    let (until, refused) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..30 {
+            scope.spawn(|| {
+                while !until.load(Ordering::Relaxed) {
+                    let stream = connect_from([127, 0, 0, 2], address);
+                    let status = request(stream, "GET", "/healthz", &[WRONG]).status;
+                    assert!(matches!(status, 401 | 503), "{status}");
+                    refused.fetch_or(status == 503, Ordering::Relaxed);
+                }
+            });
+        }
+        let deadline = Instant::now() + LIMIT;
+        while !refused.load(Ordering::Relaxed) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // All of that address's places are taken, and there is one for this.
+        let answers: Vec<u16> = (0..3)
+            .map(|last| {
+                let stream = connect_from([127, 0, 0, 10 + last], address);
+                request(stream, "GET", "/healthz", &[RIGHT]).status
+            })
+            .collect();
+        until.store(true, Ordering::Relaxed);
+        assert!(
+            refused.load(Ordering::Relaxed),
+            "the places were never taken"
+        );
+        assert_eq!(answers, [200; 3]);
+    });
+}
