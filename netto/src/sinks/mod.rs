@@ -6,7 +6,9 @@
 pub mod api;
 pub mod assets;
 pub mod auth;
+pub mod door;
 pub mod file_logger;
+pub mod frames;
 pub mod hosts;
 pub mod http;
 pub mod prometheus_families;

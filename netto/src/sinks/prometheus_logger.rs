@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use metrics_common::{CpuModes, Info, Snapshot};
 use prometheus::{Registry, TextEncoder};
 
+use super::http::ClientCounts;
 use super::prometheus_registry::{CurrentInfo, Families};
 use crate::actors::metrics_collector::{Deliver, SinkDrops};
 use crate::actors::supervisor::{Part, Supervisor, Watch};
@@ -129,12 +130,13 @@ impl PrometheusLogger {
     pub fn launch(
         info: Arc<Info>,
         drops: Arc<SinkDrops>,
+        clients: Arc<ClientCounts>,
         supervisor: &Supervisor,
     ) -> anyhow::Result<Addr<PrometheusLogger>> {
         let totals = SharedTotals::default();
         let registry = Registry::new();
         let info = CurrentInfo::new(info);
-        let families = Families::new(info.clone(), totals.clone(), drops)
+        let families = Families::new(info.clone(), totals.clone(), drops, clients)
             .context("cannot describe the Prometheus metrics")?;
         registry
             .register(Box::new(families))
