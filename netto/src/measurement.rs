@@ -20,6 +20,7 @@ use crate::analysis::support::{Facts, Method, Plan};
 use crate::analysis::symbols;
 use crate::config::Config;
 use crate::kernel::cpu_time::Reading;
+use crate::kernel::kept::KeptFile;
 use crate::kernel::preflight;
 use crate::kernel::session::{Readers, Session};
 use crate::kernel::system::{self, LoadedCode, Roots};
@@ -183,6 +184,7 @@ pub struct Snapshots {
     /// What was told of it.
     idle_note: Option<String>,
     energy: Option<Energy>,
+    stat_file: KeptFile,
     previous_stat: ProcStat,
     previous_ns: u64,
     previous_own_ns: (u64, u64),
@@ -201,12 +203,14 @@ impl Snapshots {
     ) -> anyhow::Result<Self> {
         let possible_cpus = readers.possible_cpus;
         let roots = settings.roots.clone();
+        let stat_file = roots.proc_stat()?;
         let mut source = Snapshots {
             means: plan.means(),
             has_news: false,
             method: settings.method,
             softirqs_are_timed: plan.has_clock,
-            previous_stat: proc_stat::parse(&roots.proc_stat()?)?,
+            previous_stat: proc_stat::parse(&stat_file.text()?)?,
+            stat_file,
             loaded_code: LoadedCode::now(&roots),
             roots,
             knowledge,
@@ -432,7 +436,7 @@ impl SnapshotSource for Snapshots {
         self.sequence += 1;
 
         self.follow_interrupts();
-        let stat = proc_stat::parse(&self.roots.proc_stat()?).context("cannot tell CPU modes")?;
+        let stat = proc_stat::parse(&self.stat_file.text()?).context("cannot tell CPU modes")?;
         let cpus = self.follow_cpus(&stat);
         self.flame.pass(begun_ns);
         self.drain_stacks();

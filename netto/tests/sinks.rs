@@ -8,6 +8,8 @@
 
 #[path = "sinks/client.rs"]
 mod client;
+#[path = "sinks/process.rs"]
+mod process;
 #[path = "sinks/support.rs"]
 mod support;
 
@@ -15,6 +17,10 @@ mod support;
 mod dashboards;
 #[path = "sinks/endings.rs"]
 mod endings;
+#[path = "sinks/hostile.rs"]
+mod hostile;
+#[path = "sinks/origin.rs"]
+mod origin;
 #[path = "sinks/program.rs"]
 mod program;
 #[path = "sinks/requests.rs"]

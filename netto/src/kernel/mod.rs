@@ -4,7 +4,9 @@
 pub mod cpu_time;
 pub mod descriptors;
 pub mod interrupts;
+pub mod kept;
 mod mapped;
+pub mod memory;
 pub mod perf;
 pub mod preflight;
 pub mod session;

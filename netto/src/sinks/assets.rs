@@ -3,10 +3,10 @@
 //! The build script lists them; this file only says what an entry looks like
 //! and answers requests for one.
 
-use std::io::Read;
-
 use actix_web::http::header::{self, HeaderMap};
 use actix_web::{HttpRequest, HttpResponse};
+
+use super::unpacked::Unpacked;
 
 /// One file of the dashboard.
 #[derive(Debug)]
@@ -60,12 +60,7 @@ pub fn respond(asset: &Asset, request: &HttpRequest) -> HttpResponse {
             .insert_header((header::CONTENT_ENCODING, "gzip"))
             .body(asset.gzip);
     }
-    let mut plain = Vec::new();
-    match flate2::read::GzDecoder::new(asset.gzip).read_to_end(&mut plain) {
-        Ok(_) => response.body(plain),
-        Err(error) => HttpResponse::InternalServerError()
-            .body(format!("the embedded file is damaged: {error}\n")),
-    }
+    response.body(Unpacked::new(asset.gzip))
 }
 
 /// Whether a client takes gzip, by its `Accept-Encoding` (RFC 9110, section 12.5.3).
@@ -86,6 +81,8 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use actix_web::test::TestRequest;
 
     use super::*;

@@ -44,6 +44,7 @@ use super::websocket_client::{Patience, Surroundings, WebSocketClient};
 use crate::actors::metrics_collector::{Latest, MetricsCollector, Published, SinkDrops};
 use crate::actors::supervisor::{Part, Supervisor};
 use crate::actors::trace_analyzer::{FlameGraph, TraceAnalyzer};
+use crate::kernel::memory::give_back;
 
 /// How long a client may take to send a request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -130,7 +131,7 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
             .configure(routes)
             .into_factory()
             .map_err(|error: actix_web::Error| error.error_response());
-        let places = Places::new(limits, clients.given_away.clone());
+        let places = Places::new(limits, clients.given_away.clone(), give_back);
         let (tls, shutdown) = (tls.clone(), shutdown.clone());
         let counts = (clients.clone(), clients.clone());
         let http = HttpService::build()

@@ -14,5 +14,6 @@ pub mod http;
 pub mod prometheus_families;
 pub mod prometheus_logger;
 pub mod prometheus_registry;
+pub mod unpacked;
 pub mod web_config;
 pub mod websocket_client;

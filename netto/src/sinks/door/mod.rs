@@ -36,7 +36,7 @@ pub const MAX_HEAD_BYTES: usize = 16 << 10;
 pub const SLICE_BYTES: usize = 16 << 10;
 
 /// What may follow a request that is refused, before the connection is cut, in bytes.
-const MAX_DRAINED_BYTES: usize = 64 << 10;
+const MAX_DRAINED_BYTES: usize = 256 << 10;
 
 /// Most memory that one connection takes at the door and in the HTTP library, in
 /// bytes, the answer itself not counted (answers are shared, see `docs/SECURITY.md`):

@@ -113,20 +113,29 @@ impl Seat {
     }
 }
 
+/// A crowd is at least so many connections.
+const CROWD: usize = 16;
+
 /// All places; see the head of this file.
 #[derive(Debug)]
 pub struct Places {
     limits: Limits,
+    /// Most connections since it was last quiet.
+    crowd: Cell<usize>,
+    when_quiet: fn(),
     seats: RefCell<HashMap<u64, Rc<Seat>>>,
     next_id: Cell<u64>,
     given_away: Arc<AtomicU64>,
 }
 
 impl Places {
-    /// Empty ones; `given_away` counts who had to go for somebody else.
-    pub fn new(limits: Limits, given_away: Arc<AtomicU64>) -> Rc<Places> {
+    /// Empty ones; `given_away` counts who had to go for somebody else, `when_quiet`
+    /// is called whenever most of a crowd has left.
+    pub fn new(limits: Limits, given_away: Arc<AtomicU64>, when_quiet: fn()) -> Rc<Places> {
         Rc::new(Places {
             limits,
+            crowd: Cell::new(0),
+            when_quiet,
             seats: RefCell::default(),
             next_id: Cell::new(0),
             given_away,
@@ -151,7 +160,10 @@ impl Places {
             waker: RefCell::default(),
             gate: Cell::default(),
         });
-        self.seats.borrow_mut().insert(id, seat.clone());
+        let mut seats = self.seats.borrow_mut();
+        seats.insert(id, seat.clone());
+        self.crowd.set(self.crowd.get().max(seats.len()));
+        drop(seats);
         Some(Place {
             places: self.clone(),
             seat,
@@ -247,7 +259,13 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.places.seats.borrow_mut().remove(&self.seat.id);
+        let places = &self.places;
+        places.seats.borrow_mut().remove(&self.seat.id);
+        let left = places.seats.borrow().len();
+        if places.crowd.get() >= CROWD && left <= places.crowd.get() / 4 {
+            places.crowd.set(left);
+            (places.when_quiet)();
+        }
     }
 }
 
@@ -320,7 +338,7 @@ mod tests {
             guests,
             dashboards,
         };
-        Places::new(limits, Arc::default())
+        Places::new(limits, Arc::default(), || {})
     }
 
     fn host(number: u8) -> IpAddr {
@@ -418,7 +436,7 @@ mod tests {
         #[test]
         fn no_budget_is_ever_exceeded(steps in prop::collection::vec((0u8..6, 0u8..5, 0usize..40), 0..300)) {
             let limits = Limits { strangers: 5, guests: 3, dashboards: 2 };
-            let all = Places::new(limits, Arc::default());
+            let all = Places::new(limits, Arc::default(), || {});
             let mut inside: Vec<(Place, Option<Dashboard>)> = Vec::new();
             for (action, address, which) in steps {
                 let chosen = which % inside.len().max(1);
