@@ -34,7 +34,7 @@ use super::api::SnapshotView;
 use super::assets;
 use super::auth::Verdict;
 use super::door::{
-    self, Guarded, Io, Limits, Malformed, Places, RequestBody, Turn, Turnstile, Visitor,
+    self, Guarded, Io, Leftovers, Limits, Malformed, Places, RequestBody, Turn, Turnstile, Visitor,
 };
 use super::frames;
 use super::hosts::HostPolicy;
@@ -44,7 +44,6 @@ use super::websocket_client::{Patience, Surroundings, WebSocketClient};
 use crate::actors::metrics_collector::{Latest, MetricsCollector, Published, SinkDrops};
 use crate::actors::supervisor::{Part, Supervisor};
 use crate::actors::trace_analyzer::{FlameGraph, TraceAnalyzer};
-use crate::kernel::memory::give_back;
 
 /// How long a client may take to send a request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -131,7 +130,9 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
             .configure(routes)
             .into_factory()
             .map_err(|error: actix_web::Error| error.error_response());
-        let places = Places::new(limits, clients.given_away.clone(), give_back);
+        let leftovers = Rc::new(Leftovers::default());
+        let when_left = move || leftovers.look_later();
+        let places = Places::new(limits, clients.given_away.clone(), when_left);
         let (tls, shutdown) = (tls.clone(), shutdown.clone());
         let counts = (clients.clone(), clients.clone());
         let http = HttpService::build()

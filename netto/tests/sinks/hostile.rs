@@ -36,10 +36,11 @@ fn connect_from(last: u8, address: SocketAddr) -> TcpStream {
 
 /// Sends as much as is taken at once; whether the connection still stands.
 fn push(stream: &mut TcpStream, bytes: &[u8]) -> bool {
-    match stream.write(bytes) {
-        Ok(_) => true,
-        Err(error) => error.kind() == ErrorKind::WouldBlock,
-    }
+    let taken = stream.write(bytes);
+    taken.map_or_else(
+        |error| error.kind() == ErrorKind::WouldBlock,
+        |taken| taken > 0,
+    )
 }
 
 /// Repeats a step while the attack lasts, and checks that memory stays below the

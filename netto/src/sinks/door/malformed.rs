@@ -30,9 +30,7 @@ impl Malformed {
     /// Counts one, and logs how many there were if it is time.
     pub fn count(&self, reason: impl std::fmt::Display) {
         if let Some(news) = self.add(Instant::now()) {
-            tracing::warn!(
-                "{news} since the last such line could not be understood, the last for: {reason}"
-            );
+            tracing::warn!("{news} could not be understood; the last: {reason}");
         }
     }
 
@@ -49,7 +47,7 @@ impl Malformed {
         };
         Some(match new {
             1 => "1 request".to_owned(),
-            new => format!("{new} requests"),
+            new => format!("{new} requests since the last such line"),
         })
     }
 }
@@ -65,7 +63,10 @@ mod tests {
         let lines: Vec<_> = (0..1000)
             .filter_map(|at| malformed.add(start + Duration::from_millis(100 * at)))
             .collect();
-        assert_eq!(lines, ["1 request", "600 requests"]);
+        assert_eq!(
+            lines,
+            ["1 request", "600 requests since the last such line"]
+        );
         assert_eq!(malformed.total(), 1000);
     }
 }

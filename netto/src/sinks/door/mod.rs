@@ -4,15 +4,17 @@
 //! It stands between the socket and the HTTP library, which by itself reads as
 //! much as a client sends and keeps as much as it answers. `places` decides who
 //! stays, `turnstile` lets one request at a time through, `body` hands out
-//! answers in slices, `malformed` counts what is no HTTP. None of it knows a
-//! route or a snapshot.
+//! answers in slices, `malformed` counts what is no HTTP, `leftovers` gives memory
+//! back. None of it knows a route or a snapshot.
 
 mod body;
+mod leftovers;
 mod malformed;
 mod places;
 mod turnstile;
 
 pub use body::Guarded;
+pub use leftovers::Leftovers;
 pub use malformed::Malformed;
 pub use places::{Dashboard, Limits, Place, Places, Seat, Visitor};
 pub use turnstile::{Io, RequestBody, Turn, Turnstile};
@@ -42,7 +44,7 @@ const MAX_DRAINED_BYTES: usize = 256 << 10;
 /// bytes, the answer itself not counted (answers are shared, see `docs/SECURITY.md`):
 /// a head in two buffers that grow by doubling, its parsed form, the buffer of what
 /// is to be written, the tasks and, with TLS, the session and its records.
-pub const CONNECTION_BYTES: usize = 4 * MAX_HEAD_BYTES + 4 * SLICE_BYTES + (64 << 10);
+pub const CONNECTION_BYTES: usize = 4 * MAX_HEAD_BYTES + 4 * SLICE_BYTES + (128 << 10);
 
 /// Most memory, in bytes, that all connections but the dashboards take.
 pub const DOOR_BYTES: usize = (STRANGERS + GUESTS + CLOSING) * CONNECTION_BYTES;

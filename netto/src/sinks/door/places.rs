@@ -113,29 +113,26 @@ impl Seat {
     }
 }
 
-/// A crowd is at least so many connections.
-const CROWD: usize = 16;
-
 /// All places; see the head of this file.
-#[derive(Debug)]
 pub struct Places {
     limits: Limits,
-    /// Most connections since it was last quiet.
-    crowd: Cell<usize>,
-    when_quiet: fn(),
+    when_left: Box<dyn Fn()>,
     seats: RefCell<HashMap<u64, Rc<Seat>>>,
     next_id: Cell<u64>,
     given_away: Arc<AtomicU64>,
 }
 
 impl Places {
-    /// Empty ones; `given_away` counts who had to go for somebody else, `when_quiet`
-    /// is called whenever most of a crowd has left.
-    pub fn new(limits: Limits, given_away: Arc<AtomicU64>, when_quiet: fn()) -> Rc<Places> {
+    /// Empty ones; `given_away` counts who had to go for somebody else, `when_left`
+    /// is called whenever a connection has ended.
+    pub fn new(
+        limits: Limits,
+        given_away: Arc<AtomicU64>,
+        when_left: impl Fn() + 'static,
+    ) -> Rc<Places> {
         Rc::new(Places {
             limits,
-            crowd: Cell::new(0),
-            when_quiet,
+            when_left: Box::new(when_left),
             seats: RefCell::default(),
             next_id: Cell::new(0),
             given_away,
@@ -160,10 +157,7 @@ impl Places {
             waker: RefCell::default(),
             gate: Cell::default(),
         });
-        let mut seats = self.seats.borrow_mut();
-        seats.insert(id, seat.clone());
-        self.crowd.set(self.crowd.get().max(seats.len()));
-        drop(seats);
+        self.seats.borrow_mut().insert(id, seat.clone());
         Some(Place {
             places: self.clone(),
             seat,
@@ -223,7 +217,6 @@ impl Places {
 }
 
 /// A connection's place, for as long as it lives.
-#[derive(Debug)]
 pub struct Place {
     places: Rc<Places>,
     seat: Rc<Seat>,
@@ -259,18 +252,13 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let places = &self.places;
-        places.seats.borrow_mut().remove(&self.seat.id);
-        let left = places.seats.borrow().len();
-        if places.crowd.get() >= CROWD && left <= places.crowd.get() / 4 {
-            places.crowd.set(left);
-            (places.when_quiet)();
-        }
+        self.places.seats.borrow_mut().remove(&self.seat.id);
+        (self.places.when_left)();
     }
 }
 
 /// A connection as its requests know it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Visitor {
     places: Rc<Places>,
     seat: Rc<Seat>,
@@ -308,7 +296,6 @@ impl Visitor {
 }
 
 /// A place among the dashboards.
-#[derive(Debug)]
 pub struct Dashboard(Visitor);
 
 impl Drop for Dashboard {

@@ -91,6 +91,24 @@ impl Turnstile {
         length > 0
     }
 
+    /// Takes what is there, up to a limit: a connection that is closed with data
+    /// unread is reset, and its client may not see why.
+    fn discard(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let mut left = MAX_DRAINED_BYTES;
+        let mut chunk = [0; 4096];
+        loop {
+            let mut buffer = ReadBuf::new(&mut chunk);
+            let Poll::Ready(read) = Pin::new(&mut self.io).poll_read(cx, &mut buffer) else {
+                return Ok(());
+            };
+            read?;
+            left = left.saturating_sub(buffer.filled().len());
+            if left == 0 || buffer.filled().is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
     /// Reads until a head is whole.
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Head>> {
         loop {
@@ -110,6 +128,7 @@ impl Turnstile {
             self.searched = self.received.len().saturating_sub(2);
             let room = MAX_HEAD_BYTES - self.received.len();
             if room == 0 {
+                self.discard(cx)?;
                 return Poll::Ready(Ok(Head::TooLong));
             }
             let mut chunk = [0; 4096];
