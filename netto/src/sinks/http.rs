@@ -131,7 +131,7 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
             .into_factory()
             .map_err(|error: actix_web::Error| error.error_response());
         let leftovers = Rc::new(Leftovers::default());
-        let when_left = move || leftovers.look_later();
+        let when_left = move || leftovers.clean_up_later();
         let places = Places::new(limits, clients.given_away.clone(), when_left);
         let (tls, shutdown) = (tls.clone(), shutdown.clone());
         let counts = (clients.clone(), clients.clone());
