@@ -211,6 +211,8 @@ impl AsyncRead for Turnstile {
                 Pin::new(&mut this.io).poll_read(cx, out)
             }
             Gate::Drain(left) => {
+                // It is answered; what it still does is no reason to keep others out.
+                seat.enter(Phase::Stalled);
                 this.received = Vec::new();
                 let before = out.filled().len();
                 ready!(Pin::new(&mut this.io).poll_read(cx, out))?;
@@ -221,7 +223,10 @@ impl AsyncRead for Turnstile {
                 });
                 Poll::Ready(Ok(()))
             }
-            Gate::Ended => Poll::Ready(Ok(())),
+            Gate::Ended => {
+                seat.enter(Phase::Stalled);
+                Poll::Ready(Ok(()))
+            }
         }
     }
 }
@@ -239,7 +244,7 @@ impl AsyncWrite for Turnstile {
         if written.is_pending() {
             this.is_stalled = true;
             seat.enter(Phase::Stalled);
-        } else if this.is_stalled {
+        } else if this.is_stalled && seat.gate.get() == Gate::Shut {
             seat.enter(Phase::Working);
         }
         written
