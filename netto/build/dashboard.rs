@@ -35,7 +35,7 @@ const PLACEHOLDER: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n\
 /// Writes `dashboard.rs` and the compressed files that it includes into `out_dir`.
 ///
 /// The generated file defines `ASSETS: &[Asset]`; whoever includes it defines
-/// `Asset` with the fields `path`, `content_type`, `version`, `gzip` and `plain`, and imports `OnceLock`.
+/// `Asset` with the fields `path`, `content_type`, `version` and `gzip`.
 ///
 /// # Errors
 /// When a file of the dashboard cannot be read, when `NETTO_DASHBOARD_DIR` names
@@ -69,7 +69,7 @@ pub fn embed(out_dir: &Path, workspace_root: &Path) -> Result<()> {
         writeln!(
             code,
             "    Asset {{ path: {path:?}, content_type: {content_type:?}, version: {version:?}, \
-             gzip: include_bytes!({compressed:?}), plain: OnceLock::new() }},",
+             gzip: include_bytes!({compressed:?}) }},",
             path = format!("/{name}"),
             content_type = content_type(name)?,
         )?;

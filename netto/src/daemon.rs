@@ -22,9 +22,10 @@ use crate::actors::metrics_collector::{
 use crate::actors::supervisor::{Failures, Part, Supervisor};
 use crate::actors::trace_analyzer::{self, SnapshotSource, StackSource, TraceAnalyzer};
 use crate::config::Config;
+use crate::kernel::descriptors;
 use crate::sinks::file_logger::{FileLogger, Reopen};
 use crate::sinks::hosts::HostPolicy;
-use crate::sinks::http::{self, Wiring};
+use crate::sinks::http::{self, ClientCounts, Wiring};
 use crate::sinks::log_file::LogFile;
 use crate::sinks::prometheus_logger::{self, PrometheusLogger};
 use crate::sinks::web_config::WebConfig;
@@ -32,6 +33,9 @@ use crate::sinks::websocket_client::Patience;
 
 /// How long each part may take to end before the process goes without it.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Files that are opened now and then while everything runs.
+const SPARE_DESCRIPTORS: u64 = 32;
 
 /// A daemon with its socket bound and its files open, not yet serving.
 pub struct Prepared {
@@ -224,13 +228,19 @@ impl Prepared {
         socket2::SockRef::from(&self.listener)
             .set_tcp_user_timeout(Some(self.patience.no_progress))
             .context("cannot set up the socket")?;
+        let max_clients = affordable_clients(
+            self.config.max_clients,
+            descriptors::raise_limit(),
+            descriptors::open_now().unwrap_or(0),
+        )?;
         let (supervisor, failures) = Supervisor::new();
         let drops = Arc::new(SinkDrops::default());
+        let clients = Arc::new(ClientCounts::default());
         let past = self.past.unwrap_or_else(|| History::new(&info));
         let latest = Latest::default();
         let collector = MetricsCollector::launch(past, latest.clone(), drops.clone(), &supervisor);
         let (prometheus, metrics) =
-            PrometheusLogger::launch(info.clone(), drops.clone(), &supervisor)?;
+            PrometheusLogger::launch(info.clone(), drops.clone(), clients.clone(), &supervisor)?;
         collector.do_send(Subscribe {
             sink: Sink::Prometheus,
             updates: prometheus.clone().recipient(),
@@ -260,7 +270,8 @@ impl Prepared {
                 stacks,
                 metrics,
                 drops,
-                max_clients: self.config.max_clients,
+                clients,
+                max_clients,
                 patience: self.patience,
                 supervisor: supervisor.clone(),
             },
@@ -283,6 +294,29 @@ impl Prepared {
         };
         Ok((running, failures))
     }
+}
+
+/// How many dashboards there may be, so that connections never take the
+/// descriptors that the measurement needs.
+fn affordable_clients(wanted: usize, limit: u64, open: u64) -> anyhow::Result<usize> {
+    let others = open + SPARE_DESCRIPTORS + http::connections(0) as u64;
+    let needed = others + wanted as u64;
+    if needed <= limit {
+        return Ok(wanted);
+    }
+    let remedy = "raise the limit: `ulimit -n`, or LimitNOFILE= of the service";
+    let affordable = usize::try_from(limit.saturating_sub(others)).unwrap_or(wanted);
+    if affordable == 0 {
+        return Err(anyhow!(
+            "this process may have {limit} files open, and netto needs {} to serve anybody; {remedy}",
+            others + 1
+        ));
+    }
+    tracing::warn!(
+        "this process may have {limit} files open: that is {affordable} dashboards instead of \
+         {wanted} (--max-clients), which need {needed}; {remedy}"
+    );
+    Ok(affordable)
 }
 
 /// Resolves when the process is asked to end.
@@ -357,4 +391,20 @@ async fn join(arbiter: Arbiter) {
     // Not a blocking task of the runtime: that one would be waited for without end.
     std::thread::spawn(move || joined.send(arbiter.join().is_ok()));
     let _ = timeout(FAREWELL, done).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dashboards_are_as_many_as_there_are_descriptors_for() {
+        let others = http::connections(0) as u64 + SPARE_DESCRIPTORS;
+        assert_eq!(affordable_clients(64, 1 << 20, 100).unwrap(), 64);
+        assert_eq!(affordable_clients(64, others + 100 + 64, 100).unwrap(), 64);
+        assert_eq!(affordable_clients(64, others + 100 + 63, 100).unwrap(), 63);
+        let error = affordable_clients(64, others + 100, 100).unwrap_err();
+        assert!(error.to_string().contains("LimitNOFILE"), "{error}");
+        assert!(affordable_clients(64, 8, 100).is_err());
+    }
 }

@@ -21,6 +21,7 @@ use crate::analysis::rapl::Energy;
 use crate::analysis::support::{Facts, Method, Plan};
 use crate::config::Config;
 use crate::kernel::cpu_time::Reading;
+use crate::kernel::kept::KeptFile;
 use crate::kernel::preflight;
 use crate::kernel::session::{Readers, Session};
 use crate::kernel::system::{self, Roots};
@@ -191,6 +192,7 @@ pub struct Snapshots {
     /// What was told of it.
     idle_note: Option<String>,
     energy: Option<Energy>,
+    stat_file: KeptFile,
     previous_stat: ProcStat,
     previous_ns: u64,
     previous_own_ns: (u64, u64),
@@ -213,12 +215,14 @@ impl Snapshots {
             roots.clone(),
             knowledge.why_no_stacks(classifier.is_some()),
         ));
+        let stat_file = roots.proc_stat()?;
         let mut source = Snapshots {
             means: plan.means(),
             has_news: false,
             method: settings.method,
             softirqs_are_timed: plan.has_clock,
-            previous_stat: proc_stat::parse(&roots.proc_stat()?)?,
+            previous_stat: proc_stat::parse(&stat_file.text()?)?,
+            stat_file,
             symbol_refresh: SymbolRefresh::new(roots.clone(), plan.has_clock),
             roots,
             knowledge,
@@ -426,7 +430,7 @@ impl SnapshotSource for Snapshots {
         self.sequence += 1;
 
         self.follow_interrupts();
-        let stat = proc_stat::parse(&self.roots.proc_stat()?).context("cannot tell CPU modes")?;
+        let stat = proc_stat::parse(&self.stat_file.text()?).context("cannot tell CPU modes")?;
         let cpus = self.follow_cpus(&stat);
         self.stacks.take_back();
         self.flame.pass(begun_ns);

@@ -6,8 +6,8 @@ use crate::cli::{Cli, Command, DemoArgs, RunArgs};
 use crate::config::{self, Config};
 use crate::demo::{self, Demo};
 use crate::inspect;
-use crate::kernel::preflight;
 use crate::kernel::session::quieten_libbpf;
+use crate::kernel::{descriptors, preflight};
 use crate::measurement::{self, Measurement, Settings};
 use crate::telemetry;
 
@@ -45,6 +45,8 @@ pub fn command(cli: &Cli) -> Outcome {
         Err(error) => return Outcome::Usage(error.to_string()),
     };
     telemetry::init(config.log_level);
+    // Probes and sampling take descriptors before anybody is served.
+    descriptors::raise_limit();
     if asks_for_prometheus(cli) {
         tracing::info!("--prometheus is no longer needed: metrics are always served at /metrics");
     }

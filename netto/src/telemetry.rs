@@ -12,7 +12,10 @@ use crate::cli::LogLevel;
 pub fn init(level: LogLevel) {
     let level = level.as_str();
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(format!("warn,netto={level}")))
+        // The HTTP library has a line for each malformed request; `sinks::door` counts them.
+        .with_env_filter(EnvFilter::new(format!(
+            "warn,actix_http::h1::dispatcher=off,netto={level}"
+        )))
         .with_writer(io::stderr)
         .with_ansi(false)
         .with_target(false)

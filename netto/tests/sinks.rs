@@ -8,6 +8,8 @@
 
 #[path = "sinks/client.rs"]
 mod client;
+#[path = "sinks/process.rs"]
+mod process;
 #[path = "sinks/support.rs"]
 mod support;
 
@@ -17,8 +19,12 @@ mod dashboards;
 mod endings;
 #[path = "sinks/hammered.rs"]
 mod hammered;
+#[path = "sinks/hostile.rs"]
+mod hostile;
 #[path = "sinks/log_file.rs"]
 mod log_file;
+#[path = "sinks/origin.rs"]
+mod origin;
 #[path = "sinks/passwords.rs"]
 mod passwords;
 #[path = "sinks/program.rs"]

@@ -2,9 +2,12 @@
 //! unsafe code. Nothing here knows what a metric is called.
 
 pub mod cpu_time;
+pub mod descriptors;
 pub mod interrupts;
+pub mod kept;
 pub mod locks;
 mod mapped;
+pub mod memory;
 pub mod perf;
 pub mod preflight;
 pub mod session;

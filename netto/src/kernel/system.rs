@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
-use std::io::{BufReader, Read};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::{Context, anyhow};
 
+use super::kept::KeptFile;
 use crate::analysis::rapl::Zone;
 
 /// Where `/proc` and `/sys` are; tests supply a tree of their own.
@@ -28,9 +30,9 @@ impl Roots {
         Ok(BufReader::with_capacity(64 << 10, file))
     }
 
-    /// The text of `/proc/stat`.
-    pub fn proc_stat(&self) -> anyhow::Result<String> {
-        read(&self.proc_root.join("stat"))
+    /// Opens `/proc/stat`, which is read at every interval.
+    pub fn proc_stat(&self) -> anyhow::Result<KeptFile> {
+        KeptFile::open(&self.proc_root.join("stat"))
     }
 
     /// The boot's identity; empty if unknown.
@@ -310,11 +312,10 @@ pub fn own_cpu_ns() -> (u64, u64) {
 
 /// Resident memory of this process, bytes; 0 only if `/proc` is not mounted.
 pub fn own_resident_bytes() -> u64 {
-    let mut text = String::new();
-    let pages = File::open("/proc/self/statm")
-        .and_then(|mut file| file.read_to_string(&mut text))
-        .ok()
-        .and_then(|_| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
+    static STATM: OnceLock<Option<KeptFile>> = OnceLock::new();
+    let kept = STATM.get_or_init(|| KeptFile::open(Path::new("/proc/self/statm")).ok());
+    let text = kept.as_ref().and_then(|file| file.text().ok());
+    let pages = text.and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
     // SAFETY: sysconf has no preconditions.
     let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     pages.unwrap_or(0) * u64::try_from(page_bytes).unwrap_or(4096)

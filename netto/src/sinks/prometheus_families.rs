@@ -3,6 +3,8 @@
 //! One table of families; names carry the prefix `netto_` and base units. A
 //! thing that is not measured has no series. This file only reads totals.
 
+use std::sync::atomic::Ordering;
+
 use metrics_common::{Availability, ComponentInfo, CpuModes};
 use prometheus::proto::MetricType;
 
@@ -265,6 +267,22 @@ pub const FAMILIES: &[Family] = &[
             for sink in Sink::ALL {
                 out.push(&[sink.slug()], facts.drops.get(sink) as f64);
             }
+        },
+    },
+    Family {
+        name: "netto_http_malformed_requests_total",
+        help: "Requests that were no HTTP, or no TLS where that is spoken.",
+        metric_type: MetricType::COUNTER,
+        labels: &[],
+        series: |facts, out| out.push(&[], facts.clients.malformed.total() as f64),
+    },
+    Family {
+        name: "netto_http_connections_given_away_total",
+        help: "Connections that were closed or refused because others needed the place.",
+        metric_type: MetricType::COUNTER,
+        labels: &[],
+        series: |facts, out| {
+            out.push(&[], facts.clients.given_away.load(Ordering::Relaxed) as f64);
         },
     },
 ];

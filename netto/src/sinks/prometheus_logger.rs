@@ -15,6 +15,7 @@ use anyhow::Context as _;
 use metrics_common::{CpuModes, Info, Snapshot};
 use prometheus::{Registry, TextEncoder};
 
+use super::http::ClientCounts;
 use super::prometheus_registry::{CurrentInfo, Families};
 use super::rendered::Rendered;
 use crate::actors::metrics_collector::{Deliver, SinkDrops};
@@ -135,12 +136,13 @@ impl PrometheusLogger {
     pub fn launch(
         info: Arc<Info>,
         drops: Arc<SinkDrops>,
+        clients: Arc<ClientCounts>,
         supervisor: &Supervisor,
     ) -> anyhow::Result<(Addr<PrometheusLogger>, Metrics)> {
         let totals = SharedTotals::default();
         let registry = Registry::new();
         let info = CurrentInfo::new(info);
-        let families = Families::new(info.clone(), totals.clone(), drops)
+        let families = Families::new(info.clone(), totals.clone(), drops, clients)
             .context("cannot describe the Prometheus metrics")?;
         registry
             .register(Box::new(families))
@@ -254,7 +256,7 @@ mod tests {
     async fn a_page_is_the_same_bytes_until_the_next_snapshot() {
         let totals = SharedTotals::default();
         let info = CurrentInfo::new(Arc::new(crate::sinks::api::tests::info()));
-        let families = Families::new(info, totals.clone(), Arc::default()).unwrap();
+        let families = Families::new(info, totals.clone(), Arc::default(), Arc::default()).unwrap();
         let registry = Registry::new();
         registry.register(Box::new(families)).unwrap();
         let metrics = Metrics {

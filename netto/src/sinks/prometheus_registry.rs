@@ -9,6 +9,7 @@ use metrics_common::Info;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
+use super::http::ClientCounts;
 use super::prometheus_families::FAMILIES;
 use super::prometheus_logger::{SharedTotals, Totals};
 use crate::actors::metrics_collector::SinkDrops;
@@ -21,6 +22,8 @@ pub struct Facts<'a> {
     pub totals: &'a Totals,
     /// What sinks have missed.
     pub drops: &'a SinkDrops,
+    /// What clients did that do not behave.
+    pub clients: &'a ClientCounts,
 }
 
 /// Collects the series of one family.
@@ -103,6 +106,7 @@ pub struct Families {
     info: CurrentInfo,
     totals: SharedTotals,
     drops: Arc<SinkDrops>,
+    clients: Arc<ClientCounts>,
     descriptions: Vec<Desc>,
 }
 
@@ -115,6 +119,7 @@ impl Families {
         info: CurrentInfo,
         totals: SharedTotals,
         drops: Arc<SinkDrops>,
+        clients: Arc<ClientCounts>,
     ) -> prometheus::Result<Self> {
         let descriptions = FAMILIES
             .iter()
@@ -135,6 +140,7 @@ impl Families {
             info,
             totals,
             drops,
+            clients,
             descriptions,
         })
     }
@@ -153,6 +159,7 @@ impl Collector for Families {
             info: &info,
             totals: &totals,
             drops: &self.drops,
+            clients: &self.clients,
         };
         FAMILIES
             .iter()
@@ -187,8 +194,8 @@ mod tests {
 
     fn text(totals: SharedTotals) -> String {
         let registry = Registry::new();
-        let families =
-            Families::new(CurrentInfo::new(Arc::new(info())), totals, Arc::default()).unwrap();
+        let info = CurrentInfo::new(Arc::new(info()));
+        let families = Families::new(info, totals, Arc::default(), Arc::default()).unwrap();
         registry.register(Box::new(families)).unwrap();
         TextEncoder::new()
             .encode_to_string(&registry.gather())

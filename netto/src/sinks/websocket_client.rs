@@ -17,12 +17,13 @@ use actix_ws::{CloseCode, CloseReason, Message, ProtocolError, Session};
 use futures_util::FutureExt;
 use metrics_common::Info;
 use metrics_common::codec::{self, ServerMessage};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::actors::metrics_collector::{
     Deliver, Farewell, MetricsCollector, Published, Remember, Sink, SinkDrops, Subscribe,
 };
 use crate::actors::supervisor::Watch;
+use crate::sinks::door::Dashboard;
+use crate::sinks::frames::FrameRefusal;
 
 /// Snapshots that may be on their way to a client: enough for a round trip of
 /// a second at the default period, few enough that a slow reader is not far behind.
@@ -30,9 +31,6 @@ const WINDOW: usize = 4;
 
 /// Snapshots that may wait for the actor itself.
 const MAILBOX_MESSAGES: usize = 4;
-
-/// Largest frame that a client may send: it has nothing to say.
-pub const MAX_FRAME_BYTES: usize = 1024;
 
 /// How long to be patient with a client.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +63,7 @@ pub struct Surroundings {
     /// How long to wait for the reader.
     pub patience: Patience,
     /// The client's place among the permitted number of clients.
-    pub permit: OwnedSemaphorePermit,
+    pub place: Dashboard,
     /// Reports a panic.
     pub watch: Watch,
 }
@@ -257,8 +255,13 @@ impl StreamHandler<Result<Message, ProtocolError>> for WebSocketClient {
                 "netto only sends; it understands no messages",
                 ctx,
             ),
-            Err(ProtocolError::Overflow) => self.hang_up(CloseCode::Size, "frame too large", ctx),
-            Err(error) => self.hang_up(CloseCode::Protocol, &error.to_string(), ctx),
+            Err(ProtocolError::Overflow) => {
+                self.hang_up(CloseCode::Size, &FrameRefusal::TooLong.to_string(), ctx);
+            }
+            Err(error) => match FrameRefusal::of(&error) {
+                Some(refusal) => self.hang_up(refusal.close_code(), &refusal.to_string(), ctx),
+                None => self.hang_up(CloseCode::Protocol, &error.to_string(), ctx),
+            },
         }
     }
 }

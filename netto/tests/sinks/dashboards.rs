@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use netto::config::Config;
 use netto::run;
 use netto::sinks::websocket_client::Patience;
-use tungstenite::Message;
 use tungstenite::protocol::frame::coding::CloseCode;
+use tungstenite::{HandshakeError, Message};
 
 use crate::client::{Dashboard, open_when_free};
 use crate::support::*;
@@ -154,15 +154,14 @@ fn the_number_of_dashboards_is_bounded() {
     let daemon = Daemon::start(&config, endless());
     let first = Dashboard::open(daemon.address);
     let _second = Dashboard::open(daemon.address);
-    let upgrade = [
-        ("Upgrade", "websocket"),
-        ("Connection", "Upgrade"),
-        ("Sec-WebSocket-Version", "13"),
-        ("Sec-WebSocket-Key", "x3JJHMbDL1EzLkh9GBhXDw=="),
-    ];
-    let answer = get(daemon.address, "/ws", &upgrade);
-    assert_eq!(answer.status, 503);
-    assert!(answer.text().contains("--max-clients"), "{}", answer.text());
+    let url = format!("ws://{}/ws", daemon.address);
+    let refused = tungstenite::client(url, connect(daemon.address));
+    let Err(HandshakeError::Failure(tungstenite::Error::Http(answer))) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(answer.status(), 503);
+    let told = String::from_utf8_lossy(answer.body().as_deref().unwrap_or_default());
+    assert!(told.contains("--max-clients"), "{told}");
     // A place is free again when its dashboard has gone.
     drop(first);
     open_when_free(daemon.address);

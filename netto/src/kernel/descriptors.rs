@@ -1,0 +1,49 @@
+//! How many files this process may have open, and has.
+
+use std::fs;
+
+use rlimit::Resource;
+
+/// Raises the soft limit as far as the hard limit allows, and gives the limit that now holds.
+///
+/// The soft limit of 1024 that most processes start with is for programs that use
+/// `select`, which netto does not.
+pub fn raise_limit() -> u64 {
+    let Ok((soft, hard)) = Resource::NOFILE.get() else {
+        return u64::MAX;
+    };
+    if Resource::NOFILE.set(hard, hard).is_ok() {
+        hard
+    } else {
+        soft
+    }
+}
+
+/// How many are open now; `None` where `/proc` does not tell.
+pub fn open_now() -> Option<u64> {
+    let entries = fs::read_dir("/proc/self/fd").ok()?;
+    // One of them is the folder itself.
+    Some((entries.count() as u64).saturating_sub(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_opened_counts() {
+        // Other tests of this process open and close files, so a crowd of them.
+        let before = open_now().unwrap();
+        let files: Vec<_> = (0..200)
+            .map(|_| fs::File::open("/dev/null").unwrap())
+            .collect();
+        assert!(open_now().unwrap() >= before + 100);
+        drop(files);
+    }
+
+    #[test]
+    fn the_limit_is_as_high_as_it_may_be() {
+        let (soft, hard) = Resource::NOFILE.get().unwrap();
+        assert!((soft..=hard).contains(&raise_limit()));
+    }
+}

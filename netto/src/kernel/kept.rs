@@ -1,0 +1,88 @@
+//! Files of the kernel that are read at every interval and therefore kept open:
+//! a process that has no descriptor left can still measure.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+/// Enough for most of them at once.
+const CHUNK_BYTES: usize = 4096;
+
+/// A file that is read from its beginning again and again.
+#[derive(Debug)]
+pub struct KeptFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl KeptFile {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// As the operating system has it, with the file's name.
+    pub fn open(path: &Path) -> anyhow::Result<KeptFile> {
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        Ok(KeptFile {
+            path: path.to_owned(),
+            file,
+        })
+    }
+
+    /// Its text of this moment.
+    ///
+    /// # Errors
+    /// As the operating system has it, or if it is no text; with the file's name.
+    pub fn text(&self) -> anyhow::Result<String> {
+        self.read()
+            .with_context(|| format!("cannot read {}", self.path.display()))
+    }
+
+    fn read(&self) -> anyhow::Result<String> {
+        let mut bytes = Vec::new();
+        loop {
+            let end = bytes.len();
+            bytes.resize(end + CHUNK_BYTES, 0);
+            let read = self.file.read_at(&mut bytes[end..], end as u64)?;
+            bytes.truncate(end + read);
+            if read == 0 {
+                return Ok(String::from_utf8(bytes)?);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_file_is_read_anew_without_being_opened_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stat");
+        std::fs::write(&path, "first").unwrap();
+        let kept = KeptFile::open(&path).unwrap();
+        assert_eq!(kept.text().unwrap(), "first");
+        let long = "second ".repeat(10_000);
+        std::fs::write(&path, &long).unwrap();
+        // Without a name it cannot be opened again.
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(kept.text().unwrap(), long);
+        let error = format!("{:#}", KeptFile::open(&path).unwrap_err());
+        assert!(error.contains("stat"), "{error}");
+    }
+
+    #[test]
+    fn what_the_kernel_makes_up_on_reading_is_new_each_time() {
+        let kept = KeptFile::open(Path::new("/proc/self/stat")).unwrap();
+        assert_eq!(
+            kept.text().unwrap().split(' ').next(),
+            Some(&*std::process::id().to_string())
+        );
+        let uptime = KeptFile::open(Path::new("/proc/uptime")).unwrap();
+        let before = uptime.text().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        assert_ne!(uptime.text().unwrap(), before);
+    }
+}

@@ -1,0 +1,453 @@
+//! Who has a place, and who gives way to whom.
+//!
+//! Three budgets: strangers, guests (who were answered well) and dashboards.
+//! Nobody of one budget can take a place of another. Within a full one the
+//! address with the most connections gives way, and of its connections the one
+//! that has been waiting longest. This file decides and knows no socket: a
+//! connection that must go finds it out at its next step.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::net::IpAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Poll, Waker};
+use std::time::Instant;
+
+/// How many connections of each kind there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// New ones and refused ones.
+    pub strangers: usize,
+    /// Those that were answered well.
+    pub guests: usize,
+    /// WebSockets.
+    pub dashboards: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Stranger,
+    Guest,
+    Dashboard,
+}
+
+/// What a connection is doing, in the order in which they give way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Nothing is asked: it is new, or kept alive.
+    Waiting,
+    /// It does not take what it was sent.
+    Stalled,
+    /// A request is being answered.
+    Working,
+}
+
+/// Who counts as one: an address, or a network of IPv6, where everybody has many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Peer(u128);
+
+impl Peer {
+    fn new(address: IpAddr) -> Peer {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Peer(u128::from(address.to_ipv6_mapped())),
+            IpAddr::V6(address) => Peer(u128::from(address) >> 64 << 64),
+        }
+    }
+}
+
+/// One connection as all who handle it share it.
+#[derive(Debug)]
+pub struct Seat {
+    id: u64,
+    peer: Peer,
+    class: Cell<Class>,
+    phase: Cell<Phase>,
+    since: Cell<Instant>,
+    must_go: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+    /// What the turnstile lets through.
+    pub(super) gate: Cell<super::turnstile::Gate>,
+}
+
+impl Seat {
+    /// Whether somebody else was given the place.
+    pub fn must_go(&self) -> bool {
+        self.must_go.get()
+    }
+
+    /// Whom to wake when something about this connection changes: its task.
+    pub fn register(&self, waker: &Waker) {
+        let mut registered = self.waker.borrow_mut();
+        if !registered.as_ref().is_some_and(|old| old.will_wake(waker)) {
+            *registered = Some(waker.clone());
+        }
+    }
+
+    /// Wakes the connection's task.
+    pub fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Notes what it is doing now.
+    pub fn enter(&self, phase: Phase) {
+        if self.phase.replace(phase) != phase {
+            self.since.set(Instant::now());
+        }
+    }
+
+    /// Lets everything through from now on, until the request's turn is over.
+    pub fn open_gate(&self) {
+        self.gate.set(super::turnstile::Gate::Open);
+        self.wake();
+    }
+
+    fn send_away(&self) {
+        self.must_go.set(true);
+        self.wake();
+    }
+}
+
+/// All places; see the head of this file.
+pub struct Places {
+    limits: Limits,
+    when_left: Box<dyn Fn()>,
+    seats: RefCell<HashMap<u64, Rc<Seat>>>,
+    next_id: Cell<u64>,
+    given_away: Arc<AtomicU64>,
+}
+
+impl Places {
+    /// Empty ones; `given_away` counts who had to go for somebody else, `when_left`
+    /// is called whenever a connection has ended.
+    pub fn new(
+        limits: Limits,
+        given_away: Arc<AtomicU64>,
+        when_left: impl Fn() + 'static,
+    ) -> Rc<Places> {
+        Rc::new(Places {
+            limits,
+            when_left: Box::new(when_left),
+            seats: RefCell::default(),
+            next_id: Cell::new(0),
+            given_away,
+        })
+    }
+
+    /// Lets a new connection in, as a stranger; `None` if nobody gives way to it.
+    pub fn admit(self: &Rc<Self>, address: IpAddr) -> Option<Place> {
+        let peer = Peer::new(address);
+        if !self.make_room(Class::Stranger, self.limits.strangers, peer) {
+            self.given_away.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        let id = self.next_id.replace(self.next_id.get() + 1);
+        let seat = Rc::new(Seat {
+            id,
+            peer,
+            class: Cell::new(Class::Stranger),
+            phase: Cell::new(Phase::Waiting),
+            since: Cell::new(Instant::now()),
+            must_go: Cell::new(false),
+            waker: RefCell::default(),
+            gate: Cell::default(),
+        });
+        self.seats.borrow_mut().insert(id, seat.clone());
+        Some(Place {
+            places: self.clone(),
+            seat,
+        })
+    }
+
+    fn count(&self, class: Class, peer: Option<Peer>) -> usize {
+        let is_meant = |seat: &&Rc<Seat>| {
+            seat.class.get() == class && peer.is_none_or(|peer| seat.peer == peer)
+        };
+        self.seats.borrow().values().filter(is_meant).count()
+    }
+
+    /// Whether there is room for one more, after somebody was sent away if need be.
+    fn make_room(&self, class: Class, limit: usize, newcomer: Peer) -> bool {
+        if self.count(class, None) < limit {
+            return true;
+        }
+        let Some(seat) = self.who_gives_way(class, newcomer) else {
+            return false;
+        };
+        self.seats.borrow_mut().remove(&seat.id);
+        self.given_away.fetch_add(1, Ordering::Relaxed);
+        seat.send_away();
+        true
+    }
+
+    fn who_gives_way(&self, class: Class, newcomer: Peer) -> Option<Rc<Seat>> {
+        let own = self.count(class, Some(newcomer));
+        let seats = self.seats.borrow();
+        let mut by_peer: HashMap<Peer, usize> = HashMap::new();
+        for seat in seats.values().filter(|seat| seat.class.get() == class) {
+            *by_peer.entry(seat.peer).or_default() += 1;
+        }
+        let held = |seat: &Rc<Seat>| by_peer.get(&seat.peer).copied().unwrap_or(0);
+        seats
+            .values()
+            .filter(|seat| seat.class.get() == class)
+            // Work is interrupted, and a dashboard closed, only for somebody who has less.
+            .filter(|seat| {
+                let is_at_work = class == Class::Dashboard || seat.phase.get() == Phase::Working;
+                !is_at_work || held(seat) > own + 1
+            })
+            .min_by_key(|seat| {
+                // The newest dashboard goes: whoever took all did so last.
+                let newest_first = (class == Class::Dashboard).then_some(u64::MAX - seat.id);
+                (
+                    std::cmp::Reverse(held(seat)),
+                    newest_first,
+                    seat.phase.get(),
+                    seat.since.get(),
+                    seat.id,
+                )
+            })
+            .cloned()
+    }
+}
+
+/// A connection's place, for as long as it lives.
+pub struct Place {
+    places: Rc<Places>,
+    seat: Rc<Seat>,
+}
+
+impl Place {
+    /// What is shared with those who answer the connection's requests.
+    pub fn seat(&self) -> &Rc<Seat> {
+        &self.seat
+    }
+
+    /// Does what may take a while; `None` if the place was given away meanwhile.
+    pub async fn unless_sent_away<F: Future>(&self, work: F) -> Option<F::Output> {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            self.seat.register(cx.waker());
+            if self.seat.must_go() {
+                return Poll::Ready(None);
+            }
+            work.as_mut().poll(cx).map(Some)
+        })
+        .await
+    }
+
+    /// The same for those who may change its class.
+    pub fn visitor(&self) -> Visitor {
+        Visitor {
+            places: self.places.clone(),
+            seat: self.seat.clone(),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.seats.borrow_mut().remove(&self.seat.id);
+        (self.places.when_left)();
+    }
+}
+
+/// A connection as its requests know it.
+#[derive(Clone)]
+pub struct Visitor {
+    places: Rc<Places>,
+    seat: Rc<Seat>,
+}
+
+impl Visitor {
+    /// The connection.
+    pub fn seat(&self) -> &Rc<Seat> {
+        &self.seat
+    }
+
+    /// Notes that a request was answered well.
+    pub fn is_welcome(&self) {
+        let (places, seat) = (&self.places, &self.seat);
+        if seat.class.get() == Class::Stranger
+            && !seat.must_go()
+            && places.make_room(Class::Guest, places.limits.guests, seat.peer)
+        {
+            seat.class.set(Class::Guest);
+        }
+    }
+
+    /// Makes it a dashboard for as long as the result lives; `None` if there is no room.
+    pub fn open_dashboard(&self) -> Option<Dashboard> {
+        let (places, seat) = (&self.places, &self.seat);
+        if seat.must_go()
+            || seat.class.get() == Class::Dashboard
+            || !places.make_room(Class::Dashboard, places.limits.dashboards, seat.peer)
+        {
+            return None;
+        }
+        seat.class.set(Class::Dashboard);
+        Some(Dashboard(self.clone()))
+    }
+}
+
+/// A place among the dashboards.
+pub struct Dashboard(Visitor);
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        let Visitor { places, seat } = &self.0;
+        // What is left is a connection that closes, which may take its time.
+        seat.enter(Phase::Stalled);
+        seat.class.set(Class::Stranger);
+        if places.count(Class::Stranger, None) > places.limits.strangers {
+            places.seats.borrow_mut().remove(&seat.id);
+            seat.send_away();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn places(strangers: usize, guests: usize, dashboards: usize) -> Rc<Places> {
+        let limits = Limits {
+            strangers,
+            guests,
+            dashboards,
+        };
+        Places::new(limits, Arc::default(), || {})
+    }
+
+    fn host(number: u8) -> IpAddr {
+        Ipv4Addr::new(192, 0, 2, number).into()
+    }
+
+    fn gone(places: &[&Place]) -> Vec<bool> {
+        places.iter().map(|place| place.seat.must_go()).collect()
+    }
+
+    #[test]
+    fn the_address_with_the_most_gives_way_and_of_its_connections_the_longest_idle() {
+        let all = places(3, 1, 1);
+        let lone = all.admit(host(1)).unwrap();
+        let first = all.admit(host(2)).unwrap();
+        let second = all.admit(host(2)).unwrap();
+        first.seat.enter(Phase::Working);
+        let _new = all.admit(host(3)).unwrap();
+        assert_eq!(gone(&[&lone, &first, &second]), [false, false, true]);
+    }
+
+    #[test]
+    fn work_is_interrupted_only_for_somebody_who_has_less() {
+        let all = places(2, 1, 1);
+        let one = all.admit(host(1)).unwrap();
+        let two = all.admit(host(1)).unwrap();
+        one.seat.enter(Phase::Working);
+        two.seat.enter(Phase::Working);
+        assert!(all.admit(host(1)).is_none());
+        let other = all.admit(host(2)).unwrap();
+        assert_eq!(gone(&[&one, &two, &other]), [true, false, false]);
+        other.seat.enter(Phase::Working);
+        assert!(all.admit(host(3)).is_none(), "everybody has one");
+    }
+
+    #[test]
+    fn strangers_never_take_the_place_of_a_guest_or_a_dashboard() {
+        let all = places(1, 1, 1);
+        let guest = all.admit(host(1)).unwrap();
+        guest.visitor().is_welcome();
+        let dashboard = all.admit(host(1)).unwrap();
+        let _open = dashboard.visitor().open_dashboard().unwrap();
+        let crowd: Vec<_> = (0..200)
+            .filter_map(|number| all.admit(host(number)))
+            .collect();
+        assert_eq!(crowd.len(), 200);
+        assert_eq!(gone(&[&guest, &dashboard]), [false, false]);
+        let still_there = crowd.iter().filter(|place| !place.seat.must_go()).count();
+        assert_eq!(still_there, 1);
+    }
+
+    #[test]
+    fn one_address_cannot_keep_all_dashboards() {
+        let all = places(9, 9, 2);
+        let open = |number| {
+            let place = all.admit(host(number)).unwrap();
+            let dashboard = place.visitor().open_dashboard();
+            (place, dashboard)
+        };
+        let (older, _a) = open(1);
+        let (newer, _b) = open(1);
+        assert!(open(1).1.is_none(), "it has its share already");
+        let (other, dashboard) = open(2);
+        assert!(dashboard.is_some());
+        assert_eq!(gone(&[&older, &newer, &other]), [false, true, false]);
+        assert!(open(3).1.is_none(), "everybody has one");
+    }
+
+    #[test]
+    fn a_closing_dashboard_counts_as_a_stranger() {
+        let all = places(1, 1, 8);
+        let lingering: Vec<_> = (0..8)
+            .map(|_| {
+                let place = all.admit(host(1)).unwrap();
+                drop(place.visitor().open_dashboard().unwrap());
+                place
+            })
+            .collect();
+        let kept = lingering.iter().filter(|place| !place.seat.must_go());
+        assert!(kept.count() <= 1);
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one() {
+        let at = |low| IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 7, 0, 0, 0, low));
+        assert_eq!(Peer::new(at(1)), Peer::new(at(2)));
+        assert_ne!(Peer::new(at(1)), Peer::new(host(1)));
+        let mapped = IpAddr::from(Ipv4Addr::new(192, 0, 2, 1).to_ipv6_mapped());
+        assert_eq!(Peer::new(mapped), Peer::new(host(1)));
+        assert_ne!(Peer::new(host(2)), Peer::new(host(1)));
+    }
+
+    proptest! {
+        /// Whatever comes in whatever order, no budget is exceeded.
+        #[test]
+        fn no_budget_is_ever_exceeded(steps in prop::collection::vec((0u8..6, 0u8..5, 0usize..40), 0..300)) {
+            let limits = Limits { strangers: 5, guests: 3, dashboards: 2 };
+            let all = Places::new(limits, Arc::default(), || {});
+            let mut inside: Vec<(Place, Option<Dashboard>)> = Vec::new();
+            for (action, address, which) in steps {
+                let chosen = which % inside.len().max(1);
+                match action {
+                    0 => inside.extend(all.admit(host(address)).map(|place| (place, None))),
+                    1 if !inside.is_empty() => drop(inside.swap_remove(chosen)),
+                    2 if !inside.is_empty() => inside[chosen].0.visitor().is_welcome(),
+                    3 if !inside.is_empty() => {
+                        let opened = inside[chosen].0.visitor().open_dashboard();
+                        if opened.is_some() {
+                            inside[chosen].1 = opened;
+                        }
+                    }
+                    4 if !inside.is_empty() => inside[chosen].1 = None,
+                    5 if !inside.is_empty() => inside[chosen].0.seat.enter(Phase::Working),
+                    _ => {}
+                }
+                // Who must go is out as soon as its task runs.
+                inside.retain(|(place, _)| !place.seat.must_go());
+                prop_assert!(all.count(Class::Stranger, None) <= limits.strangers);
+                prop_assert!(all.count(Class::Guest, None) <= limits.guests);
+                prop_assert!(all.count(Class::Dashboard, None) <= limits.dashboards);
+                prop_assert_eq!(all.seats.borrow().len(), inside.len());
+            }
+        }
+    }
+}

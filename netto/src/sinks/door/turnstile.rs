@@ -1,0 +1,307 @@
+//! The stream under the HTTP library: one request at a time goes through.
+//!
+//! The library decodes every request that it can read and queues them all, with
+//! their answers. Here it reads no further than the end of a request's head
+//! until that request is answered and its answer is on its way. A head that is
+//! too long is refused before it is whole. It knows where a head ends, nothing
+//! else of HTTP.
+
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::places::{Phase, Place, Seat};
+use super::{MAX_DRAINED_BYTES, MAX_HEAD_BYTES};
+
+/// A connection, encrypted or not.
+pub trait Io: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
+
+/// What may go through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Gate {
+    /// The next request's head, once it is whole.
+    #[default]
+    Head,
+    /// Nothing: a request is being answered.
+    Shut,
+    /// Everything: a WebSocket.
+    Open,
+    /// So many bytes that nobody reads, so that the client hears the answer first.
+    Drain(usize),
+    /// Nothing ever.
+    Ended,
+}
+
+/// The stream; see the head of this file.
+pub struct Turnstile {
+    io: Box<dyn Io>,
+    place: Place,
+    /// What was received and not let through; never more than [`MAX_HEAD_BYTES`].
+    received: Vec<u8>,
+    /// How much of `received` goes through: a head, or all.
+    admitted: usize,
+    /// How much of `received` cannot be the end of a head.
+    searched: usize,
+    /// Whether something written has not been taken.
+    is_stalled: bool,
+}
+
+impl Turnstile {
+    /// Guards a connection that has a place.
+    pub fn new(io: Box<dyn Io>, place: Place) -> Self {
+        Turnstile {
+            io,
+            place,
+            received: Vec::new(),
+            admitted: 0,
+            searched: 0,
+            is_stalled: false,
+        }
+    }
+
+    /// The connection's place.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn check(&self, cx: &Context<'_>) -> io::Result<()> {
+        let seat = self.place.seat();
+        seat.register(cx.waker());
+        if seat.must_go() {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        Ok(())
+    }
+
+    /// Lets through what may; `true` if there was anything.
+    fn let_through(&mut self, out: &mut ReadBuf<'_>) -> bool {
+        let length = self.admitted.min(out.remaining());
+        out.put_slice(&self.received[..length]);
+        self.received.drain(..length);
+        self.admitted -= length;
+        if self.received.is_empty() {
+            // An idle connection keeps no buffer.
+            self.received = Vec::new();
+        }
+        length > 0
+    }
+
+    /// Takes what is there, up to a limit: a connection that is closed with data
+    /// unread is reset, and its client may not see why.
+    fn discard(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let mut left = MAX_DRAINED_BYTES;
+        let mut chunk = [0; 4096];
+        loop {
+            let mut buffer = ReadBuf::new(&mut chunk);
+            let Poll::Ready(read) = Pin::new(&mut self.io).poll_read(cx, &mut buffer) else {
+                return Ok(());
+            };
+            read?;
+            left = left.saturating_sub(buffer.filled().len());
+            if left == 0 || buffer.filled().is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads until a head is whole.
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Head>> {
+        loop {
+            let blank = self
+                .received
+                .iter()
+                .take_while(|byte| matches!(byte, b'\r' | b'\n'));
+            let blank = blank.count();
+            if self.searched == 0 {
+                // Empty lines before a request mean nothing (RFC 9112, section 2.2).
+                self.received.drain(..blank);
+            }
+            if let Some(end) = end_of_head(&self.received, self.searched) {
+                self.searched = 0;
+                return Poll::Ready(Ok(Head::Whole(end)));
+            }
+            self.searched = self.received.len().saturating_sub(2);
+            let room = MAX_HEAD_BYTES - self.received.len();
+            if room == 0 {
+                self.discard(cx)?;
+                return Poll::Ready(Ok(Head::TooLong));
+            }
+            let mut chunk = [0; 4096];
+            let size = room.min(chunk.len());
+            let mut buffer = ReadBuf::new(&mut chunk[..size]);
+            ready!(Pin::new(&mut self.io).poll_read(cx, &mut buffer))?;
+            if buffer.filled().is_empty() {
+                return Poll::Ready(Ok(Head::None));
+            }
+            self.received.extend_from_slice(buffer.filled());
+        }
+    }
+}
+
+enum Head {
+    /// So many bytes.
+    Whole(usize),
+    /// The client has nothing more to say.
+    None,
+    TooLong,
+}
+
+/// A head that the HTTP library answers with 431 (more header fields than it takes).
+fn too_long() -> Vec<u8> {
+    let mut head = b"GET / HTTP/1.1\r\n".to_vec();
+    for _ in 0..128 {
+        head.extend_from_slice(b"x:\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// Where the head ends that begins with these bytes: behind the first empty line.
+fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
+    let lines = bytes.iter().enumerate().skip(from);
+    for (at, _) in lines.filter(|(_, byte)| **byte == b'\n') {
+        match bytes.get(at + 1..) {
+            Some([b'\n', ..]) => return Some(at + 2),
+            Some([b'\r', b'\n', ..]) => return Some(at + 3),
+            _ => {}
+        }
+    }
+    None
+}
+
+impl AsyncRead for Turnstile {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        this.check(cx)?;
+        let seat = this.place.seat().clone();
+        match seat.gate.get() {
+            // Later ones wait until what was answered before is on its way.
+            Gate::Head if !this.is_stalled => {
+                seat.enter(Phase::Waiting);
+                match ready!(this.poll_head(cx))? {
+                    Head::Whole(length) => this.admitted = length,
+                    Head::None => return Poll::Ready(Ok(())),
+                    Head::TooLong => {
+                        this.received = too_long();
+                        this.admitted = this.received.len();
+                    }
+                }
+                seat.enter(Phase::Working);
+                seat.gate.set(Gate::Shut);
+                this.let_through(out);
+                Poll::Ready(Ok(()))
+            }
+            Gate::Head => Poll::Pending,
+            Gate::Shut if this.let_through(out) => Poll::Ready(Ok(())),
+            Gate::Shut => Poll::Pending,
+            Gate::Open => {
+                this.admitted = this.received.len();
+                if this.let_through(out) {
+                    return Poll::Ready(Ok(()));
+                }
+                Pin::new(&mut this.io).poll_read(cx, out)
+            }
+            Gate::Drain(left) => {
+                // It is answered; what it still does is no reason to keep others out.
+                seat.enter(Phase::Stalled);
+                this.received = Vec::new();
+                let before = out.filled().len();
+                ready!(Pin::new(&mut this.io).poll_read(cx, out))?;
+                let read = out.filled().len() - before;
+                seat.gate.set(match left.checked_sub(read) {
+                    Some(left) if read > 0 => Gate::Drain(left),
+                    _ => Gate::Ended,
+                });
+                Poll::Ready(Ok(()))
+            }
+            Gate::Ended => {
+                seat.enter(Phase::Stalled);
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Turnstile {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        this.check(cx)?;
+        let written = Pin::new(&mut this.io).poll_write(cx, bytes);
+        let seat = this.place.seat();
+        if written.is_pending() {
+            this.is_stalled = true;
+            seat.enter(Phase::Stalled);
+        } else if this.is_stalled && seat.gate.get() == Gate::Shut {
+            seat.enter(Phase::Working);
+        }
+        written
+    }
+
+    /// The HTTP library calls this when it holds nothing more to be written.
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        this.check(cx)?;
+        ready!(Pin::new(&mut this.io).poll_flush(cx))?;
+        if std::mem::take(&mut this.is_stalled) {
+            // The next request may be read.
+            cx.waker().wake_by_ref();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        this.check(cx)?;
+        Pin::new(&mut this.io).poll_shutdown(cx)
+    }
+}
+
+/// One request's turn: when it ends, the next may come.
+#[derive(Debug)]
+pub struct Turn {
+    seat: Rc<Seat>,
+    then: Gate,
+}
+
+impl Turn {
+    /// The turn of a request that was let through.
+    pub fn new(seat: Rc<Seat>, body: RequestBody) -> Self {
+        let then = match body {
+            RequestBody::None => Gate::Head,
+            RequestBody::Announced => Gate::Drain(MAX_DRAINED_BYTES),
+            RequestBody::Chunked => Gate::Ended,
+        };
+        Turn { seat, then }
+    }
+}
+
+/// What follows a request's head, none of which netto has a use for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestBody {
+    /// Nothing.
+    None,
+    /// Some bytes, or another protocol.
+    Announced,
+    /// Chunks, which the HTTP library would take without end.
+    Chunked,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.seat.gate.set(self.then);
+        self.seat.wake();
+    }
+}

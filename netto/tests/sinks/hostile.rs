@@ -1,0 +1,332 @@
+//! What clients without a password can cost the real program: the bounds that
+//! `docs/SECURITY.md` states, under each attack that it names.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use netto::sinks::door;
+use socket2::{Domain, Socket, Type};
+
+use crate::process::Process;
+use crate::support::*;
+
+/// Answers that are being sent: each version is shared by all who read it.
+const ANSWERS_BYTES: usize = 8 << 20;
+
+/// How much may be left when all is over: the allocator's own granularity.
+const LEFT_BYTES: usize = 4 << 20;
+
+/// How long an attack goes on.
+const ATTACK: Duration = Duration::from_secs(3);
+
+const UPGRADE: &str = "GET /ws?history HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n\
+    Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+    Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==\r\n\r\n";
+
+/// A connection from this address of the loopback network.
+fn connect_from(last: u8, address: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let source = SocketAddr::from((Ipv4Addr::new(127, 0, 0, last), 0));
+    socket.bind(&source.into()).expect("an own address");
+    socket.connect(&address.into()).expect("a connection");
+    socket.set_nonblocking(true).expect("set up");
+    socket.into()
+}
+
+/// Sends as much as is taken at once; whether the connection still stands.
+fn push(stream: &mut TcpStream, bytes: &[u8]) -> bool {
+    let taken = stream.write(bytes);
+    taken.map_or_else(
+        |error| error.kind() == ErrorKind::WouldBlock,
+        |taken| taken > 0,
+    )
+}
+
+/// Repeats a step while the attack lasts, and checks that memory stays below the
+/// bound and that a stranger is still answered.
+fn attack(process: &Process, idle: usize, name: &str, mut step: impl FnMut(usize)) {
+    let bound = idle + door::DOOR_BYTES + ANSWERS_BYTES;
+    let begun = Instant::now();
+    let mut peak = 0;
+    for round in 0.. {
+        step(round);
+        peak = peak.max(process.resident());
+        assert!(
+            peak <= bound,
+            "{name}: {peak} bytes are more than {idle} and the stated bound"
+        );
+        if begun.elapsed() > ATTACK {
+            break;
+        }
+    }
+    for path in ["/healthz", "/metrics"] {
+        assert_eq!(get(process.address, path, &[]).status, 200, "{name}");
+    }
+    println!(
+        "{name}: {} KiB idle, {} KiB above at most",
+        idle >> 10,
+        peak.saturating_sub(idle) >> 10
+    );
+}
+
+/// Checks that what was taken is given back once the attackers are gone.
+fn check_recovery(process: &Process, idle: usize, name: &str) {
+    let left = process.resident_once_below(idle + LEFT_BYTES);
+    assert!(
+        left <= idle + LEFT_BYTES,
+        "{name}: {left} bytes are kept, {idle} before"
+    );
+}
+
+#[test]
+fn a_frame_is_refused_by_its_header() {
+    let process = Process::start("", "--cpus 16");
+    let idle = process.warm_up();
+    let mut header = vec![0x82, 0xff];
+    header.extend_from_slice(&(1u64 << 40).to_be_bytes());
+    header.extend_from_slice(&[1, 2, 3, 4]);
+    let flood = vec![0; 1 << 16];
+    let mut attackers: Vec<_> = (0..16)
+        .map(|_| {
+            let mut stream = connect(process.address);
+            stream.write_all(UPGRADE.as_bytes()).expect("sent");
+            let mut answer = [0; 12];
+            stream.read_exact(&mut answer).expect("an answer");
+            assert_eq!(&answer, b"HTTP/1.1 101");
+            stream.write_all(&header).expect("sent");
+            stream.set_nonblocking(true).expect("set up");
+            stream
+        })
+        .collect();
+    attack(&process, idle, "huge frames", |_| {
+        attackers.retain_mut(|stream| push(stream, &flood));
+    });
+    assert!(attackers.is_empty(), "they are cut off");
+    check_recovery(&process, idle, "huge frames");
+}
+
+#[test]
+fn pipelined_requests_wait_outside() {
+    let process = Process::start("", "--cpus 16");
+    let idle = process.warm_up();
+    for (name, request) in [
+        (
+            "pipelined metrics",
+            "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        ),
+        ("pipelined heads", "HEAD / HTTP/1.0\r\n\r\n"),
+        (
+            "pipelined posts",
+            "POST /ws HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nf\r\n123456789abcdef\r\n",
+        ),
+        (
+            "files unpacked",
+            "GET /netto_dashboard_bg.wasm HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        ),
+    ] {
+        let requests = request.repeat(3000);
+        let mut attackers: Vec<_> = (0..120)
+            .map(|number| connect_from(2 + number % 60, process.address))
+            .collect();
+        attack(&process, idle, name, |_| {
+            for stream in &mut attackers {
+                push(stream, requests.as_bytes());
+            }
+        });
+        drop(attackers);
+        check_recovery(&process, idle, name);
+    }
+}
+
+#[test]
+fn idle_connections_give_way_to_new_ones() {
+    let process = Process::start("", "--cpus 16");
+    let idle = process.warm_up();
+    for (name, addresses) in [("idle, one address", 1), ("idle, thirty addresses", 30)] {
+        let open = |number: usize| {
+            let mut stream = connect_from(2 + (number % addresses) as u8, process.address);
+            push(
+                &mut stream,
+                b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            );
+            stream
+        };
+        let mut attackers: Vec<_> = (0..200).map(open).collect();
+        attack(&process, idle, name, |round| {
+            for (number, stream) in attackers.iter_mut().enumerate() {
+                // They ask on, so that none is closed for being idle, and come back.
+                let mut answer = [0; 4096];
+                let gone = match stream.read(&mut answer) {
+                    Ok(0) => true,
+                    Ok(_) => false,
+                    Err(error) => error.kind() != ErrorKind::WouldBlock,
+                };
+                if gone
+                    || (round % 20 == 0
+                        && !push(stream, b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+                {
+                    *stream = open(number);
+                }
+            }
+        });
+        drop(attackers);
+        check_recovery(&process, idle, name);
+    }
+}
+
+#[test]
+fn heads_that_do_not_end_are_not_waited_for() {
+    let process = Process::start("", "--cpus 16");
+    let idle = process.warm_up();
+    let mut attackers: Vec<_> = (0..200)
+        .map(|number| connect_from(2 + number % 60, process.address))
+        .collect();
+    attack(&process, idle, "slow heads", |round| {
+        for stream in &mut attackers {
+            let bytes: &[u8] = if round == 0 {
+                b"GET / HTTP/1.1\r\n"
+            } else {
+                b"a: b\r\n"
+            };
+            push(stream, bytes);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    });
+    // A second request's head has no more time than a first one's.
+    let mut second = connect(process.address);
+    second
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /healthz HTTP/1.1\r\n")
+        .expect("sent");
+    let begun = Instant::now();
+    let mut answer = String::new();
+    second.read_to_string(&mut answer).expect("it is closed");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(begun.elapsed() < LIMIT / 2, "after the time for one head");
+    drop(attackers);
+    check_recovery(&process, idle, "slow heads");
+}
+
+#[test]
+fn large_heads_are_refused() {
+    let process = Process::start("", "--cpus 16");
+    let idle = process.warm_up();
+    let mut attackers: Vec<_> = (0..120)
+        .map(|number| connect_from(2 + number % 60, process.address))
+        .collect();
+    let line = format!("x: {}\r\n", "y".repeat(8000));
+    attack(&process, idle, "large heads", |round| {
+        for stream in &mut attackers {
+            let begin = if round == 0 { "GET / HTTP/1.1\r\n" } else { "" };
+            push(stream, format!("{begin}{line}").as_bytes());
+        }
+    });
+    drop(attackers);
+    check_recovery(&process, idle, "large heads");
+    let cookie = |length: usize| {
+        let value = "c".repeat(length);
+        get(process.address, "/healthz", &[("Cookie", &value)]).status
+    };
+    assert_eq!(cookie(door::MAX_HEAD_BYTES - 1000), 200);
+    assert_eq!(cookie(door::MAX_HEAD_BYTES), 431);
+}
+
+#[test]
+fn malformed_requests_are_counted_and_not_logged_one_by_one() {
+    let process = Process::start("", "--cpus 16");
+    let idle = process.warm_up();
+    process.lines();
+    let mut sent = 0;
+    attack(&process, idle, "malformed", |_| {
+        let mut stream = connect(process.address);
+        stream.write_all(b"\x16\x03\x01\x00\r\n\r\n").expect("sent");
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.starts_with(b"HTTP/1.1 400"), "{answer:?}");
+        sent += 1;
+    });
+    assert!(sent > 100, "{sent}");
+    let lines = process.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("could not be understood"), "{lines:?}");
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let page = get(process.address, "/metrics", &[]).text();
+        let counted = series(&page, "netto_http_malformed_requests_total", &[]);
+        if counted == Some(f64::from(sent)) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{counted:?} of {sent}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn dashboards_that_do_not_read_cost_their_past_once() {
+    let process = Process::start("", "--cpus 16 --max-clients 16");
+    let idle = process.warm_up();
+    let mut longest = 0;
+    let (mut socket, _) = tungstenite::client(
+        format!("ws://{}/ws?history", process.address),
+        connect(process.address),
+    )
+    .expect("a WebSocket");
+    for _ in 0..8 {
+        longest = longest.max(socket.read().expect("a message").len());
+    }
+    drop(socket);
+    let deaf: Vec<_> = (0..16)
+        .map(|number| {
+            let mut stream = connect_from(2 + number, process.address);
+            push(&mut stream, UPGRADE.as_bytes());
+            stream
+        })
+        .collect();
+    let begun = Instant::now();
+    let mut peak = 0;
+    while begun.elapsed() < ATTACK {
+        peak = peak.max(process.resident());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let bound = idle + deaf.len() * (door::CONNECTION_BYTES + 3 * longest);
+    println!(
+        "deaf dashboards: {} KiB idle, past of {} KiB, {} KiB above at most",
+        idle >> 10,
+        longest >> 10,
+        peak.saturating_sub(idle) >> 10
+    );
+    assert!(peak <= bound, "{peak} bytes, {bound} at most");
+}
+
+#[test]
+fn few_descriptors_mean_few_dashboards_and_that_is_said() {
+    let few = door::STRANGERS + door::GUESTS + door::CLOSING + 32 + 40;
+    let process = Process::start(&format!("ulimit -n {few};"), "--cpus 2 --max-clients 64");
+    process.warm_up();
+    let warning = process.told("LimitNOFILE");
+    assert!(warning.contains("dashboards instead of 64"), "{warning}");
+    // More clients than there are descriptors for, of every kind.
+    let attackers: Vec<_> = (0..400u16)
+        .map(|number| {
+            let mut stream = connect_from((2 + number % 200) as u8, process.address);
+            let text = if number % 2 == 0 {
+                UPGRADE
+            } else {
+                "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            };
+            push(&mut stream, text.as_bytes());
+            stream
+        })
+        .collect();
+    let snapshots = || {
+        let page = get(process.address, "/metrics", &[]).text();
+        series(&page, "netto_snapshots_total", &[]).expect("a count")
+    };
+    let before = snapshots();
+    let deadline = Instant::now() + LIMIT;
+    while snapshots() < before + 3.0 {
+        assert!(Instant::now() < deadline, "it measures on");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    drop(attackers);
+}
