@@ -18,6 +18,7 @@ pub mod analysis;
 pub mod measurement;
 
 pub mod demo;
+pub mod environment;
 
 pub mod actors;
 pub mod sinks;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use metrics_common::component::index_of;
 use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snapshot};
 use rustc_hash::FxHashMap;
@@ -18,6 +18,7 @@ use crate::analysis::proc_stat::{self, ProcStat};
 use crate::analysis::rapl::Energy;
 use crate::analysis::support::{Facts, Method, Plan};
 use crate::analysis::symbols;
+use crate::analysis::unsampled::Unsampled;
 use crate::config::Config;
 use crate::kernel::cpu_time::Reading;
 use crate::kernel::preflight;
@@ -80,16 +81,10 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
         preflight::gather(&settings.roots, settings.frequency_hz, softirqs_are_timed)?;
     let plan = Plan::new(&facts, settings.method)?;
     let interval_ms = settings.user_period.as_millis() as u64;
-    let (session, mut readers) =
+    let (session, readers) =
         Session::start(&plan, &settings.roots, settings.frequency_hz, interval_ms)?;
     let power = settings.roots.rapl_zones();
     let mut notes = plan.notes();
-    if let Some(samplers) = &mut readers.samplers {
-        let online = settings.roots.online_cpus().unwrap_or_default();
-        if let Err((cpu, error)) = samplers.follow(&online) {
-            notes.push(format!("CPU {cpu} is not sampled: {error}."));
-        }
-    }
     for probe in session.probes() {
         if let Some(failure) = &probe.failure {
             notes.push(format!("{} is not hooked: {failure}.", probe.name));
@@ -113,10 +108,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
         },
         notes,
     };
-    let knowledge = Knowledge {
-        facts,
-        info: info.clone(),
-    };
+    let knowledge = Knowledge { facts, info };
     let source = Snapshots::new(
         settings,
         knowledge,
@@ -126,7 +118,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
         power.is_ok(),
     )?;
     Ok(Measurement {
-        info,
+        info: source.knowledge.info.clone(),
         source,
         session,
     })
@@ -182,6 +174,11 @@ pub struct Snapshots {
     idle_sampling: IdleSampling,
     /// What was told of it.
     idle_note: Option<String>,
+    unsampled: Unsampled,
+    /// Whether a damaged list of CPUs has been told of.
+    list_is_told: bool,
+    /// Notes on the CPUs of this interval.
+    cpu_notes: Vec<String>,
     energy: Option<Energy>,
     previous_stat: ProcStat,
     previous_ns: u64,
@@ -221,12 +218,18 @@ impl Snapshots {
             lost: vec![0; possible_cpus],
             idle_sampling: IdleSampling::default(),
             idle_note: None,
+            unsampled: Unsampled::default(),
+            list_is_told: false,
+            cpu_notes: Vec::new(),
             energy: has_power.then(Energy::default),
             previous_ns: system::monotonic_ns(),
             previous_own_ns: system::own_cpu_ns(),
             tick_ns: system::tick_ns(),
             sequence: 0,
         };
+        let stat = source.previous_stat.clone();
+        source.follow_cpus(&stat)?;
+        source.has_news = false;
         // What the probes saw before now belongs to no interval.
         source.drain_stacks();
         for cpu in 0..possible_cpus {
@@ -242,17 +245,49 @@ impl Snapshots {
     }
 
     /// CPUs of this snapshot; the sampler is started on those that are new.
-    fn follow_cpus(&mut self, stat: &ProcStat) -> Vec<u32> {
-        let online = self
-            .roots
-            .online_cpus()
-            .unwrap_or_else(|_| stat.cpus.iter().map(|(cpu, _)| *cpu).collect());
-        if let Some(samplers) = &mut self.readers.samplers
-            && let Err((cpu, error)) = samplers.follow(&online)
-        {
-            tracing::warn!("CPU {cpu} is not sampled: {error}");
+    ///
+    /// # Errors
+    /// If nothing says which CPUs there are.
+    fn follow_cpus(&mut self, stat: &ProcStat) -> anyhow::Result<Vec<u32>> {
+        let possible_cpus = self.readers.possible_cpus as u32;
+        let mut notes = Vec::new();
+        let mut cpus = self.roots.online_cpus().unwrap_or_else(|error| {
+            let note = format!("The CPUs are those of /proc/stat: {error:#}.");
+            if !std::mem::replace(&mut self.list_is_told, true) && self.sequence > 0 {
+                tracing::warn!("{note}");
+            }
+            notes.push(note);
+            stat.cpus.iter().map(|(cpu, _)| *cpu).collect()
+        });
+        cpus.retain(|cpu| *cpu < possible_cpus);
+        cpus.dedup();
+        ensure!(
+            !cpus.is_empty(),
+            "neither {} nor {} names a CPU that this kernel can have ({possible_cpus});              are --sys-root and --proc-root right?",
+            self.roots
+                .sys_root
+                .join("devices/system/cpu/online")
+                .display(),
+            self.roots.proc_root.join("stat").display()
+        );
+        if let Some(samplers) = &mut self.readers.samplers {
+            let refused = samplers.follow(&cpus).into_iter();
+            let refused = refused.map(|(cpu, error)| (cpu, error.to_string()));
+            let news = self.unsampled.take(refused);
+            // Notes of the start are told by whoever starts the measurement.
+            if self.sequence > 0 {
+                news.iter().for_each(|news| tracing::warn!("{news}"));
+            }
+            notes.extend(self.unsampled.notes());
         }
-        online
+        if notes != self.cpu_notes {
+            let shown = &mut self.knowledge.info.notes;
+            shown.retain(|note| !self.cpu_notes.contains(note));
+            shown.extend(notes.iter().cloned());
+            self.cpu_notes = notes;
+            self.has_news = true;
+        }
+        Ok(cpus)
     }
 
     /// Looks for network devices that came or were brought up, now and then.
@@ -346,7 +381,7 @@ impl Snapshots {
         }
     }
 
-    fn modes_of(&self, stat: &ProcStat, cpu: u32) -> CpuModes {
+    fn modes_of(&self, stat: &ProcStat, cpu: u32, interval_ns: u64) -> CpuModes {
         let find = |stat: &ProcStat| {
             stat.cpus
                 .iter()
@@ -354,7 +389,9 @@ impl Snapshots {
                 .map(|(_, modes)| *modes)
         };
         match (find(&self.previous_stat), find(stat)) {
-            (Some(before), Some(after)) => proc_stat::growth(&before, &after, self.tick_ns),
+            (Some(before), Some(after)) => {
+                proc_stat::growth(&before, &after, self.tick_ns, interval_ns, 1)
+            }
             _ => CpuModes::default(),
         }
     }
@@ -433,7 +470,7 @@ impl SnapshotSource for Snapshots {
 
         self.follow_interrupts();
         let stat = proc_stat::parse(&self.roots.proc_stat()?).context("cannot tell CPU modes")?;
-        let cpus = self.follow_cpus(&stat);
+        let cpus = self.follow_cpus(&stat)?;
         self.flame.pass(begun_ns);
         self.drain_stacks();
 
@@ -458,9 +495,18 @@ impl SnapshotSource for Snapshots {
         let stacks_taken = per_cpu(&|cpu| self.tallies.get(cpu).map_or(0, Tally::taken));
         let stacks_lost = per_cpu(&|cpu| self.lost.get(cpu).copied().unwrap_or(0));
 
-        let cpu_modes: Vec<CpuModes> = cpus.iter().map(|cpu| self.modes_of(&stat, *cpu)).collect();
+        let cpu_modes: Vec<CpuModes> = cpus
+            .iter()
+            .map(|cpu| self.modes_of(&stat, *cpu, interval_ns))
+            .collect();
         self.watch_idle_cpus(&cpus, &cpu_modes);
-        let host_modes = proc_stat::growth(&self.previous_stat.host, &stat.host, self.tick_ns);
+        let host_modes = proc_stat::growth(
+            &self.previous_stat.host,
+            &stat.host,
+            self.tick_ns,
+            interval_ns,
+            cpus.len().max(stat.cpus.len()),
+        );
         self.previous_stat = stat;
 
         let network_ns = index_of("network")

@@ -39,6 +39,8 @@ mod follow;
 mod guest;
 #[path = "root/hidden.rs"]
 mod hidden;
+#[path = "root/hostile.rs"]
+mod hostile;
 #[path = "root/http.rs"]
 mod http;
 #[path = "root/kernels.rs"]
@@ -47,6 +49,8 @@ mod kernels;
 mod lab;
 #[path = "root/lab_itself.rs"]
 mod lab_itself;
+#[path = "root/limits.rs"]
+mod limits;
 #[path = "root/loads.rs"]
 mod loads;
 #[path = "root/measure.rs"]
@@ -106,6 +110,8 @@ fn main() -> ExitCode {
         agreement::TESTS,
         hidden::TESTS,
         failures::TESTS,
+        limits::TESTS,
+        hostile::TESTS,
         prometheus::TESTS,
         kernels::TESTS,
         counting::TESTS,

@@ -12,3 +12,4 @@ pub mod rapl;
 mod rules;
 pub mod support;
 pub mod symbols;
+pub mod unsampled;

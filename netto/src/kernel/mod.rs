@@ -6,6 +6,7 @@ pub mod interrupts;
 mod mapped;
 pub mod perf;
 pub mod preflight;
+pub mod room;
 pub mod session;
 mod sockets;
 pub mod stacks;
