@@ -5,7 +5,8 @@
 //! traffic generator (`root agent …`), and runs the netto that `NETTO_BINARY`
 //! names, or the one that cargo built with it. The tests measure, so they run
 //! one after the other. Where there is no root, or a tool is missing, a test is
-//! skipped with a line that says so; with `CI=true` that is a failure instead.
+//! skipped with a line that says so; with `CI=true` that is a failure instead. So is one whose
+//! figures would be others' traffic: see `root/quiet.rs`.
 
 #[path = "root/agent.rs"]
 mod agent;
@@ -15,6 +16,8 @@ mod agreement;
 mod bpf;
 #[path = "root/browser.rs"]
 mod browser;
+#[path = "root/burners.rs"]
+mod burners;
 #[path = "root/calls.rs"]
 mod calls;
 #[path = "root/changes.rs"]
@@ -59,6 +62,8 @@ mod measure;
 mod paths;
 #[path = "root/prometheus.rs"]
 mod prometheus;
+#[path = "root/quiet.rs"]
+mod quiet;
 #[path = "root/running.rs"]
 mod running;
 #[path = "root/sends.rs"]
@@ -108,6 +113,7 @@ fn main() -> ExitCode {
         flame::TESTS,
         sums::TESTS,
         agreement::TESTS,
+        burners::TESTS,
         hidden::TESTS,
         failures::TESTS,
         limits::TESTS,
@@ -125,10 +131,15 @@ fn main() -> ExitCode {
         eprintln!("root: no test is called {gone:?}; see tests/root/guest.rs");
         return ExitCode::FAILURE;
     }
+    let gone = quiet::without_a_test(tests.clone().map(|test| test.name));
+    if !gone.is_empty() {
+        eprintln!("root: no test is called {gone:?}; see tests/root/quiet.rs");
+        return ExitCode::FAILURE;
+    }
     let all = !guest::is_one() || arguments.filter.is_some();
     let trials = tests
         .filter(|test| all || guest::is_selected(test.name))
-        .map(trial::Test::to_trial)
+        .map(|test| test.to_trial(quiet::wait_for))
         .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     counting::end();

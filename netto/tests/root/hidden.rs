@@ -85,7 +85,7 @@ fn share(cost: &Cost, event: &str) -> Result<f64> {
 }
 
 /// An event has at least this share of one CPU.
-fn lit(cost: &Cost, event: &str, at_least: f64) -> Result<()> {
+fn is_present(cost: &Cost, event: &str, at_least: f64) -> Result<()> {
     let share = share(cost, event)?;
     ensure!(
         share >= at_least,
@@ -95,7 +95,7 @@ fn lit(cost: &Cost, event: &str, at_least: f64) -> Result<()> {
 }
 
 /// An event has at most this share of one CPU.
-fn dark(cost: &Cost, event: &str, at_most: f64) -> Result<()> {
+fn is_absent(cost: &Cost, event: &str, at_most: f64) -> Result<()> {
     let share = share(cost, event)?;
     ensure!(
         share <= at_most,
@@ -180,9 +180,9 @@ fn timers() -> Result<()> {
 fn io_uring(thread: &str) -> Result<()> {
     let namespace = Namespace::new()?;
     let daemon = Daemon::start(&[])?;
-    dark(&daemon.measure_shortly()?, "io_worker", DARK)?;
+    is_absent(&daemon.measure_shortly()?, "io_worker", DARK)?;
     let _load = traffic::agent(&namespace, &["uring-blast", thread])?;
-    lit(&daemon.measure_shortly()?, "io_worker", LIT)
+    is_present(&daemon.measure_shortly()?, "io_worker", LIT)
 }
 
 /// Its work queues do the cryptography of both ends, in guests as much work as the RX softirq's.
@@ -209,10 +209,10 @@ fn wireguard() -> Result<()> {
     left.run("wg", &(peer(&public_keys[1]) + &endpoint))?;
 
     let daemon = Daemon::start(&[])?;
-    dark(&daemon.measure_shortly()?, "net_worker", DARK)?;
+    is_absent(&daemon.measure_shortly()?, "net_worker", DARK)?;
     let _traffic = traffic::udp_blast(left, "10.79.0.2".parse()?)?;
     let cost = daemon.measure_shortly()?;
-    lit(&cost, "net_worker", LIT)?;
+    is_present(&cost, "net_worker", LIT)?;
     let ratio = beside_softirq(&cost, "net_worker")?;
     ensure!(ratio > 0.3, "{ratio:.2} of the RX softirq\n{cost}");
     Ok(())
@@ -225,12 +225,12 @@ fn threaded_napi() -> Result<()> {
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::tcp(&network.left, &network.right, network.right_v4)?;
     let before = daemon.measure_shortly()?;
-    dark(&before, "napi_thread", DARK)?;
+    is_absent(&before, "napi_thread", DARK)?;
     network.right.set_threaded("lan")?;
     let after = daemon.measure_shortly()?;
-    lit(&after, "napi_thread", LIT)?;
-    before.lights_up("gro", 0.08)?;
-    after.stays_dark("gro", 0.02)
+    is_present(&after, "napi_thread", LIT)?;
+    before.is_present("gro", 0.08)?;
+    after.is_absent("gro", 0.02)
 }
 
 /// The sender pauses, so that the receiver has something to wait for.
@@ -244,11 +244,11 @@ fn busy_polling() -> Result<()> {
     {
         let _sleeper = traffic::agent(&network.right, &["udp-sink", &at])?;
         let _sender = traffic::agent(&network.left, &["udp-drip", &at])?;
-        dark(&daemon.measure_shortly()?, "busy_poll_spin", DARK)?;
+        is_absent(&daemon.measure_shortly()?, "busy_poll_spin", DARK)?;
     }
     let _poller = traffic::agent(&network.right, &["udp-busy-sink", &at])?;
     let _sender = traffic::agent(&network.left, &["udp-drip", &at])?;
-    lit(&daemon.measure_shortly()?, "busy_poll_spin", LIT)
+    is_present(&daemon.measure_shortly()?, "busy_poll_spin", LIT)
 }
 
 /// A kernel thread takes the packets through the stack; it took as long as the softirq
@@ -266,7 +266,7 @@ fn cpumap() -> Result<()> {
     let cost = daemon.measure_shortly()?;
     let after = beside_softirq(&cost, "xdp_cpumap")?;
     ensure!(after > 0.2, "with it {after:.2} of the softirq\n{cost}");
-    cost.stays_dark("local_delivery_v4", 0.15)
+    cost.is_absent("local_delivery_v4", 0.15)
 }
 
 /// A load within a process makes this row the largest of those that are seen in tasks only.
@@ -275,10 +275,10 @@ fn only(event: &str, agent: &str) -> Result<()> {
     let daemon = Daemon::start(&[])?;
     let _load = traffic::agent(&namespace, &[agent])?;
     let cost = daemon.measure_shortly()?;
-    lit(&cost, event, LIT)?;
+    is_present(&cost, event, LIT)?;
     for other in ["connections", "socket_poll", "napi_thread", "local_ipc"] {
         if other != event {
-            dark(&cost, other, DARK)?;
+            is_absent(&cost, other, DARK)?;
         }
     }
     Ok(())
@@ -291,11 +291,11 @@ fn unix() -> Result<()> {
     let daemon = Daemon::start(&[])?;
     let _load = traffic::agent(&namespace, &["unix-blast"])?;
     let cost = daemon.measure_shortly()?;
-    lit(&cost, "local_ipc", LIT)?;
-    dark(&cost, "connections", DARK)?;
+    is_present(&cost, "local_ipc", LIT)?;
+    is_absent(&cost, "connections", DARK)?;
     let local = share(&cost, "local_ipc")?;
     for networking in ["tx_syscall", "rx_syscall"] {
-        dark(&cost, networking, DARK + 0.25 * local)?;
+        is_absent(&cost, networking, DARK + 0.25 * local)?;
     }
     Ok(())
 }
@@ -304,9 +304,9 @@ fn tap() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
-    daemon.measure()?.stays_dark("taps", 0.01)?;
+    daemon.measure()?.is_absent("taps", 0.01)?;
     let _tap = traffic::agent(&network.right, &["tap"])?;
-    daemon.measure()?.lights_up("taps", 0.05)
+    daemon.measure()?.is_present("taps", 0.05)
 }
 
 /// A row that its load lights has a multiple of this.
