@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use metrics_common::component::index_of;
 use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snapshot};
 use rustc_hash::FxHashMap;
@@ -18,12 +18,15 @@ use crate::analysis::proc_stat::{self, ProcStat};
 use crate::analysis::rapl::Energy;
 use crate::analysis::support::{Facts, Method, Plan};
 use crate::analysis::symbols;
-use crate::analysis::unsampled::Unsampled;
 use crate::config::Config;
 use crate::kernel::cpu_time::Reading;
 use crate::kernel::preflight;
 use crate::kernel::session::{Readers, Session};
 use crate::kernel::system::{self, LoadedCode, Roots};
+
+mod cpus;
+
+use cpus::Cpus;
 
 /// Symbols are read anew at most this often, and never for more than a twentieth
 /// of the time: reading them takes some tens of milliseconds.
@@ -174,11 +177,7 @@ pub struct Snapshots {
     idle_sampling: IdleSampling,
     /// What was told of it.
     idle_note: Option<String>,
-    unsampled: Unsampled,
-    /// Whether a damaged list of CPUs has been told of.
-    list_is_told: bool,
-    /// Notes on the CPUs of this interval.
-    cpu_notes: Vec<String>,
+    cpus: Cpus,
     energy: Option<Energy>,
     previous_stat: ProcStat,
     previous_ns: u64,
@@ -218,9 +217,7 @@ impl Snapshots {
             lost: vec![0; possible_cpus],
             idle_sampling: IdleSampling::default(),
             idle_note: None,
-            unsampled: Unsampled::default(),
-            list_is_told: false,
-            cpu_notes: Vec::new(),
+            cpus: Cpus::default(),
             energy: has_power.then(Energy::default),
             previous_ns: system::monotonic_ns(),
             previous_own_ns: system::own_cpu_ns(),
@@ -249,42 +246,14 @@ impl Snapshots {
     /// # Errors
     /// If nothing says which CPUs there are.
     fn follow_cpus(&mut self, stat: &ProcStat) -> anyhow::Result<Vec<u32>> {
-        let possible_cpus = self.readers.possible_cpus as u32;
-        let mut notes = Vec::new();
-        let mut cpus = self.roots.online_cpus().unwrap_or_else(|error| {
-            let note = format!("The CPUs are those of /proc/stat: {error:#}.");
-            if !std::mem::replace(&mut self.list_is_told, true) && self.sequence > 0 {
-                tracing::warn!("{note}");
-            }
-            notes.push(note);
-            stat.cpus.iter().map(|(cpu, _)| *cpu).collect()
-        });
-        cpus.retain(|cpu| *cpu < possible_cpus);
-        cpus.dedup();
-        ensure!(
-            !cpus.is_empty(),
-            "neither {} nor {} names a CPU that this kernel can have ({possible_cpus});              are --sys-root and --proc-root right?",
-            self.roots
-                .sys_root
-                .join("devices/system/cpu/online")
-                .display(),
-            self.roots.proc_root.join("stat").display()
-        );
-        if let Some(samplers) = &mut self.readers.samplers {
-            let refused = samplers.follow(&cpus).into_iter();
-            let refused = refused.map(|(cpu, error)| (cpu, error.to_string()));
-            let news = self.unsampled.take(refused);
-            // Notes of the start are told by whoever starts the measurement.
-            if self.sequence > 0 {
-                news.iter().for_each(|news| tracing::warn!("{news}"));
-            }
-            notes.extend(self.unsampled.notes());
-        }
-        if notes != self.cpu_notes {
-            let shown = &mut self.knowledge.info.notes;
-            shown.retain(|note| !self.cpu_notes.contains(note));
-            shown.extend(notes.iter().cloned());
-            self.cpu_notes = notes;
+        let shown = &mut self.knowledge.info.notes;
+        let before = self.cpus.notes().to_vec();
+        let cpus = self
+            .cpus
+            .follow(&self.roots, stat, &mut self.readers, self.sequence > 0)?;
+        if self.cpus.notes() != before {
+            shown.retain(|note| !before.contains(note));
+            shown.extend_from_slice(self.cpus.notes());
             self.has_news = true;
         }
         Ok(cpus)

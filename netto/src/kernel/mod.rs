@@ -2,6 +2,7 @@
 //! unsafe code. Nothing here knows what a metric is called.
 
 pub mod cpu_time;
+mod files;
 pub mod interrupts;
 mod mapped;
 pub mod perf;

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
-use std::io::{self, BufReader, Read, Take};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{BufReader, Read, Take};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow};
 
+use super::files::{LONGEST_BYTES, excerpt, open, parse_cpu_list, read, read_number, short_line};
 use crate::analysis::rapl::Zone;
 
 /// Where `/proc` and `/sys` are; tests supply a tree of their own.
@@ -250,68 +250,6 @@ fn zone_name(base: &Path, path: &Path, numbers: &str) -> anyhow::Result<String> 
     }
 }
 
-/// No file of the kernel's is longer: symbols, the longest, take 15 MB. One that has no end
-/// must not fill the memory.
-const LONGEST_BYTES: u64 = 64 << 20;
-/// No name or identity is.
-const LONGEST_NAME_BYTES: usize = 128;
-
-/// Opens a file to be read, and never waits for what is no file but a pipe.
-fn open(path: &Path) -> io::Result<File> {
-    File::options()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)
-}
-
-fn read(path: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
-    open(path)
-        .and_then(|file| file.take(LONGEST_BYTES).read_to_string(&mut text))
-        .with_context(|| format!("cannot read {}", path.display()))?;
-    ensure!(
-        (text.len() as u64) < LONGEST_BYTES,
-        "{} is longer than any file of the kernel's ({LONGEST_BYTES} bytes)",
-        path.display()
-    );
-    Ok(text)
-}
-
-/// A name of one line, without what surrounds it; `None` if it cannot be one.
-fn short_line(text: &str) -> Option<String> {
-    let name = text.trim();
-    let fits = !name.is_empty() && name.len() <= LONGEST_NAME_BYTES;
-    (fits && !name.contains(char::is_control)).then(|| name.to_owned())
-}
-
-fn read_number(path: &Path) -> anyhow::Result<u64> {
-    let text = read(path)?;
-    text.trim()
-        .parse()
-        .with_context(|| format!("{}: {:?} is not a number", path.display(), excerpt(&text)))
-}
-
-/// What an error shows of a file's text.
-fn excerpt(text: &str) -> String {
-    text.trim().chars().take(80).collect()
-}
-
-/// `0-3,5` as its numbers; at least one, or it is no list.
-fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
-    // A set, so that a range that stands there a million times takes no more room.
-    let mut cpus = BTreeSet::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        // No kernel has more; a damaged list must not fill the memory.
-        if first > last || last >= 1 << 16 {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    Some(cpus.into_iter().collect())
-}
-
 /// The kernel's release, as `uname -r` prints it.
 pub fn kernel_release() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease")
@@ -389,23 +327,7 @@ mod tests {
         (dir, roots)
     }
 
-    #[test]
-    fn lists_of_cpus_have_ranges_and_single_numbers() {
-        assert_eq!(parse_cpu_list("0-3,5,7-8"), Some(vec![0, 1, 2, 3, 5, 7, 8]));
-        assert_eq!(parse_cpu_list("0"), Some(vec![0]));
-        for damaged in ["", "0-", "a", "0-99999999", "1,,2", "5-0", "0,5-4", "-1"] {
-            assert_eq!(parse_cpu_list(damaged), None, "{damaged:?}");
-        }
-    }
-
     proptest! {
-        #[test]
-        fn no_text_is_an_empty_list_of_cpus(text in "[-0-9,a \\n]{0,30}|.{0,20}") {
-            if let Some(cpus) = parse_cpu_list(&text) {
-                prop_assert!(!cpus.is_empty() && cpus.is_sorted_by(|a, b| a < b), "{cpus:?}");
-            }
-        }
-
         /// Every file that is read below `/proc` and `/sys`, with the same text.
         #[test]
         fn no_text_in_any_file_makes_a_reader_panic(
