@@ -1,7 +1,7 @@
 //! Each component has one check of its figure that a factor of two does not pass.
 //!
 //! Where its cost can be burnt or counted on a real kernel, a root test does so and is named
-//! here. For the others real stacks are mixed in known shares and go through classifier and
+//! here. For the others stacks are mixed in known shares and go through classifier and
 //! arithmetic: what comes out must be what was put in. The table below says which it is for each
 //! row of the component table, and is checked against it.
 
@@ -141,7 +141,7 @@ const TABLE: &[(&str, &[Check])] = &[
     ("other_softirq", &[Summed]),
     ("softirq_hi", &[RARE]),
     ("softirq_timer", &[Replayed, COUNTED]),
-    ("softirq_block", &[RARE]),
+    ("softirq_block", &[COUNTED]),
     ("softirq_irq_poll", &[RARE]),
     ("softirq_tasklet", &[Replayed]),
     ("softirq_sched", &[COUNTED]),
