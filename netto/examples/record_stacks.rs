@@ -42,9 +42,8 @@ fn main() -> anyhow::Result<()> {
         .samplers
         .as_mut()
         .context("this host does not sample stacks")?;
-    samplers
-        .follow(&roots.online_cpus()?)
-        .map_err(|(cpu, error)| anyhow::anyhow!("CPU {cpu}: {error}"))?;
+    let refused = samplers.follow(&roots.online_cpus()?);
+    anyhow::ensure!(refused.is_empty(), "not sampled: {refused:?}");
     std::thread::sleep(Duration::from_secs(seconds));
 
     let mut symbols = BTreeMap::new();

@@ -5,9 +5,12 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use metrics_common::component::index_of;
 use serde::Deserialize;
+
+use crate::environment;
 
 const EXIT_CODES: &str = "\
 Every option can also be given as an environment variable (--user-period as
@@ -102,6 +105,9 @@ pub struct HostArgs {
         hide_env = true
     )]
     pub log_level: Option<LogLevel>,
+    /// Which options, by the names of these fields, the environment has set.
+    #[arg(skip)]
+    pub by_environment: Vec<String>,
 }
 
 /// Options of `netto run`.
@@ -229,17 +235,67 @@ pub enum Refusal {
     Usage(String),
 }
 
-/// Understands the arguments, the program's name first.
+/// Understands the arguments, the program's name first, and the environment.
 ///
 /// # Errors
 /// Help and version count as refusals too, because there is nothing to carry out.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Refusal> {
-    Cli::try_parse_from(arguments).map_err(|error| match error.kind() {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let understood = Cli::command()
+        .try_get_matches_from(&arguments)
+        .and_then(|matches| {
+            let mut cli = Cli::from_arg_matches(&matches)?;
+            cli.host_mut().by_environment = by_environment(&matches);
+            Ok(cli)
+        });
+    let cli = understood.map_err(|error| refusal(error, &arguments))?;
+    let names = std::env::vars_os().map(|(name, _)| name);
+    match environment::unknown(&Cli::command(), names) {
+        Some(text) => Err(Refusal::Usage(text)),
+        None => Ok(cli),
+    }
+}
+
+fn refusal(error: clap::Error, arguments: &[OsString]) -> Refusal {
+    match error.kind() {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
-        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Refusal::Answer(error),
-        _ => Refusal::Usage(shorten(&error.to_string())),
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => return Refusal::Answer(error),
+        _ => {}
+    }
+    let text = shorten(&error.to_string());
+    // What is wrong no more without the environment was wrong in the environment.
+    let again = environment::without(Cli::command()).try_get_matches_from(arguments);
+    let mut command = Cli::command();
+    // Only then do its options know how they are shown.
+    command.build();
+    let blamed = environment::blamed(&command, &error).filter(|_| again.is_ok());
+    Refusal::Usage(match blamed {
+        Some((flag, variable)) => {
+            text.replace(&flag, &format!("the environment variable {variable}"))
+        }
+        None => text,
     })
+}
+
+/// Names of the fields whose values come from the environment.
+fn by_environment(matches: &ArgMatches) -> Vec<String> {
+    let matches = matches.subcommand().map_or(matches, |(_, of_it)| of_it);
+    let is_by_environment = |id: &&str| matches.value_source(id) == Some(ValueSource::EnvVariable);
+    let ids = matches.ids().map(clap::Id::as_str);
+    ids.filter(is_by_environment).map(str::to_owned).collect()
+}
+
+impl Cli {
+    fn host_mut(&mut self) -> &mut HostArgs {
+        match &mut self.command {
+            None => &mut self.run.host,
+            Some(Command::Run(args)) => &mut args.host,
+            Some(Command::Demo(args)) => &mut args.run.host,
+            Some(Command::Check(host)) => host,
+            Some(Command::List(args)) => &mut args.host,
+        }
+    }
 }
 
 /// What is wrong and what to do, in two lines, of the parser's full page.

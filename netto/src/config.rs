@@ -1,15 +1,17 @@
 //! What netto is to do, resolved: flag before environment before file before
 //! default, in proper units, with every invariant checked.
 
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use toml::Spanned;
 
 use crate::analysis::support::Method;
-use crate::cli::{HostArgs, LogLevel, MethodName, RunArgs};
+use crate::cli::{DemoArgs, HostArgs, LogLevel, MethodName, RunArgs};
 use crate::demo;
 
 /// The configuration file that is read when none is named, if it exists.
@@ -71,18 +73,73 @@ impl Default for Config {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct FileOptions {
-    frequency: Option<u64>,
-    user_period: Option<u64>,
+    frequency: Option<Spanned<u64>>,
+    user_period: Option<Spanned<u64>>,
     address: Option<IpAddr>,
     port: Option<u16>,
     log_file: Option<PathBuf>,
     web_config_file: Option<PathBuf>,
-    allowed_host: Option<Vec<String>>,
-    max_clients: Option<usize>,
+    allowed_host: Option<Spanned<Vec<String>>>,
+    max_clients: Option<Spanned<usize>>,
     proc_root: Option<PathBuf>,
     sys_root: Option<PathBuf>,
     method: Option<MethodName>,
     log_level: Option<LogLevel>,
+    #[serde(skip)]
+    place: Place,
+}
+
+/// The configuration file itself, to name places in it.
+#[derive(Debug, Default)]
+struct Place {
+    path: String,
+    text: String,
+}
+
+impl Place {
+    /// `netto.toml, line 3: `
+    fn line(&self, at: usize) -> String {
+        format!("{}, line {}: ", self.path, line_of(&self.text, at))
+    }
+}
+
+/// Number of the line, from 1, that holds the byte at this place.
+fn line_of(text: &str, at: usize) -> usize {
+    let before = text.as_bytes().iter().take(at);
+    before.filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// A value and who gave it: the flag, the variable, or the key and its line.
+struct Given<T> {
+    value: T,
+    by: String,
+}
+
+/// The value of an option, by its field's name: an argument, or else that of the file.
+fn given<T>(
+    option: &str,
+    host: &HostArgs,
+    argument: Option<T>,
+    key: Option<Spanned<T>>,
+    place: &Place,
+) -> Option<Given<T>> {
+    if let Some(value) = argument {
+        let by = argument_name(option, host);
+        return Some(Given { value, by });
+    }
+    let key = key?;
+    let by = place.line(key.span().start) + &option.replace('_', "-");
+    let value = key.into_inner();
+    Some(Given { value, by })
+}
+
+/// An option as its user has written it: `--user-period`, or `NETTO_USER_PERIOD`.
+fn argument_name(option: &str, host: &HostArgs) -> String {
+    if host.by_environment.iter().any(|id| id == option) {
+        format!("NETTO_{}", option.to_uppercase())
+    } else {
+        format!("--{}", option.replace('_', "-"))
+    }
 }
 
 /// The settings contradict what netto can do.
@@ -91,18 +148,23 @@ pub enum ConfigError {
     /// A value outside its range.
     #[error("{option} must be {range}, not {value}")]
     OutOfRange {
-        /// The option as the user writes it.
-        option: &'static str,
+        /// The flag, variable or key by which it was given.
+        option: String,
         /// The range, with its unit.
         range: String,
         /// What was given.
-        value: u64,
+        value: String,
     },
     /// A host name that is something else.
     #[error(
-        "--allowed-host takes a name without scheme, port or path, such as netto.example.com, not \"{0}\""
+        "{option} takes a name without scheme, port or path, such as netto.example.com, not \"{name}\""
     )]
-    NotAHostName(String),
+    NotAHostName {
+        /// The flag, variable or key by which it was given.
+        option: String,
+        /// What was given.
+        name: String,
+    },
     /// The configuration file cannot be read.
     #[error("cannot read the configuration file {path}: {source}")]
     Unreadable {
@@ -145,42 +207,37 @@ impl Config {
 
     fn resolve(args: &RunArgs, file: FileOptions) -> Result<Config, ConfigError> {
         let default = Config::default();
-        let frequency_hz = args
-            .frequency
-            .or(file.frequency)
-            .unwrap_or(default.frequency_hz);
-        check("--frequency", &FREQUENCY_HZ, "Hz", frequency_hz)?;
-        let user_period = match args.user_period.or(file.user_period) {
-            Some(ms) => {
-                check("--user-period", &USER_PERIOD_MS, "ms", ms)?;
-                Duration::from_millis(ms)
-            }
+        let (host, place) = (&args.host, &file.place);
+        let frequency_hz = match given("frequency", host, args.frequency, file.frequency, place) {
+            Some(hz) => in_range(hz, &FREQUENCY_HZ, "Hz")?,
+            None => default.frequency_hz,
+        };
+        let user_period = match given(
+            "user_period",
+            host,
+            args.user_period,
+            file.user_period,
+            place,
+        ) {
+            Some(ms) => Duration::from_millis(in_range(ms, &USER_PERIOD_MS, "ms")?),
             None => default.user_period,
         };
-        let max_clients = args
-            .max_clients
-            .or(file.max_clients)
-            .unwrap_or(default.max_clients);
-        if !CLIENTS.contains(&max_clients) {
-            return Err(out_of_range(
-                "--max-clients",
-                &CLIENTS,
-                "",
-                max_clients as u64,
-            ));
-        }
-        let allowed_hosts = if args.allowed_host.is_empty() {
-            file.allowed_host.unwrap_or_default()
-        } else {
-            args.allowed_host.clone()
+        let max_clients = match given(
+            "max_clients",
+            host,
+            args.max_clients,
+            file.max_clients,
+            place,
+        ) {
+            Some(count) => in_range(count, &CLIENTS, "")?,
+            None => default.max_clients,
         };
-        for name in &allowed_hosts {
-            let strange = |c: char| !(c.is_ascii_alphanumeric() || "-._".contains(c));
-            if name.is_empty() || name.contains(strange) {
-                return Err(ConfigError::NotAHostName(name.clone()));
-            }
-        }
-        let host = &args.host;
+        let allowed_host = Some(args.allowed_host.clone()).filter(|names| !names.is_empty());
+        let allowed_hosts =
+            match given("allowed_host", host, allowed_host, file.allowed_host, place) {
+                Some(names) => host_names(names)?,
+                None => Vec::new(),
+            };
         Ok(Config {
             frequency_hz,
             user_period,
@@ -220,39 +277,39 @@ impl Config {
 ///
 /// # Errors
 /// If it cannot.
-pub fn check_demo_cpus(cpus: Option<u32>) -> Result<(), ConfigError> {
-    match cpus {
-        Some(cpus) if !demo::CPUS.contains(&cpus) => {
-            Err(out_of_range("--cpus", &demo::CPUS, "", u64::from(cpus)))
-        }
-        _ => Ok(()),
+pub fn check_demo_cpus(args: &DemoArgs) -> Result<(), ConfigError> {
+    let place = Place::default();
+    match given("cpus", &args.run.host, args.cpus, None, &place) {
+        Some(cpus) => in_range(cpus, &demo::CPUS, "").map(drop),
+        None => Ok(()),
     }
 }
 
-fn check(
-    option: &'static str,
-    range: &RangeInclusive<u64>,
-    unit: &str,
-    value: u64,
-) -> Result<(), ConfigError> {
-    if range.contains(&value) {
-        Ok(())
-    } else {
-        Err(out_of_range(option, range, unit, value))
-    }
-}
-
-fn out_of_range<T: std::fmt::Display>(
-    option: &'static str,
+fn in_range<T: PartialOrd + Display>(
+    given: Given<T>,
     range: &RangeInclusive<T>,
     unit: &str,
-    value: u64,
-) -> ConfigError {
+) -> Result<T, ConfigError> {
+    if range.contains(&given.value) {
+        return Ok(given.value);
+    }
     let range = format!("{} to {} {unit}", range.start(), range.end());
-    ConfigError::OutOfRange {
-        option,
+    Err(ConfigError::OutOfRange {
+        option: given.by,
         range: range.trim_end().to_owned(),
-        value,
+        value: given.value.to_string(),
+    })
+}
+
+fn host_names(given: Given<Vec<String>>) -> Result<Vec<String>, ConfigError> {
+    let strange = |c: char| !(c.is_ascii_alphanumeric() || "-._".contains(c));
+    let is_one = |name: &String| !name.is_empty() && !name.contains(strange);
+    match given.value.iter().find(|name| !is_one(name)) {
+        None => Ok(given.value),
+        Some(name) => Err(ConfigError::NotAHostName {
+            name: name.clone(),
+            option: given.by,
+        }),
     }
 }
 
@@ -274,18 +331,23 @@ fn read_file(args: &HostArgs) -> Result<FileOptions, ConfigError> {
 }
 
 fn parse_file(text: &str, path: &Path) -> Result<FileOptions, ConfigError> {
-    toml::from_str(text).map_err(|error| {
-        let place = error
-            .span()
-            .and_then(|span| text.get(..span.start))
-            .map(|before| format!("line {}: ", before.matches('\n').count() + 1))
-            .unwrap_or_default();
-        ConfigError::NotUnderstood {
-            path: path.display().to_string(),
-            place,
-            message: error.message().replace('\n', " "),
+    let path = path.display().to_string();
+    match toml::from_str::<FileOptions>(text) {
+        Ok(mut options) => {
+            let text = text.to_owned();
+            options.place = Place { path, text };
+            Ok(options)
         }
-    })
+        Err(error) => {
+            let line =
+                |span: std::ops::Range<usize>| format!("line {}: ", line_of(text, span.start));
+            Err(ConfigError::NotUnderstood {
+                path,
+                place: error.span().map(line).unwrap_or_default(),
+                message: error.message().replace('\n', " "),
+            })
+        }
+    }
 }
 
 #[cfg(test)]
@@ -378,20 +440,45 @@ mod tests {
     #[test]
     fn impossible_values_are_named_with_their_range() {
         for (text, expected) in [
-            ("frequency = 0", "--frequency must be 1 to 100000 Hz, not 0"),
+            (
+                "frequency = 0",
+                "netto.toml, line 1: frequency must be 1 to 100000 Hz, not 0",
+            ),
             ("frequency = 100001", "not 100001"),
             (
-                "user-period = 49",
-                "--user-period must be 50 to 60000 ms, not 49",
+                "# slowly\nport = 1\nuser-period = 49",
+                "netto.toml, line 3: user-period must be 50 to 60000 ms, not 49",
             ),
             ("user-period = 60001", "not 60001"),
-            ("max-clients = 0", "--max-clients must be 1 to 10000, not 0"),
-            ("allowed-host = [\"http://x\"]", "http://x"),
+            (
+                "max-clients = 0",
+                "line 1: max-clients must be 1 to 10000, not 0",
+            ),
+            (
+                "\nallowed-host = [\"http://x\"]",
+                "line 2: allowed-host takes a name without scheme, port or path, such as netto.example.com, not \"http://x\"",
+            ),
             ("allowed-host = [\"x:80\"]", "x:80"),
         ] {
             let error = resolved(RunArgs::default(), text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn an_impossible_value_is_blamed_on_whoever_gave_it() {
+        let by = |by_environment: &[&str]| RunArgs {
+            frequency: Some(0),
+            host: HostArgs {
+                by_environment: by_environment.iter().map(|id| (*id).to_owned()).collect(),
+                ..HostArgs::default()
+            },
+            ..RunArgs::default()
+        };
+        let error = resolved(by(&[]), "frequency = 5").unwrap_err();
+        assert!(error.starts_with("--frequency must"), "{error}");
+        let error = resolved(by(&["port", "frequency"]), "frequency = 5").unwrap_err();
+        assert!(error.starts_with("NETTO_FREQUENCY must"), "{error}");
     }
 
     #[test]

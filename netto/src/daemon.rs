@@ -389,8 +389,10 @@ async fn join(arbiter: Arbiter) {
     arbiter.stop();
     let (joined, done) = tokio::sync::oneshot::channel();
     // Not a blocking task of the runtime: that one would be waited for without end.
-    std::thread::spawn(move || joined.send(arbiter.join().is_ok()));
-    let _ = timeout(FAREWELL, done).await;
+    let join = move || joined.send(arbiter.join().is_ok());
+    if std::thread::Builder::new().spawn(join).is_ok() {
+        let _ = timeout(FAREWELL, done).await;
+    }
 }
 
 #[cfg(test)]

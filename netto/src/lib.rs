@@ -20,6 +20,7 @@ pub mod sampled_stacks;
 pub mod symbol_refresh;
 
 pub mod demo;
+pub mod environment;
 
 pub mod actors;
 pub mod sinks;

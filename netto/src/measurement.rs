@@ -28,6 +28,10 @@ use crate::kernel::system::{self, Roots};
 use crate::sampled_stacks::SampledStacks;
 use crate::symbol_refresh::SymbolRefresh;
 
+mod cpus;
+
+use cpus::Cpus;
+
 /// Network devices are looked for in one of so many intervals.
 const INTERRUPTS_EVERY: u64 = 20;
 
@@ -79,16 +83,10 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
         preflight::gather(&settings.roots, settings.frequency_hz, softirqs_are_timed)?;
     let plan = Plan::new(&facts, settings.method)?;
     let interval_ms = settings.user_period.as_millis() as u64;
-    let (session, mut readers) =
+    let (session, readers) =
         Session::start(&plan, &settings.roots, settings.frequency_hz, interval_ms)?;
     let power = settings.roots.rapl_zones();
     let mut notes = plan.notes();
-    if let Some(samplers) = &mut readers.samplers {
-        let online = settings.roots.online_cpus().unwrap_or_default();
-        if let Err((cpu, error)) = samplers.follow(&online) {
-            notes.push(format!("CPU {cpu} is not sampled: {error}."));
-        }
-    }
     for probe in session.probes() {
         if let Some(failure) = &probe.failure {
             notes.push(format!("{} is not hooked: {failure}.", probe.name));
@@ -112,10 +110,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
         },
         notes,
     };
-    let knowledge = Knowledge {
-        facts,
-        info: info.clone(),
-    };
+    let knowledge = Knowledge { facts, info };
     let source = Snapshots::new(
         settings,
         knowledge,
@@ -125,7 +120,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
         power.is_ok(),
     )?;
     Ok(Measurement {
-        info,
+        info: source.knowledge.info.clone(),
         source,
         session,
     })
@@ -191,6 +186,7 @@ pub struct Snapshots {
     idle_sampling: IdleSampling,
     /// What was told of it.
     idle_note: Option<String>,
+    cpus: Cpus,
     energy: Option<Energy>,
     stat_file: KeptFile,
     previous_stat: ProcStat,
@@ -238,12 +234,16 @@ impl Snapshots {
             lost: vec![0; possible_cpus],
             idle_sampling: IdleSampling::default(),
             idle_note: None,
+            cpus: Cpus::default(),
             energy: has_power.then(Energy::default),
             previous_ns: system::monotonic_ns(),
             previous_own_ns: system::own_cpu_ns(),
             tick_ns: system::tick_ns(),
             sequence: 0,
         };
+        let stat = source.previous_stat.clone();
+        source.follow_cpus(&stat)?;
+        source.has_news = false;
         // What the probes saw before now belongs to no interval.
         source.drain_stacks();
         for cpu in 0..possible_cpus {
@@ -262,17 +262,21 @@ impl Snapshots {
     }
 
     /// CPUs of this snapshot; the sampler is started on those that are new.
-    fn follow_cpus(&mut self, stat: &ProcStat) -> Vec<u32> {
-        let online = self
-            .roots
-            .online_cpus()
-            .unwrap_or_else(|_| stat.cpus.iter().map(|(cpu, _)| *cpu).collect());
-        if let Some(samplers) = &mut self.readers.samplers
-            && let Err((cpu, error)) = samplers.follow(&online)
-        {
-            tracing::warn!("CPU {cpu} is not sampled: {error}");
+    ///
+    /// # Errors
+    /// If nothing says which CPUs there are.
+    fn follow_cpus(&mut self, stat: &ProcStat) -> anyhow::Result<Vec<u32>> {
+        let shown = &mut self.knowledge.info.notes;
+        let before = self.cpus.notes().to_vec();
+        let cpus = self
+            .cpus
+            .follow(&self.roots, stat, &mut self.readers, self.sequence > 0)?;
+        if self.cpus.notes() != before {
+            shown.retain(|note| !before.contains(note));
+            shown.extend_from_slice(self.cpus.notes());
+            self.has_news = true;
         }
-        online
+        Ok(cpus)
     }
 
     /// Looks for network devices that came or were brought up, now and then.
@@ -374,7 +378,7 @@ impl Snapshots {
         }
     }
 
-    fn modes_of(&self, stat: &ProcStat, cpu: u32) -> CpuModes {
+    fn modes_of(&self, stat: &ProcStat, cpu: u32, interval_ns: u64) -> CpuModes {
         let find = |stat: &ProcStat| {
             stat.cpus
                 .iter()
@@ -382,7 +386,9 @@ impl Snapshots {
                 .map(|(_, modes)| *modes)
         };
         match (find(&self.previous_stat), find(stat)) {
-            (Some(before), Some(after)) => proc_stat::growth(&before, &after, self.tick_ns),
+            (Some(before), Some(after)) => {
+                proc_stat::growth(&before, &after, self.tick_ns, interval_ns, 1)
+            }
             _ => CpuModes::default(),
         }
     }
@@ -431,7 +437,7 @@ impl SnapshotSource for Snapshots {
 
         self.follow_interrupts();
         let stat = proc_stat::parse(&self.stat_file.text()?).context("cannot tell CPU modes")?;
-        let cpus = self.follow_cpus(&stat);
+        let cpus = self.follow_cpus(&stat)?;
         self.stacks.take_back();
         self.flame.pass(begun_ns);
         self.drain_stacks();
@@ -460,9 +466,18 @@ impl SnapshotSource for Snapshots {
         let stacks_taken = per_cpu(&|cpu| self.tallies.get(cpu).map_or(0, Tally::taken));
         let stacks_lost = per_cpu(&|cpu| self.lost.get(cpu).copied().unwrap_or(0));
 
-        let cpu_modes: Vec<CpuModes> = cpus.iter().map(|cpu| self.modes_of(&stat, *cpu)).collect();
+        let cpu_modes: Vec<CpuModes> = cpus
+            .iter()
+            .map(|cpu| self.modes_of(&stat, *cpu, interval_ns))
+            .collect();
         self.watch_idle_cpus(&cpus, &cpu_modes);
-        let host_modes = proc_stat::growth(&self.previous_stat.host, &stat.host, self.tick_ns);
+        let host_modes = proc_stat::growth(
+            &self.previous_stat.host,
+            &stat.host,
+            self.tick_ns,
+            interval_ns,
+            cpus.len().max(stat.cpus.len()),
+        );
         self.previous_stat = stat;
 
         let network_ns = index_of("network")

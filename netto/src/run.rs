@@ -6,6 +6,7 @@ use crate::cli::{Cli, Command, DemoArgs, RunArgs};
 use crate::config::{self, Config};
 use crate::demo::{self, Demo};
 use crate::inspect;
+use crate::kernel::room::{self, Purpose};
 use crate::kernel::session::quieten_libbpf;
 use crate::kernel::{descriptors, preflight};
 use crate::measurement::{self, Measurement, Settings};
@@ -31,7 +32,7 @@ pub fn command(cli: &Cli) -> Outcome {
         None => (Config::for_run(&cli.run), Box::new(run)),
         Some(Command::Run(args)) => (Config::for_run(args), Box::new(run)),
         Some(Command::Demo(args)) => (
-            config::check_demo_cpus(args.cpus).and_then(|()| Config::for_run(&args.run)),
+            config::check_demo_cpus(args).and_then(|()| Config::for_run(&args.run)),
             Box::new(|config| demonstrate(config, args)),
         ),
         Some(Command::Check(args)) => (Config::for_host(args), Box::new(check)),
@@ -67,7 +68,16 @@ fn asks_for_prometheus(cli: &Cli) -> bool {
 
 // The commands. The measurement is plugged in here and nowhere else.
 
+/// Room for the probes of this host.
+fn probes(config: &Config) -> Purpose {
+    // A host that does not say how many CPUs it has is told of later.
+    let online = Settings::from(config).roots.online_cpus();
+    let cpus = online.map_or(1, |cpus| cpus.len());
+    Purpose::Measure { cpus }
+}
+
 fn run(config: &Config) -> anyhow::Result<()> {
+    room::ensure(&[probes(config), Purpose::Serve])?;
     let prepared = bind(config)?;
     quieten_libbpf();
     let Measurement {
@@ -85,6 +95,7 @@ fn run(config: &Config) -> anyhow::Result<()> {
 }
 
 fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
+    room::ensure(&[Purpose::Serve])?;
     let prepared = bind(config)?;
     let Demo { info, past, source } = demo::demo(demo::Settings {
         cpus: args.cpus.unwrap_or(16),
@@ -99,6 +110,7 @@ fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
 }
 
 fn check(config: &Config) -> anyhow::Result<()> {
+    room::ensure(&[probes(config)])?;
     quieten_libbpf();
     let measurement = measurement::start(&Settings::from(config))?;
     print(&inspect::check_report(&measurement.info));

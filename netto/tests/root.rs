@@ -5,7 +5,8 @@
 //! traffic generator (`root agent …`), and runs the netto that `NETTO_BINARY`
 //! names, or the one that cargo built with it. The tests measure, so they run
 //! one after the other. Where there is no root, or a tool is missing, a test is
-//! skipped with a line that says so; with `CI=true` that is a failure instead.
+//! skipped with a line that says so; with `CI=true` that is a failure instead. So is one whose
+//! figures would be others' traffic: see `root/quiet.rs`.
 
 #[path = "root/agent.rs"]
 mod agent;
@@ -15,6 +16,8 @@ mod agreement;
 mod bpf;
 #[path = "root/browser.rs"]
 mod browser;
+#[path = "root/burners.rs"]
+mod burners;
 #[path = "root/calls.rs"]
 mod calls;
 #[path = "root/changes.rs"]
@@ -41,6 +44,8 @@ mod follow;
 mod guest;
 #[path = "root/hidden.rs"]
 mod hidden;
+#[path = "root/hostile.rs"]
+mod hostile;
 #[path = "root/http.rs"]
 mod http;
 #[path = "root/kernels.rs"]
@@ -49,6 +54,8 @@ mod kernels;
 mod lab;
 #[path = "root/lab_itself.rs"]
 mod lab_itself;
+#[path = "root/limits.rs"]
+mod limits;
 #[path = "root/loads.rs"]
 mod loads;
 #[path = "root/log_disk.rs"]
@@ -65,6 +72,8 @@ mod quiet;
 mod running;
 #[path = "root/sends.rs"]
 mod sends;
+#[path = "root/sparse.rs"]
+mod sparse;
 #[path = "root/sums.rs"]
 mod sums;
 #[path = "root/traffic.rs"]
@@ -112,9 +121,12 @@ fn main() -> ExitCode {
         clients::TESTS,
         sums::TESTS,
         agreement::TESTS,
-        quiet::TESTS,
+        sparse::TESTS,
+        burners::TESTS,
         hidden::TESTS,
         failures::TESTS,
+        limits::TESTS,
+        hostile::TESTS,
         prometheus::TESTS,
         kernels::TESTS,
         counting::TESTS,
@@ -128,10 +140,15 @@ fn main() -> ExitCode {
         eprintln!("root: no test is called {gone:?}; see tests/root/guest.rs");
         return ExitCode::FAILURE;
     }
+    let gone = quiet::without_a_test(tests.clone().map(|test| test.name));
+    if !gone.is_empty() {
+        eprintln!("root: no test is called {gone:?}; see tests/root/quiet.rs");
+        return ExitCode::FAILURE;
+    }
     let all = !guest::is_one() || arguments.filter.is_some();
     let trials = tests
         .filter(|test| all || guest::is_selected(test.name))
-        .map(trial::Test::to_trial)
+        .map(|test| test.to_trial(quiet::wait_for))
         .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     counting::end();

@@ -294,7 +294,22 @@ mod tests {
         state.toggle_pause(0.0);
         let fragment = state.to_fragment();
         assert_eq!(ViewState::from_fragment(&format!("#{fragment}")), state);
-        assert!(!fragment.contains(' ') && !fragment.contains('%') || fragment.contains("%20"));
+        // Nothing stands there that an address could lose: plain letters, what divides the
+        // settings, and the rest by its number.
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.,=&".contains(&b);
+        let mut rest = fragment.as_bytes();
+        while let [first, tail @ ..] = rest {
+            let is_number = tail.len() >= 2 && tail[..2].iter().all(u8::is_ascii_hexdigit);
+            assert!(plain(*first) || *first == b'%' && is_number, "{fragment}");
+            rest = tail;
+        }
+        for lost in [
+            "only=0-7,%3E20%20%25%20node1",
+            "%5Bbpf%5D%20a%26b",
+            "tcp_,%20%3Dx",
+        ] {
+            assert!(fragment.contains(lost), "no {lost} in {fragment}");
+        }
     }
 
     #[test]

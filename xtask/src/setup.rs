@@ -5,6 +5,7 @@
 //! package that would start a service (Prometheus) is only unpacked below `target`.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -128,14 +129,59 @@ fn install(wanted: &BTreeSet<String>) -> Result<()> {
 }
 
 fn apt(arguments: &[&str]) -> Result<()> {
-    process::run(
-        Command::new("apt-get")
-            .args(arguments)
-            // Without it dpkg draws progress, which fills a log with noise.
-            .args(["-o", "Dpkg::Use-Pty=0"])
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .stdin(std::process::Stdio::null()),
-    )
+    if let Some(lock) = LOCKS.iter().find(|lock| is_held(Path::new(lock))) {
+        eprintln!(
+            "xtask: another program is installing packages (it holds {lock}): waiting for it, \
+             for {} minutes at most",
+            LOCK_TIMEOUT_SECONDS / 60
+        );
+    }
+    process::run(&mut apt_command(arguments))
+}
+
+/// Both update and install wait for the lock of whoever installs now: systems update
+/// themselves when they like.
+fn apt_command(arguments: &[&str]) -> Command {
+    let mut command = Command::new("apt-get");
+    command
+        .args(arguments)
+        // Without it dpkg draws progress, which fills a log with noise.
+        .args(["-o", "Dpkg::Use-Pty=0"])
+        .args(["-o", &format!("DPkg::Lock::Timeout={LOCK_TIMEOUT_SECONDS}")])
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(std::process::Stdio::null());
+    command
+}
+
+/// How long apt waits for another one.
+const LOCK_TIMEOUT_SECONDS: u32 = 600;
+/// What apt locks, by record locks of whole files.
+const LOCKS: [&str; 3] = [
+    "/var/lib/dpkg/lock-frontend",
+    "/var/lib/apt/lists/lock",
+    "/var/cache/apt/archives/lock",
+];
+
+/// Whether somebody has locked this file, by the kernel's list of locks.
+fn is_held(file: &Path) -> bool {
+    let (Ok(file), Ok(locks)) = (
+        std::fs::metadata(file),
+        std::fs::read_to_string("/proc/locks"),
+    ) else {
+        return false;
+    };
+    names(&locks, file.ino())
+}
+
+/// Whether a line of `/proc/locks` is about this file: `1: POSIX ADVISORY WRITE 77 fe:00:4711 0 EOF`.
+/// A device may be called by other numbers there than in the file's status.
+fn names(locks: &str, inode: u64) -> bool {
+    locks.lines().any(|line| {
+        let place = line
+            .split_whitespace()
+            .find(|word| word.matches(':').count() == 2);
+        place.and_then(|place| place.rsplit(':').next()?.parse().ok()) == Some(inode)
+    })
 }
 
 /// Where programs are unpacked that are only for the tests.
@@ -177,10 +223,8 @@ pub fn unpack_package(package: &str, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot create {}", folder.display()))?;
     // Another user may not read this folder, and apt would rather not download as root.
-    let mut download = Command::new("apt-get");
-    download
-        .args(["download", "--quiet", package])
-        .current_dir(folder);
+    let mut download = apt_command(&["download", "--quiet", package]);
+    download.current_dir(folder);
     if process::is_root() {
         download.args(["-o", "APT::Sandbox::User=root"]);
     }
@@ -205,4 +249,26 @@ pub fn unpack_package(package: &str, folder: &Path) -> Result<()> {
 /// Asks the archives what they have now; for root only.
 pub fn update_package_lists() -> Result<()> {
     apt(&["update", "--quiet"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn apt_waits_for_the_lock_of_another_one() {
+        for arguments in [&["update", "--quiet"][..], &["install", "--yes", "clang"]] {
+            let shown = process::display(&apt_command(arguments));
+            assert!(shown.contains("-o DPkg::Lock::Timeout=600"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_lock_is_found_by_the_number_of_its_file() {
+        let locks = "1: POSIX  ADVISORY  WRITE 77 fe:00:4711 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 78 00:1a:12 0 EOF\n\
+                     2: -> POSIX  ADVISORY  WRITE 79 fe:00:99 0 EOF\n";
+        assert!(names(locks, 4711) && names(locks, 12) && names(locks, 99));
+        assert!(!names(locks, 77) && !names(locks, 0) && !names("", 4711));
+    }
 }

@@ -13,3 +13,4 @@ pub mod rapl;
 mod rules;
 pub mod support;
 pub mod symbols;
+pub mod unsampled;

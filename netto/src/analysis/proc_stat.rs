@@ -68,15 +68,28 @@ pub fn parse(text: &str) -> Result<ProcStat, ProcStatError> {
     })
 }
 
-/// Time by mode between two readings; a counter that went back (the kernel's
-/// idle time may) counts nothing.
-pub fn growth(before: &[u64; 8], after: &[u64; 8], tick_ns: u64) -> CpuModes {
+/// Time by mode between two readings of `cpus` CPUs that were `interval_ns` apart; a counter
+/// that went back (the kernel's idle time may), or further than time did, counts nothing.
+pub fn growth(
+    before: &[u64; 8],
+    after: &[u64; 8],
+    tick_ns: u64,
+    interval_ns: u64,
+    cpus: usize,
+) -> CpuModes {
+    // A mode is told when it ends, or with a tick: some may be of the interval before.
+    let most_ns = interval_ns.saturating_mul(2).saturating_add(LATE_NS);
+    let most_ns = most_ns.saturating_mul(cpus as u64);
     let mut values = [0; 8];
     for (value, (b, a)) in values.iter_mut().zip(before.iter().zip(after)) {
-        *value = a.saturating_sub(*b).saturating_mul(tick_ns);
+        let grown_ns = a.saturating_sub(*b).saturating_mul(tick_ns);
+        *value = if grown_ns <= most_ns { grown_ns } else { 0 };
     }
     CpuModes::from_values(values)
 }
+
+/// By how much a counter may be behind. A CPU that ticks no more tells late, too.
+const LATE_NS: u64 = 10_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -102,6 +115,8 @@ mod tests {
             &[1, 0, 5, 9, 0, 0, 0, 0],
             &[3, 0, 5, 8, 0, 0, 1, 0],
             10_000_000,
+            500_000_000,
+            1,
         );
         assert_eq!(
             (
@@ -112,6 +127,14 @@ mod tests {
             ),
             (20_000_000, 0, 0, 10_000_000)
         );
+    }
+
+    #[test]
+    fn a_counter_that_leaps_counts_nothing() {
+        let leap = [u64::MAX, 0, 2_000, 0, 0, 0, 0, 0];
+        let modes = growth(&[0; 8], &leap, 10_000_000, 500_000_000, 2);
+        assert_eq!((modes.user_ns, modes.system_ns), (0, 20_000_000_000));
+        assert_eq!(modes.total_ns(), 20_000_000_000);
     }
 
     #[test]

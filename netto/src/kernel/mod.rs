@@ -3,6 +3,7 @@
 
 pub mod cpu_time;
 pub mod descriptors;
+mod files;
 pub mod interrupts;
 pub mod kept;
 pub mod locks;
@@ -10,6 +11,7 @@ mod mapped;
 pub mod memory;
 pub mod perf;
 pub mod preflight;
+pub mod room;
 pub mod session;
 mod sockets;
 pub mod stacks;

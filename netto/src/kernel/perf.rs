@@ -137,13 +137,12 @@ impl Samplers {
     }
 
     /// Makes the CPUs that are sampled those that are online. The kernel ends
-    /// the events of a CPU that goes; one that comes needs a new one.
-    ///
-    /// # Errors
-    /// The first CPU that could not be followed; all others are.
-    pub fn follow(&mut self, online: &[u32]) -> Result<(), (u32, io::Error)> {
+    /// the events of a CPU that goes; one that comes needs a new one. The result
+    /// are those CPUs that cannot be sampled, and why; all others are.
+    #[must_use]
+    pub fn follow(&mut self, online: &[u32]) -> BTreeMap<u32, io::Error> {
         self.events.retain(|cpu, _| online.contains(cpu));
-        let mut result = Ok(());
+        let mut refused = BTreeMap::new();
         for &cpu in online {
             if self.events.contains_key(&cpu) {
                 continue;
@@ -154,10 +153,12 @@ impl Samplers {
                 Ok(event) => {
                     self.events.insert(cpu, event);
                 }
-                Err(error) => result = result.and(Err((cpu, error))),
+                Err(error) => {
+                    refused.insert(cpu, error);
+                }
             }
         }
-        result
+        refused
     }
 }
 

@@ -91,7 +91,7 @@ impl Session {
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = NettoSkelBuilder::default()
             .open(storage)
-            .context("the embedded BPF object is damaged")?;
+            .context("cannot open the embedded BPF object")?;
         let rodata = open
             .maps
             .rodata_data

@@ -116,7 +116,7 @@ pub(super) fn attach_kprobes(
     let mut storage = MaybeUninit::uninit();
     let mut open = SocketSkelBuilder::default()
         .open(&mut storage)
-        .context("the embedded BPF object is damaged")?;
+        .context("cannot open the embedded BPF object")?;
     if let Some(rodata) = &mut open.maps.rodata_data {
         rodata.netto_return_trampoline = return_trampoline(roots).unwrap_or(0);
     }
@@ -179,7 +179,7 @@ pub(super) fn try_kprobe(function: SocketFunction) -> anyhow::Result<()> {
     let mut storage = MaybeUninit::uninit();
     let mut open = SocketSkelBuilder::default()
         .open(&mut storage)
-        .context("the embedded BPF object is damaged")?;
+        .context("cannot open the embedded BPF object")?;
     for mut program in open.open_object_mut().progs_mut() {
         let is_end = program.name() == "netto_kp_return";
         program.set_autoload(is_end);
@@ -199,7 +199,7 @@ fn open<'a>(
 ) -> anyhow::Result<OpenSocketSkel<'a>> {
     let mut open = SocketSkelBuilder::default()
         .open(storage)
-        .context("the embedded BPF object is damaged")?;
+        .context("cannot open the embedded BPF object")?;
     if let Some(rodata) = &mut open.maps.rodata_data {
         for (kind, function) in rodata.netto_slot_kind.iter_mut().zip(functions) {
             *kind = u64::from(function.source.clock_kind());

@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
-use std::io::BufReader;
+use std::io::{BufReader, Read, Take};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::{Context, anyhow};
 
+use super::files::{LONGEST_BYTES, excerpt, open, parse_cpu_list, read, read_number, short_line};
 use super::kept::KeptFile;
 use crate::analysis::rapl::Zone;
 
@@ -24,10 +25,10 @@ pub struct Roots {
 
 impl Roots {
     /// Opens the kernel's symbol list.
-    pub fn kallsyms(&self) -> anyhow::Result<BufReader<File>> {
+    pub fn kallsyms(&self) -> anyhow::Result<BufReader<Take<File>>> {
         let path = self.proc_root.join("kallsyms");
-        let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
-        Ok(BufReader::with_capacity(64 << 10, file))
+        let file = open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        Ok(BufReader::with_capacity(64 << 10, file.take(LONGEST_BYTES)))
     }
 
     /// Opens `/proc/stat`, which is read at every interval.
@@ -37,16 +38,21 @@ impl Roots {
 
     /// The boot's identity; empty if unknown.
     pub fn boot_id(&self) -> String {
-        let text = fs::read_to_string(self.proc_root.join("sys/kernel/random/boot_id"));
-        text.map(|id| id.trim().to_owned()).unwrap_or_default()
+        let text = read(&self.proc_root.join("sys/kernel/random/boot_id")).unwrap_or_default();
+        short_line(&text).unwrap_or_default()
     }
 
     /// Numbers of the CPUs that are online, ascending.
     pub fn online_cpus(&self) -> anyhow::Result<Vec<u32>> {
         let path = self.sys_root.join("devices/system/cpu/online");
         let text = read(&path)?;
-        parse_cpu_list(text.trim())
-            .with_context(|| format!("{}: {:?} is no list of CPUs", path.display(), text.trim()))
+        parse_cpu_list(text.trim()).with_context(|| {
+            format!(
+                "{}: {:?} is no list of CPUs",
+                path.display(),
+                excerpt(&text)
+            )
+        })
     }
 
     /// Interrupts of network devices: message-signalled ones and the classic line,
@@ -85,8 +91,7 @@ impl Roots {
 
     /// Whether the kernel preempts softirqs too (PREEMPT_RT).
     pub fn is_realtime(&self) -> bool {
-        fs::read_to_string(self.sys_root.join("kernel/realtime"))
-            .is_ok_and(|text| text.trim() == "1")
+        read(&self.sys_root.join("kernel/realtime")).is_ok_and(|text| text.trim() == "1")
     }
 
     /// Thread number of each possible CPU's ksoftirqd; 0 where unknown.
@@ -104,7 +109,7 @@ impl Roots {
             else {
                 continue;
             };
-            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+            let name = read(&entry.path().join("comm")).unwrap_or_default();
             let cpu = name
                 .trim_end()
                 .strip_prefix("ksoftirqd/")
@@ -132,7 +137,7 @@ impl Roots {
             else {
                 continue;
             };
-            let list = fs::read_to_string(entry.path().join("cpulist")).unwrap_or_default();
+            let list = read(&entry.path().join("cpulist")).unwrap_or_default();
             for cpu in parse_cpu_list(list.trim()).unwrap_or_default() {
                 if let Some(of_cpu) = nodes.get_mut(cpu as usize) {
                     *of_cpu = node;
@@ -178,6 +183,8 @@ impl Roots {
             }
         }
         zones.sort_by(|a, b| a.name.cmp(&b.name));
+        // Each zone is followed by its name, so of two with one name only one can be.
+        zones.dedup_by(|a, b| a.name == b.name);
         match (zones.is_empty(), refused) {
             (false, _) => Ok(zones),
             (true, Some(error)) => Err(error.context(
@@ -219,7 +226,7 @@ impl LoadedCode {
             newest = next;
         }
         let mut hasher = rustc_hash::FxHasher::default();
-        fs::read(roots.proc_root.join("modules"))
+        read(&roots.proc_root.join("modules"))
             .unwrap_or_default()
             .hash(&mut hasher);
         LoadedCode {
@@ -230,42 +237,19 @@ impl LoadedCode {
 }
 
 fn zone_name(base: &Path, path: &Path, numbers: &str) -> anyhow::Result<String> {
-    let own = read(&path.join("name"))?.trim().to_owned();
+    let name_in = |folder: &Path| {
+        let path = folder.join("name");
+        let text = read(&path)?;
+        short_line(&text).ok_or_else(|| anyhow!("{} holds no name", path.display()))
+    };
+    let own = name_in(path)?;
     match numbers.split_once(':') {
         None => Ok(own),
         Some((package, _)) => {
-            let parent = read(&base.join(format!("intel-rapl:{package}/name")))?;
-            Ok(format!("{}/{own}", parent.trim()))
+            let parent = name_in(&base.join(format!("intel-rapl:{package}")))?;
+            Ok(format!("{parent}/{own}"))
         }
     }
-}
-
-fn read(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-}
-
-fn read_number(path: &Path) -> anyhow::Result<u64> {
-    let text = read(path)?;
-    text.trim()
-        .parse()
-        .with_context(|| format!("{}: {:?} is not a number", path.display(), text.trim()))
-}
-
-/// `0-3,5` as its numbers.
-fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        // No kernel has more; a damaged list must not fill the memory.
-        if last >= 1 << 16 {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Some(cpus)
 }
 
 /// The kernel's release, as `uname -r` prints it.
@@ -323,7 +307,12 @@ pub fn own_resident_bytes() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::analysis::classify::Classifier;
+    use crate::analysis::proc_stat;
+    use crate::analysis::rapl::Energy;
 
     fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Roots) {
         let dir = tempfile::tempdir().unwrap();
@@ -339,13 +328,86 @@ mod tests {
         (dir, roots)
     }
 
-    #[test]
-    fn lists_of_cpus_have_ranges_and_single_numbers() {
-        assert_eq!(parse_cpu_list("0-3,5,7-8"), Some(vec![0, 1, 2, 3, 5, 7, 8]));
-        assert_eq!(parse_cpu_list("0"), Some(vec![0]));
-        for damaged in ["", "0-", "a", "0-99999999", "1,,2"] {
-            assert_eq!(parse_cpu_list(damaged), None, "{damaged:?}");
+    proptest! {
+        /// Every file that is read below `/proc` and `/sys`, with the same text.
+        #[test]
+        fn no_text_in_any_file_makes_a_reader_panic(
+            text in "[-0-9,]{0,40}|cpu[0-9 ]{0,60}|ksoftirqd/[0-9]{0,25}|.{0,60}",
+        ) {
+            let (_dir, roots) = tree(&FILES.map(|path| (path, text.as_str())));
+            let _ = roots.online_cpus();
+            let _ = roots.boot_id();
+            let _ = roots.is_realtime();
+            let _ = roots.nic_interrupts();
+            prop_assert_eq!(roots.ksoftirqd_threads(4).len(), 4);
+            prop_assert!([0, 4].contains(&roots.numa_nodes(4).len()));
+            if let Ok(zones) = roots.rapl_zones() {
+                let mut energy = Energy::default();
+                energy.take(&zones, 1, 1, 1);
+                energy.take(&zones, 1, 1, 1);
+            }
+            if let Ok(text) = roots.proc_stat() {
+                let _ = proc_stat::parse(&text);
+            }
+            if let Ok(symbols) = roots.kallsyms() {
+                let _ = Classifier::new(symbols, true);
+            }
+            let _ = LoadedCode::now(&roots);
         }
+    }
+
+    /// One of each file that is read.
+    const FILES: [&str; 12] = [
+        "sys/devices/system/cpu/online",
+        "sys/devices/system/node/node0/cpulist",
+        "sys/devices/system/node/node1/cpulist",
+        "sys/kernel/realtime",
+        "sys/class/net/eth0/device/irq",
+        "sys/class/powercap/intel-rapl:0/name",
+        "sys/class/powercap/intel-rapl:0/energy_uj",
+        "sys/class/powercap/intel-rapl:0/max_energy_range_uj",
+        "proc/stat",
+        "proc/kallsyms",
+        "proc/1/comm",
+        "proc/sys/kernel/random/boot_id",
+    ];
+
+    #[test]
+    fn a_pipe_is_not_waited_for_and_a_file_without_end_is_not_read_to_it() {
+        let (dir, roots) = tree(&[("proc/other", "")]);
+        let pipe = dir.path().join("proc/stat");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        assert_eq!(roots.proc_stat().unwrap(), "");
+        fs::remove_file(&pipe).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &pipe).unwrap();
+        let error = roots.proc_stat().unwrap_err().to_string();
+        assert!(error.contains("stat is longer than any file"), "{error}");
+    }
+
+    #[test]
+    fn of_two_zones_with_one_name_one_is_followed() {
+        let zone = |number: u32, file: &str, text: &str| {
+            let path = format!("sys/class/powercap/intel-rapl:{number}/{file}");
+            (path, text.to_owned())
+        };
+        let files: Vec<(String, String)> = (0..2)
+            .flat_map(|number| {
+                let (name, uj, most) = ("name", "energy_uj", "max_energy_range_uj");
+                let reading = if number == 0 { "1" } else { "9000000" };
+                [
+                    zone(number, name, "package-0\n"),
+                    zone(number, uj, reading),
+                    zone(number, most, "10000000"),
+                ]
+            })
+            .collect();
+        let files: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+            .collect();
+        let (_dir, roots) = tree(&files);
+        assert_eq!(roots.rapl_zones().unwrap().len(), 1);
     }
 
     /// A made-up two-socket server; there is no RAPL on the machines that test this.

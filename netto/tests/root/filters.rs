@@ -78,9 +78,9 @@ fn prerouting() -> Result<()> {
         let _traffic = traffic::udp(&network.left, &network.right, to)?;
         let cost = daemon.measure()?;
         cost.dominates(own)?;
-        cost.lights_up(own, MOST)?;
-        cost.stays_dark(other, 0.02)?;
-        cost.stays_dark("nf_ingress", 0.02)?;
+        cost.is_present(own, MOST)?;
+        cost.is_absent(other, 0.02)?;
+        cost.is_absent("nf_ingress", 0.02)?;
     }
     Ok(())
 }
@@ -91,7 +91,7 @@ fn conntrack() -> Result<()> {
     let daemon = Daemon::start(&[])?;
     {
         let _traffic = traffic::udp_flows(&network.left, network.right_v4)?;
-        daemon.measure()?.stays_dark("conntrack", 0.01)?;
+        daemon.measure()?.is_absent("conntrack", 0.01)?;
     }
     network.right.nft(
         "table inet tracked {
@@ -99,7 +99,7 @@ fn conntrack() -> Result<()> {
         }",
     )?;
     let _traffic = traffic::udp_flows(&network.left, network.right_v4)?;
-    daemon.measure()?.lights_up("conntrack", 0.05)
+    daemon.measure()?.is_present("conntrack", 0.05)
 }
 
 fn ingress() -> Result<()> {
@@ -112,8 +112,8 @@ fn ingress() -> Result<()> {
     let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
     let cost = daemon.measure()?;
     cost.dominates("nf_ingress")?;
-    cost.lights_up("nf_ingress", MOST)?;
-    cost.stays_dark("nf_prerouting_v4", 0.02)
+    cost.is_present("nf_ingress", MOST)?;
+    cost.is_absent("nf_prerouting_v4", 0.02)
 }
 
 fn clsact() -> Result<()> {
@@ -132,7 +132,7 @@ fn clsact() -> Result<()> {
     let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
     let cost = daemon.measure()?;
     cost.dominates("tc_classify")?;
-    cost.lights_up("tc_classify", MOST)
+    cost.is_present("tc_classify", MOST)
 }
 
 /// tcx leaves no function of tc on the stack, only the program itself.
@@ -144,7 +144,7 @@ fn tcx() -> Result<()> {
     let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
     let cost = daemon.measure()?;
     cost.dominates("tc_classify")?;
-    cost.lights_up("tc_classify", MOST)
+    cost.is_present("tc_classify", MOST)
 }
 
 fn xdp_generic() -> Result<()> {
@@ -154,6 +154,6 @@ fn xdp_generic() -> Result<()> {
     let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
     let cost = daemon.measure()?;
     cost.dominates("xdp_generic")?;
-    cost.lights_up("xdp_generic", MOST)?;
-    cost.stays_dark("tc_classify", 0.02)
+    cost.is_present("xdp_generic", MOST)?;
+    cost.is_absent("tc_classify", 0.02)
 }

@@ -110,7 +110,7 @@ fn share(cost: &Cost, event: &str) -> Result<f64> {
 }
 
 /// An event has at least this share of one CPU.
-fn lit(cost: &Cost, event: &str, at_least: f64) -> Result<()> {
+fn is_present(cost: &Cost, event: &str, at_least: f64) -> Result<()> {
     let share = share(cost, event)?;
     ensure!(
         share >= at_least,
@@ -120,7 +120,7 @@ fn lit(cost: &Cost, event: &str, at_least: f64) -> Result<()> {
 }
 
 /// An event has at most this share of one CPU.
-fn dark(cost: &Cost, event: &str, at_most: f64) -> Result<()> {
+fn is_absent(cost: &Cost, event: &str, at_most: f64) -> Result<()> {
     let share = share(cost, event)?;
     ensure!(
         share <= at_most,
@@ -206,15 +206,15 @@ fn timers() -> Result<()> {
 fn io_uring(thread: &str, options: &[&str]) -> Result<()> {
     let namespace = Namespace::new()?;
     let daemon = Daemon::start(options)?;
-    dark(&daemon.measure_shortly()?, "io_worker", NOTHING)?;
+    is_absent(&daemon.measure_shortly()?, "io_worker", NOTHING)?;
     let _load = traffic::agent(&namespace, &["uring-blast", thread])?;
     let cost = daemon.measure_shortly()?;
     // A poller had 0.05 to 0.13 of a CPU beside other loads, a worker four times that.
-    lit(&cost, "io_worker", 4.0 * NOTHING)?;
-    lit(&cost, "tx_syscall", LIT)?;
-    dark(&cost, "io_other", DARK)?;
+    is_present(&cost, "io_worker", 4.0 * NOTHING)?;
+    is_present(&cost, "tx_syscall", LIT)?;
+    is_absent(&cost, "io_other", DARK)?;
     if thread == "poller" {
-        lit(&cost, "io_spin", LIT)?;
+        is_present(&cost, "io_spin", LIT)?;
     }
     Ok(())
 }
@@ -227,10 +227,10 @@ fn reads_a_file(thread: &str, options: &[&str]) -> Result<()> {
         let _load = traffic::agent(&namespace, &["uring-reads", thread, sends])?;
         let cost = daemon.measure_shortly()?;
         println!("after {sends} sends: {cost}");
-        lit(&cost, "io_other", LIT)?;
-        dark(&cost, "io_worker", NOTHING)?;
+        is_present(&cost, "io_other", LIT)?;
+        is_absent(&cost, "io_worker", NOTHING)?;
         for networking in ["tx_syscall", "rx_syscall"] {
-            dark(&cost, networking, DARK)?;
+            is_absent(&cost, networking, DARK)?;
         }
     }
     Ok(())
@@ -242,9 +242,9 @@ fn waits_for_requests() -> Result<()> {
     let daemon = Daemon::start(&[])?;
     let _load = traffic::agent(&namespace, &["uring-idle"])?;
     let cost = daemon.measure_shortly()?;
-    lit(&cost, "io_spin", LIT)?;
+    is_present(&cost, "io_spin", LIT)?;
     for other in ["io_worker", "io_other"] {
-        dark(&cost, other, NOTHING)?;
+        is_absent(&cost, other, NOTHING)?;
     }
     Ok(())
 }
@@ -273,10 +273,10 @@ fn wireguard() -> Result<()> {
     left.run("wg", &(peer(&public_keys[1]) + &endpoint))?;
 
     let daemon = Daemon::start(&[])?;
-    dark(&daemon.measure_shortly()?, "net_worker", DARK)?;
+    is_absent(&daemon.measure_shortly()?, "net_worker", DARK)?;
     let _traffic = traffic::udp_blast(left, "10.79.0.2".parse()?)?;
     let cost = daemon.measure_shortly()?;
-    lit(&cost, "net_worker", LIT)?;
+    is_present(&cost, "net_worker", LIT)?;
     let ratio = beside_softirq(&cost, "net_worker")?;
     ensure!(ratio > 0.3, "{ratio:.2} of the RX softirq\n{cost}");
     Ok(())
@@ -289,12 +289,12 @@ fn threaded_napi() -> Result<()> {
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::tcp(&network.left, &network.right, network.right_v4)?;
     let before = daemon.measure_shortly()?;
-    dark(&before, "napi_thread", DARK)?;
+    is_absent(&before, "napi_thread", DARK)?;
     network.right.set_threaded("lan")?;
     let after = daemon.measure_shortly()?;
-    lit(&after, "napi_thread", LIT)?;
-    before.lights_up("gro", 0.08)?;
-    after.stays_dark("gro", 0.02)
+    is_present(&after, "napi_thread", LIT)?;
+    before.is_present("gro", 0.08)?;
+    after.is_absent("gro", 0.02)
 }
 
 /// The sender pauses, so that the receiver has something to wait for.
@@ -308,11 +308,11 @@ fn busy_polling() -> Result<()> {
     {
         let _sleeper = traffic::agent(&network.right, &["udp-sink", &at])?;
         let _sender = traffic::agent(&network.left, &["udp-drip", &at])?;
-        dark(&daemon.measure_shortly()?, "busy_poll_spin", DARK)?;
+        is_absent(&daemon.measure_shortly()?, "busy_poll_spin", DARK)?;
     }
     let _poller = traffic::agent(&network.right, &["udp-busy-sink", &at])?;
     let _sender = traffic::agent(&network.left, &["udp-drip", &at])?;
-    lit(&daemon.measure_shortly()?, "busy_poll_spin", LIT)
+    is_present(&daemon.measure_shortly()?, "busy_poll_spin", LIT)
 }
 
 /// A kernel thread takes the packets through the stack; it took as long as the softirq
@@ -330,7 +330,7 @@ fn cpumap() -> Result<()> {
     let cost = daemon.measure_shortly()?;
     let after = beside_softirq(&cost, "xdp_cpumap")?;
     ensure!(after > 0.2, "with it {after:.2} of the softirq\n{cost}");
-    cost.stays_dark("local_delivery_v4", 0.15)
+    cost.is_absent("local_delivery_v4", 0.15)
 }
 
 /// A load within a process makes this row the largest of those that are seen in tasks only.
@@ -339,7 +339,7 @@ fn only(event: &str, agent: &str) -> Result<()> {
     let daemon = Daemon::start(&[])?;
     let _load = traffic::agent(&namespace, &[agent])?;
     let cost = daemon.measure_shortly()?;
-    lit(&cost, event, LIT)?;
+    is_present(&cost, event, LIT)?;
     let others = [
         "connections",
         "socket_poll",
@@ -349,7 +349,7 @@ fn only(event: &str, agent: &str) -> Result<()> {
     ];
     for other in others {
         if other != event {
-            dark(&cost, other, DARK)?;
+            is_absent(&cost, other, DARK)?;
         }
     }
     Ok(())
@@ -378,9 +378,9 @@ fn unix_is_local(agent: &str) -> Result<Cost> {
     let daemon = Daemon::start(&[])?;
     let _load = traffic::agent(&namespace, &[agent])?;
     let cost = daemon.measure_shortly()?;
-    lit(&cost, "local_ipc", LIT)?;
+    is_present(&cost, "local_ipc", LIT)?;
     for other in ["connections", "tx_syscall", "rx_syscall", "socket_unknown"] {
-        dark(&cost, other, DARK)?;
+        is_absent(&cost, other, DARK)?;
     }
     Ok(cost)
 }
@@ -389,9 +389,9 @@ fn tap() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
     let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
-    daemon.measure()?.stays_dark("taps", 0.01)?;
+    daemon.measure()?.is_absent("taps", 0.01)?;
     let _tap = traffic::agent(&network.right, &["tap"])?;
-    daemon.measure()?.lights_up("taps", 0.05)
+    daemon.measure()?.is_present("taps", 0.05)
 }
 
 /// A row that its load lights has a multiple of this.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::lab::{self, Namespace, Network};
-use crate::traffic;
-use crate::trial::{NotOnThisKernel, Test};
+use crate::trial::{self, NotOnThisKernel, Test};
 use crate::webdriver::{Browser, TALL_WINDOW};
+use crate::{quiet, traffic};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -34,6 +34,11 @@ pub const TESTS: &[Test] = &[
         name: "lab::a_program_attached_to_a_device_lets_packets_pass",
         tools: &["ip"],
         body: attached,
+    },
+    Test {
+        name: "lab::a_host_that_is_not_quiet_is_noticed_and_named",
+        tools: &["ip"],
+        body: not_quiet,
     },
     Test {
         name: "lab::a_browser_opens_a_page_and_tells_what_its_console_says",
@@ -116,6 +121,27 @@ fn attached() -> Result<()> {
         carries(&network.right, "lan")?;
     }
     Ok(())
+}
+
+/// The traffic stands for that of others: a skip, which says how much, and in CI a failure.
+fn not_quiet() -> Result<()> {
+    let network = Network::direct()?;
+    let traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
+    for (must_run, is_failure) in [(false, false), (true, true)] {
+        let Err(told) = quiet::wait(Duration::ZERO) else {
+            anyhow::bail!("a stream of packets is taken for quiet");
+        };
+        let text = told.to_string();
+        ensure!(
+            text.starts_with("this host is not quiet: ") && text.contains(" % networking"),
+            "{text}"
+        );
+        let outcome = trial::outcome(told, must_run);
+        ensure!(outcome.is_err() == is_failure, "CI={must_run}");
+    }
+    drop(traffic);
+    // Others of this machine may be at it still; then there is nothing to be seen here.
+    quiet::wait(Duration::from_secs(60))
 }
 
 fn browser() -> Result<()> {

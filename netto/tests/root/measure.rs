@@ -201,7 +201,8 @@ fn event_of(part: &str) -> Result<&'static str> {
 }
 
 impl Cost {
-    fn between(before: &Reading, after: &Reading, info: Info) -> Self {
+    /// What was spent between two readings of a daemon that says this of itself.
+    pub fn between(before: &Reading, after: &Reading, info: Info) -> Self {
         Cost {
             seconds: (after.at - before.at).as_secs_f64(),
             cpus: after.cpus,
@@ -227,6 +228,22 @@ impl Cost {
             .get(slug)
             .copied()
             .with_context(|| self.absence(slug))
+    }
+
+    /// Seconds of CPU that a part of an event took, over all CPUs.
+    pub fn part_seconds(&self, part: &str) -> Result<f64> {
+        let key = (event_of(part)?.to_owned(), part.to_owned());
+        let seconds = self.parts.get(&key).copied();
+        seconds.with_context(|| self.absence(part))
+    }
+
+    /// Share of all CPU time that was networking, from 0 to 1.
+    pub fn networking(&self) -> f64 {
+        let is_networking = |slug: &&String| {
+            index_of(slug).is_some_and(|row| COMPONENTS[row].parent == Some("network"))
+        };
+        let events = self.events.iter().filter(|(slug, _)| is_networking(slug));
+        events.map(|(_, seconds)| seconds).sum::<f64>() / (self.seconds * self.cpus as f64)
     }
 
     /// Why there is no series for this component.
@@ -278,8 +295,10 @@ impl Cost {
         Ok(seconds / whole)
     }
 
-    /// The workload reached this part: at least this share of its event.
-    pub fn lights_up(&self, part: &str, at_least: f64) -> Result<()> {
+    /// The workload reached this part: at least this share of its event. The share is a part of
+    /// what is usual, so this says that the part is there, and not how large it is: what says that
+    /// is listed in `tests/accuracy.rs`.
+    pub fn is_present(&self, part: &str, at_least: f64) -> Result<()> {
         let share = self.share(part)?;
         ensure!(
             share >= at_least,
@@ -289,7 +308,7 @@ impl Cost {
     }
 
     /// The workload has next to nothing to do with this part.
-    pub fn stays_dark(&self, part: &str, at_most: f64) -> Result<()> {
+    pub fn is_absent(&self, part: &str, at_most: f64) -> Result<()> {
         let share = self.share(part)?;
         ensure!(
             share <= at_most,

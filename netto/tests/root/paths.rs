@@ -100,9 +100,9 @@ const V6: Family = Family {
 /// A packet for a socket here: 53–74 % of the RX softirq was local delivery, 28–35 % in guests.
 fn is_local(cost: &Cost, family: &Family) -> Result<()> {
     cost.dominates(family.local)?;
-    cost.lights_up(family.local, 0.12)?;
-    cost.stays_dark(family.other_local, 0.03)?;
-    cost.stays_dark(family.forwarding, 0.03)
+    cost.is_present(family.local, 0.12)?;
+    cost.is_absent(family.other_local, 0.03)?;
+    cost.is_absent(family.forwarding, 0.03)
 }
 
 fn udp_local() -> Result<()> {
@@ -113,7 +113,7 @@ fn udp_local() -> Result<()> {
         let cost = daemon.measure()?;
         is_local(&cost, &family)?;
         // veth without NAPI hands its packets over by the backlog.
-        cost.stays_dark("gro", 0.03)?;
+        cost.is_absent("gro", 0.03)?;
     }
     Ok(())
 }
@@ -132,7 +132,7 @@ fn udp_local_firewall() -> Result<()> {
         let cost = daemon.measure()?;
         is_local(&cost, &family)?;
         // One rule: the walk to it and back, some percent.
-        cost.lights_up("nf_other", 0.005)?;
+        cost.is_present("nf_other", 0.005)?;
     }
     Ok(())
 }
@@ -154,16 +154,16 @@ fn gro() -> Result<()> {
     {
         let _traffic = traffic::tcp(&network.left, &network.right, network.right_v4)?;
         let cost = daemon.measure()?;
-        cost.stays_dark("gro", 0.02)?;
-        cost.stays_dark("driver_poll", 0.02)?;
+        cost.is_absent("gro", 0.02)?;
+        cost.is_absent("driver_poll", 0.02)?;
     }
     network.enable_gro()?;
     let _traffic = traffic::tcp(&network.left, &network.right, network.right_v4)?;
     let cost = daemon.measure()?;
     // 26–28 % was GRO, 8–10 % veth's own polling.
-    cost.lights_up("gro", 0.08)?;
-    cost.lights_up("driver_poll", 0.03)?;
-    cost.lights_up("local_delivery_v4", 0.15)
+    cost.is_present("gro", 0.08)?;
+    cost.is_present("driver_poll", 0.03)?;
+    cost.is_present("local_delivery_v4", 0.15)
 }
 
 /// The frames are for nobody, so that the bridge is all that there is to pay for.
@@ -173,17 +173,17 @@ fn bridging() -> Result<()> {
     let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
     let cost = daemon.measure()?;
     cost.dominates("bridging")?;
-    cost.lights_up("bridging", 0.20)?;
-    cost.stays_dark("local_delivery_v4", 0.05)?;
-    cost.stays_dark("forwarding_v4", 0.03)
+    cost.is_present("bridging", 0.20)?;
+    cost.is_absent("local_delivery_v4", 0.05)?;
+    cost.is_absent("forwarding_v4", 0.03)
 }
 
 /// Routing on was 12–29 % even with a receiving host beside it; here is none.
 fn is_forwarded(cost: &Cost, family: &Family) -> Result<()> {
-    cost.lights_up(family.forwarding, 0.08)?;
-    cost.stays_dark(family.other_forwarding, 0.02)?;
-    cost.stays_dark(family.local, 0.05)?;
-    cost.stays_dark("bridging", 0.02)
+    cost.is_present(family.forwarding, 0.08)?;
+    cost.is_absent(family.other_forwarding, 0.02)?;
+    cost.is_absent(family.local, 0.05)?;
+    cost.is_absent("bridging", 0.02)
 }
 
 fn forwarding_v4() -> Result<()> {

@@ -1,118 +1,100 @@
-//! A host with little traffic: few samples, and still the same split.
+//! Whether the host is quiet enough for a test that measures it as a whole. What other programs
+//! spend on networking is in every figure of such a test, and then it fails and nothing says why.
+//!
+//! First the kernel's own counts of softirqs, which cost nothing; only where those are many is
+//! netto itself asked how much it is. Other work than networking does not matter.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use metrics_common::component::index_of;
-use metrics_common::interval::wilson;
-use metrics_common::{Info, Snapshot};
+use anyhow::{Context, Result};
 
-use crate::follow::Followed;
-use crate::lab::Network;
-use crate::traffic;
-use crate::trial::Test;
+use crate::daemon::Daemon;
+use crate::measure::Cost;
+use crate::{guest, trial};
 
-pub const TESTS: &[Test] = &[Test {
-    name: "quiet::little_traffic_is_split_as_much_traffic_is",
-    tools: &["ip"],
-    body: little_traffic,
-}];
+/// Begin of the names of all tests that compare shares and times of the whole host.
+const STATISTICAL: &[&str] = &[
+    "paths::",
+    "filters::",
+    "sends::",
+    "flame::",
+    "agreement::",
+    "hidden::",
+    "counting::",
+    "burners::",
+    "sparse::",
+];
+/// For how long is looked.
+const LOOK: Duration = Duration::from_secs(1);
+/// For how long is waited for others to be done.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Network softirqs a second that cannot matter: at 20 µs each they are a half of a percent
+/// of one CPU.
+const FEW_SOFTIRQS: u64 = 250;
+/// Share of all CPU time: a third of what tests let others spend on a row that must be absent.
+const QUIET: f64 = 0.005;
 
-const SETTLE: Duration = Duration::from_millis(500);
-const BUSY: Duration = Duration::from_secs(3);
-/// At some ms of RX softirq a second: some hundred samples.
-const QUIET: Duration = Duration::from_secs(20);
-/// The share may differ by so many half-widths of its 95 % interval: four standard deviations.
-const HALF_WIDTHS: f64 = 2.0;
-/// And by so much besides: packets that come one by one, to caches that have grown cold,
-/// cost more in other places. Intervals without a sample are half of all here and more.
-const OTHER_COSTS: f64 = 0.08;
-/// More than this is no little traffic, and shows nothing.
-const MOST_PER_INTERVAL: f64 = 2.5;
-
-/// Intervals of 100 ms with a datagram every half a millisecond: about one sample on
-/// each CPU in each, as in the default interval at a fifth of the traffic.
-fn little_traffic() -> Result<()> {
-    let network = Network::direct()?;
-    let to = format!("{}:5201", network.right_v4);
-    let mut daemon = Followed::start()?;
-    let (busy, _) = {
-        let _load = traffic::udp(&network.left, &network.right, network.right_v4)?;
-        unattributed(&mut daemon, BUSY)?
-    };
-    let _sink = traffic::agent(&network.right, &["udp-sink", &to])?;
-    let _drip = traffic::agent(&network.left, &["udp-drip", &to])?;
-    let (quiet, sum) = unattributed(&mut daemon, QUIET)?;
-
-    let of = |slug: &str| index_of(slug).context("no such row");
-    let samples = samples_of(&sum, of("rx_softirq")?)?;
-    let cells = sum.interval_ns as f64 / 1e8 * sum.cpus.len() as f64;
-    let rx_ns = sum.total_ns(of("rx_softirq")?).context("no RX softirq")?;
-    let half = {
-        let (low, high) = wilson(quiet, samples);
-        (high - low) / 2.0
-    };
-    println!(
-        "\nunattributed: {:.1} % of the RX softirq under load; {:.1} ± {:.1} % at {:.1} ms/s, of {samples} samples, \
-         {:.2} in an interval of a CPU",
-        100.0 * busy,
-        100.0 * quiet,
-        100.0 * half,
-        rx_ns as f64 / 1e6 / (sum.interval_ns as f64 / 1e9),
-        samples as f64 / cells
-    );
-    ensure!(
-        (20.0..MOST_PER_INTERVAL * cells).contains(&(samples as f64)),
-        "{samples} samples in {cells} intervals show nothing"
-    );
-    let most = busy + HALF_WIDTHS * half + OTHER_COSTS;
-    ensure!(
-        quiet <= most,
-        "{quiet} unattributed, at most {most} expected"
-    );
-    says_what_it_rests_on(&daemon.info, &sum)
-}
-
-/// The remainder's share of the RX softirq in the time to come.
-fn unattributed(daemon: &mut Followed, length: Duration) -> Result<(f64, Snapshot)> {
-    std::thread::sleep(SETTLE);
-    let from = SystemTime::now();
-    std::thread::sleep(length);
-    let sum = daemon.between(from, SystemTime::now())?;
-    let of = |slug: &str| -> Result<f64> {
-        let row = index_of(slug).context("no such row")?;
-        Ok(sum.total_ns(row).with_context(|| slug.to_owned())? as f64)
-    };
-    let share = of("rx_unattributed")? / of("rx_softirq")?;
-    Ok((share, sum))
-}
-
-fn samples_of(sum: &Snapshot, row: usize) -> Result<u64> {
-    let samples = sum.samples.get(row).and_then(Option::as_ref);
-    Ok(samples
-        .context("no samples")?
+/// The entries of the list that fit none of these names: tests that were renamed.
+pub fn without_a_test<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Vec<&'static str> {
+    let is_one = |begin: &&&str| names.clone().any(|name| name.starts_with(**begin));
+    STATISTICAL
         .iter()
-        .map(|&n| u64::from(n))
-        .sum())
+        .filter(|begin| !is_one(begin))
+        .copied()
+        .collect()
 }
 
-/// With so few samples most of the split is the recent past's, and none is nobody's.
-fn says_what_it_rests_on(info: &Info, sum: &Snapshot) -> Result<()> {
-    let rx = index_of("rx_softirq").context("no such row")?;
-    let basis = sum
-        .split_basis
-        .iter()
-        .find(|basis| basis.component as usize == rx)
-        .with_context(|| format!("no word on {}", info.components[rx].slug))?;
-    println!("the split rests on {basis:?}");
-    ensure!(
-        sum.total_ns(rx) == Some(basis.total_ns()),
-        "{basis:?} of {:?} ns",
-        sum.total_ns(rx)
-    );
-    ensure!(
-        basis.past_ns + basis.host_ns > basis.stacks_ns && basis.nothing_ns == 0,
-        "{basis:?}"
-    );
+/// Waits until the host is quiet enough for a test of this name.
+pub fn wait_for(name: &str) -> Result<()> {
+    // A guest's host has nothing else to do.
+    if guest::is_one() || !STATISTICAL.iter().any(|begin| name.starts_with(begin)) {
+        return Ok(());
+    }
+    wait(PATIENCE)
+}
+
+/// Waits until others are done with networking, for so long at most.
+pub fn wait(patience: Duration) -> Result<()> {
+    let deadline = Instant::now() + patience;
+    let mut is_told = false;
+    while softirqs_in_a_look()? > FEW_SOFTIRQS {
+        let networking = networking_in_a_look()?;
+        if networking <= QUIET {
+            break;
+        }
+        let told = format!(
+            "this host is not quiet: {:.1} % networking that is not ours",
+            networking * 100.0
+        );
+        if Instant::now() > deadline {
+            return Err(trial::NotNow(told).into());
+        }
+        if !is_told {
+            println!("\n{told}; waiting for it to end, for {patience:?} at most");
+            is_told = true;
+        }
+    }
     Ok(())
+}
+
+/// How many network softirqs there were while nobody of ours did anything.
+fn softirqs_in_a_look() -> Result<u64> {
+    let before = network_softirqs()?;
+    std::thread::sleep(LOOK);
+    Ok(network_softirqs()?.saturating_sub(before))
+}
+
+fn network_softirqs() -> Result<u64> {
+    let rows = crate::burners::softirq_counts()?;
+    let of = |name: &str| rows.get(name).copied().context("no such softirq");
+    Ok(of("NET_RX")? + of("NET_TX")?)
+}
+
+/// The share of all CPU time that networking has, as netto says.
+fn networking_in_a_look() -> Result<f64> {
+    let daemon = Daemon::start(&["--user-period", "200"])?;
+    let before = daemon.reading()?;
+    std::thread::sleep(LOOK);
+    let after = daemon.reading()?;
+    Ok(Cost::between(&before, &after, daemon.info()?).networking())
 }

@@ -38,11 +38,11 @@ fn bulk() -> Result<()> {
     let _traffic = traffic::tcp(&network.left, &network.right, network.right_v4)?;
     let cost = daemon.measure_event("rx_syscall")?;
     cost.dominates("receive_copy")?;
-    cost.lights_up("receive_copy", 0.25)?;
-    cost.stays_dark("receive_tls", 0.01)?;
-    cost.lights_up("send_copy", 0.10)?;
-    cost.lights_up("send_tcp", 0.02)?;
-    cost.stays_dark("send_datagram", 0.01)
+    cost.is_present("receive_copy", 0.25)?;
+    cost.is_absent("receive_tls", 0.01)?;
+    cost.is_present("send_copy", 0.10)?;
+    cost.is_present("send_tcp", 0.02)?;
+    cost.is_absent("send_datagram", 0.01)
 }
 
 fn datagrams() -> Result<()> {
@@ -57,10 +57,10 @@ fn datagrams() -> Result<()> {
             ("send_ip", 0.02),
             ("send_buffers", 0.02),
         ] {
-            cost.lights_up(part, at_least)?;
+            cost.is_present(part, at_least)?;
         }
         for part in ["send_tcp", "send_netfilter", "send_qdisc", "send_tc"] {
-            cost.stays_dark(part, 0.01)?;
+            cost.is_absent(part, 0.01)?;
         }
     }
     Ok(())
@@ -81,7 +81,7 @@ fn filters() -> Result<()> {
     ))?;
     let cost = daemon.measure_event("tx_syscall")?;
     cost.dominates("send_netfilter")?;
-    cost.lights_up("send_netfilter", 0.25)?;
+    cost.is_present("send_netfilter", 0.25)?;
     network.left.nft("delete table inet out")?;
 
     network
@@ -89,8 +89,8 @@ fn filters() -> Result<()> {
         .run("tc", "qdisc add dev lan root pfifo limit 1000")?;
     let cost = daemon.measure_event("tx_syscall")?;
     // 4.5 % on Linux 6.18: a queue that never fills costs little.
-    cost.lights_up("send_qdisc", 0.015)?;
-    cost.stays_dark("send_netfilter", 0.01)?;
+    cost.is_present("send_qdisc", 0.015)?;
+    cost.is_absent("send_netfilter", 0.01)?;
     network.left.run("tc", "qdisc delete dev lan root")?;
 
     network.left.run("tc", "qdisc add dev lan clsact")?;
@@ -105,6 +105,6 @@ fn filters() -> Result<()> {
     network.left.feed("tc", &["-batch", "-"], &orders)?;
     let cost = daemon.measure_event("tx_syscall")?;
     cost.dominates("send_tc")?;
-    cost.lights_up("send_tc", 0.25)?;
-    cost.stays_dark("send_qdisc", 0.02)
+    cost.is_present("send_tc", 0.25)?;
+    cost.is_absent("send_qdisc", 0.02)
 }

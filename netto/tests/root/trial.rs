@@ -20,13 +20,18 @@ pub struct Test {
 #[error("{0}")]
 pub struct NotOnThisKernel(pub String);
 
+/// Returned where something passing is in the way of a test: a skip, and in CI a failure.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotNow(pub String);
+
 impl Test {
-    /// The test as the runner wants it.
-    pub fn to_trial(&'static self) -> Trial {
-        Trial::ignorable_test(self.name, || self.run())
+    /// The test as the runner wants it. It begins when `wait_for` lets a test of its name.
+    pub fn to_trial(&'static self, wait_for: fn(&str) -> anyhow::Result<()>) -> Trial {
+        Trial::ignorable_test(self.name, move || self.run(wait_for))
     }
 
-    fn run(&self) -> Result<Completion, Failed> {
+    fn run(&self, wait_for: fn(&str) -> anyhow::Result<()>) -> Result<Completion, Failed> {
         if let Some(lack) = self.lack() {
             if must_run() {
                 return Err(format!("{lack}, and CI=true allows no skipping").into());
@@ -34,16 +39,9 @@ impl Test {
             println!("SKIPPED: {lack}");
             return Ok(Completion::ignored_with(lack));
         }
-        match (self.body)() {
+        match wait_for(self.name).and_then(|()| (self.body)()) {
             Ok(()) => Ok(Completion::Completed),
-            Err(error) => match error.downcast::<NotOnThisKernel>() {
-                Ok(lack) => {
-                    println!("SKIPPED: {lack}");
-                    Ok(Completion::ignored_with(lack))
-                }
-                // Causes only: a backtrace of the test runner tells nobody anything.
-                Err(error) => Err(format!("{error:#}").into()),
-            },
+            Err(error) => outcome(error, must_run()),
         }
     }
 
@@ -57,6 +55,27 @@ impl Test {
             .find(|tool| find_program(tool).is_none())?;
         Some(format!("needs the program {missing}"))
     }
+}
+
+/// Whether an error is a skip or a failure.
+///
+/// # Errors
+/// It is a failure.
+pub fn outcome(error: anyhow::Error, must_run: bool) -> Result<Completion, Failed> {
+    let lack = match (
+        error.downcast_ref::<NotOnThisKernel>(),
+        error.downcast_ref::<NotNow>(),
+    ) {
+        (Some(lack), _) => lack.to_string(),
+        (None, Some(now)) if !must_run => now.to_string(),
+        (None, Some(now)) => {
+            return Err(format!("{now}, and CI=true allows no skipping").into());
+        }
+        // Causes only: a backtrace of the test runner tells nobody anything.
+        (None, None) => return Err(format!("{error:#}").into()),
+    };
+    println!("SKIPPED: {lack}");
+    Ok(Completion::ignored_with(lack))
 }
 
 /// Whether a test may not be skipped for want of something that can be installed.

@@ -86,7 +86,69 @@ fn flags_go_before_the_environment_and_that_before_the_file() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains(taken), "{arguments:?} {variables:?}: {said}");
     }
+    // The refusal names the one to be changed.
+    for (arguments, variables, blamed) in [
+        (&["-f", "200000"][..], &variable[..], "--frequency must"),
+        (&[], &variable, "NETTO_FREQUENCY must"),
+        (&["demo"], &[("NETTO_CPUS", "0")], "NETTO_CPUS must"),
+        (&["demo", "--cpus=0"], &[], "--cpus must"),
+        (
+            &["--config", file],
+            &[],
+            "netto.toml, line 1: frequency must",
+        ),
+        (
+            &["run"],
+            &[("NETTO_ALLOWED_HOST", "a,b:1")],
+            "NETTO_ALLOWED_HOST takes",
+        ),
+        // Values that are none at all are refused by the parser.
+        (
+            &["run"],
+            &[("NETTO_USER_PERIOD", "long")],
+            "variable NETTO_USER_PERIOD",
+        ),
+        (
+            &["check"],
+            &[("NETTO_METHOD", "magic")],
+            "variable NETTO_METHOD",
+        ),
+        (
+            &[],
+            &[("NETTO_WEB_CONFIG_FILE", "")],
+            "variable NETTO_WEB_CONFIG_FILE",
+        ),
+        (
+            &["--port", "x"],
+            &[("NETTO_PORT", "70000")],
+            "--port <PORT>",
+        ),
+        (&["--port", "x"], &[("NETTO_FREQUENCY", "x")], "x"),
+    ] {
+        let output = netto(arguments, variables);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{arguments:?} {variables:?}: {said}"
+        );
+        assert!(said.contains(blamed), "{arguments:?} {variables:?}: {said}");
+    }
     // A variable that a command has no use for does not disturb it.
     let output = netto(&["list"], &[("NETTO_FREQUENCY", "99")]);
     assert_ne!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
+fn a_variable_that_netto_does_not_know_is_refused_like_a_flag() {
+    let output = netto(&["demo", "--port", "0"], &[("NETTO_FREQUENZY", "99")]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("NETTO_FREQUENZY") && said.contains("NETTO_FREQUENCY"),
+        "{said}"
+    );
+    // Whoever asks for help is helped.
+    let output = netto(&["--help"], &[("NETTO_FREQUENZY", "99")]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }

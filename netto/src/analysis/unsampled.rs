@@ -1,0 +1,94 @@
+//! CPUs that are online and cannot be sampled: what is told of them, and only once.
+//!
+//! The sampler tries such a CPU again in every interval, since most causes pass. The
+//! same refusal of the same CPU is no news.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known and has been told.
+#[derive(Debug, Default)]
+pub struct Unsampled {
+    /// Why each CPU is not sampled now.
+    now: BTreeMap<u32, String>,
+    /// Every CPU and cause that somebody has been told of.
+    told: BTreeSet<(u32, String)>,
+}
+
+/// Of so many CPUs and causes is told at most; a host has no more that differ.
+const MOST_TOLD: usize = 1 << 16;
+
+impl Unsampled {
+    /// Takes the refusals of an interval. The result is those that nobody has been told of.
+    pub fn take(&mut self, refused: impl IntoIterator<Item = (u32, String)>) -> Vec<String> {
+        self.now = refused.into_iter().collect();
+        let mut news: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        for (cpu, cause) in &self.now {
+            if self.told.len() < MOST_TOLD && self.told.insert((*cpu, cause.clone())) {
+                news.entry(cause).or_default().push(*cpu);
+            }
+        }
+        news.into_iter()
+            .map(|(cause, cpus)| sentence(cause, &cpus))
+            .collect()
+    }
+
+    /// What the user should know of this interval, one sentence for each cause.
+    pub fn notes(&self) -> Vec<String> {
+        let mut causes: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        for (cpu, cause) in &self.now {
+            causes.entry(cause).or_default().push(*cpu);
+        }
+        causes
+            .into_iter()
+            .map(|(cause, cpus)| sentence(cause, &cpus))
+            .collect()
+    }
+}
+
+fn sentence(cause: &str, cpus: &[u32]) -> String {
+    let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    format!(
+        "These CPUs are not sampled, so that what runs on them is not broken down: {} ({cause}).",
+        list.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(list: &[(u32, &str)]) -> Vec<(u32, String)> {
+        list.iter()
+            .map(|(cpu, cause)| (*cpu, (*cause).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn a_cpu_is_told_of_once_for_each_cause() {
+        let mut unsampled = Unsampled::default();
+        let news = unsampled.take(refused(&[(3, "no such device"), (5, "no such device")]));
+        assert_eq!(news.len(), 1, "{news:?}");
+        assert!(news[0].contains("3, 5 (no such device)"), "{news:?}");
+        for _ in 0..100 {
+            assert!(unsampled.take(refused(&[(3, "no such device")])).is_empty());
+        }
+        assert!(unsampled.take(refused(&[])).is_empty());
+        let news = unsampled.take(refused(&[
+            (3, "too many open files"),
+            (5, "no such device"),
+        ]));
+        assert!(
+            news.len() == 1 && news[0].contains(": 3 (too many"),
+            "{news:?}"
+        );
+    }
+
+    #[test]
+    fn the_notes_are_of_this_interval() {
+        let mut unsampled = Unsampled::default();
+        unsampled.take(refused(&[(1, "a"), (2, "b")]));
+        assert_eq!(unsampled.notes().len(), 2);
+        unsampled.take(refused(&[]));
+        assert!(unsampled.notes().is_empty());
+    }
+}
