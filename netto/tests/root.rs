@@ -41,6 +41,8 @@ mod guest;
 mod hidden;
 #[path = "root/http.rs"]
 mod http;
+#[path = "root/idle.rs"]
+mod idle;
 #[path = "root/kernels.rs"]
 mod kernels;
 #[path = "root/lab.rs"]
@@ -51,6 +53,8 @@ mod lab_itself;
 mod loads;
 #[path = "root/measure.rs"]
 mod measure;
+#[path = "root/pace.rs"]
+mod pace;
 #[path = "root/paths.rs"]
 mod paths;
 #[path = "root/prometheus.rs"]
@@ -104,6 +108,8 @@ fn main() -> ExitCode {
         flame::TESTS,
         sums::TESTS,
         agreement::TESTS,
+        idle::TESTS,
+        pace::TESTS,
         hidden::TESTS,
         failures::TESTS,
         prometheus::TESTS,

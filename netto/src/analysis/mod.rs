@@ -7,6 +7,8 @@ pub mod delta;
 pub mod flame;
 pub mod found;
 pub mod idle;
+pub mod missed;
+pub mod pace;
 pub mod proc_stat;
 pub mod rapl;
 mod rules;

@@ -4,6 +4,7 @@
 pub mod cpu_time;
 pub mod interrupts;
 mod mapped;
+pub mod missed;
 pub mod perf;
 pub mod preflight;
 pub mod session;
