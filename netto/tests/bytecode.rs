@@ -3,6 +3,8 @@
 //!
 //! A kernel does that too, but once in a million times.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 #[path = "bytecode/machine.rs"]
 mod machine;
 #[path = "bytecode/program.rs"]

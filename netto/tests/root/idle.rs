@@ -22,8 +22,9 @@ pub const TESTS: &[Test] = &[Test {
 const MEASURED: Duration = Duration::from_secs(5);
 /// Of CPU 1, so that there are fifty samples at least.
 const ENOUGH: f64 = 0.01;
-/// By how much two daemons may differ; without what runs on the idle task, sampling has a twentieth.
-const FACTOR: f64 = 2.0;
+/// By how much two daemons may differ; some virtual machines sample an
+/// idle CPU half as often as a busy one. Without what runs on the idle task next to nothing is left.
+const FACTOR: f64 = 3.0;
 
 /// Packets of a sender that is kept on CPU 0 are handed to CPU 1, where nobody works.
 fn rps_to_an_idle_cpu() -> Result<()> {
