@@ -1,6 +1,6 @@
 //! What the page must say of given messages.
 
-use metrics_common::snapshot::{ComponentInfo, ProbeInfo};
+use metrics_common::snapshot::{ComponentInfo, Missable, ProbeInfo};
 
 use super::*;
 use crate::fixture::{self, MS};
@@ -195,7 +195,7 @@ fn the_status_is_quiet_until_stacks_are_lost() {
 #[test]
 fn the_status_says_loudly_when_probes_miss_more_than_a_thousandth() {
     let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-    let sends = index_of("tx_syscall").unwrap();
+    let sends = index_of(&info, "tx_syscall").unwrap();
     info.missable = vec![Missable {
         probe: "inet_sendmsg".to_owned(),
         reason: "state_lost".to_owned(),
@@ -209,7 +209,7 @@ fn the_status_says_loudly_when_probes_miss_more_than_a_thousandth() {
             .collect()
     };
     let cpus = snapshot.cpus.len();
-    snapshot.entries = vec![None; COMPONENTS.len()];
+    snapshot.entries = vec![None; info.components.len()];
     snapshot.entries[sends] = Some(vec![99_900; cpus]);
     snapshot.probe_missed = vec![50 * cpus as u64];
     assert_eq!(loud(&info, &snapshot), [""; 0]);
