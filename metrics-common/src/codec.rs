@@ -122,6 +122,7 @@ struct PackedSnapshot<'a> {
     host_modes: &'a CpuModes,
     stacks_taken: &'a [u64],
     stacks_lost: &'a [u64],
+    probe_missed: &'a [u64],
     power: &'a Option<Power>,
     own: &'a OwnCost,
 }
@@ -173,6 +174,7 @@ pub fn encode_packed(snapshot: &Snapshot) -> Result<Vec<u8>, CodecError> {
         host_modes: &snapshot.host_modes,
         stacks_taken: &snapshot.stacks_taken,
         stacks_lost: &snapshot.stacks_lost,
+        probe_missed: &snapshot.probe_missed,
         power: &snapshot.power,
         own: &snapshot.own,
     }))

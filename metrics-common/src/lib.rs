@@ -10,17 +10,19 @@
 //! * [`interval`]: how far an estimate may be off.
 //! * [`codec`] and [`packed`]: all of it as MessagePack, for the WebSocket.
 //! * [`log`]: both in a file that survives being cut or damaged.
+//! * [`missed`]: when it matters that probes missed something.
 
 pub mod codec;
 pub mod component;
 pub mod history;
 pub mod interval;
 pub mod log;
+pub mod missed;
 pub mod packed;
 pub mod snapshot;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};
 pub use snapshot::{
-    Availability, ComponentInfo, CpuModes, Info, OwnCost, Power, ProbeInfo, Snapshot, SplitBasis,
-    ZonePower,
+    Availability, ComponentInfo, CpuModes, Info, Missable, OwnCost, Power, ProbeInfo, Snapshot,
+    SplitBasis, ZonePower,
 };

@@ -97,6 +97,19 @@ pub struct ProbeInfo {
     pub failure: Option<String>,
 }
 
+/// A way in which a probe can miss what it is there to see, where the kernel counts it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missable {
+    /// The probe, as in [`ProbeInfo::name`].
+    pub probe: String,
+    /// `recursion` (the kernel runs no program on top of itself), `state_lost` (what a task
+    /// was doing could not be kept while it slept) or `no_room` (the kernel waits for a
+    /// limited number of returns at a time).
+    pub reason: String,
+    /// Slug of the component whose figures fall short by it.
+    pub component: String,
+}
+
 /// A note in [`Info::notes`] that begins so says that nothing of this was
 /// measured: it is a demonstration, and must be labelled as one wherever it is shown.
 pub const DEMO_NOTE_PREFIX: &str = "Demonstration:";
@@ -127,6 +140,9 @@ pub struct Info {
     pub components: Vec<ComponentInfo>,
     /// Every probe, attached or not.
     pub probes: Vec<ProbeInfo>,
+    /// What [`Snapshot::probe_missed`] counts, in order; what this kernel cannot count is not among it.
+    #[serde(default)]
+    pub missable: Vec<Missable>,
     /// Whether networking's power can be estimated (RAPL).
     pub power: Availability,
     /// What the user should know about this measurement, one sentence each.
@@ -343,6 +359,9 @@ pub struct Snapshot {
     pub stacks_taken: Vec<u64>,
     /// Stacks that did not fit into the buffer in the interval, per CPU.
     pub stacks_lost: Vec<u64>,
+    /// What probes missed in the interval, on all CPUs, by the rows of [`Info::missable`].
+    #[serde(default)]
+    pub probe_missed: Vec<u64>,
     /// Power, where RAPL is.
     pub power: Option<Power>,
     /// netto's own cost.

@@ -32,6 +32,7 @@ fn info() -> Info {
             purpose: "rx_softirq".into(),
             failure: Some("refused".into()),
         }],
+        missable: Vec::new(),
         power: Availability::by("rapl"),
         notes: vec!["A note.".into()],
     }
@@ -61,6 +62,7 @@ prop_compose! {
             host_modes: CpuModes::from_values([seed; 8]),
             stacks_taken: row(1),
             stacks_lost: row(2),
+            probe_missed: Vec::new(),
             power: power.map(|watts| Power {
                 host_watts: watts * 2.0,
                 network_watts: watts,
@@ -115,6 +117,7 @@ fn empty_snapshot(sequence: u64) -> Snapshot {
         host_modes: CpuModes::default(),
         stacks_taken: vec![],
         stacks_lost: vec![],
+        probe_missed: Vec::new(),
         power: None,
         own: OwnCost::default(),
     }
@@ -162,6 +165,7 @@ fn busy(cpus: u32, components: usize) -> Snapshot {
             .collect(),
         stacks_taken: row(500),
         stacks_lost: vec![0; cpus as usize],
+        probe_missed: Vec::new(),
         ..empty_snapshot(123_456)
     }
 }

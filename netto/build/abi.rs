@@ -54,14 +54,19 @@ const RECORDS: [Record; 2] = [
                 "RX softirq time that ran in ksoftirqd.",
             ),
             (
-                "scratch",
-                1,
-                "Turns a pointer into a number: see socket.bpf.c.",
-            ),
-            (
                 "idle_samples",
                 1,
                 "Samples that found the CPU idle; written by its sampler only.",
+            ),
+            (
+                "states_lost",
+                1,
+                "States of tasks that could not be kept over a context switch.",
+            ),
+            (
+                "unseen_returns",
+                1,
+                "Socket calls whose return no kretprobe had room to wait for.",
             ),
             ("entries", CLOCK_KINDS, "How often each kind was entered."),
         ],

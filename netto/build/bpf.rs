@@ -14,6 +14,7 @@ pub fn compile(out_dir: &Path) -> anyhow::Result<()> {
         include.push(out_dir);
         SkeletonBuilder::new()
             .source(format!("src/bpf/{object}.bpf.c"))
+            .obj(out_dir.join(format!("{object}.bpf.o")))
             // v3 has the atomic operations that return the old value.
             .clang_args([include, "-mcpu=v3".into(), "-Wall".into(), "-Wextra".into(), "-Werror".into(), "-Wno-unused-parameter".into()])
             .build_and_generate(out_dir.join(format!("{object}.skel.rs")))

@@ -158,6 +158,7 @@ mod tests {
                 purpose: "tx_syscall".into(),
                 failure: Some("EPERM".into()),
             }],
+            missable: Vec::new(),
             power: Availability::missing("no RAPL"),
             notes: vec!["Mind the gap.".into()],
         }

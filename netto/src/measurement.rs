@@ -16,6 +16,7 @@ use crate::analysis::classify::Classifier;
 use crate::analysis::delta::Deltas;
 use crate::analysis::flame::Flame;
 use crate::analysis::idle::IdleSampling;
+use crate::analysis::missed::Missed;
 use crate::analysis::proc_stat::{self, ProcStat};
 use crate::analysis::rapl::Energy;
 use crate::analysis::support::{Facts, Method, Plan};
@@ -31,9 +32,6 @@ use crate::symbol_refresh::SymbolRefresh;
 mod cpus;
 
 use cpus::Cpus;
-
-/// Network devices are looked for in one of so many intervals.
-const INTERRUPTS_EVERY: u64 = 20;
 
 /// What a measurement is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +102,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
         numa_nodes: settings.roots.numa_nodes(readers.possible_cpus),
         components: ComponentInfo::table(|index| plan.components[index].clone()),
         probes: session.probes().to_vec(),
+        missable: readers.missed.ways().to_vec(),
         power: match &power {
             Ok(_) => Availability::by("rapl"),
             Err(error) => Availability::missing(format!("{error:#}")),
@@ -183,9 +182,12 @@ pub struct Snapshots {
     tallies: Vec<Tally>,
     attribution: Attribution,
     lost: Vec<u64>,
+    /// Stacks that turned out to show nothing but an idle CPU, since the start.
+    idle_samples: Vec<u64>,
     idle_sampling: IdleSampling,
-    /// What was told of it.
-    idle_note: Option<String>,
+    missed: Missed,
+    /// What was told of both.
+    told: [Option<String>; 2],
     cpus: Cpus,
     energy: Option<Energy>,
     stat_file: KeptFile,
@@ -232,8 +234,10 @@ impl Snapshots {
             tallies: vec![Tally::default(); possible_cpus],
             attribution: Attribution::default(),
             lost: vec![0; possible_cpus],
+            idle_samples: vec![0; possible_cpus],
             idle_sampling: IdleSampling::default(),
-            idle_note: None,
+            missed: Missed::default(),
+            told: Default::default(),
             cpus: Cpus::default(),
             energy: has_power.then(Energy::default),
             previous_ns: system::monotonic_ns(),
@@ -280,10 +284,9 @@ impl Snapshots {
     }
 
     /// Looks for network devices that came or were brought up, now and then.
-    fn follow_interrupts(&mut self) {
+    fn follow_interrupts(&mut self, now_ns: u64) {
         if self.softirqs_are_timed
-            && self.sequence % INTERRUPTS_EVERY == 1
-            && let Err(error) = self.readers.interrupts.follow(&self.roots)
+            && let Err(error) = self.readers.interrupts.follow(&self.roots, now_ns)
         {
             tracing::warn!("interrupts of new network devices are not timed: {error}");
         }
@@ -296,10 +299,18 @@ impl Snapshots {
             return;
         };
         let (tallies, lost) = (&mut self.tallies, &mut self.lost);
+        let idle_samples = &mut self.idle_samples;
         let flame = &mut self.flame;
         self.readers.stacks.drain(
             |trace| {
                 let found = classifier.classify_on(trace.cpu, trace.kind, trace.frames);
+                // Without a clock, networking on top of the idle task is told by the stack alone.
+                if found.is_none() && trace.is_idle_task {
+                    if let Some(count) = idle_samples.get_mut(trace.cpu) {
+                        *count += 1;
+                    }
+                    return;
+                }
                 if let Some(owner) = found
                     && flame.wants(owner.event)
                 {
@@ -321,6 +332,9 @@ impl Snapshots {
                 }
             },
         );
+        if let Some(samplers) = &mut self.readers.samplers {
+            samplers.end_interval();
+        }
     }
 
     fn read_cpu(&mut self, cpu: usize, interval_ns: u64) -> Column {
@@ -360,22 +374,28 @@ impl Snapshots {
         };
         for (&cpu, modes) in cpus.iter().zip(modes) {
             let reading = self.previous.get(cpu as usize);
-            let taken = reading.map_or(0, |reading| reading.idle_samples);
+            let by_stack = self.idle_samples.get(cpu as usize).copied().unwrap_or(0);
+            let taken = reading.map_or(0, |reading| reading.idle_samples) + by_stack;
             let period_ns = samplers.period_ns(cpu);
             self.idle_sampling
                 .take(cpu, modes.idle_ns, period_ns, taken);
         }
-        let note = self.idle_sampling.note();
-        if note != self.idle_note {
-            let notes = &mut self.knowledge.info.notes;
-            notes.retain(|other| Some(other) != self.idle_note.as_ref());
-            if let Some(note) = &note {
-                tracing::warn!("{note}");
-                notes.push(note.clone());
-            }
-            self.idle_note = note;
-            self.has_news = true;
+        self.tell(0, self.idle_sampling.note());
+    }
+
+    /// Says a note that is not the same as before, or takes it back.
+    fn tell(&mut self, place: usize, note: Option<String>) {
+        if note == self.told[place] {
+            return;
         }
+        let notes = &mut self.knowledge.info.notes;
+        notes.retain(|other| Some(other) != self.told[place].as_ref());
+        if let Some(note) = &note {
+            tracing::warn!("{note}");
+            notes.push(note.clone());
+        }
+        self.told[place] = note;
+        self.has_news = true;
     }
 
     fn modes_of(&self, stat: &ProcStat, cpu: u32, interval_ns: u64) -> CpuModes {
@@ -435,7 +455,7 @@ impl SnapshotSource for Snapshots {
         self.previous_ns = begun_ns;
         self.sequence += 1;
 
-        self.follow_interrupts();
+        self.follow_interrupts(begun_ns);
         let stat = proc_stat::parse(&self.stat_file.text()?).context("cannot tell CPU modes")?;
         let cpus = self.follow_cpus(&stat)?;
         self.stacks.take_back();
@@ -497,7 +517,10 @@ impl SnapshotSource for Snapshots {
             analysis_ns: system::monotonic_ns().saturating_sub(begun_ns),
         };
         self.previous_own_ns = own_ns;
-        Ok(Snapshot {
+        let probe_missed = self
+            .missed
+            .growth(self.readers.missed.counts(&self.previous));
+        let snapshot = Snapshot {
             sequence: self.sequence,
             time_unix_ns,
             interval_ns,
@@ -511,9 +534,13 @@ impl SnapshotSource for Snapshots {
             host_modes,
             stacks_taken,
             stacks_lost,
+            probe_missed,
             power,
             own,
-        })
+        };
+        let note = self.missed.take(&self.knowledge.info, &snapshot);
+        self.tell(1, note);
+        Ok(snapshot)
     }
 }
 
@@ -542,58 +569,4 @@ fn unix_ns() -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn knowledge(has_symbols: Vec<bool>) -> Knowledge {
-        let facts = Facts {
-            type_information: Ok(()),
-            fentry: Err("not here".to_owned()),
-            kprobe: Err("has no kprobes".to_owned()),
-            socket_functions: Vec::new(),
-            stacks: Ok(()),
-            symbols: Ok(()),
-            has_symbols,
-        };
-        let plan = Plan::new(&facts, Method::Auto).unwrap();
-        Knowledge {
-            info: Info {
-                version: String::new(),
-                kernel: String::new(),
-                hostname: String::new(),
-                boot_id: String::new(),
-                started_unix_ns: 0,
-                user_period_ms: 500,
-                frequency_hz: 1000,
-                possible_cpus: 1,
-                numa_nodes: Vec::new(),
-                components: ComponentInfo::table(|row| plan.components[row].clone()),
-                probes: Vec::new(),
-                power: Availability::missing("no RAPL"),
-                notes: Vec::new(),
-            },
-            facts,
-        }
-    }
-
-    #[test]
-    fn a_module_that_comes_makes_its_component_available_and_one_that_goes_takes_it() {
-        let bridge = index_of("bridging").unwrap();
-        let with = vec![true; metrics_common::COMPONENTS.len()];
-        let mut without = with.clone();
-        without[bridge] = false;
-        let mut knowledge = knowledge(without.clone());
-        let is_shown = |k: &Knowledge| k.info.components[bridge].availability.is_available();
-        assert!(!is_shown(&knowledge));
-        assert!(knowledge.learn(without.clone(), Method::Auto).is_none());
-
-        let plan = knowledge.learn(with.clone(), Method::Auto).expect("news");
-        assert!(is_shown(&knowledge));
-        assert!(plan.means().available[bridge]);
-        assert!(knowledge.learn(with, Method::Auto).is_none(), "told once");
-
-        let plan = knowledge.learn(without, Method::Auto).expect("news");
-        assert!(!is_shown(&knowledge));
-        assert!(!plan.means().available[bridge]);
-    }
-}
+mod tests;

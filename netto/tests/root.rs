@@ -48,6 +48,8 @@ mod hidden;
 mod hostile;
 #[path = "root/http.rs"]
 mod http;
+#[path = "root/idle.rs"]
+mod idle;
 #[path = "root/kernels.rs"]
 mod kernels;
 #[path = "root/lab.rs"]
@@ -62,6 +64,8 @@ mod loads;
 mod log_disk;
 #[path = "root/measure.rs"]
 mod measure;
+#[path = "root/pace.rs"]
+mod pace;
 #[path = "root/paths.rs"]
 mod paths;
 #[path = "root/prometheus.rs"]
@@ -123,6 +127,8 @@ fn main() -> ExitCode {
         agreement::TESTS,
         sparse::TESTS,
         burners::TESTS,
+        idle::TESTS,
+        pace::TESTS,
         hidden::TESTS,
         failures::TESTS,
         limits::TESTS,

@@ -23,6 +23,7 @@ pub fn info() -> Info {
         numa_nodes: Vec::new(),
         components: ComponentInfo::table(|_| Availability::by("test")),
         probes: Vec::new(),
+        missable: Vec::new(),
         power: Availability::missing("no RAPL"),
         notes: Vec::new(),
     }
@@ -65,6 +66,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
         ksoftirqd_rx_ns: None,
         stacks_taken: vec![20, 100],
         stacks_lost: vec![0, 0],
+        probe_missed: Vec::new(),
         power: None,
         own: OwnCost {
             user_ns: MS,

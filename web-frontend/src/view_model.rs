@@ -3,6 +3,7 @@
 //! messages of the daemon, it never touches the browser.
 
 use metrics_common::history::History;
+use metrics_common::missed;
 use metrics_common::snapshot::{Availability, CpuModes, Info, Snapshot};
 
 use crate::format;
@@ -276,6 +277,15 @@ pub fn status(info: &Info, snapshot: &Snapshot, tally: &Tally) -> Vec<Status> {
     } else {
         Status::quiet("0 lost".to_owned())
     });
+    if let Some((way, counted)) = missed::worst(info, snapshot) {
+        let all = counted.missed.saturating_add(counted.seen);
+        statements.push(Status::loud(format!(
+            "{} missed {} % in this interval ({})",
+            way.probe,
+            format::percent(format::ratio(counted.missed, all)),
+            way.reason.replace('_', " "),
+        )));
+    }
     if tally.missed > 0 {
         statements.push(Status::quiet(format!(
             "{} intervals skipped by this page",

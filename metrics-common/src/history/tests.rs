@@ -19,6 +19,7 @@ fn info(period_ms: u64) -> Info {
         numa_nodes: Vec::new(),
         components: ComponentInfo::table(|_| Availability::by("test")),
         probes: Vec::new(),
+        missable: Vec::new(),
         power: Availability::by("test"),
         notes: Vec::new(),
     }
@@ -48,6 +49,7 @@ fn snapshot(sequence: u64, period_ms: u64, cpus: &[u32], share: f64) -> Snapshot
         },
         stacks_taken: vec![0; cpus.len()],
         stacks_lost: vec![0; cpus.len()],
+        probe_missed: Vec::new(),
         power: Some(Power {
             host_watts: 10.0,
             network_watts: 2.0,

@@ -8,6 +8,8 @@ mod families;
 pub mod flame;
 pub mod found;
 pub mod idle;
+pub mod missed;
+pub mod pace;
 pub mod proc_stat;
 pub mod rapl;
 mod rules;

@@ -81,17 +81,30 @@ static __always_inline __u64 netto_stolen_part(struct netto_cpu *cpu, __u64 char
 	return stolen - paid < charge_ns ? stolen - paid : charge_ns;
 }
 
+/* Of kinds that only transitions without interruption enter: softirqs, hard interrupts. */
 static __always_inline void netto_count(struct netto_cpu *cpu, __u64 kind)
 {
 	cpu->entries[kind < NETTO_KINDS ? kind : 0]++;
 }
 
+/* Of kinds that tasks enter, which another task can preempt while it counts. */
+static __always_inline void netto_count_in_task(struct netto_cpu *cpu, __u64 kind)
+{
+	__sync_fetch_and_add(&cpu->entries[kind < NETTO_KINDS ? kind : 0], 1);
+}
+
+/* Stores once, and in the order of the program: user space reads meanwhile. */
+#define NETTO_WRITE_ONCE(place, value) (*(volatile __u64 *)&(place) = (value))
+
 /*
  * A transition that no other transition can interrupt: softirqs do not nest on
  * a CPU, and sched_switch runs with interrupts off. Plain reads and writes do.
  *
- * The state is written before the total: whoever sees totals that sum to
- * since_ns sees the state that belongs to them. Returns what was charged.
+ * The order of the stores is what user space relies on: since_ns, then the
+ * state, then the totals. Whoever sees totals that sum to since_ns, and the same
+ * since_ns and state afterwards, has seen the state that belongs to them. With the
+ * state before since_ns the new kind could be seen with the time of the old one.
+ * Returns what was charged.
  */
 static __always_inline __u64 netto_transition(struct netto_cpu *cpu, __u64 state)
 {
@@ -100,13 +113,16 @@ static __always_inline __u64 netto_transition(struct netto_cpu *cpu, __u64 state
 	__u64 kind = netto_kind_of(cpu->state);
 	__u64 stolen;
 
-	cpu->state = state;
-	if (now <= since)
+	if (now <= since) {
+		NETTO_WRITE_ONCE(cpu->state, state);
 		return 0;
-	cpu->since_ns = now;
+	}
+	NETTO_WRITE_ONCE(cpu->since_ns, now);
+	NETTO_WRITE_ONCE(cpu->state, state);
 	stolen = netto_stolen_part(cpu, now - since);
-	*netto_total(cpu, kind) += now - since - stolen;
-	cpu->total_ns[NETTO_KIND_NIC_INTERRUPT] += stolen;
+	NETTO_WRITE_ONCE(*netto_total(cpu, kind), *netto_total(cpu, kind) + now - since - stolen);
+	if (stolen)
+		cpu->total_ns[NETTO_KIND_NIC_INTERRUPT] += stolen;
 	return now - since - stolen;
 }
 
@@ -127,15 +143,15 @@ static __always_inline void netto_task_transition(struct netto_cpu *cpu, __u64 s
 	__u64 kind = netto_kind_of(cpu->state);
 	__u64 now = bpf_ktime_get_ns();
 	int charged = now > since && __sync_val_compare_and_swap(&cpu->since_ns, since, now) == since;
-
 	__u64 stolen;
 
-	cpu->state = state;
+	NETTO_WRITE_ONCE(cpu->state, state);
 	if (!charged)
 		return;
 	stolen = netto_stolen_part(cpu, now - since);
 	__sync_fetch_and_add(netto_total(cpu, kind), now - since - stolen);
-	__sync_fetch_and_add(&cpu->total_ns[NETTO_KIND_NIC_INTERRUPT], stolen);
+	if (stolen)
+		__sync_fetch_and_add(&cpu->total_ns[NETTO_KIND_NIC_INTERRUPT], stolen);
 }
 
 #endif

@@ -40,6 +40,9 @@ enum {
 struct task_struct {
 	unsigned int flags;
 	int pid;
+	/* How often it was switched away, of its own accord and not. */
+	unsigned long nvcsw;
+	unsigned long nivcsw;
 };
 
 #pragma clang attribute pop

@@ -24,6 +24,8 @@ const volatile __u64 netto_sampled_kinds = 0;
  * restored: in a timed socket call or, with PREEMPT_RT, in a softirq.
  */
 const volatile bool netto_states_are_parked = false;
+/* Set before load: whether the clock runs, and knows of softirqs. */
+const volatile bool netto_clock_runs = true;
 
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(netto_sirq_in, unsigned int vector)
@@ -64,8 +66,8 @@ int BPF_PROG(netto_switch, bool preempt, struct task_struct *prev, struct task_s
 	leaving = cpu->state;
 	/* What follows from the task alone need not be parked. */
 	if (leaving & ~(NETTO_TASK_MASK | NETTO_IN_KSOFTIRQD))
-		netto_park(prev, leaving);
-	arriving = netto_arriving_state(next, netto_states_are_parked);
+		netto_park(cpu, prev, leaving);
+	arriving = netto_arriving_state(cpu, next, netto_states_are_parked);
 	if ((__u64)next->pid == cpu->ksoftirqd_pid)
 		arriving |= NETTO_IN_KSOFTIRQD;
 	if (leaving != arriving)
@@ -115,22 +117,30 @@ int netto_sample(void *ctx)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	struct netto_lane *lane;
-	__u64 kind;
+	__u64 kind, what;
 
 	if (!cpu)
 		return 0;
 	kind = netto_kind_of(cpu->state) & 0x1f;
 	if (!(netto_sampled_kinds >> kind & 1))
 		return 0;
-	/* Without a kind of its own the idle task has nothing to show, but that it is met. */
+	/*
+	 * Without a kind of its own the idle task has nothing to show, but that it is met.
+	 * That holds where the clock runs: where it does not, a softirq may be on top of
+	 * the idle task, as on every CPU that a packet wakes, and user space tells by the stack.
+	 */
+	what = kind << 32;
 	if (kind == 0 && (__u32)bpf_get_current_pid_tgid() == 0) {
-		cpu->idle_samples++;
-		return 0;
+		if (netto_clock_runs) {
+			cpu->idle_samples++;
+			return 0;
+		}
+		what |= NETTO_TRACE_IDLE;
 	}
 	lane = netto_begin_write();
 	if (!lane)
 		return 0;
-	netto_append(lane, ctx, kind);
+	netto_append(lane, ctx, what);
 	netto_end_write(lane);
 	return 0;
 }

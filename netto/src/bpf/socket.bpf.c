@@ -18,12 +18,31 @@ const volatile __u64 netto_slot_kind[NETTO_SOCKET_SLOTS] = {};
 /*
  * Where on the task's stack this probe runs, as the low bits of an address:
  * stacks are at most 64 KiB and aligned to their size. The verifier lets nobody
- * compute with a pointer, but a privileged program may write it to a map.
+ * compute with a pointer, but lets a privileged program take its lower half as
+ * a number. (Through a word of the record, another task could write its own
+ * into it in between.)
  */
-static __always_inline __u64 netto_depth(struct netto_cpu *cpu, void *ctx)
+static __always_inline __u64 netto_depth(void *ctx)
 {
-	cpu->scratch = (__u64)ctx;
-	return *(volatile __u64 *)&cpu->scratch & NETTO_DEPTH_MASK;
+	__u64 depth;
+
+	asm volatile("r1 = %1\n"
+		     "w1 = w1\n"
+		     "%0 = r1"
+		     : "=r"(depth)
+		     : "r"(ctx)
+		     : "r1");
+	return depth & NETTO_DEPTH_MASK;
+}
+
+/*
+ * A softirq's own calls are the softirq's time already. They run on another
+ * stack, where depths mean nothing, and the state below the softirq is that of
+ * whoever was interrupted: neither their beginning nor their end may touch it.
+ */
+static __always_inline bool netto_is_in_softirq(__u64 state)
+{
+	return state & NETTO_SOFTIRQ_MASK;
 }
 
 /*
@@ -43,15 +62,15 @@ static __always_inline int netto_enter(void *ctx, __u64 kind)
 	struct netto_cpu *cpu = netto_this_cpu();
 	__u64 depth;
 
-	if (!cpu)
+	if (!cpu || netto_is_in_softirq(cpu->state))
 		return 0;
-	depth = netto_depth(cpu, ctx);
+	depth = netto_depth(ctx);
 	if (netto_is_nested(cpu->state, depth)) {
 		cpu->state += NETTO_NESTED_ONE;
 		return 0;
 	}
-	netto_task_transition(cpu, depth << NETTO_DEPTH_SHIFT | (cpu->state & NETTO_SOFTIRQ_MASK) | NETTO_NESTED_ONE | kind);
-	netto_count(cpu, kind);
+	netto_task_transition(cpu, depth << NETTO_DEPTH_SHIFT | (cpu->state & NETTO_IN_KSOFTIRQD) | NETTO_NESTED_ONE | kind);
+	netto_count_in_task(cpu, kind);
 	return 0;
 }
 
@@ -60,7 +79,7 @@ static __always_inline int netto_leave(void)
 	struct netto_cpu *cpu = netto_this_cpu();
 	__u64 nested;
 
-	if (!cpu)
+	if (!cpu || netto_is_in_softirq(cpu->state))
 		return 0;
 	nested = cpu->state & NETTO_NESTED_MASK;
 	/* A call that began before the probes were attached. */
@@ -70,7 +89,7 @@ static __always_inline int netto_leave(void)
 		cpu->state -= NETTO_NESTED_ONE;
 		return 0;
 	}
-	netto_task_transition(cpu, (cpu->state & NETTO_SOFTIRQ_MASK) | netto_base_state(bpf_get_current_task_btf()));
+	netto_task_transition(cpu, (cpu->state & NETTO_IN_KSOFTIRQD) | netto_base_state(bpf_get_current_task_btf()));
 	return 0;
 }
 
@@ -144,8 +163,10 @@ static __always_inline int netto_enter_by_kprobe(void *ctx, __u64 kind)
 		return netto_enter(ctx, kind);
 	/* Counted, but not timed: nobody would take the task out of it again. */
 	cpu = netto_this_cpu();
-	if (cpu)
-		netto_count(cpu, kind);
+	if (!cpu || netto_is_in_softirq(cpu->state))
+		return 0;
+	netto_count_in_task(cpu, kind);
+	__sync_fetch_and_add(&cpu->unseen_returns, 1);
 	return 0;
 }
 

@@ -7,7 +7,8 @@
  * flight in the other, and reads that one. A trace is one header word and then
  * the return addresses, innermost first:
  *
- *	bits 0..31 frames, bits 32..39 kind of the per-CPU clock
+ *	bits 0..31 frames, bits 32..39 kind of the per-CPU clock,
+ *	bit 40 whether it is a stack of the idle task
  *
  * Traces are packed by their real length, so the pages that are ever touched
  * follow what was sampled.
@@ -48,6 +49,20 @@ static __always_inline struct netto_lane *netto_lane_of(__u32 slot)
 	return bpf_map_lookup_elem(&netto_lanes, &index);
 }
 
+#define NETTO_TRACE_IDLE (1ULL << 40)
+
+/*
+ * An atomic addition that is a full barrier on every architecture: without a
+ * use of the result, the compiler chooses one that is no barrier off x86.
+ */
+static __always_inline __u64 netto_add_in_order(__u64 *place, __u64 addend)
+{
+	__u64 before = __sync_fetch_and_add(place, addend);
+
+	asm volatile("" : "+r"(before));
+	return before;
+}
+
 /*
  * Announces a writer in the active slot's lane and returns the lane.
  *
@@ -63,18 +78,18 @@ static __always_inline struct netto_lane *netto_begin_write(void)
 
 	if (!lane)
 		return 0;
-	if (__sync_fetch_and_add(&lane->in_flight, 1) != 0)
+	if (netto_add_in_order(&lane->in_flight, 1) != 0)
 		return lane;
 	if ((netto_active_slot & 1) == slot)
 		return lane;
-	__sync_fetch_and_add(&lane->in_flight, -1);
+	netto_add_in_order(&lane->in_flight, -1);
 	lane = netto_lane_of(slot ^ 1);
 	if (lane)
-		__sync_fetch_and_add(&lane->in_flight, 1);
+		netto_add_in_order(&lane->in_flight, 1);
 	return lane;
 }
 
-static __always_inline void netto_append(struct netto_lane *lane, void *ctx, __u64 kind)
+static __always_inline void netto_append(struct netto_lane *lane, void *ctx, __u64 what)
 {
 	__u64 used = lane->used_words;
 	__u64 frames = 0;
@@ -88,13 +103,14 @@ static __always_inline void netto_append(struct netto_lane *lane, void *ctx, __u
 	/* A failed unwind still says what kind of work the CPU was doing. */
 	if (bytes > 0)
 		frames = (__u64)bytes / sizeof(__u64);
-	lane->words[used] = frames | kind << 32;
+	lane->words[used] = frames | what;
 	lane->used_words = used + 1 + frames;
 }
 
+/* What was written is seen by whoever sees that nobody writes any more. */
 static __always_inline void netto_end_write(struct netto_lane *lane)
 {
-	__sync_fetch_and_add(&lane->in_flight, -1);
+	netto_add_in_order(&lane->in_flight, -1);
 }
 
 #endif

@@ -12,6 +12,8 @@
 struct netto_task {
 	/* State word to restore; 0 if none is parked. */
 	__u64 parked;
+	/* How often the task had been switched away when it was parked. */
+	__u64 parked_at;
 };
 
 /* Written by the probes on whichever CPU the task runs; freed with the task. */
@@ -22,13 +24,23 @@ struct {
 	__type(value, struct netto_task);
 } netto_tasks SEC(".maps");
 
-static __always_inline void netto_park(struct task_struct *task, __u64 state)
+/* Of a task that is not running, this changes only when it has run meanwhile. */
+static __always_inline __u64 netto_switches(struct task_struct *task)
+{
+	return task->nvcsw + task->nivcsw;
+}
+
+static __always_inline void netto_park(struct netto_cpu *cpu, struct task_struct *task, __u64 state)
 {
 	struct netto_task *memory;
 
 	memory = bpf_task_storage_get(&netto_tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (memory)
-		memory->parked = state;
+	if (!memory) {
+		cpu->states_lost++;
+		return;
+	}
+	memory->parked_at = netto_switches(task);
+	memory->parked = state;
 }
 
 /*
@@ -40,7 +52,12 @@ static __always_inline __u64 netto_base_state(struct task_struct *task)
 	return task->flags & PF_IO_WORKER ? NETTO_KIND_IO_WORKER : 0;
 }
 
-static __always_inline __u64 netto_arriving_state(struct task_struct *task, bool may_be_parked)
+/*
+ * The storage can be refused (before 6.2, while another program on this CPU is
+ * at work in one; for lack of memory). A state that could not be given back when
+ * its task returned is of a call that may have ended since: it is given up.
+ */
+static __always_inline __u64 netto_arriving_state(struct netto_cpu *cpu, struct task_struct *task, bool may_be_parked)
 {
 	struct netto_task *memory;
 	__u64 state;
@@ -52,7 +69,11 @@ static __always_inline __u64 netto_arriving_state(struct task_struct *task, bool
 		return netto_base_state(task);
 	state = memory->parked;
 	memory->parked = 0;
-	return state ? state : netto_base_state(task);
+	if (state && memory->parked_at == netto_switches(task))
+		return state;
+	if (state)
+		cpu->states_lost++;
+	return netto_base_state(task);
 }
 
 #endif

@@ -127,6 +127,7 @@ fn info(settings: Settings, now_ns: u64) -> Info {
             probe("inet_recvmsg", "fentry", "rx_syscall"),
             probe("cpu-clock", "perf_event", "stacks"),
         ],
+        missable: Vec::new(),
         power: Availability::by("demonstration of RAPL"),
         notes: vec![format!(
             "{DEMO_NOTE_PREFIX} a made-up host of {cpus} CPUs. Nothing here is measured; \
@@ -251,6 +252,7 @@ impl Source {
             host_modes,
             stacks_taken: vec![stacks; cpus],
             stacks_lost: vec![0; cpus],
+            probe_missed: Vec::new(),
             own: OwnCost {
                 user_ns: interval_ns / 400 + u64::from(self.settings.cpus) * 9_000,
                 system_ns: interval_ns / 900,

@@ -2,7 +2,7 @@
 //!
 //! The BPF side is `bpf/clock.bpf.h`. It never waits for readers, so a reading
 //! may fall into the middle of a charge; its totals then do not sum to its own
-//! timestamp, and it is taken again.
+//! timestamp, or its state changes meanwhile, and it is taken again.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -31,6 +31,10 @@ pub struct Reading {
     pub ksoftirqd_rx_ns: u64,
     /// Samples that found the CPU idle.
     pub idle_samples: u64,
+    /// States of tasks that could not be kept over a context switch.
+    pub states_lost: u64,
+    /// Socket calls whose return no kretprobe had room to wait for.
+    pub unseen_returns: u64,
 }
 
 impl CpuClocks {
@@ -58,29 +62,37 @@ impl CpuClocks {
         if record.is_empty() {
             return None;
         }
-        let mut reading = read_once(record);
+        let read = || {
+            let load = |word: usize| record[word].load(Acquire);
+            read_once(load, super::system::monotonic_ns)
+        };
+        let mut reading = read();
         for _ in 1..ATTEMPTS {
             if reading.1 {
                 break;
             }
             std::hint::spin_loop();
-            reading = read_once(record);
+            reading = read();
         }
         Some(reading.0)
     }
 }
 
 /// One reading, and whether it was consistent.
-fn read_once(record: &[std::sync::atomic::AtomicU64]) -> (Reading, bool) {
-    let since = record[abi::CPU_SINCE_NS].load(Acquire);
-    let state = record[abi::CPU_STATE].load(Acquire);
+///
+/// The writer stores since, then state, then totals. Totals that sum to an
+/// unchanged since are therefore whole; but the state may have been read before its
+/// store and the totals after theirs, which is why it is read again.
+fn read_once(mut load: impl FnMut(usize) -> u64, now_ns: impl FnOnce() -> u64) -> (Reading, bool) {
+    let since = load(abi::CPU_SINCE_NS);
+    let state = load(abi::CPU_STATE);
     let mut total_ns: [u64; CLOCK_KINDS] =
-        std::array::from_fn(|kind| record[abi::CPU_TOTAL_NS + kind].load(Acquire));
-    let entries = std::array::from_fn(|kind| record[abi::CPU_ENTRIES + kind].load(Acquire));
-    let now = super::system::monotonic_ns();
-    let unchanged = record[abi::CPU_SINCE_NS].load(Acquire) == since;
+        std::array::from_fn(|kind| load(abi::CPU_TOTAL_NS + kind));
+    let now = now_ns();
+    // In this order: a state that a later transition has brought back comes with a later time.
+    let unchanged = load(abi::CPU_STATE) == state && load(abi::CPU_SINCE_NS) == since;
 
-    let counted = since.saturating_sub(record[abi::CPU_START_NS].load(Relaxed));
+    let counted = since.saturating_sub(load(abi::CPU_START_NS));
     let consistent = unchanged && total_ns.iter().sum::<u64>() == counted;
     // As in bpf/clock.bpf.h: a softirq is on top of what the task does.
     let softirq = (state >> 16) & 0xff;
@@ -91,10 +103,15 @@ fn read_once(record: &[std::sync::atomic::AtomicU64]) -> (Reading, bool) {
     (
         Reading {
             total_ns,
-            entries,
-            ksoftirqd_rx_ns: record[abi::CPU_KSOFTIRQD_RX_NS].load(Relaxed),
-            idle_samples: record[abi::CPU_IDLE_SAMPLES].load(Relaxed),
+            entries: std::array::from_fn(|kind| load(abi::CPU_ENTRIES + kind)),
+            ksoftirqd_rx_ns: load(abi::CPU_KSOFTIRQD_RX_NS),
+            idle_samples: load(abi::CPU_IDLE_SAMPLES),
+            states_lost: load(abi::CPU_STATES_LOST),
+            unseen_returns: load(abi::CPU_UNSEEN_RETURNS),
         },
         consistent,
     )
 }
+
+#[cfg(test)]
+mod tests;

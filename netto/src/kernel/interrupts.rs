@@ -6,11 +6,15 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::system::Roots;
 
+/// Devices are looked for at most this often, nanoseconds.
+const PAUSE_NS: u64 = 10_000_000_000;
+
 /// The map of interrupts that are timed.
 #[derive(Debug)]
 pub struct NicInterrupts {
     map: MapHandle,
     known: BTreeSet<u32>,
+    from_ns: u64,
 }
 
 impl NicInterrupts {
@@ -18,15 +22,21 @@ impl NicInterrupts {
         NicInterrupts {
             map,
             known: BTreeSet::new(),
+            from_ns: 0,
         }
     }
 
     /// Makes the interrupts that are timed those of the devices that are there
-    /// now; devices come and go, and some ask for interrupts only when brought up.
+    /// now; devices come and go, and some ask for interrupts only when brought up. Looks
+    /// only if ten seconds have passed since the last time, on the clock that never goes back.
     ///
     /// # Errors
     /// The kernel refuses to write the map, which it has no reason to.
-    pub fn follow(&mut self, roots: &Roots) -> libbpf_rs::Result<()> {
+    pub fn follow(&mut self, roots: &Roots, now_ns: u64) -> libbpf_rs::Result<()> {
+        if now_ns < self.from_ns {
+            return Ok(());
+        }
+        self.from_ns = now_ns + PAUSE_NS;
         let now = roots.nic_interrupts();
         for (interrupts, value) in [
             (now.difference(&self.known), 1_u64),

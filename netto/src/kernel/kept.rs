@@ -5,7 +5,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+
+use super::files::{self, LONGEST_BYTES};
 
 /// Enough for most of them at once.
 const CHUNK_BYTES: usize = 4096;
@@ -23,7 +25,7 @@ impl KeptFile {
     /// # Errors
     /// As the operating system has it, with the file's name.
     pub fn open(path: &Path) -> anyhow::Result<KeptFile> {
-        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let file = files::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         Ok(KeptFile {
             path: path.to_owned(),
             file,
@@ -49,6 +51,10 @@ impl KeptFile {
             if read == 0 {
                 return Ok(String::from_utf8(bytes)?);
             }
+            ensure!(
+                (bytes.len() as u64) < LONGEST_BYTES,
+                "it is longer than any file of the kernel's ({LONGEST_BYTES} bytes)"
+            );
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod kept;
 pub mod locks;
 mod mapped;
 pub mod memory;
+pub mod missed;
 pub mod perf;
 pub mod preflight;
 pub mod room;

@@ -1,8 +1,12 @@
 //! The clock that drives the stack sampler: one perf event per CPU.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::system::monotonic_ns;
+use crate::analysis::pace::{self, Pace};
 
 /// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_CPU_CLOCK` (`include/uapi/linux/perf_event.h`).
 const TYPE_SOFTWARE: u32 = 1;
@@ -13,8 +17,9 @@ const FLAG_DISABLED: u64 = 1 << 0;
 const FLAG_EXCLUDE_USER: u64 = 1 << 4;
 const FLAG_EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const FLAG_FREQUENCY: u64 = 1 << 10;
-/// `_IO('$', 0)` and `_IOW('$', 8, __u32)`.
+/// `_IO('$', 0)`, `_IOW('$', 4, __u64)` and `_IOW('$', 8, __u32)`.
 const IOC_ENABLE: libc::Ioctl = 0x2400;
+const IOC_PERIOD: libc::Ioctl = 0x4008_2404;
 const IOC_SET_BPF: libc::Ioctl = 0x4004_2408;
 /// Close the descriptor on exec.
 const OPEN_CLOEXEC: libc::c_ulong = 1 << 3;
@@ -32,21 +37,6 @@ struct Attribute {
     wakeup_events: u32,
     breakpoint_type: u32,
     config1: u64,
-}
-
-/// How often this CPU is sampled where `nominal_hz` is asked for: 2 to 7 % less
-/// often, and each CPU differently (multiples of the golden ratio).
-///
-/// Clocks of one frequency keep their distance. A sample delays its CPU a little,
-/// so at a fixed distance behind it the other CPUs would always be met in the same
-/// moment, a receiver always just before it wakes up, for example; the scheduler's
-/// tick is such a clock, too. With frequencies that differ by some hertz the
-/// distances change all the time, and samples meet everything.
-pub fn frequency_of(cpu: u32, nominal_hz: u64) -> u64 {
-    const GOLDEN_RATIO: u32 = 0x9e37_79b9;
-    let part = u128::from(cpu.wrapping_mul(GOLDEN_RATIO));
-    let spread_hz = ((u128::from(nominal_hz / 20) * part) >> 32) as u64;
-    nominal_hz - nominal_hz / 50 - spread_hz
 }
 
 /// A sampling event on one CPU, closed when dropped.
@@ -98,6 +88,19 @@ impl SamplingEvent {
         }))
     }
 
+    /// Gives the clock another period, which begins now. The kernel made a period of
+    /// the frequency when the event was opened, and never adjusts it: a clock has no
+    /// rate that would have to be found out.
+    fn set_period(&self, period_ns: u64) -> io::Result<()> {
+        // SAFETY: the descriptor is an open perf event, and the kernel reads one
+        // 64-bit number, which outlives the call.
+        let set = unsafe { libc::ioctl(self.0.as_raw_fd(), IOC_PERIOD, &raw const period_ns) };
+        if set < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
     /// Lets the clock run `program` each time it fires, until this event is dropped.
     fn start(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         // SAFETY: both descriptors are open for the length of the call, which
@@ -119,7 +122,16 @@ impl SamplingEvent {
 pub struct Samplers {
     program: OwnedFd,
     frequency_hz: u64,
-    events: BTreeMap<u32, SamplingEvent>,
+    clocks: BTreeMap<u32, Clock>,
+}
+
+/// The clock of one CPU.
+#[derive(Debug)]
+struct Clock {
+    event: SamplingEvent,
+    pace: Pace,
+    /// What one sample of the last interval stands for.
+    sample_period_ns: u64,
 }
 
 impl Samplers {
@@ -127,13 +139,34 @@ impl Samplers {
         Samplers {
             program,
             frequency_hz,
-            events: BTreeMap::new(),
+            clocks: BTreeMap::new(),
         }
     }
 
-    /// Time that one sample of this CPU stands for, nanoseconds, as the kernel rounds it.
+    /// Time that one sample of this CPU stands for in the interval that ended last, nanoseconds.
     pub fn period_ns(&self, cpu: u32) -> u64 {
-        1_000_000_000 / frequency_of(cpu, self.frequency_hz)
+        match self.clocks.get(&cpu) {
+            Some(clock) => clock.sample_period_ns,
+            None => pace::period_ns(cpu, 0, self.frequency_hz),
+        }
+    }
+
+    /// Ends an interval: every CPU gets another period, at random. To be called when
+    /// its stacks have just been drained.
+    pub fn end_interval(&mut self) {
+        let turn = random();
+        for (&cpu, clock) in &mut self.clocks {
+            let passed = clock.pace.pass(monotonic_ns());
+            clock.sample_period_ns = passed.sample_period_ns;
+            if !passed.is_due {
+                continue;
+            }
+            let period_ns = pace::period_ns(cpu, turn, self.frequency_hz);
+            // A clock that cannot be changed keeps its period.
+            if clock.event.set_period(period_ns).is_ok() {
+                clock.pace = Pace::new(period_ns, monotonic_ns());
+            }
+        }
     }
 
     /// Makes the CPUs that are sampled those that are online. The kernel ends
@@ -141,17 +174,16 @@ impl Samplers {
     /// are those CPUs that cannot be sampled, and why; all others are.
     #[must_use]
     pub fn follow(&mut self, online: &[u32]) -> BTreeMap<u32, io::Error> {
-        self.events.retain(|cpu, _| online.contains(cpu));
+        self.clocks.retain(|cpu, _| online.contains(cpu));
         let mut refused = BTreeMap::new();
+        let turn = random();
         for &cpu in online {
-            if self.events.contains_key(&cpu) {
+            if self.clocks.contains_key(&cpu) {
                 continue;
             }
-            let event = SamplingEvent::open(cpu, frequency_of(cpu, self.frequency_hz))
-                .and_then(|event| event.start(self.program.as_fd()).map(|()| event));
-            match event {
-                Ok(event) => {
-                    self.events.insert(cpu, event);
+            match self.start(cpu, turn) {
+                Ok(clock) => {
+                    self.clocks.insert(cpu, clock);
                 }
                 Err(error) => {
                     refused.insert(cpu, error);
@@ -160,27 +192,21 @@ impl Samplers {
         }
         refused
     }
+
+    fn start(&self, cpu: u32, turn: u32) -> io::Result<Clock> {
+        let event = SamplingEvent::open(cpu, self.frequency_hz)?;
+        let period_ns = pace::period_ns(cpu, turn, self.frequency_hz);
+        event.set_period(period_ns)?;
+        event.start(self.program.as_fd())?;
+        Ok(Clock {
+            event,
+            pace: Pace::new(period_ns, monotonic_ns()),
+            sample_period_ns: period_ns,
+        })
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn cpus_are_sampled_nearly_as_asked_and_neighbours_never_in_step() {
-        for nominal in [1, 19, 100, 999, 1000, 10_000, u64::MAX] {
-            for cpu in [0, 1, 2, 1023, u32::MAX] {
-                let own = frequency_of(cpu, nominal);
-                assert!(own <= nominal && own >= nominal / 100 * 93, "{own}");
-                assert!(own > 0, "a clock that never fires");
-            }
-        }
-        for first in 0..1000 {
-            let eight: BTreeSet<u64> = (first..first + 8).map(|c| frequency_of(c, 1000)).collect();
-            assert_eq!(eight.len(), 8, "from CPU {first}: {eight:?}");
-            assert!(!eight.contains(&1000), "in step with a tick of 1000 Hz");
-        }
-    }
+/// A random number of no great quality: the standard library's seeds for hash tables.
+fn random() -> u32 {
+    RandomState::new().build_hasher().finish() as u32
 }

@@ -14,6 +14,7 @@ use super::abi;
 use super::cpu_time::CpuClocks;
 use super::interrupts::NicInterrupts;
 use super::mapped::MappedArray;
+use super::missed::MissedRuns;
 use super::netto_skel::{NettoSkel, NettoSkelBuilder};
 use super::perf::Samplers;
 use super::sockets::{self, SharedMaps};
@@ -61,6 +62,8 @@ pub struct Readers {
     pub samplers: Option<Samplers>,
     /// Which interrupts are network devices'.
     pub interrupts: NicInterrupts,
+    /// What probes missed.
+    pub missed: MissedRuns,
     /// Number of CPUs that the kernel can ever have.
     pub possible_cpus: usize,
 }
@@ -100,8 +103,9 @@ impl Session {
         rodata.netto_possible_cpus = possible_cpus as u32;
         rodata.netto_lane_words = lane_words as u32;
         rodata.netto_sampled_kinds = plan.sampled_kinds();
-        rodata.netto_states_are_parked =
-            roots.is_realtime() || matches!(plan.sockets, Sockets::Timed(..));
+        let states_are_parked = roots.is_realtime() || matches!(plan.sockets, Sockets::Timed(..));
+        rodata.netto_states_are_parked = states_are_parked;
+        rodata.netto_clock_runs = plan.has_clock;
         open.maps.netto_cpus.set_max_entries(possible_cpus as u32)?;
         open.maps
             .netto_lanes
@@ -141,6 +145,7 @@ impl Session {
         let interrupts = NicInterrupts::new(MapHandle::try_from(&skel.maps.netto_nic_interrupts)?);
 
         let mut attached = Attached::default();
+        let mut missed = MissedRuns::default();
         if plan.has_clock {
             let (rx, worker) = (slug_of(Source::Softirq(3)), slug_of(Source::IoWorker));
             let nic = slug_of(Source::NicInterrupt);
@@ -164,6 +169,22 @@ impl Session {
             )?;
             attached.required("softirq_exit", rx, skel.progs.netto_sirq_out.attach_trace())?;
             attached.required("softirq_entry", rx, skel.progs.netto_sirq_in.attach_trace())?;
+            for (probe, component, program) in [
+                ("softirq_entry", rx, skel.progs.netto_sirq_in.as_fd()),
+                ("softirq_exit", rx, skel.progs.netto_sirq_out.as_fd()),
+                ("irq_handler_entry", nic, skel.progs.netto_irq_entry.as_fd()),
+                ("irq_handler_exit", nic, skel.progs.netto_irq_exit.as_fd()),
+            ] {
+                missed.program(probe, component, program);
+            }
+            if states_are_parked {
+                let receives = slug_of(Source::SocketReceive);
+                missed.program("sched_switch", receives, skel.progs.netto_switch.as_fd());
+                // Mostly of receives, which are what tasks sleep in.
+                missed.records("sched_switch", "state_lost", receives, |cpu| {
+                    cpu.states_lost
+                });
+            }
         }
         if let Sockets::Timed(hook, functions) = &plan.sockets {
             let maps = SharedMaps {
@@ -172,8 +193,8 @@ impl Session {
                 possible_cpus: possible_cpus as u32,
             };
             let (links, outcome) = match hook {
-                Hook::Fentry => sockets::attach(functions, maps),
-                Hook::Kprobe => sockets::attach_kprobes(functions, maps, roots)?,
+                Hook::Fentry => sockets::attach(functions, maps, &mut missed),
+                Hook::Kprobe => sockets::attach_kprobes(functions, maps, roots, &mut missed)?,
             };
             attached.links.extend(links);
             for (function, failure) in outcome {
@@ -197,6 +218,7 @@ impl Session {
                 stacks,
                 samplers,
                 interrupts,
+                missed,
                 possible_cpus,
             },
         ))

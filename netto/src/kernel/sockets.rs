@@ -2,16 +2,18 @@
 
 use std::io::BufRead;
 use std::mem::MaybeUninit;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, anyhow};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject};
 
+use super::missed::MissedRuns;
 use super::socket_skel::{OpenSocketSkel, SocketSkelBuilder};
 use super::system::Roots;
 use crate::analysis::support::SocketFunction;
 use metrics_common::Source;
+use metrics_common::component::{COMPONENTS, index_of_source};
 
 /// Maps that the socket probes share with all others.
 #[derive(Debug, Clone, Copy)]
@@ -26,10 +28,14 @@ pub(super) type Attached = (Vec<Link>, Vec<(SocketFunction, Option<String>)>);
 
 /// Hooks begin and end of these functions: the links of those that could be,
 /// and for each function the kernel's refusal, if it was refused.
-pub(super) fn attach(functions: &[SocketFunction], maps: SharedMaps<'_>) -> Attached {
+pub(super) fn attach(
+    functions: &[SocketFunction],
+    maps: SharedMaps<'_>,
+    missed: &mut MissedRuns,
+) -> Attached {
     // All at once is one reading of the kernel's types instead of one each.
     // If that fails, each alone shows which of them is to blame.
-    if let Ok(links) = attach_together(functions, maps) {
+    if let Ok(links) = attach_together(functions, maps, missed) {
         return (
             links,
             functions.iter().map(|function| (*function, None)).collect(),
@@ -38,7 +44,7 @@ pub(super) fn attach(functions: &[SocketFunction], maps: SharedMaps<'_>) -> Atta
     let mut links = Vec::new();
     let mut outcome = Vec::new();
     for function in functions {
-        match attach_together(&[*function], maps) {
+        match attach_together(&[*function], maps, missed) {
             Ok(own) => {
                 links.extend(own);
                 outcome.push((*function, None));
@@ -52,6 +58,7 @@ pub(super) fn attach(functions: &[SocketFunction], maps: SharedMaps<'_>) -> Atta
 fn attach_together(
     functions: &[SocketFunction],
     maps: SharedMaps<'_>,
+    missed: &mut MissedRuns,
 ) -> anyhow::Result<Vec<Link>> {
     let mut storage = MaybeUninit::uninit();
     let mut open = open(functions, &mut storage)?;
@@ -73,7 +80,25 @@ fn attach_together(
         }
     }
     beginnings.append(&mut ends);
+    for program in skel.object().progs() {
+        if let Some(function) = slot_of(&program.name().to_string_lossy())
+            .and_then(|slot| functions.get(slot))
+            .filter(|_| program.autoload())
+        {
+            missed.program(function.name, component_of(*function), program.as_fd());
+        }
+    }
     Ok(beginnings)
+}
+
+/// The slot that a program serves, by its name.
+fn slot_of(program: &str) -> Option<usize> {
+    program.rsplit_once('_')?.1.parse().ok()
+}
+
+/// Slug of the component that a function's time belongs to.
+fn component_of(function: SocketFunction) -> &'static str {
+    index_of_source(function.source).map_or("", |index| COMPONENTS[index].slug)
 }
 
 /// Where the kernel sends returns that a kretprobe waits for: its name since
@@ -112,13 +137,21 @@ pub(super) fn attach_kprobes(
     functions: &[SocketFunction],
     maps: SharedMaps<'_>,
     roots: &Roots,
+    missed: &mut MissedRuns,
 ) -> anyhow::Result<Attached> {
     let mut storage = MaybeUninit::uninit();
     let mut open = SocketSkelBuilder::default()
         .open(&mut storage)
         .context("cannot open the embedded BPF object")?;
+    let trampoline = return_trampoline(roots);
     if let Some(rodata) = &mut open.maps.rodata_data {
-        rodata.netto_return_trampoline = return_trampoline(roots).unwrap_or(0);
+        rodata.netto_return_trampoline = trampoline.unwrap_or(0);
+    }
+    if trampoline.is_some() {
+        // Mostly of receives: those that sleep take up the room.
+        let receives = index_of_source(Source::SocketReceive);
+        let receives = receives.map_or("", |index| COMPONENTS[index].slug);
+        missed.records("kretprobe", "no_room", receives, |cpu| cpu.unseen_returns);
     }
     for mut program in open.open_object_mut().progs_mut() {
         let is_kprobe = program.name().to_string_lossy().starts_with("netto_kp_");
@@ -207,11 +240,7 @@ fn open<'a>(
     }
     let mut used = 0;
     for mut program in open.open_object_mut().progs_mut() {
-        let slot = program
-            .name()
-            .to_string_lossy()
-            .rsplit_once('_')
-            .and_then(|(_, slot)| slot.parse::<usize>().ok());
+        let slot = slot_of(&program.name().to_string_lossy());
         match slot.and_then(|slot| functions.get(slot)) {
             Some(function) => {
                 program

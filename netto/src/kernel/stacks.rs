@@ -33,6 +33,8 @@ pub struct Trace<'a> {
     pub cpu: usize,
     /// What the per-CPU clock said the CPU was doing.
     pub kind: u8,
+    /// Whether the idle task was running, and the sampler could not tell what was on top of it.
+    pub is_idle_task: bool,
     /// Return addresses, innermost first; empty if the kernel could not unwind.
     pub frames: &'a [u64],
 }
@@ -82,6 +84,7 @@ impl StackBuffer {
                 each(Trace {
                     cpu,
                     kind: (header >> 32) as u8,
+                    is_idle_task: header >> 40 & 1 != 0,
                     frames: &self.frames,
                 });
                 rest = next;

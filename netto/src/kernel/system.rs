@@ -346,7 +346,7 @@ mod tests {
                 energy.take(&zones, 1, 1, 1);
                 energy.take(&zones, 1, 1, 1);
             }
-            if let Ok(text) = roots.proc_stat() {
+            if let Ok(text) = roots.proc_stat().and_then(|file| file.text()) {
                 let _ = proc_stat::parse(&text);
             }
             if let Ok(symbols) = roots.kallsyms() {
@@ -378,11 +378,12 @@ mod tests {
         let pipe = dir.path().join("proc/stat");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();
         assert!(made.unwrap().success());
-        assert_eq!(roots.proc_stat().unwrap(), "");
+        let error = roots.proc_stat().unwrap().text().unwrap_err().to_string();
+        assert!(error.contains("proc/stat"), "{error}");
         fs::remove_file(&pipe).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &pipe).unwrap();
-        let error = roots.proc_stat().unwrap_err().to_string();
-        assert!(error.contains("stat is longer than any file"), "{error}");
+        let error = format!("{:#}", roots.proc_stat().unwrap().text().unwrap_err());
+        assert!(error.contains("longer than any file"), "{error}");
     }
 
     #[test]

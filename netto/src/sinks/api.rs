@@ -23,6 +23,8 @@ pub struct SnapshotView<'a> {
     ksoftirqd_rx_ns: Option<&'a [u64]>,
     cpu_modes: Modes<'a>,
     stacks: Stacks<'a>,
+    /// What probes missed in the interval, where the kernel counts it.
+    probe_missed: Vec<Missed<'a>>,
     power: PowerView<'a>,
     own: &'a OwnCost,
 }
@@ -37,6 +39,13 @@ struct Modes<'a> {
 struct Stacks<'a> {
     taken: &'a [u64],
     lost: &'a [u64],
+}
+
+#[derive(Debug, Serialize)]
+struct Missed<'a> {
+    probe: &'a str,
+    reason: &'a str,
+    count: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -169,6 +178,16 @@ impl<'a> SnapshotView<'a> {
                 taken: &snapshot.stacks_taken,
                 lost: &snapshot.stacks_lost,
             },
+            probe_missed: info
+                .missable
+                .iter()
+                .zip(&snapshot.probe_missed)
+                .map(|(way, &count)| Missed {
+                    probe: &way.probe,
+                    reason: &way.reason,
+                    count,
+                })
+                .collect(),
             power: match &snapshot.power {
                 Some(power) => PowerView::Measured {
                     host_watts: power.host_watts,
@@ -226,6 +245,7 @@ pub(crate) mod tests {
                     failure: Some("not permitted".to_owned()),
                 },
             ],
+            missable: Vec::new(),
             power: Availability::missing("no RAPL"),
             notes: Vec::new(),
         }
@@ -255,6 +275,7 @@ pub(crate) mod tests {
             ksoftirqd_rx_ns: None,
             stacks_taken: vec![500, 400],
             stacks_lost: vec![0, 3],
+            probe_missed: Vec::new(),
             power: None,
             own: OwnCost {
                 user_ns: 1_000_000,

@@ -220,6 +220,17 @@ pub const FAMILIES: &[Family] = &[
         },
     },
     Family {
+        name: "netto_probe_missed_total",
+        help: "How often a probe missed what it is there to see, and why; only where the kernel counts it.",
+        metric_type: MetricType::COUNTER,
+        labels: &["probe", "reason"],
+        series: |facts, out| {
+            for (way, missed) in facts.info.missable.iter().zip(&facts.totals.probe_missed) {
+                out.push(&[&way.probe, &way.reason], *missed as f64);
+            }
+        },
+    },
+    Family {
         name: "netto_user_cpu_seconds_total",
         help: "CPU time that the netto daemon itself used, by mode. The probes' own time is not in it.",
         metric_type: MetricType::COUNTER,

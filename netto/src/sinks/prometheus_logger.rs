@@ -55,6 +55,8 @@ pub struct Totals {
     pub zones_joules: BTreeMap<String, f64>,
     /// The daemon's own CPU time in user mode and in the kernel, nanoseconds.
     pub own_ns: (u64, u64),
+    /// What probes missed, by the rows of [`Info::missable`].
+    pub probe_missed: Vec<u64>,
     /// Resident memory, when last looked at.
     pub resident_bytes: u64,
     /// Snapshots added up.
@@ -93,6 +95,12 @@ impl Totals {
         }
         self.own_ns.0 = self.own_ns.0.saturating_add(snapshot.own.user_ns);
         self.own_ns.1 = self.own_ns.1.saturating_add(snapshot.own.system_ns);
+        if self.probe_missed.len() < snapshot.probe_missed.len() {
+            self.probe_missed.resize(snapshot.probe_missed.len(), 0);
+        }
+        for (total, missed) in self.probe_missed.iter_mut().zip(&snapshot.probe_missed) {
+            *total = total.saturating_add(*missed);
+        }
         self.resident_bytes = snapshot.own.resident_bytes;
         self.snapshots += 1;
         self.last_time_unix_ns = snapshot.time_unix_ns;

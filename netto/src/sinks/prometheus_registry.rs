@@ -186,7 +186,7 @@ impl Collector for Families {
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::{Power, ZonePower};
+    use metrics_common::{Missable, Power, ZonePower};
     use prometheus::{Registry, TextEncoder};
 
     use super::*;
@@ -216,6 +216,41 @@ mod tests {
                     .contains("netto_probe_attached{probe=\"inet_sendmsg\",method=\"fentry\"} 0"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_probes_missed_adds_up_under_its_probe_and_reason() {
+        let mut described = info();
+        described.missable = vec![Missable {
+            probe: "inet_sendmsg".to_owned(),
+            reason: "recursion".to_owned(),
+            component: "tx_syscall".to_owned(),
+        }];
+        let totals = SharedTotals::default();
+        let mut measured = snapshot(1);
+        measured.probe_missed = vec![3];
+        totals.lock().add(&measured);
+        totals.lock().add(&measured);
+        let families = Families::new(
+            CurrentInfo::new(Arc::new(described)),
+            totals.clone(),
+            Arc::default(),
+            Arc::default(),
+        );
+        let registry = Registry::new();
+        registry.register(Box::new(families.unwrap())).unwrap();
+        let page = TextEncoder::new()
+            .encode_to_string(&registry.gather())
+            .unwrap();
+        let line = page
+            .lines()
+            .find(|line| line.starts_with("netto_probe_missed_total{"));
+        let line = line.unwrap_or_else(|| panic!("{page}"));
+        assert!(line.contains("probe=\"inet_sendmsg\""), "{line}");
+        assert!(line.contains("reason=\"recursion\""), "{line}");
+        assert!(line.ends_with(" 6"), "{line}");
+        // Of a kernel that does not count it, nothing is said.
+        assert!(!text(totals).contains("netto_probe_missed_total{"));
     }
 
     #[test]

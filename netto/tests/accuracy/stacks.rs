@@ -8,6 +8,7 @@ const TASK: Option<Source> = None;
 const SEND: Option<Source> = Some(Source::SocketSend);
 const RECEIVE: Option<Source> = Some(Source::SocketReceive);
 const RX: Option<Source> = Some(Source::Softirq(3));
+const IO_THREAD: Option<Source> = Some(Source::IoWorker);
 
 /// The innermost function first:
 /// what they are of, and what the clock was at.
@@ -320,4 +321,24 @@ pub const STACKS: &[(&str, Option<Source>, &str)] = &[
     // What is no networking takes nothing from anybody.
     ("", TASK, "ext4_file_read < vfs_read < do_syscall_64"),
     ("", TASK, "ext4_end_io < process_one_work < worker_thread"),
+    (
+        "send_tracing",
+        SEND,
+        "__traceiter_sock_send_length < call_trace_sock_send_length < __sys_sendto < __x64_sys_sendto < do_syscall_64",
+    ),
+    (
+        "receive_tracing",
+        RECEIVE,
+        "__traceiter_sock_recv_length < sock_recvmsg < __sys_recvfrom < do_syscall_64",
+    ),
+    (
+        "io_other",
+        IO_THREAD,
+        "_copy_to_iter < filemap_read < io_read < __io_issue_sqe < io_issue_sqe < io_submit_sqes < io_sq_thread < ret_from_fork",
+    ),
+    (
+        "io_spin",
+        IO_THREAD,
+        "io_sq_thread < ret_from_fork < ret_from_fork_asm",
+    ),
 ];

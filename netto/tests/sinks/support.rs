@@ -53,6 +53,7 @@ pub fn info() -> Info {
             probe("softirq_entry", "tp_btf", None),
             probe("inet_sendmsg", "fentry", Some("not permitted")),
         ],
+        missable: Vec::new(),
         power: Availability::by("rapl"),
         notes: vec!["a made-up host".to_owned()],
     }
@@ -81,6 +82,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
         ksoftirqd_rx_ns: None,
         stacks_taken: vec![50, 40],
         stacks_lost: vec![0, 3],
+        probe_missed: Vec::new(),
         power: Some(Power {
             host_watts: 40.0,
             network_watts: 10.0,

@@ -1,6 +1,6 @@
 //! What the page must say of given messages.
 
-use metrics_common::snapshot::{ComponentInfo, ProbeInfo};
+use metrics_common::snapshot::{ComponentInfo, Missable, ProbeInfo};
 
 use super::*;
 use crate::fixture::{self, MS};
@@ -189,6 +189,34 @@ fn the_status_is_quiet_until_stacks_are_lost() {
         later
             .iter()
             .any(|s| s.text == "0 lost now, 17 since the page was opened")
+    );
+}
+
+#[test]
+fn the_status_says_loudly_when_probes_miss_more_than_a_thousandth() {
+    let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    let sends = index_of(&info, "tx_syscall").unwrap();
+    info.missable = vec![Missable {
+        probe: "inet_sendmsg".to_owned(),
+        reason: "state_lost".to_owned(),
+        component: "tx_syscall".to_owned(),
+    }];
+    let loud = |info: &Info, snapshot: &Snapshot| -> Vec<String> {
+        status(info, snapshot, &Tally::default())
+            .into_iter()
+            .filter(|statement| statement.loud)
+            .map(|statement| statement.text)
+            .collect()
+    };
+    let cpus = snapshot.cpus.len();
+    snapshot.entries = vec![None; info.components.len()];
+    snapshot.entries[sends] = Some(vec![99_900; cpus]);
+    snapshot.probe_missed = vec![50 * cpus as u64];
+    assert_eq!(loud(&info, &snapshot), [""; 0]);
+    snapshot.probe_missed = vec![800 * cpus as u64];
+    assert_eq!(
+        loud(&info, &snapshot),
+        ["inet_sendmsg missed 0.8 % in this interval (state lost)"]
     );
 }
 

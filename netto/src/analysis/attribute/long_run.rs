@@ -293,6 +293,7 @@ fn info() -> Info {
             _ => Availability::by("sampling"),
         }),
         probes: Vec::new(),
+        missable: Vec::new(),
         power: Availability::missing("no RAPL"),
         notes: Vec::new(),
     }
@@ -319,6 +320,7 @@ fn snapshot(splits: &[Split]) -> Snapshot {
         host_modes: CpuModes::default(),
         stacks_taken: Vec::new(),
         stacks_lost: Vec::new(),
+        probe_missed: Vec::new(),
         power: None,
         own: OwnCost::default(),
     }

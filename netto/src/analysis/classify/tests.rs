@@ -528,8 +528,7 @@ fn busy_polling_is_told_from_the_receive_around_it() {
 /// Without probes the clock is always at kind 0, and the stack tells everything.
 #[test]
 fn without_probes_softirqs_are_found_in_stacks_with_their_parts() {
-    let names =
-        "__napi_poll dev_gro_receive handle_softirqs inet_sendmsg leaf net_rx_action net_tx_action";
+    let names = "__napi_poll dev_gro_receive do_idle handle_softirqs inet_sendmsg leaf net_rx_action net_tx_action";
     let text: String = names
         .split(' ')
         .enumerate()
@@ -560,6 +559,11 @@ fn without_probes_softirqs_are_found_in_stacks_with_their_parts() {
         None,
         "a softirq that nobody knows"
     );
+    // The same on a CPU that a packet has woken up; and one that does nothing.
+    let on_top_of_idleness =
+        "leaf < dev_gro_receive < __napi_poll < net_rx_action < handle_softirqs < do_idle";
+    assert_eq!(slugs(on_top_of_idleness), Some(("rx_softirq", Some("gro"))));
+    assert_eq!(slugs("leaf < do_idle"), None);
 }
 
 proptest! {

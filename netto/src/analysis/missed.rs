@@ -1,0 +1,53 @@
+//! What probes missed since the start, and whether anybody should be told.
+
+use metrics_common::missed::{Counted, WORTH_A_WORD, in_interval};
+use metrics_common::{Info, Snapshot};
+
+/// By rows of [`Info::missable`], since the start.
+#[derive(Debug, Default)]
+pub struct Missed {
+    read: Vec<u64>,
+    counted: Vec<Counted>,
+}
+
+impl Missed {
+    /// Growth of the kernel's counters since the previous call; the first one is where counting starts.
+    pub fn growth(&mut self, now: Vec<u64>) -> Vec<u64> {
+        let growth = match self.read.len() == now.len() {
+            true => now
+                .iter()
+                .zip(&self.read)
+                .map(|(now, before)| now.saturating_sub(*before))
+                .collect(),
+            false => vec![0; now.len()],
+        };
+        self.read = now;
+        growth
+    }
+
+    /// Adds an interval. What a user should be told, if there is something.
+    pub fn take(&mut self, info: &Info, snapshot: &Snapshot) -> Option<String> {
+        self.counted.resize(info.missable.len(), Counted::default());
+        for (row, sum) in self.counted.iter_mut().enumerate() {
+            if let Some(more) = in_interval(info, snapshot, row) {
+                sum.missed = sum.missed.saturating_add(more.missed);
+                sum.seen = sum.seen.saturating_add(more.seen);
+            }
+        }
+        let worth_a_word: Vec<String> = info
+            .missable
+            .iter()
+            .zip(&self.counted)
+            .filter(|(_, counted)| counted.is_worth_a_word())
+            .map(|(way, _)| format!("{} ({})", way.probe, way.reason.replace('_', " ")))
+            .collect();
+        (!worth_a_word.is_empty()).then(|| {
+            format!(
+                "These probes missed more than {} % of what they should have seen, and the figures \
+                 that rest on them are too low by as much: {}.",
+                100.0 * WORTH_A_WORD,
+                worth_a_word.join(", ")
+            )
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! What the kernel counts of runs that programs missed.
+
+use std::mem::{offset_of, size_of};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use libbpf_rs::libbpf_sys::{bpf_obj_get_info_by_fd, bpf_prog_info};
+use metrics_common::Missable;
+
+use super::cpu_time::Reading;
+
+/// The ways in which probes can miss something that can be counted here.
+#[derive(Debug, Default)]
+pub struct MissedRuns {
+    ways: Vec<Missable>,
+    counters: Vec<Counter>,
+}
+
+/// Where a way's count comes from.
+#[derive(Debug)]
+enum Counter {
+    /// Programs that the kernel counts for.
+    Programs(Vec<OwnedFd>),
+    /// A word of the per-CPU records.
+    Records(fn(&Reading) -> u64),
+}
+
+impl MissedRuns {
+    /// Adds a program that serves this probe, if the kernel counts what it misses.
+    pub(super) fn program(&mut self, probe: &str, component: &str, program: impl AsFd) {
+        let Ok(program) = program.as_fd().try_clone_to_owned() else {
+            return;
+        };
+        if recursion_misses(&program).is_none() {
+            return;
+        }
+        let known = self
+            .ways
+            .iter()
+            .zip(&mut self.counters)
+            .find(|(way, _)| way.probe == probe);
+        if let Some((_, Counter::Programs(programs))) = known {
+            programs.push(program);
+            return;
+        }
+        self.add(
+            probe,
+            "recursion",
+            component,
+            Counter::Programs(vec![program]),
+        );
+    }
+
+    /// Adds what the probes themselves count.
+    pub(super) fn records(
+        &mut self,
+        probe: &str,
+        reason: &str,
+        component: &str,
+        count: fn(&Reading) -> u64,
+    ) {
+        self.add(probe, reason, component, Counter::Records(count));
+    }
+
+    fn add(&mut self, probe: &str, reason: &str, component: &str, counter: Counter) {
+        self.ways.push(Missable {
+            probe: probe.to_owned(),
+            reason: reason.to_owned(),
+            component: component.to_owned(),
+        });
+        self.counters.push(counter);
+    }
+
+    /// What can be counted, in the order of [`MissedRuns::counts`].
+    pub fn ways(&self) -> &[Missable] {
+        &self.ways
+    }
+
+    /// How much was missed since the probes were loaded, with what the records of all CPUs say.
+    pub fn counts(&self, readings: &[Reading]) -> Vec<u64> {
+        let count = |counter: &Counter| match counter {
+            Counter::Programs(programs) => programs.iter().filter_map(recursion_misses).sum(),
+            Counter::Records(count) => readings.iter().map(count).sum(),
+        };
+        self.counters.iter().map(count).collect()
+    }
+}
+
+/// How often a program was not run because it was running already; `None` where
+/// the kernel does not say (before 5.12).
+fn recursion_misses(program: &OwnedFd) -> Option<u64> {
+    let mut info = bpf_prog_info::default();
+    let mut bytes = size_of::<bpf_prog_info>() as u32;
+    // SAFETY: the descriptor is open, and the kernel writes at most `bytes` bytes to
+    // `info`, which is as large; it holds no pointers, so nothing else is written.
+    let result = unsafe {
+        bpf_obj_get_info_by_fd(program.as_raw_fd(), (&raw mut info).cast(), &raw mut bytes)
+    };
+    let end = offset_of!(bpf_prog_info, recursion_misses) + size_of::<u64>();
+    (result == 0 && bytes as usize >= end).then_some(info.recursion_misses)
+}

@@ -1,0 +1,56 @@
+//! What is known of a host changes, and is told.
+
+use super::*;
+
+fn knowledge(has_symbols: Vec<bool>) -> Knowledge {
+    let facts = Facts {
+        type_information: Ok(()),
+        fentry: Err("not here".to_owned()),
+        kprobe: Err("has no kprobes".to_owned()),
+        socket_functions: Vec::new(),
+        stacks: Ok(()),
+        symbols: Ok(()),
+        has_symbols,
+    };
+    let plan = Plan::new(&facts, Method::Auto).unwrap();
+    Knowledge {
+        info: Info {
+            version: String::new(),
+            kernel: String::new(),
+            hostname: String::new(),
+            boot_id: String::new(),
+            started_unix_ns: 0,
+            user_period_ms: 500,
+            frequency_hz: 1000,
+            possible_cpus: 1,
+            numa_nodes: Vec::new(),
+            components: ComponentInfo::table(|row| plan.components[row].clone()),
+            probes: Vec::new(),
+            missable: Vec::new(),
+            power: Availability::missing("no RAPL"),
+            notes: Vec::new(),
+        },
+        facts,
+    }
+}
+
+#[test]
+fn a_module_that_comes_makes_its_component_available_and_one_that_goes_takes_it() {
+    let bridge = index_of("bridging").unwrap();
+    let with = vec![true; metrics_common::COMPONENTS.len()];
+    let mut without = with.clone();
+    without[bridge] = false;
+    let mut knowledge = knowledge(without.clone());
+    let is_shown = |k: &Knowledge| k.info.components[bridge].availability.is_available();
+    assert!(!is_shown(&knowledge));
+    assert!(knowledge.learn(without.clone(), Method::Auto).is_none());
+
+    let plan = knowledge.learn(with.clone(), Method::Auto).expect("news");
+    assert!(is_shown(&knowledge));
+    assert!(plan.means().available[bridge]);
+    assert!(knowledge.learn(with, Method::Auto).is_none(), "told once");
+
+    let plan = knowledge.learn(without, Method::Auto).expect("news");
+    assert!(!is_shown(&knowledge));
+    assert!(!plan.means().available[bridge]);
+}

@@ -1,0 +1,345 @@
+//! A machine that runs BPF programs one instruction at a time, so that a test can let
+//! something else happen between any two of them. It knows what netto's programs use.
+//! Each instruction takes a nanosecond.
+
+use std::collections::BTreeMap;
+
+use crate::program::{Instruction, Programs};
+
+#[allow(dead_code)]
+pub mod abi {
+    include!(concat!(env!("OUT_DIR"), "/abi.rs"));
+}
+
+// Where things are: what an address points to is in its upper half.
+const REGION: u64 = 1 << 32;
+const STACK: u64 = REGION;
+const RECORD: u64 = 2 * REGION;
+pub const RODATA: u64 = 3 * REGION;
+const TASKS: u64 = 4 * REGION;
+const STORAGE: u64 = 5 * REGION;
+const CONTEXT: u64 = 6 * REGION;
+pub const MAPS: u64 = 7 * REGION;
+pub const UNKNOWN: u64 = 8 * REGION;
+/// Bytes of a task, or of what is stored with it.
+const OF_TASK: u64 = 0x100;
+const STACK_BYTES: u64 = 512;
+
+/// A task's words as `bpf/kernel.h` has them.
+const TASK_FLAGS_AND_PID: u64 = 0;
+const TASK_SWITCHES: u64 = 8;
+
+/// Everything outside the programs.
+pub struct World {
+    /// Nanoseconds.
+    pub now: u64,
+    /// The record of the only CPU.
+    pub record: Vec<u64>,
+    /// The running task.
+    pub current: u64,
+    /// Whether storage of tasks is refused now.
+    pub storage_is_refused: bool,
+    /// The words of the record that were stored to, in order.
+    pub stored: Vec<usize>,
+    tasks: BTreeMap<u64, u64>,
+    storage: BTreeMap<u64, u64>,
+    has_storage: Vec<u64>,
+    rodata: Vec<u8>,
+    maps: Vec<String>,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let mut record = vec![0; abi::CPU_BYTES / 8];
+        let now = 1000;
+        record[abi::CPU_START_NS] = now;
+        record[abi::CPU_SINCE_NS] = now;
+        record[abi::CPU_KSOFTIRQD_PID] = u64::MAX;
+        World {
+            now,
+            record,
+            current: 1,
+            storage_is_refused: false,
+            stored: Vec::new(),
+            tasks: BTreeMap::new(),
+            storage: BTreeMap::new(),
+            has_storage: Vec::new(),
+            rodata: Vec::new(),
+            maps: Vec::new(),
+        }
+    }
+
+    /// Address of a task; its number is its pid.
+    pub fn task(&mut self, number: u64) -> u64 {
+        let at = TASKS + number * OF_TASK;
+        self.tasks.insert(at + TASK_FLAGS_AND_PID, number << 32);
+        at
+    }
+
+    /// The scheduler counts before it tells.
+    pub fn switch_away(&mut self, task: u64) {
+        let switches = self.tasks.entry(task + TASK_SWITCHES).or_default();
+        *switches += 1;
+    }
+
+    fn load(&self, run: &Run<'_>, address: u64, bytes: u64) -> u64 {
+        let offset = address % REGION;
+        let words = |words: &BTreeMap<u64, u64>| {
+            words.get(&(address & !7)).copied().unwrap_or(0) >> (8 * (address % 8))
+        };
+        let value = match address - offset {
+            STACK => little(&run.stack[offset as usize..], bytes),
+            RECORD => self.record[offset as usize / 8] >> (8 * (offset % 8)),
+            RODATA => little(&self.rodata[offset as usize..], bytes),
+            TASKS => words(&self.tasks),
+            STORAGE => words(&self.storage),
+            CONTEXT => run.arguments[(address - run.context()) as usize / 8],
+            _ => panic!("{}: a load from {address:#x}", run.name),
+        };
+        if bytes == 8 {
+            value
+        } else {
+            value & ((1 << (8 * bytes)) - 1)
+        }
+    }
+
+    fn store(&mut self, run: &mut Run<'_>, address: u64, bytes: u64, value: u64) {
+        let offset = address % REGION;
+        match address - offset {
+            STACK => run.stack[offset as usize..][..bytes as usize]
+                .copy_from_slice(&value.to_le_bytes()[..bytes as usize]),
+            RECORD => {
+                assert_eq!(bytes, 8, "{}: half a word of the record", run.name);
+                self.stored.push(offset as usize / 8);
+                self.record[offset as usize / 8] = value;
+            }
+            STORAGE => {
+                self.storage.insert(address, value);
+            }
+            _ => panic!("{}: a store to {address:#x}", run.name),
+        }
+    }
+
+    fn helper(&mut self, run: &Run<'_>, number: i32) -> u64 {
+        let argument = |n: usize| run.registers[n];
+        match number {
+            // bpf_map_lookup_elem
+            1 => match self.maps[(argument(1) - MAPS) as usize].as_str() {
+                "netto_cpus" => RECORD,
+                other => panic!("nobody looks into {other} here"),
+            },
+            // bpf_ktime_get_ns
+            5 => self.now,
+            // bpf_get_smp_processor_id
+            8 => 0,
+            // bpf_task_storage_get
+            156 => {
+                let (task, create) = (argument(2), argument(4) == 1);
+                let known = self.has_storage.contains(&task);
+                if self.storage_is_refused || !known && !create {
+                    return 0;
+                }
+                if !known {
+                    self.has_storage.push(task);
+                }
+                task - TASKS + STORAGE
+            }
+            // bpf_get_current_task_btf
+            158 => self.task(self.current),
+            _ => panic!("{}: no helper {number} here", run.name),
+        }
+    }
+}
+
+fn little(bytes: &[u8], count: u64) -> u64 {
+    let mut word = [0; 8];
+    word[..count as usize].copy_from_slice(&bytes[..count as usize]);
+    u64::from_le_bytes(word)
+}
+
+/// A program that is being run.
+pub struct Run<'a> {
+    name: &'a str,
+    code: &'a [Instruction],
+    programs: &'a Programs,
+    at: usize,
+    registers: [u64; 11],
+    stack: Vec<u8>,
+    depth: u64,
+    arguments: Vec<u64>,
+    ended: bool,
+}
+
+impl<'a> Run<'a> {
+    /// Begins a program; `depth` is where its context lies on the stack.
+    pub fn new(programs: &'a Programs, name: &'a str, depth: u64, arguments: &[u64]) -> Self {
+        let mut registers = [0; 11];
+        registers[1] = CONTEXT + depth;
+        registers[10] = STACK + STACK_BYTES;
+        Run {
+            name,
+            code: &programs.by_name[name],
+            programs,
+            at: 0,
+            registers,
+            stack: vec![0; STACK_BYTES as usize],
+            depth,
+            arguments: arguments.to_vec(),
+            ended: false,
+        }
+    }
+
+    fn context(&self) -> u64 {
+        CONTEXT + self.depth
+    }
+
+    /// Runs to the end.
+    pub fn finish(mut self, world: &mut World) {
+        while self.step(world) {}
+    }
+
+    /// Runs one instruction; whether there is another one.
+    pub fn step(&mut self, world: &mut World) -> bool {
+        if self.ended {
+            return false;
+        }
+        world.rodata.clone_from(&self.programs.rodata);
+        world.maps.clone_from(&self.programs.maps);
+        world.now += 1;
+        let it = self.code[self.at];
+        self.at += 1;
+        let operand = match it.code & 8 {
+            0 => it.value as i64 as u64,
+            _ => self.registers[it.from],
+        };
+        match it.code & 7 {
+            // LD: a wide constant
+            0 => {
+                assert_eq!(it.code, 0x18, "{}: {it:?}", self.name);
+                let high = self.code[self.at].value;
+                self.registers[it.to] = u64::from(it.value as u32) | (high as u64) << 32;
+                self.at += 1;
+            }
+            1 => {
+                let address = self.registers[it.from].wrapping_add_signed(it.offset.into());
+                self.registers[it.to] = world.load(self, address, width(it.code));
+            }
+            2 | 3 => {
+                let address = self.registers[it.to].wrapping_add_signed(it.offset.into());
+                let value = match it.code & 7 {
+                    2 => it.value as i64 as u64,
+                    _ => self.registers[it.from],
+                };
+                if it.code & 0xe0 == 0xc0 {
+                    self.atomic(world, it, address);
+                } else {
+                    world.store(self, address, width(it.code), value);
+                }
+            }
+            4 => {
+                let (left, right) = (self.registers[it.to] as u32, operand as u32);
+                let value = match it.code & 0xf0 {
+                    0x70 => left >> (right & 31),
+                    0x60 => left << (right & 31),
+                    0xc0 => ((left as i32) >> (right & 31)) as u32,
+                    other => arithmetic(other, left.into(), right.into()) as u32,
+                };
+                self.registers[it.to] = value.into();
+            }
+            7 => {
+                let left = self.registers[it.to];
+                self.registers[it.to] = match it.code & 0xf0 {
+                    0x70 => left >> (operand & 63),
+                    0x60 => left << (operand & 63),
+                    0xc0 => ((left as i64) >> (operand & 63)) as u64,
+                    other => arithmetic(other, left, operand),
+                };
+            }
+            class => self.jump(world, it, operand, class == 6),
+        }
+        !self.ended
+    }
+
+    fn atomic(&mut self, world: &mut World, it: Instruction, address: u64) {
+        let before = world.load(self, address, 8);
+        let operand = self.registers[it.from];
+        match it.value {
+            0x00 => world.store(self, address, 8, before.wrapping_add(operand)),
+            0x01 => {
+                world.store(self, address, 8, before.wrapping_add(operand));
+                self.registers[it.from] = before;
+            }
+            0xf1 => {
+                if before == self.registers[0] {
+                    world.store(self, address, 8, operand);
+                }
+                self.registers[0] = before;
+            }
+            other => panic!("{}: no atomic operation {other:#x} here", self.name),
+        }
+    }
+
+    fn jump(&mut self, world: &mut World, it: Instruction, operand: u64, narrow: bool) {
+        let (left, right) = match narrow {
+            true => (
+                u64::from(self.registers[it.to] as u32),
+                u64::from(operand as u32),
+            ),
+            false => (self.registers[it.to], operand),
+        };
+        let signed = |value: u64| match narrow {
+            true => i64::from(value as u32 as i32),
+            false => value as i64,
+        };
+        let taken = match it.code & 0xf0 {
+            0x00 => true,
+            0x10 => left == right,
+            0x20 => left > right,
+            0x30 => left >= right,
+            0x40 => left & right != 0,
+            0x50 => left != right,
+            0x60 => signed(left) > signed(right),
+            0x70 => signed(left) >= signed(right),
+            0x80 => {
+                self.registers[0] = world.helper(self, it.value);
+                false
+            }
+            0x90 => {
+                self.ended = true;
+                false
+            }
+            0xa0 => left < right,
+            0xb0 => left <= right,
+            0xc0 => signed(left) < signed(right),
+            _ => signed(left) <= signed(right),
+        };
+        if taken {
+            self.at = self.at.wrapping_add_signed(it.offset.into());
+        }
+    }
+}
+
+/// Bytes of a load or store.
+fn width(code: u8) -> u64 {
+    match code & 0x18 {
+        0x00 => 4,
+        0x08 => 2,
+        0x10 => 1,
+        _ => 8,
+    }
+}
+
+/// What is the same for both widths.
+fn arithmetic(operation: u8, left: u64, right: u64) -> u64 {
+    match operation {
+        0x00 => left.wrapping_add(right),
+        0x10 => left.wrapping_sub(right),
+        0x20 => left.wrapping_mul(right),
+        0x40 => left | right,
+        0x50 => left & right,
+        0x80 => left.wrapping_neg(),
+        0xa0 => left ^ right,
+        0xb0 => right,
+        other => panic!("no operation {other:#x} here"),
+    }
+}

@@ -1,0 +1,85 @@
+//! Packets that wake an idle CPU: their softirq runs on top of the idle task, which is the
+//! usual case with a network card, and must not be taken for idleness.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, ensure};
+use metrics_common::Snapshot;
+use metrics_common::component::index_of;
+
+use crate::child;
+use crate::follow::Followed;
+use crate::lab::Network;
+use crate::traffic;
+use crate::trial::{NotOnThisKernel, Test};
+
+pub const TESTS: &[Test] = &[Test {
+    name: "idle::sampling_alone_sees_softirqs_that_wake_an_idle_cpu",
+    tools: &["ip", "sh"],
+    body: rps_to_an_idle_cpu,
+}];
+
+const MEASURED: Duration = Duration::from_secs(5);
+/// Of CPU 1, so that there are fifty samples at least.
+const ENOUGH: f64 = 0.01;
+/// By how much two daemons may differ; some virtual machines sample an
+/// idle CPU half as often as a busy one. Without what runs on the idle task next to nothing is left.
+const FACTOR: f64 = 3.0;
+
+/// Packets of a sender that is kept on CPU 0 are handed to CPU 1, where nobody works.
+fn rps_to_an_idle_cpu() -> Result<()> {
+    const CPU_1: &str = "2";
+    if std::thread::available_parallelism()?.get() < 2 {
+        return Err(NotOnThisKernel("needs a second CPU".to_owned()).into());
+    }
+    let network = Network::direct()?;
+    let script = format!("echo {CPU_1} > /sys/class/net/lan/queues/rx-0/rps_cpus");
+    child::run(network.right.command("sh").args(["-c", &script]))
+        .map_err(|_| NotOnThisKernel("needs a kernel with CONFIG_RPS".to_owned()))?;
+    let mut probes = Followed::start()?;
+    let mut sampler = Followed::start_with(&["--method", "sampling"])?;
+    let _load = on_cpu_0(|| traffic::udp_blast(&network.left, network.right_v4))?;
+    let from = SystemTime::now();
+    std::thread::sleep(MEASURED);
+    let to = SystemTime::now();
+    let (timed, sampled) = (probes.between(from, to)?, sampler.between(from, to)?);
+    let (by_probes, by_samples) = (on_cpu_1(&timed)?, on_cpu_1(&sampled)?);
+    println!(
+        "\nRX softirq on CPU 1: {:.1} % by probes, {:.1} % by sampling",
+        100.0 * by_probes,
+        100.0 * by_samples
+    );
+    ensure!(by_probes > ENOUGH, "no packets were handed to CPU 1");
+    ensure!(by_samples * FACTOR > by_probes && by_samples < FACTOR * by_probes);
+    Ok(())
+}
+
+/// Starts a process that stays on CPU 0, as this thread does until then.
+fn on_cpu_0<T>(start: impl FnOnce() -> Result<T>) -> Result<T> {
+    const BYTES: usize = size_of::<libc::cpu_set_t>();
+    // SAFETY: a set of CPUs is plain bits, of which none is set.
+    let (mut all, mut one): (libc::cpu_set_t, libc::cpu_set_t) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    // SAFETY: both sets are as large as stated, and outlive the calls.
+    let result = unsafe {
+        libc::CPU_SET(0, &mut one);
+        libc::sched_getaffinity(0, BYTES, &mut all) | libc::sched_setaffinity(0, BYTES, &one)
+    };
+    ensure!(result == 0, std::io::Error::last_os_error());
+    let started = start();
+    // SAFETY: as above.
+    let result = unsafe { libc::sched_setaffinity(0, BYTES, &all) };
+    ensure!(result == 0, std::io::Error::last_os_error());
+    started
+}
+
+fn on_cpu_1(snapshot: &Snapshot) -> Result<f64> {
+    let row = index_of("rx_softirq").context("no such row")?;
+    let column = snapshot
+        .cpus
+        .iter()
+        .position(|cpu| *cpu == 1)
+        .context("no CPU 1")?;
+    let times = snapshot.components[row].as_ref().context("not measured")?;
+    Ok(times[column] as f64 / snapshot.interval_ns as f64)
+}
