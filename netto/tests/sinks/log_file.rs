@@ -321,19 +321,23 @@ fn something_else_in_the_logs_place_is_left_alone() {
     assert!(netto.terminate().success());
 }
 
+/// Bytes: room for the Hello, which takes half of it, and for some snapshots.
+const MAY_GROW_TO: u64 = 40_000;
+
 /// A limit on the length of files stands in for a full disk that needs no root:
 /// a write is cut short and the next fails, as on any disk.
 #[test]
 fn a_log_that_may_not_grow_goes_on_where_it_stopped() {
     let (_folder, path) = folder();
-    let limit = ["prlimit", "--fsize=20000:unlimited"];
+    let limit = format!("--fsize={MAY_GROW_TO}:unlimited");
+    let limit = ["prlimit", &limit];
     let mut netto = Logging::under(&limit, &path);
     netto.wait_for_words("File too large");
     assert!(netto.is_alive());
     // No frame is left half written.
     Log::with(&path, 1).assert_complete();
     let length = fs::metadata(&path).expect("there").len();
-    assert!(length <= 20_000, "{length} bytes");
+    assert!(length <= MAY_GROW_TO, "{length} bytes");
     let pid = netto.child.id().to_string();
     let raised = Command::new("prlimit")
         .args(["--pid", &pid, "--fsize=unlimited"])
@@ -354,7 +358,8 @@ fn a_log_that_may_not_grow_goes_on_where_it_stopped() {
 #[test]
 fn a_log_that_could_not_be_ended_is_told_by_the_exit_code() {
     let (_folder, path) = folder();
-    let limit = ["prlimit", "--fsize=20000:unlimited"];
+    let limit = format!("--fsize={MAY_GROW_TO}:unlimited");
+    let limit = ["prlimit", &limit];
     let mut netto = Logging::under(&limit, &path);
     netto.wait_for_words("File too large");
     netto.signal("TERM");
