@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use metrics_common::interval::wilson;
 use metrics_common::snapshot::{Info, Snapshot};
 
-use crate::bars::{Bar, Rgb, Segment};
-use crate::charts::fine_percent;
-use crate::format::{self, escape_html};
+use crate::color::Rgb;
+use crate::format::{self, escape_html, fine_percent};
 use crate::view_model::index_of;
+use crate::views::now::model::{Bar, Segment};
 
 /// Stacks on which the split of a component rests, over all CPUs.
 pub fn stacks_of(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<u64> {
@@ -116,8 +116,8 @@ pub fn html(info: &Info, snapshot: &Snapshot, bar: &Bar, segment: &Segment) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bars::bars;
     use crate::fixture;
+    use crate::views::now::model::bars;
 
     fn tip(bar: usize, key: &str) -> String {
         let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
