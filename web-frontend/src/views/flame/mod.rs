@@ -3,6 +3,7 @@
 pub mod choices;
 pub mod draw;
 pub mod model;
+pub mod path;
 
 #[cfg(target_arch = "wasm32")]
 mod fetch;

@@ -2,7 +2,6 @@
 //! sight, drawn anew only when it has changed.
 
 use std::cell::RefCell;
-use std::fmt::Write as _;
 use std::rc::Rc;
 
 use metrics_common::snapshot::Info;
@@ -13,8 +12,9 @@ use super::choices::Choices;
 use super::draw::{self, Flames, LEAST_PX};
 use super::fetch::Asker;
 use super::model::{self, Answer, FlameBox, Profile};
+use super::path::path_html;
 use crate::action::{Action, Format};
-use crate::format::{self, escape_html};
+use crate::format;
 use crate::page::dom::{Dom, set_attribute};
 use crate::page::save::File;
 use crate::plot::Theme;
@@ -23,8 +23,6 @@ use crate::views::{Pointer, Reply, Scene, View};
 
 /// Milliseconds between two questions to the daemon.
 const REFRESH_MS: f64 = 5_000.0;
-/// Of a long path, so many functions are named at its end.
-const NAMED_AT_END: usize = 6;
 
 /// What the drawing depends on besides the stacks.
 #[derive(PartialEq)]
@@ -424,41 +422,4 @@ fn drawing(profile: &Profile, info: &Info, drawn: &Drawn, theme: Theme) -> Resul
         found: Some(&found).filter(|_| !drawn.find.trim().is_empty()),
     };
     draw::svg(&flames, theme, drawn.width).map_err(|error| JsValue::from(error.to_string()))
-}
-
-/// The way down to what is zoomed into, and what of it was not seen lately.
-fn path_html(profile: &Profile, info: &Info, zoom: usize, unknown: &[String]) -> String {
-    let line = profile.tree.line_to(zoom);
-    if line.is_empty() && unknown.is_empty() {
-        return "Click a function to zoom into it".to_owned();
-    }
-    let mut html = format!(
-        "<button class=\"plain\"{}>{}</button>",
-        Action::Zoom(0).attribute(),
-        model::WHOLE
-    );
-    let left_out = line.len().saturating_sub(NAMED_AT_END);
-    for (depth, &at) in (1..).zip(&line) {
-        let Some(node) = profile.tree.node(at) else {
-            continue;
-        };
-        let name = escape_html(&model::label(info, node));
-        if depth > 1 && depth <= left_out {
-            if depth == 2 {
-                html.push_str("<span class=\"gap\">…</span>");
-            }
-        } else if depth == line.len() {
-            let _ = write!(html, "<b>{name}</b>");
-        } else {
-            let _ = write!(
-                html,
-                "<button class=\"plain\"{}>{name}</button>",
-                Action::Zoom(depth).attribute()
-            );
-        }
-    }
-    if let Some(name) = unknown.last() {
-        let _ = write!(html, " · {} was not seen lately", escape_html(name));
-    }
-    html
 }
