@@ -17,6 +17,8 @@ use flate2::{Compression, Crc};
 const PAGE_FILES: &[&str] = &["index.html", "style.css", "boot.js", "favicon.svg"];
 /// What xtask builds from `web-frontend`.
 const BUILT_FILES: &[&str] = &["netto_dashboard.js", "netto_dashboard_bg.wasm"];
+/// Before and after the name of a view, where the page has a place for its markup.
+const PLACE: (&str, &str) = ("<!-- view: ", " -->");
 /// Names the folder of [`BUILT_FILES`], if it is not `target/dashboard`.
 const DASHBOARD_DIR: &str = "NETTO_DASHBOARD_DIR";
 
@@ -31,6 +33,29 @@ const PLACEHOLDER: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n\
 <p>The measurements are at <a href=\"/metrics\">/metrics</a> (Prometheus) and \
 <a href=\"/api/v1/snapshot\">/api/v1/snapshot</a> (JSON).</p>\n\
 </body>\n</html>\n";
+
+/// The page with the markup of each view at its place.
+fn with_views(page: &[u8], workspace_root: &Path) -> Result<Vec<u8>> {
+    let mut rest = std::str::from_utf8(page).context("index.html is not UTF-8")?;
+    let mut whole = String::with_capacity(2 * rest.len());
+    while let Some((before, after)) = rest.split_once(PLACE.0) {
+        let (name, after) = after
+            .split_once(PLACE.1)
+            .context("index.html has a place for a view that does not end")?;
+        let markup = workspace_root
+            .join("web-frontend/src/views")
+            .join(name)
+            .join("view.html");
+        println!("cargo:rerun-if-changed={}", markup.display());
+        let text = fs::read_to_string(&markup)
+            .with_context(|| format!("cannot read the markup of a view, {}", markup.display()))?;
+        whole.push_str(before);
+        whole.push_str(text.trim_end());
+        rest = after;
+    }
+    whole.push_str(rest);
+    Ok(whole.into_bytes())
+}
 
 /// Writes `dashboard.rs` and the compressed files that it includes into `out_dir`.
 ///
@@ -52,6 +77,9 @@ pub fn embed(out_dir: &Path, workspace_root: &Path) -> Result<()> {
                     let bytes = fs::read(&path).with_context(|| {
                         format!("cannot read the dashboard's {}", path.display())
                     })?;
+                    if name == "index.html" {
+                        return Ok((name, with_views(&bytes, workspace_root)?));
+                    }
                     Ok((name, bytes))
                 })
                 .collect::<Result<Vec<_>>>()?

@@ -1,7 +1,7 @@
 //! What keeps the page going: the connection, the listeners, and one drawing
 //! for each frame of the browser at the most.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 
 use wasm_bindgen::convert::FromWasmAbi;
@@ -11,9 +11,9 @@ use web_sys::{
     Window,
 };
 
-use crate::fetch::Asker;
 use crate::link::{Event, Socket, socket_url};
 use crate::page::Page;
+use crate::page::dom::action_of;
 
 /// Milliseconds between two looks at whether the connection has gone silent.
 const WATCH_MS: i32 = 1_000;
@@ -23,7 +23,6 @@ struct App {
     url: String,
     page: RefCell<Page>,
     socket: Socket,
-    asker: Rc<Asker>,
     draw_pending: Cell<bool>,
     connect_pending: Cell<bool>,
     draw: Closure<dyn FnMut()>,
@@ -34,8 +33,18 @@ impl App {
     fn new(window: Window) -> Result<Rc<Self>, JsValue> {
         let location = window.location();
         let url = socket_url(&location.protocol()?, &location.host()?);
-        let page = RefCell::new(Page::new(window.clone())?);
-        Ok(Rc::new_cyclic(|weak: &Weak<App>| {
+        // Views may ask for a drawing; there is somebody to ask once the application is there.
+        let whom: Rc<OnceCell<Weak<App>>> = Rc::default();
+        let redraw: Rc<dyn Fn()> = {
+            let whom = whom.clone();
+            Rc::new(move || {
+                if let Some(app) = whom.get().and_then(Weak::upgrade) {
+                    app.draw_soon();
+                }
+            })
+        };
+        let page = RefCell::new(Page::new(window.clone(), &redraw)?);
+        let app = Rc::new_cyclic(|weak: &Weak<App>| {
             let calling = |action: fn(&App)| {
                 let app = weak.clone();
                 move || {
@@ -44,14 +53,8 @@ impl App {
                     }
                 }
             };
-            let (on_event, on_answer) = (weak.clone(), weak.clone());
+            let on_event = weak.clone();
             App {
-                asker: Asker::new(window.clone(), move |answer| {
-                    if let Some(app) = on_answer.upgrade() {
-                        app.page.borrow_mut().take_flames(answer);
-                        app.draw_soon();
-                    }
-                }),
                 window,
                 url,
                 page,
@@ -65,7 +68,9 @@ impl App {
                 draw: Closure::new(calling(App::draw_now)),
                 connect: Closure::new(calling(App::connect_now)),
             }
-        }))
+        });
+        let _ = whom.set(Rc::downgrade(&app));
+        Ok(app)
     }
 
     fn on_event(&self, event: Event) {
@@ -112,9 +117,6 @@ impl App {
     fn draw_now(&self) {
         self.draw_pending.set(false);
         report(self.page.borrow_mut().draw());
-        if self.page.borrow_mut().asks_for_flames() {
-            self.asker.ask();
-        }
     }
 
     fn watch(&self) {
@@ -155,8 +157,8 @@ impl App {
                 Some(target) => target.closest("[data-act]")?,
                 None => None,
             };
-            if let Some(act) = act.and_then(|button| button.get_attribute("data-act")) {
-                app.page.borrow_mut().act(&act)?;
+            if let Some(action) = act.as_ref().and_then(action_of) {
+                app.page.borrow_mut().act(action)?;
                 app.draw_soon();
             }
             Ok(())
@@ -181,7 +183,7 @@ impl App {
             "pointerdown",
             move |app, event: PointerEvent| match target(&event) {
                 Some(target) if event.button() == 0 => {
-                    app.page.borrow_mut().press(&target, place(&event).0)
+                    app.page.borrow_mut().press(&target, place(&event))
                 }
                 _ => Ok(()),
             },
@@ -212,6 +214,7 @@ impl App {
         })?;
         self.listen(&self.window, "hashchange", |app, _: DomEvent| {
             app.page.borrow_mut().read_address()?;
+            app.page.borrow().show_state()?;
             app.draw_soon();
             Ok(())
         })?;

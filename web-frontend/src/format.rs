@@ -30,6 +30,15 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
+/// Per cent with two decimals below one, where one decimal would stand still.
+pub fn fine_percent(value: f64) -> String {
+    match value {
+        low if low > 0.0 && low < 0.005 => "<0.01".to_owned(),
+        low if low > 0.0 && low < 0.995 => format!("{low:.2}"),
+        _ => percent(value / 100.0),
+    }
+}
+
 /// A number of CPUs: `0.07`.
 pub fn cpus(count: f64) -> String {
     if count > 0.0 && count < 0.005 {

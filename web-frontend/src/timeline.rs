@@ -6,7 +6,7 @@
 
 use metrics_common::history::History;
 
-use crate::state::ViewState;
+use crate::state::TimeRange;
 
 /// Lengths of a step, seconds; one is chosen that the data fill.
 const STEPS_SECONDS: [f64; 12] = [
@@ -27,19 +27,19 @@ pub struct Frame {
 impl Frame {
     /// What to show of a history, in at most so many steps. `least_ms` is the
     /// length below which a step would often be empty.
-    pub fn of(state: &ViewState, latest_ms: f64, least_ms: f64, most_steps: usize) -> Self {
-        let wanted = (state.span_ms / most_steps.max(1) as f64).max(least_ms) / 1e3;
+    pub fn of(range: TimeRange, latest_ms: f64, least_ms: f64, most_steps: usize) -> Self {
+        let wanted = (range.span_ms / most_steps.max(1) as f64).max(least_ms) / 1e3;
         let step_ms = STEPS_SECONDS
             .iter()
             .find(|step| **step >= wanted * 0.999)
             .map_or(wanted.ceil(), |step| *step)
             * 1e3;
-        let end = match state.until_ms {
+        let end = match range.until_ms() {
             // A live chart ends with the last step that is complete.
             None => (latest_ms / step_ms).floor(),
             Some(until) => (until / step_ms).ceil(),
         };
-        let steps = (state.span_ms / step_ms).round().max(2.0);
+        let steps = (range.span_ms / step_ms).round().max(2.0);
         Frame {
             from_ms: (end - steps) * step_ms,
             step_ms,
@@ -145,32 +145,32 @@ pub fn clock(unix_ms: f64, offset_ms: f64, with_seconds: bool) -> String {
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::state::End;
 
-    fn state(span_ms: f64, until_ms: Option<f64>) -> ViewState {
-        ViewState {
-            span_ms,
-            until_ms,
-            ..ViewState::default()
-        }
+    fn range(span_ms: f64, end: End) -> TimeRange {
+        TimeRange { span_ms, end }
     }
 
     #[test]
     fn steps_are_round_fit_and_stand_still_while_time_goes_on() {
-        let frame = Frame::of(&state(300_000.0, None), 1_000_000_700.0, 500.0, 320);
+        let frame = Frame::of(range(300_000.0, End::Now), 1_000_000_700.0, 500.0, 320);
         assert_eq!((frame.step_ms, frame.steps), (1_000.0, 300));
         assert_eq!(frame.to_ms(), 1_000_000_000.0);
         for later in [1_000_000_000.0, 1_000_000_999.0] {
-            assert_eq!(frame, Frame::of(&state(300_000.0, None), later, 500.0, 320));
+            assert_eq!(
+                frame,
+                Frame::of(range(300_000.0, End::Now), later, 500.0, 320)
+            );
         }
-        let next = Frame::of(&state(300_000.0, None), 1_000_001_000.0, 500.0, 320);
+        let next = Frame::of(range(300_000.0, End::Now), 1_000_001_000.0, 500.0, 320);
         assert_eq!(next.from_ms, frame.from_ms + 1_000.0);
-        let coarse = Frame::of(&state(60_000.0, None), 1e9, 10_000.0, 320);
+        let coarse = Frame::of(range(60_000.0, End::Now), 1e9, 10_000.0, 320);
         assert_eq!((coarse.step_ms, coarse.steps), (10_000.0, 6));
     }
 
     #[test]
     fn a_chosen_stretch_is_shown_to_its_end() {
-        let frame = Frame::of(&state(60_000.0, Some(1_000_200.0)), 9e9, 500.0, 60);
+        let frame = Frame::of(range(60_000.0, End::At(1_000_200.0)), 9e9, 500.0, 60);
         assert_eq!(frame.to_ms(), 1_001_000.0);
         assert_eq!(frame.step_at(1_000_999.0), Some(frame.steps - 1));
         assert_eq!(frame.step_at(1_001_000.0), None);

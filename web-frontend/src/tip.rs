@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use metrics_common::interval::of_component;
 use metrics_common::snapshot::{Info, Snapshot};
 
-use crate::bars::{Bar, Rgb, Segment};
-use crate::charts::fine_percent;
-use crate::format::{self, escape_html};
+use crate::color::Rgb;
+use crate::format::{self, escape_html, fine_percent};
 use crate::view_model::index_of;
+use crate::views::now::model::{Bar, Segment};
 
 /// The 95 % interval of a component's share of a whole; `None` if it is not an estimate.
 pub fn interval(info: &Info, snapshot: &Snapshot, slug: &str, whole_ns: u64) -> Option<(f64, f64)> {
@@ -116,8 +116,8 @@ mod tests {
     use metrics_common::snapshot::{Availability, SplitBasis};
 
     use super::*;
-    use crate::bars::bars;
     use crate::fixture;
+    use crate::views::now::model::bars;
 
     fn tip(bar: usize, key: &str) -> String {
         let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));

@@ -1,82 +1,83 @@
-//! What the reader does: buttons, pointer, keyboard. Changes the state of the
-//! view and the address; drawing follows.
+//! What the reader does: buttons, pointer, keyboard. Changes what is chosen and
+//! the address; drawing follows. What concerns one view only is left to that view.
 
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlInputElement, HtmlSelectElement};
 
-use super::time::{Scene, show_brush};
-use super::{Page, save};
-use crate::state::{Sort, Unit, ViewState};
+use super::Page;
+use super::marks::show_brush;
+use super::save;
+use crate::action::Action;
+use crate::state::{Address, Keys};
+use crate::views::{Pointer, Reply};
 
 /// A drag shorter than this is a click, pixels.
 const SHORTEST_DRAG_PX: f64 = 6.0;
 
 impl Page {
-    /// Does what a button says. Says whether the page is to be drawn anew.
+    /// Does what a button says.
     ///
     /// # Errors
     /// The browser's.
-    pub fn act(&mut self, act: &str) -> Result<(), JsValue> {
-        let (verb, object) = act.split_once(':').unwrap_or((act, ""));
-        match verb {
-            "event" => self.state.event = object.to_owned(),
-            "component" => self.state.component = object.to_owned(),
-            "fold" => self.state.toggle_fold(object),
-            "live" => self.state.go_live(),
-            "pause" => self.state.toggle_pause(js_sys::Date::now()),
-            "span" => {
-                self.state.span_ms = object.parse().unwrap_or(5.0) * 60_000.0;
+    pub fn act(&mut self, action: Action) -> Result<(), JsValue> {
+        match action {
+            Action::Event(slug) => self.shared.event = slug,
+            Action::Component(slug) => self.shared.component = slug,
+            Action::Live => self.shared.range.go_live(),
+            Action::Pause => self.shared.range.toggle_pause(js_sys::Date::now()),
+            Action::Span(minutes) => self.shared.range.span_ms = f64::from(minutes) * 60_000.0,
+            Action::Hide(view) => self.shared.toggle_hidden(&view),
+            Action::Save(what, format) => {
+                let file = self.with_scene(|views, _, scene| {
+                    for (_, view) in views {
+                        if let Some(file) = view.file(scene, &what, format)? {
+                            return save::give(scene, &what, format, file);
+                        }
+                    }
+                    Ok(())
+                });
+                return file.map(|_| ());
             }
-            "unit" => {
-                let unit = Unit::ALL.iter().find(|(_, name)| *name == object);
-                self.state.unit = unit.map_or(self.state.unit, |(unit, _)| *unit);
+            Action::Unit(_)
+            | Action::Sort(_)
+            | Action::Fold(_)
+            | Action::Flame
+            | Action::Zoom(_) => {
+                for (_, view) in &mut self.views {
+                    if let Reply::Changed = view.act(&action) {
+                        break;
+                    }
+                }
             }
-            "sort" => {
-                let sort = Sort::ALL.iter().find(|(_, name)| *name == object);
-                self.state.sort = sort.map_or(self.state.sort, |(sort, _)| *sort);
-            }
-            "flame" => self.state.flame = !self.state.flame,
-            "zoom" => self.state.zoom.truncate(object.parse().unwrap_or(0)),
-            "save" => return self.save(object),
-            _ => return Ok(()),
         }
         self.write_address()
     }
 
+    /// Does what a view has made of something; whether it meant anything to it.
+    fn heed(&mut self, reply: Reply) -> Result<bool, JsValue> {
+        match reply {
+            Reply::Ignored => return Ok(false),
+            Reply::Done => {}
+            Reply::Changed => self.write_address()?,
+            Reply::Act(action) => self.act(action)?,
+        }
+        Ok(true)
+    }
+
     /// Puts the state into the address, so that it can be copied from there.
     fn write_address(&self) -> Result<(), JsValue> {
-        let fragment = self.state.to_fragment();
+        let mut address = Address::default();
+        self.shared.write(&mut address);
+        for (_, view) in &self.views {
+            view.write(&mut address);
+        }
         let location = self.dom.window.location();
-        let url = format!("{}{}#{fragment}", location.pathname()?, location.search()?);
+        let (path, search) = (location.pathname()?, location.search()?);
+        let url = format!("{path}{search}#{}", address.text());
         self.dom
             .window
             .history()?
             .replace_state_with_url(&JsValue::NULL, "", Some(url.as_str()))
-    }
-
-    /// Takes the state from the address, which the reader has changed.
-    ///
-    /// # Errors
-    /// The browser's.
-    pub fn read_address(&mut self) -> Result<(), JsValue> {
-        self.state = ViewState::from_fragment(&self.dom.window.location().hash()?);
-        self.show_state()
-    }
-
-    /// Puts the state into the fields that the reader writes to, and begins
-    /// with the section that the address names.
-    ///
-    /// # Errors
-    /// If the markup is not what this code was built with.
-    pub fn show_state(&self) -> Result<(), JsValue> {
-        let filter: HtmlInputElement = self.dom.typed("filter")?;
-        filter.set_value(&self.state.filter);
-        let find: HtmlInputElement = self.dom.typed("find")?;
-        find.set_value(&self.state.find);
-        if let Ok(section) = self.dom.element(&self.state.view) {
-            section.scroll_into_view();
-        }
-        Ok(())
     }
 
     /// A field has another value.
@@ -84,144 +85,114 @@ impl Page {
     /// # Errors
     /// If the markup is not what this code was built with.
     pub fn change(&mut self, target: &Element) -> Result<(), JsValue> {
-        match target.id().as_str() {
-            "filter" => {
-                let field: &HtmlInputElement = target.unchecked_ref();
-                self.state.filter = field.value();
+        let value = match target.dyn_ref::<HtmlSelectElement>() {
+            Some(select) => select.value(),
+            None => target.unchecked_ref::<HtmlInputElement>().value(),
+        };
+        let id = target.id();
+        for at in 0..self.views.len() {
+            let reply = self.views[at].1.change(&id, &value);
+            if self.heed(reply)? {
+                break;
             }
-            "find" => {
-                let field: &HtmlInputElement = target.unchecked_ref();
-                self.state.find = field.value();
-            }
-            "component" => {
-                let field: &HtmlSelectElement = target.unchecked_ref();
-                self.state.component = field.value();
-            }
-            _ => return Ok(()),
         }
-        self.write_address()
+        Ok(())
     }
 
     /// The pointer (or the keyboard, by what it has reached) is over something.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
-    pub fn hover(&mut self, target: &Element, (x, y): (f64, f64)) -> Result<(), JsValue> {
+    pub fn hover(&mut self, target: &Element, place: (f64, f64)) -> Result<(), JsValue> {
         let plot = target.closest("[data-plot]")?;
-        let mut segment = None;
-        self.cursor_ms = None;
-        let mut heat_y = None;
-        let mut flame_at = None;
-        if let Some(plot) = &plot {
-            let place = plot.get_bounding_client_rect();
-            let (inner_x, inner_y) = (x - place.left(), y - place.top());
-            match plot.id().as_str() {
-                "chart" => segment = self.now.at(inner_x, inner_y),
-                "flames" => flame_at = Some((inner_x, inner_y)),
-                id => self.cursor_ms = self.ms_at(id, inner_x),
-            }
-            if plot.id() == "heat" {
-                heat_y = Some(inner_y);
-            }
-            if let Some((id, from_x, _)) = &self.brush
-                && *id == plot.id()
-            {
-                show_brush(plot, Some((*from_x, inner_x)))?;
-            }
-        } else if let Some(entry) = target.closest("[data-bar][data-ratio]")? {
-            let number = entry.get_attribute("data-bar").and_then(|n| n.parse().ok());
-            let key = entry.get_attribute("data-key").unwrap_or_default();
-            segment = Some((number.unwrap_or(1_usize) - 1, key));
-        }
-        self.now.hover(&self.dom, segment, (x, y))?;
-        let Some((info, _, latest)) = self.scene_parts() else {
-            return Ok(());
+        let plot = plot.as_ref().map(|plot| (plot, inner(plot, place)));
+        let pointer = Pointer {
+            target,
+            plot,
+            place,
         };
-        self.now.show_tip(&self.dom, info, latest)?;
-        match (flame_at, &self.info) {
-            (Some(at), Some(info)) => {
-                self.dom.place_tip((x, y))?;
-                self.flame.hover(&self.dom, info, at)?;
-            }
-            _ => self.flame.leave(&self.dom)?,
+        self.cursor_ms = plot.and_then(|(plot, (x, _))| self.ms_at(&plot.id(), x));
+        if let (Some((plot, (x, _))), Some((id, from_x, _))) = (plot, &self.brush)
+            && *id == plot.id()
+        {
+            show_brush(plot, Some((*from_x, x)))?;
         }
-        self.draw_cursors(heat_y)
-    }
-
-    fn ms_at(&self, id: &str, x: f64) -> Option<f64> {
-        match self.charts.iter().find(|chart| chart.id == id) {
-            Some(chart) => chart.ms_at(x),
-            None => self.heat.ms_at(x),
+        let has_tip = self.with_scene(|views, _, scene| {
+            let mut has_tip = false;
+            for (_, view) in views.iter_mut() {
+                if has_tip || !view.hover(scene, &pointer)? {
+                    view.leave(scene.dom)?;
+                } else {
+                    has_tip = true;
+                }
+                view.draw_cursor(scene, Some(&pointer))?;
+            }
+            Ok(has_tip)
+        })?;
+        match has_tip {
+            Some(true) => Ok(()),
+            _ => self.dom.set_hidden("tip", true),
         }
     }
 
-    fn draw_cursors(&mut self, heat_y: Option<f64>) -> Result<(), JsValue> {
-        let latest = self.frozen.as_ref().or(self.latest.as_ref());
-        let (Some(info), Some(history), Some(latest)) = (&self.info, &self.history, latest) else {
-            return Ok(());
-        };
-        let scene = Scene {
-            dom: &self.dom,
-            info,
-            history,
-            state: &self.state,
-            cpus: latest.cpus.len(),
-            cursor_ms: self.cursor_ms,
-        };
-        for chart in &mut self.charts {
-            chart.draw_cursor(&scene)?;
-        }
-        self.heat.draw_cursor(&scene, heat_y)
+    fn ms_at(&self, plot: &str, x: f64) -> Option<f64> {
+        self.views.iter().find_map(|(_, view)| view.ms_at(plot, x))
+    }
+
+    fn draw_cursors(&mut self) -> Result<(), JsValue> {
+        self.with_scene(|views, _, scene| {
+            views
+                .iter_mut()
+                .try_for_each(|(_, view)| view.draw_cursor(scene, None))
+        })
+        .map(|_| ())
     }
 
     /// The pointer is pressed.
     ///
     /// # Errors
     /// The browser's.
-    pub fn press(&mut self, target: &Element, x: f64) -> Result<(), JsValue> {
+    pub fn press(&mut self, target: &Element, place: (f64, f64)) -> Result<(), JsValue> {
         let Some(plot) = target.closest("[data-plot=\"time\"]")? else {
             return Ok(());
         };
-        let inner_x = x - plot.get_bounding_client_rect().left();
-        if let Some(ms) = self.ms_at(&plot.id(), inner_x) {
-            self.brush = Some((plot.id(), inner_x, ms));
+        let (x, _) = inner(&plot, place);
+        if let Some(ms) = self.ms_at(&plot.id(), x) {
+            self.brush = Some((plot.id(), x, ms));
         }
         Ok(())
     }
 
     /// The pointer is let go; what it was dragged over becomes the stretch shown.
-    /// Over a bar, a click descends into the part under it.
+    /// Otherwise it was a click in a drawing.
     ///
     /// # Errors
     /// The browser's.
-    pub fn release(&mut self, target: &Element, (x, y): (f64, f64)) -> Result<(), JsValue> {
+    pub fn release(&mut self, target: &Element, place: (f64, f64)) -> Result<(), JsValue> {
         if let Some((id, from_x, from_ms)) = self.brush.take() {
             let plot = self.dom.element(&id)?;
             show_brush(&plot, None)?;
-            let inner_x = x - plot.get_bounding_client_rect().left();
-            if (inner_x - from_x).abs() >= SHORTEST_DRAG_PX
-                && let Some(to_ms) = self.ms_at(&id, inner_x)
+            let (x, _) = inner(&plot, place);
+            if (x - from_x).abs() >= SHORTEST_DRAG_PX
+                && let Some(to_ms) = self.ms_at(&id, x)
             {
-                self.state.zoom_to(from_ms, to_ms);
+                self.shared.range.zoom_to(from_ms, to_ms);
                 return self.write_address();
             }
             return Ok(());
         }
-        if let Some(plot) = target.closest("#flames")? {
-            let place = plot.get_bounding_client_rect();
-            if let Some(path) = self.flame.path_at(x - place.left(), y - place.top()) {
-                self.state.zoom = path;
-                return self.write_address();
-            }
-        }
-        if let Some(plot) = target.closest("#chart")? {
-            let place = plot.get_bounding_client_rect();
-            match self.now.at(x - place.left(), y - place.top()) {
-                Some((1, key)) if key != crate::bars::REST => {
-                    return self.act(&format!("event:{key}"));
-                }
-                Some((2, key)) => return self.act(&format!("component:{key}")),
-                _ => {}
+        let Some(plot) = target.closest("[data-plot]")? else {
+            return Ok(());
+        };
+        let pointer = Pointer {
+            target,
+            plot: Some((&plot, inner(&plot, place))),
+            place,
+        };
+        for at in 0..self.views.len() {
+            let reply = self.views[at].1.click(&pointer);
+            if self.heed(reply)? {
+                break;
             }
         }
         Ok(())
@@ -235,85 +206,72 @@ impl Page {
         if target.closest("input, select, textarea")?.is_some() {
             return Ok(false);
         }
-        if target.closest("#flames")?.is_some() && self.flame_key(key)? {
+        let reply = self.with_scene(|views, _, scene| {
+            for (_, view) in views {
+                match view.key(scene, target, key)? {
+                    Reply::Ignored => {}
+                    meant => return Ok(meant),
+                }
+            }
+            Ok(Reply::Ignored)
+        })?;
+        if self.heed(reply.unwrap_or(Reply::Ignored))? {
             return Ok(true);
         }
-        let plot = target.closest("[data-plot=\"time\"]")?;
+        let in_plot = target.closest("[data-plot=\"time\"]")?.is_some();
         let on_button = target.closest("button, a, summary")?.is_some();
         match key {
-            "p" | " " if !on_button => self.act("pause")?,
-            "Escape" if self.now_is_hovered()? => {
-                self.now.hover(&self.dom, None, (0.0, 0.0))?;
-            }
-            "Escape" | "l" if !on_button => self.act("live")?,
-            "1" | "5" => self.act(&format!("span:{key}"))?,
-            "ArrowLeft" | "ArrowRight" if plot.is_some() => {
-                let step = if key == "ArrowLeft" { -1.0 } else { 1.0 };
-                if let Some(frame) = self.charts.iter().find_map(|chart| chart.frame()) {
-                    let from = self
-                        .cursor_ms
-                        .unwrap_or(frame.to_ms() - frame.step_ms / 2.0);
-                    let to = from + step * frame.step_ms;
-                    let (first, last) = (frame.from_ms, frame.to_ms() - frame.step_ms / 2.0);
-                    self.cursor_ms = Some(to.clamp(first + frame.step_ms / 2.0, last));
-                    self.draw_cursors(None)?;
-                }
-            }
-            "+" | "-" if plot.is_some() => {
-                if let Some(frame) = self.charts.iter().find_map(|chart| chart.frame()) {
-                    let middle = self.cursor_ms.unwrap_or(frame.to_ms());
-                    let half = self.state.span_ms * if key == "+" { 0.25 } else { 1.0 };
-                    self.state.zoom_to(middle - half, middle + half);
-                    self.write_address()?;
-                }
-            }
+            "p" | " " if !on_button => self.act(Action::Pause)?,
+            "Escape" if self.has_tip()? => self.drop_tip()?,
+            "Escape" | "l" if !on_button => self.act(Action::Live)?,
+            "1" => self.act(Action::Span(1))?,
+            "5" => self.act(Action::Span(5))?,
+            "ArrowLeft" if in_plot => self.step_cursor(-1.0)?,
+            "ArrowRight" if in_plot => self.step_cursor(1.0)?,
+            "+" if in_plot => self.zoom(0.25)?,
+            "-" if in_plot => self.zoom(1.0)?,
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    /// A key is pressed in the flame graph; says whether it meant something there.
-    fn flame_key(&mut self, key: &str) -> Result<bool, JsValue> {
-        match key {
-            "ArrowUp" | "ArrowDown" | "ArrowLeft" | "ArrowRight" => {
-                if let Some(info) = &self.info {
-                    self.flame.step(&self.dom, info, key)?;
-                }
-            }
-            "Enter" => {
-                if let Some(path) = self.flame.marked_path() {
-                    self.state.zoom = path;
-                    self.write_address()?;
-                }
-            }
-            "Escape" | "Home" if !self.state.zoom.is_empty() => {
-                self.state.zoom.clear();
-                self.write_address()?;
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn now_is_hovered(&self) -> Result<bool, JsValue> {
+    fn has_tip(&self) -> Result<bool, JsValue> {
         Ok(!self.dom.element("tip")?.has_attribute("hidden"))
     }
 
-    fn save(&self, what: &str) -> Result<(), JsValue> {
-        let Some((info, _, latest)) = self.scene_parts() else {
+    fn drop_tip(&mut self) -> Result<(), JsValue> {
+        for (_, view) in &mut self.views {
+            view.leave(&self.dom)?;
+        }
+        self.dom.set_hidden("tip", true)
+    }
+
+    /// Moves the cursor by so many steps of the charts.
+    fn step_cursor(&mut self, steps: f64) -> Result<(), JsValue> {
+        let Some(frame) = self.views.iter().find_map(|(_, view)| view.frame()) else {
             return Ok(());
         };
-        save::save(
-            &save::Shown {
-                dom: &self.dom,
-                info,
-                latest,
-                now: &self.now,
-                charts: &self.charts,
-                heat: &self.heat,
-                flame: &self.flame,
-            },
-            what,
-        )
+        let half = frame.step_ms / 2.0;
+        let from = self.cursor_ms.unwrap_or(frame.to_ms() - half);
+        let to = from + steps * frame.step_ms;
+        self.cursor_ms = Some(to.clamp(frame.from_ms + half, frame.to_ms() - half));
+        self.draw_cursors()
     }
+
+    /// Looks at the stretch around the cursor, this share of the span to either side.
+    fn zoom(&mut self, share: f64) -> Result<(), JsValue> {
+        let Some(frame) = self.views.iter().find_map(|(_, view)| view.frame()) else {
+            return Ok(());
+        };
+        let middle = self.cursor_ms.unwrap_or(frame.to_ms());
+        let half = self.shared.range.span_ms * share;
+        self.shared.range.zoom_to(middle - half, middle + half);
+        self.write_address()
+    }
+}
+
+/// A place in the window as a place in a plot.
+fn inner(plot: &Element, (x, y): (f64, f64)) -> (f64, f64) {
+    let own = plot.get_bounding_client_rect();
+    (x - own.left(), y - own.top())
 }

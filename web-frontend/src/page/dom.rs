@@ -7,21 +7,8 @@ use std::collections::BTreeMap;
 use wasm_bindgen::prelude::*;
 use web_sys::{Blob, BlobPropertyBag, Document, Element, HtmlElement, Node, Url, Window};
 
+use crate::action::Action;
 use crate::plot::Theme;
-
-/// What is measured before each drawing.
-const MEASURED: [&str; 10] = [
-    "now",
-    "chart",
-    "events",
-    "parts",
-    "percpu",
-    "heat",
-    "components",
-    "table",
-    "flame",
-    "flame-body",
-];
 
 /// Where an element was when the drawing began.
 #[derive(Debug, Clone, Copy, Default)]
@@ -128,11 +115,11 @@ impl Dom {
     /// Measures what a drawing depends on, before it changes anything: a size
     /// that is asked for after a change makes the browser lay out the page at once,
     /// and a drawing would pay for that several times.
-    pub fn measure(&self) {
+    pub fn measure(&self, ids: impl Iterator<Item = &'static str>) {
         let height = self.window.inner_height().ok().and_then(|h| h.as_f64());
         self.window_height.set(height.unwrap_or(0.0));
         let mut extents = self.extents.borrow_mut();
-        for id in MEASURED {
+        for id in ids {
             if let Some(element) = self.document.get_element_by_id(id) {
                 let place = element.get_bounding_client_rect();
                 let extent = Extent {
@@ -259,6 +246,11 @@ impl LiveText {
             self.shown = text;
         }
     }
+}
+
+/// What a button asks for.
+pub fn action_of(button: &Element) -> Option<Action> {
+    button.get_attribute("data-act")?.parse().ok()
 }
 
 /// Sets an attribute that may have this value already.

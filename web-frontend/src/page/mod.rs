@@ -1,15 +1,13 @@
-//! The document: takes the daemon's messages and the reader's wishes, and brings
-//! the page up to date with the least that has to change. Only what is below
-//! this folder touches the DOM.
+//! The document: takes the daemon's messages and the reader's wishes, and has the
+//! views bring the page up to date with the least that has to change. Only what
+//! is below this folder, and the `page` of each view, touches the DOM.
 
 mod act;
-mod dom;
-mod flame;
-mod heat;
-mod now;
-mod save;
-mod table;
-mod time;
+pub mod dom;
+pub mod marks;
+pub mod save;
+
+use std::rc::Rc;
 
 use metrics_common::codec::ServerMessage;
 use metrics_common::history::History;
@@ -17,39 +15,36 @@ use metrics_common::snapshot::{Info, Snapshot};
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
-use self::dom::{Dom, all, set_attribute};
-use self::flame::FlameGraph;
-use self::heat::HeatMap;
-use self::now::Now;
-use self::table::Table;
-use self::time::{Scene, TimeChart};
-use crate::flame::Answer;
+use self::dom::{Dom, action_of, all, set_attribute};
+use crate::action::Action;
 use crate::link::{Link, LinkState};
-use crate::panels;
-use crate::state::{Sort, Unit, ViewState, WINDOW_MINUTES};
-use crate::view_model::{self, Tally};
+use crate::state::{Keys, Pairs, Shared};
+use crate::view_model;
+use crate::views::{self, Scene, View};
 
 /// Everything that the page holds on to.
 pub struct Page {
     dom: Dom,
     /// The connection as the page sees it.
     pub link: Link,
+    /// What the daemon has said.
+    told: Told,
+    shared: Shared,
+    views: Vec<(&'static str, Box<dyn View>)>,
+    cursor_ms: Option<f64>,
+    /// Where a stretch is being chosen: id of the plot, first pixel and moment.
+    brush: Option<(String, f64, f64)>,
+    introduced: bool,
+}
+
+/// What the daemon has said, as far as it is kept.
+#[derive(Default)]
+struct Told {
     info: Option<Info>,
     latest: Option<Snapshot>,
     /// What is shown while the page stands still.
     frozen: Option<Snapshot>,
     history: Option<History>,
-    tally: Tally,
-    state: ViewState,
-    now: Now,
-    charts: [TimeChart; 2],
-    heat: HeatMap,
-    table: Table,
-    flame: FlameGraph,
-    cursor_ms: Option<f64>,
-    /// Where a stretch is being chosen: id of the plot, first pixel and moment.
-    brush: Option<(String, f64, f64)>,
-    introduced: bool,
 }
 
 impl Page {
@@ -57,57 +52,52 @@ impl Page {
     ///
     /// # Errors
     /// If this is not netto's page.
-    pub fn new(window: Window) -> Result<Self, JsValue> {
-        let state = ViewState::from_fragment(&window.location().hash()?);
-        Ok(Page {
+    pub fn new(window: Window, redraw: &Rc<dyn Fn()>) -> Result<Self, JsValue> {
+        let views = views::all(&window, redraw);
+        let mut page = Page {
             dom: Dom::new(window)?,
             link: Link::new(js_sys::Date::now()),
-            info: None,
-            latest: None,
-            frozen: None,
-            history: None,
-            tally: Tally::default(),
-            state,
-            now: Now::default(),
-            charts: [TimeChart::new("events"), TimeChart::new("parts")],
-            heat: HeatMap::default(),
-            table: Table::default(),
-            flame: FlameGraph::default(),
+            told: Told::default(),
+            shared: Shared::default(),
+            views,
             cursor_ms: None,
             brush: None,
             introduced: false,
-        })
+        };
+        page.read_address()?;
+        Ok(page)
     }
 
     /// Takes a message; drawing is for later.
     pub fn take(&mut self, message: ServerMessage) {
         self.link.heard(&message, js_sys::Date::now());
+        let told = &mut self.told;
         match message {
             ServerMessage::Hello(info) => {
-                self.tally.meet(&info);
-                let known = self.info.as_ref().zip(self.history.take());
-                self.history = Some(view_model::go_on(known, &info));
-                self.info = Some(*info);
+                let known = told.info.as_ref().zip(told.history.take());
+                told.history = Some(view_model::go_on(known, &info));
+                told.info = Some(*info);
                 self.introduced = false;
-                self.table.forget();
             }
             ServerMessage::History(message) => match History::from_message(&message) {
                 Ok(mut history) => {
-                    if let Some(old) = self.history.take() {
+                    if let Some(old) = told.history.take() {
                         history.continue_from(old);
                     }
-                    self.history = Some(history);
+                    told.history = Some(history);
                 }
                 Err(error) => {
                     web_sys::console::error_1(&format!("netto: the past: {error}").into())
                 }
             },
             ServerMessage::Snapshot(snapshot) => {
-                self.tally.add(&snapshot);
-                if let Some(history) = &mut self.history {
+                for (_, view) in &mut self.views {
+                    view.take(&snapshot);
+                }
+                if let Some(history) = &mut told.history {
                     history.push(&snapshot);
                 }
-                self.latest = Some(*snapshot);
+                told.latest = Some(*snapshot);
             }
             ServerMessage::Bye(_) | ServerMessage::Gap(_) => {}
         }
@@ -115,19 +105,9 @@ impl Page {
 
     /// Whether the open connection should be given up.
     pub fn is_silent(&self) -> bool {
-        let period_ms = self.info.as_ref().map_or(0, |info| info.user_period_ms);
+        let info = self.told.info.as_ref();
+        let period_ms = info.map_or(0, |info| info.user_period_ms);
         self.link.is_silent(js_sys::Date::now(), period_ms)
-    }
-
-    /// Whether the daemon should be asked for its flame graph now.
-    pub fn asks_for_flames(&mut self) -> bool {
-        let now_ms = js_sys::Date::now();
-        *self.link.state() == LinkState::Live && self.flame.ask(&self.dom, &self.state, now_ms)
-    }
-
-    /// Takes the answer; drawing is for later.
-    pub fn take_flames(&mut self, answer: Result<Answer, String>) {
-        self.flame.take(answer, self.state.paused);
     }
 
     /// Brings the document up to date.
@@ -135,66 +115,69 @@ impl Page {
     /// # Errors
     /// If the markup is not what this code was built with.
     pub fn draw(&mut self) -> Result<(), JsValue> {
-        self.dom.measure();
+        let measured = self.views.iter().flat_map(|(_, view)| view.measured());
+        self.dom.measure(measured.copied());
         self.draw_link()?;
         self.draw_controls()?;
-        let (Some(info), Some(latest), Some(history)) = (&self.info, &self.latest, &self.history)
-        else {
-            return Ok(());
-        };
-        if !std::mem::replace(&mut self.introduced, true) {
+        self.told.freeze(self.shared.range.is_paused());
+        if let (Some(info), false) = (&self.told.info, self.introduced) {
+            self.introduced = true;
             introduce(&self.dom, info)?;
-        }
-        if !self.state.paused {
-            self.frozen = None;
-        } else if self.frozen.is_none() {
-            self.frozen = Some(latest.clone());
-        }
-        let dom = &self.dom;
-        let shown = self.frozen.as_ref().unwrap_or(latest);
-        self.now.headline(dom, info, latest, history)?;
-        // What is out of sight rests, but is never empty: a search finds it.
-        if self.now.is_empty() || dom.is_in_sight("now") {
-            self.now.draw(dom, info, shown, &self.state)?;
-        }
-        let scene = Scene {
-            dom,
-            info,
-            history,
-            state: &self.state,
-            cpus: shown.cpus.len(),
-            cursor_ms: self.cursor_ms,
-        };
-        for chart in &mut self.charts {
-            if chart.chart().is_none() || dom.is_in_sight(chart.id) {
-                chart.draw(&scene)?;
+            for (_, view) in &mut self.views {
+                view.meet(&self.dom, info)?;
             }
         }
-        if self.heat.map().is_none() || dom.is_in_sight("percpu") {
-            self.heat.draw(&scene)?;
-        }
-        if self.table.is_empty() || dom.is_in_sight("components") {
-            self.table.draw(dom, info, shown, &self.state)?;
-        }
-        self.flame.draw(dom, info, &self.state)?;
-        let status = view_model::status(info, latest, &self.tally);
-        let html = panels::status_html(&status);
-        let list = dom.element("status")?;
-        if list.inner_html() != html {
-            list.set_inner_html(&html);
-        }
-        // Last, so that who reads it reads values of this interval.
-        set_attribute(&dom.root, "data-sequence", &shown.sequence.to_string())
+        self.with_scene(|views, shared, scene| {
+            for (name, view) in views {
+                let is_there = view.is_available(scene.info);
+                let is_hidden = shared.hidden.iter().any(|hidden| hidden == name);
+                if let Some(section) = view.section() {
+                    scene.dom.set_hidden(section, is_hidden || !is_there)?;
+                }
+                if is_there && !(is_hidden && view.section().is_some()) {
+                    view.draw(scene)?;
+                }
+            }
+            // Last, so that who reads it reads values of this interval.
+            let sequence = scene.shown.sequence.to_string();
+            set_attribute(&scene.dom.root, "data-sequence", &sequence)
+        })
+        .map(|_| ())
+    }
+
+    /// Does something with the views and what they are shown; `None` while
+    /// there is nothing to show.
+    fn with_scene<T>(
+        &mut self,
+        act: impl FnOnce(&mut [(&'static str, Box<dyn View>)], &Shared, &Scene) -> Result<T, JsValue>,
+    ) -> Result<Option<T>, JsValue> {
+        let told = &self.told;
+        let (Some(info), Some(latest), Some(history)) = (&told.info, &told.latest, &told.history)
+        else {
+            return Ok(None);
+        };
+        let scene = Scene {
+            dom: &self.dom,
+            info,
+            history,
+            latest,
+            shown: told.frozen.as_ref().unwrap_or(latest),
+            shared: &self.shared,
+            cursor_ms: self.cursor_ms,
+            is_live: *self.link.state() == LinkState::Live,
+        };
+        act(&mut self.views, &self.shared, &scene).map(Some)
     }
 
     fn draw_link(&self) -> Result<(), JsValue> {
+        let info = self.told.info.as_ref();
         let state = self.link.state();
         let (word, alarm) = match state {
             LinkState::Connecting => ("connecting…".to_owned(), None),
             LinkState::Live => ("live".to_owned(), None),
             LinkState::Lost { reason } => (
                 "connection lost".to_owned(),
-                Some(match self.info {
+                Some(match info {
                     Some(_) => {
                         format!("Connection lost: {reason}. Trying again; the values are old.")
                     }
@@ -202,8 +185,7 @@ impl Page {
                 }),
             ),
         };
-        let alarm = alarm
-            .or_else(|| view_model::version_note(self.info.as_ref()?, env!("CARGO_PKG_VERSION")));
+        let alarm = alarm.or_else(|| view_model::version_note(info?, env!("CARGO_PKG_VERSION")));
         self.dom.set_text("link", &word)?;
         let banner = self.dom.element("banner")?;
         if banner.text_content().as_deref() != Some(alarm.as_deref().unwrap_or("")) {
@@ -215,38 +197,66 @@ impl Page {
 
     /// Shows which of the choices are taken.
     fn draw_controls(&self) -> Result<(), JsValue> {
-        let state = &self.state;
-        let named = |key: &str, on: bool| (key.to_owned(), on);
-        let mut taken = vec![
-            named("pause", state.paused),
-            named("live", state.until_ms.is_none()),
-        ];
-        for minutes in WINDOW_MINUTES {
-            let on = (state.span_ms - f64::from(minutes) * 60_000.0).abs() < 1.0;
-            taken.push(named(&format!("span:{minutes}"), on));
-        }
-        for (unit, name) in Unit::ALL {
-            taken.push(named(&format!("unit:{name}"), unit == state.unit));
-        }
-        for (sort, name) in Sort::ALL {
-            taken.push(named(&format!("sort:{name}"), sort == state.sort));
-        }
         for button in all(&self.dom.root, "[data-choice]")? {
-            let act = button.get_attribute("data-act").unwrap_or_default();
-            let on = taken.iter().any(|(key, on)| *key == act && *on);
+            let on = action_of(&button).is_some_and(|action| self.has_taken(&action));
             set_attribute(&button, "aria-pressed", if on { "true" } else { "false" })?;
         }
-        let mode = match (state.paused, state.until_ms) {
-            (true, _) => "paused",
-            (false, Some(_)) => "zoomed",
-            (false, None) => "live",
-        };
-        set_attribute(&self.dom.root, "data-mode", mode)
+        set_attribute(&self.dom.root, "data-mode", self.shared.range.mode())
     }
 
-    fn scene_parts(&self) -> Option<(&Info, &History, &Snapshot)> {
-        let latest = self.frozen.as_ref().or(self.latest.as_ref())?;
-        Some((self.info.as_ref()?, self.history.as_ref()?, latest))
+    fn has_taken(&self, action: &Action) -> bool {
+        let range = &self.shared.range;
+        match action {
+            Action::Pause => range.is_paused(),
+            Action::Live => range.until_ms().is_none(),
+            Action::Span(minutes) => (range.span_ms - f64::from(*minutes) * 60_000.0).abs() < 1.0,
+            // The button says what is shown.
+            Action::Hide(view) => !self.shared.hidden.contains(view),
+            own => self
+                .views
+                .iter()
+                .find_map(|(_, view)| view.has_taken(own))
+                .unwrap_or(false),
+        }
+    }
+
+    /// Takes the state from the address, which the reader has changed.
+    ///
+    /// # Errors
+    /// The browser's.
+    pub fn read_address(&mut self) -> Result<(), JsValue> {
+        let pairs = Pairs::of(&self.dom.window.location().hash()?);
+        self.shared.read(&pairs);
+        for (_, view) in &mut self.views {
+            view.read(&pairs);
+        }
+        Ok(())
+    }
+
+    /// Puts the state into the fields that the reader writes to, and begins
+    /// with the section that the address names.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    pub fn show_state(&self) -> Result<(), JsValue> {
+        for (_, view) in &self.views {
+            view.show_choices(&self.dom)?;
+        }
+        if let Ok(section) = self.dom.element(&self.shared.view) {
+            section.scroll_into_view();
+        }
+        Ok(())
+    }
+}
+
+impl Told {
+    /// Keeps the interval that is shown while the page stands still.
+    fn freeze(&mut self, is_paused: bool) {
+        if !is_paused {
+            self.frozen = None;
+        } else if self.frozen.is_none() {
+            self.frozen.clone_from(&self.latest);
+        }
     }
 }
 
@@ -255,7 +265,5 @@ fn introduce(dom: &Dom, info: &Info) -> Result<(), JsValue> {
     dom.set_text("host", &info.hostname)?;
     dom.set_text("kernel", &format!("Linux {}", info.kernel))?;
     dom.set_text("version", &format!("netto {}", info.version))?;
-    dom.set_hidden("demo", !info.is_demonstration())?;
-    dom.set_list("notes", &panels::notes_html(info))?;
-    dom.set_list("missing", &panels::missing_html(info))
+    dom.set_hidden("demo", !info.is_demonstration())
 }

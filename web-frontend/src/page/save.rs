@@ -1,46 +1,37 @@
-//! Files of what is shown: `view:format`, for example `events:svg`.
+//! Gives the reader files of what is shown.
 
-use metrics_common::snapshot::{Info, Snapshot};
 use wasm_bindgen::prelude::*;
 use web_sys::{Blob, CanvasRenderingContext2d, HtmlCanvasElement, HtmlImageElement};
 
 use super::dom::Dom;
-use super::flame::FlameGraph;
-use super::heat::HeatMap;
-use super::now::Now;
-use super::time::TimeChart;
+use crate::action::{Format, name_of};
 use crate::export;
+use crate::views::Scene;
 
 /// Pixels of a picture for each pixel of the page.
 const PICTURE_SCALE: f64 = 2.0;
 
-/// All that can be saved.
-pub struct Shown<'a> {
-    /// The document.
-    pub dom: &'a Dom,
-    /// The daemon.
-    pub info: &'a Info,
-    /// The interval shown.
-    pub latest: &'a Snapshot,
-    /// The bars.
-    pub now: &'a Now,
-    /// The charts over time.
-    pub charts: &'a [TimeChart; 2],
-    /// The heat map.
-    pub heat: &'a HeatMap,
-    /// The flame graph.
-    pub flame: &'a FlameGraph,
+/// What a view has to give.
+pub enum File {
+    /// Text of a file.
+    Text(String),
+    /// Text for the clipboard.
+    Clipboard(String),
+    /// A drawing as SVG, given as such or as a picture.
+    Drawing(String),
+    /// A picture.
+    Canvas(HtmlCanvasElement),
 }
 
-/// Gives the reader the file that `what` names.
+/// Gives the reader what a view had of the drawing named `what`.
 ///
 /// # Errors
 /// The browser's.
-pub fn save(shown: &Shown, what: &str) -> Result<(), JsValue> {
-    let (view, format) = what.split_once(':').unwrap_or((what, "csv"));
+pub fn give(scene: &Scene, what: &str, format: Format, file: File) -> Result<(), JsValue> {
+    let dom = scene.dom;
     let time = export::iso_time(js_sys::Date::now());
     let stamp = time.get(..19).unwrap_or(&time).replace(':', "");
-    let host: String = shown
+    let host: String = scene
         .info
         .hostname
         .chars()
@@ -52,44 +43,23 @@ pub fn save(shown: &Shown, what: &str) -> Result<(), JsValue> {
             }
         })
         .collect();
-    let name = format!("netto-{host}-{view}-{stamp}.{format}");
-    let chart = shown.charts.iter().find(|chart| chart.id == view);
-    let dom = shown.dom;
-    match (view, format) {
-        ("table", "csv") => {
-            let csv = export::table_csv(shown.info, shown.latest);
-            dom.download(&name, "text/csv", &csv)
-        }
-        ("table", "copy") => copy(dom, &export::table_csv(shown.info, shown.latest)),
-        ("heat", "csv") => match shown.heat.map() {
-            Some(map) => dom.download(&name, "text/csv", &export::heat_csv(map)),
-            None => Ok(()),
-        },
-        ("flame", "folded") => match shown.flame.folded() {
-            Some(folded) => dom.download(&name, "text/plain", folded),
-            None => Ok(()),
-        },
-        ("heat", "png") => {
-            let canvas: HtmlCanvasElement = dom.typed("heat-canvas")?;
-            let copy = enlarged(dom, &canvas)?;
-            picture_of(&copy, &name)
-        }
-        (_, "csv") => match chart.and_then(TimeChart::chart) {
-            Some(chart) => dom.download(&name, "text/csv", &export::chart_csv(chart)),
-            None => Ok(()),
-        },
-        _ => {
-            let svg = match chart {
-                Some(chart) => chart.svg(dom),
-                None if view == "flame" => shown.flame.svg(dom, shown.info),
-                None => shown.now.svg(dom),
+    let ending = name_of(&Format::ALL, format);
+    let name = format!("netto-{host}-{what}-{stamp}.{ending}");
+    match file {
+        File::Text(text) => {
+            let kind = if format == Format::Csv {
+                "text/csv"
+            } else {
+                "text/plain"
             };
-            let Some(svg) = svg else {
-                return Ok(());
-            };
-            let title = format!("netto: {view} of {} at {time}", shown.info.hostname);
+            dom.download(&name, kind, &text)
+        }
+        File::Clipboard(text) => copy(dom, &text),
+        File::Canvas(canvas) => picture_of(&canvas, &name),
+        File::Drawing(svg) => {
+            let title = format!("netto: {what} of {} at {time}", scene.info.hostname);
             let svg = export::standalone_svg(&svg, dom.theme().surface, &title);
-            if format == "svg" {
+            if format == Format::Svg {
                 dom.download(&name, "image/svg+xml", &svg)
             } else {
                 picture(dom, &svg, name)
@@ -115,8 +85,11 @@ fn copy(dom: &Dom, text: &str) -> Result<(), JsValue> {
     catch.call1(&done, &report).map(|_| ())
 }
 
-/// Each cell of the map as a square that can be seen.
-fn enlarged(dom: &Dom, canvas: &HtmlCanvasElement) -> Result<HtmlCanvasElement, JsValue> {
+/// A canvas of few pixels as large as it is shown, each pixel with sharp edges.
+///
+/// # Errors
+/// The browser's.
+pub fn enlarged(dom: &Dom, canvas: &HtmlCanvasElement) -> Result<HtmlCanvasElement, JsValue> {
     let (width, height) = (canvas.client_width() as u32, canvas.client_height() as u32);
     let copy = new_canvas(dom, width.max(1), height.max(1))?;
     let context = context_of(&copy)?;

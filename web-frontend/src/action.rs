@@ -1,0 +1,194 @@
+//! What a button of the page does. In the document it stands as one word and
+//! perhaps an object, `unit:ms`; this file is the only one that reads or writes
+//! that form. Pure.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::format::escape_html;
+use crate::views::cpus::choices::Sort;
+use crate::views::table::choices::Unit;
+
+/// In what form something is given to the reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A drawing.
+    Svg,
+    /// A picture.
+    Png,
+    /// Comma-separated values.
+    Csv,
+    /// Comma-separated values on the clipboard.
+    Copy,
+    /// Stacks as flame graph tools read them.
+    Folded,
+}
+
+impl Format {
+    /// Every format, with its name, which is also the file's ending.
+    pub const ALL: [(Format, &'static str); 5] = [
+        (Format::Svg, "svg"),
+        (Format::Png, "png"),
+        (Format::Csv, "csv"),
+        (Format::Copy, "copy"),
+        (Format::Folded, "folded"),
+    ];
+}
+
+/// What the reader asks for by a button, a click in a drawing, or a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Follow the present.
+    Live,
+    /// Stand still, or go on.
+    Pause,
+    /// Show so many minutes.
+    Span(u32),
+    /// Show the parts of the component with this slug.
+    Event(String),
+    /// Show the component with this slug by CPU.
+    Component(String),
+    /// Say the table's values in this unit.
+    Unit(Unit),
+    /// Order the CPUs so.
+    Sort(Sort),
+    /// Fold the parts of the component with this slug away, or show them.
+    Fold(String),
+    /// Open the flame graph, or close it.
+    Flame,
+    /// Go back in the flame graph to so many functions below the whole.
+    Zoom(usize),
+    /// Hide the view of this name, or show it.
+    Hide(String),
+    /// Give the reader the drawing of this name.
+    Save(String, Format),
+}
+
+/// What stands in the document is none of [`Action`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoAction;
+
+/// The name of a value in a table of names.
+pub fn name_of<T: Copy + PartialEq>(all: &[(T, &'static str)], value: T) -> &'static str {
+    all.iter()
+        .find(|(own, _)| *own == value)
+        .map_or("", |(_, name)| name)
+}
+
+/// The value of this name in a table of names.
+pub fn named<T: Copy>(all: &[(T, &'static str)], name: &str) -> Option<T> {
+    all.iter()
+        .find(|(_, own)| *own == name)
+        .map(|(value, _)| *value)
+}
+
+impl Action {
+    /// The attribute by which a button in the document asks for it, with a space before it.
+    pub fn attribute(&self) -> String {
+        format!(" data-act=\"{}\"", escape_html(&self.to_string()))
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Live => f.write_str("live"),
+            Action::Pause => f.write_str("pause"),
+            Action::Span(minutes) => write!(f, "span:{minutes}"),
+            Action::Event(slug) => write!(f, "event:{slug}"),
+            Action::Component(slug) => write!(f, "component:{slug}"),
+            Action::Unit(unit) => write!(f, "unit:{}", name_of(&Unit::ALL, *unit)),
+            Action::Sort(sort) => write!(f, "sort:{}", name_of(&Sort::ALL, *sort)),
+            Action::Fold(slug) => write!(f, "fold:{slug}"),
+            Action::Flame => f.write_str("flame"),
+            Action::Zoom(depth) => write!(f, "zoom:{depth}"),
+            Action::Hide(view) => write!(f, "hide:{view}"),
+            Action::Save(what, format) => {
+                write!(f, "save:{what}:{}", name_of(&Format::ALL, *format))
+            }
+        }
+    }
+}
+
+impl FromStr for Action {
+    type Err = NoAction;
+
+    fn from_str(text: &str) -> Result<Self, NoAction> {
+        let (verb, object) = text.split_once(':').unwrap_or((text, ""));
+        let slug = || object.to_owned();
+        match verb {
+            "live" => Some(Action::Live),
+            "pause" => Some(Action::Pause),
+            "span" => object.parse().ok().map(Action::Span),
+            "event" => Some(Action::Event(slug())),
+            "component" => Some(Action::Component(slug())),
+            "unit" => named(&Unit::ALL, object).map(Action::Unit),
+            "sort" => named(&Sort::ALL, object).map(Action::Sort),
+            "fold" => Some(Action::Fold(slug())),
+            "flame" => Some(Action::Flame),
+            "zoom" => object.parse().ok().map(Action::Zoom),
+            "hide" => Some(Action::Hide(slug())),
+            "save" => object.split_once(':').and_then(|(what, format)| {
+                Some(Action::Save(what.to_owned(), named(&Format::ALL, format)?))
+            }),
+            _ => None,
+        }
+        .ok_or(NoAction)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_action_survives_the_document() {
+        let actions = [
+            Action::Live,
+            Action::Pause,
+            Action::Span(15),
+            Action::Event("rx_softirq".to_owned()),
+            Action::Component("gro".to_owned()),
+            Action::Unit(Unit::PerEntry),
+            Action::Sort(Sort::Load),
+            Action::Fold("network".to_owned()),
+            Action::Flame,
+            Action::Zoom(3),
+            Action::Hide("time".to_owned()),
+            Action::Save("heat".to_owned(), Format::Png),
+        ];
+        for action in actions {
+            assert_eq!(action.to_string().parse(), Ok(action));
+        }
+    }
+
+    #[test]
+    fn what_is_no_action_is_not_guessed_at() {
+        for text in [
+            "",
+            "span:x",
+            "unit:miles",
+            "save:heat",
+            "save:heat:doc",
+            "zoom:-1",
+            "launch",
+        ] {
+            assert_eq!(text.parse::<Action>(), Err(NoAction), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_button_in_the_markup_means_something() {
+        let page = include_str!("../../www/index.html");
+        let texts = crate::views::MARKUP.iter().map(|(_, html)| *html);
+        let mut buttons = 0;
+        for html in texts.chain([page]) {
+            for act in html.split("data-act=\"").skip(1) {
+                let act = act.split('"').next().unwrap_or_default();
+                assert!(act.parse::<Action>().is_ok(), "{act}");
+                buttons += 1;
+            }
+        }
+        assert!(buttons > 20, "only {buttons} buttons were found");
+    }
+}

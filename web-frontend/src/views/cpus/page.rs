@@ -1,0 +1,353 @@
+//! The heat map in the document: pixels on a canvas, names and nodes beside it.
+
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+use wasm_bindgen::{Clamped, prelude::*};
+use web_sys::{
+    CanvasRenderingContext2d, HtmlCanvasElement, HtmlElement, HtmlInputElement, ImageData, Window,
+};
+
+use super::choices::Choices;
+use super::csv;
+use super::model::{self, Filter, Map};
+use crate::action::{Action, Format};
+use crate::axes::{LEFT_PX, Place};
+use crate::format::{escape_html, fine_percent};
+use crate::page::dom::{Dom, set_attribute};
+use crate::page::marks::show_cursor;
+use crate::page::save::{self, File};
+use crate::state::{Address, Keys, Pairs};
+use crate::timeline;
+use crate::view_model::{Row, index_of, tree};
+use crate::views::{Pointer, Reply, Scene, View};
+
+/// Height of the map, pixels, as far as lines of a readable height allow.
+const HEIGHT_PX: f64 = 384.0;
+const LINE_PX: (f64, f64) = (3.0, 26.0);
+/// Lines closer than this share a name.
+const NAME_PX: f64 = 13.0;
+
+/// The view, before anything is shown.
+pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
+    Box::new(HeatMap::default())
+}
+
+/// What of the heat map is in the document.
+#[derive(Default)]
+struct HeatMap {
+    choices: Choices,
+    drawn: Option<(Map, u32, bool)>,
+    /// Number of lines and their height, which the names depend on.
+    names: String,
+    options: String,
+}
+
+impl Keys for HeatMap {
+    fn read(&mut self, pairs: &Pairs) {
+        self.choices.read(pairs);
+    }
+
+    fn write(&self, address: &mut Address) {
+        self.choices.write(address);
+    }
+}
+
+impl View for HeatMap {
+    fn measured(&self) -> &'static [&'static str] {
+        &["percpu", "heat"]
+    }
+
+    fn section(&self) -> Option<&'static str> {
+        Some("percpu")
+    }
+
+    fn show_choices(&self, dom: &Dom) -> Result<(), JsValue> {
+        let filter: HtmlInputElement = dom.typed("filter")?;
+        filter.set_value(&self.choices.filter);
+        Ok(())
+    }
+
+    fn has_taken(&self, action: &Action) -> Option<bool> {
+        match action {
+            Action::Sort(sort) => Some(*sort == self.choices.sort),
+            _ => None,
+        }
+    }
+
+    fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
+        if self.drawn.is_none() || scene.dom.is_in_sight("percpu") {
+            self.redraw(scene)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the cursor; where the pointer is in the map, says what lies under it.
+    fn draw_cursor(&mut self, scene: &Scene, pointer: Option<&Pointer>) -> Result<(), JsValue> {
+        let Some((map, width, _)) = &self.drawn else {
+            return Ok(());
+        };
+        let holder = scene.dom.element("heat")?;
+        let at = scene
+            .cursor_ms
+            .filter(|ms| map.frame.step_at(*ms).is_some());
+        let x = at.map(|ms| Place::of((*width, 0)).x_of(&map.frame, ms));
+        show_cursor(&holder, x)?;
+        let y = pointer.and_then(|pointer| pointer.within("heat")).map(|(_, y)| y);
+        let Some(step) = at
+            .and_then(|ms| map.frame.step_at(ms))
+            .filter(|_| y.is_some())
+        else {
+            return match at {
+                Some(_) => Ok(()),
+                None => scene.dom.set_text("heat-value", ""),
+            };
+        };
+        let line = y
+            .map(|y| (y / line_px(map)) as usize)
+            .and_then(|at| map.lines.get(at));
+        let text = line.map_or(String::new(), |line| {
+            let node = line
+                .node
+                .map_or(String::new(), |node| format!(" · node {node}"));
+            let offset_ms = scene.dom.clock_offset_ms();
+            let clock = timeline::clock(map.frame.step_begin_ms(step), offset_ms, true);
+            let value = match line.values[step] {
+                Some(ratio) => format!("≈ {} %", fine_percent(ratio * 100.0)),
+                None => "not measured".to_owned(),
+            };
+            format!("CPU {}{node} · {clock} · {value}", line.cpu)
+        });
+        scene.dom.set_text("heat-value", &text)
+    }
+
+    fn ms_at(&self, plot: &str, x: f64) -> Option<f64> {
+        let (map, width, _) = self.drawn.as_ref().filter(|_| plot == "heat")?;
+        Some(Place::of((*width, 0)).ms_at(&map.frame, x))
+    }
+
+    fn act(&mut self, action: &Action) -> Reply {
+        let Action::Sort(sort) = action else {
+            return Reply::Ignored;
+        };
+        self.choices.sort = *sort;
+        Reply::Changed
+    }
+
+    fn change(&mut self, id: &str, value: &str) -> Reply {
+        match id {
+            "filter" => {
+                value.clone_into(&mut self.choices.filter);
+                Reply::Changed
+            }
+            "component" => Reply::Act(Action::Component(value.to_owned())),
+            _ => Reply::Ignored,
+        }
+    }
+
+    fn file(&self, scene: &Scene, what: &str, format: Format) -> Result<Option<File>, JsValue> {
+        let Some((map, ..)) = self.drawn.as_ref().filter(|_| what == "heat") else {
+            return Ok(None);
+        };
+        Ok(match format {
+            Format::Csv => Some(File::Text(csv::csv(map))),
+            Format::Png => {
+                let canvas: HtmlCanvasElement = scene.dom.typed("heat-canvas")?;
+                Some(File::Canvas(save::enlarged(scene.dom, &canvas)?))
+            }
+            Format::Svg | Format::Copy | Format::Folded => None,
+        })
+    }
+}
+
+impl HeatMap {
+    /// Draws it, if it has changed since the last time.
+    fn redraw(&mut self, scene: &Scene) -> Result<(), JsValue> {
+        let dom = scene.dom;
+        self.draw_options(scene)?;
+        let width = dom.extent("heat").width.clamp(160, 4000);
+        let filter = match Filter::parse(&self.choices.filter) {
+            Ok(filter) => {
+                dom.set_text("filter-note", "")?;
+                filter
+            }
+            Err(word) => {
+                let note = format!("“{word}” is no CPU: try 0-7,12 or node1 or >20");
+                dom.set_text("filter-note", &note)?;
+                Filter::default()
+            }
+        };
+        let Some(component) = index_of(scene.info, &scene.shared.component) else {
+            dom.set_text("heat-note", "this daemon knows no such component")?;
+            return Ok(());
+        };
+        let frame = scene.frame(width, scene.history.column_length_ms());
+        let map = Map::of(
+            scene.history,
+            component,
+            frame,
+            &scene.info.numa_nodes,
+            &filter,
+            self.choices.sort,
+        );
+        let dark = dom.is_dark();
+        let fresh = match &self.drawn {
+            Some((old, old_width, old_dark)) => {
+                *old != map || *old_width != width || *old_dark != dark
+            }
+            None => true,
+        };
+        if fresh {
+            self.paint(dom, &map, dark)?;
+            self.draw_names(dom, &map)?;
+            draw_scale(dom, &map, dark)?;
+            self.describe(scene, &map, component)?;
+            self.drawn = Some((map, width, dark));
+        }
+        self.draw_cursor(scene, None)
+    }
+
+    fn paint(&self, dom: &Dom, map: &Map, dark: bool) -> Result<(), JsValue> {
+        let canvas: HtmlCanvasElement = dom.typed("heat-canvas")?;
+        let (width, height) = (map.frame.steps as u32, map.lines.len() as u32);
+        let style = canvas.style();
+        style.set_property(
+            "height",
+            &format!("{:.0}px", line_px(map) * f64::from(height)),
+        )?;
+        if width == 0 || height == 0 {
+            return Ok(());
+        }
+        // One pixel of the canvas for each cell; the browser stretches it.
+        if canvas.width() != width || canvas.height() != height {
+            canvas.set_width(width);
+            canvas.set_height(height);
+        }
+        let context: CanvasRenderingContext2d = canvas
+            .get_context("2d")?
+            .ok_or("the canvas has no context")?
+            .unchecked_into();
+        let pixels = map.pixels(dark);
+        let image = ImageData::new_with_u8_clamped_array_and_sh(Clamped(&pixels), width, height)?;
+        context.put_image_data(&image, 0.0, 0.0)
+    }
+
+    fn draw_names(&mut self, dom: &Dom, map: &Map) -> Result<(), JsValue> {
+        let height = line_px(map);
+        let every = (NAME_PX / height).ceil().max(1.0) as usize;
+        // With gaps between the names, round numbers are easier to find one's way by.
+        let every = [1, 2, 4, 8, 16, 32, 64]
+            .into_iter()
+            .find(|step| *step >= every)
+            .unwrap_or(128);
+        let mut html = String::new();
+        for (at, line) in map.lines.iter().enumerate().step_by(every) {
+            let middle = (at as f64 + 0.5) * height;
+            let _ = write!(
+                html,
+                "<span style=\"top:{middle:.0}px\">{}</span>",
+                line.cpu
+            );
+        }
+        for (node, first, count) in map.node_stretches() {
+            let (top, tall) = (first as f64 * height, count as f64 * height);
+            let _ = write!(
+                html,
+                "<b class=\"{}\" style=\"top:{top:.0}px;height:{tall:.0}px\" \
+                 title=\"NUMA node {node}\">{}</b>",
+                if node % 2 == 0 { "even" } else { "odd" },
+                if tall > 44.0 {
+                    format!("node {node}")
+                } else {
+                    String::new()
+                }
+            );
+        }
+        if html != self.names {
+            dom.element("heat-names")?.set_inner_html(&html);
+            self.names = html;
+        }
+        Ok(())
+    }
+
+    fn describe(&self, scene: &Scene, map: &Map, component: usize) -> Result<(), JsValue> {
+        let label = &scene.info.components[component].label;
+        let note = match scene.info.components[component].availability {
+            metrics_common::Availability::Unavailable { ref reason } => {
+                format!("{label} is unavailable: {reason}")
+            }
+            _ => match map.busiest() {
+                Some((cpu, share)) => format!(
+                    "busiest: CPU {cpu}, {} % {label} on average",
+                    fine_percent(share * 100.0)
+                ),
+                None => "no CPU passes the filter".to_owned(),
+            },
+        };
+        let hidden = match map.hidden {
+            0 => String::new(),
+            count => format!(" · {count} CPUs hidden by the filter"),
+        };
+        let text = format!("{note}{hidden}");
+        scene.dom.set_text("heat-note", &text)?;
+        let minutes = map.frame.step_ms * map.frame.steps as f64 / 60_000.0;
+        let spoken = format!(
+            "Heat map of {label} on {} CPUs over {minutes:.1} minutes; {text}.",
+            map.lines.len()
+        );
+        set_attribute(&scene.dom.element("heat")?, "aria-label", &spoken)
+    }
+
+    /// Fills the choice of components once for each daemon.
+    fn draw_options(&mut self, scene: &Scene) -> Result<(), JsValue> {
+        let mut html = String::new();
+        for Row {
+            component, depth, ..
+        } in tree(scene.info)
+        {
+            let own = &scene.info.components[component];
+            let chosen = own.slug == scene.shared.component;
+            let _ = write!(
+                html,
+                "<option value=\"{}\"{}>{}{}{}</option>",
+                escape_html(&own.slug),
+                if chosen { " selected" } else { "" },
+                "\u{2003}".repeat(depth),
+                escape_html(&own.label),
+                if own.availability.is_available() {
+                    ""
+                } else {
+                    " (unavailable)"
+                },
+            );
+        }
+        if html != self.options {
+            scene.dom.element("component")?.set_inner_html(&html);
+            self.options = html;
+        }
+        Ok(())
+    }
+}
+
+/// Height of a line of the map, whole pixels so that all are alike.
+fn line_px(map: &Map) -> f64 {
+    let lines = map.lines.len().max(1) as f64;
+    (HEIGHT_PX / lines).floor().clamp(LINE_PX.0, LINE_PX.1)
+}
+
+fn draw_scale(dom: &Dom, map: &Map, dark: bool) -> Result<(), JsValue> {
+    let stops: Vec<String> = (0..=6)
+        .map(|at| model::color(f64::from(at) / 6.0, dark).css())
+        .collect();
+    let scale: HtmlElement = dom.typed("scale-colors")?;
+    let gradient = format!("linear-gradient(90deg, {})", stops.join(", "));
+    scale.style().set_property("background", &gradient)?;
+    dom.set_text(
+        "scale-top",
+        &format!("{} %", fine_percent(map.top_ratio * 100.0)),
+    )?;
+    let canvas: HtmlElement = dom.typed("heat-canvas")?;
+    canvas
+        .style()
+        .set_property("margin-left", &format!("{LEFT_PX}px"))
+}

@@ -1,0 +1,67 @@
+//! What the reader can choose in the flame graph. Pure.
+
+use crate::state::{Address, Keys, Pairs, plain};
+
+/// A zoom goes no deeper.
+const MOST_FRAMES: usize = 256;
+
+/// What was chosen.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Choices {
+    /// Whether it is open.
+    pub is_open: bool,
+    /// Names of the functions down to the one that it is zoomed into.
+    pub zoom: Vec<String>,
+    /// Functions to look for.
+    pub find: String,
+}
+
+impl Keys for Choices {
+    fn read(&mut self, pairs: &Pairs) {
+        self.is_open = pairs.get("flame").is_some_and(|value| !value.is_empty());
+        let zoom = pairs.get("zoom").unwrap_or_default();
+        let names = zoom.split(';').filter(|name| !name.is_empty());
+        self.zoom = names.map(plain).take(MOST_FRAMES).collect();
+        self.find = plain(pairs.get("find").unwrap_or_default());
+    }
+
+    fn write(&self, address: &mut Address) {
+        address.put("zoom", &self.zoom.join(";"), "");
+        address.put("find", &self.find, "");
+        address.switch("flame", self.is_open);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::there_and_back;
+
+    #[test]
+    fn a_link_reproduces_the_zoom_and_the_search() {
+        let choices = Choices {
+            is_open: true,
+            zoom: vec!["rx_softirq".to_owned(), "[bpf] a&b".to_owned()],
+            find: "tcp_, =x".to_owned(),
+        };
+        let (again, text) = there_and_back(&choices);
+        assert_eq!(again, choices);
+        for lost in ["%5Bbpf%5D%20a%26b", "tcp_,%20%3Dx"] {
+            assert!(text.contains(lost), "no {lost} in {text}");
+        }
+        assert_eq!(there_and_back(&Choices::default()).1, "");
+    }
+
+    #[test]
+    fn a_section_named_by_its_id_is_not_yet_open() {
+        let read = |fragment: &str| {
+            let mut choices = Choices::default();
+            choices.read(&Pairs::of(fragment));
+            choices
+        };
+        assert!(!read("#flame").is_open);
+        assert!(read("#flame&flame=1").is_open);
+        let long = format!("#zoom={}", "f;".repeat(5_000));
+        assert_eq!(read(&long).zoom.len(), MOST_FRAMES);
+    }
+}

@@ -1,0 +1,289 @@
+//! Draws the flame graph on any plotters backend: callers above, what they
+//! called below. Knows pixels and colours, but not where stacks come from.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use metrics_common::snapshot::Info;
+use plotters::coord::Shift;
+use plotters::drawing::DrawingAreaErrorKind;
+use plotters::element::{Rectangle, Text};
+use plotters::prelude::{DrawingArea, DrawingBackend};
+use plotters::style::text_anchor::HPos;
+use plotters::style::{Color, FontStyle};
+
+use super::model::{FlameBox, Tree, label};
+use crate::color::Rgb;
+use crate::format::{self, escape_html};
+use crate::plot::{PlotError, Theme, document, ink_on, rgb, text_style};
+use crate::view_model::index_of;
+
+/// Height of a line of boxes, pixels, the gap below it included.
+pub const LINE_PX: i32 = 18;
+/// Boxes narrower than this are not drawn.
+pub const LEAST_PX: f64 = 1.0;
+/// Narrower boxes carry no text.
+const TEXT_PX: i32 = 28;
+const FONT_PX: u32 = 11;
+/// Average width of a character of the system's sans-serif font, as a share of its size.
+const CHARACTER_EM: f64 = 0.61;
+/// How far the colours of an event's functions differ, and how pale callers of
+/// what is zoomed into are, and boxes that a search does not find.
+const TINTS: u8 = 5;
+const CALLER: f64 = 0.55;
+const NOT_FOUND: f64 = 0.82;
+
+/// What is drawn.
+pub struct Flames<'a> {
+    /// The daemon, for colours and names of events.
+    pub info: &'a Info,
+    /// The stacks.
+    pub tree: &'a Tree,
+    /// The boxes, as [`Tree::boxes`] gives them.
+    pub boxes: &'a [FlameBox],
+    /// Nodes that a search has found; `None` while nothing is searched for.
+    pub found: Option<&'a BTreeSet<usize>>,
+}
+
+/// Height that these boxes need, pixels.
+pub fn height(boxes: &[FlameBox]) -> u32 {
+    let lines = boxes.iter().map(|b| b.depth + 1).max().unwrap_or(1);
+    lines as u32 * LINE_PX as u32
+}
+
+/// Left, top, right and bottom of a box in a drawing of this width, pixels.
+pub fn place(own: &FlameBox, width: u32) -> (i32, i32, i32, i32) {
+    let x = |share: f64| (share * f64::from(width)).round() as i32;
+    let top = own.depth as i32 * LINE_PX;
+    (x(own.left), top, x(own.right), top + LINE_PX - 1)
+}
+
+/// The box at a pixel.
+pub fn hit(boxes: &[FlameBox], width: u32, (x, y): (f64, f64)) -> Option<&FlameBox> {
+    boxes.iter().find(|own| {
+        let (left, top, right, bottom) = place(own, width);
+        (left..right.max(left + 1)).contains(&(x as i32)) && (top..=bottom).contains(&(y as i32))
+    })
+}
+
+/// The flame graph as an SVG document of this width.
+///
+/// # Errors
+/// Only if plotters' SVG backend fails, which writes to memory.
+pub fn svg(flames: &Flames, theme: Theme, width: u32) -> Result<String, PlotError> {
+    let size = (width, height(flames.boxes));
+    document(size, |area| draw(area, flames, theme))
+}
+
+/// Draws the boxes into an area, with its width as the only limit.
+///
+/// # Errors
+/// Those of the backend.
+pub fn draw<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    flames: &Flames,
+    theme: Theme,
+) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
+    let (width, _) = area.dim_in_pixel();
+    for own in flames.boxes {
+        let (left, top, right, bottom) = place(own, width);
+        let color = color(flames, own, theme);
+        // A line of the page between neighbours, where there is room for one.
+        let gap = i32::from(right - left > 3);
+        let corners = [(left, top), ((right - gap).max(left + 1), bottom)];
+        area.draw(&Rectangle::new(corners, rgb(color).filled()))?;
+        let Some(node) = flames
+            .tree
+            .node(own.node)
+            .filter(|_| right - left >= TEXT_PX)
+        else {
+            continue;
+        };
+        let text = cut(&label(flames.info, node), right - left - 8);
+        let style = text_style(FONT_PX, FontStyle::Normal, ink_on(color), HPos::Left);
+        let middle = top + LINE_PX / 2;
+        area.draw(&Text::new(text, (left.max(0) + 4, middle), style))?;
+    }
+    area.present()
+}
+
+/// What a box is, as markup.
+pub fn tip_html(info: &Info, tree: &Tree, at: usize) -> String {
+    let Some(node) = tree.node(at) else {
+        return String::new();
+    };
+    let percent =
+        |part: u64, whole: u64| format!("{} %", format::percent(format::ratio(part, whole)));
+    let mut rows = vec![
+        ("of all".to_owned(), percent(node.samples, tree.samples())),
+        ("samples".to_owned(), format::count(node.samples)),
+    ];
+    if let Some(&event) = tree.line_to(at).first().filter(|_| node.depth > 1)
+        && let Some(event) = tree.node(event)
+    {
+        let of_event = (
+            format!("of {}", label(info, event)),
+            percent(node.samples, event.samples),
+        );
+        rows.insert(1, of_event);
+        rows.push((
+            "of all, in itself".to_owned(),
+            percent(node.own, tree.samples()),
+        ));
+    }
+    let mut html = format!("<strong>{}</strong><dl>", escape_html(&label(info, node)));
+    for (name, value) in rows {
+        let _ = write!(html, "<dt>{}</dt><dd>{value}</dd>", escape_html(&name));
+    }
+    html + "</dl>"
+}
+
+/// The event's colour in a tint that goes with the function's name; pale where
+/// the reader looks for something else.
+fn color(flames: &Flames, own: &FlameBox, theme: Theme) -> Rgb {
+    let event = flames.tree.event_of(own.node);
+    let base = event
+        .and_then(|slug| index_of(flames.info, slug))
+        .map_or(theme.empty, |at| {
+            Rgb::parse(&flames.info.components[at].color)
+        });
+    let name = flames.tree.node(own.node).map_or("", |node| &node.name);
+    let tint = match own.depth {
+        0 | 1 => 0.0,
+        _ => 0.12 + 0.07 * f64::from(tint_of(name)),
+    };
+    let pale = match flames.found {
+        Some(found) if !found.contains(&own.node) => NOT_FOUND,
+        Some(_) => 0.0,
+        None if own.is_caller => CALLER,
+        None => tint,
+    };
+    mix(base, theme.surface, pale)
+}
+
+/// One of a few tints, always the same for a name.
+fn tint_of(name: &str) -> u8 {
+    // FNV-1a.
+    let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    ((hash >> 8) % u32::from(TINTS)) as u8
+}
+
+fn mix(own: Rgb, ground: Rgb, share: f64) -> Rgb {
+    let channel = |own: u8, ground: u8| {
+        (f64::from(own) * (1.0 - share) + f64::from(ground) * share).round() as u8
+    };
+    Rgb(
+        channel(own.0, ground.0),
+        channel(own.1, ground.1),
+        channel(own.2, ground.2),
+    )
+}
+
+/// As much of a name as fits, its beginning.
+fn cut(name: &str, width_px: i32) -> String {
+    let room = (f64::from(width_px) / (CHARACTER_EM * f64::from(FONT_PX))) as usize;
+    if name.chars().count() <= room {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().take(room.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    const STACKS: &str =
+        "rx_softirq;net_rx_action;napi_poll 30\nrx_softirq;x 1\ntx_syscall;tcp_sendmsg 69\n";
+
+    fn fills(svg: &str) -> Vec<&str> {
+        svg.split("<rect ")
+            .skip(1)
+            .filter_map(|piece| piece.split("fill=\"").nth(1)?.split('"').next())
+            .collect()
+    }
+
+    #[test]
+    fn every_box_is_drawn_in_its_events_colour_and_found_where_it_is() {
+        let (tree, info) = (Tree::parse(STACKS), fixture::info());
+        let boxes = tree.boxes(0, LEAST_PX / 1000.0);
+        let flames = Flames {
+            info: &info,
+            tree: &tree,
+            boxes: &boxes,
+            found: None,
+        };
+        let svg = svg(&flames, Theme::LIGHT, 1000).unwrap();
+        assert_eq!(fills(&svg).len(), boxes.len());
+        for slug in ["rx_softirq", "tx_syscall"] {
+            let color = &info.components[index_of(&info, slug).unwrap()].color;
+            assert!(
+                fills(&svg)
+                    .iter()
+                    .any(|fill| fill.eq_ignore_ascii_case(color))
+            );
+        }
+        assert!(svg.contains("RX softirq") && svg.contains("tcp_sendmsg"));
+        for own in &boxes {
+            let (left, top, right, _) = place(own, 1000);
+            let middle = (f64::from(left + right) / 2.0, f64::from(top + 5));
+            assert_eq!(hit(&boxes, 1000, middle), Some(own));
+        }
+        assert_eq!(hit(&boxes, 1000, (10.0, 500.0)), None);
+    }
+
+    #[test]
+    fn a_search_pales_what_it_does_not_find() {
+        let (tree, info) = (Tree::parse(STACKS), fixture::info());
+        let boxes = tree.boxes(0, 0.0);
+        let (found, _) = tree.search("sendmsg", |node| node.name.clone());
+        let own = boxes.iter().find(|b| found.contains(&b.node)).unwrap();
+        let other = boxes
+            .iter()
+            .find(|b| b.depth == 2 && !found.contains(&b.node))
+            .unwrap();
+        let flames = Flames {
+            info: &info,
+            tree: &tree,
+            boxes: &boxes,
+            found: Some(&found),
+        };
+        let strong = color(&flames, own, Theme::LIGHT);
+        let pale = color(&flames, other, Theme::LIGHT);
+        assert!(
+            pale.luminance() > strong.luminance() + 0.2,
+            "{strong:?} {pale:?}"
+        );
+    }
+
+    #[test]
+    fn a_tip_says_shares_of_the_whole_and_of_the_event() {
+        let (tree, info) = (Tree::parse(STACKS), fixture::info());
+        let path = ["rx_softirq", "net_rx_action"].map(str::to_owned);
+        let tip = tip_html(&info, &tree, tree.find(&path).0);
+        for part in [
+            "net_rx_action",
+            "of all</dt><dd>30.0 %",
+            "of RX softirq</dt><dd>96.8 %",
+            "in itself</dt><dd>0 %",
+        ] {
+            assert!(tip.contains(part), "{part} in {tip}");
+        }
+        let evil = Tree::parse("<b>;<i>x 1");
+        assert!(!tip_html(&info, &evil, 2).contains("<i>"));
+    }
+
+    #[test]
+    fn names_are_cut_to_their_boxes() {
+        assert_eq!(cut("tcp_sendmsg", 200), "tcp_sendmsg");
+        let short = cut("tcp_sendmsg_locked", 60);
+        assert!(
+            short.ends_with('…') && short.chars().count() < 11,
+            "{short}"
+        );
+        assert_eq!(tint_of("memcpy"), tint_of("memcpy"));
+    }
+}

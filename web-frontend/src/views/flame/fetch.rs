@@ -1,0 +1,84 @@
+//! Asks the daemon for its flame graph, one question at a time. Only carries
+//! the answer; making sense of it is `model`'s.
+
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+
+use wasm_bindgen::prelude::*;
+use web_sys::{Response, Window};
+
+use super::model::Answer;
+
+/// Relative, as the page's own address may have a path of its own.
+const ADDRESS: &str = "api/v1/flamegraph";
+
+/// Asks, and calls back with the answer or with what went wrong.
+pub struct Asker {
+    window: Window,
+    on_head: Closure<dyn FnMut(JsValue)>,
+    on_body: Closure<dyn FnMut(JsValue)>,
+    on_failure: Closure<dyn FnMut(JsValue)>,
+    /// What the head of the answer said.
+    head: RefCell<Answer>,
+}
+
+impl Asker {
+    /// Prepares; the callbacks are made once, so that questions leave nothing behind.
+    pub fn new(window: Window, done: impl Fn(Result<Answer, String>) + 'static) -> Rc<Asker> {
+        let done = Rc::new(done);
+        Rc::new_cyclic(|weak: &Weak<Asker>| {
+            let (own, failed) = (weak.clone(), done.clone());
+            let on_head = Closure::new(move |response: JsValue| {
+                if let Some(asker) = own.upgrade()
+                    && let Err(error) = asker.take_head(&response.unchecked_into())
+                {
+                    failed(Err(text_of(&error)));
+                }
+            });
+            let (own, told) = (weak.clone(), done.clone());
+            let on_body = Closure::new(move |body: JsValue| {
+                if let Some(asker) = own.upgrade() {
+                    let mut answer = asker.head.take();
+                    answer.body = body.as_string().unwrap_or_default();
+                    told(Ok(answer));
+                }
+            });
+            let on_failure = Closure::new(move |error: JsValue| done(Err(text_of(&error))));
+            Asker {
+                window,
+                on_head,
+                on_body,
+                on_failure,
+                head: RefCell::default(),
+            }
+        })
+    }
+
+    /// Asks.
+    pub fn ask(&self) {
+        let asked = self.window.fetch_with_str(ADDRESS);
+        let _ = asked.then2(&self.on_head, &self.on_failure);
+    }
+
+    fn take_head(&self, response: &Response) -> Result<(), JsValue> {
+        let headers = response.headers();
+        let number = |name: &str| -> Option<f64> { headers.get(name).ok()??.trim().parse().ok() };
+        *self.head.borrow_mut() = Answer {
+            status: response.status(),
+            window_seconds: number("x-netto-window-seconds"),
+            left_out: number("x-netto-samples-left-out").map(|count| count as u64),
+            body: String::new(),
+        };
+        let _ = response.text()?.then2(&self.on_body, &self.on_failure);
+        Ok(())
+    }
+}
+
+fn text_of(error: &JsValue) -> String {
+    let message = js_sys::Reflect::get(error, &"message".into());
+    let message = message.ok().and_then(|message| message.as_string());
+    format!(
+        "The daemon does not answer: {}.",
+        message.unwrap_or_else(|| format!("{error:?}"))
+    )
+}

@@ -1,0 +1,11 @@
+//! The flame graph: the kernel's functions in which networking's time goes.
+
+pub mod choices;
+pub mod draw;
+pub mod model;
+pub mod path;
+
+#[cfg(target_arch = "wasm32")]
+mod fetch;
+#[cfg(target_arch = "wasm32")]
+pub mod page;

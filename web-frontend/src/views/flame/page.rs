@@ -1,0 +1,425 @@
+//! The flame graph in the document: asked for only while it is open and in
+//! sight, drawn anew only when it has changed.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use metrics_common::snapshot::Info;
+use wasm_bindgen::prelude::*;
+use web_sys::{Element, HtmlElement, HtmlInputElement, Window};
+
+use super::choices::Choices;
+use super::draw::{self, Flames, LEAST_PX};
+use super::fetch::Asker;
+use super::model::{self, Answer, FlameBox, Profile};
+use super::path::path_html;
+use crate::action::{Action, Format};
+use crate::format;
+use crate::page::dom::{Dom, set_attribute};
+use crate::page::save::File;
+use crate::plot::Theme;
+use crate::state::{Address, Keys, Pairs};
+use crate::views::{Pointer, Reply, Scene, View};
+
+/// Milliseconds between two questions to the daemon.
+const REFRESH_MS: f64 = 5_000.0;
+
+/// What the drawing depends on besides the stacks.
+#[derive(PartialEq)]
+struct Drawn {
+    boxes: Vec<FlameBox>,
+    zoom: usize,
+    find: String,
+    width: u32,
+    dark: bool,
+}
+
+/// The view, before anything is shown.
+pub fn start(window: &Window, redraw: &Rc<dyn Fn()>) -> Box<dyn View> {
+    let inbox: Rc<RefCell<Option<Result<Answer, String>>>> = Rc::default();
+    let (arrived, redraw) = (inbox.clone(), redraw.clone());
+    let asker = Asker::new(window.clone(), move |answer| {
+        *arrived.borrow_mut() = Some(answer);
+        redraw();
+    });
+    Box::new(FlameGraph {
+        asker,
+        inbox,
+        choices: Choices::default(),
+        profile: None,
+        asked_ms: None,
+        is_waiting: false,
+        is_stale: false,
+        drawn: None,
+        marked: None,
+        path: String::new(),
+    })
+}
+
+/// What of the flame graph is in the document.
+struct FlameGraph {
+    asker: Rc<Asker>,
+    /// The daemon's answer, until the next drawing takes it.
+    inbox: Rc<RefCell<Option<Result<Answer, String>>>>,
+    choices: Choices,
+    profile: Option<Result<Profile, String>>,
+    asked_ms: Option<f64>,
+    is_waiting: bool,
+    /// A new answer has come that is not drawn yet.
+    is_stale: bool,
+    drawn: Option<Drawn>,
+    /// The node that pointer or keyboard is at.
+    marked: Option<usize>,
+    path: String,
+}
+
+impl Keys for FlameGraph {
+    fn read(&mut self, pairs: &Pairs) {
+        self.choices.read(pairs);
+    }
+
+    fn write(&self, address: &mut Address) {
+        self.choices.write(address);
+    }
+}
+
+impl View for FlameGraph {
+    fn measured(&self) -> &'static [&'static str] {
+        &["flame", "flame-body"]
+    }
+
+    fn section(&self) -> Option<&'static str> {
+        Some("flame")
+    }
+
+    fn show_choices(&self, dom: &Dom) -> Result<(), JsValue> {
+        let find: HtmlInputElement = dom.typed("find")?;
+        find.set_value(&self.choices.find);
+        Ok(())
+    }
+
+    fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
+        if let Some(answer) = self.inbox.take() {
+            self.take_answer(answer, scene.shared.range.is_paused());
+        }
+        self.redraw(scene.dom, scene.info)?;
+        self.ask(scene);
+        Ok(())
+    }
+
+    fn hover(&mut self, scene: &Scene, pointer: &Pointer) -> Result<bool, JsValue> {
+        let Some(place) = pointer.within("flames") else {
+            return Ok(false);
+        };
+        scene.dom.place_tip(pointer.place)?;
+        self.marked = self.at(place);
+        self.show_mark(scene.dom)?;
+        self.show_tip(scene.dom, scene.info)
+    }
+
+    fn leave(&mut self, dom: &Dom) -> Result<(), JsValue> {
+        match self.marked.take() {
+            Some(_) => self.show_mark(dom),
+            None => Ok(()),
+        }
+    }
+
+    fn act(&mut self, action: &Action) -> Reply {
+        match action {
+            Action::Flame => self.choices.is_open = !self.choices.is_open,
+            Action::Zoom(depth) => self.choices.zoom.truncate(*depth),
+            _ => return Reply::Ignored,
+        }
+        Reply::Changed
+    }
+
+    fn change(&mut self, id: &str, value: &str) -> Reply {
+        if id != "find" {
+            return Reply::Ignored;
+        }
+        value.clone_into(&mut self.choices.find);
+        Reply::Changed
+    }
+
+    fn click(&mut self, pointer: &Pointer) -> Reply {
+        match pointer.within("flames").and_then(|place| self.at(place)) {
+            Some(node) => self.zoom_to(node),
+            None => Reply::Ignored,
+        }
+    }
+
+    fn key(&mut self, scene: &Scene, target: &Element, key: &str) -> Result<Reply, JsValue> {
+        if target.closest("#flames")?.is_none() {
+            return Ok(Reply::Ignored);
+        }
+        Ok(match key {
+            "ArrowUp" | "ArrowDown" | "ArrowLeft" | "ArrowRight" => {
+                self.step(scene.dom, scene.info, key)?;
+                Reply::Done
+            }
+            "Enter" => match self.marked {
+                Some(node) => self.zoom_to(node),
+                None => Reply::Done,
+            },
+            "Escape" | "Home" if !self.choices.zoom.is_empty() => {
+                self.choices.zoom.clear();
+                Reply::Changed
+            }
+            _ => Reply::Ignored,
+        })
+    }
+
+    fn file(&self, scene: &Scene, what: &str, format: Format) -> Result<Option<File>, JsValue> {
+        let Some(profile) = self.shown().filter(|_| what == "flame") else {
+            return Ok(None);
+        };
+        Ok(match format {
+            Format::Folded => Some(File::Text(profile.folded.clone())),
+            Format::Svg | Format::Png => match &self.drawn {
+                Some(drawn) => drawing(profile, scene.info, drawn, scene.dom.theme())
+                    .ok()
+                    .map(File::Drawing),
+                None => None,
+            },
+            Format::Csv | Format::Copy => None,
+        })
+    }
+}
+
+impl FlameGraph {
+    /// Asks the daemon, if it is time.
+    fn ask(&mut self, scene: &Scene) {
+        let now_ms = js_sys::Date::now();
+        let is_due = self.asked_ms.is_none_or(|at| now_ms - at >= REFRESH_MS);
+        // What is paused stands still, once there is something.
+        let is_paused = scene.shared.range.is_paused() && self.profile.is_some();
+        let is_wanted = self.choices.is_open && scene.is_live && !is_paused;
+        if is_wanted && is_due && !self.is_waiting && scene.dom.is_in_sight("flame") {
+            (self.asked_ms, self.is_waiting) = (Some(now_ms), true);
+            self.asker.ask();
+        }
+    }
+
+    /// Takes what the daemon answered, or why it did not.
+    fn take_answer(&mut self, answer: Result<Answer, String>, is_paused: bool) {
+        self.is_waiting = false;
+        // The answer to a question from before the pause.
+        if is_paused && matches!(self.profile, Some(Ok(_))) {
+            return;
+        }
+        let profile = answer.and_then(Profile::of);
+        if self.profile.as_ref() != Some(&profile) {
+            self.marked = None;
+            self.profile = Some(profile);
+            self.is_stale = true;
+        }
+    }
+
+    fn shown(&self) -> Option<&Profile> {
+        self.profile.as_ref()?.as_ref().ok()
+    }
+
+    fn zoom_to(&mut self, node: usize) -> Reply {
+        let Some(path) = self.shown().map(|profile| profile.tree.path_to(node)) else {
+            return Reply::Ignored;
+        };
+        self.choices.zoom = path;
+        Reply::Changed
+    }
+
+    /// Brings the section up to date.
+    fn redraw(&mut self, dom: &Dom, info: &Info) -> Result<(), JsValue> {
+        for id in ["flame-body", "flame-tools"] {
+            dom.set_hidden(id, !self.choices.is_open)?;
+        }
+        if let Some(button) = dom.root.query_selector("[data-act=flame]")? {
+            set_attribute(
+                &button,
+                "aria-expanded",
+                if self.choices.is_open { "true" } else { "false" },
+            )?;
+        }
+        if !self.choices.is_open || !dom.is_in_sight("flame") {
+            return Ok(());
+        }
+        let note = match &self.profile {
+            None => Some("asking the daemon…"),
+            Some(Err(reason)) => Some(reason.as_str()),
+            Some(Ok(profile)) if profile.tree.samples() == 0 => Some(""),
+            Some(Ok(_)) => None,
+        };
+        dom.set_hidden("flames", note.is_some())?;
+        dom.set_hidden("flame-path", note.is_some())?;
+        dom.set_hidden("flame-note", note.is_none_or(str::is_empty))?;
+        dom.set_text("flame-note", note.unwrap_or(""))?;
+        let basis = self.shown().map_or(String::new(), Profile::basis);
+        dom.set_text("flame-basis", &basis)?;
+        if note.is_some() {
+            dom.set_text("flame-hot", "")?;
+            return dom.set_text("flame-found", "");
+        }
+        let is_stale = std::mem::take(&mut self.is_stale);
+        let Some(Ok(profile)) = &self.profile else {
+            return Ok(());
+        };
+        let holder = dom.element("flames")?;
+        // It has no width before it was shown.
+        let width = match dom.extent("flame-body").width {
+            0 => holder.client_width().max(0) as u32,
+            width => width,
+        };
+        let width = width.clamp(160, 4000);
+        let (zoom, known) = profile.tree.find(&self.choices.zoom);
+        let wanted = Drawn {
+            boxes: profile.tree.boxes(zoom, LEAST_PX / f64::from(width)),
+            zoom,
+            find: self.choices.find.clone(),
+            width,
+            dark: dom.is_dark(),
+        };
+        if !is_stale && self.drawn.as_ref() == Some(&wanted) {
+            return Ok(());
+        }
+        let svg = drawing(profile, info, &wanted, dom.theme())?;
+        if let Some(place) = holder.query_selector(".drawing")? {
+            place.set_inner_html(&svg);
+        }
+        let found = match self.choices.find.trim() {
+            "" => String::new(),
+            _ => {
+                let named = |node: &model::Node| model::label(info, node);
+                let (found, share) = profile.tree.search(&self.choices.find, named);
+                match found.len() {
+                    0 => "nothing found".to_owned(),
+                    _ => format!("{} % of all samples", format::percent(share)),
+                }
+            }
+        };
+        dom.set_text("flame-found", &found)?;
+        let hot = profile.hottest_text(info, zoom);
+        dom.set_text("flame-hot", &hot)?;
+        let label = format!(
+            "Flame graph of {}. {hot}. Arrow keys go from function to function, enter zooms, escape shows the whole.",
+            profile.basis()
+        );
+        set_attribute(&holder, "aria-label", &label)?;
+        let path = path_html(profile, info, zoom, &self.choices.zoom[known..]);
+        if path != self.path {
+            dom.element("flame-path")?.set_inner_html(&path);
+            self.path = path;
+        }
+        self.drawn = Some(wanted);
+        self.show_mark(dom)
+    }
+
+    fn at(&self, place: (f64, f64)) -> Option<usize> {
+        let drawn = self.drawn.as_ref()?;
+        draw::hit(&drawn.boxes, drawn.width, place).map(|own| own.node)
+    }
+
+    /// Goes from the marked box to a neighbour, and describes that one.
+    fn step(&mut self, dom: &Dom, info: &Info, key: &str) -> Result<(), JsValue> {
+        let (Some(profile), Some(drawn)) = (self.shown(), &self.drawn) else {
+            return Ok(());
+        };
+        let tree = &profile.tree;
+        let visible = |node: &usize| drawn.boxes.iter().any(|own| own.node == *node);
+        let from = self.marked.filter(|node| visible(node));
+        let next = match (from, key) {
+            (None, _) => Some(drawn.zoom),
+            (Some(at), "ArrowUp") => tree.node(at).map(|node| node.parent),
+            (Some(at), "ArrowDown") => {
+                let children = tree.node(at).map_or(&[][..], |node| &node.children);
+                let size = |node: &&usize| tree.node(**node).map_or(0, |node| node.samples);
+                children
+                    .iter()
+                    .filter(|node| visible(node))
+                    .max_by_key(size)
+                    .copied()
+            }
+            (Some(at), _) => {
+                let parent = tree.node(at).map_or(0, |node| node.parent);
+                let siblings: Vec<usize> = tree.node(parent).map_or(Vec::new(), |node| {
+                    node.children
+                        .iter()
+                        .copied()
+                        .filter(|node| visible(node))
+                        .collect()
+                });
+                let place = siblings.iter().position(|node| *node == at);
+                let step = if key == "ArrowLeft" { -1 } else { 1 };
+                place
+                    .and_then(|place| place.checked_add_signed(step))
+                    .and_then(|place| siblings.get(place).copied())
+            }
+        };
+        if next.is_some() {
+            self.marked = next;
+        }
+        self.show_mark(dom)?;
+        if let Some((left, top, width, height)) = self.marked_place() {
+            let holder = dom.element("flames")?.get_bounding_client_rect();
+            let at = (
+                holder.left() + f64::from(left + width / 2),
+                holder.top() + f64::from(top + height),
+            );
+            dom.place_tip(at)?;
+        }
+        self.show_tip(dom, info).map(|_| ())
+    }
+
+    /// Left, top, width and height of the marked box, pixels.
+    fn marked_place(&self) -> Option<(i32, i32, i32, i32)> {
+        let (drawn, marked) = (self.drawn.as_ref()?, self.marked?);
+        let own = drawn.boxes.iter().find(|own| own.node == marked)?;
+        let (left, top, right, bottom) = draw::place(own, drawn.width);
+        Some((left, top, (right - left).max(3), bottom - top))
+    }
+
+    fn show_mark(&self, dom: &Dom) -> Result<(), JsValue> {
+        let holder = dom.element("flames")?;
+        let mark: HtmlElement = holder
+            .query_selector(".mark")?
+            .ok_or("a flame graph without a mark")?
+            .unchecked_into();
+        let place = self.marked_place();
+        if let Some((left, top, width, height)) = place {
+            for (name, pixels) in [
+                ("left", left),
+                ("top", top),
+                ("width", width),
+                ("height", height),
+            ] {
+                mark.style().set_property(name, &format!("{pixels}px"))?;
+            }
+        }
+        mark.toggle_attribute_with_force("hidden", place.is_none())?;
+        Ok(())
+    }
+
+    /// Says in the tip what is marked; whether there is something to say.
+    fn show_tip(&self, dom: &Dom, info: &Info) -> Result<bool, JsValue> {
+        let tip: Element = dom.element("tip")?;
+        let html = self
+            .marked
+            .zip(self.shown())
+            .map(|(at, profile)| draw::tip_html(info, &profile.tree, at));
+        if let Some(html) = &html {
+            tip.set_inner_html(html);
+        }
+        tip.toggle_attribute_with_force("hidden", html.is_none())?;
+        Ok(html.is_some())
+    }
+}
+
+fn drawing(profile: &Profile, info: &Info, drawn: &Drawn, theme: Theme) -> Result<String, JsValue> {
+    let named = |node: &model::Node| model::label(info, node);
+    let found = profile.tree.search(&drawn.find, named).0;
+    let flames = Flames {
+        info,
+        tree: &profile.tree,
+        boxes: &drawn.boxes,
+        found: Some(&found).filter(|_| !drawn.find.trim().is_empty()),
+    };
+    draw::svg(&flames, theme, drawn.width).map_err(|error| JsValue::from(error.to_string()))
+}

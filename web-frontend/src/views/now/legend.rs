@@ -1,0 +1,154 @@
+//! The bars in words: a list beside each of them that is both the legend of the
+//! drawing and its text alternative. Pure.
+
+use std::fmt::Write as _;
+
+use super::model::{Bar, REST, Segment};
+use crate::action::Action;
+use crate::color::Rgb;
+use crate::format::{self, escape_html};
+
+/// What the markup of the legends depends on.
+pub type Layout = Vec<(Vec<String>, Vec<String>)>;
+
+/// What one entry says now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// What is read.
+    pub text: String,
+    /// Share of the bar, 0 to 1.
+    pub ratio: f64,
+}
+
+/// The entries of each bar, measured and not.
+pub fn layout(bars: &[Bar]) -> Layout {
+    bars.iter()
+        .map(|bar| {
+            let measured = bar.segments.iter().map(|s| s.key.clone()).collect();
+            let absent = bar.absent.iter().map(|a| a.key.clone()).collect();
+            (measured, absent)
+        })
+        .collect()
+}
+
+/// The legends without values. Each entry that gets one has `data-ratio`, each
+/// bar's size and note are found by `data-bar-subtitle` and `data-bar-note`.
+pub fn html(bars: &[Bar]) -> String {
+    let mut html = String::new();
+    for (number, bar) in (1..).zip(bars) {
+        let title = escape_html(&bar.title);
+        let _ = write!(
+            html,
+            "<section class=\"legend-{number}\"><h3>{title}</h3>\
+             <p class=\"subtitle\" data-bar-subtitle=\"{number}\"></p>\
+             <ul aria-label=\"{title}, from the top of the bar to its bottom\">",
+        );
+        for segment in top_down(bar) {
+            let key = escape_html(&segment.key);
+            // An event unfolds into its parts, a part goes to the heat map; modes do nothing.
+            let act = match number {
+                2 if segment.key != REST => Action::Event(segment.key.clone()).attribute(),
+                3 => Action::Component(segment.key.clone()).attribute(),
+                _ => String::new(),
+            };
+            let _ = write!(
+                html,
+                "<li data-bar=\"{number}\" data-key=\"{key}\" data-ratio=\"\">\
+                 <button class=\"entry\"{act}><i class=\"swatch\" style=\"background:{color}\"></i>\
+                 <span class=\"name\">{label}</span> <span class=\"value\">–</span></button></li>",
+                color = segment.color.map_or("var(--idle)".to_owned(), Rgb::css),
+                label = escape_html(&segment.label),
+            );
+        }
+        for absent in &bar.absent {
+            let _ = write!(
+                html,
+                "<li class=\"unavailable\" data-bar=\"{number}\" data-key=\"{key}\" \
+                 data-unavailable=\"{reason}\" title=\"{reason}\"><i class=\"swatch\"></i>\
+                 <span class=\"name\">{label}</span> <span>unavailable</span></li>",
+                key = escape_html(&absent.key),
+                reason = escape_html(&absent.reason),
+                label = escape_html(&absent.label),
+            );
+        }
+        let _ = write!(
+            html,
+            "</ul><p class=\"note\" data-bar-note=\"{number}\"></p></section>"
+        );
+    }
+    html
+}
+
+/// The values in the order of the entries in the markup.
+pub fn entries(bars: &[Bar]) -> Vec<Entry> {
+    bars.iter()
+        .flat_map(top_down)
+        .map(|segment| Entry {
+            text: format!("{} %", format::percent(segment.ratio)),
+            ratio: segment.ratio,
+        })
+        .collect()
+}
+
+/// As the eye goes over the bar.
+fn top_down(bar: &Bar) -> impl Iterator<Item = &Segment> {
+    bar.segments.iter().rev()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::views::now::model::bars;
+    use crate::fixture;
+
+    #[test]
+    fn every_segment_has_an_entry_and_entries_keep_the_order_of_the_markup() {
+        let bars = bars(&fixture::info(), &fixture::snapshot(1), "rx_softirq");
+        let html = html(&bars);
+        let keys: Vec<&str> = html
+            .split("data-key=\"")
+            .skip(1)
+            .filter_map(|piece| piece.split('"').next())
+            .collect();
+        let entries = entries(&bars);
+        assert_eq!(keys.len(), entries.len());
+        let all: Vec<_> = bars.iter().flat_map(|bar| &bar.segments).collect();
+        assert_eq!(keys.len(), all.len());
+        for (key, entry) in keys.iter().zip(entries) {
+            let segment = all.iter().find(|segment| segment.key == *key);
+            assert_eq!(segment.map(|s| s.ratio), Some(entry.ratio), "{key}");
+            assert_eq!(entry.text, format!("{} %", format::percent(entry.ratio)));
+        }
+        assert_eq!(keys.first(), Some(&"idle"), "the top of the first bar");
+        let bottom = bars.last().and_then(|bar| bar.segments.first());
+        assert_eq!(
+            keys.last().copied(),
+            bottom.map(|s| s.key.as_str()),
+            "the bottom of the last one"
+        );
+    }
+
+    #[test]
+    fn the_layout_only_changes_with_what_there_is_to_list() {
+        let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+        let before = layout(&bars(&info, &snapshot, "rx_softirq"));
+        let rx = crate::view_model::index_of(&info, "rx_softirq").unwrap();
+        snapshot.components[rx] = Some(vec![0, 1]);
+        assert_eq!(before, layout(&bars(&info, &snapshot, "rx_softirq")));
+        fixture::take_away(&mut info, &mut snapshot, "bridging", "not built in");
+        assert_ne!(before, layout(&bars(&info, &snapshot, "rx_softirq")));
+    }
+
+    #[test]
+    fn an_absent_part_is_listed_without_a_ratio_and_without_markup_of_its_own() {
+        let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+        fixture::take_away(&mut info, &mut snapshot, "bridging", "<i> & \"so\"");
+        let html = html(&bars(&info, &snapshot, "rx_softirq"));
+        let entry = html
+            .split("<li ")
+            .find(|piece| piece.contains("data-key=\"bridging\""))
+            .unwrap();
+        assert!(!entry.contains("data-ratio"));
+        assert!(entry.contains("data-unavailable=\"&lt;i&gt; &amp; &quot;so&quot;\""));
+    }
+}

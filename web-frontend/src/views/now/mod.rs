@@ -1,0 +1,8 @@
+//! Where the time goes now: three linked bars, and lists of what they hold.
+
+pub mod draw;
+pub mod legend;
+pub mod model;
+
+#[cfg(target_arch = "wasm32")]
+pub mod page;

@@ -1,0 +1,294 @@
+//! The three linked bars as plain values: the host's CPU modes, its kernel time
+//! by networking event, and one event by its parts. Pure; `plot` draws them and
+//! `legend` writes them out, so that both always say the same.
+
+use metrics_common::snapshot::{CpuModes, Info, Snapshot};
+
+use crate::color::Rgb;
+use crate::view_model::{index_of, parts_of, reason_missing};
+use crate::{format, tip};
+
+/// The component whose parts the second bar shows.
+const EVENTS: &str = "network";
+/// Key of what the kernel did besides networking.
+pub const REST: &str = "rest_of_kernel";
+/// Modes in which the kernel works, as indices in [`CpuModes::NAMES`]: softirq, irq, system.
+const KERNEL_MODES: [usize; 3] = [6, 5, 2];
+/// The other modes from the bottom of the bar upwards: user, nice, steal, iowait, idle.
+const OTHER_MODES: [usize; 5] = [0, 1, 7, 4, 3];
+
+/// Colours of the modes in the order of [`CpuModes::NAMES`]. They are no
+/// components, so no table has them; all hold against light and dark.
+const MODE_COLORS: [Option<Rgb>; 8] = [
+    Some(Rgb(0x5b, 0x8f, 0xb9)), // user
+    Some(Rgb(0x8f, 0xb8, 0xd6)), // nice
+    Some(Rgb(0xc9, 0x6b, 0x5c)), // system
+    None,                        // idle
+    Some(Rgb(0xb3, 0x9d, 0x72)), // iowait
+    Some(Rgb(0x9a, 0x4f, 0x6e)), // irq
+    Some(Rgb(0xe0, 0x8a, 0x4f)), // softirq
+    Some(Rgb(0x6d, 0x60, 0x80)), // steal
+];
+const MODE_HELP: [&str; 8] = [
+    "Programs in user mode, guests included.",
+    "Programs in user mode with low priority.",
+    "The kernel at work for a task.",
+    "Nothing to do.",
+    "Nothing to do while input or output is outstanding.",
+    "Hard interrupts.",
+    "Softirqs.",
+    "Taken by the hypervisor.",
+];
+const REST_COLOR: Rgb = Rgb(0x9a, 0x8f, 0x86);
+/// A bar that is less than this share of the host's time is faint.
+const FAINT_RATIO: f64 = 0.001;
+/// A part of a bar.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Segment {
+    /// Slug of the component, name of the mode, or [`REST`].
+    pub key: String,
+    /// Name for people.
+    pub label: String,
+    /// Its colour, the same everywhere; `None` for idleness, which is as pale
+    /// as the page allows.
+    pub color: Option<Rgb>,
+    /// One sentence of explanation.
+    pub help: String,
+    /// CPU time in the interval, nanoseconds.
+    pub ns: u64,
+    /// Share of the bar, 0 to 1.
+    pub ratio: f64,
+}
+
+/// A part that a bar cannot show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Absent {
+    /// Slug of the component.
+    pub key: String,
+    /// Name for people.
+    pub label: String,
+    /// Why it is not measured.
+    pub reason: String,
+}
+
+/// One stacked bar.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bar {
+    /// What the whole bar is.
+    pub title: String,
+    /// The whole bar's size, in words; or why there is nothing to draw.
+    pub subtitle: String,
+    /// CPU time of the whole bar in the interval, nanoseconds.
+    pub whole_ns: u64,
+    /// Parts from the bottom to the top; their ratios add up to 1, or all are 0.
+    pub segments: Vec<Segment>,
+    /// Parts that are not measured here.
+    pub absent: Vec<Absent>,
+    /// The stretch of this bar, as ratios from the bottom, that the next bar shows in full.
+    pub opened: Option<(f64, f64)>,
+    /// Whether the whole bar is so little of the host that its split hardly matters.
+    pub faint: bool,
+    /// What the reader should know about these values.
+    pub note: Option<String>,
+}
+
+/// The three bars; the third one shows the parts of `focus`, one of the events.
+pub fn bars(info: &Info, snapshot: &Snapshot, focus: &str) -> [Bar; 3] {
+    let host_ns = snapshot.host_modes.total_ns();
+    [
+        modes_bar(&snapshot.host_modes),
+        events_bar(info, snapshot, focus, host_ns),
+        parts_bar(info, snapshot, focus, host_ns),
+    ]
+}
+
+fn modes_bar(modes: &CpuModes) -> Bar {
+    let values = modes.values();
+    let segments: Vec<Segment> = KERNEL_MODES
+        .iter()
+        .chain(&OTHER_MODES)
+        .map(|&mode| Segment {
+            key: CpuModes::NAMES[mode].to_owned(),
+            label: CpuModes::NAMES[mode].to_owned(),
+            color: MODE_COLORS[mode],
+            help: MODE_HELP[mode].to_owned(),
+            ns: values[mode],
+            ratio: 0.0,
+        })
+        .collect();
+    let mut bar = Bar {
+        title: "CPU modes".to_owned(),
+        subtitle: "all CPU time of the host".to_owned(),
+        whole_ns: modes.total_ns(),
+        segments,
+        absent: Vec::new(),
+        opened: None,
+        faint: false,
+        note: None,
+    };
+    bar.set_ratios();
+    if bar.whole_ns == 0 {
+        bar.subtitle = "no time counted in this interval".to_owned();
+    } else {
+        let kernel: f64 = bar.segments[..KERNEL_MODES.len()]
+            .iter()
+            .map(|segment| segment.ratio)
+            .sum();
+        bar.opened = Some((0.0, kernel));
+    }
+    bar
+}
+
+fn events_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Bar {
+    let values = snapshot.host_modes.values();
+    let kernel_ns: u64 = KERNEL_MODES.iter().map(|&mode| values[mode]).sum();
+    let (mut segments, absent) = parts(info, snapshot, EVENTS);
+    let events_ns: u64 = segments.iter().map(|segment| segment.ns).sum();
+    let mut help = "What the kernel did besides networking.".to_owned();
+    if !absent.is_empty() {
+        help.push_str(" Networking that is not measured here is in it.");
+    }
+    segments.push(Segment {
+        key: REST.to_owned(),
+        label: "Rest of the kernel".to_owned(),
+        color: Some(REST_COLOR),
+        help,
+        ns: kernel_ns.saturating_sub(events_ns),
+        ratio: 0.0,
+    });
+    let whole_ns = kernel_ns.max(events_ns);
+    let mut bar = Bar {
+        title: "Kernel".to_owned(),
+        subtitle: share_of_host(whole_ns, host_ns, "no kernel time in this interval"),
+        whole_ns,
+        segments,
+        absent,
+        opened: None,
+        faint: format::ratio(whole_ns, host_ns) < FAINT_RATIO,
+        // The two are measured by different clocks; on a quiet host the coarse one shows nothing.
+        note: (events_ns > kernel_ns).then(|| {
+            "Here the events are the whole: /proc/stat counts in 10 ms ticks and saw less kernel time."
+                .to_owned()
+        }),
+    };
+    bar.set_ratios();
+    bar.opened = bar.stretch_of(focus);
+    bar
+}
+
+fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Bar {
+    let index = index_of(info, focus);
+    let title = index.map_or(focus, |index| &info.components[index].label);
+    let (mut segments, absent) = parts(info, snapshot, focus);
+    // What is not split further is its own only part.
+    let is_split = !segments.is_empty() || !absent.is_empty();
+    if let Some(index) = index.filter(|_| !is_split) {
+        segments.push(segment(info, snapshot, index));
+    }
+    let parts_ns: u64 = segments.iter().map(|segment| segment.ns).sum();
+    let reason = index.and_then(|index| reason_missing(info, snapshot, index));
+    let whole_ns = match reason {
+        Some(_) => 0,
+        None => index
+            .and_then(|index| snapshot.total_ns(index))
+            .unwrap_or(0)
+            .max(parts_ns),
+    };
+    let subtitle = match reason {
+        Some(reason) => format!("unavailable: {reason}"),
+        None => share_of_host(
+            whole_ns,
+            host_ns,
+            &format!("no {title} time in this interval"),
+        ),
+    };
+    let stacks = index
+        .and_then(|index| snapshot.samples.get(index)?.as_ref())
+        .map(|row| row.iter().map(|&count| u64::from(count)).sum::<u64>());
+    let mut bar = Bar {
+        title: title.to_owned(),
+        subtitle,
+        whole_ns,
+        segments: if reason.is_some() {
+            Vec::new()
+        } else {
+            segments
+        },
+        absent,
+        opened: None,
+        faint: format::ratio(whole_ns, host_ns) < FAINT_RATIO,
+        note: match stacks {
+            _ if whole_ns == 0 => None,
+            Some(stacks) => Some(match tip::basis(info, snapshot, focus) {
+                None => format!("An estimate from {} stacks.", format::count(stacks)),
+                Some(basis) => format!(
+                    "An estimate from {} stacks and others: {basis}.",
+                    format::count(stacks)
+                ),
+            }),
+            None if is_split => None,
+            None => Some(format!(
+                "{title} is timed as a whole and not split further."
+            )),
+        },
+    };
+    bar.set_ratios();
+    bar
+}
+
+/// The measured and the unmeasured parts of a component; ratios are left at 0.
+fn parts(info: &Info, snapshot: &Snapshot, whole: &str) -> (Vec<Segment>, Vec<Absent>) {
+    let mut segments = Vec::new();
+    let mut absent = Vec::new();
+    for index in parts_of(info, whole) {
+        let component = &info.components[index];
+        match reason_missing(info, snapshot, index) {
+            Some(reason) => absent.push(Absent {
+                key: component.slug.clone(),
+                label: component.label.clone(),
+                reason: reason.to_owned(),
+            }),
+            None => segments.push(segment(info, snapshot, index)),
+        }
+    }
+    (segments, absent)
+}
+
+fn segment(info: &Info, snapshot: &Snapshot, index: usize) -> Segment {
+    let component = &info.components[index];
+    Segment {
+        key: component.slug.clone(),
+        label: component.label.clone(),
+        color: Some(Rgb::parse(&component.color)),
+        help: component.help.clone(),
+        ns: snapshot.total_ns(index).unwrap_or(0),
+        ratio: 0.0,
+    }
+}
+
+fn share_of_host(ns: u64, host_ns: u64, nothing: &str) -> String {
+    if ns == 0 {
+        nothing.to_owned()
+    } else {
+        let share = format::ratio(ns, host_ns);
+        format!("{} % of the host's CPU time", format::percent(share))
+    }
+}
+
+impl Bar {
+    fn set_ratios(&mut self) {
+        for segment in &mut self.segments {
+            segment.ratio = format::ratio(segment.ns, self.whole_ns);
+        }
+    }
+
+    /// From where to where a segment reaches, as ratios from the bottom.
+    fn stretch_of(&self, key: &str) -> Option<(f64, f64)> {
+        let at = self.segments.iter().position(|s| s.key == key)?;
+        let below: f64 = self.segments[..at].iter().map(|s| s.ratio).sum();
+        (self.segments[at].ratio > 0.0).then(|| (below, below + self.segments[at].ratio))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! What the bars must show of given intervals.
+
+use super::*;
+use crate::fixture::{self, MS};
+
+fn ratio_of(bar: &Bar, key: &str) -> f64 {
+    let found = bar.segments.iter().find(|segment| segment.key == key);
+    found
+        .unwrap_or_else(|| panic!("{} has no {key}", bar.title))
+        .ratio
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-9
+}
+
+fn sum(bar: &Bar) -> f64 {
+    bar.segments.iter().map(|segment| segment.ratio).sum()
+}
+
+#[test]
+fn each_bar_adds_up_and_unfolds_a_stretch_of_the_one_before() {
+    let (info, snapshot) = (fixture::info(), fixture::snapshot(1));
+    let [modes, kernel, parts] = bars(&info, &snapshot, "rx_softirq");
+    for bar in [&modes, &kernel, &parts] {
+        assert!(close(sum(bar), 1.0), "{}: {}", bar.title, sum(bar));
+        assert!(!bar.faint, "{}", bar.title);
+    }
+    // 100 ms each of system and softirq, of 1000.
+    assert!(close(ratio_of(&modes, "idle"), 0.75));
+    let (low, high) = modes.opened.unwrap();
+    assert!(close(low, 0.0) && close(high, 0.2));
+    assert!(close(ratio_of(&kernel, "rx_softirq"), 0.5));
+    assert!(close(ratio_of(&kernel, "tx_syscall"), 0.1));
+    assert!(close(ratio_of(&kernel, REST), 0.4));
+    let (low, high) = kernel.opened.unwrap();
+    assert!(close(low, 0.1) && close(high, 0.6));
+    assert!(close(ratio_of(&parts, "local_delivery_v4"), 0.75));
+    assert!(close(ratio_of(&parts, "driver_poll"), 0.25));
+    assert_eq!(parts.title, "RX softirq");
+    assert_eq!(parts.subtitle, "10.0 % of the host's CPU time");
+    assert_eq!(parts.note.as_deref(), Some("An estimate from 100 stacks."));
+}
+
+#[test]
+fn every_mode_and_every_part_has_its_segment() {
+    let (info, snapshot) = (fixture::info(), fixture::snapshot(1));
+    let [modes, kernel, parts] = bars(&info, &snapshot, "rx_softirq");
+    let mut names: Vec<&str> = modes.segments.iter().map(|s| s.key.as_str()).collect();
+    let mut expected = CpuModes::NAMES;
+    names.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+    assert_eq!(
+        kernel.segments.len(),
+        parts_of(&info, "network").count() + 1
+    );
+    assert_eq!(parts.segments.len(), parts_of(&info, "rx_softirq").count());
+    for segment in kernel.segments.iter().chain(&parts.segments) {
+        if let Some(index) = index_of(&info, &segment.key) {
+            let color = segment.color.map(Rgb::css);
+            assert_eq!(
+                color.as_deref(),
+                Some(info.components[index].color.as_str())
+            );
+        }
+    }
+}
+
+#[test]
+fn an_interval_in_which_nothing_happened_draws_nothing() {
+    let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    snapshot.host_modes = CpuModes::default();
+    for row in snapshot.components.iter_mut().flatten() {
+        row.fill(0);
+    }
+    for bar in bars(&info, &snapshot, "rx_softirq") {
+        assert!(close(sum(&bar), 0.0), "{}", bar.title);
+        assert_eq!(bar.opened, None, "{}", bar.title);
+        assert!(
+            bar.subtitle.contains("in this interval"),
+            "{}",
+            bar.subtitle
+        );
+    }
+}
+
+#[test]
+fn events_finer_than_the_ticks_fill_the_kernel_bar_themselves() {
+    let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    snapshot.host_modes = CpuModes {
+        idle_ns: 1000 * MS,
+        ..CpuModes::default()
+    };
+    let [modes, kernel, _] = bars(&info, &snapshot, "rx_softirq");
+    assert_eq!(modes.opened, Some((0.0, 0.0)));
+    assert_eq!(kernel.whole_ns, 120 * MS);
+    assert!(close(sum(&kernel), 1.0));
+    assert!(close(ratio_of(&kernel, REST), 0.0));
+    assert!(kernel.note.unwrap().contains("10 ms"));
+}
+
+#[test]
+fn next_to_nothing_is_faint() {
+    let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    for row in snapshot.components.iter_mut().flatten() {
+        for ns in row {
+            *ns /= 1000;
+        }
+    }
+    let [_, kernel, parts] = bars(&info, &snapshot, "rx_softirq");
+    assert!(!kernel.faint, "the rest of the kernel is not");
+    assert!(parts.faint);
+}
+
+#[test]
+fn what_is_not_measured_is_absent_and_not_a_segment_of_zero() {
+    let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    fixture::take_away(&mut info, &mut snapshot, "tx_syscall", "no fentry");
+    fixture::take_away(&mut info, &mut snapshot, "bridging", "not built in");
+    let [_, kernel, parts] = bars(&info, &snapshot, "rx_softirq");
+    for (bar, key, reason) in [
+        (&kernel, "tx_syscall", "no fentry"),
+        (&parts, "bridging", "not built in"),
+    ] {
+        assert!(bar.segments.iter().all(|segment| segment.key != key));
+        assert_eq!(bar.absent.len(), 1);
+        assert_eq!(
+            (bar.absent[0].key.as_str(), bar.absent[0].reason.as_str()),
+            (key, reason)
+        );
+    }
+    assert!(close(sum(&kernel), 1.0));
+
+    fixture::take_away(&mut info, &mut snapshot, "rx_softirq", "no probe");
+    let [_, kernel, parts] = bars(&info, &snapshot, "rx_softirq");
+    assert_eq!(kernel.opened, None);
+    assert_eq!(parts.subtitle, "unavailable: no probe");
+    assert!(parts.segments.is_empty());
+}
+
+#[test]
+fn any_event_can_be_unfolded_and_an_unknown_one_does_no_harm() {
+    let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+    snapshot.components[index_of(&info, "tx_softirq").unwrap()] = Some(vec![MS, 0]);
+    let [_, kernel, parts] = bars(&info, &snapshot, "tx_softirq");
+    assert_eq!(parts.title, "TX softirq");
+    assert!(kernel.opened.is_some());
+    let only: Vec<&str> = parts.segments.iter().map(|s| s.key.as_str()).collect();
+    assert_eq!(only, ["tx_softirq"], "its own only part");
+    assert!(parts.note.is_some_and(|note| note.contains("not split")));
+    let [_, kernel, parts] = bars(&info, &snapshot, "no_such_event");
+    assert!(kernel.opened.is_none() && parts.segments.is_empty());
+}

@@ -1,0 +1,183 @@
+//! The three bars and their lists in the document.
+
+use std::rc::Rc;
+
+use metrics_common::snapshot::{Info, Snapshot};
+use wasm_bindgen::prelude::*;
+use web_sys::Window;
+
+use super::draw;
+use super::legend;
+use super::model::{self, Bar, REST};
+use crate::action::{Action, Format};
+use crate::page::dom::{Dom, LiveText, action_of, all, set_attribute};
+use crate::page::save::File;
+use crate::state::{Keys, Shared};
+use crate::tip;
+use crate::views::{Pointer, Reply, Scene, View};
+
+/// Below this width of the chart, in pixels, it is drawn lower.
+const NARROW_PX: u32 = 560;
+
+/// The view, before anything is shown.
+pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
+    Box::new(Now::default())
+}
+
+/// What of the bars is in the document.
+#[derive(Default)]
+struct Now {
+    bars: Option<[Bar; 3]>,
+    size: (u32, u32),
+    layout: legend::Layout,
+    entries: Vec<LiveText>,
+    /// Under the pointer or the keyboard: number of the bar and key of the segment.
+    hovered: Option<(usize, String)>,
+}
+
+impl Keys for Now {}
+
+impl View for Now {
+    fn measured(&self) -> &'static [&'static str] {
+        &["now", "chart"]
+    }
+
+    fn section(&self) -> Option<&'static str> {
+        Some("now")
+    }
+
+    fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
+        let Scene { dom, info, .. } = *scene;
+        // What is out of sight rests, but is never empty: a search finds it.
+        if self.bars.is_some() && !dom.is_in_sight("now") {
+            return Ok(());
+        }
+        let bars = model::bars(info, scene.shown, &scene.shared.event);
+        let chart = dom.element("chart")?;
+        let width = dom.extent("chart").width.clamp(240, 4000);
+        self.size = (width, if width < NARROW_PX { 280 } else { 340 });
+        let svg = draw::svg(&bars, dom.theme(), self.size)
+            .map_err(|error| JsValue::from(error.to_string()))?;
+        chart.set_inner_html(&svg);
+        self.draw_legend(dom, &bars, scene.shared)?;
+        self.bars = Some(bars);
+        self.show_tip(dom, info, scene.shown)
+    }
+
+    fn hover(&mut self, scene: &Scene, pointer: &Pointer) -> Result<bool, JsValue> {
+        self.hovered = match pointer.plot {
+            Some(_) => pointer.within("chart").and_then(|place| self.at(place)),
+            None => entry_at(pointer)?,
+        };
+        if self.hovered.is_none() {
+            return Ok(false);
+        }
+        scene.dom.place_tip(pointer.place)?;
+        self.show_tip(scene.dom, scene.info, scene.shown)?;
+        Ok(true)
+    }
+
+    fn leave(&mut self, _: &Dom) -> Result<(), JsValue> {
+        self.hovered = None;
+        Ok(())
+    }
+
+    /// Over a bar, a click descends into the part under it.
+    fn click(&mut self, pointer: &Pointer) -> Reply {
+        match pointer.within("chart").and_then(|place| self.at(place)) {
+            Some((1, key)) if key != REST => Reply::Act(Action::Event(key)),
+            Some((2, key)) => Reply::Act(Action::Component(key)),
+            _ => Reply::Ignored,
+        }
+    }
+
+    fn file(&self, scene: &Scene, what: &str, format: Format) -> Result<Option<File>, JsValue> {
+        let (Some(bars), "now", Format::Svg | Format::Png) = (&self.bars, what, format) else {
+            return Ok(None);
+        };
+        let svg = draw::svg(bars, scene.dom.theme(), self.size);
+        Ok(svg.ok().map(File::Drawing))
+    }
+}
+
+/// The entry of a list that the pointer or the keyboard is at: number of the bar and key.
+fn entry_at(pointer: &Pointer) -> Result<Option<(usize, String)>, JsValue> {
+    let Some(entry) = pointer.target.closest("[data-bar][data-ratio]")? else {
+        return Ok(None);
+    };
+    let number = entry.get_attribute("data-bar").and_then(|n| n.parse().ok());
+    let key = entry.get_attribute("data-key").unwrap_or_default();
+    Ok(Some((number.unwrap_or(1_usize).saturating_sub(1), key)))
+}
+
+impl Now {
+    fn draw_legend(
+        &mut self,
+        dom: &Dom,
+        bars: &[Bar; 3],
+        shared: &Shared,
+    ) -> Result<(), JsValue> {
+        let list = dom.element("legend")?;
+        let layout = legend::layout(bars);
+        if layout != self.layout {
+            list.set_inner_html(&legend::html(bars));
+            self.entries = all(&list, "[data-ratio]")?
+                .into_iter()
+                .map(|entry| {
+                    let value = entry.query_selector(".value")?.ok_or("no .value")?;
+                    Ok(LiveText::new(entry, &value))
+                })
+                .collect::<Result<_, JsValue>>()?;
+            self.layout = layout;
+        }
+        for (live, entry) in self.entries.iter_mut().zip(legend::entries(bars)) {
+            set_attribute(&live.holder, "data-ratio", &entry.ratio.to_string())?;
+            live.show(entry.text);
+        }
+        for button in all(&list, "[data-act]")? {
+            let chosen = match action_of(&button) {
+                Some(Action::Event(slug)) => slug == shared.event,
+                Some(Action::Component(slug)) => slug == shared.component,
+                _ => false,
+            };
+            set_attribute(
+                &button,
+                "aria-pressed",
+                if chosen { "true" } else { "false" },
+            )?;
+        }
+        for (number, bar) in (1..).zip(bars) {
+            for (name, text) in [
+                ("data-bar-subtitle", Some(bar.subtitle.as_str())),
+                ("data-bar-note", bar.note.as_deref()),
+            ] {
+                if let Some(element) = list.query_selector(&format!("[{name}=\"{number}\"]"))? {
+                    element.set_text_content(text);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The segment at a place in the drawing: number of the bar and its key.
+    fn at(&self, place: (f64, f64)) -> Option<(usize, String)> {
+        let bars = self.bars.as_ref()?;
+        let (bar, segment) = draw::hit(bars, self.size, place)?;
+        Some((bar, bars[bar].segments[segment].key.clone()))
+    }
+
+    /// Brings the tip up to date with the interval.
+    fn show_tip(&self, dom: &Dom, info: &Info, snapshot: &Snapshot) -> Result<(), JsValue> {
+        let (Some(bars), Some((number, key))) = (&self.bars, &self.hovered) else {
+            return Ok(());
+        };
+        let bar = &bars[(*number).min(2)];
+        let segment = bar.segments.iter().find(|segment| segment.key == *key);
+        let tip = dom.element("tip")?;
+        if let Some(segment) = segment {
+            tip.set_inner_html(&tip::html(info, snapshot, bar, segment));
+        }
+        tip.toggle_attribute_with_force("hidden", segment.is_none())?;
+        Ok(())
+    }
+}

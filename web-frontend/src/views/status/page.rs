@@ -1,0 +1,46 @@
+//! The state of the measurement in the document.
+
+use std::rc::Rc;
+
+use metrics_common::snapshot::{Info, Snapshot};
+use wasm_bindgen::prelude::*;
+use web_sys::Window;
+
+use super::model;
+use crate::page::dom::Dom;
+use crate::state::Keys;
+use crate::view_model::{self, Tally};
+use crate::views::{Scene, View};
+
+/// The view, before anything is shown.
+pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
+    Box::new(Status::default())
+}
+
+#[derive(Default)]
+struct Status {
+    tally: Tally,
+}
+
+impl Keys for Status {}
+
+impl View for Status {
+    fn meet(&mut self, _: &Dom, info: &Info) -> Result<(), JsValue> {
+        self.tally.meet(info);
+        Ok(())
+    }
+
+    fn take(&mut self, snapshot: &Snapshot) {
+        self.tally.add(snapshot);
+    }
+
+    fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
+        let status = view_model::status(scene.info, scene.latest, &self.tally);
+        let html = model::status_html(&status);
+        let list = scene.dom.element("status")?;
+        if list.inner_html() != html {
+            list.set_inner_html(&html);
+        }
+        Ok(())
+    }
+}

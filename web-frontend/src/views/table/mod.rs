@@ -1,0 +1,8 @@
+//! Components by CPU: every value of one interval.
+
+pub mod choices;
+pub mod csv;
+pub mod model;
+
+#[cfg(target_arch = "wasm32")]
+pub mod page;

@@ -1,0 +1,356 @@
+//! The table of components by CPU: its markup once per layout, its values on
+//! every snapshot. Pure; the page puts the one into the document and the other
+//! into the cells, in the same order.
+//!
+//! Of a host with many CPUs only the columns in sight are there; the others are
+//! as much empty room as they would take.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use metrics_common::snapshot::{Availability, CpuModes, Info, Snapshot};
+
+use super::choices::Unit;
+use crate::action::Action;
+use crate::color::Rgb;
+use crate::format::{self, escape_html};
+use crate::tip::{self, entry_word, interval_text};
+use crate::view_model::{Row, index_of, reason_missing, tree};
+
+/// Width of the column of a CPU, pixels; the style sheet has the same.
+pub const CPU_COLUMN_PX: usize = 76;
+/// Width of the columns before those of the CPUs, at the least.
+pub const OTHER_COLUMNS_PX: f64 = 560.0;
+/// Up to so many CPUs all columns are there.
+const ALL_COLUMNS: usize = 24;
+/// Columns beside those in sight, so that scrolling a little finds them there.
+const SPARE_COLUMNS: usize = 3;
+
+/// What the markup depends on: as long as it stays equal, only values change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    rows: Vec<Row>,
+    folded: Vec<String>,
+    unit: Unit,
+    /// Why a component has no values, by component.
+    missing: Vec<Option<String>>,
+    cpus: Vec<u32>,
+    columns: Range<usize>,
+}
+
+/// The contents of one cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// What is read.
+    pub text: String,
+    /// CPU time in nanoseconds; `None` if the daemon sent none for this CPU.
+    pub ns: Option<u64>,
+    /// How much it should strike the eye: 0 for nothing at all, up to [`MAX_LEVEL`].
+    pub level: u8,
+}
+
+/// The strongest level of a [`Cell`].
+pub const MAX_LEVEL: u8 = 5;
+
+impl Cell {
+    fn text(text: String) -> Self {
+        Cell {
+            text,
+            ns: None,
+            level: 1,
+        }
+    }
+
+    fn empty() -> Self {
+        Cell {
+            text: "–".to_owned(),
+            ns: None,
+            level: 0,
+        }
+    }
+}
+
+fn level(ratio: f64) -> u8 {
+    match ratio {
+        r if r <= 0.0 => 0,
+        r if r < 0.02 => 1,
+        r if r < 0.10 => 2,
+        r if r < 0.25 => 3,
+        r if r < 0.50 => 4,
+        _ => MAX_LEVEL,
+    }
+}
+
+/// The columns in sight when so many pixels of CPUs are scrolled away (less than
+/// none while other columns stand before them) and the window is so wide.
+pub fn columns_in_sight(cpus: usize, scrolled_px: f64, seen_px: f64) -> Range<usize> {
+    if cpus <= ALL_COLUMNS {
+        return 0..cpus;
+    }
+    let width = CPU_COLUMN_PX as f64;
+    let first = (scrolled_px.max(0.0) / width) as usize;
+    let last = ((scrolled_px + seen_px).max(0.0) / width).ceil() as usize;
+    let first = first.saturating_sub(SPARE_COLUMNS).min(cpus);
+    first..(last + SPARE_COLUMNS).clamp(first, cpus)
+}
+
+impl Layout {
+    /// The layout that this snapshot asks for.
+    pub fn of(
+        info: &Info,
+        snapshot: &Snapshot,
+        unit: Unit,
+        folded: &[String],
+        columns: Range<usize>,
+    ) -> Self {
+        let cpus = snapshot.cpus.clone();
+        Layout {
+            rows: tree(info),
+            folded: folded.to_vec(),
+            unit,
+            missing: (0..info.components.len())
+                .map(|index| reason_missing(info, snapshot, index).map(str::to_owned))
+                .collect(),
+            columns: columns.start.min(cpus.len())..columns.end.min(cpus.len()),
+            cpus,
+        }
+    }
+
+    /// The rows that are not folded away.
+    fn visible(&self, info: &Info) -> Vec<Row> {
+        let mut shut: Option<usize> = None;
+        let mut rows = Vec::with_capacity(self.rows.len());
+        for row in &self.rows {
+            if shut.is_some_and(|depth| row.depth > depth) {
+                continue;
+            }
+            let slug = &info.components[row.component].slug;
+            shut = (row.has_parts && self.folded.contains(slug)).then_some(row.depth);
+            rows.push(*row);
+        }
+        rows
+    }
+
+    /// The table without values; each cell that gets one has `data-cell`.
+    pub fn html(&self, info: &Info) -> String {
+        let mut html = String::with_capacity(1 << 15);
+        let room = |columns: usize| columns * CPU_COLUMN_PX;
+        // A table of fixed columns is not laid out anew for every digit that changes.
+        let _ = write!(
+            html,
+            "<table aria-label=\"CPU time by component and CPU\" aria-colcount=\"{all}\">\
+             <colgroup><col class=\"name\"><col class=\"sum\"><col class=\"share\">\
+             <col class=\"each\"><col style=\"width:{before}px\">\
+             <col class=\"cpu\" span=\"{shown}\"><col style=\"width:{after}px\"><col></colgroup>\
+             <thead><tr><th scope=\"col\" class=\"name\">Component<small>of the kernel's network \
+             stack</small></th><th scope=\"col\">All CPUs<small>{unit}</small></th>\
+             <th scope=\"col\">Share<small>of its whole, 95 %</small></th>\
+             <th scope=\"col\">Each<small>ns per entry</small></th><td class=\"room\"></td>",
+            all = self.cpus.len() + 4,
+            before = room(self.columns.start),
+            shown = self.columns.len().max(1),
+            after = room(self.cpus.len() - self.columns.end),
+            unit = self.unit_text(true),
+        );
+        for cpu in &self.cpus[self.columns.clone()] {
+            let _ = write!(
+                html,
+                "<th scope=\"col\">CPU {cpu}<small>{}</small></th>",
+                self.unit_text(false)
+            );
+        }
+        html.push_str("<td class=\"room\"></td><td class=\"room\"></td></tr></thead><tbody>");
+        for row in self.visible(info) {
+            self.component_row(&mut html, info, &row);
+        }
+        let _ = write!(
+            html,
+            "</tbody><tbody class=\"modes\"><tr class=\"section\"><th scope=\"rowgroup\" \
+             class=\"name\">CPU modes</th><td colspan=\"{}\">from /proc/stat, which counts in \
+             ticks of 10 ms</td></tr>",
+            self.columns.len() + 6
+        );
+        for name in CpuModes::NAMES {
+            let _ = write!(html, "<tr><th scope=\"row\" class=\"name\">{name}</th>");
+            self.empty_cells(&mut html, &format!("data-mode=\"{name}\""));
+            html.push_str("</tr>");
+        }
+        html.push_str("</tbody></table>");
+        html
+    }
+
+    fn unit_text(&self, all: bool) -> &'static str {
+        match (self.unit, all) {
+            (Unit::Percent, true) => "sum, % of one CPU",
+            (Unit::Percent, false) => "%",
+            (Unit::Milliseconds, true) => "sum, ms/s",
+            (Unit::Milliseconds, false) => "ms/s",
+            (Unit::PerEntry, true) => "mean, ns per entry",
+            (Unit::PerEntry, false) => "ns",
+        }
+    }
+
+    fn component_row(&self, html: &mut String, info: &Info, row: &Row) {
+        let component = &info.components[row.component];
+        let slug = escape_html(&component.slug);
+        let method = match &component.availability {
+            Availability::Available { method } => format!(" Measured by {method}."),
+            Availability::Unavailable { .. } => String::new(),
+        };
+        let is_open = !self.folded.contains(&component.slug);
+        let fold = if row.has_parts {
+            format!(
+                "<button class=\"fold\"{fold} aria-expanded=\"{is_open}\" \
+                 aria-label=\"parts of {}\"></button>",
+                escape_html(&component.label),
+                fold = Action::Fold(component.slug.clone()).attribute(),
+            )
+        } else {
+            "<i class=\"fold\"></i>".to_owned()
+        };
+        let _ = write!(
+            html,
+            "<tr data-row=\"{slug}\" class=\"depth-{depth}{whole}\" aria-level=\"{level}\">\
+             <th scope=\"row\" class=\"name\" style=\"--depth:{depth}\" title=\"{title}\">{fold}\
+             <i class=\"swatch\" style=\"background:{color}\"></i>\
+             <button class=\"plain\"{show}>{label}</button></th>",
+            show = Action::Component(component.slug.clone()).attribute(),
+            depth = row.depth,
+            level = row.depth + 1,
+            whole = if row.has_parts { " whole" } else { "" },
+            title = escape_html(&format!("{}{method}", component.help)),
+            color = Rgb::parse(&component.color).css(),
+            label = escape_html(&component.label),
+        );
+        match &self.missing[row.component] {
+            Some(reason) => {
+                let reason = escape_html(reason);
+                let _ = write!(
+                    html,
+                    "<td class=\"unavailable\" colspan=\"{}\" data-component=\"{slug}\" \
+                     data-unavailable=\"{reason}\" title=\"{reason}\"><span>unavailable: {reason}</span></td>",
+                    self.columns.len() + 6
+                );
+            }
+            None => self.empty_cells(html, &format!("data-component=\"{slug}\"")),
+        }
+        html.push_str("</tr>");
+    }
+
+    fn empty_cells(&self, html: &mut String, key: &str) {
+        let _ = write!(
+            html,
+            "<td {key} data-cpu=\"all\" data-ns=\"\" data-cell>–</td>\
+             <td class=\"share\" data-cell>–</td><td class=\"each\" data-cell>–</td>\
+             <td class=\"room\"></td>"
+        );
+        for cpu in &self.cpus[self.columns.clone()] {
+            let _ = write!(
+                html,
+                "<td {key} data-cpu=\"{cpu}\" data-ns=\"\" data-cell>–</td>"
+            );
+        }
+        html.push_str("<td class=\"room\"></td><td class=\"room\"></td>");
+    }
+
+    /// The values of a snapshot of this layout, in the order of the cells in the markup.
+    pub fn cells(&self, info: &Info, snapshot: &Snapshot) -> Vec<Cell> {
+        let mut cells = Vec::with_capacity(self.rows.len() * (self.columns.len() + 3));
+        for row in self.visible(info) {
+            let index = row.component;
+            if self.missing[index].is_some() {
+                continue;
+            }
+            let Some(Some(values)) = snapshot.components.get(index) else {
+                continue;
+            };
+            let entries = snapshot.entries.get(index).and_then(Option::as_ref);
+            let total = snapshot.total_ns(index).unwrap_or(0);
+            let all_entries = entries.map(|row| row.iter().sum::<u64>());
+            let of_host = format::ratio(total, snapshot.capacity_ns());
+            cells.push(self.value(total, snapshot.interval_ns, all_entries, of_host));
+            cells.push(share(info, snapshot, index, total));
+            cells.push(each(info, index, total, all_entries));
+            cells.extend(self.columns.clone().map(|column| {
+                values.get(column).map_or_else(Cell::empty, |&ns| {
+                    let count = entries.and_then(|row| row.get(column)).copied();
+                    let ratio = format::ratio(ns, snapshot.interval_ns);
+                    self.value(ns, snapshot.interval_ns, count, ratio)
+                })
+            }));
+        }
+        self.mode_cells(snapshot, &mut cells);
+        cells
+    }
+
+    /// `ratio` is the share of everything that there was, for the level.
+    fn value(&self, ns: u64, interval_ns: u64, entries: Option<u64>, ratio: f64) -> Cell {
+        let text = match self.unit {
+            Unit::Percent => format::percent(format::ratio(ns, interval_ns)),
+            Unit::Milliseconds => format::milliseconds_per_second(ns, interval_ns),
+            Unit::PerEntry => match entries {
+                Some(count) if count > 0 => format::count(ns / count),
+                _ => "–".to_owned(),
+            },
+        };
+        Cell {
+            text,
+            ns: Some(ns),
+            level: level(ratio),
+        }
+    }
+
+    /// Modes are shares of what /proc/stat counted, for its ticks never quite
+    /// fill an interval.
+    fn mode_cells(&self, snapshot: &Snapshot, cells: &mut Vec<Cell>) {
+        let host_ns = snapshot.host_modes.total_ns();
+        let own_ns = host_ns / (self.cpus.len().max(1) as u64);
+        for (mode, &ns) in snapshot.host_modes.values().iter().enumerate() {
+            let ratio = format::ratio(ns, host_ns);
+            cells.push(self.value(ns, own_ns, None, ratio));
+            cells.push(Cell::text(format!("{} %", format::percent(ratio))));
+            cells.push(Cell::empty());
+            cells.extend(self.columns.clone().map(|column| {
+                let modes = snapshot.cpu_modes.get(column);
+                modes.map_or_else(Cell::empty, |modes| {
+                    let (ns, all_ns) = (modes.values()[mode], modes.total_ns());
+                    self.value(ns, all_ns, None, format::ratio(ns, all_ns))
+                })
+            }));
+        }
+    }
+}
+
+/// The share of the whole, with its interval where it is an estimate.
+fn share(info: &Info, snapshot: &Snapshot, index: usize, ns: u64) -> Cell {
+    let component = &info.components[index];
+    let whole_ns = match &component.parent {
+        Some(parent) => index_of(info, parent).and_then(|index| snapshot.total_ns(index)),
+        None => Some(snapshot.capacity_ns()),
+    };
+    let Some(whole_ns) = whole_ns.filter(|whole_ns| *whole_ns > 0) else {
+        return Cell::empty();
+    };
+    let ratio = format::ratio(ns, whole_ns);
+    let percent = format::percent(ratio);
+    Cell::text(
+        match tip::interval(info, snapshot, &component.slug, whole_ns) {
+            Some(interval) => format!("{percent} ({})", interval_text(interval)),
+            None => format!("{percent} %"),
+        },
+    )
+}
+
+fn each(info: &Info, index: usize, ns: u64, entries: Option<u64>) -> Cell {
+    match entries {
+        Some(count) if count > 0 => Cell::text(format!(
+            "{} / {}",
+            format::count(ns / count),
+            entry_word(&info.components[index].slug)
+        )),
+        _ => Cell::empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

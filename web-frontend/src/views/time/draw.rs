@@ -1,0 +1,206 @@
+//! Stacked areas over time on any plotters backend. Knows pixels and colours, but not where values come from.
+
+use std::ops::Range;
+
+use plotters::coord::Shift;
+use plotters::drawing::DrawingAreaErrorKind;
+use plotters::element::{PathElement, Polygon, Text};
+use plotters::prelude::{DrawingArea, DrawingBackend};
+use plotters::style::text_anchor::HPos;
+use plotters::style::{Color, FontStyle};
+
+use crate::axes::{Place, round_up, stretches};
+use crate::color::Rgb;
+use crate::plot::{FONT_PX, PlotError, Theme, document, rgb, text_style};
+use crate::timeline::{self, Frame};
+
+/// One series of a chart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    /// Slug of the component.
+    pub key: String,
+    /// Name for people.
+    pub label: String,
+    /// Its colour, the same everywhere.
+    pub color: Rgb,
+    /// Per cent in each step; `None` where nothing was measured.
+    pub values: Vec<Option<f64>>,
+}
+
+/// A chart as plain values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    /// The stretch of time.
+    pub frame: Frame,
+    /// From the bottom upwards.
+    pub layers: Vec<Layer>,
+    /// Where the value axis ends, per cent.
+    pub top: f64,
+    /// How far the reader's clock is ahead of UTC, milliseconds.
+    pub offset_ms: f64,
+}
+
+impl Chart {
+    /// A chart whose axis ends at a round value above all of its values.
+    pub fn new(frame: Frame, layers: Vec<Layer>, offset_ms: f64) -> Self {
+        let highest = (0..frame.steps)
+            .filter_map(|step| sum_at(&layers, step))
+            .fold(0.0, f64::max);
+        Chart {
+            frame,
+            layers,
+            top: round_up(highest),
+            offset_ms,
+        }
+    }
+
+    /// The sum of all layers in a step; `None` where nothing was measured.
+    pub fn sum_at(&self, step: usize) -> Option<f64> {
+        sum_at(&self.layers, step)
+    }
+}
+
+fn sum_at(layers: &[Layer], step: usize) -> Option<f64> {
+    let values = || {
+        layers
+            .iter()
+            .filter_map(|l| l.values.get(step).copied().flatten())
+    };
+    values().next().map(|_| values().sum())
+}
+
+/// The chart as an SVG document of this size in pixels.
+///
+/// # Errors
+/// Only if plotters' SVG backend fails, which writes to memory.
+pub fn svg(chart: &Chart, theme: Theme, size: (u32, u32)) -> Result<String, PlotError> {
+    document(size, |area| draw(area, chart, theme))
+}
+
+/// Draws a chart into an area, with its own size as the only limit.
+///
+/// # Errors
+/// Those of the backend.
+pub fn draw<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    chart: &Chart,
+    theme: Theme,
+) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
+    let place = Place::of(area.dim_in_pixel());
+    let grid = rgb(theme.empty).mix(0.7).stroke_width(1);
+    let label = |anchor| text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor);
+    let lines = lines_below(chart.top, place.bottom - place.top > 90);
+    for line in 0..=lines {
+        let value = chart.top * f64::from(line) / f64::from(lines);
+        let y = place.y(value, chart.top);
+        area.draw(&PathElement::new(
+            vec![(place.left, y), (place.right, y)],
+            grid,
+        ))?;
+        let text = value_label(value, chart.top);
+        area.draw(&Text::new(text, (place.left - 6, y), label(HPos::Right)))?;
+    }
+    let most = ((place.right - place.left) / 72).max(1) as usize;
+    for (at, text) in timeline::ticks(&chart.frame, most, chart.offset_ms) {
+        let x = place.x_of(&chart.frame, at) as i32;
+        area.draw(&PathElement::new(
+            vec![(x, place.top), (x, place.bottom)],
+            grid,
+        ))?;
+        // A label that would be cut by an edge is left out.
+        if x > place.left + 14 && x < place.right - 22 {
+            let at = (x, place.bottom + 11);
+            area.draw(&Text::new(text, at, label(HPos::Center)))?;
+        }
+    }
+    let mut below = vec![0.0; chart.frame.steps];
+    for layer in &chart.layers {
+        let above: Vec<f64> = below
+            .iter()
+            .zip(&layer.values)
+            .map(|(below, value)| below + value.unwrap_or(0.0))
+            .collect();
+        for steps in stretches(chart.frame.steps, |step| chart.sum_at(step).is_some()) {
+            draw_layer(area, chart, place, layer.color, (&below, &above), steps)?;
+        }
+        below = above;
+    }
+    area.present()
+}
+
+/// Into how many parts the grid divides an axis that ends here, so that its
+/// labels are round too.
+fn lines_below(top: f64, is_tall: bool) -> u32 {
+    let first_digits = (top / 10_f64.powf(top.log10().floor()) * 10.0).round() as u32;
+    match (first_digits, is_tall) {
+        (15 | 30 | 60, _) => 3,
+        (20 | 40 | 80, true) => 4,
+        (_, true) => 5,
+        (20 | 40 | 80, false) => 2,
+        (_, false) => 1,
+    }
+}
+
+fn draw_layer<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    chart: &Chart,
+    place: Place,
+    color: Rgb,
+    (below, above): (&[f64], &[f64]),
+    steps: Range<usize>,
+) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
+    let y = |value: f64| place.y(value, chart.top);
+    if !steps.clone().any(|step| y(below[step]) != y(above[step])) {
+        return Ok(());
+    }
+    let x = |at: usize| {
+        let ms = chart.frame.from_ms + chart.frame.step_ms * at as f64;
+        place.x_of(&chart.frame, ms).round() as i32
+    };
+    // A value stands in the middle of its step; the outermost reach to the edges.
+    let points = |values: &[f64]| -> Vec<(i32, i32)> {
+        let (first, last) = (steps.start, steps.end - 1);
+        let middle = |step: usize| ((x(step) + x(step + 1)) / 2, y(values[step]));
+        std::iter::once((x(first), y(values[first])))
+            .chain(steps.clone().map(middle))
+            .chain(std::iter::once((x(last + 1), y(values[last]))))
+            .collect()
+    };
+    let mut outline = straightened(points(above));
+    outline.extend(straightened(points(below)).into_iter().rev());
+    area.draw(&Polygon::new(outline, rgb(color).filled()))
+}
+
+/// Without the points in the middle of level stretches.
+fn straightened(points: Vec<(i32, i32)>) -> Vec<(i32, i32)> {
+    let mut kept: Vec<(i32, i32)> = Vec::with_capacity(points.len());
+    for point in points {
+        if let [.., a, b] = kept[..]
+            && a.1 == b.1
+            && b.1 == point.1
+        {
+            kept.pop();
+        }
+        kept.push(point);
+    }
+    kept
+}
+
+/// A label of the value axis, as precise as the axis is long.
+fn value_label(value: f64, top: f64) -> String {
+    let decimals = match top {
+        top if top >= 8.0 => 0,
+        top if top >= 0.8 => 1,
+        _ => 2,
+    };
+    if value == 0.0 {
+        "0".to_owned()
+    } else if (value - value.round()).abs() < 1e-9 {
+        format!("{value:.0} %")
+    } else {
+        format!("{value:.0$} %", decimals.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests;

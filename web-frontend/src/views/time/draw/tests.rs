@@ -1,0 +1,146 @@
+//! What the drawing of areas must look like, whatever the backend.
+
+use super::*;
+use crate::timeline::Frame;
+
+const FRAME: Frame = Frame {
+    from_ms: 0.0,
+    step_ms: 1_000.0,
+    steps: 10,
+};
+
+fn layer(key: &str, color: Rgb, values: Vec<Option<f64>>) -> Layer {
+    Layer {
+        key: key.to_owned(),
+        label: key.to_owned(),
+        color,
+        values,
+    }
+}
+
+fn two() -> Chart {
+    let low = layer("low", Rgb(0, 0, 255), vec![Some(10.0); 10]);
+    let high = layer("high", Rgb(255, 0, 0), vec![Some(20.0); 10]);
+    Chart::new(FRAME, vec![low, high], 0.0)
+}
+
+/// The points of each polygon.
+fn polygons(svg: &str) -> Vec<Vec<(i32, i32)>> {
+    svg.split("<polygon ")
+        .skip(1)
+        .map(|piece| {
+            let (_, rest) = piece.split_once("points=\"").unwrap();
+            let points = rest.split('"').next().unwrap();
+            points
+                .split_whitespace()
+                .map(|point| {
+                    let (x, y) = point.split_once(',').unwrap();
+                    (x.parse().unwrap(), y.parse().unwrap())
+                })
+                .collect()
+        })
+        .collect()
+}
+
+#[test]
+fn layers_stand_on_each_other_in_proportion() {
+    let chart = two();
+    assert_eq!(chart.top, 40.0);
+    // 174 pixels for the values, 0 at the bottom and 40 % at the top.
+    let svg = svg(&chart, Theme::LIGHT, (448, 200)).unwrap();
+    let place = Place::of((448, 200));
+    let found = polygons(&svg);
+    assert_eq!(found.len(), 2);
+    let heights = |points: &[(i32, i32)]| {
+        let ys = points.iter().map(|p| p.1);
+        (ys.clone().min().unwrap(), ys.max().unwrap())
+    };
+    let quarter = (place.bottom - place.top) / 4;
+    let (low_top, low_bottom) = heights(&found[0]);
+    let (high_top, high_bottom) = heights(&found[1]);
+    assert_eq!(low_bottom, place.bottom);
+    assert!((place.bottom - low_top - quarter).abs() <= 1, "{low_top}");
+    assert_eq!(high_bottom, low_top);
+    assert!((low_top - high_top - 2 * quarter).abs() <= 1, "{high_top}");
+    for (x, _) in found.concat() {
+        assert!((place.left..=place.right).contains(&x));
+    }
+    assert_eq!(
+        found[0].len(),
+        4,
+        "a level stretch needs no points between its ends"
+    );
+}
+
+#[test]
+fn a_gap_is_left_open_and_nothing_is_drawn_of_nothing() {
+    let mut values = vec![Some(5.0); 10];
+    values[4] = None;
+    values[5] = None;
+    let nothing = values.iter().map(|value| value.map(|_| 0.0)).collect();
+    let none = layer("none", Rgb(4, 5, 6), nothing);
+    let gap = layer("gap", Rgb(1, 2, 3), values);
+    let svg = svg(
+        &Chart::new(FRAME, vec![gap.clone(), none], 0.0),
+        Theme::DARK,
+        (600, 160),
+    );
+    let found = polygons(&svg.unwrap());
+    assert_eq!(found.len(), 2, "one on each side of the gap");
+    let (left, right) = (&found[0], &found[1]);
+    let end = left.iter().map(|p| p.0).max();
+    assert!(end < right.iter().map(|p| p.0).min());
+}
+
+#[test]
+fn the_axis_ends_at_a_round_value_above_the_highest() {
+    for (value, top) in [
+        (0.0, 0.01),
+        (0.7, 0.8),
+        (9.4, 10.0),
+        (9.9, 15.0),
+        (61.0, 80.0),
+        (100.0, 150.0),
+    ] {
+        let found = round_up(value);
+        assert!((found - top).abs() < top * 1e-9, "{value}: {found}");
+    }
+    assert_eq!(value_label(2.5, 10.0), "2.5 %");
+    assert_eq!(value_label(0.02, 0.08), "0.02 %");
+    assert_eq!(value_label(30.0, 40.0), "30 %");
+    assert_eq!(value_label(0.0, 40.0), "0");
+}
+
+#[test]
+fn the_grid_has_round_labels() {
+    for top in [
+        0.01, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 80.0, 100.0, 150.0,
+    ] {
+        for is_tall in [false, true] {
+            let step = top / f64::from(lines_below(top, is_tall));
+            let digits = step / 10_f64.powf(step.log10().floor()) * 10.0;
+            let is_round = (digits - digits.round()).abs() < 1e-6;
+            assert!(is_round, "{top}: every {step}");
+        }
+    }
+}
+
+#[test]
+fn a_pixel_and_its_moment_belong_together() {
+    let place = Place::of((600, 160));
+    for ms in [0.0, 2_500.0, 10_000.0] {
+        let x = place.x_of(&FRAME, ms);
+        assert!((place.ms_at(&FRAME, x) - ms).abs() < 1e-6);
+    }
+    assert_eq!(place.ms_at(&FRAME, -50.0), 0.0);
+    assert_eq!(place.ms_at(&FRAME, 5_000.0), 10_000.0);
+}
+
+#[test]
+fn any_size_is_drawn() {
+    for size in [(1, 1), (120, 60), (4_000, 200)] {
+        assert!(svg(&two(), Theme::LIGHT, size).is_ok());
+    }
+    let empty = Chart::new(FRAME, Vec::new(), 0.0);
+    assert!(svg(&empty, Theme::LIGHT, (300, 100)).is_ok());
+}

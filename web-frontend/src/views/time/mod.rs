@@ -1,0 +1,8 @@
+//! Over time: events, and the parts of one, as areas on top of each other.
+
+pub mod csv;
+pub mod draw;
+pub mod model;
+
+#[cfg(target_arch = "wasm32")]
+pub mod page;

@@ -1,0 +1,199 @@
+//! What a view is to the page, and what it is shown.
+
+use metrics_common::history::History;
+use metrics_common::snapshot::{Info, Snapshot};
+use wasm_bindgen::prelude::*;
+use web_sys::Element;
+
+use crate::action::{Action, Format};
+use crate::axes::LEFT_PX;
+use crate::page::dom::Dom;
+use crate::page::save::File;
+use crate::state::{Keys, Shared};
+use crate::timeline::Frame;
+
+/// Width of a step, pixels, and how many there may be: a chart is drawn anew
+/// with every step, and finer ones would cost more than they show.
+const STEP_PX: u32 = 3;
+const MOST_STEPS: u32 = 320;
+
+/// What a view is drawn of.
+pub struct Scene<'a> {
+    /// The document.
+    pub dom: &'a Dom,
+    /// The daemon.
+    pub info: &'a Info,
+    /// What was.
+    pub history: &'a History,
+    /// The newest interval.
+    pub latest: &'a Snapshot,
+    /// The interval to show: the newest one, unless the page stands still.
+    pub shown: &'a Snapshot,
+    /// What the reader has chosen for all views.
+    pub shared: &'a Shared,
+    /// The moment that the pointer is at, milliseconds since the Unix epoch.
+    pub cursor_ms: Option<f64>,
+    /// Whether the daemon can be asked for something now.
+    pub is_live: bool,
+}
+
+impl Scene<'_> {
+    /// The stretch of time for a drawing of this width.
+    pub fn frame(&self, width_px: u32, least_ms: f64) -> Frame {
+        let latest_ms = match self.history.points() {
+            0 => 0.0,
+            points => self.history.point_ms(points - 1).1,
+        };
+        let most = (width_px.saturating_sub(LEFT_PX as u32) / STEP_PX).clamp(20, MOST_STEPS);
+        Frame::of(self.shared.range, latest_ms, least_ms, most as usize)
+    }
+
+    /// Number of CPUs of the host.
+    pub fn cpus(&self) -> usize {
+        self.shown.cpus.len()
+    }
+}
+
+/// Where the pointer is, or what the keyboard has reached.
+pub struct Pointer<'a> {
+    /// The element under it.
+    pub target: &'a Element,
+    /// The plot around that, and the place in the plot, pixels.
+    pub plot: Option<(&'a Element, (f64, f64))>,
+    /// The place in the window, pixels.
+    pub place: (f64, f64),
+}
+
+impl Pointer<'_> {
+    /// The place in the plot with this id, pixels; `None` if it is not there.
+    pub fn within(&self, id: &str) -> Option<(f64, f64)> {
+        self.plot
+            .filter(|(plot, _)| plot.id() == id)
+            .map(|(_, place)| place)
+    }
+}
+
+/// What a view has made of something that the reader did.
+pub enum Reply {
+    /// It meant nothing to this view.
+    Ignored,
+    /// It is done; no choice has changed.
+    Done,
+    /// A choice of the view's own has changed.
+    Changed,
+    /// It means this.
+    Act(Action),
+}
+
+/// A view of the page; see [`super`] for what belongs to it.
+pub trait View: Keys {
+    /// Ids of the elements whose place and size its drawing depends on.
+    fn measured(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Id of its section, if the reader may hide it.
+    fn section(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether the daemon measures what it shows; where not, its section is not there.
+    fn is_available(&self, _: &Info) -> bool {
+        true
+    }
+
+    /// Another daemon, or the same one with another description.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    fn meet(&mut self, _: &Dom, _: &Info) -> Result<(), JsValue> {
+        Ok(())
+    }
+
+    /// A snapshot has come, which may never be drawn.
+    fn take(&mut self, _: &Snapshot) {}
+
+    /// Puts its choices into the fields that the reader writes to.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    fn show_choices(&self, _: &Dom) -> Result<(), JsValue> {
+        Ok(())
+    }
+
+    /// Whether this is what is chosen now; `None` if it is no choice of this view.
+    fn has_taken(&self, _: &Action) -> Option<bool> {
+        None
+    }
+
+    /// Brings its part of the document up to date.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    fn draw(&mut self, scene: &Scene) -> Result<(), JsValue>;
+
+    /// Moves the line at the moment that the pointer is at.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    fn draw_cursor(&mut self, _: &Scene, _: Option<&Pointer>) -> Result<(), JsValue> {
+        Ok(())
+    }
+
+    /// Describes what the pointer is at; whether it has put that into the tip.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    fn hover(&mut self, _: &Scene, _: &Pointer) -> Result<bool, JsValue> {
+        Ok(false)
+    }
+
+    /// The tip is gone.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    fn leave(&mut self, _: &Dom) -> Result<(), JsValue> {
+        Ok(())
+    }
+
+    /// The moment at a pixel of one of its plots over time; `None` if the plot is not its own.
+    fn ms_at(&self, _plot: &str, _x: f64) -> Option<f64> {
+        None
+    }
+
+    /// The stretch of time that the keyboard's cursor goes along.
+    fn frame(&self) -> Option<Frame> {
+        None
+    }
+
+    /// An action: does it, if it is its own.
+    fn act(&mut self, _: &Action) -> Reply {
+        Reply::Ignored
+    }
+
+    /// A field of this id has another value.
+    fn change(&mut self, _id: &str, _value: &str) -> Reply {
+        Reply::Ignored
+    }
+
+    /// A click in one of its drawings.
+    fn click(&mut self, _: &Pointer) -> Reply {
+        Reply::Ignored
+    }
+
+    /// A key, pressed in this element.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    fn key(&mut self, _: &Scene, _: &Element, _key: &str) -> Result<Reply, JsValue> {
+        Ok(Reply::Ignored)
+    }
+
+    /// What it can give the reader of this name in this format.
+    ///
+    /// # Errors
+    /// The browser's.
+    fn file(&self, _: &Scene, _what: &str, _: Format) -> Result<Option<File>, JsValue> {
+        Ok(None)
+    }
+}
