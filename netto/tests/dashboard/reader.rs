@@ -201,6 +201,7 @@ fn address() -> Result<()> {
         "unit:ms",
         "sort:load",
         "fold:other_softirq",
+        "hide:flame",
     ] {
         browser.click(act)?;
     }
@@ -214,12 +215,23 @@ fn address() -> Result<()> {
         document.getElementById("filter").value,
         document.getElementById("heat-canvas").height,
         document.querySelector("[data-row=softirq_rcu]") !== null,
+        document.getElementById("flame").hidden,
     ]"#;
     let expected = json!([
         "TX syscalls by part",
-        ["span:15", "live", "sort:load", "unit:ms"],
+        [
+            "span:15",
+            "live",
+            "hide:now",
+            "hide:time",
+            "hide:cpus",
+            "hide:table",
+            "sort:load",
+            "unit:ms"
+        ],
         "0-7 node0",
         8,
+        true,
         true
     ]);
     let shows = |browser: &Browser| -> Result<()> {
