@@ -19,6 +19,8 @@ const OF_DEVELOPERS: [&str; 4] = [
     "NETTO_TESTS",
     "NETTO_SCREENSHOTS",
 ];
+/// What pods are given that run beside a service called netto (links in the style of Docker).
+const OF_KUBERNETES: [&str; 2] = ["NETTO_SERVICE_", "NETTO_PORT_"];
 /// So many letters may be wrong in a name that is still recognised.
 const MOST_MISTAKES: usize = 3;
 
@@ -50,6 +52,11 @@ pub fn unknown(command: &Command, names: impl IntoIterator<Item = OsString>) -> 
         .filter(|(mistakes, _)| *mistakes <= MOST_MISTAKES);
     let advice = match nearest {
         Some((_, known)) => format!("perhaps {known} is meant"),
+        None if OF_KUBERNETES.iter().any(|begin| name.starts_with(begin)) => {
+            "Kubernetes sets it beside a service that is called netto: \
+             give the pod enableServiceLinks: false"
+                .to_owned()
+        }
         None => "unset it".to_owned(),
     };
     Some(format!(
@@ -91,6 +98,8 @@ mod tests {
             ("NETTO_FREQUENZY", "NETTO_FREQUENCY"),
             ("NETTO_USERPERIOD", "NETTO_USER_PERIOD"),
             ("NETTO_SEEDS", "NETTO_SEED"),
+            ("NETTO_SERVICE_HOST", "enableServiceLinks"),
+            ("NETTO_PORT_10880_TCP_ADDR", "enableServiceLinks"),
             ("NETTO_SOMETHING_ELSE", "unset it"),
             ("NETTO_", "unset it"),
         ] {

@@ -30,6 +30,8 @@ mod clients;
 mod copies;
 #[path = "root/counting.rs"]
 mod counting;
+#[path = "root/coverage.rs"]
+mod coverage;
 #[path = "root/daemon.rs"]
 mod daemon;
 #[path = "root/failures.rs"]
@@ -127,6 +129,7 @@ fn main() -> ExitCode {
         agreement::TESTS,
         sparse::TESTS,
         burners::TESTS,
+        coverage::TESTS,
         idle::TESTS,
         pace::TESTS,
         hidden::TESTS,

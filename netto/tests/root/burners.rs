@@ -93,12 +93,13 @@ fn enough<T>(what: &str, read: impl Fn() -> Result<(T, f64)>) -> Result<(T, f64)
 }
 
 /// Lets the kernel account for the time of BPF programs, until dropped.
-struct ProgramAccounts(String);
+pub struct ProgramAccounts(String);
 
 const ACCOUNTS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 impl ProgramAccounts {
-    fn open() -> Result<Self> {
+    /// Begins.
+    pub fn open() -> Result<Self> {
         let before = std::fs::read_to_string(ACCOUNTS).context(ACCOUNTS)?;
         std::fs::write(ACCOUNTS, "1").context(ACCOUNTS)?;
         Ok(ProgramAccounts(before))
@@ -113,7 +114,7 @@ impl Drop for ProgramAccounts {
 }
 
 /// Seconds that the tests' programs have run.
-fn program_seconds() -> f64 {
+pub fn program_seconds() -> f64 {
     let is_ours = |name: &str| name.starts_with("nettotest_");
     let programs = ProgInfoIter::default().filter(|p| is_ours(&p.name.to_string_lossy()));
     programs

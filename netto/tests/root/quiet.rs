@@ -22,6 +22,7 @@ const STATISTICAL: &[&str] = &[
     "hidden::",
     "counting::",
     "burners::",
+    "coverage::",
     "sparse::",
 ];
 /// For how long is looked.
