@@ -36,12 +36,11 @@ impl Test {
             if must_run() {
                 return Err(format!("{lack}, and CI=true allows no skipping").into());
             }
-            println!("SKIPPED: {lack}");
-            return Ok(Completion::ignored_with(lack));
+            return Ok(skipped(lack));
         }
         match wait_for(self.name).and_then(|()| (self.body)()) {
             Ok(()) => Ok(Completion::Completed),
-            Err(error) => outcome(error, must_run()),
+            Err(error) => outcome(error, must_run()).map(skipped),
         }
     }
 
@@ -57,25 +56,27 @@ impl Test {
     }
 }
 
-/// Whether an error is a skip or a failure.
+/// Says that a test is skipped, and why.
+fn skipped(lack: String) -> Completion {
+    println!("SKIPPED: {lack}");
+    Completion::ignored_with(lack)
+}
+
+/// Why a test is skipped that ended with this error.
 ///
 /// # Errors
 /// It is a failure.
-pub fn outcome(error: anyhow::Error, must_run: bool) -> Result<Completion, Failed> {
-    let lack = match (
+pub fn outcome(error: anyhow::Error, must_run: bool) -> Result<String, Failed> {
+    match (
         error.downcast_ref::<NotOnThisKernel>(),
         error.downcast_ref::<NotNow>(),
     ) {
-        (Some(lack), _) => lack.to_string(),
-        (None, Some(now)) if !must_run => now.to_string(),
-        (None, Some(now)) => {
-            return Err(format!("{now}, and CI=true allows no skipping").into());
-        }
+        (Some(lack), _) => Ok(lack.to_string()),
+        (None, Some(now)) if !must_run => Ok(now.to_string()),
+        (None, Some(now)) => Err(format!("{now}, and CI=true allows no skipping").into()),
         // Causes only: a backtrace of the test runner tells nobody anything.
-        (None, None) => return Err(format!("{error:#}").into()),
-    };
-    println!("SKIPPED: {lack}");
-    Ok(Completion::ignored_with(lack))
+        (None, None) => Err(format!("{error:#}").into()),
+    }
 }
 
 /// Whether a test may not be skipped for want of something that can be installed.
