@@ -10,6 +10,7 @@ use crate::kernel::room::{self, Purpose};
 use crate::kernel::session::quieten_libbpf;
 use crate::kernel::{descriptors, preflight};
 use crate::measurement::{self, Measurement, Settings};
+use crate::sinks::http;
 use crate::telemetry;
 
 pub use crate::daemon::{Prepared, bind, serve};
@@ -57,6 +58,13 @@ pub fn command(cli: &Cli) -> Outcome {
     }
 }
 
+/// What serving takes with a single dashboard; fewer than are asked for is a warning.
+fn serving() -> Purpose {
+    Purpose::Serve {
+        connections: http::connections(1),
+    }
+}
+
 fn asks_for_prometheus(cli: &Cli) -> bool {
     let RunArgs { prometheus, .. } = match &cli.command {
         Some(Command::Run(args)) => args,
@@ -77,7 +85,7 @@ fn probes(config: &Config) -> Purpose {
 }
 
 fn run(config: &Config) -> anyhow::Result<()> {
-    room::ensure(&[probes(config), Purpose::Serve])?;
+    room::ensure(&[probes(config), serving()])?;
     let prepared = bind(config)?;
     quieten_libbpf();
     let Measurement {
@@ -95,7 +103,7 @@ fn run(config: &Config) -> anyhow::Result<()> {
 }
 
 fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
-    room::ensure(&[Purpose::Serve])?;
+    room::ensure(&[serving()])?;
     let prepared = bind(config)?;
     let Demo { info, past, source } = demo::demo(demo::Settings {
         cpus: args.cpus.unwrap_or(16),

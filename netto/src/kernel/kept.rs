@@ -1,9 +1,10 @@
 //! Files of the kernel that are read at every interval and therefore kept open:
 //! a process that has no descriptor left can still measure.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, ensure};
 
@@ -16,7 +17,7 @@ const CHUNK_BYTES: usize = 4096;
 #[derive(Debug)]
 pub struct KeptFile {
     path: PathBuf,
-    file: File,
+    file: Mutex<File>,
 }
 
 impl KeptFile {
@@ -28,11 +29,12 @@ impl KeptFile {
         let file = files::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         Ok(KeptFile {
             path: path.to_owned(),
-            file,
+            file: Mutex::new(file),
         })
     }
 
-    /// Its text of this moment.
+    /// Its text of this moment. Another file at its path (a file system that was mounted
+    /// anew, as lxcfs does) takes its place, if it can be opened.
     ///
     /// # Errors
     /// As the operating system has it, or if it is no text; with the file's name.
@@ -42,11 +44,21 @@ impl KeptFile {
     }
 
     fn read(&self) -> anyhow::Result<String> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_other = |new: &fs::Metadata, old: &fs::Metadata| {
+            (new.dev(), new.ino()) != (old.dev(), old.ino())
+        };
+        if let (Ok(new), Ok(old)) = (fs::metadata(&self.path), file.metadata())
+            && is_other(&new, &old)
+            && let Ok(opened) = files::open(&self.path)
+        {
+            *file = opened;
+        }
         let mut bytes = Vec::new();
         loop {
             let end = bytes.len();
             bytes.resize(end + CHUNK_BYTES, 0);
-            let read = self.file.read_at(&mut bytes[end..], end as u64)?;
+            let read = file.read_at(&mut bytes[end..], end as u64)?;
             bytes.truncate(end + read);
             if read == 0 {
                 return Ok(String::from_utf8(bytes)?);
@@ -67,16 +79,22 @@ mod tests {
     fn a_kept_file_is_read_anew_without_being_opened_anew() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("stat");
-        std::fs::write(&path, "first").unwrap();
+        fs::write(&path, "first").unwrap();
         let kept = KeptFile::open(&path).unwrap();
         assert_eq!(kept.text().unwrap(), "first");
         let long = "second ".repeat(10_000);
-        std::fs::write(&path, &long).unwrap();
+        fs::write(&path, &long).unwrap();
         // Without a name it cannot be opened again.
-        std::fs::remove_file(&path).unwrap();
+        fs::remove_file(&path).unwrap();
         assert_eq!(kept.text().unwrap(), long);
         let error = format!("{:#}", KeptFile::open(&path).unwrap_err());
         assert!(error.contains("stat"), "{error}");
+        fs::write(&path, "another").unwrap();
+        assert_eq!(
+            kept.text().unwrap(),
+            "another",
+            "a new file takes its place"
+        );
     }
 
     #[test]

@@ -20,17 +20,20 @@ pub enum Purpose {
         cpus: usize,
     },
     /// Answer requests.
-    Serve,
+    Serve {
+        /// Most connections at a time with a single dashboard, the least that a daemon is of
+        /// use with.
+        connections: usize,
+    },
 }
 
 /// Programs, maps and links, and what libbpf opens meanwhile; 30 were seen.
 const FILES_OF_BPF: usize = 40;
 /// Begin and end of a socket function: a program and a link each.
 const FILES_PER_SOCKET_FUNCTION: usize = 4;
-/// Standard streams, sockets, the log, and what each thread waits with; 22 were seen.
-const FILES_OF_SERVER: usize = 32;
-/// For clients: the least that a daemon is of use with.
-const FILES_OF_CLIENTS: usize = 16;
+/// Standard streams, sockets, the log, what each thread waits with, of which 22 were seen, and
+/// the files that are opened now and then.
+const FILES_OF_SERVER: usize = 64;
 /// What may have been inherited beyond what is open here and now.
 const SPARE_FILES: u64 = 8;
 /// Analyzer, log, acceptor, worker, two that check passwords, and some to end with.
@@ -43,14 +46,14 @@ impl Purpose {
             Purpose::Measure { cpus } => {
                 FILES_OF_BPF + FILES_PER_SOCKET_FUNCTION * SOCKET_FUNCTIONS.len() + cpus
             }
-            Purpose::Serve => FILES_OF_SERVER + FILES_OF_CLIENTS,
+            Purpose::Serve { connections } => FILES_OF_SERVER + connections,
         }
     }
 
     fn threads(self) -> usize {
         match self {
             Purpose::Measure { .. } => 0,
-            Purpose::Serve => THREADS_OF_SERVER,
+            Purpose::Serve { .. } => THREADS_OF_SERVER,
         }
     }
 }
@@ -143,7 +146,10 @@ mod tests {
 
     #[test]
     fn what_a_daemon_needs_is_there_and_is_given_back() {
-        let purposes = [Purpose::Measure { cpus: 64 }, Purpose::Serve];
+        let purposes = [
+            Purpose::Measure { cpus: 64 },
+            Purpose::Serve { connections: 161 },
+        ];
         for _ in 0..50 {
             ensure(&purposes).unwrap();
         }

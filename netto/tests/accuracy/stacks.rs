@@ -1,6 +1,6 @@
 //! A stack for each component whose accuracy is checked by replaying. Most are those of
-//! `analysis/classify/tests.rs`. Those of `send_datagram`, `send_ip`, `send_socket`, `rx_core`,
-//! `ip_receive_v6` and `tracing` were put together by hand from functions of real ones.
+//! `analysis/classify/tests.rs`; those of `send_datagram`, `send_ip`, `send_socket`, `rx_core`,
+//! `ip_receive_v6` and `tracing` are of the recordings in `tests/data`.
 
 use metrics_common::Source;
 
@@ -46,7 +46,7 @@ pub const STACKS: &[(&str, Option<Source>, &str)] = &[
     (
         "send_datagram",
         SEND,
-        "udp_sendmsg < __sock_sendmsg < __sys_sendto < __x64_sys_sendto < do_syscall_64",
+        "udp_sendmsg < sock_write_iter < vfs_write < ksys_write < do_syscall_64",
     ),
     (
         "send_routing",
@@ -61,7 +61,7 @@ pub const STACKS: &[(&str, Option<Source>, &str)] = &[
     (
         "send_ip",
         SEND,
-        "ip_finish_output2 < ip_output < ip_send_skb < udp_send_skb < udp_sendmsg < __sys_sendto",
+        "ip_finish_output2 < ip_output < ip_send_skb < udp_send_skb < udp_sendmsg < sock_write_iter < vfs_write",
     ),
     (
         "send_tc",
@@ -91,7 +91,7 @@ pub const STACKS: &[(&str, Option<Source>, &str)] = &[
     (
         "send_socket",
         SEND,
-        "fdget < __sys_sendto < __x64_sys_sendto < do_syscall_64",
+        "sock_write_iter < vfs_write < ksys_write < do_syscall_64",
     ),
     (
         "receive_copy",
@@ -171,7 +171,7 @@ pub const STACKS: &[(&str, Option<Source>, &str)] = &[
     (
         "rx_core",
         RX,
-        "__netif_receive_skb_core.constprop.0 < __netif_receive_skb_one_core < process_backlog < __napi_poll < net_rx_action",
+        "__netif_receive_skb_core.constprop.0 < __netif_receive_skb_one_core < process_backlog < __napi_poll < net_rx_action < handle_softirqs",
     ),
     (
         "taps",
@@ -206,7 +206,7 @@ pub const STACKS: &[(&str, Option<Source>, &str)] = &[
     (
         "ip_receive_v6",
         RX,
-        "fib6_table_lookup < ip6_route_input < ip6_rcv_finish < ipv6_rcv < __netif_receive_skb_one_core",
+        "ip6_rcv_core < ipv6_rcv < __netif_receive_skb_one_core < process_backlog < __napi_poll < net_rx_action",
     ),
     (
         "nf_prerouting_v4",
@@ -251,7 +251,7 @@ pub const STACKS: &[(&str, Option<Source>, &str)] = &[
     (
         "tracing",
         RX,
-        "bpf_trace_run2 < __traceiter_kfree_skb < kfree_skb_reason < ip_rcv_core < ip_rcv < __netif_receive_skb_one_core",
+        "bpf_trace_run1 < handle_softirqs < do_softirq.part.0 < __local_bh_enable_ip",
     ),
     (
         "net_hrtimer",

@@ -300,7 +300,7 @@ fn dashboards_that_do_not_read_cost_their_past_once() {
 
 #[test]
 fn few_descriptors_mean_few_dashboards_and_that_is_said() {
-    let few = door::STRANGERS + door::GUESTS + door::CLOSING + 32 + 40;
+    let few = door::STRANGERS + door::GUESTS + door::CLOSING + 32 + 64;
     let process = Process::start(&format!("ulimit -n {few};"), "--cpus 2 --max-clients 64");
     process.warm_up();
     let warning = process.told("LimitNOFILE");
