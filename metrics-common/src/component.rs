@@ -10,6 +10,8 @@
 //! (`ip_local_deliver`, `ip_forward`) are often not on the stack at all; the
 //! rules name the functions that are.
 
+use crate::words::KindName;
+
 /// How the CPU time of a component is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -47,15 +49,15 @@ impl Kind {
         }
     }
 
-    /// Name of the kind for machines.
-    pub const fn slug(self) -> &'static str {
+    /// Its name, as it stands on the wire.
+    pub const fn name(self) -> KindName {
         match self {
-            Kind::Sum => "sum",
-            Kind::Timed(..) => "timed",
-            Kind::Estimated(_) => "estimated",
-            Kind::Carved(..) => "carved",
-            Kind::Sampled(_) => "sampled",
-            Kind::Remainder => "remainder",
+            Kind::Sum => KindName::Sum,
+            Kind::Timed(..) => KindName::Timed,
+            Kind::Estimated(_) => KindName::Estimated,
+            Kind::Carved(..) => KindName::Carved,
+            Kind::Sampled(_) => KindName::Sampled,
+            Kind::Remainder => KindName::Remainder,
         }
     }
 }
@@ -84,18 +86,39 @@ pub enum Source {
 pub const SOFTIRQ_VECTORS: u8 = 10;
 
 impl Source {
+    /// High-priority tasklets.
+    pub const HI: Source = Source::Softirq(0);
+    /// Timers.
+    pub const TIMER: Source = Source::Softirq(1);
+    /// Transmit completions and queues that wait.
+    pub const NET_TX: Source = Source::Softirq(2);
+    /// Receiving: NAPI polls and all that follows from them.
+    pub const NET_RX: Source = Source::Softirq(3);
+    /// Block devices.
+    pub const BLOCK: Source = Source::Softirq(4);
+    /// Polling of block devices.
+    pub const IRQ_POLL: Source = Source::Softirq(5);
+    /// Tasklets.
+    pub const TASKLET: Source = Source::Softirq(6);
+    /// Load balancing.
+    pub const SCHED: Source = Source::Softirq(7);
+    /// High-resolution timers.
+    pub const HRTIMER: Source = Source::Softirq(8);
+    /// RCU callbacks.
+    pub const RCU: Source = Source::Softirq(9);
+
     /// Every source, in the order of their clock kinds.
     pub const ALL: [Source; SOFTIRQ_VECTORS as usize + 5] = [
-        Source::Softirq(0),
-        Source::Softirq(1),
-        Source::Softirq(2),
-        Source::Softirq(3),
-        Source::Softirq(4),
-        Source::Softirq(5),
-        Source::Softirq(6),
-        Source::Softirq(7),
-        Source::Softirq(8),
-        Source::Softirq(9),
+        Source::HI,
+        Source::TIMER,
+        Source::NET_TX,
+        Source::NET_RX,
+        Source::BLOCK,
+        Source::IRQ_POLL,
+        Source::TASKLET,
+        Source::SCHED,
+        Source::HRTIMER,
+        Source::RCU,
         Source::SocketSend,
         Source::SocketReceive,
         Source::LocalIpc,
@@ -465,7 +488,7 @@ pub const COMPONENTS: &[Component] = &[
         slug: "tx_syscall",
         parent: Some("network"),
         kind: Kind::Timed(Source::SocketSend, SEND_RULES),
-        label: "TX syscalls",
+        label: "Socket sends",
         color: "#eeb228",
         help: "Sends on Internet and packet sockets, from the socket layer down to the driver, softirqs excluded.",
     },
@@ -763,13 +786,13 @@ pub const COMPONENTS: &[Component] = &[
         kind: Kind::Remainder,
         label: "Unattributed",
         color: "#b3acb4",
-        help: "Time of TX syscalls that no stage of this list can claim: cut stacks, no sample taken.",
+        help: "Time of socket sends that no stage of this list can claim: cut stacks, no sample taken.",
     },
     Component {
         slug: "rx_syscall",
         parent: Some("network"),
         kind: Kind::Timed(Source::SocketReceive, RECEIVE_RULES),
-        label: "RX syscalls",
+        label: "Socket receives",
         color: "#529f5f",
         help: "Receives from Internet and packet sockets, mostly copying to user space, softirqs excluded.",
     },
@@ -925,12 +948,12 @@ pub const COMPONENTS: &[Component] = &[
         kind: Kind::Remainder,
         label: "Unattributed",
         color: "#b4b0ac",
-        help: "Time of RX syscalls that no stage of this list can claim: cut stacks, no sample taken.",
+        help: "Time of socket receives that no stage of this list can claim: cut stacks, no sample taken.",
     },
     Component {
         slug: "tx_softirq",
         parent: Some("network"),
-        kind: Kind::Timed(Source::Softirq(2), &[at("net_tx_action")]),
+        kind: Kind::Timed(Source::NET_TX, &[at("net_tx_action")]),
         label: "TX softirq",
         color: "#c06fc8",
         help: "The NET_TX softirq: queueing disciplines that were put off, and completed transmissions.",
@@ -938,7 +961,7 @@ pub const COMPONENTS: &[Component] = &[
     Component {
         slug: "rx_softirq",
         parent: Some("network"),
-        kind: Kind::Timed(Source::Softirq(3), &[at("net_rx_action")]),
+        kind: Kind::Timed(Source::NET_RX, &[at("net_rx_action")]),
         label: "RX softirq",
         color: "#3d56bd",
         help: "The NET_RX softirq: polling drivers and taking packets through the stack to a socket or out again.",
@@ -1351,7 +1374,7 @@ pub const COMPONENTS: &[Component] = &[
         slug: "net_hrtimer",
         parent: Some("network"),
         kind: Kind::Carved(
-            Source::Softirq(8),
+            Source::HRTIMER,
             &[
                 at("tcp_pace_kick"),
                 at("tcp_compressed_ack_kick"),
@@ -1368,7 +1391,7 @@ pub const COMPONENTS: &[Component] = &[
         slug: "tcp_small_queues",
         parent: Some("network"),
         kind: Kind::Carved(
-            Source::Softirq(6),
+            Source::TASKLET,
             &[
                 at("tcp_tsq_workfn"),
                 at("tcp_tasklet_func"),
@@ -1384,7 +1407,7 @@ pub const COMPONENTS: &[Component] = &[
         slug: "net_timer",
         parent: Some("network"),
         kind: Kind::Carved(
-            Source::Softirq(1),
+            Source::TIMER,
             &[
                 under("tcp_*", &["call_timer_fn"]),
                 under("inet_*", &["call_timer_fn"]),

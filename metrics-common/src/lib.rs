@@ -7,22 +7,25 @@
 //! * [`component`]: the one table of components; everything else derives from it.
 //! * [`snapshot`]: one update, and the description of the host that made it.
 //! * [`history`]: the last quarter of an hour, in bounded memory.
-//! * [`interval`]: how far an estimate may be off.
+//! * [`words`]: what readers of the wire compare.
+//! * [`confidence`]: how far an estimate may be off.
 //! * [`codec`] and [`packed`]: all of it as MessagePack, for the WebSocket.
 //! * [`log`]: both in a file that survives being cut or damaged.
 //! * [`missed`]: when it matters that probes missed something.
 
 pub mod codec;
 pub mod component;
+pub mod confidence;
 pub mod history;
-pub mod interval;
 pub mod log;
 pub mod missed;
 pub mod packed;
 pub mod snapshot;
+pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};
 pub use snapshot::{
     Availability, ComponentInfo, CpuModes, Info, Missable, OwnCost, Power, ProbeInfo, Snapshot,
     SplitBasis, ZonePower,
 };
+pub use words::{KindName, Method};

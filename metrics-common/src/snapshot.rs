@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::component::COMPONENTS;
 use crate::packed;
+use crate::words::{KindName, Method};
 
 /// Whether a thing can be measured here, and by which means or why not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +17,7 @@ pub enum Availability {
     /// Measured, by the method named (`tp_btf`, `fentry`, `sampling`, `derived`…).
     Available {
         /// How it is measured.
-        method: String,
+        method: Method,
     },
     /// Not measured, and never shown as zero.
     Unavailable {
@@ -27,7 +28,7 @@ pub enum Availability {
 
 impl Availability {
     /// Available by this method.
-    pub fn by(method: impl Into<String>) -> Self {
+    pub fn by(method: impl Into<Method>) -> Self {
         Availability::Available {
             method: method.into(),
         }
@@ -59,8 +60,8 @@ pub struct ComponentInfo {
     pub color: String,
     /// One sentence of explanation.
     pub help: String,
-    /// `sum`, `timed`, `estimated`, `carved`, `sampled` or `remainder`: see [`crate::Kind`].
-    pub kind: String,
+    /// How its time is found: see [`crate::Kind`].
+    pub kind: KindName,
     /// Whether and how it is measured here.
     pub availability: Availability,
 }
@@ -77,7 +78,7 @@ impl ComponentInfo {
                 label: c.label.to_owned(),
                 color: c.color.to_owned(),
                 help: c.help.to_owned(),
-                kind: c.kind.slug().to_owned(),
+                kind: c.kind.name(),
                 availability: of(index),
             })
             .collect()
@@ -89,8 +90,8 @@ impl ComponentInfo {
 pub struct ProbeInfo {
     /// The kernel function or tracepoint, e.g. `inet_sendmsg` or `softirq_entry`.
     pub name: String,
-    /// `tp_btf`, `fentry`, `fexit`, `perf_event`…
-    pub method: String,
+    /// How it is attached.
+    pub method: Method,
     /// Slug of the component that it times, or what else it is for.
     pub purpose: String,
     /// Why it is not attached; `None` when it is.

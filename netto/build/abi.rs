@@ -39,7 +39,7 @@ const RECORDS: [Record; 2] = [
                 "When the NIC interrupt at work began; 0 if none is.",
             ),
             (
-                "stolen_ns",
+                "irq_ns",
                 1,
                 "Time of NIC interrupts so far, charged or not.",
             ),

@@ -12,7 +12,7 @@ use std::io::{BufRead, Write};
 use std::time::Duration;
 
 use anyhow::Context;
-use netto::analysis::support::{Method, Plan};
+use netto::analysis::plan::{Plan, RequestedMethod};
 use netto::kernel::preflight;
 use netto::kernel::session::{Session, quieten_libbpf};
 use netto::kernel::system::{Roots, kernel_release};
@@ -33,7 +33,7 @@ fn main() -> anyhow::Result<()> {
     };
     let (facts, _) = preflight::gather(&roots, FREQUENCY_HZ, true)?;
     let (_session, mut readers) = Session::start(
-        &Plan::new(&facts, Method::Auto)?,
+        &Plan::new(&facts, RequestedMethod::Auto)?,
         &roots,
         FREQUENCY_HZ,
         seconds * 1000,

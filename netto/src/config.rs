@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::analysis::support::Method;
+use crate::analysis::plan::RequestedMethod;
 use crate::cli::{DemoArgs, HostArgs, LogLevel, MethodName, RunArgs};
 use crate::demo;
 
@@ -46,7 +46,7 @@ pub struct Config {
     /// Where the kernel's sysfs is.
     pub sys_root: PathBuf,
     /// By which means to measure.
-    pub method: Method,
+    pub method: RequestedMethod,
     /// How much to log.
     pub log_level: LogLevel,
 }
@@ -63,7 +63,7 @@ impl Default for Config {
             max_clients: 64,
             proc_root: PathBuf::from("/proc"),
             sys_root: PathBuf::from("/sys"),
-            method: Method::Auto,
+            method: RequestedMethod::Auto,
             log_level: LogLevel::default(),
         }
     }
@@ -261,9 +261,9 @@ impl Config {
                 .unwrap_or(default.sys_root),
             method: match host.method.or(file.method) {
                 None | Some(MethodName::Auto) => default.method,
-                Some(MethodName::Fentry) => Method::Fentry,
-                Some(MethodName::Kprobe) => Method::Kprobe,
-                Some(MethodName::Sampling) => Method::Sampling,
+                Some(MethodName::Fentry) => RequestedMethod::Fentry,
+                Some(MethodName::Kprobe) => RequestedMethod::Kprobe,
+                Some(MethodName::Sampling) => RequestedMethod::Sampling,
             },
             log_level: host
                 .log_level

@@ -81,7 +81,7 @@ pub fn component_list(symbols: Result<&Classifier, &str>, wanted: &[usize]) -> S
             .parent
             .map(|parent| format!(", part of {parent}"))
             .unwrap_or_default();
-        let kind = row.kind.slug();
+        let kind = row.kind.name();
         line(&mut out, &format!("{} ({kind}{parent})", row.slug));
         line(&mut out, &format!("    {}", row.help));
         if let Ok(classifier) = symbols {

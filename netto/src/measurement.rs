@@ -6,20 +6,20 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use metrics_common::component::index_of;
-use metrics_common::{Availability, ComponentInfo, CpuModes, Info, OwnCost, Snapshot};
+use metrics_common::{Availability, ComponentInfo, CpuModes, Info, Method, OwnCost, Snapshot};
 
 use crate::actors::trace_analyzer::{SnapshotSource, StackSource};
 use crate::analysis::attribute::{
-    Attribution, Interval, Means, Request, Split, Tally, basis_of, entries,
+    Attribution, Capabilities, Interval, Request, Split, Tally, basis_of, entries,
 };
 use crate::analysis::classify::Classifier;
 use crate::analysis::delta::Deltas;
 use crate::analysis::flame::Flame;
 use crate::analysis::idle::IdleSampling;
 use crate::analysis::missed::Missed;
+use crate::analysis::plan::{Facts, Plan, RequestedMethod};
 use crate::analysis::proc_stat::{self, ProcStat};
 use crate::analysis::rapl::Energy;
-use crate::analysis::support::{Facts, Method, Plan};
 use crate::config::Config;
 use crate::kernel::cpu_time::Reading;
 use crate::kernel::kept::KeptFile;
@@ -41,7 +41,7 @@ pub struct Settings {
     /// Length of an interval.
     pub user_period: Duration,
     /// By which means.
-    pub method: Method,
+    pub method: RequestedMethod,
     /// Where `/proc` and `/sys` are.
     pub roots: Roots,
 }
@@ -76,7 +76,7 @@ pub struct Measurement {
 /// # Errors
 /// What makes every measurement impossible, with the remedy.
 pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
-    let softirqs_are_timed = settings.method != Method::Sampling;
+    let softirqs_are_timed = settings.method != RequestedMethod::Sampling;
     let (facts, classifier) =
         preflight::gather(&settings.roots, settings.frequency_hz, softirqs_are_timed)?;
     let plan = Plan::new(&facts, settings.method)?;
@@ -104,7 +104,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
         probes: session.probes().to_vec(),
         missable: readers.missed.ways().to_vec(),
         power: match &power {
-            Ok(_) => Availability::by("rapl"),
+            Ok(_) => Availability::by(Method::Rapl),
             Err(error) => Availability::missing(format!("{error:#}")),
         },
         notes,
@@ -136,7 +136,7 @@ struct Knowledge {
 impl Knowledge {
     /// Takes the kernel's functions anew. Where that changes what can be measured,
     /// the description says so, and the plan that now holds is returned.
-    fn learn(&mut self, has_symbols: Vec<bool>, method: Method) -> Option<Plan> {
+    fn learn(&mut self, has_symbols: Vec<bool>, method: RequestedMethod) -> Option<Plan> {
         self.facts.has_symbols = has_symbols;
         // It was possible at the start, and symbols do not make it impossible.
         let plan = Plan::new(&self.facts, method).ok()?;
@@ -165,8 +165,8 @@ pub struct Snapshots {
     knowledge: Knowledge,
     /// Whether what can be measured has changed and nobody has been told yet.
     has_news: bool,
-    method: Method,
-    means: Means,
+    method: RequestedMethod,
+    capabilities: Capabilities,
     softirqs_are_timed: bool,
     classifier: Option<Classifier>,
     flame: Flame,
@@ -215,7 +215,7 @@ impl Snapshots {
         ));
         let stat_file = roots.proc_stat()?;
         let mut source = Snapshots {
-            means: plan.means(),
+            capabilities: plan.capabilities(),
             has_news: false,
             method: settings.method,
             softirqs_are_timed: plan.has_clock,
@@ -348,7 +348,7 @@ impl Snapshots {
             std::array::from_fn(|kind| reading.entries[kind].saturating_sub(before.entries[kind]));
         let nothing = Tally::default();
         let tally = self.tallies.get(cpu).unwrap_or(&nothing);
-        // Samples that were lost are spoken for by those that were not.
+        // Scale up for lost samples.
         let (taken, lost) = (tally.taken(), self.lost.get(cpu).copied().unwrap_or(0));
         let samplers = self.readers.samplers.as_ref();
         let period_ns = samplers.map_or(0, |samplers| samplers.period_ns(cpu as u32));
@@ -359,8 +359,8 @@ impl Snapshots {
         Column {
             split: self
                 .attribution
-                .attribute(cpu, &self.means, interval, &clock, tally),
-            entries: entries(&self.means, &growth),
+                .attribute(cpu, &self.capabilities, interval, &clock, tally),
+            entries: entries(&self.capabilities, &growth),
             ksoftirqd_rx_ns: reading
                 .ksoftirqd_rx_ns
                 .saturating_sub(before.ksoftirqd_rx_ns),
@@ -426,7 +426,7 @@ impl Snapshots {
             .knowledge
             .learn(classifier.found().availability(), self.method)
         {
-            self.means = plan.means();
+            self.capabilities = plan.capabilities();
             self.has_news = true;
         }
         self.classifier = Some(classifier);

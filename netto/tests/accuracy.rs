@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use metrics_common::component::{CLOCK_KINDS, children_of, index_of};
 use metrics_common::{COMPONENTS, Kind, Source};
-use netto::analysis::attribute::{Attribution, Interval, Means, Tally};
+use netto::analysis::attribute::{Attribution, Capabilities, Interval, Tally};
 use netto::analysis::classify::Classifier;
 
 use stacks::STACKS;
@@ -211,7 +211,7 @@ fn mix(counts: &[u32]) -> (BTreeMap<&'static str, f64>, BTreeMap<&'static str, f
     }
     let mut clock = of_kind.map(|samples| (samples as f64 * CLOCK_RATIO) as u64 * PERIOD_NS);
     clock[0] = 0;
-    let means = Means {
+    let capabilities = Capabilities {
         available: vec![true; COMPONENTS.len()],
         counted: vec![true; COMPONENTS.len()],
     };
@@ -219,7 +219,7 @@ fn mix(counts: &[u32]) -> (BTreeMap<&'static str, f64>, BTreeMap<&'static str, f
         length_ns: 2 * of_kind.iter().sum::<u64>() * PERIOD_NS,
         sample_period_ns: PERIOD_NS,
     };
-    let split = Attribution::default().attribute(0, &means, interval, &clock, &tally);
+    let split = Attribution::default().attribute(0, &capabilities, interval, &clock, &tally);
     let found = COMPONENTS.iter().zip(&split.time_ns);
     let found = found
         .map(|(row, ns)| (row.slug, ns.unwrap() as f64))

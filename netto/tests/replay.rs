@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use metrics_common::component::{children_of, index_of};
 use metrics_common::{COMPONENTS, Kind, Source};
-use netto::analysis::attribute::{Attribution, Interval, Means, Split, Tally};
+use netto::analysis::attribute::{Attribution, Capabilities, Interval, Split, Tally};
 use netto::analysis::classify::Classifier;
 
 struct Recording {
@@ -68,17 +68,17 @@ impl Recording {
                 tally.add(*kind, self.classifier.classify(*kind, frames));
             }
         }
-        let means = Means {
+        let capabilities = Capabilities {
             available: vec![true; COMPONENTS.len()],
             counted: vec![false; COMPONENTS.len()],
         };
         let mut clock = [0; metrics_common::component::CLOCK_KINDS];
-        clock[usize::from(Source::Softirq(3).clock_kind())] = rx_ns;
+        clock[usize::from(Source::NET_RX.clock_kind())] = rx_ns;
         let interval = Interval {
             length_ns: 4 * rx_ns,
             sample_period_ns: 1_000_000,
         };
-        Attribution::default().attribute(0, &means, interval, &clock, &tally)
+        Attribution::default().attribute(0, &capabilities, interval, &clock, &tally)
     }
 }
 

@@ -30,7 +30,7 @@ pub fn info() -> Info {
 }
 
 /// Half a second in which CPU 1 receives: 100 ms of RX softirq, 75 of them
-/// local delivery and 25 driver poll; 20 ms of TX syscalls on CPU 0, all copying.
+/// local delivery and 25 driver poll; 20 ms of socket sends on CPU 0, all copying.
 pub fn snapshot(sequence: u64) -> Snapshot {
     let info = info();
     let mut components = vec![Some(vec![0, 0]); info.components.len()];

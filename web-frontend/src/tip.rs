@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use metrics_common::interval::of_component;
+use metrics_common::confidence::of_component;
 use metrics_common::snapshot::{Info, Snapshot};
 
 use crate::color::Rgb;

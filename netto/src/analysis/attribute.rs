@@ -111,9 +111,9 @@ fn is_network(event: usize) -> bool {
     COMPONENTS[event].parent == Some("network")
 }
 
-/// What the host's means allow: see `support::Plan`.
+/// What can be measured here: see `plan::Plan`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Means {
+pub struct Capabilities {
     /// By component: whether it is measured at all.
     pub available: Vec<bool>,
     /// By component: whether probes count how often it is entered.
@@ -231,7 +231,7 @@ impl Attribution {
     pub fn attribute(
         &mut self,
         cpu: usize,
-        means: &Means,
+        capabilities: &Capabilities,
         interval: Interval,
         clock: &Totals,
         tally: &Tally,
@@ -246,7 +246,7 @@ impl Attribution {
             if let Some(own) = self.wholes.owns[kind] {
                 let whole = (cpu, kind, own);
                 let rests_on = self.divide(whole, interval, clock_ns, tally, &mut time_ns);
-                basis[own] = is_carved(means, own).then_some(rests_on);
+                basis[own] = is_carved(capabilities, own).then_some(rests_on);
             }
         }
         let timed_ns = clock[1..].iter().sum();
@@ -262,24 +262,25 @@ impl Attribution {
             let whole_ns = time_ns[row];
             let whole = (cpu, CLOCK_KINDS + event, remainder);
             let rests_on = self.divide(whole, interval, whole_ns, tally, &mut time_ns);
-            basis[row] = means.available[remainder].then_some(rests_on);
+            basis[row] = capabilities.available[remainder].then_some(rests_on);
         }
         // Children stand after their parents, so going backwards sums them up first.
         for component in (0..COMPONENTS.len()).rev() {
             if COMPONENTS[component].kind == Kind::Sum {
-                let children =
-                    children_of(COMPONENTS[component].slug).filter(|&child| means.available[child]);
+                let children = children_of(COMPONENTS[component].slug)
+                    .filter(|&child| capabilities.available[child]);
                 time_ns[component] = children.map(|child| time_ns[child]).sum();
             }
         }
-        let available = |component: usize| means.available[component];
+        let available = |component: usize| capabilities.available[component];
         Split {
             time_ns: (0..COMPONENTS.len())
                 .map(|row| available(row).then_some(time_ns[row]))
                 .collect(),
             samples: (0..COMPONENTS.len())
                 .map(|row| {
-                    (available(row) && rests_on_samples(means, row)).then(|| tally.of_event(row))
+                    (available(row) && rests_on_samples(capabilities, row))
+                        .then(|| tally.of_event(row))
                 })
                 .collect(),
             basis,
@@ -336,23 +337,23 @@ fn count(wholes: &Wholes, tally: &Tally, whole: usize, counts: &mut Vec<(usize, 
 }
 
 /// Whether an event's time, or its split, comes from samples.
-fn rests_on_samples(means: &Means, row: usize) -> bool {
+fn rests_on_samples(capabilities: &Capabilities, row: usize) -> bool {
     let has_parts = children_of(COMPONENTS[row].slug)
         .any(|child| matches!(COMPONENTS[child].kind, Kind::Sampled(_)));
     match COMPONENTS[row].kind {
         Kind::Estimated(_) | Kind::Carved(..) => true,
-        Kind::Timed(..) => has_parts || !means.counted[row] || is_carved(means, row),
+        Kind::Timed(..) => has_parts || !capabilities.counted[row] || is_carved(capabilities, row),
         Kind::Sum | Kind::Sampled(_) | Kind::Remainder => false,
     }
 }
 
 /// Whether networking is taken out of what this row times.
-fn is_carved(means: &Means, row: usize) -> bool {
+fn is_carved(capabilities: &Capabilities, row: usize) -> bool {
     let Kind::Timed(source, _) = COMPONENTS[row].kind else {
         return false;
     };
     let from = |kind: Kind| matches!(kind, Kind::Carved(from, _) if from == source);
-    let mut rows = COMPONENTS.iter().zip(&means.available);
+    let mut rows = COMPONENTS.iter().zip(&capabilities.available);
     rows.any(|(component, available)| *available && from(component.kind))
 }
 
@@ -402,9 +403,9 @@ pub fn basis_of<'a>(cpus: impl Iterator<Item = &'a Split> + Clone) -> Vec<SplitB
 
 /// How often each timed component was entered, from the growth of the clock's
 /// counters; `None` where probes do not count it.
-pub fn entries(means: &Means, growth: &[u64; CLOCK_KINDS]) -> Vec<Option<u64>> {
+pub fn entries(capabilities: &Capabilities, growth: &[u64; CLOCK_KINDS]) -> Vec<Option<u64>> {
     let count = |row: usize| match COMPONENTS[row].kind {
-        Kind::Timed(source, _) if means.counted[row] => {
+        Kind::Timed(source, _) if capabilities.counted[row] => {
             Some(growth[usize::from(source.clock_kind())])
         }
         _ => None,

@@ -53,8 +53,8 @@ impl Pace {
         }
     }
 
-    /// Ends an interval. If another period is due, what it cuts off is spoken for
-    /// by the samples of this interval.
+    /// Ends an interval. If another period is due, the samples of this interval stand
+    /// for the time that is cut off, too.
     pub fn pass(&mut self, now_ns: u64) -> Passed {
         let length_ns = now_ns.saturating_sub(self.since_ns);
         let fired = length_ns / self.period_ns;

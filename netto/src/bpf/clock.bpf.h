@@ -69,16 +69,16 @@ static __always_inline __u64 *netto_total(struct netto_cpu *cpu, __u64 kind)
 /*
  * The part of a charge that falls to hard interrupts. They can interrupt a
  * transition anywhere, so they do not take part in it: their time adds up in
- * stolen_ns, and the next charges pay it back, each at most its own length.
+ * irq_ns, and the next charges pay it back, each at most its own length.
  */
-static __always_inline __u64 netto_stolen_part(struct netto_cpu *cpu, __u64 charge_ns)
+static __always_inline __u64 netto_irq_part(struct netto_cpu *cpu, __u64 charge_ns)
 {
-	__u64 stolen = *(volatile __u64 *)&cpu->stolen_ns;
+	__u64 irq = *(volatile __u64 *)&cpu->irq_ns;
 	__u64 paid = cpu->total_ns[NETTO_KIND_NIC_INTERRUPT];
 
-	if (stolen <= paid)
+	if (irq <= paid)
 		return 0;
-	return stolen - paid < charge_ns ? stolen - paid : charge_ns;
+	return irq - paid < charge_ns ? irq - paid : charge_ns;
 }
 
 /* Of kinds that only transitions without interruption enter: softirqs, hard interrupts. */
@@ -111,7 +111,7 @@ static __always_inline __u64 netto_transition(struct netto_cpu *cpu, __u64 state
 	__u64 now = bpf_ktime_get_ns();
 	__u64 since = cpu->since_ns;
 	__u64 kind = netto_kind_of(cpu->state);
-	__u64 stolen;
+	__u64 irq;
 
 	if (now <= since) {
 		NETTO_WRITE_ONCE(cpu->state, state);
@@ -119,11 +119,11 @@ static __always_inline __u64 netto_transition(struct netto_cpu *cpu, __u64 state
 	}
 	NETTO_WRITE_ONCE(cpu->since_ns, now);
 	NETTO_WRITE_ONCE(cpu->state, state);
-	stolen = netto_stolen_part(cpu, now - since);
-	NETTO_WRITE_ONCE(*netto_total(cpu, kind), *netto_total(cpu, kind) + now - since - stolen);
-	if (stolen)
-		cpu->total_ns[NETTO_KIND_NIC_INTERRUPT] += stolen;
-	return now - since - stolen;
+	irq = netto_irq_part(cpu, now - since);
+	NETTO_WRITE_ONCE(*netto_total(cpu, kind), *netto_total(cpu, kind) + now - since - irq);
+	if (irq)
+		cpu->total_ns[NETTO_KIND_NIC_INTERRUPT] += irq;
+	return now - since - irq;
 }
 
 /*
@@ -143,15 +143,15 @@ static __always_inline void netto_task_transition(struct netto_cpu *cpu, __u64 s
 	__u64 kind = netto_kind_of(cpu->state);
 	__u64 now = bpf_ktime_get_ns();
 	int charged = now > since && __sync_val_compare_and_swap(&cpu->since_ns, since, now) == since;
-	__u64 stolen;
+	__u64 irq;
 
 	NETTO_WRITE_ONCE(cpu->state, state);
 	if (!charged)
 		return;
-	stolen = netto_stolen_part(cpu, now - since);
-	__sync_fetch_and_add(netto_total(cpu, kind), now - since - stolen);
-	if (stolen)
-		__sync_fetch_and_add(&cpu->total_ns[NETTO_KIND_NIC_INTERRUPT], stolen);
+	irq = netto_irq_part(cpu, now - since);
+	__sync_fetch_and_add(netto_total(cpu, kind), now - since - irq);
+	if (irq)
+		__sync_fetch_and_add(&cpu->total_ns[NETTO_KIND_NIC_INTERRUPT], irq);
 }
 
 #endif

@@ -107,7 +107,7 @@ int BPF_PROG(netto_irq_exit)
 
 	if (!cpu || !cpu->interrupted_ns)
 		return 0;
-	cpu->stolen_ns += bpf_ktime_get_ns() - cpu->interrupted_ns;
+	cpu->irq_ns += bpf_ktime_get_ns() - cpu->interrupted_ns;
 	cpu->interrupted_ns = 0;
 	return 0;
 }

@@ -181,11 +181,11 @@ impl Load {
         // Flows are not spread evenly over the queues.
         let own = 0.3 + 1.1 * self.hash(9, u64::from(cpu), 3);
         match source {
-            Source::Softirq(3) if is_hot => (0.66 + 0.17 * wave * jitter).min(0.93),
-            Source::Softirq(3) if has_queue => (0.25 * load * burst * own * slow).min(0.55),
-            Source::Softirq(3) => 0.012 * load * burst,
-            Source::Softirq(2) if has_queue => 0.008 * load,
-            Source::Softirq(2) => 0.002 * load,
+            Source::NET_RX if is_hot => (0.66 + 0.17 * wave * jitter).min(0.93),
+            Source::NET_RX if has_queue => (0.25 * load * burst * own * slow).min(0.55),
+            Source::NET_RX => 0.012 * load * burst,
+            Source::NET_TX if has_queue => 0.008 * load,
+            Source::NET_TX => 0.002 * load,
             _ if is_hot && !matches!(source, Source::Softirq(_)) => 0.004 * load,
             Source::SocketSend => 0.075 * load * near * slow,
             Source::SocketReceive => 0.052 * load * near * slow,
@@ -195,10 +195,10 @@ impl Load {
             Source::NicInterrupt => 0.0,
             // HI, BLOCK and IRQ_POLL have hardly anything to do on such a host.
             Source::Softirq(0 | 4 | 5) => 0.0002 * jitter,
-            Source::Softirq(1) => 0.0035 * jitter,
-            Source::Softirq(6) => 0.003 * load,
-            Source::Softirq(7) => 0.005 * jitter,
-            Source::Softirq(8) => 0.004 * load,
+            Source::TIMER => 0.0035 * jitter,
+            Source::TASKLET => 0.003 * load,
+            Source::SCHED => 0.005 * jitter,
+            Source::HRTIMER => 0.004 * load,
             Source::Softirq(_) => 0.004 * jitter,
         }
     }
@@ -301,8 +301,8 @@ fn is_in(seconds: f64, (cycle, length): (f64, f64)) -> bool {
 fn carved_percent(source: Source) -> u64 {
     match source {
         // Pacing has the high-resolution timers nearly to itself.
-        Source::Softirq(8) => 70,
-        Source::Softirq(6) | Source::IoWorker => 45,
+        Source::HRTIMER => 70,
+        Source::TASKLET | Source::IoWorker => 45,
         _ => 12,
     }
 }
@@ -310,7 +310,7 @@ fn carved_percent(source: Source) -> u64 {
 /// Time of one softirq or call, nanoseconds.
 fn entry_ns(source: Source) -> u64 {
     match source {
-        Source::Softirq(3) => 21_000,
+        Source::NET_RX => 21_000,
         Source::Softirq(_) => 3_500,
         Source::SocketSend => 6_200,
         Source::SocketReceive => 3_900,

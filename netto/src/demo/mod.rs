@@ -89,7 +89,7 @@ fn info(settings: Settings, now_ns: u64) -> Info {
     let cpus = settings.cpus;
     let probe = |name: &str, method: &str, purpose: &str| ProbeInfo {
         name: name.to_owned(),
-        method: method.to_owned(),
+        method: method.into(),
         purpose: purpose.to_owned(),
         failure: None,
     };

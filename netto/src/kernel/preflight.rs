@@ -1,6 +1,6 @@
 //! Finds out what this host allows, by trying, and words the remedies.
 //!
-//! Facts only; what follows from them is decided in `analysis::support`.
+//! Facts only; what follows from them is decided in `analysis::plan`.
 
 use anyhow::{Context, bail};
 use libbpf_rs::btf::Btf;
@@ -10,7 +10,7 @@ use super::perf::SamplingEvent;
 use super::sockets;
 use super::system::Roots;
 use crate::analysis::classify::Classifier;
-use crate::analysis::support::{Facts, SOCKET_FUNCTIONS};
+use crate::analysis::plan::{Facts, SOCKET_FUNCTIONS};
 use metrics_common::COMPONENTS;
 
 /// Below `/sys`: the kernel's description of its types.

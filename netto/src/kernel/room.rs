@@ -9,7 +9,7 @@ use std::thread::{Builder, JoinHandle};
 
 use anyhow::{Context, bail};
 
-use crate::analysis::support::SOCKET_FUNCTIONS;
+use crate::analysis::plan::SOCKET_FUNCTIONS;
 
 /// What a command is going to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{ErrorKind, Link, MapHandle, PrintLevel};
 use metrics_common::component::{COMPONENTS, index_of_source};
-use metrics_common::{ProbeInfo, Source};
+use metrics_common::{Method, ProbeInfo, Source};
 
 use super::abi;
 use super::cpu_time::CpuClocks;
@@ -20,7 +20,7 @@ use super::perf::Samplers;
 use super::sockets::{self, SharedMaps};
 use super::stacks::StackBuffer;
 use super::system::Roots;
-use crate::analysis::support::{Hook, Plan, Sockets};
+use crate::analysis::plan::{Hook, Plan, Sockets};
 
 /// Room for one CPU's stacks of one interval, words. A lane takes about 30
 /// words per stack; half of the samples of a busy CPU fall into networking.
@@ -147,17 +147,17 @@ impl Session {
         let mut attached = Attached::default();
         let mut missed = MissedRuns::default();
         if plan.has_clock {
-            let (rx, worker) = (slug_of(Source::Softirq(3)), slug_of(Source::IoWorker));
+            let (rx, worker) = (slug_of(Source::NET_RX), slug_of(Source::IoWorker));
             let nic = slug_of(Source::NicInterrupt);
             attached.optional(
                 "irq_handler_exit",
-                "tp_btf",
+                Method::TpBtf,
                 nic,
                 skel.progs.netto_irq_exit.attach_trace(),
             );
             attached.optional(
                 "irq_handler_entry",
-                "tp_btf",
+                Method::TpBtf,
                 nic,
                 skel.progs.netto_irq_entry.attach_trace(),
             );
@@ -200,7 +200,7 @@ impl Session {
             for (function, failure) in outcome {
                 attached.note(
                     function.name,
-                    hook.name(),
+                    hook.method(),
                     slug_of(function.source),
                     failure,
                 );
@@ -237,12 +237,11 @@ struct Attached {
 }
 
 impl Attached {
-    fn note(&mut self, name: &str, method: &str, purpose: &str, failure: Option<String>) {
-        let (name, method, purpose) = (name.to_owned(), method.to_owned(), purpose.to_owned());
+    fn note(&mut self, name: &str, method: Method, purpose: &str, failure: Option<String>) {
         self.probes.push(ProbeInfo {
-            name,
+            name: name.to_owned(),
             method,
-            purpose,
+            purpose: purpose.to_owned(),
             failure,
         });
     }
@@ -257,11 +256,17 @@ impl Attached {
             format!("cannot attach to tracepoint {name}, without which nothing can be timed")
         })?;
         self.links.push(link);
-        self.note(name, "tp_btf", purpose, None);
+        self.note(name, Method::TpBtf, purpose, None);
         Ok(())
     }
 
-    fn optional(&mut self, name: &str, method: &str, purpose: &str, link: libbpf_rs::Result<Link>) {
+    fn optional(
+        &mut self,
+        name: &str,
+        method: Method,
+        purpose: &str,
+        link: libbpf_rs::Result<Link>,
+    ) {
         match link {
             Ok(link) => {
                 self.links.push(link);

@@ -11,7 +11,7 @@ use libbpf_rs::{Link, OpenObject};
 use super::missed::MissedRuns;
 use super::socket_skel::{OpenSocketSkel, SocketSkelBuilder};
 use super::system::Roots;
-use crate::analysis::support::SocketFunction;
+use crate::analysis::plan::SocketFunction;
 use metrics_common::Source;
 use metrics_common::component::{COMPONENTS, index_of_source};
 

@@ -12,7 +12,7 @@ fn knowledge(has_symbols: Vec<bool>) -> Knowledge {
         symbols: Ok(()),
         has_symbols,
     };
-    let plan = Plan::new(&facts, Method::Auto).unwrap();
+    let plan = Plan::new(&facts, RequestedMethod::Auto).unwrap();
     Knowledge {
         info: Info {
             version: String::new(),
@@ -43,14 +43,25 @@ fn a_module_that_comes_makes_its_component_available_and_one_that_goes_takes_it(
     let mut knowledge = knowledge(without.clone());
     let is_shown = |k: &Knowledge| k.info.components[bridge].availability.is_available();
     assert!(!is_shown(&knowledge));
-    assert!(knowledge.learn(without.clone(), Method::Auto).is_none());
+    assert!(
+        knowledge
+            .learn(without.clone(), RequestedMethod::Auto)
+            .is_none()
+    );
 
-    let plan = knowledge.learn(with.clone(), Method::Auto).expect("news");
+    let plan = knowledge
+        .learn(with.clone(), RequestedMethod::Auto)
+        .expect("news");
     assert!(is_shown(&knowledge));
-    assert!(plan.means().available[bridge]);
-    assert!(knowledge.learn(with, Method::Auto).is_none(), "told once");
+    assert!(plan.capabilities().available[bridge]);
+    assert!(
+        knowledge.learn(with, RequestedMethod::Auto).is_none(),
+        "told once"
+    );
 
-    let plan = knowledge.learn(without, Method::Auto).expect("news");
+    let plan = knowledge
+        .learn(without, RequestedMethod::Auto)
+        .expect("news");
     assert!(!is_shown(&knowledge));
-    assert!(!plan.means().available[bridge]);
+    assert!(!plan.capabilities().available[bridge]);
 }

@@ -4,7 +4,7 @@
 //! Here every value stands under its name, and what is not measured says why.
 //! This file only rearranges; it computes nothing but totals and shares.
 
-use metrics_common::interval;
+use metrics_common::confidence;
 use metrics_common::{Availability, CpuModes, Info, OwnCost, Snapshot, SplitBasis, ZonePower};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -139,7 +139,7 @@ impl<'a> Components<'a> {
                         0 => 0.0,
                         capacity_ns => total_ns as f64 / capacity_ns as f64,
                     },
-                    total_interval_ns: interval::of_component(self.info, snapshot, index),
+                    total_interval_ns: confidence::of_component(self.info, snapshot, index),
                     samples: snapshot.samples.get(index).and_then(|row| row.as_deref()),
                     split_basis: BasisView::of(snapshot, index),
                     entries: snapshot.entries.get(index).and_then(|row| row.as_deref()),
@@ -228,19 +228,19 @@ pub(crate) mod tests {
                 if index == hidden {
                     Availability::missing("this kernel has no such function")
                 } else {
-                    Availability::by("tp_btf")
+                    Availability::by(metrics_common::Method::TpBtf)
                 }
             }),
             probes: vec![
                 ProbeInfo {
                     name: "softirq_entry".to_owned(),
-                    method: "tp_btf".to_owned(),
+                    method: "tp_btf".into(),
                     purpose: "rx_softirq".to_owned(),
                     failure: None,
                 },
                 ProbeInfo {
                     name: "inet_sendmsg".to_owned(),
-                    method: "fentry".to_owned(),
+                    method: "fentry".into(),
                     purpose: "tx_syscall".to_owned(),
                     failure: Some("not permitted".to_owned()),
                 },
@@ -319,7 +319,7 @@ pub(crate) mod tests {
         snapshot.components[row("gro")] = Some(vec![500_000, 0]);
         snapshot.samples[row("rx_softirq")] = Some(vec![60, 40]);
         let sends = row("tx_syscall");
-        info.components[sends].availability = Availability::by("sampling");
+        info.components[sends].availability = Availability::by(metrics_common::Method::Sampling);
         snapshot.components[sends] = Some(vec![100_000_000, 0]);
         snapshot.samples[sends] = Some(vec![100, 0]);
         let json = json(&info, &snapshot);
@@ -345,7 +345,8 @@ pub(crate) mod tests {
             snapshot.components[row(slug)] = Some(vec![ns, 0]);
         }
         snapshot.samples[row("rx_softirq")] = Some(vec![0, 0]);
-        info.components[row("connections")].availability = Availability::by("sampling");
+        info.components[row("connections")].availability =
+            Availability::by(metrics_common::Method::Sampling);
         snapshot.components[row("connections")] = Some(vec![0, 0]);
         snapshot.samples[row("connections")] = Some(vec![0, 0]);
         let json = json(&info, &snapshot);
@@ -372,7 +373,8 @@ pub(crate) mod tests {
             ("gro", 299_000_000),
             ("rx_unattributed", 1_000_000),
         ] {
-            info.components[row(slug)].availability = Availability::by("sampling");
+            info.components[row(slug)].availability =
+                Availability::by(metrics_common::Method::Sampling);
             snapshot.components[row(slug)] = Some(vec![ns, 0]);
         }
         snapshot.samples[row("rx_softirq")] = Some(vec![300, 0]);
@@ -381,7 +383,7 @@ pub(crate) mod tests {
             let bounds = &json["components"][slug]["total_interval_ns"];
             bounds[1].as_u64().unwrap()
         };
-        assert!(high("rx_softirq") as f64 * (1.0 - interval::UNSEEN_OF_SOFTIRQS) > 300e6);
+        assert!(high("rx_softirq") as f64 * (1.0 - confidence::UNSEEN_OF_SOFTIRQS) > 300e6);
         assert!(high("rx_unattributed") > 60_000_000, "where it would be");
         assert!(high("gro") < 350_000_000, "a part is seen");
     }

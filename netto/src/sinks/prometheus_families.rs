@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use metrics_common::{Availability, ComponentInfo, CpuModes};
+use metrics_common::{Availability, ComponentInfo, CpuModes, KindName};
 use prometheus::proto::MetricType;
 
 use super::prometheus_logger::CpuTotals;
@@ -25,12 +25,12 @@ fn per_cpu(facts: &Facts<'_>, mut each: impl FnMut(&str, &CpuTotals)) {
 /// Calls `each` with CPU, row and seconds of every measured component of these kinds.
 fn per_component(
     facts: &Facts<'_>,
-    kinds: &[&str],
+    kinds: &[KindName],
     mut each: impl FnMut(&str, &ComponentInfo, f64),
 ) {
     per_cpu(facts, |cpu, totals| {
         for (component, total) in facts.info.components.iter().zip(&totals.components_ns) {
-            if let (true, Some(ns)) = (kinds.contains(&component.kind.as_str()), total) {
+            if let (true, Some(ns)) = (kinds.contains(&component.kind), total) {
                 each(cpu, component, seconds(*ns));
             }
         }
@@ -62,7 +62,7 @@ pub const FAMILIES: &[Family] = &[
         series: |facts, out| {
             per_component(
                 facts,
-                &["timed", "estimated", "carved"],
+                &[KindName::Timed, KindName::Estimated, KindName::Carved],
                 |cpu, component, value| {
                     out.push(&[cpu, &component.slug], value);
                 },
@@ -104,10 +104,14 @@ pub const FAMILIES: &[Family] = &[
         metric_type: MetricType::COUNTER,
         labels: &["cpu", "event", "component"],
         series: |facts, out| {
-            per_component(facts, &["sampled", "remainder"], |cpu, component, value| {
-                let event = component.parent.as_deref().unwrap_or_default();
-                out.push(&[cpu, event, &component.slug], value);
-            });
+            per_component(
+                facts,
+                &[KindName::Sampled, KindName::Remainder],
+                |cpu, component, value| {
+                    let event = component.parent.as_deref().unwrap_or_default();
+                    out.push(&[cpu, event, &component.slug], value);
+                },
+            );
         },
     },
     Family {
@@ -116,7 +120,7 @@ pub const FAMILIES: &[Family] = &[
         metric_type: MetricType::COUNTER,
         labels: &["cpu"],
         series: |facts, out| {
-            per_component(facts, &["sum"], |cpu, component, value| {
+            per_component(facts, &[KindName::Sum], |cpu, component, value| {
                 if component.slug == "network" {
                     out.push(&[cpu], value);
                 }
@@ -145,7 +149,8 @@ pub const FAMILIES: &[Family] = &[
             for component in &facts.info.components {
                 if let Availability::Available { method } = &component.availability {
                     let parent = component.parent.as_deref().unwrap_or_default();
-                    out.push(&[&component.slug, parent, &component.kind, method], 1.0);
+                    let kind = component.kind.as_str();
+                    out.push(&[&component.slug, parent, kind, method.as_str()], 1.0);
                 }
             }
         },
@@ -215,7 +220,10 @@ pub const FAMILIES: &[Family] = &[
                     .iter()
                     .filter(|other| (&other.name, &other.method) == key)
                     .all(|other| other.failure.is_none());
-                out.push(&[&probe.name, &probe.method], f64::from(u8::from(attached)));
+                out.push(
+                    &[&probe.name, probe.method.as_str()],
+                    f64::from(u8::from(attached)),
+                );
             }
         },
     },

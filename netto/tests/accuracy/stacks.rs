@@ -7,7 +7,7 @@ use metrics_common::Source;
 const TASK: Option<Source> = None;
 const SEND: Option<Source> = Some(Source::SocketSend);
 const RECEIVE: Option<Source> = Some(Source::SocketReceive);
-const RX: Option<Source> = Some(Source::Softirq(3));
+const RX: Option<Source> = Some(Source::NET_RX);
 const IO_THREAD: Option<Source> = Some(Source::IoWorker);
 
 /// The innermost function first:
@@ -255,32 +255,32 @@ pub const STACKS: &[(&str, Option<Source>, &str)] = &[
     ),
     (
         "net_hrtimer",
-        Some(Source::Softirq(8)),
+        Some(Source::HRTIMER),
         "__tcp_transmit_skb < tcp_write_xmit < tcp_tsq_handler < tcp_pace_kick < __hrtimer_run_queues < hrtimer_run_softirq < handle_softirqs",
     ),
     (
         "softirq_hrtimer",
-        Some(Source::Softirq(8)),
+        Some(Source::HRTIMER),
         "some_sound_timer < __hrtimer_run_queues < hrtimer_run_softirq < handle_softirqs",
     ),
     (
         "tcp_small_queues",
-        Some(Source::Softirq(6)),
+        Some(Source::TASKLET),
         "tcp_write_xmit < tcp_tsq_handler < tcp_tsq_workfn < process_one_work < bh_worker < tasklet_action < handle_softirqs",
     ),
     (
         "softirq_tasklet",
-        Some(Source::Softirq(6)),
+        Some(Source::TASKLET),
         "usb_giveback < tasklet_action_common < handle_softirqs",
     ),
     (
         "net_timer",
-        Some(Source::Softirq(1)),
+        Some(Source::TIMER),
         "tcp_retransmit_skb < tcp_write_timer < call_timer_fn < __run_timers < run_timer_softirq",
     ),
     (
         "softirq_timer",
-        Some(Source::Softirq(1)),
+        Some(Source::TIMER),
         "delayed_work_timer_fn < call_timer_fn < __run_timers",
     ),
     (

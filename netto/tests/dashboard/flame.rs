@@ -196,7 +196,7 @@ fn keyboard() -> Result<()> {
     for (key, name) in [
         ("ArrowDown", "all of networking"),
         ("ArrowDown", "RX softirq"),
-        ("ArrowRight", "TX syscalls"),
+        ("ArrowRight", "Socket sends"),
         ("ArrowLeft", "RX softirq"),
         ("ArrowDown", "net_rx_action"),
         ("ArrowUp", "RX softirq"),

@@ -125,7 +125,7 @@ fn descend() -> Result<()> {
     browser.mouse("mouseMoved", x, y)?;
     let tip = browser.text("#tip")?;
     for part in [
-        "TX syscalls",
+        "Socket sends",
         "of Kernel",
         "of this host",
         "ns per call",
@@ -137,7 +137,7 @@ fn descend() -> Result<()> {
     browser.mouse("mouseReleased", x, y)?;
     browser.wait_until(
         "the parts of the sends are shown",
-        "return document.getElementById('parts-title').textContent.startsWith('TX syscalls')",
+        "return document.getElementById('parts-title').textContent.startsWith('Socket sends')",
     )?;
     ensure!(
         browser
@@ -218,7 +218,7 @@ fn address() -> Result<()> {
         document.getElementById("flame").hidden,
     ]"#;
     let expected = json!([
-        "TX syscalls by part",
+        "Socket sends by part",
         [
             "span:15",
             "live",

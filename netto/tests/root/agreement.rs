@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::component::index_of;
-use metrics_common::{Info, Snapshot, interval};
+use metrics_common::{Info, Snapshot, confidence};
 
 use crate::child::Owned;
 use crate::follow::Followed;
@@ -174,14 +174,14 @@ impl Shares<'_> {
     /// Half of the stated interval; what is timed has none.
     fn half_width(&self, slug: &str) -> Result<f64> {
         let row = index_of(slug).context("no such row")?;
-        let (low, high) = interval::of_component(self.0, &self.1, row).unwrap_or_default();
+        let (low, high) = confidence::of_component(self.0, &self.1, row).unwrap_or_default();
         Ok((high - low) as f64 / 2.0 / self.1.capacity_ns() as f64)
     }
 
     /// The stated interval of what is estimated.
     fn interval(&self, slug: &str) -> Result<(f64, f64)> {
         let row = index_of(slug).context("no such row")?;
-        let (low, high) = interval::of_component(self.0, &self.1, row).context("no interval")?;
+        let (low, high) = confidence::of_component(self.0, &self.1, row).context("no interval")?;
         let share = |ns: u64| ns as f64 / self.1.capacity_ns() as f64;
         Ok((share(low), share(high)))
     }

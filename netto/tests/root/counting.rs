@@ -105,7 +105,8 @@ fn counting_daemon(method: Method) -> Result<Followed> {
     for slug in ["tx_syscall", "rx_syscall"] {
         let row = index_of(slug).and_then(|index| daemon.info.components.get(index));
         match &row.context("no such row")?.availability {
-            Availability::Available { method } if method == "fentry" || method == "kprobe" => {}
+            Availability::Available { method }
+                if matches!(method.as_str(), "fentry" | "kprobe") => {}
             Availability::Available { method } => {
                 let lack = format!("{slug} is found by {method} here, which counts no calls");
                 return Err(NotOnThisKernel(lack).into());

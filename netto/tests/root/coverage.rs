@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::component::index_of;
-use metrics_common::interval;
+use metrics_common::confidence;
 
 use crate::burners::{ProgramAccounts, program_seconds};
 use crate::daemon::Daemon;
@@ -140,7 +140,8 @@ fn one_start() -> Result<(usize, f64)> {
             .zip(at(&readings, end_ns - sum.interval_ns))
             .map(|(end, begin)| end - begin)
             .context("the account was not read then")?;
-        let (low, high) = interval::of_component(&daemon.info, sum, row).context("no interval")?;
+        let (low, high) =
+            confidence::of_component(&daemon.info, sum, row).context("no interval")?;
         covered += usize::from((low as f64..=high as f64).contains(&(ran * 1e9)));
         by_netto += sum.total_ns(row).context("not measured")? as f64 / 1e9;
         in_truth += ran;

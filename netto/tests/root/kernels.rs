@@ -11,8 +11,8 @@ use libbpf_rs::btf::types::Func;
 use libbpf_rs::btf::{Btf, TypeId};
 use libbpf_rs::libbpf_sys;
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
-use metrics_common::Availability;
 use metrics_common::component::index_of;
+use metrics_common::{Availability, KindName};
 
 use crate::follow::Followed;
 use crate::guest;
@@ -48,8 +48,8 @@ fn attached() -> Result<()> {
         }
     }
     for component in &info.components {
-        if let ("timed", Availability::Available { method }) =
-            (component.kind.as_str(), &component.availability)
+        if let (KindName::Timed, Availability::Available { method }) =
+            (&component.kind, &component.availability)
         {
             println!("{FACT} event {} {method}", component.slug);
         }

@@ -357,8 +357,8 @@ impl std::fmt::Display for Cost {
         write!(f, "of all CPU time: {}", list(events.collect(), capacity))?;
         for (event, name) in [
             ("rx_softirq", "the RX softirq"),
-            ("tx_syscall", "TX syscalls"),
-            ("rx_syscall", "RX syscalls"),
+            ("tx_syscall", "Socket sends"),
+            ("rx_syscall", "Socket receives"),
         ] {
             if self.samples_of(event) >= FEWEST_SAMPLES {
                 let parts = list(self.parts_of(event).collect(), self.whole(event));

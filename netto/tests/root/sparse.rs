@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::component::index_of;
-use metrics_common::interval::wilson;
+use metrics_common::confidence::wilson;
 use metrics_common::{Info, Snapshot};
 
 use crate::follow::Followed;

@@ -28,7 +28,7 @@ pub const HIDDEN: &str = "xdp_generic";
 pub fn info() -> Info {
     let probe = |name: &str, method: &str, failure: Option<&str>| ProbeInfo {
         name: name.to_owned(),
-        method: method.to_owned(),
+        method: method.into(),
         purpose: "rx_softirq".to_owned(),
         failure: failure.map(str::to_owned),
     };

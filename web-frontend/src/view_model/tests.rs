@@ -228,7 +228,7 @@ fn what_is_missing_is_grouped_by_reason() {
     info.probes = [Some("EPERM".to_owned()), None]
         .map(|failure| ProbeInfo {
             name: "inet_sendmsg".to_owned(),
-            method: "fexit".to_owned(),
+            method: "fexit".into(),
             purpose: "tx_syscall".to_owned(),
             failure,
         })
@@ -259,7 +259,7 @@ fn probes_are_counted_and_their_absence_is_loud() {
     let (mut info, snapshot) = (fixture::info(), fixture::snapshot(1));
     let probe = |failure: Option<&str>| ProbeInfo {
         name: "softirq_entry".to_owned(),
-        method: "tp_btf".to_owned(),
+        method: metrics_common::Method::TpBtf,
         purpose: "rx_softirq".to_owned(),
         failure: failure.map(str::to_owned),
     };

@@ -3,13 +3,13 @@
 
 use metrics_common::component::index_of;
 use metrics_common::{
-    Availability, ComponentInfo, CpuModes, Info, OwnCost, Snapshot, interval as confidence,
+    Availability, ComponentInfo, CpuModes, Info, Method, OwnCost, Snapshot, confidence,
 };
 
 use super::*;
 
-const RX: usize = Source::Softirq(3).clock_kind() as usize;
-const HRTIMER: usize = Source::Softirq(8).clock_kind() as usize;
+const RX: usize = Source::NET_RX.clock_kind() as usize;
+const HRTIMER: usize = Source::HRTIMER.clock_kind() as usize;
 const INTERVAL_NS: u64 = 500_000_000;
 /// A thousand samples a second.
 const PERIOD_NS: u64 = 1_000_000;
@@ -42,8 +42,8 @@ impl Dice {
     }
 }
 
-fn means() -> Means {
-    Means {
+fn capabilities() -> Capabilities {
+    Capabilities {
         available: vec![true; COMPONENTS.len()],
         counted: vec![true; COMPONENTS.len()],
     }
@@ -113,7 +113,7 @@ impl Host {
         for (cpu, ((clock, tally), work)) in seen.iter().zip(work).enumerate() {
             let split = self
                 .attribution
-                .attribute(cpu, &means(), interval, clock, tally);
+                .attribute(cpu, &capabilities(), interval, clock, tally);
             let parts: u64 = children_of("rx_softirq")
                 .map(|part| split.time_ns[part].unwrap())
                 .sum();
@@ -224,7 +224,7 @@ fn split_of(attribution: &mut Attribution, clock: &Totals, tally: &Tally) -> Spl
         length_ns: INTERVAL_NS,
         sample_period_ns: PERIOD_NS,
     };
-    attribution.attribute(0, &means(), interval, clock, tally)
+    attribution.attribute(0, &capabilities(), interval, clock, tally)
 }
 
 /// One interval with so much time of the HRTIMER softirq, a share of it networking's.
@@ -289,8 +289,8 @@ fn info() -> Info {
         possible_cpus: 1,
         numa_nodes: Vec::new(),
         components: ComponentInfo::table(|row| match COMPONENTS[row].kind {
-            Kind::Timed(..) => Availability::by("tp_btf"),
-            _ => Availability::by("sampling"),
+            Kind::Timed(..) => Availability::by(Method::TpBtf),
+            _ => Availability::by(Method::Sampling),
         }),
         probes: Vec::new(),
         missable: Vec::new(),

@@ -4,17 +4,17 @@ use super::*;
 use metrics_common::component::index_of;
 use proptest::prelude::*;
 
-const RX: usize = Source::Softirq(3).clock_kind() as usize;
+const RX: usize = Source::NET_RX.clock_kind() as usize;
 const IO_WORKER: u8 = Source::IoWorker.clock_kind();
 const SOCKETS: [Source; 3] = [Source::SocketSend, Source::SocketReceive, Source::LocalIpc];
 
-fn means(sockets_are_sampled: bool) -> Means {
+fn capabilities(sockets_are_sampled: bool) -> Capabilities {
     let counted = |row: &metrics_common::Component| match row.kind {
         Kind::Timed(Source::Softirq(_) | Source::NicInterrupt, _) => true,
         Kind::Timed(source, _) => SOCKETS.contains(&source) && !sockets_are_sampled,
         _ => false,
     };
-    Means {
+    Capabilities {
         available: vec![true; COMPONENTS.len()],
         counted: COMPONENTS.iter().map(counted).collect(),
     }
@@ -34,8 +34,13 @@ fn clock(kind: usize, ns: u64) -> Totals {
 }
 
 /// One interval of a CPU and a host without a past.
-fn attribute(means: &Means, interval: Interval, clock: &Totals, tally: &Tally) -> Split {
-    Attribution::default().attribute(0, means, interval, clock, tally)
+fn attribute(
+    capabilities: &Capabilities,
+    interval: Interval,
+    clock: &Totals,
+    tally: &Tally,
+) -> Split {
+    Attribution::default().attribute(0, capabilities, interval, clock, tally)
 }
 
 /// Samples by clock kind, event, part, and how many.
@@ -69,7 +74,7 @@ fn the_parts_of_a_softirq_share_its_time_as_their_samples_do() {
         (kind, rx, None, 1),
     ]);
     let result = attribute(
-        &means(false),
+        &capabilities(false),
         interval(1_000_000),
         &clock(RX, 500),
         &samples,
@@ -84,7 +89,7 @@ fn the_parts_of_a_softirq_share_its_time_as_their_samples_do() {
 #[test]
 fn time_without_any_sample_is_unattributed_not_spread() {
     let result = attribute(
-        &means(false),
+        &capabilities(false),
         interval(1_000),
         &clock(RX, 7),
         &Tally::default(),
@@ -100,7 +105,12 @@ fn a_sampled_socket_call_counts_one_period_per_sample() {
         (0, Some("local_ipc"), None, 5),
         (0, None, None, 100),
     ]);
-    let result = attribute(&means(true), interval(1_000_000), &clock(RX, 500), &samples);
+    let result = attribute(
+        &capabilities(true),
+        interval(1_000_000),
+        &clock(RX, 500),
+        &samples,
+    );
     assert_eq!(of(&result, "tx_syscall"), Some(30_000));
     assert_eq!(of(&result, "local_ipc"), Some(5_000));
     assert_eq!(
@@ -118,7 +128,7 @@ fn what_is_sampled_fits_into_what_the_clock_left_over() {
         (0, Some("napi_thread"), None, 600),
     ]);
     let result = attribute(
-        &means(true),
+        &capabilities(true),
         interval(1_000_000),
         &clock(RX, 400_000),
         &samples,
@@ -139,7 +149,7 @@ fn io_thread(sends: u32, others: u32, handling: u32, spinning: u32) -> Split {
     (0..sends).for_each(|_| samples.add_request(Request::Network));
     (0..others).for_each(|_| samples.add_request(Request::Other));
     attribute(
-        &means(true),
+        &capabilities(true),
         interval(1_000_000),
         &clock(usize::from(IO_WORKER), 12_000),
         &samples,
@@ -194,13 +204,13 @@ fn what_an_io_uring_thread_is_asked_for_is_told_by_whose_the_sample_is() {
 
 #[test]
 fn networking_is_carved_out_of_a_softirq_which_keeps_the_rest() {
-    let kind = Source::Softirq(8).clock_kind();
+    let kind = Source::HRTIMER.clock_kind();
     let samples = tally(&[
         (kind, Some("net_hrtimer"), None, 3),
         (kind, Some("softirq_hrtimer"), None, 1),
     ]);
     let result = attribute(
-        &means(false),
+        &capabilities(false),
         interval(1_000_000),
         &clock(usize::from(kind), 1_000),
         &samples,
@@ -221,7 +231,7 @@ fn busy_polling_inside_a_timed_receive_is_taken_from_it() {
         (kind, Some("rx_syscall"), None, 1),
     ]);
     let result = attribute(
-        &means(false),
+        &capabilities(false),
         interval(1_000_000),
         &clock(usize::from(kind), 1_000),
         &samples,
@@ -235,7 +245,7 @@ fn without_any_probe_a_softirq_and_its_parts_come_from_samples_alone() {
     let rx = Some("rx_softirq");
     let samples = tally(&[(0, rx, Some("gro"), 30), (0, rx, None, 10)]);
     let result = attribute(
-        &means(true),
+        &capabilities(true),
         interval(1_000_000),
         &[0; CLOCK_KINDS],
         &samples,
@@ -247,10 +257,15 @@ fn without_any_probe_a_softirq_and_its_parts_come_from_samples_alone() {
 
 #[test]
 fn what_is_not_measured_is_absent_and_in_no_sum() {
-    let mut means = means(false);
-    means.available[index_of("tx_syscall").unwrap()] = false;
+    let mut capabilities = capabilities(false);
+    capabilities.available[index_of("tx_syscall").unwrap()] = false;
     let kind = usize::from(Source::SocketSend.clock_kind());
-    let result = attribute(&means, interval(1_000), &clock(kind, 10), &Tally::default());
+    let result = attribute(
+        &capabilities,
+        interval(1_000),
+        &clock(kind, 10),
+        &Tally::default(),
+    );
     assert_eq!(of(&result, "tx_syscall"), None);
     assert_eq!(of(&result, "network"), Some(0));
 }
@@ -259,14 +274,14 @@ fn what_is_not_measured_is_absent_and_in_no_sum() {
 fn calls_are_counted_only_where_they_are_timed() {
     let growth = std::array::from_fn(|kind| kind as u64);
     let sends = index_of("tx_syscall").unwrap();
-    assert_eq!(entries(&means(false), &growth)[sends], Some(11));
-    assert_eq!(entries(&means(true), &growth)[sends], None);
+    assert_eq!(entries(&capabilities(false), &growth)[sends], Some(11));
+    assert_eq!(entries(&capabilities(true), &growth)[sends], None);
     assert_eq!(
-        entries(&means(true), &growth)[index_of("rx_softirq").unwrap()],
+        entries(&capabilities(true), &growth)[index_of("rx_softirq").unwrap()],
         Some(4)
     );
     assert_eq!(
-        entries(&means(false), &growth)[index_of("gro").unwrap()],
+        entries(&capabilities(false), &growth)[index_of("gro").unwrap()],
         None
     );
 }
@@ -305,7 +320,7 @@ proptest! {
             tally.add(kind, owner);
         }
         let interval_ns = raw[1..].iter().sum::<u64>() + 50_000;
-        let result = attribute(&means(false), interval(interval_ns), &raw, &tally);
+        let result = attribute(&capabilities(false), interval(interval_ns), &raw, &tally);
         let ns = |i: usize| result.time_ns[i].unwrap();
         for (index, row) in COMPONENTS.iter().enumerate() {
             let children: Vec<usize> = children_of(row.slug).collect();

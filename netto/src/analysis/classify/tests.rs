@@ -68,7 +68,7 @@ fn check(source: Option<Source>, cases: &[(&'static str, Option<&str>)]) {
 #[test]
 fn the_innermost_stage_of_the_receive_softirq_decides() {
     check(
-        Some(Source::Softirq(3)),
+        Some(Source::NET_RX),
         &[
             (
                 "sock_def_readable < tcp_data_queue < tcp_rcv_established < tcp_v4_do_rcv < tcp_v4_rcv < ip_protocol_deliver_rcu < ip_local_deliver_finish < __netif_receive_skb_one_core < process_backlog < __napi_poll < net_rx_action < handle_softirqs",
@@ -121,7 +121,7 @@ fn the_innermost_stage_of_the_receive_softirq_decides() {
 #[test]
 fn a_netfilter_hook_is_named_by_its_caller() {
     check(
-        Some(Source::Softirq(3)),
+        Some(Source::NET_RX),
         &[
             (
                 "nft_do_chain < nft_do_chain_ipv4 < nf_hook_slow < ip_rcv < __netif_receive_skb_one_core",
@@ -166,7 +166,7 @@ fn a_netfilter_hook_is_named_by_its_caller() {
 #[test]
 fn a_bpf_program_is_named_by_its_caller() {
     check(
-        Some(Source::Softirq(3)),
+        Some(Source::NET_RX),
         &[
             (
                 "bpf_prog_1_next < __netif_receive_skb_core.constprop.0 < __netif_receive_skb_one_core",
@@ -195,7 +195,7 @@ fn a_bpf_program_is_named_by_its_caller() {
 #[test]
 fn a_bridge_and_other_upper_devices_are_told_apart() {
     check(
-        Some(Source::Softirq(3)),
+        Some(Source::NET_RX),
         &[
             (
                 "br_handle_frame < __netif_receive_skb_core.constprop.0",
@@ -373,7 +373,7 @@ fn a_call_at_the_end_of_a_function_belongs_to_that_function() {
     let text = "1000 t leaf\n2000 t ip_rcv\n3000 t other\n";
     let mut classifier = Classifier::new(text.as_bytes(), true).unwrap();
     let found = classifier
-        .classify(Source::Softirq(3).clock_kind(), &[0x1010, 0x3000])
+        .classify(Source::NET_RX.clock_kind(), &[0x1010, 0x3000])
         .and_then(|o| o.part);
     assert_eq!(found.map(|i| COMPONENTS[i].slug), Some("ip_receive_v4"));
 }
@@ -382,7 +382,7 @@ fn a_call_at_the_end_of_a_function_belongs_to_that_function() {
 fn an_empty_stack_is_whatever_the_clock_says_and_an_unknown_kind_nothing() {
     let mut classifier = Classifier::new("1000 t ip_rcv\n".as_bytes(), true).unwrap();
     let bare = classifier
-        .classify(Source::Softirq(3).clock_kind(), &[])
+        .classify(Source::NET_RX.clock_kind(), &[])
         .unwrap();
     assert_eq!(
         (COMPONENTS[bare.event].slug, bare.part),
@@ -409,7 +409,7 @@ fn the_symbols_found_are_listed_by_component() {
 #[test]
 fn networking_is_carved_out_of_softirqs_that_serve_others_too() {
     check(
-        Some(Source::Softirq(8)),
+        Some(Source::HRTIMER),
         &[
             (
                 "__tcp_transmit_skb < tcp_write_xmit < tcp_tsq_handler < tcp_pace_kick < __hrtimer_run_queues < hrtimer_run_softirq < handle_softirqs",
@@ -426,7 +426,7 @@ fn networking_is_carved_out_of_softirqs_that_serve_others_too() {
         ],
     );
     check(
-        Some(Source::Softirq(6)),
+        Some(Source::TASKLET),
         &[
             (
                 "tcp_write_xmit < tcp_tsq_handler < tcp_tsq_workfn < process_one_work < bh_worker < tasklet_action < handle_softirqs",
@@ -443,7 +443,7 @@ fn networking_is_carved_out_of_softirqs_that_serve_others_too() {
         ],
     );
     check(
-        Some(Source::Softirq(1)),
+        Some(Source::TIMER),
         &[
             (
                 "tcp_retransmit_skb < tcp_write_timer < call_timer_fn < __run_timers < run_timer_softirq",

@@ -7,7 +7,7 @@ use super::*;
 #[test]
 fn the_calling_of_netto_itself_is_tracing_and_no_other_program_that_stands_alone() {
     check(
-        Some(Source::Softirq(3)),
+        Some(Source::NET_RX),
         &[
             ("bpf_prog_149534ff82dcd767_netto_sirq_out", Some("tracing")),
             ("__traceiter_softirq_exit", Some("tracing")),
@@ -30,7 +30,7 @@ fn the_calling_of_netto_itself_is_tracing_and_no_other_program_that_stands_alone
 #[test]
 fn conntracks_own_instructions_are_conntrack() {
     check(
-        Some(Source::Softirq(3)),
+        Some(Source::NET_RX),
         &[
             (
                 "ipv4_conntrack_in < nf_hook_slow < ip_rcv < __netif_receive_skb_one_core < process_backlog < __napi_poll",
@@ -56,7 +56,7 @@ fn conntracks_own_instructions_are_conntrack() {
 #[test]
 fn a_generic_redirect_is_not_the_drivers() {
     check(
-        Some(Source::Softirq(3)),
+        Some(Source::NET_RX),
         &[
             (
                 "dev_map_generic_redirect < xdp_do_generic_redirect < do_xdp_generic < __netif_receive_skb_core.constprop.0",
@@ -85,7 +85,7 @@ fn a_generic_redirect_is_not_the_drivers() {
 #[test]
 fn answering_who_has_an_address_is_ipv4_receive() {
     check(
-        Some(Source::Softirq(3)),
+        Some(Source::NET_RX),
         &[(
             "neigh_update < arp_process < __netif_receive_skb_one_core < process_backlog",
             Some("ip_receive_v4"),

@@ -2,9 +2,9 @@
 //! not, and why. Pure; `kernel::preflight` gathers the facts.
 
 use metrics_common::component::children_of;
-use metrics_common::{Availability, COMPONENTS, Kind, Source};
+use metrics_common::{Availability, COMPONENTS, Kind, Method, Source};
 
-use super::attribute::Means;
+use super::attribute::Capabilities;
 
 /// A kernel function that stands for a socket call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub const SOCKET_FUNCTIONS: &[SocketFunction] = &[
 
 /// Means of timing that the user can ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Method {
+pub enum RequestedMethod {
     /// The best that the host allows.
     #[default]
     Auto,
@@ -102,11 +102,11 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// Name for machines and people.
-    pub fn name(self) -> &'static str {
+    /// Its name.
+    pub fn method(self) -> Method {
         match self {
-            Hook::Fentry => "fentry",
-            Hook::Kprobe => "kprobe",
+            Hook::Fentry => Method::Fentry,
+            Hook::Kprobe => Method::Kprobe,
         }
     }
 }
@@ -163,21 +163,23 @@ impl Plan {
     ///
     /// # Errors
     /// The kernel lacks what everything needs, or the means that the user asked for.
-    pub fn new(facts: &Facts, method: Method) -> Result<Plan, PlanError> {
+    pub fn new(facts: &Facts, method: RequestedMethod) -> Result<Plan, PlanError> {
         if let Err(reason) = &facts.type_information {
             return Err(PlanError::NoTypeInformation(reason.clone()));
         }
         let stacks = facts.stacks.clone().and_then(|()| facts.symbols.clone());
-        let has_clock = method != Method::Sampling;
+        let has_clock = method != RequestedMethod::Sampling;
         let sockets = match (method, &facts.fentry, &stacks) {
-            (Method::Sampling, _, Err(reason)) => {
+            (RequestedMethod::Sampling, _, Err(reason)) => {
                 return Err(PlanError::NoSampling(reason.clone()));
             }
-            (Method::Sampling, _, Ok(())) => Sockets::Sampled {
+            (RequestedMethod::Sampling, _, Ok(())) => Sockets::Sampled {
                 reason: "--method sampling uses no probes".into(),
             },
-            (Method::Fentry, Err(refusal), _) => return Err(PlanError::NoFentry(refusal.clone())),
-            (Method::Kprobe, _, _) => match &facts.kprobe {
+            (RequestedMethod::Fentry, Err(refusal), _) => {
+                return Err(PlanError::NoFentry(refusal.clone()));
+            }
+            (RequestedMethod::Kprobe, _, _) => match &facts.kprobe {
                 Ok(()) => Sockets::Timed(Hook::Kprobe, facts.socket_functions.clone()),
                 Err(refusal) => return Err(PlanError::NoKprobe(refusal.clone())),
             },
@@ -206,7 +208,7 @@ impl Plan {
     fn availability(&self, row: usize, facts: &Facts) -> Availability {
         let rules = COMPONENTS[row].kind.rules();
         let by_position = rules.iter().any(|rule| rule.frame == "*");
-        let sampling = |method: &str| match &self.stacks {
+        let sampling = |method: Method| match &self.stacks {
             Err(reason) => Availability::missing(reason.clone()),
             Ok(()) if by_position || facts.has_symbols[row] => Availability::by(method),
             Ok(()) => Availability::missing(
@@ -214,27 +216,27 @@ impl Plan {
             ),
         };
         match COMPONENTS[row].kind {
-            Kind::Sum => Availability::by("sum"),
+            Kind::Sum => Availability::by(Method::Sum),
             // The clock times the threads, but only stacks tell what they do.
-            Kind::Timed(Source::IoWorker, _) if self.has_clock => sampling("tp_btf"),
-            Kind::Timed(Source::IoWorker, _) => sampling("sampling"),
+            Kind::Timed(Source::IoWorker, _) if self.has_clock => sampling(Method::TpBtf),
+            Kind::Timed(Source::IoWorker, _) => sampling(Method::Sampling),
             Kind::Timed(Source::NicInterrupt, _) if !self.has_clock => Availability::missing(
                 "a sampling clock cannot see interrupts, and --method sampling uses no probes",
             ),
-            Kind::Timed(Source::NicInterrupt, _) => Availability::by("tp_btf"),
-            Kind::Timed(Source::Softirq(_), _) if self.has_clock => Availability::by("tp_btf"),
-            Kind::Timed(Source::Softirq(_), _) => sampling("sampling"),
+            Kind::Timed(Source::NicInterrupt, _) => Availability::by(Method::TpBtf),
+            Kind::Timed(Source::Softirq(_), _) if self.has_clock => Availability::by(Method::TpBtf),
+            Kind::Timed(Source::Softirq(_), _) => sampling(Method::Sampling),
             Kind::Timed(source, _) => of_sockets(&self.sockets, source),
-            Kind::Sampled(_) | Kind::Estimated(_) | Kind::Carved(..) => sampling("sampling"),
+            Kind::Sampled(_) | Kind::Estimated(_) | Kind::Carved(..) => sampling(Method::Sampling),
             Kind::Remainder => match &self.stacks {
-                Ok(()) => Availability::by("remainder"),
+                Ok(()) => Availability::by(Method::Remainder),
                 Err(reason) => Availability::missing(reason.clone()),
             },
         }
     }
 
     /// The plan as the arithmetic needs it.
-    pub fn means(&self) -> Means {
+    pub fn capabilities(&self) -> Capabilities {
         let counted = |row: usize| match COMPONENTS[row].kind {
             Kind::Timed(Source::Softirq(_) | Source::NicInterrupt, _) => self.has_clock,
             // An io_uring thread is found running; it does not enter anything.
@@ -244,7 +246,7 @@ impl Plan {
             }
             _ => false,
         };
-        Means {
+        Capabilities {
             available: self
                 .components
                 .iter()
@@ -290,12 +292,12 @@ impl Plan {
             }
             Sockets::Sampled { reason } => {
                 notes.push(format!(
-                    "TX and RX syscalls are estimated by sampling, not timed: {reason}."
+                    "Socket sends and receives are estimated by sampling, not timed: {reason}."
                 ));
             }
-            Sockets::Unavailable { reason } => {
-                notes.push(format!("TX and RX syscalls are not measured: {reason}."))
-            }
+            Sockets::Unavailable { reason } => notes.push(format!(
+                "Socket sends and receives are not measured: {reason}."
+            )),
         }
         if let Err(reason) = &self.stacks {
             notes.push(format!("The RX softirq is not broken down: {reason}."));
@@ -332,12 +334,12 @@ fn plan_sockets(facts: &Facts, stacks: &Result<(), String>) -> Sockets {
 fn of_sockets(sockets: &Sockets, source: Source) -> Availability {
     match sockets {
         Sockets::Timed(hook, functions) if functions.iter().any(|f| f.source == source) => {
-            Availability::by(hook.name())
+            Availability::by(hook.method())
         }
         Sockets::Timed(..) => {
             Availability::missing("this kernel has none of the functions that stand for it")
         }
-        Sockets::Sampled { .. } => Availability::by("sampling"),
+        Sockets::Sampled { .. } => Availability::by(Method::Sampling),
         Sockets::Unavailable { reason } => Availability::missing(reason.clone()),
     }
 }

@@ -17,7 +17,7 @@ fn perfect() -> Facts {
 }
 
 fn auto(facts: Facts) -> Plan {
-    Plan::new(&facts, Method::Auto).unwrap()
+    Plan::new(&facts, RequestedMethod::Auto).unwrap()
 }
 
 fn availability<'a>(plan: &'a Plan, slug: &str) -> &'a Availability {
@@ -39,10 +39,10 @@ fn a_perfect_host_times_everything_and_has_nothing_to_explain() {
     );
     assert!(plan.components.iter().all(Availability::is_available));
     assert_eq!(plan.notes(), Vec::<String>::new());
-    let means = plan.means();
+    let capabilities = plan.capabilities();
     assert!(
-        means.counted[index_of("tx_syscall").unwrap()]
-            && means.counted[index_of("rx_softirq").unwrap()]
+        capabilities.counted[index_of("tx_syscall").unwrap()]
+            && capabilities.counted[index_of("rx_softirq").unwrap()]
     );
 }
 
@@ -50,8 +50,8 @@ fn a_perfect_host_times_everything_and_has_nothing_to_explain() {
 fn softirqs_that_are_neither_split_nor_carved_are_not_sampled() {
     let kinds = auto(perfect()).sampled_kinds();
     let is_sampled = |source: Source| kinds >> source.clock_kind() & 1 == 1;
-    assert!(is_sampled(Source::Softirq(3)) && is_sampled(Source::Softirq(8)));
-    assert!(!is_sampled(Source::Softirq(9)) && !is_sampled(Source::Softirq(4)));
+    assert!(is_sampled(Source::NET_RX) && is_sampled(Source::HRTIMER));
+    assert!(!is_sampled(Source::RCU) && !is_sampled(Source::BLOCK));
     assert!(
         is_sampled(Source::SocketReceive),
         "busy polling hides in it"
@@ -68,17 +68,17 @@ fn without_fentry_socket_calls_are_sampled_and_the_user_is_told_why() {
     });
     assert_eq!(
         *availability(&plan, "tx_syscall"),
-        Availability::by("sampling")
+        Availability::by(Method::Sampling)
     );
     assert_eq!(
         *availability(&plan, "local_ipc"),
-        Availability::by("sampling")
+        Availability::by(Method::Sampling)
     );
     assert!(plan.notes()[0].contains("EPERM"), "{:?}", plan.notes());
-    let means = plan.means();
+    let capabilities = plan.capabilities();
     assert!(
-        !means.counted[index_of("tx_syscall").unwrap()]
-            && means.counted[index_of("rx_softirq").unwrap()]
+        !capabilities.counted[index_of("tx_syscall").unwrap()]
+            && capabilities.counted[index_of("rx_softirq").unwrap()]
     );
 }
 
@@ -104,7 +104,11 @@ fn io_uring_threads_need_stacks_and_no_probe_on_sockets() {
     for slug in IO_THREADS {
         assert!(availability(&auto(refused.clone()), slug).is_available());
         assert!(
-            availability(&Plan::new(&perfect(), Method::Sampling).unwrap(), slug).is_available()
+            availability(
+                &Plan::new(&perfect(), RequestedMethod::Sampling).unwrap(),
+                slug
+            )
+            .is_available()
         );
         assert!(reason(&auto(hidden.clone()), slug).contains("hidden"));
         assert!(reason(&auto(without_io_uring.clone()), slug).contains("not built in"));
@@ -130,11 +134,11 @@ fn hidden_symbols_take_the_sampled_parts_away_and_nothing_else() {
     }
     assert_eq!(
         *availability(&plan, "rx_softirq"),
-        Availability::by("tp_btf")
+        Availability::by(Method::TpBtf)
     );
     assert_eq!(
         *availability(&plan, "tx_syscall"),
-        Availability::by("fentry")
+        Availability::by(Method::Fentry)
     );
     assert_eq!(plan.sampled_kinds(), 0);
     assert!(plan.notes()[0].contains("hidden"));
@@ -197,16 +201,16 @@ fn kernels_differ_in_functions() {
 
 #[test]
 fn pure_sampling_attaches_nothing_and_estimates_everything() {
-    let plan = Plan::new(&perfect(), Method::Sampling).unwrap();
+    let plan = Plan::new(&perfect(), RequestedMethod::Sampling).unwrap();
     assert!(!plan.has_clock);
     for slug in ["rx_softirq", "tx_syscall", "gro", "softirq_timer"] {
         assert_eq!(
             *availability(&plan, slug),
-            Availability::by("sampling"),
+            Availability::by(Method::Sampling),
             "{slug}"
         );
     }
-    assert!(plan.means().counted.iter().all(|counted| !counted));
+    assert!(plan.capabilities().counted.iter().all(|counted| !counted));
     assert!(plan.notes()[0].contains("sampled stacks"));
 }
 
@@ -218,12 +222,16 @@ fn a_method_that_this_host_does_not_have_is_refused_with_the_reason() {
         stacks: Err("paranoid".into()),
         ..perfect()
     };
-    let error = Plan::new(&facts, Method::Fentry).unwrap_err().to_string();
+    let error = Plan::new(&facts, RequestedMethod::Fentry)
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains("EPERM") && error.contains("--method auto"),
         "{error}"
     );
-    let error = Plan::new(&facts, Method::Sampling).unwrap_err().to_string();
+    let error = Plan::new(&facts, RequestedMethod::Sampling)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("paranoid"), "{error}");
 }
 
@@ -238,17 +246,17 @@ fn kprobes_stand_in_where_fentry_is_refused() {
     );
     assert_eq!(
         *availability(&plan, "tx_syscall"),
-        Availability::by("kprobe")
+        Availability::by(Method::Kprobe)
     );
     assert_eq!(plan.notes(), Vec::<String>::new());
-    let asked = Plan::new(&perfect(), Method::Kprobe).unwrap();
+    let asked = Plan::new(&perfect(), RequestedMethod::Kprobe).unwrap();
     assert!(matches!(asked.sockets, Sockets::Timed(Hook::Kprobe, _)));
     let none = Facts {
         kprobe: Err("has no kprobes".into()),
         ..perfect()
     };
     assert!(
-        Plan::new(&none, Method::Kprobe)
+        Plan::new(&none, RequestedMethod::Kprobe)
             .unwrap_err()
             .to_string()
             .contains("no kprobes")
@@ -275,10 +283,10 @@ const ALL_WELL: Expected = Expected {
 fn without_btf_there_is_no_plan_by_any_method_but_the_reason() {
     let facts = Facts::without_type_information("run a kernel built with BTF".to_owned());
     for method in [
-        Method::Auto,
-        Method::Fentry,
-        Method::Kprobe,
-        Method::Sampling,
+        RequestedMethod::Auto,
+        RequestedMethod::Fentry,
+        RequestedMethod::Kprobe,
+        RequestedMethod::Sampling,
     ] {
         let error = Plan::new(&facts, method).unwrap_err();
         assert!(matches!(error, PlanError::NoTypeInformation(_)), "{error}");
@@ -439,7 +447,7 @@ fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
         // Softirqs need nothing but tracepoints.
         assert_eq!(
             *availability(&plan, "rx_softirq"),
-            Availability::by("tp_btf"),
+            Availability::by(Method::TpBtf),
             "{host}"
         );
         let notes = plan.notes().join(" ");

@@ -2,6 +2,7 @@
 
 use crate::component::{COMPONENTS, Kind, Source, index_of, index_of_source};
 use crate::snapshot::{Availability, ComponentInfo, Info, Snapshot};
+use crate::words::{KindName, Method};
 
 /// The two-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
@@ -60,14 +61,14 @@ pub fn of_component(info: &Info, snapshot: &Snapshot, component: usize) -> Optio
     let described = info.components.get(component)?;
     let own_ns = snapshot.total_ns(component)?;
     let parent = || row_of(info, described.parent.as_deref()?);
-    let (low, high) = match described.kind.as_str() {
-        "sampled" | "remainder" => {
+    let (low, high) = match described.kind {
+        KindName::Sampled | KindName::Remainder => {
             let whole = parent()?;
             let whole_ns = snapshot.total_ns(whole)?;
             if is_sampled(&info.components[whole]) {
                 let (low, high) = counted(info, snapshot, whole, own_ns)?;
-                let unseen_ns = match described.kind.as_str() {
-                    "remainder" => unseen(info, whole) * whole_ns as f64,
+                let unseen_ns = match described.kind {
+                    KindName::Remainder => unseen(info, whole) * whole_ns as f64,
                     _ => 0.0,
                 };
                 (low, high + unseen_ns)
@@ -76,13 +77,13 @@ pub fn of_component(info: &Info, snapshot: &Snapshot, component: usize) -> Optio
                 (low * whole_ns as f64, high * whole_ns as f64)
             }
         }
-        "timed" | "estimated" | "carved"
+        KindName::Timed | KindName::Estimated | KindName::Carved
             if is_sampled(&info.components[clocked(info, component)?]) =>
         {
             let (low, high) = counted(info, snapshot, component, own_ns)?;
             (low, high * (1.0 + unseen(info, component)))
         }
-        "timed" | "carved" => carved(info, snapshot, component, own_ns)?,
+        KindName::Timed | KindName::Carved => carved(info, snapshot, component, own_ns)?,
         _ => return None,
     };
     Some(((low as u64).min(own_ns), (high.ceil() as u64).max(own_ns)))
@@ -135,7 +136,7 @@ fn samples_of(snapshot: &Snapshot, row: usize) -> Option<u64> {
 }
 
 fn is_sampled(row: &ComponentInfo) -> bool {
-    row.availability == Availability::by("sampling")
+    row.availability == Availability::by(Method::Sampling)
 }
 
 /// How much more than found a row may be that is found by sampling, as a ratio of that.
