@@ -13,11 +13,11 @@ use crate::kernel::preflight;
 use crate::kernel::system::{self, LoadedCode, Roots};
 
 /// Symbols are read anew at most this often, and never for more than a twentieth
-/// of the time.
+/// of one CPU's time.
 const REFRESH_NS: u64 = 3_000_000_000;
 const REFRESH_PAUSE: u64 = 20;
 
-/// What came of reading them, of which code, and how long it took.
+/// What came of reading them, of which code, and the CPU time that it took.
 type Outcome = (anyhow::Result<Classifier>, LoadedCode, u64);
 
 /// Watches for code that was loaded; see the head of this file.
@@ -85,11 +85,9 @@ impl SymbolRefresh {
         let (roots, softirqs_are_timed) = (self.roots.clone(), self.softirqs_are_timed);
         let reader = std::thread::Builder::new().name("symbols".to_owned());
         let started = reader.spawn(move || {
-            let begun_ns = system::monotonic_ns();
             let symbols = preflight::read_symbols(&roots, softirqs_are_timed);
-            let took_ns = system::monotonic_ns().saturating_sub(begun_ns);
-            // If nobody wants them any more, the daemon ends.
-            let _ = done.send((symbols, loaded_code, took_ns));
+            // The thread has done nothing else. If nobody wants them any more, the daemon ends.
+            let _ = done.send((symbols, loaded_code, system::thread_cpu_ns()));
         });
         match started {
             Ok(_) => self.running = Some(running),
