@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::component::{COMPONENTS, index_of};
@@ -30,6 +31,9 @@ pub const TESTS: &[Test] = &[
     },
 ];
 
+/// How long reading the symbols anew may take beside the measurement, which goes on
+/// meanwhile: an emulated processor needs half a minute for an unoptimised build.
+const READING: Duration = Duration::from_secs(180);
 /// Snapshots, of 100 ms each, to wait for a change to be seen.
 const PATIENCE: usize = 150;
 
@@ -230,10 +234,14 @@ fn module_is_loaded() -> Result<()> {
 
     drop(loaded_again);
     let mut seen = 0;
+    let deadline = Instant::now() + READING;
     while !is_available(&daemon) {
         daemon.next()?;
         seen += 1;
-        ensure!(seen < PATIENCE, "{COMPONENT} is still unavailable");
+        ensure!(
+            Instant::now() < deadline,
+            "{COMPONENT} is still unavailable after {seen} snapshots"
+        );
     }
     println!("\n{COMPONENT} became available after {seen} snapshots");
     let after = daemon.next()?;
