@@ -1,17 +1,17 @@
-//! The messages of the WebSocket, as MessagePack.
+//! The messages of WebSocket and log, as MessagePack.
 //!
 //! Structs are written with their field names, so that a reader may skip fields
-//! that it does not know; the arrays inside outweigh the names by far.
+//! and sections that it does not know; the tables inside outweigh the names by far.
 
 use serde::{Deserialize, Serialize};
 
 use crate::history::HistoryMessage;
-use crate::packed::{self, Packed};
-use crate::snapshot::{CpuModes, Info, OwnCost, Power, Snapshot};
+use crate::snapshot::{Info, Snapshot};
 
 /// Version of the wire and log formats. The major part changes when an older
-/// reader would misread; the minor part when something was added.
-pub const FORMAT_VERSION: (u16, u16) = (1, 1);
+/// reader would misread; the minor part when something was added. Since 2.0, a snapshot has
+/// sections; 1.x is still read.
+pub const FORMAT_VERSION: (u16, u16) = (2, 0);
 
 /// What the daemon sends on `/ws`, one message per frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,96 +86,16 @@ pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, CodecError> 
     })
 }
 
-/// Reads a value without packed tables, as logs have it: a packed table may be
-/// a million times as large as its bytes, and a log is read to its end.
-///
-/// # Errors
-/// If the bytes are something else, or nested too deeply, or hold packed tables.
-pub fn decode_unpacked<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, CodecError> {
-    // Tables are packed in the binary form only, and serde knows no third one.
-    let mut decoder = rmp_serde::Deserializer::from_read_ref(bytes).with_human_readable();
-    decoder.set_max_depth(DEEPEST);
-    T::deserialize(&mut decoder).map_err(|source| CodecError::Decode {
-        length: bytes.len(),
-        source,
-    })
-}
-
-/// Up to so many CPUs a snapshot travels exact to the nanosecond; beyond, CPU
-/// time is rounded to microseconds, so that 128 CPUs and 60 components fit into
-/// 25 kB. The log is always exact.
-pub const EXACT_CPUS: usize = 32;
-
-/// A snapshot with its tables packed; read back as a [`Snapshot`].
-#[derive(Serialize)]
-struct PackedSnapshot<'a> {
-    sequence: u64,
-    time_unix_ns: u64,
-    interval_ns: u64,
-    cpus: &'a [u32],
-    components: Packed,
-    samples: Packed,
-    split_basis: Packed,
-    entries: Packed,
-    ksoftirqd_rx_ns: Option<&'a [u64]>,
-    cpu_modes: Packed,
-    host_modes: &'a CpuModes,
-    stacks_taken: &'a [u64],
-    stacks_lost: &'a [u64],
-    probe_missed: &'a [u64],
-    power: &'a Option<Power>,
-    own: &'a OwnCost,
-}
-
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
-enum PackedMessage<'a> {
-    Snapshot(PackedSnapshot<'a>),
+enum SnapshotMessage<'a> {
+    Snapshot(&'a Snapshot),
 }
 
-/// Writes [`ServerMessage::Snapshot`] for the WebSocket, with packed tables.
+/// Writes [`ServerMessage::Snapshot`] of a snapshot that stays where it is.
 ///
 /// # Errors
 /// Only for lack of memory.
-pub fn encode_packed(snapshot: &Snapshot) -> Result<Vec<u8>, CodecError> {
-    let unit_ns = if snapshot.cpus.len() > EXACT_CPUS {
-        1_000
-    } else {
-        1
-    };
-    let samples: packed::Rows = snapshot
-        .samples
-        .iter()
-        .map(|row| Some(row.as_ref()?.iter().copied().map(u64::from).collect()))
-        .collect();
-    let split_basis: packed::Rows = snapshot
-        .split_basis
-        .iter()
-        .map(|basis| Some(basis.values().to_vec()))
-        .collect();
-    let modes: Vec<Vec<u64>> = (0..CpuModes::NAMES.len())
-        .map(|mode| {
-            let of_cpu = |modes: &CpuModes| modes.values()[mode];
-            snapshot.cpu_modes.iter().map(of_cpu).collect()
-        })
-        .collect();
-    let pack = |rows: &packed::Rows, unit| packed::pack(rows.iter().map(|r| r.as_deref()), unit);
-    encode(&PackedMessage::Snapshot(PackedSnapshot {
-        sequence: snapshot.sequence,
-        time_unix_ns: snapshot.time_unix_ns,
-        interval_ns: snapshot.interval_ns,
-        cpus: &snapshot.cpus,
-        components: pack(&snapshot.components, unit_ns),
-        samples: pack(&samples, 1),
-        split_basis: pack(&split_basis, 1),
-        entries: pack(&snapshot.entries, 1),
-        ksoftirqd_rx_ns: snapshot.ksoftirqd_rx_ns.as_deref(),
-        cpu_modes: packed::pack(modes.iter().map(|row| Some(row.as_slice())), unit_ns),
-        host_modes: &snapshot.host_modes,
-        stacks_taken: &snapshot.stacks_taken,
-        stacks_lost: &snapshot.stacks_lost,
-        probe_missed: &snapshot.probe_missed,
-        power: &snapshot.power,
-        own: &snapshot.own,
-    }))
+pub fn encode_snapshot(snapshot: &Snapshot) -> Result<Vec<u8>, CodecError> {
+    encode(&SnapshotMessage::Snapshot(snapshot))
 }

@@ -56,7 +56,7 @@ const LEAST_SAMPLED: f64 = 0.93;
 ///   ([`UNSEEN_OF_SOFTIRQS`]).
 ///
 /// Only samples of the interval itself count, although its split may rest on older
-/// ones too ([`Snapshot::split_basis`]): these narrow no interval.
+/// ones too ([`crate::Cost::split_basis`]): these narrow no interval.
 pub fn of_component(info: &Info, snapshot: &Snapshot, component: usize) -> Option<(u64, u64)> {
     let described = info.components.get(component)?;
     let own_ns = snapshot.total_ns(component)?;
@@ -131,7 +131,7 @@ fn row_of(info: &Info, slug: &str) -> Option<usize> {
 }
 
 fn samples_of(snapshot: &Snapshot, row: usize) -> Option<u64> {
-    let row = snapshot.samples.get(row)?.as_ref()?;
+    let row = snapshot.cost().samples_of(row)?;
     Some(row.iter().map(|&count| u64::from(count)).sum())
 }
 

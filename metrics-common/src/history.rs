@@ -11,7 +11,8 @@
 
 use std::collections::VecDeque;
 
-use crate::snapshot::{CpuModes, Info, Snapshot};
+use crate::sections::CpuModes;
+use crate::snapshot::{Info, Snapshot};
 
 pub use message::HistoryMessage;
 
@@ -99,10 +100,20 @@ impl History {
         self.forget_from(end_unix_ms);
         self.meet_cpus(&snapshot.cpus);
 
+        let modes = snapshot
+            .sections
+            .modes
+            .as_ref()
+            .map(|modes| modes.host.values());
+        let modes = (0..CpuModes::NAMES.len()).map(|mode| modes.map(|values| values[mode]));
         let host = (0..self.components)
             .map(|row| snapshot.total_ns(row))
-            .chain(snapshot.host_modes.values().map(Some));
-        let joules = snapshot.power.as_ref().map(|p| p.network_energy_joules);
+            .chain(modes);
+        let joules = snapshot
+            .sections
+            .power
+            .as_ref()
+            .map(|p| p.network_energy_joules);
         self.point.add(snapshot.interval_ns, host, joules);
         if self.point.is_due(self.point_ns, snapshot.interval_ns) {
             let point = std::mem::take(&mut self.point);
@@ -111,7 +122,7 @@ impl History {
 
         let (cpus, columns) = (&self.cpus, &snapshot.cpus);
         let cells = (0..self.components).flat_map(|row| {
-            let row = snapshot.components.get(row).and_then(Option::as_ref);
+            let row = snapshot.cost().cpu_ns(row);
             cpus.iter().map(move |cpu| {
                 let at = columns.binary_search(cpu).ok()?;
                 row?.get(at).copied()

@@ -6,10 +6,11 @@
 //!
 //! * [`component`]: the one table of components; everything else derives from it.
 //! * [`snapshot`]: one update, and the description of the host that made it.
+//! * [`sections`]: what each instrument adds to an update.
 //! * [`history`]: the last quarter of an hour, in bounded memory.
 //! * [`words`]: what readers of the wire compare.
 //! * [`confidence`]: how far an estimate may be off.
-//! * [`codec`] and [`packed`]: all of it as MessagePack, for the WebSocket.
+//! * [`codec`] and [`packed`]: all of it as MessagePack.
 //! * [`log`]: both in a file that survives being cut or damaged.
 //! * [`missed`]: when it matters that probes missed something.
 
@@ -17,15 +18,15 @@ pub mod codec;
 pub mod component;
 pub mod confidence;
 pub mod history;
+mod legacy;
 pub mod log;
 pub mod missed;
 pub mod packed;
+pub mod sections;
 pub mod snapshot;
 pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};
-pub use snapshot::{
-    Availability, ComponentInfo, CpuModes, Info, Missable, OwnCost, Power, ProbeInfo, Snapshot,
-    SplitBasis, ZonePower,
-};
+pub use sections::{Cost, CpuModes, Modes, OwnCost, Power, Sections, SplitBasis, ZonePower};
+pub use snapshot::{Availability, ComponentInfo, Info, Missable, ProbeInfo, Snapshot};
 pub use words::{KindName, Method};

@@ -74,7 +74,11 @@ fn checksum(length: [u8; 4], payload: &[u8]) -> u32 {
 
 /// One message as a frame.
 pub fn frame(message: &ServerMessage) -> Result<Vec<u8>, LogError> {
-    let payload = codec::encode(message)?;
+    frame_of(&codec::encode(message)?)
+}
+
+/// A message that is encoded already, as a frame.
+pub fn frame_of(payload: &[u8]) -> Result<Vec<u8>, LogError> {
     if payload.len() > MAX_PAYLOAD_BYTES {
         return Err(LogError::TooLarge(payload.len()));
     }
@@ -82,7 +86,7 @@ pub fn frame(message: &ServerMessage) -> Result<Vec<u8>, LogError> {
     let mut bytes = Vec::with_capacity(HEAD_BYTES + payload.len());
     bytes.extend_from_slice(MARKER);
     bytes.extend_from_slice(&length);
-    bytes.extend_from_slice(&checksum(length, &payload).to_le_bytes());
-    bytes.extend_from_slice(&payload);
+    bytes.extend_from_slice(&checksum(length, payload).to_le_bytes());
+    bytes.extend_from_slice(payload);
     Ok(bytes)
 }

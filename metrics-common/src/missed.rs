@@ -26,10 +26,13 @@ impl Counted {
 
 /// What one row of [`Info::missable`] came to in this interval; `None` if it was not counted.
 pub fn in_interval(info: &Info, snapshot: &Snapshot, row: usize) -> Option<Counted> {
-    let (way, missed) = (info.missable.get(row)?, snapshot.probe_missed.get(row)?);
+    let (way, missed) = (
+        info.missable.get(row)?,
+        snapshot.cost().probe_missed.get(row)?,
+    );
     let of = |slug: &str| info.components.iter().position(|c| c.slug == slug);
     let seen = of(&way.component)
-        .and_then(|component| snapshot.entries.get(component)?.as_ref())
+        .and_then(|component| snapshot.cost().entries_of(component))
         .map_or(0, |row| {
             row.iter().fold(0, |sum: u64, n| sum.saturating_add(*n))
         });

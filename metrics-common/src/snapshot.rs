@@ -1,13 +1,15 @@
 //! One update of netto, and the description of the host that made it.
 //!
-//! A [`Snapshot`] is what every sink sees of one interval. Its rows stand in
-//! the order of [`Info::components`], its columns in that of [`Snapshot::cpus`].
+//! A [`Snapshot`] is what every sink sees of one interval: a header, and a section
+//! for each instrument (`sections/`).
 //! Values are integers in nanoseconds of CPU time, so that sums are exact.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::component::COMPONENTS;
-use crate::packed;
+use crate::legacy::AnyFormat;
+use crate::sections::{Columns, Cost, Sections, SectionsWire};
 use crate::words::{KindName, Method};
 
 /// Whether a thing can be measured here, and by which means or why not.
@@ -141,7 +143,7 @@ pub struct Info {
     pub components: Vec<ComponentInfo>,
     /// Every probe, attached or not.
     pub probes: Vec<ProbeInfo>,
-    /// What [`Snapshot::probe_missed`] counts, in order; what this kernel cannot count is not among it.
+    /// What [`Cost::probe_missed`] counts, in order; what this kernel cannot count is not among it.
     #[serde(default)]
     pub missable: Vec<Missable>,
     /// Whether networking's power can be estimated (RAPL).
@@ -159,169 +161,8 @@ impl Info {
     }
 }
 
-/// CPU time by mode, nanoseconds in the interval, from `/proc/stat`
-/// (which counts in ticks of 10 ms, `man 5 proc_stat`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuModes {
-    /// User mode, guests included.
-    pub user_ns: u64,
-    /// User mode with low priority.
-    pub nice_ns: u64,
-    /// Kernel mode in the context of a task.
-    pub system_ns: u64,
-    /// Idle.
-    pub idle_ns: u64,
-    /// Idle with input or output outstanding.
-    pub iowait_ns: u64,
-    /// Hard interrupts.
-    pub irq_ns: u64,
-    /// Softirqs.
-    pub softirq_ns: u64,
-    /// Taken by the hypervisor.
-    pub steal_ns: u64,
-}
-
-impl CpuModes {
-    /// Names of the modes, as `/proc/stat`'s manual has them, in the order of [`CpuModes::values`].
-    pub const NAMES: [&'static str; 8] = [
-        "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal",
-    ];
-
-    /// The modes' times in nanoseconds, in the order of [`CpuModes::NAMES`].
-    pub fn values(&self) -> [u64; 8] {
-        [
-            self.user_ns,
-            self.nice_ns,
-            self.system_ns,
-            self.idle_ns,
-            self.iowait_ns,
-            self.irq_ns,
-            self.softirq_ns,
-            self.steal_ns,
-        ]
-    }
-
-    /// The inverse of [`CpuModes::values`].
-    pub fn from_values(values: [u64; 8]) -> Self {
-        let [
-            user_ns,
-            nice_ns,
-            system_ns,
-            idle_ns,
-            iowait_ns,
-            irq_ns,
-            softirq_ns,
-            steal_ns,
-        ] = values;
-        CpuModes {
-            user_ns,
-            nice_ns,
-            system_ns,
-            idle_ns,
-            iowait_ns,
-            irq_ns,
-            softirq_ns,
-            steal_ns,
-        }
-    }
-
-    /// All modes together.
-    pub fn total_ns(&self) -> u64 {
-        self.values().iter().sum()
-    }
-
-    /// Everything but idle, waiting for input or output, and stolen time.
-    pub fn busy_ns(&self) -> u64 {
-        self.user_ns + self.nice_ns + self.system_ns + self.irq_ns + self.softirq_ns
-    }
-}
-
-/// Energy of one RAPL zone in the interval.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ZonePower {
-    /// The zone's name with its path of parents, e.g. `package-0` or `package-0/dram`.
-    /// Zones of different depth overlap: never add a zone to its parent.
-    pub zone: String,
-    /// Joules used in the interval.
-    pub energy_joules: f64,
-}
-
-/// Power in the interval, measured by RAPL and divided by share of CPU time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Power {
-    /// Packages and their memory together, watts.
-    pub host_watts: f64,
-    /// The part that falls to networking: `host_watts` × networking's share of
-    /// all busy CPU time. An estimate.
-    pub network_watts: f64,
-    /// `network_watts` × the interval.
-    pub network_energy_joules: f64,
-    /// Every zone that was read.
-    pub zones: Vec<ZonePower>,
-}
-
-/// What netto itself costs, in the interval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OwnCost {
-    /// The daemon's CPU time in user mode.
-    pub user_ns: u64,
-    /// The daemon's CPU time in the kernel.
-    pub system_ns: u64,
-    /// Resident memory now.
-    pub resident_bytes: u64,
-    /// Time to drain and analyse this interval.
-    pub analysis_ns: u64,
-}
-
-/// On what the split of a component's time among its parts rests, nanoseconds over
-/// all CPUs. The four sum to the component's time, and with what was carved out of it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SplitBasis {
-    /// Row of the component.
-    pub component: u32,
-    /// On the stacks that were taken in the interval.
-    pub stacks_ns: u64,
-    /// On those that were taken on the same CPU within the last half minute or so.
-    pub past_ns: u64,
-    /// On those of the host's other CPUs, of the interval and the half minute before.
-    pub host_ns: u64,
-    /// On none, for there were none: the remainder has all of it.
-    pub nothing_ns: u64,
-}
-
-impl SplitBasis {
-    /// Its fields, in order.
-    pub fn values(&self) -> [u64; 5] {
-        [
-            u64::from(self.component),
-            self.stacks_ns,
-            self.past_ns,
-            self.host_ns,
-            self.nothing_ns,
-        ]
-    }
-
-    /// The inverse of [`SplitBasis::values`]; `None` if there is no such row.
-    pub fn from_values(values: [u64; 5]) -> Option<Self> {
-        let [component, stacks_ns, past_ns, host_ns, nothing_ns] = values;
-        Some(SplitBasis {
-            component: u32::try_from(component).ok()?,
-            stacks_ns,
-            past_ns,
-            host_ns,
-            nothing_ns,
-        })
-    }
-
-    /// All of the time that was split, nanoseconds.
-    pub fn total_ns(&self) -> u64 {
-        let times = &self.values()[1..];
-        times.iter().fold(0, |sum, &ns| sum.saturating_add(ns))
-    }
-}
-
-/// One interval of one host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// One interval of one host: when it was and of which CPUs, and what each instrument found.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
     /// Counts up by one from 1; a gap means that a reader missed snapshots.
     pub sequence: u64,
@@ -331,96 +172,71 @@ pub struct Snapshot {
     pub interval_ns: u64,
     /// Number of each CPU (the kernel's), ascending: the columns of everything per CPU.
     pub cpus: Vec<u32>,
-    /// CPU time in nanoseconds by component (row) and CPU (column).
-    /// `None`: not measured; [`Info::components`] says why.
-    #[serde(deserialize_with = "rows_of_ns")]
-    pub components: Vec<Option<Vec<u64>>>,
-    /// Stack samples by component and CPU on which the split of this row rests;
-    /// `None` where the row is not split or itself found by sampling.
-    #[serde(deserialize_with = "rows_of_samples")]
-    pub samples: Vec<Option<Vec<u32>>>,
-    /// For each component that is split by stacks, on which ones; of an interval that
-    /// an older netto wrote, nothing.
-    #[serde(default, deserialize_with = "bases")]
-    pub split_basis: Vec<SplitBasis>,
-    /// How often a timed component was entered (sends, receives, softirqs), by
-    /// component and CPU; `None` where that is not counted.
-    #[serde(default, deserialize_with = "rows_of_ns")]
-    pub entries: Vec<Option<Vec<u64>>>,
-    /// Part of the RX softirq's time that ran in ksoftirqd rather than on top of
-    /// whatever was interrupted, nanoseconds per CPU; `None` where not measured.
-    #[serde(default)]
-    pub ksoftirqd_rx_ns: Option<Vec<u64>>,
-    /// Modes of each CPU.
-    #[serde(deserialize_with = "modes")]
-    pub cpu_modes: Vec<CpuModes>,
-    /// Modes of the whole host.
-    pub host_modes: CpuModes,
-    /// Stacks taken in the interval, per CPU.
-    pub stacks_taken: Vec<u64>,
-    /// Stacks that did not fit into the buffer in the interval, per CPU.
-    pub stacks_lost: Vec<u64>,
-    /// What probes missed in the interval, on all CPUs, by the rows of [`Info::missable`].
-    #[serde(default)]
-    pub probe_missed: Vec<u64>,
-    /// Power, where RAPL is.
-    pub power: Option<Power>,
-    /// netto's own cost.
-    pub own: OwnCost,
+    /// What the instruments found.
+    pub sections: Sections,
 }
 
 impl Snapshot {
+    /// CPU time of networking; without that section, no component is measured.
+    pub fn cost(&self) -> &Cost {
+        static NOTHING: Cost = Cost::NOTHING;
+        self.sections.cost.as_ref().unwrap_or(&NOTHING)
+    }
+
     /// CPU time of a component over all CPUs, nanoseconds; `None` if not measured.
     pub fn total_ns(&self, component: usize) -> Option<u64> {
-        self.components
-            .get(component)?
-            .as_ref()
-            .map(|row| row.iter().fold(0_u64, |sum, &ns| sum.saturating_add(ns)))
+        self.cost().total_ns(component)
     }
 
     /// Nanoseconds that all CPUs had in the interval.
     pub fn capacity_ns(&self) -> u64 {
         self.interval_ns.saturating_mul(self.cpus.len() as u64)
     }
+
+    /// Makes one interval of this and a later one. CPUs may have come and gone in between.
+    pub fn add(&mut self, later: &Snapshot) {
+        let Snapshot {
+            sequence,
+            time_unix_ns,
+            interval_ns,
+            cpus,
+            sections,
+        } = self;
+        *sequence = later.sequence;
+        *time_unix_ns = later.time_unix_ns;
+        *interval_ns = interval_ns.saturating_add(later.interval_ns);
+        let columns = Columns::join(cpus, &later.cpus);
+        sections.add(&later.sections, &columns);
+    }
 }
 
-// The same fields as the log has them (arrays) and as the WebSocket has them
-// (packed tables); whoever reads a snapshot need not know which it is.
-
-fn rows_of_ns<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Option<Vec<u64>>>, D::Error> {
-    packed::either(from, Some)
+/// A snapshot on the wire and in logs.
+#[derive(Serialize)]
+struct SnapshotWire<'a> {
+    sequence: u64,
+    time_unix_ns: u64,
+    interval_ns: u64,
+    cpus: &'a [u32],
+    sections: SectionsWire,
 }
 
-fn rows_of_samples<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Option<Vec<u32>>>, D::Error> {
-    packed::either(from, |rows| {
-        let narrow = |row: Vec<u64>| {
-            row.into_iter()
-                .map(|n| u32::try_from(n).ok())
-                .collect::<Option<_>>()
+impl Serialize for Snapshot {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let wire = SnapshotWire {
+            sequence: self.sequence,
+            time_unix_ns: self.time_unix_ns,
+            interval_ns: self.interval_ns,
+            cpus: &self.cpus,
+            sections: self.sections.to_wire(),
         };
-        rows.into_iter()
-            .map(|row| row.map_or(Some(None), |row| narrow(row).map(Some)))
-            .collect()
-    })
+        wire.serialize(serializer)
+    }
 }
 
-fn bases<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<SplitBasis>, D::Error> {
-    packed::either(from, |rows| {
-        let basis = |row: Option<Vec<u64>>| SplitBasis::from_values(row?.try_into().ok()?);
-        rows.into_iter().map(basis).collect()
-    })
-}
-
-fn modes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<CpuModes>, D::Error> {
-    packed::either(from, |rows| {
-        let rows: Vec<Vec<u64>> = rows.into_iter().collect::<Option<_>>()?;
-        let cpus = rows.first()?.len();
-        (0..cpus)
-            .map(|cpu| {
-                let values: Option<Vec<u64>> =
-                    rows.iter().map(|row| row.get(cpu).copied()).collect();
-                Some(CpuModes::from_values(values?.try_into().ok()?))
-            })
-            .collect()
-    })
+impl<'de> Deserialize<'de> for Snapshot {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        AnyFormat::deserialize(deserializer)?
+            .into_snapshot()
+            .map_err(D::Error::custom)
+    }
 }

@@ -4,10 +4,11 @@
 #![allow(clippy::unwrap_used)]
 
 use metrics_common::codec::{self, ServerMessage};
+use metrics_common::component::{children_of, index_of};
 use metrics_common::log::{self, LogError, LogReader};
 use metrics_common::{
-    Availability, COMPONENTS, ComponentInfo, CpuModes, Info, OwnCost, Power, ProbeInfo, Snapshot,
-    SplitBasis, ZonePower,
+    Availability, COMPONENTS, ComponentInfo, Cost, CpuModes, Info, Modes, OwnCost, Power,
+    ProbeInfo, Sections, Snapshot, SplitBasis, ZonePower,
 };
 use proptest::prelude::*;
 
@@ -48,28 +49,36 @@ prop_compose! {
         let value = |i: usize, cpu: usize| seed.rotate_left((i * 7 + cpu) as u32 % 64) >> (i % 64);
         let row = |i: usize| (0..cpus).map(|cpu| value(i, cpu)).collect::<Vec<u64>>();
         let rows = |absent: usize| (0..COMPONENTS.len()).map(|i| (i % 7 != absent).then(|| row(i))).collect::<Vec<_>>();
-        Snapshot {
-            sequence,
-            time_unix_ns: seed,
-            interval_ns: 500_000_000,
-            cpus: (0..cpus as u32).collect(),
+        let cost = Cost {
             components: rows(3),
             samples: rows(1).into_iter().map(|row| row.map(|r| r.into_iter().map(|v| v as u32).collect())).collect(),
             split_basis: power.map(|_| SplitBasis { component: 3, stacks_ns: seed, past_ns: 1, host_ns: 2, nothing_ns: u64::MAX }).into_iter().collect(),
             entries: rows(2),
             ksoftirqd_rx_ns: power.map(|_| row(4)),
-            cpu_modes: (0..cpus).map(|cpu| CpuModes::from_values([value(cpu, 1); 8])).collect(),
-            host_modes: CpuModes::from_values([seed; 8]),
             stacks_taken: row(1),
             stacks_lost: row(2),
-            probe_missed: Vec::new(),
-            power: power.map(|watts| Power {
-                host_watts: watts * 2.0,
-                network_watts: watts,
-                network_energy_joules: watts / 2.0,
-                zones: vec![ZonePower { zone: "package-0/dram".into(), energy_joules: watts }],
-            }),
-            own: OwnCost { user_ns: seed, system_ns: 1, resident_bytes: 2, analysis_ns: 3 },
+            probe_missed: vec![seed; cpus],
+        };
+        let modes = Modes {
+            cpus: (0..cpus).map(|cpu| CpuModes::from_values([value(cpu, 1); 8])).collect(),
+            host: CpuModes::from_values([seed; 8]),
+        };
+        Snapshot {
+            sequence,
+            time_unix_ns: seed,
+            interval_ns: 500_000_000,
+            cpus: (0..cpus as u32).collect(),
+            sections: Sections {
+                cost: (seed % 7 != 0).then_some(cost),
+                modes: (seed % 5 != 0).then_some(modes),
+                power: power.map(|watts| Power {
+                    host_watts: watts * 2.0,
+                    network_watts: watts,
+                    network_energy_joules: watts / 2.0,
+                    zones: vec![ZonePower { zone: "package-0/dram".into(), energy_joules: watts }],
+                }),
+                own: (seed % 3 != 0).then_some(OwnCost { user_ns: seed, system_ns: 1, resident_bytes: 2, analysis_ns: 3 }),
+            },
         }
     }
 }
@@ -105,51 +114,44 @@ fn numbered(count: u64) -> Vec<Snapshot> {
 fn empty_snapshot(sequence: u64) -> Snapshot {
     Snapshot {
         sequence,
-        time_unix_ns: 0,
-        interval_ns: 0,
-        cpus: vec![],
-        components: vec![],
-        samples: vec![],
-        split_basis: vec![],
-        entries: vec![],
-        ksoftirqd_rx_ns: None,
-        cpu_modes: vec![],
-        host_modes: CpuModes::default(),
-        stacks_taken: vec![],
-        stacks_lost: vec![],
-        probe_missed: Vec::new(),
-        power: None,
-        own: OwnCost::default(),
+        ..Snapshot::default()
     }
 }
 
-/// A busy host: every component at work on every CPU, each CPU's parts adding up
-/// to all of its time, in no pattern that would be easy to shorten.
-fn busy(cpus: u32, components: usize) -> Snapshot {
+/// Numbers without a pattern that would be easy to shorten.
+fn dice() -> impl FnMut(u64) -> u64 {
     let mut state = 1_u64;
-    let mut random = move || {
+    move |most| {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
-        state >> 33
-    };
-    let mut row = |most: u64| (0..cpus).map(|_| random() % most).collect::<Vec<u64>>();
-    // Sums and timed rows are large, parts share what their whole has.
+        (state >> 33) % most
+    }
+}
+
+/// The snapshot that the recorded messages of format 1.1 hold.
+fn of_format_1() -> Snapshot {
+    const CPUS: usize = 3;
+    let mut random = dice();
+    let mut row = |most: u64| (0..CPUS).map(|_| random(most)).collect::<Vec<u64>>();
     let of_row = |index: usize| if index < 15 { 500_000_000 } else { 20_000_000 };
-    let components = (0..components)
-        .map(|index| Some(row(of_row(index))))
-        .collect();
+    let mut components: Vec<_> = (0..60).map(|index| Some(row(of_row(index)))).collect();
     let entries = (0..60)
         .map(|index| (index < 14).then(|| row(20_000)))
         .collect();
-    Snapshot {
-        cpus: (0..cpus).collect(),
-        interval_ns: 500_000_000,
-        time_unix_ns: 1_700_000_000_123_456_789,
-        components,
-        samples: (0..60)
-            .map(|i| (i < 2).then(|| row(500).into_iter().map(|n| n as u32).collect()))
+    components[5] = None;
+    let narrow = |row: Vec<u64>| row.into_iter().map(|n| n as u32).collect();
+    let samples = (0..60).map(|i| (i < 2).then(|| narrow(row(500)))).collect();
+    let mut tick = || row(50)[0] * 10_000_000;
+    let modes = Modes {
+        cpus: (0..CPUS)
+            .map(|_| CpuModes::from_values([0; 8].map(|_: u64| tick())))
             .collect(),
+        host: CpuModes::from_values([1, 2, 3, 4, 5, 6, 7, 8]),
+    };
+    let cost = Cost {
+        components,
+        samples,
         split_basis: (0..8)
             .map(|component| SplitBasis {
                 component,
@@ -160,56 +162,121 @@ fn busy(cpus: u32, components: usize) -> Snapshot {
             })
             .collect(),
         entries,
-        cpu_modes: (0..cpus)
-            .map(|_| CpuModes::from_values([0; 8].map(|_: u64| row(50)[0] * 10_000_000)))
-            .collect(),
+        ksoftirqd_rx_ns: Some(vec![1, 0, 3_000_000_001]),
         stacks_taken: row(500),
-        stacks_lost: vec![0; cpus as usize],
-        probe_missed: Vec::new(),
-        ..empty_snapshot(123_456)
+        stacks_lost: vec![0, 7, 0],
+        probe_missed: vec![4, 0],
+    };
+    Snapshot {
+        sequence: 123_456,
+        time_unix_ns: 1_700_000_000_123_456_789,
+        interval_ns: 500_000_000,
+        cpus: (0..CPUS as u32).collect(),
+        sections: Sections {
+            cost: Some(cost),
+            modes: Some(modes),
+            power: Some(Power {
+                host_watts: 20.5,
+                network_watts: 1.25,
+                network_energy_joules: 0.625,
+                zones: vec![ZonePower {
+                    zone: "package-0".into(),
+                    energy_joules: 10.25,
+                }],
+            }),
+            own: Some(OwnCost {
+                user_ns: 1,
+                system_ns: 2,
+                resident_bytes: 3,
+                analysis_ns: 4,
+            }),
+        },
     }
 }
 
 #[test]
-fn a_busy_host_of_128_cpus_and_60_components_fits_into_25_kilobytes() {
-    let snapshot = busy(128, 60);
-    let bytes = codec::encode_packed(&snapshot).unwrap();
-    assert!(bytes.len() <= 25_000, "{} bytes", bytes.len());
-    let plain = codec::encode(&ServerMessage::Snapshot(Box::new(snapshot))).unwrap();
-    assert!(plain.len() > 2 * bytes.len(), "packing is worth it");
+fn logs_and_messages_of_format_1_are_read() {
+    let expected = ServerMessage::Snapshot(Box::new(of_format_1()));
+    let log = LogReader::new(&include_bytes!("data/format-1.1.log")[..]).unwrap();
+    let messages: Vec<ServerMessage> = log.map(Result::unwrap).collect();
+    assert!(matches!(&messages[0], ServerMessage::Hello(info) if info.kernel == "6.18.0"));
+    assert_eq!(messages[1..], [expected.clone()]);
+    let message = include_bytes!("data/format-1.1.message");
+    assert_eq!(codec::decode::<ServerMessage>(message).unwrap(), expected);
 }
 
-#[test]
-fn beyond_32_cpus_time_travels_in_microseconds_and_counts_stay_exact() {
-    for (cpus, off_ns) in [(32, 0), (33, 500)] {
-        let snapshot = busy(cpus, 60);
-        let bytes = codec::encode_packed(&snapshot).unwrap();
-        let Ok(ServerMessage::Snapshot(back)) = codec::decode(&bytes) else {
-            panic!("no snapshot");
-        };
-        for (row, back) in snapshot.components.iter().zip(&back.components) {
-            for (ns, back) in row.iter().flatten().zip(back.iter().flatten()) {
-                assert!(
-                    ns.abs_diff(*back) <= off_ns,
-                    "{cpus} CPUs: {ns} became {back}"
-                );
-            }
+/// A busy host: every component at work on every CPU, each CPU's parts adding up
+/// to all of its time, large ones and small ones as a real stack has them.
+fn busy(cpus: u32) -> Snapshot {
+    let mut random = dice();
+    let mut row = |most: u64| (0..cpus).map(|_| random(most)).collect::<Vec<u64>>();
+    let mut components: Vec<Option<Vec<u64>>> = vec![None; COMPONENTS.len()];
+    // 60 rows, the wholes of the others among them: each part is a fraction of the one before.
+    let leaves = (0..COMPONENTS.len()).filter(|&i| children_of(COMPONENTS[i].slug).count() == 0);
+    for (at, leaf) in leaves.take(60 - 4).enumerate() {
+        components[leaf] = Some(row(80_000_000 >> (at / 6)));
+    }
+    for whole in (0..COMPONENTS.len()).rev() {
+        let parts: Vec<usize> = children_of(COMPONENTS[whole].slug).collect();
+        let parts: Vec<_> = parts
+            .iter()
+            .filter_map(|&part| components[part].clone())
+            .collect();
+        if !parts.is_empty() {
+            let of_cpu = |cpu: usize| parts.iter().map(|part| part[cpu]).sum();
+            components[whole] = Some((0..cpus as usize).map(of_cpu).collect());
         }
-        let exact = Snapshot {
-            components: snapshot.components.clone(),
-            ..*back
-        };
-        assert_eq!(exact, snapshot);
+    }
+    let rx = index_of("rx_softirq").unwrap();
+    let mut samples = vec![None; COMPONENTS.len()];
+    samples[rx] = Some(row(500).into_iter().map(|n| n as u32).collect());
+    let mut tick = || row(50)[0] * 10_000_000;
+    let modes = (0..cpus)
+        .map(|_| CpuModes::from_values([0; 8].map(|_: u64| tick())))
+        .collect();
+    Snapshot {
+        sequence: 123_456,
+        time_unix_ns: 1_700_000_000_123_456_789,
+        interval_ns: 500_000_000,
+        cpus: (0..cpus).collect(),
+        sections: Sections {
+            cost: Some(Cost {
+                entries: (0..COMPONENTS.len())
+                    .map(|i| (i < 14).then(|| row(20_000)))
+                    .collect(),
+                components,
+                samples,
+                stacks_taken: row(500),
+                stacks_lost: vec![0; cpus as usize],
+                ..Cost::default()
+            }),
+            modes: Some(Modes {
+                cpus: modes,
+                host: CpuModes::default(),
+            }),
+            own: Some(OwnCost::default()),
+            power: None,
+        },
     }
 }
 
-proptest! {
-    #[test]
-    fn a_packed_snapshot_is_read_back_like_any_other(snapshot in any_snapshot()) {
-        let bytes = codec::encode_packed(&snapshot).unwrap();
-        let back: ServerMessage = codec::decode(&bytes).unwrap();
-        prop_assert_eq!(back, ServerMessage::Snapshot(Box::new(snapshot)));
-    }
+#[test]
+fn a_busy_host_of_128_cpus_and_60_components_fits_into_25_kilobytes_exactly() {
+    let snapshot = busy(128);
+    let measured = snapshot.cost().components.iter().flatten().count();
+    assert!((60..66).contains(&measured), "{measured}");
+    let bytes = codec::encode_snapshot(&snapshot).unwrap();
+    assert!(bytes.len() <= 25_000, "{} bytes", bytes.len());
+    let back: ServerMessage = codec::decode(&bytes).unwrap();
+    assert_eq!(back, ServerMessage::Snapshot(Box::new(snapshot)));
+}
+
+#[test]
+fn a_snapshot_is_written_the_same_for_socket_and_log() {
+    let snapshot = busy(3);
+    let message = codec::encode_snapshot(&snapshot).unwrap();
+    let frame = log::frame(&ServerMessage::Snapshot(Box::new(snapshot))).unwrap();
+    assert_eq!(log::frame_of(&message).unwrap(), frame);
 }
 
 #[test]
@@ -226,43 +293,80 @@ fn every_message_is_read_back_as_it_was_written() {
     }
 }
 
-/// An older netto knew neither `entries` nor `split_basis`; a newer one may know more than this one.
+/// A newer netto has sections and fields that this one does not know, and may have left some out.
 #[test]
-fn fields_that_one_side_does_not_know_do_no_harm() {
+fn sections_and_fields_that_one_side_does_not_know_do_no_harm() {
     #[derive(serde::Serialize)]
-    struct Foreign {
+    struct Newer {
         sequence: u64,
         time_unix_ns: u64,
         interval_ns: u64,
         cpus: Vec<u32>,
-        components: Vec<Option<Vec<u64>>>,
-        samples: Vec<Option<Vec<u32>>>,
-        cpu_modes: Vec<CpuModes>,
-        host_modes: CpuModes,
-        stacks_taken: Vec<u64>,
-        stacks_lost: Vec<u64>,
-        power: Option<Power>,
-        own: OwnCost,
+        sections: NewerSections,
         weather: &'static str,
     }
-    let foreign = Foreign {
+    #[derive(serde::Serialize)]
+    struct NewerSections {
+        tides: Vec<Vec<u32>>,
+        own: NewerOwn,
+    }
+    #[derive(serde::Serialize)]
+    struct NewerOwn {
+        user_ns: u64,
+        system_ns: u64,
+        resident_bytes: u64,
+        analysis_ns: u64,
+        mood: &'static str,
+    }
+    let newer = Newer {
         sequence: 9,
         time_unix_ns: 1,
         interval_ns: 2,
-        cpus: vec![],
-        components: vec![],
-        samples: vec![],
-        cpu_modes: vec![],
-        host_modes: CpuModes::default(),
-        stacks_taken: vec![],
-        stacks_lost: vec![],
-        power: None,
-        own: OwnCost::default(),
+        cpus: vec![0, 1],
+        sections: NewerSections {
+            tides: vec![vec![1, 2], vec![]],
+            own: NewerOwn {
+                user_ns: 5,
+                system_ns: 0,
+                resident_bytes: 0,
+                analysis_ns: 0,
+                mood: "fine",
+            },
+        },
         weather: "sunny",
     };
-    let read: Snapshot = codec::decode(&codec::encode(&foreign).unwrap()).unwrap();
-    assert_eq!((read.sequence, read.entries.len()), (9, 0));
-    assert_eq!(read.split_basis, vec![]);
+    let read: Snapshot = codec::decode(&codec::encode(&newer).unwrap()).unwrap();
+    assert_eq!((read.sequence, read.sections.own.unwrap().user_ns), (9, 5));
+    assert_eq!(read.sections.cost, None);
+    assert_eq!(read.total_ns(0), None, "not measured, which is not zero");
+}
+
+#[test]
+fn intervals_add_up_to_one_that_says_the_same() {
+    let (one, mut other) = (busy(2), busy(3));
+    other.cpus = vec![0, 2, 7];
+    let mut sum = one.clone();
+    sum.add(&other);
+    assert_eq!(
+        (sum.cpus.as_slice(), sum.interval_ns),
+        ([0, 1, 2, 7].as_slice(), 1_000_000_000)
+    );
+    for row in 0..COMPONENTS.len() {
+        let both = one
+            .total_ns(row)
+            .zip(other.total_ns(row))
+            .map(|(a, b)| a + b);
+        assert_eq!(sum.total_ns(row), both);
+        let total = sum.sections.sum();
+        assert_eq!(total.cost.unwrap().total_ns(row), both);
+        if let (Some(sum), Some(one), Some(other)) = (
+            sum.cost().cpu_ns(row),
+            one.cost().cpu_ns(row),
+            other.cost().cpu_ns(row),
+        ) {
+            assert_eq!(sum, [one[0] + other[0], one[1], other[1], other[2]]);
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{ABSENT, Column, History, NO_VALUE, Series, Sum};
 use crate::packed::{self, Damaged, Packed};
-use crate::snapshot::CpuModes;
+use crate::sections::CpuModes;
+
+/// More than any history holds; a message that claims more is damaged.
+const MOST_ROWS: usize = 1 << 10;
+const MOST_VALUES: usize = 1 << 24;
 
 /// A [`History`] on its way to a dashboard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,7 +67,7 @@ impl History {
                 [sum.interval_ns, joules].into_iter().chain(ns).collect()
             })
             .to_vec();
-        let pack = |rows: &[Vec<u64>]| packed::pack(rows.iter().map(|row| Some(row.as_slice())), 1);
+        let pack = |rows: &[Vec<u64>]| packed::pack(rows.iter().map(|row| Some(row.as_slice())));
         HistoryMessage {
             point_ns: self.point_ns,
             column_ns: self.column_ns,
@@ -81,7 +85,7 @@ impl History {
     /// If the message contradicts itself.
     pub fn from_message(message: &HistoryMessage) -> Result<Self, Damaged> {
         let table = |packed: &Packed| -> Result<Vec<Vec<u64>>, Damaged> {
-            let rows = packed::unpack(packed)?.into_iter();
+            let rows = packed::unpack_within(packed, MOST_ROWS, MOST_VALUES)?.into_iter();
             rows.collect::<Option<_>>().ok_or(Damaged)
         };
         let narrow = |row: &[u64]| -> Result<VecDeque<u32>, Damaged> {

@@ -1,7 +1,8 @@
 //! What a history must keep, and what it must never keep twice.
 
 use super::*;
-use crate::snapshot::{Availability, ComponentInfo, OwnCost, Power};
+use crate::sections::{Cost, Modes, OwnCost, Power, Sections};
+use crate::snapshot::{Availability, ComponentInfo};
 
 const MS: u64 = 1_000_000;
 const RX: usize = 4;
@@ -37,26 +38,26 @@ fn snapshot(sequence: u64, period_ms: u64, cpus: &[u32], share: f64) -> Snapshot
         time_unix_ns: (1_000_000 + sequence * period_ms) * MS,
         interval_ns: period_ms * MS,
         cpus: cpus.to_vec(),
-        components,
-        samples: vec![None; rows],
-        split_basis: vec![],
-        entries: vec![None; rows],
-        ksoftirqd_rx_ns: None,
-        cpu_modes: vec![CpuModes::default(); cpus.len()],
-        host_modes: CpuModes {
-            idle_ns: period_ms * MS,
-            ..CpuModes::default()
+        sections: Sections {
+            cost: Some(Cost {
+                components,
+                ..Cost::default()
+            }),
+            modes: Some(Modes {
+                cpus: vec![CpuModes::default(); cpus.len()],
+                host: CpuModes {
+                    idle_ns: period_ms * MS,
+                    ..CpuModes::default()
+                },
+            }),
+            power: Some(Power {
+                host_watts: 10.0,
+                network_watts: 2.0,
+                network_energy_joules: 2.0 * period_ms as f64 / 1e3,
+                zones: Vec::new(),
+            }),
+            own: Some(OwnCost::default()),
         },
-        stacks_taken: vec![0; cpus.len()],
-        stacks_lost: vec![0; cpus.len()],
-        probe_missed: Vec::new(),
-        power: Some(Power {
-            host_watts: 10.0,
-            network_watts: 2.0,
-            network_energy_joules: 2.0 * period_ms as f64 / 1e3,
-            zones: Vec::new(),
-        }),
-        own: OwnCost::default(),
     }
 }
 

@@ -245,7 +245,7 @@ impl<R: Read> LogReader<R> {
                 }
             };
             let from = self.at + HEAD_BYTES;
-            let message = codec::decode_unpacked(&self.bytes[from..from + length]);
+            let message = codec::decode(&self.bytes[from..from + length]);
             self.at = from + length;
             self.skipping = false;
             match message {

@@ -1,0 +1,155 @@
+//! Rows of numbers with a column for each CPU, and how those of several intervals are added
+//! although CPUs came and went in between. Knows numbers only.
+
+/// A table with a row for each component and a column for each CPU; a row that was not measured
+/// is absent.
+pub type Rows<T> = Vec<Option<Vec<T>>>;
+
+/// Where the columns of a sum and of a later interval lie in the new sum.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Columns {
+    /// Columns of the new sum.
+    width: usize,
+    /// For each column of the sum; `None` if all stay where they are.
+    moved: Option<Vec<usize>>,
+    /// For each column of the later interval.
+    places: Vec<usize>,
+}
+
+impl Columns {
+    /// Makes `sum` the CPUs of both, ascending, and tells where each column goes.
+    pub fn join(sum: &mut Vec<u32>, later: &[u32]) -> Columns {
+        if sum.as_slice() == later {
+            return Columns {
+                width: sum.len(),
+                moved: None,
+                places: (0..sum.len()).collect(),
+            };
+        }
+        let mut both = [sum.as_slice(), later].concat();
+        both.sort_unstable();
+        both.dedup();
+        // Every CPU of either is among those of both.
+        let place = |cpu: &u32| both.partition_point(|other| other < cpu);
+        let moved: Vec<usize> = sum.iter().map(place).collect();
+        let stays = sum.len() == both.len();
+        let columns = Columns {
+            width: both.len(),
+            moved: (!stays).then_some(moved),
+            places: later.iter().map(place).collect(),
+        };
+        *sum = both;
+        columns
+    }
+
+    /// One column, as [`super::Section::sum`] has.
+    pub fn one() -> Columns {
+        Columns {
+            width: 1,
+            moved: None,
+            places: vec![0],
+        }
+    }
+
+    /// Whether what was in the sum stays as it is when nothing is added.
+    pub(super) fn keep_their_place(&self) -> bool {
+        self.moved.is_none()
+    }
+
+    /// Adds a row of a later interval to one of the sum.
+    pub(super) fn add<T: Cell>(&self, sum: &mut Vec<T>, later: &[T]) {
+        if let Some(moved) = &self.moved {
+            let before = std::mem::replace(sum, vec![T::default(); self.width]);
+            for (value, &place) in before.into_iter().zip(moved) {
+                sum[place] = value;
+            }
+        }
+        sum.resize(self.width, T::default());
+        for (value, &place) in later.iter().zip(&self.places) {
+            sum[place] = sum[place].plus(value);
+        }
+    }
+
+    /// Adds a table; a row that was measured in either is there.
+    pub(super) fn add_rows<T: Cell>(&self, sum: &mut Rows<T>, later: &Rows<T>) {
+        if sum.len() < later.len() {
+            sum.resize(later.len(), None);
+        }
+        for (index, row) in sum.iter_mut().enumerate() {
+            match (row, later.get(index).and_then(Option::as_ref)) {
+                (None, None) => {}
+                (row, Some(later)) => self.add(row.get_or_insert_default(), later),
+                (Some(row), None) => self.add(row, &[]),
+            }
+        }
+    }
+}
+
+/// What stands in a column.
+pub(super) trait Cell: Clone + Default {
+    /// The sum of both, or the greatest value there is.
+    fn plus(&self, more: &Self) -> Self;
+}
+
+impl Cell for u64 {
+    fn plus(&self, more: &u64) -> u64 {
+        self.saturating_add(*more)
+    }
+}
+
+impl Cell for u32 {
+    fn plus(&self, more: &u32) -> u32 {
+        self.saturating_add(*more)
+    }
+}
+
+/// All columns of a row as one.
+pub(super) fn sum<T: Cell>(row: &[T]) -> Vec<T> {
+    vec![row.iter().fold(T::default(), |sum, cell| sum.plus(cell))]
+}
+
+/// All columns of a table as one.
+pub(super) fn sum_rows<T: Cell>(rows: &Rows<T>) -> Rows<T> {
+    rows.iter().map(|row| row.as_deref().map(sum)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cpus() -> impl Strategy<Value = Vec<u32>> {
+        prop::collection::btree_set(0_u32..6, 0..6).prop_map(|set| set.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn every_cpu_keeps_what_it_had_whoever_comes_and_goes(
+            intervals in prop::collection::vec(cpus(), 1..8)
+        ) {
+            let mut known = Vec::new();
+            let mut row = Vec::new();
+            let mut expected = std::collections::BTreeMap::new();
+            for (index, cpus) in intervals.iter().enumerate() {
+                let values: Vec<u64> = cpus.iter().map(|cpu| u64::from(*cpu) + 10 * index as u64).collect();
+                for (cpu, value) in cpus.iter().zip(&values) {
+                    *expected.entry(*cpu).or_insert(0) += value;
+                }
+                Columns::join(&mut known, cpus).add(&mut row, &values);
+            }
+            let found: std::collections::BTreeMap<u32, u64> = known.iter().copied().zip(row).collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_not_measured_any_more_keeps_its_sum() {
+        let mut rows: Rows<u64> = vec![Some(vec![5]), None];
+        let mut cpus = vec![1];
+        let columns = Columns::join(&mut cpus, &[0, 1]);
+        columns.add_rows(&mut rows, &vec![None, Some(vec![7, 8]), None]);
+        assert_eq!(rows, [Some(vec![0, 5]), Some(vec![7, 8]), None]);
+        assert_eq!(sum_rows(&rows), [Some(vec![5]), Some(vec![15]), None]);
+    }
+}

@@ -1,0 +1,294 @@
+//! CPU time of networking: by component and CPU, with what its figures rest on.
+
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+use super::Section;
+use super::columns::{Columns, Rows, sum, sum_rows};
+use crate::component::{self, COMPONENTS};
+use crate::packed::{self, Damaged, MOST_ROWS, Packed};
+
+/// On what the split of a component's time among its parts rests, nanoseconds over
+/// all CPUs. The four sum to the component's time, and with what was carved out of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitBasis {
+    /// Row of the component.
+    pub component: u32,
+    /// On the stacks that were taken in the interval.
+    pub stacks_ns: u64,
+    /// On those that were taken on the same CPU within the last half minute or so.
+    pub past_ns: u64,
+    /// On those of the host's other CPUs, of the interval and the half minute before.
+    pub host_ns: u64,
+    /// On none, for there were none: the remainder has all of it.
+    pub nothing_ns: u64,
+}
+
+impl SplitBasis {
+    /// Its fields, in order.
+    pub fn values(&self) -> [u64; 5] {
+        [
+            u64::from(self.component),
+            self.stacks_ns,
+            self.past_ns,
+            self.host_ns,
+            self.nothing_ns,
+        ]
+    }
+
+    /// The inverse of [`SplitBasis::values`]; `None` if there is no such row.
+    pub fn from_values(values: [u64; 5]) -> Option<Self> {
+        let [component, stacks_ns, past_ns, host_ns, nothing_ns] = values;
+        Some(SplitBasis {
+            component: u32::try_from(component).ok()?,
+            stacks_ns,
+            past_ns,
+            host_ns,
+            nothing_ns,
+        })
+    }
+
+    /// All of the time that was split, nanoseconds.
+    pub fn total_ns(&self) -> u64 {
+        let times = &self.values()[1..];
+        times.iter().fold(0, |sum, &ns| sum.saturating_add(ns))
+    }
+
+    fn add(&mut self, more: &SplitBasis) {
+        for (own, more) in [
+            (&mut self.stacks_ns, more.stacks_ns),
+            (&mut self.past_ns, more.past_ns),
+            (&mut self.host_ns, more.host_ns),
+            (&mut self.nothing_ns, more.nothing_ns),
+        ] {
+            *own = own.saturating_add(more);
+        }
+    }
+}
+
+/// CPU time of networking in an interval. Rows stand in the order of
+/// [`crate::Info::components`], columns in that of [`crate::Snapshot::cpus`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Cost {
+    /// CPU time in nanoseconds by component and CPU.
+    /// `None`: not measured; [`crate::Info::components`] says why.
+    pub components: Rows<u64>,
+    /// Stack samples by component and CPU on which the split of this row rests;
+    /// `None` where the row is not split or itself found by sampling.
+    pub samples: Rows<u32>,
+    /// For each component that is split by stacks, on which ones; of an interval that
+    /// an older netto wrote, nothing.
+    pub split_basis: Vec<SplitBasis>,
+    /// How often a timed component was entered (sends, receives, softirqs), by
+    /// component and CPU; `None` where that is not counted.
+    pub entries: Rows<u64>,
+    /// Part of the RX softirq's time that ran in ksoftirqd rather than on top of
+    /// whatever was interrupted, nanoseconds per CPU; `None` where not measured.
+    pub ksoftirqd_rx_ns: Option<Vec<u64>>,
+    /// Stacks taken in the interval, per CPU.
+    pub stacks_taken: Vec<u64>,
+    /// Stacks that did not fit into the buffer in the interval, per CPU.
+    pub stacks_lost: Vec<u64>,
+    /// What probes missed in the interval, on all CPUs, by the rows of [`crate::Info::missable`].
+    pub probe_missed: Vec<u64>,
+}
+
+impl Cost {
+    /// No component was measured.
+    pub const NOTHING: Cost = Cost {
+        components: Vec::new(),
+        samples: Vec::new(),
+        split_basis: Vec::new(),
+        entries: Vec::new(),
+        ksoftirqd_rx_ns: None,
+        stacks_taken: Vec::new(),
+        stacks_lost: Vec::new(),
+        probe_missed: Vec::new(),
+    };
+
+    /// CPU time of a component by CPU, nanoseconds; `None` if not measured.
+    pub fn cpu_ns(&self, component: usize) -> Option<&[u64]> {
+        self.components.get(component)?.as_deref()
+    }
+
+    /// CPU time of a component over all CPUs, nanoseconds; `None` if not measured.
+    pub fn total_ns(&self, component: usize) -> Option<u64> {
+        let row = self.cpu_ns(component)?;
+        Some(row.iter().fold(0_u64, |sum, &ns| sum.saturating_add(ns)))
+    }
+
+    /// Samples on which the split of a component rests, by CPU.
+    pub fn samples_of(&self, component: usize) -> Option<&[u32]> {
+        self.samples.get(component)?.as_deref()
+    }
+
+    /// How often a component was entered, by CPU.
+    pub fn entries_of(&self, component: usize) -> Option<&[u64]> {
+        self.entries.get(component)?.as_deref()
+    }
+}
+
+/// [`Cost`] on the wire.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CostWire {
+    components: Packed,
+    samples: Packed,
+    /// A row of [`SplitBasis::values`] for each.
+    split_basis: Packed,
+    entries: Packed,
+    /// Rows: `ksoftirqd_rx_ns`, `stacks_taken`, `stacks_lost`.
+    counts: Packed,
+    probe_missed: Vec<u64>,
+}
+
+const _: () = assert!(COMPONENTS.len() <= MOST_ROWS);
+
+/// The rows of the table that are sums of others, parts before their wholes.
+static SUMS: LazyLock<Vec<(usize, Vec<usize>)>> = LazyLock::new(|| {
+    let parts = |row: usize| component::children_of(COMPONENTS[row].slug).collect::<Vec<_>>();
+    (0..COMPONENTS.len())
+        .rev()
+        .map(|row| (row, parts(row)))
+        .filter(|(row, parts)| parts.iter().any(|part| part > row))
+        .collect()
+});
+
+impl Section for Cost {
+    type Wire = CostWire;
+
+    fn to_wire(&self) -> CostWire {
+        let sums = match self.components.len() == COMPONENTS.len() {
+            true => SUMS.as_slice(),
+            false => &[],
+        };
+        let samples = widen(&self.samples);
+        let bases: Vec<[u64; 5]> = self.split_basis.iter().map(SplitBasis::values).collect();
+        let counts = [
+            self.ksoftirqd_rx_ns.as_deref(),
+            Some(self.stacks_taken.as_slice()),
+            Some(self.stacks_lost.as_slice()),
+        ];
+        CostWire {
+            components: packed::pack_with_sums(rows_of(&self.components), sums),
+            samples: packed::pack(rows_of(&samples)),
+            split_basis: packed::pack(bases.iter().map(|basis| Some(basis.as_slice()))),
+            entries: packed::pack(rows_of(&self.entries)),
+            counts: packed::pack(counts.into_iter()),
+            probe_missed: self.probe_missed.clone(),
+        }
+    }
+
+    fn from_wire(wire: CostWire, cpus: usize) -> Result<Self, Damaged> {
+        let counts = packed::unpack(&wire.counts, cpus)?;
+        let [ksoftirqd_rx_ns, Some(stacks_taken), Some(stacks_lost)] =
+            <[_; 3]>::try_from(counts).map_err(|_| Damaged)?
+        else {
+            return Err(Damaged);
+        };
+        let cost = Cost {
+            components: packed::unpack(&wire.components, cpus)?,
+            samples: narrow(packed::unpack(&wire.samples, cpus)?)?,
+            split_basis: bases(packed::unpack(
+                &wire.split_basis,
+                SplitBasis::default().values().len(),
+            )?)?,
+            entries: packed::unpack(&wire.entries, cpus)?,
+            ksoftirqd_rx_ns,
+            stacks_taken,
+            stacks_lost,
+            probe_missed: wire.probe_missed,
+        };
+        Ok(cost)
+    }
+
+    fn add(&mut self, later: &Self, columns: &Columns) {
+        let Cost {
+            components,
+            samples,
+            split_basis,
+            entries,
+            ksoftirqd_rx_ns,
+            stacks_taken,
+            stacks_lost,
+            probe_missed,
+        } = self;
+        columns.add_rows(components, &later.components);
+        columns.add_rows(samples, &later.samples);
+        columns.add_rows(entries, &later.entries);
+        for more in &later.split_basis {
+            match split_basis
+                .iter_mut()
+                .find(|b| b.component == more.component)
+            {
+                Some(basis) => basis.add(more),
+                None => split_basis.push(*more),
+            }
+        }
+        match (ksoftirqd_rx_ns, &later.ksoftirqd_rx_ns) {
+            (None, None) => {}
+            (sum, Some(later)) => columns.add(sum.get_or_insert_default(), later),
+            (Some(sum), None) => columns.add(sum, &[]),
+        }
+        columns.add(stacks_taken, &later.stacks_taken);
+        columns.add(stacks_lost, &later.stacks_lost);
+        if probe_missed.len() < later.probe_missed.len() {
+            probe_missed.resize(later.probe_missed.len(), 0);
+        }
+        for (sum, more) in probe_missed.iter_mut().zip(&later.probe_missed) {
+            *sum = sum.saturating_add(*more);
+        }
+    }
+
+    fn sum(&self) -> Self {
+        let Cost {
+            components,
+            samples,
+            split_basis,
+            entries,
+            ksoftirqd_rx_ns,
+            stacks_taken,
+            stacks_lost,
+            probe_missed,
+        } = self;
+        Cost {
+            components: sum_rows(components),
+            samples: sum_rows(samples),
+            split_basis: split_basis.clone(),
+            entries: sum_rows(entries),
+            ksoftirqd_rx_ns: ksoftirqd_rx_ns.as_deref().map(sum),
+            stacks_taken: sum(stacks_taken),
+            stacks_lost: sum(stacks_lost),
+            probe_missed: probe_missed.clone(),
+        }
+    }
+}
+
+fn rows_of(rows: &Rows<u64>) -> impl Iterator<Item = Option<&[u64]>> + Clone {
+    rows.iter().map(Option::as_deref)
+}
+
+fn widen(rows: &Rows<u32>) -> Rows<u64> {
+    let wide = |row: &Vec<u32>| row.iter().copied().map(u64::from).collect();
+    rows.iter().map(|row| row.as_ref().map(wide)).collect()
+}
+
+/// Rows of samples.
+pub(crate) fn narrow(rows: Rows<u64>) -> Result<Rows<u32>, Damaged> {
+    let narrow = |row: Vec<u64>| -> Result<Vec<u32>, Damaged> {
+        row.into_iter()
+            .map(|count| u32::try_from(count).map_err(|_| Damaged))
+            .collect()
+    };
+    rows.into_iter()
+        .map(|row| row.map(narrow).transpose())
+        .collect()
+}
+
+/// Rows of [`SplitBasis::values`].
+pub(crate) fn bases(rows: Rows<u64>) -> Result<Vec<SplitBasis>, Damaged> {
+    let basis = |row: Option<Vec<u64>>| SplitBasis::from_values(row?.try_into().ok()?);
+    rows.into_iter()
+        .map(|row| basis(row).ok_or(Damaged))
+        .collect()
+}

@@ -1,0 +1,135 @@
+//! The parts of a snapshot, one for each instrument.
+//!
+//! A section is a type in a file of its own here, and a line in the list below. It says how it
+//! is written on the wire, how a later interval is added to it, and what it comes to over all
+//! CPUs; [`Sections`] does each of these for all of them, taken apart exhaustively, so that the
+//! compiler names every place that a new section concerns.
+//!
+//! A section is absent where its instrument does not run. A reader that does not know a section
+//! passes over it; one that misses a section shows nothing of it.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::packed::Damaged;
+
+mod columns;
+mod cost;
+mod modes;
+mod own;
+mod power;
+
+pub use columns::{Columns, Rows};
+pub use cost::{Cost, SplitBasis};
+pub use modes::{CpuModes, Modes};
+pub use own::OwnCost;
+pub use power::{Power, ZonePower};
+
+pub(crate) use cost::{bases, narrow};
+pub(crate) use modes::by_cpu;
+
+/// What one instrument found in an interval.
+pub trait Section: Sized {
+    /// The section as it travels and lies in logs.
+    type Wire: Serialize + DeserializeOwned;
+
+    /// The section for the wire; nothing is lost.
+    fn to_wire(&self) -> Self::Wire;
+
+    /// The inverse of [`Section::to_wire`], of a snapshot with so many CPUs.
+    ///
+    /// # Errors
+    /// If it holds anything else than so many columns.
+    fn from_wire(wire: Self::Wire, cpus: usize) -> Result<Self, Damaged>;
+
+    /// Adds a later interval. Times and counts are sums, states (such as memory) the later ones.
+    fn add(&mut self, later: &Self, columns: &Columns);
+
+    /// The same of all CPUs together, in one column.
+    fn sum(&self) -> Self;
+}
+
+/// Defines [`Sections`] and its wire form from one list.
+macro_rules! sections {
+    ($( $(#[$text:meta])* $name:ident: $section:ty, )*) => {
+        /// What the instruments found, by the instrument's name.
+        #[derive(Debug, Clone, Default, PartialEq)]
+        pub struct Sections {
+            $( $(#[$text])* pub $name: Option<$section>, )*
+        }
+
+        /// [`Sections`] on the wire.
+        #[derive(Debug, Serialize, Deserialize)]
+        pub(crate) struct SectionsWire {
+            $(
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                $name: Option<<$section as Section>::Wire>,
+            )*
+        }
+
+        impl Sections {
+            /// Name of every section, in order.
+            pub const NAMES: &'static [&'static str] = &[$( stringify!($name), )*];
+
+            /// Whether the section of this name is there.
+            pub fn has(&self, name: &str) -> bool {
+                let Sections { $( $name, )* } = self;
+                match name {
+                    $( stringify!($name) => $name.is_some(), )*
+                    _ => false,
+                }
+            }
+
+            pub(crate) fn to_wire(&self) -> SectionsWire {
+                let Sections { $( $name, )* } = self;
+                SectionsWire {
+                    $( $name: $name.as_ref().map(Section::to_wire), )*
+                }
+            }
+
+            pub(crate) fn from_wire(wire: SectionsWire, cpus: usize) -> Result<Self, Damaged> {
+                let SectionsWire { $( $name, )* } = wire;
+                Ok(Sections {
+                    $( $name: $name.map(|wire| Section::from_wire(wire, cpus)).transpose()?, )*
+                })
+            }
+
+            /// Adds a later interval, section by section.
+            pub fn add(&mut self, later: &Self, columns: &Columns) {
+                let Sections { $( $name, )* } = self;
+                $( add($name, &later.$name, columns); )*
+            }
+
+            /// The same of all CPUs together, in one column.
+            pub fn sum(&self) -> Self {
+                let Sections { $( $name, )* } = self;
+                Sections { $( $name: $name.as_ref().map(Section::sum), )* }
+            }
+        }
+    };
+}
+
+sections! {
+    /// CPU time of networking and its components.
+    cost: Cost,
+    /// CPU time by mode.
+    modes: Modes,
+    /// Power, where RAPL is.
+    power: Power,
+    /// What netto itself costs.
+    own: OwnCost,
+}
+
+/// A section that comes later in the sum's life has what it had there, and nothing before.
+fn add<S: Section + Default>(sum: &mut Option<S>, later: &Option<S>, columns: &Columns) {
+    match (sum, later) {
+        (_, None) if columns.keep_their_place() => {}
+        (sum @ Some(_), None) => {
+            if let Some(sum) = sum {
+                sum.add(&S::default(), columns);
+            }
+        }
+        (sum, Some(later)) => sum.get_or_insert_default().add(later, columns),
+        (None, None) => {}
+    }
+}

@@ -1,0 +1,65 @@
+//! Power, measured by RAPL and divided by share of CPU time.
+
+use serde::{Deserialize, Serialize};
+
+use super::Section;
+use super::columns::Columns;
+use crate::packed::Damaged;
+
+/// Energy of one RAPL zone in the interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ZonePower {
+    /// The zone's name with its path of parents, e.g. `package-0` or `package-0/dram`.
+    /// Zones of different depth overlap: never add a zone to its parent.
+    pub zone: String,
+    /// Joules used in the interval.
+    pub energy_joules: f64,
+}
+
+/// Power in the interval.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Power {
+    /// Packages and their memory together, watts.
+    pub host_watts: f64,
+    /// The part that falls to networking: `host_watts` × networking's share of
+    /// all busy CPU time. An estimate.
+    pub network_watts: f64,
+    /// `network_watts` × the interval.
+    pub network_energy_joules: f64,
+    /// Every zone that was read.
+    pub zones: Vec<ZonePower>,
+}
+
+impl Section for Power {
+    type Wire = Power;
+
+    fn to_wire(&self) -> Power {
+        self.clone()
+    }
+
+    fn from_wire(wire: Power, _: usize) -> Result<Self, Damaged> {
+        Ok(wire)
+    }
+
+    fn add(&mut self, later: &Self, _: &Columns) {
+        let Power {
+            host_watts,
+            network_watts,
+            network_energy_joules,
+            zones,
+        } = self;
+        *host_watts = later.host_watts;
+        *network_watts = later.network_watts;
+        *network_energy_joules += later.network_energy_joules;
+        for more in &later.zones {
+            match zones.iter_mut().find(|zone| zone.zone == more.zone) {
+                Some(zone) => zone.energy_joules += more.energy_joules,
+                None => zones.push(more.clone()),
+            }
+        }
+    }
+
+    fn sum(&self) -> Self {
+        self.clone()
+    }
+}
