@@ -144,7 +144,7 @@ impl Session {
         clocks.start(&roots.ksoftirqd_threads(possible_cpus));
         let interrupts = NicInterrupts::new(MapHandle::try_from(&skel.maps.netto_nic_interrupts)?);
 
-        let mut attached = Attached::default();
+        let mut attached = AttachedProbes::default();
         let mut missed = MissedRuns::default();
         if plan.has_clock {
             let (rx, worker) = (slug_of(Source::NET_RX), slug_of(Source::IoWorker));
@@ -231,12 +231,12 @@ impl Session {
 }
 
 #[derive(Default)]
-struct Attached {
+struct AttachedProbes {
     links: Vec<Link>,
     probes: Vec<ProbeInfo>,
 }
 
-impl Attached {
+impl AttachedProbes {
     fn note(&mut self, name: &str, method: Method, purpose: &str, failure: Option<String>) {
         self.probes.push(ProbeInfo {
             name: name.to_owned(),

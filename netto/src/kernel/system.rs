@@ -353,8 +353,8 @@ mod tests {
             prop_assert!([0, 4].contains(&roots.numa_nodes(4).len()));
             if let Ok(zones) = roots.rapl_zones() {
                 let mut energy = Energy::default();
-                energy.take(&zones, 1, 1, 1);
-                energy.take(&zones, 1, 1, 1);
+                energy.advance(&zones, 1, 1, 1);
+                energy.advance(&zones, 1, 1, 1);
             }
             if let Ok(text) = roots.proc_stat().and_then(|file| file.text()) {
                 let _ = proc_stat::parse(&text);
