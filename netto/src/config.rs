@@ -1,21 +1,19 @@
 //! What netto is to do, resolved: flag before environment before file before
 //! default, in proper units, with every invariant checked.
 
-use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
-use toml::Spanned;
-
+use self::file::{FileOptions, Place, read_file};
+use self::given::{given, host_names, in_range};
 use crate::analysis::plan::RequestedMethod;
 use crate::cli::{DemoArgs, HostArgs, LogLevel, MethodName, RunArgs};
 use crate::demo;
 
-/// The configuration file that is read when none is named, if it exists.
-pub const DEFAULT_FILE: &str = "/etc/netto.toml";
+mod file;
+mod given;
 
 /// Stack samples per second and CPU that can be asked for.
 pub const FREQUENCY_HZ: RangeInclusive<u64> = 1..=100_000;
@@ -66,79 +64,6 @@ impl Default for Config {
             method: RequestedMethod::Auto,
             log_level: LogLevel::default(),
         }
-    }
-}
-
-/// The configuration file: the long options as keys.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct FileOptions {
-    frequency: Option<Spanned<u64>>,
-    user_period: Option<Spanned<u64>>,
-    address: Option<IpAddr>,
-    port: Option<u16>,
-    log_file: Option<PathBuf>,
-    web_config_file: Option<PathBuf>,
-    allowed_host: Option<Spanned<Vec<String>>>,
-    max_clients: Option<Spanned<usize>>,
-    proc_root: Option<PathBuf>,
-    sys_root: Option<PathBuf>,
-    method: Option<MethodName>,
-    log_level: Option<LogLevel>,
-    #[serde(skip)]
-    place: Place,
-}
-
-/// The configuration file itself, to name places in it.
-#[derive(Debug, Default)]
-struct Place {
-    path: String,
-    text: String,
-}
-
-impl Place {
-    /// `netto.toml, line 3: `
-    fn line(&self, at: usize) -> String {
-        format!("{}, line {}: ", self.path, line_of(&self.text, at))
-    }
-}
-
-/// Number of the line, from 1, that holds the byte at this place.
-fn line_of(text: &str, at: usize) -> usize {
-    let before = text.as_bytes().iter().take(at);
-    before.filter(|byte| **byte == b'\n').count() + 1
-}
-
-/// A value and who gave it: the flag, the variable, or the key and its line.
-struct Given<T> {
-    value: T,
-    by: String,
-}
-
-/// The value of an option, by its field's name: an argument, or else that of the file.
-fn given<T>(
-    option: &str,
-    host: &HostArgs,
-    argument: Option<T>,
-    key: Option<Spanned<T>>,
-    place: &Place,
-) -> Option<Given<T>> {
-    if let Some(value) = argument {
-        let by = argument_name(option, host);
-        return Some(Given { value, by });
-    }
-    let key = key?;
-    let by = place.line(key.span().start) + &option.replace('_', "-");
-    let value = key.into_inner();
-    Some(Given { value, by })
-}
-
-/// An option as its user has written it: `--user-period`, or `NETTO_USER_PERIOD`.
-fn argument_name(option: &str, host: &HostArgs) -> String {
-    if host.by_environment.iter().any(|id| id == option) {
-        format!("NETTO_{}", option.to_uppercase())
-    } else {
-        format!("--{}", option.replace('_', "-"))
     }
 }
 
@@ -285,77 +210,15 @@ pub fn check_demo_cpus(args: &DemoArgs) -> Result<(), ConfigError> {
     }
 }
 
-fn in_range<T: PartialOrd + Display>(
-    given: Given<T>,
-    range: &RangeInclusive<T>,
-    unit: &str,
-) -> Result<T, ConfigError> {
-    if range.contains(&given.value) {
-        return Ok(given.value);
-    }
-    let range = format!("{} to {} {unit}", range.start(), range.end());
-    Err(ConfigError::OutOfRange {
-        option: given.by,
-        range: range.trim_end().to_owned(),
-        value: given.value.to_string(),
-    })
-}
-
-fn host_names(given: Given<Vec<String>>) -> Result<Vec<String>, ConfigError> {
-    let strange = |c: char| !(c.is_ascii_alphanumeric() || "-._".contains(c));
-    let is_one = |name: &String| !name.is_empty() && !name.contains(strange);
-    match given.value.iter().find(|name| !is_one(name)) {
-        None => Ok(given.value),
-        Some(name) => Err(ConfigError::NotAHostName {
-            name: name.clone(),
-            option: given.by,
-        }),
-    }
-}
-
-fn read_file(args: &HostArgs) -> Result<FileOptions, ConfigError> {
-    let (path, demanded) = match &args.config {
-        Some(path) => (path.as_path(), true),
-        None => (Path::new(DEFAULT_FILE), false),
-    };
-    match std::fs::read_to_string(path) {
-        Ok(text) => parse_file(&text, path),
-        Err(error) if !demanded && error.kind() == std::io::ErrorKind::NotFound => {
-            Ok(FileOptions::default())
-        }
-        Err(source) => Err(ConfigError::Unreadable {
-            path: path.display().to_string(),
-            source,
-        }),
-    }
-}
-
-fn parse_file(text: &str, path: &Path) -> Result<FileOptions, ConfigError> {
-    let path = path.display().to_string();
-    match toml::from_str::<FileOptions>(text) {
-        Ok(mut options) => {
-            let text = text.to_owned();
-            options.place = Place { path, text };
-            Ok(options)
-        }
-        Err(error) => {
-            let line =
-                |span: std::ops::Range<usize>| format!("line {}: ", line_of(text, span.start));
-            Err(ConfigError::NotUnderstood {
-                path,
-                place: error.span().map(line).unwrap_or_default(),
-                message: error.message().replace('\n', " "),
-            })
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use clap::CommandFactory;
 
     use super::*;
     use crate::cli::Cli;
+    use crate::config::file::parse_file;
 
     fn file(text: &str) -> Result<FileOptions, String> {
         parse_file(text, Path::new("netto.toml")).map_err(|error| error.to_string())

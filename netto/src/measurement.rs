@@ -10,7 +10,7 @@ use metrics_common::{Availability, ComponentInfo, CpuModes, Info, Method, OwnCos
 
 use crate::actors::trace_analyzer::{SnapshotSource, StackSource};
 use crate::analysis::attribute::{
-    Attribution, Capabilities, Interval, Request, Split, Tally, basis_of, entries,
+    Attribution, Capabilities, Interval, Request, Split, StackCounts, basis_of, entries,
 };
 use crate::analysis::classify::Classifier;
 use crate::analysis::delta::Deltas;
@@ -179,7 +179,7 @@ pub struct Snapshots {
     deltas: Deltas,
     /// Each CPU's clock at the previous snapshot.
     previous: Vec<Reading>,
-    tallies: Vec<Tally>,
+    tallies: Vec<StackCounts>,
     attribution: Attribution,
     lost: Vec<u64>,
     /// Stacks that turned out to show nothing but an idle CPU, since the start.
@@ -231,7 +231,7 @@ impl Snapshots {
             readers,
             deltas: Deltas::default(),
             previous: vec![Reading::default(); possible_cpus],
-            tallies: vec![Tally::default(); possible_cpus],
+            tallies: vec![StackCounts::default(); possible_cpus],
             attribution: Attribution::default(),
             lost: vec![0; possible_cpus],
             idle_samples: vec![0; possible_cpus],
@@ -252,7 +252,7 @@ impl Snapshots {
         source.drain_stacks();
         for cpu in 0..possible_cpus {
             if let Some(reading) = source.readers.clocks.read(cpu) {
-                source.deltas.take(cpu, &reading.total_ns, 0);
+                source.deltas.growth(cpu, &reading.total_ns, 0);
                 source.previous[cpu] = reading;
             }
         }
@@ -260,7 +260,7 @@ impl Snapshots {
             .stacks
             .put_down(source.flame.counted(source.previous_ns), 0);
         if let Some(energy) = &mut source.energy {
-            energy.take(&source.roots.rapl_zones().unwrap_or_default(), 0, 0, 0);
+            energy.advance(&source.roots.rapl_zones().unwrap_or_default(), 0, 0, 0);
         }
         Ok(source)
     }
@@ -293,7 +293,7 @@ impl Snapshots {
     }
 
     fn drain_stacks(&mut self) {
-        self.tallies.iter_mut().for_each(Tally::clear);
+        self.tallies.iter_mut().for_each(StackCounts::clear);
         self.lost.fill(0);
         let Some(classifier) = &mut self.classifier else {
             return;
@@ -343,10 +343,10 @@ impl Snapshots {
         if let Some(previous) = self.previous.get_mut(cpu) {
             *previous = reading;
         }
-        let clock = self.deltas.take(cpu, &reading.total_ns, interval_ns);
+        let clock = self.deltas.growth(cpu, &reading.total_ns, interval_ns);
         let growth =
             std::array::from_fn(|kind| reading.entries[kind].saturating_sub(before.entries[kind]));
-        let nothing = Tally::default();
+        let nothing = StackCounts::default();
         let tally = self.tallies.get(cpu).unwrap_or(&nothing);
         // Scale up for lost samples.
         let (taken, lost) = (tally.taken(), self.lost.get(cpu).copied().unwrap_or(0));
@@ -378,7 +378,7 @@ impl Snapshots {
             let taken = reading.map_or(0, |reading| reading.idle_samples) + by_stack;
             let period_ns = samplers.period_ns(cpu);
             self.idle_sampling
-                .take(cpu, modes.idle_ns, period_ns, taken);
+                .add_interval(cpu, modes.idle_ns, period_ns, taken);
         }
         self.tell(0, self.idle_sampling.note());
     }
@@ -483,7 +483,7 @@ impl SnapshotSource for Snapshots {
                 .map(|&cpu| counts(cpu as usize))
                 .collect::<Vec<u64>>()
         };
-        let stacks_taken = per_cpu(&|cpu| self.tallies.get(cpu).map_or(0, Tally::taken));
+        let stacks_taken = per_cpu(&|cpu| self.tallies.get(cpu).map_or(0, StackCounts::taken));
         let stacks_lost = per_cpu(&|cpu| self.lost.get(cpu).copied().unwrap_or(0));
 
         let cpu_modes: Vec<CpuModes> = cpus
@@ -505,7 +505,7 @@ impl SnapshotSource for Snapshots {
             .map_or(0, |row: &Vec<u64>| row.iter().sum());
         let power = self.energy.as_mut().and_then(|energy| {
             let zones = self.roots.rapl_zones().ok()?;
-            energy.take(&zones, interval_ns, network_ns, host_modes.busy_ns())
+            energy.advance(&zones, interval_ns, network_ns, host_modes.busy_ns())
         });
 
         self.refresh_symbols(begun_ns);
@@ -538,7 +538,7 @@ impl SnapshotSource for Snapshots {
             power,
             own,
         };
-        let note = self.missed.take(&self.knowledge.info, &snapshot);
+        let note = self.missed.add_interval(&self.knowledge.info, &snapshot);
         self.tell(1, note);
         Ok(snapshot)
     }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use metrics_common::component::{CLOCK_KINDS, children_of, index_of};
 use metrics_common::{COMPONENTS, Kind, Source};
-use netto::analysis::attribute::{Attribution, Capabilities, Interval, Tally};
+use netto::analysis::attribute::{Attribution, Capabilities, Interval, StackCounts};
 use netto::analysis::classify::Classifier;
 
 use stacks::STACKS;
@@ -199,13 +199,13 @@ fn kind_of(source: Option<Source>) -> u8 {
 /// Mixes the stacks, each with its count: what comes out, and what was put in, nanoseconds.
 fn mix(counts: &[u32]) -> (BTreeMap<&'static str, f64>, BTreeMap<&'static str, f64>) {
     let (places, mut classifier) = kernel();
-    let mut tally = Tally::default();
+    let mut stacks = StackCounts::default();
     let mut of_kind = [0_u64; CLOCK_KINDS];
     for ((_, source, stack), count) in STACKS.iter().zip(counts) {
         let frames: Vec<u64> = stack.split(" < ").map(|name| places[name] + 0x10).collect();
         let kind = kind_of(*source);
         for _ in 0..*count {
-            tally.add(kind, classifier.classify(kind, &frames));
+            stacks.add(kind, classifier.classify(kind, &frames));
         }
         of_kind[usize::from(kind)] += u64::from(*count);
     }
@@ -219,7 +219,7 @@ fn mix(counts: &[u32]) -> (BTreeMap<&'static str, f64>, BTreeMap<&'static str, f
         length_ns: 2 * of_kind.iter().sum::<u64>() * PERIOD_NS,
         sample_period_ns: PERIOD_NS,
     };
-    let split = Attribution::default().attribute(0, &capabilities, interval, &clock, &tally);
+    let split = Attribution::default().attribute(0, &capabilities, interval, &clock, &stacks);
     let found = COMPONENTS.iter().zip(&split.time_ns);
     let found = found
         .map(|(row, ns)| (row.slug, ns.unwrap() as f64))

@@ -37,7 +37,7 @@ fn both() -> Both {
     let mut socket = program::of(SOCKET);
     // The first four functions send.
     let send = kind(Source::SocketSend) as u64;
-    socket.set("netto_slot_kind", &[send.to_le_bytes(); 4].concat());
+    socket.set("netto_pair_kind", &[send.to_le_bytes(); 4].concat());
     Both { clock, socket }
 }
 
@@ -54,14 +54,14 @@ impl Both {
         Run::new(&self.clock, "netto_sirq_out", 0, &[NET_RX]).finish(world);
     }
 
-    fn enter(&self, slot: usize, depth: u64) -> Run<'_> {
+    fn enter(&self, pair: usize, depth: u64) -> Run<'_> {
         let names = ["netto_fentry_0", "netto_fentry_1", "netto_fentry_2"];
-        Run::new(&self.socket, names[slot], depth, &[])
+        Run::new(&self.socket, names[pair], depth, &[])
     }
 
-    fn leave(&self, slot: usize, depth: u64) -> Run<'_> {
+    fn leave(&self, pair: usize, depth: u64) -> Run<'_> {
         let names = ["netto_fexit_0", "netto_fexit_1", "netto_fexit_2"];
-        Run::new(&self.socket, names[slot], depth, &[])
+        Run::new(&self.socket, names[pair], depth, &[])
     }
 
     fn switch(&self, world: &mut World, to: u64) {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use metrics_common::component::{children_of, index_of};
 use metrics_common::{COMPONENTS, Kind, Source};
-use netto::analysis::attribute::{Attribution, Capabilities, Interval, Split, Tally};
+use netto::analysis::attribute::{Attribution, Capabilities, Interval, Split, StackCounts};
 use netto::analysis::classify::Classifier;
 
 struct Recording {
@@ -62,10 +62,10 @@ impl Recording {
 
     /// The recording as one interval of one CPU that spent `rx_ns` in the RX softirq.
     fn split(&mut self, rx_ns: u64) -> Split {
-        let mut tally = Tally::default();
+        let mut stacks = StackCounts::default();
         for (count, kind, frames) in &self.stacks {
             for _ in 0..*count {
-                tally.add(*kind, self.classifier.classify(*kind, frames));
+                stacks.add(*kind, self.classifier.classify(*kind, frames));
             }
         }
         let capabilities = Capabilities {
@@ -78,7 +78,7 @@ impl Recording {
             length_ns: 4 * rx_ns,
             sample_period_ns: 1_000_000,
         };
-        Attribution::default().attribute(0, &capabilities, interval, &clock, &tally)
+        Attribution::default().attribute(0, &capabilities, interval, &clock, &stacks)
     }
 }
 

@@ -75,7 +75,7 @@ impl App {
 
     fn on_event(&self, event: Event) {
         match event {
-            Event::Message(message) => self.page.borrow_mut().take(message),
+            Event::Message(message) => self.page.borrow_mut().receive(message),
             Event::Garbage(complaint) => {
                 self.socket.close();
                 self.give_up(&format!(

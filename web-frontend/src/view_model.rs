@@ -164,7 +164,7 @@ pub fn go_on(known: Option<(&Info, History)>, info: &Info) -> History {
 
 /// Sums since the page was opened.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Tally {
+pub struct SinceOpened {
     /// Slugs of the components that the sums belong to.
     slugs: Vec<String>,
     /// CPU time by component, nanoseconds; only of intervals in which it was measured.
@@ -178,16 +178,16 @@ pub struct Tally {
     last_sequence: Option<u64>,
 }
 
-impl Tally {
+impl SinceOpened {
     /// Prepares for the snapshots of this daemon. Sums go on over a restart, as
     /// long as the daemon measures the same components.
     pub fn meet(&mut self, info: &Info) {
         let slugs: Vec<String> = info.components.iter().map(|c| c.slug.clone()).collect();
         if slugs != self.slugs {
-            *self = Tally {
+            *self = SinceOpened {
                 component_ns: vec![0; slugs.len()],
                 slugs,
-                ..Tally::default()
+                ..SinceOpened::default()
             };
         }
     }
@@ -242,7 +242,7 @@ impl Status {
 }
 
 /// How the measurement goes, in short statements.
-pub fn status(info: &Info, snapshot: &Snapshot, tally: &Tally) -> Vec<Status> {
+pub fn status(info: &Info, snapshot: &Snapshot, sums: &SinceOpened) -> Vec<Status> {
     let taken: u64 = snapshot.stacks_taken.iter().sum();
     let lost: u64 = snapshot.stacks_lost.iter().sum();
     let own_ns = snapshot.own.user_ns + snapshot.own.system_ns;
@@ -269,10 +269,10 @@ pub fn status(info: &Info, snapshot: &Snapshot, tally: &Tally) -> Vec<Status> {
             "{} stacks lost in this interval: lower --frequency or shorten --user-period",
             format::count(lost)
         ))
-    } else if tally.stacks_lost > 0 {
+    } else if sums.stacks_lost > 0 {
         Status::quiet(format!(
             "0 lost now, {} since the page was opened",
-            format::count(tally.stacks_lost)
+            format::count(sums.stacks_lost)
         ))
     } else {
         Status::quiet("0 lost".to_owned())
@@ -286,10 +286,10 @@ pub fn status(info: &Info, snapshot: &Snapshot, tally: &Tally) -> Vec<Status> {
             way.reason.replace('_', " "),
         )));
     }
-    if tally.missed > 0 {
+    if sums.missed > 0 {
         statements.push(Status::quiet(format!(
             "{} intervals skipped by this page",
-            format::count(tally.missed)
+            format::count(sums.missed)
         )));
     }
     statements.push(Status::quiet(format!(

@@ -108,7 +108,7 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         Command::Vm(options) => vm::run(&root, &options),
         Command::Screenshots => {
             setup::ensure(&root, setup::Purpose::Test)?;
-            screenshots::take(&root)?;
+            screenshots::capture(&root)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Tidy => {

@@ -16,7 +16,7 @@ const VARIABLE: &str = "NETTO_SCREENSHOTS";
 ///
 /// # Errors
 /// If Chromium or its driver is missing, or a picture is not as it should be.
-pub fn take(root: &Path) -> Result<()> {
+pub fn capture(root: &Path) -> Result<()> {
     let folder = root.join("docs/screenshots");
     process::run(
         build::cargo_with_dashboard(root)?

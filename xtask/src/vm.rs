@@ -20,7 +20,7 @@ use crate::tally::Tally;
 use crate::{build, process, setup};
 
 use kernels::{Choice, Kernel};
-use record::Facts;
+use record::GuestReport;
 
 /// Guests take minutes; this is for those that hang.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
@@ -61,9 +61,9 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     let icount = options.icount || options.update_docs;
     let mut tally = Tally::default();
     for &kernel in options.kernel.kernels() {
-        let facts = guest(root, kernel, &programs, &args, icount, &mut tally)?;
+        let report = guest(root, kernel, &programs, &args, icount, &mut tally)?;
         if options.update_docs {
-            record::update(root, kernel, &facts)?;
+            record::update(root, kernel, &report)?;
         }
     }
     println!("{tally}");
@@ -86,12 +86,12 @@ pub fn matrix(root: &Path, tally: &mut Tally) -> Result<()> {
     }
     let programs = Programs::build(root)?;
     for &kernel in kernels::MATRIX {
-        let facts = guest(root, kernel, &programs, &[], false, tally)?;
+        let report = guest(root, kernel, &programs, &[], false, tally)?;
         let name = format!(
             "docs/KERNELS.md tells how probes attach to {}",
             kernel.name()
         );
-        let verdict = record::check(root, kernel, &facts);
+        let verdict = record::check(root, kernel, &report);
         tally.check(verdict.is_ok());
         match verdict {
             Ok(()) => println!("check {name} ... ok"),
@@ -109,7 +109,7 @@ fn guest(
     args: &[String],
     icount: bool,
     tally: &mut Tally,
-) -> Result<Facts> {
+) -> Result<GuestReport> {
     let folder = folder(root)?;
     let unpacked = kernels::fetch(&folder, kernel)?;
     let payload = image::Payload {
@@ -128,10 +128,10 @@ fn guest(
         limit: if icount { ICOUNT_LIMIT } else { LIMIT },
     };
     println!("\nguest {}:", kernel.name());
-    let mut facts = Facts::default();
+    let mut report = GuestReport::default();
     let failed_before = tally.failed;
     let verdict = qemu::run(&boot, |line| {
-        if !facts.take(line) {
+        if !report.read_line(line) {
             println!("{line}");
         }
         tally.line(line);
@@ -149,7 +149,7 @@ fn guest(
             tally.check(false);
         }
     }
-    Ok(facts)
+    Ok(report)
 }
 
 /// What guests run, as cargo built it for the host, but for what debuggers read.

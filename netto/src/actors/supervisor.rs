@@ -257,14 +257,14 @@ mod tests {
         let (supervisor, mut failures) = Supervisor::new();
         let watch = supervisor.watch(Part::TraceAnalyzer);
         let thread = std::thread::spawn(move || {
-            let caught = std::panic::catch_unwind(|| panic!("lane 7 is on fire"));
+            let caught = std::panic::catch_unwind(|| panic!("disk 7 is on fire"));
             drop(watch);
             assert!(caught.is_err());
         });
         thread.join().expect("the panic was caught");
         let failure = failures.try_first().expect("the panic was reported");
         assert!(
-            failure.to_string().contains("lane 7 is on fire"),
+            failure.to_string().contains("disk 7 is on fire"),
             "{failure}"
         );
     }

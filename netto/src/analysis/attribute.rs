@@ -18,7 +18,7 @@ pub use self::shares::Basis;
 
 /// Samples of one CPU in one interval.
 #[derive(Debug, Clone)]
-pub struct Tally {
+pub struct StackCounts {
     /// By clock kind, whoever owns them.
     kinds: [u32; CLOCK_KINDS],
     /// By clock kind and event.
@@ -29,9 +29,9 @@ pub struct Tally {
     requests: [u32; 2],
 }
 
-impl Default for Tally {
+impl Default for StackCounts {
     fn default() -> Self {
-        Tally {
+        StackCounts {
             kinds: [0; CLOCK_KINDS],
             events: vec![0; CLOCK_KINDS * COMPONENTS.len()],
             parts: vec![0; COMPONENTS.len()],
@@ -40,7 +40,7 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
+impl StackCounts {
     /// Counts a sample taken in clock kind `kind`.
     pub fn add(&mut self, kind: u8, owner: Option<Owner>) {
         let Some(count) = self.kinds.get_mut(usize::from(kind)) else {
@@ -214,12 +214,12 @@ impl Default for Attribution {
 
 impl Attribution {
     /// Begins an interval of this length, in which these samples were taken, by CPU.
-    pub fn begin(&mut self, interval_ns: u64, tallies: &[Tally]) {
+    pub fn begin(&mut self, interval_ns: u64, by_cpu: &[StackCounts]) {
         self.now_ns += interval_ns;
         self.host.iter_mut().for_each(|pool| pool.age(interval_ns));
-        for tally in tallies.iter().filter(|tally| tally.taken() > 0) {
+        for stacks in by_cpu.iter().filter(|stacks| stacks.taken() > 0) {
             for whole in 1..self.wholes.count() {
-                count(&self.wholes, tally, whole, &mut self.counts);
+                count(&self.wholes, stacks, whole, &mut self.counts);
                 for &(row, count) in &self.counts {
                     self.host[whole].add(row, count);
                 }
@@ -234,7 +234,7 @@ impl Attribution {
         capabilities: &Capabilities,
         interval: Interval,
         clock: &Totals,
-        tally: &Tally,
+        stacks: &StackCounts,
     ) -> Split {
         if self.cpus.len() <= cpu {
             self.cpus.resize(cpu + 1, Vec::new());
@@ -245,7 +245,7 @@ impl Attribution {
         for (kind, &clock_ns) in clock.iter().enumerate().skip(1) {
             if let Some(own) = self.wholes.owns[kind] {
                 let whole = (cpu, kind, own);
-                let rests_on = self.divide(whole, interval, clock_ns, tally, &mut time_ns);
+                let rests_on = self.divide(whole, interval, clock_ns, stacks, &mut time_ns);
                 basis[own] = is_carved(capabilities, own).then_some(rests_on);
             }
         }
@@ -253,15 +253,15 @@ impl Attribution {
         estimate(
             interval.sample_period_ns,
             interval.length_ns.saturating_sub(timed_ns),
-            tally.of_kind(0),
+            stacks.of_kind(0),
             &mut time_ns,
         );
-        share_requests(tally.requests, &mut time_ns);
+        share_requests(stacks.requests, &mut time_ns);
         for event in 0..self.wholes.events.len() {
             let Event { row, remainder, .. } = self.wholes.events[event];
             let whole_ns = time_ns[row];
             let whole = (cpu, CLOCK_KINDS + event, remainder);
-            let rests_on = self.divide(whole, interval, whole_ns, tally, &mut time_ns);
+            let rests_on = self.divide(whole, interval, whole_ns, stacks, &mut time_ns);
             basis[row] = capabilities.available[remainder].then_some(rests_on);
         }
         // Children stand after their parents, so going backwards sums them up first.
@@ -280,7 +280,7 @@ impl Attribution {
             samples: (0..COMPONENTS.len())
                 .map(|row| {
                     (available(row) && rests_on_samples(capabilities, row))
-                        .then(|| tally.of_event(row))
+                        .then(|| stacks.of_event(row))
                 })
                 .collect(),
             basis,
@@ -293,10 +293,10 @@ impl Attribution {
         (cpu, whole, rest): (usize, usize, usize),
         interval: Interval,
         whole_ns: u64,
-        tally: &Tally,
+        stacks: &StackCounts,
         time_ns: &mut [u64],
     ) -> Basis {
-        count(&self.wholes, tally, whole, &mut self.counts);
+        count(&self.wholes, stacks, whole, &mut self.counts);
         let divided = Whole {
             time_ns: whole_ns,
             period_ns: interval.sample_period_ns,
@@ -310,24 +310,24 @@ impl Attribution {
 }
 
 /// The samples of a whole by row, those that are nobody else's with its own row.
-fn count(wholes: &Wholes, tally: &Tally, whole: usize, counts: &mut Vec<(usize, u32)>) {
+fn count(wholes: &Wholes, stacks: &StackCounts, whole: usize, counts: &mut Vec<(usize, u32)>) {
     counts.clear();
     let (rest, all) = match whole.checked_sub(CLOCK_KINDS) {
         None => {
             let Some(own) = wholes.owns[whole] else {
                 return;
             };
-            if tally.kinds[whole] > 0 {
-                let events = tally.of_kind(whole).iter().copied().enumerate();
+            if stacks.kinds[whole] > 0 {
+                let events = stacks.of_kind(whole).iter().copied().enumerate();
                 counts.extend(events.filter(|&(row, count)| row != own && count > 0));
             }
-            (own, tally.kinds[whole])
+            (own, stacks.kinds[whole])
         }
         Some(event) => {
             let event = &wholes.events[event];
-            let parts = event.parts.iter().map(|&part| (part, tally.parts[part]));
+            let parts = event.parts.iter().map(|&part| (part, stacks.parts[part]));
             counts.extend(parts.filter(|&(_, count)| count > 0));
-            (event.remainder, tally.of_event(event.row))
+            (event.remainder, stacks.of_event(event.row))
         }
     };
     let others: u32 = counts.iter().map(|(_, count)| count).sum();

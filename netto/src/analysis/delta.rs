@@ -23,7 +23,7 @@ impl Deltas {
     ///
     /// The first reading of a CPU is where counting starts. Kind 0, "none of
     /// these", is not bounded and not handed on: it is what the others leave.
-    pub fn take(&mut self, cpu: usize, reading: &Totals, interval_ns: u64) -> Totals {
+    pub fn growth(&mut self, cpu: usize, reading: &Totals, interval_ns: u64) -> Totals {
         if self.reported.len() <= cpu {
             self.reported.resize(cpu + 1, None);
         }
@@ -57,24 +57,24 @@ mod tests {
     #[test]
     fn the_first_reading_of_a_cpu_is_where_counting_starts() {
         let mut deltas = Deltas::default();
-        assert_eq!(deltas.take(3, &totals(4, 900), 1000), totals(4, 0));
-        assert_eq!(deltas.take(3, &totals(4, 950), 1000), totals(4, 50));
+        assert_eq!(deltas.growth(3, &totals(4, 900), 1000), totals(4, 0));
+        assert_eq!(deltas.growth(3, &totals(4, 950), 1000), totals(4, 50));
     }
 
     #[test]
     fn a_total_that_shrinks_counts_nothing_until_it_has_caught_up() {
         let mut deltas = Deltas::default();
-        deltas.take(0, &totals(4, 100), 1000);
-        assert_eq!(deltas.take(0, &totals(4, 90), 1000), totals(4, 0));
-        assert_eq!(deltas.take(0, &totals(4, 130), 1000), totals(4, 30));
+        deltas.growth(0, &totals(4, 100), 1000);
+        assert_eq!(deltas.growth(0, &totals(4, 90), 1000), totals(4, 0));
+        assert_eq!(deltas.growth(0, &totals(4, 130), 1000), totals(4, 30));
     }
 
     #[test]
     fn time_beyond_the_interval_is_handed_on_with_the_next() {
         let mut deltas = Deltas::default();
-        deltas.take(0, &totals(4, 0), 1000);
-        assert_eq!(deltas.take(0, &totals(4, 1005), 1000), totals(4, 1000));
-        assert_eq!(deltas.take(0, &totals(4, 1100), 1000), totals(4, 100));
+        deltas.growth(0, &totals(4, 0), 1000);
+        assert_eq!(deltas.growth(0, &totals(4, 1005), 1000), totals(4, 1000));
+        assert_eq!(deltas.growth(0, &totals(4, 1100), 1000), totals(4, 100));
     }
 
     proptest! {
@@ -86,11 +86,11 @@ mod tests {
             let mut deltas = Deltas::default();
             let mut reading = [0; CLOCK_KINDS];
             let mut seen = [0; CLOCK_KINDS];
-            deltas.take(0, &reading, interval_ns);
+            deltas.growth(0, &reading, interval_ns);
             let idle = std::iter::repeat_n((0, 0), 60 * 2_000 / interval_ns as usize + 1);
             for (kind, ns) in steps.into_iter().chain(idle) {
                 reading[kind] += ns;
-                let grown = deltas.take(0, &reading, interval_ns);
+                let grown = deltas.growth(0, &reading, interval_ns);
                 prop_assert!(grown.iter().sum::<u64>() <= interval_ns);
                 seen.iter_mut().zip(grown).for_each(|(sum, g)| *sum += g);
             }

@@ -26,7 +26,7 @@ struct Seen {
 impl IdleSampling {
     /// Adds an interval: for how long the CPU was idle, what one sample stands for, and how
     /// many samples have found it idle since the start.
-    pub fn take(&mut self, cpu: u32, idle_ns: u64, sample_period_ns: u64, taken: u64) {
+    pub fn add_interval(&mut self, cpu: u32, idle_ns: u64, sample_period_ns: u64, taken: u64) {
         let seen = self.cpus.entry(cpu).or_default();
         seen.expected += idle_ns / sample_period_ns.max(1);
         seen.taken = taken;
@@ -61,7 +61,7 @@ mod tests {
         let mut idle = IdleSampling::default();
         for interval in 1..=100 {
             // Half of the samples of a busy hypervisor's guest may be missing.
-            idle.take(0, 500 * MS, MS, 250 * interval);
+            idle.add_interval(0, 500 * MS, MS, 250 * interval);
         }
         assert_eq!(idle.note(), None);
     }
@@ -69,11 +69,11 @@ mod tests {
     #[test]
     fn a_cpu_that_is_never_sampled_while_idle_is_named_after_a_second_of_idleness() {
         let mut idle = IdleSampling::default();
-        idle.take(0, 500 * MS, MS, 500);
-        idle.take(1, 500 * MS, MS, 0);
+        idle.add_interval(0, 500 * MS, MS, 500);
+        idle.add_interval(1, 500 * MS, MS, 0);
         assert_eq!(idle.note(), None, "too early to tell");
-        idle.take(0, 500 * MS, MS, 1000);
-        idle.take(1, 500 * MS, MS, 3);
+        idle.add_interval(0, 500 * MS, MS, 1000);
+        idle.add_interval(1, 500 * MS, MS, 3);
         assert!(idle.note().unwrap().contains("idle: 1."));
     }
 
@@ -81,12 +81,12 @@ mod tests {
     fn a_busy_cpu_is_not_judged_and_one_that_is_seen_later_is_acquitted() {
         let mut idle = IdleSampling::default();
         for _ in 0..1000 {
-            idle.take(7, 0, MS, 0);
+            idle.add_interval(7, 0, MS, 0);
         }
         assert_eq!(idle.note(), None);
-        idle.take(7, 2000 * MS, MS, 0);
+        idle.add_interval(7, 2000 * MS, MS, 0);
         assert!(idle.note().is_some());
-        idle.take(7, 500 * MS, MS, 400);
+        idle.add_interval(7, 500 * MS, MS, 400);
         assert_eq!(idle.note(), None);
     }
 }

@@ -26,7 +26,7 @@ impl Missed {
     }
 
     /// Adds an interval. What a user should be told, if there is something.
-    pub fn take(&mut self, info: &Info, snapshot: &Snapshot) -> Option<String> {
+    pub fn add_interval(&mut self, info: &Info, snapshot: &Snapshot) -> Option<String> {
         self.counted.resize(info.missable.len(), Counted::default());
         for (row, sum) in self.counted.iter_mut().enumerate() {
             if let Some(more) = in_interval(info, snapshot, row) {

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_new_period_cuts_off_is_spoken_for_by_the_samples_before() {
+    fn what_a_new_period_cuts_off_is_scaled_onto_the_samples_before() {
         // 33 samples, and a millisecond that none of them has reached.
         let passed = Pace::new(3 * MS, 1000 * MS).pass(1100 * MS);
         assert_eq!(passed.sample_period_ns, 100 * MS / 33);
@@ -144,13 +144,13 @@ mod tests {
             hz in 1_u64..10_000,
             intervals in proptest::collection::vec((1_u64..3_000 * MS, any::<u32>()), 1..50),
         ) {
-            let (mut now, mut spoken_for_ns, mut samples) = (0, 0, 0);
+            let (mut now, mut covered_ns, mut samples) = (0, 0, 0);
             let mut pace = Pace::new(period_ns(0, 7, hz), 0);
             for (length, turn) in intervals {
                 now += length;
                 let before = pace.fired;
                 let passed = pace.pass(now);
-                spoken_for_ns += passed.sample_period_ns * (pace.fired - before);
+                covered_ns += passed.sample_period_ns * (pace.fired - before);
                 samples += pace.fired - before;
                 if passed.is_due {
                     pace = Pace::new(period_ns(0, turn, hz), now);
@@ -158,7 +158,7 @@ mod tests {
             }
             // But for a period that has not ended, and a nanosecond of each sample.
             let longest_ns = 1_076_000_000 / hz;
-            prop_assert!(spoken_for_ns <= now && spoken_for_ns + longest_ns + samples >= now);
+            prop_assert!(covered_ns <= now && covered_ns + longest_ns + samples >= now);
         }
     }
 }

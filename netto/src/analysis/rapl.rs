@@ -39,12 +39,12 @@ pub struct Energy {
 }
 
 impl Energy {
-    /// Power since the previous call; `None` on the first, and without a
+    /// Advances to these readings: power since the previous ones; `None` on the first, and without a
     /// package zone.
     ///
     /// `network_ns` and `busy_ns` are CPU time of networking and of all work
     /// in the interval of `interval_ns`.
-    pub fn take(
+    pub fn advance(
         &mut self,
         zones: &[Zone],
         interval_ns: u64,
@@ -117,11 +117,11 @@ mod tests {
             ]
         };
         assert_eq!(
-            energy.take(&at(0), SECOND, 1, 1),
+            energy.advance(&at(0), SECOND, 1, 1),
             None,
             "a first reading has nothing to compare with"
         );
-        let power = energy.take(&at(20_000_000), SECOND, 100, 400).unwrap();
+        let power = energy.advance(&at(20_000_000), SECOND, 100, 400).unwrap();
         assert_eq!(power.host_watts, 50.0);
         assert_eq!(power.network_watts, 12.5);
         assert_eq!(power.zones.len(), 5);
@@ -130,9 +130,9 @@ mod tests {
     #[test]
     fn a_counter_that_wraps_goes_on_counting() {
         let mut energy = Energy::default();
-        energy.take(&[zone("package-0", 999_000_000)], SECOND, 0, 1);
+        energy.advance(&[zone("package-0", 999_000_000)], SECOND, 0, 1);
         let power = energy
-            .take(&[zone("package-0", 4_000_000)], SECOND / 2, 1, 1)
+            .advance(&[zone("package-0", 4_000_000)], SECOND / 2, 1, 1)
             .unwrap();
         assert_eq!(power.host_watts, 10.0);
         assert_eq!(power.network_energy_joules, 5.0);
@@ -141,18 +141,18 @@ mod tests {
     #[test]
     fn without_a_package_there_is_no_power_rather_than_none_used() {
         let mut energy = Energy::default();
-        energy.take(&[zone("psys", 1)], SECOND, 1, 1);
-        assert_eq!(energy.take(&[zone("psys", 2)], SECOND, 1, 1), None);
-        assert_eq!(energy.take(&[], SECOND, 1, 1), None);
+        energy.advance(&[zone("psys", 1)], SECOND, 1, 1);
+        assert_eq!(energy.advance(&[zone("psys", 2)], SECOND, 1, 1), None);
+        assert_eq!(energy.advance(&[], SECOND, 1, 1), None);
     }
 
     #[test]
     fn an_idle_host_gives_networking_nothing() {
         let mut energy = Energy::default();
-        energy.take(&[zone("package-0", 0)], SECOND, 0, 0);
+        energy.advance(&[zone("package-0", 0)], SECOND, 0, 0);
         assert_eq!(
             energy
-                .take(&[zone("package-0", 7)], SECOND, 0, 0)
+                .advance(&[zone("package-0", 7)], SECOND, 0, 0)
                 .unwrap()
                 .network_watts,
             0.0
@@ -168,7 +168,7 @@ mod tests {
         ) {
             let mut energy = Energy::default();
             for uj in readings {
-                if let Some(power) = energy.take(&[zone("package-0", uj)], SECOND, network_ns, busy_ns) {
+                if let Some(power) = energy.advance(&[zone("package-0", uj)], SECOND, network_ns, busy_ns) {
                     prop_assert!(power.network_watts >= 0.0 && power.network_watts <= power.host_watts);
                 }
             }

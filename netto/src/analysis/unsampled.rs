@@ -18,8 +18,8 @@ pub struct Unsampled {
 const MOST_TOLD: usize = 1 << 16;
 
 impl Unsampled {
-    /// Takes the refusals of an interval. The result is those that nobody has been told of.
-    pub fn take(&mut self, refused: impl IntoIterator<Item = (u32, String)>) -> Vec<String> {
+    /// Observes the refusals of an interval. The result is those that nobody has been told of.
+    pub fn observe(&mut self, refused: impl IntoIterator<Item = (u32, String)>) -> Vec<String> {
         self.now = refused.into_iter().collect();
         let mut news: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         for (cpu, cause) in &self.now {
@@ -66,14 +66,18 @@ mod tests {
     #[test]
     fn a_cpu_is_told_of_once_for_each_cause() {
         let mut unsampled = Unsampled::default();
-        let news = unsampled.take(refused(&[(3, "no such device"), (5, "no such device")]));
+        let news = unsampled.observe(refused(&[(3, "no such device"), (5, "no such device")]));
         assert_eq!(news.len(), 1, "{news:?}");
         assert!(news[0].contains("3, 5 (no such device)"), "{news:?}");
         for _ in 0..100 {
-            assert!(unsampled.take(refused(&[(3, "no such device")])).is_empty());
+            assert!(
+                unsampled
+                    .observe(refused(&[(3, "no such device")]))
+                    .is_empty()
+            );
         }
-        assert!(unsampled.take(refused(&[])).is_empty());
-        let news = unsampled.take(refused(&[
+        assert!(unsampled.observe(refused(&[])).is_empty());
+        let news = unsampled.observe(refused(&[
             (3, "too many open files"),
             (5, "no such device"),
         ]));
@@ -86,9 +90,9 @@ mod tests {
     #[test]
     fn the_notes_are_of_this_interval() {
         let mut unsampled = Unsampled::default();
-        unsampled.take(refused(&[(1, "a"), (2, "b")]));
+        unsampled.observe(refused(&[(1, "a"), (2, "b")]));
         assert_eq!(unsampled.notes().len(), 2);
-        unsampled.take(refused(&[]));
+        unsampled.observe(refused(&[]));
         assert!(unsampled.notes().is_empty());
     }
 }

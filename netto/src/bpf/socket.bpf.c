@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * The probes on socket calls. Which kernel functions stand for sends and
- * receives is decided by user space, which gives each of them one of the slots
- * below; the maps are those of netto.bpf.c. They are an object of their own,
- * because a kernel that refuses them must not take the other probes away.
+ * receives is decided by user space, which gives each of them one of the pairs
+ * of programs below; the maps are those of netto.bpf.c. They are an object of
+ * their own, because a kernel that refuses them must not take the other probes
+ * away.
  */
 #include "clock.bpf.h"
 #include "tasks.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-#define NETTO_SOCKET_SLOTS 20
+#define NETTO_SOCKET_PAIRS 20
 
-/* Set before load: the clock's kind of the function in each slot. */
-const volatile __u64 netto_slot_kind[NETTO_SOCKET_SLOTS] = {};
+/* Set before load: the clock's kind of the function of each pair. */
+const volatile __u64 netto_pair_kind[NETTO_SOCKET_PAIRS] = {};
 
 /*
  * Where on the task's stack this probe runs, as the low bits of an address:
@@ -93,11 +94,11 @@ static __always_inline int netto_leave(void)
 	return 0;
 }
 
-#define NETTO_SLOT(n)                                          \
+#define NETTO_PAIR(n)                                          \
 	SEC("fentry")                                          \
 	int netto_fentry_##n(void *ctx)                        \
 	{                                                      \
-		return netto_enter(ctx, netto_slot_kind[n]);   \
+		return netto_enter(ctx, netto_pair_kind[n]);   \
 	}                                                      \
 	SEC("fexit")                                           \
 	int netto_fexit_##n(void *ctx)                         \
@@ -105,26 +106,26 @@ static __always_inline int netto_leave(void)
 		return netto_leave();                          \
 	}
 
-NETTO_SLOT(0)
-NETTO_SLOT(1)
-NETTO_SLOT(2)
-NETTO_SLOT(3)
-NETTO_SLOT(4)
-NETTO_SLOT(5)
-NETTO_SLOT(6)
-NETTO_SLOT(7)
-NETTO_SLOT(8)
-NETTO_SLOT(9)
-NETTO_SLOT(10)
-NETTO_SLOT(11)
-NETTO_SLOT(12)
-NETTO_SLOT(13)
-NETTO_SLOT(14)
-NETTO_SLOT(15)
-NETTO_SLOT(16)
-NETTO_SLOT(17)
-NETTO_SLOT(18)
-NETTO_SLOT(19)
+NETTO_PAIR(0)
+NETTO_PAIR(1)
+NETTO_PAIR(2)
+NETTO_PAIR(3)
+NETTO_PAIR(4)
+NETTO_PAIR(5)
+NETTO_PAIR(6)
+NETTO_PAIR(7)
+NETTO_PAIR(8)
+NETTO_PAIR(9)
+NETTO_PAIR(10)
+NETTO_PAIR(11)
+NETTO_PAIR(12)
+NETTO_PAIR(13)
+NETTO_PAIR(14)
+NETTO_PAIR(15)
+NETTO_PAIR(16)
+NETTO_PAIR(17)
+NETTO_PAIR(18)
+NETTO_PAIR(19)
 
 /*
  * Set before load: where a return goes that a kretprobe waits for; 0 if that

@@ -7,9 +7,9 @@ use std::os::fd::AsFd;
 use anyhow::{Context, anyhow};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{ErrorKind, Link, MapHandle, PrintLevel};
-use metrics_common::component::{COMPONENTS, index_of_source};
-use metrics_common::{Method, ProbeInfo, Source};
+use metrics_common::ProbeInfo;
 
+use self::attached::AttachedProbes;
 use super::abi;
 use super::cpu_time::CpuClocks;
 use super::interrupts::NicInterrupts;
@@ -17,10 +17,12 @@ use super::mapped::MappedArray;
 use super::missed::MissedRuns;
 use super::netto_skel::{NettoSkel, NettoSkelBuilder};
 use super::perf::Samplers;
-use super::sockets::{self, SharedMaps};
+use super::sockets::SharedMaps;
 use super::stacks::StackBuffer;
 use super::system::Roots;
-use crate::analysis::plan::{Hook, Plan, Sockets};
+use crate::analysis::plan::{Plan, Sockets};
+
+mod attached;
 
 /// Room for one CPU's stacks of one interval, words. A lane takes about 30
 /// words per stack; half of the samples of a busy CPU fall into networking.
@@ -84,107 +86,17 @@ impl Session {
     ) -> anyhow::Result<(Session, Readers)> {
         let possible_cpus = libbpf_rs::num_possible_cpus()
             .context("cannot tell how many CPUs this kernel can have")?;
-        let lane_words = (frequency_hz * interval_ms.max(SHORTEST_MS) * WORDS_PER_STACK / 1000)
-            .clamp(LANE_WORDS_MIN, LANE_WORDS_MAX);
-        let lane_bytes = abi::LANE_WORDS * 8 + lane_words as usize * 8;
-        let lane_bytes = lane_bytes.next_multiple_of(128);
-
-        // The skeleton borrows its storage. A process has one session in its
-        // life, so these few bytes may stay for as long as that.
-        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = NettoSkelBuilder::default()
-            .open(storage)
-            .context("cannot open the embedded BPF object")?;
-        let rodata = open
-            .maps
-            .rodata_data
-            .as_mut()
-            .context("the embedded BPF object has no configuration")?;
-        rodata.netto_possible_cpus = possible_cpus as u32;
-        rodata.netto_lane_words = lane_words as u32;
-        rodata.netto_sampled_kinds = plan.sampled_kinds();
         let states_are_parked = roots.is_realtime() || matches!(plan.sockets, Sockets::Timed(..));
-        rodata.netto_states_are_parked = states_are_parked;
-        rodata.netto_clock_runs = plan.has_clock;
-        open.maps.netto_cpus.set_max_entries(possible_cpus as u32)?;
-        open.maps
-            .netto_lanes
-            .set_max_entries(2 * possible_cpus as u32)?;
-        open.maps.netto_lanes.set_value_size(lane_bytes as u32)?;
-        for clock in [
-            &mut open.progs.netto_sirq_in,
-            &mut open.progs.netto_sirq_out,
-            &mut open.progs.netto_switch,
-            &mut open.progs.netto_irq_entry,
-            &mut open.progs.netto_irq_exit,
-        ] {
-            clock.set_autoload(plan.has_clock);
-        }
-        open.progs.netto_sample.set_autoload(plan.stacks.is_ok());
-        let skel = open.load().map_err(explain_load)?;
+        let lane_words = lane_words(frequency_hz, interval_ms);
+        let skel = load(plan, states_are_parked, possible_cpus, lane_words)?;
+        let mut readers = Readers::new(&skel, plan, frequency_hz, possible_cpus, lane_words)?;
+        readers
+            .clocks
+            .start(&roots.ksoftirqd_threads(possible_cpus));
 
-        let clocks = CpuClocks::new(MappedArray::new(
-            skel.maps.netto_cpus.as_fd(),
-            abi::CPU_BYTES,
-            possible_cpus,
-        )?);
-        let lanes = MappedArray::new(skel.maps.netto_lanes.as_fd(), lane_bytes, 2 * possible_cpus)?;
-        let control = MappedArray::new(skel.maps.bss.as_fd(), 8, 1)?;
-        let stacks = StackBuffer::new(lanes, control, possible_cpus);
-        let samplers = match &plan.stacks {
-            Ok(()) => {
-                let program = skel.progs.netto_sample.as_fd().try_clone_to_owned();
-                Some(Samplers::new(
-                    program.context("cannot duplicate a descriptor")?,
-                    frequency_hz,
-                ))
-            }
-            Err(_) => None,
-        };
-        clocks.start(&roots.ksoftirqd_threads(possible_cpus));
-        let interrupts = NicInterrupts::new(MapHandle::try_from(&skel.maps.netto_nic_interrupts)?);
-
-        let mut attached = Attached::default();
-        let mut missed = MissedRuns::default();
+        let mut attached = AttachedProbes::default();
         if plan.has_clock {
-            let (rx, worker) = (slug_of(Source::NET_RX), slug_of(Source::IoWorker));
-            let nic = slug_of(Source::NicInterrupt);
-            attached.optional(
-                "irq_handler_exit",
-                Method::TpBtf,
-                nic,
-                skel.progs.netto_irq_exit.attach_trace(),
-            );
-            attached.optional(
-                "irq_handler_entry",
-                Method::TpBtf,
-                nic,
-                skel.progs.netto_irq_entry.attach_trace(),
-            );
-            // What ends a kind before what begins it.
-            attached.required(
-                "sched_switch",
-                worker,
-                skel.progs.netto_switch.attach_trace(),
-            )?;
-            attached.required("softirq_exit", rx, skel.progs.netto_sirq_out.attach_trace())?;
-            attached.required("softirq_entry", rx, skel.progs.netto_sirq_in.attach_trace())?;
-            for (probe, component, program) in [
-                ("softirq_entry", rx, skel.progs.netto_sirq_in.as_fd()),
-                ("softirq_exit", rx, skel.progs.netto_sirq_out.as_fd()),
-                ("irq_handler_entry", nic, skel.progs.netto_irq_entry.as_fd()),
-                ("irq_handler_exit", nic, skel.progs.netto_irq_exit.as_fd()),
-            ] {
-                missed.program(probe, component, program);
-            }
-            if states_are_parked {
-                let receives = slug_of(Source::SocketReceive);
-                missed.program("sched_switch", receives, skel.progs.netto_switch.as_fd());
-                // Mostly of receives, which are what tasks sleep in.
-                missed.records("sched_switch", "state_lost", receives, |cpu| {
-                    cpu.states_lost
-                });
-            }
+            attached.clock(&skel, states_are_parked, &mut readers.missed)?;
         }
         if let Sockets::Timed(hook, functions) = &plan.sockets {
             let maps = SharedMaps {
@@ -192,36 +104,14 @@ impl Session {
                 tasks: skel.maps.netto_tasks.as_fd(),
                 possible_cpus: possible_cpus as u32,
             };
-            let (links, outcome) = match hook {
-                Hook::Fentry => sockets::attach(functions, maps, &mut missed),
-                Hook::Kprobe => sockets::attach_kprobes(functions, maps, roots, &mut missed)?,
-            };
-            attached.links.extend(links);
-            for (function, failure) in outcome {
-                attached.note(
-                    function.name,
-                    hook.method(),
-                    slug_of(function.source),
-                    failure,
-                );
-            }
+            attached.sockets(*hook, functions, maps, roots, &mut readers.missed)?;
         }
         let session = Session {
             probes: attached.probes,
             _links: attached.links,
             _object: LoadedObject(skel),
         };
-        Ok((
-            session,
-            Readers {
-                clocks,
-                stacks,
-                samplers,
-                interrupts,
-                missed,
-                possible_cpus,
-            },
-        ))
+        Ok((session, readers))
     }
 
     /// Every probe, attached or not.
@@ -230,55 +120,86 @@ impl Session {
     }
 }
 
-#[derive(Default)]
-struct Attached {
-    links: Vec<Link>,
-    probes: Vec<ProbeInfo>,
-}
-
-impl Attached {
-    fn note(&mut self, name: &str, method: Method, purpose: &str, failure: Option<String>) {
-        self.probes.push(ProbeInfo {
-            name: name.to_owned(),
-            method,
-            purpose: purpose.to_owned(),
-            failure,
-        });
-    }
-
-    fn required(
-        &mut self,
-        name: &str,
-        purpose: &str,
-        link: libbpf_rs::Result<Link>,
-    ) -> anyhow::Result<()> {
-        let link = link.with_context(|| {
-            format!("cannot attach to tracepoint {name}, without which nothing can be timed")
-        })?;
-        self.links.push(link);
-        self.note(name, Method::TpBtf, purpose, None);
-        Ok(())
-    }
-
-    fn optional(
-        &mut self,
-        name: &str,
-        method: Method,
-        purpose: &str,
-        link: libbpf_rs::Result<Link>,
-    ) {
-        match link {
-            Ok(link) => {
-                self.links.push(link);
-                self.note(name, method, purpose, None);
-            }
-            Err(error) => self.note(name, method, purpose, Some(error.to_string())),
-        }
+impl Readers {
+    fn new(
+        skel: &NettoSkel<'_>,
+        plan: &Plan,
+        frequency_hz: u64,
+        possible_cpus: usize,
+        lane_words: u64,
+    ) -> anyhow::Result<Readers> {
+        let cpus = skel.maps.netto_cpus.as_fd();
+        let lanes = skel.maps.netto_lanes.as_fd();
+        let lanes = MappedArray::new(lanes, lane_bytes(lane_words), 2 * possible_cpus)?;
+        let control = MappedArray::new(skel.maps.bss.as_fd(), 8, 1)?;
+        let sampler = || {
+            let program = skel.progs.netto_sample.as_fd().try_clone_to_owned();
+            program.context("cannot duplicate a descriptor")
+        };
+        Ok(Readers {
+            clocks: CpuClocks::new(MappedArray::new(cpus, abi::CPU_BYTES, possible_cpus)?),
+            stacks: StackBuffer::new(lanes, control, possible_cpus),
+            samplers: match &plan.stacks {
+                Ok(()) => Some(Samplers::new(sampler()?, frequency_hz)),
+                Err(_) => None,
+            },
+            interrupts: NicInterrupts::new(MapHandle::try_from(&skel.maps.netto_nic_interrupts)?),
+            missed: MissedRuns::default(),
+            possible_cpus,
+        })
     }
 }
 
-fn slug_of(source: Source) -> &'static str {
-    index_of_source(source).map_or("", |index| COMPONENTS[index].slug)
+/// Room for the stacks of one lane.
+fn lane_words(frequency_hz: u64, interval_ms: u64) -> u64 {
+    (frequency_hz * interval_ms.max(SHORTEST_MS) * WORDS_PER_STACK / 1000)
+        .clamp(LANE_WORDS_MIN, LANE_WORDS_MAX)
+}
+
+/// A lane with so much room, and what stands before its stacks.
+fn lane_bytes(lane_words: u64) -> usize {
+    let bytes = abi::LANE_WORDS * 8 + lane_words as usize * 8;
+    bytes.next_multiple_of(128)
+}
+
+/// The object with all programs that the plan asks for, sized for this host and loaded.
+fn load(
+    plan: &Plan,
+    states_are_parked: bool,
+    possible_cpus: usize,
+    lane_words: u64,
+) -> anyhow::Result<NettoSkel<'static>> {
+    // The skeleton borrows its storage. A process has one session in its
+    // life, so these few bytes may stay for as long as that.
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = NettoSkelBuilder::default()
+        .open(storage)
+        .context("cannot open the embedded BPF object")?;
+    let rodata = open
+        .maps
+        .rodata_data
+        .as_mut()
+        .context("the embedded BPF object has no configuration")?;
+    rodata.netto_possible_cpus = possible_cpus as u32;
+    rodata.netto_lane_words = lane_words as u32;
+    rodata.netto_sampled_kinds = plan.sampled_kinds();
+    rodata.netto_states_are_parked = states_are_parked;
+    rodata.netto_clock_runs = plan.has_clock;
+    open.maps.netto_cpus.set_max_entries(possible_cpus as u32)?;
+    let lanes = &mut open.maps.netto_lanes;
+    lanes.set_max_entries(2 * possible_cpus as u32)?;
+    lanes.set_value_size(lane_bytes(lane_words) as u32)?;
+    for clock in [
+        &mut open.progs.netto_sirq_in,
+        &mut open.progs.netto_sirq_out,
+        &mut open.progs.netto_switch,
+        &mut open.progs.netto_irq_entry,
+        &mut open.progs.netto_irq_exit,
+    ] {
+        clock.set_autoload(plan.has_clock);
+    }
+    open.progs.netto_sample.set_autoload(plan.stacks.is_ok());
+    open.load().map_err(explain_load)
 }
 
 /// Sends libbpf's messages to the log; it would print them to standard error.

@@ -1,4 +1,4 @@
-//! The probes on socket calls: `bpf/socket.bpf.c`, with one slot per kernel function.
+//! The probes on socket calls: `bpf/socket.bpf.c`, with one pair of programs per kernel function.
 
 use std::io::BufRead;
 use std::mem::MaybeUninit;
@@ -24,7 +24,7 @@ pub(super) struct SharedMaps<'a> {
 }
 
 /// Links of what is hooked, and for each function the kernel's refusal, if it was refused.
-pub(super) type Attached = (Vec<Link>, Vec<(SocketFunction, Option<String>)>);
+pub(super) type Hooked = (Vec<Link>, Vec<(SocketFunction, Option<String>)>);
 
 /// Hooks begin and end of these functions: the links of those that could be,
 /// and for each function the kernel's refusal, if it was refused.
@@ -32,7 +32,7 @@ pub(super) fn attach(
     functions: &[SocketFunction],
     maps: SharedMaps<'_>,
     missed: &mut MissedRuns,
-) -> Attached {
+) -> Hooked {
     // All at once is one reading of the kernel's types instead of one each.
     // If that fails, each alone shows which of them is to blame.
     if let Ok(links) = attach_together(functions, maps, missed) {
@@ -81,8 +81,8 @@ fn attach_together(
     }
     beginnings.append(&mut ends);
     for program in skel.object().progs() {
-        if let Some(function) = slot_of(&program.name().to_string_lossy())
-            .and_then(|slot| functions.get(slot))
+        if let Some(function) = pair_of(&program.name().to_string_lossy())
+            .and_then(|pair| functions.get(pair))
             .filter(|_| program.autoload())
         {
             missed.program(function.name, component_of(*function), program.as_fd());
@@ -91,8 +91,8 @@ fn attach_together(
     Ok(beginnings)
 }
 
-/// The slot that a program serves, by its name.
-fn slot_of(program: &str) -> Option<usize> {
+/// The pair that a program belongs to, by its name.
+fn pair_of(program: &str) -> Option<usize> {
     program.rsplit_once('_')?.1.parse().ok()
 }
 
@@ -138,7 +138,7 @@ pub(super) fn attach_kprobes(
     maps: SharedMaps<'_>,
     roots: &Roots,
     missed: &mut MissedRuns,
-) -> anyhow::Result<Attached> {
+) -> anyhow::Result<Hooked> {
     let mut storage = MaybeUninit::uninit();
     let mut open = SocketSkelBuilder::default()
         .open(&mut storage)
@@ -225,7 +225,7 @@ pub(super) fn try_kprobe(function: SocketFunction) -> anyhow::Result<()> {
         .map_err(|error| anyhow!("{error}"))
 }
 
-/// Opens the object with the n-th function in slot n, and only those slots in use.
+/// Opens the object with the n-th function served by pair n, and only those pairs in use.
 fn open<'a>(
     functions: &[SocketFunction],
     storage: &'a mut MaybeUninit<OpenObject>,
@@ -234,14 +234,14 @@ fn open<'a>(
         .open(storage)
         .context("cannot open the embedded BPF object")?;
     if let Some(rodata) = &mut open.maps.rodata_data {
-        for (kind, function) in rodata.netto_slot_kind.iter_mut().zip(functions) {
+        for (kind, function) in rodata.netto_pair_kind.iter_mut().zip(functions) {
             *kind = u64::from(function.source.clock_kind());
         }
     }
     let mut used = 0;
     for mut program in open.open_object_mut().progs_mut() {
-        let slot = slot_of(&program.name().to_string_lossy());
-        match slot.and_then(|slot| functions.get(slot)) {
+        let pair = pair_of(&program.name().to_string_lossy());
+        match pair.and_then(|pair| functions.get(pair)) {
             Some(function) => {
                 program
                     .set_attach_target(0, Some(function.name.to_owned()))

@@ -51,7 +51,7 @@ impl Cpus {
         if let Some(samplers) = &mut readers.samplers {
             let refused = samplers.follow(&cpus).into_iter();
             let refused = refused.map(|(cpu, error)| (cpu, error.to_string()));
-            let news = self.unsampled.take(refused);
+            let news = self.unsampled.observe(refused);
             if warns {
                 news.iter().for_each(|news| tracing::warn!("{news}"));
             }

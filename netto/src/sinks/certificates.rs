@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_spoken_of_before_and_after_its_time_and_shortly_before_its_end() {
+    fn a_warning_comes_before_and_after_the_validity_of_a_certificate_and_shortly_before_its_end() {
         assert!(warnings_on(2025, 6, 1).is_empty());
         for (date, expected) in [
             ((2024, 12, 31), "is not valid before Jan  1"),

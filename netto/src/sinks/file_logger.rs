@@ -25,7 +25,7 @@ use crate::actors::supervisor::{Part, Supervisor, Watch};
 
 /// Snapshots that may wait to be made a frame of.
 const MAILBOX_MESSAGES: usize = 16;
-/// A write that takes longer is spoken of.
+/// A write that takes longer is reported as stuck.
 const STUCK: Duration = Duration::from_secs(5);
 /// How often that is looked at: after so long and [`STUCK`] it is said.
 const LOOK: Duration = Duration::from_secs(1);
@@ -45,7 +45,7 @@ pub struct FileLogger {
     hello: Arc<[u8]>,
     link: Arc<Link>,
     drops: Arc<SinkDrops>,
-    /// How long the write has been stuck that was spoken of, and what was dropped meanwhile.
+    /// How long the write that was reported as stuck has taken, and what was dropped meanwhile.
     stuck: Option<(Duration, u64)>,
     watch: Watch,
 }

@@ -105,7 +105,7 @@ impl Stream for Frames {
             return Poll::Ready(Some(Err(refusal.into())));
         }
         match ready!(Pin::new(&mut this.inner).poll_next(cx)) {
-            Some(Ok(bytes)) => match this.check.take(&bytes) {
+            Some(Ok(bytes)) => match this.check.feed(&bytes) {
                 Ok(()) => Poll::Ready(Some(Ok(bytes))),
                 Err(refusal) => {
                     this.refused = Some(refusal);
@@ -128,7 +128,7 @@ struct Check {
 }
 
 impl Check {
-    fn take(&mut self, mut bytes: &[u8]) -> Result<(), FrameRefusal> {
+    fn feed(&mut self, mut bytes: &[u8]) -> Result<(), FrameRefusal> {
         while !bytes.is_empty() {
             let skipped =
                 usize::try_from(self.left).map_or(bytes.len(), |left| left.min(bytes.len()));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     fn judged(bytes: &[u8]) -> Result<(), FrameRefusal> {
-        Check::default().take(bytes)
+        Check::default().feed(bytes)
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
                     break;
                 }
                 let (piece, after) = rest.split_at((*cut).min(rest.len()));
-                verdict = check.take(piece);
+                verdict = check.feed(piece);
                 rest = after;
             }
             prop_assert_eq!(verdict, judged(&bytes));
@@ -302,7 +302,7 @@ mod tests {
         #[test]
         fn nothing_panics_and_little_is_kept(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut check = Check::default();
-            let _ = check.take(&bytes);
+            let _ = check.feed(&bytes);
             prop_assert!(check.left <= MAX_DATA_BYTES as u64);
             prop_assert!(check.header.len() < MAX_HEADER_BYTES);
         }

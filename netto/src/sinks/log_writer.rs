@@ -1,23 +1,25 @@
-//! The thread that waits for the log's disk, and what it shares with the actor
-//! that must not wait.
+//! The thread that waits for the log's disk.
 //!
 //! It owns the order of what is written, the trying again, and the words about
 //! both. A disk that is full, gone or forbidden ends nothing: the newest
 //! snapshots are kept in the queue, and the log itself says what is missing.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
 use metrics_common::codec::ServerMessage;
 use metrics_common::log;
 
-use super::log_queue::{Entry, Missing, Queue};
+use self::link::Task;
+use super::log_queue::Missing;
 use crate::actors::supervisor::Watch;
 
-/// Until a write that failed is tried again.
-const RETRY: Duration = Duration::from_secs(1);
+pub use self::link::Link;
+
+mod link;
+
 /// So often at most it is said that writing fails: a disk that is full to the
 /// brim takes a frame now and then.
 const QUIET: Duration = Duration::from_secs(60);
@@ -44,115 +46,6 @@ pub trait LogStore: Send + 'static {
     /// # Errors
     /// As the operating system has it.
     fn sync(&mut self) -> anyhow::Result<()>;
-}
-
-/// What the actor and the thread share.
-#[derive(Default)]
-pub struct Link {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    queue: Queue,
-    reopen: bool,
-    ending: Option<String>,
-    /// When the write that is under way began.
-    busy_since: Option<Instant>,
-    ended: bool,
-}
-
-enum Task {
-    Write(Entry),
-    Reopen,
-    End(String),
-}
-
-impl Link {
-    fn state(&self) -> MutexGuard<'_, State> {
-        // No thread panics while it holds the lock.
-        self.state
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let value = change(&mut self.state());
-        self.changed.notify_all();
-        value
-    }
-
-    /// Hands a snapshot to the thread; gives how many older ones had to go for it.
-    pub fn push(&self, entry: Entry) -> u64 {
-        self.change(|state| state.queue.push(entry, Instant::now()))
-    }
-
-    /// A snapshot will never be written.
-    pub fn skip(&self, missing: Missing) {
-        self.change(|state| state.queue.skip(missing));
-    }
-
-    /// Has the path looked at now.
-    pub fn reopen(&self) {
-        self.change(|state| state.reopen = true);
-    }
-
-    /// How long the write that is under way has been so, and how many snapshots wait behind it.
-    pub fn busy_for(&self) -> Option<(Duration, usize)> {
-        let state = self.state();
-        Some((state.busy_since?.elapsed(), state.queue.len()))
-    }
-
-    /// Has everything written and the log ended; waits for it, but no longer than this.
-    pub fn end(&self, reason: String, limit: Duration) {
-        self.change(|state| state.ending = Some(reason));
-        let state = self.state();
-        let _ = self
-            .changed
-            .wait_timeout_while(state, limit, |state| !state.ended);
-    }
-
-    fn next(&self) -> Task {
-        let mut state = self.state();
-        loop {
-            if std::mem::take(&mut state.reopen) {
-                return Task::Reopen;
-            }
-            if let Some(entry) = state.queue.pop() {
-                return Task::Write(entry);
-            }
-            if let Some(reason) = state.ending.take() {
-                // Asked for again by `is_ending`.
-                state.ending = Some(reason.clone());
-                return Task::End(reason);
-            }
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
-        }
-    }
-
-    /// Waits until it is time for another try, or there is a reason for one; `true` at the end.
-    fn pause(&self) -> bool {
-        let state = self.state();
-        let (mut state, _) = self
-            .changed
-            .wait_timeout_while(state, RETRY, |state| {
-                !state.reopen && state.ending.is_none()
-            })
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        state.reopen = false;
-        state.ending.is_some()
-    }
-
-    fn busy<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.state().busy_since = Some(Instant::now());
-        let value = work();
-        self.state().busy_since = None;
-        value
-    }
 }
 
 /// The time in which nothing can be written.
@@ -340,12 +233,14 @@ impl<S: LogStore> Writer<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use metrics_common::log::LogReader;
 
     use super::*;
     use crate::actors::supervisor::{Part, Supervisor};
+    use crate::sinks::log_queue::Entry;
 
     /// A stand-in for a disk that is full until told otherwise.
     #[derive(Clone, Default)]

@@ -9,27 +9,27 @@ use metrics_common::{Availability, ComponentInfo, CpuModes, KindName};
 use prometheus::proto::MetricType;
 
 use super::prometheus_logger::CpuTotals;
-use super::prometheus_registry::{Facts, Family};
+use super::prometheus_registry::{Family, Inputs};
 use crate::actors::metrics_collector::Sink;
 
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-fn per_cpu(facts: &Facts<'_>, mut each: impl FnMut(&str, &CpuTotals)) {
-    for (cpu, totals) in &facts.totals.cpus {
+fn per_cpu(inputs: &Inputs<'_>, mut each: impl FnMut(&str, &CpuTotals)) {
+    for (cpu, totals) in &inputs.totals.cpus {
         each(&cpu.to_string(), totals);
     }
 }
 
 /// Calls `each` with CPU, row and seconds of every measured component of these kinds.
 fn per_component(
-    facts: &Facts<'_>,
+    inputs: &Inputs<'_>,
     kinds: &[KindName],
     mut each: impl FnMut(&str, &ComponentInfo, f64),
 ) {
-    per_cpu(facts, |cpu, totals| {
-        for (component, total) in facts.info.components.iter().zip(&totals.components_ns) {
+    per_cpu(inputs, |cpu, totals| {
+        for (component, total) in inputs.info.components.iter().zip(&totals.components_ns) {
             if let (true, Some(ns)) = (kinds.contains(&component.kind), total) {
                 each(cpu, component, seconds(*ns));
             }
@@ -44,14 +44,14 @@ pub const FAMILIES: &[Family] = &[
         help: "A constant 1, labelled with the version of netto.",
         metric_type: MetricType::GAUGE,
         labels: &["version"],
-        series: |facts, out| out.push(&[&facts.info.version], 1.0),
+        series: |inputs, out| out.push(&[&inputs.info.version], 1.0),
     },
     Family {
         name: "netto_host_info",
         help: "A constant 1, labelled with the kernel release and the host name.",
         metric_type: MetricType::GAUGE,
         labels: &["kernel", "hostname"],
-        series: |facts, out| out.push(&[&facts.info.kernel, &facts.info.hostname], 1.0),
+        series: |inputs, out| out.push(&[&inputs.info.kernel, &inputs.info.hostname], 1.0),
     },
     Family {
         name: "netto_cpu_seconds_total",
@@ -59,9 +59,9 @@ pub const FAMILIES: &[Family] = &[
                netto_component_info tells by which method each is measured.",
         metric_type: MetricType::COUNTER,
         labels: &["cpu", "event"],
-        series: |facts, out| {
+        series: |inputs, out| {
             per_component(
-                facts,
+                inputs,
                 &[KindName::Timed, KindName::Estimated, KindName::Carved],
                 |cpu, component, value| {
                     out.push(&[cpu, &component.slug], value);
@@ -74,9 +74,9 @@ pub const FAMILIES: &[Family] = &[
         help: "How often an event was entered: socket calls where they are timed, and softirqs.",
         metric_type: MetricType::COUNTER,
         labels: &["cpu", "event"],
-        series: |facts, out| {
-            per_cpu(facts, |cpu, totals| {
-                for (component, entries) in facts.info.components.iter().zip(&totals.entries) {
+        series: |inputs, out| {
+            per_cpu(inputs, |cpu, totals| {
+                for (component, entries) in inputs.info.components.iter().zip(&totals.entries) {
                     if let Some(entries) = entries {
                         out.push(&[cpu, &component.slug], *entries as f64);
                     }
@@ -89,8 +89,8 @@ pub const FAMILIES: &[Family] = &[
         help: "Part of the RX softirq's CPU time that ran in ksoftirqd, because there was too much of it.",
         metric_type: MetricType::COUNTER,
         labels: &["cpu"],
-        series: |facts, out| {
-            per_cpu(facts, |cpu, totals| {
+        series: |inputs, out| {
+            per_cpu(inputs, |cpu, totals| {
                 if let Some(ns) = totals.ksoftirqd_rx_ns {
                     out.push(&[cpu], seconds(ns));
                 }
@@ -103,9 +103,9 @@ pub const FAMILIES: &[Family] = &[
                by sampled stacks.",
         metric_type: MetricType::COUNTER,
         labels: &["cpu", "event", "component"],
-        series: |facts, out| {
+        series: |inputs, out| {
             per_component(
-                facts,
+                inputs,
                 &[KindName::Sampled, KindName::Remainder],
                 |cpu, component, value| {
                     let event = component.parent.as_deref().unwrap_or_default();
@@ -119,8 +119,8 @@ pub const FAMILIES: &[Family] = &[
         help: "CPU time spent on networking: the sum of its events.",
         metric_type: MetricType::COUNTER,
         labels: &["cpu"],
-        series: |facts, out| {
-            per_component(facts, &[KindName::Sum], |cpu, component, value| {
+        series: |inputs, out| {
+            per_component(inputs, &[KindName::Sum], |cpu, component, value| {
                 if component.slug == "network" {
                     out.push(&[cpu], value);
                 }
@@ -132,8 +132,8 @@ pub const FAMILIES: &[Family] = &[
         help: "CPU time by mode, as /proc/stat has it.",
         metric_type: MetricType::COUNTER,
         labels: &["cpu", "mode"],
-        series: |facts, out| {
-            per_cpu(facts, |cpu, totals| {
+        series: |inputs, out| {
+            per_cpu(inputs, |cpu, totals| {
                 for (mode, ns) in CpuModes::NAMES.iter().zip(totals.modes_ns) {
                     out.push(&[cpu, mode], seconds(ns));
                 }
@@ -145,8 +145,8 @@ pub const FAMILIES: &[Family] = &[
         help: "A constant 1 for every component that is measured here, with the method.",
         metric_type: MetricType::GAUGE,
         labels: &["component", "parent", "kind", "method"],
-        series: |facts, out| {
-            for component in &facts.info.components {
+        series: |inputs, out| {
+            for component in &inputs.info.components {
                 if let Availability::Available { method } = &component.availability {
                     let parent = component.parent.as_deref().unwrap_or_default();
                     let kind = component.kind.as_str();
@@ -161,8 +161,8 @@ pub const FAMILIES: &[Family] = &[
                times networking's share of busy CPU time.",
         metric_type: MetricType::COUNTER,
         labels: &[],
-        series: |facts, out| {
-            if let Some(joules) = facts.totals.network_energy_joules {
+        series: |inputs, out| {
+            if let Some(joules) = inputs.totals.network_energy_joules {
                 out.push(&[], joules);
             }
         },
@@ -172,8 +172,8 @@ pub const FAMILIES: &[Family] = &[
         help: "Energy used by a RAPL zone. Zones contain each other: never sum over all of them.",
         metric_type: MetricType::COUNTER,
         labels: &["zone"],
-        series: |facts, out| {
-            for (zone, joules) in &facts.totals.zones_joules {
+        series: |inputs, out| {
+            for (zone, joules) in &inputs.totals.zones_joules {
                 out.push(&[zone], *joules);
             }
         },
@@ -183,8 +183,8 @@ pub const FAMILIES: &[Family] = &[
         help: "Kernel stacks sampled.",
         metric_type: MetricType::COUNTER,
         labels: &["cpu"],
-        series: |facts, out| {
-            per_cpu(facts, |cpu, totals| {
+        series: |inputs, out| {
+            per_cpu(inputs, |cpu, totals| {
                 out.push(&[cpu], totals.stacks_taken as f64);
             });
         },
@@ -194,8 +194,8 @@ pub const FAMILIES: &[Family] = &[
         help: "Kernel stacks that were lost for lack of room in the buffer.",
         metric_type: MetricType::COUNTER,
         labels: &["cpu"],
-        series: |facts, out| {
-            per_cpu(facts, |cpu, totals| {
+        series: |inputs, out| {
+            per_cpu(inputs, |cpu, totals| {
                 out.push(&[cpu], totals.stacks_lost as f64);
             });
         },
@@ -205,16 +205,16 @@ pub const FAMILIES: &[Family] = &[
         help: "Whether a probe is attached (1) or could not be (0).",
         metric_type: MetricType::GAUGE,
         labels: &["probe", "method"],
-        series: |facts, out| {
+        series: |inputs, out| {
             // A probe may serve several purposes; the series must stay one.
             let mut seen = Vec::new();
-            for probe in &facts.info.probes {
+            for probe in &inputs.info.probes {
                 let key = (&probe.name, &probe.method);
                 if seen.contains(&key) {
                     continue;
                 }
                 seen.push(key);
-                let attached = facts
+                let attached = inputs
                     .info
                     .probes
                     .iter()
@@ -232,8 +232,8 @@ pub const FAMILIES: &[Family] = &[
         help: "How often a probe missed what it is there to see, and why; only where the kernel counts it.",
         metric_type: MetricType::COUNTER,
         labels: &["probe", "reason"],
-        series: |facts, out| {
-            for (way, missed) in facts.info.missable.iter().zip(&facts.totals.probe_missed) {
+        series: |inputs, out| {
+            for (way, missed) in inputs.info.missable.iter().zip(&inputs.totals.probe_missed) {
                 out.push(&[&way.probe, &way.reason], *missed as f64);
             }
         },
@@ -243,9 +243,9 @@ pub const FAMILIES: &[Family] = &[
         help: "CPU time that the netto daemon itself used, by mode. The probes' own time is not in it.",
         metric_type: MetricType::COUNTER,
         labels: &["mode"],
-        series: |facts, out| {
-            out.push(&["user"], seconds(facts.totals.own_ns.0));
-            out.push(&["system"], seconds(facts.totals.own_ns.1));
+        series: |inputs, out| {
+            out.push(&["user"], seconds(inputs.totals.own_ns.0));
+            out.push(&["system"], seconds(inputs.totals.own_ns.1));
         },
     },
     Family {
@@ -253,9 +253,9 @@ pub const FAMILIES: &[Family] = &[
         help: "Resident memory of the netto daemon.",
         metric_type: MetricType::GAUGE,
         labels: &[],
-        series: |facts, out| {
-            if facts.totals.snapshots > 0 {
-                out.push(&[], facts.totals.resident_bytes as f64);
+        series: |inputs, out| {
+            if inputs.totals.snapshots > 0 {
+                out.push(&[], inputs.totals.resident_bytes as f64);
             }
         },
     },
@@ -264,16 +264,16 @@ pub const FAMILIES: &[Family] = &[
         help: "Intervals measured.",
         metric_type: MetricType::COUNTER,
         labels: &[],
-        series: |facts, out| out.push(&[], facts.totals.snapshots as f64),
+        series: |inputs, out| out.push(&[], inputs.totals.snapshots as f64),
     },
     Family {
         name: "netto_last_snapshot_timestamp_seconds",
         help: "End of the last interval, seconds since the Unix epoch.",
         metric_type: MetricType::GAUGE,
         labels: &[],
-        series: |facts, out| {
-            if facts.totals.snapshots > 0 {
-                out.push(&[], seconds(facts.totals.last_time_unix_ns));
+        series: |inputs, out| {
+            if inputs.totals.snapshots > 0 {
+                out.push(&[], seconds(inputs.totals.last_time_unix_ns));
             }
         },
     },
@@ -282,9 +282,9 @@ pub const FAMILIES: &[Family] = &[
         help: "Snapshots that a sink missed because it was too slow.",
         metric_type: MetricType::COUNTER,
         labels: &["sink"],
-        series: |facts, out| {
+        series: |inputs, out| {
             for sink in Sink::ALL {
-                out.push(&[sink.slug()], facts.drops.get(sink) as f64);
+                out.push(&[sink.slug()], inputs.drops.get(sink) as f64);
             }
         },
     },
@@ -293,15 +293,18 @@ pub const FAMILIES: &[Family] = &[
         help: "Requests that were no HTTP, or no TLS where that is spoken.",
         metric_type: MetricType::COUNTER,
         labels: &[],
-        series: |facts, out| out.push(&[], facts.clients.malformed.total() as f64),
+        series: |inputs, out| out.push(&[], inputs.clients.malformed.total() as f64),
     },
     Family {
         name: "netto_http_connections_given_away_total",
         help: "Connections that were closed or refused because others needed the place.",
         metric_type: MetricType::COUNTER,
         labels: &[],
-        series: |facts, out| {
-            out.push(&[], facts.clients.given_away.load(Ordering::Relaxed) as f64);
+        series: |inputs, out| {
+            out.push(
+                &[],
+                inputs.clients.given_away.load(Ordering::Relaxed) as f64,
+            );
         },
     },
 ];

@@ -15,7 +15,7 @@ use super::prometheus_logger::{SharedTotals, Totals};
 use crate::actors::metrics_collector::SinkDrops;
 
 /// Everything that a series can be made of.
-pub struct Facts<'a> {
+pub struct Inputs<'a> {
     /// What the daemon is.
     pub info: &'a Info,
     /// What it has measured so far.
@@ -73,7 +73,7 @@ pub struct Family {
     /// Names of its labels.
     pub labels: &'static [&'static str],
     /// Finds its series; none where the thing is not measured.
-    pub series: fn(&Facts<'_>, &mut Series<'_>),
+    pub series: fn(&Inputs<'_>, &mut Series<'_>),
 }
 
 /// What the daemon says of itself, which the actor renews and the registry reads.
@@ -101,7 +101,7 @@ impl CurrentInfo {
     }
 }
 
-/// The families with the facts that they show, as the registry wants them.
+/// The families with the values that they show, as the registry wants them.
 pub struct Families {
     info: CurrentInfo,
     totals: SharedTotals,
@@ -155,7 +155,7 @@ impl Collector for Families {
         let info = self.info.get();
         // A copy: the next snapshot must not wait until a page is written.
         let totals = self.totals.lock().clone();
-        let facts = Facts {
+        let inputs = Inputs {
             info: &info,
             totals: &totals,
             drops: &self.drops,
@@ -166,7 +166,7 @@ impl Collector for Families {
             .map(|family| {
                 let mut metrics = Vec::new();
                 (family.series)(
-                    &facts,
+                    &inputs,
                     &mut Series {
                         labels: family.labels,
                         metric_type: family.metric_type,

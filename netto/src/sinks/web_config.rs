@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_certificate_is_used_and_spoken_of() {
+    fn an_expired_certificate_is_used_with_a_warning() {
         let folder = folder();
         let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);

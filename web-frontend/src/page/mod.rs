@@ -68,8 +68,8 @@ impl Page {
         Ok(page)
     }
 
-    /// Takes a message; drawing is for later.
-    pub fn take(&mut self, message: ServerMessage) {
+    /// Receives a message; drawing is for later.
+    pub fn receive(&mut self, message: ServerMessage) {
         self.link.heard(&message, js_sys::Date::now());
         let told = &mut self.told;
         match message {
@@ -92,7 +92,7 @@ impl Page {
             },
             ServerMessage::Snapshot(snapshot) => {
                 for (_, view) in &mut self.views {
-                    view.take(&snapshot);
+                    view.receive(&snapshot);
                 }
                 if let Some(history) = &mut told.history {
                     history.push(&snapshot);

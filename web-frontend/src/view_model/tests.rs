@@ -129,25 +129,25 @@ fn unavailable_is_a_reason_and_never_a_number() {
 }
 
 #[test]
-fn the_tally_adds_up_and_survives_a_restart_of_the_daemon() {
+fn sums_since_the_page_was_opened_survive_a_restart_of_the_daemon() {
     let info = fixture::info();
     let rx = index_of(&info, "rx_softirq").unwrap();
-    let mut tally = Tally::default();
-    tally.meet(&info);
+    let mut sums = SinceOpened::default();
+    sums.meet(&info);
     for sequence in [7, 8] {
-        tally.add(&fixture::snapshot(sequence));
+        sums.add(&fixture::snapshot(sequence));
     }
-    tally.meet(&info);
-    tally.add(&fixture::snapshot(1));
-    assert_eq!(tally.component_ns(rx), 3 * 100 * u128::from(MS));
-    assert_eq!(tally.mode_ns(3), 3 * 750 * u128::from(MS));
-    assert_eq!(tally.missed, 0, "a restart is no gap");
+    sums.meet(&info);
+    sums.add(&fixture::snapshot(1));
+    assert_eq!(sums.component_ns(rx), 3 * 100 * u128::from(MS));
+    assert_eq!(sums.mode_ns(3), 3 * 750 * u128::from(MS));
+    assert_eq!(sums.missed, 0, "a restart is no gap");
 
     let mut other = info.clone();
     other.components.truncate(5);
-    tally.meet(&other);
+    sums.meet(&other);
     assert_eq!(
-        tally.component_ns(rx),
+        sums.component_ns(rx),
         0,
         "sums of other components are void"
     );
@@ -155,36 +155,36 @@ fn the_tally_adds_up_and_survives_a_restart_of_the_daemon() {
 
 #[test]
 fn gaps_in_the_sequence_are_counted() {
-    let mut tally = Tally::default();
-    tally.meet(&fixture::info());
+    let mut sums = SinceOpened::default();
+    sums.meet(&fixture::info());
     for sequence in [3, 4, 8, 9] {
-        tally.add(&fixture::snapshot(sequence));
+        sums.add(&fixture::snapshot(sequence));
     }
-    assert_eq!(tally.missed, 3);
+    assert_eq!(sums.missed, 3);
 }
 
 #[test]
 fn the_status_is_quiet_until_stacks_are_lost() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-    let mut tally = Tally::default();
-    tally.meet(&info);
-    tally.add(&snapshot);
-    let quiet = status(&info, &snapshot, &tally);
+    let mut sums = SinceOpened::default();
+    sums.meet(&info);
+    sums.add(&snapshot);
+    let quiet = status(&info, &snapshot, &sums);
     assert!(quiet.iter().all(|statement| !statement.loud), "{quiet:?}");
     let said = |text: &str| quiet.iter().any(|s| s.text.contains(text));
     assert!(said("1\u{202f}000 Hz") && said("500 ms") && said("120 stacks taken"));
     assert!(said("0.4 % of one CPU, 18.2 MB"));
 
     snapshot.stacks_lost = vec![0, 17];
-    tally.add(&snapshot);
-    let loud: Vec<_> = status(&info, &snapshot, &tally)
+    sums.add(&snapshot);
+    let loud: Vec<_> = status(&info, &snapshot, &sums)
         .into_iter()
         .filter(|statement| statement.loud)
         .collect();
     assert_eq!(loud.len(), 1);
     assert!(loud[0].text.starts_with("17 stacks lost"));
 
-    let later = status(&info, &fixture::snapshot(3), &tally);
+    let later = status(&info, &fixture::snapshot(3), &sums);
     assert!(
         later
             .iter()
@@ -202,7 +202,7 @@ fn the_status_says_loudly_when_probes_miss_more_than_a_thousandth() {
         component: "tx_syscall".to_owned(),
     }];
     let loud = |info: &Info, snapshot: &Snapshot| -> Vec<String> {
-        status(info, snapshot, &Tally::default())
+        status(info, snapshot, &SinceOpened::default())
             .into_iter()
             .filter(|statement| statement.loud)
             .map(|statement| statement.text)
@@ -277,7 +277,7 @@ fn probes_are_counted_and_their_absence_is_loud() {
         ),
     ] {
         info.probes = probes;
-        let first = status(&info, &snapshot, &Tally::default()).remove(0);
+        let first = status(&info, &snapshot, &SinceOpened::default()).remove(0);
         assert_eq!((first.text.as_str(), first.loud), (text, loud));
     }
 }

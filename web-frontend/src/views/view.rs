@@ -111,7 +111,7 @@ pub trait View: Keys {
     }
 
     /// A snapshot has come, which may never be drawn.
-    fn take(&mut self, _: &Snapshot) {}
+    fn receive(&mut self, _: &Snapshot) {}
 
     /// Puts its choices into the fields that the reader writes to.
     ///

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::daemon::Daemon;
-use super::programs::Attached;
+use super::programs::AttachedObject;
 
 /// What a load is run beside, as a choice.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub enum Present {
     /// Nothing at all.
     Nothing,
     /// Programs; they go when it is dropped.
-    Programs(Attached),
+    Programs(AttachedObject),
     /// netto; it is told to end.
     Daemon(Daemon),
 }
@@ -33,7 +33,9 @@ impl Variant<'_> {
     pub fn begin(self, netto: &Path, attach: &Path) -> Result<Present> {
         match self {
             Variant::Nothing => Ok(Present::Nothing),
-            Variant::Programs(object) => Attached::start(attach, object).map(Present::Programs),
+            Variant::Programs(object) => {
+                AttachedObject::start(attach, object).map(Present::Programs)
+            }
             Variant::Netto(frequency_hz) => Daemon::start(netto, frequency_hz).map(Present::Daemon),
         }
     }

@@ -30,11 +30,11 @@ pub fn compile(root: &Path, source: &str, define: Option<&str>) -> Result<PathBu
 }
 
 /// A process that keeps the programs of an object attached; they go with it.
-pub struct Attached(Owned);
+pub struct AttachedObject(Owned);
 
-impl Attached {
+impl AttachedObject {
     /// Attaches every program of the object, by the benchmark `attach` of netto.
-    pub fn start(attach: &Path, object: &Path) -> Result<Attached> {
+    pub fn start(attach: &Path, object: &Path) -> Result<AttachedObject> {
         let mut command = lab::mortal(attach);
         command
             .arg(object)
@@ -47,7 +47,7 @@ impl Attached {
         if line.trim() != "ready" {
             bail!("{} could not be attached", object.display());
         }
-        Ok(Attached(process))
+        Ok(AttachedObject(process))
     }
 
     /// Its process number.

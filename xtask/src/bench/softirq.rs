@@ -11,7 +11,7 @@ use super::figures::{Figure, Section, Spread};
 use super::lab::Lab;
 use super::load::{self, Load};
 use super::present::{self, Variant};
-use super::programs::{self, Attached, Program};
+use super::programs::{self, AttachedObject, Program};
 
 /// How long small packets are sent in one run.
 const PACKETS_MILLISECONDS: u64 = 400;
@@ -192,7 +192,7 @@ fn count(lab: &Lab, netto: &Path) -> Result<Vec<Program>> {
 /// The same, of a floor's programs.
 fn count_floor(lab: &Lab, attach: &Path, floor: &Path) -> Result<Vec<Program>> {
     lab.keep_bpf_statistics(true)?;
-    let attached = Attached::start(attach, floor)?;
+    let attached = AttachedObject::start(attach, floor)?;
     Load::sends(2 * PACKETS_MILLISECONDS)?.run(lab)?;
     let programs = programs::of_process(attached.pid()).context("cannot read BPF statistics")?;
     drop(attached);

@@ -18,7 +18,7 @@ const END: &str = "<!-- end of what the guest says -->";
 
 /// What a guest said of its kernel.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct GuestReport {
     release: String,
     /// By event: how it is measured.
     events: Vec<(String, String)>,
@@ -36,9 +36,9 @@ struct Program {
     runs: u64,
 }
 
-impl Facts {
-    /// Takes a line of the guest's output; `false` if it holds no fact.
-    pub fn take(&mut self, line: &str) -> bool {
+impl GuestReport {
+    /// Reads a line of the guest's output; `false` if it holds no fact.
+    pub fn read_line(&mut self, line: &str) -> bool {
         let Some(fact) = line.strip_prefix(FACT) else {
             return false;
         };
@@ -111,15 +111,15 @@ impl Facts {
 ///
 /// # Errors
 /// What differs, and how to set it right.
-pub fn check(root: &Path, kernel: Kernel, facts: &Facts) -> Result<()> {
-    ensure!(!facts.events.is_empty(), "the guest said nothing of it");
+pub fn check(root: &Path, kernel: Kernel, report: &GuestReport) -> Result<()> {
+    ensure!(!report.events.is_empty(), "the guest said nothing of it");
     let text = read(root)?;
     let section = &text[section(&text, kernel)?];
     ensure!(
-        section.contains(&facts.attachment()),
+        section.contains(&report.attachment()),
         "the guest says otherwise; to write it down: cargo xtask vm --kernel {} --update-docs\n{}",
         kernel.name(),
-        facts.attachment()
+        report.attachment()
     );
     Ok(())
 }
@@ -128,16 +128,19 @@ pub fn check(root: &Path, kernel: Kernel, facts: &Facts) -> Result<()> {
 ///
 /// # Errors
 /// The guest said nothing, or the document has no place for this kernel.
-pub fn update(root: &Path, kernel: Kernel, facts: &Facts) -> Result<()> {
-    ensure!(!facts.events.is_empty(), "the guest said nothing of itself");
+pub fn update(root: &Path, kernel: Kernel, report: &GuestReport) -> Result<()> {
+    ensure!(
+        !report.events.is_empty(),
+        "the guest said nothing of itself"
+    );
     let text = read(root)?;
     let old = section(&text, kernel)?;
     let (before, after) = (&text[..old.start], &text[old.end..]);
     let new = format!(
         "\nLinux {}:\n\n{}\n{}\n",
-        facts.release,
-        facts.attachment(),
-        facts.cost()
+        report.release,
+        report.attachment(),
+        report.cost()
     );
     let path = path(root);
     std::fs::write(&path, format!("{before}{new}{after}"))
@@ -174,8 +177,8 @@ fn section(text: &str, kernel: Kernel) -> Result<Range<usize>> {
 mod tests {
     use super::*;
 
-    fn facts() -> Facts {
-        let mut facts = Facts::default();
+    fn report() -> GuestReport {
+        let mut report = GuestReport::default();
         for line in [
             "kernel fact: release 6.1.0-1-amd64",
             "kernel fact: probe tx_syscall fentry inet_sendmsg",
@@ -184,14 +187,14 @@ mod tests {
             "kernel fact: event rx_softirq tp_btf",
             "kernel fact: program netto_fentry 120 9000 90",
         ] {
-            assert!(facts.take(line), "{line}");
+            assert!(report.read_line(line), "{line}");
         }
-        facts
+        report
     }
 
     /// The same kernel, found otherwise.
-    fn other() -> Facts {
-        let mut other = facts();
+    fn other() -> GuestReport {
+        let mut other = report();
         other.events[0].1 = "sampling".to_owned();
         other
     }
@@ -201,26 +204,26 @@ mod tests {
 
     #[test]
     fn only_facts_are_taken_from_the_output() {
-        let mut facts = Facts::default();
+        let mut report = GuestReport::default();
         for line in [
             "test a ... ok",
             "kernel fact: ",
             "kernel fact: program a b c d",
         ] {
-            assert!(!facts.take(line), "{line}");
+            assert!(!report.read_line(line), "{line}");
         }
-        assert_eq!(facts, Facts::default());
+        assert_eq!(report, GuestReport::default());
     }
 
     #[test]
     fn events_stand_in_the_guests_order_with_their_probes() {
         assert_eq!(
-            facts().attachment(),
+            report().attachment(),
             "| event | way | attached to |\n|---|---|---|\n\
              | `tx_syscall` | fentry | `inet_sendmsg` `inet6_sendmsg` |\n\
              | `rx_softirq` | tp_btf |  |\n"
         );
-        assert!(facts().cost().contains("| `netto_fentry` | 120 | 100 |"));
+        assert!(report().cost().contains("| `netto_fentry` | 120 | 100 |"));
     }
 
     #[test]
@@ -228,12 +231,12 @@ mod tests {
         let root = std::env::temp_dir().join(format!("netto-record-{}", std::process::id()));
         std::fs::create_dir_all(root.join("docs")).unwrap();
         std::fs::write(path(&root), DOCUMENT).unwrap();
-        let before = check(&root, Kernel::V6_1, &facts());
+        let before = check(&root, Kernel::V6_1, &report());
         update(&root, Kernel::V6_1, &other()).unwrap();
-        update(&root, Kernel::V6_1, &facts()).unwrap();
-        let after = check(&root, Kernel::V6_1, &facts());
+        update(&root, Kernel::V6_1, &report()).unwrap();
+        let after = check(&root, Kernel::V6_1, &report());
         let differing = check(&root, Kernel::V6_1, &other());
-        let absent = check(&root, Kernel::V6_12, &facts());
+        let absent = check(&root, Kernel::V6_12, &report());
         let text = read(&root).unwrap();
         std::fs::remove_dir_all(&root).unwrap();
 
@@ -250,6 +253,6 @@ mod tests {
 
     #[test]
     fn a_guest_that_said_nothing_is_not_right() {
-        assert!(check(Path::new("/"), Kernel::V6_1, &Facts::default()).is_err());
+        assert!(check(Path::new("/"), Kernel::V6_1, &GuestReport::default()).is_err());
     }
 }

@@ -57,8 +57,8 @@ fn row(slug: &str) -> usize {
 type Work = [f64; 3];
 
 /// Samples of it, and the clock.
-fn observe(dice: &mut Dice, work: Work) -> (Totals, Tally) {
-    let mut tally = Tally::default();
+fn observe(dice: &mut Dice, work: Work) -> (Totals, StackCounts) {
+    let mut stacks = StackCounts::default();
     for (slug, ns) in PARTS.iter().zip(work) {
         let part = row(slug);
         let owner = Owner {
@@ -66,12 +66,12 @@ fn observe(dice: &mut Dice, work: Work) -> (Totals, Tally) {
             part: (COMPONENTS[part].kind != Kind::Remainder).then_some(part),
         };
         for _ in 0..dice.samples(ns) {
-            tally.add(RX as u8, Some(owner));
+            stacks.add(RX as u8, Some(owner));
         }
     }
     let mut clock = [0; CLOCK_KINDS];
     clock[RX] = work.iter().sum::<f64>() as u64;
-    (clock, tally)
+    (clock, stacks)
 }
 
 /// A host at work.
@@ -99,21 +99,21 @@ impl Host {
 
     /// One interval of CPUs that do this work; their splits.
     fn pass(&mut self, work: &[Work]) -> Vec<Split> {
-        let seen: Vec<(Totals, Tally)> = work
+        let seen: Vec<(Totals, StackCounts)> = work
             .iter()
             .map(|&work| observe(&mut self.dice, work))
             .collect();
-        let tallies: Vec<Tally> = seen.iter().map(|(_, tally)| tally.clone()).collect();
-        self.attribution.begin(INTERVAL_NS, &tallies);
+        let by_cpu: Vec<StackCounts> = seen.iter().map(|(_, stacks)| stacks.clone()).collect();
+        self.attribution.begin(INTERVAL_NS, &by_cpu);
         let interval = Interval {
             length_ns: INTERVAL_NS,
             sample_period_ns: PERIOD_NS,
         };
         let mut splits = Vec::new();
-        for (cpu, ((clock, tally), work)) in seen.iter().zip(work).enumerate() {
+        for (cpu, ((clock, stacks), work)) in seen.iter().zip(work).enumerate() {
             let split = self
                 .attribution
-                .attribute(cpu, &capabilities(), interval, clock, tally);
+                .attribute(cpu, &capabilities(), interval, clock, stacks);
             let parts: u64 = children_of("rx_softirq")
                 .map(|part| split.time_ns[part].unwrap())
                 .sum();
@@ -123,19 +123,19 @@ impl Host {
                 basis.stacks_ns + basis.past_ns + basis.host_ns + basis.nothing_ns,
                 clock[RX]
             );
-            self.add(work, clock, tally, &split);
+            self.add(work, clock, stacks, &split);
             splits.push(split);
         }
         splits
     }
 
-    fn add(&mut self, work: &Work, clock: &Totals, tally: &Tally, split: &Split) {
-        let taken = tally.kinds[RX];
+    fn add(&mut self, work: &Work, clock: &Totals, stacks: &StackCounts, split: &Split) {
+        let taken = stacks.kinds[RX];
         self.taken += taken;
         for (part, slug) in PARTS.iter().enumerate() {
             self.truth_ns[part] += work[part];
             self.found_ns[part] += split.time_ns[row(slug)].unwrap() as f64;
-            let samples = tally.parts[row(slug)];
+            let samples = stacks.parts[row(slug)];
             let time_ns = clock[RX] as f64;
             self.alone_ns[part] += match (taken, part) {
                 (0, 2) => time_ns,
@@ -218,27 +218,27 @@ fn kinds_of_work_that_take_turns_at_different_rates_are_both_paid_what_they_are_
 }
 
 /// One interval of the first CPU of a host without others.
-fn split_of(attribution: &mut Attribution, clock: &Totals, tally: &Tally) -> Split {
-    attribution.begin(INTERVAL_NS, std::slice::from_ref(tally));
+fn split_of(attribution: &mut Attribution, clock: &Totals, stacks: &StackCounts) -> Split {
+    attribution.begin(INTERVAL_NS, std::slice::from_ref(stacks));
     let interval = Interval {
         length_ns: INTERVAL_NS,
         sample_period_ns: PERIOD_NS,
     };
-    attribution.attribute(0, &capabilities(), interval, clock, tally)
+    attribution.attribute(0, &capabilities(), interval, clock, stacks)
 }
 
 /// One interval with so much time of the HRTIMER softirq, a share of it networking's.
 fn hrtimer(attribution: &mut Attribution, dice: &mut Dice, time_ns: f64, share: f64) -> Split {
-    let mut tally = Tally::default();
+    let mut stacks = StackCounts::default();
     for (slug, share) in [("net_hrtimer", share), ("softirq_hrtimer", 1.0 - share)] {
         let event = row(slug);
         for _ in 0..dice.samples(share * time_ns) {
-            tally.add(HRTIMER as u8, Some(Owner { event, part: None }));
+            stacks.add(HRTIMER as u8, Some(Owner { event, part: None }));
         }
     }
     let mut clock = [0; CLOCK_KINDS];
     clock[HRTIMER] = time_ns as u64;
-    let split = split_of(attribution, &clock, &tally);
+    let split = split_of(attribution, &clock, &stacks);
     let of = |slug: &str| split.time_ns[row(slug)].unwrap();
     assert_eq!(of("net_hrtimer") + of("softirq_hrtimer"), clock[HRTIMER]);
     split
@@ -266,9 +266,9 @@ fn a_sampler_at_odds_with_the_clock_does_not_bend_shares() {
         let mut dice = Dice(5);
         let (mut found_ns, mut all_ns) = (0, 0);
         for _ in 0..6_000 {
-            let (mut clock, tally) = observe(&mut dice, work(3.0 * factor, [0.6, 0.4, 0.0]));
+            let (mut clock, stacks) = observe(&mut dice, work(3.0 * factor, [0.6, 0.4, 0.0]));
             clock[RX] = (clock[RX] as f64 / factor) as u64;
-            let split = split_of(&mut attribution, &clock, &tally);
+            let split = split_of(&mut attribution, &clock, &stacks);
             found_ns += split.time_ns[row("bridging")].unwrap();
             all_ns += clock[RX];
         }
@@ -365,13 +365,13 @@ fn the_interval_of_work_without_a_clock_contains_the_truth_without_a_sample_too(
         let mut dice = Dice(17);
         let mut covered = 0;
         for _ in 0..ROUNDS {
-            let mut tally = Tally::default();
+            let mut stacks = StackCounts::default();
             let owner = Owner {
                 event: own,
                 part: None,
             };
-            (0..dice.samples(truth_ns)).for_each(|_| tally.add(0, Some(owner)));
-            let split = split_of(&mut Attribution::default(), &[0; CLOCK_KINDS], &tally);
+            (0..dice.samples(truth_ns)).for_each(|_| stacks.add(0, Some(owner)));
+            let split = split_of(&mut Attribution::default(), &[0; CLOCK_KINDS], &stacks);
             let snapshot = snapshot(&[split]);
             let (low, high) = confidence::of_component(&info, &snapshot, own).unwrap();
             covered += u32::from((low..=high).contains(&(truth_ns as u64)));

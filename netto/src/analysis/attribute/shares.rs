@@ -1,7 +1,7 @@
 //! Shares of a whole, however few samples an interval has of it. Pure; never
 //! knows what a component is, only its row.
 //!
-//! An interval with many samples speaks for itself: each part gets the share of
+//! An interval with many samples is divided by them alone: each part gets the share of
 //! the time that it has of the samples. With few, that would be wrong in two
 //! ways. Without any sample no part gets anything, and an interval with one
 //! gives all of its time to it, however long it was: over many intervals, kinds
@@ -17,7 +17,7 @@
 //! handed out stays within some sampling periods of what was found, for good.
 //! Time itself is never held back: all of it is handed out at once.
 
-/// From so many expected samples on an interval speaks for itself: that it has
+/// From so many expected samples on an interval is divided by its own alone: that it has
 /// none by chance then happens once in 3,000 intervals.
 const ENOUGH: f64 = 8.0;
 /// A sample's weight in the past falls to a third in this time.

@@ -38,18 +38,18 @@ fn attribute(
     capabilities: &Capabilities,
     interval: Interval,
     clock: &Totals,
-    tally: &Tally,
+    stacks: &StackCounts,
 ) -> Split {
-    Attribution::default().attribute(0, capabilities, interval, clock, tally)
+    Attribution::default().attribute(0, capabilities, interval, clock, stacks)
 }
 
 /// Samples by clock kind, event, part, and how many.
-fn tally(samples: &[(u8, Option<&str>, Option<&str>, u32)]) -> Tally {
+fn stacks(samples: &[(u8, Option<&str>, Option<&str>, u32)]) -> StackCounts {
     let index = |slug: &str| index_of(slug).unwrap();
-    let mut tally = Tally::default();
+    let mut stacks = StackCounts::default();
     for (kind, event, part, count) in samples {
         for _ in 0..*count {
-            tally.add(
+            stacks.add(
                 *kind,
                 event.map(|event| Owner {
                     event: index(event),
@@ -58,7 +58,7 @@ fn tally(samples: &[(u8, Option<&str>, Option<&str>, u32)]) -> Tally {
             );
         }
     }
-    tally
+    stacks
 }
 
 fn of(split: &Split, slug: &str) -> Option<u64> {
@@ -68,7 +68,7 @@ fn of(split: &Split, slug: &str) -> Option<u64> {
 #[test]
 fn the_parts_of_a_softirq_share_its_time_as_their_samples_do() {
     let (kind, rx) = (RX as u8, Some("rx_softirq"));
-    let samples = tally(&[
+    let samples = stacks(&[
         (kind, rx, Some("bridging"), 3),
         (kind, rx, Some("gro"), 1),
         (kind, rx, None, 1),
@@ -92,7 +92,7 @@ fn time_without_any_sample_is_unattributed_not_spread() {
         &capabilities(false),
         interval(1_000),
         &clock(RX, 7),
-        &Tally::default(),
+        &StackCounts::default(),
     );
     assert_eq!(of(&result, "rx_unattributed"), Some(7));
     assert_eq!(of(&result, "driver_poll"), Some(0));
@@ -100,7 +100,7 @@ fn time_without_any_sample_is_unattributed_not_spread() {
 
 #[test]
 fn a_sampled_socket_call_counts_one_period_per_sample() {
-    let samples = tally(&[
+    let samples = stacks(&[
         (0, Some("tx_syscall"), None, 30),
         (0, Some("local_ipc"), None, 5),
         (0, None, None, 100),
@@ -123,7 +123,7 @@ fn a_sampled_socket_call_counts_one_period_per_sample() {
 
 #[test]
 fn what_is_sampled_fits_into_what_the_clock_left_over() {
-    let samples = tally(&[
+    let samples = stacks(&[
         (0, Some("tx_syscall"), None, 600),
         (0, Some("napi_thread"), None, 600),
     ]);
@@ -140,7 +140,7 @@ fn what_is_sampled_fits_into_what_the_clock_left_over() {
 /// An io_uring thread that was met so often at sends, at other requests, at handling
 /// requests and at looking for some.
 fn io_thread(sends: u32, others: u32, handling: u32, spinning: u32) -> Split {
-    let mut samples = tally(&[
+    let mut samples = stacks(&[
         (IO_WORKER, Some("tx_syscall"), None, sends),
         (IO_WORKER, Some("io_other"), None, others),
         (IO_WORKER, Some("io_worker"), None, handling),
@@ -205,7 +205,7 @@ fn what_an_io_uring_thread_is_asked_for_is_told_by_whose_the_sample_is() {
 #[test]
 fn networking_is_carved_out_of_a_softirq_which_keeps_the_rest() {
     let kind = Source::HRTIMER.clock_kind();
-    let samples = tally(&[
+    let samples = stacks(&[
         (kind, Some("net_hrtimer"), None, 3),
         (kind, Some("softirq_hrtimer"), None, 1),
     ]);
@@ -226,7 +226,7 @@ fn networking_is_carved_out_of_a_softirq_which_keeps_the_rest() {
 #[test]
 fn busy_polling_inside_a_timed_receive_is_taken_from_it() {
     let kind = Source::SocketReceive.clock_kind();
-    let samples = tally(&[
+    let samples = stacks(&[
         (kind, Some("busy_poll_spin"), None, 9),
         (kind, Some("rx_syscall"), None, 1),
     ]);
@@ -243,7 +243,7 @@ fn busy_polling_inside_a_timed_receive_is_taken_from_it() {
 #[test]
 fn without_any_probe_a_softirq_and_its_parts_come_from_samples_alone() {
     let rx = Some("rx_softirq");
-    let samples = tally(&[(0, rx, Some("gro"), 30), (0, rx, None, 10)]);
+    let samples = stacks(&[(0, rx, Some("gro"), 30), (0, rx, None, 10)]);
     let result = attribute(
         &capabilities(true),
         interval(1_000_000),
@@ -264,7 +264,7 @@ fn what_is_not_measured_is_absent_and_in_no_sum() {
         &capabilities,
         interval(1_000),
         &clock(kind, 10),
-        &Tally::default(),
+        &StackCounts::default(),
     );
     assert_eq!(of(&result, "tx_syscall"), None);
     assert_eq!(of(&result, "network"), Some(0));
@@ -315,12 +315,12 @@ proptest! {
         raw in proptest::array::uniform16(0_u64..100_000),
         samples in proptest::collection::vec((0_u8..CLOCK_KINDS as u8, any_owner()), 0..300),
     ) {
-        let mut tally = Tally::default();
+        let mut stacks = StackCounts::default();
         for (kind, owner) in samples {
-            tally.add(kind, owner);
+            stacks.add(kind, owner);
         }
         let interval_ns = raw[1..].iter().sum::<u64>() + 50_000;
-        let result = attribute(&capabilities(false), interval(interval_ns), &raw, &tally);
+        let result = attribute(&capabilities(false), interval(interval_ns), &raw, &stacks);
         let ns = |i: usize| result.time_ns[i].unwrap();
         for (index, row) in COMPONENTS.iter().enumerate() {
             let children: Vec<usize> = children_of(row.slug).collect();

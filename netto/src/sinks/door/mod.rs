@@ -3,7 +3,7 @@
 //!
 //! It stands between the socket and the HTTP library, which by itself reads as
 //! much as a client sends and keeps as much as it answers. `places` decides who
-//! stays, `turnstile` lets one request at a time through, `body` hands out
+//! stays, `seat` is what is known of each connection, `turnstile` lets one request at a time through, `body` hands out
 //! answers in slices, `malformed` counts what is no HTTP, `leftovers` gives memory
 //! back. None of it knows a route or a snapshot.
 
@@ -11,12 +11,14 @@ mod body;
 mod leftovers;
 mod malformed;
 mod places;
+mod seat;
 mod turnstile;
 
 pub use body::Guarded;
 pub use leftovers::Leftovers;
 pub use malformed::Malformed;
-pub use places::{Dashboard, Limits, Place, Places, Seat, Visitor};
+pub use places::{Dashboard, Limits, Place, Places, Visitor};
+pub use seat::Seat;
 pub use turnstile::{Io, RequestBody, Turn, Turnstile};
 
 /// Connections that have not been given anything yet: new ones, and those whose

@@ -14,8 +14,9 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Poll, Waker};
-use std::time::Instant;
+use std::task::Poll;
+
+use super::seat::{Class, Peer, Phase, Seat};
 
 /// How many connections of each kind there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,91 +27,6 @@ pub struct Limits {
     pub guests: usize,
     /// WebSockets.
     pub dashboards: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Stranger,
-    Guest,
-    Dashboard,
-}
-
-/// What a connection is doing, in the order in which they give way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
-    /// Nothing is asked: it is new, or kept alive.
-    Waiting,
-    /// It does not take what it was sent.
-    Stalled,
-    /// A request is being answered.
-    Working,
-}
-
-/// Who counts as one: an address, or a network of IPv6, where everybody has many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Peer(u128);
-
-impl Peer {
-    fn new(address: IpAddr) -> Peer {
-        match address.to_canonical() {
-            IpAddr::V4(address) => Peer(u128::from(address.to_ipv6_mapped())),
-            IpAddr::V6(address) => Peer(u128::from(address) >> 64 << 64),
-        }
-    }
-}
-
-/// One connection as all who handle it share it.
-#[derive(Debug)]
-pub struct Seat {
-    id: u64,
-    peer: Peer,
-    class: Cell<Class>,
-    phase: Cell<Phase>,
-    since: Cell<Instant>,
-    must_go: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
-    /// What the turnstile lets through.
-    pub(super) gate: Cell<super::turnstile::Gate>,
-}
-
-impl Seat {
-    /// Whether somebody else was given the place.
-    pub fn must_go(&self) -> bool {
-        self.must_go.get()
-    }
-
-    /// Whom to wake when something about this connection changes: its task.
-    pub fn register(&self, waker: &Waker) {
-        let mut registered = self.waker.borrow_mut();
-        if !registered.as_ref().is_some_and(|old| old.will_wake(waker)) {
-            *registered = Some(waker.clone());
-        }
-    }
-
-    /// Wakes the connection's task.
-    pub fn wake(&self) {
-        if let Some(waker) = &*self.waker.borrow() {
-            waker.wake_by_ref();
-        }
-    }
-
-    /// Notes what it is doing now.
-    pub fn enter(&self, phase: Phase) {
-        if self.phase.replace(phase) != phase {
-            self.since.set(Instant::now());
-        }
-    }
-
-    /// Lets everything through from now on, until the request's turn is over.
-    pub fn open_gate(&self) {
-        self.gate.set(super::turnstile::Gate::Open);
-        self.wake();
-    }
-
-    fn send_away(&self) {
-        self.must_go.set(true);
-        self.wake();
-    }
 }
 
 /// All places; see the head of this file.
@@ -147,16 +63,7 @@ impl Places {
             return None;
         }
         let id = self.next_id.replace(self.next_id.get() + 1);
-        let seat = Rc::new(Seat {
-            id,
-            peer,
-            class: Cell::new(Class::Stranger),
-            phase: Cell::new(Phase::Waiting),
-            since: Cell::new(Instant::now()),
-            must_go: Cell::new(false),
-            waker: RefCell::default(),
-            gate: Cell::default(),
-        });
+        let seat = Rc::new(Seat::new(id, peer));
         self.seats.borrow_mut().insert(id, seat.clone());
         Some(Place {
             places: self.clone(),

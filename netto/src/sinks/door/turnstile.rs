@@ -13,7 +13,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::places::{Phase, Place, Seat};
+use super::places::Place;
+use super::seat::{Phase, Seat};
 use super::{MAX_DRAINED_BYTES, MAX_HEAD_BYTES};
 
 /// A connection, encrypted or not.

@@ -9,7 +9,7 @@ use web_sys::Window;
 use super::model;
 use crate::page::dom::Dom;
 use crate::state::Keys;
-use crate::view_model::{self, Tally};
+use crate::view_model::{self, SinceOpened};
 use crate::views::{Scene, View};
 
 /// The view, before anything is shown.
@@ -19,23 +19,23 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 
 #[derive(Default)]
 struct Status {
-    tally: Tally,
+    sums: SinceOpened,
 }
 
 impl Keys for Status {}
 
 impl View for Status {
     fn meet(&mut self, _: &Dom, info: &Info) -> Result<(), JsValue> {
-        self.tally.meet(info);
+        self.sums.meet(info);
         Ok(())
     }
 
-    fn take(&mut self, snapshot: &Snapshot) {
-        self.tally.add(snapshot);
+    fn receive(&mut self, snapshot: &Snapshot) {
+        self.sums.add(snapshot);
     }
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
-        let status = view_model::status(scene.info, scene.latest, &self.tally);
+        let status = view_model::status(scene.info, scene.latest, &self.sums);
         let html = model::status_html(&status);
         let list = scene.dom.element("status")?;
         if list.inner_html() != html {

@@ -1,4 +1,5 @@
-//! Work that runs beside or around the socket calls: io_uring's threads, and programs that trace.
+//! Work that runs beside or around the socket calls: threads of networking and of io_uring,
+//! other system calls, and programs that trace.
 
 use super::*;
 
@@ -95,6 +96,56 @@ fn probes_on_sends_and_receives_are_tracing_whoever_they_belong_to() {
             (
                 "bpf_prog_1234_seen < trace_call_bpf < kprobe_dispatcher < inet_recvmsg < __sys_recvfrom < do_syscall_64",
                 Some("receive_tracing"),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn networking_in_threads_and_other_system_calls_is_found() {
+    check(
+        None,
+        &[
+            (
+                "tcp_v4_rcv < ip_local_deliver_finish < veth_poll < __napi_poll < napi_threaded_poll_loop < napi_threaded_poll < kthread",
+                Some("napi_thread"),
+            ),
+            (
+                "process_backlog < __napi_poll < napi_threaded_poll_loop < smpboot_thread_fn",
+                Some("napi_thread"),
+            ),
+            (
+                "read_tsc < ktime_get < sk_busy_loop_end < __napi_busy_loop < napi_busy_loop < __skb_recv_udp < udp_recvmsg < sock_recvmsg",
+                Some("busy_poll_spin"),
+            ),
+            (
+                "udp_rcv < veth_poll < __napi_busy_loop < napi_busy_loop < sock_poll < do_sys_poll",
+                Some("busy_poll_work"),
+            ),
+            (
+                "ip_rcv < netif_receive_skb_list_internal < cpu_map_kthread_run < kthread",
+                Some("xdp_cpumap"),
+            ),
+            (
+                "chacha20 < wg_packet_encrypt_worker < process_one_work < worker_thread",
+                Some("net_worker"),
+            ),
+            ("ext4_end_io < process_one_work < worker_thread", None),
+            (
+                "__inet_check_established < __inet_hash_connect < tcp_v4_connect < __inet_stream_connect < __sys_connect < do_syscall_64",
+                Some("connections"),
+            ),
+            (
+                "tcp_close < inet_release < __sock_release < sock_close < __fput < task_work_run",
+                Some("connections"),
+            ),
+            (
+                "tcp_poll < sock_poll < ep_item_poll < ep_send_events < do_epoll_wait < do_syscall_64",
+                Some("socket_poll"),
+            ),
+            (
+                "unix_poll < sock_poll < do_sys_poll < do_syscall_64",
+                Some("local_ipc"),
             ),
         ],
     );

@@ -8,7 +8,7 @@ fn layout(info: &Info, snapshot: &Snapshot) -> Layout {
 }
 
 /// Attributes of all cells that get a value, in the order of the markup.
-fn slots(html: &str) -> Vec<String> {
+fn places(html: &str) -> Vec<String> {
     html.split("<td ")
         .filter_map(|piece| piece.split_once(" data-cell>"))
         .map(|(attributes, _)| attributes.replace(" data-ns=\"\"", ""))
@@ -16,28 +16,28 @@ fn slots(html: &str) -> Vec<String> {
 }
 
 fn filled(layout: &Layout, info: &Info, snapshot: &Snapshot) -> Vec<(String, Cell)> {
-    let slots = slots(&layout.html(info));
+    let places = places(&layout.html(info));
     let cells = layout.cells(info, snapshot);
     assert_eq!(
-        slots.len(),
+        places.len(),
         cells.len(),
         "a value for every cell and no more"
     );
-    slots.into_iter().zip(cells).collect()
+    places.into_iter().zip(cells).collect()
 }
 
 fn cell<'a>(cells: &'a [(String, Cell)], key: &str, cpu: &str) -> &'a Cell {
-    let slot = format!("{key} data-cpu=\"{cpu}\"");
-    let found = cells.iter().find(|(attributes, _)| *attributes == slot);
-    &found.unwrap_or_else(|| panic!("no cell {slot}")).1
+    let place = format!("{key} data-cpu=\"{cpu}\"");
+    let found = cells.iter().find(|(attributes, _)| *attributes == place);
+    &found.unwrap_or_else(|| panic!("no cell {place}")).1
 }
 
 /// The cells of share and of each entry that follow the sum of a row.
 fn beside<'a>(cells: &'a [(String, Cell)], key: &str) -> [&'a str; 2] {
-    let slot = format!("{key} data-cpu=\"all\"");
+    let place = format!("{key} data-cpu=\"all\"");
     let at = cells
         .iter()
-        .position(|(attributes, _)| *attributes == slot)
+        .position(|(attributes, _)| *attributes == place)
         .unwrap();
     [&cells[at + 1].1.text, &cells[at + 2].1.text]
 }
@@ -150,7 +150,7 @@ fn an_unavailable_row_has_its_reason_and_no_value() {
     fixture::take_away(&mut info, &mut snapshot, "bridging", "no <bridge> \"here\"");
     let layout = layout(&info, &snapshot);
     let cells = filled(&layout, &info, &snapshot);
-    assert!(cells.iter().all(|(slot, _)| !slot.contains("bridging")));
+    assert!(cells.iter().all(|(place, _)| !place.contains("bridging")));
     let html = layout.html(&info);
     assert!(html.contains("unavailable: no &lt;bridge&gt; &quot;here&quot;</span>"));
     assert!(!html.contains("<bridge>"));

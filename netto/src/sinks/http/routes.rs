@@ -1,0 +1,201 @@
+//! Which path gives what.
+//!
+//! What is shown is made once and handed to all who ask (`answers`), and WebSockets
+//! become actors of their own.
+
+use std::sync::Arc;
+
+use actix_web::http::{StatusCode, header};
+use actix_web::middleware::from_fn;
+use actix_web::web::{self, Data};
+use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, guard};
+use metrics_common::Info;
+
+use super::State;
+use super::admission::from_own_page;
+use crate::actors::supervisor::Part;
+use crate::sinks::door::Visitor;
+use crate::sinks::websocket_client::{Surroundings, WebSocketClient};
+use crate::sinks::{assets, frames};
+
+/// Every path that there is.
+pub(super) fn routes(config: &mut web::ServiceConfig) {
+    config
+        .service(resource("/metrics", metrics))
+        .service(resource("/healthz", healthz))
+        .service(resource("/readyz", readyz))
+        .service(resource("/api/v1/info", info).wrap(from_fn(from_own_page)))
+        .service(resource("/api/v1/snapshot", snapshot).wrap(from_fn(from_own_page)))
+        .service(resource("/api/v1/flamegraph", flame_graph).wrap(from_fn(from_own_page)))
+        .service(resource("/ws", websocket).wrap(from_fn(from_own_page)))
+        .service(resource("/", index))
+        .default_service(web::to(not_found));
+    for asset in assets::ASSETS {
+        config.service(resource(
+            asset.path,
+            move |request: HttpRequest| async move { assets::respond(asset, &request) },
+        ));
+    }
+}
+
+/// A path that can be read, and nothing else.
+fn resource<F, Args>(path: &str, handler: F) -> Resource
+where
+    F: Handler<Args>,
+    Args: FromRequest + 'static,
+    F::Output: Responder + 'static,
+{
+    let readable = guard::Any(guard::Get()).or(guard::Head());
+    web::resource(path)
+        .route(web::route().guard(readable).to(handler))
+        .default_service(web::to(method_not_allowed))
+}
+
+/// A plain answer of one line.
+pub(super) fn text(status: StatusCode, message: impl std::fmt::Display) -> HttpResponse {
+    HttpResponse::build(status)
+        .content_type("text/plain; charset=utf-8")
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .body(format!("{message}\n"))
+}
+
+async fn not_found() -> HttpResponse {
+    text(
+        StatusCode::NOT_FOUND,
+        "no such page; there are /, /metrics, /api/v1/info, /api/v1/snapshot, /api/v1/flamegraph, /healthz, /readyz and /ws",
+    )
+}
+
+async fn method_not_allowed() -> HttpResponse {
+    let mut response = text(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "netto can only be read: use GET",
+    );
+    response
+        .headers_mut()
+        .insert(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"));
+    response
+}
+
+async fn index(request: HttpRequest) -> HttpResponse {
+    match assets::find("/index.html") {
+        Some(page) => assets::respond(page, &request),
+        None => text(
+            StatusCode::NOT_FOUND,
+            "this netto was built without its dashboard; its data is at /metrics and /api/v1/snapshot",
+        ),
+    }
+}
+
+async fn healthz() -> HttpResponse {
+    text(StatusCode::OK, "alive")
+}
+
+fn not_ready() -> HttpResponse {
+    text(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "not ready: no interval has been measured yet",
+    )
+}
+
+async fn readyz(state: Data<State>) -> HttpResponse {
+    match state.wiring.latest.get() {
+        Some(_) => text(StatusCode::OK, "ready"),
+        None => not_ready(),
+    }
+}
+
+/// What the newest snapshot's rows mean.
+fn newest_info(state: &State) -> Arc<Info> {
+    match state.wiring.latest.get() {
+        Some(latest) => latest.info.clone(),
+        None => state.wiring.info.clone(),
+    }
+}
+
+/// A page that holds now and should not be kept, or why there is none.
+fn page(made: Result<web::Bytes, String>, content_type: &str) -> HttpResponse {
+    match made {
+        Ok(bytes) => HttpResponse::Ok()
+            .content_type(content_type)
+            .insert_header((header::CACHE_CONTROL, "no-store"))
+            .body(bytes),
+        Err(reason) => text(StatusCode::INTERNAL_SERVER_ERROR, reason),
+    }
+}
+
+async fn info(state: Data<State>) -> HttpResponse {
+    let made = state.answers.info(newest_info(&state)).await;
+    page(made, "application/json")
+}
+
+async fn snapshot(state: Data<State>) -> HttpResponse {
+    match state.wiring.latest.get() {
+        Some(latest) => page(state.answers.snapshot(latest).await, "application/json"),
+        None => not_ready(),
+    }
+}
+
+/// Folded stacks, as flame graph tools read them; what they stand for is in the headers.
+async fn flame_graph(state: Data<State>) -> HttpResponse {
+    match state.answers.flame_graph().await {
+        Ok(graph) => HttpResponse::Ok()
+            .content_type("text/plain; charset=utf-8")
+            .insert_header((header::CACHE_CONTROL, "no-store"))
+            .insert_header((
+                "x-netto-window-seconds",
+                format!("{:.1}", graph.window_ns as f64 / 1e9),
+            ))
+            .insert_header(("x-netto-samples", graph.samples))
+            .insert_header(("x-netto-samples-left-out", graph.left_out))
+            .body(graph.text),
+        Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, reason),
+    }
+}
+
+async fn metrics(state: Data<State>) -> HttpResponse {
+    let made = state.wiring.metrics.page().await;
+    page(made, "text/plain; version=0.0.4; charset=utf-8")
+}
+
+async fn websocket(
+    request: HttpRequest,
+    payload: web::Payload,
+    state: Data<State>,
+) -> Result<HttpResponse, actix_web::Error> {
+    // Asked first, so that a mistake costs nobody's place.
+    actix_http::ws::handshake(request.head())?;
+    let visitor = request.conn_data::<Visitor>();
+    let Some(place) = visitor.and_then(Visitor::open_dashboard) else {
+        return Ok(text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!(
+                "all {} dashboards are taken; close one, or start netto with a larger --max-clients",
+                state.wiring.max_clients
+            ),
+        ));
+    };
+    let payload = frames::checked(&request, payload).await?;
+    let (response, session, messages) = actix_ws::handle(&request, payload)?;
+    if let Some(visitor) = visitor {
+        visitor.seat().open_gate();
+    }
+    let wiring = &state.wiring;
+    WebSocketClient::launch(
+        session,
+        messages.max_frame_size(frames::MAX_DATA_BYTES),
+        Surroundings {
+            collector: wiring.collector.clone(),
+            info: newest_info(&state),
+            wants_past: request
+                .query_string()
+                .split('&')
+                .any(|option| option == "history"),
+            drops: wiring.drops.clone(),
+            patience: wiring.patience,
+            place,
+            watch: wiring.supervisor.watch(Part::WebSocketClient),
+        },
+    );
+    Ok(response)
+}
