@@ -6,7 +6,7 @@
 //! names, or the one that cargo built with it. The tests measure, so they run
 //! one after the other. Where there is no root, or a tool is missing, a test is
 //! skipped with a line that says so; with `CI=true` that is a failure instead. So is one whose
-//! figures would be others' traffic: see `quiet.rs`.
+//! figures would be others' traffic (`quiet.rs`). Statistics get a second chance (`repeat.rs`).
 
 mod agent;
 mod agreement;
@@ -41,6 +41,7 @@ mod pace;
 mod paths;
 mod prometheus;
 mod quiet;
+mod repeat;
 mod running;
 mod sends;
 mod sparse;
@@ -101,20 +102,23 @@ fn main() -> ExitCode {
     ]
     .into_iter()
     .flatten();
-    let gone = guest::without_a_test(tests.clone().map(|test| test.name));
-    if !gone.is_empty() {
-        eprintln!("root: no test is called {gone:?}; see tests/root/guest.rs");
-        return ExitCode::FAILURE;
-    }
-    let gone = quiet::without_a_test(tests.clone().map(|test| test.name));
-    if !gone.is_empty() {
-        eprintln!("root: no test is called {gone:?}; see tests/root/quiet.rs");
-        return ExitCode::FAILURE;
+    for (file, begins) in [
+        ("guest", guest::SELECTION),
+        ("quiet", quiet::STATISTICAL),
+        ("quiet", quiet::COUNTED),
+        ("repeat", repeat::REPEATED_TOO),
+    ] {
+        let is_one = |begin: &&&str| tests.clone().any(|test| test.name.starts_with(**begin));
+        // A test was renamed.
+        if let Some(gone) = begins.iter().find(|begin| !is_one(begin)) {
+            eprintln!("root: no test is called {gone}; see tests/root/{file}.rs");
+            return ExitCode::FAILURE;
+        }
     }
     let all = !guest::is_one() || arguments.filter.is_some();
     let trials = tests
         .filter(|test| all || guest::is_selected(test.name))
-        .map(|test| test.to_trial(quiet::wait_for))
+        .map(|test| test.to_trial(repeat::run))
         .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     counting::end();
