@@ -1,4 +1,4 @@
-//! Counts what test programs report in their `test result:` lines. Pure.
+//! Counts what test programs report in their `test result:` and `UNSTEADY:` lines. Pure.
 
 use std::fmt;
 
@@ -11,6 +11,8 @@ pub struct Tally {
     pub failed: u64,
     /// Were not run, visibly.
     pub skipped: u64,
+    /// Passed only because they were tried again.
+    pub unsteady: u64,
 }
 
 impl Tally {
@@ -25,8 +27,9 @@ impl Tally {
 
     /// Adds what this line of a test program's output reports, if it reports anything.
     pub fn line(&mut self, line: &str) {
+        let line = line.trim();
+        self.unsteady += u64::from(line.starts_with("UNSTEADY: "));
         let Some((_, counts)) = line
-            .trim()
             .strip_prefix("test result: ")
             .and_then(|rest| rest.split_once(". "))
         else {
@@ -56,7 +59,11 @@ impl fmt::Display for Tally {
             f,
             "{} passed, {} failed, {} skipped",
             self.passed, self.failed, self.skipped
-        )
+        )?;
+        if self.unsteady > 0 {
+            write!(f, ", {} unsteady", self.unsteady)?;
+        }
+        Ok(())
     }
 }
 
@@ -80,6 +87,22 @@ mod tests {
              test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s\n",
         );
         assert_eq!(tally.to_string(), "4 passed, 2 failed, 1 skipped");
+    }
+
+    #[test]
+    fn tests_that_were_tried_again_are_told_where_there_are_any() {
+        let tally = tally_of(
+            "test hidden::a ... \n\
+             hidden::a failed at try 1: UNSTEADY: 0.1\n\
+             \n\
+             UNSTEADY: hidden::a failed 1 of 3 tries: 0.1\n\
+             ok\n\
+             test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n",
+        );
+        assert_eq!(
+            tally.to_string(),
+            "1 passed, 0 failed, 0 skipped, 1 unsteady"
+        );
     }
 
     #[test]

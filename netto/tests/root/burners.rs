@@ -1,6 +1,6 @@
 //! Figures against a truth that is not netto's: the kernel's own account of a BPF program's run
 //! time, of a process's CPU time, of softirqs. Bounds are such that a factor of two does not
-//! pass; `tests/accuracy.rs` says which component is checked by which.
+//! pass; `tests/accuracy/main.rs` says which component is checked by which.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -434,6 +434,8 @@ const SMALL_DATAGRAM: usize = 16;
 
 /// How many of them.
 const COPIES: usize = 400;
+/// Measurements of so many, of which the median is judged: one that was disturbed decides nothing.
+const MEASUREMENTS: usize = 5;
 /// By how much the two clocks may differ, as a share of the sender's own.
 const TOLERANCE: f64 = 0.10;
 
@@ -445,29 +447,44 @@ fn large_copies(daemon: &mut Followed) -> Result<()> {
     namespace.ip("link add sink type dummy")?;
     namespace.ip("link set sink mtu 65535 up")?;
     namespace.ip("address add 10.78.0.1/24 dev sink")?;
+    println!();
+    let mut differences = Vec::new();
+    for _ in 0..MEASUREMENTS {
+        differences.push(difference_of_clocks(daemon, &namespace)?);
+    }
+    differences.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
+    let median = differences[MEASUREMENTS / 2];
+    ensure!(
+        median.abs() <= TOLERANCE,
+        "netto's clock and the sender's differ by {:+.1} % in the median of {differences:+.3?}",
+        100.0 * median
+    );
+    Ok(())
+}
+
+/// By how much netto's time of some sends exceeds the sender's own, as a share of the latter.
+fn difference_of_clocks(daemon: &mut Followed, namespace: &Namespace) -> Result<f64> {
     daemon.catch_up()?;
     let (sends, time_ns) = (daemon.entries("tx_syscall")?, daemon.time_ns("tx_syscall")?);
     let own = agent_to_end(
-        &namespace,
+        namespace,
         &["udp-copy", "10.78.0.2:9", &COPIES.to_string(), "1"],
     )?;
     daemon.catch_up()?;
     let own_ns: f64 = own.trim().parse().with_context(|| own.clone())?;
     let time_ns = (daemon.time_ns("tx_syscall")? - time_ns) as f64;
     let sends = daemon.entries("tx_syscall")? - sends;
+    let difference = (time_ns - own_ns) / own_ns;
     println!(
-        "\n{sends} sends of {LARGE} bytes: {:.0} ns each by netto, {:.0} ns by the sender's own clock",
+        "{sends} sends of {LARGE} bytes: {:.0} ns each by netto, {:.0} ns by the sender's own \
+         clock: {:+.1} %",
         time_ns / COPIES as f64,
-        own_ns / COPIES as f64
+        own_ns / COPIES as f64,
+        100.0 * difference
     );
     ensure!(
         sends == COPIES as u64,
         "{sends} sends counted, {COPIES} made"
     );
-    ensure!(
-        (time_ns - own_ns).abs() <= TOLERANCE * own_ns,
-        "netto's clock and the sender's differ by {:.1} %",
-        100.0 * (time_ns - own_ns).abs() / own_ns
-    );
-    Ok(())
+    Ok(difference)
 }

@@ -3,10 +3,10 @@
 //! A guest has neither a browser nor iperf3, and its time is not a machine's: what is
 //! chosen here counts, or shows a part that nothing but its own workload reaches.
 
-use std::collections::BTreeSet;
+use crate::trial;
 
 /// Begin of the names of all tests that are run in guests.
-const SELECTION: &[&str] = &[
+pub const SELECTION: &[&str] = &[
     "kernels::",
     "counting::",
     "changes::",
@@ -26,15 +26,5 @@ pub fn is_one() -> bool {
 
 /// Whether a test is run in guests.
 pub fn is_selected(name: &str) -> bool {
-    SELECTION.iter().any(|begin| name.starts_with(begin))
-}
-
-/// The entries of the selection that fit none of these names: tests that were renamed.
-pub fn without_a_test<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'static str> {
-    let names: BTreeSet<&str> = names.collect();
-    SELECTION
-        .iter()
-        .copied()
-        .filter(|begin| !names.iter().any(|name| name.starts_with(begin)))
-        .collect()
+    trial::is_named(name, SELECTION)
 }

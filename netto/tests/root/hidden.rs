@@ -134,22 +134,24 @@ fn beside_softirq(cost: &Cost, event: &str) -> Result<f64> {
     Ok(cost.event_seconds(event)? / cost.event_seconds("rx_softirq")?)
 }
 
-/// BBR sends by the clock where other senders wait for acknowledgements: its timers
-/// took 0.4 to 1.5 times what the RX softirq took, and nothing at all without it.
+/// BBR sends by the clock where other senders wait for acknowledgements. Whether its timers are
+/// seen is the question, not how much they take: that was 0.11 to 1.5 times what the RX softirq
+/// took, by machine and kernel, and without pacing nothing at all. The bounds lie between.
 fn pacing() -> Result<()> {
     let network = Network::direct()?;
     let daemon = Daemon::start(&[])?;
-    {
+    let unpaced = {
         let _unpaced = traffic::tcp(&network.left, &network.right, network.right_v4)?;
-        let ratio = beside_softirq(&daemon.measure_shortly()?, "net_hrtimer")?;
-        ensure!(ratio < 0.05, "without pacing, timers took {ratio:.2} of it");
-    }
+        beside_softirq(&daemon.measure_shortly()?, "net_hrtimer")?
+    };
     network
         .left
         .sysctl("net/ipv4/tcp_congestion_control", "bbr")?;
     let _paced = traffic::tcp(&network.left, &network.right, network.right_v4)?;
-    let ratio = beside_softirq(&daemon.measure_shortly()?, "net_hrtimer")?;
-    ensure!(ratio > 0.15, "with pacing, timers took {ratio:.2} of it");
+    let paced = beside_softirq(&daemon.measure_shortly()?, "net_hrtimer")?;
+    let told = format!("timers took {unpaced:.4} of the RX softirq's time, with pacing {paced:.4}");
+    println!("{told}");
+    ensure!(unpaced < 0.01 && paced > 0.03, told);
     Ok(())
 }
 

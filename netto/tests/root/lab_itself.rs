@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::lab::{self, Namespace, Network};
 use crate::trial::{self, NotOnThisKernel, Test};
 use crate::webdriver::{Browser, TALL_WINDOW};
-use crate::{quiet, traffic};
+use crate::{quiet, repeat, traffic};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -39,6 +39,11 @@ pub const TESTS: &[Test] = &[
         name: "lab::a_host_that_is_not_quiet_is_noticed_and_named",
         tools: &["ip"],
         body: not_quiet,
+    },
+    Test {
+        name: "lab::a_check_of_statistics_holds_when_two_of_three_tries_do",
+        tools: &[],
+        body: majority,
     },
     Test {
         name: "lab::a_browser_opens_a_page_and_tells_what_its_console_says",
@@ -142,6 +147,67 @@ fn not_quiet() -> Result<()> {
     drop(traffic);
     // Others of this machine may be at it still; then there is nothing to be seen here.
     quiet::wait(Duration::from_secs(60))
+}
+
+/// One try.
+type Outcome = fn() -> Result<()>;
+
+/// Tries with these outcomes: what comes of them, how many were made, and what was told.
+fn tries(outcomes: &[Outcome]) -> (Result<()>, usize, Vec<String>) {
+    let (mut made, mut told) = (0, Vec::new());
+    let attempt = || {
+        made += 1;
+        outcomes.get(made - 1).context("one try too many")?()
+    };
+    let result = repeat::majority("NAME", attempt, |line| told.push(line.to_owned()));
+    (result, made, told)
+}
+
+fn majority() -> Result<()> {
+    let holds = || Ok(());
+    let one = || bail!("0.2 of\nall");
+    let other = || bail!("0.3");
+    let skip = || Err(trial::NotNow("not quiet".to_owned()).into());
+    let first = "NAME failed at try 1: 0.2 of\nall";
+    let unsteady = "UNSTEADY: NAME failed 1 of 3 tries: 0.2 of";
+
+    let (result, made, told) = tries(&[holds]);
+    ensure!(result.is_ok() && made == 1 && told.is_empty(), "{told:?}");
+    let (result, made, told) = tries(&[one, holds, holds]);
+    ensure!(
+        result.is_ok() && made == 3 && told == [first, unsteady],
+        "{told:?}"
+    );
+    let second = "NAME failed at try 2: 0.3";
+    let third = "NAME failed at try 3: 0.3";
+    let failures = [
+        (vec![one as Outcome, other], second),
+        (vec![one, holds, other], third),
+    ];
+    for (outcomes, last) in failures {
+        let tries_made = outcomes.len();
+        let (result, made, told) = tries(&outcomes);
+        let text = result.err().context("most tries failed")?.to_string();
+        ensure!(
+            text == format!("2 of {tries_made} tries failed:\n0.2 of\nall\n0.3"),
+            "{text}"
+        );
+        ensure!(made == tries_made && told == [first, last], "{told:?}");
+    }
+
+    let (result, made, told) = tries(&[skip]);
+    let error = result.err().context("a skip is no success")?;
+    ensure!(
+        trial::is_skip(&error) && made == 1 && told.is_empty(),
+        "{error:#}"
+    );
+    let (result, made, _) = tries(&[one, skip]);
+    let error = result.err().context("a failure and a skip")?;
+    ensure!(
+        !trial::is_skip(&error) && made == 2 && error.to_string().contains("0.2 of\nall"),
+        "{error:#}"
+    );
+    Ok(())
 }
 
 fn browser() -> Result<()> {

@@ -297,7 +297,7 @@ impl Cost {
 
     /// The workload reached this part: at least this share of its event. The share is a part of
     /// what is usual, so this says that the part is there, and not how large it is: what says that
-    /// is listed in `tests/accuracy.rs`.
+    /// is listed in `tests/accuracy/main.rs`.
     pub fn is_present(&self, part: &str, at_least: f64) -> Result<()> {
         let share = self.share(part)?;
         ensure!(

@@ -13,18 +13,19 @@ use crate::measure::Cost;
 use crate::{guest, trial};
 
 /// Begin of the names of all tests that compare shares and times of the whole host.
-const STATISTICAL: &[&str] = &[
+pub const STATISTICAL: &[&str] = &[
     "paths::",
     "filters::",
     "sends::",
     "flame::",
     "agreement::",
     "hidden::",
-    "counting::",
     "burners::",
     "coverage::",
     "sparse::",
 ];
+/// The same of those that count what the whole host does: no matter of chance.
+pub const COUNTED: &[&str] = &["counting::"];
 /// For how long is looked.
 const LOOK: Duration = Duration::from_secs(1);
 /// For how long is waited for others to be done.
@@ -35,23 +36,16 @@ const FEW_SOFTIRQS: u64 = 250;
 /// Share of all CPU time: a third of what tests let others spend on a row that must be absent.
 const QUIET: f64 = 0.005;
 
-/// The entries of the list that fit none of these names: tests that were renamed.
-pub fn without_a_test<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Vec<&'static str> {
-    let is_one = |begin: &&&str| names.clone().any(|name| name.starts_with(**begin));
-    STATISTICAL
-        .iter()
-        .filter(|begin| !is_one(begin))
-        .copied()
-        .collect()
-}
-
 /// Waits until the host is quiet enough for a test of this name.
 pub fn wait_for(name: &str) -> Result<()> {
+    let needs_quiet = [STATISTICAL, COUNTED]
+        .iter()
+        .any(|begins| trial::is_named(name, begins));
     // A guest's host has nothing else to do.
-    if guest::is_one() || !STATISTICAL.iter().any(|begin| name.starts_with(begin)) {
-        return Ok(());
+    if needs_quiet && !guest::is_one() {
+        wait(PATIENCE)?;
     }
-    wait(PATIENCE)
+    Ok(())
 }
 
 /// Waits until others are done with networking, for so long at most.

@@ -1,5 +1,5 @@
 //! What the page costs its reader's browser: netto's own benchmark
-//! `netto/benches/dashboard.rs`, put into a table.
+//! `netto/benches/dashboard/main.rs`, put into a table.
 
 use std::path::Path;
 use std::process::Command;

@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use crate::child::{self, Owned};
-use crate::{http, trial};
+use super::child::{self, Owned};
+use super::{http, trial};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 

@@ -5,9 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "bytecode/machine.rs"]
 mod machine;
-#[path = "bytecode/program.rs"]
 mod program;
 
 use machine::{Run, World, abi};

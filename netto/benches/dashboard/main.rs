@@ -6,30 +6,21 @@
 //! The course of its memory, a line a minute, goes to standard error.
 
 #[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../tests/dashboard/browser.rs"]
+#[path = "../../tests/dashboard/browser.rs"]
 mod browser;
 #[allow(dead_code, reason = "the root tests use more of it")]
-#[path = "../tests/root/child.rs"]
-mod child;
+#[path = "../../tests/common/mod.rs"]
+mod common;
 #[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../tests/dashboard/demo.rs"]
+#[path = "../../tests/dashboard/demo.rs"]
 mod demo;
-#[allow(dead_code, reason = "the root tests use more of it")]
-#[path = "../tests/root/http.rs"]
-mod http;
-#[path = "dashboard/processes.rs"]
 mod processes;
-#[allow(dead_code, reason = "the root tests use more of it")]
-#[path = "../tests/root/trial.rs"]
-mod trial;
-#[allow(dead_code, reason = "the root tests use more of it")]
-#[path = "../tests/root/webdriver.rs"]
-mod webdriver;
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use browser::Browser;
+use common::{child, http, webdriver};
 use demo::Demo;
 use metrics_common::codec::{self, ServerMessage};
 use serde_json::{Value, json};

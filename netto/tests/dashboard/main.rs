@@ -4,36 +4,20 @@
 //! Where Chromium or its driver is missing, a test is skipped with a line that
 //! says so; with `CI=true` that is a failure instead.
 
-#[allow(dead_code, reason = "the root tests use more of it")]
-#[path = "root/child.rs"]
-mod child;
-#[allow(dead_code, reason = "the root tests use more of it")]
-#[path = "root/http.rs"]
-mod http;
-#[allow(dead_code, reason = "the root tests use more of it")]
-#[path = "root/trial.rs"]
-mod trial;
-#[allow(dead_code, reason = "the root tests use more of it")]
-#[path = "root/webdriver.rs"]
-mod webdriver;
-
-#[path = "dashboard/browser.rs"]
 mod browser;
-#[path = "dashboard/demo.rs"]
+#[allow(dead_code, reason = "the root tests use more of it")]
+#[path = "../common/mod.rs"]
+mod common;
 mod demo;
-#[path = "dashboard/endurance.rs"]
 mod endurance;
-#[path = "dashboard/flame.rs"]
 mod flame;
-#[path = "dashboard/pictures.rs"]
 mod pictures;
-#[path = "dashboard/reader.rs"]
 mod reader;
-#[path = "dashboard/views.rs"]
 mod views;
 
 use std::process::ExitCode;
 
+use common::{child, http, trial, webdriver};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 /// One statement about the page.

@@ -26,19 +26,19 @@ pub struct NotOnThisKernel(pub String);
 pub struct NotNow(pub String);
 
 impl Test {
-    /// The test as the runner wants it. It begins when `wait_for` lets a test of its name.
-    pub fn to_trial(&'static self, wait_for: fn(&str) -> anyhow::Result<()>) -> Trial {
-        Trial::ignorable_test(self.name, move || self.run(wait_for))
+    /// The test as the runner wants it. `run` decides when its body runs, and how often.
+    pub fn to_trial(&'static self, run: fn(&Test) -> anyhow::Result<()>) -> Trial {
+        Trial::ignorable_test(self.name, move || self.run(run))
     }
 
-    fn run(&self, wait_for: fn(&str) -> anyhow::Result<()>) -> Result<Completion, Failed> {
+    fn run(&self, run: fn(&Test) -> anyhow::Result<()>) -> Result<Completion, Failed> {
         if let Some(lack) = self.lack() {
             if must_run() {
                 return Err(format!("{lack}, and CI=true allows no skipping").into());
             }
             return Ok(skipped(lack));
         }
-        match wait_for(self.name).and_then(|()| (self.body)()) {
+        match run(self) {
             Ok(()) => Ok(Completion::Completed),
             Err(error) => outcome(error, must_run()).map(skipped),
         }
@@ -54,6 +54,16 @@ impl Test {
             .find(|tool| find_program(tool).is_none())?;
         Some(format!("needs the program {missing}"))
     }
+}
+
+/// Whether a test's name begins with one of these.
+pub fn is_named(name: &str, begins: &[&str]) -> bool {
+    begins.iter().any(|begin| name.starts_with(begin))
+}
+
+/// Whether a test that ended with this error failed at nothing.
+pub fn is_skip(error: &anyhow::Error) -> bool {
+    error.is::<NotOnThisKernel>() || error.is::<NotNow>()
 }
 
 /// Says that a test is skipped, and why.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::trial;
+use super::trial;
 
 /// A port that is free now, for a child to listen on.
 pub fn free_port() -> Result<u16> {

@@ -7,7 +7,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "accuracy/stacks.rs"]
 mod stacks;
 
 use std::collections::{BTreeMap, BTreeSet};

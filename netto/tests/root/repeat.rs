@@ -1,0 +1,72 @@
+//! A check of statistics that fails once proves little: it is tried again, until two tries agree.
+//! One that fails with probability p then fails with about 3p². What failed is printed in full,
+//! and where the check held in the end, a line says so that `cargo xtask test` counts.
+
+use anyhow::{Result, bail};
+
+use crate::quiet;
+use crate::trial::{self, Test};
+
+/// Begin of the names of those beside the ones that compare shares of the whole host.
+pub const REPEATED_TOO: &[&str] = &["counting::large_copies_", "idle::", "pace::"];
+/// So many tries that agree decide, if the first one failed.
+const MAJORITY: usize = 2;
+
+/// Runs a test when the host is quiet enough for it, as often as it needs.
+pub fn run(test: &Test) -> Result<()> {
+    let attempt = || quiet::wait_for(test.name).and_then(|()| (test.body)());
+    let is_repeated = [quiet::STATISTICAL, REPEATED_TOO]
+        .iter()
+        .any(|begins| trial::is_named(test.name, begins));
+    if is_repeated {
+        // The runner has begun a line with the name of the test.
+        majority(test.name, attempt, |told| println!("\n{told}"))
+    } else {
+        attempt()
+    }
+}
+
+/// Tries until most tries agree, and tells of those that failed.
+///
+/// # Errors
+/// Most failed: the causes of all of these. A first try that is a skip is passed on as such,
+/// but a later one leaves the failure before it.
+pub fn majority(
+    name: &str,
+    mut attempt: impl FnMut() -> Result<()>,
+    mut tell: impl FnMut(&str),
+) -> Result<()> {
+    let (mut held, mut causes) = (0, Vec::new());
+    loop {
+        match attempt() {
+            Ok(()) if causes.is_empty() => return Ok(()),
+            Ok(()) => held += 1,
+            Err(error) if !trial::is_skip(&error) => {
+                let cause = format!("{error:#}");
+                tell(&format!(
+                    "{name} failed at try {}: {cause}",
+                    held + causes.len() + 1
+                ));
+                causes.push(cause);
+            }
+            Err(skip) if causes.is_empty() => return Err(skip),
+            Err(skip) => bail!(
+                "{}\n(it cannot be tried again: {skip:#})",
+                causes.join("\n")
+            ),
+        }
+        let tries = held + causes.len();
+        if causes.len() == MAJORITY {
+            bail!("{MAJORITY} of {tries} tries failed:\n{}", causes.join("\n"));
+        }
+        if held == MAJORITY {
+            let cause = causes.iter().flat_map(|cause| cause.lines()).next();
+            tell(&format!(
+                "UNSTEADY: {name} failed {} of {tries} tries: {}",
+                causes.len(),
+                cause.unwrap_or_default()
+            ));
+            return Ok(());
+        }
+    }
+}
