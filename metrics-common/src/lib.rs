@@ -17,6 +17,8 @@
 pub mod codec;
 pub mod component;
 pub mod confidence;
+#[doc(hidden)]
+pub mod fixture;
 pub mod history;
 mod legacy;
 pub mod log;

@@ -7,35 +7,24 @@ use metrics_common::codec::{self, ServerMessage};
 use metrics_common::component::{children_of, index_of};
 use metrics_common::log::{self, LogError, LogReader};
 use metrics_common::{
-    Availability, COMPONENTS, ComponentInfo, Cost, CpuModes, Info, Modes, OwnCost, Power,
-    ProbeInfo, Sections, Snapshot, SplitBasis, ZonePower,
+    Availability, COMPONENTS, ComponentInfo, Cost, CpuModes, Info, Modes, OwnCost, Power, Sections,
+    Snapshot, SplitBasis, ZonePower, fixture,
 };
 use proptest::prelude::*;
 
 fn info() -> Info {
     Info {
-        version: "0.1.0".into(),
-        kernel: "6.18.0".into(),
         hostname: "host \"quoted\" ü".into(),
-        boot_id: "b".into(),
         started_unix_ns: u64::MAX,
-        user_period_ms: 500,
-        frequency_hz: 1000,
-        possible_cpus: 2,
         numa_nodes: vec![0, 1],
         components: ComponentInfo::table(|index| match index % 5 {
             0 => Availability::missing("no such function"),
             _ => Availability::by("sampling"),
         }),
-        probes: vec![ProbeInfo {
-            name: "softirq_entry".into(),
-            method: "tp_btf".into(),
-            purpose: "rx_softirq".into(),
-            failure: Some("refused".into()),
-        }],
-        missable: Vec::new(),
+        probes: vec![fixture::probe("softirq_entry", "tp_btf", Some("refused"))],
         power: Availability::by("rapl"),
         notes: vec!["A note.".into()],
+        ..fixture::info()
     }
 }
 
@@ -214,7 +203,7 @@ fn busy(cpus: u32) -> Snapshot {
     // 60 rows, the wholes of the others among them: each part is a fraction of the one before.
     let leaves = (0..COMPONENTS.len()).filter(|&i| children_of(COMPONENTS[i].slug).count() == 0);
     for (at, leaf) in leaves.take(60 - 4).enumerate() {
-        components[leaf] = Some(row(80_000_000 >> (at / 6)));
+        components[leaf] = Some(row(66_000_000 >> (at / 5)));
     }
     for whole in (0..COMPONENTS.len()).rev() {
         let parts: Vec<usize> = children_of(COMPONENTS[whole].slug).collect();

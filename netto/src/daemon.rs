@@ -27,7 +27,7 @@ use crate::sinks::file_logger::{FileLogger, Reopen};
 use crate::sinks::hosts::HostPolicy;
 use crate::sinks::http::{self, ClientCounts, Wiring};
 use crate::sinks::log_file::LogFile;
-use crate::sinks::prometheus_logger::{self, PrometheusLogger};
+use crate::sinks::prometheus::{self, PrometheusLogger};
 use crate::sinks::web_config::WebConfig;
 use crate::sinks::websocket_client::Patience;
 
@@ -376,7 +376,7 @@ impl Running {
                 ));
             }
         }
-        let _ = timeout(FAREWELL, self.prometheus.send(prometheus_logger::Finish)).await;
+        let _ = timeout(FAREWELL, self.prometheus.send(prometheus::Finish)).await;
         if timeout(FAREWELL, self.server.stop(true)).await.is_err() {
             self.server.stop(false).await;
         }

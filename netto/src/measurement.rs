@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use metrics_common::component::index_of;
-use metrics_common::{Availability, ComponentInfo, CpuModes, Info, Method, OwnCost, Snapshot};
+use metrics_common::{
+    Availability, ComponentInfo, Cost, CpuModes, Info, Method, Modes, OwnCost, Sections, Snapshot,
+};
 
 use crate::actors::trace_analyzer::{SnapshotSource, StackSource};
 use crate::analysis::attribute::{
@@ -525,18 +527,24 @@ impl SnapshotSource for Snapshots {
             time_unix_ns,
             interval_ns,
             cpus,
-            components,
-            samples,
-            split_basis: basis_of(columns.iter().map(|column| &column.split)),
-            entries,
-            ksoftirqd_rx_ns,
-            cpu_modes,
-            host_modes,
-            stacks_taken,
-            stacks_lost,
-            probe_missed,
-            power,
-            own,
+            sections: Sections {
+                cost: Some(Cost {
+                    components,
+                    samples,
+                    split_basis: basis_of(columns.iter().map(|column| &column.split)),
+                    entries,
+                    ksoftirqd_rx_ns,
+                    stacks_taken,
+                    stacks_lost,
+                    probe_missed,
+                }),
+                modes: Some(Modes {
+                    cpus: cpu_modes,
+                    host: host_modes,
+                }),
+                power,
+                own: Some(own),
+            },
         };
         let note = self.missed.add_interval(&self.knowledge.info, &snapshot);
         self.tell(1, note);

@@ -2,32 +2,13 @@
 
 use metrics_common::component::index_of;
 use metrics_common::history::History;
-use metrics_common::snapshot::{
-    Availability, ComponentInfo, CpuModes, Info, OwnCost, Power, Snapshot,
-};
+use metrics_common::sections::{Cost, CpuModes, Modes, OwnCost, Power, Sections};
+use metrics_common::snapshot::{Availability, Info, Snapshot};
 
 /// Milliseconds in nanoseconds.
 pub const MS: u64 = 1_000_000;
 
-/// A daemon that measures everything but power.
-pub fn info() -> Info {
-    Info {
-        version: "0.1.0".to_owned(),
-        kernel: "6.18.0".to_owned(),
-        hostname: "host".to_owned(),
-        boot_id: String::new(),
-        started_unix_ns: 0,
-        user_period_ms: 500,
-        frequency_hz: 1000,
-        possible_cpus: 2,
-        numa_nodes: Vec::new(),
-        components: ComponentInfo::table(|_| Availability::by("test")),
-        probes: Vec::new(),
-        missable: Vec::new(),
-        power: Availability::missing("no RAPL"),
-        notes: Vec::new(),
-    }
-}
+pub use metrics_common::fixture::info;
 
 /// Half a second in which CPU 1 receives: 100 ms of RX softirq, 75 of them
 /// local delivery and 25 driver poll; 20 ms of socket sends on CPU 0, all copying.
@@ -57,31 +38,44 @@ pub fn snapshot(sequence: u64) -> Snapshot {
         time_unix_ns: 0,
         interval_ns: 500 * MS,
         cpus: vec![0, 1],
-        components,
-        samples,
-        split_basis: Vec::new(),
-        cpu_modes: vec![modes(50, 50, 400, 0), modes(0, 50, 350, 100)],
-        host_modes: modes(50, 100, 750, 100),
-        entries: vec![None; metrics_common::COMPONENTS.len()],
-        ksoftirqd_rx_ns: None,
-        stacks_taken: vec![20, 100],
-        stacks_lost: vec![0, 0],
-        probe_missed: Vec::new(),
-        power: None,
-        own: OwnCost {
-            user_ns: MS,
-            system_ns: MS,
-            resident_bytes: 18_250_000,
-            analysis_ns: MS,
+        sections: Sections {
+            cost: Some(Cost {
+                components,
+                samples,
+                stacks_taken: vec![20, 100],
+                stacks_lost: vec![0, 0],
+                ..Cost::default()
+            }),
+            modes: Some(Modes {
+                cpus: vec![modes(50, 50, 400, 0), modes(0, 50, 350, 100)],
+                host: modes(50, 100, 750, 100),
+            }),
+            power: None,
+            own: Some(OwnCost {
+                user_ns: MS,
+                system_ns: MS,
+                resident_bytes: 18_250_000,
+                analysis_ns: MS,
+            }),
         },
     }
+}
+
+/// The section of networking's cost, to be changed.
+pub fn cost(snapshot: &mut Snapshot) -> &mut Cost {
+    snapshot.sections.cost.get_or_insert_default()
+}
+
+/// The section of modes, to be changed.
+pub fn modes(snapshot: &mut Snapshot) -> &mut Modes {
+    snapshot.sections.modes.get_or_insert_default()
 }
 
 /// Marks a component as not measurable, in both.
 pub fn take_away(info: &mut Info, snapshot: &mut Snapshot, slug: &str, reason: &str) {
     let index = index_of(slug).unwrap();
     info.components[index].availability = Availability::missing(reason);
-    snapshot.components[index] = None;
+    cost(snapshot).components[index] = None;
 }
 
 /// Some watts.
@@ -104,7 +98,7 @@ pub fn history(numbers: &[u64]) -> History {
         snapshot.time_unix_ns = number * 500 * MS;
         for slug in ["network", "rx_softirq"] {
             let row = vec![number * 500 * MS, 0];
-            snapshot.components[index_of(slug).unwrap()] = Some(row);
+            cost(&mut snapshot).components[index_of(slug).unwrap()] = Some(row);
         }
         history.push(&snapshot);
     }

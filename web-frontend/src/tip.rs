@@ -22,7 +22,7 @@ pub fn interval(info: &Info, snapshot: &Snapshot, slug: &str, whole_ns: u64) -> 
 /// of the whole that it is a part of; `None` if nothing worth a word.
 pub fn basis(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<String> {
     let of = |index: usize| {
-        let mut all = snapshot.split_basis.iter();
+        let mut all = snapshot.cost().split_basis.iter();
         all.find(|basis| basis.component as usize == index)
     };
     let index = index_of(info, slug)?;
@@ -46,7 +46,7 @@ pub fn basis(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<String> {
 
 /// How often a component was entered, over all CPUs, and what an entry is called.
 pub fn entries_of(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<(u64, &'static str)> {
-    let row = snapshot.entries.get(index_of(info, slug)?)?.as_ref()?;
+    let row = snapshot.cost().entries_of(index_of(info, slug)?)?;
     Some((row.iter().sum(), entry_word(slug)))
 }
 
@@ -113,7 +113,7 @@ pub fn html(info: &Info, snapshot: &Snapshot, bar: &Bar, segment: &Segment) -> S
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::snapshot::{Availability, SplitBasis};
+    use metrics_common::{Availability, SplitBasis};
 
     use super::*;
     use crate::fixture;
@@ -122,7 +122,7 @@ mod tests {
     fn tip(bar: usize, key: &str) -> String {
         let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
         let rx = index_of(&info, "rx_softirq").unwrap();
-        snapshot.entries[rx] = Some(vec![0, 5_000]);
+        fixture::cost(&mut snapshot).entries[rx] = Some(vec![0, 5_000]);
         let bars = bars(&info, &snapshot, "rx_softirq");
         let segment = bars[bar].segments.iter().find(|s| s.key == key).unwrap();
         html(&info, &snapshot, &bars[bar], segment)
@@ -148,15 +148,15 @@ mod tests {
         let index = index_of(&info, "connections").unwrap();
         info.components[index].availability = Availability::by("sampling");
         // 30 stacks of the 1000 that two CPUs have room for.
-        snapshot.components[index] = Some(vec![30_000_000, 0]);
-        snapshot.samples[index] = Some(vec![30, 0]);
+        fixture::cost(&mut snapshot).components[index] = Some(vec![30_000_000, 0]);
+        fixture::cost(&mut snapshot).samples[index] = Some(vec![30, 0]);
         let (low, high) = interval(&info, &snapshot, "connections", 1_000_000_000).unwrap();
         assert!((low - 0.021).abs() < 0.001 && (high - 0.043).abs() < 0.001);
         let half = interval(&info, &snapshot, "connections", 2_000_000_000).unwrap();
         assert!((half.0 - low / 2.0).abs() < 1e-9, "of another whole");
         // None says that there were hardly more than four.
-        snapshot.components[index] = Some(vec![0, 0]);
-        snapshot.samples[index] = Some(vec![0, 0]);
+        fixture::cost(&mut snapshot).components[index] = Some(vec![0, 0]);
+        fixture::cost(&mut snapshot).samples[index] = Some(vec![0, 0]);
         let (low, high) = interval(&info, &snapshot, "connections", 1_000_000_000).unwrap();
         assert_eq!(low, 0.0);
         assert!((0.003..0.006).contains(&high), "{high}");
@@ -171,12 +171,12 @@ mod tests {
             stacks_ns: 100_000_000,
             ..SplitBasis::default()
         };
-        snapshot.split_basis = vec![basis_of_rx];
+        fixture::cost(&mut snapshot).split_basis = vec![basis_of_rx];
         assert_eq!(basis(&info, &snapshot, "rx_softirq"), None);
         basis_of_rx.stacks_ns = 25_000_000;
         basis_of_rx.past_ns = 60_000_000;
         basis_of_rx.host_ns = 15_000_000;
-        snapshot.split_basis = vec![basis_of_rx];
+        fixture::cost(&mut snapshot).split_basis = vec![basis_of_rx];
         let text = "25 % this interval's stacks, 60 % this CPU's before, 15 % other CPUs'";
         for slug in ["rx_softirq", "driver_poll"] {
             assert_eq!(basis(&info, &snapshot, slug).as_deref(), Some(text));

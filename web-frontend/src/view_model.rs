@@ -4,7 +4,8 @@
 
 use metrics_common::history::History;
 use metrics_common::missed;
-use metrics_common::snapshot::{Availability, CpuModes, Info, Snapshot};
+use metrics_common::sections::{Columns, Sections};
+use metrics_common::snapshot::{Availability, Info, Snapshot};
 
 use crate::format;
 
@@ -82,7 +83,7 @@ pub fn reason_missing<'a>(
 ) -> Option<&'a str> {
     match info.components.get(component).map(|c| &c.availability) {
         Some(Availability::Unavailable { reason }) => Some(reason),
-        _ if matches!(snapshot.components.get(component), Some(Some(_))) => None,
+        _ if snapshot.cost().cpu_ns(component).is_some() => None,
         _ => Some("the daemon sends no values for it"),
     }
 }
@@ -124,6 +125,7 @@ pub fn headline(info: &Info, snapshot: &Snapshot) -> Option<Headline> {
         at_least: parts_of(info, HEADLINE)
             .any(|part| reason_missing(info, snapshot, part).is_some()),
         power: snapshot
+            .sections
             .power
             .as_ref()
             .map(|power| format::watts(power.network_watts)),
@@ -167,12 +169,8 @@ pub fn go_on(known: Option<(&Info, History)>, info: &Info) -> History {
 pub struct SinceOpened {
     /// Slugs of the components that the sums belong to.
     slugs: Vec<String>,
-    /// CPU time by component, nanoseconds; only of intervals in which it was measured.
-    component_ns: Vec<u128>,
-    /// CPU time of the host by mode, nanoseconds.
-    mode_ns: [u128; CpuModes::NAMES.len()],
-    /// Stacks lost.
-    stacks_lost: u64,
+    /// All intervals and CPUs together.
+    sum: Sections,
     /// Intervals that the daemon made and this page did not get.
     missed: u64,
     last_sequence: Option<u64>,
@@ -185,7 +183,6 @@ impl SinceOpened {
         let slugs: Vec<String> = info.components.iter().map(|c| c.slug.clone()).collect();
         if slugs != self.slugs {
             *self = SinceOpened {
-                component_ns: vec![0; slugs.len()],
                 slugs,
                 ..SinceOpened::default()
             };
@@ -194,13 +191,7 @@ impl SinceOpened {
 
     /// Adds one interval.
     pub fn add(&mut self, snapshot: &Snapshot) {
-        for (component, sum) in self.component_ns.iter_mut().enumerate() {
-            *sum += u128::from(snapshot.total_ns(component).unwrap_or(0));
-        }
-        for (sum, ns) in self.mode_ns.iter_mut().zip(snapshot.host_modes.values()) {
-            *sum += u128::from(ns);
-        }
-        self.stacks_lost += snapshot.stacks_lost.iter().sum::<u64>();
+        self.sum.add(&snapshot.sections.sum(), &Columns::one());
         // A number that goes back is that of a restarted daemon, whose earlier
         // intervals nobody missed.
         if let Some(last) = self.last_sequence
@@ -212,13 +203,26 @@ impl SinceOpened {
     }
 
     /// CPU time of a component since the page was opened, nanoseconds.
-    pub fn component_ns(&self, component: usize) -> u128 {
-        self.component_ns.get(component).copied().unwrap_or(0)
+    pub fn component_ns(&self, component: usize) -> u64 {
+        let cost = self.sum.cost.as_ref();
+        cost.and_then(|cost| cost.total_ns(component)).unwrap_or(0)
     }
 
     /// CPU time of the host in a mode since the page was opened, nanoseconds.
-    pub fn mode_ns(&self, mode: usize) -> u128 {
-        self.mode_ns.get(mode).copied().unwrap_or(0)
+    pub fn mode_ns(&self, mode: usize) -> u64 {
+        let modes = self.sum.modes.as_ref();
+        let values = modes.map(|modes| modes.host.values());
+        values
+            .and_then(|values| values.get(mode).copied())
+            .unwrap_or(0)
+    }
+
+    fn stacks_lost(&self) -> u64 {
+        self.sum
+            .cost
+            .iter()
+            .flat_map(|cost| &cost.stacks_lost)
+            .sum()
     }
 }
 
@@ -243,9 +247,8 @@ impl Status {
 
 /// How the measurement goes, in short statements.
 pub fn status(info: &Info, snapshot: &Snapshot, sums: &SinceOpened) -> Vec<Status> {
-    let taken: u64 = snapshot.stacks_taken.iter().sum();
-    let lost: u64 = snapshot.stacks_lost.iter().sum();
-    let own_ns = snapshot.own.user_ns + snapshot.own.system_ns;
+    let taken: u64 = snapshot.cost().stacks_taken.iter().sum();
+    let lost: u64 = snapshot.cost().stacks_lost.iter().sum();
     let attached = info.probes.iter().filter(|p| p.failure.is_none()).count();
     let mut statements = Vec::new();
     match info.probes.len() {
@@ -269,10 +272,10 @@ pub fn status(info: &Info, snapshot: &Snapshot, sums: &SinceOpened) -> Vec<Statu
             "{} stacks lost in this interval: lower --frequency or shorten --user-period",
             format::count(lost)
         ))
-    } else if sums.stacks_lost > 0 {
+    } else if sums.stacks_lost() > 0 {
         Status::quiet(format!(
             "0 lost now, {} since the page was opened",
-            format::count(sums.stacks_lost)
+            format::count(sums.stacks_lost())
         ))
     } else {
         Status::quiet("0 lost".to_owned())
@@ -292,11 +295,14 @@ pub fn status(info: &Info, snapshot: &Snapshot, sums: &SinceOpened) -> Vec<Statu
             format::count(sums.missed)
         )));
     }
-    statements.push(Status::quiet(format!(
-        "netto itself: {} % of one CPU, {} resident",
-        format::percent(format::ratio(own_ns, snapshot.interval_ns)),
-        format::megabytes(snapshot.own.resident_bytes),
-    )));
+    if let Some(own) = &snapshot.sections.own {
+        let own_ns = own.user_ns + own.system_ns;
+        statements.push(Status::quiet(format!(
+            "netto itself: {} % of one CPU, {} resident",
+            format::percent(format::ratio(own_ns, snapshot.interval_ns)),
+            format::megabytes(own.resident_bytes),
+        )));
+    }
     statements
 }
 

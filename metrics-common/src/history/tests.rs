@@ -2,27 +2,14 @@
 
 use super::*;
 use crate::sections::{Cost, Modes, OwnCost, Power, Sections};
-use crate::snapshot::{Availability, ComponentInfo};
 
 const MS: u64 = 1_000_000;
 const RX: usize = 4;
 
 fn info(period_ms: u64) -> Info {
     Info {
-        version: String::new(),
-        kernel: String::new(),
-        hostname: String::new(),
-        boot_id: String::new(),
-        started_unix_ns: 0,
         user_period_ms: period_ms,
-        frequency_hz: 1000,
-        possible_cpus: 2,
-        numa_nodes: Vec::new(),
-        components: ComponentInfo::table(|_| Availability::by("test")),
-        probes: Vec::new(),
-        missable: Vec::new(),
-        power: Availability::by("test"),
-        notes: Vec::new(),
+        ..crate::fixture::info()
     }
 }
 

@@ -81,7 +81,7 @@ impl Published {
         }
     }
 
-    /// The snapshot as a [`ServerMessage`] in MessagePack, its tables packed.
+    /// The snapshot as a [`ServerMessage`] in MessagePack: what dashboards get and logs hold.
     ///
     /// # Errors
     /// Only when memory runs out.
@@ -89,7 +89,7 @@ impl Published {
         if let Some(bytes) = self.message.get() {
             return Ok(bytes.clone());
         }
-        let bytes = Bytes::from(codec::encode_packed(&self.snapshot)?);
+        let bytes = Bytes::from(codec::encode_snapshot(&self.snapshot)?);
         Ok(self.message.get_or_init(|| bytes).clone())
     }
 }

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use metrics_common::history::{History, LEAST_COVERED_NS};
 use metrics_common::snapshot::DEMO_NOTE_PREFIX;
 use metrics_common::{
-    Availability, COMPONENTS, ComponentInfo, CpuModes, Info, Kind, OwnCost, Power, ProbeInfo,
-    Snapshot, ZonePower,
+    Availability, COMPONENTS, ComponentInfo, Cost, CpuModes, Info, Kind, Modes, OwnCost, Power,
+    ProbeInfo, Sections, Snapshot, ZonePower,
 };
 
 use self::load::Load;
@@ -237,27 +237,31 @@ impl Source {
             time_unix_ns,
             interval_ns,
             cpus: (0..self.settings.cpus).collect(),
-            power: Some(power(
-                self.settings.cpus,
-                interval_ns,
-                &host_modes,
-                components[0].iter().flatten().sum(),
-            )),
-            components,
-            samples: work.samples,
-            split_basis: Vec::new(),
-            entries: work.entries,
-            ksoftirqd_rx_ns: None,
-            cpu_modes: work.modes,
-            host_modes,
-            stacks_taken: vec![stacks; cpus],
-            stacks_lost: vec![0; cpus],
-            probe_missed: Vec::new(),
-            own: OwnCost {
-                user_ns: interval_ns / 400 + u64::from(self.settings.cpus) * 9_000,
-                system_ns: interval_ns / 900,
-                resident_bytes: 17_000_000 + u64::from(self.settings.cpus) * 60_000,
-                analysis_ns: 400_000 + u64::from(self.settings.cpus) * 8_000,
+            sections: Sections {
+                power: Some(power(
+                    self.settings.cpus,
+                    interval_ns,
+                    &host_modes,
+                    components[0].iter().flatten().sum(),
+                )),
+                cost: Some(Cost {
+                    components,
+                    samples: work.samples,
+                    entries: work.entries,
+                    stacks_taken: vec![stacks; cpus],
+                    stacks_lost: vec![0; cpus],
+                    ..Cost::default()
+                }),
+                modes: Some(Modes {
+                    cpus: work.modes,
+                    host: host_modes,
+                }),
+                own: Some(OwnCost {
+                    user_ns: interval_ns / 400 + u64::from(self.settings.cpus) * 9_000,
+                    system_ns: interval_ns / 900,
+                    resident_bytes: 17_000_000 + u64::from(self.settings.cpus) * 60_000,
+                    analysis_ns: 400_000 + u64::from(self.settings.cpus) * 8_000,
+                }),
             },
         }
     }
@@ -321,7 +325,7 @@ mod tests {
     fn everything_adds_up_on_every_cpu() {
         for snapshot in some(16, 40) {
             for component in COMPONENTS {
-                let row = |index: usize| snapshot.components[index].as_ref();
+                let row = |index: usize| snapshot.cost().cpu_ns(index);
                 let Some(whole) = row(index_of(component.slug).unwrap()) else {
                     assert_eq!(component.slug, LACKING);
                     continue;
@@ -342,11 +346,12 @@ mod tests {
         let mut kernel_ns = 0;
         let mut network_ns = 0;
         for snapshot in &snapshots {
-            for modes in &snapshot.cpu_modes {
+            let modes = snapshot.sections.modes.as_ref().unwrap();
+            for modes in &modes.cpus {
                 assert!(modes.total_ns().abs_diff(snapshot.interval_ns) <= 80_000_000);
                 assert!(modes.values().iter().all(|ns| ns % 10_000_000 == 0));
             }
-            let modes = &snapshot.host_modes;
+            let modes = &modes.host;
             kernel_ns += modes.system_ns + modes.irq_ns + modes.softirq_ns;
             network_ns += snapshot.total_ns(0).unwrap();
         }
@@ -357,8 +362,7 @@ mod tests {
     fn one_core_is_hot() {
         let rx = index_of("rx_softirq").unwrap();
         for snapshot in some(128, 20) {
-            let row = snapshot.components[rx].as_ref().unwrap();
-            let mut sorted = row.clone();
+            let mut sorted = snapshot.cost().cpu_ns(rx).unwrap().to_vec();
             sorted.sort_unstable();
             assert!(sorted[127] > snapshot.interval_ns / 2, "hot");
             assert!(sorted[126] < sorted[127], "and alone");
@@ -386,7 +390,7 @@ mod tests {
     fn a_frame_of_128_cpus_is_at_most_25_kilobytes() {
         let largest = some(128, 60)
             .iter()
-            .map(|snapshot| codec::encode_packed(snapshot).unwrap().len())
+            .map(|snapshot| codec::encode_snapshot(snapshot).unwrap().len())
             .max();
         assert!(largest <= Some(25_000), "{largest:?} bytes");
     }

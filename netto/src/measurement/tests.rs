@@ -15,20 +15,8 @@ fn knowledge(has_symbols: Vec<bool>) -> Knowledge {
     let plan = Plan::new(&facts, RequestedMethod::Auto).unwrap();
     Knowledge {
         info: Info {
-            version: String::new(),
-            kernel: String::new(),
-            hostname: String::new(),
-            boot_id: String::new(),
-            started_unix_ns: 0,
-            user_period_ms: 500,
-            frequency_hz: 1000,
-            possible_cpus: 1,
-            numa_nodes: Vec::new(),
             components: ComponentInfo::table(|row| plan.components[row].clone()),
-            probes: Vec::new(),
-            missable: Vec::new(),
-            power: Availability::missing("no RAPL"),
-            notes: Vec::new(),
+            ..metrics_common::fixture::info()
         },
         facts,
     }

@@ -5,7 +5,9 @@
 //! This file only rearranges; it computes nothing but totals and shares.
 
 use metrics_common::confidence;
-use metrics_common::{Availability, CpuModes, Info, OwnCost, Snapshot, SplitBasis, ZonePower};
+use metrics_common::{
+    Availability, Cost, CpuModes, Info, OwnCost, Sections, Snapshot, SplitBasis, ZonePower,
+};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -21,16 +23,18 @@ pub struct SnapshotView<'a> {
     /// Part of the RX softirq's time that ran in ksoftirqd, per CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     ksoftirqd_rx_ns: Option<&'a [u64]>,
-    cpu_modes: Modes<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_modes: Option<ModesView<'a>>,
     stacks: Stacks<'a>,
     /// What probes missed in the interval, where the kernel counts it.
     probe_missed: Vec<Missed<'a>>,
     power: PowerView<'a>,
-    own: &'a OwnCost,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    own: Option<&'a OwnCost>,
 }
 
 #[derive(Debug, Serialize)]
-struct Modes<'a> {
+struct ModesView<'a> {
     host: &'a CpuModes,
     cpus: &'a [CpuModes],
 }
@@ -97,9 +101,9 @@ struct BasisView {
 }
 
 impl BasisView {
-    fn of(snapshot: &Snapshot, row: usize) -> Option<Self> {
+    fn of(cost: &Cost, row: usize) -> Option<Self> {
         let of_row = |basis: &&SplitBasis| basis.component as usize == row;
-        let basis = snapshot.split_basis.iter().find(of_row)?;
+        let basis = cost.split_basis.iter().find(of_row)?;
         Some(BasisView {
             stacks_ns: basis.stacks_ns,
             past_ns: basis.past_ns,
@@ -129,8 +133,9 @@ impl Serialize for Components<'_> {
 impl<'a> Components<'a> {
     fn row(&self, index: usize) -> ComponentView<'a> {
         let snapshot = self.snapshot;
-        match snapshot.components.get(index) {
-            Some(Some(cpu_ns)) => {
+        let cost = snapshot.cost();
+        match cost.cpu_ns(index) {
+            Some(cpu_ns) => {
                 let total_ns = cpu_ns.iter().sum();
                 ComponentView::Measured {
                     cpu_ns,
@@ -140,12 +145,12 @@ impl<'a> Components<'a> {
                         capacity_ns => total_ns as f64 / capacity_ns as f64,
                     },
                     total_interval_ns: confidence::of_component(self.info, snapshot, index),
-                    samples: snapshot.samples.get(index).and_then(|row| row.as_deref()),
-                    split_basis: BasisView::of(snapshot, index),
-                    entries: snapshot.entries.get(index).and_then(|row| row.as_deref()),
+                    samples: cost.samples_of(index),
+                    split_basis: BasisView::of(cost, index),
+                    entries: cost.entries_of(index),
                 }
             }
-            _ => ComponentView::Unavailable {
+            None => ComponentView::Unavailable {
                 unavailable: reason(&self.info.components[index].availability),
             },
         }
@@ -163,32 +168,39 @@ fn reason(availability: &Availability) -> &str {
 impl<'a> SnapshotView<'a> {
     /// Arranges a snapshot by the names that the daemon's description gives to its rows.
     pub fn new(info: &'a Info, snapshot: &'a Snapshot) -> Self {
+        let Sections {
+            cost: _,
+            modes,
+            power,
+            own,
+        } = &snapshot.sections;
+        let cost = snapshot.cost();
         SnapshotView {
             sequence: snapshot.sequence,
             time_unix_ns: snapshot.time_unix_ns,
             interval_ns: snapshot.interval_ns,
             cpus: &snapshot.cpus,
             components: Components { info, snapshot },
-            ksoftirqd_rx_ns: snapshot.ksoftirqd_rx_ns.as_deref(),
-            cpu_modes: Modes {
-                host: &snapshot.host_modes,
-                cpus: &snapshot.cpu_modes,
-            },
+            ksoftirqd_rx_ns: cost.ksoftirqd_rx_ns.as_deref(),
+            cpu_modes: modes.as_ref().map(|modes| ModesView {
+                host: &modes.host,
+                cpus: &modes.cpus,
+            }),
             stacks: Stacks {
-                taken: &snapshot.stacks_taken,
-                lost: &snapshot.stacks_lost,
+                taken: &cost.stacks_taken,
+                lost: &cost.stacks_lost,
             },
             probe_missed: info
                 .missable
                 .iter()
-                .zip(&snapshot.probe_missed)
+                .zip(&cost.probe_missed)
                 .map(|(way, &count)| Missed {
                     probe: &way.probe,
                     reason: &way.reason,
                     count,
                 })
                 .collect(),
-            power: match &snapshot.power {
+            power: match power {
                 Some(power) => PowerView::Measured {
                     host_watts: power.host_watts,
                     network_watts: power.network_watts,
@@ -199,7 +211,7 @@ impl<'a> SnapshotView<'a> {
                     unavailable: reason(&info.power),
                 },
             },
-            own: &snapshot.own,
+            own: own.as_ref(),
         }
     }
 }
@@ -207,7 +219,7 @@ impl<'a> SnapshotView<'a> {
 #[cfg(test)]
 pub(crate) mod tests {
     use metrics_common::component::index_of;
-    use metrics_common::{COMPONENTS, ComponentInfo, Power, ProbeInfo};
+    use metrics_common::{COMPONENTS, ComponentInfo, Modes, Power, fixture};
 
     use super::*;
 
@@ -216,14 +228,7 @@ pub(crate) mod tests {
         let hidden = index_of("xdp_generic").unwrap();
         Info {
             version: "9.9.9".to_owned(),
-            kernel: "6.18.0".to_owned(),
             hostname: "testhost".to_owned(),
-            boot_id: String::new(),
-            started_unix_ns: 1,
-            user_period_ms: 500,
-            frequency_hz: 1000,
-            possible_cpus: 2,
-            numa_nodes: Vec::new(),
             components: ComponentInfo::table(|index| {
                 if index == hidden {
                     Availability::missing("this kernel has no such function")
@@ -232,22 +237,10 @@ pub(crate) mod tests {
                 }
             }),
             probes: vec![
-                ProbeInfo {
-                    name: "softirq_entry".to_owned(),
-                    method: "tp_btf".into(),
-                    purpose: "rx_softirq".to_owned(),
-                    failure: None,
-                },
-                ProbeInfo {
-                    name: "inet_sendmsg".to_owned(),
-                    method: "fentry".into(),
-                    purpose: "tx_syscall".to_owned(),
-                    failure: Some("not permitted".to_owned()),
-                },
+                fixture::probe("softirq_entry", "tp_btf", None),
+                fixture::probe("inet_sendmsg", "fentry", Some("not permitted")),
             ],
-            missable: Vec::new(),
-            power: Availability::missing("no RAPL"),
-            notes: Vec::new(),
+            ..fixture::info()
         }
     }
 
@@ -259,31 +252,39 @@ pub(crate) mod tests {
             time_unix_ns: 1_700_000_000_000_000_000 + sequence * 500_000_000,
             interval_ns: 500_000_000,
             cpus: vec![0, 1],
-            components: (0..COMPONENTS.len() as u64)
-                .map(|row| {
-                    (row != hidden as u64)
-                        .then(|| vec![row * 1_000 + sequence, row * 2_000 + sequence])
-                })
-                .collect(),
-            samples: (0..COMPONENTS.len())
-                .map(|row| (row % 2 == 0).then(|| vec![row as u32, 1]))
-                .collect(),
-            split_basis: Vec::new(),
-            cpu_modes: vec![CpuModes::from_values([1, 2, 3, 4, 5, 6, 7, 8]); 2],
-            host_modes: CpuModes::from_values([2, 4, 6, 8, 10, 12, 14, 16]),
-            entries: vec![None; COMPONENTS.len()],
-            ksoftirqd_rx_ns: None,
-            stacks_taken: vec![500, 400],
-            stacks_lost: vec![0, 3],
-            probe_missed: Vec::new(),
-            power: None,
-            own: OwnCost {
-                user_ns: 1_000_000,
-                system_ns: 2_000_000,
-                resident_bytes: 20 << 20,
-                analysis_ns: 3_000_000,
+            sections: Sections {
+                cost: Some(Cost {
+                    components: (0..COMPONENTS.len() as u64)
+                        .map(|row| {
+                            (row != hidden as u64)
+                                .then(|| vec![row * 1_000 + sequence, row * 2_000 + sequence])
+                        })
+                        .collect(),
+                    samples: (0..COMPONENTS.len())
+                        .map(|row| (row % 2 == 0).then(|| vec![row as u32, 1]))
+                        .collect(),
+                    stacks_taken: vec![500, 400],
+                    stacks_lost: vec![0, 3],
+                    ..Cost::default()
+                }),
+                modes: Some(Modes {
+                    cpus: vec![CpuModes::from_values([1, 2, 3, 4, 5, 6, 7, 8]); 2],
+                    host: CpuModes::from_values([2, 4, 6, 8, 10, 12, 14, 16]),
+                }),
+                power: None,
+                own: Some(OwnCost {
+                    user_ns: 1_000_000,
+                    system_ns: 2_000_000,
+                    resident_bytes: 20 << 20,
+                    analysis_ns: 3_000_000,
+                }),
             },
         }
+    }
+
+    /// The section of networking's cost, to be changed.
+    pub(crate) fn cost(snapshot: &mut Snapshot) -> &mut Cost {
+        snapshot.sections.cost.get_or_insert_default()
     }
 
     fn json(info: &Info, snapshot: &Snapshot) -> serde_json::Value {
@@ -297,7 +298,7 @@ pub(crate) mod tests {
         assert_eq!(json["sequence"], 7);
         for (index, component) in COMPONENTS.iter().enumerate() {
             let row = &json["components"][component.slug];
-            match &snapshot.components[index] {
+            match snapshot.cost().cpu_ns(index) {
                 Some(values) => {
                     assert_eq!(row["cpu_ns"], serde_json::json!(values));
                     assert_eq!(row["total_ns"], values[0] + values[1]);
@@ -315,13 +316,13 @@ pub(crate) mod tests {
     fn an_estimate_says_how_far_it_may_be_off_and_a_measurement_does_not() {
         let (mut info, mut snapshot) = (info(), snapshot(1));
         let row = |slug| index_of(slug).unwrap();
-        snapshot.components[row("rx_softirq")] = Some(vec![800_000, 200_000]);
-        snapshot.components[row("gro")] = Some(vec![500_000, 0]);
-        snapshot.samples[row("rx_softirq")] = Some(vec![60, 40]);
+        cost(&mut snapshot).components[row("rx_softirq")] = Some(vec![800_000, 200_000]);
+        cost(&mut snapshot).components[row("gro")] = Some(vec![500_000, 0]);
+        cost(&mut snapshot).samples[row("rx_softirq")] = Some(vec![60, 40]);
         let sends = row("tx_syscall");
         info.components[sends].availability = Availability::by(metrics_common::Method::Sampling);
-        snapshot.components[sends] = Some(vec![100_000_000, 0]);
-        snapshot.samples[sends] = Some(vec![100, 0]);
+        cost(&mut snapshot).components[sends] = Some(vec![100_000_000, 0]);
+        cost(&mut snapshot).samples[sends] = Some(vec![100, 0]);
         let json = json(&info, &snapshot);
         let bounds = |slug: &str| json["components"][slug]["total_interval_ns"].clone();
         assert_eq!(bounds("rx_softirq"), serde_json::Value::Null);
@@ -342,13 +343,13 @@ pub(crate) mod tests {
         let (mut info, mut snapshot) = (info(), snapshot(1));
         let row = |slug| index_of(slug).unwrap();
         for (slug, ns) in [("rx_softirq", 900), ("gro", 0), ("rx_unattributed", 900)] {
-            snapshot.components[row(slug)] = Some(vec![ns, 0]);
+            cost(&mut snapshot).components[row(slug)] = Some(vec![ns, 0]);
         }
-        snapshot.samples[row("rx_softirq")] = Some(vec![0, 0]);
+        cost(&mut snapshot).samples[row("rx_softirq")] = Some(vec![0, 0]);
         info.components[row("connections")].availability =
             Availability::by(metrics_common::Method::Sampling);
-        snapshot.components[row("connections")] = Some(vec![0, 0]);
-        snapshot.samples[row("connections")] = Some(vec![0, 0]);
+        cost(&mut snapshot).components[row("connections")] = Some(vec![0, 0]);
+        cost(&mut snapshot).samples[row("connections")] = Some(vec![0, 0]);
         let json = json(&info, &snapshot);
         let bounds = |slug: &str| -> [u64; 2] {
             let bounds = json["components"][slug]["total_interval_ns"].clone();
@@ -375,9 +376,9 @@ pub(crate) mod tests {
         ] {
             info.components[row(slug)].availability =
                 Availability::by(metrics_common::Method::Sampling);
-            snapshot.components[row(slug)] = Some(vec![ns, 0]);
+            cost(&mut snapshot).components[row(slug)] = Some(vec![ns, 0]);
         }
-        snapshot.samples[row("rx_softirq")] = Some(vec![300, 0]);
+        cost(&mut snapshot).samples[row("rx_softirq")] = Some(vec![300, 0]);
         let json = json(&info, &snapshot);
         let high = |slug: &str| {
             let bounds = &json["components"][slug]["total_interval_ns"];
@@ -391,7 +392,7 @@ pub(crate) mod tests {
     #[test]
     fn a_split_says_on_which_stacks_it_rests() {
         let (info, mut snapshot) = (info(), snapshot(1));
-        snapshot.split_basis = vec![SplitBasis {
+        cost(&mut snapshot).split_basis = vec![SplitBasis {
             component: index_of("rx_softirq").unwrap() as u32,
             stacks_ns: 1,
             past_ns: 2,
@@ -411,7 +412,7 @@ pub(crate) mod tests {
         let info = info();
         let mut snapshot = snapshot(1);
         let row = index_of("rx_softirq").unwrap();
-        snapshot.components[row] = Some(vec![500_000_000, 0]);
+        cost(&mut snapshot).components[row] = Some(vec![500_000_000, 0]);
         assert_eq!(
             json(&info, &snapshot)["components"]["rx_softirq"]["share_ratio"],
             0.5
@@ -441,7 +442,7 @@ pub(crate) mod tests {
             json(&info, &snapshot)["power"],
             serde_json::json!({"unavailable": "no RAPL"})
         );
-        snapshot.power = Some(Power {
+        snapshot.sections.power = Some(Power {
             host_watts: 40.0,
             network_watts: 10.0,
             network_energy_joules: 5.0,

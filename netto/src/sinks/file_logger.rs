@@ -157,9 +157,7 @@ impl Handler<Deliver> for FileLogger {
                 self.hello = hello_of(&published.info)?;
                 self.info = published.info.clone();
             }
-            anyhow::Ok(log::frame(&ServerMessage::Snapshot(Box::new(
-                (**snapshot).clone(),
-            )))?)
+            anyhow::Ok(log::frame_of(&published.message()?)?)
         })();
         let dropped = match frame {
             Ok(frame) => self.link.push(Entry {

@@ -30,7 +30,7 @@ use tokio_rustls::TlsAcceptor;
 use super::answers::Answers;
 use super::door::{self, Io, Leftovers, Limits, Malformed, Places, Turnstile};
 use super::hosts::HostPolicy;
-use super::prometheus_logger::Metrics;
+use super::prometheus::Metrics;
 use super::web_config::WebConfig;
 use super::websocket_client::Patience;
 use crate::actors::metrics_collector::{Latest, MetricsCollector, SinkDrops};

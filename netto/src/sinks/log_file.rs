@@ -209,14 +209,17 @@ impl OpenFile {
         Ok(found.len() < HEADER_BYTES && (MAGIC.starts_with(&found) || found.starts_with(MAGIC)))
     }
 
+    /// A log of an older format is continued by one of this format, header and all.
     fn check_version(&mut self, path: &Path) -> anyhow::Result<()> {
         let found = self.first_bytes()?;
-        match found.get(MAGIC.len()..MAGIC.len() + 2) {
-            Some(&[low, high]) if u16::from_le_bytes([low, high]) != FORMAT_VERSION.0 => {
-                Err(other_format(path, u16::from_le_bytes([low, high])))
-            }
-            _ => Ok(()),
+        let Some(&[low, high]) = found.get(MAGIC.len()..MAGIC.len() + 2) else {
+            return Ok(());
+        };
+        match u16::from_le_bytes([low, high]) {
+            0 => return Err(other_format(path, 0)),
+            major => self.needs_header = major < FORMAT_VERSION.0,
         }
+        Ok(())
     }
 
     /// Notices that the file has become shorter; `true` if so.
@@ -396,7 +399,7 @@ mod tests {
     fn a_log_of_another_format_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("netto.log");
-        for major in [0, 2] {
+        for major in [0, 3] {
             let mut header = log::file_header();
             header[8] = major;
             fs::write(&path, &header).unwrap();
@@ -404,6 +407,23 @@ mod tests {
             assert!(error.contains(&format!("format {major}")), "{error}");
             assert_eq!(fs::read(&path).unwrap(), header);
         }
+    }
+
+    #[test]
+    fn a_log_of_an_older_format_is_continued_in_this_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("netto.log");
+        let mut older = log::file_header();
+        older[8] = 1;
+        older.extend(frame("older"));
+        fs::write(&path, &older).unwrap();
+        let mut log = LogFile::open(&path).unwrap();
+        append(&mut log, "newer");
+        append(&mut log, "newest");
+        let expected = [older, log::file_header(), frame("newer"), frame("newest")].concat();
+        assert_eq!(fs::read(&path).unwrap(), expected);
+        let read = LogReader::new(expected.as_slice()).unwrap();
+        assert_eq!(read.map(Result::unwrap).count(), 3);
     }
 
     #[test]

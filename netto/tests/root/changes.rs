@@ -110,7 +110,7 @@ fn must_be_sane(snapshot: &Snapshot) -> Result<()> {
     let columns = snapshot.cpus.len();
     for (column, cpu) in snapshot.cpus.iter().enumerate() {
         let mut timed_ns = 0;
-        for (component, row) in COMPONENTS.iter().zip(&snapshot.components) {
+        for (component, row) in COMPONENTS.iter().zip(&snapshot.cost().components) {
             let Some(row) = row else { continue };
             ensure!(
                 row.len() == columns,
@@ -130,7 +130,13 @@ fn must_be_sane(snapshot: &Snapshot) -> Result<()> {
         );
     }
     ensure!(
-        snapshot.stacks_taken.len() == columns && snapshot.cpu_modes.len() == columns,
+        snapshot.cost().stacks_taken.len() == columns
+            && snapshot
+                .sections
+                .modes
+                .as_ref()
+                .map(|modes| modes.cpus.len())
+                == Some(columns),
         "snapshot {} tells of different CPUs",
         snapshot.sequence
     );
@@ -166,7 +172,7 @@ fn cpu_goes_and_comes_back() -> Result<()> {
         .find(|(_, cpu)| **cpu == 1)
         .context("CPU 1 is not online")?;
     let without: Vec<u32> = online.iter().copied().filter(|cpu| *cpu != 1).collect();
-    let is_sampled = |snapshot: &Snapshot| snapshot.stacks_taken[position] > 0;
+    let is_sampled = |snapshot: &Snapshot| snapshot.cost().stacks_taken[position] > 0;
     let _traffic = Traffic::start(2 * online.len());
     wait_for(&mut daemon, &online, is_sampled)?;
     let switch = CpuSwitch;
@@ -181,7 +187,7 @@ fn cpu_goes_and_comes_back() -> Result<()> {
         switch.set(true)?;
         let first = wait_for(&mut daemon, &online, |_| true)?;
         let network = index_of("network")
-            .and_then(|row| first.components[row].as_ref())
+            .and_then(|row| first.cost().cpu_ns(row))
             .context("networking is not measured")?;
         println!(
             "\ncycle {cycle}: after its return CPU 1 spent {} of {} ns on networking",
@@ -230,7 +236,10 @@ fn module_is_loaded() -> Result<()> {
     let is_available = |daemon: &Followed| daemon.info.components[row].availability.is_available();
     ensure!(!is_available(&daemon), "{COMPONENT} needs no module");
     let before = daemon.next()?;
-    ensure!(before.components[row].is_none(), "a row without a meaning");
+    ensure!(
+        before.cost().cpu_ns(row).is_none(),
+        "a row without a meaning"
+    );
 
     drop(loaded_again);
     let mut seen = 0;
@@ -245,7 +254,10 @@ fn module_is_loaded() -> Result<()> {
     }
     println!("\n{COMPONENT} became available after {seen} snapshots");
     let after = daemon.next()?;
-    ensure!(after.components[row].is_some(), "available, and no values");
+    ensure!(
+        after.cost().cpu_ns(row).is_some(),
+        "available, and no values"
+    );
     let told = daemon.daemon().info()?;
     ensure!(
         told == daemon.info,

@@ -113,7 +113,7 @@ fn worst(snapshots: &[Snapshot]) -> (f64, u64) {
         .map(|snapshot| snapshot.interval_ns.abs_diff(period_ns))
         .max()
         .unwrap_or(period_ns);
-    let lost = snapshots.iter().flat_map(|s| &s.stacks_lost).sum();
+    let lost = snapshots.iter().flat_map(|s| &s.cost().stacks_lost).sum();
     (off as f64 / period_ns as f64, lost)
 }
 

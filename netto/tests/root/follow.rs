@@ -107,8 +107,8 @@ impl Followed {
         let ServerMessage::Snapshot(snapshot) = message else {
             bail!("no snapshot but {message:?}");
         };
-        add(&mut self.entries, &snapshot.entries);
-        add(&mut self.times_ns, &snapshot.components);
+        add(&mut self.entries, &snapshot.cost().entries);
+        add(&mut self.times_ns, &snapshot.cost().components);
         Ok(*snapshot)
     }
 
@@ -120,7 +120,7 @@ impl Followed {
         while self.next()?.time_unix_ns < unix_ns(from)? {}
         let mut sum = self.next()?;
         while sum.time_unix_ns < unix_ns(to)? {
-            merge(&mut sum, self.next()?)?;
+            sum.add(&self.next()?);
         }
         Ok(sum)
     }
@@ -155,35 +155,5 @@ fn add(sums: &mut [Option<u64>], rows: &[Option<Vec<u64>>]) {
             (Some(sum), Some(row)) => Some(sum + row.iter().sum::<u64>()),
             _ => None,
         };
-    }
-}
-
-/// Makes one interval of one and the next.
-fn merge(sum: &mut Snapshot, next: Snapshot) -> Result<()> {
-    ensure!(sum.cpus == next.cpus, "CPUs came or went");
-    sum.time_unix_ns = next.time_unix_ns;
-    sum.interval_ns += next.interval_ns;
-    merge_rows(&mut sum.components, next.components);
-    merge_rows(&mut sum.samples, next.samples);
-    merge_rows(&mut sum.entries, next.entries);
-    for more in next.split_basis {
-        let mut bases = sum.split_basis.iter_mut();
-        match bases.find(|basis| basis.component == more.component) {
-            Some(basis) => {
-                basis.stacks_ns += more.stacks_ns;
-                basis.past_ns += more.past_ns;
-                basis.host_ns += more.host_ns;
-                basis.nothing_ns += more.nothing_ns;
-            }
-            None => sum.split_basis.push(more),
-        }
-    }
-    Ok(())
-}
-
-fn merge_rows<T: AddAssign>(sums: &mut [Option<Vec<T>>], rows: Vec<Option<Vec<T>>>) {
-    for (sum, row) in sums.iter_mut().zip(rows) {
-        let cells = sum.iter_mut().flatten().zip(row.into_iter().flatten());
-        cells.for_each(|(cell, more)| *cell += more);
     }
 }

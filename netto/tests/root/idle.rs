@@ -80,6 +80,6 @@ fn on_cpu_1(snapshot: &Snapshot) -> Result<f64> {
         .iter()
         .position(|cpu| *cpu == 1)
         .context("no CPU 1")?;
-    let times = snapshot.components[row].as_ref().context("not measured")?;
+    let times = snapshot.cost().cpu_ns(row).context("not measured")?;
     Ok(times[column] as f64 / snapshot.interval_ns as f64)
 }

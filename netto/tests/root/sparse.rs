@@ -88,7 +88,7 @@ fn unattributed(daemon: &mut Followed, length: Duration) -> Result<(f64, Snapsho
 }
 
 fn samples_of(sum: &Snapshot, row: usize) -> Result<u64> {
-    let samples = sum.samples.get(row).and_then(Option::as_ref);
+    let samples = sum.cost().samples_of(row);
     Ok(samples
         .context("no samples")?
         .iter()
@@ -100,6 +100,7 @@ fn samples_of(sum: &Snapshot, row: usize) -> Result<u64> {
 fn says_what_it_rests_on(info: &Info, sum: &Snapshot) -> Result<()> {
     let rx = index_of("rx_softirq").context("no such row")?;
     let basis = sum
+        .cost()
         .split_basis
         .iter()
         .find(|basis| basis.component as usize == rx)

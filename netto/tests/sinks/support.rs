@@ -9,8 +9,8 @@ use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
 
 use metrics_common::{
-    Availability, COMPONENTS, ComponentInfo, CpuModes, Info, OwnCost, Power, ProbeInfo, Snapshot,
-    ZonePower,
+    Availability, COMPONENTS, ComponentInfo, Cost, CpuModes, Info, Modes, OwnCost, Power, Sections,
+    Snapshot, ZonePower, fixture,
 };
 use netto::actors::trace_analyzer::{SnapshotSource, StackSource};
 use netto::analysis::flame::Folded;
@@ -26,12 +26,6 @@ pub const HIDDEN: &str = "xdp_generic";
 
 /// The made-up host: two CPUs, RAPL, one probe refused.
 pub fn info() -> Info {
-    let probe = |name: &str, method: &str, failure: Option<&str>| ProbeInfo {
-        name: name.to_owned(),
-        method: method.into(),
-        purpose: "rx_softirq".to_owned(),
-        failure: failure.map(str::to_owned),
-    };
     Info {
         version: "9.9.9".to_owned(),
         kernel: "6.18.0-test".to_owned(),
@@ -39,9 +33,6 @@ pub fn info() -> Info {
         boot_id: "b0071d".to_owned(),
         started_unix_ns: 1_700_000_000_000_000_000,
         user_period_ms: 50,
-        frequency_hz: 1000,
-        possible_cpus: 2,
-        numa_nodes: Vec::new(),
         components: ComponentInfo::table(|index| {
             if COMPONENTS[index].slug == HIDDEN {
                 Availability::missing("no such function here")
@@ -50,12 +41,12 @@ pub fn info() -> Info {
             }
         }),
         probes: vec![
-            probe("softirq_entry", "tp_btf", None),
-            probe("inet_sendmsg", "fentry", Some("not permitted")),
+            fixture::probe("softirq_entry", "tp_btf", None),
+            fixture::probe("inet_sendmsg", "fentry", Some("not permitted")),
         ],
-        missable: Vec::new(),
         power: Availability::by("rapl"),
         notes: vec!["a made-up host".to_owned()],
+        ..fixture::info()
     }
 }
 
@@ -66,39 +57,45 @@ pub fn snapshot(sequence: u64) -> Snapshot {
         time_unix_ns: 1_700_000_000_000_000_000 + sequence * 50_000_000,
         interval_ns: 50_000_000,
         cpus: vec![0, 1],
-        components: COMPONENTS
-            .iter()
-            .enumerate()
-            .map(|(row, component)| {
-                let value = row as u64 * 1_000 + sequence;
-                (component.slug != HIDDEN).then(|| vec![value, 2 * value])
-            })
-            .collect(),
-        samples: COMPONENTS.iter().map(|_| None).collect(),
-        split_basis: Vec::new(),
-        cpu_modes: vec![CpuModes::from_values([1, 2, 3, 4, 5, 6, 7, 8]); 2],
-        host_modes: CpuModes::from_values([2, 4, 6, 8, 10, 12, 14, 16]),
-        entries: vec![None; COMPONENTS.len()],
-        ksoftirqd_rx_ns: None,
-        stacks_taken: vec![50, 40],
-        stacks_lost: vec![0, 3],
-        probe_missed: Vec::new(),
-        power: Some(Power {
-            host_watts: 40.0,
-            network_watts: 10.0,
-            network_energy_joules: 0.5,
-            zones: vec![ZonePower {
-                zone: "package-0".to_owned(),
-                energy_joules: 2.0,
-            }],
-        }),
-        own: OwnCost {
-            user_ns: 1_000_000,
-            system_ns: 500_000,
-            resident_bytes: 20 << 20,
-            analysis_ns: 100_000,
+        sections: Sections {
+            cost: Some(Cost {
+                components: COMPONENTS
+                    .iter()
+                    .enumerate()
+                    .map(|(row, component)| {
+                        let value = row as u64 * 1_000 + sequence;
+                        (component.slug != HIDDEN).then(|| vec![value, 2 * value])
+                    })
+                    .collect(),
+                stacks_taken: vec![50, 40],
+                stacks_lost: vec![0, 3],
+                ..Cost::default()
+            }),
+            modes: Some(Modes {
+                cpus: vec![CpuModes::from_values([1, 2, 3, 4, 5, 6, 7, 8]); 2],
+                host: CpuModes::from_values([2, 4, 6, 8, 10, 12, 14, 16]),
+            }),
+            power: Some(Power {
+                host_watts: 40.0,
+                network_watts: 10.0,
+                network_energy_joules: 0.5,
+                zones: vec![ZonePower {
+                    zone: "package-0".to_owned(),
+                    energy_joules: 2.0,
+                }],
+            }),
+            own: Some(OwnCost {
+                user_ns: 1_000_000,
+                system_ns: 500_000,
+                resident_bytes: 20 << 20,
+                analysis_ns: 100_000,
+            }),
         },
     }
+}
+
+fn cost(snapshot: &mut Snapshot) -> &mut Cost {
+    snapshot.sections.cost.get_or_insert_default()
 }
 
 /// What the made-up measurement does after its last good interval.
@@ -210,7 +207,7 @@ impl SnapshotSource for Source {
         if self.reveals_at.is_some_and(|at| at <= self.sequence) {
             snapshot = revealed(snapshot);
         }
-        for row in snapshot.components.iter_mut().flatten() {
+        for row in cost(&mut snapshot).components.iter_mut().flatten() {
             row.extend(std::iter::repeat_n(u64::MAX / 2, self.padding));
         }
         Ok(snapshot)
@@ -232,7 +229,8 @@ pub fn revealed_info() -> Info {
 
 /// The made-up interval with [`HIDDEN`] measured: 7 and 8 ns.
 pub fn revealed(mut snapshot: Snapshot) -> Snapshot {
-    for row in snapshot.components.iter_mut().filter(|row| row.is_none()) {
+    let rows = cost(&mut snapshot).components.iter_mut();
+    for row in rows.filter(|row| row.is_none()) {
         *row = Some(vec![7, 8]);
     }
     snapshot

@@ -17,7 +17,7 @@ fn the_api_shows_the_snapshot() {
     let expected = snapshot(json["sequence"].as_u64().expect("a number"));
     assert_eq!(json["interval_ns"], expected.interval_ns);
     assert_eq!(json["time_unix_ns"], expected.time_unix_ns);
-    for (component, row) in COMPONENTS.iter().zip(&expected.components) {
+    for (component, row) in COMPONENTS.iter().zip(&expected.cost().components) {
         let shown = &json["components"][component.slug];
         match row {
             Some(values) => assert_eq!(shown["cpu_ns"], serde_json::json!(values)),
@@ -73,7 +73,7 @@ fn counters_are_the_sums_of_all_snapshots() {
             }
             let sum_ns: u64 = seen
                 .iter()
-                .map(|snapshot| snapshot.components[index].as_ref().expect("measured")[column])
+                .map(|snapshot| snapshot.cost().cpu_ns(index).expect("measured")[column])
                 .sum();
             check(name, labels, sum_ns as f64 / 1e9);
         }

@@ -80,7 +80,7 @@ fn the_headline_is_networkings_share_of_all_cpus() {
         power: None,
     };
     assert_eq!(headline(&info, &snapshot), Some(expected));
-    snapshot.power = Some(fixture::power());
+    snapshot.sections.power = Some(fixture::power());
     let power = headline(&info, &snapshot).unwrap().power;
     assert_eq!(power.as_deref(), Some("3.2 W"));
 }
@@ -90,7 +90,7 @@ fn small_headlines_get_another_decimal_and_zero_is_zero() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
     let network = index_of(&info, HEADLINE).unwrap();
     let mut percent_of = |ns: u64| {
-        snapshot.components[network] = Some(vec![ns, 0]);
+        fixture::cost(&mut snapshot).components[network] = Some(vec![ns, 0]);
         headline(&info, &snapshot).unwrap().host_percent
     };
     assert_eq!(percent_of(0), "0");
@@ -124,7 +124,7 @@ fn unavailable_is_a_reason_and_never_a_number() {
     info = fixture::info();
     assert!(reason_missing(&info, &snapshot, bridging).is_some());
     // A snapshot that is too short for its table.
-    snapshot.components.truncate(1);
+    fixture::cost(&mut snapshot).components.truncate(1);
     assert!(reason_missing(&info, &snapshot, bridging).is_some());
 }
 
@@ -139,8 +139,8 @@ fn sums_since_the_page_was_opened_survive_a_restart_of_the_daemon() {
     }
     sums.meet(&info);
     sums.add(&fixture::snapshot(1));
-    assert_eq!(sums.component_ns(rx), 3 * 100 * u128::from(MS));
-    assert_eq!(sums.mode_ns(3), 3 * 750 * u128::from(MS));
+    assert_eq!(sums.component_ns(rx), 3 * 100 * MS);
+    assert_eq!(sums.mode_ns(3), 3 * 750 * MS);
     assert_eq!(sums.missed, 0, "a restart is no gap");
 
     let mut other = info.clone();
@@ -175,7 +175,7 @@ fn the_status_is_quiet_until_stacks_are_lost() {
     assert!(said("1\u{202f}000 Hz") && said("500 ms") && said("120 stacks taken"));
     assert!(said("0.4 % of one CPU, 18.2 MB"));
 
-    snapshot.stacks_lost = vec![0, 17];
+    fixture::cost(&mut snapshot).stacks_lost = vec![0, 17];
     sums.add(&snapshot);
     let loud: Vec<_> = status(&info, &snapshot, &sums)
         .into_iter()
@@ -209,11 +209,11 @@ fn the_status_says_loudly_when_probes_miss_more_than_a_thousandth() {
             .collect()
     };
     let cpus = snapshot.cpus.len();
-    snapshot.entries = vec![None; info.components.len()];
-    snapshot.entries[sends] = Some(vec![99_900; cpus]);
-    snapshot.probe_missed = vec![50 * cpus as u64];
+    fixture::cost(&mut snapshot).entries = vec![None; info.components.len()];
+    fixture::cost(&mut snapshot).entries[sends] = Some(vec![99_900; cpus]);
+    fixture::cost(&mut snapshot).probe_missed = vec![50 * cpus as u64];
     assert_eq!(loud(&info, &snapshot), [""; 0]);
-    snapshot.probe_missed = vec![800 * cpus as u64];
+    fixture::cost(&mut snapshot).probe_missed = vec![800 * cpus as u64];
     assert_eq!(
         loud(&info, &snapshot),
         ["inet_sendmsg missed 0.8 % in this interval (state lost)"]
@@ -295,7 +295,7 @@ fn what_becomes_measurable_goes_on_in_the_same_past() {
     let push = |history: &mut History, number: u64, is_measured: bool| {
         let mut snapshot = fixture::snapshot(number);
         snapshot.time_unix_ns = number * 500 * MS;
-        snapshot.components[index] = is_measured.then(|| vec![50 * MS, 0]);
+        fixture::cost(&mut snapshot).components[index] = is_measured.then(|| vec![50 * MS, 0]);
         history.push(&snapshot);
     };
     let mut history = go_on(None, &info);

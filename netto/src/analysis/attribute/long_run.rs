@@ -3,7 +3,7 @@
 
 use metrics_common::component::index_of;
 use metrics_common::{
-    Availability, ComponentInfo, CpuModes, Info, Method, OwnCost, Snapshot, confidence,
+    Availability, ComponentInfo, Cost, Info, Method, Sections, Snapshot, confidence, fixture,
 };
 
 use super::*;
@@ -279,23 +279,11 @@ fn a_sampler_at_odds_with_the_clock_does_not_bend_shares() {
 
 fn info() -> Info {
     Info {
-        version: String::new(),
-        kernel: String::new(),
-        hostname: String::new(),
-        boot_id: String::new(),
-        started_unix_ns: 0,
-        user_period_ms: 500,
-        frequency_hz: 1000,
-        possible_cpus: 1,
-        numa_nodes: Vec::new(),
         components: ComponentInfo::table(|row| match COMPONENTS[row].kind {
             Kind::Timed(..) => Availability::by(Method::TpBtf),
             _ => Availability::by(Method::Sampling),
         }),
-        probes: Vec::new(),
-        missable: Vec::new(),
-        power: Availability::missing("no RAPL"),
-        notes: Vec::new(),
+        ..fixture::info()
     }
 }
 
@@ -306,23 +294,19 @@ fn snapshot(splits: &[Split]) -> Snapshot {
         time_unix_ns: 0,
         interval_ns: INTERVAL_NS,
         cpus: (0..splits.len() as u32).collect(),
-        components: rows
-            .clone()
-            .map(|row| splits.iter().map(|split| split.time_ns[row]).collect())
-            .collect(),
-        samples: rows
-            .map(|row| splits.iter().map(|split| split.samples[row]).collect())
-            .collect(),
-        split_basis: Vec::new(),
-        entries: Vec::new(),
-        ksoftirqd_rx_ns: None,
-        cpu_modes: Vec::new(),
-        host_modes: CpuModes::default(),
-        stacks_taken: Vec::new(),
-        stacks_lost: Vec::new(),
-        probe_missed: Vec::new(),
-        power: None,
-        own: OwnCost::default(),
+        sections: Sections {
+            cost: Some(Cost {
+                components: rows
+                    .clone()
+                    .map(|row| splits.iter().map(|split| split.time_ns[row]).collect())
+                    .collect(),
+                samples: rows
+                    .map(|row| splits.iter().map(|split| split.samples[row]).collect())
+                    .collect(),
+                ..Cost::default()
+            }),
+            ..Sections::default()
+        },
     }
 }
 

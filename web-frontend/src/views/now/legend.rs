@@ -133,7 +133,7 @@ mod tests {
         let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
         let before = layout(&bars(&info, &snapshot, "rx_softirq"));
         let rx = crate::view_model::index_of(&info, "rx_softirq").unwrap();
-        snapshot.components[rx] = Some(vec![0, 1]);
+        fixture::cost(&mut snapshot).components[rx] = Some(vec![0, 1]);
         assert_eq!(before, layout(&bars(&info, &snapshot, "rx_softirq")));
         fixture::take_away(&mut info, &mut snapshot, "bridging", "not built in");
         assert_ne!(before, layout(&bars(&info, &snapshot, "rx_softirq")));

@@ -2,7 +2,8 @@
 //! by networking event, and one event by its parts. Pure; `plot` draws them and
 //! `legend` writes them out, so that both always say the same.
 
-use metrics_common::snapshot::{CpuModes, Info, Snapshot};
+use metrics_common::sections::CpuModes;
+use metrics_common::snapshot::{Info, Snapshot};
 
 use crate::color::Rgb;
 use crate::view_model::{index_of, parts_of, reason_missing};
@@ -94,12 +95,19 @@ pub struct Bar {
 
 /// The three bars; the third one shows the parts of `focus`, one of the events.
 pub fn bars(info: &Info, snapshot: &Snapshot, focus: &str) -> [Bar; 3] {
-    let host_ns = snapshot.host_modes.total_ns();
+    let modes = host_modes(snapshot);
+    let host_ns = modes.total_ns();
     [
-        modes_bar(&snapshot.host_modes),
+        modes_bar(&modes),
         events_bar(info, snapshot, focus, host_ns),
         parts_bar(info, snapshot, focus, host_ns),
     ]
+}
+
+/// The host's modes; no time was counted where that section is absent.
+fn host_modes(snapshot: &Snapshot) -> CpuModes {
+    let modes = snapshot.sections.modes.as_ref();
+    modes.map(|modes| modes.host).unwrap_or_default()
 }
 
 fn modes_bar(modes: &CpuModes) -> Bar {
@@ -140,7 +148,7 @@ fn modes_bar(modes: &CpuModes) -> Bar {
 }
 
 fn events_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Bar {
-    let values = snapshot.host_modes.values();
+    let values = host_modes(snapshot).values();
     let kernel_ns: u64 = KERNEL_MODES.iter().map(|&mode| values[mode]).sum();
     let (mut segments, absent) = parts(info, snapshot, EVENTS);
     let events_ns: u64 = segments.iter().map(|segment| segment.ns).sum();
@@ -203,7 +211,7 @@ fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Bar
         ),
     };
     let stacks = index
-        .and_then(|index| snapshot.samples.get(index)?.as_ref())
+        .and_then(|index| snapshot.cost().samples_of(index))
         .map(|row| row.iter().map(|&count| u64::from(count)).sum::<u64>());
     let mut bar = Bar {
         title: title.to_owned(),

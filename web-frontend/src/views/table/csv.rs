@@ -25,9 +25,8 @@ pub fn csv(info: &Info, snapshot: &Snapshot) -> String {
             field(&component.label)
         );
         let values = snapshot
-            .components
-            .get(row.component)
-            .and_then(Option::as_ref);
+            .cost()
+            .cpu_ns(row.component);
         let total = snapshot.total_ns(row.component);
         let _ = write!(csv, ",{}", total.map_or(String::new(), |ns| ns.to_string()));
         for column in 0..snapshot.cpus.len() {

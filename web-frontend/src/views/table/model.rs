@@ -8,7 +8,8 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use metrics_common::snapshot::{Availability, CpuModes, Info, Snapshot};
+use metrics_common::sections::{CpuModes, Modes};
+use metrics_common::snapshot::{Availability, Info, Snapshot};
 
 use super::choices::Unit;
 use crate::action::Action;
@@ -261,10 +262,10 @@ impl Layout {
             if self.missing[index].is_some() {
                 continue;
             }
-            let Some(Some(values)) = snapshot.components.get(index) else {
+            let Some(values) = snapshot.cost().cpu_ns(index) else {
                 continue;
             };
-            let entries = snapshot.entries.get(index).and_then(Option::as_ref);
+            let entries = snapshot.cost().entries_of(index);
             let total = snapshot.total_ns(index).unwrap_or(0);
             let all_entries = entries.map(|row| row.iter().sum::<u64>());
             let of_host = format::ratio(total, snapshot.capacity_ns());
@@ -303,16 +304,17 @@ impl Layout {
     /// Modes are shares of what /proc/stat counted, for its ticks never quite
     /// fill an interval.
     fn mode_cells(&self, snapshot: &Snapshot, cells: &mut Vec<Cell>) {
-        let host_ns = snapshot.host_modes.total_ns();
+        let nothing = Modes::default();
+        let modes = snapshot.sections.modes.as_ref().unwrap_or(&nothing);
+        let host_ns = modes.host.total_ns();
         let own_ns = host_ns / (self.cpus.len().max(1) as u64);
-        for (mode, &ns) in snapshot.host_modes.values().iter().enumerate() {
+        for (mode, &ns) in modes.host.values().iter().enumerate() {
             let ratio = format::ratio(ns, host_ns);
             cells.push(self.value(ns, own_ns, None, ratio));
             cells.push(Cell::text(format!("{} %", format::percent(ratio))));
             cells.push(Cell::empty());
             cells.extend(self.columns.clone().map(|column| {
-                let modes = snapshot.cpu_modes.get(column);
-                modes.map_or_else(Cell::empty, |modes| {
+                modes.cpus.get(column).map_or_else(Cell::empty, |modes| {
                     let (ns, all_ns) = (modes.values()[mode], modes.total_ns());
                     self.value(ns, all_ns, None, format::ratio(ns, all_ns))
                 })

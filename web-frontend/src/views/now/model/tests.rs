@@ -70,8 +70,8 @@ fn every_mode_and_every_part_has_its_segment() {
 #[test]
 fn an_interval_in_which_nothing_happened_draws_nothing() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-    snapshot.host_modes = CpuModes::default();
-    for row in snapshot.components.iter_mut().flatten() {
+    fixture::modes(&mut snapshot).host = CpuModes::default();
+    for row in fixture::cost(&mut snapshot).components.iter_mut().flatten() {
         row.fill(0);
     }
     for bar in bars(&info, &snapshot, "rx_softirq") {
@@ -88,7 +88,7 @@ fn an_interval_in_which_nothing_happened_draws_nothing() {
 #[test]
 fn events_finer_than_the_ticks_fill_the_kernel_bar_themselves() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-    snapshot.host_modes = CpuModes {
+    fixture::modes(&mut snapshot).host = CpuModes {
         idle_ns: 1000 * MS,
         ..CpuModes::default()
     };
@@ -103,7 +103,7 @@ fn events_finer_than_the_ticks_fill_the_kernel_bar_themselves() {
 #[test]
 fn next_to_nothing_is_faint() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-    for row in snapshot.components.iter_mut().flatten() {
+    for row in fixture::cost(&mut snapshot).components.iter_mut().flatten() {
         for ns in row {
             *ns /= 1000;
         }
@@ -142,7 +142,7 @@ fn what_is_not_measured_is_absent_and_not_a_segment_of_zero() {
 #[test]
 fn any_event_can_be_unfolded_and_an_unknown_one_does_no_harm() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-    snapshot.components[index_of(&info, "tx_softirq").unwrap()] = Some(vec![MS, 0]);
+    fixture::cost(&mut snapshot).components[index_of(&info, "tx_softirq").unwrap()] = Some(vec![MS, 0]);
     let [_, kernel, parts] = bars(&info, &snapshot, "tx_softirq");
     assert_eq!(parts.title, "TX softirq");
     assert!(kernel.opened.is_some());

@@ -62,7 +62,7 @@ fn values_land_in_the_cells_that_name_them() {
 fn shares_are_of_the_whole_and_estimates_say_how_sure_they_are() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
     let rx = index_of(&info, "rx_softirq").unwrap();
-    snapshot.entries[rx] = Some(vec![0, 5_000]);
+    fixture::cost(&mut snapshot).entries[rx] = Some(vec![0, 5_000]);
     let cells = filled(&layout(&info, &snapshot), &info, &snapshot);
     let shares = |slug: &str| beside(&cells, &format!("data-component=\"{slug}\""));
     assert_eq!(shares("network"), ["12.0 %", "–"]);
@@ -74,7 +74,7 @@ fn shares_are_of_the_whole_and_estimates_say_how_sure_they_are() {
 fn the_unit_changes_the_text_and_never_the_value() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
     let rx = index_of(&info, "rx_softirq").unwrap();
-    snapshot.entries[rx] = Some(vec![0, 5_000]);
+    fixture::cost(&mut snapshot).entries[rx] = Some(vec![0, 5_000]);
     for (unit, texts) in [
         (Unit::Percent, ["20.0", "0"]),
         (Unit::Milliseconds, ["200.0", "0"]),
@@ -131,7 +131,7 @@ fn only_columns_in_sight_are_there_and_the_rest_is_room() {
     assert_eq!(columns_in_sight(128, 1e9, 760.0), 128..128);
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
     snapshot.cpus = (0..128).collect();
-    snapshot.components = vec![Some(vec![MS; 128]); info.components.len()];
+    fixture::cost(&mut snapshot).components = vec![Some(vec![MS; 128]); info.components.len()];
     let layout = Layout::of(&info, &snapshot, Unit::Percent, &[], 47..63);
     let cells = filled(&layout, &info, &snapshot);
     assert_eq!(cell(&cells, "data-component=\"gro\"", "47").ns, Some(MS));
@@ -173,7 +173,7 @@ fn the_layout_lasts_until_cpus_or_availability_change() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
     let first = layout(&info, &snapshot);
     assert_eq!(first, layout(&info, &fixture::snapshot(2)));
-    snapshot.components[index_of(&info, "bridging").unwrap()] = None;
+    fixture::cost(&mut snapshot).components[index_of(&info, "bridging").unwrap()] = None;
     assert_ne!(first, layout(&info, &snapshot), "a row has lost its values");
     snapshot = fixture::snapshot(3);
     snapshot.cpus = vec![0, 2];
@@ -183,8 +183,8 @@ fn the_layout_lasts_until_cpus_or_availability_change() {
 #[test]
 fn a_snapshot_shorter_than_its_cpus_leaves_cells_empty() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-    snapshot.components[0] = Some(vec![5 * MS]);
-    snapshot.cpu_modes.truncate(1);
+    fixture::cost(&mut snapshot).components[0] = Some(vec![5 * MS]);
+    fixture::modes(&mut snapshot).cpus.truncate(1);
     let cells = filled(&layout(&info, &snapshot), &info, &snapshot);
     let network = "data-component=\"network\"";
     assert_eq!(cell(&cells, network, "0").text, "1.0");

@@ -9,10 +9,9 @@ use metrics_common::Info;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
-use super::http::ClientCounts;
-use super::prometheus_families::FAMILIES;
-use super::prometheus_logger::{SharedTotals, Totals};
+use super::{SharedTotals, Totals, families};
 use crate::actors::metrics_collector::SinkDrops;
+use crate::sinks::http::ClientCounts;
 
 /// Everything that a series can be made of.
 pub struct Inputs<'a> {
@@ -121,8 +120,7 @@ impl Families {
         drops: Arc<SinkDrops>,
         clients: Arc<ClientCounts>,
     ) -> prometheus::Result<Self> {
-        let descriptions = FAMILIES
-            .iter()
+        let descriptions = families::all()
             .map(|family| {
                 Desc::new(
                     family.name.to_owned(),
@@ -161,8 +159,7 @@ impl Collector for Families {
             drops: &self.drops,
             clients: &self.clients,
         };
-        FAMILIES
-            .iter()
+        families::all()
             .map(|family| {
                 let mut metrics = Vec::new();
                 (family.series)(
@@ -190,7 +187,7 @@ mod tests {
     use prometheus::{Registry, TextEncoder};
 
     use super::*;
-    use crate::sinks::api::tests::{info, snapshot};
+    use crate::sinks::api::tests::{cost, info, snapshot};
 
     fn text(totals: SharedTotals) -> String {
         let registry = Registry::new();
@@ -228,7 +225,7 @@ mod tests {
         }];
         let totals = SharedTotals::default();
         let mut measured = snapshot(1);
-        measured.probe_missed = vec![3];
+        cost(&mut measured).probe_missed = vec![3];
         totals.lock().add(&measured);
         totals.lock().add(&measured);
         let families = Families::new(
@@ -257,7 +254,7 @@ mod tests {
     fn energy_appears_where_it_is_measured() {
         let totals = SharedTotals::default();
         let mut measured = snapshot(1);
-        measured.power = Some(Power {
+        measured.sections.power = Some(Power {
             host_watts: 40.0,
             network_watts: 10.0,
             network_energy_joules: 5.5,

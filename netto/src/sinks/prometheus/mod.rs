@@ -3,23 +3,26 @@
 //! It owns the totals, as whole nanoseconds so that nothing is lost to
 //! rounding. Scrapes never come to the actor: the text is made from a copy of the
 //! totals, once for each snapshot, by whoever asks first. What the families are called
-//! is said in `prometheus_families`.
+//! is said in `families/`.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use actix_web::web::Bytes;
 use anyhow::Context as _;
-use metrics_common::{CpuModes, Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 use prometheus::{Registry, TextEncoder};
 
-use super::http::ClientCounts;
-use super::prometheus_registry::{CurrentInfo, Families};
-use super::rendered::Rendered;
 use crate::actors::metrics_collector::{Deliver, SinkDrops};
 use crate::actors::supervisor::{Part, Supervisor, Watch};
+use crate::sinks::http::ClientCounts;
+use crate::sinks::rendered::Rendered;
+
+mod families;
+mod registry;
+
+use registry::{CurrentInfo, Families};
 
 /// Snapshots that may wait; a dropped snapshot would be missing from every counter.
 const MAILBOX_MESSAGES: usize = 64;
@@ -27,93 +30,20 @@ const MAILBOX_MESSAGES: usize = 64;
 /// What is no part of a snapshot, such as drops, is at most so old in a scrape.
 const LONGEST_HELD: Duration = Duration::from_secs(1);
 
-/// Running totals of one CPU.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct CpuTotals {
-    /// CPU time by component (row of the table), nanoseconds; `None` if never measured.
-    pub components_ns: Vec<Option<u64>>,
-    /// How often each component was entered; `None` where that is not counted.
-    pub entries: Vec<Option<u64>>,
-    /// RX softirq time that ran in ksoftirqd; `None` where not measured.
-    pub ksoftirqd_rx_ns: Option<u64>,
-    /// CPU time by mode, nanoseconds, in the order of [`CpuModes::NAMES`].
-    pub modes_ns: [u64; CpuModes::NAMES.len()],
-    /// Stacks taken.
-    pub stacks_taken: u64,
-    /// Stacks that did not fit.
-    pub stacks_lost: u64,
-}
-
 /// Running totals since the daemon's start.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Totals {
-    /// By the kernel's number of the CPU. One that goes offline keeps its totals.
-    pub cpus: BTreeMap<u32, CpuTotals>,
-    /// Energy that fell to networking, joules; `None` without RAPL.
-    pub network_energy_joules: Option<f64>,
-    /// Energy by RAPL zone, joules.
-    pub zones_joules: BTreeMap<String, f64>,
-    /// The daemon's own CPU time in user mode and in the kernel, nanoseconds.
-    pub own_ns: (u64, u64),
-    /// What probes missed, by the rows of [`Info::missable`].
-    pub probe_missed: Vec<u64>,
-    /// Resident memory, when last looked at.
-    pub resident_bytes: u64,
+    /// All intervals as one. A CPU that goes offline keeps its column.
+    pub sum: Snapshot,
     /// Snapshots added up.
     pub snapshots: u64,
-    /// End of the last interval, nanoseconds since the Unix epoch.
-    pub last_time_unix_ns: u64,
 }
 
 impl Totals {
     /// Adds one interval.
     pub fn add(&mut self, snapshot: &Snapshot) {
-        for (column, &cpu) in snapshot.cpus.iter().enumerate() {
-            let totals = self.cpus.entry(cpu).or_default();
-            add_column(&mut totals.components_ns, &snapshot.components, column);
-            add_column(&mut totals.entries, &snapshot.entries, column);
-            if let Some(value) = snapshot
-                .ksoftirqd_rx_ns
-                .as_ref()
-                .and_then(|row| row.get(column))
-            {
-                *totals.ksoftirqd_rx_ns.get_or_insert(0) += value;
-            }
-            if let Some(modes) = snapshot.cpu_modes.get(column) {
-                for (total, value) in totals.modes_ns.iter_mut().zip(modes.values()) {
-                    *total = total.saturating_add(value);
-                }
-            }
-            totals.stacks_taken += snapshot.stacks_taken.get(column).copied().unwrap_or(0);
-            totals.stacks_lost += snapshot.stacks_lost.get(column).copied().unwrap_or(0);
-        }
-        if let Some(power) = &snapshot.power {
-            *self.network_energy_joules.get_or_insert(0.0) += power.network_energy_joules;
-            for zone in &power.zones {
-                *self.zones_joules.entry(zone.zone.clone()).or_default() += zone.energy_joules;
-            }
-        }
-        self.own_ns.0 = self.own_ns.0.saturating_add(snapshot.own.user_ns);
-        self.own_ns.1 = self.own_ns.1.saturating_add(snapshot.own.system_ns);
-        if self.probe_missed.len() < snapshot.probe_missed.len() {
-            self.probe_missed.resize(snapshot.probe_missed.len(), 0);
-        }
-        for (total, missed) in self.probe_missed.iter_mut().zip(&snapshot.probe_missed) {
-            *total = total.saturating_add(*missed);
-        }
-        self.resident_bytes = snapshot.own.resident_bytes;
+        self.sum.add(snapshot);
         self.snapshots += 1;
-        self.last_time_unix_ns = snapshot.time_unix_ns;
-    }
-}
-
-/// Adds one CPU's column of a snapshot to its totals, row by row.
-fn add_column(totals: &mut Vec<Option<u64>>, rows: &[Option<Vec<u64>>], column: usize) {
-    totals.resize(rows.len(), None);
-    for (total, row) in totals.iter_mut().zip(rows) {
-        if let Some(value) = row.as_ref().and_then(|row| row.get(column)) {
-            *total = Some(total.unwrap_or(0).saturating_add(*value));
-        }
     }
 }
 
@@ -243,7 +173,7 @@ mod tests {
     use metrics_common::component::index_of;
 
     use super::*;
-    use crate::sinks::api::tests::snapshot;
+    use crate::sinks::api::tests::{cost, snapshot};
 
     #[test]
     fn totals_are_the_sums_of_the_intervals() {
@@ -253,10 +183,13 @@ mod tests {
         }
         let row = index_of("rx_softirq").unwrap();
         let expected = 3 * (row as u64 * 2_000) + 1 + 2 + 3;
-        assert_eq!(totals.cpus[&1].components_ns[row], Some(expected));
-        assert_eq!(totals.cpus[&1].stacks_lost, 9);
-        assert_eq!(totals.cpus[&0].modes_ns[7], 24);
-        assert_eq!(totals.own_ns, (3_000_000, 6_000_000));
+        let sections = &totals.sum.sections;
+        let (cost, modes) = (totals.sum.cost(), sections.modes.as_ref().unwrap());
+        assert_eq!(cost.cpu_ns(row).unwrap()[1], expected);
+        assert_eq!(cost.stacks_lost[1], 9);
+        assert_eq!(modes.cpus[0].steal_ns, 24);
+        let own = sections.own.unwrap();
+        assert_eq!((own.user_ns, own.system_ns), (3_000_000, 6_000_000));
         assert_eq!(totals.snapshots, 3);
     }
 
@@ -293,26 +226,31 @@ mod tests {
         let mut totals = Totals::default();
         totals.add(&snapshot(1));
         let hidden = index_of("xdp_generic").unwrap();
-        assert_eq!(totals.cpus[&0].components_ns[hidden], None);
-        assert_eq!(totals.network_energy_joules, None);
+        assert_eq!(totals.sum.cost().cpu_ns(hidden), None);
+        assert_eq!(totals.sum.sections.power, None);
     }
 
     #[test]
     fn a_cpu_that_goes_offline_keeps_its_total() {
         let mut totals = Totals::default();
         totals.add(&snapshot(1));
-        let before = totals.cpus[&0].clone();
+        let column = |totals: &Totals, cpu: usize| {
+            let rows = totals.sum.cost().components.iter().flatten();
+            rows.map(|row| row[cpu]).collect::<Vec<u64>>()
+        };
+        let before = column(&totals, 0);
         // CPU 0 is gone, so the only column is now that of CPU 1.
         let mut second = snapshot(2);
         second.cpus.remove(0);
-        for row in second.components.iter_mut().flatten() {
+        for row in cost(&mut second).components.iter_mut().flatten() {
             row.remove(0);
         }
-        second.cpu_modes.remove(0);
-        second.stacks_taken.remove(0);
-        second.stacks_lost.remove(0);
+        second.sections.modes.as_mut().unwrap().cpus.remove(0);
+        cost(&mut second).stacks_taken.remove(0);
+        cost(&mut second).stacks_lost.remove(0);
         totals.add(&second);
-        assert_eq!(totals.cpus[&0], before);
-        assert_eq!(totals.cpus[&1].stacks_lost, 6);
+        assert_eq!(totals.sum.cpus, [0, 1]);
+        assert_eq!(column(&totals, 0), before);
+        assert_eq!(totals.sum.cost().stacks_lost, [0, 6]);
     }
 }
