@@ -418,8 +418,8 @@ mod tests {
         older.extend(frame("older"));
         fs::write(&path, &older).unwrap();
         let mut log = LogFile::open(&path).unwrap();
-        append(&mut log, "newer");
-        append(&mut log, "newest");
+        write(&mut log, "newer");
+        write(&mut log, "newest");
         let expected = [older, log::file_header(), frame("newer"), frame("newest")].concat();
         assert_eq!(fs::read(&path).unwrap(), expected);
         let read = LogReader::new(expected.as_slice()).unwrap();
