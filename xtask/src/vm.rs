@@ -15,6 +15,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
 
 use crate::tally::Tally;
 use crate::{build, process, setup};
@@ -200,17 +201,16 @@ fn stripped(program: &Path, copy: PathBuf) -> Result<PathBuf> {
 
 /// The executable that cargo's messages, one JSON object a line, name for this target.
 fn executable(messages: &str, kind: &str, name: &str) -> Option<PathBuf> {
-    let wanted = format!("\"kind\":[\"{kind}\"],");
-    let named = format!("\"name\":\"{name}\",");
-    let line = messages.lines().rfind(|line| {
-        line.contains("\"reason\":\"compiler-artifact\"")
-            && line.contains(&wanted)
-            && line.contains(&named)
-    })?;
-    let (_, rest) = line.split_once("\"executable\":\"")?;
-    // A path with a quote or a backslash in it would be written otherwise; nobody has one.
-    let (path, _) = rest.split_once('"')?;
-    Some(PathBuf::from(path))
+    let message = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .rfind(|message| {
+            let target = &message["target"];
+            message["reason"] == "compiler-artifact"
+                && target["kind"] == json!([kind])
+                && target["name"] == name
+        })?;
+    message["executable"].as_str().map(PathBuf::from)
 }
 
 #[cfg(test)]

@@ -2,17 +2,17 @@
 
 use std::fs;
 
-use rlimit::Resource;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// Raises the soft limit as far as the hard limit allows, and gives the limit that now holds.
 ///
 /// The soft limit of 1024 that most processes start with is for programs that use
 /// `select`, which netto does not.
 pub fn raise_limit() -> u64 {
-    let Ok((soft, hard)) = Resource::NOFILE.get() else {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return u64::MAX;
     };
-    if Resource::NOFILE.set(hard, hard).is_ok() {
+    if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
         hard
     } else {
         soft
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_as_high_as_it_may_be() {
-        let (soft, hard) = Resource::NOFILE.get().unwrap();
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
         assert!((soft..=hard).contains(&raise_limit()));
     }
 }

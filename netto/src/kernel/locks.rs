@@ -30,7 +30,8 @@ impl fmt::Display for Holder {
 /// another PID namespace, has just let go, or the kernel does not tell.
 pub fn holder_of(proc_root: &Path, file: &Metadata) -> Option<Holder> {
     let locks = fs::read_to_string(proc_root.join("locks")).ok()?;
-    let (major, minor) = device_numbers(file.dev());
+    let device = file.dev();
+    let (major, minor) = (libc::major(device), libc::minor(device));
     let pid = find(&locks, major, minor, file.ino())?;
     let command = fs::read(proc_root.join(pid.to_string()).join("cmdline")).unwrap_or_default();
     let command = String::from_utf8_lossy(&command).replace('\0', " ");
@@ -40,18 +41,11 @@ pub fn holder_of(proc_root: &Path, file: &Metadata) -> Option<Holder> {
     })
 }
 
-/// How Linux packs both numbers of a device into one for user space.
-fn device_numbers(device: u64) -> (u64, u64) {
-    let major = (device >> 8) & 0xfff | (device >> 32) & !0xfff;
-    let minor = device & 0xff | (device >> 12) & !0xff;
-    (major, minor)
-}
-
 /// The process in a text such as `1: FLOCK  ADVISORY  WRITE 4711 00:2f:31337 0 EOF`.
 ///
 /// Where file systems lie on others, the device may be the lower one's: then the
 /// number of the file must do, if no other lock has it.
-fn find(locks: &str, major: u64, minor: u64, inode: u64) -> Option<u32> {
+fn find(locks: &str, major: u32, minor: u32, inode: u64) -> Option<u32> {
     let of_inode: Vec<(bool, u32)> = locks
         .lines()
         .filter_map(|line| {
@@ -61,7 +55,7 @@ fn find(locks: &str, major: u64, minor: u64, inode: u64) -> Option<u32> {
                 return None;
             };
             let mut numbers = place.split(':');
-            let mut hexadecimal = || u64::from_str_radix(numbers.next()?, 16).ok();
+            let mut hexadecimal = || u32::from_str_radix(numbers.next()?, 16).ok();
             let same_device = (hexadecimal()?, hexadecimal()?) == (major, minor);
             let found: u64 = numbers.next()?.parse().ok()?;
             // The number of a process in another namespace reads as 0 or -1.

@@ -17,12 +17,21 @@ const FLAG_DISABLED: u64 = 1 << 0;
 const FLAG_EXCLUDE_USER: u64 = 1 << 4;
 const FLAG_EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const FLAG_FREQUENCY: u64 = 1 << 10;
-/// `_IO('$', 0)`, `_IOW('$', 4, __u64)` and `_IOW('$', 8, __u32)`.
-const IOC_ENABLE: libc::Ioctl = 0x2400;
-const IOC_PERIOD: libc::Ioctl = 0x4008_2404;
-const IOC_SET_BPF: libc::Ioctl = 0x4004_2408;
 /// Close the descriptor on exec.
 const OPEN_CLOEXEC: libc::c_ulong = 1 << 3;
+
+nix::ioctl_none!(
+    /// `PERF_EVENT_IOC_ENABLE`.
+    ioctl_enable, b'$', 0
+);
+nix::ioctl_write_ptr!(
+    /// `PERF_EVENT_IOC_PERIOD`.
+    ioctl_period, b'$', 4, u64
+);
+nix::ioctl_write_int!(
+    /// `PERF_EVENT_IOC_SET_BPF`.
+    ioctl_set_bpf, b'$', 8
+);
 
 /// `struct perf_event_attr`, version 0.
 #[repr(C)]
@@ -94,10 +103,7 @@ impl SamplingEvent {
     fn set_period(&self, period_ns: u64) -> io::Result<()> {
         // SAFETY: the descriptor is an open perf event, and the kernel reads one
         // 64-bit number, which outlives the call.
-        let set = unsafe { libc::ioctl(self.0.as_raw_fd(), IOC_PERIOD, &raw const period_ns) };
-        if set < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        unsafe { ioctl_period(self.0.as_raw_fd(), &raw const period_ns) }?;
         Ok(())
     }
 
@@ -105,14 +111,9 @@ impl SamplingEvent {
     fn start(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         // SAFETY: both descriptors are open for the length of the call, which
         // takes its own reference to the program.
-        let attached = unsafe { libc::ioctl(self.0.as_raw_fd(), IOC_SET_BPF, program.as_raw_fd()) };
-        if attached < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        unsafe { ioctl_set_bpf(self.0.as_raw_fd(), program.as_raw_fd() as _) }?;
         // SAFETY: the descriptor is an open perf event; the request takes no pointer.
-        if unsafe { libc::ioctl(self.0.as_raw_fd(), IOC_ENABLE, 0) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        unsafe { ioctl_enable(self.0.as_raw_fd()) }?;
         Ok(())
     }
 }

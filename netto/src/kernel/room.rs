@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::thread::{Builder, JoinHandle};
 
 use anyhow::{Context, bail};
+use nix::sys::resource::{Resource, getrlimit};
 
 use crate::analysis::plan::SOCKET_FUNCTIONS;
 
@@ -102,13 +103,8 @@ fn no_files(wanted: usize, there: usize, error: &io::Error) -> String {
 
 /// How many files this process may have open.
 fn most_files() -> Option<u64> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is a valid rlimit to write to.
-    let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    (result == 0).then_some(limit.rlim_cur)
+    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+    Some(soft)
 }
 
 fn start_at_once(wanted: usize) -> anyhow::Result<()> {

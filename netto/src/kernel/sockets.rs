@@ -85,7 +85,7 @@ fn attach_together(
             .and_then(|pair| functions.get(pair))
             .filter(|_| program.autoload())
         {
-            missed.program(function.name, component_of(*function), program.as_fd());
+            missed.program(function.name, slug_of(function.source), program.as_fd());
         }
     }
     Ok(beginnings)
@@ -96,9 +96,9 @@ fn pair_of(program: &str) -> Option<usize> {
     program.rsplit_once('_')?.1.parse().ok()
 }
 
-/// Slug of the component that a function's time belongs to.
-fn component_of(function: SocketFunction) -> &'static str {
-    index_of_source(function.source).map_or("", |index| COMPONENTS[index].slug)
+/// Slug of the component that a source's time belongs to.
+pub(super) fn slug_of(source: Source) -> &'static str {
+    index_of_source(source).map_or("", |index| COMPONENTS[index].slug)
 }
 
 /// Where the kernel sends returns that a kretprobe waits for: its name since
@@ -149,8 +149,7 @@ pub(super) fn attach_kprobes(
     }
     if trampoline.is_some() {
         // Mostly of receives: those that sleep take up the room.
-        let receives = index_of_source(Source::SocketReceive);
-        let receives = receives.map_or("", |index| COMPONENTS[index].slug);
+        let receives = slug_of(Source::SocketReceive);
         missed.records("kretprobe", "no_room", receives, |cpu| cpu.unseen_returns);
     }
     for mut program in open.open_object_mut().progs_mut() {

@@ -4,13 +4,12 @@ use std::os::fd::AsFd;
 
 use anyhow::Context;
 use libbpf_rs::Link;
-use metrics_common::component::{COMPONENTS, index_of_source};
 use metrics_common::{Method, ProbeInfo, Source};
 
 use crate::analysis::plan::{Hook, SocketFunction};
 use crate::kernel::missed::MissedRuns;
 use crate::kernel::netto_skel::NettoSkel;
-use crate::kernel::sockets::{self, SharedMaps};
+use crate::kernel::sockets::{self, SharedMaps, slug_of};
 use crate::kernel::system::Roots;
 
 /// Probes as they are attached, one after the other.
@@ -119,8 +118,4 @@ impl AttachedProbes {
             Err(error) => self.note(name, Method::TpBtf, purpose, Some(error.to_string())),
         }
     }
-}
-
-fn slug_of(source: Source) -> &'static str {
-    index_of_source(source).map_or("", |index| COMPONENTS[index].slug)
 }

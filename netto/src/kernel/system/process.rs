@@ -3,16 +3,19 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike};
+use nix::unistd::{SysconfVar, sysconf};
+
 use crate::kernel::kept::KeptFile;
 
 /// CPU time of this process so far (user, system), nanoseconds.
 pub fn own_cpu_ns() -> (u64, u64) {
-    // SAFETY: rusage is plain old data, for which all zeroes are valid.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is a valid rusage to write to.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
-    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
-    (ns(usage.ru_utime), ns(usage.ru_stime))
+    // Cannot fail for the process itself.
+    getrusage(UsageWho::RUSAGE_SELF).map_or((0, 0), |usage| {
+        let ns = |time: TimeVal| time.num_nanoseconds() as u64;
+        (ns(usage.user_time()), ns(usage.system_time()))
+    })
 }
 
 /// Resident memory of this process, bytes; 0 only if `/proc` is not mounted.
@@ -21,7 +24,7 @@ pub fn own_resident_bytes() -> u64 {
     let kept = STATM.get_or_init(|| KeptFile::open(Path::new("/proc/self/statm")).ok());
     let text = kept.as_ref().and_then(|file| file.text().ok());
     let pages = text.and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
-    // SAFETY: sysconf has no preconditions.
-    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    pages.unwrap_or(0) * u64::try_from(page_bytes).unwrap_or(4096)
+    let page_bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    let page_bytes = page_bytes.and_then(|bytes| u64::try_from(bytes).ok());
+    pages.unwrap_or(0) * page_bytes.unwrap_or(4096)
 }

@@ -187,10 +187,8 @@ async fn websocket(
         Surroundings {
             collector: wiring.collector.clone(),
             info: newest_info(&state),
-            wants_past: request
-                .query_string()
-                .split('&')
-                .any(|option| option == "history"),
+            wants_past: form_urlencoded::parse(request.query_string().as_bytes())
+                .any(|(option, _)| option == "history"),
             drops: wiring.drops.clone(),
             patience: wiring.patience,
             place,
