@@ -5,7 +5,7 @@
 //! `cargo xtask vm` do. The tests need a quiet host: what they did not do
 //! themselves would be counted too.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -225,7 +225,7 @@ fn receives(daemon: &mut Followed) -> Result<()> {
 /// Makes so many calls.
 pub fn repeat(way: &Way, socket: &OwnedFd, scratch: &Scratch) -> Result<()> {
     for _ in 0..CALLS {
-        way.make(socket.as_raw_fd(), scratch)?;
+        way.make(socket, scratch)?;
     }
     Ok(())
 }
@@ -233,7 +233,7 @@ pub fn repeat(way: &Way, socket: &OwnedFd, scratch: &Scratch) -> Result<()> {
 /// Puts messages into the far socket's buffer, so that no receive has to wait.
 fn fill(pair: &Pair, messages: u64, scratch: &Scratch) -> Result<()> {
     for _ in 0..messages {
-        SEND[0].make(pair.near.as_raw_fd(), scratch)?;
+        SEND[0].make(&pair.near, scratch)?;
     }
     Ok(())
 }
