@@ -1,12 +1,19 @@
 //! Every system call that sends or receives, on every kind of socket: the raw
 //! material of the tests that count. What goes through io_uring is in `uring`.
 
-use std::io::{self, Read, Write};
-use std::mem;
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, PipeReader, PipeWriter, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use nix::fcntl::{SpliceFFlags, splice};
+use nix::sys::sendfile::sendfile64;
+use nix::sys::socket::{self, MsgFlags, MultiHeaders};
+use nix::sys::uio;
+use nix::unistd;
+use socket2::SockRef;
 
 /// Bytes of one small message.
 pub const SMALL: usize = 64;
@@ -64,11 +71,7 @@ impl Pair {
                 (near.into(), far.into())
             }
         };
-        let limit = libc::timeval {
-            tv_sec: 1,
-            tv_usec: 0,
-        };
-        set_option(&far, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit)?;
+        SockRef::from(&far).set_read_timeout(Some(Duration::from_secs(1)))?;
         Ok(Pair { near, far })
     }
 }
@@ -87,26 +90,6 @@ fn udp(at: SocketAddr) -> Result<(OwnedFd, OwnedFd)> {
     Ok((near.into(), far.into()))
 }
 
-/// Sets a socket option to a value of the kernel's own type.
-pub fn set_option<T>(socket: &OwnedFd, level: i32, name: i32, value: &T) -> Result<()> {
-    // SAFETY: the pointer and the length are those of `value`, which the kernel only reads.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as u32,
-        )
-    };
-    ensure!(
-        result == 0,
-        "setsockopt {level} {name}: {}",
-        io::Error::last_os_error()
-    );
-    Ok(())
-}
-
 /// One system call by which data is sent or received.
 pub struct Way {
     /// The system call.
@@ -118,7 +101,7 @@ pub struct Way {
     /// Whether it is for streams only.
     pub streams_only: bool,
     /// Makes one call on a socket and gives the bytes it says it carried.
-    pub call: fn(RawFd, &Scratch) -> Result<usize>,
+    pub call: fn(&OwnedFd, &Scratch) -> nix::Result<usize>,
 }
 
 impl Way {
@@ -128,7 +111,7 @@ impl Way {
     }
 
     /// Makes one call.
-    pub fn make(&self, socket: RawFd, scratch: &Scratch) -> Result<()> {
+    pub fn make(&self, socket: &OwnedFd, scratch: &Scratch) -> Result<()> {
         let bytes = (self.call)(socket, scratch).with_context(|| self.name.to_owned())?;
         ensure!(
             bytes == self.bytes,
@@ -140,7 +123,7 @@ impl Way {
     }
 }
 
-const fn way(name: &'static str, call: fn(RawFd, &Scratch) -> Result<usize>) -> Way {
+const fn way(name: &'static str, call: fn(&OwnedFd, &Scratch) -> nix::Result<usize>) -> Way {
     Way {
         name,
         messages: 1,
@@ -194,9 +177,9 @@ pub const RECEIVE: &[Way] = &[
 
 /// What calls need beside the socket.
 pub struct Scratch {
-    file: std::fs::File,
-    pipe_out: std::fs::File,
-    pipe_in: std::fs::File,
+    file: File,
+    pipe_out: PipeReader,
+    pipe_in: PipeWriter,
 }
 
 impl Scratch {
@@ -204,12 +187,7 @@ impl Scratch {
     pub fn new() -> Result<Self> {
         let mut file = tempfile::tempfile()?;
         file.write_all(&[0x55; PAGE])?;
-        let mut ends = [0; 2];
-        // SAFETY: the kernel writes two descriptors into the array, or fails.
-        let result = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
-        ensure!(result == 0, "pipe2: {}", io::Error::last_os_error());
-        // SAFETY: the two descriptors are new, and owned by nobody else.
-        let [pipe_out, pipe_in] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }.into());
+        let (pipe_out, pipe_in) = io::pipe()?;
         Ok(Scratch {
             file,
             pipe_out,
@@ -218,191 +196,91 @@ impl Scratch {
     }
 }
 
-fn counted(result: isize) -> Result<usize> {
-    usize::try_from(result).map_err(|_| io::Error::last_os_error().into())
-}
-
 const DATA: [u8; SMALL] = [0x55; SMALL];
+/// A closed connection is an error, and ends no process.
+const QUIETLY: MsgFlags = MsgFlags::MSG_NOSIGNAL;
+const PLAINLY: MsgFlags = MsgFlags::empty();
 
-fn write(socket: RawFd, _: &Scratch) -> Result<usize> {
-    // SAFETY: the kernel reads as many bytes as the array has.
-    counted(unsafe { libc::write(socket, DATA.as_ptr().cast(), SMALL) })
+fn write(socket: &OwnedFd, _: &Scratch) -> nix::Result<usize> {
+    unistd::write(socket, &DATA)
 }
 
-fn writev(socket: RawFd, _: &Scratch) -> Result<usize> {
-    let halves = [io_vector(&DATA[..SMALL / 2]), io_vector(&DATA[SMALL / 2..])];
-    // SAFETY: both parts lie within DATA, which the kernel only reads.
-    counted(unsafe { libc::writev(socket, halves.as_ptr(), 2) })
+fn writev(socket: &OwnedFd, _: &Scratch) -> nix::Result<usize> {
+    let (a, b) = DATA.split_at(SMALL / 2);
+    uio::writev(socket, &[IoSlice::new(a), IoSlice::new(b)])
 }
 
-fn send(socket: RawFd, _: &Scratch) -> Result<usize> {
-    // SAFETY: the kernel reads as many bytes as the array has.
-    counted(unsafe { libc::send(socket, DATA.as_ptr().cast(), SMALL, libc::MSG_NOSIGNAL) })
+fn send(socket: &OwnedFd, _: &Scratch) -> nix::Result<usize> {
+    socket::send(socket.as_raw_fd(), &DATA, QUIETLY)
 }
 
-fn sendto(socket: RawFd, _: &Scratch) -> Result<usize> {
-    // SAFETY: the sockets are connected: no address is given, none is read.
-    counted(unsafe {
-        libc::sendto(
-            socket,
-            DATA.as_ptr().cast(),
-            SMALL,
-            libc::MSG_NOSIGNAL,
-            std::ptr::null(),
-            0,
-        )
-    })
+/// The sockets are connected: `()` is no address.
+fn sendto(socket: &OwnedFd, _: &Scratch) -> nix::Result<usize> {
+    socket::sendto(socket.as_raw_fd(), &DATA, &(), QUIETLY)
 }
 
-fn sendmsg(socket: RawFd, _: &Scratch) -> Result<usize> {
-    let mut vector = io_vector(&DATA);
-    let message = message(&mut vector);
-    // SAFETY: the message points to one vector, that to DATA; both live and are only read.
-    counted(unsafe { libc::sendmsg(socket, &raw const message, libc::MSG_NOSIGNAL) })
+fn sendmsg(socket: &OwnedFd, _: &Scratch) -> nix::Result<usize> {
+    let data = [IoSlice::new(&DATA)];
+    socket::sendmsg::<()>(socket.as_raw_fd(), &data, &[], QUIETLY, None)
 }
 
-fn sendmmsg(socket: RawFd, _: &Scratch) -> Result<usize> {
-    let mut vectors = [io_vector(&DATA); BATCH];
-    let mut messages = batch(&mut vectors);
-    // SAFETY: every message points to a vector of its own, each to DATA, which is only read.
-    let sent = counted(unsafe {
-        libc::sendmmsg(
-            socket,
-            messages.as_mut_ptr(),
-            BATCH as u32,
-            libc::MSG_NOSIGNAL,
-        )
-    } as isize)?;
-    Ok(total_of(&messages[..sent]))
+fn sendmmsg(socket: &OwnedFd, _: &Scratch) -> nix::Result<usize> {
+    let data = [[IoSlice::new(&DATA)]; BATCH];
+    let mut messages = MultiHeaders::<()>::preallocate(BATCH, None);
+    let (socket, to) = (socket.as_raw_fd(), [None; BATCH]);
+    let sent = socket::sendmmsg(socket, &mut messages, &data, to, [], QUIETLY)?;
+    Ok(sent.map(|message| message.bytes).sum())
 }
 
-fn sendfile(socket: RawFd, scratch: &Scratch) -> Result<usize> {
-    let mut offset = 0;
-    // SAFETY: the kernel reads and writes `offset`, and no other memory of ours.
-    counted(unsafe { libc::sendfile(socket, scratch.file.as_raw_fd(), &raw mut offset, PAGE) })
+fn sendfile(socket: &OwnedFd, scratch: &Scratch) -> nix::Result<usize> {
+    sendfile64(socket, &scratch.file, Some(&mut 0), PAGE)
 }
 
 /// From a page in a pipe to the socket.
-fn splice_in(socket: RawFd, scratch: &Scratch) -> Result<usize> {
-    (&scratch.pipe_in).write_all(&[0x55; PAGE])?;
-    splice(scratch.pipe_out.as_raw_fd(), socket, PAGE)
+fn splice_in(socket: &OwnedFd, scratch: &Scratch) -> nix::Result<usize> {
+    unistd::write(&scratch.pipe_in, &[0x55; PAGE])?;
+    let plainly = SpliceFFlags::empty();
+    splice(&scratch.pipe_out, None, socket, None, PAGE, plainly)
 }
 
-fn read(socket: RawFd, _: &Scratch) -> Result<usize> {
-    let mut data = [0_u8; SMALL];
-    // SAFETY: the kernel writes no more bytes than the array has.
-    counted(unsafe { libc::read(socket, data.as_mut_ptr().cast(), SMALL) })
+fn read(socket: &OwnedFd, _: &Scratch) -> nix::Result<usize> {
+    unistd::read(socket, &mut [0; SMALL])
 }
 
-fn readv(socket: RawFd, _: &Scratch) -> Result<usize> {
-    let mut data = [0_u8; SMALL];
+fn readv(socket: &OwnedFd, _: &Scratch) -> nix::Result<usize> {
+    let mut data = [0; SMALL];
     let (a, b) = data.split_at_mut(SMALL / 2);
-    let halves = [io_vector_mut(a), io_vector_mut(b)];
-    // SAFETY: both parts lie within `data`, which is ours alone.
-    counted(unsafe { libc::readv(socket, halves.as_ptr(), 2) })
+    uio::readv(socket, &mut [IoSliceMut::new(a), IoSliceMut::new(b)])
 }
 
-fn recv(socket: RawFd, _: &Scratch) -> Result<usize> {
-    let mut data = [0_u8; SMALL];
-    // SAFETY: the kernel writes no more bytes than the array has.
-    counted(unsafe { libc::recv(socket, data.as_mut_ptr().cast(), SMALL, 0) })
+fn recv(socket: &OwnedFd, _: &Scratch) -> nix::Result<usize> {
+    socket::recv(socket.as_raw_fd(), &mut [0; SMALL], PLAINLY)
 }
 
-fn recvfrom(socket: RawFd, _: &Scratch) -> Result<usize> {
-    let mut data = [0_u8; SMALL];
-    // SAFETY: the kernel writes no more bytes than the array has, and no address.
-    counted(unsafe {
-        libc::recvfrom(
-            socket,
-            data.as_mut_ptr().cast(),
-            SMALL,
-            0,
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-        )
-    })
+fn recvfrom(socket: &OwnedFd, _: &Scratch) -> nix::Result<usize> {
+    let received = socket::recvfrom::<()>(socket.as_raw_fd(), &mut [0; SMALL])?;
+    Ok(received.0)
 }
 
-fn recvmsg(socket: RawFd, _: &Scratch) -> Result<usize> {
-    let mut data = [0_u8; SMALL];
-    let mut vector = io_vector_mut(&mut data);
-    let mut message = message(&mut vector);
-    // SAFETY: the message points to one vector, that to `data`; both are ours and live.
-    counted(unsafe { libc::recvmsg(socket, &raw mut message, 0) })
+fn recvmsg(socket: &OwnedFd, _: &Scratch) -> nix::Result<usize> {
+    let mut data = [0; SMALL];
+    let mut data = [IoSliceMut::new(&mut data)];
+    let received = socket::recvmsg::<()>(socket.as_raw_fd(), &mut data, None, PLAINLY)?;
+    Ok(received.bytes)
 }
 
-fn recvmmsg(socket: RawFd, _: &Scratch) -> Result<usize> {
-    let mut data = [[0_u8; SMALL]; BATCH];
-    let mut vectors = data.each_mut().map(|part| io_vector_mut(part));
-    let mut messages = batch(&mut vectors);
-    // SAFETY: every message points to a vector and a buffer of its own; all live.
-    let received = counted(unsafe {
-        libc::recvmmsg(
-            socket,
-            messages.as_mut_ptr(),
-            BATCH as u32,
-            0,
-            std::ptr::null_mut(),
-        )
-    } as isize)?;
-    Ok(total_of(&messages[..received]))
+fn recvmmsg(socket: &OwnedFd, _: &Scratch) -> nix::Result<usize> {
+    let mut data = [[0; SMALL]; BATCH];
+    let mut data = data.each_mut().map(|part| [IoSliceMut::new(part)]);
+    let mut messages = MultiHeaders::<()>::preallocate(BATCH, None);
+    let socket = socket.as_raw_fd();
+    let received = socket::recvmmsg(socket, &mut messages, &mut data, PLAINLY, None)?;
+    Ok(received.map(|message| message.bytes).sum())
 }
 
 /// From the socket into a pipe, which is emptied again.
-fn splice_out(socket: RawFd, scratch: &Scratch) -> Result<usize> {
-    let bytes = splice(socket, scratch.pipe_in.as_raw_fd(), SMALL)?;
-    (&scratch.pipe_out).read_exact(&mut vec![0; bytes])?;
-    Ok(bytes)
-}
-
-fn splice(from: RawFd, to: RawFd, bytes: usize) -> Result<usize> {
-    // SAFETY: no offsets are given; the kernel touches no memory of ours.
-    counted(unsafe {
-        libc::splice(
-            from,
-            std::ptr::null_mut(),
-            to,
-            std::ptr::null_mut(),
-            bytes,
-            0,
-        )
-    })
-}
-
-/// A vector over bytes that a call only reads.
-fn io_vector(bytes: &[u8]) -> libc::iovec {
-    libc::iovec {
-        iov_base: bytes.as_ptr().cast_mut().cast(),
-        iov_len: bytes.len(),
-    }
-}
-
-/// A vector over bytes that a call writes.
-fn io_vector_mut(bytes: &mut [u8]) -> libc::iovec {
-    libc::iovec {
-        iov_base: bytes.as_mut_ptr().cast(),
-        iov_len: bytes.len(),
-    }
-}
-
-fn message(vector: &mut libc::iovec) -> libc::msghdr {
-    // SAFETY: zero is a valid value of every field: no address, no control data.
-    let mut message: libc::msghdr = unsafe { mem::zeroed() };
-    message.msg_iov = vector;
-    message.msg_iovlen = 1;
-    message
-}
-
-fn batch(vectors: &mut [libc::iovec; BATCH]) -> [libc::mmsghdr; BATCH] {
-    vectors.each_mut().map(|vector| libc::mmsghdr {
-        msg_hdr: message(vector),
-        msg_len: 0,
-    })
-}
-
-fn total_of(messages: &[libc::mmsghdr]) -> usize {
-    messages
-        .iter()
-        .map(|message| message.msg_len as usize)
-        .sum()
+fn splice_out(socket: &OwnedFd, scratch: &Scratch) -> nix::Result<usize> {
+    let plainly = SpliceFFlags::empty();
+    splice(socket, None, &scratch.pipe_in, None, SMALL, plainly)?;
+    unistd::read(&scratch.pipe_out, &mut [0; SMALL])
 }

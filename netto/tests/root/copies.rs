@@ -3,12 +3,12 @@
 
 use std::mem;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-
-use crate::calls;
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::time::ClockId;
 
 /// Bytes of the largest UDP datagram there is.
 pub const LARGE: usize = 65_507;
@@ -89,9 +89,7 @@ impl Batch {
 /// A sender with room for a batch.
 fn sender(to: SocketAddr) -> Result<UdpSocket> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
-    let enough: i32 = 16 << 20;
-    let descriptor = OwnedFd::from(socket.try_clone()?);
-    calls::set_option(&descriptor, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &enough)?;
+    setsockopt(&socket, sockopt::SndBufForce, &(16 << 20))?;
     socket.connect(to)?;
     Ok(socket)
 }
@@ -111,9 +109,7 @@ pub fn send(to: SocketAddr, copies: usize, at_once: usize) -> Result<u128> {
 /// the receiving, nanoseconds.
 pub fn receive(copies: usize, at_once: usize) -> Result<u128> {
     let receiver = UdpSocket::bind("127.0.0.1:0")?;
-    let enough: i32 = 32 << 20;
-    let descriptor = OwnedFd::from(receiver.try_clone()?);
-    calls::set_option(&descriptor, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &enough)?;
+    setsockopt(&receiver, sockopt::RcvBufForce, &(32 << 20))?;
     let sender = sender(receiver.local_addr()?)?;
     let (mut out, mut back) = (Batch::new(at_once), Batch::new(at_once));
     let mut spent = Duration::ZERO;
@@ -128,16 +124,5 @@ pub fn receive(copies: usize, at_once: usize) -> Result<u128> {
 
 /// What this thread has had of the CPU.
 pub fn thread_time() -> Result<Duration> {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the kernel writes one timespec, which `time` is.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    ensure!(
-        result == 0,
-        "clock_gettime: {}",
-        std::io::Error::last_os_error()
-    );
-    Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+    Ok(ClockId::CLOCK_THREAD_CPUTIME_ID.now()?.into())
 }

@@ -6,6 +6,8 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, ensure};
 use metrics_common::Snapshot;
 use metrics_common::component::index_of;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 
 use crate::child;
 use crate::follow::Followed;
@@ -56,20 +58,13 @@ fn rps_to_an_idle_cpu() -> Result<()> {
 
 /// Starts a process that stays on CPU 0, as this thread does until then.
 fn on_cpu_0<T>(start: impl FnOnce() -> Result<T>) -> Result<T> {
-    const BYTES: usize = size_of::<libc::cpu_set_t>();
-    // SAFETY: a set of CPUs is plain bits, of which none is set.
-    let (mut all, mut one): (libc::cpu_set_t, libc::cpu_set_t) =
-        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-    // SAFETY: both sets are as large as stated, and outlive the calls.
-    let result = unsafe {
-        libc::CPU_SET(0, &mut one);
-        libc::sched_getaffinity(0, BYTES, &mut all) | libc::sched_setaffinity(0, BYTES, &one)
-    };
-    ensure!(result == 0, std::io::Error::last_os_error());
+    let this = Pid::from_raw(0);
+    let all = sched_getaffinity(this)?;
+    let mut one = CpuSet::new();
+    one.set(0)?;
+    sched_setaffinity(this, &one)?;
     let started = start();
-    // SAFETY: as above.
-    let result = unsafe { libc::sched_setaffinity(0, BYTES, &all) };
-    ensure!(result == 0, std::io::Error::last_os_error());
+    sched_setaffinity(this, &all)?;
     started
 }
 

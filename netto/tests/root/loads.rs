@@ -3,14 +3,17 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener, UnixStream};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
-use crate::calls::{self, Kind, Pair};
+use crate::calls::{Kind, Pair};
 use crate::uring::{self, Direction, Worker};
 
 /// Connects to itself, accepts and closes.
@@ -20,12 +23,7 @@ pub fn connect_storm() -> Result<()> {
     loop {
         let near = TcpStream::connect(to)?;
         // Reset rather than closed in good order: no port is kept for a minute.
-        let now = libc::linger {
-            l_onoff: 1,
-            l_linger: 0,
-        };
-        let near = OwnedFd::from(near);
-        calls::set_option(&near, libc::SOL_SOCKET, libc::SO_LINGER, &now)?;
+        SockRef::from(&near).set_linger(Some(Duration::ZERO))?;
         drop(listener.accept()?);
     }
 }
@@ -46,17 +44,12 @@ pub fn poll_storm() -> Result<()> {
     let sockets: Vec<UdpSocket> = (0..256)
         .map(|_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)))
         .collect::<Result<_, _>>()?;
-    let mut asked: Vec<libc::pollfd> = sockets
+    let mut asked: Vec<PollFd> = sockets
         .iter()
-        .map(|socket| libc::pollfd {
-            fd: socket.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        })
+        .map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN))
         .collect();
     loop {
-        // SAFETY: the kernel reads and writes as many entries as the vector has.
-        let ready = unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, 0) };
+        let ready = poll(&mut asked, PollTimeout::ZERO)?;
         ensure!(ready == 0, "somebody wrote to a socket of ours");
     }
 }
@@ -85,10 +78,19 @@ pub fn udp_drip(to: SocketAddr) -> Result<()> {
 
 /// Receives, polling the device for up to a millisecond before it sleeps.
 pub fn udp_busy_sink(at: SocketAddr) -> Result<()> {
-    const MICROSECONDS: i32 = 1000;
-    let socket = OwnedFd::from(UdpSocket::bind(at)?);
-    calls::set_option(&socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, &MICROSECONDS)?;
-    let socket = UdpSocket::from(socket);
+    let microseconds: i32 = 1000;
+    let socket = UdpSocket::bind(at)?;
+    // SAFETY: the kernel only reads, as many bytes as the number has, which lives.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BUSY_POLL,
+            (&raw const microseconds).cast(),
+            size_of_val(&microseconds) as u32,
+        )
+    };
+    Errno::result(result)?;
     let mut packet = [0; 2048];
     loop {
         let _ = socket.recv(&mut packet);
@@ -110,26 +112,14 @@ pub fn uring_reads(worker: Worker, sends: usize) -> Result<()> {
 
 /// As many connections as asked for that say nothing, but ask each second whether the other end is still there.
 pub fn keepalive(pairs: usize) -> Result<Vec<Pair>> {
-    const ON: i32 = 1;
-    const SECOND: i32 = 1;
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the kernel writes one `rlimit`, which `limit` is.
-    let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    ensure!(result == 0, std::io::Error::last_os_error());
-    limit.rlim_cur = limit.rlim_max;
-    // SAFETY: the kernel reads one `rlimit`, which `limit` is.
-    let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    ensure!(result == 0, std::io::Error::last_os_error());
+    rlimit::increase_nofile_limit(u64::MAX)?;
     let pairs: Vec<Pair> = (0..pairs)
         .map(|_| Pair::new(Kind::Tcp4))
         .collect::<Result<_>>()?;
+    let second = Duration::from_secs(1);
+    let each_second = TcpKeepalive::new().with_time(second).with_interval(second);
     for end in pairs.iter().flat_map(|pair| [&pair.near, &pair.far]) {
-        calls::set_option(end, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &SECOND)?;
-        calls::set_option(end, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, &SECOND)?;
-        calls::set_option(end, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &ON)?;
+        SockRef::from(end).set_tcp_keepalive(&each_second)?;
     }
     Ok(pairs)
 }
@@ -150,23 +140,12 @@ pub fn spin() -> Result<()> {
 
 /// Receives all packets of the namespace, as tcpdump does.
 pub fn tap() -> Result<OwnedFd> {
-    let all = (libc::ETH_P_ALL as u16).to_be();
-    // SAFETY: the call takes no memory of ours.
-    let socket = unsafe {
-        libc::socket(
-            libc::AF_PACKET,
-            libc::SOCK_RAW | libc::SOCK_CLOEXEC,
-            i32::from(all),
-        )
-    };
-    ensure!(socket >= 0, std::io::Error::last_os_error());
-    // SAFETY: the descriptor is new, and owned by nobody else.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-    let reader = socket.try_clone().context("cannot share the tap")?;
+    let all = Protocol::from(i32::from((libc::ETH_P_ALL as u16).to_be()));
+    let socket = Socket::new(Domain::PACKET, Type::RAW, Some(all))?;
+    let mut reader = socket.try_clone().context("cannot share the tap")?;
     std::thread::spawn(move || {
-        let mut file = std::fs::File::from(reader);
         let mut packet = [0; 2048];
-        while let Ok(1..) = file.read(&mut packet) {}
+        while let Ok(1..) = reader.read(&mut packet) {}
     });
-    Ok(socket)
+    Ok(socket.into())
 }

@@ -20,6 +20,8 @@ mod clients;
 mod common;
 mod copies;
 mod counting;
+mod counting_around;
+mod counting_times;
 mod coverage;
 mod daemon;
 mod failures;
