@@ -3,10 +3,9 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::ops::AddAssign;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use metrics_common::codec::ServerMessage;
 use metrics_common::component::index_of;
 use metrics_common::log::LogReader;
