@@ -18,6 +18,7 @@ pub fn info() -> Info {
         probes: Vec::new(),
         missable: Vec::new(),
         power: Availability::missing("no RAPL"),
+        instruments: Vec::new(),
         notes: Vec::new(),
     }
 }

@@ -30,5 +30,7 @@ pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};
 pub use sections::{Cost, CpuModes, Modes, OwnCost, Power, Sections, SplitBasis, ZonePower};
-pub use snapshot::{Availability, ComponentInfo, Info, Missable, ProbeInfo, Snapshot};
+pub use snapshot::{
+    Availability, ComponentInfo, Info, InstrumentInfo, Missable, ProbeInfo, Snapshot,
+};
 pub use words::{KindName, Method};

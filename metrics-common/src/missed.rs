@@ -1,6 +1,6 @@
 //! When it matters that probes missed something: in proportion to what they saw.
 
-use crate::{Info, Missable, Snapshot};
+use crate::{Cost, Info, Missable};
 
 /// Beyond this share of what should have been seen, people are told.
 pub const WORTH_A_WORD: f64 = 0.001;
@@ -25,14 +25,11 @@ impl Counted {
 }
 
 /// What one row of [`Info::missable`] came to in this interval; `None` if it was not counted.
-pub fn in_interval(info: &Info, snapshot: &Snapshot, row: usize) -> Option<Counted> {
-    let (way, missed) = (
-        info.missable.get(row)?,
-        snapshot.cost().probe_missed.get(row)?,
-    );
+pub fn in_interval(info: &Info, cost: &Cost, row: usize) -> Option<Counted> {
+    let (way, missed) = (info.missable.get(row)?, cost.probe_missed.get(row)?);
     let of = |slug: &str| info.components.iter().position(|c| c.slug == slug);
     let seen = of(&way.component)
-        .and_then(|component| snapshot.cost().entries_of(component))
+        .and_then(|component| cost.entries_of(component))
         .map_or(0, |row| {
             row.iter().fold(0, |sum: u64, n| sum.saturating_add(*n))
         });
@@ -43,9 +40,9 @@ pub fn in_interval(info: &Info, snapshot: &Snapshot, row: usize) -> Option<Count
 }
 
 /// The probe that missed most of what it should have seen in this interval, if people should be told.
-pub fn worst<'a>(info: &'a Info, snapshot: &Snapshot) -> Option<(&'a Missable, Counted)> {
+pub fn worst<'a>(info: &'a Info, cost: &Cost) -> Option<(&'a Missable, Counted)> {
     (0..info.missable.len())
-        .filter_map(|row| Some((&info.missable[row], in_interval(info, snapshot, row)?)))
+        .filter_map(|row| Some((&info.missable[row], in_interval(info, cost, row)?)))
         .filter(|(_, counted)| counted.is_worth_a_word())
         .max_by_key(|(_, counted)| counted.missed)
 }

@@ -113,6 +113,15 @@ pub struct Missable {
     pub component: String,
 }
 
+/// An instrument, whose findings are the section of a snapshot that has its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstrumentInfo {
+    /// Name for machines.
+    pub name: String,
+    /// Whether it runs.
+    pub availability: Availability,
+}
+
 /// A note in [`Info::notes`] that begins so says that nothing of this was
 /// measured: it is a demonstration, and must be labelled as one wherever it is shown.
 pub const DEMO_NOTE_PREFIX: &str = "Demonstration:";
@@ -148,6 +157,9 @@ pub struct Info {
     pub missable: Vec<Missable>,
     /// Whether networking's power can be estimated (RAPL).
     pub power: Availability,
+    /// Every instrument: whether it runs, or why not. Older daemons did not say.
+    #[serde(default)]
+    pub instruments: Vec<InstrumentInfo>,
     /// What the user should know about this measurement, one sentence each.
     pub notes: Vec<String>,
 }

@@ -52,6 +52,14 @@ pub fn check_report(info: &Info) -> String {
             &format!("  {:30} {:10} {state}", probe.name, probe.method),
         );
     }
+    out.push_str("\nInstruments\n");
+    for instrument in &info.instruments {
+        let state = match &instrument.availability {
+            Availability::Available { method } => method.to_string(),
+            Availability::Unavailable { reason } => format!("not running: {reason}"),
+        };
+        line(&mut out, &format!("  {:30} {state}", instrument.name));
+    }
     if !info.notes.is_empty() {
         out.push_str("\nNotes\n");
         for note in &info.notes {
@@ -135,32 +143,22 @@ fn line(out: &mut String, text: &str) {
 mod tests {
     use super::*;
     use metrics_common::component::index_of;
-    use metrics_common::{ComponentInfo, ProbeInfo};
+    use metrics_common::{ComponentInfo, InstrumentInfo, fixture};
 
     fn info() -> Info {
         Info {
-            version: "1.2.3".into(),
             kernel: "6.1.0".into(),
-            hostname: "router".into(),
-            boot_id: String::new(),
-            started_unix_ns: 0,
-            user_period_ms: 500,
-            frequency_hz: 1000,
-            possible_cpus: 4,
-            numa_nodes: Vec::new(),
             components: ComponentInfo::table(|index| match COMPONENTS[index].slug {
                 "bridging" => Availability::missing("no bridge here"),
                 _ => Availability::by("sampling"),
             }),
-            probes: vec![ProbeInfo {
-                name: "inet_sendmsg".into(),
-                method: "fentry".into(),
-                purpose: "tx_syscall".into(),
-                failure: Some("EPERM".into()),
+            probes: vec![fixture::probe("inet_sendmsg", "fentry", Some("EPERM"))],
+            instruments: vec![InstrumentInfo {
+                name: "tides".into(),
+                availability: Availability::missing("no moon"),
             }],
-            missable: Vec::new(),
-            power: Availability::missing("no RAPL"),
             notes: vec!["Mind the gap.".into()],
+            ..fixture::info()
         }
     }
 
@@ -173,6 +171,7 @@ mod tests {
             "no bridge here",
             "no RAPL",
             "not attached: EPERM",
+            "tides                          not running: no moon",
             "Mind the gap.",
         ] {
             assert!(report.contains(expected), "{expected}: {report}");

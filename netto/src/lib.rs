@@ -15,9 +15,9 @@ pub mod kernel;
 
 pub mod analysis;
 
+pub mod ground;
+pub mod instruments;
 pub mod measurement;
-pub mod sampled_stacks;
-pub mod symbol_refresh;
 
 pub mod demo;
 pub mod environment;

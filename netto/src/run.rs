@@ -5,11 +5,12 @@ use std::io::Write as _;
 use crate::cli::{Cli, Command, DemoArgs, RunArgs};
 use crate::config::{self, Config};
 use crate::demo::{self, Demo};
+use crate::ground::Settings;
 use crate::inspect;
 use crate::kernel::room::{self, Purpose};
 use crate::kernel::session::quieten_libbpf;
 use crate::kernel::{descriptors, preflight};
-use crate::measurement::{self, Measurement, Settings};
+use crate::measurement::{self, Measurement};
 use crate::sinks::http;
 use crate::telemetry;
 

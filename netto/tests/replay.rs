@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 
 use metrics_common::component::{children_of, index_of};
 use metrics_common::{COMPONENTS, Kind, Source};
-use netto::analysis::attribute::{Attribution, Capabilities, Interval, Split, StackCounts};
 use netto::analysis::classify::Classifier;
+use netto::instruments::cost::analysis::attribute::{
+    Attribution, Capabilities, Interval, Split, StackCounts,
+};
 
 struct Recording {
     classifier: Classifier,

@@ -280,7 +280,7 @@ pub fn status(info: &Info, snapshot: &Snapshot, sums: &SinceOpened) -> Vec<Statu
     } else {
         Status::quiet("0 lost".to_owned())
     });
-    if let Some((way, counted)) = missed::worst(info, snapshot) {
+    if let Some((way, counted)) = missed::worst(info, snapshot.cost()) {
         let all = counted.missed.saturating_add(counted.seen);
         statements.push(Status::loud(format!(
             "{} missed {} % in this interval ({})",
@@ -322,9 +322,19 @@ pub fn missing(info: &Info) -> Vec<Missing> {
         .iter()
         .map(|c| (c.label.clone(), &c.availability));
     let power = std::iter::once(("Networking's power".to_owned(), &info.power));
+    // Power has a name for people, and a line of its own.
+    let instruments = info
+        .instruments
+        .iter()
+        .filter(|known| known.name != "power");
+    let instruments = instruments.map(|known| {
+        let name = format!("The instrument {}", known.name);
+        (name, &known.availability)
+    });
     let unavailable =
         components
             .chain(power)
+            .chain(instruments)
             .filter_map(|(name, availability)| match availability {
                 Availability::Unavailable { reason } => Some((name, reason.as_str())),
                 Availability::Available { .. } => None,

@@ -4,8 +4,6 @@
 use metrics_common::component::children_of;
 use metrics_common::{Availability, COMPONENTS, Kind, Method, Source};
 
-use super::attribute::Capabilities;
-
 /// A kernel function that stands for a socket call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketFunction {
@@ -156,6 +154,15 @@ pub struct Plan {
     pub stacks: Result<(), String>,
     /// By component: how it is measured, or why not.
     pub components: Vec<Availability>,
+}
+
+/// What can be measured here, by component; see [`Plan::capabilities`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capabilities {
+    /// By component: whether it is measured at all.
+    pub available: Vec<bool>,
+    /// By component: whether probes count how often it is entered.
+    pub counted: Vec<bool>,
 }
 
 impl Plan {

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use metrics_common::history::{History, LEAST_COVERED_NS};
 use metrics_common::snapshot::DEMO_NOTE_PREFIX;
 use metrics_common::{
-    Availability, COMPONENTS, ComponentInfo, Cost, CpuModes, Info, Kind, Modes, OwnCost, Power,
-    ProbeInfo, Sections, Snapshot, ZonePower,
+    Availability, COMPONENTS, ComponentInfo, Cost, CpuModes, Info, InstrumentInfo, Kind, Modes,
+    OwnCost, Power, ProbeInfo, Sections, Snapshot, ZonePower,
 };
 
 use self::load::Load;
@@ -129,6 +129,13 @@ fn info(settings: Settings, now_ns: u64) -> Info {
         ],
         missable: Vec::new(),
         power: Availability::by("demonstration of RAPL"),
+        instruments: Sections::NAMES
+            .iter()
+            .map(|name| InstrumentInfo {
+                name: (*name).to_owned(),
+                availability: Availability::by("demo"),
+            })
+            .collect(),
         notes: vec![format!(
             "{DEMO_NOTE_PREFIX} a made-up host of {cpus} CPUs. Nothing here is measured; \
              `netto run` measures this host."

@@ -11,19 +11,19 @@ use anyhow::{Context, ensure};
 
 /// No file of the kernel's is longer: symbols, the longest, take 15 MB. One that has no end
 /// must not fill the memory.
-pub(super) const LONGEST_BYTES: u64 = 64 << 20;
+pub(crate) const LONGEST_BYTES: u64 = 64 << 20;
 /// No name or identity is.
 const LONGEST_NAME_BYTES: usize = 128;
 
 /// Opens a file to be read, and never waits for what is no file but a pipe.
-pub(super) fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     File::options()
         .read(true)
         .custom_flags(libc::O_NONBLOCK)
         .open(path)
 }
 
-pub(super) fn read(path: &Path) -> anyhow::Result<String> {
+pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
     open(path)
         .and_then(|file| file.take(LONGEST_BYTES).read_to_string(&mut text))
@@ -37,13 +37,13 @@ pub(super) fn read(path: &Path) -> anyhow::Result<String> {
 }
 
 /// A name of one line, without what surrounds it; `None` if it cannot be one.
-pub(super) fn short_line(text: &str) -> Option<String> {
+pub(crate) fn short_line(text: &str) -> Option<String> {
     let name = text.trim();
     let fits = !name.is_empty() && name.len() <= LONGEST_NAME_BYTES;
     (fits && !name.contains(char::is_control)).then(|| name.to_owned())
 }
 
-pub(super) fn read_number(path: &Path) -> anyhow::Result<u64> {
+pub(crate) fn read_number(path: &Path) -> anyhow::Result<u64> {
     let text = read(path)?;
     text.trim()
         .parse()
@@ -51,12 +51,12 @@ pub(super) fn read_number(path: &Path) -> anyhow::Result<u64> {
 }
 
 /// What an error shows of a file's text.
-pub(super) fn excerpt(text: &str) -> String {
+pub(crate) fn excerpt(text: &str) -> String {
     text.trim().chars().take(80).collect()
 }
 
 /// `0-3,5` as its numbers; at least one, or it is no list.
-pub(super) fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
+pub(crate) fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
     // A set, so that a range that stands there a million times takes no more room.
     let mut cpus = BTreeSet::new();
     for part in text.split(',') {

@@ -3,7 +3,7 @@
 
 pub mod cpu_time;
 pub mod descriptors;
-mod files;
+pub(crate) mod files;
 pub mod interrupts;
 pub mod kept;
 pub mod locks;

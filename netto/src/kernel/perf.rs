@@ -124,6 +124,7 @@ pub struct Samplers {
     program: OwnedFd,
     frequency_hz: u64,
     clocks: BTreeMap<u32, Clock>,
+    is_paused: bool,
 }
 
 /// The clock of one CPU.
@@ -141,6 +142,7 @@ impl Samplers {
             program,
             frequency_hz,
             clocks: BTreeMap::new(),
+            is_paused: false,
         }
     }
 
@@ -170,12 +172,21 @@ impl Samplers {
         }
     }
 
+    /// Samples no CPU any more, or again, from the next [`Samplers::follow`] on.
+    pub fn pause(&mut self, paused: bool) {
+        self.is_paused = paused;
+    }
+
     /// Makes the CPUs that are sampled those that are online. The kernel ends
     /// the events of a CPU that goes; one that comes needs a new one. The result
     /// are those CPUs that cannot be sampled, and why; all others are.
     #[must_use]
     pub fn follow(&mut self, online: &[u32]) -> BTreeMap<u32, io::Error> {
-        self.clocks.retain(|cpu, _| online.contains(cpu));
+        self.clocks
+            .retain(|cpu, _| !self.is_paused && online.contains(cpu));
+        if self.is_paused {
+            return BTreeMap::new();
+        }
         let mut refused = BTreeMap::new();
         let turn = random();
         for &cpu in online {

@@ -15,7 +15,6 @@ pub use self::loaded_code::LoadedCode;
 pub use self::process::{own_cpu_ns, own_resident_bytes};
 
 mod clock;
-mod energy;
 mod hardware;
 mod loaded_code;
 mod process;
@@ -96,15 +95,11 @@ pub fn hostname() -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
+pub(crate) mod testing {
     use super::*;
-    use crate::analysis::classify::Classifier;
-    use crate::analysis::proc_stat;
-    use crate::analysis::rapl::Energy;
 
-    pub(super) fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Roots) {
+    /// A made-up `/proc` and `/sys` with these files.
+    pub(crate) fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Roots) {
         let dir = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = dir.path().join(path);
@@ -117,6 +112,16 @@ mod tests {
         };
         (dir, roots)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::testing::tree;
+    use super::*;
+    use crate::analysis::classify::Classifier;
+    use crate::analysis::proc_stat;
 
     proptest! {
         /// Every file that is read below `/proc` and `/sys`, with the same text.
@@ -131,11 +136,6 @@ mod tests {
             let _ = roots.nic_interrupts();
             prop_assert_eq!(roots.ksoftirqd_threads(4).len(), 4);
             prop_assert!([0, 4].contains(&roots.numa_nodes(4).len()));
-            if let Ok(zones) = roots.rapl_zones() {
-                let mut energy = Energy::default();
-                energy.advance(&zones, 1, 1, 1);
-                energy.advance(&zones, 1, 1, 1);
-            }
             if let Ok(text) = roots.proc_stat().and_then(|file| file.text()) {
                 let _ = proc_stat::parse(&text);
             }
@@ -147,15 +147,12 @@ mod tests {
     }
 
     /// One of each file that is read.
-    const FILES: [&str; 12] = [
+    const FILES: [&str; 9] = [
         "sys/devices/system/cpu/online",
         "sys/devices/system/node/node0/cpulist",
         "sys/devices/system/node/node1/cpulist",
         "sys/kernel/realtime",
         "sys/class/net/eth0/device/irq",
-        "sys/class/powercap/intel-rapl:0/name",
-        "sys/class/powercap/intel-rapl:0/energy_uj",
-        "sys/class/powercap/intel-rapl:0/max_energy_range_uj",
         "proc/stat",
         "proc/kallsyms",
         "proc/1/comm",

@@ -13,8 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use metrics_common::component::{CLOCK_KINDS, children_of, index_of};
 use metrics_common::{COMPONENTS, Kind, Source};
-use netto::analysis::attribute::{Attribution, Capabilities, Interval, StackCounts};
 use netto::analysis::classify::Classifier;
+use netto::instruments::cost::analysis::attribute::{
+    Attribution, Capabilities, Interval, StackCounts,
+};
 
 use stacks::STACKS;
 

@@ -86,7 +86,7 @@ impl Roots {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::tree;
+    use super::super::testing::tree;
 
     /// A made-up host with two NUMA nodes.
     #[test]

@@ -1,5 +1,7 @@
 //! What is known of a host changes, and is told.
 
+use metrics_common::component::index_of;
+
 use super::*;
 
 fn knowledge(has_symbols: Vec<bool>) -> Knowledge {

@@ -1,7 +1,7 @@
 //! What probes missed since the start, and whether anybody should be told.
 
 use metrics_common::missed::{Counted, WORTH_A_WORD, in_interval};
-use metrics_common::{Info, Snapshot};
+use metrics_common::{Cost, Info};
 
 /// By rows of [`Info::missable`], since the start.
 #[derive(Debug, Default)]
@@ -26,10 +26,10 @@ impl Missed {
     }
 
     /// Adds an interval. What a user should be told, if there is something.
-    pub fn add_interval(&mut self, info: &Info, snapshot: &Snapshot) -> Option<String> {
+    pub fn add_interval(&mut self, info: &Info, cost: &Cost) -> Option<String> {
         self.counted.resize(info.missable.len(), Counted::default());
         for (row, sum) in self.counted.iter_mut().enumerate() {
-            if let Some(more) = in_interval(info, snapshot, row) {
+            if let Some(more) = in_interval(info, cost, row) {
                 sum.missed = sum.missed.saturating_add(more.missed);
                 sum.seen = sum.seen.saturating_add(more.seen);
             }

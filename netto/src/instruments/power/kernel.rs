@@ -5,17 +5,16 @@ use std::path::Path;
 
 use anyhow::anyhow;
 
-use super::Roots;
-use crate::analysis::rapl::Zone;
+use super::analysis::Zone;
 use crate::kernel::files::{read, read_number, short_line};
+use crate::kernel::system::Roots;
 
-impl Roots {
-    /// Every RAPL zone with its counter.
-    ///
-    /// # Errors
-    /// Where there is none, or none may be read: why.
-    pub fn rapl_zones(&self) -> anyhow::Result<Vec<Zone>> {
-        let base = self.sys_root.join("class/powercap");
+/// Every RAPL zone with its counter.
+///
+/// # Errors
+/// Where there is none, or none may be read: why.
+pub fn zones(roots: &Roots) -> anyhow::Result<Vec<Zone>> {
+        let base = roots.sys_root.join("class/powercap");
         let mut zones = Vec::new();
         let mut refused = None;
         let entries = fs::read_dir(&base).map_err(|_| {
@@ -58,8 +57,6 @@ impl Roots {
             )),
         }
     }
-}
-
 fn zone_name(base: &Path, path: &Path, numbers: &str) -> anyhow::Result<String> {
     let name_in = |folder: &Path| {
         let path = folder.join("name");
@@ -78,7 +75,26 @@ fn zone_name(base: &Path, path: &Path, numbers: &str) -> anyhow::Result<String> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::tree;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::instruments::power::analysis::Energy;
+    use crate::kernel::system::testing::tree;
+
+    proptest! {
+        #[test]
+        fn no_text_in_any_file_makes_the_reader_panic(text in "[-0-9,]{0,40}|.{0,60}") {
+            let files = ["name", "energy_uj", "max_energy_range_uj"]
+                .map(|file| format!("sys/class/powercap/intel-rapl:0/{file}"));
+            let files: Vec<(&str, &str)> = files.iter().map(|path| (path.as_str(), text.as_str())).collect();
+            let (_dir, roots) = tree(&files);
+            if let Ok(found) = zones(&roots) {
+                let mut energy = Energy::default();
+                energy.advance(&found, 1, 1, 1);
+                energy.advance(&found, 1, 1, 1);
+            }
+        }
+    }
 
     #[test]
     fn of_two_zones_with_one_name_one_is_followed() {
@@ -102,7 +118,7 @@ mod tests {
             .map(|(path, text)| (path.as_str(), text.as_str()))
             .collect();
         let (_dir, roots) = tree(&files);
-        assert_eq!(roots.rapl_zones().unwrap().len(), 1);
+        assert_eq!(zones(&roots).unwrap().len(), 1);
     }
 
     /// A made-up two-socket server; there is no RAPL on the machines that test this.
@@ -133,8 +149,8 @@ mod tests {
             .map(|(p, t)| (p.as_str(), t.as_str()))
             .collect();
         let (_dir, roots) = tree(&files);
-        let zones = roots.rapl_zones().unwrap();
-        let seen: Vec<(&str, u64)> = zones
+        let found = zones(&roots).unwrap();
+        let seen: Vec<(&str, u64)> = found
             .iter()
             .map(|z| (z.name.as_str(), z.energy_uj))
             .collect();
@@ -148,16 +164,14 @@ mod tests {
     fn no_rapl_and_unreadable_rapl_are_different_reasons() {
         let (_dir, roots) = tree(&[]);
         assert!(
-            roots
-                .rapl_zones()
+            zones(&roots)
                 .unwrap_err()
                 .to_string()
                 .contains("no RAPL")
         );
         let (_dir, roots) = tree(&[("sys/class/powercap/intel-rapl:0/name", "package-0\n")]);
         assert!(
-            roots
-                .rapl_zones()
+            zones(&roots)
                 .unwrap_err()
                 .to_string()
                 .contains("CAP_DAC_READ_SEARCH")

@@ -11,8 +11,9 @@ use metrics_common::component::{CLOCK_KINDS, children_of, index_of_source};
 use metrics_common::{COMPONENTS, Kind, Source, SplitBasis};
 
 use self::shares::{HostPool, Pool, Whole};
-use super::classify::Owner;
 use super::delta::Totals;
+use crate::analysis::classify::Owner;
+use crate::analysis::plan::Capabilities;
 
 pub use self::shares::Basis;
 
@@ -109,15 +110,6 @@ impl Request {
 
 fn is_network(event: usize) -> bool {
     COMPONENTS[event].parent == Some("network")
-}
-
-/// What can be measured here: see `plan::Plan`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Capabilities {
-    /// By component: whether it is measured at all.
-    pub available: Vec<bool>,
-    /// By component: whether probes count how often it is entered.
-    pub counted: Vec<bool>,
 }
 
 /// The stretch of time that is attributed, on one CPU.

@@ -1,0 +1,315 @@
+//! What instruments stand on: the host's facts and the plan, the per-CPU clock, the stack
+//! sampler and its buffer, the kernel's symbols, the CPUs that are online, and what the user is
+//! told of all that.
+//!
+//! It knows no instrument and no section. An instrument is given the ground with each [`Tick`],
+//! takes what it needs, and keeps its own state to itself.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use metrics_common::{Availability, ComponentInfo, Info, InstrumentInfo};
+
+use crate::analysis::classify::Classifier;
+use crate::analysis::plan::{Capabilities, Facts, Plan, RequestedMethod};
+use crate::analysis::proc_stat::{self, ProcStat};
+use crate::config::Config;
+use crate::kernel::kept::KeptFile;
+use crate::kernel::preflight;
+use crate::kernel::session::{Readers, Session};
+use crate::kernel::system::{self, Roots};
+
+mod cpus;
+mod notes;
+pub mod sampled_stacks;
+mod symbol_refresh;
+
+use self::cpus::Cpus;
+use self::notes::Notes;
+use self::sampled_stacks::SampledStacks;
+use self::symbol_refresh::SymbolRefresh;
+
+/// What a measurement is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Stack samples per second and CPU.
+    pub frequency_hz: u64,
+    /// Length of an interval.
+    pub user_period: Duration,
+    /// By which means.
+    pub method: RequestedMethod,
+    /// Where `/proc` and `/sys` are.
+    pub roots: Roots,
+}
+
+impl From<&Config> for Settings {
+    fn from(config: &Config) -> Self {
+        Settings {
+            frequency_hz: config.frequency_hz,
+            user_period: config.user_period,
+            method: config.method,
+            roots: Roots {
+                proc_root: config.proc_root.clone(),
+                sys_root: config.sys_root.clone(),
+            },
+        }
+    }
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Ground {
+    /// Where `/proc` and `/sys` are.
+    pub roots: Roots,
+    /// The probes' ends that are read once per interval.
+    pub readers: Readers,
+    /// Whose a stack is; `None` if symbols or stacks are not to be had.
+    pub classifier: Option<Classifier>,
+    /// What can be measured here now.
+    pub capabilities: Capabilities,
+    /// Whether the per-CPU clock runs.
+    pub has_clock: bool,
+    /// Where readers of the flame graph find the stacks between two drains.
+    pub stacks: Arc<SampledStacks>,
+    /// How often symbols have been read anew.
+    pub symbols_version: u64,
+    /// `/proc/stat` now.
+    pub stat: ProcStat,
+    stat_file: KeptFile,
+    symbol_refresh: SymbolRefresh,
+    cpus: Cpus,
+    knowledge: Knowledge,
+    notes: Notes,
+    method: RequestedMethod,
+    sequence: u64,
+    previous_ns: u64,
+}
+
+/// An interval that has just ended, as instruments are given it.
+#[derive(Debug)]
+pub struct Tick<'a> {
+    /// What they stand on.
+    pub ground: &'a mut Ground,
+    /// When it ended, on the clock that never goes back.
+    pub now_ns: u64,
+    /// Its length, by the same clock.
+    pub interval_ns: u64,
+    /// The CPUs that it is of: the columns of everything per CPU.
+    pub cpus: &'a [u32],
+}
+
+/// The end of an interval.
+#[derive(Debug)]
+pub struct End {
+    /// Number of the interval, from 1.
+    pub sequence: u64,
+    /// When, nanoseconds since the Unix epoch.
+    pub time_unix_ns: u64,
+    /// When, on the clock that never goes back.
+    pub now_ns: u64,
+    /// Length of the interval.
+    pub interval_ns: u64,
+    /// CPUs of the interval.
+    pub cpus: Vec<u32>,
+}
+
+impl Ground {
+    /// Finds out what the host allows, attaches the probes and starts the clock.
+    ///
+    /// # Errors
+    /// What makes every measurement impossible, with the remedy.
+    pub fn start(settings: &Settings) -> anyhow::Result<(Ground, Session)> {
+        let roots = settings.roots.clone();
+        let softirqs_are_timed = settings.method != RequestedMethod::Sampling;
+        let (facts, classifier) =
+            preflight::gather(&roots, settings.frequency_hz, softirqs_are_timed)?;
+        let plan = Plan::new(&facts, settings.method)?;
+        let interval_ms = settings.user_period.as_millis() as u64;
+        let (session, readers) = Session::start(&plan, &roots, settings.frequency_hz, interval_ms)?;
+        let mut notes = plan.notes();
+        for probe in session.probes() {
+            if let Some(failure) = &probe.failure {
+                notes.push(format!("{} is not hooked: {failure}.", probe.name));
+            }
+        }
+        let info = Info {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            kernel: system::kernel_release(),
+            hostname: system::hostname(),
+            boot_id: roots.boot_id(),
+            started_unix_ns: unix_ns(),
+            user_period_ms: interval_ms,
+            frequency_hz: settings.frequency_hz,
+            possible_cpus: readers.possible_cpus as u32,
+            numa_nodes: roots.numa_nodes(readers.possible_cpus),
+            components: ComponentInfo::table(|index| plan.components[index].clone()),
+            probes: session.probes().to_vec(),
+            missable: readers.missed.ways().to_vec(),
+            power: Availability::missing("not looked for"),
+            instruments: Vec::new(),
+            notes,
+        };
+        let knowledge = Knowledge { facts, info };
+        let stat_file = roots.proc_stat()?;
+        let mut ground = Ground {
+            capabilities: plan.capabilities(),
+            has_clock: plan.has_clock,
+            stacks: Arc::new(SampledStacks::new(
+                roots.clone(),
+                knowledge.why_no_stacks(classifier.is_some()),
+            )),
+            stat: proc_stat::parse(&stat_file.text()?)?,
+            stat_file,
+            symbol_refresh: SymbolRefresh::new(roots.clone(), plan.has_clock),
+            symbols_version: 0,
+            roots,
+            readers,
+            classifier,
+            cpus: Cpus::default(),
+            knowledge,
+            notes: Notes::default(),
+            method: settings.method,
+            sequence: 0,
+            previous_ns: system::monotonic_ns(),
+        };
+        ground.follow_cpus()?;
+        Ok((ground, session))
+    }
+
+    /// Ends an interval.
+    ///
+    /// # Errors
+    /// If the host does not say any more which CPUs it has and what they do.
+    pub fn end_interval(&mut self) -> anyhow::Result<End> {
+        let now_ns = system::monotonic_ns();
+        let time_unix_ns = unix_ns();
+        let interval_ns = now_ns.saturating_sub(self.previous_ns);
+        self.previous_ns = now_ns;
+        self.sequence += 1;
+        self.follow_interrupts(now_ns);
+        let stat = self.stat_file.text()?;
+        self.stat = proc_stat::parse(&stat).context("cannot tell CPU modes")?;
+        let cpus = self.follow_cpus()?;
+        Ok(End {
+            sequence: self.sequence,
+            time_unix_ns,
+            now_ns,
+            interval_ns,
+            cpus,
+        })
+    }
+
+    /// CPUs of this interval; the sampler is started on those that are new.
+    fn follow_cpus(&mut self) -> anyhow::Result<Vec<u32>> {
+        let warns = self.sequence > 0;
+        let cpus = self
+            .cpus
+            .follow(&self.roots, &self.stat, &mut self.readers, warns)?;
+        let told = self.cpus.notes().to_vec();
+        self.notes.set("cpus", told, &mut self.knowledge.info.notes);
+        Ok(cpus)
+    }
+
+    /// Looks for network devices that came or were brought up, now and then.
+    fn follow_interrupts(&mut self, now_ns: u64) {
+        if self.has_clock
+            && let Err(error) = self.readers.interrupts.follow(&self.roots, now_ns)
+        {
+            tracing::warn!("interrupts of new network devices are not timed: {error}");
+        }
+    }
+
+    /// Takes symbols that were read anew. What they change holds from the next interval on.
+    pub fn refresh_symbols(&mut self, now_ns: u64) {
+        if self.classifier.is_none() {
+            return;
+        }
+        let Some(classifier) = self.symbol_refresh.poll(now_ns) else {
+            return;
+        };
+        let has_symbols = classifier.found().availability();
+        if let Some(plan) = self.knowledge.learn(has_symbols, self.method) {
+            self.capabilities = plan.capabilities();
+            self.notes.has_news = true;
+        }
+        self.classifier = Some(classifier);
+        self.symbols_version += 1;
+    }
+
+    /// Tells the user something about this topic, or takes it back.
+    pub fn tell(&mut self, topic: &'static str, note: Option<String>) {
+        let notes = &mut self.knowledge.info.notes;
+        if self.notes.set(topic, note.iter().cloned().collect(), notes)
+            && let Some(note) = note
+        {
+            tracing::warn!("{note}");
+        }
+    }
+
+    /// What is said of the measurement and its host.
+    pub fn info(&self) -> &Info {
+        &self.knowledge.info
+    }
+
+    /// Says of an instrument whether it runs.
+    pub fn set_instrument(&mut self, name: &str, availability: Availability) {
+        let info = &mut self.knowledge.info;
+        if name == "power" {
+            info.power = availability.clone();
+        }
+        match info.instruments.iter_mut().find(|known| known.name == name) {
+            Some(known) => known.availability = availability,
+            None => info.instruments.push(InstrumentInfo {
+                name: name.to_owned(),
+                availability,
+            }),
+        }
+        self.notes.has_news = true;
+    }
+
+    /// The description, if it has changed since the previous call.
+    pub fn new_info(&mut self) -> Option<Info> {
+        std::mem::take(&mut self.notes.has_news).then(|| self.knowledge.info.clone())
+    }
+}
+
+/// What was found out about the host, and what follows from it.
+#[derive(Debug)]
+struct Knowledge {
+    facts: Facts,
+    /// What everybody is told; the availability of its components is the plan's.
+    info: Info,
+}
+
+impl Knowledge {
+    /// Takes the kernel's functions anew. Where that changes what can be measured,
+    /// the description says so, and the plan that now holds is returned.
+    fn learn(&mut self, has_symbols: Vec<bool>, method: RequestedMethod) -> Option<Plan> {
+        self.facts.has_symbols = has_symbols;
+        // It was possible at the start, and symbols do not make it impossible.
+        let plan = Plan::new(&self.facts, method).ok()?;
+        let mut has_news = false;
+        for (component, now) in self.info.components.iter_mut().zip(&plan.components) {
+            has_news |= component.availability != *now;
+            component.availability.clone_from(now);
+        }
+        has_news.then_some(plan)
+    }
+
+    /// Why there is nothing for a flame graph, if so.
+    fn why_no_stacks(&self, has_symbols: bool) -> Option<String> {
+        let facts = &self.facts;
+        let reason = facts.stacks.as_ref().and(facts.symbols.as_ref()).err();
+        (!has_symbols).then(|| reason.cloned().unwrap_or_default())
+    }
+}
+
+fn unix_ns() -> u64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |time| time.as_nanos() as u64)
+}
+
+#[cfg(test)]
+mod tests;

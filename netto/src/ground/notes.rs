@@ -1,0 +1,49 @@
+//! What the user is told in [`metrics_common::Info::notes`] and may be taken back, by topic. Pure.
+
+use std::collections::BTreeMap;
+
+/// What is told now.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    by_topic: BTreeMap<&'static str, Vec<String>>,
+    /// Whether something has changed that nobody has been told of.
+    pub(super) has_news: bool,
+}
+
+impl Notes {
+    /// Says this on a topic instead of what was said; whether it is something else.
+    pub(super) fn set(
+        &mut self,
+        topic: &'static str,
+        told: Vec<String>,
+        shown: &mut Vec<String>,
+    ) -> bool {
+        let before = self.by_topic.entry(topic).or_default();
+        if *before == told {
+            return false;
+        }
+        shown.retain(|note| !before.contains(note));
+        shown.extend_from_slice(&told);
+        *before = told;
+        self.has_news = true;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_is_told_once_and_taken_back_without_the_others() {
+        let mut notes = Notes::default();
+        let mut shown = vec!["from the start".to_owned()];
+        let told = |text: &str| vec![text.to_owned()];
+        assert!(notes.set("cpus", told("one is blind"), &mut shown));
+        assert!(notes.set("probes", told("much was missed"), &mut shown));
+        assert!(std::mem::take(&mut notes.has_news));
+        assert!(!notes.set("cpus", told("one is blind"), &mut shown) && !notes.has_news);
+        assert!(notes.set("cpus", vec![], &mut shown) && notes.has_news);
+        assert_eq!(shown, ["from the start", "much was missed"]);
+    }
+}

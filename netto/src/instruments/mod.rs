@@ -1,0 +1,120 @@
+//! The instruments, one folder each. A folder holds all that its instrument is in the daemon:
+//! what it reads of the kernel (`kernel`), what follows from that (`analysis`, pure), and the
+//! [`Instrument`] itself, which fills the section of a snapshot that has its name.
+//!
+//! **To add an instrument, add its folder and its name to the list below.** No instrument knows
+//! another, except that it may read the sections of those before it in the list.
+
+use metrics_common::{Availability, Sections};
+
+use crate::ground::{Ground, Tick};
+
+/// What measures, and fills one section of each snapshot.
+pub trait Instrument: Send {
+    /// Puts what it found in the interval into its section.
+    ///
+    /// # Errors
+    /// What makes further intervals impossible: it is asked no more.
+    fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()>;
+
+    /// Stops what costs the host something by itself, or goes on with it.
+    fn pause(&mut self, _: &mut Ground, _paused: bool) {}
+
+    /// What its probes have cost since they were loaded; `None` where it has none, or the kernel
+    /// does not count (`sysctl kernel.bpf_stats_enabled`).
+    fn own_cost(&self, _: &Ground) -> Option<ProbeCost> {
+        None
+    }
+}
+
+/// What BPF programs have cost, as the kernel counts it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProbeCost {
+    /// How often they ran.
+    pub runs: u64,
+    /// For how long, without the dispatch into them, nanoseconds.
+    pub run_ns: u64,
+}
+
+/// How an instrument is begun.
+pub struct Entry {
+    /// Its name, and its section's.
+    pub name: &'static str,
+    /// Whether the daemon ends when it fails; any other is switched off.
+    pub is_essential: bool,
+    /// Begins it; what was before belongs to no interval.
+    ///
+    /// # Errors
+    /// Why it cannot run here.
+    pub start: fn(&mut Ground) -> anyhow::Result<Box<dyn Instrument>>,
+}
+
+macro_rules! instruments {
+    ($($name:ident),* $(,)?) => {
+        $(pub mod $name;)*
+
+        /// All of them, in the order in which they are asked.
+        pub const INSTRUMENTS: &[Entry] = &[
+            $(Entry {
+                name: stringify!($name),
+                is_essential: $name::IS_ESSENTIAL,
+                start: $name::start,
+            }),*
+        ];
+    };
+}
+
+instruments!(modes, cost, power, own);
+
+/// Those that run.
+#[derive(Default)]
+pub struct Running(Vec<(&'static Entry, Box<dyn Instrument>)>);
+
+impl Running {
+    /// Starts every instrument of the list; one that cannot run here is noted in the description.
+    ///
+    /// # Errors
+    /// Why an essential one cannot run.
+    pub fn start(entries: &'static [Entry], ground: &mut Ground) -> anyhow::Result<Running> {
+        let mut running = Vec::new();
+        for entry in entries {
+            match (entry.start)(ground) {
+                Ok(instrument) => {
+                    ground.set_instrument(entry.name, Availability::by("running"));
+                    running.push((entry, instrument));
+                }
+                Err(error) if entry.is_essential => return Err(error),
+                Err(error) => {
+                    let reason = Availability::missing(format!("{error:#}"));
+                    ground.set_instrument(entry.name, reason);
+                }
+            }
+        }
+        Ok(Running(running))
+    }
+
+    /// Asks each for its section. One that fails is switched off, and the user is told.
+    ///
+    /// # Errors
+    /// The failure of an essential one.
+    pub fn collect(&mut self, tick: &mut Tick<'_>) -> anyhow::Result<Sections> {
+        let mut sections = Sections::default();
+        let mut failed = Vec::new();
+        for (place, (entry, instrument)) in self.0.iter_mut().enumerate() {
+            if let Err(error) = instrument.collect(tick, &mut sections) {
+                if entry.is_essential {
+                    return Err(error);
+                }
+                let note = format!("{} is switched off: {error:#}.", entry.name);
+                tick.ground.tell(entry.name, Some(note));
+                let reason = Availability::missing(format!("switched off: {error:#}"));
+                tick.ground.set_instrument(entry.name, reason);
+                failed.push(place);
+            }
+        }
+        for place in failed.into_iter().rev() {
+            self.0.remove(place);
+        }
+        Ok(sections)
+    }
+}
