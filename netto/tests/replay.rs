@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use metrics_common::component::{children_of, index_of};
 use metrics_common::{COMPONENTS, Kind, Source};
 use netto::analysis::classify::Classifier;
-use netto::instruments::cost::analysis::attribute::{
-    Attribution, Capabilities, Interval, Split, StackCounts,
-};
+use netto::analysis::plan::Capabilities;
+use netto::instruments::cost::analysis::attribute::{Attribution, Interval, Split, StackCounts};
 
 struct Recording {
     classifier: Classifier,

@@ -14,9 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use metrics_common::component::{CLOCK_KINDS, children_of, index_of};
 use metrics_common::{COMPONENTS, Kind, Source};
 use netto::analysis::classify::Classifier;
-use netto::instruments::cost::analysis::attribute::{
-    Attribution, Capabilities, Interval, StackCounts,
-};
+use netto::analysis::plan::Capabilities;
+use netto::instruments::cost::analysis::attribute::{Attribution, Interval, StackCounts};
 
 use stacks::STACKS;
 
