@@ -104,7 +104,7 @@ fn a_reader_that_takes_no_data_is_cut_off() {
         .expect("prepared")
         .with_patience(patience);
     // Megabytes, more than the buffers between the two ends take.
-    let daemon = Daemon::prepared(prepared, Source::bulky(20_000));
+    let daemon = Daemon::prepared(prepared, Source::bulky(1_000_000));
     daemon.ready();
     let mut deaf = Dashboard::open(daemon.address);
     // Its place becomes free although it never reads.

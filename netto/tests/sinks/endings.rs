@@ -68,7 +68,7 @@ fn a_disk_that_does_not_answer_holds_up_nobody_else() {
         user_period: Duration::from_millis(2),
         ..config()
     };
-    let daemon = Daemon::start(&config, Source::bulky(200));
+    let daemon = Daemon::start(&config, Source::bulky(10_000));
     let mut dashboard = Dashboard::open(daemon.address);
     dashboard.hello();
     let page = daemon.wait_for("/metrics", |answer| {
@@ -90,7 +90,7 @@ fn a_disk_that_does_not_answer_holds_up_nobody_else() {
 
 #[test]
 fn at_the_end_dashboards_are_told_and_the_port_is_free() {
-    let daemon = Daemon::start(&config(), Source::bulky(2_000));
+    let daemon = Daemon::start(&config(), Source::bulky(100_000));
     let mut dashboard = Dashboard::open(daemon.address);
     dashboard.hello();
     // One that does not read must not delay the end.

@@ -143,9 +143,9 @@ impl Source {
     }
 
     /// Endless intervals with so many columns more, so that buffers fill.
-    pub fn bulky(columns: usize) -> Self {
+    pub fn bulky(numbers: usize) -> Self {
         Source {
-            padding: columns,
+            padding: numbers,
             ..Source::new(u64::MAX, Then::GoOn)
         }
     }
@@ -207,9 +207,8 @@ impl SnapshotSource for Source {
         if self.reveals_at.is_some_and(|at| at <= self.sequence) {
             snapshot = revealed(snapshot);
         }
-        for row in cost(&mut snapshot).components.iter_mut().flatten() {
-            row.extend(std::iter::repeat_n(u64::MAX / 2, self.padding));
-        }
+        let missed = &mut cost(&mut snapshot).probe_missed;
+        missed.extend(std::iter::repeat_n(u64::MAX / 2, self.padding));
         Ok(snapshot)
     }
 
