@@ -26,6 +26,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
     set("local_delivery_v4", [0, 75]);
     let mut samples = vec![None; components.len()];
     samples[index_of("rx_softirq").unwrap()] = Some(vec![0, 100]);
+    let entries = vec![None; components.len()];
     let modes = |user: u64, system: u64, idle: u64, softirq: u64| CpuModes {
         user_ns: user * MS,
         system_ns: system * MS,
@@ -42,6 +43,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
             cost: Some(Cost {
                 components,
                 samples,
+                entries,
                 stacks_taken: vec![20, 100],
                 stacks_lost: vec![0, 0],
                 ..Cost::default()

@@ -1,12 +1,18 @@
 //! A history on its way from the daemon to a dashboard, as packed tables.
+//!
+//! Everything has its name with it: what the reader does not know is passed over, and what it
+//! misses has no values.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ABSENT, Column, History, NO_VALUE, Series, Sum};
+use super::grid::{ABSENT, Moved, places};
+use super::series::NO_VALUE;
+use super::top::{LARGEST, MOST_NAMES, NAME_BYTES, Point};
+use super::{Grid, History, POINTS, Series, Times, Top};
 use crate::packed::{self, Damaged, Packed};
-use crate::sections::CpuModes;
+use crate::snapshot::{Info, Snapshot};
 
 /// More than any history holds; a message that claims more is damaged.
 const MOST_ROWS: usize = 1 << 10;
@@ -15,162 +21,285 @@ const MOST_VALUES: usize = 1 << 24;
 /// A [`History`] on its way to a dashboard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HistoryMessage {
-    /// Length of a point and of a column, nanoseconds.
+    /// Length of a point, nanoseconds.
     pub(super) point_ns: u64,
-    pub(super) column_ns: u64,
     /// The last snapshot that is in it.
     pub(super) last_sequence: u64,
-    pub(super) cpus: Vec<u32>,
-    /// Ends and lengths of points, then of columns, then the rows of the series.
-    pub(super) series: Packed,
-    /// The codes of each component: column by column, CPU by CPU.
-    pub(super) columns: Packed,
-    /// What has been added since the last whole point and column.
-    pub(super) sums: Packed,
+    /// Ends and lengths of the points.
+    pub(super) times: Packed,
+    #[serde(default)]
+    pub(super) series: SeriesMessage,
+    #[serde(default)]
+    pub(super) grids: Vec<GridMessage>,
+    #[serde(default)]
+    pub(super) tops: Vec<TopMessage>,
+    /// What has been added since the last whole point.
+    pub(super) under_way: Snapshot,
+}
+
+/// All series: name, unit and a row of values for each.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct SeriesMessage {
+    pub(super) names: Vec<String>,
+    pub(super) units: Vec<String>,
+    /// One more than the value, so that "no value" is the cheap 0.
+    pub(super) values: Packed,
+}
+
+/// A grid.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct GridMessage {
+    pub(super) section: String,
+    pub(super) layers: Vec<String>,
+    pub(super) rows: Vec<u32>,
+    /// Length of a column, nanoseconds.
+    pub(super) column_ns: u64,
+    /// Ends and lengths of the columns.
+    pub(super) times: Packed,
+    /// The codes of each layer: column by column, row by row.
+    pub(super) codes: Packed,
+    /// What has been added since the last whole column.
+    pub(super) under_way: Snapshot,
+}
+
+/// A ranking.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct TopMessage {
+    pub(super) name: String,
+    pub(super) names: Vec<String>,
+    /// For each point one more than *other*, or 0 where nothing was measured, and how many are
+    /// the largest; then their places and their amounts.
+    pub(super) points: Packed,
 }
 
 impl History {
     /// The history as a message.
     pub fn to_message(&self) -> HistoryMessage {
-        let wide = |values: &VecDeque<u32>| values.iter().copied().map(u64::from).collect();
-        let mut series = vec![
-            deltas(self.series.ends_unix_ms.iter().copied()),
-            wide(&self.series.spans_ms),
-            deltas(self.columns.iter().map(|column| column.end_unix_ms)),
-            self.columns.iter().map(|c| u64::from(c.span_ms)).collect(),
-        ];
-        // One more than it is, so that "no value" is the cheap 0.
-        let shifted = |value: &u32| u64::from(value.wrapping_add(1));
-        series.extend(
-            self.series
-                .rows
-                .iter()
-                .map(|row| row.iter().map(shifted).collect()),
-        );
-        let cpus = self.cpus.len();
-        let columns: Vec<Vec<u64>> = (0..self.components)
-            .map(|row| {
-                let of_row = |c: &'_ Column| c.codes[row * cpus..][..cpus].to_vec();
-                self.columns
-                    .iter()
-                    .flat_map(of_row)
-                    .map(u64::from)
-                    .collect()
-            })
-            .collect();
-        let sums: Vec<Vec<u64>> = [&self.point, &self.column]
-            .map(|sum| {
-                let joules = sum
-                    .network_joules
-                    .map_or(0, |joules| (joules * 1e6) as u64 + 1);
-                let ns = sum.ns.iter().map(|ns| ns.map_or(0, |ns| ns + 1));
-                [sum.interval_ns, joules].into_iter().chain(ns).collect()
-            })
-            .to_vec();
-        let pack = |rows: &[Vec<u64>]| packed::pack(rows.iter().map(|row| Some(row.as_slice())));
         HistoryMessage {
             point_ns: self.point_ns,
-            column_ns: self.column_ns,
             last_sequence: self.last_sequence,
-            cpus: self.cpus.clone(),
-            series: pack(&series),
-            columns: pack(&columns),
-            sums: pack(&sums),
+            times: self.times.to_packed(),
+            series: self.series.to_message(),
+            grids: self.grids.iter().map(Grid::to_message).collect(),
+            tops: self.tops.iter().map(Top::to_message).collect(),
+            under_way: self.under_way.clone(),
         }
     }
 
-    /// The history that a message holds.
+    /// The history that a message of the daemon with this description holds.
     ///
     /// # Errors
     /// If the message contradicts itself.
-    pub fn from_message(message: &HistoryMessage) -> Result<Self, Damaged> {
-        let table = |packed: &Packed| -> Result<Vec<Vec<u64>>, Damaged> {
-            let rows = packed::unpack_within(packed, MOST_ROWS, MOST_VALUES)?.into_iter();
-            rows.collect::<Option<_>>().ok_or(Damaged)
+    pub fn from_message(info: &Info, message: &HistoryMessage) -> Result<Self, Damaged> {
+        let mut history = History::new(info);
+        history.fill(message)?;
+        Ok(history)
+    }
+
+    /// Takes over what the message has of this empty history.
+    pub(super) fn fill(&mut self, message: &HistoryMessage) -> Result<(), Damaged> {
+        if message.point_ns == 0 || message.under_way.cpus.len() > 1 {
+            return Err(Damaged);
+        }
+        self.point_ns = message.point_ns;
+        self.last_sequence = message.last_sequence;
+        self.under_way = message.under_way.clone();
+        self.times = Times::from_packed(&message.times)?;
+        let points = self.times.len();
+        self.series.fill(&message.series, points)?;
+        for sent in &message.grids {
+            let own = self.grids.iter_mut();
+            if let Some(grid) = own.into_iter().find(|grid| grid.section == sent.section) {
+                grid.fill(sent)?;
+            }
+        }
+        for top in &mut self.tops {
+            match message.tops.iter().find(|sent| sent.name == top.name) {
+                Some(sent) => top.fill(sent, points)?,
+                None => top.prepend(None, points),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Series {
+    fn to_message(&self) -> SeriesMessage {
+        let shifted = |value: &u32| u64::from(value.wrapping_add(1));
+        let values = self.rows.iter().map(|row| row.values.iter().map(shifted));
+        let values: Vec<Vec<u64>> = values.map(Iterator::collect).collect();
+        SeriesMessage {
+            names: self.rows.iter().map(|row| row.name.clone()).collect(),
+            units: self
+                .rows
+                .iter()
+                .map(|row| row.unit.name().to_owned())
+                .collect(),
+            values: pack(&values),
+        }
+    }
+
+    fn fill(&mut self, message: &SeriesMessage, points: usize) -> Result<(), Damaged> {
+        let table = unpack(&message.values)?;
+        let sent = message.names.len();
+        if message.units.len() != sent
+            || table.len() != sent
+            || table.iter().any(|row| row.len() != points)
+        {
+            return Err(Damaged);
+        }
+        for row in &mut self.rows {
+            let mut names = message.names.iter().zip(&message.units);
+            let place = names.position(|(name, unit)| *name == row.name && unit == row.unit.name());
+            let value = |n: &u64| u32::try_from(n.wrapping_sub(1)).unwrap_or(NO_VALUE);
+            row.values = match place {
+                Some(place) => table[place].iter().map(value).collect(),
+                None => VecDeque::from(vec![NO_VALUE; points]),
+            };
+        }
+        Ok(())
+    }
+}
+
+impl Grid {
+    fn to_message(&self) -> GridMessage {
+        let width = self.rows.len();
+        let layer = |layer: usize| {
+            let of_column = |codes: &'_ Vec<u8>| codes[layer * width..][..width].to_vec();
+            let codes = self.columns.iter().flat_map(of_column);
+            codes.map(u64::from).collect()
         };
-        let narrow = |row: &[u64]| -> Result<VecDeque<u32>, Damaged> {
-            row.iter()
-                .map(|&n| u32::try_from(n).map_err(|_| Damaged))
-                .collect()
-        };
-        let mut series = table(&message.series)?.into_iter();
-        let mut next = || series.next().ok_or(Damaged);
-        let (ends, spans, column_ends, column_spans) = (next()?, next()?, next()?, next()?);
-        let rows = series
-            .map(|row| {
-                let value = |n: u64| u32::try_from(n.wrapping_sub(1)).unwrap_or(NO_VALUE);
-                row.into_iter().map(value).collect()
-            })
-            .collect::<Vec<VecDeque<u32>>>();
-        let grid = table(&message.columns)?;
-        let (components, cpus) = (grid.len(), message.cpus.len());
-        let whole = rows.len() == components + CpuModes::NAMES.len() + 1
-            && rows.iter().all(|row| row.len() == ends.len())
-            && spans.len() == ends.len()
-            && column_spans.len() == column_ends.len()
-            && grid.iter().all(|row| row.len() == column_ends.len() * cpus)
-            && message.cpus.is_sorted_by(|a, b| a < b)
-            && message.point_ns > 0
+        let codes: Vec<Vec<u64>> = (0..self.layers.len()).map(layer).collect();
+        GridMessage {
+            section: self.section.to_owned(),
+            layers: self.layers.clone(),
+            rows: self.rows.clone(),
+            column_ns: self.column_ns,
+            times: self.times.to_packed(),
+            codes: pack(&codes),
+            under_way: self.under_way.clone(),
+        }
+    }
+
+    fn fill(&mut self, message: &GridMessage) -> Result<(), Damaged> {
+        let times = Times::from_packed(&message.times)?;
+        let table = unpack(&message.codes)?;
+        let width = message.rows.len();
+        let whole = table.len() == message.layers.len()
+            && table
+                .iter()
+                .all(|layer| Some(layer.len()) == times.len().checked_mul(width))
+            && message.rows.is_sorted_by(|a, b| a < b)
             && message.column_ns > 0;
         if !whole {
             return Err(Damaged);
         }
-        let column_spans = narrow(&column_spans)?;
-        let columns = sums_up(&column_ends)
-            .zip(column_spans)
-            .enumerate()
-            .map(|(at, (end_unix_ms, span_ms))| Column {
-                end_unix_ms,
-                span_ms,
-                codes: grid
-                    .iter()
-                    .flat_map(|row| &row[at * cpus..][..cpus])
-                    .map(|&code| code.min(u64::from(ABSENT)) as u8)
-                    .collect(),
-            })
-            .collect();
-        let mut sums = table(&message.sums)?.into_iter().map(|row| {
-            let (&[interval_ns, joules], ns) = row.split_first_chunk().ok_or(Damaged)?;
-            Ok(Sum {
-                interval_ns,
-                ns: ns.iter().map(|ns| ns.checked_sub(1)).collect(),
-                network_joules: joules.checked_sub(1).map(|j| j as f64 / 1e6),
-            })
-        });
-        let point: Sum = sums.next().ok_or(Damaged)??;
-        let column: Sum = sums.next().ok_or(Damaged)??;
-        let fits = |sum: &Sum, width| sum.ns.is_empty() || sum.ns.len() == width;
-        if !fits(&point, rows.len() - 1) || !fits(&column, components * cpus) {
+        let moved = Moved {
+            layers: places(&self.layers, &message.layers),
+            rows: (0..width).map(Some).collect(),
+            width,
+        };
+        let code = |code: &u64| (*code).min(u64::from(ABSENT)) as u8;
+        let column = |at: usize| {
+            let codes = table.iter().flat_map(|layer| &layer[at * width..][..width]);
+            moved.codes(&codes.map(code).collect::<Vec<u8>>())
+        };
+        self.columns = (0..times.len()).map(column).collect();
+        self.times = times;
+        self.rows = message.rows.clone();
+        self.column_ns = message.column_ns;
+        self.under_way = message.under_way.clone();
+        Ok(())
+    }
+}
+
+impl Top {
+    pub(super) fn to_message(&self) -> TopMessage {
+        let mut rows = vec![Vec::new(); 4];
+        for point in &self.points {
+            let other = point.as_ref().map_or(0, |p| p.other.saturating_add(1));
+            let largest = point.as_ref().map_or(&[][..], |point| &point.largest);
+            rows[0].push(other);
+            rows[1].push(largest.len() as u64);
+            rows[2].extend(largest.iter().map(|(place, _)| u64::from(*place)));
+            rows[3].extend(largest.iter().map(|(_, amount)| *amount));
+        }
+        TopMessage {
+            name: self.name.clone(),
+            names: self.names.clone(),
+            points: pack(&rows),
+        }
+    }
+
+    pub(super) fn fill(&mut self, message: &TopMessage, points: usize) -> Result<(), Damaged> {
+        let rows = <[Vec<u64>; 4]>::try_from(unpack(&message.points)?).map_err(|_| Damaged)?;
+        let [others, counts, places, amounts] = rows;
+        let names = message.names.len();
+        let whole = others.len() == points
+            && counts.len() == points
+            && places.len() == amounts.len()
+            && places.iter().all(|place| *place < names as u64)
+            && names <= MOST_NAMES
+            && message.names.iter().all(|name| name.len() <= NAME_BYTES);
+        if !whole {
             return Err(Damaged);
         }
-        Ok(History {
-            components,
-            point_ns: message.point_ns,
-            column_ns: message.column_ns,
-            last_sequence: message.last_sequence,
-            cpus: message.cpus.clone(),
-            series: Series {
-                ends_unix_ms: sums_up(&ends).collect(),
-                spans_ms: narrow(&spans)?,
-                rows,
-            },
-            columns,
-            point,
-            column,
+        let mut left = places.into_iter().map(|place| place as u16).zip(amounts);
+        let point = |(other, count): (&u64, &u64)| -> Result<Option<Point>, Damaged> {
+            if *count > LARGEST as u64 {
+                return Err(Damaged);
+            }
+            let largest: Vec<_> = left.by_ref().take(*count as usize).collect();
+            let is_whole = largest.len() as u64 == *count && (*other > 0 || *count == 0);
+            let point = |other| Point { largest, other };
+            is_whole
+                .then(|| other.checked_sub(1).map(point))
+                .ok_or(Damaged)
+        };
+        self.points = others
+            .iter()
+            .zip(&counts)
+            .map(point)
+            .collect::<Result<_, _>>()?;
+        self.names = message.names.clone();
+        match left.next() {
+            None => Ok(()),
+            Some(_) => Err(Damaged),
+        }
+    }
+}
+
+impl Times {
+    fn to_packed(&self) -> Packed {
+        let mut last = 0;
+        let mut delta = |end: u64| end.saturating_sub(std::mem::replace(&mut last, end));
+        let ends = self.ends_unix_ms.iter().map(|&end| delta(end)).collect();
+        let spans = self.spans_ms.iter().copied().map(u64::from).collect();
+        pack(&[ends, spans])
+    }
+
+    fn from_packed(packed: &Packed) -> Result<Self, Damaged> {
+        let [deltas, spans] = <[Vec<u64>; 2]>::try_from(unpack(packed)?).map_err(|_| Damaged)?;
+        if deltas.len() != spans.len() || deltas.len() > POINTS {
+            return Err(Damaged);
+        }
+        let ends = deltas.iter().scan(0_u64, |sum, &delta| {
+            *sum = sum.saturating_add(delta);
+            Some(*sum)
+        });
+        let span = |&span: &u64| u32::try_from(span).map_err(|_| Damaged);
+        Ok(Times {
+            ends_unix_ms: ends.collect(),
+            spans_ms: spans.iter().map(span).collect::<Result<_, _>>()?,
         })
     }
 }
 
-fn deltas(values: impl Iterator<Item = u64>) -> Vec<u64> {
-    let mut last = 0;
-    values
-        .map(|value| value.saturating_sub(std::mem::replace(&mut last, value)))
-        .collect()
+fn pack(rows: &[Vec<u64>]) -> Packed {
+    packed::pack(rows.iter().map(|row| Some(row.as_slice())))
 }
 
-fn sums_up(deltas: &[u64]) -> impl Iterator<Item = u64> + '_ {
-    deltas.iter().scan(0_u64, |sum, &delta| {
-        *sum = sum.saturating_add(delta);
-        Some(*sum)
-    })
+fn unpack(packed: &Packed) -> Result<Vec<Vec<u64>>, Damaged> {
+    let rows = packed::unpack_within(packed, MOST_ROWS, MOST_VALUES)?;
+    rows.into_iter().collect::<Option<_>>().ok_or(Damaged)
 }

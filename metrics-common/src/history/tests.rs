@@ -1,7 +1,10 @@
 //! What a history must keep, and what it must never keep twice.
 
 use super::*;
-use crate::sections::{Cost, Modes, OwnCost, Power, Sections};
+use crate::sections::{Cost, CpuModes, Modes, OwnCost, Power, Sections, Unit};
+
+mod message;
+mod top;
 
 const MS: u64 = 1_000_000;
 const RX: usize = 4;
@@ -73,6 +76,36 @@ fn what_goes_in_comes_out_in_cpus_and_watts() {
 }
 
 #[test]
+fn every_series_has_a_name_of_its_own_and_a_unit() {
+    let history = History::new(&info(500));
+    let names: Vec<_> = history.series().names().collect();
+    for series in [
+        ("cost/rx_softirq", Unit::Cpus),
+        ("modes/softirq", Unit::Cpus),
+        ("power/network", Unit::Watts),
+    ] {
+        let same = names.iter().filter(|(name, _)| *name == series.0);
+        assert_eq!(same.collect::<Vec<_>>(), [&series]);
+    }
+    let other: std::collections::BTreeSet<_> = names.iter().map(|(name, _)| name).collect();
+    assert_eq!(other.len(), names.len());
+}
+
+#[test]
+fn a_section_that_is_gone_for_a_while_leaves_a_hole_there_and_nowhere_else() {
+    let mut history = filled(500, &[0, 1], 3);
+    let mut without = snapshot(4, 500, &[0, 1], 0.25);
+    without.sections.cost = None;
+    history.push(&without);
+    history.push(&snapshot(5, 500, &[0, 1], 0.25));
+    let rx: Vec<_> = (2..5).map(|at| history.component_cpus(RX, at)).collect();
+    assert_eq!(rx, [Some(0.5), None, Some(0.5)]);
+    let cells: Vec<_> = (2..5).map(|at| history.cell(at, RX, 1).is_some()).collect();
+    assert_eq!(cells, [true, false, true]);
+    assert_eq!(history.mode_cpus(3, 3), Some(1.0));
+}
+
+#[test]
 fn a_quarter_of_an_hour_is_kept_at_every_period_and_size() {
     for (period_ms, cpus) in [
         (50, 2),
@@ -128,38 +161,6 @@ fn short_intervals_are_put_together() {
 }
 
 #[test]
-fn a_message_brings_all_of_it_across() {
-    let mut history = filled(50, &[0, 3], 1_234);
-    let back = History::from_message(&history.to_message()).unwrap();
-    assert_eq!(back.points(), history.points());
-    for point in 0..back.points() {
-        assert_eq!(back.point_ms(point), history.point_ms(point));
-        assert_eq!(
-            back.component_cpus(RX, point),
-            history.component_cpus(RX, point)
-        );
-        assert_eq!(back.component_cpus(RX + 1, point), None);
-    }
-    assert_eq!(back.columns, history.columns);
-    // Both go on alike, from the very same snapshot.
-    let mut back = back;
-    for sequence in 1_230..1_300 {
-        let next = snapshot(sequence, 50, &[0, 3], 0.7);
-        history.push(&next);
-        back.push(&next);
-    }
-    assert_eq!(back.points(), history.points());
-    assert_eq!(back.columns, history.columns);
-    assert_eq!(back.series, history.series);
-}
-
-#[test]
-fn an_empty_history_travels_too() {
-    let empty = History::new(&info(500));
-    assert_eq!(History::from_message(&empty.to_message()), Ok(empty));
-}
-
-#[test]
 fn no_snapshot_counts_twice() {
     let mut history = filled(500, &[0], 5);
     history.push(&snapshot(5, 500, &[0], 0.9));
@@ -205,6 +206,31 @@ fn a_restarted_daemon_goes_on_after_the_gap() {
 }
 
 #[test]
+fn the_past_of_other_components_goes_on_where_names_agree() {
+    let mut other = info(500);
+    let here = other.components[RX].slug.clone();
+    other.components.swap(RX, 0);
+    other.components.pop();
+    let last = other.components.len();
+    let mut history = History::new(&other);
+    history.push(&snapshot(11, 500, &[1], 0.5));
+    history.continue_from(filled(500, &[0, 1], 10));
+    assert_eq!((history.points(), history.columns()), (11, 11));
+    assert_eq!(other.components[0].slug, here);
+    assert_eq!(history.component_cpus(0, 9), Some(0.5));
+    assert_eq!(history.component_cpus(RX, 9), Some(0.0));
+    assert_eq!(history.component_cpus(last, 9), None);
+    let cell = |column, component, cpu| {
+        history
+            .cell(column, component, cpu)
+            .map(|share| share > 0.2)
+    };
+    assert_eq!((cell(9, 0, 1), cell(9, RX, 1)), (Some(true), Some(false)));
+    assert_eq!((cell(10, 0, 1), cell(10, RX, 1)), (Some(false), Some(true)));
+    assert_eq!(cell(10, RX, 0), None, "not there any more");
+}
+
+#[test]
 fn a_cpu_that_comes_later_was_absent_before() {
     let mut history = filled(500, &[0, 2], 3);
     history.push(&snapshot(4, 500, &[0, 1, 2], 0.25));
@@ -224,24 +250,4 @@ fn a_clock_set_back_leaves_no_future() {
     });
     assert_eq!(history.points(), 50);
     assert_eq!(history.component_cpus(RX, 49), Some(0.9));
-}
-
-#[test]
-fn a_message_that_contradicts_itself_is_refused() {
-    let good = filled(500, &[0, 1], 20).to_message();
-    assert!(History::from_message(&good).is_ok());
-    let mut bad = good.clone();
-    bad.cpus.push(7);
-    assert!(History::from_message(&bad).is_err());
-    for spoil in [
-        |message: &mut HistoryMessage| message.series.0.truncate(9),
-        |message: &mut HistoryMessage| message.columns.0.clear(),
-        |message: &mut HistoryMessage| message.sums.0 = vec![1, 0],
-        |message: &mut HistoryMessage| message.cpus.reverse(),
-        |message: &mut HistoryMessage| message.point_ns = 0,
-    ] {
-        let mut bad = good.clone();
-        spoil(&mut bad);
-        assert!(History::from_message(&bad).is_err());
-    }
 }

@@ -4,10 +4,11 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::Section;
 use super::columns::{Columns, Rows, sum, sum_rows};
+use super::{Quantity, Recorded, Section, Unit};
 use crate::component::{self, COMPONENTS};
 use crate::packed::{self, Damaged, MOST_ROWS, Packed};
+use crate::snapshot::Info;
 
 /// On what the split of a component's time among its parts rests, nanoseconds over
 /// all CPUs. The four sum to the component's time, and with what was carved out of it.
@@ -261,6 +262,34 @@ impl Section for Cost {
             stacks_lost: sum(stacks_lost),
             probe_missed: probe_missed.clone(),
         }
+    }
+}
+
+/// A series for each component, and a grid of CPUs with a layer for each.
+impl Recorded for Cost {
+    fn series(info: &Info) -> Vec<Quantity> {
+        let of = |name| Quantity {
+            name,
+            unit: Unit::Cpus,
+        };
+        Self::layers(info).into_iter().map(of).collect()
+    }
+
+    fn value(&self, series: usize, interval_ns: u64) -> Option<f64> {
+        Some(self.total_ns(series)? as f64 / interval_ns as f64)
+    }
+
+    fn layers(info: &Info) -> Vec<String> {
+        info.components.iter().map(|c| c.slug.clone()).collect()
+    }
+
+    fn rows<'a>(&'a self, cpus: &'a [u32]) -> &'a [u32] {
+        cpus
+    }
+
+    fn share(&self, layer: usize, row: usize, interval_ns: u64) -> Option<f64> {
+        let ns = *self.cpu_ns(layer)?.get(row)?;
+        Some(ns as f64 / interval_ns as f64)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The parts of a snapshot, one for each instrument.
 //!
 //! A section is a type in a file of its own here, and a line in the list below. It says how it
-//! is written on the wire, how a later interval is added to it, and what it comes to over all
-//! CPUs; [`Sections`] does each of these for all of them, taken apart exhaustively, so that the
+//! is written on the wire, how a later interval is added to it, what it comes to over all CPUs,
+//! and what of it the history keeps; [`Sections`] does each of these for all of them, taken apart exhaustively, so that the
 //! compiler names every place that a new section concerns.
 //!
 //! A section is absent where its instrument does not run. A reader that does not know a section
@@ -18,18 +18,21 @@ mod cost;
 mod modes;
 mod own;
 mod power;
+mod recorded;
 
 pub use columns::{Columns, Rows};
 pub use cost::{Cost, SplitBasis};
 pub use modes::{CpuModes, Modes};
 pub use own::OwnCost;
 pub use power::{Power, ZonePower};
+pub use recorded::{Quantity, Recorded, Unit};
 
 pub(crate) use cost::{bases, narrow};
 pub(crate) use modes::by_cpu;
+pub(crate) use recorded::Records;
 
 /// What one instrument found in an interval.
-pub trait Section: Sized {
+pub trait Section: Recorded + Sized {
     /// The section as it travels and lies in logs.
     type Wire: Serialize + DeserializeOwned;
 
@@ -77,6 +80,29 @@ macro_rules! sections {
                 match name {
                     $( stringify!($name) => $name.is_some(), )*
                     _ => false,
+                }
+            }
+
+            /// What each kind of section leaves in the history, in order.
+            pub(crate) const RECORDS: &'static [Records] = &[
+                $( Records::of::<$section>(stringify!($name)), )*
+            ];
+
+            /// What the section of this name leaves in the history, if it is there.
+            pub(crate) fn recorded(&self, name: &str) -> Option<&dyn Recorded> {
+                let Sections { $( $name, )* } = self;
+                match name {
+                    $( stringify!($name) => $name.as_ref().map(|own| own as &dyn Recorded), )*
+                    _ => None,
+                }
+            }
+
+            /// Adds a later interval of the section of this name, and of no other.
+            pub(crate) fn add_one(&mut self, name: &str, later: &Self, columns: &Columns) {
+                let Sections { $( $name, )* } = self;
+                match name {
+                    $( stringify!($name) => add($name, &later.$name, columns), )*
+                    _ => {}
                 }
             }
 

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Section;
 use super::columns::{Cell, Columns, sum};
+use super::{Quantity, Recorded, Section, Unit};
 use crate::packed::{self, Damaged, Packed};
+use crate::snapshot::Info;
 
 /// CPU time by mode, nanoseconds in the interval, from `/proc/stat`
 /// (which counts in ticks of 10 ms, `man 5 proc_stat`).
@@ -142,6 +143,22 @@ impl Section for Modes {
             cpus: sum(cpus),
             host: *host,
         }
+    }
+}
+
+/// A series for each of [`CpuModes::NAMES`], of the whole host.
+impl Recorded for Modes {
+    fn series(_: &Info) -> Vec<Quantity> {
+        let of = |name: &str| Quantity {
+            name: name.to_owned(),
+            unit: Unit::Cpus,
+        };
+        CpuModes::NAMES.map(of).to_vec()
+    }
+
+    fn value(&self, series: usize, interval_ns: u64) -> Option<f64> {
+        let ns = *self.host.values().get(series)?;
+        Some(ns as f64 / interval_ns as f64)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Section;
 use super::columns::Columns;
+use super::{Recorded, Section};
 use crate::packed::Damaged;
 
 /// What netto itself costs, in the interval.
@@ -47,3 +47,6 @@ impl Section for OwnCost {
         *self
     }
 }
+
+/// Nothing: what netto costs is shown as of now.
+impl Recorded for OwnCost {}

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Section;
 use super::columns::Columns;
+use super::{Quantity, Recorded, Section, Unit};
 use crate::packed::Damaged;
+use crate::snapshot::Info;
 
 /// Energy of one RAPL zone in the interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,5 +62,19 @@ impl Section for Power {
 
     fn sum(&self) -> Self {
         self.clone()
+    }
+}
+
+/// One series: networking's power.
+impl Recorded for Power {
+    fn series(_: &Info) -> Vec<Quantity> {
+        vec![Quantity {
+            name: "network".to_owned(),
+            unit: Unit::Watts,
+        }]
+    }
+
+    fn value(&self, _: usize, interval_ns: u64) -> Option<f64> {
+        Some(self.network_energy_joules / interval_ns as f64 * 1e9)
     }
 }

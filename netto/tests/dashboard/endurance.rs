@@ -39,7 +39,7 @@ fn frames() -> Result<()> {
         let (mut socket, _) = tungstenite::client(format!("ws://{}/{path}", demo.at), stream)
             .context("no WebSocket")?;
         let mut snapshots = 0;
-        let mut past = None;
+        let (mut host, mut past) = (None, None);
         while snapshots < 20 {
             let Message::Binary(bytes) = socket.read()? else {
                 continue;
@@ -54,9 +54,13 @@ fn frames() -> Result<()> {
                     // Once for each reader; 2.67 MB were seen.
                     ensure!(bytes.len() <= 3_200 * KILOBYTE, "{} bytes", bytes.len());
                     ensure!(snapshots == 0, "the past comes first");
-                    past = Some(History::from_message(&message)?);
+                    let info = host
+                        .as_deref()
+                        .context("the daemon introduces itself first")?;
+                    past = Some(History::from_message(info, &message)?);
                 }
-                ServerMessage::Hello(_) | ServerMessage::Bye(_) | ServerMessage::Gap(_) => {}
+                ServerMessage::Hello(info) => host = Some(info),
+                ServerMessage::Bye(_) | ServerMessage::Gap(_) => {}
             }
         }
         ensure!(past.is_some() == wants_past, "{path}");

@@ -79,17 +79,21 @@ impl Page {
                 told.info = Some(*info);
                 self.introduced = false;
             }
-            ServerMessage::History(message) => match History::from_message(&message) {
-                Ok(mut history) => {
-                    if let Some(old) = told.history.take() {
-                        history.continue_from(old);
+            ServerMessage::History(message) => {
+                // It comes after the daemon has introduced itself.
+                let Some(info) = &told.info else { return };
+                match History::from_message(info, &message) {
+                    Ok(mut history) => {
+                        if let Some(old) = told.history.take() {
+                            history.continue_from(old);
+                        }
+                        told.history = Some(history);
                     }
-                    told.history = Some(history);
+                    Err(error) => {
+                        web_sys::console::error_1(&format!("netto: the past: {error}").into())
+                    }
                 }
-                Err(error) => {
-                    web_sys::console::error_1(&format!("netto: the past: {error}").into())
-                }
-            },
+            }
             ServerMessage::Snapshot(snapshot) => {
                 for (_, view) in &mut self.views {
                     view.receive(&snapshot);
