@@ -1,5 +1,5 @@
-//! The wall around the kernel: the only place for libbpf, `/proc`, `/sys`, and
-//! unsafe code. Nothing here knows what a metric is called.
+//! The wall around the kernel: libbpf, `/proc`, `/sys` and unsafe code are here, and in `kernel`
+//! of an instrument for what it alone reads. Nothing here knows what a metric is called.
 
 pub mod cpu_time;
 pub mod descriptors;
