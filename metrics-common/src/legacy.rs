@@ -81,6 +81,7 @@ impl AnyFormat {
                 .map(|(cpus, host)| Modes { cpus, host }),
             power: self.power.take(),
             own: self.own,
+            ..Sections::default()
         })
     }
 }

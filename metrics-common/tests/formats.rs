@@ -67,6 +67,7 @@ prop_compose! {
                     zones: vec![ZonePower { zone: "package-0/dram".into(), energy_joules: watts }],
                 }),
                 own: (seed % 3 != 0).then_some(OwnCost { user_ns: seed, system_ns: 1, resident_bytes: 2, analysis_ns: 3 }),
+                ..Sections::default()
             },
         }
     }
@@ -179,6 +180,7 @@ fn of_format_1() -> Snapshot {
                 resident_bytes: 3,
                 analysis_ns: 4,
             }),
+            ..Sections::default()
         },
     }
 }
@@ -245,6 +247,7 @@ fn busy(cpus: u32) -> Snapshot {
             }),
             own: Some(OwnCost::default()),
             power: None,
+            ..Sections::default()
         },
     }
 }

@@ -34,7 +34,7 @@ const PLACEHOLDER: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n\
 <a href=\"/api/v1/snapshot\">/api/v1/snapshot</a> (JSON).</p>\n\
 </body>\n</html>\n";
 
-/// The page with the markup of each view at its place.
+/// The page with the markup of each view at its place, in an element by which it is hidden.
 fn with_views(page: &[u8], workspace_root: &Path) -> Result<Vec<u8>> {
     let mut rest = std::str::from_utf8(page).context("index.html is not UTF-8")?;
     let mut whole = String::with_capacity(2 * rest.len());
@@ -50,7 +50,11 @@ fn with_views(page: &[u8], workspace_root: &Path) -> Result<Vec<u8>> {
         let text = fs::read_to_string(&markup)
             .with_context(|| format!("cannot read the markup of a view, {}", markup.display()))?;
         whole.push_str(before);
-        whole.push_str(text.trim_end());
+        let text = text.trim_end();
+        write!(
+            whole,
+            "<div class=\"view\" data-view=\"{name}\">{text}</div>"
+        )?;
         rest = after;
     }
     whole.push_str(rest);

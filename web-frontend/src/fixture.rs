@@ -41,6 +41,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
         cpus: vec![0, 1],
         sections: Sections {
             cost: Some(Cost {
+                entries: vec![None; components.len()],
                 components,
                 samples,
                 entries,
@@ -59,6 +60,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
                 resident_bytes: 18_250_000,
                 analysis_ns: MS,
             }),
+            ..Sections::default()
         },
     }
 }

@@ -12,6 +12,7 @@ mod setup;
 mod suite;
 mod tally;
 mod tidy;
+mod tree;
 mod vm;
 mod wasm;
 

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result};
 
 use crate::tally::Tally;
-use crate::{build, process, setup, tidy, vm};
+use crate::{build, process, setup, tidy, tree, vm};
 
 /// Runs everything; with `args` only the test programs, given those arguments.
 ///
@@ -18,13 +18,7 @@ pub fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     setup::ensure(root, setup::Purpose::Test)?;
     let mut tally = Tally::default();
     if args.is_empty() {
-        check(&mut tally, "format", || {
-            process::run(
-                process::cargo()
-                    .current_dir(root)
-                    .args(["fmt", "--all", "--check"]),
-            )
-        });
+        check(&mut tally, "format", || tree::check_format(root));
         check(&mut tally, "tidy", || check_tidy(root));
         check(&mut tally, "clippy", || {
             process::run(build::cargo_with_dashboard(root)?.args([

@@ -70,7 +70,7 @@ impl SplitBasis {
 
 /// CPU time of networking in an interval. Rows stand in the order of
 /// [`crate::Info::components`], columns in that of [`crate::Snapshot::cpus`].
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Cost {
     /// CPU time in nanoseconds by component and CPU.
     /// `None`: not measured; [`crate::Info::components`] says why.

@@ -1,9 +1,11 @@
 //! The parts of a snapshot, one for each instrument.
 //!
-//! A section is a type in a file of its own here, and a line in the list below. It says how it
-//! is written on the wire, how a later interval is added to it, what it comes to over all CPUs,
-//! and what of it the history keeps; [`Sections`] does each of these for all of them, taken apart exhaustively, so that the
-//! compiler names every place that a new section concerns.
+//! A section is a type in a file of its own here. It says how it is written on the wire, how a
+//! later interval is added to it, what it comes to over all CPUs, and what of it the history
+//! keeps; [`Sections`] does each of these for all of them, taken apart exhaustively.
+//!
+//! **To add a section, add its file and a line to the list below**: the file's name, which is
+//! the section's, and the type.
 //!
 //! A section is absent where its instrument does not run. A reader that does not know a section
 //! passes over it; one that misses a section shows nothing of it.
@@ -14,25 +16,20 @@ use serde::{Deserialize, Serialize};
 use crate::packed::Damaged;
 
 mod columns;
-mod cost;
-mod modes;
-mod own;
-mod power;
 mod recorded;
 
 pub use columns::{Columns, Rows};
-pub use cost::{Cost, SplitBasis};
-pub use modes::{CpuModes, Modes};
-pub use own::OwnCost;
-pub use power::{Power, ZonePower};
+pub use cost::SplitBasis;
+pub use modes::CpuModes;
+pub use power::ZonePower;
 pub use recorded::{Quantity, Recorded, Unit};
 
 pub(crate) use cost::{bases, narrow};
 pub(crate) use modes::by_cpu;
 pub(crate) use recorded::Records;
 
-/// What one instrument found in an interval.
-pub trait Section: Recorded + Sized {
+/// What one instrument found in an interval. Serialized, it is for people and their scripts.
+pub trait Section: Recorded + Sized + Serialize {
     /// The section as it travels and lies in logs.
     type Wire: Serialize + DeserializeOwned;
 
@@ -52,9 +49,23 @@ pub trait Section: Recorded + Sized {
     fn sum(&self) -> Self;
 }
 
-/// Defines [`Sections`] and its wire form from one list.
+/// What is done with each section, whatever its type.
+pub trait Visitor {
+    /// Why that cannot be done.
+    type Error;
+
+    /// Does it with this one, which is there.
+    ///
+    /// # Errors
+    /// If it cannot be done; those that follow are not visited then.
+    fn visit<S: Section>(&mut self, name: &'static str, section: &S) -> Result<(), Self::Error>;
+}
+
+/// Defines [`Sections`] and its wire form from one list, and declares the files.
 macro_rules! sections {
-    ($( $(#[$text:meta])* $name:ident: $section:ty, )*) => {
+    ($( $(#[$text:meta])* $name:ident: $section:ident, )*) => {
+        $( mod $name; pub use $name::$section; )*
+
         /// What the instruments found, by the instrument's name.
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Sections {
@@ -104,6 +115,20 @@ macro_rules! sections {
                     $( stringify!($name) => add($name, &later.$name, columns), )*
                     _ => {}
                 }
+            }
+
+            /// Shows each section that is there, in order.
+            ///
+            /// # Errors
+            /// The visitor's.
+            pub fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
+                let Sections { $( $name, )* } = self;
+                $(
+                    if let Some(section) = $name {
+                        visitor.visit(stringify!($name), section)?;
+                    }
+                )*
+                Ok(())
             }
 
             pub(crate) fn to_wire(&self) -> SectionsWire {

@@ -95,7 +95,7 @@ impl Cell for CpuModes {
 }
 
 /// What the CPUs did in an interval.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Modes {
     /// Modes of each CPU, in the order of [`crate::Snapshot::cpus`].
     pub cpus: Vec<CpuModes>,

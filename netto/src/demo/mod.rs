@@ -269,6 +269,7 @@ impl Source {
                     resident_bytes: 17_000_000 + u64::from(self.settings.cpus) * 60_000,
                     analysis_ns: 400_000 + u64::from(self.settings.cpus) * 8_000,
                 }),
+                ..Sections::default()
             },
         }
     }

@@ -5,6 +5,7 @@
 //! This file only rearranges; it computes nothing but totals and shares.
 
 use metrics_common::confidence;
+use metrics_common::sections::{Section, Visitor};
 use metrics_common::{
     Availability, Cost, CpuModes, Info, OwnCost, Sections, Snapshot, SplitBasis, ZonePower,
 };
@@ -31,6 +32,41 @@ pub struct SnapshotView<'a> {
     power: PowerView<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     own: Option<&'a OwnCost>,
+    /// Every other section, as it is.
+    #[serde(flatten)]
+    others: Others<'a>,
+}
+
+/// Sections that are arranged above; a section that is not among them is found by its name.
+const ARRANGED: &[&str] = &["cost", "modes", "power", "own"];
+
+/// The sections that have not been given yet, each under its own name.
+#[derive(Debug)]
+struct Others<'a> {
+    sections: &'a Sections,
+    given: &'static [&'static str],
+}
+
+impl Serialize for Others<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Writer<'a, M>(M, &'a [&'a str]);
+        impl<M: SerializeMap> Visitor for Writer<'_, M> {
+            type Error = M::Error;
+            fn visit<T: Section>(
+                &mut self,
+                name: &'static str,
+                section: &T,
+            ) -> Result<(), M::Error> {
+                if self.1.contains(&name) {
+                    return Ok(());
+                }
+                self.0.serialize_entry(name, section)
+            }
+        }
+        let mut writer = Writer(serializer.serialize_map(None)?, self.given);
+        self.sections.visit(&mut writer)?;
+        writer.0.end()
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -169,10 +205,7 @@ impl<'a> SnapshotView<'a> {
     /// Arranges a snapshot by the names that the daemon's description gives to its rows.
     pub fn new(info: &'a Info, snapshot: &'a Snapshot) -> Self {
         let Sections {
-            cost: _,
-            modes,
-            power,
-            own,
+            modes, power, own, ..
         } = &snapshot.sections;
         let cost = snapshot.cost();
         SnapshotView {
@@ -212,6 +245,10 @@ impl<'a> SnapshotView<'a> {
                 },
             },
             own: own.as_ref(),
+            others: Others {
+                sections: &snapshot.sections,
+                given: ARRANGED,
+            },
         }
     }
 }
@@ -278,6 +315,7 @@ pub(crate) mod tests {
                     resident_bytes: 20 << 20,
                     analysis_ns: 3_000_000,
                 }),
+                ..Sections::default()
             },
         }
     }
@@ -432,6 +470,34 @@ pub(crate) mod tests {
             serde_json::json!([0, 1])
         );
         assert!(json["components"]["tx_syscall"].get("samples").is_none());
+    }
+
+    #[test]
+    fn a_section_that_nobody_has_arranged_stands_under_its_own_name() {
+        let sections = snapshot(1).sections;
+        let given = |given| {
+            let others = Others {
+                sections: &sections,
+                given,
+            };
+            serde_json::to_value(others).unwrap()
+        };
+        let all = given(&[]);
+        assert_eq!(all["own"]["resident_bytes"], 20 << 20);
+        assert_eq!(all["modes"]["host"]["user_ns"], 2);
+        assert!(all.get("power").is_none(), "it is absent");
+        assert_eq!(given(ARRANGED), serde_json::json!({}));
+    }
+
+    #[test]
+    fn no_section_is_hidden_behind_a_name_that_the_answer_uses_otherwise() {
+        let json = json(&info(), &snapshot(1));
+        let others = Sections::NAMES
+            .iter()
+            .filter(|name| !ARRANGED.contains(name));
+        for name in others {
+            assert!(json.get(name).is_none(), "{name}");
+        }
     }
 
     #[test]

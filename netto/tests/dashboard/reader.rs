@@ -215,7 +215,7 @@ fn address() -> Result<()> {
         document.getElementById("filter").value,
         document.getElementById("heat-canvas").height,
         document.querySelector("[data-row=softirq_rcu]") !== null,
-        document.getElementById("flame").hidden,
+        document.querySelector("[data-view=flame]").hidden,
     ]"#;
     let expected = json!([
         "Socket sends by part",

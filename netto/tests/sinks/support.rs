@@ -90,6 +90,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
                 resident_bytes: 20 << 20,
                 analysis_ns: 100_000,
             }),
+            ..Sections::default()
         },
     }
 }

@@ -99,6 +99,23 @@ impl Dom {
             .map(|_| ())
     }
 
+    /// Hides or shows a view, and the button by which the reader does that.
+    ///
+    /// # Errors
+    /// If the page has no place for it.
+    pub fn show_view(&self, name: &str, is_there: bool, is_shown: bool) -> Result<(), JsValue> {
+        let place = self
+            .root
+            .query_selector(&format!("[data-view=\"{name}\"]"))?
+            .ok_or_else(|| format!("the page has no view {name}"))?;
+        place.toggle_attribute_with_force("hidden", !is_shown)?;
+        let button = format!("[data-act=\"hide:{name}\"]");
+        if let Some(button) = self.root.query_selector(&button)? {
+            button.toggle_attribute_with_force("hidden", !is_there)?;
+        }
+        Ok(())
+    }
+
     /// Fills a list and shows the section around it only if there is something in it.
     ///
     /// # Errors

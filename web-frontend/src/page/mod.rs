@@ -20,7 +20,7 @@ use crate::action::Action;
 use crate::link::{Link, LinkState};
 use crate::state::{Keys, Pairs, Shared};
 use crate::view_model;
-use crate::views::{self, Scene, View};
+use crate::views::{self, Entry, Scene, View};
 
 /// Everything that the page holds on to.
 pub struct Page {
@@ -30,7 +30,7 @@ pub struct Page {
     /// What the daemon has said.
     told: Told,
     shared: Shared,
-    views: Vec<(&'static str, Box<dyn View>)>,
+    views: Vec<(&'static Entry, Box<dyn View>)>,
     cursor_ms: Option<f64>,
     /// Where a stretch is being chosen: id of the plot, first pixel and moment.
     brush: Option<(String, f64, f64)>,
@@ -132,13 +132,13 @@ impl Page {
             }
         }
         self.with_scene(|views, shared, scene| {
-            for (name, view) in views {
-                let is_there = view.is_available(scene.info);
-                let is_hidden = shared.hidden.iter().any(|hidden| hidden == name);
-                if let Some(section) = view.section() {
-                    scene.dom.set_hidden(section, is_hidden || !is_there)?;
-                }
-                if is_there && !(is_hidden && view.section().is_some()) {
+            let sections = &scene.latest.sections;
+            for (entry, view) in views {
+                let is_shown = entry.is_shown(sections, &shared.hidden);
+                scene
+                    .dom
+                    .show_view(entry.name, entry.is_there(sections), is_shown)?;
+                if is_shown {
                     view.draw(scene)?;
                 }
             }
@@ -153,7 +153,7 @@ impl Page {
     /// there is nothing to show.
     fn with_scene<T>(
         &mut self,
-        act: impl FnOnce(&mut [(&'static str, Box<dyn View>)], &Shared, &Scene) -> Result<T, JsValue>,
+        act: impl FnOnce(&mut [(&'static Entry, Box<dyn View>)], &Shared, &Scene) -> Result<T, JsValue>,
     ) -> Result<Option<T>, JsValue> {
         let told = &self.told;
         let (Some(info), Some(latest), Some(history)) = (&told.info, &told.latest, &told.history)

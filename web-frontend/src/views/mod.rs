@@ -1,33 +1,63 @@
 //! The views of the page, one folder each. A folder holds all that its view is:
 //! the markup (`view.html`), what it shows as plain values (`model`), how that is
 //! drawn (`draw`), what the reader can choose in it (`choices`), and its hold on
-//! the document (`page`, the only part that touches the DOM).
+//! the document (`page`, the only part that touches the DOM). Its `NEEDS` names the
+//! section of a snapshot without which it has nothing to show.
 //!
 //! **To add a view, add its folder, its name to the list below, and a line
-//! `<!-- view: NAME -->` to `www/index.html` where it is to stand.** No view knows
-//! another; what they share is the scene that they are shown, and [`crate::state`].
+//! `<!-- view: NAME -->` to `www/index.html` where it is to stand.** The build puts the
+//! markup there, in an element with `data-view="NAME"`, which is hidden as a whole. No view
+//! knows another; what they share is the scene that they are shown, and [`crate::state`].
+
+use metrics_common::sections::Sections;
 
 #[cfg(target_arch = "wasm32")]
 mod view;
 #[cfg(target_arch = "wasm32")]
 pub use view::{Pointer, Reply, Scene, View};
 
+/// What the page knows of each view.
+pub struct Entry {
+    /// Its name, by which the reader hides it.
+    pub name: &'static str,
+    /// The section that it shows, if it is of one.
+    pub needs: Option<&'static str>,
+}
+
+impl Entry {
+    /// Whether there is something for it to show.
+    pub fn is_there(&self, sections: &Sections) -> bool {
+        self.needs.is_none_or(|section| sections.has(section))
+    }
+
+    /// Whether it is shown: it is there, and the reader has not hidden it.
+    pub fn is_shown(&self, sections: &Sections, hidden: &[String]) -> bool {
+        self.is_there(sections) && !hidden.iter().any(|name| name == self.name)
+    }
+}
+
 macro_rules! views {
     ($($name:ident),* $(,)?) => {
         $(pub mod $name;)*
 
-        /// The markup of each view by its name, in the order in which they are drawn.
+        /// All of them, in the order in which they are drawn.
+        pub const VIEWS: &[Entry] = &[
+            $(Entry { name: stringify!($name), needs: $name::NEEDS }),*
+        ];
+
+        /// The markup of each by its name, in the same order.
         pub const MARKUP: &[(&str, &str)] = &[
             $((stringify!($name), include_str!(concat!(stringify!($name), "/view.html")))),*
         ];
 
-        /// The views by their names, in the same order. `redraw` asks for a drawing soon.
+        /// The views themselves, in the same order. `redraw` asks for a drawing soon.
         #[cfg(target_arch = "wasm32")]
         pub fn all(
             window: &web_sys::Window,
             redraw: &std::rc::Rc<dyn Fn()>,
-        ) -> Vec<(&'static str, Box<dyn View>)> {
-            vec![$((stringify!($name), $name::page::start(window, redraw))),*]
+        ) -> Vec<(&'static Entry, Box<dyn View>)> {
+            let views = [$($name::page::start(window, redraw)),*];
+            VIEWS.iter().zip(views).collect()
         }
     };
 }
@@ -36,7 +66,8 @@ views!(headline, status, now, time, cpus, table, flame, notes);
 
 #[cfg(test)]
 mod tests {
-    use super::MARKUP;
+    use super::*;
+    use crate::fixture;
 
     #[test]
     fn every_view_has_its_place_on_the_page_and_every_place_a_view() {
@@ -50,6 +81,42 @@ mod tests {
         let mut names: Vec<&str> = MARKUP.iter().map(|(name, _)| *name).collect();
         names.sort_unstable();
         assert_eq!(places, names);
+    }
+
+    #[test]
+    fn a_view_needs_a_section_that_exists_or_none() {
+        for view in VIEWS {
+            let exists = |section| Sections::NAMES.contains(&section);
+            assert!(view.needs.is_none_or(exists), "{}", view.name);
+        }
+    }
+
+    #[test]
+    fn a_view_is_absent_where_its_section_is_and_comes_back_as_the_reader_has_left_it() {
+        let of = |needs| Entry { name: "a", needs };
+        let full = fixture::snapshot(1).sections;
+        let without_cost = Sections {
+            cost: None,
+            ..full.clone()
+        };
+        let (nothing, hidden) = (Vec::new(), vec!["b".to_owned(), "a".to_owned()]);
+        for (needs, sections, hides, is_there, is_shown) in [
+            (Some("cost"), &full, &nothing, true, true),
+            (Some("cost"), &without_cost, &nothing, false, false),
+            (Some("cost"), &full, &hidden, true, false),
+            (Some("cost"), &without_cost, &hidden, false, false),
+            (Some("modes"), &without_cost, &nothing, true, true),
+            (None, &Sections::default(), &nothing, true, true),
+            (None, &full, &hidden, true, false),
+        ] {
+            let view = of(needs);
+            assert_eq!(view.is_there(sections), is_there, "{needs:?} {hides:?}");
+            assert_eq!(
+                view.is_shown(sections, hides),
+                is_shown,
+                "{needs:?} {hides:?}"
+            );
+        }
     }
 
     #[test]

@@ -92,16 +92,6 @@ pub trait View: Keys {
         &[]
     }
 
-    /// Id of its section, if the reader may hide it.
-    fn section(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// Whether the daemon measures what it shows; where not, its section is not there.
-    fn is_available(&self, _: &Info) -> bool {
-        true
-    }
-
     /// Another daemon, or the same one with another description.
     ///
     /// # Errors

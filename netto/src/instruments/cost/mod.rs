@@ -181,7 +181,12 @@ impl Instrument for NetworkCost {
         let taken = |&cpu: &u32| self.counts.get(cpu as usize).map_or(0, StackCounts::taken);
         let lost = |&cpu: &u32| self.lost.get(cpu as usize).copied().unwrap_or(0);
         let missed = ground.readers.missed.counts(&self.previous);
-        let ksoftirqd_rx_ns = || columns.iter().map(|column| column.ksoftirqd_rx_ns).collect();
+        let ksoftirqd_rx_ns = || {
+            columns
+                .iter()
+                .map(|column| column.ksoftirqd_rx_ns)
+                .collect()
+        };
         let cost = Cost {
             components: transpose(&columns, |column| &column.split.time_ns),
             samples: transpose(&columns, |column| &column.split.samples),

@@ -14,49 +14,49 @@ use crate::kernel::system::Roots;
 /// # Errors
 /// Where there is none, or none may be read: why.
 pub fn zones(roots: &Roots) -> anyhow::Result<Vec<Zone>> {
-        let base = roots.sys_root.join("class/powercap");
-        let mut zones = Vec::new();
-        let mut refused = None;
-        let entries = fs::read_dir(&base).map_err(|_| {
-            anyhow!(
-                "this machine has no RAPL energy counters ({} is absent)",
-                base.display()
-            )
-        })?;
-        for entry in entries.flatten() {
-            let file_name = entry.file_name().to_string_lossy().into_owned();
-            // `intel-rapl:0` is a package (also of AMD), `intel-rapl:0:1` a part of it.
-            // `intel-rapl-mmio:0` is the same package a second time.
-            let Some(numbers) = file_name.strip_prefix("intel-rapl:") else {
-                continue;
-            };
-            let path = entry.path();
-            let zone = zone_name(&base, &path, numbers).and_then(|name| {
-                Ok(Zone {
-                    name,
-                    energy_uj: read_number(&path.join("energy_uj"))?,
-                    max_energy_uj: read_number(&path.join("max_energy_range_uj"))?,
-                })
-            });
-            match zone {
-                Ok(zone) => zones.push(zone),
-                Err(error) => refused = Some(error),
-            }
-        }
-        zones.sort_by(|a, b| a.name.cmp(&b.name));
-        // Each zone is followed by its name, so of two with one name only one can be.
-        zones.dedup_by(|a, b| a.name == b.name);
-        match (zones.is_empty(), refused) {
-            (false, _) => Ok(zones),
-            (true, Some(error)) => Err(error.context(
-                "the RAPL energy counters cannot be read; run as root or with CAP_DAC_READ_SEARCH",
-            )),
-            (true, None) => Err(anyhow!(
-                "this machine has no RAPL energy counters (no zone in {})",
-                base.display()
-            )),
+    let base = roots.sys_root.join("class/powercap");
+    let mut zones = Vec::new();
+    let mut refused = None;
+    let entries = fs::read_dir(&base).map_err(|_| {
+        anyhow!(
+            "this machine has no RAPL energy counters ({} is absent)",
+            base.display()
+        )
+    })?;
+    for entry in entries.flatten() {
+        let file_name = entry.file_name().to_string_lossy().into_owned();
+        // `intel-rapl:0` is a package (also of AMD), `intel-rapl:0:1` a part of it.
+        // `intel-rapl-mmio:0` is the same package a second time.
+        let Some(numbers) = file_name.strip_prefix("intel-rapl:") else {
+            continue;
+        };
+        let path = entry.path();
+        let zone = zone_name(&base, &path, numbers).and_then(|name| {
+            Ok(Zone {
+                name,
+                energy_uj: read_number(&path.join("energy_uj"))?,
+                max_energy_uj: read_number(&path.join("max_energy_range_uj"))?,
+            })
+        });
+        match zone {
+            Ok(zone) => zones.push(zone),
+            Err(error) => refused = Some(error),
         }
     }
+    zones.sort_by(|a, b| a.name.cmp(&b.name));
+    // Each zone is followed by its name, so of two with one name only one can be.
+    zones.dedup_by(|a, b| a.name == b.name);
+    match (zones.is_empty(), refused) {
+        (false, _) => Ok(zones),
+        (true, Some(error)) => Err(error.context(
+            "the RAPL energy counters cannot be read; run as root or with CAP_DAC_READ_SEARCH",
+        )),
+        (true, None) => Err(anyhow!(
+            "this machine has no RAPL energy counters (no zone in {})",
+            base.display()
+        )),
+    }
+}
 fn zone_name(base: &Path, path: &Path, numbers: &str) -> anyhow::Result<String> {
     let name_in = |folder: &Path| {
         let path = folder.join("name");
@@ -163,12 +163,7 @@ mod tests {
     #[test]
     fn no_rapl_and_unreadable_rapl_are_different_reasons() {
         let (_dir, roots) = tree(&[]);
-        assert!(
-            zones(&roots)
-                .unwrap_err()
-                .to_string()
-                .contains("no RAPL")
-        );
+        assert!(zones(&roots).unwrap_err().to_string().contains("no RAPL"));
         let (_dir, roots) = tree(&[("sys/class/powercap/intel-rapl:0/name", "package-0\n")]);
         assert!(
             zones(&roots)

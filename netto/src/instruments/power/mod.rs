@@ -32,9 +32,14 @@ impl Instrument for Rapl {
         let network = index_of("network");
         let cost = sections.cost.as_ref().zip(network);
         let network_ns = cost.and_then(|(cost, row)| cost.total_ns(row)).unwrap_or(0);
-        let busy_ns = sections.modes.as_ref().map_or(0, |modes| modes.host.busy_ns());
+        let busy_ns = sections
+            .modes
+            .as_ref()
+            .map_or(0, |modes| modes.host.busy_ns());
         if let Ok(zones) = kernel::zones(&tick.ground.roots) {
-            sections.power = self.0.advance(&zones, tick.interval_ns, network_ns, busy_ns);
+            sections.power = self
+                .0
+                .advance(&zones, tick.interval_ns, network_ns, busy_ns);
         }
         Ok(())
     }

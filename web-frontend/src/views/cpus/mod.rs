@@ -1,5 +1,8 @@
 //! CPUs over time: one component on every CPU as a heat map.
 
+/// The section that it shows.
+pub const NEEDS: Option<&str> = Some("cost");
+
 pub mod choices;
 pub mod csv;
 pub mod model;

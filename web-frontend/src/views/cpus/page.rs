@@ -58,10 +58,6 @@ impl View for HeatMap {
         &["percpu", "heat"]
     }
 
-    fn section(&self) -> Option<&'static str> {
-        Some("percpu")
-    }
-
     fn show_choices(&self, dom: &Dom) -> Result<(), JsValue> {
         let filter: HtmlInputElement = dom.typed("filter")?;
         filter.set_value(&self.choices.filter);
@@ -93,7 +89,9 @@ impl View for HeatMap {
             .filter(|ms| map.frame.step_at(*ms).is_some());
         let x = at.map(|ms| Place::of((*width, 0)).x_of(&map.frame, ms));
         show_cursor(&holder, x)?;
-        let y = pointer.and_then(|pointer| pointer.within("heat")).map(|(_, y)| y);
+        let y = pointer
+            .and_then(|pointer| pointer.within("heat"))
+            .map(|(_, y)| y);
         let Some(step) = at
             .and_then(|ms| map.frame.step_at(ms))
             .filter(|_| y.is_some())

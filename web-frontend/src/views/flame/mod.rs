@@ -1,5 +1,8 @@
 //! The flame graph: the kernel's functions in which networking's time goes.
 
+/// The section that it shows.
+pub const NEEDS: Option<&str> = Some("cost");
+
 pub mod choices;
 pub mod draw;
 pub mod model;

@@ -88,10 +88,6 @@ impl View for FlameGraph {
         &["flame", "flame-body"]
     }
 
-    fn section(&self) -> Option<&'static str> {
-        Some("flame")
-    }
-
     fn show_choices(&self, dom: &Dom) -> Result<(), JsValue> {
         let find: HtmlInputElement = dom.typed("find")?;
         find.set_value(&self.choices.find);
@@ -236,7 +232,11 @@ impl FlameGraph {
             set_attribute(
                 &button,
                 "aria-expanded",
-                if self.choices.is_open { "true" } else { "false" },
+                if self.choices.is_open {
+                    "true"
+                } else {
+                    "false"
+                },
             )?;
         }
         if !self.choices.is_open || !dom.is_in_sight("flame") {

@@ -1,5 +1,8 @@
 //! The headline: networking's share of the host, how it went lately, what leads.
 
+/// The section that it shows.
+pub const NEEDS: Option<&str> = Some("cost");
+
 pub mod spark;
 pub mod trend;
 

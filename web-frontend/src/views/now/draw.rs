@@ -225,8 +225,8 @@ fn paint(segment: &Segment, faint: bool, theme: Theme) -> Rgb {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::views::now::model::bars;
     use crate::fixture;
+    use crate::views::now::model::bars;
 
     fn drawn(size: (u32, u32)) -> String {
         let bars = bars(&fixture::info(), &fixture::snapshot(1), "rx_softirq");

@@ -98,8 +98,8 @@ fn top_down(bar: &Bar) -> impl Iterator<Item = &Segment> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::views::now::model::bars;
     use crate::fixture;
+    use crate::views::now::model::bars;
 
     #[test]
     fn every_segment_has_an_entry_and_entries_keep_the_order_of_the_markup() {

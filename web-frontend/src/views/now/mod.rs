@@ -1,5 +1,8 @@
 //! Where the time goes now: three linked bars, and lists of what they hold.
 
+/// The section that it shows.
+pub const NEEDS: Option<&str> = Some("cost");
+
 pub mod draw;
 pub mod legend;
 pub mod model;

@@ -42,10 +42,6 @@ impl View for Now {
         &["now", "chart"]
     }
 
-    fn section(&self) -> Option<&'static str> {
-        Some("now")
-    }
-
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let Scene { dom, info, .. } = *scene;
         // What is out of sight rests, but is never empty: a search finds it.
@@ -111,12 +107,7 @@ fn entry_at(pointer: &Pointer) -> Result<Option<(usize, String)>, JsValue> {
 }
 
 impl Now {
-    fn draw_legend(
-        &mut self,
-        dom: &Dom,
-        bars: &[Bar; 3],
-        shared: &Shared,
-    ) -> Result<(), JsValue> {
+    fn draw_legend(&mut self, dom: &Dom, bars: &[Bar; 3], shared: &Shared) -> Result<(), JsValue> {
         let list = dom.element("legend")?;
         let layout = legend::layout(bars);
         if layout != self.layout {

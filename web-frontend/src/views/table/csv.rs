@@ -24,9 +24,7 @@ pub fn csv(info: &Info, snapshot: &Snapshot) -> String {
             field(component.parent.as_deref().unwrap_or("")),
             field(&component.label)
         );
-        let values = snapshot
-            .cost()
-            .cpu_ns(row.component);
+        let values = snapshot.cost().cpu_ns(row.component);
         let total = snapshot.total_ns(row.component);
         let _ = write!(csv, ",{}", total.map_or(String::new(), |ns| ns.to_string()));
         for column in 0..snapshot.cpus.len() {

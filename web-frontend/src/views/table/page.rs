@@ -68,10 +68,6 @@ impl View for Table {
         &["components", "table"]
     }
 
-    fn section(&self) -> Option<&'static str> {
-        Some("components")
-    }
-
     /// Another daemon may name the same rows differently.
     fn meet(&mut self, _: &Dom, _: &Info) -> Result<(), JsValue> {
         self.layout = None;
@@ -104,7 +100,12 @@ impl View for Table {
     }
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
-        let Scene { dom, info, shown: snapshot, .. } = *scene;
+        let Scene {
+            dom,
+            info,
+            shown: snapshot,
+            ..
+        } = *scene;
         if self.layout.is_some() && !dom.is_in_sight("components") {
             return Ok(());
         }
@@ -115,7 +116,13 @@ impl View for Table {
             f64::from(extent.scroll_left) - model::OTHER_COLUMNS_PX,
             f64::from(extent.width),
         );
-        let layout = Layout::of(info, snapshot, self.choices.unit, &self.choices.folded, columns);
+        let layout = Layout::of(
+            info,
+            snapshot,
+            self.choices.unit,
+            &self.choices.folded,
+            columns,
+        );
         if self.layout.as_ref() != Some(&layout) {
             let held = focused_act(&holder)?;
             holder.set_inner_html(&layout.html(info));

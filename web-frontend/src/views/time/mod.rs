@@ -1,5 +1,8 @@
 //! Over time: events, and the parts of one, as areas on top of each other.
 
+/// The section that it shows.
+pub const NEEDS: Option<&str> = Some("cost");
+
 pub mod csv;
 pub mod draw;
 pub mod model;

@@ -134,7 +134,8 @@ mod tests {
 
         let (mut history, mut last) = (History::new(&info), fixture::snapshot(1));
         last.time_unix_ns = 500 * fixture::MS;
-        fixture::cost(&mut last).components[index_of(&info, "tx_softirq").unwrap()] = Some(vec![fixture::MS, 0]);
+        fixture::cost(&mut last).components[index_of(&info, "tx_softirq").unwrap()] =
+            Some(vec![fixture::MS, 0]);
         history.push(&last);
         let whole = parts_chart(&info, &history, "tx_softirq", FRAME, 2, 0.0);
         assert_eq!(whole.layers[0].key, "tx_softirq");

@@ -43,10 +43,6 @@ impl View for OverTime {
         &[EVENTS, PARTS]
     }
 
-    fn section(&self) -> Option<&'static str> {
-        Some("time")
-    }
-
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         for chart in &mut self.charts {
             if chart.drawn.is_none() || scene.dom.is_in_sight(chart.id) {

@@ -142,7 +142,8 @@ fn what_is_not_measured_is_absent_and_not_a_segment_of_zero() {
 #[test]
 fn any_event_can_be_unfolded_and_an_unknown_one_does_no_harm() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-    fixture::cost(&mut snapshot).components[index_of(&info, "tx_softirq").unwrap()] = Some(vec![MS, 0]);
+    fixture::cost(&mut snapshot).components[index_of(&info, "tx_softirq").unwrap()] =
+        Some(vec![MS, 0]);
     let [_, kernel, parts] = bars(&info, &snapshot, "tx_softirq");
     assert_eq!(parts.title, "TX softirq");
     assert!(kernel.opened.is_some());
