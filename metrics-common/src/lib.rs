@@ -20,7 +20,6 @@ pub mod confidence;
 #[doc(hidden)]
 pub mod fixture;
 pub mod history;
-mod legacy;
 pub mod log;
 pub mod missed;
 pub mod packed;

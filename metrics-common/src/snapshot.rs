@@ -7,10 +7,12 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use self::legacy::AnyFormat;
 use crate::component::COMPONENTS;
-use crate::legacy::AnyFormat;
 use crate::sections::{Columns, Cost, Sections, SectionsWire};
 use crate::words::{KindName, Method};
+
+mod legacy;
 
 /// Whether a thing can be measured here, and by which means or why not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

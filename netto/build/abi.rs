@@ -12,6 +12,9 @@ use metrics_common::component::CLOCK_KINDS;
 /// The deepest stack that is kept. The deepest seen on real hosts has 55 frames.
 const MAX_FRAMES: usize = 96;
 
+/// What may stand before a stack's frames: the header, and whose it is (see `stacks.bpf.h`).
+const HEADER_WORDS: usize = 3;
+
 /// A record of 64-bit words that both sides see at the same offsets.
 struct Record {
     name: &'static str,
@@ -102,11 +105,14 @@ pub fn generate(out_dir: &Path) -> anyhow::Result<()> {
         writeln!(c, "#define NETTO_KIND_{name} {}ULL", source.clock_kind())?;
     }
     writeln!(c, "#define NETTO_MAX_FRAMES {MAX_FRAMES}")?;
-    writeln!(c, "#define NETTO_TRACE_WORDS (1 + NETTO_MAX_FRAMES)")?;
+    writeln!(
+        c,
+        "#define NETTO_TRACE_WORDS ({HEADER_WORDS} + NETTO_MAX_FRAMES)"
+    )?;
     writeln!(
         rust,
         "/// Words of the longest trace, its header included.\npub const TRACE_WORDS: usize = {};",
-        MAX_FRAMES + 1
+        MAX_FRAMES + HEADER_WORDS
     )?;
 
     for record in RECORDS {

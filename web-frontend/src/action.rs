@@ -6,6 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::format::escape_html;
+use crate::state::{name_of, named};
 use crate::views::cpus::choices::Sort;
 use crate::views::table::choices::Unit;
 
@@ -67,20 +68,6 @@ pub enum Action {
 /// What stands in the document is none of [`Action`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoAction;
-
-/// The name of a value in a table of names.
-pub fn name_of<T: Copy + PartialEq>(all: &[(T, &'static str)], value: T) -> &'static str {
-    all.iter()
-        .find(|(own, _)| *own == value)
-        .map_or("", |(_, name)| name)
-}
-
-/// The value of this name in a table of names.
-pub fn named<T: Copy>(all: &[(T, &'static str)], name: &str) -> Option<T> {
-    all.iter()
-        .find(|(_, own)| *own == name)
-        .map(|(value, _)| *value)
-}
 
 impl Action {
     /// The attribute by which a button in the document asks for it, with a space before it.

@@ -41,7 +41,6 @@ pub fn snapshot(sequence: u64) -> Snapshot {
         cpus: vec![0, 1],
         sections: Sections {
             cost: Some(Cost {
-                entries: vec![None; components.len()],
                 components,
                 samples,
                 entries,

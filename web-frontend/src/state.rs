@@ -283,6 +283,20 @@ fn is_slug(text: &str) -> bool {
     !text.is_empty() && text.len() < 80 && text.bytes().all(legal)
 }
 
+/// The name of a value in a table of names.
+pub fn name_of<T: Copy + PartialEq>(all: &[(T, &'static str)], value: T) -> &'static str {
+    all.iter()
+        .find(|(own, _)| *own == value)
+        .map_or("", |(_, name)| name)
+}
+
+/// The value of this name in a table of names.
+pub fn named<T: Copy>(all: &[(T, &'static str)], name: &str) -> Option<T> {
+    all.iter()
+        .find(|(_, own)| *own == name)
+        .map(|(value, _)| *value)
+}
+
 /// What these choices become by way of an address, in which nothing may stand that
 /// could be lost on the way; for the tests of all choices.
 #[cfg(test)]

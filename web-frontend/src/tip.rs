@@ -1,15 +1,11 @@
-//! What hovering over a part of a bar says: its values, its share of the
-//! whole, how far an estimate may be off, and what it is. Pure.
-
-use std::fmt::Write as _;
+//! What is said of a figure beside its value: how far an estimate may be off, on what it rests,
+//! and what one entry is called. Pure.
 
 use metrics_common::confidence::of_component;
 use metrics_common::snapshot::{Info, Snapshot};
 
-use crate::color::Rgb;
-use crate::format::{self, escape_html, fine_percent};
+use crate::format;
 use crate::view_model::index_of;
-use crate::views::now::model::{Bar, Segment};
 
 /// The 95 % interval of a component's share of a whole; `None` if it is not an estimate.
 pub fn interval(info: &Info, snapshot: &Snapshot, slug: &str, whole_ns: u64) -> Option<(f64, f64)> {
@@ -66,81 +62,12 @@ pub fn interval_text((low, high): (f64, f64)) -> String {
     format!("{}–{} %", format::percent(low), format::percent(high))
 }
 
-/// The tip over a segment, as markup.
-pub fn html(info: &Info, snapshot: &Snapshot, bar: &Bar, segment: &Segment) -> String {
-    let capacity_ns = snapshot.capacity_ns();
-    let of_host = format::ratio(segment.ns, capacity_ns) * 100.0;
-    let mut rows = vec![
-        ("of this host", format!("{} %", fine_percent(of_host))),
-        (
-            "CPUs' worth",
-            format::cpus(format::ratio(segment.ns, snapshot.interval_ns)),
-        ),
-        (
-            "CPU time",
-            format!(
-                "{} ms/s",
-                format::milliseconds_per_second(segment.ns, snapshot.interval_ns)
-            ),
-        ),
-    ];
-    let share = format!("{} %", fine_percent(segment.ratio * 100.0));
-    let of_bar = format!("of {}", bar.title);
-    rows.insert(0, (of_bar.as_str(), share));
-    if let Some(interval) = interval(info, snapshot, &segment.key, bar.whole_ns) {
-        rows.insert(1, ("95 % interval", interval_text(interval)));
-    }
-    if let Some(basis) = basis(info, snapshot, &segment.key) {
-        rows.push(("split by", basis));
-    }
-    if let Some((count, word)) = entries_of(info, snapshot, &segment.key)
-        && count > 0
-    {
-        let each = format!("{} ns per {word}", format::count(segment.ns / count));
-        rows.push(("each", each));
-    }
-    let mut html = format!(
-        "<strong><i class=\"swatch\" style=\"background:{}\"></i>{}</strong><dl>",
-        segment.color.map_or("var(--idle)".to_owned(), Rgb::css),
-        escape_html(&segment.label)
-    );
-    for (name, value) in rows {
-        let _ = write!(html, "<dt>{}</dt><dd>{value}</dd>", escape_html(name));
-    }
-    let _ = write!(html, "</dl><p>{}</p>", escape_html(&segment.help));
-    html
-}
-
 #[cfg(test)]
 mod tests {
     use metrics_common::{Availability, SplitBasis};
 
     use super::*;
     use crate::fixture;
-    use crate::views::now::model::bars;
-
-    fn tip(bar: usize, key: &str) -> String {
-        let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-        let rx = index_of(&info, "rx_softirq").unwrap();
-        fixture::cost(&mut snapshot).entries[rx] = Some(vec![0, 5_000]);
-        let bars = bars(&info, &snapshot, "rx_softirq");
-        let segment = bars[bar].segments.iter().find(|s| s.key == key).unwrap();
-        html(&info, &snapshot, &bars[bar], segment)
-    }
-
-    #[test]
-    fn an_estimate_has_an_interval_and_a_measured_time_has_none() {
-        // 25 of 100 stacks.
-        let sampled = tip(2, "driver_poll");
-        assert!(sampled.contains("17.1–34.8 %"), "{sampled}");
-        for part in ["of RX softirq</dt><dd>25.0 %", "2.5 %", "0.05", "50.0 ms/s"] {
-            assert!(sampled.contains(part), "{part} in {sampled}");
-        }
-        let timed = tip(1, "rx_softirq");
-        assert!(!timed.contains("interval"), "{timed}");
-        assert!(timed.contains("20\u{202f}000 ns per softirq"), "{timed}");
-        assert!(tip(0, "idle").contains("var(--idle)"));
-    }
 
     #[test]
     fn work_without_a_probe_rests_on_its_part_of_all_stacks() {
@@ -181,9 +108,6 @@ mod tests {
         for slug in ["rx_softirq", "driver_poll"] {
             assert_eq!(basis(&info, &snapshot, slug).as_deref(), Some(text));
         }
-        let bars = bars(&info, &snapshot, "rx_softirq");
-        let tip = html(&info, &snapshot, &bars[2], &bars[2].segments[0]);
-        assert!(tip.contains("split by</dt><dd>25 %"), "{tip}");
     }
 
     #[test]
@@ -195,17 +119,5 @@ mod tests {
         ] {
             assert_eq!(entry_word(slug), word);
         }
-    }
-
-    #[test]
-    fn text_stays_text() {
-        let (mut info, snapshot) = (fixture::info(), fixture::snapshot(1));
-        for component in &mut info.components {
-            component.help = "<b>x</b>".to_owned();
-            component.label = "a & b".to_owned();
-        }
-        let bars = bars(&info, &snapshot, "rx_softirq");
-        let html = html(&info, &snapshot, &bars[2], &bars[2].segments[0]);
-        assert!(!html.contains("<b>") && html.contains("a &amp; b"));
     }
 }

@@ -1,8 +1,9 @@
 //! Holds the project's walls: rules about its own source that no compiler checks.
 //!
-//! The rules are pure functions over a path and a text (`rules`), which see the
-//! code without comments and strings (`code`); only [`check_tree`] reads files.
+//! The rules are pure functions over a path and a text (`rules`), or over all of them (`circles`),
+//! which see the code without comments and strings (`code`); only [`check_tree`] reads files.
 
+mod circles;
 mod code;
 mod rules;
 
@@ -37,6 +38,7 @@ pub fn check_tree(root: &Path) -> Result<Vec<Finding>> {
     collect(root, &mut files)?;
     files.sort();
     let mut findings = Vec::new();
+    let mut texts = Vec::new();
     for file in files {
         let path = file
             .strip_prefix(root)
@@ -52,7 +54,9 @@ pub fn check_tree(root: &Path) -> Result<Vec<Finding>> {
         let text = std::fs::read_to_string(&file)
             .with_context(|| format!("cannot read {}", file.display()))?;
         findings.extend(rules::check_text(&path, &text));
+        texts.push((path, text));
     }
+    findings.extend(circles::check(&texts));
     Ok(findings)
 }
 

@@ -8,7 +8,9 @@
  * the return addresses, innermost first:
  *
  *	bits 0..31 frames, bits 32..39 kind of the per-CPU clock,
- *	bit 40 whether it is a stack of the idle task
+ *	bit 40 whether it is a stack of the idle task,
+ *	bit 41 whether two words stand before the frames that say whose it is:
+ *	the process, and the identity of its cgroup
  *
  * Traces are packed by their real length, so the pages that are ever touched
  * follow what was sampled.

@@ -35,8 +35,43 @@ pub struct Trace<'a> {
     pub kind: u8,
     /// Whether the idle task was running, and the sampler could not tell what was on top of it.
     pub is_idle_task: bool,
+    /// Whose it is, if the sampler was asked to say.
+    pub owner: Option<TraceOwner>,
     /// Return addresses, innermost first; empty if the kernel could not unwind.
     pub frames: &'a [u64],
+}
+
+/// The task that ran when a stack was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceOwner {
+    /// Its process.
+    pub process: u32,
+    /// Identity of its cgroup, the inode's number.
+    pub cgroup: u64,
+}
+
+const IS_IDLE_TASK: u64 = 1 << 40;
+const HAS_OWNER: u64 = 1 << 41;
+
+/// The words of a trace: header, owner, return addresses, and what comes after it.
+type Taken<'a> = (u64, Option<TraceOwner>, &'a [AtomicU64], &'a [AtomicU64]);
+
+/// Takes the first trace of these words; `None` at their end, or where they are damaged.
+fn take_trace(words: &[AtomicU64]) -> Option<Taken<'_>> {
+    let (header, mut tail) = words.split_first()?;
+    let header = header.load(Relaxed);
+    let mut owner = None;
+    if header & HAS_OWNER != 0 {
+        let ([process, cgroup], frames) = tail.split_first_chunk()?;
+        owner = Some(TraceOwner {
+            process: process.load(Relaxed) as u32,
+            cgroup: cgroup.load(Relaxed),
+        });
+        tail = frames;
+    }
+    let depth = (header as u32 as usize).min(tail.len());
+    let (frames, rest) = tail.split_at(depth);
+    Some((header, owner, frames, rest))
 }
 
 impl StackBuffer {
@@ -74,17 +109,15 @@ impl StackBuffer {
             let words = &lane[abi::LANE_WORDS..];
             let used = (lane[abi::LANE_USED_WORDS].load(Acquire) as usize).min(words.len());
             let mut rest = &words[..used];
-            while let Some((header, tail)) = rest.split_first() {
-                let header = header.load(Relaxed);
-                let depth = (header as u32 as usize).min(tail.len());
-                let (frames, next) = tail.split_at(depth);
+            while let Some((header, owner, frames, next)) = take_trace(rest) {
                 self.frames.clear();
                 self.frames
                     .extend(frames.iter().map(|word| word.load(Relaxed)));
                 each(Trace {
                     cpu,
                     kind: (header >> 32) as u8,
-                    is_idle_task: header >> 40 & 1 != 0,
+                    is_idle_task: header & IS_IDLE_TASK != 0,
+                    owner,
                     frames: &self.frames,
                 });
                 rest = next;
@@ -103,4 +136,44 @@ fn settled(in_flight: &AtomicU64, deadline: Instant) -> bool {
         std::thread::yield_now();
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_with_and_without_an_owner_follow_each_other() {
+        let kind = 7 << 32;
+        let words = [2 | kind, 11, 12, 1 | HAS_OWNER, 4711, 99, 21, IS_IDLE_TASK];
+        let words = words.map(AtomicU64::new);
+        let mut rest = words.as_slice();
+        let mut found = Vec::new();
+        while let Some((header, owner, frames, next)) = take_trace(rest) {
+            let frames: Vec<u64> = frames.iter().map(|frame| frame.load(Relaxed)).collect();
+            found.push((header >> 32 & 0xff, owner, frames));
+            rest = next;
+        }
+        let owner = TraceOwner {
+            process: 4711,
+            cgroup: 99,
+        };
+        let expected = [
+            (7, None, vec![11, 12]),
+            (0, Some(owner), vec![21]),
+            (0, None, vec![]),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_was_cut_is_read_to_its_end_and_no_further() {
+        for words in [&[5, 1, 2][..], &[1 | HAS_OWNER, 3], &[HAS_OWNER]] {
+            let words: Vec<AtomicU64> = words.iter().copied().map(AtomicU64::new).collect();
+            match take_trace(&words) {
+                Some((_, _, frames, rest)) => assert!(frames.len() == 2 && rest.is_empty()),
+                None => assert!(words.len() < 3),
+            }
+        }
+    }
 }

@@ -26,6 +26,19 @@ const IMPURE: &[(&str, &str)] = &[
     ("SystemTime", "a clock"),
 ];
 
+/// The folder of the instruments.
+const INSTRUMENTS: &str = "netto/src/instruments/";
+/// Where unsafe code and libbpf may be, for people.
+const PRIVILEGED: &str = "netto/src/kernel or an instrument's kernel";
+/// What instruments stand on, and what shows their findings.
+const NEVER_INSTRUMENTS: &[&str] = &[
+    "netto/src/kernel/",
+    "netto/src/analysis/",
+    "netto/src/ground/",
+    "netto/src/sinks/",
+    "netto/src/actors/",
+];
+
 /// Names that only generated files have; they belong in cargo's `OUT_DIR`.
 const GENERATED: &[&str] = &[".skel.rs", ".bpf.o", "/bindings.rs", "/vmlinux.h", ".wasm"];
 
@@ -137,12 +150,10 @@ impl Check<'_> {
 
     fn unsafe_code(&mut self) {
         let lines: Vec<&str> = self.text.lines().collect();
-        let allowed = self.is_below("netto/src/kernel/")
-            || self.path == "netto/src/kernel.rs"
-            || self.is_test();
+        let allowed = self.is_privileged() || self.is_test();
         for line in lines_with_word(&self.views.code, "unsafe") {
             if !allowed {
-                self.report(line, "unsafe code belongs in netto/src/kernel");
+                self.report(line, format!("unsafe code belongs in {PRIVILEGED}"));
             }
             let above = line.saturating_sub(1 + SAFETY_DISTANCE_LINES);
             if !lines[above..line]
@@ -154,8 +165,30 @@ impl Check<'_> {
         }
     }
 
+    /// Where the kernel is touched: the ground's folder, and each instrument's own part.
+    fn is_privileged(&self) -> bool {
+        self.is_below("netto/src/kernel/") || self.is_part_of_instrument("kernel")
+    }
+
+    fn is_analysis(&self) -> bool {
+        self.is_below("netto/src/analysis/") || self.is_part_of_instrument("analysis")
+    }
+
+    /// Whether it is this part, a file or a folder, of an instrument.
+    fn is_part_of_instrument(&self, part: &str) -> bool {
+        let rest = self.instrument().map(|(_, rest)| rest);
+        rest.is_some_and(|rest| {
+            rest == format!("{part}.rs") || rest.starts_with(&format!("{part}/"))
+        })
+    }
+
+    /// Name of the instrument that it belongs to, and its path in there.
+    fn instrument(&self) -> Option<(&str, &str)> {
+        self.path.strip_prefix(INSTRUMENTS)?.split_once('/')
+    }
+
     fn walls(&mut self) {
-        if self.is_below("netto/src/analysis/") || self.path == "netto/src/analysis.rs" {
+        if self.is_analysis() {
             for (word, what) in IMPURE {
                 for line in lines_with(&self.views.code, word) {
                     self.report(line, format!("{word}: analysis is pure, it has no {what}"));
@@ -166,13 +199,61 @@ impl Check<'_> {
             }
         }
         let is_daemon = self.is_below("netto/src/") && self.path.ends_with(".rs");
-        let is_kernel = self.is_below("netto/src/kernel/") || self.path == "netto/src/kernel.rs";
-        if is_daemon && !is_kernel && !self.is_below("netto/src/analysis/") {
+        if is_daemon && !self.is_privileged() && !self.is_analysis() {
             for line in lines_with(&self.views.code, "libbpf_") {
-                self.report(line, "libbpf is touched in netto/src/kernel only");
+                self.report(line, format!("libbpf is touched in {PRIVILEGED} only"));
+            }
+        }
+        self.directions();
+    }
+
+    /// Who may know whom.
+    fn directions(&mut self) {
+        if NEVER_INSTRUMENTS.iter().any(|folder| self.is_below(folder)) {
+            for line in lines_with(&self.views.code, "instruments::") {
+                self.report(
+                    line,
+                    "ground and sinks know no instrument: these stand on them",
+                );
+            }
+        }
+        for (folder, modules, what) in [
+            (INSTRUMENTS, "instruments::", "instrument"),
+            ("web-frontend/src/views/", "views::", "view"),
+        ] {
+            let own = self.path.strip_prefix(folder);
+            let Some((own, _)) = own.and_then(|rest| rest.split_once('/')) else {
+                continue;
+            };
+            for (line, other) in named_after(&self.views.code, modules) {
+                if other != own {
+                    self.report(
+                        line,
+                        format!("no {what} knows another: {own} names {other}"),
+                    );
+                }
             }
         }
     }
+}
+
+/// The modules named behind this prefix, with the numbers of their lines, from 1.
+fn named_after(text: &str, prefix: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        for (at, _) in line.match_indices(prefix) {
+            let rest = &line[at + prefix.len()..];
+            let word: String = rest
+                .chars()
+                .take_while(|c| c.is_ascii_lowercase() || *c == '_')
+                .collect();
+            let is_module = !rest[word.len()..].starts_with(|c: char| c.is_alphanumeric());
+            if is_module && !word.is_empty() {
+                found.push((index + 1, word));
+            }
+        }
+    }
+    found
 }
 
 /// Numbers, from 1, of the lines that hold this text.
@@ -274,6 +355,62 @@ mod tests {
         assert_eq!(found("netto/src/actors/t.rs", "use libbpf_rs::Map;"), [2]);
         assert!(found("netto/src/kernel/session.rs", "use libbpf_rs::Map;").is_empty());
         assert!(found("netto/src/sinks/http.rs", "// libbpf").is_empty());
+    }
+
+    #[test]
+    fn an_instrument_has_a_part_that_is_privileged_and_one_that_is_pure() {
+        let argued = "// SAFETY: it is.\nunsafe { f() }\n";
+        for (path, is_fine) in [
+            ("netto/src/instruments/x/kernel.rs", true),
+            ("netto/src/instruments/x/kernel/maps.rs", true),
+            ("netto/src/instruments/x/mod.rs", false),
+            ("netto/src/instruments/kernel.rs", false),
+        ] {
+            assert_eq!(found(path, argued).is_empty(), is_fine, "{path}");
+            assert_eq!(
+                found(path, "use libbpf_rs::Map;").is_empty(),
+                is_fine,
+                "{path}"
+            );
+        }
+        for path in [
+            "netto/src/instruments/x/analysis.rs",
+            "netto/src/instruments/x/analysis/y.rs",
+        ] {
+            assert_eq!(found(path, "use std::fs;"), [2], "{path}");
+        }
+        assert!(found("netto/src/instruments/x/mod.rs", "use std::fs;").is_empty());
+    }
+
+    #[test]
+    fn what_instruments_stand_on_and_what_shows_them_names_none() {
+        let named = "use crate::instruments::cost::Thing;";
+        for folder in ["kernel", "analysis", "ground", "sinks", "actors"] {
+            assert_eq!(
+                found(&format!("netto/src/{folder}/x.rs"), named),
+                [2],
+                "{folder}"
+            );
+        }
+        assert!(found("netto/src/measurement.rs", named).is_empty());
+        assert!(found("netto/src/instruments/cost/mod.rs", named).is_empty());
+        assert_eq!(found("netto/src/instruments/power/mod.rs", named), [2]);
+        let shared = "use crate::instruments::Instrument;";
+        assert!(found("netto/src/instruments/power/mod.rs", shared).is_empty());
+        assert_eq!(
+            found(
+                "web-frontend/src/views/now/page.rs",
+                "crate::views::time::f()"
+            ),
+            [2]
+        );
+        assert!(
+            found(
+                "web-frontend/src/views/now/page.rs",
+                "use crate::views::View;"
+            )
+            .is_empty()
+        );
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What the reader can choose in the heat map. Pure.
 
-use crate::action::{name_of, named};
-use crate::state::{Address, Keys, Pairs};
+use crate::state::{Address, Keys, Pairs, name_of, named};
 
 /// How the CPUs are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,7 @@ pub const NEEDS: Option<&str> = Some("cost");
 pub mod draw;
 pub mod legend;
 pub mod model;
+pub mod tip;
 
 #[cfg(target_arch = "wasm32")]
 pub mod page;

@@ -9,11 +9,11 @@ use web_sys::Window;
 use super::draw;
 use super::legend;
 use super::model::{self, Bar, REST};
+use super::tip;
 use crate::action::{Action, Format};
 use crate::page::dom::{Dom, LiveText, action_of, all, set_attribute};
 use crate::page::save::File;
 use crate::state::{Keys, Shared};
-use crate::tip;
 use crate::views::{Pointer, Reply, Scene, View};
 
 /// Below this width of the chart, in pixels, it is drawn lower.

@@ -1,7 +1,6 @@
 //! What the reader can choose in the table. Pure.
 
-use crate::action::{name_of, named};
-use crate::state::{Address, Keys, Pairs, toggle};
+use crate::state::{Address, Keys, Pairs, name_of, named, toggle};
 
 /// In what the table's values are said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,18 +3,18 @@
 
 use serde::Deserialize;
 
+use super::Snapshot;
 use crate::packed::{self, Damaged, Packed, PackedOr};
 use crate::sections::{
     self, Cost, CpuModes, Modes, OwnCost, Power, Rows, Sections, SectionsWire, SplitBasis,
 };
-use crate::snapshot::Snapshot;
 
 /// CPUs that a kernel can have at most (`NR_CPUS` of x86).
 const MOST_CPUS: usize = 8192;
 
 /// A snapshot of this format or of an older one.
 #[derive(Debug, Deserialize)]
-pub(crate) struct AnyFormat {
+pub(super) struct AnyFormat {
     sequence: u64,
     time_unix_ns: u64,
     interval_ns: u64,
@@ -43,7 +43,7 @@ impl AnyFormat {
     ///
     /// # Errors
     /// If a table is damaged, or does not have a column for each CPU.
-    pub(crate) fn into_snapshot(mut self) -> Result<Snapshot, Damaged> {
+    pub(super) fn into_snapshot(mut self) -> Result<Snapshot, Damaged> {
         let cpus = self.cpus.len();
         if cpus > MOST_CPUS {
             return Err(Damaged);
