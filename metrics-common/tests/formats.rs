@@ -191,7 +191,7 @@ fn logs_and_messages_of_format_1_are_read() {
     let log = LogReader::new(&include_bytes!("data/format-1.1.log")[..]).unwrap();
     let messages: Vec<ServerMessage> = log.map(Result::unwrap).collect();
     assert!(matches!(&messages[0], ServerMessage::Hello(info) if info.kernel == "6.18.0"));
-    assert_eq!(messages[1..], [expected.clone()]);
+    assert_eq!(messages[1..], *std::slice::from_ref(&expected));
     let message = include_bytes!("data/format-1.1.message");
     assert_eq!(codec::decode::<ServerMessage>(message).unwrap(), expected);
 }
