@@ -5,6 +5,7 @@
 
 mod bench;
 mod build;
+mod house;
 mod packages;
 mod process;
 mod screenshots;
@@ -64,6 +65,8 @@ enum Command {
     },
     /// Check that the source keeps to the project's own rules
     Tidy,
+    /// Add an instrument to a copy of netto, and show that all of netto has it
+    House,
     /// Take the documentation's pictures of the dashboard anew
     Screenshots,
 }
@@ -110,6 +113,11 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         Command::Screenshots => {
             setup::ensure(&root, setup::Purpose::Test)?;
             screenshots::capture(&root)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::House => {
+            setup::ensure(&root, setup::Purpose::Test)?;
+            house::check(&root)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Tidy => {

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result};
 
 use crate::tally::Tally;
-use crate::{build, process, setup, tidy, tree, vm};
+use crate::{build, house, process, setup, tidy, tree, vm};
 
 /// Runs everything; with `args` only the test programs, given those arguments.
 ///
@@ -35,6 +35,9 @@ pub fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     // A program that crashed, or did not compile, has no result line to count.
     if !finished && tally.failed == 0 {
         tally.check(false);
+    }
+    if args.is_empty() {
+        check(&mut tally, "house", || house::check(root));
     }
     if args.is_empty()
         && let Err(error) = vm::matrix(root, &mut tally)
@@ -99,7 +102,10 @@ fn stream(command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool> {
 }
 
 /// PATH with the tests' own tools, and the administrator's programs, at its end.
-fn path_with_tools(root: &Path) -> Result<OsString> {
+///
+/// # Errors
+/// A folder's name cannot stand in it.
+pub fn path_with_tools(root: &Path) -> Result<OsString> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path)
         .chain(setup::tool_folders(root))

@@ -5,15 +5,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::process;
-
-/// Every source file, from the workspace's folder, in order: what git tracks; in a copy
-/// without git all but what tools keep there.
+/// Every source file, from the workspace's folder, in order: what git tracks, and what
+/// is new and not ignored; in a copy without git all but what tools keep there.
 ///
 /// # Errors
 /// A folder could not be read.
 pub fn files(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = match tracked(root) {
+    let mut files = match by_git(root) {
         Some(files) => files,
         None => {
             let mut files = Vec::new();
@@ -27,11 +25,17 @@ pub fn files(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What git tracks; `None` where there is no git, or no repository.
-fn tracked(root: &Path) -> Option<Vec<PathBuf>> {
+/// What git knows or would; `None` where there is no git, or no repository.
+fn by_git(root: &Path) -> Option<Vec<PathBuf>> {
     let output = Command::new("git")
         .current_dir(root)
-        .args(["ls-files", "-z"])
+        .args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])
         .output()
         .ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
@@ -40,7 +44,11 @@ fn tracked(root: &Path) -> Option<Vec<PathBuf>> {
     (output.status.success() && !files.is_empty()).then_some(files)
 }
 
-fn collect(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+/// Adds all files below a folder of `root`, but for what tools keep there.
+///
+/// # Errors
+/// A folder could not be read.
+pub fn collect(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let place = root.join(folder);
     let entries = std::fs::read_dir(&place)
         .with_context(|| format!("cannot read the folder {}", place.display()))?;
@@ -65,12 +73,6 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 /// # Errors
 /// One is not formatted.
 pub fn check_format(root: &Path) -> Result<()> {
-    // This one also finds files that git does not track yet.
-    process::run(
-        process::cargo()
-            .current_dir(root)
-            .args(["fmt", "--all", "--check"]),
-    )?;
     let files = files(root)?.into_iter();
     let sources = files.filter(|file| file.extension().is_some_and(|ending| ending == "rs"));
     let mut command = Command::new("rustfmt");

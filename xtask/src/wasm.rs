@@ -123,13 +123,21 @@ pub fn build_dashboard(root: &Path) -> Result<PathBuf> {
         // As cargo does it: a relative path counts from the current directory.
         |dir| env::current_dir().unwrap_or_default().join(dir),
     );
+    build_dashboard_in(root, &target)
+}
+
+/// The same, in this target directory.
+///
+/// # Errors
+/// Those of [`build_dashboard`].
+pub fn build_dashboard_in(root: &Path, target: &Path) -> Result<PathBuf> {
     let sysroot = sysroot()?;
     let debian = Debian::look(&sysroot).way();
     let way = if has_target(&sysroot) {
         Way::Installed
     } else if let Some(way) = debian
         .clone()
-        .filter(|way| way.target_dir(&target).join(TARGET).exists())
+        .filter(|way| way.target_dir(target).join(TARGET).exists())
     {
         // Taken before, so rustup failed before: asking again costs seconds each time.
         way
@@ -147,7 +155,7 @@ pub fn build_dashboard(root: &Path) -> Result<PathBuf> {
     };
     println!("dashboard: {}", way.describe());
 
-    let wasm = compile(root, &way, &way.target_dir(&target))?;
+    let wasm = compile(root, &way, &way.target_dir(target))?;
     let dashboard = target.join("dashboard");
     if is_fresh(&wasm, &dashboard) {
         println!("dashboard: {} is up to date", dashboard.display());

@@ -1,7 +1,7 @@
 //! netto as a process: started on a free port, asked over HTTP, ended.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
@@ -24,7 +24,11 @@ pub fn binary() -> PathBuf {
 
 /// A command that runs netto and dies with the tests.
 pub fn command(arguments: &[&str]) -> Command {
-    let mut command = child::mortal(&binary().to_string_lossy());
+    command_of(&binary(), arguments)
+}
+
+fn command_of(program: &Path, arguments: &[&str]) -> Command {
+    let mut command = child::mortal(&program.to_string_lossy());
     command.args(arguments);
     command
 }
@@ -45,6 +49,15 @@ impl Daemon {
 
     /// Starts it on this port.
     pub fn start_on(port: u16, options: &[&str]) -> Result<Self> {
+        Daemon::start_program_on(port, &binary(), options)
+    }
+
+    /// Starts another program than that under test, on a free port.
+    pub fn start_program(program: &Path, options: &[&str]) -> Result<Self> {
+        Daemon::start_program_on(child::free_port()?, program, options)
+    }
+
+    fn start_program_on(port: u16, program: &Path, options: &[&str]) -> Result<Self> {
         let port_text = port.to_string();
         let mut arguments = vec!["run", "--address", "127.0.0.1", "--port", &port_text];
         for (option, value) in [("--frequency", "1000"), ("--user-period", "500")] {
@@ -54,7 +67,7 @@ impl Daemon {
         }
         arguments.extend(options);
         let mut daemon = Daemon {
-            process: Owned::start(&mut command(&arguments))?,
+            process: Owned::start(&mut command_of(program, &arguments))?,
             at: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         };
         child::eventually(START_LIMIT, || daemon.is_ready())?

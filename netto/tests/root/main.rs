@@ -31,6 +31,7 @@ mod follow;
 mod guest;
 mod hidden;
 mod hostile;
+mod house;
 mod idle;
 mod kernels;
 mod lab;
@@ -101,6 +102,7 @@ fn main() -> ExitCode {
         counting::TESTS,
         changes::TESTS,
         browser::TESTS,
+        house::tests(),
     ]
     .into_iter()
     .flatten();

@@ -4,8 +4,9 @@ use wasm_bindgen::prelude::*;
 use web_sys::{Blob, CanvasRenderingContext2d, HtmlCanvasElement, HtmlImageElement};
 
 use super::dom::Dom;
-use crate::action::{Format, name_of};
+use crate::action::Format;
 use crate::export;
+use crate::state::name_of;
 use crate::views::Scene;
 
 /// Pixels of a picture for each pixel of the page.

@@ -1,0 +1,38 @@
+//! How often an instrument was asked that does nothing but count that.
+
+use serde::{Deserialize, Serialize};
+
+use super::Section;
+use super::columns::Columns;
+use super::recorded::Recorded;
+use crate::packed::Damaged;
+
+/// Ticks of the instrument.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ticks {
+    /// How many there have been since the daemon started.
+    pub count: u64,
+}
+
+impl Section for Ticks {
+    type Wire = Ticks;
+
+    fn to_wire(&self) -> Ticks {
+        *self
+    }
+
+    fn from_wire(wire: Ticks, _: usize) -> Result<Self, Damaged> {
+        Ok(wire)
+    }
+
+    fn add(&mut self, later: &Self, _: &Columns) {
+        *self = *later;
+    }
+
+    fn sum(&self) -> Self {
+        *self
+    }
+}
+
+/// Nothing of it is kept.
+impl Recorded for Ticks {}

@@ -1,0 +1,25 @@
+//! The number of ticks in the document.
+
+use std::rc::Rc;
+
+use wasm_bindgen::prelude::*;
+use web_sys::Window;
+
+use crate::state::Keys;
+use crate::views::{Scene, View};
+
+/// The view, before anything is shown.
+pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
+    Box::new(Ticks)
+}
+
+struct Ticks;
+
+impl Keys for Ticks {}
+
+impl View for Ticks {
+    fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
+        let ticks = scene.shown.sections.ticks.unwrap_or_default();
+        scene.dom.set_text("ticks-count", &ticks.count.to_string())
+    }
+}
