@@ -191,7 +191,8 @@ impl SinceOpened {
 
     /// Adds one interval.
     pub fn add(&mut self, snapshot: &Snapshot) {
-        self.sum.add(&snapshot.sections.sum(), &Columns::one());
+        let all = Columns::folded(snapshot.cpus.len());
+        self.sum.add(&snapshot.sections, &all);
         // A number that goes back is that of a restarted daemon, whose earlier
         // intervals nobody missed.
         if let Some(last) = self.last_sequence

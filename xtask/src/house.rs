@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::{build, process, suite, tree, wasm};
+use crate::{build, process, setup, tree, wasm};
 
 /// What is laid over the copy.
 const ADDED: &str = "xtask/house";
@@ -68,7 +68,7 @@ pub fn check(root: &Path) -> Result<()> {
         build::cargo_with_dashboard(root)?
             .args(["test", "--package", "netto", "--test", "root"])
             .args(["--", "house::"])
-            .env("PATH", suite::path_with_tools(root)?)
+            .env("PATH", setup::path_with_tools(root)?)
             .env("NETTO_BINARY", own.join("netto"))
             .env(VARIABLE, &own),
     )

@@ -251,6 +251,18 @@ pub fn update_package_lists() -> Result<()> {
     apt(&["update", "--quiet"])
 }
 
+/// PATH with the tests' own tools, and the administrator's programs, at its end.
+///
+/// # Errors
+/// A folder's name cannot stand in it.
+pub fn path_with_tools(root: &Path) -> Result<OsString> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path)
+        .chain(setup::tool_folders(root))
+        .chain(["/usr/sbin".into(), "/sbin".into()]);
+    std::env::join_paths(folders).context("PATH holds a folder that cannot be written in it")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

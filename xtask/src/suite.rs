@@ -77,7 +77,7 @@ fn test_programs(root: &Path, args: &[String], tally: &mut Tally) -> Result<bool
     command
         .args(["test", "--workspace", "--no-fail-fast", "--"])
         .args(args)
-        .env("PATH", path_with_tools(root)?)
+        .env("PATH", setup::path_with_tools(root)?)
         .stdout(Stdio::piped());
     let shown = process::display(&command);
     eprintln!("xtask: {shown}");
@@ -99,18 +99,6 @@ fn stream(command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool> {
         line.clear();
     }
     Ok(child.wait()?.success())
-}
-
-/// PATH with the tests' own tools, and the administrator's programs, at its end.
-///
-/// # Errors
-/// A folder's name cannot stand in it.
-pub fn path_with_tools(root: &Path) -> Result<OsString> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path)
-        .chain(setup::tool_folders(root))
-        .chain(["/usr/sbin".into(), "/sbin".into()]);
-    std::env::join_paths(folders).context("PATH holds a folder that cannot be written in it")
 }
 
 #[cfg(test)]

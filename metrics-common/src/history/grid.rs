@@ -59,6 +59,14 @@ impl Grid {
             self.meet(section.rows(&snapshot.cpus), point_ns);
         }
         let sum = &mut self.under_way;
+        if sum.interval_ns == 0
+            && is_due(snapshot.interval_ns, self.column_ns, snapshot.interval_ns)
+        {
+            self.times.push(snapshot.time_unix_ns, snapshot.interval_ns);
+            self.columns.push_back(self.codes(snapshot));
+            self.trim();
+            return;
+        }
         let columns = Columns::join(&mut sum.cpus, &snapshot.cpus);
         sum.sections
             .add_one(self.section, &snapshot.sections, &columns);

@@ -12,7 +12,7 @@
 //! is some 3 seconds, on 1024 some 25. A ranking takes 0.4 MB, and as much for its names at the
 //! most. Pure; the time is that of the snapshots.
 
-use crate::sections::Sections;
+use crate::sections::{Columns, Sections};
 use crate::snapshot::{Info, Snapshot};
 
 pub mod grid;
@@ -86,20 +86,33 @@ impl History {
         }
         self.last_sequence = snapshot.sequence;
         self.forget_from(snapshot.time_unix_ns / 1_000_000);
-        self.under_way.add(&host_wide(snapshot));
-        let interval_ns = self.under_way.interval_ns;
-        if is_due(interval_ns, self.point_ns, snapshot.interval_ns) {
-            let Snapshot { sections, .. } = std::mem::take(&mut self.under_way);
-            self.times.push(snapshot.time_unix_ns, interval_ns);
-            self.series.push(&sections, interval_ns.max(1));
-            for top in &mut self.tops {
-                top.push(&sections);
+        let nothing_waits = self.under_way.interval_ns == 0;
+        if nothing_waits && is_due(snapshot.interval_ns, self.point_ns, snapshot.interval_ns) {
+            // The usual case: an interval is a point, and nothing need be added up.
+            self.push_point(snapshot);
+        } else {
+            add_host_wide(&mut self.under_way, snapshot);
+            if is_due(
+                self.under_way.interval_ns,
+                self.point_ns,
+                snapshot.interval_ns,
+            ) {
+                let whole = std::mem::take(&mut self.under_way);
+                self.push_point(&whole);
             }
         }
         for grid in &mut self.grids {
             grid.push(snapshot, self.point_ns);
         }
         self.trim();
+    }
+
+    fn push_point(&mut self, whole: &Snapshot) {
+        self.times.push(whole.time_unix_ns, whole.interval_ns);
+        self.series.push(&whole.sections, whole.interval_ns.max(1));
+        for top in &mut self.tops {
+            top.push(&whole.sections);
+        }
     }
 
     /// Puts what `older` knows of the time before this history in front of it, as far as things
@@ -246,13 +259,14 @@ impl History {
     }
 }
 
-/// A snapshot with all CPUs in one column, which bears the number 0.
-fn host_wide(snapshot: &Snapshot) -> Snapshot {
-    Snapshot {
-        cpus: vec![0],
-        sections: snapshot.sections.sum(),
-        ..*snapshot
-    }
+/// Adds an interval to what is under way, all CPUs in one column.
+fn add_host_wide(sum: &mut Snapshot, snapshot: &Snapshot) {
+    sum.cpus = vec![0];
+    sum.sequence = snapshot.sequence;
+    sum.time_unix_ns = snapshot.time_unix_ns;
+    sum.interval_ns = sum.interval_ns.saturating_add(snapshot.interval_ns);
+    let all = Columns::folded(snapshot.cpus.len());
+    sum.sections.add(&snapshot.sections, &all);
 }
 
 /// The least number of whole periods that lasts so long.

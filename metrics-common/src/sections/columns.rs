@@ -42,12 +42,12 @@ impl Columns {
         columns
     }
 
-    /// One column, as [`super::Section::sum`] has.
-    pub fn one() -> Columns {
+    /// All of a later interval's columns go into the only one of the sum.
+    pub fn folded(cpus: usize) -> Columns {
         Columns {
             width: 1,
             moved: None,
-            places: vec![0],
+            places: vec![0; cpus],
         }
     }
 
@@ -103,16 +103,6 @@ impl Cell for u32 {
     }
 }
 
-/// All columns of a row as one.
-pub(super) fn sum<T: Cell>(row: &[T]) -> Vec<T> {
-    vec![row.iter().fold(T::default(), |sum, cell| sum.plus(cell))]
-}
-
-/// All columns of a table as one.
-pub(super) fn sum_rows<T: Cell>(rows: &Rows<T>) -> Rows<T> {
-    rows.iter().map(|row| row.as_deref().map(sum)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -150,6 +140,8 @@ mod tests {
         let columns = Columns::join(&mut cpus, &[0, 1]);
         columns.add_rows(&mut rows, &vec![None, Some(vec![7, 8]), None]);
         assert_eq!(rows, [Some(vec![0, 5]), Some(vec![7, 8]), None]);
-        assert_eq!(sum_rows(&rows), [Some(vec![5]), Some(vec![15]), None]);
+        let mut sum = Rows::new();
+        Columns::folded(2).add_rows(&mut sum, &rows);
+        assert_eq!(sum, [Some(vec![5]), Some(vec![15]), None]);
     }
 }

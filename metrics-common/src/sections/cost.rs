@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::columns::{Columns, Rows, sum, sum_rows};
+use super::columns::{Columns, Rows};
 use super::{Quantity, Recorded, Section, Unit};
 use crate::component::{self, COMPONENTS};
 use crate::packed::{self, Damaged, MOST_ROWS, Packed};
@@ -238,29 +238,6 @@ impl Section for Cost {
         }
         for (sum, more) in probe_missed.iter_mut().zip(&later.probe_missed) {
             *sum = sum.saturating_add(*more);
-        }
-    }
-
-    fn sum(&self) -> Self {
-        let Cost {
-            components,
-            samples,
-            split_basis,
-            entries,
-            ksoftirqd_rx_ns,
-            stacks_taken,
-            stacks_lost,
-            probe_missed,
-        } = self;
-        Cost {
-            components: sum_rows(components),
-            samples: sum_rows(samples),
-            split_basis: split_basis.clone(),
-            entries: sum_rows(entries),
-            ksoftirqd_rx_ns: ksoftirqd_rx_ns.as_deref().map(sum),
-            stacks_taken: sum(stacks_taken),
-            stacks_lost: sum(stacks_lost),
-            probe_missed: probe_missed.clone(),
         }
     }
 }

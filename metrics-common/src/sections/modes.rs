@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::columns::{Cell, Columns, sum};
+use super::columns::{Cell, Columns};
 use super::{Quantity, Recorded, Section, Unit};
 use crate::packed::{self, Damaged, Packed};
 use crate::snapshot::Info;
@@ -135,14 +135,6 @@ impl Section for Modes {
         let Modes { cpus, host } = self;
         columns.add(cpus, &later.cpus);
         *host = host.plus(&later.host);
-    }
-
-    fn sum(&self) -> Self {
-        let Modes { cpus, host } = self;
-        Modes {
-            cpus: sum(cpus),
-            host: *host,
-        }
     }
 }
 

@@ -42,10 +42,6 @@ impl Section for OwnCost {
         *resident_bytes = later.resident_bytes;
         *analysis_ns = analysis_ns.saturating_add(later.analysis_ns);
     }
-
-    fn sum(&self) -> Self {
-        *self
-    }
 }
 
 /// Nothing: what netto costs is shown as of now.

@@ -59,10 +59,6 @@ impl Section for Power {
             }
         }
     }
-
-    fn sum(&self) -> Self {
-        self.clone()
-    }
 }
 
 /// One series: networking's power.

@@ -28,10 +28,6 @@ impl Section for Ticks {
     fn add(&mut self, later: &Self, _: &Columns) {
         *self = *later;
     }
-
-    fn sum(&self) -> Self {
-        *self
-    }
 }
 
 /// Nothing of it is kept.
