@@ -5,6 +5,7 @@
 //! package that would start a service (Prometheus) is only unpacked below `target`.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -258,7 +259,7 @@ pub fn update_package_lists() -> Result<()> {
 pub fn path_with_tools(root: &Path) -> Result<OsString> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path)
-        .chain(setup::tool_folders(root))
+        .chain(tool_folders(root))
         .chain(["/usr/sbin".into(), "/sbin".into()]);
     std::env::join_paths(folders).context("PATH holds a folder that cannot be written in it")
 }

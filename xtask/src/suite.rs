@@ -1,6 +1,5 @@
 //! `cargo xtask test`: every check and every test, one line of verdict at the end.
 
-use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
