@@ -3,7 +3,7 @@
 //! same seed and time give the same work.
 
 use metrics_common::component::{children_of, index_of_source};
-use metrics_common::{COMPONENTS, CpuModes, Kind, Source};
+use metrics_common::{COMPONENTS, Component, CpuModes, Kind, Source};
 
 /// A tick of `/proc/stat`.
 const TICK_NS: f64 = 10_000_000.0;
@@ -68,83 +68,62 @@ impl Load {
     }
 
     fn cpu(&mut self, work: &mut Work, cpu: u32, seconds: f64, interval_ns: u64, stacks: u64) {
-        let interval = interval_ns as f64;
+        let mut values = self.events(cpu, seconds, interval_ns, stacks);
+        carve(&mut values);
         let column = cpu as usize;
-        let mut values = vec![0_u64; COMPONENTS.len()];
         for (index, component) in COMPONENTS.iter().enumerate() {
-            values[index] = match component.kind {
-                Kind::Timed(source, _) => {
-                    (self.timed_share(source, cpu, seconds) * interval) as u64
-                }
-                // Each of its samples stands for a sampling period.
-                Kind::Estimated(_) => {
-                    let expected =
-                        self.estimated_share(component.slug, cpu, seconds) * stacks as f64;
-                    let luck = self.hash((seconds * 1e3) as u64, u64::from(cpu), index as u64);
-                    (expected + luck) as u64 * interval_ns / stacks.max(1)
-                }
-                _ => 0,
+            let Kind::Timed(source, _) = component.kind else {
+                continue;
             };
-        }
-        // The networking part of a softirq is taken from it.
-        for (index, component) in COMPONENTS.iter().enumerate() {
-            if let Kind::Carved(source, _) = component.kind
-                && let Some(whole) = index_of_source(source)
-            {
-                let part_ns = values[whole] * carved_percent(source) / 100;
-                values[index] = part_ns;
-                values[whole] -= part_ns;
-            }
-        }
-        let (mut kernel, mut softirq) = (0, 0);
-        for (index, component) in COMPONENTS.iter().enumerate() {
-            match component.kind {
-                Kind::Timed(Source::Softirq(_), _) | Kind::Carved(Source::Softirq(_), _) => {
-                    softirq += values[index]
-                }
-                Kind::Timed(..) | Kind::Estimated(_) | Kind::Carved(..) => kernel += values[index],
-                _ => {}
-            }
-            if let Kind::Timed(source, _) = component.kind
-                && let Some(row) = &mut work.entries[index]
-            {
+            if let Some(row) = &mut work.entries[index] {
                 row[column] = values[index] / entry_ns(source);
             }
-            if matches!(component.kind, Kind::Timed(..))
-                && children_of(component.slug).next().is_some()
-            {
-                let taken = (values[index] as f64 / interval * stacks as f64).ceil() as u32;
-                let counts = self.split(component.slug, cpu, seconds, taken);
-                let ns = values[index];
-                let mut left = ns;
-                let mut remainder = None;
-                for (part, count) in counts {
-                    if COMPONENTS[part].kind == Kind::Remainder {
-                        remainder = Some(part);
-                        continue;
-                    }
-                    values[part] = ns * u64::from(count) / u64::from(taken.max(1));
-                    left -= values[part];
-                }
-                if let Some(part) = remainder {
-                    values[part] = left;
-                }
-                work.samples[index].get_or_insert_with(|| vec![0; self.cpus as usize])[column] =
-                    taken;
+            if children_of(component.slug).next().is_some() {
+                let taken = values[index] as f64 / interval_ns as f64 * stacks as f64;
+                let taken = taken.ceil() as u32;
+                share_out(
+                    &mut values,
+                    index,
+                    taken,
+                    self.split(component.slug, cpu, seconds, taken),
+                );
+                let samples =
+                    work.samples[index].get_or_insert_with(|| vec![0; self.cpus as usize]);
+                samples[column] = taken;
             }
         }
-        for (index, component) in COMPONENTS.iter().enumerate() {
-            if component.kind == Kind::Sum {
-                values[index] = children_of(component.slug).map(|part| values[part]).sum();
-            }
-        }
+        let (kernel, softirq) = in_modes(&values);
+        sum_up(&mut values);
         for (row, ns) in work.components.iter_mut().zip(values) {
             if let Some(row) = row {
                 row[column] = ns;
             }
         }
-        let modes = self.modes(cpu, seconds, interval, kernel as f64, softirq as f64);
+        let modes = self.modes(
+            cpu,
+            seconds,
+            interval_ns as f64,
+            kernel as f64,
+            softirq as f64,
+        );
         work.modes.push(modes);
+    }
+
+    /// CPU time by component, of those that are no part of another.
+    fn events(&self, cpu: u32, seconds: f64, interval_ns: u64, stacks: u64) -> Vec<u64> {
+        let of = |(index, component): (usize, &Component)| match component.kind {
+            Kind::Timed(source, _) => {
+                (self.timed_share(source, cpu, seconds) * interval_ns as f64) as u64
+            }
+            // Each of its samples stands for a sampling period.
+            Kind::Estimated(_) => {
+                let expected = self.estimated_share(component.slug, cpu, seconds) * stacks as f64;
+                let luck = self.hash((seconds * 1e3) as u64, u64::from(cpu), index as u64);
+                (expected + luck) as u64 * interval_ns / stacks.max(1)
+            }
+            _ => 0,
+        };
+        COMPONENTS.iter().enumerate().map(of).collect()
     }
 
     /// Share of its time that a CPU spends on work that has no probe.
@@ -288,6 +267,61 @@ impl Load {
             x ^= x >> 31;
         }
         (x >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Takes the networking part of each softirq from it.
+fn carve(values: &mut [u64]) {
+    for (index, component) in COMPONENTS.iter().enumerate() {
+        if let Kind::Carved(source, _) = component.kind
+            && let Some(whole) = index_of_source(source)
+        {
+            let part_ns = values[whole] * carved_percent(source) / 100;
+            values[index] = part_ns;
+            values[whole] -= part_ns;
+        }
+    }
+}
+
+/// Gives each part of a whole the time of its samples, and the remainder what is left.
+fn share_out(values: &mut [u64], whole: usize, taken: u32, counts: Vec<(usize, u32)>) {
+    let ns = values[whole];
+    let mut left = ns;
+    let mut remainder = None;
+    for (part, count) in counts {
+        if COMPONENTS[part].kind == Kind::Remainder {
+            remainder = Some(part);
+            continue;
+        }
+        values[part] = ns * u64::from(count) / u64::from(taken.max(1));
+        left -= values[part];
+    }
+    if let Some(part) = remainder {
+        values[part] = left;
+    }
+}
+
+/// Nanoseconds that count as the modes system and softirq.
+fn in_modes(values: &[u64]) -> (u64, u64) {
+    let (mut kernel, mut softirq) = (0, 0);
+    for (component, ns) in COMPONENTS.iter().zip(values) {
+        match component.kind {
+            Kind::Timed(Source::Softirq(_), _) | Kind::Carved(Source::Softirq(_), _) => {
+                softirq += ns;
+            }
+            Kind::Timed(..) | Kind::Estimated(_) | Kind::Carved(..) => kernel += ns,
+            _ => {}
+        }
+    }
+    (kernel, softirq)
+}
+
+/// Makes every sum that of its parts.
+fn sum_up(values: &mut [u64]) {
+    for (index, component) in COMPONENTS.iter().enumerate() {
+        if component.kind == Kind::Sum {
+            values[index] = children_of(component.slug).map(|part| values[part]).sum();
+        }
     }
 }
 
