@@ -272,7 +272,7 @@ fn intervals_add_up_to_one_that_says_the_same() {
             .zip(other.total_ns(row))
             .map(|(a, b)| a + b);
         assert_eq!(sum.total_ns(row), both);
-        let total = sum.sections.sum(sum.cpus.len());
+        let total = sum.sections.sum();
         assert_eq!(total.cost.unwrap().total_ns(row), both);
         if let (Some(sum), Some(one), Some(other)) = (
             sum.cost().cpu_ns(row),

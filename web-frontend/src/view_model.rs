@@ -191,8 +191,7 @@ impl SinceOpened {
 
     /// Adds one interval.
     pub fn add(&mut self, snapshot: &Snapshot) {
-        let all = Columns::folded(snapshot.cpus.len());
-        self.sum.add(&snapshot.sections, &all);
+        self.sum.add(&snapshot.sections, &Columns::folded());
         // A number that goes back is that of a restarted daemon, whose earlier
         // intervals nobody missed.
         if let Some(last) = self.last_sequence

@@ -261,12 +261,13 @@ impl History {
 
 /// Adds an interval to what is under way, all CPUs in one column.
 fn add_host_wide(sum: &mut Snapshot, snapshot: &Snapshot) {
-    sum.cpus = vec![0];
+    if sum.cpus.is_empty() {
+        sum.cpus.push(0);
+    }
     sum.sequence = snapshot.sequence;
     sum.time_unix_ns = snapshot.time_unix_ns;
     sum.interval_ns = sum.interval_ns.saturating_add(snapshot.interval_ns);
-    let all = Columns::folded(snapshot.cpus.len());
-    sum.sections.add(&snapshot.sections, &all);
+    sum.sections.add(&snapshot.sections, &Columns::folded());
 }
 
 /// The least number of whole periods that lasts so long.

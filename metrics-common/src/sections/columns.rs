@@ -12,8 +12,18 @@ pub struct Columns {
     width: usize,
     /// For each column of the sum; `None` if all stay where they are.
     moved: Option<Vec<usize>>,
-    /// For each column of the later interval.
-    places: Vec<usize>,
+    places: Places,
+}
+
+/// Where the columns of the later interval go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Places {
+    /// Where they are: the usual case.
+    Same,
+    /// All into the first.
+    First,
+    /// Each to its own place.
+    At(Vec<usize>),
 }
 
 impl Columns {
@@ -23,7 +33,7 @@ impl Columns {
             return Columns {
                 width: sum.len(),
                 moved: None,
-                places: (0..sum.len()).collect(),
+                places: Places::Same,
             };
         }
         let mut both = [sum.as_slice(), later].concat();
@@ -36,18 +46,18 @@ impl Columns {
         let columns = Columns {
             width: both.len(),
             moved: (!stays).then_some(moved),
-            places: later.iter().map(place).collect(),
+            places: Places::At(later.iter().map(place).collect()),
         };
         *sum = both;
         columns
     }
 
     /// All of a later interval's columns go into the only one of the sum.
-    pub fn folded(cpus: usize) -> Columns {
+    pub fn folded() -> Columns {
         Columns {
             width: 1,
             moved: None,
-            places: vec![0; cpus],
+            places: Places::First,
         }
     }
 
@@ -64,9 +74,26 @@ impl Columns {
                 sum[place] = value;
             }
         }
-        sum.resize(self.width, T::default());
-        for (value, &place) in later.iter().zip(&self.places) {
-            sum[place] = sum[place].plus(value);
+        if sum.len() != self.width {
+            sum.resize(self.width, T::default());
+        }
+        match &self.places {
+            Places::Same => {
+                for (sum, value) in sum.iter_mut().zip(later) {
+                    *sum = sum.plus(value);
+                }
+            }
+            Places::First => {
+                let all = later
+                    .iter()
+                    .fold(T::default(), |all, value| all.plus(value));
+                sum[0] = sum[0].plus(&all);
+            }
+            Places::At(places) => {
+                for (value, &place) in later.iter().zip(places) {
+                    sum[place] = sum[place].plus(value);
+                }
+            }
         }
     }
 
@@ -141,7 +168,7 @@ mod tests {
         columns.add_rows(&mut rows, &vec![None, Some(vec![7, 8]), None]);
         assert_eq!(rows, [Some(vec![0, 5]), Some(vec![7, 8]), None]);
         let mut sum = Rows::new();
-        Columns::folded(2).add_rows(&mut sum, &rows);
+        Columns::folded().add_rows(&mut sum, &rows);
         assert_eq!(sum, [Some(vec![5]), Some(vec![15]), None]);
     }
 }

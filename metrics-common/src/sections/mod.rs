@@ -45,13 +45,13 @@ pub trait Section: Recorded + Sized + Serialize {
     /// Adds a later interval. Times and counts are sums, states (such as memory) the later ones.
     fn add(&mut self, later: &Self, columns: &Columns);
 
-    /// The same of all CPUs together, in one column; this has so many.
-    fn sum(&self, cpus: usize) -> Self
+    /// The same of all CPUs together, in one column.
+    fn sum(&self) -> Self
     where
         Self: Default,
     {
         let mut sum = Self::default();
-        sum.add(self, &Columns::folded(cpus));
+        sum.add(self, &Columns::folded());
         sum
     }
 }
@@ -158,10 +158,10 @@ macro_rules! sections {
                 $( add($name, &later.$name, columns); )*
             }
 
-            /// The same of all CPUs together, in one column; these have so many.
-            pub fn sum(&self, cpus: usize) -> Self {
+            /// The same of all CPUs together, in one column.
+            pub fn sum(&self) -> Self {
                 let Sections { $( $name, )* } = self;
-                Sections { $( $name: $name.as_ref().map(|own| own.sum(cpus)), )* }
+                Sections { $( $name: $name.as_ref().map(Section::sum), )* }
             }
         }
     };
