@@ -7,7 +7,7 @@
  * The kernel keeps 15 characters of a program's name; people see them in bpftool.
  */
 #include "clock.bpf.h"
-#include "stacks.bpf.h"
+#include "sampler.bpf.h"
 #include "tasks.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -17,15 +17,11 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* Numbers of interrupts that can be told to be a network device's. */
 #define NETTO_INTERRUPTS 16384
 
-/* Set before load: bit k says that stacks are wanted while the clock's kind is k. */
-const volatile __u64 netto_sampled_kinds = 0;
 /*
  * Set before load: whether tasks can be switched away in a state that must be
  * restored: in a timed socket call or, with PREEMPT_RT, in a softirq.
  */
 const volatile bool netto_states_are_parked = false;
-/* Set before load: whether the clock runs, and knows of softirqs. */
-const volatile bool netto_clock_runs = true;
 
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(netto_sirq_in, unsigned int vector)
@@ -115,32 +111,5 @@ int BPF_PROG(netto_irq_exit)
 SEC("perf_event")
 int netto_sample(void *ctx)
 {
-	struct netto_cpu *cpu = netto_this_cpu();
-	struct netto_lane *lane;
-	__u64 kind, what;
-
-	if (!cpu)
-		return 0;
-	kind = netto_kind_of(cpu->state) & 0x1f;
-	if (!(netto_sampled_kinds >> kind & 1))
-		return 0;
-	/*
-	 * Without a kind of its own the idle task has nothing to show, but that it is met.
-	 * That holds where the clock runs: where it does not, a softirq may be on top of
-	 * the idle task, as on every CPU that a packet wakes, and user space tells by the stack.
-	 */
-	what = kind << 32;
-	if (kind == 0 && (__u32)bpf_get_current_pid_tgid() == 0) {
-		if (netto_clock_runs) {
-			cpu->idle_samples++;
-			return 0;
-		}
-		what |= NETTO_TRACE_IDLE;
-	}
-	lane = netto_begin_write();
-	if (!lane)
-		return 0;
-	netto_append(lane, ctx, what);
-	netto_end_write(lane);
-	return 0;
+	return netto_take_sample(ctx);
 }
