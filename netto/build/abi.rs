@@ -23,7 +23,24 @@ struct Record {
     fields: &'static [(&'static str, usize, &'static str)],
 }
 
-const RECORDS: [Record; 2] = [
+const RECORDS: [Record; 3] = [
+    Record {
+        name: "control",
+        about: "What user space tells the programs; written by nobody else.",
+        fields: &[
+            ("active_slot", 1, "The slot that samplers write to: 0 or 1."),
+            (
+                "softirqs_timed",
+                1,
+                "1: the clock knows of softirqs; 0: one may be on top of any task.",
+            ),
+            (
+                "epoch",
+                1,
+                "States that were parked with tasks in another one are worthless.",
+            ),
+        ],
+    },
     Record {
         name: "cpu",
         about: "The clock of one CPU.",
@@ -71,6 +88,7 @@ const RECORDS: [Record; 2] = [
                 1,
                 "Socket calls whose return no kretprobe had room to wait for.",
             ),
+            ("switches", 1, "Context switches that were seen."),
             ("entries", CLOCK_KINDS, "How often each kind was entered."),
         ],
     },

@@ -7,8 +7,8 @@
  * The kernel keeps 15 characters of a program's name; people see them in bpftool.
  */
 #include "clock.bpf.h"
+#include "parked.bpf.h"
 #include "sampler.bpf.h"
-#include "tasks.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -59,6 +59,7 @@ int BPF_PROG(netto_switch, bool preempt, struct task_struct *prev, struct task_s
 
 	if (!cpu)
 		return 0;
+	cpu->switches++;
 	leaving = cpu->state;
 	/* What follows from the task alone need not be parked. */
 	if (leaving & ~(NETTO_TASK_MASK | NETTO_IN_KSOFTIRQD))

@@ -11,8 +11,6 @@
 
 /* Set before load: bit k says that stacks are wanted while the clock's kind is k. */
 const volatile __u64 netto_sampled_kinds = 0;
-/* Set before load: whether the clock runs, and knows of softirqs. */
-const volatile bool netto_clock_runs = true;
 
 static __always_inline int netto_take_sample(void *ctx)
 {
@@ -27,12 +25,12 @@ static __always_inline int netto_take_sample(void *ctx)
 		return 0;
 	/*
 	 * Without a kind of its own the idle task has nothing to show, but that it is met.
-	 * That holds where the clock runs: where it does not, a softirq may be on top of
+	 * That holds where softirqs are timed: where they are not, one may be on top of
 	 * the idle task, as on every CPU that a packet wakes, and user space tells by the stack.
 	 */
 	what = kind << 32;
 	if (kind == 0 && (__u32)bpf_get_current_pid_tgid() == 0) {
-		if (netto_clock_runs) {
+		if (netto_control.softirqs_timed) {
 			cpu->idle_samples++;
 			return 0;
 		}

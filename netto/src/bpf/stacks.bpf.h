@@ -18,6 +18,7 @@
 #ifndef NETTO_STACKS_BPF_H
 #define NETTO_STACKS_BPF_H
 
+#include "control.bpf.h"
 #include "kernel.h"
 #include "netto_abi.h"
 
@@ -25,12 +26,6 @@
 const volatile __u32 netto_possible_cpus = 1;
 /* Words in one lane; the lane's value size was set to match. */
 const volatile __u32 netto_lane_words = NETTO_TRACE_WORDS;
-
-/*
- * The slot that samplers write to: 0 or 1. Written by user space only, through
- * the mapping of .bss, where it is the only variable.
- */
-volatile __u64 netto_active_slot = 0;
 
 /*
  * Lane of CPU c in slot s at index s * possible CPUs + c. Written by that
@@ -75,14 +70,14 @@ static __always_inline __u64 netto_add_in_order(__u64 *place, __u64 addend)
  */
 static __always_inline struct netto_lane *netto_begin_write(void)
 {
-	__u32 slot = netto_active_slot & 1;
+	__u32 slot = netto_control.active_slot & 1;
 	struct netto_lane *lane = netto_lane_of(slot);
 
 	if (!lane)
 		return 0;
 	if (netto_add_in_order(&lane->in_flight, 1) != 0)
 		return lane;
-	if ((netto_active_slot & 1) == slot)
+	if ((netto_control.active_slot & 1) == slot)
 		return lane;
 	netto_add_in_order(&lane->in_flight, -1);
 	lane = netto_lane_of(slot ^ 1);

@@ -29,6 +29,12 @@ pub struct Reading {
     pub entries: [u64; CLOCK_KINDS],
     /// RX softirq time that ran in ksoftirqd, nanoseconds.
     pub ksoftirqd_rx_ns: u64,
+    /// Context switches that were seen.
+    pub switches: u64,
+    /// The clock's kind of what the running task was doing; 0 if nothing that is timed.
+    pub task_kind: u8,
+    /// The clock's kind of the softirq on top of it; 0 if there was none.
+    pub softirq_kind: u8,
     /// Samples that found the CPU idle.
     pub idle_samples: u64,
     /// States of tasks that could not be kept over a context switch.
@@ -105,6 +111,9 @@ fn read_once(mut load: impl FnMut(usize) -> u64, now_ns: impl FnOnce() -> u64) -
             total_ns,
             entries: std::array::from_fn(|kind| load(abi::CPU_ENTRIES + kind)),
             ksoftirqd_rx_ns: load(abi::CPU_KSOFTIRQD_RX_NS),
+            switches: load(abi::CPU_SWITCHES),
+            task_kind: state as u8,
+            softirq_kind: softirq as u8,
             idle_samples: load(abi::CPU_IDLE_SAMPLES),
             states_lost: load(abi::CPU_STATES_LOST),
             unseen_returns: load(abi::CPU_UNSEEN_RETURNS),

@@ -3,6 +3,7 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
@@ -11,6 +12,7 @@ use metrics_common::ProbeInfo;
 
 use self::attached::AttachedProbes;
 use super::abi;
+use super::control::Control;
 use super::cpu_time::CpuClocks;
 use super::interrupts::NicInterrupts;
 use super::mapped::MappedArray;
@@ -58,6 +60,8 @@ impl std::fmt::Debug for LoadedObject {
 pub struct Readers {
     /// The per-CPU clocks.
     pub clocks: CpuClocks,
+    /// What the programs are told while they run.
+    pub control: Arc<Control>,
     /// Sampled stacks; nobody fills it if the plan has no stacks.
     pub stacks: StackBuffer,
     /// Clocks of the stack sampler, not yet started on any CPU; `None` if the plan has no stacks.
@@ -131,14 +135,17 @@ impl Readers {
         let cpus = skel.maps.netto_cpus.as_fd();
         let lanes = skel.maps.netto_lanes.as_fd();
         let lanes = MappedArray::new(lanes, lane_bytes(lane_words), 2 * possible_cpus)?;
-        let control = MappedArray::new(skel.maps.bss.as_fd(), 8, 1)?;
+        let control = MappedArray::new(skel.maps.bss.as_fd(), abi::CONTROL_BYTES, 1)?;
+        let control = Arc::new(Control::new(control));
+        control.set_softirqs_timed(plan.has_clock);
         let sampler = || {
             let program = skel.progs.netto_sample.as_fd().try_clone_to_owned();
             program.context("cannot duplicate a descriptor")
         };
         Ok(Readers {
             clocks: CpuClocks::new(MappedArray::new(cpus, abi::CPU_BYTES, possible_cpus)?),
-            stacks: StackBuffer::new(lanes, control, possible_cpus),
+            stacks: StackBuffer::new(lanes, control.clone(), possible_cpus),
+            control,
             samplers: match &plan.stacks {
                 Ok(()) => Some(Samplers::new(sampler()?, frequency_hz)),
                 Err(_) => None,
@@ -184,7 +191,6 @@ fn load(
     rodata.netto_lane_words = lane_words as u32;
     rodata.netto_sampled_kinds = plan.sampled_kinds();
     rodata.netto_states_are_parked = states_are_parked;
-    rodata.netto_clock_runs = plan.has_clock;
     open.maps.netto_cpus.set_max_entries(possible_cpus as u32)?;
     let lanes = &mut open.maps.netto_lanes;
     lanes.set_max_entries(2 * possible_cpus as u32)?;

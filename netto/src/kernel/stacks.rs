@@ -4,11 +4,13 @@
 //! a flip it waits until no sampler is at work in the other slot any more, and
 //! then nobody else touches that slot until the next flip.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
 use super::abi;
+use super::control::Control;
 use super::mapped::MappedArray;
 
 /// How long a flip waits for samplers in flight. They run with interrupts off
@@ -19,9 +21,8 @@ const PATIENCE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct StackBuffer {
     lanes: MappedArray,
-    control: MappedArray,
+    control: Arc<Control>,
     possible_cpus: usize,
-    active: u64,
     lost: Vec<u64>,
     frames: Vec<u64>,
 }
@@ -75,12 +76,11 @@ fn take_trace(words: &[AtomicU64]) -> Option<Taken<'_>> {
 }
 
 impl StackBuffer {
-    pub(super) fn new(lanes: MappedArray, control: MappedArray, possible_cpus: usize) -> Self {
+    pub(super) fn new(lanes: MappedArray, control: Arc<Control>, possible_cpus: usize) -> Self {
         StackBuffer {
             lanes,
             control,
             possible_cpus,
-            active: 0,
             lost: vec![0; 2 * possible_cpus],
             frames: Vec::with_capacity(abi::TRACE_WORDS),
         }
@@ -89,11 +89,9 @@ impl StackBuffer {
     /// Hands every stack sampled since the previous drain to `each`, and the
     /// number of stacks lost meanwhile to `lost`, by CPU.
     pub fn drain(&mut self, mut each: impl FnMut(Trace<'_>), mut lost: impl FnMut(usize, u64)) {
-        let drained = self.active as usize;
-        self.active ^= 1;
-        // Sequential consistency pairs with the sampler's announcement: either
-        // it sees this flip, or its announcement is seen below.
-        self.control.element(0)[0].store(self.active, SeqCst);
+        let drained = self.control.active_slot();
+        // A sampler either sees this flip, or its announcement is seen below.
+        self.control.set_active_slot(drained ^ 1);
         let deadline = Instant::now() + PATIENCE;
         for cpu in 0..self.possible_cpus {
             let index = drained * self.possible_cpus + cpu;

@@ -20,7 +20,8 @@ const TASKS: u64 = 4 * REGION;
 const STORAGE: u64 = 5 * REGION;
 const CONTEXT: u64 = 6 * REGION;
 pub const MAPS: u64 = 7 * REGION;
-pub const UNKNOWN: u64 = 8 * REGION;
+pub const CONTROL: u64 = 8 * REGION;
+pub const UNKNOWN: u64 = 9 * REGION;
 /// Bytes of a task, or of what is stored with it.
 const OF_TASK: u64 = 0x100;
 const STACK_BYTES: u64 = 512;
@@ -35,6 +36,8 @@ pub struct World {
     pub now: u64,
     /// The record of the only CPU.
     pub record: Vec<u64>,
+    /// What user space says.
+    pub control: Vec<u64>,
     /// The running task.
     pub current: u64,
     /// Whether storage of tasks is refused now.
@@ -58,6 +61,7 @@ impl World {
         World {
             now,
             record,
+            control: vec![0; abi::CONTROL_BYTES / 8],
             current: 1,
             storage_is_refused: false,
             stored: Vec::new(),
@@ -91,6 +95,7 @@ impl World {
             STACK => little(&run.stack[offset as usize..], bytes),
             RECORD => self.record[offset as usize / 8] >> (8 * (offset % 8)),
             RODATA => little(&self.rodata[offset as usize..], bytes),
+            CONTROL => self.control[offset as usize / 8],
             TASKS => words(&self.tasks),
             STORAGE => words(&self.storage),
             CONTEXT => run.arguments[(address - run.context()) as usize / 8],

@@ -276,6 +276,26 @@ fn a_state_that_was_parked_is_given_back_on_return() {
     assert_eq!(world.record[abi::CPU_STATES_LOST], 0);
 }
 
+#[test]
+fn a_state_that_was_parked_in_another_epoch_is_not_given_back_and_not_lost() {
+    let both = both();
+    let mut world = World::new();
+    both.enter(0, OUTER).finish(&mut world);
+    both.switch(&mut world, 2);
+    world.control[abi::CONTROL_EPOCH] += 1;
+    both.switch(&mut world, 1);
+    assert_eq!(state(&world), 0, "user space has given it up");
+    both.leave(0, OUTER).finish(&mut world);
+    both.enter(0, OUTER).finish(&mut world);
+    let in_call = state(&world);
+    both.switch(&mut world, 2);
+    both.switch(&mut world, 1);
+    assert_eq!(state(&world), in_call, "it is of this epoch");
+    assert_eq!(world.record[abi::CPU_STATES_LOST], 0);
+    assert_eq!(world.record[abi::CPU_SWITCHES], 4);
+    parts_make_the_whole(&world);
+}
+
 /// User space relies on it: see `kernel/cpu_time.rs`.
 #[test]
 fn every_transition_stores_the_time_before_the_state_and_the_state_before_the_total() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget};
 
-use crate::machine::{MAPS, RODATA, UNKNOWN};
+use crate::machine::{CONTROL, MAPS, RODATA, UNKNOWN};
 
 /// One instruction.
 #[derive(Debug, Clone, Copy)]
@@ -97,6 +97,7 @@ impl Programs {
                 self.constants.insert(name, symbol.address() as usize);
                 RODATA + symbol.address() + addend
             }
+            ".bss" => CONTROL + symbol.address() + addend,
             _ => UNKNOWN,
         }
     }

@@ -1,0 +1,42 @@
+//! What the programs are told while they run: the record `control` of `build/abi.rs`, mapped.
+
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use super::abi;
+use super::mapped::MappedArray;
+
+/// The words that the BPF programs read and only this process writes.
+#[derive(Debug)]
+pub struct Control {
+    record: MappedArray,
+}
+
+impl Control {
+    pub(super) fn new(record: MappedArray) -> Self {
+        Control { record }
+    }
+
+    /// Says whether the clock knows of softirqs. Where it does, the sampler takes no stacks of the
+    /// idle task. To be called after the softirq probes were attached, and before they are detached.
+    pub fn set_softirqs_timed(&self, timed: bool) {
+        self.record.element(0)[abi::CONTROL_SOFTIRQS_TIMED].store(u64::from(timed), SeqCst);
+    }
+
+    /// Gives up every state that is parked with a task: when such a task returns, it is taken for
+    /// one outside of socket calls. To be called when their ends were or will be missed.
+    pub fn begin_epoch(&self) {
+        self.record.element(0)[abi::CONTROL_EPOCH].fetch_add(1, SeqCst);
+    }
+
+    /// The slot that samplers write to.
+    pub(super) fn active_slot(&self) -> usize {
+        // Nobody but this process writes it.
+        self.record.element(0)[abi::CONTROL_ACTIVE_SLOT].load(Relaxed) as usize & 1
+    }
+
+    /// Makes samplers write to another slot. Sequential consistency pairs with their
+    /// announcement: either they see this, or whoever looks afterwards sees them.
+    pub(super) fn set_active_slot(&self, slot: usize) {
+        self.record.element(0)[abi::CONTROL_ACTIVE_SLOT].store(slot as u64, SeqCst);
+    }
+}
