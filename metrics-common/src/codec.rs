@@ -10,8 +10,8 @@ use crate::snapshot::{Info, Snapshot};
 
 /// Version of the wire and log formats. The major part changes when an older
 /// reader would misread; the minor part when something was added. Since 2.0, a snapshot has
-/// sections; 1.x is still read.
-pub const FORMAT_VERSION: (u16, u16) = (2, 0);
+/// sections, and since 2.1 what netto itself costs has parts; 1.x is still read.
+pub const FORMAT_VERSION: (u16, u16) = (2, 1);
 
 /// What the daemon sends on `/ws`, one message per frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -12,6 +12,8 @@ pub fn info() -> Info {
         started_unix_ns: 0,
         user_period_ms: 500,
         frequency_hz: 1000,
+        sampler: Some("perf".to_owned()),
+        max_overhead_ratio: Some(0.01),
         possible_cpus: 2,
         numa_nodes: Vec::new(),
         components: ComponentInfo::table(|_| Availability::by("test")),

@@ -28,7 +28,10 @@ pub mod snapshot;
 pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};
-pub use sections::{Cost, CpuModes, Modes, OwnCost, Power, Sections, SplitBasis, ZonePower};
+pub use sections::{
+    Cost, CostliestCpu, CpuModes, InstrumentCost, Modes, OwnCost, OwnPart, Power, Sections,
+    SplitBasis, ZonePower,
+};
 pub use snapshot::{
     Availability, ComponentInfo, Info, InstrumentInfo, Missable, ProbeInfo, Snapshot,
 };

@@ -129,7 +129,7 @@ pub struct InstrumentInfo {
 pub const DEMO_NOTE_PREFIX: &str = "Demonstration:";
 
 /// What a daemon says of itself and its host, once per connection or file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Info {
     /// netto's version.
     pub version: String,
@@ -143,8 +143,15 @@ pub struct Info {
     pub started_unix_ns: u64,
     /// Length of an interval, milliseconds.
     pub user_period_ms: u64,
-    /// Stack samples per second and CPU.
+    /// Stack samples per second and CPU, at most.
     pub frequency_hz: u64,
+    /// What takes the samples: `perf` (a timer of its own) or `tick` (the kernel's); `None`
+    /// where nothing is sampled, and in messages of format 2.0.
+    #[serde(default)]
+    pub sampler: Option<String>,
+    /// The share of any CPU's time that netto may cost, 0 to 1; `None`: not limited.
+    #[serde(default)]
+    pub max_overhead_ratio: Option<f64>,
     /// Number of CPUs that the kernel can ever have.
     pub possible_cpus: u32,
     /// NUMA node of each possible CPU, by its number; empty if the host has one node only.

@@ -7,8 +7,8 @@ use metrics_common::codec::{self, ServerMessage};
 use metrics_common::component::{children_of, index_of};
 use metrics_common::log::{self, LogError, LogReader};
 use metrics_common::{
-    Availability, COMPONENTS, ComponentInfo, Cost, CpuModes, Info, Modes, OwnCost, Power, Sections,
-    Snapshot, SplitBasis, ZonePower, fixture,
+    Availability, COMPONENTS, ComponentInfo, Cost, CostliestCpu, CpuModes, Info, InstrumentCost,
+    Modes, OwnCost, OwnPart, Power, Sections, Snapshot, SplitBasis, ZonePower, fixture,
 };
 use proptest::prelude::*;
 
@@ -66,7 +66,16 @@ prop_compose! {
                     network_energy_joules: watts / 2.0,
                     zones: vec![ZonePower { zone: "package-0/dram".into(), energy_joules: watts }],
                 }),
-                own: (seed % 3 != 0).then_some(OwnCost { user_ns: seed, system_ns: 1, resident_bytes: 2, analysis_ns: 3 }),
+                own: (seed % 3 != 0).then(|| OwnCost {
+                    user_ns: seed,
+                    system_ns: 1,
+                    resident_bytes: 2,
+                    analysis_ns: 3,
+                    taken_ns: rows(0).into_iter().take(OwnPart::ALL.len()).collect(),
+                    sampling_hz: power.map(|_| row(6)),
+                    costliest: power.map(|ratio| CostliestCpu { cpu: 3, ratio }),
+                    instruments: vec![InstrumentCost { name: "cost".into(), analysis_ns: seed }; cpus],
+                }),
                 ..Sections::default()
             },
         }
@@ -251,7 +260,10 @@ fn sections_and_fields_that_one_side_does_not_know_do_no_harm() {
         weather: "sunny",
     };
     let read: Snapshot = codec::decode(&codec::encode(&newer).unwrap()).unwrap();
-    assert_eq!((read.sequence, read.sections.own.unwrap().user_ns), (9, 5));
+    assert_eq!(
+        (read.sequence, read.sections.own.as_ref().unwrap().user_ns),
+        (9, 5)
+    );
     assert_eq!(read.sections.cost, None);
     assert_eq!(read.total_ns(0), None, "not measured, which is not zero");
 }

@@ -58,6 +58,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
                 system_ns: MS,
                 resident_bytes: 18_250_000,
                 analysis_ns: MS,
+                ..OwnCost::default()
             }),
             ..Sections::default()
         },

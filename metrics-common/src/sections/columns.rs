@@ -66,6 +66,18 @@ impl Columns {
         self.moved.is_none()
     }
 
+    /// A row of a later interval where it lies in the sum, with nothing where it has no column.
+    pub(super) fn place<T: Cell>(&self, later: &[T]) -> Vec<T> {
+        let mut placed = vec![T::default(); self.width];
+        let columns = Columns {
+            width: self.width,
+            moved: None,
+            places: self.places.clone(),
+        };
+        columns.add(&mut placed, later);
+        placed
+    }
+
     /// Adds a row of a later interval to one of the sum.
     pub(super) fn add<T: Cell>(&self, sum: &mut Vec<T>, later: &[T]) {
         if let Some(moved) = &self.moved {

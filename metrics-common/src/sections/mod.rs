@@ -21,6 +21,7 @@ mod recorded;
 pub use columns::{Columns, Rows};
 pub use cost::SplitBasis;
 pub use modes::CpuModes;
+pub use own::{CostliestCpu, InstrumentCost, OwnPart};
 pub use power::ZonePower;
 pub use recorded::{Quantity, Recorded, Unit};
 

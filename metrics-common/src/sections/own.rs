@@ -1,13 +1,116 @@
-//! What netto itself costs. The time of its probes is not in it.
+//! What netto itself costs: the daemon's process, and the time that netto takes from each CPU.
 
 use serde::{Deserialize, Serialize};
 
-use super::columns::Columns;
+use super::columns::{Columns, Rows};
 use super::{Recorded, Section};
-use crate::packed::Damaged;
+use crate::packed::{self, Damaged, Packed};
+
+/// A part of what netto costs a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OwnPart {
+    /// Timing softirqs.
+    Softirqs,
+    /// Timing socket sends.
+    Sends,
+    /// Timing socket receives.
+    Receives,
+    /// Telling sockets within the host from those that lead out of it.
+    LocalIpc,
+    /// Following context switches.
+    Switches,
+    /// Telling interrupts from what they interrupted.
+    Interrupts,
+    /// Taking stacks, the timer for it included.
+    Sampler,
+    /// The process in user space, and the kernel on its behalf.
+    Daemon,
+}
+
+impl OwnPart {
+    /// All of them, in the order of the rows of [`OwnCost::taken_ns`].
+    pub const ALL: [OwnPart; 8] = [
+        OwnPart::Softirqs,
+        OwnPart::Sends,
+        OwnPart::Receives,
+        OwnPart::LocalIpc,
+        OwnPart::Switches,
+        OwnPart::Interrupts,
+        OwnPart::Sampler,
+        OwnPart::Daemon,
+    ];
+
+    /// Stable name for machines.
+    pub fn slug(self) -> &'static str {
+        match self {
+            OwnPart::Softirqs => "softirqs",
+            OwnPart::Sends => "sends",
+            OwnPart::Receives => "receives",
+            OwnPart::LocalIpc => "local_ipc",
+            OwnPart::Switches => "switches",
+            OwnPart::Interrupts => "interrupts",
+            OwnPart::Sampler => "sampler",
+            OwnPart::Daemon => "daemon",
+        }
+    }
+
+    /// Name for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            OwnPart::Softirqs => "Softirqs",
+            OwnPart::Sends => "Sends",
+            OwnPart::Receives => "Receives",
+            OwnPart::LocalIpc => "Local IPC",
+            OwnPart::Switches => "Context switches",
+            OwnPart::Interrupts => "Interrupts",
+            OwnPart::Sampler => "Sampler",
+            OwnPart::Daemon => "Daemon",
+        }
+    }
+
+    /// One sentence of explanation.
+    pub fn help(self) -> &'static str {
+        match self {
+            OwnPart::Softirqs => "Probes at the beginning and end of softirqs.",
+            OwnPart::Sends => "Probes at the beginning and end of socket sends.",
+            OwnPart::Receives => "Probes at the beginning and end of socket receives.",
+            OwnPart::LocalIpc => "Probes that tell sockets within the host from networking.",
+            OwnPart::Switches => "The probe at context switches.",
+            OwnPart::Interrupts => "Probes that take interrupts out of what they interrupted.",
+            OwnPart::Sampler => "Timer interrupts for samples, and the stacks taken in them.",
+            OwnPart::Daemon => "netto's process: draining, analysis, and who reads the results.",
+        }
+    }
+
+    /// The instrument on whose behalf it is; `daemon` where that is none.
+    pub fn instrument(self) -> &'static str {
+        match self {
+            OwnPart::Daemon => "daemon",
+            _ => "cost",
+        }
+    }
+}
+
+/// The CPU that pays most for netto.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CostliestCpu {
+    /// The kernel's number of it.
+    pub cpu: u32,
+    /// netto's share of its time, 0 to 1.
+    pub ratio: f64,
+}
+
+/// What the analysis of one instrument took.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstrumentCost {
+    /// The instrument, as in [`crate::InstrumentInfo::name`].
+    pub name: String,
+    /// Time of its analysis in the interval, nanoseconds.
+    pub analysis_ns: u64,
+}
 
 /// What netto itself costs, in the interval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct OwnCost {
     /// The daemon's CPU time in user mode.
     pub user_ns: u64,
@@ -17,32 +120,197 @@ pub struct OwnCost {
     pub resident_bytes: u64,
     /// Time to drain and analyse this interval.
     pub analysis_ns: u64,
+    /// Time taken from each CPU, by part (rows: [`OwnPart::ALL`], columns:
+    /// [`crate::Snapshot::cpus`]), nanoseconds: an estimate, best in whole microseconds, which
+    /// are few bytes. A row is `None` where it is not known.
+    pub taken_ns: Rows<u64>,
+    /// Stack samples per second that each CPU is asked for now; 0: left alone. `None` where
+    /// nothing is sampled.
+    pub sampling_hz: Option<Vec<u64>>,
+    /// The CPU that has paid most over the last ten seconds, and its share of that time;
+    /// `None` until known.
+    pub costliest: Option<CostliestCpu>,
+    /// The analysis, by instrument; of an interval that an older netto wrote, nothing.
+    pub instruments: Vec<InstrumentCost>,
+}
+
+impl OwnCost {
+    /// What a part took from each CPU, nanoseconds; `None` if that is not known.
+    pub fn part_ns(&self, part: OwnPart) -> Option<&[u64]> {
+        self.taken_ns.get(part as usize)?.as_deref()
+    }
+
+    /// What a part took from all CPUs, nanoseconds; `None` if that is not known.
+    pub fn part_total_ns(&self, part: OwnPart) -> Option<u64> {
+        Some(sum(self.part_ns(part)?.iter().copied()))
+    }
+
+    /// What all known parts took from one CPU, by its column, nanoseconds; `None` if none is.
+    pub fn cpu_taken_ns(&self, column: usize) -> Option<u64> {
+        total(self.taken_ns.iter().flatten().map(|row| row.get(column)))
+    }
+
+    /// What all known parts took from all CPUs, nanoseconds; `None` if none is.
+    pub fn taken_total_ns(&self) -> Option<u64> {
+        let known = OwnPart::ALL.map(|part| self.part_total_ns(part));
+        total(known.iter().flatten().map(Some))
+    }
+}
+
+fn sum(values: impl Iterator<Item = u64>) -> u64 {
+    values.fold(0, u64::saturating_add)
+}
+
+/// The sum of what is there; `None` if nothing is.
+fn total<'a>(values: impl Iterator<Item = Option<&'a u64>>) -> Option<u64> {
+    values
+        .flatten()
+        .copied()
+        .reduce(|all, more| all.saturating_add(more))
+}
+
+/// [`OwnCost`] on the wire. Format 2.0 had the first four fields, and 1.x had them elsewhere.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct OwnCostWire {
+    user_ns: u64,
+    system_ns: u64,
+    resident_bytes: u64,
+    analysis_ns: u64,
+    #[serde(default)]
+    taken_ns: Option<Packed>,
+    /// One row.
+    #[serde(default)]
+    sampling_hz: Option<Packed>,
+    #[serde(default)]
+    costliest: Option<CostliestCpu>,
+    #[serde(default)]
+    instruments: Vec<InstrumentCost>,
 }
 
 impl Section for OwnCost {
-    type Wire = OwnCost;
+    type Wire = OwnCostWire;
 
-    fn to_wire(&self) -> OwnCost {
-        *self
+    fn to_wire(&self) -> OwnCostWire {
+        let rows = self.taken_ns.iter().map(Option::as_deref);
+        let one = |row: &Vec<u64>| packed::pack(std::iter::once(Some(row.as_slice())));
+        OwnCostWire {
+            user_ns: self.user_ns,
+            system_ns: self.system_ns,
+            resident_bytes: self.resident_bytes,
+            analysis_ns: self.analysis_ns,
+            taken_ns: (!self.taken_ns.is_empty()).then(|| packed::pack(rows)),
+            sampling_hz: self.sampling_hz.as_ref().map(one),
+            costliest: self.costliest,
+            instruments: self.instruments.clone(),
+        }
     }
 
-    fn from_wire(wire: OwnCost, _: usize) -> Result<Self, Damaged> {
-        Ok(wire)
+    fn from_wire(wire: OwnCostWire, cpus: usize) -> Result<Self, Damaged> {
+        let unpack = |table: Option<Packed>| table.map(|table| packed::unpack(&table, cpus));
+        let sampling_hz = match unpack(wire.sampling_hz).transpose()? {
+            None => None,
+            Some(mut rows) if rows.len() == 1 => rows.remove(0),
+            Some(_) => return Err(Damaged),
+        };
+        Ok(OwnCost {
+            user_ns: wire.user_ns,
+            system_ns: wire.system_ns,
+            resident_bytes: wire.resident_bytes,
+            analysis_ns: wire.analysis_ns,
+            taken_ns: unpack(wire.taken_ns).transpose()?.unwrap_or_default(),
+            sampling_hz,
+            costliest: wire.costliest,
+            instruments: wire.instruments,
+        })
     }
 
-    fn add(&mut self, later: &Self, _: &Columns) {
+    fn add(&mut self, later: &Self, columns: &Columns) {
         let OwnCost {
             user_ns,
             system_ns,
             resident_bytes,
             analysis_ns,
+            taken_ns,
+            sampling_hz,
+            costliest,
+            instruments,
         } = self;
         *user_ns = user_ns.saturating_add(later.user_ns);
         *system_ns = system_ns.saturating_add(later.system_ns);
         *resident_bytes = later.resident_bytes;
         *analysis_ns = analysis_ns.saturating_add(later.analysis_ns);
+        columns.add_rows(taken_ns, &later.taken_ns);
+        *sampling_hz = later.sampling_hz.as_ref().map(|later| columns.place(later));
+        *costliest = later.costliest;
+        for more in &later.instruments {
+            match instruments.iter_mut().find(|own| own.name == more.name) {
+                Some(own) => own.analysis_ns = own.analysis_ns.saturating_add(more.analysis_ns),
+                None => instruments.push(more.clone()),
+            }
+        }
     }
 }
 
 /// Nothing: what netto costs is shown as of now.
 impl Recorded for OwnCost {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(taken_ns: Rows<u64>, sampling_hz: Option<Vec<u64>>) -> OwnCost {
+        OwnCost {
+            taken_ns,
+            sampling_hz,
+            ..OwnCost::default()
+        }
+    }
+
+    #[test]
+    fn what_no_part_knows_is_unknown_and_not_nothing() {
+        let own = of(vec![None; 8], None);
+        assert_eq!((own.taken_total_ns(), own.cpu_taken_ns(0)), (None, None));
+        let mut own = of(vec![Some(vec![1, 2]), None], None);
+        assert_eq!(own.part_total_ns(OwnPart::Softirqs), Some(3));
+        assert_eq!(own.part_total_ns(OwnPart::Sends), None);
+        assert_eq!(own.part_total_ns(OwnPart::Daemon), None);
+        own.taken_ns[1] = Some(vec![0, 10]);
+        assert_eq!(own.taken_total_ns(), Some(13));
+        assert_eq!(own.cpu_taken_ns(1), Some(12));
+        assert_eq!(own.cpu_taken_ns(2), None);
+    }
+
+    #[test]
+    fn times_add_up_and_rates_are_the_later_ones() {
+        let mut sum = of(vec![Some(vec![5, 6])], Some(vec![1000, 1000]));
+        sum.instruments = vec![cost_of("cost", 1)];
+        let mut later = of(vec![Some(vec![10, 20])], Some(vec![250, 0]));
+        later.instruments = vec![cost_of("power", 2), cost_of("cost", 3)];
+        later.costliest = Some(CostliestCpu { cpu: 7, ratio: 0.5 });
+        let columns = Columns::join(&mut vec![0, 1], &[1, 7]);
+        sum.add(&later, &columns);
+        assert_eq!(sum.taken_ns, [Some(vec![5, 16, 20])]);
+        assert_eq!(sum.sampling_hz, Some(vec![0, 250, 0]));
+        assert_eq!(sum.costliest, later.costliest);
+        assert_eq!(sum.instruments, [cost_of("cost", 4), cost_of("power", 2)]);
+        let host = sum.sum();
+        assert_eq!(host.taken_ns, [Some(vec![41])]);
+        assert_eq!(host.sampling_hz, Some(vec![250]));
+    }
+
+    fn cost_of(name: &str, analysis_ns: u64) -> InstrumentCost {
+        InstrumentCost {
+            name: name.to_owned(),
+            analysis_ns,
+        }
+    }
+
+    #[test]
+    fn every_part_stands_in_its_row_and_has_a_name_of_its_own() {
+        for (row, part) in OwnPart::ALL.into_iter().enumerate() {
+            assert_eq!(part as usize, row);
+            let same = |other: &OwnPart| other.slug() == part.slug();
+            assert_eq!(OwnPart::ALL.iter().filter(|other| same(other)).count(), 1);
+        }
+    }
+}

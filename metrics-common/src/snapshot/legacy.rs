@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::Snapshot;
 use crate::packed::{self, Damaged, Packed, PackedOr};
 use crate::sections::{
-    self, Cost, CpuModes, Modes, OwnCost, Power, Rows, Sections, SectionsWire, SplitBasis,
+    self, Cost, CpuModes, Modes, OwnCost, Power, Rows, Section, Sections, SectionsWire, SplitBasis,
 };
 
 /// CPUs that a kernel can have at most (`NR_CPUS` of x86).
@@ -35,7 +35,7 @@ pub(super) struct AnyFormat {
     #[serde(default)]
     probe_missed: Vec<u64>,
     power: Option<Power>,
-    own: Option<OwnCost>,
+    own: Option<<OwnCost as Section>::Wire>,
 }
 
 impl AnyFormat {
@@ -74,13 +74,14 @@ impl AnyFormat {
             probe_missed: std::mem::take(&mut self.probe_missed),
         };
         let modes = read(self.cpu_modes.take(), cpus, sections::by_cpu)?;
+        let own = self.own.take().map(|own| OwnCost::from_wire(own, cpus));
         Ok(Sections {
             cost: Some(cost),
             modes: modes
                 .zip(self.host_modes)
                 .map(|(cpus, host)| Modes { cpus, host }),
             power: self.power.take(),
-            own: self.own,
+            own: own.transpose()?,
             ..Sections::default()
         })
     }

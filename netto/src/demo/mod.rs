@@ -101,6 +101,8 @@ fn info(settings: Settings, now_ns: u64) -> Info {
         started_unix_ns: now_ns,
         user_period_ms: settings.period.as_millis() as u64,
         frequency_hz: settings.frequency_hz,
+        sampler: Some("tick".to_owned()),
+        max_overhead_ratio: Some(0.01),
         possible_cpus: cpus,
         numa_nodes: match nodes(cpus) {
             1 => Vec::new(),
@@ -268,6 +270,7 @@ impl Source {
                     system_ns: interval_ns / 900,
                     resident_bytes: 17_000_000 + u64::from(self.settings.cpus) * 60_000,
                     analysis_ns: 400_000 + u64::from(self.settings.cpus) * 8_000,
+                    ..OwnCost::default()
                 }),
                 ..Sections::default()
             },

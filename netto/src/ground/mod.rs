@@ -141,6 +141,8 @@ impl Ground {
             started_unix_ns: unix_ns(),
             user_period_ms: interval_ms,
             frequency_hz: settings.frequency_hz,
+            sampler: None,
+            max_overhead_ratio: None,
             possible_cpus: readers.possible_cpus as u32,
             numa_nodes: roots.numa_nodes(readers.possible_cpus),
             components: ComponentInfo::table(|index| plan.components[index].clone()),

@@ -89,6 +89,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
                 system_ns: 500_000,
                 resident_bytes: 20 << 20,
                 analysis_ns: 100_000,
+                ..OwnCost::default()
             }),
             ..Sections::default()
         },

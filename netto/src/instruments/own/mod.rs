@@ -32,6 +32,7 @@ impl Instrument for Process {
             system_ns: now_ns.1.saturating_sub(self.previous_ns.1),
             resident_bytes: system::own_resident_bytes(),
             analysis_ns: system::monotonic_ns().saturating_sub(tick.now_ns),
+            ..OwnCost::default()
         });
         self.previous_ns = now_ns;
         Ok(())

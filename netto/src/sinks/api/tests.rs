@@ -59,6 +59,7 @@ pub(crate) fn snapshot(sequence: u64) -> Snapshot {
                 system_ns: 2_000_000,
                 resident_bytes: 20 << 20,
                 analysis_ns: 3_000_000,
+                ..OwnCost::default()
             }),
             ..Sections::default()
         },

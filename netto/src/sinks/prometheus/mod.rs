@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(cost.cpu_ns(row).unwrap()[1], expected);
         assert_eq!(cost.stacks_lost[1], 9);
         assert_eq!(modes.cpus[0].steal_ns, 24);
-        let own = sections.own.unwrap();
+        let own = sections.own.as_ref().unwrap();
         assert_eq!((own.user_ns, own.system_ns), (3_000_000, 6_000_000));
         assert_eq!(totals.snapshots, 3);
     }

@@ -1,4 +1,4 @@
-//! Logs and messages that netto wrote before a snapshot had sections are read as they were meant.
+//! Logs and messages of older formats are read as they were meant.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,8 +19,8 @@ fn dice() -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// The snapshot that the recorded messages of format 1.1 hold.
-fn of_format_1() -> Snapshot {
+/// The snapshot that the recorded messages hold.
+fn recorded() -> Snapshot {
     const CPUS: usize = 3;
     let mut random = dice();
     let mut row = |most: u64| (0..CPUS).map(|_| random(most)).collect::<Vec<u64>>();
@@ -79,6 +79,7 @@ fn of_format_1() -> Snapshot {
                 system_ns: 2,
                 resident_bytes: 3,
                 analysis_ns: 4,
+                ..OwnCost::default()
             }),
             ..Sections::default()
         },
@@ -87,11 +88,23 @@ fn of_format_1() -> Snapshot {
 
 #[test]
 fn logs_and_messages_of_format_1_are_read() {
-    let expected = ServerMessage::Snapshot(Box::new(of_format_1()));
+    let expected = ServerMessage::Snapshot(Box::new(recorded()));
     let log = LogReader::new(&include_bytes!("data/format-1.1.log")[..]).unwrap();
     let messages: Vec<ServerMessage> = log.map(Result::unwrap).collect();
     assert!(matches!(&messages[0], ServerMessage::Hello(info) if info.kernel == "6.18.0"));
     assert_eq!(&messages[1..], std::slice::from_ref(&expected));
     let message = include_bytes!("data/format-1.1.message");
     assert_eq!(codec::decode::<ServerMessage>(message).unwrap(), expected);
+}
+
+#[test]
+fn what_format_2_0_did_not_say_of_nettos_cost_is_unknown() {
+    let message = include_bytes!("data/format-2.0.message");
+    let read = codec::decode::<ServerMessage>(message).unwrap();
+    let ServerMessage::Snapshot(snapshot) = &read else {
+        panic!("{read:?}");
+    };
+    let own = snapshot.sections.own.as_ref().unwrap();
+    assert_eq!((own.user_ns, own.taken_total_ns()), (1, None));
+    assert_eq!(read, ServerMessage::Snapshot(Box::new(recorded())));
 }
