@@ -122,6 +122,15 @@ pub struct RunArgs {
         hide_env = true
     )]
     pub frequency: Option<u64>,
+    /// What netto may cost, in per cent of each CPU's time, averaged over ten seconds: what is too
+    /// frequent to be timed within it is sampled, and stacks are sampled less often [default: 1]
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        env = "NETTO_MAX_OVERHEAD",
+        hide_env = true
+    )]
+    pub max_overhead: Option<f64>,
     /// Length of a measured interval, milliseconds [default: 500]
     #[arg(long, value_name = "MS", env = "NETTO_USER_PERIOD", hide_env = true)]
     pub user_period: Option<u64>,

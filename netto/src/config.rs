@@ -17,16 +17,20 @@ mod given;
 
 /// Stack samples per second and CPU that can be asked for.
 pub const FREQUENCY_HZ: RangeInclusive<u64> = 1..=100_000;
+/// Shares of each CPU's time that netto can be allowed, per cent.
+pub const MAX_OVERHEAD_PERCENT: RangeInclusive<f64> = 0.1..=100.0;
 /// Lengths of an interval that can be asked for, milliseconds.
 pub const USER_PERIOD_MS: RangeInclusive<u64> = 50..=60_000;
 /// Numbers of dashboards that can be asked for.
 pub const CLIENTS: RangeInclusive<usize> = 1..=10_000;
 
 /// The settings of one run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Stack samples per second and CPU.
     pub frequency_hz: u64,
+    /// What netto may cost, as a share of each CPU's time.
+    pub max_overhead_ratio: f64,
     /// Length of an interval.
     pub user_period: Duration,
     /// Where to listen.
@@ -53,6 +57,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             frequency_hz: 1000,
+            max_overhead_ratio: 0.01,
             user_period: Duration::from_millis(500),
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10880),
             log_file: None,
@@ -137,6 +142,17 @@ impl Config {
             Some(hz) => in_range(hz, &FREQUENCY_HZ, "Hz")?,
             None => default.frequency_hz,
         };
+        let max_overhead = given(
+            "max_overhead",
+            host,
+            args.max_overhead,
+            file.max_overhead,
+            place,
+        );
+        let max_overhead_ratio = match max_overhead {
+            Some(percent) => in_range(percent, &MAX_OVERHEAD_PERCENT, "per cent")? / 100.0,
+            None => default.max_overhead_ratio,
+        };
         let user_period = match given(
             "user_period",
             host,
@@ -165,6 +181,7 @@ impl Config {
             };
         Ok(Config {
             frequency_hz,
+            max_overhead_ratio,
             user_period,
             listen: SocketAddr::new(
                 args.address.or(file.address).unwrap_or(default.listen.ip()),
@@ -258,7 +275,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 12);
+        assert_eq!(seen, 13);
     }
 
     #[test]
@@ -267,6 +284,10 @@ mod tests {
         let command = Cli::command();
         for (option, value) in [
             ("frequency", config.frequency_hz.to_string()),
+            (
+                "max_overhead",
+                (100.0 * config.max_overhead_ratio).to_string(),
+            ),
             ("user_period", config.user_period.as_millis().to_string()),
             ("address", config.listen.ip().to_string()),
             ("port", config.listen.port().to_string()),
@@ -308,6 +329,11 @@ mod tests {
                 "netto.toml, line 1: frequency must be 1 to 100000 Hz, not 0",
             ),
             ("frequency = 100001", "not 100001"),
+            (
+                "max-overhead = 0.0",
+                "netto.toml, line 1: max-overhead must be 0.1 to 100 per cent, not 0",
+            ),
+            ("max-overhead = nan", "not NaN"),
             (
                 "# slowly\nport = 1\nuser-period = 49",
                 "netto.toml, line 3: user-period must be 50 to 60000 ms, not 49",

@@ -61,6 +61,7 @@ impl SnapshotSource for Snapshots {
             now_ns: end.now_ns,
             interval_ns: end.interval_ns,
             cpus: &end.cpus,
+            analysis: Vec::new(),
         })?;
         self.ground.refresh_symbols(end.now_ns);
         Ok(Snapshot {

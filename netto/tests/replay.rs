@@ -72,6 +72,7 @@ impl Recording {
         let capabilities = Capabilities {
             available: vec![true; COMPONENTS.len()],
             counted: vec![false; COMPONENTS.len()],
+            timed: vec![false; COMPONENTS.len()],
         };
         let mut clock = [0; metrics_common::component::CLOCK_KINDS];
         clock[usize::from(Source::NET_RX.clock_kind())] = rx_ns;

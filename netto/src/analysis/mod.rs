@@ -1,13 +1,19 @@
 //! What instruments share of the analysis: symbols, rules, the plan. Pure: no clock, no files, no
 //! libbpf, no actors; tested from recorded bytes, without root.
 
+pub mod budget;
 pub mod classify;
 mod families;
 pub mod flame;
 pub mod found;
+pub mod groups;
+pub mod kernel_counts;
 pub mod pace;
 pub mod plan;
+pub mod prices;
 pub mod proc_stat;
+pub mod rates;
 mod rules;
 pub mod symbols;
 pub mod unsampled;
+pub mod window;

@@ -53,15 +53,21 @@ impl Pace {
         }
     }
 
-    /// Ends an interval. If another period is due, the samples of this interval stand
-    /// for the time that is cut off, too.
-    pub fn pass(&mut self, now_ns: u64) -> Passed {
+    /// What one sample stands for if nothing is cut off, nanoseconds.
+    pub fn period_ns(&self) -> u64 {
+        self.period_ns
+    }
+
+    /// Ends an interval. Another period is due when this one has run for long enough, or when
+    /// another rate is asked for. The samples of this interval then stand for the time that is
+    /// cut off, too.
+    pub fn pass(&mut self, now_ns: u64, other_rate: bool) -> Passed {
         let length_ns = now_ns.saturating_sub(self.since_ns);
         let fired = length_ns / self.period_ns;
         let fired_now = fired - self.fired;
         self.fired = fired;
-        let is_due = fired >= FEWEST_PERIODS && fired_now > 0;
-        let cut_off_ns = if is_due {
+        let is_due = other_rate || fired >= FEWEST_PERIODS && fired_now > 0;
+        let cut_off_ns = if is_due && fired_now > 0 {
             length_ns % self.period_ns
         } else {
             0
@@ -124,18 +130,26 @@ mod tests {
     fn a_new_period_is_not_due_before_the_old_one_was_of_use() {
         let mut slow = Pace::new(1000 * MS, 0);
         for interval in 1..=50 {
-            let passed = slow.pass(interval * 500 * MS);
+            let passed = slow.pass(interval * 500 * MS, false);
             assert_eq!(passed.is_due, interval >= 40 && interval % 2 == 0);
             assert!(passed.is_due || passed.sample_period_ns == 1000 * MS);
         }
-        assert!(Pace::new(MS, 0).pass(100 * MS).is_due);
+        assert!(Pace::new(MS, 0).pass(100 * MS, false).is_due);
     }
 
     #[test]
     fn what_a_new_period_cuts_off_is_scaled_onto_the_samples_before() {
         // 33 samples, and a millisecond that none of them has reached.
-        let passed = Pace::new(3 * MS, 1000 * MS).pass(1100 * MS);
+        let passed = Pace::new(3 * MS, 1000 * MS).pass(1100 * MS, false);
         assert_eq!(passed.sample_period_ns, 100 * MS / 33);
+    }
+
+    #[test]
+    fn another_rate_is_taken_up_at_once_and_nothing_is_lost() {
+        let passed = Pace::new(50 * MS, 0).pass(110 * MS, true);
+        assert!(passed.is_due);
+        assert_eq!(passed.sample_period_ns, 55 * MS);
+        assert!(Pace::new(1000 * MS, 0).pass(500 * MS, true).is_due);
     }
 
     proptest! {
@@ -149,7 +163,7 @@ mod tests {
             for (length, turn) in intervals {
                 now += length;
                 let before = pace.fired;
-                let passed = pace.pass(now);
+                let passed = pace.pass(now, false);
                 covered_ns += passed.sample_period_ns * (pace.fired - before);
                 samples += pace.fired - before;
                 if passed.is_due {

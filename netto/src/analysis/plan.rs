@@ -4,6 +4,8 @@
 use metrics_common::component::children_of;
 use metrics_common::{Availability, COMPONENTS, Kind, Method, Source};
 
+use super::groups::{Group, GroupSet};
+
 /// A kernel function that stands for a socket call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketFunction {
@@ -152,6 +154,8 @@ pub struct Plan {
     pub sockets: Sockets,
     /// Whether stacks are sampled, or why not.
     pub stacks: Result<(), String>,
+    /// Of the probes that it has, those that are attached now.
+    pub timed: GroupSet,
     /// By component: how it is measured, or why not.
     pub components: Vec<Availability>,
 }
@@ -161,16 +165,30 @@ pub struct Plan {
 pub struct Capabilities {
     /// By component: whether it is measured at all.
     pub available: Vec<bool>,
-    /// By component: whether probes count how often it is entered.
+    /// By component: whether it is counted how often it is entered.
     pub counted: Vec<bool>,
+    /// By component: whether the clock times it now.
+    pub timed: Vec<bool>,
 }
 
 impl Plan {
-    /// Decides from the facts and the user's wish.
+    /// Decides from the facts and the user's wish; every probe of the plan is attached.
     ///
     /// # Errors
     /// The kernel lacks what everything needs, or the means that the user asked for.
     pub fn new(facts: &Facts, method: RequestedMethod) -> Result<Plan, PlanError> {
+        Plan::while_timed(facts, method, GroupSet::ALL)
+    }
+
+    /// The same while only these groups of probes are attached.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn while_timed(
+        facts: &Facts,
+        method: RequestedMethod,
+        timed: GroupSet,
+    ) -> Result<Plan, PlanError> {
         if let Err(reason) = &facts.type_information {
             return Err(PlanError::NoTypeInformation(reason.clone()));
         }
@@ -196,6 +214,7 @@ impl Plan {
             has_clock,
             sockets,
             stacks,
+            timed,
             components: Vec::new(),
         };
         plan.components = (0..COMPONENTS.len())
@@ -225,15 +244,25 @@ impl Plan {
         match COMPONENTS[row].kind {
             Kind::Sum => Availability::by(Method::Sum),
             // The clock times the threads, but only stacks tell what they do.
-            Kind::Timed(Source::IoWorker, _) if self.has_clock => sampling(Method::TpBtf),
+            Kind::Timed(Source::IoWorker, _) if self.times(Group::Switches) => {
+                sampling(Method::TpBtf)
+            }
             Kind::Timed(Source::IoWorker, _) => sampling(Method::Sampling),
             Kind::Timed(Source::NicInterrupt, _) if !self.has_clock => Availability::missing(
                 "a sampling clock cannot see interrupts, and --method sampling uses no probes",
             ),
+            Kind::Timed(Source::NicInterrupt, _) if !self.times(Group::Softirqs) => {
+                Availability::missing(
+                    "a sampling clock cannot see interrupts, and to time them would cost more than \
+                     --max-overhead now",
+                )
+            }
             Kind::Timed(Source::NicInterrupt, _) => Availability::by(Method::TpBtf),
-            Kind::Timed(Source::Softirq(_), _) if self.has_clock => Availability::by(Method::TpBtf),
+            Kind::Timed(Source::Softirq(_), _) if self.times(Group::Softirqs) => {
+                Availability::by(Method::TpBtf)
+            }
             Kind::Timed(Source::Softirq(_), _) => sampling(Method::Sampling),
-            Kind::Timed(source, _) => of_sockets(&self.sockets, source),
+            Kind::Timed(source, _) => self.of_sockets(source),
             Kind::Sampled(_) | Kind::Estimated(_) | Kind::Carved(..) => sampling(Method::Sampling),
             Kind::Remainder => match &self.stacks {
                 Ok(()) => Availability::by(Method::Remainder),
@@ -245,12 +274,22 @@ impl Plan {
     /// The plan as the arithmetic needs it.
     pub fn capabilities(&self) -> Capabilities {
         let counted = |row: usize| match COMPONENTS[row].kind {
-            Kind::Timed(Source::Softirq(_) | Source::NicInterrupt, _) => self.has_clock,
+            // The kernel counts softirqs, whether they are timed or not.
+            Kind::Timed(Source::Softirq(_), _) => self.has_clock,
+            Kind::Timed(Source::NicInterrupt, _) => self.times(Group::Softirqs),
             // An io_uring thread is found running; it does not enter anything.
             Kind::Timed(Source::IoWorker, _) => false,
-            Kind::Timed(..) => {
-                matches!(self.sockets, Sockets::Timed(..)) && self.components[row].is_available()
+            Kind::Timed(source, _) => {
+                self.times_calls(source) && self.components[row].is_available()
             }
+            _ => false,
+        };
+        let timed = |row: usize| match COMPONENTS[row].kind {
+            Kind::Timed(
+                source @ (Source::Softirq(_) | Source::NicInterrupt | Source::IoWorker),
+                _,
+            ) => self.times(Group::of(source)),
+            Kind::Timed(source, _) => self.times_calls(source),
             _ => false,
         };
         Capabilities {
@@ -260,6 +299,51 @@ impl Plan {
                 .map(Availability::is_available)
                 .collect(),
             counted: (0..COMPONENTS.len()).map(counted).collect(),
+            timed: (0..COMPONENTS.len()).map(timed).collect(),
+        }
+    }
+
+    /// Whether a group's probes are in the plan, and attached.
+    fn times(&self, group: Group) -> bool {
+        self.has_clock && self.timed.has(group)
+    }
+
+    fn times_calls(&self, source: Source) -> bool {
+        matches!(self.sockets, Sockets::Timed(..)) && self.times(Group::of(source))
+    }
+
+    fn of_sockets(&self, source: Source) -> Availability {
+        match &self.sockets {
+            Sockets::Timed(hook, functions) if functions.iter().any(|f| f.source == source) => {
+                let is_timed = self.times_calls(source);
+                Availability::by(if is_timed {
+                    hook.method()
+                } else {
+                    Method::Sampling
+                })
+            }
+            Sockets::Timed(..) => {
+                Availability::missing("this kernel has none of the functions that stand for it")
+            }
+            Sockets::Sampled { .. } => Availability::by(Method::Sampling),
+            Sockets::Unavailable { reason } => Availability::missing(reason.clone()),
+        }
+    }
+
+    /// Groups of probes that the plan has.
+    pub fn groups(&self) -> GroupSet {
+        let is_timed = |group: &Group| match (&self.sockets, group.is_of_sockets()) {
+            (_, false) => true,
+            (Sockets::Timed(_, functions), true) => {
+                functions.iter().any(|f| Group::of(f.source) == *group)
+            }
+            (_, true) => false,
+        };
+        let groups = Group::ALL.into_iter().filter(is_timed);
+        if self.has_clock {
+            groups.collect()
+        } else {
+            GroupSet::NONE
         }
     }
 
@@ -335,19 +419,6 @@ fn plan_sockets(facts: &Facts, stacks: &Result<(), String>) -> Sockets {
         Err(why) => Sockets::Unavailable {
             reason: format!("{reason}, and stacks cannot be sampled either: {why}"),
         },
-    }
-}
-
-fn of_sockets(sockets: &Sockets, source: Source) -> Availability {
-    match sockets {
-        Sockets::Timed(hook, functions) if functions.iter().any(|f| f.source == source) => {
-            Availability::by(hook.method())
-        }
-        Sockets::Timed(..) => {
-            Availability::missing("this kernel has none of the functions that stand for it")
-        }
-        Sockets::Sampled { .. } => Availability::by(Method::Sampling),
-        Sockets::Unavailable { reason } => Availability::missing(reason.clone()),
     }
 }
 

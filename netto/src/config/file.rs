@@ -19,6 +19,7 @@ const DEFAULT_FILE: &str = "/etc/netto.toml";
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FileOptions {
     pub(super) frequency: Option<Spanned<u64>>,
+    pub(super) max_overhead: Option<Spanned<f64>>,
     pub(super) user_period: Option<Spanned<u64>>,
     pub(super) address: Option<IpAddr>,
     pub(super) port: Option<u16>,

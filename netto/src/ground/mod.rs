@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use metrics_common::{Availability, ComponentInfo, Info, InstrumentInfo};
+use metrics_common::{Availability, ComponentInfo, Info, InstrumentCost, InstrumentInfo};
 
 use crate::analysis::classify::Classifier;
+use crate::analysis::groups::GroupSet;
+use crate::analysis::kernel_counts::context_switches;
 use crate::analysis::plan::{Capabilities, Facts, Plan, RequestedMethod};
 use crate::analysis::proc_stat::{self, ProcStat};
 use crate::config::Config;
@@ -22,16 +24,18 @@ use crate::kernel::system::{self, Roots};
 
 mod cpus;
 mod notes;
+pub mod overhead;
 pub mod sampled_stacks;
 mod symbol_refresh;
 
 use self::cpus::Cpus;
 use self::notes::Notes;
+use self::overhead::{Found, Overhead, Taken};
 use self::sampled_stacks::SampledStacks;
 use self::symbol_refresh::SymbolRefresh;
 
 /// What a measurement is asked to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Stack samples per second and CPU.
     pub frequency_hz: u64,
@@ -39,6 +43,8 @@ pub struct Settings {
     pub user_period: Duration,
     /// By which means.
     pub method: RequestedMethod,
+    /// What netto may cost, as a share of each CPU's time.
+    pub max_overhead_ratio: f64,
     /// Where `/proc` and `/sys` are.
     pub roots: Roots,
 }
@@ -49,6 +55,7 @@ impl From<&Config> for Settings {
             frequency_hz: config.frequency_hz,
             user_period: config.user_period,
             method: config.method,
+            max_overhead_ratio: config.max_overhead_ratio,
             roots: Roots {
                 proc_root: config.proc_root.clone(),
                 sys_root: config.sys_root.clone(),
@@ -70,6 +77,8 @@ pub struct Ground {
     pub capabilities: Capabilities,
     /// Whether the per-CPU clock runs.
     pub has_clock: bool,
+    /// What netto itself costs, and may.
+    pub overhead: Overhead,
     /// Where readers of the flame graph find the stacks between two drains.
     pub stacks: Arc<SampledStacks>,
     /// How often symbols have been read anew.
@@ -97,6 +106,8 @@ pub struct Tick<'a> {
     pub interval_ns: u64,
     /// The CPUs that it is of: the columns of everything per CPU.
     pub cpus: &'a [u32],
+    /// What the instruments that were asked so far took for their analysis.
+    pub analysis: Vec<InstrumentCost>,
 }
 
 /// The end of an interval.
@@ -121,7 +132,8 @@ impl Ground {
     /// What makes every measurement impossible, with the remedy.
     pub fn start(settings: &Settings) -> anyhow::Result<(Ground, Session)> {
         let roots = settings.roots.clone();
-        let softirqs_are_timed = settings.method != RequestedMethod::Sampling;
+        // They may be timed now and sampled later.
+        let softirqs_are_timed = false;
         let (facts, classifier) =
             preflight::gather(&roots, settings.frequency_hz, softirqs_are_timed)?;
         let plan = Plan::new(&facts, settings.method)?;
@@ -142,7 +154,7 @@ impl Ground {
             user_period_ms: interval_ms,
             frequency_hz: settings.frequency_hz,
             sampler: None,
-            max_overhead_ratio: None,
+            max_overhead_ratio: Some(settings.max_overhead_ratio),
             possible_cpus: readers.possible_cpus as u32,
             numa_nodes: roots.numa_nodes(readers.possible_cpus),
             components: ComponentInfo::table(|index| plan.components[index].clone()),
@@ -154,16 +166,27 @@ impl Ground {
         };
         let knowledge = Knowledge { facts, info };
         let stat_file = roots.proc_stat()?;
+        // Who asks for a means gets it, whatever it costs; what only probes can show stays.
+        let may_go = settings.method == RequestedMethod::Auto && plan.stacks.is_ok();
+        let overhead = Overhead::new(
+            settings.max_overhead_ratio,
+            settings.frequency_hz,
+            plan.groups(),
+            may_go,
+            &roots,
+            &readers,
+        );
         let mut ground = Ground {
             capabilities: plan.capabilities(),
             has_clock: plan.has_clock,
+            overhead,
             stacks: Arc::new(SampledStacks::new(
                 roots.clone(),
                 knowledge.why_no_stacks(classifier.is_some()),
             )),
             stat: proc_stat::parse(&stat_file.text()?)?,
             stat_file,
-            symbol_refresh: SymbolRefresh::new(roots.clone(), plan.has_clock),
+            symbol_refresh: SymbolRefresh::new(roots.clone(), false),
             symbols_version: 0,
             roots,
             readers,
@@ -192,6 +215,7 @@ impl Ground {
         self.follow_interrupts(now_ns);
         let stat = self.stat_file.text()?;
         self.stat = proc_stat::parse(&stat).context("cannot tell CPU modes")?;
+        self.overhead.begin(context_switches(&stat));
         let cpus = self.follow_cpus()?;
         Ok(End {
             sequence: self.sequence,
@@ -222,6 +246,26 @@ impl Ground {
         }
     }
 
+    /// Ends an interval for netto's own cost: what it took, and what is measured by which means
+    /// from now on.
+    pub fn keep_to_budget(&mut self, found: &Found<'_>, now_ns: u64) -> Taken {
+        let before = self.overhead.timed();
+        let taken = self.overhead.end(found, now_ns, &mut self.readers);
+        if self.overhead.timed() != before {
+            let has_symbols = self.knowledge.facts.has_symbols.clone();
+            self.learn(has_symbols);
+        }
+        taken
+    }
+
+    fn learn(&mut self, has_symbols: Vec<bool>) {
+        let timed = self.overhead.timed();
+        if let Some(plan) = self.knowledge.learn(has_symbols, self.method, timed) {
+            self.capabilities = plan.capabilities();
+            self.notes.has_news = true;
+        }
+    }
+
     /// Takes symbols that were read anew. What they change holds from the next interval on.
     pub fn refresh_symbols(&mut self, now_ns: u64) {
         if self.classifier.is_none() {
@@ -230,11 +274,7 @@ impl Ground {
         let Some(classifier) = self.symbol_refresh.poll(now_ns) else {
             return;
         };
-        let has_symbols = classifier.found().availability();
-        if let Some(plan) = self.knowledge.learn(has_symbols, self.method) {
-            self.capabilities = plan.capabilities();
-            self.notes.has_news = true;
-        }
+        self.learn(classifier.found().availability());
         self.classifier = Some(classifier);
         self.symbols_version += 1;
     }
@@ -285,12 +325,17 @@ struct Knowledge {
 }
 
 impl Knowledge {
-    /// Takes the kernel's functions anew. Where that changes what can be measured,
+    /// Takes the kernel's functions anew, and the probes that are attached. Where that changes what can be measured,
     /// the description says so, and the plan that now holds is returned.
-    fn learn(&mut self, has_symbols: Vec<bool>, method: RequestedMethod) -> Option<Plan> {
+    fn learn(
+        &mut self,
+        has_symbols: Vec<bool>,
+        method: RequestedMethod,
+        timed: GroupSet,
+    ) -> Option<Plan> {
         self.facts.has_symbols = has_symbols;
         // It was possible at the start, and symbols do not make it impossible.
-        let plan = Plan::new(&self.facts, method).ok()?;
+        let plan = Plan::while_timed(&self.facts, method, timed).ok()?;
         let mut has_news = false;
         for (component, now) in self.info.components.iter_mut().zip(&plan.components) {
             has_news |= component.availability != *now;

@@ -35,22 +35,24 @@ fn a_module_that_comes_makes_its_component_available_and_one_that_goes_takes_it(
     assert!(!is_shown(&knowledge));
     assert!(
         knowledge
-            .learn(without.clone(), RequestedMethod::Auto)
+            .learn(without.clone(), RequestedMethod::Auto, GroupSet::ALL)
             .is_none()
     );
 
     let plan = knowledge
-        .learn(with.clone(), RequestedMethod::Auto)
+        .learn(with.clone(), RequestedMethod::Auto, GroupSet::ALL)
         .expect("news");
     assert!(is_shown(&knowledge));
     assert!(plan.capabilities().available[bridge]);
     assert!(
-        knowledge.learn(with, RequestedMethod::Auto).is_none(),
+        knowledge
+            .learn(with, RequestedMethod::Auto, GroupSet::ALL)
+            .is_none(),
         "told once"
     );
 
     let plan = knowledge
-        .learn(without, RequestedMethod::Auto)
+        .learn(without, RequestedMethod::Auto, GroupSet::ALL)
         .expect("news");
     assert!(!is_shown(&knowledge));
     assert!(!plan.capabilities().available[bridge]);

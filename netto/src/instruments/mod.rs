@@ -5,9 +5,10 @@
 //! **To add an instrument, add its folder and its name to the list below.** No instrument knows
 //! another, except that it may read the sections of those before it in the list.
 
-use metrics_common::{Availability, Sections};
+use metrics_common::{Availability, InstrumentCost, Sections};
 
 use crate::ground::{Ground, Tick};
+use crate::kernel::system;
 
 /// What measures, and fills one section of each snapshot.
 pub trait Instrument: Send {
@@ -16,24 +17,6 @@ pub trait Instrument: Send {
     /// # Errors
     /// What makes further intervals impossible: it is asked no more.
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()>;
-
-    /// Stops what costs the host something by itself, or goes on with it.
-    fn pause(&mut self, _: &mut Ground, _paused: bool) {}
-
-    /// What its probes have cost since they were loaded; `None` where it has none, or the kernel
-    /// does not count (`sysctl kernel.bpf_stats_enabled`).
-    fn own_cost(&self, _: &Ground) -> Option<ProbeCost> {
-        None
-    }
-}
-
-/// What BPF programs have cost, as the kernel counts it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ProbeCost {
-    /// How often they ran.
-    pub runs: u64,
-    /// For how long, without the dispatch into them, nanoseconds.
-    pub run_ns: u64,
 }
 
 /// How an instrument is begun.
@@ -101,6 +84,7 @@ impl Running {
         let mut sections = Sections::default();
         let mut failed = Vec::new();
         for (place, (entry, instrument)) in self.0.iter_mut().enumerate() {
+            let begun_ns = system::monotonic_ns();
             if let Err(error) = instrument.collect(tick, &mut sections) {
                 if entry.is_essential {
                     return Err(error);
@@ -111,6 +95,10 @@ impl Running {
                 tick.ground.set_instrument(entry.name, reason);
                 failed.push(place);
             }
+            tick.analysis.push(InstrumentCost {
+                name: entry.name.to_owned(),
+                analysis_ns: system::monotonic_ns().saturating_sub(begun_ns),
+            });
         }
         for place in failed.into_iter().rev() {
             self.0.remove(place);

@@ -122,5 +122,6 @@ fn read_once(mut load: impl FnMut(usize) -> u64, now_ns: impl FnOnce() -> u64) -
     )
 }
 
+mod leftovers;
 #[cfg(test)]
 mod tests;

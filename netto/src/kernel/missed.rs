@@ -1,11 +1,12 @@
 //! What the kernel counts of runs that programs missed.
 
 use std::mem::{offset_of, size_of};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
-use libbpf_rs::libbpf_sys::{bpf_obj_get_info_by_fd, bpf_prog_info};
+use libbpf_rs::libbpf_sys::bpf_prog_info;
 use metrics_common::Missable;
 
+use super::bpf_stats::information;
 use super::cpu_time::Reading;
 
 /// The ways in which probes can miss something that can be counted here.
@@ -75,21 +76,6 @@ impl MissedRuns {
         &self.ways
     }
 
-    /// How often the programs ran, and for how long in all, nanoseconds; `None` where the kernel
-    /// does not count that.
-    pub fn run_time(&self) -> Option<(u64, u64)> {
-        let programs = self.counters.iter().flat_map(|counter| match counter {
-            Counter::Programs(programs) => programs.as_slice(),
-            Counter::Records(_) => &[],
-        });
-        let (mut runs, mut run_ns) = (0, 0);
-        for (info, _) in programs.filter_map(information) {
-            runs += info.run_cnt;
-            run_ns += info.run_time_ns;
-        }
-        (runs > 0).then_some((runs, run_ns))
-    }
-
     /// How much was missed since the probes were loaded, with what the records of all CPUs say.
     pub fn counts(&self, readings: &[Reading]) -> Vec<u64> {
         let count = |counter: &Counter| match counter {
@@ -106,16 +92,4 @@ fn recursion_misses(program: &OwnedFd) -> Option<u64> {
     let (info, bytes) = information(program)?;
     let end = offset_of!(bpf_prog_info, recursion_misses) + size_of::<u64>();
     (bytes >= end).then_some(info.recursion_misses)
-}
-
-/// What the kernel says of a program, and how many bytes of it.
-fn information(program: &OwnedFd) -> Option<(bpf_prog_info, usize)> {
-    let mut info = bpf_prog_info::default();
-    let mut bytes = size_of::<bpf_prog_info>() as u32;
-    // SAFETY: the descriptor is open, and the kernel writes at most `bytes` bytes to
-    // `info`, which is as large; it holds no pointers, so nothing else is written.
-    let result = unsafe {
-        bpf_obj_get_info_by_fd(program.as_raw_fd(), (&raw mut info).cast(), &raw mut bytes)
-    };
-    (result == 0).then_some((info, bytes as usize))
 }

@@ -24,6 +24,10 @@ nix::ioctl_none!(
     /// `PERF_EVENT_IOC_ENABLE`.
     ioctl_enable, b'$', 0
 );
+nix::ioctl_none!(
+    /// `PERF_EVENT_IOC_DISABLE`.
+    ioctl_disable, b'$', 1
+);
 nix::ioctl_write_ptr!(
     /// `PERF_EVENT_IOC_PERIOD`.
     ioctl_period, b'$', 4, u64
@@ -112,8 +116,20 @@ impl SamplingEvent {
         // SAFETY: both descriptors are open for the length of the call, which
         // takes its own reference to the program.
         unsafe { ioctl_set_bpf(self.0.as_raw_fd(), program.as_raw_fd() as _) }?;
-        // SAFETY: the descriptor is an open perf event; the request takes no pointer.
-        unsafe { ioctl_enable(self.0.as_raw_fd()) }?;
+        self.run(true)
+    }
+
+    /// Lets the clock run, or stops it.
+    fn run(&self, runs: bool) -> io::Result<()> {
+        let fd = self.0.as_raw_fd();
+        // SAFETY: the descriptor is an open perf event; the requests take no pointer.
+        unsafe {
+            if runs {
+                ioctl_enable(fd)
+            } else {
+                ioctl_disable(fd)
+            }
+        }?;
         Ok(())
     }
 }
@@ -122,9 +138,9 @@ impl SamplingEvent {
 #[derive(Debug)]
 pub struct Samplers {
     program: OwnedFd,
+    /// For a CPU of which nothing else is known.
     frequency_hz: u64,
     clocks: BTreeMap<u32, Clock>,
-    is_paused: bool,
 }
 
 /// The clock of one CPU.
@@ -132,8 +148,33 @@ pub struct Samplers {
 struct Clock {
     event: SamplingEvent,
     pace: Pace,
+    /// Samples per second that it is to take from the next interval on; 0: none.
+    wanted_hz: u64,
+    /// What it takes now.
+    hz: u64,
     /// What one sample of the last interval stands for.
     sample_period_ns: u64,
+}
+
+impl Clock {
+    /// Another period, at random, and the rate that is wanted. A clock that cannot be changed
+    /// keeps what it has.
+    fn turn(&mut self, cpu: u32, turn: u32) {
+        if self.wanted_hz == 0 {
+            if self.hz > 0 && self.event.run(false).is_ok() {
+                self.hz = 0;
+            }
+            return;
+        }
+        let period_ns = pace::period_ns(cpu, turn, self.wanted_hz);
+        if self.event.set_period(period_ns).is_err()
+            || self.hz == 0 && self.event.run(true).is_err()
+        {
+            return;
+        }
+        self.hz = self.wanted_hz;
+        self.pace = Pace::new(period_ns, monotonic_ns());
+    }
 }
 
 impl Samplers {
@@ -142,7 +183,6 @@ impl Samplers {
             program,
             frequency_hz,
             clocks: BTreeMap::new(),
-            is_paused: false,
         }
     }
 
@@ -154,27 +194,38 @@ impl Samplers {
         }
     }
 
+    /// Samples per second that are taken on this CPU now; 0: none.
+    pub fn rate_hz(&self, cpu: u32) -> u64 {
+        self.clocks.get(&cpu).map_or(0, |clock| clock.hz)
+    }
+
+    /// Asks for another rate on this CPU; 0 leaves it alone. It holds from the next interval on,
+    /// because all samples of an interval stand for the same time. Where there are none, it
+    /// holds at once.
+    pub fn set_rate(&mut self, cpu: u32, hz: u64) {
+        if let Some(clock) = self.clocks.get_mut(&cpu) {
+            clock.wanted_hz = hz;
+            if clock.hz == 0 && hz > 0 {
+                clock.turn(cpu, random());
+                clock.sample_period_ns = clock.pace.period_ns();
+            }
+        }
+    }
+
     /// Ends an interval: every CPU gets another period, at random. To be called when
     /// its stacks have just been drained.
     pub fn end_interval(&mut self) {
         let turn = random();
         for (&cpu, clock) in &mut self.clocks {
-            let passed = clock.pace.pass(monotonic_ns());
-            clock.sample_period_ns = passed.sample_period_ns;
-            if !passed.is_due {
+            if clock.hz == 0 {
                 continue;
             }
-            let period_ns = pace::period_ns(cpu, turn, self.frequency_hz);
-            // A clock that cannot be changed keeps its period.
-            if clock.event.set_period(period_ns).is_ok() {
-                clock.pace = Pace::new(period_ns, monotonic_ns());
+            let passed = clock.pace.pass(monotonic_ns(), clock.wanted_hz != clock.hz);
+            clock.sample_period_ns = passed.sample_period_ns;
+            if passed.is_due {
+                clock.turn(cpu, turn);
             }
         }
-    }
-
-    /// Samples no CPU any more, or again, from the next [`Samplers::follow`] on.
-    pub fn pause(&mut self, paused: bool) {
-        self.is_paused = paused;
     }
 
     /// Makes the CPUs that are sampled those that are online. The kernel ends
@@ -182,11 +233,7 @@ impl Samplers {
     /// are those CPUs that cannot be sampled, and why; all others are.
     #[must_use]
     pub fn follow(&mut self, online: &[u32]) -> BTreeMap<u32, io::Error> {
-        self.clocks
-            .retain(|cpu, _| !self.is_paused && online.contains(cpu));
-        if self.is_paused {
-            return BTreeMap::new();
-        }
+        self.clocks.retain(|cpu, _| online.contains(cpu));
         let mut refused = BTreeMap::new();
         let turn = random();
         for &cpu in online {
@@ -213,6 +260,8 @@ impl Samplers {
         Ok(Clock {
             event,
             pace: Pace::new(period_ns, monotonic_ns()),
+            wanted_hz: self.frequency_hz,
+            hz: self.frequency_hz,
             sample_period_ns: period_ns,
         })
     }

@@ -2,15 +2,17 @@
 //! order. Dropping the session detaches everything.
 
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{ErrorKind, Link, MapHandle, PrintLevel};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{ErrorKind, MapHandle, OpenObject, PrintLevel};
 use metrics_common::ProbeInfo;
 
 use self::attached::AttachedProbes;
+use self::switcher::Switcher;
+pub use self::switcher::{MeasuredCosts, Panel};
 use super::abi;
 use super::control::Control;
 use super::cpu_time::CpuClocks;
@@ -25,6 +27,8 @@ use super::system::Roots;
 use crate::analysis::plan::{Plan, Sockets};
 
 mod attached;
+pub(super) mod probes;
+mod switcher;
 
 /// Room for one CPU's stacks of one interval, words. A lane takes about 30
 /// words per stack; half of the samples of a busy CPU fall into networking.
@@ -39,27 +43,16 @@ const SHORTEST_MS: u64 = 500;
 #[derive(Debug)]
 pub struct Session {
     probes: Vec<ProbeInfo>,
-    // Fields are dropped in this order: links before the programs they hold.
-    _links: Vec<Link>,
-    _object: LoadedObject,
-}
-
-/// The skeleton has no `Debug` of its own.
-struct LoadedObject(NettoSkel<'static>);
-
-impl std::fmt::Debug for LoadedObject {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LoadedObject")
-            .field("name", &self.0.object().name())
-            .finish()
-    }
+    _switcher: Option<Switcher>,
 }
 
 /// The ends of a running session that are read once per interval.
 #[derive(Debug)]
 pub struct Readers {
     /// The per-CPU clocks.
-    pub clocks: CpuClocks,
+    pub clocks: Arc<CpuClocks>,
+    /// By which probes come and go; `None` if the plan has none.
+    pub panel: Option<Panel>,
     /// What the programs are told while they run.
     pub control: Arc<Control>,
     /// Sampled stacks; nobody fills it if the plan has no stacks.
@@ -92,7 +85,14 @@ impl Session {
             .context("cannot tell how many CPUs this kernel can have")?;
         let states_are_parked = roots.is_realtime() || matches!(plan.sockets, Sockets::Timed(..));
         let lane_words = lane_words(frequency_hz, interval_ms);
-        let skel = load(plan, states_are_parked, possible_cpus, lane_words)?;
+        let mut storage = MaybeUninit::uninit();
+        let skel = load(
+            &mut storage,
+            plan,
+            states_are_parked,
+            possible_cpus,
+            lane_words,
+        )?;
         let mut readers = Readers::new(&skel, plan, frequency_hz, possible_cpus, lane_words)?;
         readers
             .clocks
@@ -110,10 +110,20 @@ impl Session {
             };
             attached.sockets(*hook, functions, maps, roots, &mut readers.missed)?;
         }
+        let switcher = match plan.has_clock {
+            false => None,
+            true => Some(Switcher::start(
+                attached.groups(),
+                attached.set,
+                plan.stacks.is_ok().then(|| sampler_of(&skel)).transpose()?,
+                readers.clocks.clone(),
+                readers.control.clone(),
+            )?),
+        };
+        readers.panel = switcher.as_ref().map(Switcher::panel);
         let session = Session {
             probes: attached.probes,
-            _links: attached.links,
-            _object: LoadedObject(skel),
+            _switcher: switcher,
         };
         Ok((session, readers))
     }
@@ -138,16 +148,17 @@ impl Readers {
         let control = MappedArray::new(skel.maps.bss.as_fd(), abi::CONTROL_BYTES, 1)?;
         let control = Arc::new(Control::new(control));
         control.set_softirqs_timed(plan.has_clock);
-        let sampler = || {
-            let program = skel.progs.netto_sample.as_fd().try_clone_to_owned();
-            program.context("cannot duplicate a descriptor")
-        };
         Ok(Readers {
-            clocks: CpuClocks::new(MappedArray::new(cpus, abi::CPU_BYTES, possible_cpus)?),
+            clocks: Arc::new(CpuClocks::new(MappedArray::new(
+                cpus,
+                abi::CPU_BYTES,
+                possible_cpus,
+            )?)),
+            panel: None,
             stacks: StackBuffer::new(lanes, control.clone(), possible_cpus),
             control,
             samplers: match &plan.stacks {
-                Ok(()) => Some(Samplers::new(sampler()?, frequency_hz)),
+                Ok(()) => Some(Samplers::new(sampler_of(skel)?, frequency_hz)),
                 Err(_) => None,
             },
             interrupts: NicInterrupts::new(MapHandle::try_from(&skel.maps.netto_nic_interrupts)?),
@@ -155,6 +166,11 @@ impl Readers {
             possible_cpus,
         })
     }
+}
+
+fn sampler_of(skel: &NettoSkel<'_>) -> anyhow::Result<OwnedFd> {
+    let program = skel.progs.netto_sample.as_fd().try_clone_to_owned();
+    program.context("cannot duplicate a descriptor")
 }
 
 /// Room for the stacks of one lane.
@@ -170,15 +186,13 @@ fn lane_bytes(lane_words: u64) -> usize {
 }
 
 /// The object with all programs that the plan asks for, sized for this host and loaded.
-fn load(
+fn load<'a>(
+    storage: &'a mut MaybeUninit<OpenObject>,
     plan: &Plan,
     states_are_parked: bool,
     possible_cpus: usize,
     lane_words: u64,
-) -> anyhow::Result<NettoSkel<'static>> {
-    // The skeleton borrows its storage. A process has one session in its
-    // life, so these few bytes may stay for as long as that.
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+) -> anyhow::Result<NettoSkel<'a>> {
     let mut open = NettoSkelBuilder::default()
         .open(storage)
         .context("cannot open the embedded BPF object")?;

@@ -2,15 +2,17 @@
 
 use std::io::BufRead;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context, anyhow};
+use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject};
 
 use super::missed::MissedRuns;
-use super::socket_skel::{OpenSocketSkel, SocketSkelBuilder};
+use super::session::probes::{Probe, ProbeSet, Role, Way};
+use super::socket_skel::{OpenSocketSkel, SocketSkel, SocketSkelBuilder};
 use super::system::Roots;
+use crate::analysis::groups::{Group, GroupSet};
 use crate::analysis::plan::SocketFunction;
 use metrics_common::Source;
 use metrics_common::component::{COMPONENTS, index_of_source};
@@ -23,10 +25,10 @@ pub(super) struct SharedMaps<'a> {
     pub(super) possible_cpus: u32,
 }
 
-/// Links of what is hooked, and for each function the kernel's refusal, if it was refused.
-pub(super) type Hooked = (Vec<Link>, Vec<(SocketFunction, Option<String>)>);
+/// Probes that are attached, and for each function the kernel's refusal, if it was refused.
+pub(super) type Hooked = (Vec<Probe>, Vec<(SocketFunction, Option<String>)>);
 
-/// Hooks begin and end of these functions: the links of those that could be,
+/// Hooks begin and end of these functions: the probes of those that could be,
 /// and for each function the kernel's refusal, if it was refused.
 pub(super) fn attach(
     functions: &[SocketFunction],
@@ -35,51 +37,57 @@ pub(super) fn attach(
 ) -> Hooked {
     // All at once is one reading of the kernel's types instead of one each.
     // If that fails, each alone shows which of them is to blame.
-    if let Ok(links) = attach_together(functions, maps, missed) {
+    if let Ok(probes) = attach_together(functions, maps, missed) {
         return (
-            links,
+            probes,
             functions.iter().map(|function| (*function, None)).collect(),
         );
     }
-    let mut links = Vec::new();
+    let mut probes = Vec::new();
     let mut outcome = Vec::new();
     for function in functions {
         match attach_together(&[*function], maps, missed) {
             Ok(own) => {
-                links.extend(own);
+                probes.extend(own);
                 outcome.push((*function, None));
             }
             Err(error) => outcome.push((*function, Some(format!("{error:#}")))),
         }
     }
-    (links, outcome)
+    (probes, outcome)
 }
 
 fn attach_together(
     functions: &[SocketFunction],
     maps: SharedMaps<'_>,
     missed: &mut MissedRuns,
-) -> anyhow::Result<Vec<Link>> {
+) -> anyhow::Result<Vec<Probe>> {
     let mut storage = MaybeUninit::uninit();
     let mut open = open(functions, &mut storage)?;
     share_maps(&mut open, maps)?;
     let skel = open.load().context("refused at load")?;
     // The ends first: an end without a beginning is ignored, a beginning without
-    // an end would charge its task for ever. Links are dropped in the order in
-    // which they stand here, so the beginnings come first again in the result.
-    let mut ends = Vec::new();
-    let mut beginnings = Vec::new();
-    for (wanted, links) in [
-        ("netto_fexit_", &mut ends),
-        ("netto_fentry_", &mut beginnings),
-    ] {
-        for program in skel.object().progs_mut() {
-            if program.autoload() && program.name().to_string_lossy().starts_with(wanted) {
-                links.push(program.attach_trace().context("refused at attaching")?);
-            }
-        }
+    // an end would charge its task for ever.
+    let mut attached = ProbeSet::default();
+    for program in skel.object().progs() {
+        let name = program.name().to_string_lossy();
+        let Some(function) = pair_of(&name)
+            .and_then(|pair| functions.get(pair))
+            .filter(|_| program.autoload())
+        else {
+            continue;
+        };
+        let is_end = name.starts_with("netto_fexit_");
+        attached.probes.push(Probe::new(
+            Group::of(function.source),
+            if is_end { Role::End } else { Role::Begin },
+            Way::Trace,
+            duplicate(program.as_fd())?,
+        ));
     }
-    beginnings.append(&mut ends);
+    attached
+        .attach(GroupSet::ALL)
+        .context("refused at attaching")?;
     for program in skel.object().progs() {
         if let Some(function) = pair_of(&program.name().to_string_lossy())
             .and_then(|pair| functions.get(pair))
@@ -88,7 +96,12 @@ fn attach_together(
             missed.program(function.name, slug_of(function.source), program.as_fd());
         }
     }
-    Ok(beginnings)
+    Ok(attached.probes)
+}
+
+fn duplicate(program: BorrowedFd<'_>) -> anyhow::Result<OwnedFd> {
+    let fd = program.try_clone_to_owned();
+    fd.context("cannot duplicate a descriptor")
 }
 
 /// The pair that a program belongs to, by its name.
@@ -139,9 +152,11 @@ pub(super) fn attach_kprobes(
     roots: &Roots,
     missed: &mut MissedRuns,
 ) -> anyhow::Result<Hooked> {
-    let mut storage = MaybeUninit::uninit();
+    // A kprobe can only be attached by way of its object, which therefore stays: a process has
+    // one session in its life.
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = SocketSkelBuilder::default()
-        .open(&mut storage)
+        .open(storage)
         .context("cannot open the embedded BPF object")?;
     let trampoline = return_trampoline(roots);
     if let Some(rodata) = &mut open.maps.rodata_data {
@@ -158,30 +173,37 @@ pub(super) fn attach_kprobes(
     }
     share_maps(&mut open, maps)?;
     let skel = open.load().context("the kernel refuses kprobe programs")?;
-    let mut links = Vec::new();
+    let skel: &'static SocketSkel<'static> = Box::leak(Box::new(skel));
+    let mut probes = Vec::new();
     let mut outcome = Vec::new();
     for function in functions {
-        let entry = match function.source {
-            Source::SocketSend => &skel.progs.netto_kp_send,
-            Source::SocketReceive => &skel.progs.netto_kp_recv,
-            _ => &skel.progs.netto_kp_ipc,
+        let beginning = match function.source {
+            Source::SocketSend => "netto_kp_send",
+            Source::SocketReceive => "netto_kp_recv",
+            _ => "netto_kp_ipc",
         };
-        let hooked = entry
-            .attach_kprobe(false, function.name)
-            .and_then(|beginning| {
-                let end = &skel.progs.netto_kp_return;
-                Ok((beginning, end.attach_kprobe(true, function.name)?))
-            });
-        match hooked {
-            Ok((beginning, end)) => {
-                links.splice(0..0, [beginning]);
-                links.push(end);
+        let mut pair = Vec::new();
+        for (role, program) in [(Role::Begin, beginning), (Role::End, "netto_kp_return")] {
+            let mut loaded = skel.object().progs();
+            let loaded = loaded.find(|loaded| loaded.name() == program);
+            let loaded = loaded.context("the embedded BPF object lacks a program")?;
+            let way = Way::Kprobe {
+                object: skel.object(),
+                program,
+                function: function.name,
+            };
+            let group = Group::of(function.source);
+            pair.push(Probe::new(group, role, way, duplicate(loaded.as_fd())?));
+        }
+        match pair.iter_mut().try_for_each(Probe::attach) {
+            Ok(()) => {
+                probes.append(&mut pair);
                 outcome.push((*function, None));
             }
             Err(error) => outcome.push((*function, Some(error.to_string()))),
         }
     }
-    Ok((links, outcome))
+    Ok((probes, outcome))
 }
 
 fn share_maps(open: &mut OpenSocketSkel<'_>, maps: SharedMaps<'_>) -> anyhow::Result<()> {

@@ -10,7 +10,7 @@ use anyhow::Context;
 use super::files::{LONGEST_BYTES, open, read, short_line};
 use super::kept::KeptFile;
 
-pub use self::clock::{monotonic_ns, thread_cpu_ns, tick_ns};
+pub use self::clock::{current_cpu, monotonic_ns, thread_cpu_ns, tick_ns};
 pub use self::loaded_code::LoadedCode;
 pub use self::process::{own_cpu_ns, own_resident_bytes};
 
@@ -39,6 +39,11 @@ impl Roots {
     /// Opens `/proc/stat`, which is read at every interval.
     pub fn proc_stat(&self) -> anyhow::Result<KeptFile> {
         KeptFile::open(&self.proc_root.join("stat"))
+    }
+
+    /// Opens `/proc/softirqs`, which is read while no probe counts softirqs.
+    pub fn softirqs(&self) -> anyhow::Result<KeptFile> {
+        KeptFile::open(&self.proc_root.join("softirqs"))
     }
 
     /// The boot's identity; empty if unknown.

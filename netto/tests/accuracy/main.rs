@@ -214,6 +214,7 @@ fn mix(counts: &[u32]) -> (BTreeMap<&'static str, f64>, BTreeMap<&'static str, f
     let capabilities = Capabilities {
         available: vec![true; COMPONENTS.len()],
         counted: vec![true; COMPONENTS.len()],
+        timed: vec![true; COMPONENTS.len()],
     };
     let interval = Interval {
         length_ns: 2 * of_kind.iter().sum::<u64>() * PERIOD_NS,

@@ -1,15 +1,17 @@
 //! CPU time of networking, by component and CPU: the clocks' times, split by sampled stacks.
 
-use metrics_common::{Cost, Modes, Sections};
+use metrics_common::component::CLOCK_KINDS;
+use metrics_common::{Cost, Modes, Sections, Source};
 
 use self::analysis::attribute::{
-    Attribution, Interval, Request, Split, StackCounts, basis_of, entries,
+    Attribution, Interval, Request, Split, StackCounts, basis_of, entries, is_networking,
 };
 use self::analysis::delta::Deltas;
 use self::analysis::idle::IdleSampling;
 use self::analysis::missed::Missed;
-use super::{Instrument, ProbeCost};
+use super::Instrument;
 use crate::analysis::flame::Flame;
+use crate::analysis::groups::Group;
 use crate::ground::{Ground, Tick};
 use crate::kernel::cpu_time::Reading;
 use crate::kernel::system;
@@ -75,6 +77,7 @@ impl NetworkCost {
         let (counts, lost) = (&mut self.counts, &mut self.lost);
         let idle_samples = &mut self.idle_samples;
         let flame = &mut self.flame;
+        let overhead = &mut ground.overhead;
         ground.readers.stacks.drain(
             |trace| {
                 let found = classifier.classify_on(trace.cpu, trace.kind, trace.frames);
@@ -89,6 +92,12 @@ impl NetworkCost {
                     && flame.wants(owner.event)
                 {
                     flame.add(owner.event, classifier.own_functions(trace.frames));
+                }
+                if overhead.is_looking(trace.cpu) {
+                    if found.is_some_and(|owner| is_networking(owner.event)) {
+                        overhead.has_met(trace.cpu);
+                    }
+                    return;
                 }
                 let Some(counts) = counts.get_mut(trace.cpu) else {
                     return;
@@ -118,8 +127,12 @@ impl NetworkCost {
             *previous = reading;
         }
         let clock = self.deltas.growth(cpu, &reading.total_ns, interval_ns);
-        let growth =
+        let mut growth: [u64; CLOCK_KINDS] =
             std::array::from_fn(|kind| reading.entries[kind].saturating_sub(before.entries[kind]));
+        // Where no probe counts softirqs, or not all the time, the kernel does.
+        for (vector, count) in ground.overhead.softirqs(cpu).iter().flatten().enumerate() {
+            growth[usize::from(Source::Softirq(vector as u8).clock_kind())] = *count;
+        }
         let nothing = StackCounts::default();
         let counts = self.counts.get(cpu).unwrap_or(&nothing);
         // Scale up for lost samples.
@@ -166,6 +179,7 @@ impl Instrument for NetworkCost {
             now_ns,
             interval_ns,
             cpus,
+            ..
         } = tick;
         ground.stacks.take_back();
         self.flame.pass(*now_ns);
@@ -187,12 +201,14 @@ impl Instrument for NetworkCost {
                 .map(|column| column.ksoftirqd_rx_ns)
                 .collect()
         };
+        let timed = ground.overhead.timed();
+        let rx_is_timed = timed.has(Group::Softirqs) && timed.has(Group::Switches);
         let cost = Cost {
             components: transpose(&columns, |column| &column.split.time_ns),
             samples: transpose(&columns, |column| &column.split.samples),
             split_basis: basis_of(columns.iter().map(|column| &column.split)),
             entries: transpose(&columns, |column| &column.entries),
-            ksoftirqd_rx_ns: ground.has_clock.then(ksoftirqd_rx_ns),
+            ksoftirqd_rx_ns: rx_is_timed.then(ksoftirqd_rx_ns),
             stacks_taken: cpus.iter().map(taken).collect(),
             stacks_lost: cpus.iter().map(lost).collect(),
             probe_missed: self.missed.growth(missed),
@@ -202,18 +218,6 @@ impl Instrument for NetworkCost {
         ground.tell("missed runs", note);
         sections.cost = Some(cost);
         Ok(())
-    }
-
-    /// Without samples, the split goes on by the shares of before, and then by none.
-    fn pause(&mut self, ground: &mut Ground, paused: bool) {
-        if let Some(samplers) = &mut ground.readers.samplers {
-            samplers.pause(paused);
-        }
-    }
-
-    fn own_cost(&self, ground: &Ground) -> Option<ProbeCost> {
-        let (runs, run_ns) = ground.readers.missed.run_time()?;
-        Some(ProbeCost { runs, run_ns })
     }
 }
 

@@ -3,19 +3,21 @@
 use std::os::fd::AsFd;
 
 use anyhow::Context;
-use libbpf_rs::Link;
+use libbpf_rs::ProgramMut;
 use metrics_common::{Method, ProbeInfo, Source};
 
+use super::probes::{Probe, ProbeSet, Role, Way};
+use crate::analysis::groups::{Group, GroupSet};
 use crate::analysis::plan::{Hook, SocketFunction};
 use crate::kernel::missed::MissedRuns;
 use crate::kernel::netto_skel::NettoSkel;
 use crate::kernel::sockets::{self, SharedMaps, slug_of};
 use crate::kernel::system::Roots;
 
-/// Probes as they are attached, one after the other.
+/// Probes as they are attached for the first time, one after the other.
 #[derive(Default)]
 pub(super) struct AttachedProbes {
-    pub(super) links: Vec<Link>,
+    pub(super) set: ProbeSet,
     pub(super) probes: Vec<ProbeInfo>,
 }
 
@@ -33,16 +35,45 @@ impl AttachedProbes {
         let progs = &skel.progs;
         let (rx, worker) = (slug_of(Source::NET_RX), slug_of(Source::IoWorker));
         let nic = slug_of(Source::NicInterrupt);
+        let (softirqs, switches) = (Group::Softirqs, Group::Switches);
         // What ends a kind before what begins it.
-        self.optional("irq_handler_exit", nic, progs.netto_irq_exit.attach_trace());
-        self.optional(
+        self.tracepoint(
+            "irq_handler_exit",
+            nic,
+            softirqs,
+            Role::End,
+            &progs.netto_irq_exit,
+        )
+        .or_else(|error| self.do_without("irq_handler_exit", nic, error))?;
+        self.tracepoint(
             "irq_handler_entry",
             nic,
-            progs.netto_irq_entry.attach_trace(),
-        );
-        self.required("sched_switch", worker, progs.netto_switch.attach_trace())?;
-        self.required("softirq_exit", rx, progs.netto_sirq_out.attach_trace())?;
-        self.required("softirq_entry", rx, progs.netto_sirq_in.attach_trace())?;
+            softirqs,
+            Role::Begin,
+            &progs.netto_irq_entry,
+        )
+        .or_else(|error| self.do_without("irq_handler_entry", nic, error))?;
+        self.tracepoint(
+            "sched_switch",
+            worker,
+            switches,
+            Role::Begin,
+            &progs.netto_switch,
+        )?;
+        self.tracepoint(
+            "softirq_exit",
+            rx,
+            softirqs,
+            Role::End,
+            &progs.netto_sirq_out,
+        )?;
+        self.tracepoint(
+            "softirq_entry",
+            rx,
+            softirqs,
+            Role::Begin,
+            &progs.netto_sirq_in,
+        )?;
         for (probe, component, program) in [
             ("softirq_entry", rx, &progs.netto_sirq_in),
             ("softirq_exit", rx, &progs.netto_sirq_out),
@@ -74,11 +105,12 @@ impl AttachedProbes {
         roots: &Roots,
         missed: &mut MissedRuns,
     ) -> anyhow::Result<()> {
-        let (links, outcome) = match hook {
+        let (probes, outcome) = match hook {
             Hook::Fentry => sockets::attach(functions, maps, missed),
             Hook::Kprobe => sockets::attach_kprobes(functions, maps, roots, missed)?,
         };
-        self.links.extend(links);
+        self.set.begins_come_first = hook == Hook::Kprobe;
+        self.set.probes.extend(probes);
         for (function, failure) in outcome {
             let purpose = slug_of(function.source);
             self.note(function.name, hook.method(), purpose, failure);
@@ -95,27 +127,47 @@ impl AttachedProbes {
         });
     }
 
-    fn required(
+    fn tracepoint(
         &mut self,
         name: &str,
         purpose: &str,
-        link: libbpf_rs::Result<Link>,
+        group: Group,
+        role: Role,
+        program: &ProgramMut<'_>,
     ) -> anyhow::Result<()> {
-        let link = link.with_context(|| {
+        let fd = program.as_fd().try_clone_to_owned();
+        let mut probe = Probe::new(
+            group,
+            role,
+            Way::Trace,
+            fd.context("cannot duplicate a descriptor")?,
+        );
+        probe.attach().with_context(|| {
             format!("cannot attach to tracepoint {name}, without which nothing can be timed")
         })?;
-        self.links.push(link);
+        probe.is_of_interrupts = purpose == slug_of(Source::NicInterrupt);
+        self.set.probes.push(probe);
         self.note(name, Method::TpBtf, purpose, None);
         Ok(())
     }
 
-    fn optional(&mut self, name: &str, purpose: &str, link: libbpf_rs::Result<Link>) {
-        match link {
-            Ok(link) => {
-                self.links.push(link);
-                self.note(name, Method::TpBtf, purpose, None);
-            }
-            Err(error) => self.note(name, Method::TpBtf, purpose, Some(error.to_string())),
-        }
+    fn do_without(
+        &mut self,
+        name: &str,
+        purpose: &str,
+        error: anyhow::Error,
+    ) -> anyhow::Result<()> {
+        self.note(
+            name,
+            Method::TpBtf,
+            purpose,
+            Some(error.root_cause().to_string()),
+        );
+        Ok(())
+    }
+
+    /// The groups of which a probe is attached.
+    pub(super) fn groups(&self) -> GroupSet {
+        self.set.probes.iter().map(|probe| probe.group).collect()
     }
 }

@@ -14,6 +14,11 @@ pub fn thread_cpu_ns() -> u64 {
     clock_ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// The CPU on which the calling thread runs now; `None` where the operating system does not say.
+pub fn current_cpu() -> Option<u32> {
+    nix::sched::sched_getcpu().ok()?.try_into().ok()
+}
+
 fn clock_ns(clock: ClockId) -> u64 {
     // Cannot fail for the clocks that are asked for above.
     clock.now().map_or(0, |time| time.num_nanoseconds() as u64)

@@ -101,14 +101,15 @@ impl Request {
         match COMPONENTS[event].kind {
             Kind::Timed(Source::Softirq(_) | Source::NicInterrupt | Source::IoWorker, _)
             | Kind::Carved(Source::Softirq(_), _) => None,
-            Kind::Carved(Source::IoWorker, _) if is_network(event) => None,
-            _ if is_network(event) => Some(Request::Network),
+            Kind::Carved(Source::IoWorker, _) if is_networking(event) => None,
+            _ if is_networking(event) => Some(Request::Network),
             _ => Some(Request::Other),
         }
     }
 }
 
-fn is_network(event: usize) -> bool {
+/// Whether an event's time is networking's.
+pub fn is_networking(event: usize) -> bool {
     COMPONENTS[event].parent == Some("network")
 }
 
@@ -334,7 +335,7 @@ fn rests_on_samples(capabilities: &Capabilities, row: usize) -> bool {
         .any(|child| matches!(COMPONENTS[child].kind, Kind::Sampled(_)));
     match COMPONENTS[row].kind {
         Kind::Estimated(_) | Kind::Carved(..) => true,
-        Kind::Timed(..) => has_parts || !capabilities.counted[row] || is_carved(capabilities, row),
+        Kind::Timed(..) => has_parts || !capabilities.timed[row] || is_carved(capabilities, row),
         Kind::Sum | Kind::Sampled(_) | Kind::Remainder => false,
     }
 }
@@ -357,7 +358,7 @@ fn share_requests(requests: [u32; 2], time_ns: &mut [u64]) {
         |row: &usize| matches!(COMPONENTS[*row].kind, Kind::Carved(Source::IoWorker, _));
     let (ours, others): (Vec<usize>, Vec<usize>) = (0..COMPONENTS.len())
         .filter(of_threads)
-        .partition(|&row| is_network(row));
+        .partition(|&row| is_networking(row));
     if let ([ours], [others]) = (&ours[..], &others[..]) {
         let kept_ns = share(time_ns[*ours], network, network + other);
         time_ns[*others] += time_ns[*ours] - kept_ns;

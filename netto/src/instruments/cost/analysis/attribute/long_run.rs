@@ -46,6 +46,7 @@ fn capabilities() -> Capabilities {
     Capabilities {
         available: vec![true; COMPONENTS.len()],
         counted: vec![true; COMPONENTS.len()],
+        timed: vec![true; COMPONENTS.len()],
     }
 }
 

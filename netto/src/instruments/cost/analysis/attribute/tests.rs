@@ -17,6 +17,7 @@ fn capabilities(sockets_are_sampled: bool) -> Capabilities {
     Capabilities {
         available: vec![true; COMPONENTS.len()],
         counted: COMPONENTS.iter().map(counted).collect(),
+        timed: COMPONENTS.iter().map(counted).collect(),
     }
 }
 

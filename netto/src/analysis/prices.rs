@@ -1,0 +1,189 @@
+//! What events and samples cost, as far as is known, and how many events there were where nobody
+//! counts them. Pure.
+
+use super::groups::{GROUPS, Group, GroupSet};
+
+/// Until it is measured, nanoseconds: a pair of probes, a probe, a stack, a timer interrupt.
+/// Rather too much than too little.
+const PAIR_NS: f64 = 300.0;
+const PROBE_NS: f64 = 120.0;
+const STACK_NS: f64 = 4_000.0;
+const TIMER_NS: f64 = 2_000.0;
+/// A new measurement changes a price by this part of the difference: one of a moment may be far off.
+const PART_OF_NEW: f64 = 0.5;
+/// What a call takes on the average is forgotten after so many, so that it follows the load.
+const REMEMBERED_CALLS: f64 = 1e6;
+
+/// Prices, nanoseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prices {
+    /// By group: all probes of one event.
+    pub event_ns: [f64; GROUPS],
+    /// Probes at interrupts, for each softirq.
+    pub interrupts_ns: f64,
+    /// One run of the sampler's program.
+    pub sample_ns: f64,
+    /// The timer's interrupt that makes it run.
+    pub timer_ns: f64,
+}
+
+impl Default for Prices {
+    fn default() -> Self {
+        let mut event_ns = [PAIR_NS; GROUPS];
+        event_ns[Group::Switches as usize] = PROBE_NS;
+        Prices {
+            event_ns,
+            interrupts_ns: 0.0,
+            sample_ns: STACK_NS,
+            timer_ns: TIMER_NS,
+        }
+    }
+}
+
+impl Prices {
+    /// Takes a measurement of what was measurable.
+    pub fn learn(
+        &mut self,
+        event_ns: &[Option<f64>; GROUPS],
+        interrupts_ns: Option<f64>,
+        sample_ns: Option<f64>,
+    ) {
+        for (price, measured) in self.event_ns.iter_mut().zip(event_ns) {
+            approach(price, *measured);
+        }
+        approach(&mut self.interrupts_ns, interrupts_ns);
+        approach(&mut self.sample_ns, sample_ns);
+    }
+
+    /// A sample with its interrupt.
+    pub fn of_sample_ns(&self) -> f64 {
+        self.sample_ns + self.timer_ns
+    }
+
+    /// All probes of an event of this group, interrupts' included.
+    pub fn of_event_ns(&self, group: Group) -> f64 {
+        let interrupts_ns = if group == Group::Softirqs {
+            self.interrupts_ns
+        } else {
+            0.0
+        };
+        self.event_ns[group as usize] + interrupts_ns
+    }
+}
+
+fn approach(price: &mut f64, measured: Option<f64>) {
+    if let Some(measured) = measured {
+        *price += PART_OF_NEW * (measured - *price);
+    }
+}
+
+/// Events of one interval on one CPU, by group; `None` where nobody counted them.
+pub type Events = [Option<u64>; GROUPS];
+
+/// How many events there are where probes do not count them, from what they were like when
+/// probes did.
+#[derive(Debug, Clone, Default)]
+pub struct Habits {
+    /// By group: time and number of calls that were timed.
+    calls: [(f64, f64); GROUPS],
+    /// By CPU: context switches lately.
+    switches: Vec<f64>,
+}
+
+impl Habits {
+    /// Remembers what was counted, with the time that it took.
+    pub fn learn(
+        &mut self,
+        cpu: usize,
+        counted: &Events,
+        time_ns: &[u64; GROUPS],
+        timed: GroupSet,
+    ) {
+        for group in timed.iter().filter(|group| group.is_of_sockets()) {
+            let (all_ns, all) = &mut self.calls[group as usize];
+            if let Some(events) = counted[group as usize] {
+                *all_ns += time_ns[group as usize] as f64;
+                *all += events as f64;
+            }
+            if *all > REMEMBERED_CALLS {
+                *all_ns /= 2.0;
+                *all /= 2.0;
+            }
+        }
+        if self.switches.len() <= cpu {
+            self.switches.resize(cpu + 1, 0.0);
+        }
+        if let (true, Some(switches)) = (
+            timed.has(Group::Switches),
+            counted[Group::Switches as usize],
+        ) {
+            self.switches[cpu] = 0.9 * self.switches[cpu] + 0.1 * switches as f64;
+        }
+    }
+
+    /// How many events of this group there have been, by the time that samples found, or by what
+    /// the host counted.
+    pub fn guess(&self, cpu: usize, group: Group, time_ns: u64, host_switches: Option<u64>) -> u64 {
+        if group == Group::Switches {
+            let all: f64 = self.switches.iter().sum();
+            let share = match self.switches.get(cpu) {
+                Some(own) if all > 0.0 => own / all,
+                _ => 1.0,
+            };
+            return (host_switches.unwrap_or(0) as f64 * share) as u64;
+        }
+        let (all_ns, all) = self.calls[group as usize];
+        match all_ns > 0.0 {
+            true => (time_ns as f64 * all / all_ns) as u64,
+            false => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SENDS: usize = Group::Sends as usize;
+    const SWITCHES: usize = Group::Switches as usize;
+
+    #[test]
+    fn a_price_follows_what_is_measured_and_stays_where_nothing_is() {
+        let mut prices = Prices::default();
+        let mut measured = [None; GROUPS];
+        measured[SENDS] = Some(500.0);
+        for _ in 0..20 {
+            prices.learn(&measured, None, Some(1_000.0));
+        }
+        assert!((prices.event_ns[SENDS] - 500.0).abs() < 1.0);
+        assert!((prices.of_sample_ns() - 1_000.0 - TIMER_NS).abs() < 1.0);
+        assert_eq!(prices.event_ns[SWITCHES], PROBE_NS);
+    }
+
+    #[test]
+    fn calls_that_nobody_counts_are_as_long_as_those_that_were_counted() {
+        let mut habits = Habits::default();
+        let mut counted = [None; GROUPS];
+        counted[SENDS] = Some(1_000);
+        let mut time_ns = [0; GROUPS];
+        time_ns[SENDS] = 2_000_000;
+        habits.learn(0, &counted, &time_ns, GroupSet::ALL);
+        assert_eq!(habits.guess(1, Group::Sends, 10_000_000, None), 5_000);
+        assert_eq!(habits.guess(1, Group::Receives, 10_000_000, None), 0);
+        // What samples find does not teach how long a call is.
+        habits.learn(0, &counted, &[0; GROUPS], GroupSet::NONE);
+        assert_eq!(habits.guess(1, Group::Sends, 10_000_000, None), 5_000);
+    }
+
+    #[test]
+    fn context_switches_of_the_host_fall_to_cpus_as_they_did() {
+        let mut habits = Habits::default();
+        let mut counted = [None; GROUPS];
+        for (cpu, switches) in [(0, 3_000), (1, 1_000)] {
+            counted[SWITCHES] = Some(switches);
+            habits.learn(cpu, &counted, &[0; GROUPS], GroupSet::ALL);
+        }
+        assert_eq!(habits.guess(0, Group::Switches, 0, Some(8_000)), 6_000);
+        assert_eq!(habits.guess(7, Group::Switches, 0, Some(8_000)), 8_000);
+    }
+}

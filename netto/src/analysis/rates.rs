@@ -1,0 +1,198 @@
+//! How often each CPU is sampled: as often as asked for while the budget allows, rarely where
+//! there is nothing to see, and not at all on a CPU that idles. Pure.
+
+/// Fewer samples a second are not taken of a CPU that does networking, whatever the budget
+/// says: they keep the flame graph alive.
+pub const FEWEST_HZ: u64 = 20;
+/// Samples a second of a CPU that is busy with something else: they only tell whether it does
+/// networking again that no probe shows, and are not counted.
+pub const LOOKING_HZ: u64 = 20;
+/// A CPU that does less networking, as a share of its time, has nothing worth a sample.
+const NOTHING: f64 = 0.0005;
+/// After so long a time without networking a CPU is left alone, nanoseconds.
+const QUIET_NS: u64 = 10_000_000_000;
+/// A CPU that is busy for less than this share of its time idles.
+const IDLES: f64 = 0.05;
+/// A rate is kept until a better one differs by so much, as a ratio.
+const WORTH_A_CHANGE: f64 = 0.2;
+
+/// What an interval has shown of a CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shown {
+    /// Networking, as a share of its time.
+    pub network_ratio: f64,
+    /// Whether a look has met networking.
+    pub was_met: bool,
+    /// Share of its time that it was busy; `None` if unknown.
+    pub busy_ratio: Option<f64>,
+    /// What samples may cost, as a share of its time.
+    pub may_cost_ratio: f64,
+    /// What one sample costs, nanoseconds.
+    pub sample_ns: f64,
+}
+
+/// What is to be done on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Samples a second; 0: none.
+    pub hz: u64,
+    /// Whether they only tell whether there is something to see.
+    pub is_look: bool,
+}
+
+/// The rates of all CPUs.
+#[derive(Debug, Clone)]
+pub struct Rates {
+    most_hz: u64,
+    cpus: Vec<Cpu>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Cpu {
+    quiet_ns: u64,
+    rate: Rate,
+}
+
+impl Rates {
+    /// Begins with the highest rate everywhere: nothing is known yet.
+    pub fn new(most_hz: u64) -> Self {
+        Rates {
+            most_hz,
+            cpus: Vec::new(),
+        }
+    }
+
+    /// The rate of a CPU now.
+    pub fn of(&self, cpu: usize) -> Rate {
+        let known = self.cpus.get(cpu);
+        known.map_or(self.unknown().rate, |known| known.rate)
+    }
+
+    fn unknown(&self) -> Cpu {
+        Cpu {
+            quiet_ns: 0,
+            rate: Rate {
+                hz: self.most_hz,
+                is_look: false,
+            },
+        }
+    }
+
+    /// Ends an interval: the rate from now on. Where softirqs are timed, an idle CPU shows its
+    /// networking without any sample.
+    pub fn next(
+        &mut self,
+        cpu: usize,
+        interval_ns: u64,
+        softirqs_are_timed: bool,
+        shown: Shown,
+    ) -> Rate {
+        if self.cpus.len() <= cpu {
+            self.cpus.resize(cpu + 1, self.unknown());
+        }
+        let affordable = self.affordable_hz(shown);
+        let known = &mut self.cpus[cpu];
+        if shown.network_ratio >= NOTHING || shown.was_met {
+            known.quiet_ns = 0;
+        } else {
+            known.quiet_ns = known.quiet_ns.saturating_add(interval_ns);
+        }
+        let idles = shown.busy_ratio.is_some_and(|busy| busy < IDLES);
+        let is_look = known.quiet_ns >= QUIET_NS;
+        let hz = match is_look {
+            true if softirqs_are_timed && idles => 0,
+            true => LOOKING_HZ.min(self.most_hz),
+            false => affordable,
+        };
+        let differs = (hz as f64 - known.rate.hz as f64).abs();
+        let is_worth_it = differs > WORTH_A_CHANGE * known.rate.hz as f64;
+        if known.rate.is_look != is_look || is_worth_it {
+            known.rate = Rate { hz, is_look };
+        }
+        known.rate
+    }
+
+    fn affordable_hz(&self, shown: Shown) -> u64 {
+        let hz = shown.may_cost_ratio.max(0.0) * 1e9 / shown.sample_ns.max(1.0);
+        (hz as u64).clamp(FEWEST_HZ.min(self.most_hz), self.most_hz)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: u64 = 500_000_000;
+
+    fn shown(network_ratio: f64, busy_ratio: f64) -> Shown {
+        Shown {
+            network_ratio,
+            was_met: false,
+            busy_ratio: Some(busy_ratio),
+            may_cost_ratio: 0.01,
+            sample_ns: 2_000.0,
+        }
+    }
+
+    fn after(rates: &mut Rates, seconds: u64, timed: bool, shown: Shown) -> Rate {
+        for _ in 0..2 * seconds {
+            rates.next(0, INTERVAL, timed, shown);
+        }
+        rates.of(0)
+    }
+
+    #[test]
+    fn a_cpu_that_does_networking_is_sampled_as_asked_if_the_budget_allows() {
+        let mut rates = Rates::new(1000);
+        let rate = after(&mut rates, 60, true, shown(0.2, 0.5));
+        assert_eq!((rate.hz, rate.is_look), (1000, false));
+    }
+
+    #[test]
+    fn where_a_sample_is_dear_there_are_fewer_and_never_none() {
+        let mut rates = Rates::new(1000);
+        let mut dear = shown(0.2, 0.5);
+        dear.sample_ns = 20_000.0;
+        assert_eq!(after(&mut rates, 1, true, dear).hz, 500);
+        dear.may_cost_ratio = -0.3;
+        assert_eq!(after(&mut rates, 1, true, dear).hz, FEWEST_HZ);
+        let mut slow = Rates::new(5);
+        assert_eq!(after(&mut slow, 1, true, dear).hz, 5);
+    }
+
+    #[test]
+    fn a_small_change_of_what_is_left_changes_nothing() {
+        let mut rates = Rates::new(1000);
+        let mut dear = shown(0.2, 0.5);
+        for cost in [20_000.0, 21_000.0, 19_000.0, 22_000.0] {
+            dear.sample_ns = cost;
+            assert_eq!(rates.next(0, INTERVAL, true, dear).hz, 500);
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_idles_is_left_alone_and_sampled_again_as_soon_as_its_clock_shows_networking() {
+        let mut rates = Rates::new(1000);
+        assert_eq!(after(&mut rates, 9, true, shown(0.0, 0.01)).hz, 1000);
+        let rate = after(&mut rates, 2, true, shown(0.0, 0.01));
+        assert_eq!((rate.hz, rate.is_look), (0, true));
+        assert_eq!(rates.next(0, INTERVAL, true, shown(0.001, 0.01)).hz, 1000);
+    }
+
+    #[test]
+    fn a_cpu_that_is_busy_with_something_else_is_looked_at() {
+        let mut rates = Rates::new(1000);
+        let rate = after(&mut rates, 11, true, shown(0.0, 0.9));
+        assert_eq!((rate.hz, rate.is_look), (LOOKING_HZ, true));
+        let mut met = shown(0.0, 0.9);
+        met.was_met = true;
+        assert!(!rates.next(0, INTERVAL, true, met).is_look);
+    }
+
+    #[test]
+    fn without_a_clock_of_softirqs_even_an_idle_cpu_is_looked_at() {
+        let mut rates = Rates::new(1000);
+        let rate = after(&mut rates, 11, false, shown(0.0, 0.0));
+        assert_eq!((rate.hz, rate.is_look), (LOOKING_HZ, true));
+    }
+}

@@ -1,0 +1,400 @@
+//! Keeps netto's own cost within what the user allows: knows it, CPU by CPU, and orders probes and
+//! samples by it. What follows from what is decided in `analysis::{budget, rates, prices}`.
+
+use metrics_common::CostliestCpu;
+
+use crate::analysis::budget::{Budget, GroupCosts};
+use crate::analysis::groups::{GROUPS, Group, GroupSet};
+use crate::analysis::kernel_counts::{SoftirqCounts, VECTORS};
+use crate::analysis::prices::{Events, Habits, Prices};
+use crate::analysis::rates::{Rates, Shown};
+use crate::analysis::window::Window;
+use crate::kernel::cpu_time::Reading;
+use crate::kernel::kept::KeptFile;
+use crate::kernel::session::{Panel, Readers};
+use crate::kernel::system::{self, Roots};
+
+/// Prices are measured anew so often, and sooner when the load has become another.
+const CALIBRATE_NS: u64 = 60_000_000_000;
+const CALIBRATE_SOON_NS: u64 = 5_000_000_000;
+/// Another load: probes cost so many times what they cost when prices were measured.
+const ANOTHER_LOAD: f64 = 2.0;
+/// Of the budget, what probes and daemon leave to samples is not used to the last.
+const MARGIN: f64 = 0.1;
+
+/// What the instruments found in an interval that netto's cost depends on, by column.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    /// Length of the interval, nanoseconds.
+    pub interval_ns: u64,
+    /// Its CPUs.
+    pub cpus: &'a [u32],
+    /// CPU time of networking, nanoseconds.
+    pub network_ns: Option<&'a [u64]>,
+    /// CPU time of each group that times socket calls, nanoseconds.
+    pub calls_ns: [Option<&'a [u64]>; GROUPS],
+    /// Share of the time that each CPU was busy.
+    pub busy_ratio: Option<&'a [f64]>,
+}
+
+/// What netto took from each CPU in an interval, by column, nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Taken {
+    /// Probes, by group; `None` where there are none.
+    pub groups: [Option<Vec<u64>>; GROUPS],
+    /// Probes at interrupts.
+    pub interrupts: Option<Vec<u64>>,
+    /// Samples.
+    pub sampler: Option<Vec<u64>>,
+    /// The daemon's process.
+    pub daemon: Vec<u64>,
+    /// Samples a second from now on.
+    pub sampling_hz: Option<Vec<u64>>,
+    /// Who paid most, of late.
+    pub costliest: Option<CostliestCpu>,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Overhead {
+    max_overhead_ratio: f64,
+    budget: Budget,
+    rates: Rates,
+    prices: Prices,
+    habits: Habits,
+    window: Window,
+    /// Groups that the plan has.
+    planned: GroupSet,
+    /// Groups that were attached for all of the interval.
+    timed: GroupSet,
+    panel: Option<Panel>,
+    kernel: KernelCounts,
+    /// Each CPU's clock at the end of the last interval.
+    previous: Vec<Reading>,
+    /// CPUs on which a look has met networking.
+    met: Vec<bool>,
+    /// When prices may be measured again, and what probes cost then, as a ratio.
+    calibrated: (u64, f64),
+    process: (u64, u64),
+}
+
+/// Events that the kernel counts, read only while no probe does.
+#[derive(Debug)]
+struct KernelCounts {
+    file: Option<KeptFile>,
+    baseline: Option<SoftirqCounts>,
+    now: Option<SoftirqCounts>,
+    switches: Option<u64>,
+    switches_since: Option<u64>,
+}
+
+impl Overhead {
+    /// Begins with everything attached that the plan has. Groups can go if samples can stand in.
+    pub(super) fn new(
+        max_overhead_ratio: f64,
+        frequency_hz: u64,
+        planned: GroupSet,
+        may_go: bool,
+        roots: &Roots,
+        readers: &Readers,
+    ) -> Self {
+        let choosable = if may_go { planned } else { GroupSet::NONE };
+        Overhead {
+            max_overhead_ratio,
+            budget: Budget::new(max_overhead_ratio, planned, choosable),
+            rates: Rates::new(frequency_hz),
+            prices: Prices::default(),
+            habits: Habits::default(),
+            window: Window::default(),
+            planned,
+            timed: planned,
+            panel: readers.panel.clone(),
+            kernel: KernelCounts {
+                file: roots.softirqs().ok(),
+                baseline: None,
+                now: None,
+                switches: None,
+                switches_since: None,
+            },
+            previous: Vec::new(),
+            met: Vec::new(),
+            calibrated: (0, 0.0),
+            process: process_ns(),
+        }
+    }
+
+    /// Groups that are attached for all of the interval to come.
+    pub fn timed(&self) -> GroupSet {
+        self.timed
+    }
+
+    /// What a timer's interrupt costs, nanoseconds; what was assumed before is forgotten.
+    pub(super) fn set_timer_ns(&mut self, timer_ns: f64) {
+        self.prices.timer_ns = timer_ns;
+    }
+
+    /// Begins to look at an interval that has just ended; with it come the host's context
+    /// switches since boot.
+    pub(super) fn begin(&mut self, switches: Option<u64>) {
+        self.kernel.now = match (&self.kernel.file, &self.kernel.baseline) {
+            (Some(file), Some(_)) => file.text().ok().map(|text| SoftirqCounts::parse(&text)),
+            _ => None,
+        };
+        self.kernel.switches_since = match (switches, self.kernel.switches) {
+            (Some(now), Some(before)) => Some(now.saturating_sub(before)),
+            _ => None,
+        };
+        self.kernel.switches = switches;
+    }
+
+    /// Softirqs of this CPU in the interval by vector, as the kernel counts them; `None` while
+    /// probes do.
+    pub fn softirqs(&self, cpu: usize) -> Option<[u64; VECTORS]> {
+        let (now, before) = (self.kernel.now.as_ref()?, self.kernel.baseline.as_ref()?);
+        Some(now.since(before, cpu))
+    }
+
+    /// A sample that is only a look has met networking on this CPU.
+    pub fn has_met(&mut self, cpu: usize) {
+        if self.met.len() <= cpu {
+            self.met.resize(cpu + 1, false);
+        }
+        self.met[cpu] = true;
+    }
+
+    /// Whether samples of this CPU only tell whether there is something to see.
+    pub fn is_looking(&self, cpu: usize) -> bool {
+        self.rates.of(cpu).is_look
+    }
+
+    /// Ends an interval: what it cost, and what the next may.
+    pub(super) fn end(&mut self, found: &Found<'_>, now_ns: u64, readers: &mut Readers) -> Taken {
+        let costs = self.costs(found, readers);
+        let taken = self.taken(found, &costs, readers);
+        let columns = || found.cpus.iter().enumerate();
+        let paid = columns().map(|(column, &cpu)| (cpu as usize, taken.of(column)));
+        self.window.add(found.interval_ns, paid);
+        self.choose_probes(found, &costs);
+        self.calibrate(found, &costs, now_ns);
+        let sampling_hz = self.choose_rates(found, &costs, &taken, readers);
+        let costliest = self.window.costliest().map(|(cpu, ratio)| CostliestCpu {
+            cpu: cpu as u32,
+            ratio,
+        });
+        Taken {
+            sampling_hz,
+            costliest,
+            ..taken
+        }
+    }
+
+    /// What each group costs each CPU, or would cost if it was attached.
+    fn costs(&mut self, found: &Found<'_>, readers: &Readers) -> Vec<GroupCosts> {
+        self.previous
+            .resize(readers.possible_cpus, Reading::default());
+        let mut costs = Vec::with_capacity(found.cpus.len());
+        for (column, &cpu) in found.cpus.iter().enumerate() {
+            let cpu = cpu as usize;
+            let before = self.previous.get(cpu).copied().unwrap_or_default();
+            let now = readers.clocks.read(cpu).unwrap_or(before);
+            let counted = self.counted(cpu, &before, &now);
+            if let Some(previous) = self.previous.get_mut(cpu) {
+                *previous = now;
+            }
+            let time_ns = found.calls_ns.map(|row| row.map_or(0, |row| row[column]));
+            self.habits.learn(cpu, &counted, &time_ns, self.timed);
+            costs.push(std::array::from_fn(|number| {
+                let group = Group::ALL[number];
+                if !self.planned.has(group) {
+                    return 0;
+                }
+                let switches = self.kernel.switches_since;
+                let guess = || self.habits.guess(cpu, group, time_ns[number], switches);
+                let events = counted[number].unwrap_or_else(guess);
+                (events as f64 * self.prices.of_event_ns(group)) as u64
+            }));
+        }
+        costs
+    }
+
+    /// Events of a CPU that somebody counted.
+    fn counted(&self, cpu: usize, before: &Reading, now: &Reading) -> Events {
+        let growth = |kind: u8| {
+            let kind = usize::from(kind);
+            now.entries[kind].saturating_sub(before.entries[kind])
+        };
+        let softirqs = match self.softirqs(cpu) {
+            Some(counts) => counts.iter().sum(),
+            None => (1..=VECTORS as u8).map(growth).sum(),
+        };
+        let timed = self.timed;
+        let of = |group: Group, events: u64| timed.has(group).then_some(events);
+        let mut events = [None; GROUPS];
+        events[Group::Softirqs as usize] = Some(softirqs);
+        for (group, source) in Group::CALLS {
+            events[group as usize] = of(group, growth(source.clock_kind()));
+        }
+        let switches = now.switches.saturating_sub(before.switches);
+        events[Group::Switches as usize] = of(Group::Switches, switches);
+        events
+    }
+
+    fn taken(&mut self, found: &Found<'_>, costs: &[GroupCosts], readers: &Readers) -> Taken {
+        let columns = found.cpus.len();
+        let of_group = |group: Group| {
+            let paid = self.timed.has(group);
+            let row = || {
+                costs
+                    .iter()
+                    .map(|costs| if paid { costs[group as usize] } else { 0 })
+            };
+            self.planned.has(group).then(|| row().collect::<Vec<u64>>())
+        };
+        let mut groups = Group::ALL.map(of_group);
+        // Of what softirqs cost, the part of the probes at interrupts.
+        let whole_ns = self
+            .prices
+            .of_event_ns(Group::Softirqs)
+            .max(f64::MIN_POSITIVE);
+        let part = self.prices.interrupts_ns / whole_ns;
+        let interrupts = groups[Group::Softirqs as usize].as_mut().map(|row| {
+            let split = row.iter_mut().map(|ns| {
+                let interrupts_ns = (*ns as f64 * part) as u64;
+                *ns -= interrupts_ns;
+                interrupts_ns
+            });
+            split.collect::<Vec<u64>>()
+        });
+        let sample_ns = self.prices.of_sample_ns();
+        let sampler = readers.samplers.as_ref().map(|samplers| {
+            let of_cpu = |&cpu: &u32| {
+                let samples = samplers.rate_hz(cpu) as f64 * found.interval_ns as f64 / 1e9;
+                (samples * sample_ns) as u64
+            };
+            found.cpus.iter().map(of_cpu).collect::<Vec<u64>>()
+        });
+        // The analyzer is where it is now; the process' other threads are anywhere.
+        let now = process_ns();
+        let all_ns = now.0.saturating_sub(self.process.0);
+        let own_ns = now.1.saturating_sub(self.process.1);
+        self.process = now;
+        let others_ns = all_ns.saturating_sub(own_ns) / columns.max(1) as u64;
+        let here = system::current_cpu();
+        let daemon = found.cpus.iter().map(|&cpu| {
+            let is_here = Some(cpu) == here;
+            others_ns + if is_here { own_ns.min(all_ns) } else { 0 }
+        });
+        Taken {
+            groups,
+            interrupts,
+            sampler,
+            daemon: daemon.collect(),
+            sampling_hz: None,
+            costliest: None,
+        }
+    }
+
+    fn choose_probes(&mut self, found: &Found<'_>, costs: &[GroupCosts]) {
+        let Some(panel) = self.panel.clone() else {
+            return;
+        };
+        for failure in panel.take_failures() {
+            tracing::warn!("{failure}");
+        }
+        let before = self.budget.attached();
+        let wanted = self.budget.decide(found.interval_ns, costs);
+        if wanted != before {
+            let label = |group: Group| group.label();
+            let gone: Vec<_> = before.minus(wanted).iter().map(label).collect();
+            let back: Vec<_> = wanted.minus(before).iter().map(label).collect();
+            if !gone.is_empty() {
+                tracing::info!(
+                    "sampled from now on, because timing them would cost too much: {}",
+                    gone.join(", ")
+                );
+            }
+            if !back.is_empty() {
+                tracing::info!("timed again: {}", back.join(", "));
+            }
+            panel.attach(wanted);
+        }
+        self.timed = wanted.intersection(panel.attached());
+        let is_counted = self.timed.has(Group::Softirqs) || !self.planned.has(Group::Softirqs);
+        self.kernel.baseline = match (is_counted, &self.kernel.file) {
+            (false, Some(file)) => {
+                let again = || file.text().ok().map(|text| SoftirqCounts::parse(&text));
+                self.kernel.now.take().or_else(again)
+            }
+            _ => None,
+        };
+    }
+
+    fn calibrate(&mut self, found: &Found<'_>, costs: &[GroupCosts], now_ns: u64) {
+        let Some(panel) = &self.panel else {
+            return;
+        };
+        if let Some(costs) = panel.take_costs() {
+            self.prices
+                .learn(&costs.event_ns, costs.interrupts_ns, costs.sample_ns);
+        }
+        let most_ns = costs.iter().map(|costs| costs.iter().sum::<u64>()).max();
+        let ratio = most_ns.unwrap_or(0) as f64 / found.interval_ns.max(1) as f64;
+        let (at_ns, then) = self.calibrated;
+        let passed_ns = now_ns.saturating_sub(at_ns);
+        let is_another = ratio > ANOTHER_LOAD * then && ratio > self.max_overhead_ratio / 10.0;
+        let is_due = passed_ns >= CALIBRATE_NS || is_another && passed_ns >= CALIBRATE_SOON_NS;
+        if is_due && !panel.is_busy() {
+            panel.calibrate();
+            self.calibrated = (now_ns, ratio);
+        }
+    }
+
+    fn choose_rates(
+        &mut self,
+        found: &Found<'_>,
+        costs: &[GroupCosts],
+        taken: &Taken,
+        readers: &mut Readers,
+    ) -> Option<Vec<u64>> {
+        let samplers = readers.samplers.as_mut()?;
+        let softirqs_are_timed = self.timed.has(Group::Softirqs);
+        let interval_ns = found.interval_ns.max(1) as f64;
+        let mut rates = Vec::with_capacity(found.cpus.len());
+        for (column, &number) in found.cpus.iter().enumerate() {
+            let cpu = number as usize;
+            let probes_ns: u64 = self.timed.iter().map(|g| costs[column][g as usize]).sum();
+            let others = (probes_ns + taken.daemon[column]) as f64 / interval_ns;
+            let met = self.met.get_mut(cpu).map(std::mem::take);
+            let shown = Shown {
+                network_ratio: found
+                    .network_ns
+                    .map_or(1.0, |ns| ns[column] as f64 / interval_ns),
+                was_met: met.unwrap_or(false),
+                busy_ratio: found.busy_ratio.map(|ratios| ratios[column]),
+                may_cost_ratio: (1.0 - MARGIN) * self.max_overhead_ratio - others,
+                sample_ns: self.prices.of_sample_ns(),
+            };
+            let rate = self
+                .rates
+                .next(cpu, found.interval_ns, softirqs_are_timed, shown);
+            samplers.set_rate(number, rate.hz);
+            rates.push(rate.hz);
+        }
+        Some(rates)
+    }
+}
+
+impl Taken {
+    /// All of a column, nanoseconds.
+    fn of(&self, column: usize) -> u64 {
+        let rows = self.groups.iter().chain([&self.interrupts, &self.sampler]);
+        let rows = rows.flatten().map(|row| row[column]);
+        rows.sum::<u64>() + self.daemon[column]
+    }
+}
+
+/// CPU time so far of the process and, of that, of this thread.
+fn process_ns() -> (u64, u64) {
+    let (user_ns, system_ns) = system::own_cpu_ns();
+    (user_ns + system_ns, system::thread_cpu_ns())
+}
