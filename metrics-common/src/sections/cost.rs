@@ -147,7 +147,7 @@ const _: () = assert!(COMPONENTS.len() <= MOST_ROWS);
 
 /// The rows of the table that are sums of others, parts before their wholes.
 static SUMS: LazyLock<Vec<(usize, Vec<usize>)>> = LazyLock::new(|| {
-    let parts = |row: usize| component::children_of(COMPONENTS[row].slug).collect::<Vec<_>>();
+    let parts = |row: usize| component::children(row).to_vec();
     (0..COMPONENTS.len())
         .rev()
         .map(|row| (row, parts(row)))

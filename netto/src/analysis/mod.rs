@@ -8,6 +8,7 @@ pub mod found;
 pub mod pace;
 pub mod plan;
 pub mod proc_stat;
+mod repeated;
 mod rules;
 pub mod symbols;
 pub mod unsampled;

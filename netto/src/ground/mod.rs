@@ -121,9 +121,7 @@ impl Ground {
     /// What makes every measurement impossible, with the remedy.
     pub fn start(settings: &Settings) -> anyhow::Result<(Ground, Session)> {
         let roots = settings.roots.clone();
-        let softirqs_are_timed = settings.method != RequestedMethod::Sampling;
-        let (facts, classifier) =
-            preflight::gather(&roots, settings.frequency_hz, softirqs_are_timed)?;
+        let (facts, classifier) = preflight::gather(&roots, settings.frequency_hz)?;
         let plan = Plan::new(&facts, settings.method)?;
         let interval_ms = settings.user_period.as_millis() as u64;
         let (session, readers) = Session::start(&plan, &roots, settings.frequency_hz, interval_ms)?;
@@ -161,7 +159,7 @@ impl Ground {
             )),
             stat: proc_stat::parse(&stat_file.text()?)?,
             stat_file,
-            symbol_refresh: SymbolRefresh::new(roots.clone(), plan.has_clock),
+            symbol_refresh: SymbolRefresh::new(roots.clone()),
             symbols_version: 0,
             roots,
             readers,
@@ -225,13 +223,16 @@ impl Ground {
         if self.classifier.is_none() {
             return;
         }
-        let Some(classifier) = self.symbol_refresh.poll(now_ns) else {
+        let Some(mut classifier) = self.symbol_refresh.poll(now_ns) else {
             return;
         };
         let has_symbols = classifier.found().availability();
         if let Some(plan) = self.knowledge.learn(has_symbols, self.method) {
             self.capabilities = plan.capabilities();
             self.notes.has_news = true;
+        }
+        if let Some(before) = self.classifier.take() {
+            classifier.take_over(before);
         }
         self.classifier = Some(classifier);
         self.symbols_version += 1;
