@@ -1667,11 +1667,68 @@ pub fn index_of(slug: &str) -> Option<usize> {
 
 /// Indices in [`COMPONENTS`] of the children of this row, in table order.
 pub fn children_of(slug: &str) -> impl Iterator<Item = usize> + '_ {
-    COMPONENTS
-        .iter()
-        .enumerate()
-        .filter(move |(_, c)| c.parent == Some(slug))
-        .map(|(index, _)| index)
+    let row = index_of(slug);
+    row.map_or(&[][..], children).iter().copied()
+}
+
+/// The same by the row's own index, without a look at any name; of no row, none.
+pub fn children(row: usize) -> &'static [usize] {
+    static CHILDREN: Children = Children::of_table();
+    match row < ROWS {
+        true => &CHILDREN.rows[CHILDREN.begins[row]..CHILDREN.begins[row + 1]],
+        false => &[],
+    }
+}
+
+const ROWS: usize = COMPONENTS.len();
+
+/// Every row's children, found by the compiler.
+struct Children {
+    /// Rows by parent, in table order.
+    rows: [usize; ROWS],
+    /// Where each row's children begin in `rows`, and where the last one's end.
+    begins: [usize; ROWS + 1],
+}
+
+impl Children {
+    const fn of_table() -> Children {
+        let mut children = Children {
+            rows: [0; ROWS],
+            begins: [0; ROWS + 1],
+        };
+        let (mut row, mut found) = (0, 0);
+        while row < ROWS {
+            let mut other = 0;
+            while other < ROWS {
+                if let Some(parent) = COMPONENTS[other].parent
+                    && is_same(parent, COMPONENTS[row].slug)
+                {
+                    children.rows[found] = other;
+                    found += 1;
+                }
+                other += 1;
+            }
+            row += 1;
+            children.begins[row] = found;
+        }
+        children
+    }
+}
+
+/// Whether two texts are equal: what the compiler can tell.
+const fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < one.len() {
+        if one[at] != other[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
 }
 
 /// Index in [`COMPONENTS`] of the row timed by this source.
@@ -1700,6 +1757,19 @@ mod tests {
                 c.slug
             );
         }
+    }
+
+    #[test]
+    fn the_table_of_children_says_what_the_parents_names_say() {
+        for (row, component) in COMPONENTS.iter().enumerate() {
+            let named = (0..COMPONENTS.len())
+                .filter(|&other| COMPONENTS[other].parent == Some(component.slug));
+            let named: Vec<usize> = named.collect();
+            assert_eq!(children(row), named, "{}", component.slug);
+            assert!(children_of(component.slug).eq(named));
+        }
+        assert!(children(COMPONENTS.len()).is_empty());
+        assert_eq!(children_of("no such row").next(), None);
     }
 
     #[test]

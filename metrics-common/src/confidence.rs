@@ -53,7 +53,7 @@ const LEAST_SAMPLED: f64 = 0.93;
 ///   the samples that the interval had room for; so is a part of such work. No
 ///   sample says: hardly more than four would have been (the rule of three).
 /// - What samples cannot see of a softirq that is found by them alone is above that
-///   ([`UNSEEN_OF_SOFTIRQS`]).
+///   ([`UNSEEN_OF_SOFTIRQS`]), or, where it was corrected, as uncertain as the correction.
 ///
 /// Only samples of the interval itself count, although its split may rest on older
 /// ones too ([`crate::Cost::split_basis`]): these narrow no interval.
@@ -68,7 +68,7 @@ pub fn of_component(info: &Info, snapshot: &Snapshot, component: usize) -> Optio
             if is_sampled(&info.components[whole]) {
                 let (low, high) = counted(info, snapshot, whole, own_ns)?;
                 let unseen_ns = match described.kind {
-                    KindName::Remainder => unseen(info, whole) * whole_ns as f64,
+                    KindName::Remainder => unseen(info, snapshot, whole) * whole_ns as f64,
                     _ => 0.0,
                 };
                 (low, high + unseen_ns)
@@ -81,7 +81,8 @@ pub fn of_component(info: &Info, snapshot: &Snapshot, component: usize) -> Optio
             if is_sampled(&info.components[clocked(info, component)?]) =>
         {
             let (low, high) = counted(info, snapshot, component, own_ns)?;
-            (low, high * (1.0 + unseen(info, component)))
+            let low = low * (1.0 - miscorrected(info, snapshot, component));
+            (low, high * (1.0 + unseen(info, snapshot, component)))
         }
         KindName::Timed | KindName::Carved => carved(info, snapshot, component, own_ns)?,
         _ => return None,
@@ -139,12 +140,24 @@ fn is_sampled(row: &ComponentInfo) -> bool {
     row.availability == Availability::by(Method::Sampling)
 }
 
+/// How much less than found a row may be, because too much may have been added for what samples
+/// do not see, as a ratio of it.
+fn miscorrected(info: &Info, snapshot: &Snapshot, row: usize) -> f64 {
+    match snapshot.cost().softirq_correction {
+        Some(_) => unseen(info, snapshot, row).clamp(0.0, 1.0),
+        None => 0.0,
+    }
+}
+
 /// How much more than found a row may be that is found by sampling, as a ratio of that.
-fn unseen(info: &Info, row: usize) -> f64 {
+fn unseen(info: &Info, snapshot: &Snapshot, row: usize) -> f64 {
     let component = index_of(&info.components[row].slug).map(|row| COMPONENTS[row].kind);
     match component {
         Some(Kind::Timed(Source::Softirq(_), _) | Kind::Carved(Source::Softirq(_), _)) => {
-            UNSEEN_OF_SOFTIRQS / (1.0 - UNSEEN_OF_SOFTIRQS)
+            match snapshot.cost().softirq_correction {
+                Some(correction) => correction.error_ratio,
+                None => UNSEEN_OF_SOFTIRQS / (1.0 - UNSEEN_OF_SOFTIRQS),
+            }
         }
         _ => 0.0,
     }

@@ -29,7 +29,7 @@ pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};
 pub use sections::{
-    Cost, CostliestCpu, CpuModes, InstrumentCost, Modes, OwnCost, OwnPart, Power, Sections,
+    Correction, Cost, CostliestCpu, CpuModes, InstrumentCost, Modes, OwnCost, OwnPart, Power, Sections,
     SplitBasis, ZonePower,
 };
 pub use snapshot::{

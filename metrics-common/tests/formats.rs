@@ -7,7 +7,7 @@ use metrics_common::codec::{self, ServerMessage};
 use metrics_common::component::{children_of, index_of};
 use metrics_common::log::{self, LogError, LogReader};
 use metrics_common::{
-    Availability, COMPONENTS, ComponentInfo, Cost, CostliestCpu, CpuModes, Info, InstrumentCost,
+    Availability, COMPONENTS, ComponentInfo, Correction, Cost, CostliestCpu, CpuModes, Info, InstrumentCost,
     Modes, OwnCost, OwnPart, Power, Sections, Snapshot, SplitBasis, ZonePower, fixture,
 };
 use proptest::prelude::*;
@@ -47,6 +47,7 @@ prop_compose! {
             stacks_taken: row(1),
             stacks_lost: row(2),
             probe_missed: vec![seed; cpus],
+            softirq_correction: power.map(|ratio| Correction { ratio, error_ratio: 0.1 }),
         };
         let modes = Modes {
             cpus: (0..cpus).map(|cpu| CpuModes::from_values([value(cpu, 1); 8])).collect(),

@@ -56,6 +56,7 @@ fn recorded() -> Snapshot {
         stacks_taken: row(500),
         stacks_lost: vec![0, 7, 0],
         probe_missed: vec![4, 0],
+        softirq_correction: None,
     };
     Snapshot {
         sequence: 123_456,

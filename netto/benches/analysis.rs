@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use netto::analysis::classify::Classifier;
-use netto::analysis::flame::Flame;
+use netto::instruments::cost::analysis::samples::{Sample, Samples};
 
 /// As `examples/record_stacks.rs` writes them: a title, symbols, an empty line, stacks.
 const RECORDED: [&str; 4] = [
@@ -31,7 +31,7 @@ const READINGS: usize = 9;
 /// What was recorded at once, with a classifier that knows the kernel of that moment.
 struct Recording {
     classifier: Classifier,
-    flame: Flame,
+    samples: Samples,
     stacks: Vec<(u8, Vec<u64>)>,
 }
 
@@ -68,7 +68,7 @@ fn main() -> anyhow::Result<()> {
     let mut readings_ms = Vec::new();
     for _ in 0..READINGS {
         let begun = Instant::now();
-        black_box(Classifier::new(symbols.as_bytes(), true)?);
+        black_box(Classifier::new(symbols.as_bytes())?);
         readings_ms.push(begun.elapsed().as_secs_f64() * 1e3);
     }
     show("classify_us", passes_us);
@@ -78,26 +78,30 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Classifies and counts all stacks; how many belong to a component.
-fn classify(recordings: &mut [Recording]) -> usize {
-    let mut found = 0;
+/// Classifies and counts all stacks, as an interval's; how many there were.
+fn classify(recordings: &mut [Recording]) -> u64 {
+    let mut taken = 0;
     for recording in recordings {
         let Recording {
             classifier,
-            flame,
+            samples,
             stacks,
         } = recording;
+        samples.begin();
         for (kind, frames) in stacks {
-            let Some(owner) = classifier.classify(*kind, frames) else {
-                continue;
-            };
-            found += 1;
-            if flame.wants(owner.event) {
-                flame.add(owner.event, classifier.own_functions(frames));
-            }
+            samples.add(
+                classifier,
+                Sample {
+                    cpu: 0,
+                    kind: *kind,
+                    is_idle_task: false,
+                    frames,
+                },
+            );
         }
+        taken += samples.of_cpu(0).taken();
     }
-    found
+    taken
 }
 
 fn show(name: &str, mut values: Vec<f64>) {
@@ -131,8 +135,8 @@ fn recording(text: &str) -> anyhow::Result<Recording> {
         stacks.swap(last, dice.below(last as u64 + 1) as usize);
     }
     Ok(Recording {
-        classifier: Classifier::new(symbols.as_bytes(), true)?,
-        flame: Flame::new(0),
+        classifier: Classifier::new(symbols.as_bytes())?,
+        samples: Samples::new(1, 0),
         stacks,
     })
 }

@@ -31,7 +31,7 @@ fn main() -> anyhow::Result<()> {
         proc_root: "/proc".into(),
         sys_root: "/sys".into(),
     };
-    let (facts, _) = preflight::gather(&roots, FREQUENCY_HZ, true)?;
+    let (facts, _) = preflight::gather(&roots, FREQUENCY_HZ)?;
     let (_session, mut readers) = Session::start(
         &Plan::new(&facts, RequestedMethod::Auto)?,
         &roots,

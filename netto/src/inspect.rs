@@ -189,7 +189,6 @@ mod tests {
             "1000 t br_handle_frame\t[bridge]\n1100 t br_forward\t[bridge]\n1200 t br_flood\t[bridge]\n\
              2000 t ip_rcv\n"
                 .as_bytes(),
-            true,
         )
         .unwrap();
         let list = component_list(Ok(&classifier), &[]);

@@ -127,7 +127,7 @@ fn check(config: &Config) -> anyhow::Result<()> {
 }
 
 fn list(config: &Config, components: &[usize]) -> anyhow::Result<()> {
-    let symbols = preflight::read_symbols(&Settings::from(config).roots, true)
+    let symbols = preflight::read_symbols(&Settings::from(config).roots)
         .map_err(|error| format!("{error:#}"));
     print(&inspect::component_list(
         symbols.as_ref().map_err(String::as_str),

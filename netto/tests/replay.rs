@@ -18,10 +18,6 @@ struct Recording {
 
 impl Recording {
     fn load(name: &str) -> Recording {
-        Self::load_with(name, true)
-    }
-
-    fn load_with(name: &str, softirqs_are_timed: bool) -> Recording {
         let path = format!("{}/tests/data/{name}.stacks", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let (head, stacks) = text
@@ -40,7 +36,7 @@ impl Recording {
         });
         Recording {
             stacks: stacks.collect(),
-            classifier: Classifier::new(symbols.as_bytes(), softirqs_are_timed).unwrap(),
+            classifier: Classifier::new(symbols.as_bytes()).unwrap(),
         }
     }
 
@@ -80,7 +76,9 @@ impl Recording {
             length_ns: 4 * rx_ns,
             sample_period_ns: 1_000_000,
         };
-        Attribution::default().attribute(0, &capabilities, interval, &clock, &stacks)
+        let mut attribution = Attribution::default();
+        let split = attribution.attribute(0, &capabilities, interval, &clock, &stacks);
+        split.clone()
     }
 }
 
@@ -267,7 +265,7 @@ fn a_replayed_second_is_split_without_a_nanosecond_left_over() {
 fn stacks_alone_tell_nearly_what_the_clock_tells() {
     for name in ["udp4-local", "tcp6-gro", "udp4-routed-nat", "udp4-bridged"] {
         let mut clocked = Recording::load(name);
-        let mut alone = Recording::load_with(name, false);
+        let mut alone = Recording::load(name);
         let (mut all, mut same) = (0, 0);
         for (count, kind, frames) in &clocked.stacks {
             let owner = clocked.classifier.classify(*kind, frames);

@@ -68,6 +68,16 @@ impl SplitBasis {
     }
 }
 
+/// By what softirqs were multiplied that samples alone found: samples miss a part of them, which
+/// was measured on this host while they were timed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Correction {
+    /// Their time by the clock, for what samples showed of it.
+    pub ratio: f64,
+    /// How far that may be off (95 %), as a part of it.
+    pub error_ratio: f64,
+}
+
 /// CPU time of networking in an interval. Rows stand in the order of
 /// [`crate::Info::components`], columns in that of [`crate::Snapshot::cpus`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -93,6 +103,8 @@ pub struct Cost {
     pub stacks_lost: Vec<u64>,
     /// What probes missed in the interval, on all CPUs, by the rows of [`crate::Info::missable`].
     pub probe_missed: Vec<u64>,
+    /// In the time of softirqs already; `None` where they are timed, or it is not known.
+    pub softirq_correction: Option<Correction>,
 }
 
 impl Cost {
@@ -106,6 +118,7 @@ impl Cost {
         stacks_taken: Vec::new(),
         stacks_lost: Vec::new(),
         probe_missed: Vec::new(),
+        softirq_correction: None,
     };
 
     /// CPU time of a component by CPU, nanoseconds; `None` if not measured.
@@ -141,13 +154,15 @@ pub struct CostWire {
     /// Rows: `ksoftirqd_rx_ns`, `stacks_taken`, `stacks_lost`.
     counts: Packed,
     probe_missed: Vec<u64>,
+    #[serde(default)]
+    softirq_correction: Option<Correction>,
 }
 
 const _: () = assert!(COMPONENTS.len() <= MOST_ROWS);
 
 /// The rows of the table that are sums of others, parts before their wholes.
 static SUMS: LazyLock<Vec<(usize, Vec<usize>)>> = LazyLock::new(|| {
-    let parts = |row: usize| component::children_of(COMPONENTS[row].slug).collect::<Vec<_>>();
+    let parts = |row: usize| component::children(row).to_vec();
     (0..COMPONENTS.len())
         .rev()
         .map(|row| (row, parts(row)))
@@ -177,6 +192,7 @@ impl Section for Cost {
             entries: packed::pack(rows_of(&self.entries)),
             counts: packed::pack(counts.into_iter()),
             probe_missed: self.probe_missed.clone(),
+            softirq_correction: self.softirq_correction,
         }
     }
 
@@ -199,6 +215,7 @@ impl Section for Cost {
             stacks_taken,
             stacks_lost,
             probe_missed: wire.probe_missed,
+            softirq_correction: wire.softirq_correction,
         };
         Ok(cost)
     }
@@ -213,6 +230,7 @@ impl Section for Cost {
             stacks_taken,
             stacks_lost,
             probe_missed,
+            softirq_correction,
         } = self;
         columns.add_rows(components, &later.components);
         columns.add_rows(samples, &later.samples);
@@ -233,6 +251,7 @@ impl Section for Cost {
         }
         columns.add(stacks_taken, &later.stacks_taken);
         columns.add(stacks_lost, &later.stacks_lost);
+        *softirq_correction = later.softirq_correction.or(*softirq_correction);
         if probe_missed.len() < later.probe_missed.len() {
             probe_missed.resize(later.probe_missed.len(), 0);
         }

@@ -19,7 +19,7 @@ mod columns;
 mod recorded;
 
 pub use columns::{Columns, Rows};
-pub use cost::SplitBasis;
+pub use cost::{Correction, SplitBasis};
 pub use modes::CpuModes;
 pub use own::{CostliestCpu, InstrumentCost, OwnPart};
 pub use power::ZonePower;

@@ -6,18 +6,32 @@
 //! function and its direct caller, nothing else, so that all rules together
 //! become one table from (marker, caller's marker) to component: a marker is
 //! a set of name patterns, and very few such sets occur.
+//!
+//! Most stacks have been seen before: the same callers down to the same function, wherever
+//! in that function the CPU was. Such a stack is recognised whole, and what was said of it
+//! is said again; only what goes by proportion (`families`) is decided anew each time.
 
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use metrics_common::component::{BOUNDARIES, SHARED_CALLS, children_of, index_of, index_of_source};
-use metrics_common::{COMPONENTS, Kind, Rule, Source};
+use metrics_common::component::{
+    BOUNDARIES, CLOCK_KINDS, SHARED_CALLS, children, index_of, index_of_source,
+};
+use metrics_common::{COMPONENTS, Kind, Source};
 use rustc_hash::FxHashMap;
 
+use self::verdict::{NOBODYS, Packed, Ruling, Verdict};
+use self::walk::Walk;
 use super::families::{Families, Family};
 use super::found::FoundSymbols;
-use super::rules::{Patterns, best};
+use super::repeated::{Most, Numbered, Repeated};
+use super::rules::Patterns;
 use super::symbols::{self, Ranges, SymbolError};
+
+mod verdict;
+mod walk;
+
+pub use self::verdict::{Known, Owner};
 
 /// A set of patterns that some kernel function matches. 0 is the empty set.
 type Marker = u16;
@@ -31,71 +45,23 @@ struct Place {
     start: u64,
 }
 
+const NOWHERE: Place = Place {
+    marker: ORDINARY,
+    start: 0,
+};
+
 /// Addresses are remembered up to this many; then the memory starts anew, so
 /// that it stays bounded whatever the kernel loads and unloads.
 const REMEMBERED_ADDRESSES: usize = 1 << 15;
 
+/// So many different stacks are known, in 2 MB at the most; then they are learnt anew.
+const MOST: Most = Most {
+    known: 1 << 13,
+    words: 1 << 17,
+};
+
 /// Of this many outermost functions of a thread, one says what kind of thread it is.
 const THREAD_FRAMES: usize = 4;
-
-/// What a walk finds: nothing, or the index of a component.
-type Found = Option<u8>;
-
-/// Rules that are tried together on each frame of a stack.
-#[derive(Debug, Clone, Default)]
-struct Walk {
-    rules: Vec<(usize, Rule)>,
-    /// Row: marker of a function; column: marker of its caller.
-    table: Vec<Found>,
-}
-
-impl Walk {
-    fn of(rows: impl Iterator<Item = usize>) -> Walk {
-        let rules = rows
-            .flat_map(|row| {
-                COMPONENTS[row]
-                    .kind
-                    .rules()
-                    .iter()
-                    .map(move |rule| (row, *rule))
-            })
-            .collect();
-        Walk {
-            rules,
-            table: Vec::new(),
-        }
-    }
-
-    /// Fills the table, once every marker is known.
-    fn tabulate(&mut self, patterns: &Patterns, sets: &[&[u16]]) {
-        if self.rules.is_empty() {
-            return;
-        }
-        self.table = Vec::with_capacity(sets.len() * sets.len());
-        for frame in sets {
-            // Most functions are claimed by few rules, if any.
-            let claims: Vec<(usize, Rule)> = self
-                .rules
-                .iter()
-                .filter(|(_, rule)| patterns.contains(frame, rule.frame))
-                .copied()
-                .collect();
-            let of_caller =
-                |caller: &&[u16]| best(&claims, |pattern| patterns.contains(caller, pattern));
-            self.table.extend(sets.iter().map(of_caller));
-        }
-    }
-}
-
-/// Whose time a sample belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
-    /// The component (index in the table) whose time it is: what the clock says,
-    /// or what the stack shows inside of that.
-    pub event: usize,
-    /// The sampled part of it; `None` if no stage marker was met.
-    pub part: Option<usize>,
-}
 
 /// Finds the component that a stack belongs to.
 #[derive(Debug, Clone)]
@@ -110,7 +76,7 @@ pub struct Classifier {
     families: Families,
     /// By marker: whether it is of the outermost functions of io_uring's threads.
     is_io_thread: Vec<bool>,
-    /// What a task is doing: sockets, threads of networking, and without probes softirqs too.
+    /// What a task is doing: sockets, threads of networking, and softirqs that no probe times.
     tasks: Walk,
     /// By row of a softirq: the networking carved out of it.
     carved: Vec<Walk>,
@@ -118,23 +84,28 @@ pub struct Classifier {
     parts: Vec<Walk>,
     remembered: FxHashMap<u64, Place>,
     found: FoundSymbols,
-    /// Of the stack that was classified last, as far as anybody looked.
+    /// Clock kind and innermost function of each known stack, then its callers.
+    known: Repeated,
+    /// By their numbers.
+    verdicts: Vec<Verdict>,
+    /// From 1.
+    epoch: u64,
+    /// Of the stack that is being judged, as far as anybody looked.
     stack: Vec<Place>,
     functions: Vec<u64>,
 }
 
 impl Classifier {
-    /// Reads the kernel's symbols and prepares every walk. Without probes the
-    /// clock knows no softirqs, and stacks must show them.
+    /// Reads the kernel's symbols and prepares every walk.
     ///
     /// # Errors
     /// Whatever [`symbols::parse`] finds wrong with the list.
-    pub fn new(kallsyms: impl BufRead, softirqs_are_timed: bool) -> Result<Self, SymbolError> {
+    pub fn new(kallsyms: impl BufRead) -> Result<Self, SymbolError> {
         let rows = || 0..COMPONENTS.len();
-        let mut tasks = Walk::of(rows().filter(|&row| match COMPONENTS[row].kind {
-            Kind::Timed(Source::Softirq(_), _) => !softirqs_are_timed,
-            Kind::Timed(..) | Kind::Estimated(_) => true,
-            _ => false,
+        // Where probes time softirqs, a stack in one comes with its kind, and nobody looks here.
+        let mut tasks = Walk::of(rows().filter(|&row| {
+            let kind = COMPONENTS[row].kind;
+            matches!(kind, Kind::Timed(..) | Kind::Estimated(_))
         }));
         let mut carved: Vec<Walk> = rows()
             .map(|row| match COMPONENTS[row].kind {
@@ -146,10 +117,8 @@ impl Classifier {
             .collect();
         let mut parts: Vec<Walk> = rows()
             .map(|row| {
-                Walk::of(
-                    children_of(COMPONENTS[row].slug)
-                        .filter(|&r| matches!(COMPONENTS[r].kind, Kind::Sampled(_))),
-                )
+                let is_sampled = |r: &usize| matches!(COMPONENTS[*r].kind, Kind::Sampled(_));
+                Walk::of(children(row).iter().copied().filter(is_sampled))
             })
             .collect();
 
@@ -213,71 +182,180 @@ impl Classifier {
             parts,
             remembered: FxHashMap::default(),
             found,
+            known: Repeated::new(MOST),
+            verdicts: Vec::new(),
+            epoch: 1,
             stack: Vec::new(),
             functions: Vec::new(),
         })
     }
 
-    /// Whose time a stack is that was sampled on the first CPU: [`Self::classify_on`].
-    pub fn classify(&mut self, kind: u8, frames: &[u64]) -> Option<Owner> {
-        self.classify_on(0, kind, frames)
+    /// Goes on where one stops that knew other symbols: with the families that it saw.
+    pub fn take_over(&mut self, before: Classifier) {
+        self.families = before.families;
+        self.epoch = before.epoch + 1;
     }
 
-    /// Whose time a stack is that was sampled on `cpu` while its clock was in
-    /// `kind`; frames are return addresses, innermost first. `None` if it is
-    /// nobody's in the table. A stack that does not show a socket call's address
-    /// family goes to the families in the proportion last seen on that CPU.
-    pub fn classify_on(&mut self, cpu: usize, kind: u8, frames: &[u64]) -> Option<Owner> {
-        self.stack.clear();
-        let clocked = match kind {
-            0 => None,
-            _ => Some(*Source::ALL.get(usize::from(kind) - 1)?),
+    /// Whose time a stack is that was sampled on the first CPU: [`Self::owner_on`].
+    pub fn classify(&mut self, kind: u8, frames: &[u64]) -> Option<Owner> {
+        let known = self.recognise(kind, frames);
+        self.owner_on(0, known)
+    }
+
+    /// The number of a stack that was sampled while its CPU's clock was in `kind`; frames are
+    /// return addresses, innermost first. It holds until the next stack is recognised.
+    pub fn recognise(&mut self, kind: u8, frames: &[u64]) -> Known {
+        let (leaf, callers) = match frames.split_first() {
+            Some((leaf, callers)) => (Some(self.place(*leaf)), callers),
+            None => (None, frames),
         };
+        let Place { marker, start } = leaf.unwrap_or(NOWHERE);
+        let is_empty = u64::from(leaf.is_none());
+        let head = [
+            u64::from(kind) | is_empty << 8 | u64::from(marker) << 16,
+            start,
+        ];
+        let number = match self.known.number(head, callers) {
+            Numbered::Again(number) => number,
+            Numbered::New(number) => {
+                let verdict = self.judge(kind, frames);
+                self.verdicts.push(verdict);
+                number
+            }
+            Numbered::NoRoom => {
+                self.known.clear();
+                self.verdicts.clear();
+                self.epoch += 1;
+                // Even if it is too long to be known: it is the only one.
+                let _ = self.known.number(head, callers);
+                let verdict = self.judge(kind, frames);
+                self.verdicts.push(verdict);
+                0
+            }
+        };
+        Known {
+            epoch: self.epoch,
+            number,
+        }
+    }
+
+    /// Whose time a stack is that was sampled on `cpu`; `None` if it is nobody's in the table.
+    /// One that does not show a socket call's address family goes to the families in the
+    /// proportion last seen on that CPU.
+    pub fn owner_on(&mut self, cpu: usize, stack: Known) -> Option<Owner> {
+        match self.verdict(stack).ruling {
+            Ruling::Clear(owner, shows) => {
+                if let Some((call, family)) = shows {
+                    self.families.saw(cpu, usize::from(call), family);
+                }
+                owner.owner()
+            }
+            Ruling::Shared(call, [internet, local, unknown]) => {
+                match self.families.of_next(cpu, usize::from(call)) {
+                    Some(Family::Internet) => internet.owner(),
+                    Some(Family::Local) => local.owner(),
+                    None => unknown.owner(),
+                }
+            }
+        }
+    }
+
+    /// Whether a stack of a softirq shows it without the clock.
+    pub fn is_shown(&self, stack: Known) -> bool {
+        self.verdict(stack).shows_softirq
+    }
+
+    /// Whether a stack is that of an io_uring thread.
+    pub fn is_io_thread(&self, stack: Known) -> bool {
+        self.verdict(stack).is_io_thread
+    }
+
+    fn verdict(&self, stack: Known) -> Verdict {
+        let verdict = self
+            .verdicts
+            .get(stack.number)
+            .filter(|_| stack.epoch == self.epoch);
+        *verdict.unwrap_or(&NOBODYS)
+    }
+
+    fn judge(&mut self, kind: u8, frames: &[u64]) -> Verdict {
+        self.stack.clear();
+        Verdict {
+            ruling: self.rule(kind, frames),
+            is_io_thread: self.is_of_io_thread(frames),
+            shows_softirq: self.shows_softirq(kind, frames),
+        }
+    }
+
+    /// Whether a stack shows the softirq in which it was taken, to whom does not know the clock.
+    fn shows_softirq(&mut self, kind: u8, frames: &[u64]) -> bool {
+        let source = usize::from(kind).checked_sub(1).and_then(|kind| Source::ALL.get(kind));
+        let Some(&source @ Source::Softirq(_)) = source else {
+            return false;
+        };
+        let shown = self.search(Table::Tasks, frames, frames.len());
+        shown.is_some_and(|(event, _)| Some(event) == index_of_source(source))
+    }
+
+    fn rule(&mut self, kind: u8, frames: &[u64]) -> Ruling {
+        if usize::from(kind) >= CLOCK_KINDS {
+            return NOBODYS.ruling;
+        }
+        let clocked = usize::from(kind)
+            .checked_sub(1)
+            .map(|kind| Source::ALL[kind]);
         let own = clocked.and_then(index_of_source);
+        let bare = |row: usize| (row, frames.len());
         let (event, end) = match (clocked, own) {
-            (Some(Source::Softirq(_)), Some(row)) => (row, frames.len()),
-            (Some(_), None) => return None,
-            (_, own) => match self.search(Table::Tasks, frames, frames.len()) {
-                Some((event, at)) => (self.with_family(cpu, own, event, frames, at), at + 1),
-                None => (own?, frames.len()),
+            (Some(Source::Softirq(_)), Some(row)) => bare(row),
+            (Some(_), None) => return NOBODYS.ruling,
+            (_, own) => match (self.search(Table::Tasks, frames, frames.len()), own) {
+                (Some((event, at)), own) => return self.rule_on_call(own, event, frames, at),
+                (None, Some(own)) => bare(own),
+                (None, None) => return NOBODYS.ruling,
             },
         };
+        Ruling::Clear(self.inside(event, frames, end), None)
+    }
+
+    /// Of a task's stack whose innermost marker, at `at`, says `event`: that it is, unless the
+    /// marker serves every family.
+    fn rule_on_call(
+        &mut self,
+        own: Option<usize>,
+        event: usize,
+        frames: &[u64],
+        at: usize,
+    ) -> Ruling {
+        let local_ipc = index_of_source(Source::LocalIpc);
+        if let Some(call) = self.call_at(frames, at) {
+            let clocked = own.filter(|row| Some(*row) != index_of_source(Source::IoWorker));
+            let internet = clocked.unwrap_or(self.rows_of_calls[call]);
+            let local = clocked.or(local_ipc).unwrap_or(event);
+            let owners = [internet, local, clocked.unwrap_or(event)];
+            let owners = owners.map(|event| self.inside(event, frames, at + 1));
+            return Ruling::Shared(call as u8, owners);
+        }
+        let shows = if let Some(call) = self.rows_of_calls.iter().position(|row| *row == event) {
+            Some((call as u8, Family::Internet))
+        } else if Some(event) == local_ipc {
+            let call = (at + 1..frames.len()).find_map(|at| self.call_at(frames, at));
+            call.map(|call| (call as u8, Family::Local))
+        } else {
+            None
+        };
+        Ruling::Clear(self.inside(event, frames, at + 1), shows)
+    }
+
+    /// What the frames before `end` show inside of an event.
+    fn inside(&mut self, event: usize, frames: &[u64], end: usize) -> Packed {
         let (event, end) = self
             .search(Table::Carved(event), frames, end)
             .map_or((event, end), |(row, at)| (row, at + 1));
         let part = self
             .search(Table::Parts(event), frames, end)
             .map(|(part, _)| part);
-        Some(Owner { event, part })
-    }
-
-    /// The event that a task's stack belongs to whose innermost marker, at `at`, says
-    /// `event`: the same, unless the marker serves every family.
-    fn with_family(
-        &mut self,
-        cpu: usize,
-        own: Option<usize>,
-        event: usize,
-        frames: &[u64],
-        at: usize,
-    ) -> usize {
-        if let Some(call) = self.call_at(frames, at) {
-            let clocked = own.filter(|row| Some(*row) != index_of_source(Source::IoWorker));
-            return match (clocked, self.families.of_next(cpu, call)) {
-                (Some(row), _) => row,
-                (None, Some(Family::Internet)) => self.rows_of_calls[call],
-                (None, Some(Family::Local)) => index_of_source(Source::LocalIpc).unwrap_or(event),
-                (None, None) => event,
-            };
-        }
-        if let Some(call) = self.rows_of_calls.iter().position(|row| *row == event) {
-            self.families.saw(cpu, call, Family::Internet);
-        } else if Some(event) == index_of_source(Source::LocalIpc)
-            && let Some(call) = (at + 1..frames.len()).find_map(|at| self.call_at(frames, at))
-        {
-            self.families.saw(cpu, call, Family::Local);
-        }
-        event
+        Owner { event, part }.packed()
     }
 
     /// The number of the shared call at this place of a stack.
@@ -286,8 +364,7 @@ impl Classifier {
         self.shared[usize::from(marker)].map(usize::from)
     }
 
-    /// Whether a stack is that of an io_uring thread.
-    pub fn is_io_thread(&mut self, frames: &[u64]) -> bool {
+    fn is_of_io_thread(&mut self, frames: &[u64]) -> bool {
         frames.iter().rev().take(THREAD_FRAMES).any(|address| {
             let marker = self.place(address.wrapping_sub(1)).marker;
             self.is_io_thread[usize::from(marker)]
@@ -327,11 +404,11 @@ impl Classifier {
         }
     }
 
-    /// The functions of the stack that was classified last, by where they
-    /// start, innermost first: as far as the work of its owner goes, the context
-    /// boundary included.
+    /// The functions of a stack, by where they start, innermost first: as far as the
+    /// work of its owner goes, the context boundary included.
     pub fn own_functions(&mut self, frames: &[u64]) -> &[u64] {
         self.functions.clear();
+        self.stack.clear();
         for at in 0..frames.len() {
             let place = self.place_at(frames, at);
             self.functions.push(place.start);
@@ -350,10 +427,7 @@ impl Classifier {
     fn place_at(&mut self, frames: &[u64], at: usize) -> Place {
         while self.stack.len() <= at {
             let place = match (frames.get(self.stack.len()), self.stack.len()) {
-                (None, _) => Place {
-                    marker: ORDINARY,
-                    start: 0,
-                },
+                (None, _) => NOWHERE,
                 // The innermost address was executing; all others are where a call
                 // returns to, which may be the first byte of the next function.
                 (Some(address), 0) => self.place(*address),

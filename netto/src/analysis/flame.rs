@@ -13,21 +13,50 @@ use metrics_common::COMPONENTS;
 use metrics_common::component::index_of;
 use rustc_hash::FxHashMap;
 
+use super::classify::Known;
+use super::repeated::{Most, Numbered, Repeated};
+
 /// Stacks are kept for at least so long, and at most twice as long.
 const GENERATION_NS: u64 = 30_000_000_000;
-/// Different stacks of one generation: some 250 bytes each, 1 MB in all.
-const MOST_STACKS: usize = 4096;
-
-/// Counted stacks. A key is the event (index in the table), then the starts of
-/// its functions, innermost first.
-type Counts = FxHashMap<Box<[u64]>, u32>;
+/// Different stacks of one generation, 1 MB in all at the most.
+const MOST: Most = Most {
+    known: 4096,
+    words: 1 << 17,
+};
 
 /// What was counted in one stretch of time.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 struct Generation {
-    counts: Counts,
+    /// Counted stacks: the event (index in the table), then the starts of its functions,
+    /// innermost first.
+    stacks: Repeated,
+    /// By their numbers.
+    counts: Vec<u32>,
     left_out: u64,
     began_ns: u64,
+}
+
+impl Generation {
+    fn new(began_ns: u64) -> Self {
+        Generation {
+            stacks: Repeated::new(MOST),
+            counts: Vec::new(),
+            left_out: 0,
+            began_ns,
+        }
+    }
+
+    /// Forgets everything, keeping the memory.
+    fn begin_anew(&mut self, now_ns: u64) {
+        self.stacks.clear();
+        self.counts.clear();
+        self.left_out = 0;
+        self.began_ns = now_ns;
+    }
+
+    fn each(&self) -> impl Iterator<Item = (&[u64], u32)> {
+        self.stacks.iter().zip(self.counts.iter().copied())
+    }
 }
 
 /// Collects stacks; see the head of this file.
@@ -36,7 +65,25 @@ pub struct Flame {
     is_network: Vec<bool>,
     current: Arc<Generation>,
     previous: Arc<Generation>,
-    key: Vec<u64>,
+    /// By the number of a stack that the classifier knows: what was counted for it last.
+    nodes: Vec<Node>,
+    /// Of which of the classifier's epochs the numbers are.
+    epoch: u64,
+}
+
+/// Where a stack is counted as an event's.
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    event: u32,
+    /// Its place in `counts`; [`Node::NONE`] if it was not counted yet.
+    at: u32,
+}
+
+impl Node {
+    const NONE: Node = Node {
+        event: 0,
+        at: u32::MAX,
+    };
 }
 
 /// What was collected until a moment; it does not change any more.
@@ -96,15 +143,12 @@ impl Flame {
                     .and_then(index_of)
                     .is_some_and(|parent| is_network[parent]);
         }
-        let generation = Generation {
-            began_ns: now_ns,
-            ..Generation::default()
-        };
         Flame {
             is_network,
-            current: Arc::new(generation.clone()),
-            previous: Arc::new(generation),
-            key: Vec::new(),
+            current: Arc::new(Generation::new(now_ns)),
+            previous: Arc::new(Generation::new(now_ns)),
+            nodes: Vec::new(),
+            epoch: 0,
         }
     }
 
@@ -113,30 +157,53 @@ impl Flame {
         self.is_network.get(event).copied().unwrap_or(false)
     }
 
-    /// Counts a stack, given by the starts of its functions, innermost first; 0 where
-    /// that is code which was loaded after the symbols were read.
-    pub fn add(&mut self, event: usize, functions: &[u64]) {
-        self.key.clear();
-        self.key.push(event as u64);
-        self.key.extend_from_slice(functions);
-        let current = Arc::make_mut(&mut self.current);
-        if let Some(count) = current.counts.get_mut(self.key.as_slice()) {
-            *count = count.saturating_add(1);
-        } else if current.counts.len() < MOST_STACKS {
-            current.counts.insert(self.key.as_slice().into(), 1);
-        } else {
-            current.left_out += 1;
+    /// Counts a stack that the classifier knows. Only if it is the first of its kind, `functions`
+    /// is asked for the starts of its functions, innermost first; 0 where that is code
+    /// which was loaded after the symbols were read.
+    pub fn add<'a>(&mut self, event: usize, stack: Known, functions: impl FnOnce() -> &'a [u64]) {
+        if self.epoch != stack.epoch {
+            self.epoch = stack.epoch;
+            self.nodes.clear();
         }
+        let current = Arc::make_mut(&mut self.current);
+        let event = event as u32;
+        if let Some(node) = self.nodes.get(stack.number)
+            && node.event == event
+            && let Some(count) = current.counts.get_mut(node.at as usize)
+        {
+            *count = count.saturating_add(1);
+            return;
+        }
+        let at = match current.stacks.number([u64::from(event)], functions()) {
+            Numbered::Again(at) => {
+                current.counts[at] = current.counts[at].saturating_add(1);
+                at as u32
+            }
+            Numbered::New(at) => {
+                current.counts.push(1);
+                at as u32
+            }
+            Numbered::NoRoom => {
+                current.left_out += 1;
+                return;
+            }
+        };
+        if self.nodes.len() <= stack.number {
+            self.nodes.resize(stack.number + 1, Node::NONE);
+        }
+        self.nodes[stack.number] = Node { event, at };
     }
 
     /// Forgets what is too old. To be called about once in an interval.
     pub fn pass(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.current.began_ns) >= GENERATION_NS {
-            let fresh = Arc::new(Generation {
-                began_ns: now_ns,
-                ..Generation::default()
-            });
-            self.previous = std::mem::replace(&mut self.current, fresh);
+            std::mem::swap(&mut self.current, &mut self.previous);
+            match Arc::get_mut(&mut self.current) {
+                Some(oldest) => oldest.begin_anew(now_ns),
+                // Somebody is reading it.
+                None => self.current = Arc::new(Generation::new(now_ns)),
+            }
+            self.nodes.clear();
         }
     }
 
@@ -159,15 +226,15 @@ impl Counted {
     fn keys(&self) -> impl Iterator<Item = &[u64]> {
         [&self.previous, &self.current]
             .into_iter()
-            .flat_map(|generation| generation.counts.keys().map(AsRef::as_ref))
+            .flat_map(|generation| generation.stacks.iter())
     }
 
     /// The stacks as lines, with names by where functions start.
     pub fn folded<'a>(&self, names: impl Fn(u64) -> Option<&'a str>) -> Folded {
         let mut counts: FxHashMap<&[u64], u64> = FxHashMap::default();
         for generation in [&self.previous, &self.current] {
-            for (key, count) in &generation.counts {
-                *counts.entry(key).or_default() += u64::from(*count);
+            for (key, count) in generation.each() {
+                *counts.entry(key).or_default() += u64::from(count);
             }
         }
         let mut folded = Folded {
@@ -210,15 +277,21 @@ mod tests {
         index_of(slug).unwrap()
     }
 
+    /// Counts a stack; each has a number that is that of its leaf.
+    fn count(flame: &mut Flame, event: usize, functions: &[u64]) {
+        let number = functions.first().copied().unwrap_or(0) as usize;
+        flame.add(event, Known { epoch: 1, number }, || functions);
+    }
+
     #[test]
     fn equal_stacks_are_one_line_that_begins_with_the_event() {
         let mut flame = Flame::new(0);
         for _ in 0..3 {
-            flame.add(row("rx_softirq"), &[1, 2]);
+            count(&mut flame, row("rx_softirq"), &[1, 2]);
         }
-        flame.add(row("rx_softirq"), &[9, 2]);
-        flame.add(row("rx_softirq"), &[0, 2]);
-        flame.add(row("tx_syscall"), &[]);
+        count(&mut flame, row("rx_softirq"), &[9, 2]);
+        count(&mut flame, row("rx_softirq"), &[0, 2]);
+        count(&mut flame, row("tx_syscall"), &[]);
         let folded = flame.counted(5).folded(name);
         assert_eq!(
             folded.text,
@@ -249,11 +322,11 @@ mod tests {
     #[test]
     fn a_stack_is_kept_for_one_generation_at_least_and_two_at_most() {
         let mut flame = Flame::new(0);
-        flame.add(row("rx_softirq"), &[1]);
+        count(&mut flame, row("rx_softirq"), &[1]);
         flame.pass(GENERATION_NS - 1);
         assert_eq!(flame.counted(GENERATION_NS).folded(name).samples, 1);
         flame.pass(GENERATION_NS);
-        flame.add(row("rx_softirq"), &[1]);
+        count(&mut flame, row("rx_softirq"), &[1]);
         let both = flame.counted(GENERATION_NS + 1).folded(name);
         assert_eq!((both.samples, both.window_ns), (2, GENERATION_NS + 1));
         assert_eq!(both.text.lines().count(), 1, "of both generations together");
@@ -266,29 +339,51 @@ mod tests {
     #[test]
     fn what_is_being_read_does_not_change_and_counting_goes_on() {
         let mut flame = Flame::new(0);
-        flame.add(row("rx_softirq"), &[1]);
+        count(&mut flame, row("rx_softirq"), &[1]);
         let read = flame.counted(1);
-        flame.add(row("rx_softirq"), &[1]);
-        flame.add(row("rx_softirq"), &[2]);
+        count(&mut flame, row("rx_softirq"), &[1]);
+        count(&mut flame, row("rx_softirq"), &[2]);
         assert_eq!(read.folded(name).samples, 1);
         assert_eq!(flame.counted(2).folded(name).samples, 3);
         // What nobody reads any more is counted on without a copy.
         let place = Arc::as_ptr(&flame.current);
-        flame.add(row("rx_softirq"), &[1]);
+        count(&mut flame, row("rx_softirq"), &[1]);
         assert_eq!(Arc::as_ptr(&flame.current), place);
+    }
+
+    #[test]
+    fn a_stack_that_is_known_by_its_number_is_not_looked_at_again() {
+        let mut flame = Flame::new(0);
+        let known = Known {
+            epoch: 1,
+            number: 3,
+        };
+        let (send, receive) = (row("tx_syscall"), row("rx_syscall"));
+        flame.add(send, known, || &[1]);
+        flame.add(send, known, || unreachable!("it is known"));
+        // The same stack may be another event's, and another stack in another epoch.
+        flame.add(receive, known, || &[1]);
+        flame.add(send, Known { epoch: 2, ..known }, || &[2]);
+        flame.pass(GENERATION_NS);
+        flame.add(send, Known { epoch: 2, ..known }, || &[1]);
+        let folded = flame.counted(GENERATION_NS).folded(name);
+        assert_eq!(
+            folded.text,
+            "rx_syscall;leaf 1\ntx_syscall;leaf 3\ntx_syscall;net_rx_action 1\n"
+        );
     }
 
     #[test]
     fn what_there_is_no_room_for_is_counted() {
         let mut flame = Flame::new(0);
-        for start in 0..MOST_STACKS as u64 + 10 {
-            flame.add(row("rx_softirq"), &[start]);
+        for start in 0..MOST.known as u64 + 10 {
+            count(&mut flame, row("rx_softirq"), &[start]);
         }
-        flame.add(row("rx_softirq"), &[0]);
+        count(&mut flame, row("rx_softirq"), &[0]);
         let folded = flame.counted(1).folded(name);
         assert_eq!(
             (folded.samples, folded.left_out),
-            (MOST_STACKS as u64 + 1, 10)
+            (MOST.known as u64 + 1, 10)
         );
     }
 }

@@ -1,6 +1,7 @@
 //! What instruments share of the analysis: symbols, rules, the plan. Pure: no clock, no files, no
 //! libbpf, no actors; tested from recorded bytes, without root.
 
+pub mod bias;
 pub mod budget;
 pub mod classify;
 mod families;
@@ -13,6 +14,7 @@ pub mod plan;
 pub mod prices;
 pub mod proc_stat;
 pub mod rates;
+mod repeated;
 mod rules;
 pub mod symbols;
 pub mod unsampled;

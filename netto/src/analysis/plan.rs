@@ -161,7 +161,7 @@ pub struct Plan {
 }
 
 /// What can be measured here, by component; see [`Plan::capabilities`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// By component: whether it is measured at all.
     pub available: Vec<bool>,

@@ -132,10 +132,7 @@ impl Ground {
     /// What makes every measurement impossible, with the remedy.
     pub fn start(settings: &Settings) -> anyhow::Result<(Ground, Session)> {
         let roots = settings.roots.clone();
-        // They may be timed now and sampled later.
-        let softirqs_are_timed = false;
-        let (facts, classifier) =
-            preflight::gather(&roots, settings.frequency_hz, softirqs_are_timed)?;
+        let (facts, classifier) = preflight::gather(&roots, settings.frequency_hz)?;
         let plan = Plan::new(&facts, settings.method)?;
         let interval_ms = settings.user_period.as_millis() as u64;
         let (session, readers) = Session::start(&plan, &roots, settings.frequency_hz, interval_ms)?;
@@ -186,7 +183,7 @@ impl Ground {
             )),
             stat: proc_stat::parse(&stat_file.text()?)?,
             stat_file,
-            symbol_refresh: SymbolRefresh::new(roots.clone(), false),
+            symbol_refresh: SymbolRefresh::new(roots.clone()),
             symbols_version: 0,
             roots,
             readers,
@@ -271,10 +268,13 @@ impl Ground {
         if self.classifier.is_none() {
             return;
         }
-        let Some(classifier) = self.symbol_refresh.poll(now_ns) else {
+        let Some(mut classifier) = self.symbol_refresh.poll(now_ns) else {
             return;
         };
         self.learn(classifier.found().availability());
+        if let Some(before) = self.classifier.take() {
+            classifier.take_over(before);
+        }
         self.classifier = Some(classifier);
         self.symbols_version += 1;
     }

@@ -3,6 +3,7 @@
 
 use metrics_common::CostliestCpu;
 
+use crate::analysis::bias::Bias;
 use crate::analysis::budget::{Budget, GroupCosts};
 use crate::analysis::groups::{GROUPS, Group, GroupSet};
 use crate::analysis::kernel_counts::{SoftirqCounts, VECTORS};
@@ -17,6 +18,9 @@ use crate::kernel::system::{self, Roots};
 /// Prices are measured anew so often, and sooner when the load has become another.
 const CALIBRATE_NS: u64 = 60_000_000_000;
 const CALIBRATE_SOON_NS: u64 = 5_000_000_000;
+/// Softirqs that are sampled are timed for a moment so often, until it is known what samples see
+/// of them: a tenth of a second in thirty.
+const MOMENTS_NS: u64 = 30_000_000_000;
 /// Another load: probes cost so many times what they cost when prices were measured.
 const ANOTHER_LOAD: f64 = 2.0;
 /// Of the budget, what probes and daemon leave to samples is not used to the last.
@@ -63,6 +67,10 @@ pub struct Overhead {
     prices: Prices,
     habits: Habits,
     window: Window,
+    /// What samples see of softirqs.
+    pub bias: Bias,
+    /// When softirqs may be timed for a moment, to learn that.
+    moment_ns: u64,
     /// Groups that the plan has.
     planned: GroupSet,
     /// Groups that were attached for all of the interval.
@@ -106,6 +114,8 @@ impl Overhead {
             prices: Prices::default(),
             habits: Habits::default(),
             window: Window::default(),
+            bias: Bias::default(),
+            moment_ns: 0,
             planned,
             timed: planned,
             panel: readers.panel.clone(),
@@ -175,6 +185,7 @@ impl Overhead {
         let paid = columns().map(|(column, &cpu)| (cpu as usize, taken.of(column)));
         self.window.add(found.interval_ns, paid);
         self.choose_probes(found, &costs);
+        self.learn_bias(now_ns);
         self.calibrate(found, &costs, now_ns);
         let sampling_hz = self.choose_rates(found, &costs, &taken, readers);
         let costliest = self.window.costliest().map(|(cpu, ratio)| CostliestCpu {
@@ -327,6 +338,21 @@ impl Overhead {
             }
             _ => None,
         };
+    }
+
+    /// While softirqs are sampled, and it is not known well what samples see of them, they are
+    /// timed for a moment now and then.
+    fn learn_bias(&mut self, now_ns: u64) {
+        let is_sampled = self.planned.has(Group::Softirqs) && !self.timed.has(Group::Softirqs);
+        if let Some(panel) = &self.panel
+            && is_sampled
+            && self.bias.wants_more()
+            && now_ns >= self.moment_ns
+            && !panel.is_busy()
+        {
+            panel.attach_for_a_moment(Group::Softirqs);
+            self.moment_ns = now_ns + MOMENTS_NS;
+        }
     }
 
     fn calibrate(&mut self, found: &Found<'_>, costs: &[GroupCosts], now_ns: u64) {

@@ -24,7 +24,6 @@ type Outcome = (anyhow::Result<Classifier>, LoadedCode, u64);
 #[derive(Debug)]
 pub struct SymbolRefresh {
     roots: Roots,
-    softirqs_are_timed: bool,
     loaded_code: LoadedCode,
     /// When symbols may be read anew, on the clock that never goes back.
     from_ns: u64,
@@ -33,11 +32,10 @@ pub struct SymbolRefresh {
 
 impl SymbolRefresh {
     /// The symbols have just been read.
-    pub fn new(roots: Roots, softirqs_are_timed: bool) -> Self {
+    pub fn new(roots: Roots) -> Self {
         SymbolRefresh {
             loaded_code: LoadedCode::now(&roots),
             roots,
-            softirqs_are_timed,
             from_ns: system::monotonic_ns() + REFRESH_NS,
             running: None,
         }
@@ -82,10 +80,10 @@ impl SymbolRefresh {
             return;
         }
         let (done, running) = channel();
-        let (roots, softirqs_are_timed) = (self.roots.clone(), self.softirqs_are_timed);
+        let roots = self.roots.clone();
         let reader = std::thread::Builder::new().name("symbols".to_owned());
         let started = reader.spawn(move || {
-            let symbols = preflight::read_symbols(&roots, softirqs_are_timed);
+            let symbols = preflight::read_symbols(&roots);
             // The thread has done nothing else. If nobody wants them any more, the daemon ends.
             let _ = done.send((symbols, loaded_code, system::thread_cpu_ns()));
         });

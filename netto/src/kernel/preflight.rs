@@ -20,11 +20,7 @@ const BTF: &str = "kernel/btf/vmlinux";
 ///
 /// # Errors
 /// BTF that cannot be read.
-pub fn gather(
-    roots: &Roots,
-    frequency_hz: u64,
-    softirqs_are_timed: bool,
-) -> anyhow::Result<(Facts, Option<Classifier>)> {
+pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option<Classifier>)> {
     let btf = roots.sys_root.join(BTF);
     if !btf.exists() {
         let lack = format!(
@@ -59,7 +55,7 @@ pub fn gather(
         }
         _ => Ok(()),
     };
-    let (symbols, classifier) = match read_symbols(roots, softirqs_are_timed) {
+    let (symbols, classifier) = match read_symbols(roots) {
         Ok(classifier) => (Ok(()), Some(classifier)),
         Err(error) => (Err(format!("{error:#}")), None),
     };
@@ -84,8 +80,8 @@ pub fn gather(
 ///
 /// # Errors
 /// Why they cannot be used, with the remedy.
-pub fn read_symbols(roots: &Roots, softirqs_are_timed: bool) -> anyhow::Result<Classifier> {
-    Ok(Classifier::new(roots.kallsyms()?, softirqs_are_timed)?)
+pub fn read_symbols(roots: &Roots) -> anyhow::Result<Classifier> {
+    Ok(Classifier::new(roots.kallsyms()?)?)
 }
 
 fn try_sampling(roots: &Roots, frequency_hz: u64) -> anyhow::Result<()> {

@@ -145,7 +145,7 @@ mod tests {
                 let _ = proc_stat::parse(&text);
             }
             if let Ok(symbols) = roots.kallsyms() {
-                let _ = Classifier::new(symbols, true);
+                let _ = Classifier::new(symbols);
             }
             let _ = LoadedCode::now(&roots);
         }

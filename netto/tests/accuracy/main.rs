@@ -178,7 +178,7 @@ fn kernel() -> (BTreeMap<&'static str, u64>, Classifier) {
         format!("{address:x} t {name}{module}\n")
     };
     let text: String = places.iter().map(line).collect();
-    (places, Classifier::new(text.as_bytes(), true).unwrap())
+    (places, Classifier::new(text.as_bytes()).unwrap())
 }
 
 /// Between 100 and 1000, without a pattern: a linear congruence.
@@ -220,7 +220,8 @@ fn mix(counts: &[u32]) -> (BTreeMap<&'static str, f64>, BTreeMap<&'static str, f
         length_ns: 2 * of_kind.iter().sum::<u64>() * PERIOD_NS,
         sample_period_ns: PERIOD_NS,
     };
-    let split = Attribution::default().attribute(0, &capabilities, interval, &clock, &stacks);
+    let mut attribution = Attribution::default();
+    let split = attribution.attribute(0, &capabilities, interval, &clock, &stacks);
     let found = COMPONENTS.iter().zip(&split.time_ns);
     let found = found
         .map(|(row, ns)| (row.slug, ns.unwrap() as f64))

@@ -34,7 +34,7 @@ impl Kernel {
             .collect();
         Kernel {
             names,
-            classifier: Classifier::new(text.as_bytes(), true).unwrap(),
+            classifier: Classifier::new(text.as_bytes()).unwrap(),
         }
     }
 
@@ -70,7 +70,7 @@ fn check(source: Option<Source>, cases: &[(&'static str, Option<&str>)]) {
 fn a_call_at_the_end_of_a_function_belongs_to_that_function() {
     // The return address is the first byte of the next function.
     let text = "1000 t leaf\n2000 t ip_rcv\n3000 t other\n";
-    let mut classifier = Classifier::new(text.as_bytes(), true).unwrap();
+    let mut classifier = Classifier::new(text.as_bytes()).unwrap();
     let found = classifier
         .classify(Source::NET_RX.clock_kind(), &[0x1010, 0x3000])
         .and_then(|o| o.part);
@@ -79,7 +79,7 @@ fn a_call_at_the_end_of_a_function_belongs_to_that_function() {
 
 #[test]
 fn an_empty_stack_is_whatever_the_clock_says_and_an_unknown_kind_nothing() {
-    let mut classifier = Classifier::new("1000 t ip_rcv\n".as_bytes(), true).unwrap();
+    let mut classifier = Classifier::new("1000 t ip_rcv\n".as_bytes()).unwrap();
     let bare = classifier
         .classify(Source::NET_RX.clock_kind(), &[])
         .unwrap();
@@ -95,7 +95,6 @@ fn an_empty_stack_is_whatever_the_clock_says_and_an_unknown_kind_nothing() {
 fn the_symbols_found_are_listed_by_component() {
     let classifier = Classifier::new(
         "1000 t br_handle_frame\t[bridge]\n2000 t br_forward\n3000 t ip_rcv\n".as_bytes(),
-        true,
     )
     .unwrap();
     let bridging = index_of("bridging").unwrap();
@@ -114,7 +113,7 @@ fn without_probes_softirqs_are_found_in_stacks_with_their_parts() {
         .enumerate()
         .map(|(i, name)| format!("{:x} t {name}\n", 0x1000 * (i + 1)))
         .collect();
-    let mut classifier = Classifier::new(text.as_bytes(), false).unwrap();
+    let mut classifier = Classifier::new(text.as_bytes()).unwrap();
     let mut slugs = |stack: &str| {
         let address =
             |name| 0x1000 * (names.split(' ').position(|n| n == name).unwrap() as u64 + 1) + 0x10;
@@ -146,16 +145,95 @@ fn without_probes_softirqs_are_found_in_stacks_with_their_parts() {
     assert_eq!(slugs("leaf < do_idle"), None);
 }
 
+#[test]
+fn a_stack_is_recognised_wherever_in_its_innermost_function_the_cpu_was() {
+    let mut kernel = Kernel::with(&["__napi_poll < net_rx_action", "ip_rcv < net_rx_action"]);
+    let kind = Source::NET_RX.clock_kind();
+    let frames = kernel.frames("__napi_poll < net_rx_action");
+    let classifier = &mut kernel.classifier;
+    let first = classifier.recognise(kind, &frames);
+    let elsewhere = classifier.recognise(kind, &[frames[0] + 5, frames[1]]);
+    assert_eq!(first, elsewhere);
+    for (kind, frames) in [
+        (0, &frames[..]),
+        (kind, &[frames[0], frames[1] + 5]),
+        (kind, &[frames[1], frames[1]]),
+        (kind, &frames[..1]),
+        (kind, &[]),
+        (kind, &[0]),
+    ] {
+        assert_ne!(
+            first,
+            classifier.recognise(kind, frames),
+            "{kind} {frames:x?}"
+        );
+    }
+}
+
+#[test]
+fn when_too_many_stacks_are_known_they_are_learnt_anew_under_other_numbers() {
+    let mut kernel = Kernel::with(&["__napi_poll < net_rx_action"]);
+    let kind = Source::NET_RX.clock_kind();
+    let frames = kernel.frames("__napi_poll < net_rx_action");
+    let classifier = &mut kernel.classifier;
+    let known = classifier.recognise(kind, &frames);
+    let owner = classifier.owner_on(0, known);
+    assert!(owner.is_some_and(|owner| owner.part == index_of("napi_loop")));
+    for caller in 0..MOST.known as u64 {
+        classifier.recognise(kind, &[frames[0], caller]);
+    }
+    assert_eq!(
+        classifier.owner_on(0, known),
+        None,
+        "that was another epoch"
+    );
+    let again = classifier.recognise(kind, &frames);
+    assert_ne!(known.epoch, again.epoch);
+    assert_eq!(classifier.owner_on(0, again), owner);
+    assert!(classifier.known.len() <= MOST.known);
+}
+
+/// Symbols that are read anew know nothing of what was seen before.
+#[test]
+fn the_families_that_were_seen_outlast_the_symbols() {
+    let stack = "unix_stream_sendmsg < __sys_sendto < do_syscall_64";
+    let bare = "__sys_sendto < do_syscall_64";
+    let mut kernel = Kernel::with(&[stack, bare]);
+    assert_eq!(kernel.classify(None, bare), Some("socket_unknown"));
+    assert_eq!(kernel.classify(None, stack), Some("local_ipc"));
+    assert_eq!(kernel.classify(None, bare), Some("local_ipc"));
+    let mut later = Kernel::with(&[stack, bare]);
+    later.classifier.take_over(kernel.classifier);
+    assert_eq!(later.classify(None, bare), Some("local_ipc"));
+}
+
 proptest! {
+    /// What is said of a stack that is known is what would be said if it were not.
+    #[test]
+    fn a_stack_that_is_known_is_judged_like_one_that_is_not(
+        stacks in proptest::collection::vec((0_usize..2, 0_u8..17, proptest::collection::vec(0_u64..9, 0..5)), 0..60),
+    ) {
+        let text = "1000 t ip_rcv\n2000 t __napi_poll\n3000 t sock_sendmsg\n4000 t inet_sendmsg\n5000 t net_rx_action\n6000 t unix_stream_sendmsg\n7000 t io_wq_worker\n8000 t x\n";
+        let mut knowing = Classifier::new(text.as_bytes()).unwrap();
+        let mut forgetful = Classifier::new(text.as_bytes()).unwrap();
+        for (cpu, kind, places) in stacks {
+            let frames: Vec<u64> = places.iter().map(|place| 0x1000 * place + 0x10).collect();
+            let (known, new) = (knowing.recognise(kind, &frames), forgetful.recognise(kind, &frames));
+            prop_assert_eq!(knowing.owner_on(cpu, known), forgetful.owner_on(cpu, new));
+            prop_assert_eq!(knowing.is_io_thread(known), forgetful.is_io_thread(new));
+            forgetful.known.clear();
+            forgetful.verdicts.clear();
+        }
+    }
+
     /// Whatever addresses a stack holds, a part belongs to its whole.
     #[test]
     fn parts_are_found_only_under_their_own_whole(
         kind in any::<u8>(),
         frames in proptest::collection::vec(0_u64..0x9000, 0..30),
-        timed in any::<bool>(),
     ) {
         let text = "1000 t ip_rcv\n2000 t __napi_poll\n3000 t dev_gro_receive\n4000 t tcp_sendmsg\n5000 t net_rx_action\n6000 t bpf_prog_x\t[bpf]\n";
-        let mut classifier = Classifier::new(text.as_bytes(), timed).unwrap();
+        let mut classifier = Classifier::new(text.as_bytes()).unwrap();
         if let Some(owner) = classifier.classify(kind, &frames) {
             let event = COMPONENTS[owner.event];
             prop_assert!(matches!(event.kind, Kind::Timed(..) | Kind::Estimated(_) | Kind::Carved(..)));

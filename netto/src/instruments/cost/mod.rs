@@ -1,16 +1,17 @@
 //! CPU time of networking, by component and CPU: the clocks' times, split by sampled stacks.
 
-use metrics_common::component::CLOCK_KINDS;
-use metrics_common::{Cost, Modes, Sections, Source};
+use std::cell::RefCell;
 
-use self::analysis::attribute::{
-    Attribution, Interval, Request, Split, StackCounts, basis_of, entries, is_networking,
-};
+use metrics_common::component::CLOCK_KINDS;
+use metrics_common::{Correction, Cost, Modes, Sections, Source};
+
+use self::analysis::attribute::{Attribution, Interval};
 use self::analysis::delta::Deltas;
 use self::analysis::idle::IdleSampling;
 use self::analysis::missed::Missed;
+use self::analysis::samples::{Sample, Samples};
+use self::analysis::section::{Cpu, Filling};
 use super::Instrument;
-use crate::analysis::flame::Flame;
 use crate::analysis::groups::Group;
 use crate::ground::{Ground, Tick};
 use crate::kernel::cpu_time::Reading;
@@ -23,17 +24,12 @@ pub(super) const IS_ESSENTIAL: bool = true;
 
 /// What is kept from interval to interval.
 struct NetworkCost {
-    flame: Flame,
+    samples: Samples,
     deltas: Deltas,
     /// Each CPU's clock at the previous interval's end.
     previous: Vec<Reading>,
-    /// Samples of each CPU in the interval, by owner.
-    counts: Vec<StackCounts>,
-    /// Stacks lost on each CPU in the interval.
-    lost: Vec<u64>,
     attribution: Attribution,
-    /// Stacks that turned out to show nothing but an idle CPU, since the start.
-    idle_samples: Vec<u64>,
+    filling: Filling,
     idle_sampling: IdleSampling,
     missed: Missed,
 }
@@ -46,13 +42,11 @@ pub(super) fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> 
     let possible_cpus = ground.readers.possible_cpus;
     let now_ns = system::monotonic_ns();
     let mut cost = NetworkCost {
-        flame: Flame::new(now_ns),
+        samples: Samples::new(possible_cpus, now_ns),
         deltas: Deltas::default(),
         previous: vec![Reading::default(); possible_cpus],
-        counts: vec![StackCounts::default(); possible_cpus],
-        lost: vec![0; possible_cpus],
         attribution: Attribution::default(),
-        idle_samples: vec![0; possible_cpus],
+        filling: Filling::default(),
         idle_sampling: IdleSampling::default(),
         missed: Missed::default(),
     };
@@ -63,96 +57,82 @@ pub(super) fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> 
             cost.previous[cpu] = reading;
         }
     }
-    ground.stacks.put_down(cost.flame.counted(now_ns), 0);
+    ground.stacks.put_down(cost.samples.flame.counted(now_ns), 0);
     Ok(Box::new(cost))
 }
 
 impl NetworkCost {
     fn drain_stacks(&mut self, ground: &mut Ground) {
-        self.counts.iter_mut().for_each(StackCounts::clear);
-        self.lost.fill(0);
+        self.samples.begin();
         let Some(classifier) = &mut ground.classifier else {
             return;
         };
-        let (counts, lost) = (&mut self.counts, &mut self.lost);
-        let idle_samples = &mut self.idle_samples;
-        let flame = &mut self.flame;
-        let overhead = &mut ground.overhead;
+        // Two closures count in it, one after the other.
+        let samples = RefCell::new(&mut self.samples);
         ground.readers.stacks.drain(
             |trace| {
-                let found = classifier.classify_on(trace.cpu, trace.kind, trace.frames);
-                // Without a clock, networking on top of the idle task is told by the stack alone.
-                if found.is_none() && trace.is_idle_task {
-                    if let Some(count) = idle_samples.get_mut(trace.cpu) {
-                        *count += 1;
-                    }
-                    return;
-                }
-                if let Some(owner) = found
-                    && flame.wants(owner.event)
-                {
-                    flame.add(owner.event, classifier.own_functions(trace.frames));
-                }
-                if overhead.is_looking(trace.cpu) {
-                    if found.is_some_and(|owner| is_networking(owner.event)) {
-                        overhead.has_met(trace.cpu);
-                    }
-                    return;
-                }
-                let Some(counts) = counts.get_mut(trace.cpu) else {
-                    return;
+                let sample = Sample {
+                    cpu: trace.cpu,
+                    kind: trace.kind,
+                    is_idle_task: trace.is_idle_task,
+                    frames: trace.frames,
                 };
-                counts.add(trace.kind, found);
-                if let Some(request) = found.and_then(|owner| Request::of(owner.event))
-                    && classifier.is_io_thread(trace.frames)
-                {
-                    counts.add_request(request);
-                }
+                samples.borrow_mut().add(classifier, sample);
             },
-            |cpu, count| {
-                if let Some(lost) = lost.get_mut(cpu) {
-                    *lost += count;
-                }
-            },
+            |cpu, count| samples.borrow_mut().lose(cpu, count),
         );
+        for cpu in 0..ground.readers.possible_cpus {
+            if ground.overhead.is_looking(cpu) && self.samples.forget(cpu) {
+                ground.overhead.has_met(cpu);
+            }
+        }
         if let Some(samplers) = &mut ground.readers.samplers {
             samplers.end_interval();
         }
     }
 
-    fn read_cpu(&mut self, ground: &Ground, cpu: usize, interval_ns: u64) -> Column {
+    /// Adds a CPU's interval to the section.
+    fn add_cpu(&mut self, ground: &mut Ground, cpu: usize, interval_ns: u64) {
         let before = self.previous.get(cpu).copied().unwrap_or_default();
         let reading = ground.readers.clocks.read(cpu).unwrap_or(before);
         if let Some(previous) = self.previous.get_mut(cpu) {
             *previous = reading;
         }
         let clock = self.deltas.growth(cpu, &reading.total_ns, interval_ns);
-        let mut growth: [u64; CLOCK_KINDS] =
-            std::array::from_fn(|kind| reading.entries[kind].saturating_sub(before.entries[kind]));
-        // Where no probe counts softirqs, or not all the time, the kernel does.
-        for (vector, count) in ground.overhead.softirqs(cpu).iter().flatten().enumerate() {
-            growth[usize::from(Source::Softirq(vector as u8).clock_kind())] = *count;
-        }
-        let nothing = StackCounts::default();
-        let counts = self.counts.get(cpu).unwrap_or(&nothing);
+        let counts = self.samples.of_cpu(cpu);
         // Scale up for lost samples.
-        let (taken, lost) = (counts.taken(), self.lost.get(cpu).copied().unwrap_or(0));
+        let (taken, lost) = (counts.taken(), self.samples.lost_on(cpu));
         let samplers = ground.readers.samplers.as_ref();
         let period_ns = samplers.map_or(0, |samplers| samplers.period_ns(cpu as u32));
         let interval = Interval {
             length_ns: interval_ns,
             sample_period_ns: period_ns * (taken + lost) / taken.max(1),
         };
-        let capabilities = &ground.capabilities;
-        Column {
-            split: self
-                .attribution
-                .attribute(cpu, capabilities, interval, &clock, counts),
-            entries: entries(capabilities, &growth),
-            ksoftirqd_rx_ns: reading
-                .ksoftirqd_rx_ns
-                .saturating_sub(before.ksoftirqd_rx_ns),
+        let hz = samplers.map_or(0, |samplers| samplers.rate_hz(cpu as u32));
+        if hz > 0 && !ground.overhead.is_looking(cpu) {
+            let rx_ns = clock[usize::from(Source::NET_RX.clock_kind())];
+            let period_ns = interval.sample_period_ns;
+            ground.overhead.bias.add(rx_ns, counts.shown(), period_ns);
         }
+        let capabilities = &ground.capabilities;
+        let split = self.attribution.attribute(cpu, capabilities, interval, &clock, counts);
+        let grown = |now: u64, before: u64| now.saturating_sub(before);
+        let ksoftirqd_rx_ns = grown(reading.ksoftirqd_rx_ns, before.ksoftirqd_rx_ns);
+        let mut entries: [u64; CLOCK_KINDS] =
+            std::array::from_fn(|kind| grown(reading.entries[kind], before.entries[kind]));
+        // Where no probe counts softirqs, or not all the time, the kernel does.
+        for (vector, count) in ground.overhead.softirqs(cpu).iter().flatten().enumerate() {
+            entries[usize::from(Source::Softirq(vector as u8).clock_kind())] = *count;
+        }
+        let timed = ground.overhead.timed();
+        let rx_is_timed = timed.has(Group::Softirqs) && timed.has(Group::Switches);
+        let of_cpu = Cpu {
+            entries,
+            ksoftirqd_rx_ns: rx_is_timed.then_some(ksoftirqd_rx_ns),
+            taken,
+            lost,
+        };
+        self.filling.add(split, &of_cpu);
     }
 
     /// Tells which CPUs are not sampled while they are idle, when that becomes known.
@@ -162,14 +142,27 @@ impl NetworkCost {
         };
         for (&cpu, modes) in cpus.iter().zip(&modes.cpus) {
             let reading = self.previous.get(cpu as usize);
-            let by_stack = self.idle_samples.get(cpu as usize).copied().unwrap_or(0);
+            let by_stack = self.samples.idle_on(cpu as usize);
             let taken = reading.map_or(0, |reading| reading.idle_samples) + by_stack;
+            if samplers.rate_hz(cpu) == 0 {
+                continue;
+            }
             let period_ns = samplers.period_ns(cpu);
             self.idle_sampling
                 .add_interval(cpu, modes.idle_ns, period_ns, taken);
         }
         ground.tell("idle CPUs", self.idle_sampling.note());
     }
+}
+
+/// What a user should know of figures that were corrected: the ratio in steps that are worth a
+/// word.
+fn note_of(correction: Correction) -> String {
+    format!(
+        "Softirqs are sampled: what stacks show of them is multiplied by {:.2}, as was found here \
+         while they were timed.",
+        (20.0 * correction.ratio).round() / 20.0
+    )
 }
 
 impl Instrument for NetworkCost {
@@ -182,59 +175,29 @@ impl Instrument for NetworkCost {
             ..
         } = tick;
         ground.stacks.take_back();
-        self.flame.pass(*now_ns);
+        self.samples.flame.pass(*now_ns);
         self.drain_stacks(ground);
-        self.attribution.begin(*interval_ns, &self.counts);
-        let counted = self.flame.counted(*now_ns);
+        self.attribution.begin(*interval_ns, self.samples.counts());
+        let counted = self.samples.flame.counted(*now_ns);
         ground.stacks.put_down(counted, ground.symbols_version);
 
-        let columns: Vec<Column> = cpus
-            .iter()
-            .map(|&cpu| self.read_cpu(ground, cpu as usize, *interval_ns))
-            .collect();
-        let taken = |&cpu: &u32| self.counts.get(cpu as usize).map_or(0, StackCounts::taken);
-        let lost = |&cpu: &u32| self.lost.get(cpu as usize).copied().unwrap_or(0);
+        let softirqs_are_timed = ground.overhead.timed().has(Group::Softirqs);
+        let correction = ground.overhead.bias.correction().filter(|_| !softirqs_are_timed);
+        self.attribution.correct_softirqs(correction);
+        self.filling.begin(&ground.capabilities, cpus.len());
+        for &cpu in *cpus {
+            self.add_cpu(ground, cpu as usize, *interval_ns);
+        }
         let missed = ground.readers.missed.counts(&self.previous);
-        let ksoftirqd_rx_ns = || {
-            columns
-                .iter()
-                .map(|column| column.ksoftirqd_rx_ns)
-                .collect()
-        };
-        let timed = ground.overhead.timed();
-        let rx_is_timed = timed.has(Group::Softirqs) && timed.has(Group::Switches);
         let cost = Cost {
-            components: transpose(&columns, |column| &column.split.time_ns),
-            samples: transpose(&columns, |column| &column.split.samples),
-            split_basis: basis_of(columns.iter().map(|column| &column.split)),
-            entries: transpose(&columns, |column| &column.entries),
-            ksoftirqd_rx_ns: rx_is_timed.then(ksoftirqd_rx_ns),
-            stacks_taken: cpus.iter().map(taken).collect(),
-            stacks_lost: cpus.iter().map(lost).collect(),
-            probe_missed: self.missed.growth(missed),
+            softirq_correction: correction,
+            ..self.filling.end(self.missed.growth(missed))
         };
         self.watch_idle_cpus(ground, cpus, sections.modes.as_ref());
         let note = self.missed.add_interval(ground.info(), &cost);
         ground.tell("missed runs", note);
+        ground.tell("correction", correction.map(note_of));
         sections.cost = Some(cost);
         Ok(())
     }
-}
-
-/// Everything of one CPU, by component.
-struct Column {
-    split: Split,
-    entries: Vec<Option<u64>>,
-    ksoftirqd_rx_ns: u64,
-}
-
-/// Columns of optional cells → optional rows; a row is absent if a cell is.
-fn transpose<T: Copy>(
-    columns: &[Column],
-    cells: impl Fn(&Column) -> &Vec<Option<T>>,
-) -> Vec<Option<Vec<T>>> {
-    let rows = columns.first().map_or(0, |column| cells(column).len());
-    (0..rows)
-        .map(|row| columns.iter().map(|column| cells(column)[row]).collect())
-        .collect()
 }

@@ -7,111 +7,18 @@
 //! of those before: `shares`), and a remainder row the rest, so that parts
 //! always sum to the whole.
 
-use metrics_common::component::{CLOCK_KINDS, children_of, index_of_source};
-use metrics_common::{COMPONENTS, Kind, Source, SplitBasis};
+use metrics_common::component::{CLOCK_KINDS, children, index_of_source};
+use metrics_common::{COMPONENTS, Correction, Kind, Source};
 
 use self::shares::{HostPool, Pool, Whole};
 use super::delta::Totals;
-use crate::analysis::classify::Owner;
 use crate::analysis::plan::Capabilities;
 
+mod counts;
+mod shares;
+
+pub use self::counts::{Request, StackCounts, is_networking};
 pub use self::shares::Basis;
-
-/// Samples of one CPU in one interval.
-#[derive(Debug, Clone)]
-pub struct StackCounts {
-    /// By clock kind, whoever owns them.
-    kinds: [u32; CLOCK_KINDS],
-    /// By clock kind and event.
-    events: Vec<u32>,
-    /// By sampled part.
-    parts: Vec<u32>,
-    /// Of io_uring threads, by [`Request`].
-    requests: [u32; 2],
-}
-
-impl Default for StackCounts {
-    fn default() -> Self {
-        StackCounts {
-            kinds: [0; CLOCK_KINDS],
-            events: vec![0; CLOCK_KINDS * COMPONENTS.len()],
-            parts: vec![0; COMPONENTS.len()],
-            requests: [0; 2],
-        }
-    }
-}
-
-impl StackCounts {
-    /// Counts a sample taken in clock kind `kind`.
-    pub fn add(&mut self, kind: u8, owner: Option<Owner>) {
-        let Some(count) = self.kinds.get_mut(usize::from(kind)) else {
-            return;
-        };
-        *count += 1;
-        if let Some(Owner { event, part }) = owner {
-            self.events[usize::from(kind) * COMPONENTS.len() + event] += 1;
-            if let Some(part) = part {
-                self.parts[part] += 1;
-            }
-        }
-    }
-
-    /// Counts a sample of an io_uring thread that has been counted as such already.
-    pub fn add_request(&mut self, request: Request) {
-        self.requests[request as usize] += 1;
-    }
-
-    /// Forgets everything, keeping the memory.
-    pub fn clear(&mut self) {
-        self.kinds = [0; CLOCK_KINDS];
-        self.events.fill(0);
-        self.parts.fill(0);
-        self.requests = [0; 2];
-    }
-
-    /// Samples in all.
-    pub fn taken(&self) -> u64 {
-        self.kinds.iter().map(|&count| u64::from(count)).sum()
-    }
-
-    /// Samples in one clock kind, by event.
-    fn of_kind(&self, kind: usize) -> &[u32] {
-        &self.events[kind * COMPONENTS.len()..][..COMPONENTS.len()]
-    }
-
-    /// Samples of one event, in whichever clock kind.
-    fn of_event(&self, event: usize) -> u32 {
-        (0..CLOCK_KINDS).map(|kind| self.of_kind(kind)[event]).sum()
-    }
-}
-
-/// What an io_uring thread is asked to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Request {
-    /// Sends, receives, connections and the like.
-    Network,
-    /// Anything else.
-    Other,
-}
-
-impl Request {
-    /// What a sample of an io_uring thread says that belongs to this event: nothing, if
-    /// it is of a softirq or of the thread's own work, which serves all requests.
-    pub fn of(event: usize) -> Option<Self> {
-        match COMPONENTS[event].kind {
-            Kind::Timed(Source::Softirq(_) | Source::NicInterrupt | Source::IoWorker, _)
-            | Kind::Carved(Source::Softirq(_), _) => None,
-            Kind::Carved(Source::IoWorker, _) if is_networking(event) => None,
-            _ if is_networking(event) => Some(Request::Network),
-            _ => Some(Request::Other),
-        }
-    }
-}
-
-/// Whether an event's time is networking's.
-pub fn is_networking(event: usize) -> bool {
-    COMPONENTS[event].parent == Some("network")
-}
 
 /// The stretch of time that is attributed, on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +30,7 @@ pub struct Interval {
 }
 
 /// CPU time and samples by component, of one CPU.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Split {
     /// Nanoseconds by component; `None` where not measured.
     pub time_ns: Vec<Option<u64>>,
@@ -158,8 +65,9 @@ impl Wholes {
             owns[usize::from(source.clock_kind())] = index_of_source(source);
         }
         let event = |row: usize| {
-            let (parts, others): (Vec<usize>, Vec<usize>) = children_of(COMPONENTS[row].slug)
-                .partition(|&child| matches!(COMPONENTS[child].kind, Kind::Sampled(_)));
+            let (parts, others): (Vec<usize>, Vec<usize>) = children(row)
+                .iter()
+                .partition(|&&child| matches!(COMPONENTS[child].kind, Kind::Sampled(_)));
             let is_remainder = |&child: &usize| COMPONENTS[child].kind == Kind::Remainder;
             Some(Event {
                 row,
@@ -179,6 +87,37 @@ impl Wholes {
     }
 }
 
+/// What is shown of each row.
+#[derive(Debug, Clone, Default)]
+struct Shown {
+    capabilities: Capabilities,
+    /// By component: whether its time, or its split, comes from samples.
+    rests_on_samples: Vec<bool>,
+    /// By component: whether networking is taken out of it.
+    is_carved: Vec<bool>,
+    /// Rows that are the sums of others, the innermost first, with those that are measured of these.
+    sums: Vec<(usize, Vec<usize>)>,
+}
+
+impl Shown {
+    fn of(capabilities: &Capabilities) -> Shown {
+        let rows = 0..COMPONENTS.len();
+        let is_available = |row: &usize| capabilities.available[*row];
+        let parts = |row| children(row).iter().copied().filter(is_available).collect();
+        // Children stand after their parents.
+        let sums = rows.clone().rev().filter(|&row| COMPONENTS[row].kind == Kind::Sum);
+        Shown {
+            sums: sums.map(|row| (row, parts(row))).collect(),
+            rests_on_samples: rows
+                .clone()
+                .map(|row| is_available(&row) && rests_on_samples(capabilities, row))
+                .collect(),
+            is_carved: rows.map(|row| is_carved(capabilities, row)).collect(),
+            capabilities: capabilities.clone(),
+        }
+    }
+}
+
 /// Makes time of samples, interval by interval.
 #[derive(Debug, Clone)]
 pub struct Attribution {
@@ -189,7 +128,16 @@ pub struct Attribution {
     cpus: Vec<Vec<Pool>>,
     /// All intervals so far.
     now_ns: u64,
+    /// By what softirqs are multiplied that samples alone find.
+    of_softirqs: f64,
+    /// Rows of work that io_uring's threads do for all requests: networking's and the others'.
+    of_requests: Option<[usize; 2]>,
+    /// What follows from the capabilities of the last interval.
+    shown: Shown,
+    // Scratch.
     counts: Vec<(usize, u32)>,
+    time_ns: Vec<u64>,
+    split: Split,
 }
 
 impl Default for Attribution {
@@ -199,7 +147,12 @@ impl Default for Attribution {
             host: vec![HostPool::default(); wholes.count()],
             cpus: Vec::new(),
             now_ns: 0,
+            of_softirqs: 1.0,
+            of_requests: rows_of_requests(),
+            shown: Shown::default(),
             counts: Vec::new(),
+            time_ns: vec![0; COMPONENTS.len()],
+            split: Split::default(),
             wholes,
         }
     }
@@ -220,6 +173,11 @@ impl Attribution {
         }
     }
 
+    /// By what softirqs that samples alone find are multiplied from now on.
+    pub fn correct_softirqs(&mut self, correction: Option<Correction>) {
+        self.of_softirqs = correction.map_or(1.0, |correction| correction.ratio);
+    }
+
     /// Attributes the interval of one CPU.
     pub fn attribute(
         &mut self,
@@ -228,56 +186,58 @@ impl Attribution {
         interval: Interval,
         clock: &Totals,
         stacks: &StackCounts,
-    ) -> Split {
+    ) -> &Split {
         if self.cpus.len() <= cpu {
-            self.cpus.resize(cpu + 1, Vec::new());
+            let nothing = vec![Pool::default(); self.wholes.count()];
+            self.cpus.resize(cpu + 1, nothing);
         }
-        self.cpus[cpu].resize(self.wholes.count(), Pool::default());
-        let mut time_ns: Vec<u64> = vec![0; COMPONENTS.len()];
-        let mut basis: Vec<Option<Basis>> = vec![None; COMPONENTS.len()];
+        if self.shown.capabilities != *capabilities {
+            self.shown = Shown::of(capabilities);
+        }
+        let mut time_ns = std::mem::take(&mut self.time_ns);
+        let mut split = std::mem::take(&mut self.split);
+        time_ns.fill(0);
+        split.basis.clear();
+        split.basis.resize(COMPONENTS.len(), None);
         for (kind, &clock_ns) in clock.iter().enumerate().skip(1) {
             if let Some(own) = self.wholes.owns[kind] {
                 let whole = (cpu, kind, own);
                 let rests_on = self.divide(whole, interval, clock_ns, stacks, &mut time_ns);
-                basis[own] = is_carved(capabilities, own).then_some(rests_on);
+                split.basis[own] = self.shown.is_carved[own].then_some(rests_on);
             }
         }
-        let timed_ns = clock[1..].iter().sum();
-        estimate(
-            interval.sample_period_ns,
-            interval.length_ns.saturating_sub(timed_ns),
-            stacks.of_kind(0),
-            &mut time_ns,
-        );
-        share_requests(stacks.requests, &mut time_ns);
+        if stacks.kinds[0] > 0 {
+            let timed_ns = clock[1..].iter().sum();
+            estimate(
+                interval.sample_period_ns,
+                self.of_softirqs,
+                interval.length_ns.saturating_sub(timed_ns),
+                stacks.of_kind(0),
+                &mut time_ns,
+            );
+        }
+        if let Some(rows) = self.of_requests {
+            share_requests(rows, stacks.requests, &mut time_ns);
+        }
         for event in 0..self.wholes.events.len() {
             let Event { row, remainder, .. } = self.wholes.events[event];
             let whole_ns = time_ns[row];
             let whole = (cpu, CLOCK_KINDS + event, remainder);
             let rests_on = self.divide(whole, interval, whole_ns, stacks, &mut time_ns);
-            basis[row] = capabilities.available[remainder].then_some(rests_on);
+            split.basis[row] = capabilities.available[remainder].then_some(rests_on);
         }
-        // Children stand after their parents, so going backwards sums them up first.
-        for component in (0..COMPONENTS.len()).rev() {
-            if COMPONENTS[component].kind == Kind::Sum {
-                let children = children_of(COMPONENTS[component].slug)
-                    .filter(|&child| capabilities.available[child]);
-                time_ns[component] = children.map(|child| time_ns[child]).sum();
-            }
+        for (sum, parts) in &self.shown.sums {
+            time_ns[*sum] = parts.iter().map(|&part| time_ns[part]).sum();
         }
-        let available = |component: usize| capabilities.available[component];
-        Split {
-            time_ns: (0..COMPONENTS.len())
-                .map(|row| available(row).then_some(time_ns[row]))
-                .collect(),
-            samples: (0..COMPONENTS.len())
-                .map(|row| {
-                    (available(row) && rests_on_samples(capabilities, row))
-                        .then(|| stacks.of_event(row))
-                })
-                .collect(),
-            basis,
-        }
+        split.time_ns.clear();
+        let available = capabilities.available.iter().zip(&time_ns);
+        split.time_ns.extend(available.map(|(available, ns)| available.then_some(*ns)));
+        split.samples.clear();
+        let samples = self.shown.rests_on_samples.iter().zip(&stacks.of_event);
+        split.samples.extend(samples.map(|(rests, count)| rests.then_some(*count)));
+        self.time_ns = time_ns;
+        self.split = split;
+        &self.split
     }
 
     /// Divides the time of a whole (CPU, number of the whole, row that takes the rest).
@@ -320,7 +280,7 @@ fn count(wholes: &Wholes, stacks: &StackCounts, whole: usize, counts: &mut Vec<(
             let event = &wholes.events[event];
             let parts = event.parts.iter().map(|&part| (part, stacks.parts[part]));
             counts.extend(parts.filter(|&(_, count)| count > 0));
-            (event.remainder, stacks.of_event(event.row))
+            (event.remainder, stacks.of_event[event.row])
         }
     };
     let others: u32 = counts.iter().map(|(_, count)| count).sum();
@@ -331,8 +291,8 @@ fn count(wholes: &Wholes, stacks: &StackCounts, whole: usize, counts: &mut Vec<(
 
 /// Whether an event's time, or its split, comes from samples.
 fn rests_on_samples(capabilities: &Capabilities, row: usize) -> bool {
-    let has_parts = children_of(COMPONENTS[row].slug)
-        .any(|child| matches!(COMPONENTS[child].kind, Kind::Sampled(_)));
+    let is_sampled = |child: &usize| matches!(COMPONENTS[*child].kind, Kind::Sampled(_));
+    let has_parts = children(row).iter().any(is_sampled);
     match COMPONENTS[row].kind {
         Kind::Estimated(_) | Kind::Carved(..) => true,
         Kind::Timed(..) => has_parts || !capabilities.timed[row] || is_carved(capabilities, row),
@@ -350,60 +310,49 @@ fn is_carved(capabilities: &Capabilities, row: usize) -> bool {
     rows.any(|(component, available)| *available && from(component.kind))
 }
 
-/// Of what io_uring threads spend on taking and completing requests, networking keeps the
-/// share that it has of the requests; the rest is that of the others.
-fn share_requests(requests: [u32; 2], time_ns: &mut [u64]) {
-    let [network, other] = requests.map(u64::from);
+/// The rows of what io_uring threads spend on taking and completing requests: that of
+/// networking's and that of the others.
+fn rows_of_requests() -> Option<[usize; 2]> {
     let of_threads =
         |row: &usize| matches!(COMPONENTS[*row].kind, Kind::Carved(Source::IoWorker, _));
     let (ours, others): (Vec<usize>, Vec<usize>) = (0..COMPONENTS.len())
         .filter(of_threads)
         .partition(|&row| is_networking(row));
-    if let ([ours], [others]) = (&ours[..], &others[..]) {
-        let kept_ns = share(time_ns[*ours], network, network + other);
-        time_ns[*others] += time_ns[*ours] - kept_ns;
-        time_ns[*ours] = kept_ns;
+    match (&ours[..], &others[..]) {
+        ([ours], [others]) => Some([*ours, *others]),
+        _ => None,
     }
+}
+
+/// Of what io_uring threads spend on that, networking keeps the share that it has of the
+/// requests; the rest is that of the others.
+fn share_requests([ours, others]: [usize; 2], requests: [u32; 2], time_ns: &mut [u64]) {
+    let [network, other] = requests.map(u64::from);
+    let kept_ns = share(time_ns[ours], network, network + other);
+    time_ns[others] += time_ns[ours] - kept_ns;
+    time_ns[ours] = kept_ns;
 }
 
 /// Gives one period per sample to what no clock times, within what the clock left over.
-fn estimate(period_ns: u64, free_ns: u64, by_event: &[u32], time_ns: &mut [u64]) {
-    let wanted_ns = by_event.iter().map(|&count| u64::from(count)).sum::<u64>() * period_ns;
-    for (event, &count) in by_event.iter().enumerate() {
-        time_ns[event] += share(
-            wanted_ns.min(free_ns),
-            u64::from(count) * period_ns,
-            wanted_ns,
-        );
-    }
-}
-
-/// On what the splits of these CPUs rest, for each component that is split.
-pub fn basis_of<'a>(cpus: impl Iterator<Item = &'a Split> + Clone) -> Vec<SplitBasis> {
-    let of_row = |row: usize| {
-        let cells = cpus.clone().filter_map(|split| split.basis[row]);
-        let sum = |ns: fn(&Basis) -> u64| cells.clone().map(|basis| ns(&basis)).sum();
-        cells.clone().next().map(|_| SplitBasis {
-            component: row as u32,
-            stacks_ns: sum(|basis| basis.stacks_ns),
-            past_ns: sum(|basis| basis.past_ns),
-            host_ns: sum(|basis| basis.host_ns),
-            nothing_ns: sum(|basis| basis.nothing_ns),
-        })
-    };
-    (0..COMPONENTS.len()).filter_map(of_row).collect()
-}
-
-/// How often each timed component was entered, from the growth of the clock's
-/// counters; `None` where probes do not count it.
-pub fn entries(capabilities: &Capabilities, growth: &[u64; CLOCK_KINDS]) -> Vec<Option<u64>> {
-    let count = |row: usize| match COMPONENTS[row].kind {
-        Kind::Timed(source, _) if capabilities.counted[row] => {
-            Some(growth[usize::from(source.clock_kind())])
+/// Softirqs are multiplied by what samples are known to miss of them.
+fn estimate(
+    period_ns: u64,
+    of_softirqs: f64,
+    free_ns: u64,
+    by_event: &[u32],
+    time_ns: &mut [u64],
+) {
+    let worth_ns = |(event, &count): (usize, &u32)| match COMPONENTS[event].kind {
+        _ if count == 0 => 0,
+        Kind::Timed(Source::Softirq(_), _) => {
+            ((u64::from(count) * period_ns) as f64 * of_softirqs) as u64
         }
-        _ => None,
+        _ => u64::from(count) * period_ns,
     };
-    (0..COMPONENTS.len()).map(count).collect()
+    let wanted_ns = by_event.iter().enumerate().map(worth_ns).sum::<u64>();
+    for event in by_event.iter().enumerate() {
+        time_ns[event.0] += share(wanted_ns.min(free_ns), worth_ns(event), wanted_ns);
+    }
 }
 
 /// `whole × part / all`, rounded down; 0 of nothing.
@@ -415,6 +364,5 @@ fn share(whole: u64, part: u64, all: u64) -> u64 {
 
 #[cfg(test)]
 mod long_run;
-mod shares;
 #[cfg(test)]
 mod tests;

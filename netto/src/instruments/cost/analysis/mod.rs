@@ -4,3 +4,5 @@ pub mod attribute;
 pub mod delta;
 pub mod idle;
 pub mod missed;
+pub mod samples;
+pub mod section;

@@ -1,12 +1,13 @@
 //! What many intervals come to, with a made-up host whose truth is known: sums that
 //! converge to it at any rate, and intervals that contain it as often as they say.
 
-use metrics_common::component::index_of;
+use metrics_common::component::{children_of, index_of};
 use metrics_common::{
     Availability, ComponentInfo, Cost, Info, Method, Sections, Snapshot, confidence, fixture,
 };
 
 use super::*;
+use crate::analysis::classify::Owner;
 
 const RX: usize = Source::NET_RX.clock_kind() as usize;
 const HRTIMER: usize = Source::HRTIMER.clock_kind() as usize;
@@ -114,7 +115,8 @@ impl Host {
         for (cpu, ((clock, stacks), work)) in seen.iter().zip(work).enumerate() {
             let split = self
                 .attribution
-                .attribute(cpu, &capabilities(), interval, clock, stacks);
+                .attribute(cpu, &capabilities(), interval, clock, stacks)
+                .clone();
             let parts: u64 = children_of("rx_softirq")
                 .map(|part| split.time_ns[part].unwrap())
                 .sum();
@@ -225,7 +227,8 @@ fn split_of(attribution: &mut Attribution, clock: &Totals, stacks: &StackCounts)
         length_ns: INTERVAL_NS,
         sample_period_ns: PERIOD_NS,
     };
-    attribution.attribute(0, &capabilities(), interval, clock, stacks)
+    let split = attribution.attribute(0, &capabilities(), interval, clock, stacks);
+    split.clone()
 }
 
 /// One interval with so much time of the HRTIMER softirq, a share of it networking's.

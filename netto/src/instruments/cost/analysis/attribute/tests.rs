@@ -1,7 +1,8 @@
 //! What the arithmetic promises: shares, periods, and sums without remainder.
 
 use super::*;
-use metrics_common::component::index_of;
+use crate::analysis::classify::Owner;
+use metrics_common::component::{children_of, index_of};
 use proptest::prelude::*;
 
 const RX: usize = Source::NET_RX.clock_kind() as usize;
@@ -41,7 +42,9 @@ fn attribute(
     clock: &Totals,
     stacks: &StackCounts,
 ) -> Split {
-    Attribution::default().attribute(0, capabilities, interval, clock, stacks)
+    let mut attribution = Attribution::default();
+    let split = attribution.attribute(0, capabilities, interval, clock, stacks);
+    split.clone()
 }
 
 /// Samples by clock kind, event, part, and how many.
@@ -269,22 +272,6 @@ fn what_is_not_measured_is_absent_and_in_no_sum() {
     );
     assert_eq!(of(&result, "tx_syscall"), None);
     assert_eq!(of(&result, "network"), Some(0));
-}
-
-#[test]
-fn calls_are_counted_only_where_they_are_timed() {
-    let growth = std::array::from_fn(|kind| kind as u64);
-    let sends = index_of("tx_syscall").unwrap();
-    assert_eq!(entries(&capabilities(false), &growth)[sends], Some(11));
-    assert_eq!(entries(&capabilities(true), &growth)[sends], None);
-    assert_eq!(
-        entries(&capabilities(true), &growth)[index_of("rx_softirq").unwrap()],
-        Some(4)
-    );
-    assert_eq!(
-        entries(&capabilities(false), &growth)[index_of("gro").unwrap()],
-        None
-    );
 }
 
 /// Any event that is not a sum, with any of its parts.

@@ -1,0 +1,171 @@
+//! What an interval costs netto itself, on hosts of one CPU to a thousand, with made-up readings.
+//! Needs no root.
+//!
+//! Prints a line for each step and number of CPUs: name, CPUs, and the median and the middle half
+//! of its microseconds; then a line for each step with its slope, microseconds for each further CPU.
+//! With `--plot PATH` it draws them there (SVG). With `--ticks N --cpus K` it makes N
+//! idle intervals of K CPUs and prints nothing, for tools that count instructions;
+//! with `--busy` every CPU has networking and stacks.
+
+mod host;
+mod plot;
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use metrics_common::codec;
+use metrics_common::history::History;
+use netto::actors::metrics_collector::{Deliver, Published};
+use netto::actors::supervisor::Supervisor;
+use netto::actors::trace_analyzer::SnapshotSource;
+use netto::demo::{self, Settings};
+use netto::sinks::prometheus::{PrometheusLogger, Totals};
+
+use self::host::{Host, Load};
+
+/// Of the hosts.
+const CPUS: [u32; 6] = [1, 4, 16, 64, 256, 1024];
+/// Of each step on each host.
+const TIMES: usize = 15;
+
+/// A step on one host.
+struct Figure {
+    step: &'static str,
+    cpus: u32,
+    /// Microseconds: median, and the bounds of the middle half.
+    us: [f64; 3],
+}
+
+fn main() -> anyhow::Result<()> {
+    let words: Vec<String> = std::env::args().collect();
+    let value = |name: &str| {
+        let at = words.iter().position(|word| word == name)?;
+        words.get(at + 1)
+    };
+    if let Some(ticks) = value("--ticks") {
+        let cpus = value("--cpus").context("of how many CPUs?")?.parse()?;
+        let load = match words.iter().any(|word| word == "--busy") {
+            true => Load::Busy,
+            false => Load::Idle,
+        };
+        return count(ticks.parse()?, cpus, load);
+    }
+    let mut figures = Vec::new();
+    for cpus in CPUS {
+        figures.extend(of_host(cpus)?);
+    }
+    for Figure { step, cpus, us } in &figures {
+        println!("{step} {cpus} {:.1} {:.1} {:.1}", us[0], us[1], us[2]);
+    }
+    let slopes = slopes(&figures);
+    for (step, slope_us) in &slopes {
+        println!("slope_{step} {slope_us:.3}");
+    }
+    match value("--plot") {
+        Some(path) => plot::draw(Path::new(path), &figures, &slopes),
+        None => Ok(()),
+    }
+}
+
+/// Everything that is done in an interval without a reader: it is measured, kept, and added up.
+fn count(ticks: u64, cpus: u32, load: Load) -> anyhow::Result<()> {
+    let mut host = Host::new(cpus, load);
+    let mut history = History::new(&host.info());
+    let mut totals = Totals::default();
+    for _ in 0..ticks {
+        let snapshot = host.tick()?;
+        history.push(&snapshot);
+        totals.add(&snapshot);
+        black_box(&snapshot);
+    }
+    Ok(())
+}
+
+/// All steps on a host with so many CPUs.
+fn of_host(cpus: u32) -> anyhow::Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    let mut note = |step, us| figures.push(Figure { step, cpus, us });
+    for (step, load) in [("idle_tick", Load::Idle), ("busy_tick", Load::Busy)] {
+        let mut host = Host::new(cpus, load);
+        note(step, times(|| host.tick().map(drop))?);
+    }
+    // Every CPU of the made-up host works.
+    let made_up = demo::demo(Settings {
+        cpus,
+        seed: 1,
+        period: Duration::from_millis(500),
+        frequency_hz: 1000,
+    });
+    let (info, mut source, mut past) = (Arc::new(made_up.info), made_up.source, made_up.past);
+    let mut snapshots = Vec::new();
+    for _ in 0..2 * TIMES {
+        snapshots.push(Arc::new(source.next_snapshot()?));
+    }
+    let mut each = snapshots.iter();
+    let mut next = || each.next().context("too few snapshots");
+    note(
+        "history",
+        times(|| next().map(|snapshot| past.push(snapshot)))?,
+    );
+    let encode = || {
+        black_box(codec::encode_snapshot(&snapshots[0])?);
+        Ok(())
+    };
+    note("encode", times(encode)?);
+    let mut totals = Totals::default();
+    let add = || {
+        totals.add(&snapshots[0]);
+        Ok(())
+    };
+    note("totals", times(add)?);
+    let scrapes = actix::System::new().block_on(async {
+        let (supervisor, _failures) = Supervisor::new();
+        let (logger, metrics) =
+            PrometheusLogger::launch(info.clone(), Arc::default(), Arc::default(), &supervisor)?;
+        let mut us = Vec::new();
+        for snapshot in &snapshots[..TIMES] {
+            let published = Published::new(snapshot.clone(), info.clone());
+            logger.send(Deliver(Arc::new(published))).await?;
+            let begun = Instant::now();
+            let page = metrics.page().await.map_err(anyhow::Error::msg)?;
+            us.push(begun.elapsed().as_secs_f64() * 1e6);
+            black_box(page);
+        }
+        supervisor.begin_end();
+        anyhow::Ok(us)
+    })?;
+    note("metrics", quartiles(scrapes));
+    Ok(figures)
+}
+
+/// How long it takes, microseconds; the first time does not count.
+fn times(mut step: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<[f64; 3]> {
+    step()?;
+    let mut us = Vec::new();
+    for _ in 0..TIMES {
+        let begun = Instant::now();
+        step()?;
+        us.push(begun.elapsed().as_secs_f64() * 1e6);
+    }
+    Ok(quartiles(us))
+}
+
+fn quartiles(mut us: Vec<f64>) -> [f64; 3] {
+    us.sort_by(f64::total_cmp);
+    [2, 1, 3].map(|quarter| us[(us.len() - 1) * quarter / 4])
+}
+
+/// By step: how much each further CPU costs, microseconds, from the smallest host to the largest.
+fn slopes(figures: &[Figure]) -> Vec<(&'static str, f64)> {
+    let of = |step: &'static str| {
+        let mut own = figures.iter().filter(|figure| figure.step == step);
+        let (first, last) = (own.next()?, own.next_back()?);
+        let cpus = f64::from(last.cpus - first.cpus);
+        Some((step, (last.us[0] - first.us[0]) / cpus))
+    };
+    let first = figures.iter().take_while(|figure| figure.cpus == CPUS[0]);
+    first.filter_map(|figure| of(figure.step)).collect()
+}

@@ -1,0 +1,98 @@
+//! What sampling sees of softirqs, against what they take: learnt while both are known, for the
+//! time when there are only samples. Pure.
+//!
+//! A softirq's first and last instructions look like those of whoever was interrupted, a sampling
+//! clock's interrupt waits while interrupts are off, and one that is in step with the kernel's
+//! tick meets what the tick starts. All of that depends on the kernel and the machine.
+
+use metrics_common::Correction;
+
+/// So many samples of softirqs say what sampling is worth, to a tenth of it.
+const ENOUGH: f64 = 400.0;
+/// So many say it as well as needed.
+const PLENTY: f64 = 4_000.0;
+/// Of so many, half is forgotten.
+const REMEMBERED: f64 = 20_000.0;
+/// No kernel hides more from samples, or shows more of it, as ratios.
+const POSSIBLE: std::ops::RangeInclusive<f64> = 0.8..=1.6;
+/// The two-sided 95 % quantile of the normal distribution.
+const Z: f64 = 1.96;
+
+/// See the head of this file.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Bias {
+    timed_ns: f64,
+    sampled_ns: f64,
+    samples: f64,
+}
+
+impl Bias {
+    /// Adds an interval of one CPU: the time of a softirq by the clock, and the samples of that
+    /// time whose stacks alone show it, each of which stands for a period.
+    pub fn add(&mut self, timed_ns: u64, samples: u32, period_ns: u64) {
+        self.timed_ns += timed_ns as f64;
+        self.sampled_ns += f64::from(samples) * period_ns as f64;
+        self.samples += f64::from(samples);
+        if self.samples > REMEMBERED {
+            self.timed_ns /= 2.0;
+            self.sampled_ns /= 2.0;
+            self.samples /= 2.0;
+        }
+    }
+
+    /// Whether more should be learnt when there is an opportunity.
+    pub fn wants_more(&self) -> bool {
+        self.samples < PLENTY
+    }
+
+    /// By what time that is found by samples is to be multiplied; `None` before that is known.
+    pub fn correction(&self) -> Option<Correction> {
+        (self.samples >= ENOUGH).then(|| Correction {
+            ratio: (self.timed_ns / self.sampled_ns.max(1.0)).clamp(*POSSIBLE.start(), *POSSIBLE.end()),
+            error_ratio: Z / self.samples.sqrt(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_samples_miss_is_known_after_some_hundred_of_them() {
+        let mut bias = Bias::default();
+        for _ in 0..100 {
+            bias.add(1_150_000, 1, 1_000_000);
+        }
+        assert_eq!(bias.correction(), None);
+        for _ in 0..10_000 {
+            bias.add(1_150_000, 1, 1_000_000);
+        }
+        let correction = bias.correction().unwrap();
+        assert!((correction.ratio - 1.15).abs() < 1e-9, "{correction:?}");
+        assert!(correction.error_ratio < 0.03, "{correction:?}");
+        assert!(!bias.wants_more());
+    }
+
+    #[test]
+    fn time_without_samples_counts_as_much_as_time_with_many() {
+        let mut bias = Bias::default();
+        for _ in 0..1000 {
+            bias.add(100_000, 0, 1_000_000);
+            bias.add(2_000_000, 2, 1_000_000);
+        }
+        assert!((bias.correction().unwrap().ratio - 1.05).abs() < 1e-9);
+    }
+
+    #[test]
+    fn another_kernel_behaviour_is_learnt_anew() {
+        let mut bias = Bias::default();
+        for _ in 0..100_000 {
+            bias.add(1_300_000, 1, 1_000_000);
+        }
+        for _ in 0..100_000 {
+            bias.add(1_000_000, 1, 1_000_000);
+        }
+        assert!((bias.correction().unwrap().ratio - 1.0).abs() < 0.02);
+    }
+}

@@ -1,0 +1,210 @@
+//! The section `cost`, filled CPU by CPU: each of its rows is allocated once, and nothing else.
+
+use metrics_common::component::CLOCK_KINDS;
+use metrics_common::sections::Rows;
+use metrics_common::{COMPONENTS, Cost, Kind, SplitBasis};
+
+use super::attribute::Split;
+use crate::analysis::plan::Capabilities;
+
+/// Fills a section in every interval.
+#[derive(Debug, Default)]
+pub struct Filling {
+    cost: Cost,
+    cpus: usize,
+    /// By component: the clock kind whose entries are counted for it.
+    kinds: Vec<Option<usize>>,
+    /// By component that is split.
+    basis: Vec<Option<SplitBasis>>,
+}
+
+/// What is known of one CPU but for its time.
+#[derive(Debug, Clone, Copy)]
+pub struct Cpu {
+    /// How often each clock kind was entered in the interval.
+    pub entries: [u64; CLOCK_KINDS],
+    /// RX softirq time that ran in ksoftirqd, nanoseconds; `None` where not measured.
+    pub ksoftirqd_rx_ns: Option<u64>,
+    /// Stacks that were taken.
+    pub taken: u64,
+    /// Stacks that were lost.
+    pub lost: u64,
+}
+
+impl Filling {
+    /// Begins the section of an interval with so many CPUs.
+    pub fn begin(&mut self, capabilities: &Capabilities, cpus: usize) {
+        self.kinds.clear();
+        self.kinds.extend(counted_kinds(capabilities));
+        self.basis.clear();
+        self.basis.resize(COMPONENTS.len(), None);
+        self.cpus = cpus;
+        self.cost = Cost {
+            stacks_taken: Vec::with_capacity(cpus),
+            stacks_lost: Vec::with_capacity(cpus),
+            ..Cost::NOTHING
+        };
+    }
+
+    /// Adds a CPU.
+    pub fn add(&mut self, split: &Split, cpu: &Cpu) {
+        let (cost, cpus) = (&mut self.cost, self.cpus);
+        fill(&mut cost.components, split.time_ns.iter().copied(), cpus);
+        fill(&mut cost.samples, split.samples.iter().copied(), cpus);
+        let entries = self.kinds.iter().map(|kind| Some(cpu.entries[(*kind)?]));
+        fill(&mut cost.entries, entries, cpus);
+        if let Some(ns) = cpu.ksoftirqd_rx_ns {
+            let row = cost.ksoftirqd_rx_ns.get_or_insert_with(|| Vec::with_capacity(cpus));
+            row.push(ns);
+        }
+        cost.stacks_taken.push(cpu.taken);
+        cost.stacks_lost.push(cpu.lost);
+        for (row, (sum, basis)) in self.basis.iter_mut().zip(&split.basis).enumerate() {
+            if let Some(basis) = basis {
+                let sum = sum.get_or_insert(SplitBasis {
+                    component: row as u32,
+                    ..SplitBasis::default()
+                });
+                sum.stacks_ns += basis.stacks_ns;
+                sum.past_ns += basis.past_ns;
+                sum.host_ns += basis.host_ns;
+                sum.nothing_ns += basis.nothing_ns;
+            }
+        }
+    }
+
+    /// The section, with what probes missed in the interval.
+    pub fn end(&mut self, probe_missed: Vec<u64>) -> Cost {
+        Cost {
+            split_basis: self.basis.iter().flatten().copied().collect(),
+            probe_missed,
+            ..std::mem::replace(&mut self.cost, Cost::NOTHING)
+        }
+    }
+}
+
+/// By component, the clock kind whose entries are counted for it; `None` where probes do not
+/// count them.
+fn counted_kinds(capabilities: &Capabilities) -> impl Iterator<Item = Option<usize>> {
+    let rows = COMPONENTS.iter().zip(&capabilities.counted);
+    rows.map(|(component, counted)| match component.kind {
+        Kind::Timed(source, _) if *counted => Some(usize::from(source.clock_kind())),
+        _ => None,
+    })
+}
+
+/// Adds a column; a row is absent if one of its cells is.
+fn fill<T>(rows: &mut Rows<T>, cells: impl Iterator<Item = Option<T>>, cpus: usize) {
+    if rows.is_empty() {
+        let row = |cell| {
+            let mut row = Vec::with_capacity(cpus);
+            row.push(cell);
+            row
+        };
+        rows.extend(cells.map(|cell| cell.map(row)));
+        return;
+    }
+    for (row, cell) in rows.iter_mut().zip(cells) {
+        match (row.as_mut(), cell) {
+            (Some(row), Some(cell)) => row.push(cell),
+            _ => *row = None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::Source;
+    use metrics_common::component::index_of;
+
+    use super::*;
+    use crate::instruments::cost::analysis::attribute::Basis;
+
+    fn row(slug: &str) -> usize {
+        index_of(slug).unwrap()
+    }
+
+    /// Everything is measured but this.
+    fn all_but(slug: &str) -> Capabilities {
+        let mut capabilities = Capabilities {
+            available: vec![true; COMPONENTS.len()],
+            counted: vec![true; COMPONENTS.len()],
+            timed: vec![true; COMPONENTS.len()],
+        };
+        capabilities.available[row(slug)] = false;
+        capabilities.counted[row(slug)] = false;
+        capabilities
+    }
+
+    fn cpu(number: u64) -> Cpu {
+        Cpu {
+            entries: std::array::from_fn(|kind| 100 * kind as u64 + number),
+            ksoftirqd_rx_ns: Some(number),
+            taken: 10 + number,
+            lost: 20 + number,
+        }
+    }
+
+    /// CPU time: the CPU's number for every row; the RX softirq rests on stacks alone.
+    fn split(capabilities: &Capabilities, number: u64) -> Split {
+        let basis = |row| Basis {
+            stacks_ns: 1000 + row,
+            ..Basis::default()
+        };
+        let rows = 0..COMPONENTS.len();
+        Split {
+            time_ns: capabilities
+                .available
+                .iter()
+                .map(|available| available.then_some(number))
+                .collect(),
+            samples: rows.clone().map(|_| Some(number as u32)).collect(),
+            basis: rows
+                .map(|at| (at == row("rx_softirq")).then_some(basis(number)))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn cpus_become_columns_and_what_is_not_measured_has_no_row() {
+        let capabilities = all_but("tx_syscall");
+        let mut filling = Filling::default();
+        // The second section knows nothing of the first.
+        for missed in [7, 8] {
+            filling.begin(&capabilities, 2);
+            for number in [0, 1] {
+                filling.add(&split(&capabilities, number), &cpu(number));
+            }
+            let cost = filling.end(vec![missed]);
+            assert_eq!(cost.cpu_ns(row("gro")), Some(&[0, 1][..]));
+            assert_eq!(cost.cpu_ns(row("tx_syscall")), None);
+            assert_eq!(cost.samples_of(row("rx_softirq")), Some(&[0, 1][..]));
+            let receive = u64::from(Source::SocketReceive.clock_kind());
+            let entered = [100 * receive, 100 * receive + 1];
+            assert_eq!(cost.entries_of(row("rx_syscall")), Some(&entered[..]));
+            assert_eq!(cost.entries_of(row("tx_syscall")), None, "not timed");
+            assert_eq!(cost.entries_of(row("gro")), None, "nobody enters it");
+            assert_eq!(cost.ksoftirqd_rx_ns.as_deref(), Some(&[0, 1][..]));
+            assert_eq!((cost.stacks_taken, cost.stacks_lost), (vec![10, 11], vec![20, 21]));
+            assert_eq!(cost.probe_missed, [missed]);
+            let [basis] = cost.split_basis[..] else {
+                panic!("one row is split: {:?}", cost.split_basis);
+            };
+            assert_eq!(basis.component as usize, row("rx_softirq"));
+            assert_eq!((basis.stacks_ns, basis.nothing_ns), (2001, 0));
+        }
+    }
+
+    #[test]
+    fn without_a_clock_no_time_of_ksoftirqd_is_known() {
+        let capabilities = all_but("tx_syscall");
+        let mut filling = Filling::default();
+        filling.begin(&capabilities, 1);
+        let clockless = Cpu {
+            ksoftirqd_rx_ns: None,
+            ..cpu(0)
+        };
+        filling.add(&split(&capabilities, 0), &clockless);
+        assert_eq!(filling.end(Vec::new()).ksoftirqd_rx_ns, None);
+    }
+}
