@@ -240,7 +240,7 @@ impl Prepared {
         let latest = Latest::default();
         let collector = MetricsCollector::launch(past, latest.clone(), drops.clone(), &supervisor);
         let (prometheus, metrics) =
-            PrometheusLogger::launch(info.clone(), drops.clone(), clients.clone(), &supervisor)?;
+            PrometheusLogger::launch(info.clone(), drops.clone(), clients.clone(), &supervisor);
         collector.do_send(Subscribe {
             sink: Sink::Prometheus,
             updates: prometheus.clone().recipient(),

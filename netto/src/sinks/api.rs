@@ -7,10 +7,14 @@
 use metrics_common::confidence;
 use metrics_common::sections::{Section, Visitor};
 use metrics_common::{
-    Availability, Cost, CpuModes, Info, OwnCost, Sections, Snapshot, SplitBasis, ZonePower,
+    Availability, Cost, CpuModes, Info, Sections, Snapshot, SplitBasis, ZonePower,
 };
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
+
+use self::own::OwnView;
+
+mod own;
 
 /// What `/api/v1/snapshot` answers.
 #[derive(Debug, Serialize)]
@@ -31,7 +35,7 @@ pub struct SnapshotView<'a> {
     probe_missed: Vec<Missed<'a>>,
     power: PowerView<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    own: Option<&'a OwnCost>,
+    own: Option<OwnView<'a>>,
     /// Every other section, as it is.
     #[serde(flatten)]
     others: Others<'a>,
@@ -244,7 +248,7 @@ impl<'a> SnapshotView<'a> {
                     unavailable: reason(&info.power),
                 },
             },
-            own: own.as_ref(),
+            own: own.as_ref().map(|own| OwnView::new(info, snapshot, own)),
             others: Others {
                 sections: &snapshot.sections,
                 given: ARRANGED,

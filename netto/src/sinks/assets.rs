@@ -3,9 +3,10 @@
 //! The build script lists them; this file only says what an entry looks like
 //! and answers requests for one.
 
-use actix_web::http::header::{self, ETag, EntityTag, Header, HeaderMap, IfNoneMatch};
+use actix_web::http::header::{self, ETag, EntityTag, Header, IfNoneMatch};
 use actix_web::{HttpRequest, HttpResponse};
 
+use super::gzip::accepts_gzip;
 use super::unpacked::Unpacked;
 
 /// One file of the dashboard.
@@ -75,29 +76,6 @@ impl Asset {
     }
 }
 
-/// Whether a client takes gzip, by its `Accept-Encoding` (RFC 9110, section 12.5.3).
-fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let codings = headers
-        .get_all(header::ACCEPT_ENCODING)
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','));
-    let mut otherwise = false;
-    for coding in codings {
-        let mut parts = coding.split(';').map(str::trim);
-        let name = parts.next().unwrap_or_default();
-        let refused = parts
-            .filter_map(|parameter| parameter.split_once('='))
-            .filter(|(key, _)| key.eq_ignore_ascii_case("q"))
-            .any(|(_, weight)| weight.parse().is_ok_and(|weight: f32| weight <= 0.0));
-        // Its own name goes before the one that stands for all others.
-        if name.eq_ignore_ascii_case("gzip") {
-            return !refused;
-        }
-        otherwise |= name == "*" && !refused;
-    }
-    otherwise
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -115,24 +93,6 @@ mod tests {
             .unwrap();
         assert!(!plain.is_empty());
         assert!(page.content_type.starts_with("text/html"));
-    }
-
-    #[test]
-    fn gzip_is_sent_to_those_who_take_it() {
-        let takes = |value: &str| {
-            let request = TestRequest::default()
-                .insert_header(("Accept-Encoding", value))
-                .to_http_request();
-            accepts_gzip(request.headers())
-        };
-        assert!(takes("gzip"));
-        assert!(takes("br;q=1.0, GZIP;q=0.5"));
-        assert!(takes("*"));
-        assert!(!takes("br"));
-        assert!(!takes("gzip;q=0"));
-        assert!(!takes("*, gzip;Q=0.000"));
-        assert!(takes("*;q=0, gzip"));
-        assert!(!takes(""));
     }
 
     /// Status and `ETag` of the answer to a request with these headers.

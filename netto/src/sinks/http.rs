@@ -29,6 +29,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::answers::Answers;
 use super::door::{self, Io, Leftovers, Limits, Malformed, Places, Turnstile};
+use super::gzip::Gzipped;
 use super::hosts::HostPolicy;
 use super::prometheus::Metrics;
 use super::web_config::WebConfig;
@@ -80,6 +81,15 @@ struct State {
     wiring: Wiring,
     web: WebConfig,
     answers: Answers,
+    gzipped: GzippedPages,
+}
+
+/// The newest of each page in compressed form.
+#[derive(Default)]
+struct GzippedPages {
+    info: Gzipped,
+    snapshot: Gzipped,
+    metrics: Gzipped,
 }
 
 /// What the server counts of its clients.
@@ -108,6 +118,7 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
     let clients = wiring.clients.clone();
     let state = Data::new(State {
         answers: Answers::new(wiring.stacks.clone()),
+        gzipped: GzippedPages::default(),
         wiring,
         web,
     });

@@ -11,6 +11,7 @@ pub mod certificates;
 pub mod door;
 pub mod file_logger;
 pub mod frames;
+pub mod gzip;
 pub mod hosts;
 pub mod http;
 pub mod log_file;

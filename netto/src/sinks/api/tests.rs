@@ -1,7 +1,9 @@
 //! Every value stands under its name, and what is not measured says why.
 
 use metrics_common::component::index_of;
-use metrics_common::{COMPONENTS, ComponentInfo, Modes, Power, fixture};
+use metrics_common::{
+    COMPONENTS, ComponentInfo, CostliestCpu, Modes, OwnCost, OwnPart, Power, fixture,
+};
 
 use super::*;
 
@@ -266,4 +268,42 @@ fn power_is_given_or_explained() {
     let power = &json(&info, &snapshot)["power"];
     assert_eq!(power["network_watts"], 10.0);
     assert_eq!(power["zones"][0]["zone"], "package-0");
+}
+
+#[test]
+fn what_netto_costs_stands_under_its_parts() {
+    let mut measured = snapshot(1);
+    let own = measured.sections.own.as_mut().unwrap();
+    own.taken_ns = vec![None; OwnPart::ALL.len()];
+    own.taken_ns[OwnPart::Sampler as usize] = Some(vec![3_000_000, 1_000_000]);
+    own.taken_ns[OwnPart::Daemon as usize] = Some(vec![0, 1_000_000]);
+    own.sampling_hz = Some(vec![1000, 0]);
+    own.costliest = Some(CostliestCpu {
+        cpu: 0,
+        ratio: 0.006,
+    });
+    let shown = serde_json::to_value(SnapshotView::new(&info(), &measured)).unwrap();
+    let own = &shown["own"];
+    assert_eq!(own["taken_ns"], 5_000_000);
+    assert_eq!(own["share_ratio"], 0.005);
+    assert_eq!(own["costliest"]["cpu"], 0);
+    assert_eq!(own["costliest"]["ratio"], 0.006);
+    assert_eq!(own["max_overhead_ratio"], 0.01);
+    assert_eq!(own["sampling_hz"], serde_json::json!([1000, 0]));
+    let sampler = &own["parts"]["sampler"];
+    assert_eq!(sampler["cpu_ns"], serde_json::json!([3_000_000, 1_000_000]));
+    assert_eq!(sampler["total_ns"], 4_000_000);
+    assert_eq!(sampler["instrument"], "cost");
+    let sends = &own["parts"]["sends"];
+    assert_eq!(sends["unavailable"], "not known in this interval");
+}
+
+#[test]
+fn what_netto_costs_is_absent_where_it_is_not_known() {
+    let shown = serde_json::to_value(SnapshotView::new(&info(), &snapshot(1))).unwrap();
+    let own = &shown["own"];
+    assert_eq!(own["user_ns"], 1_000_000);
+    for absent in ["taken_ns", "share_ratio", "costliest", "sampling_hz"] {
+        assert_eq!(own.get(absent), None, "{absent}");
+    }
 }

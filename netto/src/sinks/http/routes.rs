@@ -15,8 +15,9 @@ use super::State;
 use super::admission::from_own_page;
 use crate::actors::supervisor::Part;
 use crate::sinks::door::Visitor;
+use crate::sinks::gzip::Gzipped;
 use crate::sinks::websocket_client::{Surroundings, WebSocketClient};
-use crate::sinks::{assets, frames};
+use crate::sinks::{assets, frames, gzip};
 
 /// Every path that there is.
 pub(super) fn routes(config: &mut web::ServiceConfig) {
@@ -113,27 +114,45 @@ fn newest_info(state: &State) -> Arc<Info> {
     }
 }
 
-/// A page that holds now and should not be kept, or why there is none.
-fn page(made: Result<web::Bytes, String>, content_type: &str) -> HttpResponse {
-    match made {
-        Ok(bytes) => HttpResponse::Ok()
-            .content_type(content_type)
-            .insert_header((header::CACHE_CONTROL, "no-store"))
-            .body(bytes),
-        Err(reason) => text(StatusCode::INTERNAL_SERVER_ERROR, reason),
+/// A page that holds now and should not be kept, compressed for those who take that, or why
+/// there is none.
+async fn page(
+    made: Result<web::Bytes, String>,
+    content_type: &str,
+    request: &HttpRequest,
+    gzipped: &Gzipped,
+) -> HttpResponse {
+    let takes_gzip = gzip::accepts_gzip(request.headers());
+    let body = match made {
+        Ok(plain) if takes_gzip => gzipped.of(plain).await,
+        made => made,
+    };
+    let body = match body {
+        Ok(body) => body,
+        Err(reason) => return text(StatusCode::INTERNAL_SERVER_ERROR, reason),
+    };
+    let mut response = HttpResponse::Ok();
+    response
+        .content_type(content_type)
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .insert_header((header::VARY, "Accept-Encoding"));
+    if takes_gzip {
+        response.insert_header((header::CONTENT_ENCODING, "gzip"));
     }
+    response.body(body)
 }
 
-async fn info(state: Data<State>) -> HttpResponse {
+async fn info(request: HttpRequest, state: Data<State>) -> HttpResponse {
     let made = state.answers.info(newest_info(&state)).await;
-    page(made, "application/json")
+    page(made, "application/json", &request, &state.gzipped.info).await
 }
 
-async fn snapshot(state: Data<State>) -> HttpResponse {
-    match state.wiring.latest.get() {
-        Some(latest) => page(state.answers.snapshot(latest).await, "application/json"),
-        None => not_ready(),
-    }
+async fn snapshot(request: HttpRequest, state: Data<State>) -> HttpResponse {
+    let Some(latest) = state.wiring.latest.get() else {
+        return not_ready();
+    };
+    let made = state.answers.snapshot(latest).await;
+    page(made, "application/json", &request, &state.gzipped.snapshot).await
 }
 
 /// Folded stacks, as flame graph tools read them; what they stand for is in the headers.
@@ -153,9 +172,10 @@ async fn flame_graph(state: Data<State>) -> HttpResponse {
     }
 }
 
-async fn metrics(state: Data<State>) -> HttpResponse {
+async fn metrics(request: HttpRequest, state: Data<State>) -> HttpResponse {
     let made = state.wiring.metrics.page().await;
-    page(made, "text/plain; version=0.0.4; charset=utf-8")
+    let content_type = "text/plain; version=0.0.4; charset=utf-8";
+    page(made, content_type, &request, &state.gzipped.metrics).await
 }
 
 async fn websocket(

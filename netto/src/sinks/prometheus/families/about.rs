@@ -5,12 +5,11 @@ use std::sync::atomic::Ordering;
 use metrics_common::Availability;
 use prometheus::proto::MetricType;
 
-use super::seconds;
 use crate::actors::metrics_collector::Sink;
-use crate::sinks::prometheus::registry::Family;
+use crate::sinks::prometheus::family::{Family, Series};
 
 /// The families.
-pub const FAMILIES: &[Family] = &[
+pub const FAMILIES: &[Family<Series>] = &[
     Family {
         name: "netto_build_info",
         help: "A constant 1, labelled with the version of netto.",
@@ -81,7 +80,7 @@ pub const FAMILIES: &[Family] = &[
         labels: &[],
         series: |inputs, out| {
             if inputs.totals.snapshots > 0 {
-                out.push(&[], seconds(inputs.totals.sum.time_unix_ns));
+                out.push(&[], inputs.totals.sum.time_unix_ns as f64 / 1e9);
             }
         },
     },

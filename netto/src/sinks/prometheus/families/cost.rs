@@ -3,22 +3,26 @@
 use metrics_common::{ComponentInfo, Cost, KindName};
 use prometheus::proto::MetricType;
 
-use super::{per_cpu, seconds};
-use crate::sinks::prometheus::registry::{Family, Inputs};
+use super::per_cpu;
+use crate::sinks::prometheus::family::{Family, Inputs};
+use crate::sinks::prometheus::text::{Text, Value};
 
 /// Calls `each` with CPU, row and seconds of every measured component of these kinds.
 fn per_component(
     inputs: &Inputs<'_>,
     kinds: &[KindName],
-    mut each: impl FnMut(&str, &ComponentInfo, f64),
+    mut each: impl FnMut(&str, &ComponentInfo, Value),
 ) {
     let components = inputs.info.components.iter();
-    let rows: Vec<_> = components.zip(&cost(inputs).components).collect();
+    let rows: Vec<_> = components
+        .zip(&cost(inputs).components)
+        .filter(|(component, _)| kinds.contains(&component.kind))
+        .filter_map(|(component, row)| Some((component, row.as_deref()?)))
+        .collect();
     per_cpu(inputs, |cpu, column| {
         for (component, row) in &rows {
-            let ns = row.as_ref().and_then(|row| row.get(column));
-            if let (true, Some(ns)) = (kinds.contains(&component.kind), ns) {
-                each(cpu, component, seconds(*ns));
+            if let Some(ns) = row.get(column) {
+                each(cpu, component, Value::Nanoseconds(*ns));
             }
         }
     });
@@ -29,7 +33,7 @@ fn cost<'a>(inputs: &'a Inputs<'_>) -> &'a Cost {
 }
 
 /// The families.
-pub const FAMILIES: &[Family] = &[
+pub const FAMILIES: &[Family<Text>] = &[
     Family {
         name: "netto_cpu_seconds_total",
         help: "CPU time spent on an event of the network stack (or another softirq, for context). \
@@ -55,7 +59,7 @@ pub const FAMILIES: &[Family] = &[
             per_cpu(inputs, |cpu, column| {
                 for (component, row) in inputs.info.components.iter().zip(&cost(inputs).entries) {
                     if let Some(entries) = row.as_ref().and_then(|row| row.get(column)) {
-                        out.push(&[cpu, &component.slug], *entries as f64);
+                        out.push(&[cpu, &component.slug], Value::Count(*entries));
                     }
                 }
             });
@@ -73,7 +77,7 @@ pub const FAMILIES: &[Family] = &[
                     .as_ref()
                     .and_then(|row| row.get(column))
                 {
-                    out.push(&[cpu], seconds(*ns));
+                    out.push(&[cpu], Value::Nanoseconds(*ns));
                 }
             });
         },
@@ -116,7 +120,7 @@ pub const FAMILIES: &[Family] = &[
         series: |inputs, out| {
             per_cpu(inputs, |cpu, column| {
                 if let Some(taken) = cost(inputs).stacks_taken.get(column) {
-                    out.push(&[cpu], *taken as f64);
+                    out.push(&[cpu], Value::Count(*taken));
                 }
             });
         },
@@ -129,7 +133,7 @@ pub const FAMILIES: &[Family] = &[
         series: |inputs, out| {
             per_cpu(inputs, |cpu, column| {
                 if let Some(lost) = cost(inputs).stacks_lost.get(column) {
-                    out.push(&[cpu], *lost as f64);
+                    out.push(&[cpu], Value::Count(*lost));
                 }
             });
         },
@@ -141,7 +145,7 @@ pub const FAMILIES: &[Family] = &[
         labels: &["probe", "reason"],
         series: |inputs, out| {
             for (way, missed) in inputs.info.missable.iter().zip(&cost(inputs).probe_missed) {
-                out.push(&[&way.probe, &way.reason], *missed as f64);
+                out.push(&[&way.probe, &way.reason], Value::Count(*missed));
             }
         },
     },

@@ -4,7 +4,8 @@
 //! Names carry the prefix `netto_` and base units. A thing that is not measured has no series.
 //! These files only read totals.
 
-use super::registry::{Family, Inputs};
+use super::family::{Family, Inputs};
+use super::text::Text;
 
 mod about;
 mod cost;
@@ -12,10 +13,11 @@ mod modes;
 mod own;
 mod power;
 
-/// Every family.
-pub fn all() -> impl Iterator<Item = &'static Family> {
+pub use about::FAMILIES as ABOUT;
+
+/// The families of all sections.
+pub fn of_sections() -> impl Iterator<Item = &'static Family<Text>> {
     [
-        about::FAMILIES,
         cost::FAMILIES,
         modes::FAMILIES,
         power::FAMILIES,
@@ -23,10 +25,6 @@ pub fn all() -> impl Iterator<Item = &'static Family> {
     ]
     .into_iter()
     .flatten()
-}
-
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
 }
 
 /// Calls `each` with every CPU, as a label and as its column.
@@ -38,21 +36,43 @@ fn per_cpu(inputs: &Inputs<'_>, mut each: impl FnMut(&str, usize)) {
 
 #[cfg(test)]
 mod tests {
+    use prometheus::core::Desc;
     use prometheus::proto::MetricType;
 
     use super::*;
 
+    fn check<S>(family: &Family<S>) {
+        let name = family.name;
+        let labels = family.labels.iter().map(|&label| label.to_owned());
+        let described = Desc::new(
+            name.to_owned(),
+            family.help.to_owned(),
+            labels.collect(),
+            Default::default(),
+        );
+        assert!(described.is_ok(), "{name}: {described:?}");
+        assert!(name.starts_with("netto_"), "{name}");
+        let is_counter = family.metric_type == MetricType::COUNTER;
+        assert_eq!(is_counter, name.ends_with("_total"), "{name}");
+        assert!(family.help.ends_with('.'), "{name}");
+        assert!(!family.help.contains(['\\', '\n']), "{name}");
+    }
+
     #[test]
-    fn names_carry_the_prefix_and_counters_their_suffix() {
-        for family in all() {
-            assert!(family.name.starts_with("netto_"), "{}", family.name);
-            assert_eq!(
-                family.metric_type == MetricType::COUNTER,
-                family.name.ends_with("_total"),
-                "{}",
-                family.name
-            );
-            assert!(family.help.ends_with('.'), "{}", family.name);
-        }
+    fn names_are_well_formed_carry_the_prefix_and_counters_their_suffix() {
+        ABOUT.iter().for_each(check);
+        of_sections().for_each(check);
+    }
+
+    #[test]
+    fn every_name_stands_for_one_family() {
+        let about = ABOUT.iter().map(|family| family.name);
+        let mut names: Vec<&str> = about
+            .chain(of_sections().map(|family| family.name))
+            .collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
     }
 }

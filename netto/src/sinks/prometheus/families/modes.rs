@@ -3,11 +3,12 @@
 use metrics_common::CpuModes;
 use prometheus::proto::MetricType;
 
-use super::{per_cpu, seconds};
-use crate::sinks::prometheus::registry::Family;
+use super::per_cpu;
+use crate::sinks::prometheus::family::Family;
+use crate::sinks::prometheus::text::{Text, Value};
 
 /// The families.
-pub const FAMILIES: &[Family] = &[Family {
+pub const FAMILIES: &[Family<Text>] = &[Family {
     name: "netto_cpu_mode_seconds_total",
     help: "CPU time by mode, as /proc/stat has it.",
     metric_type: MetricType::COUNTER,
@@ -19,7 +20,7 @@ pub const FAMILIES: &[Family] = &[Family {
                 return;
             };
             for (mode, ns) in CpuModes::NAMES.iter().zip(modes.values()) {
-                out.push(&[cpu, mode], seconds(ns));
+                out.push(&[cpu, mode], Value::Nanoseconds(ns));
             }
         });
     },

@@ -2,10 +2,11 @@
 
 use prometheus::proto::MetricType;
 
-use crate::sinks::prometheus::registry::Family;
+use crate::sinks::prometheus::family::Family;
+use crate::sinks::prometheus::text::{Text, Value};
 
 /// The families.
-pub const FAMILIES: &[Family] = &[
+pub const FAMILIES: &[Family<Text>] = &[
     Family {
         name: "netto_network_energy_joules_total",
         help: "Energy that fell to networking: an estimate, the energy of packages and memory \
@@ -14,7 +15,7 @@ pub const FAMILIES: &[Family] = &[
         labels: &[],
         series: |inputs, out| {
             if let Some(power) = &inputs.totals.sum.sections.power {
-                out.push(&[], power.network_energy_joules);
+                out.push(&[], Value::Number(power.network_energy_joules));
             }
         },
     },
@@ -26,7 +27,7 @@ pub const FAMILIES: &[Family] = &[
         series: |inputs, out| {
             let power = inputs.totals.sum.sections.power.iter();
             for zone in power.flat_map(|power| &power.zones) {
-                out.push(&[&zone.zone], zone.energy_joules);
+                out.push(&[&zone.zone], Value::Number(zone.energy_joules));
             }
         },
     },
