@@ -60,8 +60,10 @@ impl Samples {
             }
             return;
         }
-        let request = found.and_then(|owner| Request::of(owner.event));
-        let request = request.filter(|_| classifier.is_io_thread(known));
+        let request = match classifier.is_io_thread(known) {
+            true => found.and_then(|owner| Request::of(owner.event)),
+            false => None,
+        };
         if let Some(owner) = found
             && self.flame.wants(owner.event)
         {
