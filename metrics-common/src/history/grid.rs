@@ -92,7 +92,7 @@ impl Grid {
             };
             for layer in 0..self.layers.len() {
                 if let Some(share) = section.share(layer, index, interval_ns) {
-                    codes[layer * width + place] = (share.min(1.0).sqrt() * FULL).round() as u8;
+                    codes[layer * width + place] = code(share);
                 }
             }
         }
@@ -189,6 +189,15 @@ impl Grid {
         let columns: usize = self.columns.iter().map(|c| c.capacity() + 24).sum();
         let under_way = self.under_way.cpus.len() * self.layers.len() * UNDER_WAY_CELL_BYTES;
         self.times.memory_bytes() + columns + under_way
+    }
+}
+
+/// What stands for a share of 0 to 1.
+fn code(share: f64) -> u8 {
+    match share {
+        // Most cells.
+        0.0 => 0,
+        _ => (share.min(1.0).sqrt() * FULL + 0.5) as u8,
     }
 }
 

@@ -91,14 +91,22 @@ impl Columns {
         }
         match &self.places {
             Places::Same => {
-                for (sum, value) in sum.iter_mut().zip(later) {
-                    *sum = sum.plus(value);
+                // Most CPUs do nothing in most components.
+                for (sums, values) in sum.chunks_mut(AT_ONCE).zip(later.chunks(AT_ONCE)) {
+                    if T::are_nothing(values) {
+                        continue;
+                    }
+                    for (sum, value) in sums.iter_mut().zip(values) {
+                        *sum = sum.plus(value);
+                    }
                 }
             }
             Places::First => {
-                let all = later
-                    .iter()
-                    .fold(T::default(), |all, value| all.plus(value));
+                let all = |all: T, value: &T| all.plus(value);
+                let some = later
+                    .chunks(AT_ONCE)
+                    .filter(|values| !T::are_nothing(values));
+                let all = some.flatten().fold(T::default(), all);
                 sum[0] = sum[0].plus(&all);
             }
             Places::At(places) => {
@@ -128,17 +136,33 @@ impl Columns {
 pub(super) trait Cell: Clone + Default {
     /// The sum of both, or the greatest value there is.
     fn plus(&self, more: &Self) -> Self;
+
+    /// Whether all of them are known, at little expense, to add nothing.
+    fn are_nothing(_: &[Self]) -> bool {
+        false
+    }
 }
+
+/// Cells that are looked at together.
+const AT_ONCE: usize = 16;
 
 impl Cell for u64 {
     fn plus(&self, more: &u64) -> u64 {
         self.saturating_add(*more)
+    }
+
+    fn are_nothing(cells: &[u64]) -> bool {
+        cells.iter().fold(0, |all, cell| all | cell) == 0
     }
 }
 
 impl Cell for u32 {
     fn plus(&self, more: &u32) -> u32 {
         self.saturating_add(*more)
+    }
+
+    fn are_nothing(cells: &[u32]) -> bool {
+        cells.iter().fold(0, |all, cell| all | cell) == 0
     }
 }
 

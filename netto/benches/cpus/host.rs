@@ -31,7 +31,8 @@ pub struct Host {
     cpus: Vec<u32>,
     load: Load,
     sequence: u64,
-    stat: String,
+    text: String,
+    stat: ProcStat,
     previous: ProcStat,
     clock: [u64; CLOCK_KINDS],
     counts: Vec<StackCounts>,
@@ -44,22 +45,20 @@ pub struct Host {
 impl Host {
     /// A host with so many CPUs.
     pub fn new(cpus: u32, load: Load) -> Host {
-        let mut stat = "cpu  10 1 20 300 4 0 5 6 7 8\n".to_owned();
+        let mut text = "cpu  10 1 20 300 4 0 5 6 7 8\n".to_owned();
         for cpu in 0..cpus {
             // Writing to a string cannot fail.
-            let _ = writeln!(stat, "cpu{cpu} 74123 31 90232 1500123 1234 0 2123 3 0 0");
+            let _ = writeln!(text, "cpu{cpu} 74123 31 90232 1500123 1234 0 2123 3 0 0");
         }
-        stat.push_str("intr 5 0 0\nctxt 77\nbtime 1700000000\nprocesses 12\n");
+        text.push_str("intr 5 0 0\nctxt 77\nbtime 1700000000\nprocesses 12\n");
         let mut counts = StackCounts::default();
         if load == Load::Busy {
             busy(&mut counts);
         }
         Host {
-            previous: proc_stat::parse(&stat).unwrap_or_else(|_| ProcStat {
-                host: [0; 8],
-                cpus: Vec::new(),
-            }),
-            stat,
+            previous: ProcStat::default(),
+            stat: ProcStat::default(),
+            text,
             cpus: (0..cpus).collect(),
             load,
             sequence: 0,
@@ -107,7 +106,7 @@ impl Host {
     pub fn tick(&mut self) -> anyhow::Result<Snapshot> {
         self.sequence += 1;
         self.pass();
-        let stat = proc_stat::parse(&self.stat)?;
+        proc_stat::parse_into(&self.text, &mut self.stat)?;
         let growth = |(_, before): &(u32, [u64; 8]), (_, after): &(u32, [u64; 8])| {
             proc_stat::growth(before, after, TICK_NS, INTERVAL_NS, 1)
         };
@@ -116,18 +115,18 @@ impl Host {
                 .previous
                 .cpus
                 .iter()
-                .zip(&stat.cpus)
+                .zip(&self.stat.cpus)
                 .map(|(before, after)| growth(before, after))
                 .collect(),
             host: proc_stat::growth(
                 &self.previous.host,
-                &stat.host,
+                &self.stat.host,
                 TICK_NS,
                 INTERVAL_NS,
                 self.cpus.len(),
             ),
         };
-        self.previous = stat;
+        self.previous.clone_from(&self.stat);
 
         self.attribution.begin(INTERVAL_NS, &self.counts);
         self.filling.begin(&self.capabilities, self.cpus.len());

@@ -44,16 +44,13 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 fn on(area: &Area<'_>, figures: &[Figure], slopes: &[(&str, f64)]) -> Result<(), String> {
     let small = TextStyle::from(("sans-serif", 14).into_font());
     let large = TextStyle::from(("sans-serif", 18).into_font());
-    let text = |words: String, at, style: &TextStyle<'static>| {
-        area.draw(&Text::new(words, at, style.clone()))
-            .map_err(|error| error.to_string())
-    };
     let line = |points: Vec<(i32, i32)>, style: plotters::style::ShapeStyle| {
         area.draw(&PathElement::new(points, style))
             .map_err(|error| error.to_string())
     };
     area.fill(&WHITE).map_err(|error| error.to_string())?;
     text(
+        area,
         "What an interval costs netto, by number of CPUs".to_owned(),
         (LEFT, 12),
         &large,
@@ -66,14 +63,14 @@ fn on(area: &Area<'_>, figures: &[Figure], slopes: &[(&str, f64)]) -> Result<(),
             3..6 => format!("{} ms", 10_u32.pow(exponent as u32 - 3)),
             _ => format!("{} s", 10_u32.pow(exponent as u32 - 6)),
         };
-        text(words, (LEFT - 62, y - 8), &small)?;
+        text(area, words, (LEFT - 62, y - 8), &small)?;
     }
     for cpus in CPUS {
         let x = place(cpus);
         line(vec![(x, TOP), (x, BOTTOM)], BLACK.mix(0.15).into())?;
-        text(cpus.to_string(), (x - 8, BOTTOM + 8), &small)?;
+        text(area, cpus.to_string(), (x - 8, BOTTOM + 8), &small)?;
     }
-    text("CPUs".to_owned(), (RIGHT + 12, BOTTOM + 8), &small)?;
+    text(area, "CPUs".to_owned(), (RIGHT + 12, BOTTOM + 8), &small)?;
     for ((step, slope_us), color) in slopes.iter().zip(COLORS) {
         let own = figures.iter().filter(|figure| figure.step == *step);
         let points: Vec<(i32, i32)> = own
@@ -86,9 +83,19 @@ fn on(area: &Area<'_>, figures: &[Figure], slopes: &[(&str, f64)]) -> Result<(),
         let end = points.last().copied().unwrap_or((RIGHT, BOTTOM));
         line(points, color.stroke_width(2))?;
         let words = format!("{step}: {slope_us:.2} µs for each further CPU");
-        text(words, (end.0 + 12, end.1 - 8), &small.color(&color))?;
+        text(area, words, (end.0 + 12, end.1 - 8), &small.color(&color))?;
     }
     Ok(())
+}
+
+fn text(
+    area: &Area<'_>,
+    words: String,
+    at: (i32, i32),
+    style: &TextStyle<'_>,
+) -> Result<(), String> {
+    area.draw(&Text::new(words, at, style.clone()))
+        .map_err(|error| error.to_string())
 }
 
 fn place(cpus: u32) -> i32 {

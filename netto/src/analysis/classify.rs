@@ -18,7 +18,6 @@ use metrics_common::component::{
     BOUNDARIES, CLOCK_KINDS, SHARED_CALLS, children, index_of, index_of_source,
 };
 use metrics_common::{COMPONENTS, Kind, Source};
-use rustc_hash::FxHashMap;
 
 use self::verdict::{NOBODYS, Packed, Ruling, Verdict};
 use self::walk::Walk;
@@ -50,9 +49,8 @@ const NOWHERE: Place = Place {
     start: 0,
 };
 
-/// Addresses are remembered up to this many; then the memory starts anew, so
-/// that it stays bounded whatever the kernel loads and unloads.
-const REMEMBERED_ADDRESSES: usize = 1 << 15;
+/// Addresses that are remembered: each has one place, and gives way to another that has the same.
+const REMEMBERED_ADDRESSES: usize = 1 << 13;
 
 /// So many different stacks are known, in 2 MB at the most; then they are learnt anew.
 const MOST: Most = Most {
@@ -82,7 +80,8 @@ pub struct Classifier {
     carved: Vec<Walk>,
     /// By row: its sampled parts.
     parts: Vec<Walk>,
-    remembered: FxHashMap<u64, Place>,
+    /// By hash of the address.
+    remembered: Vec<(u64, Place)>,
     found: FoundSymbols,
     /// Clock kind and innermost function of each known stack, then its callers.
     known: Repeated,
@@ -180,7 +179,8 @@ impl Classifier {
             tasks,
             carved,
             parts,
-            remembered: FxHashMap::default(),
+            // Address 0 is no function's.
+            remembered: vec![(0, NOWHERE); REMEMBERED_ADDRESSES],
             found,
             known: Repeated::new(MOST),
             verdicts: Vec::new(),
@@ -439,17 +439,16 @@ impl Classifier {
     }
 
     fn place(&mut self, address: u64) -> Place {
-        if let Some(&place) = self.remembered.get(&address) {
-            return place;
-        }
-        if self.remembered.len() >= REMEMBERED_ADDRESSES {
-            self.remembered.clear();
+        let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let remembered = &mut self.remembered[hash as usize % REMEMBERED_ADDRESSES];
+        if remembered.0 == address {
+            return remembered.1;
         }
         let place = Place {
             marker: self.ranges.find(address).unwrap_or(ORDINARY),
             start: self.ranges.start_of(address).unwrap_or(0),
         };
-        self.remembered.insert(address, place);
+        *remembered = (address, place);
         place
     }
 }

@@ -19,7 +19,7 @@ pub enum ProcStatError {
 }
 
 /// Ticks since boot, by mode.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcStat {
     /// Of the whole host.
     pub host: [u64; 8],
@@ -32,40 +32,72 @@ pub struct ProcStat {
 /// # Errors
 /// See [`ProcStatError`].
 pub fn parse(text: &str) -> Result<ProcStat, ProcStatError> {
+    let mut stat = ProcStat::default();
+    parse_into(text, &mut stat)?;
+    Ok(stat)
+}
+
+/// The same, with the memory of an earlier reading.
+///
+/// # Errors
+/// See [`ProcStatError`]; the reading is of no use then.
+pub fn parse_into(text: &str, stat: &mut ProcStat) -> Result<(), ProcStatError> {
     let mut host = None;
-    let mut cpus = Vec::new();
+    stat.cpus.clear();
     for line in text.lines() {
-        let mut words = line.split_ascii_whitespace();
-        let Some(number) = words.next().and_then(|word| word.strip_prefix("cpu")) else {
-            continue;
+        // What follows the CPUs is long, and nothing of it is needed.
+        let Some(line_of_cpu) = line.strip_prefix("cpu") else {
+            match stat.cpus.is_empty() {
+                true => continue,
+                false => break,
+            }
         };
+        let error = |field| ProcStatError::Field {
+            line: line.to_owned(),
+            field,
+        };
+        let (number, mut rest) = match line_of_cpu.as_bytes() {
+            [b'0'..=b'9', ..] => {
+                let (number, rest) =
+                    first_number(line_of_cpu.as_bytes()).ok_or_else(|| error("cpu"))?;
+                let number = u32::try_from(number).map_err(|_| error("cpu"))?;
+                (Some(number), rest)
+            }
+            rest => (None, rest),
+        };
+        if !rest.first().is_none_or(u8::is_ascii_whitespace) {
+            return Err(error("cpu"));
+        }
         let mut modes = [0; 8];
         for (value, field) in modes.iter_mut().zip(CpuModes::NAMES) {
-            let error = || ProcStatError::Field {
-                line: line.to_owned(),
-                field,
-            };
-            *value = words
-                .next()
-                .and_then(|word| word.parse().ok())
-                .ok_or_else(error)?;
-        }
-        match number {
-            "" => host = Some(modes),
-            _ => {
-                let error = || ProcStatError::Field {
-                    line: line.to_owned(),
-                    field: "cpu",
-                };
-                cpus.push((number.parse().map_err(|_| error())?, modes));
+            (*value, rest) = first_number(rest.trim_ascii_start()).ok_or_else(|| error(field))?;
+            if !rest.first().is_none_or(u8::is_ascii_whitespace) {
+                return Err(error(field));
             }
         }
+        match number {
+            None => host = Some(modes),
+            Some(number) => stat.cpus.push((number, modes)),
+        }
     }
-    cpus.sort_by_key(|(cpu, _)| *cpu);
-    Ok(ProcStat {
-        host: host.ok_or(ProcStatError::NoHost)?,
-        cpus,
-    })
+    if !stat.cpus.is_sorted_by_key(|(cpu, _)| *cpu) {
+        stat.cpus.sort_unstable_by_key(|(cpu, _)| *cpu);
+    }
+    stat.host = host.ok_or(ProcStatError::NoHost)?;
+    Ok(())
+}
+
+/// The number that a text begins with, and what comes after it; `None` if it begins with none.
+fn first_number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let mut number = 0_u64;
+    let mut rest = text;
+    while let [digit @ b'0'..=b'9', after @ ..] = rest {
+        number = number
+            .checked_mul(10)?
+            .checked_add(u64::from(digit - b'0'))?;
+        rest = after;
+    }
+    (rest.len() < text.len()).then_some((number, rest))
 }
 
 /// Time by mode between two readings of `cpus` CPUs that were `interval_ns` apart; a counter

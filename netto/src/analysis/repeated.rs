@@ -133,7 +133,13 @@ impl Repeated {
 
 fn hash<const N: usize>(head: [u64; N], tail: &[u64]) -> u64 {
     let add = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(FACTOR);
-    let hash = tail.iter().fold(head.iter().fold(0, add), add);
+    // What tells addresses apart is in the lower halves of their words.
+    let add_both = |hash: u64, [one, other]: &[u64; 2]| {
+        (hash ^ one.wrapping_add(other.rotate_left(32))).wrapping_mul(FACTOR)
+    };
+    let (pairs, last) = tail.as_chunks::<2>();
+    let hash = pairs.iter().fold(head.iter().fold(0, add), add_both);
+    let hash = last.iter().fold(hash, add);
     hash ^ hash.rotate_left(32)
 }
 

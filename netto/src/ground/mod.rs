@@ -210,9 +210,9 @@ impl Ground {
         self.previous_ns = now_ns;
         self.sequence += 1;
         self.follow_interrupts(now_ns);
-        let stat = self.stat_file.text()?;
-        self.stat = proc_stat::parse(&stat).context("cannot tell CPU modes")?;
-        self.overhead.begin(context_switches(&stat));
+        let text = self.stat_file.text()?;
+        proc_stat::parse_into(&text, &mut self.stat).context("cannot tell CPU modes")?;
+        self.overhead.begin(context_switches(&text));
         let cpus = self.follow_cpus()?;
         Ok(End {
             sequence: self.sequence,

@@ -62,8 +62,10 @@ impl Samples {
             }
             return;
         }
-        let request = found.and_then(|owner| Request::of(owner.event));
-        let request = request.filter(|_| classifier.is_io_thread(known));
+        let request = match classifier.is_io_thread(known) {
+            true => found.and_then(|owner| Request::of(owner.event)),
+            false => None,
+        };
         let is_rx = sample.kind == Source::NET_RX.clock_kind();
         let shows_rx = is_rx && classifier.is_shown(known);
         if let Some(owner) = found

@@ -11,9 +11,11 @@ use crate::analysis::plan::Capabilities;
 #[derive(Debug, Default)]
 pub struct Filling {
     cost: Cost,
+    /// Columns that there will be, and that there are.
     cpus: usize,
-    /// By component: the clock kind whose entries are counted for it.
-    kinds: Vec<Option<usize>>,
+    filled: usize,
+    /// Components whose entries are counted, with their clock kinds.
+    counted: Vec<(usize, usize)>,
     /// By component that is split.
     basis: Vec<Option<SplitBasis>>,
 }
@@ -34,28 +36,44 @@ pub struct Cpu {
 impl Filling {
     /// Begins the section of an interval with so many CPUs.
     pub fn begin(&mut self, capabilities: &Capabilities, cpus: usize) {
-        self.kinds.clear();
-        self.kinds.extend(counted_kinds(capabilities));
+        self.counted.clear();
+        self.counted.extend(counted_kinds(capabilities));
         self.basis.clear();
         self.basis.resize(COMPONENTS.len(), None);
         self.cpus = cpus;
+        self.filled = 0;
+        let mut entries = vec![None; COMPONENTS.len()];
+        for (row, _) in &self.counted {
+            entries[*row] = Some(vec![0; cpus]);
+        }
         self.cost = Cost {
+            entries,
             stacks_taken: Vec::with_capacity(cpus),
             stacks_lost: Vec::with_capacity(cpus),
             ..Cost::NOTHING
         };
     }
 
-    /// Adds a CPU.
+    /// Adds a CPU, one of those announced. What is measured on the first is measured on all.
     pub fn add(&mut self, split: &Split, cpu: &Cpu) {
-        let (cost, cpus) = (&mut self.cost, self.cpus);
-        fill(&mut cost.components, split.time_ns.iter().copied(), cpus);
-        fill(&mut cost.samples, split.samples.iter().copied(), cpus);
-        let entries = self.kinds.iter().map(|kind| Some(cpu.entries[(*kind)?]));
-        fill(&mut cost.entries, entries, cpus);
+        if self.filled == self.cpus {
+            return;
+        }
+        let (cost, cpus, column) = (&mut self.cost, self.cpus, self.filled);
+        self.filled += 1;
+        fill(&mut cost.components, &split.time_ns, column, cpus);
+        // Without stacks no row has a sample.
+        if column == 0 || cpu.taken > 0 {
+            fill(&mut cost.samples, &split.samples, column, cpus);
+        }
+        for &(row, kind) in &self.counted {
+            if let Some(row) = &mut cost.entries[row] {
+                row[column] = cpu.entries[kind];
+            }
+        }
         if let Some(ns) = cpu.ksoftirqd_rx_ns {
-            let row = cost.ksoftirqd_rx_ns.get_or_insert_with(|| Vec::with_capacity(cpus));
-            row.push(ns);
+            let row = cost.ksoftirqd_rx_ns.get_or_insert_with(|| vec![0; cpus]);
+            row[column] = ns;
         }
         cost.stacks_taken.push(cpu.taken);
         cost.stacks_lost.push(cpu.lost);
@@ -83,31 +101,32 @@ impl Filling {
     }
 }
 
-/// By component, the clock kind whose entries are counted for it; `None` where probes do not
-/// count them.
-fn counted_kinds(capabilities: &Capabilities) -> impl Iterator<Item = Option<usize>> {
-    let rows = COMPONENTS.iter().zip(&capabilities.counted);
-    rows.map(|(component, counted)| match component.kind {
-        Kind::Timed(source, _) if *counted => Some(usize::from(source.clock_kind())),
+/// The components whose entries are counted, with their clock kinds.
+fn counted_kinds(capabilities: &Capabilities) -> impl Iterator<Item = (usize, usize)> {
+    let rows = COMPONENTS.iter().zip(&capabilities.counted).enumerate();
+    rows.filter_map(|(row, (component, counted))| match component.kind {
+        Kind::Timed(source, _) if *counted => Some((row, usize::from(source.clock_kind()))),
         _ => None,
     })
 }
 
-/// Adds a column; a row is absent if one of its cells is.
-fn fill<T>(rows: &mut Rows<T>, cells: impl Iterator<Item = Option<T>>, cpus: usize) {
-    if rows.is_empty() {
-        let row = |cell| {
-            let mut row = Vec::with_capacity(cpus);
-            row.push(cell);
-            row
-        };
-        rows.extend(cells.map(|cell| cell.map(row)));
-        return;
+/// Fills a column; the first says which rows there are.
+fn fill<T: Copy + Default + PartialEq>(
+    rows: &mut Rows<T>,
+    cells: &[Option<T>],
+    column: usize,
+    cpus: usize,
+) {
+    if column == 0 {
+        let row = |cell: &Option<T>| cell.map(|_| vec![T::default(); cpus]);
+        rows.extend(cells.iter().map(row));
     }
     for (row, cell) in rows.iter_mut().zip(cells) {
-        match (row.as_mut(), cell) {
-            (Some(row), Some(cell)) => row.push(cell),
-            _ => *row = None,
+        // Most cells are 0, as their rows were made.
+        if let (Some(row), Some(cell)) = (row, cell)
+            && *cell != T::default()
+        {
+            row[column] = *cell;
         }
     }
 }
