@@ -12,6 +12,7 @@ mod agent;
 mod agreement;
 mod bpf;
 mod browser;
+mod burn;
 mod burners;
 mod calls;
 mod changes;
@@ -23,6 +24,7 @@ mod counting;
 mod counting_around;
 mod counting_times;
 mod coverage;
+mod cpus;
 mod daemon;
 mod failures;
 mod filters;
@@ -49,6 +51,7 @@ mod running;
 mod sends;
 mod sparse;
 mod sums;
+mod sweep;
 mod traffic;
 mod uring;
 mod websocket;
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         agreement::TESTS,
         sparse::TESTS,
         burners::TESTS,
+        sweep::TESTS,
         coverage::TESTS,
         idle::TESTS,
         pace::TESTS,
