@@ -10,6 +10,7 @@
 
 mod agent;
 mod agreement;
+mod bench;
 mod bpf;
 mod browser;
 mod burn;
@@ -63,8 +64,11 @@ use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
-    if words.next().as_deref() == Some("agent") {
-        return agent::main(&words.collect::<Vec<_>>());
+    let first = words.next();
+    match first.as_deref() {
+        Some("agent") => return agent::main(&words.collect::<Vec<_>>()),
+        Some("bench") => return bench::main(&words.collect::<Vec<_>>()),
+        _ => {}
     }
     let mut arguments = Arguments::from_args();
     // The tests measure the whole host: two at a time would measure each other.
