@@ -16,6 +16,10 @@ pub enum Variant<'a> {
     Programs(&'a Path),
     /// netto, at so many samples per second. At 1 Hz only its probes are felt.
     Netto(u64),
+    /// The same with more options.
+    NettoWith(u64, &'a [String]),
+    /// perf's clock on each CPU, at so many interrupts per second, with no program.
+    Clock(u64),
 }
 
 /// The same, at work.
@@ -36,7 +40,16 @@ impl Variant<'_> {
             Variant::Programs(object) => {
                 AttachedObject::start(attach, object).map(Present::Programs)
             }
-            Variant::Netto(frequency_hz) => Daemon::start(netto, frequency_hz).map(Present::Daemon),
+            Variant::Clock(frequency_hz) => {
+                let what = format!("clock={frequency_hz}");
+                AttachedObject::start(attach, Path::new(&what)).map(Present::Programs)
+            }
+            Variant::Netto(frequency_hz) => {
+                Daemon::start(netto, frequency_hz, &[]).map(Present::Daemon)
+            }
+            Variant::NettoWith(frequency_hz, options) => {
+                Daemon::start(netto, frequency_hz, options).map(Present::Daemon)
+            }
         }
     }
 }
