@@ -200,7 +200,7 @@ fn measure(
         Part::Bulk => {
             let bulk = bulk::Options {
                 netto,
-                attach: &attach()?,
+                tests: inside.tests,
                 netto_args: &options.netto_args,
                 pairs: usize::from(options.pairs),
                 warm_up: Duration::try_from_secs_f64(options.warm_up)?,

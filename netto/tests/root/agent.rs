@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::bench::clock::Bare;
 use crate::uring::Worker;
 use crate::{bpf, burn, copies, cpus, loads, uring};
 
@@ -71,6 +72,7 @@ fn role(words: &[String]) -> Result<()> {
         ["tap"] => hold(loads::tap()?),
         ["attach", how, device] => hold(bpf::attach(how, device)?),
         ["burn", device, burn_ns] => hold(burn::attach(device, burn_ns.parse()?)?),
+        ["clock", frequency_hz] => hold(Bare::open(frequency_hz.parse()?)?),
         ["udp-paced", to, per_second, cpu] => {
             cpus::pin_to(cpu.parse()?)?;
             let (to, per_second) = (to.parse()?, per_second.parse()?);

@@ -24,8 +24,8 @@ const AIM: &str = "≤ 1.5 %";
 pub struct Options<'a> {
     /// The daemon.
     pub netto: &'a Path,
-    /// The benchmark `attach`.
-    pub attach: &'a Path,
+    /// The root tests, an agent of which opens perf's clock.
+    pub tests: &'a Path,
     /// More options for the daemon.
     pub netto_args: &'a str,
     /// Pairs for each comparison.
@@ -56,12 +56,12 @@ pub fn measure(lab: &Lab, options: &Options<'_>, document: &str) -> Result<Vec<T
         ("netto at 10 kHz", Variant::NettoWith(10_000, &default), ""),
         (
             "perf's clock at 1 kHz with no program at all",
-            Variant::Clock(1_000),
+            Variant::Clock(options.tests, 1_000),
             "",
         ),
         (
             "perf's clock at 250 Hz with no program at all",
-            Variant::Clock(250),
+            Variant::Clock(options.tests, 250),
             "",
         ),
     ];
@@ -73,7 +73,7 @@ pub fn measure(lab: &Lab, options: &Options<'_>, document: &str) -> Result<Vec<T
         let mut lost = Vec::new();
         while lost.len() < options.pairs {
             let before = count(&stream)?;
-            let present = variant.begin(options.netto, options.attach)?;
+            let present = variant.begin(options.netto, Path::new(""))?;
             let warm_up = match variant {
                 Variant::NettoWith(..) => options.warm_up,
                 _ => SETTLE,

@@ -18,8 +18,9 @@ pub enum Variant<'a> {
     Netto(u64),
     /// The same with more options.
     NettoWith(u64, &'a [String]),
-    /// perf's clock on each CPU, at so many interrupts per second, with no program.
-    Clock(u64),
+    /// perf's clock on each CPU, at so many interrupts per second, with no program: by an agent
+    /// of these root tests.
+    Clock(&'a Path, u64),
 }
 
 /// The same, at work.
@@ -40,9 +41,9 @@ impl Variant<'_> {
             Variant::Programs(object) => {
                 AttachedObject::start(attach, object).map(Present::Programs)
             }
-            Variant::Clock(frequency_hz) => {
-                let what = format!("clock={frequency_hz}");
-                AttachedObject::start(attach, Path::new(&what)).map(Present::Programs)
+            Variant::Clock(tests, frequency_hz) => {
+                let words = ["agent", "clock", &frequency_hz.to_string()];
+                AttachedObject::held_by(tests, words).map(Present::Programs)
             }
             Variant::Netto(frequency_hz) => {
                 Daemon::start(netto, frequency_hz, &[]).map(Present::Daemon)

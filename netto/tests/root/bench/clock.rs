@@ -18,10 +18,11 @@ pub fn cpu_ns(process: &Owned) -> Result<u64> {
 }
 
 /// perf's clock on each CPU, as the sampler has it, but with no program and nobody who reads.
-struct Bare(Vec<OwnedFd>);
+pub struct Bare(Vec<OwnedFd>);
 
 impl Bare {
-    fn open(frequency_hz: u64) -> Result<Self> {
+    /// Begins to interrupt every CPU, until dropped.
+    pub fn open(frequency_hz: u64) -> Result<Self> {
         let cpus = crate::cpus::count()?;
         let opened: Result<Vec<OwnedFd>> = (0..cpus).map(|cpu| open(cpu, frequency_hz)).collect();
         opened.map(Bare)

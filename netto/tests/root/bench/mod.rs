@@ -4,7 +4,7 @@
 //! A line of output for each figure: its name, the median of its values, and the bounds of their
 //! middle half. A part that fails takes no other away.
 
-mod clock;
+pub mod clock;
 mod daemon;
 mod programs;
 mod sweep;
