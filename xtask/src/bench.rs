@@ -5,9 +5,14 @@
 //! shows the aim next to it, and people look.
 
 mod analysis;
+mod bulk;
 mod daemon;
 mod dashboard;
+mod document;
 mod figures;
+mod guest;
+mod idle;
+mod inside;
 mod lab;
 mod load;
 mod own;
@@ -15,26 +20,37 @@ mod present;
 mod programs;
 mod sockets;
 mod softirq;
+mod table;
 
+use std::cell::OnceCell;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 pub use self::load::Load;
 
-use self::figures::{Section, Spread};
+use self::document::Document;
+use self::figures::Spread;
+use self::inside::Inside;
 use self::lab::Lab;
-use crate::{build, process, setup};
-
-/// Where the table is kept.
-const DOCUMENT: &str = "docs/PERFORMANCE.md";
-const BEGIN: &str = "<!-- cargo xtask bench --update-docs: begin -->";
-const END: &str = "<!-- cargo xtask bench --update-docs: end -->";
+use crate::{build, process, setup, vm};
 
 /// What to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Part {
+    /// Bulk TCP with netto against without
+    Bulk,
+    /// An idle machine, and the start
+    Idle,
+    /// Packets from few to the most and back
+    Sweep,
+    /// All of that in a guest whose time is instructions
+    Guest,
+    /// The sweep in such a guest
+    GuestSweep,
     /// What the probes cost packets
     Softirq,
     /// CPU time and memory of the daemon
@@ -47,6 +63,19 @@ pub enum Part {
     Dashboard,
 }
 
+impl Part {
+    /// Whether this machine is not touched: a made-up host or a guest, which need no root.
+    fn is_harmless(self) -> bool {
+        matches!(self, Part::Dashboard | Part::Guest | Part::GuestSweep)
+    }
+
+    /// As on the command line.
+    fn name(self) -> String {
+        self.to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
 /// Options of `cargo xtask bench`.
 #[derive(Debug, Args)]
 pub struct Options {
@@ -56,65 +85,186 @@ pub struct Options {
     /// How often each comparison is repeated
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
+    /// The same for bulk TCP
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    pairs: u16,
+    /// The same in the guest: four runs, and some minutes, each
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    guest_rounds: u16,
+    /// The same for sweeps
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
+    sweeps: u16,
+    /// Length of a step of a sweep, seconds
+    #[arg(long, default_value_t = 4.0)]
+    step: f64,
+    /// How long netto gets used to a load before its cost counts, seconds
+    #[arg(long, default_value_t = 2.0)]
+    warm_up: f64,
+    /// More options for netto, in one word (bulk, idle, sweep and guests)
+    #[arg(long, default_value = "", allow_hyphen_values = true)]
+    netto_args: String,
     /// How long the dashboard is watched, minutes
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1440))]
     minutes: u16,
-    /// Write the table into docs/PERFORMANCE.md
-    #[arg(long, conflicts_with = "only")]
+    /// Write the tables into docs/PERFORMANCE.md, each part into its place
+    #[arg(long)]
     update_docs: bool,
 }
 
-/// Measures and prints the table.
+impl Options {
+    fn parts(&self) -> &[Part] {
+        match self.only.is_empty() {
+            true => Part::value_variants(),
+            false => &self.only,
+        }
+    }
+}
+
+/// Measures and prints the tables.
 ///
 /// # Errors
 /// What could not be measured, and why.
 pub fn run(root: &Path, options: &Options) -> Result<()> {
-    if options.only == [Part::Dashboard] {
-        // The one part that needs no root: a made-up host, and a browser.
-        setup::ensure(root, setup::Purpose::Bench)?;
-        let program = benchmark(root, "dashboard")?;
-        let mut report = Report::begin(1);
-        report.add(&dashboard::measure(&program, options.minutes)?);
-        return Ok(());
-    }
-    if !process::is_root() {
+    let parts = options.parts();
+    if !process::is_root() && !parts.iter().all(|part| part.is_harmless()) {
         bail!("measuring loads BPF programs and makes network namespaces: run it as root");
     }
     setup::ensure(root, setup::Purpose::Bench)?;
-    let netto = build::netto(root, build::Profile::Release)?;
-    let (analysis, attach) = (benchmark(root, "analysis")?, benchmark(root, "attach")?);
-    let dashboard = benchmark(root, "dashboard")?;
-    let floor = softirq::Floor::new(root)?;
-    let sockets = sockets::Built::new(root, &netto, &attach)?;
-    let others = programs::of_any_netto()?;
-    if !others.is_empty() {
+    let built = Built::new(root)?;
+    if process::is_root() && !programs::of_any_netto()?.is_empty() {
         eprintln!("xtask: another netto is at work here; what it costs is in every figure");
     }
-
-    let wanted = |part| options.only.is_empty() || options.only.contains(&part);
-    let rounds = usize::from(options.rounds);
-    let mut report = Report::begin(rounds);
-    if wanted(Part::Analysis) {
-        report.add(&analysis::measure(&analysis)?);
-    }
-    let lab = Lab::new()?;
-    if wanted(Part::Softirq) {
-        report.add(&softirq::measure(&lab, &netto, &attach, &floor, rounds)?);
-    }
-    if wanted(Part::Daemon) {
-        report.add(&own::measure(&lab, &netto)?);
-    }
-    if wanted(Part::Sockets) {
-        report.add(&sockets::measure(&lab, &sockets, rounds.div_ceil(2))?);
-    }
-    drop(lab);
-    if wanted(Part::Dashboard) {
-        report.add(&dashboard::measure(&dashboard, options.minutes)?);
-    }
-    if options.update_docs {
-        update_document(&root.join(DOCUMENT), &report.text)?;
+    let mut document = Document::open(root, options.update_docs)?;
+    let lab = OnceCell::new();
+    for &part in parts {
+        let tables = measure(part, &built, options, &lab, document.text())
+            .with_context(|| format!("cannot measure {}", part.name()))?;
+        document.put(&part.name(), &tables)?;
     }
     Ok(())
+}
+
+/// What is measured, and what measures, as far as a part needs it.
+struct Built<'a> {
+    root: &'a Path,
+    netto: PathBuf,
+}
+
+impl<'a> Built<'a> {
+    fn new(root: &'a Path) -> Result<Self> {
+        let netto = build::netto(root, build::Profile::Release)?;
+        Ok(Built { root, netto })
+    }
+
+    fn benchmark(&self, name: &str) -> Result<PathBuf> {
+        benchmark(self.root, name)
+    }
+}
+
+/// The lab, made when it is first needed.
+fn lab(cell: &OnceCell<Lab>) -> Result<&Lab> {
+    if cell.get().is_none() {
+        // It was empty a line ago, and nobody else has it.
+        let _ = cell.set(Lab::new()?);
+    }
+    cell.get().context("no lab")
+}
+
+/// One part: where and how it was measured, and its tables.
+fn measure(
+    part: Part,
+    built: &Built<'_>,
+    options: &Options,
+    cell: &OnceCell<Lab>,
+    document: &str,
+) -> Result<String> {
+    let Built { root, netto } = built;
+    let rounds = usize::from(options.rounds);
+    let attach = || built.benchmark("attach");
+    let tests;
+    let mut inside = Inside {
+        root,
+        netto,
+        tests: Path::new(""),
+        netto_args: &options.netto_args,
+    };
+    if matches!(
+        part,
+        Part::Idle | Part::Sweep | Part::Guest | Part::GuestSweep
+    ) {
+        tests = vm::root_tests(root)?;
+        inside.tests = &tests;
+    }
+    let sweep = format!("sweep --step {}", options.step);
+    let (what, tables) = match part {
+        Part::Bulk => {
+            let bulk = bulk::Options {
+                netto,
+                tests: inside.tests,
+                netto_args: &options.netto_args,
+                pairs: usize::from(options.pairs),
+                warm_up: Duration::try_from_secs_f64(options.warm_up)?,
+            };
+            let tables = bulk::measure(lab(cell)?, &bulk, document)?;
+            (machine(), joined(&tables))
+        }
+        Part::Idle => (machine(), joined(&idle::measure(&inside, document)?)),
+        Part::Sweep => {
+            eprintln!("xtask: sweeps; what else runs here is in them");
+            let said = inside.here(&format!("{sweep} --rounds {}", options.sweeps))?;
+            (machine(), said.rows)
+        }
+        Part::Guest => {
+            let rounds = usize::from(options.guest_rounds);
+            let tables = guest::measure(&inside, rounds, options.warm_up, document);
+            (GUEST.to_owned(), joined(&tables))
+        }
+        Part::GuestSweep => (GUEST.to_owned(), inside.guest(1, &sweep).rows),
+        Part::Softirq => {
+            let floor = softirq::Floor::new(root)?;
+            let tables = softirq::measure(lab(cell)?, netto, &attach()?, &floor, rounds)?;
+            (repeated(rounds), joined(&tables))
+        }
+        Part::Daemon => (machine(), joined(&own::measure(lab(cell)?, netto)?)),
+        Part::Analysis => {
+            let program = built.benchmark("analysis")?;
+            (machine(), joined(&analysis::measure(&program)?))
+        }
+        Part::Sockets => {
+            let attach = attach()?;
+            let sockets = sockets::Built::new(root, netto, &attach)?;
+            let rounds = rounds.div_ceil(2);
+            let tables = sockets::measure(lab(cell)?, &sockets, rounds)?;
+            (repeated(rounds), joined(&tables))
+        }
+        Part::Dashboard => {
+            let program = built.benchmark("dashboard")?;
+            (
+                machine(),
+                joined(&dashboard::measure(&program, options.minutes)?),
+            )
+        }
+    };
+    if tables.trim().is_empty() {
+        bail!("it gave no figure");
+    }
+    let more = match options.netto_args.trim() {
+        "" => String::new(),
+        words => format!(" netto with `{words}`."),
+    };
+    Ok(format!("{what}.{more}\n\n{}\n", tables.trim()))
+}
+
+/// Where the guest's figures are from.
+const GUEST: &str = "Linux 6.12 in QEMU, a nanosecond of whose time is one instruction";
+
+fn repeated(rounds: usize) -> String {
+    format!("{}; {rounds} rounds", machine())
+}
+
+fn joined(tables: &[impl Display]) -> String {
+    let texts: Vec<String> = tables.iter().map(ToString::to_string).collect();
+    texts.join("\n")
 }
 
 /// Builds a benchmark of netto and names its program.
@@ -145,27 +295,6 @@ fn read(text: &str, name: &str) -> Option<Spread> {
     })
 }
 
-/// The tables so far. They are printed as they come: a part that fails takes no other away.
-struct Report {
-    text: String,
-}
-
-impl Report {
-    fn begin(rounds: usize) -> Report {
-        let text = format!("{}; {rounds} rounds.\n", machine());
-        print!("{text}");
-        Report { text }
-    }
-
-    fn add(&mut self, sections: &[Section]) {
-        for section in sections {
-            let table = format!("\n{section}");
-            print!("{table}");
-            self.text += &table;
-        }
-    }
-}
-
 /// The machine that the figures are true of.
 fn machine() -> String {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
@@ -186,16 +315,6 @@ fn machine() -> String {
         models().count(),
         models().next().unwrap_or("a CPU"),
     )
-}
-
-fn update_document(path: &Path, table: &str) -> Result<()> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let new = figures::replace_between(&text, BEGIN, END, &format!("\n{table}\n"))
-        .with_context(|| format!("{} has no place for the table: {BEGIN}", path.display()))?;
-    std::fs::write(path, new).with_context(|| format!("cannot write {}", path.display()))?;
-    eprintln!("xtask: wrote {}", path.display());
-    Ok(())
 }
 
 #[cfg(test)]

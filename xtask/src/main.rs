@@ -55,7 +55,7 @@ enum Command {
     },
     /// Run the root tests on other kernels, each in a virtual machine
     Vm(vm::Options),
-    /// Measure what netto costs on this machine (as root; some eight minutes)
+    /// Measure what netto costs on this machine, and in a guest (as root; about an hour)
     Bench(bench::Options),
     /// A load for `bench`, which starts it
     #[command(hide = true)]

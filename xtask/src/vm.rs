@@ -20,7 +20,9 @@ use serde_json::{Value, json};
 use crate::tally::Tally;
 use crate::{build, process, setup};
 
-use kernels::{Choice, Kernel};
+pub use kernels::Kernel;
+
+use kernels::Choice;
 use record::GuestReport;
 
 /// Guests take minutes; this is for those that hang.
@@ -117,6 +119,7 @@ fn guest(
         netto: &programs.netto,
         tests: &programs.tests,
         args,
+        tools: &[],
     };
     let file_system = folder.join(format!("{}.cpio", kernel.name()));
     std::fs::write(&file_system, image::build(&unpacked, &payload)?)
@@ -126,6 +129,7 @@ fn guest(
         file_system: &file_system,
         console: &folder.join(format!("{}.console", kernel.name())),
         icount,
+        cpus: None,
         limit: if icount { ICOUNT_LIMIT } else { LIMIT },
     };
     println!("\nguest {}:", kernel.name());
@@ -153,14 +157,70 @@ fn guest(
     Ok(report)
 }
 
+/// A guest that measures what netto costs; a nanosecond of its time is one instruction.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    /// Its kernel.
+    pub kernel: Kernel,
+    /// What is measured.
+    pub netto: &'a Path,
+    /// The root tests, which measure.
+    pub tests: &'a Path,
+    /// Arguments of `root bench`.
+    pub words: Vec<String>,
+    /// How many CPUs it has.
+    pub cpus: u32,
+}
+
+impl Bench<'_> {
+    /// Runs the guest and shows each line of its output to `see`.
+    ///
+    /// # Errors
+    /// The guest could not be built, or said that something could not be measured.
+    pub fn run(&self, root: &Path, see: impl FnMut(&str)) -> Result<()> {
+        let folder = folder(root)?;
+        let unpacked = kernels::fetch(&folder, self.kernel)?;
+        let mut args = vec!["bench".to_owned()];
+        args.extend(self.words.iter().cloned());
+        let payload = image::Payload {
+            netto: &stripped(self.netto, folder.join("bench-netto"))?,
+            tests: &stripped(self.tests, folder.join("bench-root-tests"))?,
+            args: &args,
+            tools: &["iperf3"],
+        };
+        let name = format!("bench-{}-{}", self.kernel.name(), self.cpus);
+        let file_system = folder.join(format!("{name}.cpio"));
+        std::fs::write(&file_system, image::build(&unpacked, &payload)?)
+            .with_context(|| format!("cannot write {}", file_system.display()))?;
+        let boot = qemu::Boot {
+            kernel: &unpacked.image,
+            file_system: &file_system,
+            console: &folder.join(format!("{name}.console")),
+            icount: true,
+            cpus: Some(self.cpus),
+            limit: ICOUNT_LIMIT,
+        };
+        match qemu::run(&boot, see)? {
+            0 => Ok(()),
+            code => anyhow::bail!("the guest's measurement ended with {code}"),
+        }
+    }
+}
+
 /// What guests run, as cargo built it for the host, but for what debuggers read.
 struct Programs {
     netto: PathBuf,
     tests: PathBuf,
 }
 
+/// The root tests, built.
+pub fn root_tests(root: &Path) -> Result<PathBuf> {
+    Programs::compile(root).map(|(_, tests)| tests)
+}
+
 impl Programs {
-    fn build(root: &Path) -> Result<Self> {
+    /// netto and the tests, where cargo put them.
+    fn compile(root: &Path) -> Result<(PathBuf, PathBuf)> {
         let mut command = build::cargo_with_dashboard(root)?;
         command
             .args(["test", "--package", "netto", "--test", "root", "--no-run"])
@@ -171,10 +231,15 @@ impl Programs {
             executable(&messages, kind, name)
                 .with_context(|| format!("cargo does not say where it put {name}"))
         };
+        Ok((find("bin", "netto")?, find("test", "root")?))
+    }
+
+    fn build(root: &Path) -> Result<Self> {
+        let (netto, tests) = Programs::compile(root)?;
         let folder = folder(root)?;
         Ok(Programs {
-            netto: stripped(&find("bin", "netto")?, folder.join("netto"))?,
-            tests: stripped(&find("test", "root")?, folder.join("root-tests"))?,
+            netto: stripped(&netto, folder.join("netto"))?,
+            tests: stripped(&tests, folder.join("root-tests"))?,
         })
     }
 }

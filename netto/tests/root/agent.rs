@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::bench::clock::Bare;
 use crate::uring::Worker;
-use crate::{bpf, copies, loads, uring};
+use crate::{bpf, burn, copies, cpus, loads, uring};
 
 /// No agent outlives this.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -70,6 +71,13 @@ fn role(words: &[String]) -> Result<()> {
         ["keepalive", pairs] => hold(loads::keepalive(pairs.parse()?)?),
         ["tap"] => hold(loads::tap()?),
         ["attach", how, device] => hold(bpf::attach(how, device)?),
+        ["burn", device, burn_ns] => hold(burn::attach(device, burn_ns.parse()?)?),
+        ["clock", frequency_hz] => hold(Bare::open(frequency_hz.parse()?)?),
+        ["udp-paced", to, per_second, cpu] => {
+            cpus::pin_to(cpu.parse()?)?;
+            let (to, per_second) = (to.parse()?, per_second.parse()?);
+            go_on(|| loads::udp_paced(to, per_second))
+        }
         _ => bail!("no such role"),
     }
 }

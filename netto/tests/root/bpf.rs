@@ -14,7 +14,7 @@ const WORK: usize = 12_000;
 /// The verdict of an XDP program that lets a packet pass.
 const XDP_PASS: i32 = 2;
 /// The verdict of a tcx program that has nothing to say.
-const TCX_NEXT: i32 = -1;
+pub const TCX_NEXT: i32 = -1;
 
 /// Attaches a program that lets every packet pass after some work, or hands it to
 /// another CPU.
@@ -31,33 +31,42 @@ pub fn attach(how: &str, device: &str) -> Result<Object> {
             let map = cpus.insert(cpumap()?);
             ("xdp", redirecting(map.as_fd().as_raw_fd()))
         }
-        "tcx" => ("tcx/ingress", working(TCX_NEXT)),
+        "tcx" => return attach_tcx(device, &working(TCX_NEXT)),
         _ => bail!("a program cannot be attached by {how:?}"),
     };
-    let elf = object_file(section, "nettotest_work", &code);
-    let object = ObjectBuilder::default()
+    let object = load(section, &code)?;
+    let mode = match how {
+        "xdp-generic" => XdpFlags::SKB_MODE,
+        _ => XdpFlags::DRV_MODE,
+    };
+    let program = object.progs().next().context("the object has no program")?;
+    Xdp::new(program.as_fd())
+        .attach(index, mode)
+        .with_context(|| format!("cannot attach by {how}"))?;
+    Ok(object)
+}
+
+/// Attaches a program to what a device receives, for as long as the process.
+pub fn attach_tcx(device: &str, code: &[u8]) -> Result<Object> {
+    let index = device_index(device)?;
+    let object = load("tcx/ingress", code)?;
+    let program = object.progs().next().context("the object has no program")?;
+    let raw = program.as_libbpf_object().as_ptr();
+    // SAFETY: `raw` is the loaded program that `object` owns; null options mean the defaults.
+    let link = unsafe { libbpf_sys::bpf_program__attach_tcx(raw, index, std::ptr::null()) };
+    if link.is_null() {
+        return Err(std::io::Error::last_os_error()).context("cannot attach by tcx");
+    }
+    Ok(object)
+}
+
+fn load(section: &'static str, code: &[u8]) -> Result<Object> {
+    let elf = object_file(section, "nettotest_work", code);
+    ObjectBuilder::default()
         .open_memory(&elf)
         .context("libbpf does not understand the test's object")?
         .load()
-        .context("the kernel refuses the test's program")?;
-    let program = object.progs().next().context("the object has no program")?;
-    if how == "tcx" {
-        let raw = program.as_libbpf_object().as_ptr();
-        // SAFETY: `raw` is the loaded program that `object` owns; null options mean the defaults.
-        let link = unsafe { libbpf_sys::bpf_program__attach_tcx(raw, index, std::ptr::null()) };
-        if link.is_null() {
-            return Err(std::io::Error::last_os_error()).context("cannot attach by tcx");
-        }
-    } else {
-        let mode = match how {
-            "xdp-generic" => XdpFlags::SKB_MODE,
-            _ => XdpFlags::DRV_MODE,
-        };
-        Xdp::new(program.as_fd())
-            .attach(index, mode)
-            .with_context(|| format!("cannot attach by {how}"))?;
-    }
-    Ok(object)
+        .context("the kernel refuses the test's program")
 }
 
 /// A map of CPUs that packets can be redirected to; its only entry is CPU 0.

@@ -56,7 +56,10 @@ impl Followed {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("netto.log");
         let path_text = path.to_string_lossy();
-        let mut all = vec!["--user-period", "100", "--log-file", &path_text];
+        let mut all = vec!["--log-file", &path_text];
+        if !options.contains(&"--user-period") {
+            all.extend(["--user-period", "100"]);
+        }
         all.extend(options);
         let daemon = Daemon::start(&all)?;
         let mut log = LogReader::new(Growing(File::open(&path)?))?;

@@ -94,10 +94,11 @@ fn exchange_packets() -> Result<()> {
 }
 
 /// While it exists, the kernel measures the run time of every BPF program.
-struct Statistics(#[expect(dead_code, reason = "closing it ends the measurement")] OwnedFd);
+pub struct Statistics(#[expect(dead_code, reason = "closing it ends the measurement")] OwnedFd);
 
 impl Statistics {
-    fn enable() -> Result<Self> {
+    /// Begins.
+    pub fn enable() -> Result<Self> {
         // SAFETY: the call takes no memory of ours.
         let descriptor = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
         ensure!(
@@ -111,16 +112,19 @@ impl Statistics {
 }
 
 /// What the kernel says of programs that do the same.
-#[derive(Default)]
-struct Programs {
-    verified_instructions: u32,
-    run_time_ns: u64,
-    runs: u64,
+#[derive(Debug, Default)]
+pub struct Programs {
+    /// What the verifier looked at, of the longest of them.
+    pub verified_instructions: u32,
+    /// Time in them, if the kernel takes it.
+    pub run_time_ns: u64,
+    /// How often they ran, if the kernel counts.
+    pub runs: u64,
 }
 
 /// The programs of a process. Those that differ in a number at the end of their
 /// name only are the same code on different functions.
-fn programs(pid: u32) -> Result<BTreeMap<String, Programs>> {
+pub fn programs(pid: u32) -> Result<BTreeMap<String, Programs>> {
     let own = running::programs_of(pid)?;
     let mut programs: BTreeMap<String, Programs> = BTreeMap::new();
     let options = ProgInfoQueryOptions::default().include_func_info(true);

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener, UnixStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
@@ -73,6 +73,35 @@ pub fn udp_drip(to: SocketAddr) -> Result<()> {
         // A closed port answers with an error on a later send: not this test's business.
         let _ = socket.send_to(&[0x55; 64], to);
         std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
+/// Small packets, so many a second; as many as there can be if that is 0. In bursts at moments
+/// of no fixed distance, so that no sampler keeps in step with them.
+pub fn udp_paced(to: SocketAddr, per_second: u64) -> Result<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    socket.connect(to)?;
+    // A closed port answers with an error on a later send: not this test's business.
+    let send = || drop(socket.send(&[0x55; 64]));
+    if per_second == 0 {
+        loop {
+            send();
+        }
+    }
+    let mean_ns = (1_000_000_000 / per_second).max(1_000_000);
+    let (begun, mut sent, mut random) = (Instant::now(), 0_u128, 0x9e37_79b9_7f4a_7c15_u64);
+    loop {
+        let due = begun.elapsed().as_nanos() * u128::from(per_second) / 1_000_000_000;
+        while sent < due {
+            send();
+            sent += 1;
+        }
+        // Marsaglia's xorshift.
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let pause_ns = mean_ns / 2 + random % mean_ns;
+        std::thread::sleep(Duration::from_nanos(pause_ns));
     }
 }
 

@@ -10,8 +10,10 @@
 
 mod agent;
 mod agreement;
+mod bench;
 mod bpf;
 mod browser;
+mod burn;
 mod burners;
 mod calls;
 mod changes;
@@ -23,6 +25,7 @@ mod counting;
 mod counting_around;
 mod counting_times;
 mod coverage;
+mod cpus;
 mod daemon;
 mod failures;
 mod filters;
@@ -49,6 +52,7 @@ mod running;
 mod sends;
 mod sparse;
 mod sums;
+mod sweep;
 mod traffic;
 mod uring;
 mod websocket;
@@ -60,8 +64,11 @@ use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
-    if words.next().as_deref() == Some("agent") {
-        return agent::main(&words.collect::<Vec<_>>());
+    let first = words.next();
+    match first.as_deref() {
+        Some("agent") => return agent::main(&words.collect::<Vec<_>>()),
+        Some("bench") => return bench::main(&words.collect::<Vec<_>>()),
+        _ => {}
     }
     let mut arguments = Arguments::from_args();
     // The tests measure the whole host: two at a time would measure each other.
@@ -90,6 +97,7 @@ fn main() -> ExitCode {
         agreement::TESTS,
         sparse::TESTS,
         burners::TESTS,
+        sweep::TESTS,
         coverage::TESTS,
         idle::TESTS,
         pace::TESTS,

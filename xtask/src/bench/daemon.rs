@@ -36,7 +36,7 @@ pub struct Totals {
 
 impl Daemon {
     /// Starts it and waits until it measures.
-    pub fn start(netto: &Path, frequency_hz: u64) -> Result<Daemon> {
+    pub fn start(netto: &Path, frequency_hz: u64, options: &[String]) -> Result<Daemon> {
         let mut command = lab::mortal(netto);
         command
             .args([
@@ -46,6 +46,7 @@ impl Daemon {
                 "--frequency",
                 &frequency_hz.to_string(),
             ])
+            .args(options)
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let mut process = Owned::start(&mut command)?;

@@ -136,7 +136,7 @@ impl fmt::Display for Section {
 }
 
 /// Three digits, whatever the size.
-fn show(value: f64) -> String {
+pub fn show(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         size if size < 0.995 => format!("{value:.3}"),

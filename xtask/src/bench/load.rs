@@ -162,12 +162,30 @@ pub fn tcp_gbps(lab: &Lab, seconds: u32) -> Result<f64> {
     }
 }
 
+/// A bulk TCP connection that goes on until it is dropped: its receiver and its sender, each on
+/// a CPU of its own.
+pub fn bulk(lab: &Lab) -> Result<[Owned; 2]> {
+    let iperf3 = program("iperf3")?;
+    let server = quiet(lab.right(0, &iperf3).args(["-s", "-B", lab::RIGHT]))?;
+    std::thread::sleep(Duration::from_millis(300));
+    let mut client = lab.left(lab::load_cpu()?, &iperf3);
+    let client = quiet(client.args(["-c", lab::RIGHT, "-t", "86400"]))?;
+    std::thread::sleep(Duration::from_secs(1));
+    let mut both = [server, client];
+    for process in &mut both {
+        ensure!(process.0.try_wait()?.is_none(), "a load ended at once");
+    }
+    Ok(both)
+}
+
+fn quiet(command: &mut Command) -> Result<Owned> {
+    Owned::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
+}
+
 /// Small packets and a bulk TCP connection at once, until dropped: something of everything.
 pub fn mixed(lab: &Lab) -> Result<Vec<Owned>> {
     let own = std::env::current_exe().context("cannot tell where xtask is")?;
     let iperf3 = program("iperf3")?;
-    let quiet =
-        |command: &mut Command| Owned::start(command.stdout(Stdio::null()).stderr(Stdio::null()));
     let mut owned = vec![quiet(lab.right(0, &iperf3).args(["-s", "-B", lab::RIGHT]))?];
     std::thread::sleep(Duration::from_millis(300));
     // Far longer than it is wanted; it ends when it is dropped.

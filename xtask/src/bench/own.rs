@@ -52,7 +52,7 @@ pub fn measure(lab: &Lab, netto: &Path) -> Result<Vec<Section>> {
             frequency_hz == 1_000,
         );
         eprintln!("xtask: the daemon {name}, idle and under load");
-        let daemon = Daemon::start(netto, frequency_hz)?;
+        let daemon = Daemon::start(netto, frequency_hz, &[])?;
         std::thread::sleep(START);
         let idle = watch(&daemon)?;
         let loads = load::mixed(lab)?;

@@ -16,6 +16,11 @@ pub enum Variant<'a> {
     Programs(&'a Path),
     /// netto, at so many samples per second. At 1 Hz only its probes are felt.
     Netto(u64),
+    /// The same with more options.
+    NettoWith(u64, &'a [String]),
+    /// perf's clock on each CPU, at so many interrupts per second, with no program: by an agent
+    /// of these root tests.
+    Clock(&'a Path, u64),
 }
 
 /// The same, at work.
@@ -36,7 +41,16 @@ impl Variant<'_> {
             Variant::Programs(object) => {
                 AttachedObject::start(attach, object).map(Present::Programs)
             }
-            Variant::Netto(frequency_hz) => Daemon::start(netto, frequency_hz).map(Present::Daemon),
+            Variant::Clock(tests, frequency_hz) => {
+                let words = ["agent", "clock", &frequency_hz.to_string()];
+                AttachedObject::held_by(tests, words).map(Present::Programs)
+            }
+            Variant::Netto(frequency_hz) => {
+                Daemon::start(netto, frequency_hz, &[]).map(Present::Daemon)
+            }
+            Variant::NettoWith(frequency_hz, options) => {
+                Daemon::start(netto, frequency_hz, options).map(Present::Daemon)
+            }
         }
     }
 }

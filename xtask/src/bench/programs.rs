@@ -1,6 +1,7 @@
 //! BPF programs: those of the benchmark, compiled and attached by a process of
 //! their own, and what the kernel's statistics say of anybody's.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -35,9 +36,17 @@ pub struct AttachedObject(Owned);
 impl AttachedObject {
     /// Attaches every program of the object, by the benchmark `attach` of netto.
     pub fn start(attach: &Path, object: &Path) -> Result<AttachedObject> {
-        let mut command = lab::mortal(attach);
+        Self::held_by(attach, [object])
+    }
+
+    /// Whatever a program holds until its standard input ends, once it has said that it does.
+    pub fn held_by(
+        program: &Path,
+        words: impl IntoIterator<Item: AsRef<OsStr>>,
+    ) -> Result<AttachedObject> {
+        let mut command = lab::mortal(program);
         command
-            .arg(object)
+            .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut process = Owned::start(&mut command)?;
@@ -45,7 +54,7 @@ impl AttachedObject {
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
         if line.trim() != "ready" {
-            bail!("{} could not be attached", object.display());
+            bail!("`{}` is not ready", process::display(&command));
         }
         Ok(AttachedObject(process))
     }

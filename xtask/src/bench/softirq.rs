@@ -15,7 +15,7 @@ use super::programs::{self, AttachedObject, Program};
 
 /// How long small packets are sent in one run.
 const PACKETS_MILLISECONDS: u64 = 400;
-/// Runs of them for each of bulk TCP: the differences between them are the finer ones.
+/// Runs of them in a round.
 const PACKET_RUNS: usize = 3;
 const TCP_SECONDS: u32 = 2;
 
@@ -44,7 +44,6 @@ impl Floor {
 #[derive(Default)]
 struct Runs {
     packet_ns: Vec<f64>,
-    tcp_gbps: Vec<f64>,
 }
 
 /// Measures; `attach` attaches the floor.
@@ -55,14 +54,13 @@ pub fn measure(
     floor: &Floor,
     rounds: usize,
 ) -> Result<Vec<Section>> {
-    // With bulk TCP or without: it does not tell one probe from none.
     let variants = [
-        (Variant::Nothing, true),
-        (Variant::Programs(&floor.empty), false),
-        (Variant::Programs(&floor.clock), false),
-        (Variant::Netto(1), false),
-        (Variant::Netto(1_000), true),
-        (Variant::Netto(FAST_HZ), true),
+        Variant::Nothing,
+        Variant::Programs(&floor.empty),
+        Variant::Programs(&floor.clock),
+        Variant::Netto(1),
+        Variant::Netto(1_000),
+        Variant::Netto(FAST_HZ),
     ];
     let packets = Load::sends(PACKETS_MILLISECONDS)?;
     // Neighbours are found and caches warm before anything counts.
@@ -70,22 +68,18 @@ pub fn measure(
     let mut runs = variants.map(|_| Runs::default());
     let mut pairs_per_packet = Vec::new();
     for round in 0..PACKET_RUNS * rounds {
-        let is_with_tcp = round % PACKET_RUNS == 0;
-        if is_with_tcp {
+        if round % PACKET_RUNS == 0 {
             let number = round / PACKET_RUNS + 1;
-            eprintln!("xtask: packets and bulk TCP, round {number} of {rounds}");
+            eprintln!("xtask: packets, round {number} of {rounds}");
         }
         for index in present::order(round, variants.len()) {
-            let (variant, has_tcp) = variants[index];
+            let variant = variants[index];
             let present = variant.begin(netto, attach)?;
             let before = load::softirqs()?;
             let pace = packets.run(lab)?;
             runs[index].packet_ns.push(pace.call_ns);
             if matches!(variant, Variant::Nothing) {
                 pairs_per_packet.push((load::softirqs()? - before) as f64 / pace.calls);
-            }
-            if is_with_tcp && has_tcp {
-                runs[index].tcp_gbps.push(load::tcp_gbps(lab, TCP_SECONDS)?);
             }
             present.end();
         }
@@ -118,9 +112,6 @@ fn throughput(runs: &[Runs; 6], pairs_per_packet: &[f64]) -> Section {
             .zip(&probes.packet_ns)
             .map(|(with, without)| (1.0 - without / with) * 1e6 / FAST_HZ as f64),
     );
-    let lost = |runs: &Runs| {
-        Spread::of_changes(&runs.tcp_gbps, &without.tcp_gbps).map(|s| s.scaled(-100.0))
-    };
     Section {
         title: "With netto against without, in turns".to_owned(),
         figures: vec![
@@ -164,13 +155,6 @@ fn throughput(runs: &[Runs; 6], pairs_per_packet: &[f64]) -> Section {
                 per_sample_us,
                 "µs",
             ),
-            Figure::new(
-                "bulk TCP without netto",
-                Spread::of(without.tcp_gbps.iter().copied()),
-                "Gbit/s",
-            ),
-            Figure::new("bulk TCP, throughput lost at 1 kHz", lost(default), "%"),
-            Figure::new("bulk TCP, throughput lost at 10 kHz", lost(fast), "%"),
         ],
     }
 }
@@ -179,7 +163,7 @@ fn throughput(runs: &[Runs; 6], pairs_per_packet: &[f64]) -> Section {
 fn count(lab: &Lab, netto: &Path) -> Result<Vec<Program>> {
     eprintln!("xtask: statistics of BPF programs");
     lab.keep_bpf_statistics(true)?;
-    let daemon = Daemon::start(netto, 1_000)?;
+    let daemon = Daemon::start(netto, 1_000, &[])?;
     Load::sends(2 * PACKETS_MILLISECONDS)?.run(lab)?;
     load::tcp_gbps(lab, TCP_SECONDS)?;
     std::thread::sleep(Duration::from_millis(100));

@@ -35,6 +35,8 @@ pub struct Payload<'a> {
     pub tests: &'a Path,
     /// Arguments for the tests.
     pub args: &'a [String],
+    /// More programs of this machine, by name.
+    pub tools: &'a [&'a str],
 }
 
 /// The file system as the kernel takes it.
@@ -62,7 +64,7 @@ pub fn build(kernel: &Unpacked, payload: &Payload<'_>) -> Result<Vec<u8>> {
         ("usr/bin/netto".to_owned(), payload.netto.to_owned()),
         ("usr/bin/root-tests".to_owned(), payload.tests.to_owned()),
     ];
-    for name in PROGRAMS {
+    for name in PROGRAMS.iter().chain(payload.tools) {
         programs.push((format!("usr/sbin/{name}"), find(name)?));
     }
     let mut libraries = libraries_of(&find("busybox")?)?;

@@ -27,8 +27,10 @@ pub struct Boot<'a> {
     pub file_system: &'a Path,
     /// Where the kernel's messages go.
     pub console: &'a Path,
-    /// Whether time is to be counted in instructions, on one CPU.
+    /// Whether time is to be counted in instructions.
     pub icount: bool,
+    /// CPUs, where the usual number is not meant: two, or one if instructions are counted.
+    pub cpus: Option<u32>,
     /// When the guest is killed.
     pub limit: Duration,
 }
@@ -93,13 +95,18 @@ fn command(boot: &Boot<'_>) -> Result<Command> {
     // another CPU patches it, as attaching a probe does, and then the guest crashes.
     command.args(["-accel", "tcg,thread=single"]);
     if boot.icount {
-        command.args(["-icount", "shift=0,sleep=off", "-smp", "1"]);
-    } else {
-        // More can come than are there, as on most machines with firmware.
-        command.args(["-smp", "2,maxcpus=4"]);
+        command.args(["-icount", "shift=0,sleep=off"]);
     }
+    let cpus = match (boot.cpus, boot.icount) {
+        (Some(cpus), _) => cpus.to_string(),
+        (None, true) => "1".to_owned(),
+        // More can come than are there, as on most machines with firmware.
+        (None, false) => "2,maxcpus=4".to_owned(),
+    };
+    // The kernel and netto keep something for each CPU.
+    let megabytes = 512 + 8 * boot.cpus.unwrap_or(1);
     command
-        .args(["-cpu", "max", "-m", "512"])
+        .args(["-smp", &cpus, "-cpu", "max", "-m", &megabytes.to_string()])
         .args(["-nodefaults", "-display", "none", "-no-reboot"])
         .arg("-kernel")
         .arg(boot.kernel)

@@ -1,0 +1,140 @@
+//! What netto costs, measured from inside: `root bench PART…`, for `cargo xtask bench`, which
+//! runs it on the host and in a guest where a nanosecond is an instruction, and makes tables.
+//!
+//! A line of output for each figure: its name, the median of its values, and the bounds of their
+//! middle half. A part that fails takes no other away.
+
+pub mod clock;
+mod daemon;
+mod programs;
+mod sweep;
+mod throughput;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::daemon::{Daemon, run_to_end};
+use crate::lab;
+
+/// Begins each line that holds a figure.
+const FIGURE: &str = "bench figure:";
+/// What a daemon that has just begun or ended does besides is over by then.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// What was asked for.
+struct Options {
+    /// Added to netto's own at each start.
+    netto: Vec<String>,
+    /// How often comparisons are repeated.
+    rounds: usize,
+    /// Length of a step of the sweep.
+    step: Duration,
+    /// How long netto gets used to a load before it counts.
+    warm_up: Duration,
+}
+
+impl Options {
+    /// netto at this frequency, with what the user added.
+    fn start(&self, frequency_hz: u64, more: &[&str]) -> Result<Daemon> {
+        let frequency_text = frequency_hz.to_string();
+        let mut all = vec!["--frequency", &frequency_text];
+        all.extend(more);
+        all.extend(self.netto.iter().map(String::as_str));
+        let daemon = Daemon::start(&all)?;
+        std::thread::sleep(SETTLE);
+        Ok(daemon)
+    }
+}
+
+/// Ends a daemon, and waits until the kernel has taken its probes away.
+fn end(daemon: Daemon) -> Result<()> {
+    let (status, said) = daemon.terminate()?;
+    std::thread::sleep(SETTLE);
+    if !status.success() {
+        bail!("netto ended with {status}: {said}");
+    }
+    Ok(())
+}
+
+/// What makes a netto that has a budget keep its probes whatever they cost; nothing where it
+/// has none.
+fn forced() -> Result<&'static [&'static str]> {
+    let (_, help, _) = run_to_end(&["run", "--help"])?;
+    Ok(if help.contains("--max-overhead") {
+        &["--max-overhead", "100"]
+    } else {
+        &[]
+    })
+}
+
+/// Says a figure that was measured so often.
+fn figure(name: &str, values: &[f64]) {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let Some(last) = values.len().checked_sub(1) else {
+        return;
+    };
+    let median = (values[last / 2] + values[last.div_ceil(2)]) / 2.0;
+    let (low, high) = (values[last / 4], values[last - last / 4]);
+    println!("\n{FIGURE} {name} {median} {low} {high}");
+}
+
+/// Runs the parts that the words name.
+pub fn main(words: &[String]) -> ExitCode {
+    match run(words) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[String]) -> Result<ExitCode> {
+    let mut options = Options {
+        netto: Vec::new(),
+        rounds: 1,
+        step: Duration::from_secs(3),
+        warm_up: Duration::ZERO,
+    };
+    let mut parts = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || {
+            words
+                .next()
+                .with_context(|| format!("{word} needs a value"))
+        };
+        match word.as_str() {
+            "--netto-args" => {
+                options.netto = value()?.split_whitespace().map(str::to_owned).collect();
+            }
+            "--rounds" => options.rounds = value()?.parse()?,
+            "--step" => options.step = Duration::from_secs_f64(value()?.parse()?),
+            "--warm-up" => options.warm_up = Duration::from_secs_f64(value()?.parse()?),
+            part => parts.push(part),
+        }
+    }
+    let _turn = lab::wait_for_turn()?;
+    lab::remove_leftovers();
+    let mut code = ExitCode::SUCCESS;
+    for part in parts {
+        let result = match part {
+            "start" => daemon::start(&options),
+            "idle" => daemon::idle(&options),
+            "timer" => clock::timer(&options),
+            "programs" => programs::measure(&options),
+            "throughput" => throughput::measure(&options),
+            "stacks" => daemon::stacks(&options),
+            "sweep" => sweep::measure(&options),
+            _ => bail!("there is no part {part}"),
+        };
+        if let Err(error) = result {
+            eprintln!("bench: {part}: {error:#}");
+            code = ExitCode::FAILURE;
+        }
+    }
+    Ok(code)
+}

@@ -1,0 +1,310 @@
+//! The sweep of `sweep.rs` with a price: what netto takes of each CPU at each pace, by what is
+//! left over with it and without; what it says it takes; and whether its figures hold.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use metrics_common::Snapshot;
+use serde_json::Value;
+
+use super::{Options, SETTLE, forced};
+use crate::cpus::LeftOver;
+use crate::follow::Followed;
+use crate::sweep::{
+    BURN_NS, Course, Figure, MOST_SWITCHES_OF_AN_EVENT, Pace, Switches, Truth, Ways, seen,
+};
+
+/// Begins each line of the table, and each line after it.
+const ROW: &str = "bench row:";
+/// Packets a second up to the most (0), and back.
+const RATES: [u64; 17] = [
+    100, 300, 1_000, 3_000, 10_000, 20_000, 40_000, 70_000, 0, 70_000, 40_000, 20_000, 10_000,
+    3_000, 1_000, 300, 100,
+];
+/// What netto takes of a CPU at most if it is not told, percent.
+const BUDGET_PERCENT: f64 = 1.0;
+/// By how much a measured cost may be above the budget, percent points.
+const TOLERANCE_POINTS: f64 = 0.3;
+
+/// What a step showed, per second, by CPU where it is a list.
+struct Step {
+    packets_hz: f64,
+    left: Vec<f64>,
+    netto: Option<Seen>,
+}
+
+/// What netto said of a step.
+struct Seen {
+    figure: Figure,
+    way: String,
+    /// Share of each CPU that it says it took.
+    claimed: Option<Vec<f64>>,
+}
+
+/// One sweep, netto beside it or not.
+struct Walk {
+    /// Left over per second when nothing is sent and netto is not there.
+    idle: Vec<f64>,
+    steps: Vec<Step>,
+    /// The event that has switched most often, and how often.
+    switches: Option<(String, u64)>,
+}
+
+/// Measures, and prints a table.
+pub fn measure(options: &Options) -> Result<()> {
+    let course = Course::new(BURN_NS)?;
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    for pair in 0..options.rounds {
+        for turn in 0..2 {
+            let has_netto = pair % 2 != turn;
+            eprintln!(
+                "bench: sweep {} of {}",
+                2 * pair + turn + 1,
+                2 * options.rounds
+            );
+            let walk = walk(&course, options, has_netto)?;
+            if has_netto { &mut with } else { &mut without }.push(walk);
+        }
+    }
+    report(&course, options, &without, &with)
+}
+
+fn walk(course: &Course, options: &Options, has_netto: bool) -> Result<Walk> {
+    let pace = Pace {
+        settle: options.step.mul_f64(0.3),
+        measured: options.step.mul_f64(0.7),
+    };
+    let left = LeftOver::begin()?;
+    let idle = rates(&course.watch(pace, Some(&left))?);
+    let mut netto = match has_netto {
+        true => {
+            let mut all = vec!["--user-period", "500"];
+            all.extend(options.netto.iter().map(String::as_str));
+            let daemon = Followed::start_with(&all)?;
+            let switches = Switches::from(&daemon.info);
+            std::thread::sleep(SETTLE);
+            Some((daemon, switches))
+        }
+        false => None,
+    };
+    let mut steps = Vec::new();
+    for per_second in RATES {
+        let truth = course.step(per_second, pace, Some(&left))?;
+        let said = match &mut netto {
+            Some((daemon, switches)) => {
+                let sum = seen(daemon, switches, &truth)?;
+                Some(Seen {
+                    figure: Figure::of(&daemon.info, &sum, &truth)?,
+                    way: Ways::of(&daemon.info).way("rx_softirq").to_owned(),
+                    claimed: claimed(&sum),
+                })
+            }
+            None => None,
+        };
+        steps.push(Step {
+            packets_hz: truth.burnt.packets as f64 / truth.seconds(),
+            left: rates(&truth),
+            netto: said,
+        });
+    }
+    let switches = netto.map(|(_, switches)| {
+        let (slug, count) = switches.most();
+        (slug.to_owned(), count)
+    });
+    // The process is gone with `netto`; its programs may take a moment.
+    std::thread::sleep(2 * SETTLE);
+    Ok(Walk {
+        idle,
+        steps,
+        switches,
+    })
+}
+
+fn rates(truth: &Truth) -> Vec<f64> {
+    truth
+        .left
+        .iter()
+        .map(|steps| steps / truth.seconds())
+        .collect()
+}
+
+/// What netto says it has taken of each CPU, as shares; `None` where it does not say.
+fn claimed(sum: &Snapshot) -> Option<Vec<f64>> {
+    let own = serde_json::to_value(&sum.sections.own).ok()?;
+    let parts = own.get("taken_ns")?.as_array()?;
+    let mut all = vec![0.0; sum.cpus.len()];
+    let mut is_known = false;
+    for part in parts.iter().filter_map(Value::as_array) {
+        is_known = true;
+        for (all, ns) in all.iter_mut().zip(part) {
+            *all += ns.as_f64()? / sum.interval_ns as f64;
+        }
+    }
+    is_known.then_some(all)
+}
+
+/// What netto took of a CPU in a step: the steps that were not left over, and the packets that
+/// were not sent, at what these cost without it. As a share.
+fn cost(cpu: usize, is_senders: bool, idle: f64, without: &Step, with: &Step) -> f64 {
+    let left_over = |step: &Step| step.left[cpu] / idle;
+    let missing = left_over(without) - left_over(with);
+    if !is_senders || without.packets_hz <= 0.0 {
+        return missing;
+    }
+    let packet = (1.0 - left_over(without)) / without.packets_hz;
+    missing + packet * (without.packets_hz - with.packets_hz)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn report(course: &Course, options: &Options, without: &[Walk], with: &[Walk]) -> Result<()> {
+    let cpus = without.first().context("nothing was measured")?.idle.len();
+    let idle: Vec<f64> = (0..cpus)
+        .map(|cpu| {
+            mean(
+                &without
+                    .iter()
+                    .chain(with)
+                    .map(|walk| walk.idle[cpu])
+                    .collect::<Vec<_>>(),
+            )
+        })
+        .collect();
+    ensure!(
+        idle.iter().all(|steps| *steps > 0.0),
+        "a CPU had nothing left over when idle"
+    );
+    println!(
+        "\n{ROW} | packets/s | netto costs the CPU of the packets | the dearest other CPU | netto says | \
+         the program takes | netto's figure for it | within | RX softirq by |"
+    );
+    println!("{ROW} |---:|---:|---:|---:|---:|---:|---|---|");
+    let (mut dearest, mut outside, mut figures) = (f64::NEG_INFINITY, 0, 0);
+    for (index, rate) in RATES.iter().enumerate() {
+        let costs: Vec<Vec<f64>> = (0..cpus)
+            .map(|cpu| {
+                let pairs = without.iter().zip(with);
+                pairs
+                    .map(|(without, with)| {
+                        let (a, b) = (&without.steps[index], &with.steps[index]);
+                        100.0 * cost(cpu, cpu == course.cpu, idle[cpu], a, b)
+                    })
+                    .collect()
+            })
+            .collect();
+        let own = mean(&costs[course.cpu]);
+        let others = (0..cpus)
+            .filter(|cpu| *cpu != course.cpu)
+            .map(|cpu| mean(&costs[cpu]));
+        let other = others.reduce(f64::max);
+        dearest = dearest.max(own).max(other.unwrap_or(own));
+        let said: Vec<&Seen> = with
+            .iter()
+            .filter_map(|walk| walk.steps[index].netto.as_ref())
+            .collect();
+        figures += said.len();
+        let held = said.iter().filter(|seen| seen.figure.holds(1.0)).count();
+        outside += said.len() - held;
+        let first = said.first().context("netto said nothing")?;
+        let claims: Option<Vec<f64>> = said
+            .iter()
+            .map(|seen| seen.claimed.as_ref()?.get(course.cpu).copied())
+            .collect();
+        println!(
+            "{ROW} | {} | {own:.2} %{} | {} | {} | {:.3} % | {:.3} % ({:.3} … {:.3}) | {held} of {} | {} |",
+            match rate {
+                0 => format!("{:.0}, the most", with[0].steps[index].packets_hz),
+                rate => rate.to_string(),
+            },
+            range(&costs[course.cpu]),
+            other.map_or("–".to_owned(), |other| format!("{other:.2} %")),
+            claims.map_or("–".to_owned(), |claims| format!(
+                "{:.2} %",
+                100.0 * mean(&claims)
+            )),
+            100.0 * first.figure.truth,
+            100.0 * first.figure.by_netto,
+            100.0 * first.figure.low,
+            100.0 * first.figure.high,
+            said.len(),
+            first.way
+        );
+    }
+    verdicts(options, dearest, outside, figures, without, with)
+}
+
+fn range(values: &[f64]) -> String {
+    let (low, high) = values
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+            (low.min(*value), high.max(*value))
+        });
+    match values.len() {
+        0 | 1 => String::new(),
+        _ => format!(" ({low:.2} … {high:.2})"),
+    }
+}
+
+fn verdicts(
+    options: &Options,
+    dearest: f64,
+    outside: usize,
+    figures: usize,
+    without: &[Walk],
+    with: &[Walk],
+) -> Result<()> {
+    println!("{ROW}");
+    let has_budget = !forced()?.is_empty();
+    let given = options
+        .netto
+        .iter()
+        .position(|word| word == "--max-overhead")
+        .and_then(|at| {
+            options
+                .netto
+                .get(at + 1)?
+                .trim_end_matches('%')
+                .parse()
+                .ok()
+        });
+    let budget = given.unwrap_or(BUDGET_PERCENT);
+    let verdict = |holds: bool| if holds { "holds" } else { "DOES NOT HOLD" };
+    println!(
+        "{ROW} - Cost at every step ≤ {budget} % + {TOLERANCE_POINTS} points{}: {}, {dearest:.2} % at most.",
+        if has_budget {
+            ""
+        } else {
+            " (this netto knows no budget)"
+        },
+        verdict(dearest <= budget + TOLERANCE_POINTS)
+    );
+    // By chance, one in twenty is outside.
+    println!(
+        "{ROW} - Figures within their 95 % interval of the truth: {}, {outside} of {figures} outside.",
+        verdict(outside <= figures.div_ceil(10))
+    );
+    let most = with.iter().filter_map(|walk| walk.switches.as_ref());
+    let (slug, count) = most
+        .max_by_key(|(_, count)| *count)
+        .context("nobody counted switches")?;
+    println!(
+        "{ROW} - At most {MOST_SWITCHES_OF_AN_EVENT} changes of an event's method in a sweep: {}, {count} of {slug}.",
+        verdict(*count <= MOST_SWITCHES_OF_AN_EVENT)
+    );
+    if let [first, second, ..] = without {
+        let cpu = first.idle.len() - 1;
+        let noise = first.steps.iter().zip(&second.steps).map(|(a, b)| {
+            (100.0 * cost(cpu, true, (first.idle[cpu] + second.idle[cpu]) / 2.0, a, b)).abs()
+        });
+        let worst = noise.fold(0.0, f64::max);
+        println!("{ROW} - None against none, by the same arithmetic: ±{worst:.2} points at most.");
+    }
+    let seconds = Duration::as_secs_f64(&options.step);
+    println!(
+        "{ROW} - {} pairs of sweeps, {seconds} s a step.",
+        without.len()
+    );
+    Ok(())
+}

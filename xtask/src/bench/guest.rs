@@ -1,0 +1,179 @@
+//! What netto costs where nothing disturbs: in a guest on one CPU, of whose time each nanosecond
+//! is one instruction, so that figures of two builds can be compared.
+
+use super::inside::{Inside, Said};
+use super::table::{Row, Table};
+
+/// CPUs of the guests in which only the daemon's size is looked at.
+const MANY: [u32; 2] = [64, 255];
+
+/// Measures; what the document says of before is kept.
+pub fn measure(inside: &Inside<'_>, rounds: usize, warm_up: f64, document: &str) -> Vec<Table> {
+    let words =
+        format!("start timer programs stacks throughput --rounds {rounds} --warm-up {warm_up}");
+    let one = inside.guest(1, &words);
+    let two = inside.guest(2, "idle");
+    let many = MANY.map(|cpus| inside.guest(cpus, "idle"));
+    vec![
+        Table::new("Throughput lost, in the guest", lost(&one), document),
+        Table::new(
+            "Instructions, in the guest",
+            instructions(&one, &two, &many),
+            document,
+        ),
+        Table::new(
+            "The daemon in the guest",
+            daemon(&one, &two, &many),
+            document,
+        ),
+    ]
+}
+
+fn lost(one: &Said) -> Vec<Row> {
+    let percent =
+        |what: &str, name: &str| Row::new(what, one.figure(&format!("{name}_percent")), "%");
+    let mut rows = vec![
+        Row::new("bulk TCP without netto", one.figure("bulk_gbps"), "Gbit/s"),
+        percent("bulk TCP, at 1 kHz", "bulk_lost_1khz").aim("≤ 1.0 %"),
+        percent("bulk TCP, at 10 kHz", "bulk_lost_10khz").aim("≤ 4 %"),
+        Row::new(
+            "512-byte writes without netto",
+            one.figure("small_gbps"),
+            "Gbit/s",
+        ),
+        percent("512-byte writes, at 1 kHz", "small_lost_1khz").aim("≤ 1.5 %"),
+        percent("512-byte writes, at 10 kHz", "small_lost_10khz").aim("≤ 6 %"),
+    ];
+    for (what, name) in [
+        (
+            "bulk TCP, at 1 kHz, every probe forced",
+            "bulk_lost_forced_1khz",
+        ),
+        (
+            "bulk TCP, at 10 kHz, every probe forced",
+            "bulk_lost_forced_10khz",
+        ),
+        (
+            "512-byte writes, at 1 kHz, every probe forced",
+            "small_lost_forced_1khz",
+        ),
+        (
+            "512-byte writes, at 10 kHz, every probe forced",
+            "small_lost_forced_10khz",
+        ),
+    ] {
+        // A netto without a budget has no other way.
+        if one.figure(&format!("{name}_percent")).is_some() {
+            rows.push(percent(what, name));
+        }
+    }
+    rows
+}
+
+fn instructions(one: &Said, two: &Said, many: &[Said]) -> Vec<Row> {
+    let row = |what: &str, name: &str| Row::new(what, one.figure(name), "");
+    let sample = one
+        .figure("sample_bulk_ns")
+        .zip(one.figure("bare_timer_ns"));
+    let with_timer = sample.map(|(sample, timer)| super::figures::Spread {
+        median: sample.median + timer.median,
+        low: sample.low + timer.low,
+        high: sample.high + timer.high,
+    });
+    let each_cpu = two
+        .figure("idle_tick_ns")
+        .zip(many.first().and_then(|many| many.figure("idle_tick_ns")));
+    let slope = each_cpu.and_then(|(few, many)| {
+        let more = f64::from(MANY[0]) - 2.0;
+        super::figures::Spread::of([(many.median - few.median) / more])
+    });
+    vec![
+        row("softirq entry + exit, attached", "softirq_pair_ns")
+            .floor("202")
+            .aim("≤ 260"),
+        row("send pair, attached", "send_pair_ns")
+            .floor("242")
+            .aim("≤ 310"),
+        row("receive pair, attached", "receive_pair_ns")
+            .floor("242")
+            .aim("≤ 310"),
+        row("`sched_switch`, plain", "switch_plain_ns")
+            .floor("50")
+            .aim("≤ 110"),
+        row(
+            "`sched_switch`, out of a receive and into one",
+            "switch_parking_ns",
+        )
+        .floor("50")
+        .aim("≤ 220"),
+        row("the sampling timer alone, at 10 kHz", "bare_timer_ns"),
+        row("the sampler's program, bulk TCP", "sample_bulk_ns"),
+        Row::new("one stack sample with its timer, bulk TCP", with_timer, "")
+            .floor("the timer")
+            .aim("≤ 4000"),
+        row(
+            "user space per drained stack, its part of the kernel included",
+            "drained_stack_ns",
+        )
+        .aim("≤ 700"),
+        Row::new(
+            "idle daemon, one interval on 2 CPUs",
+            two.figure("idle_tick_ns"),
+            "",
+        ),
+        Row::new(
+            "the same for each of the 2 CPUs",
+            two.figure("idle_cpu_tick_ns"),
+            "",
+        )
+        .aim("≤ 12000"),
+        Row::new(
+            "idle daemon, one interval, for each CPU from the third to the 64th",
+            slope,
+            "",
+        ),
+        row(
+            "from the start to the first snapshot, 10⁹",
+            "start_cpu_seconds",
+        )
+        .aim("≤ 0.7"),
+    ]
+}
+
+fn daemon(one: &Said, two: &Said, many: &[Said]) -> Vec<Row> {
+    let mut rows = vec![
+        Row::new(
+            "from the start to the first snapshot, time",
+            one.figure("start_seconds"),
+            "s",
+        ),
+        Row::new(
+            "timer interrupts of 2 idle CPUs without netto",
+            two.figure("idle_timer_interrupts_without_hz"),
+            "/s",
+        ),
+        Row::new(
+            "timer interrupts of 2 idle CPUs",
+            two.figure("idle_timer_interrupts_hz"),
+            "/s",
+        )
+        .floor("as without netto")
+        .aim("≤ 40 /s"),
+        Row::new(
+            "resident at 2 CPUs, 1 kHz, idle",
+            two.figure("resident_mb"),
+            "MB",
+        )
+        .aim("≤ 10 MB"),
+    ];
+    for ((cpus, said), aim) in MANY.iter().zip(many).zip(["≤ 20 MB", "≤ 40 MB (at 256)"]) {
+        let what = format!("resident at {cpus} CPUs, 1 kHz, idle");
+        rows.push(Row::new(&what, said.figure("resident_mb"), "MB").aim(aim));
+    }
+    rows.push(Row::new(
+        "resident at 1 CPU, 10 kHz, after bulk TCP",
+        one.figure("resident_loaded_mb"),
+        "MB",
+    ));
+    rows
+}
