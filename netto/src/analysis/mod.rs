@@ -9,5 +9,6 @@ pub mod pace;
 pub mod plan;
 pub mod proc_stat;
 mod rules;
+pub mod sampler;
 pub mod symbols;
 pub mod unsampled;

@@ -107,11 +107,21 @@ impl SamplingEvent {
         Ok(())
     }
 
+    /// Lets the clock fire with this period and run nothing, until this event is dropped.
+    pub(super) fn count(&self, period_ns: u64) -> io::Result<()> {
+        self.set_period(period_ns)?;
+        self.enable()
+    }
+
     /// Lets the clock run `program` each time it fires, until this event is dropped.
     fn start(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         // SAFETY: both descriptors are open for the length of the call, which
         // takes its own reference to the program.
         unsafe { ioctl_set_bpf(self.0.as_raw_fd(), program.as_raw_fd() as _) }?;
+        self.enable()
+    }
+
+    fn enable(&self) -> io::Result<()> {
         // SAFETY: the descriptor is an open perf event; the request takes no pointer.
         unsafe { ioctl_enable(self.0.as_raw_fd()) }?;
         Ok(())

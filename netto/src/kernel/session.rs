@@ -22,9 +22,12 @@ use super::perf::Samplers;
 use super::sockets::SharedMaps;
 use super::stacks::StackBuffer;
 use super::system::Roots;
+use super::tick::TickSampler;
+use super::timer_cost::TimerCost;
 use crate::analysis::plan::{Plan, Sockets};
 
 mod attached;
+mod by_tick;
 
 /// Room for one CPU's stacks of one interval, words. A lane takes about 30
 /// words per stack; half of the samples of a busy CPU fall into networking.
@@ -39,9 +42,10 @@ const SHORTEST_MS: u64 = 500;
 #[derive(Debug)]
 pub struct Session {
     probes: Vec<ProbeInfo>,
+    lane_words: u64,
     // Fields are dropped in this order: links before the programs they hold.
     _links: Vec<Link>,
-    _object: LoadedObject,
+    object: LoadedObject,
 }
 
 /// The skeleton has no `Debug` of its own.
@@ -64,8 +68,13 @@ pub struct Readers {
     pub control: Arc<Control>,
     /// Sampled stacks; nobody fills it if the plan has no stacks.
     pub stacks: StackBuffer,
-    /// Clocks of the stack sampler, not yet started on any CPU; `None` if the plan has no stacks.
+    /// Clocks of the stack sampler, not yet started on any CPU; `None` if the plan has no stacks, or
+    /// the scheduler's tick calls the sampler.
     pub samplers: Option<Samplers>,
+    /// The sampler that the scheduler's tick calls, if it is that one.
+    pub tick: Option<TickSampler>,
+    /// What an interrupt of perf's clock costs, or why that is not known.
+    pub timer_cost: Result<TimerCost, String>,
     /// Which interrupts are network devices'.
     pub interrupts: NicInterrupts,
     /// What probes missed.
@@ -112,8 +121,9 @@ impl Session {
         }
         let session = Session {
             probes: attached.probes,
+            lane_words,
             _links: attached.links,
-            _object: LoadedObject(skel),
+            object: LoadedObject(skel),
         };
         Ok((session, readers))
     }
@@ -135,7 +145,7 @@ impl Readers {
         let cpus = skel.maps.netto_cpus.as_fd();
         let lanes = skel.maps.netto_lanes.as_fd();
         let lanes = MappedArray::new(lanes, lane_bytes(lane_words), 2 * possible_cpus)?;
-        let control = MappedArray::new(skel.maps.bss.as_fd(), abi::CONTROL_BYTES, 1)?;
+        let control = MappedArray::new(skel.maps.data_control.as_fd(), abi::CONTROL_BYTES, 1)?;
         let control = Arc::new(Control::new(control));
         control.set_softirqs_timed(plan.has_clock);
         let sampler = || {
@@ -150,6 +160,8 @@ impl Readers {
                 Ok(()) => Some(Samplers::new(sampler()?, frequency_hz)),
                 Err(_) => None,
             },
+            tick: None,
+            timer_cost: Err("not measured".to_owned()),
             interrupts: NicInterrupts::new(MapHandle::try_from(&skel.maps.netto_nic_interrupts)?),
             missed: MissedRuns::default(),
             possible_cpus,

@@ -124,8 +124,7 @@ impl NetworkCost {
         let counts = self.counts.get(cpu).unwrap_or(&nothing);
         // Scale up for lost samples.
         let (taken, lost) = (counts.taken(), self.lost.get(cpu).copied().unwrap_or(0));
-        let samplers = ground.readers.samplers.as_ref();
-        let period_ns = samplers.map_or(0, |samplers| samplers.period_ns(cpu as u32));
+        let period_ns = ground.readers.sample_period_ns(cpu as u32);
         let interval = Interval {
             length_ns: interval_ns,
             sample_period_ns: period_ns * (taken + lost) / taken.max(1),
@@ -206,9 +205,7 @@ impl Instrument for NetworkCost {
 
     /// Without samples, the split goes on by the shares of before, and then by none.
     fn pause(&mut self, ground: &mut Ground, paused: bool) {
-        if let Some(samplers) = &mut ground.readers.samplers {
-            samplers.pause(paused);
-        }
+        ground.readers.pause_sampling(paused);
     }
 
     fn own_cost(&self, ground: &Ground) -> Option<ProbeCost> {
