@@ -29,8 +29,8 @@ pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};
 pub use sections::{
-    Correction, Cost, CostliestCpu, CpuModes, InstrumentCost, Modes, OwnCost, OwnPart, Power, Sections,
-    SplitBasis, ZonePower,
+    Correction, Cost, CostliestCpu, CpuModes, InstrumentCost, Modes, OwnCost, OwnPart, Power,
+    Sections, SplitBasis, ZonePower,
 };
 pub use snapshot::{
     Availability, ComponentInfo, Info, InstrumentInfo, Missable, ProbeInfo, Snapshot,

@@ -7,8 +7,9 @@ use metrics_common::codec::{self, ServerMessage};
 use metrics_common::component::{children_of, index_of};
 use metrics_common::log::{self, LogError, LogReader};
 use metrics_common::{
-    Availability, COMPONENTS, ComponentInfo, Correction, Cost, CostliestCpu, CpuModes, Info, InstrumentCost,
-    Modes, OwnCost, OwnPart, Power, Sections, Snapshot, SplitBasis, ZonePower, fixture,
+    Availability, COMPONENTS, ComponentInfo, Correction, Cost, CostliestCpu, CpuModes, Info,
+    InstrumentCost, Modes, OwnCost, OwnPart, Power, Sections, Snapshot, SplitBasis, ZonePower,
+    fixture,
 };
 use proptest::prelude::*;
 

@@ -12,6 +12,9 @@ use metrics_common::component::CLOCK_KINDS;
 /// The deepest stack that is kept. The deepest seen on real hosts has 55 frames.
 const MAX_FRAMES: usize = 96;
 
+/// Of the deepest stack that a trial of the tick's interrupt looks at; deeper ones are cut.
+const TRIAL_FRAMES: usize = 32;
+
 /// What may stand before a stack's frames: the header, and whose it is (see `stacks.bpf.h`).
 const HEADER_WORDS: usize = 3;
 
@@ -23,7 +26,7 @@ struct Record {
     fields: &'static [(&'static str, usize, &'static str)],
 }
 
-const RECORDS: [Record; 3] = [
+const RECORDS: [Record; 4] = [
     Record {
         name: "control",
         about: "What user space tells the programs; written by nobody else.",
@@ -39,6 +42,20 @@ const RECORDS: [Record; 3] = [
                 1,
                 "States that were parked with tasks in another one are worthless.",
             ),
+        ],
+    },
+    Record {
+        name: "tick",
+        about: "What the sampler that the scheduler's tick calls must know of it.",
+        fields: &[
+            (
+                "own_frames",
+                1,
+                "Frames of the interrupt itself on every stack; 0: a trial is to tell.",
+            ),
+            ("tried", 1, "Ticks that the trial has met."),
+            ("fewest_frames", 1, "The shallowest stack of the trial."),
+            ("frames", TRIAL_FRAMES, "Room for a stack of the trial."),
         ],
     },
     Record {
@@ -129,6 +146,10 @@ pub fn generate(out_dir: &Path) -> anyhow::Result<()> {
     )?;
     writeln!(
         rust,
+        "/// Frames that a trial of the tick has room for.\npub const TRIAL_FRAMES: usize = {TRIAL_FRAMES};"
+    )?;
+    writeln!(
+        rust,
         "/// Words of the longest trace, its header included.\npub const TRACE_WORDS: usize = {};",
         MAX_FRAMES + HEADER_WORDS
     )?;
@@ -141,7 +162,7 @@ pub fn generate(out_dir: &Path) -> anyhow::Result<()> {
             let (array, shown) = match words {
                 0 => ("[]".to_owned(), "the rest"),
                 1 => (String::new(), "one word"),
-                _ => (format!("[{words}]"), "one word per kind"),
+                _ => (format!("[{words}]"), "several words"),
             };
             writeln!(c, "\t__u64 {field}{array}; /* {about} */")?;
             writeln!(

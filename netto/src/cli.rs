@@ -96,6 +96,17 @@ pub struct HostArgs {
         hide_env = true
     )]
     pub method: Option<MethodName>,
+    /// What takes stack samples: perf (a timer of its own), tick (the scheduler's, HZ times a
+    /// second, at no cost), or auto (tick where perf's interrupts would take more than 0.3 %
+    /// of each CPU, as in virtual machines) [default: auto]
+    #[arg(
+        long,
+        value_name = "SAMPLER",
+        hide_possible_values = true,
+        env = "NETTO_SAMPLER",
+        hide_env = true
+    )]
+    pub sampler: Option<SamplerName>,
     /// How much to log: error, warn, info, debug or trace [default: info]
     #[arg(
         long,
@@ -189,6 +200,18 @@ pub enum MethodName {
     Kprobe,
     /// No probe but the stack sampler: its cost follows the frequency, not the traffic
     Sampling,
+}
+
+/// What takes stack samples, as the user writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SamplerName {
+    /// Whichever is better here
+    Auto,
+    /// A timer of its own: as often as asked for, in step with nothing
+    Perf,
+    /// The scheduler's tick: no timer at all; an error where that is not possible
+    Tick,
 }
 
 /// Options of `netto demo`.

@@ -9,7 +9,8 @@ use std::time::Duration;
 use self::file::{FileOptions, Place, read_file};
 use self::given::{given, host_names, in_range};
 use crate::analysis::plan::RequestedMethod;
-use crate::cli::{DemoArgs, HostArgs, LogLevel, MethodName, RunArgs};
+use crate::analysis::sampler::RequestedSampler;
+use crate::cli::{DemoArgs, HostArgs, LogLevel, MethodName, RunArgs, SamplerName};
 use crate::demo;
 
 mod file;
@@ -31,6 +32,8 @@ pub struct Config {
     pub frequency_hz: u64,
     /// What netto may cost, as a share of each CPU's time.
     pub max_overhead_ratio: f64,
+    /// Whether somebody has asked for so many.
+    pub frequency_is_given: bool,
     /// Length of an interval.
     pub user_period: Duration,
     /// Where to listen.
@@ -49,6 +52,8 @@ pub struct Config {
     pub sys_root: PathBuf,
     /// By which means to measure.
     pub method: RequestedMethod,
+    /// What is to take stack samples.
+    pub sampler: RequestedSampler,
     /// How much to log.
     pub log_level: LogLevel,
 }
@@ -58,6 +63,7 @@ impl Default for Config {
         Config {
             frequency_hz: 1000,
             max_overhead_ratio: 0.01,
+            frequency_is_given: false,
             user_period: Duration::from_millis(500),
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10880),
             log_file: None,
@@ -67,6 +73,7 @@ impl Default for Config {
             proc_root: PathBuf::from("/proc"),
             sys_root: PathBuf::from("/sys"),
             method: RequestedMethod::Auto,
+            sampler: RequestedSampler::Auto,
             log_level: LogLevel::default(),
         }
     }
@@ -138,6 +145,7 @@ impl Config {
     fn resolve(args: &RunArgs, file: FileOptions) -> Result<Config, ConfigError> {
         let default = Config::default();
         let (host, place) = (&args.host, &file.place);
+        let frequency_is_given = args.frequency.is_some() || file.frequency.is_some();
         let frequency_hz = match given("frequency", host, args.frequency, file.frequency, place) {
             Some(hz) => in_range(hz, &FREQUENCY_HZ, "Hz")?,
             None => default.frequency_hz,
@@ -182,6 +190,7 @@ impl Config {
         Ok(Config {
             frequency_hz,
             max_overhead_ratio,
+            frequency_is_given,
             user_period,
             listen: SocketAddr::new(
                 args.address.or(file.address).unwrap_or(default.listen.ip()),
@@ -206,6 +215,11 @@ impl Config {
                 Some(MethodName::Fentry) => RequestedMethod::Fentry,
                 Some(MethodName::Kprobe) => RequestedMethod::Kprobe,
                 Some(MethodName::Sampling) => RequestedMethod::Sampling,
+            },
+            sampler: match host.sampler.or(file.sampler) {
+                None | Some(SamplerName::Auto) => default.sampler,
+                Some(SamplerName::Perf) => RequestedSampler::Perf,
+                Some(SamplerName::Tick) => RequestedSampler::Tick,
             },
             log_level: host
                 .log_level
@@ -251,6 +265,7 @@ mod tests {
             "allowed-host" => "[\"x.example\"]",
             "address" => "\"127.0.0.1\"",
             "method" => "\"sampling\"",
+            "sampler" => "\"tick\"",
             "log-level" => "\"warn\"",
             "log-file" | "web-config-file" | "proc-root" | "sys-root" => "\"/x\"",
             _ => "77",
@@ -319,6 +334,7 @@ mod tests {
         let config = resolved(args, "frequency = 88\nuser-period = 99").unwrap();
         assert_eq!(config.frequency_hz, 77);
         assert_eq!(config.user_period, Duration::from_millis(99));
+        assert!(config.frequency_is_given);
     }
 
     #[test]

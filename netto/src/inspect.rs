@@ -7,9 +7,10 @@ use std::fmt::Write as _;
 use metrics_common::{Availability, COMPONENTS, Info};
 
 use crate::analysis::classify::Classifier;
+use crate::analysis::sampler::{Choice, Sampler};
 
 /// What will be measured and how, and what not and why.
-pub fn check_report(info: &Info) -> String {
+pub fn check_report(info: &Info, sampling: Option<&Choice>) -> String {
     let mut out = format!(
         "netto {} on {}: Linux {}, up to {} CPUs\n",
         info.version, info.hostname, info.kernel, info.possible_cpus
@@ -52,6 +53,10 @@ pub fn check_report(info: &Info) -> String {
             &format!("  {:30} {:10} {state}", probe.name, probe.method),
         );
     }
+    if let Some(choice) = sampling {
+        out.push_str("\nStacks\n");
+        line(&mut out, &format!("  {}", sampler_line(choice)));
+    }
     out.push_str("\nInstruments\n");
     for instrument in &info.instruments {
         let state = match &instrument.availability {
@@ -67,6 +72,18 @@ pub fn check_report(info: &Info) -> String {
         }
     }
     out
+}
+
+/// What takes the stacks, how often and why.
+pub fn sampler_line(choice: &Choice) -> String {
+    let by = match choice.sampler {
+        Sampler::Perf => "perf's clock",
+        Sampler::Tick => "the scheduler's tick",
+    };
+    format!(
+        "sampled by {by}, {} times a second and CPU at most: {}",
+        choice.frequency_hz, choice.reason
+    )
 }
 
 fn depth_of(info: &Info, parent: Option<&str>) -> usize {
@@ -164,13 +181,19 @@ mod tests {
 
     #[test]
     fn a_check_names_what_is_measured_what_is_not_and_why() {
-        let report = check_report(&info());
+        let ticks = Choice {
+            sampler: Sampler::Tick,
+            frequency_hz: 250,
+            reason: "timers are dear".into(),
+        };
+        let report = check_report(&info(), Some(&ticks));
         for expected in [
             "Linux 6.1.0",
             "    GRO",
             "no bridge here",
             "no RAPL",
             "not attached: EPERM",
+            "the scheduler's tick, 250 times a second and CPU at most: timers are dear",
             "tides                          not running: no moon",
             "Mind the gap.",
         ] {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use metrics_common::{Info, Snapshot};
 
 use crate::actors::trace_analyzer::{SnapshotSource, StackSource};
+use crate::analysis::sampler::Choice;
 use crate::ground::{Ground, Settings, Tick};
 use crate::instruments::{INSTRUMENTS, Running};
 use crate::kernel::session::Session;
@@ -14,6 +15,8 @@ use crate::kernel::session::Session;
 pub struct Measurement {
     /// What it says of itself and its host.
     pub info: Info,
+    /// What takes its stacks and why; `None` if nothing does.
+    pub sampling: Option<Choice>,
     /// Makes the snapshots.
     pub source: Snapshots,
     /// Keeps the probes attached.
@@ -31,6 +34,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<Measurement> {
     let _ = ground.new_info();
     Ok(Measurement {
         info: ground.info().clone(),
+        sampling: ground.sampling.clone(),
         source: Snapshots {
             ground,
             instruments,

@@ -93,7 +93,11 @@ fn run(config: &Config) -> anyhow::Result<()> {
         info,
         source,
         session,
+        sampling,
     } = measurement::start(&Settings::from(config))?;
+    if let Some(choice) = sampling {
+        tracing::info!("{}", inspect::sampler_line(&choice));
+    }
     for note in &info.notes {
         tracing::warn!("{note}");
     }
@@ -122,7 +126,8 @@ fn check(config: &Config) -> anyhow::Result<()> {
     room::ensure(&[probes(config)])?;
     quieten_libbpf();
     let measurement = measurement::start(&Settings::from(config))?;
-    print(&inspect::check_report(&measurement.info));
+    let sampling = measurement.sampling.as_ref();
+    print(&inspect::check_report(&measurement.info, sampling));
     Ok(())
 }
 

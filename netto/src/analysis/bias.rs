@@ -48,7 +48,8 @@ impl Bias {
     /// By what time that is found by samples is to be multiplied; `None` before that is known.
     pub fn correction(&self) -> Option<Correction> {
         (self.samples >= ENOUGH).then(|| Correction {
-            ratio: (self.timed_ns / self.sampled_ns.max(1.0)).clamp(*POSSIBLE.start(), *POSSIBLE.end()),
+            ratio: (self.timed_ns / self.sampled_ns.max(1.0))
+                .clamp(*POSSIBLE.start(), *POSSIBLE.end()),
             error_ratio: Z / self.samples.sqrt(),
         })
     }

@@ -289,7 +289,9 @@ impl Classifier {
 
     /// Whether a stack shows the softirq in which it was taken, to whom does not know the clock.
     fn shows_softirq(&mut self, kind: u8, frames: &[u64]) -> bool {
-        let source = usize::from(kind).checked_sub(1).and_then(|kind| Source::ALL.get(kind));
+        let source = usize::from(kind)
+            .checked_sub(1)
+            .and_then(|kind| Source::ALL.get(kind));
         let Some(&source @ Source::Softirq(_)) = source else {
             return false;
         };

@@ -16,6 +16,7 @@ pub mod proc_stat;
 pub mod rates;
 mod repeated;
 mod rules;
+pub mod sampler;
 pub mod symbols;
 pub mod unsampled;
 pub mod window;

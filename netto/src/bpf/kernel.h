@@ -32,6 +32,9 @@ enum {
 	BPF_F_MMAPABLE = 1 << 10,
 };
 enum {
+	BPF_F_SKIP_FIELD_MASK = 0xff,
+};
+enum {
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
 };
 

@@ -112,5 +112,5 @@ int BPF_PROG(netto_irq_exit)
 SEC("perf_event")
 int netto_sample(void *ctx)
 {
-	return netto_take_sample(ctx);
+	return netto_take_sample(ctx, 0);
 }

@@ -12,7 +12,11 @@
 /* Set before load: bit k says that stacks are wanted while the clock's kind is k. */
 const volatile __u64 netto_sampled_kinds = 0;
 
-static __always_inline int netto_take_sample(void *ctx)
+/*
+ * Of the innermost `own_frames` nothing is kept: they are those of what calls this. 0 where the
+ * kernel leaves them out itself.
+ */
+static __always_inline int netto_take_sample(void *ctx, __u64 own_frames)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	struct netto_lane *lane;
@@ -39,7 +43,7 @@ static __always_inline int netto_take_sample(void *ctx)
 	lane = netto_begin_write();
 	if (!lane)
 		return 0;
-	netto_append(lane, ctx, what);
+	netto_append(lane, ctx, what, own_frames);
 	netto_end_write(lane);
 	return 0;
 }

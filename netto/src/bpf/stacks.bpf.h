@@ -46,6 +46,7 @@ static __always_inline struct netto_lane *netto_lane_of(__u32 slot)
 	return bpf_map_lookup_elem(&netto_lanes, &index);
 }
 
+#define NETTO_TRACE_KIND (0xffULL << 32)
 #define NETTO_TRACE_IDLE (1ULL << 40)
 
 /*
@@ -86,7 +87,7 @@ static __always_inline struct netto_lane *netto_begin_write(void)
 	return lane;
 }
 
-static __always_inline void netto_append(struct netto_lane *lane, void *ctx, __u64 what)
+static __always_inline void netto_append(struct netto_lane *lane, void *ctx, __u64 what, __u64 own_frames)
 {
 	__u64 used = lane->used_words;
 	__u64 frames = 0;
@@ -96,7 +97,11 @@ static __always_inline void netto_append(struct netto_lane *lane, void *ctx, __u
 		lane->lost++;
 		return;
 	}
-	bytes = bpf_get_stack(ctx, &lane->words[used + 1], NETTO_MAX_FRAMES * sizeof(__u64), 0);
+	bytes = bpf_get_stack(ctx, &lane->words[used + 1], NETTO_MAX_FRAMES * sizeof(__u64),
+			      own_frames & BPF_F_SKIP_FIELD_MASK);
+	/* Nothing but the caller's own: it has interrupted user mode, about which nobody asks. */
+	if (own_frames && bytes <= 0 && !(what & NETTO_TRACE_KIND))
+		return;
 	/* A failed unwind still says what kind of work the CPU was doing. */
 	if (bytes > 0)
 		frames = (__u64)bytes / sizeof(__u64);

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::ConfigError;
-use crate::cli::{HostArgs, LogLevel, MethodName};
+use crate::cli::{HostArgs, LogLevel, MethodName, SamplerName};
 
 /// The configuration file that is read when none is named, if it exists.
 const DEFAULT_FILE: &str = "/etc/netto.toml";
@@ -30,6 +30,7 @@ pub(super) struct FileOptions {
     pub(super) proc_root: Option<PathBuf>,
     pub(super) sys_root: Option<PathBuf>,
     pub(super) method: Option<MethodName>,
+    pub(super) sampler: Option<SamplerName>,
     pub(super) log_level: Option<LogLevel>,
     #[serde(skip)]
     pub(super) place: Place,

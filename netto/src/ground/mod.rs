@@ -16,6 +16,7 @@ use crate::analysis::groups::GroupSet;
 use crate::analysis::kernel_counts::context_switches;
 use crate::analysis::plan::{Capabilities, Facts, Plan, RequestedMethod};
 use crate::analysis::proc_stat::{self, ProcStat};
+use crate::analysis::sampler::{Choice, RequestedSampler};
 use crate::config::Config;
 use crate::kernel::kept::KeptFile;
 use crate::kernel::preflight;
@@ -26,6 +27,7 @@ mod cpus;
 mod notes;
 pub mod overhead;
 pub mod sampled_stacks;
+mod sampling;
 mod symbol_refresh;
 
 use self::cpus::Cpus;
@@ -39,6 +41,10 @@ use self::symbol_refresh::SymbolRefresh;
 pub struct Settings {
     /// Stack samples per second and CPU.
     pub frequency_hz: u64,
+    /// Whether somebody has asked for so many.
+    pub frequency_is_given: bool,
+    /// What is to take them.
+    pub sampler: RequestedSampler,
     /// Length of an interval.
     pub user_period: Duration,
     /// By which means.
@@ -53,6 +59,8 @@ impl From<&Config> for Settings {
     fn from(config: &Config) -> Self {
         Settings {
             frequency_hz: config.frequency_hz,
+            frequency_is_given: config.frequency_is_given,
+            sampler: config.sampler,
             user_period: config.user_period,
             method: config.method,
             max_overhead_ratio: config.max_overhead_ratio,
@@ -73,6 +81,8 @@ pub struct Ground {
     pub readers: Readers,
     /// Whose a stack is; `None` if symbols or stacks are not to be had.
     pub classifier: Option<Classifier>,
+    /// What takes the stacks and why; `None` if nothing does.
+    pub sampling: Option<Choice>,
     /// What can be measured here now.
     pub capabilities: Capabilities,
     /// Whether the per-CPU clock runs.
@@ -135,7 +145,9 @@ impl Ground {
         let (facts, classifier) = preflight::gather(&roots, settings.frequency_hz)?;
         let plan = Plan::new(&facts, settings.method)?;
         let interval_ms = settings.user_period.as_millis() as u64;
-        let (session, readers) = Session::start(&plan, &roots, settings.frequency_hz, interval_ms)?;
+        let (session, mut readers) =
+            Session::start(&plan, &roots, settings.frequency_hz, interval_ms)?;
+        let sampling = sampling::start(settings, &plan, &session, &mut readers)?;
         let mut notes = plan.notes();
         for probe in session.probes() {
             if let Some(failure) = &probe.failure {
@@ -149,8 +161,12 @@ impl Ground {
             boot_id: roots.boot_id(),
             started_unix_ns: unix_ns(),
             user_period_ms: interval_ms,
-            frequency_hz: settings.frequency_hz,
-            sampler: None,
+            frequency_hz: sampling
+                .as_ref()
+                .map_or(settings.frequency_hz, |choice| choice.frequency_hz),
+            sampler: sampling
+                .as_ref()
+                .map(|choice| choice.sampler.name().to_owned()),
             max_overhead_ratio: Some(settings.max_overhead_ratio),
             possible_cpus: readers.possible_cpus as u32,
             numa_nodes: roots.numa_nodes(readers.possible_cpus),
@@ -187,6 +203,7 @@ impl Ground {
             symbols_version: 0,
             roots,
             readers,
+            sampling,
             classifier,
             cpus: Cpus::default(),
             knowledge,

@@ -107,11 +107,18 @@ impl Overhead {
         readers: &Readers,
     ) -> Self {
         let choosable = if may_go { planned } else { GroupSet::NONE };
+        let mut prices = Prices::default();
+        match (&readers.timer_cost, &readers.tick) {
+            // An interrupt that comes anyway.
+            (_, Some(_)) => prices.timer_ns = 0.0,
+            (Ok(cost), None) => prices.timer_ns = cost.interrupt_ns as f64,
+            (Err(_), None) => {}
+        }
         Overhead {
             max_overhead_ratio,
             budget: Budget::new(max_overhead_ratio, planned, choosable),
             rates: Rates::new(frequency_hz),
-            prices: Prices::default(),
+            prices,
             habits: Habits::default(),
             window: Window::default(),
             bias: Bias::default(),
@@ -136,11 +143,6 @@ impl Overhead {
     /// Groups that are attached for all of the interval to come.
     pub fn timed(&self) -> GroupSet {
         self.timed
-    }
-
-    /// What a timer's interrupt costs, nanoseconds; what was assumed before is forgotten.
-    pub(super) fn set_timer_ns(&mut self, timer_ns: f64) {
-        self.prices.timer_ns = timer_ns;
     }
 
     /// Begins to look at an interval that has just ended; with it come the host's context
@@ -277,13 +279,11 @@ impl Overhead {
             split.collect::<Vec<u64>>()
         });
         let sample_ns = self.prices.of_sample_ns();
-        let sampler = readers.samplers.as_ref().map(|samplers| {
-            let of_cpu = |&cpu: &u32| {
-                let samples = samplers.rate_hz(cpu) as f64 * found.interval_ns as f64 / 1e9;
-                (samples * sample_ns) as u64
-            };
-            found.cpus.iter().map(of_cpu).collect::<Vec<u64>>()
-        });
+        let of_cpu = |(column, &cpu): (usize, &u32)| {
+            let hz = self.sampling_hz(column, cpu, found, readers)?;
+            Some((hz * found.interval_ns as f64 / 1e9 * sample_ns) as u64)
+        };
+        let sampler = found.cpus.iter().enumerate().map(of_cpu).collect();
         // The analyzer is where it is now; the process' other threads are anywhere.
         let now = process_ns();
         let all_ns = now.0.saturating_sub(self.process.0);
@@ -303,6 +303,22 @@ impl Overhead {
             sampling_hz: None,
             costliest: None,
         }
+    }
+
+    /// How often a CPU was sampled each second; a tick comes only while it does something.
+    fn sampling_hz(
+        &self,
+        column: usize,
+        cpu: u32,
+        found: &Found<'_>,
+        readers: &Readers,
+    ) -> Option<f64> {
+        if let Some(samplers) = &readers.samplers {
+            return Some(samplers.rate_hz(cpu) as f64);
+        }
+        let tick = readers.tick.as_ref()?;
+        let busy_ratio = found.busy_ratio.map_or(1.0, |ratios| ratios[column]);
+        Some(busy_ratio * 1e9 / tick.period_ns() as f64)
     }
 
     fn choose_probes(&mut self, found: &Found<'_>, costs: &[GroupCosts]) {
@@ -382,7 +398,12 @@ impl Overhead {
         taken: &Taken,
         readers: &mut Readers,
     ) -> Option<Vec<u64>> {
-        let samplers = readers.samplers.as_mut()?;
+        let Some(samplers) = readers.samplers.as_mut() else {
+            // The tick's rate is what it is.
+            let tick = readers.tick.as_ref()?;
+            let hz = 1_000_000_000 / tick.period_ns().max(1);
+            return Some(vec![hz; found.cpus.len()]);
+        };
         let softirqs_are_timed = self.timed.has(Group::Softirqs);
         let interval_ns = found.interval_ns.max(1) as f64;
         let mut rates = Vec::with_capacity(found.cpus.len());

@@ -19,6 +19,8 @@ pub mod session;
 mod sockets;
 pub mod stacks;
 pub mod system;
+pub mod tick;
+pub mod timer_cost;
 
 /// What the BPF programs and this module agree on; see `build/abi.rs`. Some words
 /// are the BPF side's own.
@@ -53,4 +55,18 @@ mod netto_skel {
 )]
 mod socket_skel {
     include!(concat!(env!("OUT_DIR"), "/socket.skel.rs"));
+}
+
+/// Generated code: the skeleton of `bpf/tick.bpf.c`.
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    unused_qualifications
+)]
+mod tick_skel {
+    include!(concat!(env!("OUT_DIR"), "/tick.skel.rs"));
 }

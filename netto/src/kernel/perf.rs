@@ -111,6 +111,12 @@ impl SamplingEvent {
         Ok(())
     }
 
+    /// Lets the clock fire with this period and run nothing, until this event is dropped.
+    pub(super) fn count(&self, period_ns: u64) -> io::Result<()> {
+        self.set_period(period_ns)?;
+        self.run(true)
+    }
+
     /// Lets the clock run `program` each time it fires, until this event is dropped.
     fn start(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         // SAFETY: both descriptors are open for the length of the call, which

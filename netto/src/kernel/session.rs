@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{ErrorKind, MapHandle, OpenObject, PrintLevel};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{ErrorKind, MapHandle, PrintLevel};
 use metrics_common::ProbeInfo;
 
 use self::attached::AttachedProbes;
@@ -24,9 +24,12 @@ use super::perf::Samplers;
 use super::sockets::SharedMaps;
 use super::stacks::StackBuffer;
 use super::system::Roots;
+use super::tick::TickSampler;
+use super::timer_cost::TimerCost;
 use crate::analysis::plan::{Plan, Sockets};
 
 mod attached;
+mod by_tick;
 pub(super) mod probes;
 mod switcher;
 
@@ -44,6 +47,19 @@ const SHORTEST_MS: u64 = 500;
 pub struct Session {
     probes: Vec<ProbeInfo>,
     _switcher: Option<Switcher>,
+    lane_words: u64,
+    object: LoadedObject,
+}
+
+/// The skeleton has no `Debug` of its own.
+struct LoadedObject(NettoSkel<'static>);
+
+impl std::fmt::Debug for LoadedObject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoadedObject")
+            .field("name", &self.0.object().name())
+            .finish()
+    }
 }
 
 /// The ends of a running session that are read once per interval.
@@ -57,8 +73,13 @@ pub struct Readers {
     pub control: Arc<Control>,
     /// Sampled stacks; nobody fills it if the plan has no stacks.
     pub stacks: StackBuffer,
-    /// Clocks of the stack sampler, not yet started on any CPU; `None` if the plan has no stacks.
+    /// Clocks of the stack sampler, not yet started on any CPU; `None` if the plan has no stacks, or
+    /// the scheduler's tick calls the sampler.
     pub samplers: Option<Samplers>,
+    /// The sampler that the scheduler's tick calls, if it is that one.
+    pub tick: Option<TickSampler>,
+    /// What an interrupt of perf's clock costs, or why that is not known.
+    pub timer_cost: Result<TimerCost, String>,
     /// Which interrupts are network devices'.
     pub interrupts: NicInterrupts,
     /// What probes missed.
@@ -85,14 +106,7 @@ impl Session {
             .context("cannot tell how many CPUs this kernel can have")?;
         let states_are_parked = roots.is_realtime() || matches!(plan.sockets, Sockets::Timed(..));
         let lane_words = lane_words(frequency_hz, interval_ms);
-        let mut storage = MaybeUninit::uninit();
-        let skel = load(
-            &mut storage,
-            plan,
-            states_are_parked,
-            possible_cpus,
-            lane_words,
-        )?;
+        let skel = load(plan, states_are_parked, possible_cpus, lane_words)?;
         let mut readers = Readers::new(&skel, plan, frequency_hz, possible_cpus, lane_words)?;
         readers
             .clocks
@@ -124,6 +138,8 @@ impl Session {
         let session = Session {
             probes: attached.probes,
             _switcher: switcher,
+            lane_words,
+            object: LoadedObject(skel),
         };
         Ok((session, readers))
     }
@@ -145,7 +161,7 @@ impl Readers {
         let cpus = skel.maps.netto_cpus.as_fd();
         let lanes = skel.maps.netto_lanes.as_fd();
         let lanes = MappedArray::new(lanes, lane_bytes(lane_words), 2 * possible_cpus)?;
-        let control = MappedArray::new(skel.maps.bss.as_fd(), abi::CONTROL_BYTES, 1)?;
+        let control = MappedArray::new(skel.maps.data_control.as_fd(), abi::CONTROL_BYTES, 1)?;
         let control = Arc::new(Control::new(control));
         control.set_softirqs_timed(plan.has_clock);
         Ok(Readers {
@@ -161,6 +177,8 @@ impl Readers {
                 Ok(()) => Some(Samplers::new(sampler_of(skel)?, frequency_hz)),
                 Err(_) => None,
             },
+            tick: None,
+            timer_cost: Err("not measured".to_owned()),
             interrupts: NicInterrupts::new(MapHandle::try_from(&skel.maps.netto_nic_interrupts)?),
             missed: MissedRuns::default(),
             possible_cpus,
@@ -186,13 +204,15 @@ fn lane_bytes(lane_words: u64) -> usize {
 }
 
 /// The object with all programs that the plan asks for, sized for this host and loaded.
-fn load<'a>(
-    storage: &'a mut MaybeUninit<OpenObject>,
+fn load(
     plan: &Plan,
     states_are_parked: bool,
     possible_cpus: usize,
     lane_words: u64,
-) -> anyhow::Result<NettoSkel<'a>> {
+) -> anyhow::Result<NettoSkel<'static>> {
+    // The skeleton borrows its storage. A process has one session in its
+    // life, so these few bytes may stay for as long as that.
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = NettoSkelBuilder::default()
         .open(storage)
         .context("cannot open the embedded BPF object")?;

@@ -10,7 +10,7 @@ use anyhow::Context;
 use super::files::{LONGEST_BYTES, open, read, short_line};
 use super::kept::KeptFile;
 
-pub use self::clock::{current_cpu, monotonic_ns, thread_cpu_ns, tick_ns};
+pub use self::clock::{current_cpu, monotonic_ns, scheduler_tick_ns, thread_cpu_ns, tick_ns};
 pub use self::loaded_code::LoadedCode;
 pub use self::process::{own_cpu_ns, own_resident_bytes};
 

@@ -97,7 +97,7 @@ impl Programs {
                 self.constants.insert(name, symbol.address() as usize);
                 RODATA + symbol.address() + addend
             }
-            ".bss" => CONTROL + symbol.address() + addend,
+            ".data.control" => CONTROL + symbol.address() + addend,
             _ => UNKNOWN,
         }
     }

@@ -102,14 +102,12 @@ impl NetworkCost {
         let counts = self.samples.of_cpu(cpu);
         // Scale up for lost samples.
         let (taken, lost) = (counts.taken(), self.samples.lost_on(cpu));
-        let samplers = ground.readers.samplers.as_ref();
-        let period_ns = samplers.map_or(0, |samplers| samplers.period_ns(cpu as u32));
+        let period_ns = ground.readers.sample_period_ns(cpu as u32);
         let interval = Interval {
             length_ns: interval_ns,
             sample_period_ns: period_ns * (taken + lost) / taken.max(1),
         };
-        let hz = samplers.map_or(0, |samplers| samplers.rate_hz(cpu as u32));
-        if hz > 0 && !ground.overhead.is_looking(cpu) {
+        if ground.readers.is_sampled(cpu as u32) && !ground.overhead.is_looking(cpu) {
             let rx_ns = clock[usize::from(Source::NET_RX.clock_kind())];
             let period_ns = interval.sample_period_ns;
             ground.overhead.bias.add(rx_ns, counts.shown(), period_ns);

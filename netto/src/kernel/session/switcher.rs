@@ -49,6 +49,7 @@ struct State {
 }
 
 enum Order {
+    Sampler(OwnedFd),
     Attach(GroupSet),
     Moment(Group),
     Calibrate,
@@ -76,6 +77,11 @@ impl Panel {
     /// Measures what programs cost.
     pub fn calibrate(&self) {
         self.order(Order::Calibrate);
+    }
+
+    /// Tells which program takes the samples, if it is another than at the start.
+    pub(super) fn measure_sampler(&self, program: OwnedFd) {
+        self.order(Order::Sampler(program));
     }
 
     /// The groups that are wholly attached now.
@@ -184,6 +190,7 @@ impl Worker {
         for order in orders {
             let attached = self.panel.attached();
             match order {
+                Order::Sampler(program) => self.sampler = Some(program),
                 Order::Attach(wanted) => {
                     self.detach(attached.minus(wanted));
                     self.attach(wanted.minus(attached));

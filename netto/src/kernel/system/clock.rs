@@ -24,6 +24,13 @@ fn clock_ns(clock: ClockId) -> u64 {
     clock.now().map_or(0, |time| time.num_nanoseconds() as u64)
 }
 
+/// Length of a tick of the scheduler, nanoseconds: the clock that moves with it says so.
+pub fn scheduler_tick_ns() -> Option<u64> {
+    let length = ClockId::CLOCK_MONOTONIC_COARSE.res().ok()?;
+    let length_ns = u64::try_from(length.num_nanoseconds()).ok()?;
+    Some(length_ns).filter(|ns| *ns > 1)
+}
+
 /// Length of one tick of `/proc/stat`, nanoseconds.
 pub fn tick_ns() -> u64 {
     let hz = sysconf(SysconfVar::CLK_TCK).ok().flatten();

@@ -1,0 +1,335 @@
+//! What takes the stack samples: perf's clock, whose timer is netto's own, or the scheduler's tick,
+//! which comes anyway. Pure; what an interrupt costs is measured elsewhere.
+//!
+//! Perf's clock meets everything alike, as often as is asked for. The tick is free, but comes HZ
+//! times a second, in step with what the scheduler does, and not at all on an idle CPU: not even
+//! in a softirq that wakes it. So it is taken where perf's interrupts are dear, and only to split
+//! what probes time.
+
+/// Share of a CPU that perf's interrupts may take before the tick is preferred. On bare metal
+/// 1,000 a second take about 0.15 %; in a virtual machine that is left for each, some per cent.
+const DEAR: f64 = 0.003;
+
+/// What the user asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RequestedSampler {
+    /// Whichever is better here.
+    #[default]
+    Auto,
+    /// Perf's clock.
+    Perf,
+    /// The scheduler's tick, or an error.
+    Tick,
+}
+
+/// What takes the samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sampler {
+    /// Perf's clock.
+    Perf,
+    /// The scheduler's tick.
+    Tick,
+}
+
+impl Sampler {
+    /// Its name in the description of the measurement, and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sampler::Perf => "perf",
+            Sampler::Tick => "tick",
+        }
+    }
+}
+
+/// What is known of this host and of what the user wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// What one interrupt of perf's clock takes, nanoseconds, or why that is not known.
+    pub interrupt_ns: Result<u64, String>,
+    /// Time between two ticks, nanoseconds, or why they cannot be used.
+    pub tick_ns: Result<u64, String>,
+    /// Whether probes time softirqs: without them, samples alone must find what wakes an idle CPU.
+    pub softirqs_are_timed: bool,
+    /// Samples per second and CPU.
+    pub frequency_hz: u64,
+    /// Whether somebody has asked for so many; nobody has for the default.
+    pub frequency_is_given: bool,
+}
+
+/// The decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// What takes the samples.
+    pub sampler: Sampler,
+    /// How many it takes at most, per second and CPU.
+    pub frequency_hz: u64,
+    /// Why this one; a part of a sentence.
+    pub reason: String,
+}
+
+/// `--sampler tick` where there is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("--sampler tick is not possible here: {0}; use --sampler auto")]
+pub struct NoTick(pub String);
+
+impl Facts {
+    fn perf(&self, reason: impl Into<String>) -> Choice {
+        Choice {
+            sampler: Sampler::Perf,
+            frequency_hz: self.frequency_hz,
+            reason: reason.into(),
+        }
+    }
+}
+
+/// Decides.
+///
+/// # Errors
+/// The tick was asked for by name and is not to be had.
+pub fn choose(requested: RequestedSampler, facts: &Facts) -> Result<Choice, NoTick> {
+    let tick = |tick_ns: u64, reason: String| Choice {
+        sampler: Sampler::Tick,
+        frequency_hz: ticks_per_second(tick_ns),
+        reason,
+    };
+    let tick_ns = match (requested, &facts.tick_ns) {
+        (RequestedSampler::Perf, _) => return Ok(facts.perf("asked for")),
+        (RequestedSampler::Tick, Err(lack)) => return Err(NoTick(lack.clone())),
+        (RequestedSampler::Tick, Ok(tick_ns)) => return Ok(tick(*tick_ns, "asked for".to_owned())),
+        (RequestedSampler::Auto, Err(lack)) => {
+            return Ok(facts.perf(format!("the tick cannot be used: {lack}")));
+        }
+        (RequestedSampler::Auto, Ok(tick_ns)) => *tick_ns,
+    };
+    if !facts.softirqs_are_timed {
+        return Ok(
+            facts.perf("samples alone must find all softirqs, and no tick does on an idle CPU")
+        );
+    }
+    let ticks_hz = ticks_per_second(tick_ns);
+    if facts.frequency_is_given && facts.frequency_hz > ticks_hz {
+        return Ok(facts.perf(format!(
+            "{} samples a second are asked for, and there are {ticks_hz} ticks",
+            facts.frequency_hz
+        )));
+    }
+    let interrupt_ns = match &facts.interrupt_ns {
+        Ok(interrupt_ns) => *interrupt_ns,
+        Err(lack) => {
+            return Ok(facts.perf(format!("what its interrupts cost is not known: {lack}")));
+        }
+    };
+    let share = interrupt_ns as f64 * facts.frequency_hz as f64 / 1e9;
+    let cost = format!(
+        "{} interrupts of perf's clock a second would take {:.2} % of each CPU, {:.1} µs each",
+        facts.frequency_hz,
+        100.0 * share,
+        interrupt_ns as f64 / 1e3
+    );
+    Ok(if share > DEAR {
+        tick(tick_ns, cost)
+    } else {
+        facts.perf(cost)
+    })
+}
+
+fn ticks_per_second(tick_ns: u64) -> u64 {
+    (1_000_000_000 + tick_ns / 2) / tick_ns.max(1)
+}
+
+/// A gap this many times the usual one is an interrupt.
+const LONG: u32 = 8;
+/// The shortest that can be one, nanoseconds: no CPU takes an interrupt in less.
+const SHORTEST_NS: u32 = 300;
+/// A gap so long is no interrupt but somebody else's turn on the CPU, nanoseconds.
+const TURN_NS: u32 = 400_000;
+/// Fewer interrupts say nothing.
+const FEWEST: usize = 40;
+
+/// Who reads the time again and again: how long that takes without an interrupt in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Undisturbed {
+    usual_ns: u32,
+    long_ns: u32,
+}
+
+impl Undisturbed {
+    /// By some gaps between readings, nanoseconds, of which few are interrupts; they are in another
+    /// order afterwards. `None` without any.
+    pub fn new(gaps_ns: &mut [u32]) -> Option<Undisturbed> {
+        let usual_ns = median(gaps_ns)?;
+        Some(Undisturbed {
+            usual_ns,
+            long_ns: usual_ns.saturating_mul(LONG).max(SHORTEST_NS),
+        })
+    }
+
+    /// Whether a gap is so long that another program had its turn on the CPU.
+    pub fn is_turn(gap_ns: u64) -> bool {
+        gap_ns >= u64::from(TURN_NS)
+    }
+
+    /// Whether a gap is so long that it is an interrupt, and no turn of another program.
+    pub fn is_interrupt(&self, gap_ns: u64) -> bool {
+        gap_ns >= u64::from(self.long_ns) && !Undisturbed::is_turn(gap_ns)
+    }
+
+    /// What an interrupt takes, nanoseconds, by those gaps that are one; `None` if less than half
+    /// of `expected` were met. Others' interrupts are among them, but few.
+    pub fn interrupt_ns(&self, gaps_ns: &mut [u32], expected: u64) -> Option<u64> {
+        let enough = FEWEST.max(expected as usize / 2);
+        if gaps_ns.len() < enough {
+            return None;
+        }
+        Some(u64::from(median(gaps_ns)?.saturating_sub(self.usual_ns)))
+    }
+}
+
+fn median(values: &mut [u32]) -> Option<u32> {
+    let middle = values.len() / 2;
+    (!values.is_empty()).then(|| *values.select_nth_unstable(middle).1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BARE_METAL_NS: u64 = 1_500;
+    const VIRTUAL_NS: u64 = 12_000;
+
+    fn facts(interrupt_ns: u64) -> Facts {
+        Facts {
+            interrupt_ns: Ok(interrupt_ns),
+            tick_ns: Ok(4_000_000),
+            softirqs_are_timed: true,
+            frequency_hz: 1000,
+            frequency_is_given: false,
+        }
+    }
+
+    fn chosen(facts: &Facts) -> (Sampler, u64) {
+        let choice = choose(RequestedSampler::Auto, facts).unwrap();
+        assert!(!choice.reason.is_empty());
+        (choice.sampler, choice.frequency_hz)
+    }
+
+    #[test]
+    fn a_cheap_interrupt_is_worth_it_and_a_dear_one_is_not() {
+        assert_eq!(chosen(&facts(BARE_METAL_NS)), (Sampler::Perf, 1000));
+        assert_eq!(chosen(&facts(VIRTUAL_NS)), (Sampler::Tick, 250));
+        let rarely = Facts {
+            frequency_hz: 20,
+            frequency_is_given: true,
+            ..facts(VIRTUAL_NS)
+        };
+        assert_eq!(chosen(&rarely), (Sampler::Perf, 20));
+    }
+
+    #[test]
+    fn who_asks_for_more_samples_than_there_are_ticks_gets_them() {
+        let often = Facts {
+            frequency_is_given: true,
+            ..facts(VIRTUAL_NS)
+        };
+        assert_eq!(chosen(&often), (Sampler::Perf, 1000));
+        let as_often = Facts {
+            frequency_hz: 250,
+            ..often
+        };
+        assert_eq!(chosen(&as_often), (Sampler::Tick, 250));
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_to_perf() {
+        let without_tick = Facts {
+            tick_ns: Err("no tick".into()),
+            ..facts(VIRTUAL_NS)
+        };
+        assert_eq!(chosen(&without_tick).0, Sampler::Perf);
+        let without_cost = Facts {
+            interrupt_ns: Err("too busy".into()),
+            ..facts(VIRTUAL_NS)
+        };
+        assert_eq!(chosen(&without_cost).0, Sampler::Perf);
+    }
+
+    #[test]
+    fn samples_that_alone_must_find_softirqs_are_perfs() {
+        let alone = Facts {
+            softirqs_are_timed: false,
+            ..facts(VIRTUAL_NS)
+        };
+        assert_eq!(chosen(&alone).0, Sampler::Perf);
+    }
+
+    #[test]
+    fn what_is_asked_for_by_name_is_had_or_refused() {
+        let asked = |sampler, facts: &Facts| choose(sampler, facts).map(|choice| choice.sampler);
+        let dear = facts(VIRTUAL_NS);
+        assert_eq!(asked(RequestedSampler::Perf, &dear), Ok(Sampler::Perf));
+        let cheap = facts(BARE_METAL_NS);
+        assert_eq!(asked(RequestedSampler::Tick, &cheap), Ok(Sampler::Tick));
+        let without = Facts {
+            tick_ns: Err("nohz_full".into()),
+            ..cheap
+        };
+        let refusal = choose(RequestedSampler::Tick, &without).unwrap_err();
+        let told = refusal.to_string();
+        assert!(
+            told.contains("nohz_full") && told.contains("--sampler auto"),
+            "{told}"
+        );
+        assert_eq!(asked(RequestedSampler::Perf, &without), Ok(Sampler::Perf));
+    }
+
+    #[test]
+    fn a_third_of_a_second_in_ticks_is_rounded_to_the_nearest() {
+        assert_eq!(ticks_per_second(3_333_333), 300);
+        assert_eq!(ticks_per_second(10_000_000), 100);
+        assert_eq!(ticks_per_second(0), 500_000_000 * 2);
+    }
+
+    /// Of a program that reads the time, interrupted so often for so long, and which three times
+    /// had to wait for its turn.
+    fn measured(interrupts: usize, interrupt_ns: u32, expected: u64) -> Option<u64> {
+        let mut quiet = [vec![40; 1000], vec![40 + interrupt_ns; 9]].concat();
+        let undisturbed = Undisturbed::new(&mut quiet).unwrap();
+        let mut gaps = [
+            vec![40; 10_000],
+            vec![40 + interrupt_ns; interrupts],
+            vec![4_000_000; 3],
+        ]
+        .concat();
+        gaps.retain(|gap| undisturbed.is_interrupt(u64::from(*gap)));
+        undisturbed.interrupt_ns(&mut gaps, expected)
+    }
+
+    #[test]
+    fn interrupts_are_told_from_readings_and_from_others_turns() {
+        for interrupt_ns in [1_000, 20_000, 300_000] {
+            let by_gaps = measured(200, interrupt_ns, 250);
+            assert_eq!(by_gaps, Some(u64::from(interrupt_ns)));
+        }
+    }
+
+    #[test]
+    fn too_few_interrupts_say_nothing() {
+        assert_eq!(measured(100, 1_000, 250), None);
+        assert_eq!(measured(30, 1_000, 50), None);
+        assert_eq!(Undisturbed::new(&mut []), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_gaps_make_it_panic(
+            mut quiet in proptest::collection::vec(any::<u32>(), 1..50),
+            mut gaps in proptest::collection::vec(any::<u32>(), 0..200),
+            expected in 0_u64..1000,
+        ) {
+            let undisturbed = Undisturbed::new(&mut quiet).unwrap();
+            let _ = undisturbed.interrupt_ns(&mut gaps, expected);
+        }
+    }
+}
