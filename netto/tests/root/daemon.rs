@@ -60,7 +60,12 @@ impl Daemon {
     fn start_program_on(port: u16, program: &Path, options: &[&str]) -> Result<Self> {
         let port_text = port.to_string();
         let mut arguments = vec!["run", "--address", "127.0.0.1", "--port", &port_text];
-        for (option, value) in [("--frequency", "1000"), ("--user-period", "500")] {
+        // What netto does to stay within a budget has tests of its own.
+        for (option, value) in [
+            ("--frequency", "1000"),
+            ("--user-period", "500"),
+            ("--max-overhead", "100"),
+        ] {
             if !options.contains(&option) {
                 arguments.extend([option, value]);
             }

@@ -13,6 +13,7 @@ mod agreement;
 mod bench;
 mod bpf;
 mod browser;
+mod budget;
 mod burn;
 mod burners;
 mod calls;
@@ -98,6 +99,7 @@ fn main() -> ExitCode {
         sparse::TESTS,
         burners::TESTS,
         sweep::TESTS,
+        budget::TESTS,
         coverage::TESTS,
         idle::TESTS,
         pace::TESTS,

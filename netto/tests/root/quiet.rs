@@ -26,7 +26,7 @@ pub const STATISTICAL: &[&str] = &[
     "sweep::",
 ];
 /// The same of those that count what the whole host does: no matter of chance.
-pub const COUNTED: &[&str] = &["counting::"];
+pub const COUNTED: &[&str] = &["counting::", "budget::"];
 /// For how long is looked.
 const LOOK: Duration = Duration::from_secs(1);
 /// For how long is waited for others to be done.

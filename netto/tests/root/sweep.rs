@@ -263,7 +263,7 @@ pub fn seen(daemon: &mut Followed, switches: &mut Switches, truth: &Truth) -> Re
 
 fn figures_hold() -> Result<()> {
     let course = Course::new(BURN_NS)?;
-    let mut daemon = Followed::start()?;
+    let mut daemon = Followed::start_with(&["--max-overhead", "1"])?;
     let mut switches = Switches::from(&daemon.info);
     let mut failures = Vec::new();
     for per_second in STEPS {

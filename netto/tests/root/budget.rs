@@ -1,0 +1,131 @@
+//! What netto may cost: probes go when their events come too often, and come back; CPUs that do
+//! nothing are left alone. What figures are worth meanwhile is in `sweep`.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, bail, ensure};
+use metrics_common::component::index_of;
+use metrics_common::{Availability, Info, Method, Snapshot};
+
+use crate::child;
+use crate::daemon::Daemon;
+use crate::follow::Followed;
+use crate::lab::Network;
+use crate::traffic;
+use crate::trial::Test;
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "budget::softirqs_that_come_too_often_are_sampled_counted_all_the_same_and_timed_again_when_rare",
+        tools: &["ip"],
+        body: softirqs_go_and_come_back,
+    },
+    Test {
+        name: "budget::whoever_asks_for_a_means_gets_it_whatever_it_costs",
+        tools: &["ip"],
+        body: a_means_that_was_asked_for_stays,
+    },
+    Test {
+        name: "budget::a_cpu_that_idles_is_not_sampled_until_it_does_networking",
+        tools: &["ip"],
+        body: idle_cpus_are_left_alone,
+    },
+];
+
+/// The least that can be asked for: one packet in some microseconds is too much.
+const LITTLE: [&str; 2] = ["--max-overhead", "0.1"];
+/// A group goes in the first interval that shows it, and its probes within another.
+const GOES: Duration = Duration::from_secs(10);
+/// It stays away for ten seconds, and must have fitted for five.
+const COMES_BACK: Duration = Duration::from_secs(60);
+/// Ten seconds without networking, and what else runs on a host.
+const LEFT_ALONE: Duration = Duration::from_secs(60);
+const FLOOD: Duration = Duration::from_secs(3);
+/// Softirqs that others raise meanwhile, or a packet that shares one, as a part of the packets.
+const COUNTED: std::ops::RangeInclusive<f64> = 0.5..=1.5;
+
+fn method(info: &Info, slug: &str) -> Result<Method> {
+    let row = index_of(slug).context("no such row")?;
+    match &info.components[row].availability {
+        Availability::Available { method } => Ok(method.clone()),
+        Availability::Unavailable { reason } => bail!("{slug}: {reason}"),
+    }
+}
+
+fn wait_for_method(daemon: &Daemon, limit: Duration, slug: &str, wanted: Method) -> Result<()> {
+    child::eventually(limit, || {
+        let now = method(&daemon.info()?, slug)?;
+        ensure!(now == wanted, "{slug} is measured by {now}");
+        Ok(())
+    })
+}
+
+fn softirqs(sum: &Snapshot) -> Result<u64> {
+    let row = index_of("rx_softirq").context("no such row")?;
+    let entries = sum.cost().entries_of(row).context("not counted")?;
+    Ok(entries.iter().sum())
+}
+
+fn softirqs_go_and_come_back() -> Result<()> {
+    let network = Network::direct()?;
+    let mut followed = Followed::start_with(&LITTLE)?;
+    wait_for_method(followed.daemon(), COMES_BACK, "rx_softirq", Method::TpBtf)?;
+    let load = traffic::udp_blast(&network.left, network.right_v4)?;
+    wait_for_method(followed.daemon(), GOES, "rx_softirq", Method::Sampling)?;
+    let (before, from) = (network.right.received_packets("lan")?, SystemTime::now());
+    std::thread::sleep(FLOOD);
+    let (after, to) = (network.right.received_packets("lan")?, SystemTime::now());
+    let sum = followed.between(from, to)?;
+    let whole = sum.interval_ns as f64 / to.duration_since(from)?.as_nanos() as f64;
+    let (counted, packets) = (softirqs(&sum)? as f64, (after - before) as f64 * whole);
+    println!("\n{packets:.0} packets, {counted:.0} RX softirqs counted without a probe");
+    ensure!(packets > 1000.0, "too few packets to tell");
+    ensure!(COUNTED.contains(&(counted / packets)));
+    let rx = index_of("rx_softirq").context("no such row")?;
+    ensure!(sum.total_ns(rx).is_some_and(|ns| ns > 0), "no time was found");
+    drop(load);
+    wait_for_method(followed.daemon(), COMES_BACK, "rx_softirq", Method::TpBtf)
+}
+
+fn a_means_that_was_asked_for_stays() -> Result<()> {
+    let network = Network::direct()?;
+    let info = Daemon::start(&LITTLE)?.info()?;
+    let [least, value] = LITTLE;
+    // Without probes there is nothing that could go.
+    let daemon = Daemon::start(&[least, value, "--method", "sampling"])?;
+    let _load = traffic::udp_blast(&network.left, network.right_v4)?;
+    std::thread::sleep(FLOOD);
+    ensure!(method(&daemon.info()?, "rx_softirq")? == Method::Sampling);
+    if method(&info, "tx_syscall")? == Method::Fentry {
+        let daemon = Daemon::start(&[least, value, "--method", "fentry"])?;
+        std::thread::sleep(FLOOD);
+        let info = daemon.info()?;
+        ensure!(method(&info, "rx_softirq")? == Method::TpBtf);
+        ensure!(method(&info, "tx_syscall")? == Method::Fentry);
+    }
+    Ok(())
+}
+
+fn idle_cpus_are_left_alone() -> Result<()> {
+    let network = Network::direct()?;
+    let daemon = Daemon::start(&["--sampler", "perf"])?;
+    let rates = || -> Result<Vec<u64>> {
+        let snapshot = daemon.snapshot()?;
+        let rates = snapshot["own"]["sampling_hz"].as_array();
+        let rates = rates.context("no rates")?.iter();
+        rates.map(|rate| rate.as_u64().context("no rate")).collect()
+    };
+    ensure!(rates()?.iter().all(|hz| *hz == 1000), "as asked at first");
+    child::eventually(LEFT_ALONE, || {
+        let rates = rates()?;
+        // One that is busy with something else is looked at twenty times a second.
+        ensure!(rates.iter().all(|hz| *hz <= 20), "still {rates:?}");
+        Ok(())
+    })?;
+    let _load = traffic::udp_blast(&network.left, network.right_v4)?;
+    child::eventually(GOES, || {
+        let rates = rates()?;
+        ensure!(rates.contains(&1000), "{rates:?}");
+        Ok(())
+    })
+}
