@@ -32,20 +32,24 @@ impl Overhead {
     /// The section, of an interval in which this was done and each CPU had so many stacks taken.
     pub fn interval(&mut self, work: &Work, interval_ns: u64, stacks: u64) -> OwnCost {
         let cpus = work.modes.len();
-        let (user_ns, system_ns) = (interval_ns / 400 + cpus as u64 * 9_000, interval_ns / 900);
+        let user_ns = interval_ns / 800 + cpus as u64 * 3_000;
+        let system_ns = interval_ns / 900;
         let mut taken_ns = vec![Some(vec![0; cpus]); OwnPart::ALL.len()];
         let mut sampling_hz = vec![0; cpus];
         for cpu in 0..cpus {
             let mut parts = parts_of(work, cpu, stacks);
-            let most_ns = (interval_ns as f64 * MOST) as u64;
+            // The process runs where there is least to do.
+            let daemon_ns = if cpu + 1 == cpus {
+                user_ns + system_ns
+            } else {
+                0
+            };
+            let most_ns = ((interval_ns as f64 * MOST) as u64).saturating_sub(daemon_ns);
             let sum: u64 = parts.iter().sum();
             for ns in &mut parts {
                 *ns = *ns * most_ns.min(sum) / sum.max(1);
             }
-            // It runs where there is least to do.
-            if cpu + 1 == cpus {
-                parts[OwnPart::Daemon as usize] = user_ns + system_ns;
-            }
+            parts[OwnPart::Daemon as usize] = daemon_ns;
             for (row, ns) in taken_ns.iter_mut().flatten().zip(parts) {
                 row[cpu] = ns / STEP_NS * STEP_NS;
             }

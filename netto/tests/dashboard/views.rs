@@ -114,8 +114,11 @@ fn own_cost() -> Result<()> {
     let figure = page["figure"].as_str().context("no figure")?;
     let cpu = own["costliest"]["cpu"].as_u64().context("no CPU")?;
     let percent = own["costliest"]["ratio"].as_f64().context("no ratio")? * 100.0;
-    let said = format!("{percent:.2} % of the costliest CPU (CPU {cpu}), budget 1 %");
-    ensure!(figure.contains(&said), "{said} in {figure}");
+    let said = format!(" % of the costliest CPU (CPU {cpu}), budget 1 %, ");
+    let shown = figure.split_once(&said).map(|(before, _)| before);
+    let shown = shown.and_then(|text| text.strip_prefix("netto itself: "));
+    let shown: f64 = shown.with_context(|| figure.to_owned())?.parse()?;
+    ensure!((shown - percent).abs() <= 0.006, "{percent} in {figure}");
     let parts = page["parts"].as_object().context("no parts")?;
     ensure!(parts.len() == 9, "{parts:?}");
     let interval_ns = snapshot["interval_ns"].as_f64().context("no interval")?;

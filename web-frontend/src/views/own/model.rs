@@ -132,10 +132,13 @@ fn sampled(info: &Info, own: &OwnCost) -> Option<String> {
         true => format::count(most),
         false => format!("{} to {}", format::count(least), format::count(most)),
     };
+    let limit = match most < info.frequency_hz {
+        true => format!(" (at most {})", format::count(info.frequency_hz)),
+        false => String::new(),
+    };
+    let count = at_work.count();
     Some(format!(
-        "{} of {all} CPUs are sampled now, at {rate} Hz (up to {} Hz).",
-        at_work.count(),
-        format::count(info.frequency_hz),
+        "{count} of {all} CPUs are sampled now, at {rate} Hz{limit}."
     ))
 }
 
@@ -153,7 +156,7 @@ mod tests {
         own.taken_ns = vec![None; OwnPart::ALL.len()];
         own.taken_ns[OwnPart::Softirqs as usize] = Some(vec![0, fixture::MS]);
         own.taken_ns[OwnPart::Sampler as usize] = Some(vec![0, 2 * fixture::MS]);
-        own.sampling_hz = Some(vec![0, 1000]);
+        own.sampling_hz = Some(vec![0, 250]);
         own.costliest = Some(CostliestCpu {
             cpu: 1,
             ratio: 0.0042,
@@ -199,7 +202,7 @@ mod tests {
             "Softirqs</th><td>0.10</td><td>0.20</td><td>test</td>",
             "Sends</th><td>–</td><td>–</td><td>not known in this interval</td>",
             "All parts</th><td>0.30</td><td>0.60</td>",
-            "1 of 2 CPUs are sampled now, at 1\u{202f}000 Hz (up to 1\u{202f}000 Hz).",
+            "1 of 2 CPUs are sampled now, at 250 Hz (at most 1\u{202f}000).",
         ] {
             assert!(html.contains(text), "{text} in {html}");
         }
