@@ -261,7 +261,7 @@ pub fn status(info: &Info, snapshot: &Snapshot, sums: &SinceOpened) -> Vec<Statu
     }
     statements.extend([
         Status::quiet(format!(
-            "sampling at {} Hz",
+            "sampling at up to {} Hz",
             format::count(info.frequency_hz)
         )),
         Status::quiet(format!("every {} ms", format::count(info.user_period_ms))),
@@ -293,14 +293,6 @@ pub fn status(info: &Info, snapshot: &Snapshot, sums: &SinceOpened) -> Vec<Statu
         statements.push(Status::quiet(format!(
             "{} intervals skipped by this page",
             format::count(sums.missed)
-        )));
-    }
-    if let Some(own) = &snapshot.sections.own {
-        let own_ns = own.user_ns + own.system_ns;
-        statements.push(Status::quiet(format!(
-            "netto itself: {} % of one CPU, {} resident",
-            format::percent(format::ratio(own_ns, snapshot.interval_ns)),
-            format::megabytes(own.resident_bytes),
         )));
     }
     statements

@@ -2,10 +2,11 @@
 //! root, and tests know what it must show.
 //!
 //! It owns the description of that host and the pace of its snapshots; what
-//! its CPUs do is `load`'s, and in which functions `stacks`'. Nothing here measures anything, and everything
+//! its CPUs do is `load`'s, in which functions `stacks`', and what netto costs it `own`'s. Nothing here measures anything, and everything
 //! made here is labelled as a demonstration.
 
 mod load;
+mod own;
 mod stacks;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,10 +16,11 @@ use metrics_common::history::{History, LEAST_COVERED_NS};
 use metrics_common::snapshot::DEMO_NOTE_PREFIX;
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, Cost, CpuModes, Info, InstrumentInfo, Kind, Modes,
-    OwnCost, Power, ProbeInfo, Sections, Snapshot, ZonePower,
+    Power, ProbeInfo, Sections, Snapshot, ZonePower,
 };
 
 use self::load::Load;
+use self::own::Overhead;
 use crate::actors::trace_analyzer::{SnapshotSource, StackSource};
 use crate::analysis::flame::Folded;
 
@@ -102,7 +104,7 @@ fn info(settings: Settings, now_ns: u64) -> Info {
         user_period_ms: settings.period.as_millis() as u64,
         frequency_hz: settings.frequency_hz,
         sampler: Some("tick".to_owned()),
-        max_overhead_ratio: Some(0.01),
+        max_overhead_ratio: Some(own::MAX_OVERHEAD),
         possible_cpus: cpus,
         numa_nodes: match nodes(cpus) {
             1 => Vec::new(),
@@ -177,6 +179,7 @@ impl StackSource for Stacks {
 pub struct Source {
     settings: Settings,
     load: Load,
+    overhead: Overhead,
     sequence: u64,
     elapsed_ns: u64,
     stacks: Arc<Stacks>,
@@ -207,6 +210,7 @@ impl Source {
         Source {
             settings,
             load: Load::new(settings.cpus, nodes(settings.cpus), settings.seed),
+            overhead: Overhead::default(),
             sequence: 0,
             elapsed_ns: 0,
             stacks: Arc::new(Stacks {
@@ -226,6 +230,7 @@ impl Source {
         let work = self
             .load
             .interval(self.elapsed_ns as f64 / 1e9, interval_ns, stacks);
+        let own = self.overhead.interval(&work, interval_ns, stacks);
         let mut host = [0_u64; CpuModes::NAMES.len()];
         for modes in &work.modes {
             for (sum, ns) in host.iter_mut().zip(modes.values()) {
@@ -265,13 +270,7 @@ impl Source {
                     cpus: work.modes,
                     host: host_modes,
                 }),
-                own: Some(OwnCost {
-                    user_ns: interval_ns / 400 + u64::from(self.settings.cpus) * 9_000,
-                    system_ns: interval_ns / 900,
-                    resident_bytes: 17_000_000 + u64::from(self.settings.cpus) * 60_000,
-                    analysis_ns: 400_000 + u64::from(self.settings.cpus) * 8_000,
-                    ..OwnCost::default()
-                }),
+                own: Some(own),
                 ..Sections::default()
             },
         }
@@ -367,6 +366,17 @@ mod tests {
             network_ns += snapshot.total_ns(0).unwrap();
         }
         assert!(kernel_ns > network_ns);
+    }
+
+    #[test]
+    fn netto_costs_no_cpu_more_than_it_may() {
+        for snapshot in some(16, 40) {
+            let own = snapshot.sections.own.as_ref().unwrap();
+            let costliest = own.costliest.unwrap();
+            assert!(costliest.ratio > 0.001 && costliest.ratio < own::MAX_OVERHEAD);
+            let total: u64 = (0..16).filter_map(|cpu| own.cpu_taken_ns(cpu)).sum();
+            assert_eq!(own.taken_total_ns(), Some(total));
+        }
     }
 
     #[test]

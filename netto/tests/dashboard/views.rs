@@ -20,6 +20,10 @@ pub const TESTS: &[Test] = &[
         body: values_match,
     },
     Test {
+        name: "views::nettos_own_cost_is_one_figure_with_its_parts",
+        body: own_cost,
+    },
+    Test {
         name: "views::the_hot_core_of_128_is_named_at_once",
         body: hot_core,
     },
@@ -77,6 +81,71 @@ fn all_render() -> Result<()> {
             "{id}: {label}"
         );
     }
+    browser.must_be_content()
+}
+
+fn own_cost() -> Result<()> {
+    const PARTS: &str = r##"
+        const list = (row) => Array.from(row.querySelectorAll("td"), (e) => e.textContent);
+        return {
+            sequence: Number(document.getElementById("netto").dataset.sequence),
+            figure: document.getElementById("own-figure").textContent,
+            parts: Object.fromEntries(Array.from(document.querySelectorAll("#own-parts tr[data-part]"),
+                (row) => [row.dataset.part, list(row)])),
+        };
+    "##;
+    let demo = Demo::start(4, 500)?;
+    let browser = Browser::start(TALL.0, TALL.1)?;
+    browser.open(&demo.page(""))?;
+    // The parts are there for those who ask, by the keyboard too.
+    let summary = "const s = document.querySelector('#own > summary'); s.focus();";
+    let is_reached = format!("{summary} return document.activeElement === s");
+    ensure!(browser.script(&is_reached)? == true);
+    ensure!(browser.text("#own-parts")?.is_empty(), "nobody has asked");
+    browser.script(&format!("{summary} s.click()"))?;
+    let (page, snapshot) = child::eventually(LIMIT, || {
+        let page = browser.script(PARTS)?;
+        let snapshot = demo.snapshot()?;
+        ensure!(page["parts"]["all"].is_array(), "no parts yet");
+        ensure!(page["sequence"] == snapshot["sequence"], "one is ahead");
+        Ok((page, snapshot))
+    })?;
+    let own = &snapshot["own"];
+    let figure = page["figure"].as_str().context("no figure")?;
+    let cpu = own["costliest"]["cpu"].as_u64().context("no CPU")?;
+    let percent = own["costliest"]["ratio"].as_f64().context("no ratio")? * 100.0;
+    let said = format!(" % of the costliest CPU (CPU {cpu}), budget 1 %, ");
+    let shown = figure.split_once(&said).map(|(before, _)| before);
+    let shown = shown.and_then(|text| text.strip_prefix("netto itself: "));
+    let shown: f64 = shown.with_context(|| figure.to_owned())?.parse()?;
+    ensure!((shown - percent).abs() <= 0.006, "{percent} in {figure}");
+    let parts = page["parts"].as_object().context("no parts")?;
+    ensure!(parts.len() == 9, "{parts:?}");
+    let interval_ns = snapshot["interval_ns"].as_f64().context("no interval")?;
+    for (slug, cells) in parts.iter().filter(|(slug, _)| *slug != "all") {
+        let part = &own["parts"][slug];
+        let shown = |at: usize| cells[at].as_str().unwrap_or_default().replace('<', "");
+        let shown = |at: usize| shown(at).parse::<f64>().with_context(|| format!("{cells}"));
+        for (at, ns, of_ns) in [
+            (0, &part["total_ns"], interval_ns * 4.0),
+            (1, &part["cpu_ns"][cpu as usize], interval_ns),
+        ] {
+            let expected = ns.as_f64().context("no time")? / of_ns * 100.0;
+            ensure!(
+                (shown(at)? - expected).abs() <= 0.01,
+                "{slug}: {cells} of {part}"
+            );
+        }
+    }
+    ensure!(
+        parts["softirqs"][2] == "demonstration of tp_btf",
+        "{parts:?}"
+    );
+    ensure!(
+        browser
+            .text("#own-parts p")?
+            .contains("4 of 4 CPUs are sampled now")
+    );
     browser.must_be_content()
 }
 

@@ -52,6 +52,36 @@ fn what_cannot_be_had_is_refused_cleanly() {
 }
 
 #[test]
+fn pages_are_compressed_for_those_who_take_it_and_plain_for_all_others() {
+    let daemon = Daemon::start(&config(), endless());
+    daemon.ready();
+    for path in ["/metrics", "/api/v1/snapshot", "/api/v1/info"] {
+        let asked = |accept: &str| get(daemon.address, path, &[("Accept-Encoding", accept)]);
+        for accept in ["gzip", "br, gzip;q=0.5", "*"] {
+            let answer = asked(accept);
+            let head = answer.head.to_lowercase();
+            assert!(head.contains("content-encoding: gzip"), "{path}: {head}");
+            assert!(head.contains("vary: accept-encoding"), "{path}: {head}");
+            let mut text = String::new();
+            flate2::read::GzDecoder::new(answer.body.as_slice())
+                .read_to_string(&mut text)
+                .expect("it unpacks");
+            let begin = if path == "/metrics" { "# HELP" } else { "{" };
+            assert!(text.starts_with(begin), "{path}: {text}");
+            assert!(text.len() > answer.body.len(), "{path}");
+        }
+        for accept in ["", "identity", "gzip;q=0", "*, gzip; q=0.0", "br"] {
+            let answer = asked(accept);
+            let head = answer.head.to_lowercase();
+            assert!(!head.contains("content-encoding"), "{path}: {head}");
+            assert!(head.contains("vary: accept-encoding"), "{path}: {head}");
+            assert!(answer.text().contains("rx_softirq"), "{path}");
+        }
+        assert!(get(daemon.address, path, &[]).text().len() > 500, "{path}");
+    }
+}
+
+#[test]
 fn folded_stacks_come_with_what_they_stand_for() {
     let daemon = Daemon::start(&config(), endless());
     daemon.ready();

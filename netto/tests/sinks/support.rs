@@ -9,8 +9,8 @@ use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
 
 use metrics_common::{
-    Availability, COMPONENTS, ComponentInfo, Cost, CpuModes, Info, Modes, OwnCost, Power, Sections,
-    Snapshot, ZonePower, fixture,
+    Availability, COMPONENTS, ComponentInfo, Cost, CostliestCpu, CpuModes, Info, InstrumentCost,
+    Modes, OwnCost, OwnPart, Power, Sections, Snapshot, ZonePower, fixture,
 };
 use netto::actors::trace_analyzer::{SnapshotSource, StackSource};
 use netto::analysis::flame::Folded;
@@ -89,7 +89,16 @@ pub fn snapshot(sequence: u64) -> Snapshot {
                 system_ns: 500_000,
                 resident_bytes: 20 << 20,
                 analysis_ns: 100_000,
-                ..OwnCost::default()
+                taken_ns: vec![Some(vec![1_000_000, 0]); OwnPart::ALL.len()],
+                sampling_hz: Some(vec![250, 0]),
+                costliest: Some(CostliestCpu {
+                    cpu: 0,
+                    ratio: 0.005,
+                }),
+                instruments: vec![InstrumentCost {
+                    name: "cost".to_owned(),
+                    analysis_ns: 2_000_000,
+                }],
             }),
             ..Sections::default()
         },

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use metrics_common::codec::ServerMessage;
-use metrics_common::{COMPONENTS, CpuModes, Info, Kind, Snapshot};
+use metrics_common::{COMPONENTS, CpuModes, Info, Kind, OwnPart, Snapshot};
 use netto::config::Config;
 
 use crate::client::Dashboard;
@@ -26,6 +26,9 @@ fn the_api_shows_the_snapshot() {
     }
     assert_eq!(json["cpu_modes"]["host"]["steal_ns"], 16);
     assert_eq!(json["power"]["network_watts"], 10.0);
+    assert_eq!(json["own"]["parts"]["sends"]["total_ns"], 1_000_000);
+    assert_eq!(json["own"]["costliest"]["cpu"], 0);
+    assert_eq!(json["own"]["max_overhead_ratio"], 0.01);
 
     let shown = get(daemon.address, "/api/v1/info", &[]).json();
     assert_eq!(shown, serde_json::to_value(info()).expect("Info is JSON"));
@@ -99,6 +102,24 @@ fn counters_are_the_sums_of_all_snapshots() {
         &[("mode", "user")],
         1e-3 * count,
     );
+    for part in OwnPart::ALL {
+        for (cpu, ns) in [("0", 1e-3), ("1", 0.0)] {
+            check(
+                "netto_own_cpu_seconds_total",
+                &[("cpu", cpu), ("part", part.slug())],
+                ns * count,
+            );
+        }
+    }
+    check(
+        "netto_instrument_analysis_seconds_total",
+        &[("instrument", "cost")],
+        2e-3 * count,
+    );
+    check("netto_sampling_hertz", &[("cpu", "0")], 250.0);
+    check("netto_sampling_hertz", &[("cpu", "1")], 0.0);
+    check("netto_overhead_ratio", &[], 0.005);
+    check("netto_max_overhead_ratio", &[], 0.01);
     check(
         "netto_probe_attached",
         &[("probe", "softirq_entry"), ("method", "tp_btf")],

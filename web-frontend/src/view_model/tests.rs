@@ -173,7 +173,6 @@ fn the_status_is_quiet_until_stacks_are_lost() {
     assert!(quiet.iter().all(|statement| !statement.loud), "{quiet:?}");
     let said = |text: &str| quiet.iter().any(|s| s.text.contains(text));
     assert!(said("1\u{202f}000 Hz") && said("500 ms") && said("120 stacks taken"));
-    assert!(said("0.4 % of one CPU, 18.2 MB"));
 
     fixture::cost(&mut snapshot).stacks_lost = vec![0, 17];
     sums.add(&snapshot);

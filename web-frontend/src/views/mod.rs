@@ -62,7 +62,7 @@ macro_rules! views {
     };
 }
 
-views!(headline, status, now, time, cpus, table, flame, notes);
+views!(headline, status, own, now, time, cpus, table, flame, notes);
 
 #[cfg(test)]
 mod tests {

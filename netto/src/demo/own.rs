@@ -1,0 +1,126 @@
+//! What netto would cost the made-up host: its probes by how often they would run, its samples by
+//! their number, and a process on one CPU.
+
+use metrics_common::{
+    COMPONENTS, CostliestCpu, InstrumentCost, Kind, OwnCost, OwnPart, Sections, Source,
+};
+
+use super::load::Work;
+
+/// What a pair of probes takes, nanoseconds, and what a stack does with its timer interrupt.
+const SOFTIRQ_NS: u64 = 240;
+const CALL_NS: u64 = 290;
+const LOCAL_CALL_NS: u64 = 110;
+const SWITCH_NS: u64 = 105;
+const INTERRUPT_NS: u64 = 60;
+const STACK_NS: u64 = 2_900;
+/// netto's share of any CPU's time, at most; beyond that this host would be sampled more rarely.
+pub const MAX_OVERHEAD: f64 = 0.01;
+const MOST: f64 = 0.0085;
+/// Times are estimates, and this step takes few bytes.
+const STEP_NS: u64 = 1_000;
+/// Over how long a CPU's share is averaged, nanoseconds.
+const AVERAGED_NS: f64 = 1e10;
+
+/// netto's share of each CPU's time, of late.
+#[derive(Default)]
+pub struct Overhead {
+    ratios: Vec<f64>,
+}
+
+impl Overhead {
+    /// The section, of an interval in which this was done and each CPU had so many stacks taken.
+    pub fn interval(&mut self, work: &Work, interval_ns: u64, stacks: u64) -> OwnCost {
+        let cpus = work.modes.len();
+        let user_ns = interval_ns / 800 + cpus as u64 * 3_000;
+        let system_ns = interval_ns / 900;
+        let mut taken_ns = vec![Some(vec![0; cpus]); OwnPart::ALL.len()];
+        let mut sampling_hz = vec![0; cpus];
+        for cpu in 0..cpus {
+            let mut parts = parts_of(work, cpu, stacks);
+            // The process runs where there is least to do.
+            let daemon_ns = if cpu + 1 == cpus {
+                user_ns + system_ns
+            } else {
+                0
+            };
+            let most_ns = ((interval_ns as f64 * MOST) as u64).saturating_sub(daemon_ns);
+            let sum: u64 = parts.iter().sum();
+            for ns in &mut parts {
+                *ns = *ns * most_ns.min(sum) / sum.max(1);
+            }
+            parts[OwnPart::Daemon as usize] = daemon_ns;
+            for (row, ns) in taken_ns.iter_mut().flatten().zip(parts) {
+                row[cpu] = ns / STEP_NS * STEP_NS;
+            }
+            sampling_hz[cpu] = stacks * 1_000_000_000 / interval_ns.max(1);
+        }
+        let analysis_ns = 400_000 + cpus as u64 * 8_000;
+        let shares = [("modes", 12), ("cost", 83), ("power", 3), ("own", 2)];
+        debug_assert!(
+            shares
+                .iter()
+                .all(|(name, _)| Sections::NAMES.contains(name))
+        );
+        let mut own = OwnCost {
+            user_ns,
+            system_ns,
+            resident_bytes: 17_000_000 + cpus as u64 * 60_000,
+            analysis_ns,
+            taken_ns,
+            sampling_hz: Some(sampling_hz),
+            costliest: None,
+            instruments: shares
+                .map(|(name, percent)| InstrumentCost {
+                    name: name.to_owned(),
+                    analysis_ns: analysis_ns * percent / 100,
+                })
+                .to_vec(),
+        };
+        self.average(&own, interval_ns);
+        let most = (0_u32..)
+            .zip(&self.ratios)
+            .max_by(|a, b| a.1.total_cmp(b.1));
+        own.costliest = most.map(|(cpu, &ratio)| CostliestCpu { cpu, ratio });
+        own
+    }
+
+    fn average(&mut self, own: &OwnCost, interval_ns: u64) {
+        let interval = interval_ns as f64;
+        let now = |cpu: usize| own.cpu_taken_ns(cpu).unwrap_or(0) as f64 / interval;
+        for cpu in self.ratios.len()..own.taken_ns[0].as_ref().map_or(0, Vec::len) {
+            self.ratios.push(now(cpu));
+        }
+        let weight = (interval / AVERAGED_NS).min(1.0);
+        for (cpu, ratio) in self.ratios.iter_mut().enumerate() {
+            *ratio += (now(cpu) - *ratio) * weight;
+        }
+    }
+}
+
+/// What each part would take of a CPU, nanoseconds.
+fn parts_of(work: &Work, cpu: usize, stacks: u64) -> [u64; OwnPart::ALL.len()] {
+    let mut parts = [0; OwnPart::ALL.len()];
+    let mut put = |part: OwnPart, ns: u64| parts[part as usize] += ns;
+    let mut calls = 0;
+    for (component, row) in COMPONENTS.iter().zip(&work.entries) {
+        let (Kind::Timed(source, _), Some(row)) = (&component.kind, row) else {
+            continue;
+        };
+        let entries = row[cpu];
+        match *source {
+            Source::Softirq(_) => put(OwnPart::Softirqs, entries * SOFTIRQ_NS),
+            Source::SocketSend => put(OwnPart::Sends, entries * CALL_NS),
+            Source::SocketReceive => put(OwnPart::Receives, entries * CALL_NS),
+            Source::LocalIpc => put(OwnPart::LocalIpc, entries * LOCAL_CALL_NS),
+            Source::NicInterrupt => put(OwnPart::Interrupts, entries * INTERRUPT_NS),
+            Source::IoWorker => {}
+        }
+        if matches!(source, Source::SocketReceive | Source::IoWorker) {
+            calls += entries;
+        }
+    }
+    put(OwnPart::Switches, calls / 2 * SWITCH_NS);
+    put(OwnPart::Sampler, stacks * STACK_NS);
+    parts
+}

@@ -1,0 +1,219 @@
+//! netto's own cost as plain values and markup. Pure.
+
+use std::fmt::Write as _;
+
+use metrics_common::sections::{OwnCost, OwnPart};
+use metrics_common::snapshot::{Availability, Info, Snapshot};
+
+use crate::format::{self, escape_html};
+use crate::view_model::index_of;
+
+/// So much above its limit, netto has not kept to it: it takes a moment to notice more traffic.
+const SLACK_RATIO: f64 = 0.003;
+
+/// netto's cost in one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figure {
+    /// The line.
+    pub text: String,
+    /// Whether it is more than it may be.
+    pub is_loud: bool,
+}
+
+/// The figure; `None` if nothing of it is known.
+pub fn figure(info: &Info, snapshot: &Snapshot) -> Option<Figure> {
+    let own = snapshot.sections.own.as_ref()?;
+    let limit = info.max_overhead_ratio;
+    let memory = format::megabytes(own.resident_bytes);
+    let Some(costliest) = own.costliest else {
+        let ns = own.user_ns.saturating_add(own.system_ns);
+        let share = format::percent(format::ratio(ns, snapshot.interval_ns));
+        return Some(Figure {
+            text: format!("netto itself: its process {share} % of one CPU, {memory} resident"),
+            is_loud: false,
+        });
+    };
+    let is_loud = limit.is_some_and(|limit| costliest.ratio > limit + SLACK_RATIO);
+    let budget = match limit {
+        Some(limit) if is_loud => format!("above its budget of {} %", plain_percent(limit)),
+        Some(limit) => format!("budget {} %", plain_percent(limit)),
+        None => "no budget".to_owned(),
+    };
+    Some(Figure {
+        text: format!(
+            "netto itself: {} % of the costliest CPU (CPU {}), {budget}, {memory} resident",
+            format::fine_percent(costliest.ratio * 100.0),
+            costliest.cpu,
+        ),
+        is_loud,
+    })
+}
+
+/// A ratio that somebody has chosen as per cent, without more digits than were chosen.
+fn plain_percent(ratio: f64) -> f64 {
+    (ratio * 1e4).round() / 1e2
+}
+
+/// The parts as a table, and how much is sampled.
+pub fn parts_html(info: &Info, snapshot: &Snapshot) -> String {
+    let Some(own) = &snapshot.sections.own else {
+        return String::new();
+    };
+    let cpu = own.costliest.map(|costliest| costliest.cpu);
+    let column = cpu.and_then(|cpu| snapshot.cpus.iter().position(|&other| other == cpu));
+    let head = match (cpu, column) {
+        (Some(cpu), Some(_)) => format!("% of CPU {cpu}"),
+        _ => "% of the costliest CPU".to_owned(),
+    };
+    let share = |ns: Option<u64>, of_ns: u64| match ns {
+        Some(ns) => format::fine_percent(format::ratio(ns, of_ns) * 100.0),
+        None => "–".to_owned(),
+    };
+    let mut html = format!(
+        "<table><thead><tr><th scope=\"col\">Part</th><th scope=\"col\">% of this host</th>\
+         <th scope=\"col\">{head}</th><th scope=\"col\">Now by</th><th scope=\"col\"></th></tr></thead><tbody>"
+    );
+    let mut row = |slug: &str, label: &str, host, cpu, by: &str, help: &str| {
+        let host = share(host, snapshot.capacity_ns());
+        let cpu = share(cpu, snapshot.interval_ns);
+        let (by, help) = (escape_html(by), escape_html(help));
+        let _ = write!(
+            html,
+            "<tr data-part=\"{slug}\"><th scope=\"row\">{label}</th><td>{host}</td><td>{cpu}</td>\
+             <td>{by}</td><td>{help}</td></tr>"
+        );
+    };
+    for part in OwnPart::ALL {
+        let Some(ns) = own.part_ns(part) else {
+            let by = "not known in this interval";
+            row(part.slug(), part.label(), None, None, by, part.help());
+            continue;
+        };
+        let of_cpu = column.and_then(|column| ns.get(column).copied());
+        let (by, total) = (method(info, part), own.part_total_ns(part));
+        row(part.slug(), part.label(), total, of_cpu, &by, part.help());
+    }
+    let of_cpu = column.and_then(|column| own.cpu_taken_ns(column));
+    let help = "Estimates of this interval; the figure above is the mean of ten seconds.";
+    row("all", "All parts", own.taken_total_ns(), of_cpu, "", help);
+    html.push_str("</tbody></table>");
+    if let Some(text) = sampled(info, own) {
+        let _ = write!(html, "<p>{}</p>", escape_html(&text));
+    }
+    html
+}
+
+/// By which means the part's events are measured now; empty if that is no question.
+fn method(info: &Info, part: OwnPart) -> String {
+    let slug = match part {
+        OwnPart::Softirqs => "rx_softirq",
+        OwnPart::Sends => "tx_syscall",
+        OwnPart::Receives => "rx_syscall",
+        OwnPart::LocalIpc => "local_ipc",
+        OwnPart::Sampler => return info.sampler.clone().unwrap_or_default(),
+        OwnPart::Switches | OwnPart::Interrupts | OwnPart::Daemon => return String::new(),
+    };
+    let component = index_of(info, slug).and_then(|index| info.components.get(index));
+    match component.map(|component| &component.availability) {
+        Some(Availability::Available { method }) => method.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// How many CPUs are sampled, and how often; `None` where nothing is.
+fn sampled(info: &Info, own: &OwnCost) -> Option<String> {
+    let rates = own.sampling_hz.as_ref()?;
+    let at_work = rates.iter().copied().filter(|&hz| hz > 0);
+    let all = rates.len();
+    let (Some(least), Some(most)) = (at_work.clone().min(), at_work.clone().max()) else {
+        return Some(format!("None of {all} CPUs is sampled now: none does networking."));
+    };
+    let rate = match least == most {
+        true => format::count(most),
+        false => format!("{} to {}", format::count(least), format::count(most)),
+    };
+    let limit = match most < info.frequency_hz {
+        true => format!(" (at most {})", format::count(info.frequency_hz)),
+        false => String::new(),
+    };
+    let count = at_work.count();
+    Some(format!(
+        "{count} of {all} CPUs are sampled now, at {rate} Hz{limit}."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::sections::CostliestCpu;
+
+    use super::*;
+    use crate::fixture;
+
+    /// CPU 1 pays 0.42 % over ten seconds; in this interval, 2 ms for samples.
+    fn measured() -> Snapshot {
+        let mut snapshot = fixture::snapshot(1);
+        let own = snapshot.sections.own.as_mut().unwrap();
+        own.taken_ns = vec![None; OwnPart::ALL.len()];
+        own.taken_ns[OwnPart::Softirqs as usize] = Some(vec![0, fixture::MS]);
+        own.taken_ns[OwnPart::Sampler as usize] = Some(vec![0, 2 * fixture::MS]);
+        own.sampling_hz = Some(vec![0, 250]);
+        own.costliest = Some(CostliestCpu {
+            cpu: 1,
+            ratio: 0.0042,
+        });
+        snapshot
+    }
+
+    #[test]
+    fn one_figure_says_what_the_costliest_cpu_pays_and_may_pay() {
+        let (mut info, mut snapshot) = (fixture::info(), measured());
+        let line = figure(&info, &snapshot).unwrap();
+        assert_eq!(
+            line.text,
+            "netto itself: 0.42 % of the costliest CPU (CPU 1), budget 1 %, 18.2 MB resident"
+        );
+        assert!(!line.is_loud);
+        let own = snapshot.sections.own.as_mut().unwrap();
+        own.costliest.as_mut().unwrap().ratio = 0.0131;
+        let line = figure(&info, &snapshot).unwrap();
+        assert!(line.is_loud && line.text.contains("1.3 %"), "{line:?}");
+        assert!(line.text.contains("above its budget of 1 %"), "{line:?}");
+        info.max_overhead_ratio = None;
+        let line = figure(&info, &snapshot).unwrap();
+        assert!(!line.is_loud && line.text.contains("no budget"), "{line:?}");
+    }
+
+    #[test]
+    fn of_an_older_daemon_there_is_what_its_process_costs() {
+        let line = figure(&fixture::info(), &fixture::snapshot(1)).unwrap();
+        assert_eq!(
+            line.text,
+            "netto itself: its process 0.4 % of one CPU, 18.2 MB resident"
+        );
+    }
+
+    #[test]
+    fn each_part_stands_with_its_shares_and_what_is_unknown_has_none() {
+        let html = parts_html(&fixture::info(), &measured());
+        for text in [
+            "<th scope=\"col\">% of CPU 1</th>",
+            // 2 ms of 500, and of the second that two CPUs have.
+            "Sampler</th><td>0.20</td><td>0.40</td><td>perf</td>",
+            "Softirqs</th><td>0.10</td><td>0.20</td><td>test</td>",
+            "Sends</th><td>–</td><td>–</td><td>not known in this interval</td>",
+            "All parts</th><td>0.30</td><td>0.60</td>",
+            "1 of 2 CPUs are sampled now, at 250 Hz (at most 1\u{202f}000).",
+        ] {
+            assert!(html.contains(text), "{text} in {html}");
+        }
+    }
+
+    #[test]
+    fn where_all_cpus_are_left_alone_the_page_says_so() {
+        let mut snapshot = measured();
+        let own = snapshot.sections.own.as_mut().unwrap();
+        own.sampling_hz = Some(vec![0, 0]);
+        let html = parts_html(&fixture::info(), &snapshot);
+        assert!(html.contains("None of 2 CPUs is sampled now"), "{html}");
+    }
+}

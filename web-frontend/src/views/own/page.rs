@@ -1,0 +1,46 @@
+//! netto's own cost in the document.
+
+use std::rc::Rc;
+
+use wasm_bindgen::prelude::*;
+use web_sys::Window;
+
+use super::model;
+use crate::page::dom::set_attribute;
+use crate::state::Keys;
+use crate::views::{Scene, View};
+
+/// The view, before anything is shown.
+pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
+    Box::new(Own::default())
+}
+
+/// What of the parts is in the document.
+#[derive(Default)]
+struct Own {
+    parts: String,
+}
+
+impl Keys for Own {}
+
+impl View for Own {
+    fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
+        let dom = scene.dom;
+        let Some(figure) = model::figure(scene.info, scene.shown) else {
+            return Ok(());
+        };
+        dom.set_text("own-figure", &figure.text)?;
+        let class = if figure.is_loud { "loud" } else { "" };
+        set_attribute(&dom.element("own-figure")?, "class", class)?;
+        // What nobody sees is not written.
+        if !dom.element("own")?.has_attribute("open") {
+            return Ok(());
+        }
+        let html = model::parts_html(scene.info, scene.shown);
+        if html != self.parts {
+            dom.element("own-parts")?.set_inner_html(&html);
+            self.parts = html;
+        }
+        Ok(())
+    }
+}
