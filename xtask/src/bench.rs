@@ -98,9 +98,9 @@ pub struct Options {
     #[arg(long, default_value_t = 4.0)]
     step: f64,
     /// How long netto gets used to a load before its cost counts, seconds
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 10.0)]
     warm_up: f64,
-    /// More options for netto, in one word (bulk, idle, sweep and guests)
+    /// More options for netto but --frequency, in one word (bulk, idle, sweep and guests)
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     netto_args: String,
     /// How long the dashboard is watched, minutes

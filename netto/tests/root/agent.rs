@@ -15,7 +15,7 @@ use crate::uring::Worker;
 use crate::{bpf, burn, copies, cpus, loads, uring};
 
 /// No agent outlives this.
-const LONGEST: Duration = Duration::from_secs(120);
+const LONGEST: Duration = Duration::from_secs(300);
 /// Bytes of a small packet.
 const SMALL_BYTES: usize = 64;
 

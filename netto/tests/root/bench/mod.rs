@@ -24,7 +24,7 @@ const FIGURE: &str = "bench figure:";
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// What was asked for.
-struct Options {
+pub struct Options {
     /// Added to netto's own at each start.
     netto: Vec<String>,
     /// How often comparisons are repeated.
@@ -41,7 +41,12 @@ impl Options {
         let frequency_text = frequency_hz.to_string();
         let mut all = vec!["--frequency", &frequency_text];
         all.extend(more);
-        all.extend(self.netto.iter().map(String::as_str));
+        let mut given: Vec<&str> = self.netto.iter().map(String::as_str).collect();
+        // netto takes no option twice.
+        if let Some(at) = given.iter().position(|word| Some(word) == more.first()) {
+            given.drain(at..(at + 2).min(given.len()));
+        }
+        all.extend(given);
         let daemon = Daemon::start(&all)?;
         std::thread::sleep(SETTLE);
         Ok(daemon)

@@ -174,7 +174,7 @@ fn report(course: &Course, options: &Options, without: &[Walk], with: &[Walk]) -
         .collect();
     ensure!(
         idle.iter().all(|steps| *steps > 0.0),
-        "a CPU had nothing left over when idle"
+        "a CPU had nothing left over before anything was sent: this machine is not idle"
     );
     println!(
         "\n{ROW} | packets/s | netto costs the CPU of the packets | the dearest other CPU | netto says | \

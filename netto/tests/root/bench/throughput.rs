@@ -58,10 +58,11 @@ pub fn measure(options: &Options) -> Result<()> {
                 None => None,
             };
             for (load, (_, words)) in LOADS.iter().enumerate() {
-                // netto has had its time with this load before it counts.
-                let warm_up = match daemon {
-                    Some(_) => options.warm_up.as_secs(),
-                    None => 0,
+                // A budget that is not kept yet is no figure.
+                let is_settled = forced.is_empty() || !matches!(all[index].netto, Some((_, [])));
+                let warm_up = match is_settled {
+                    true => 0,
+                    false => options.warm_up.as_secs(),
                 };
                 let (left, right) = (&network.left, &network.right);
                 let words = format!("{words} -O {warm_up}");
