@@ -144,7 +144,10 @@ pub fn generate(out_dir: &Path) -> anyhow::Result<()> {
         c,
         "#define NETTO_TRACE_WORDS ({HEADER_WORDS} + NETTO_MAX_FRAMES)"
     )?;
-    writeln!(rust, "/// Frames that a trial of the tick has room for.\npub const TRIAL_FRAMES: usize = {TRIAL_FRAMES};")?;
+    writeln!(
+        rust,
+        "/// Frames that a trial of the tick has room for.\npub const TRIAL_FRAMES: usize = {TRIAL_FRAMES};"
+    )?;
     writeln!(
         rust,
         "/// Words of the longest trace, its header included.\npub const TRACE_WORDS: usize = {};",

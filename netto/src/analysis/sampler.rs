@@ -102,7 +102,9 @@ pub fn choose(requested: RequestedSampler, facts: &Facts) -> Result<Choice, NoTi
         (RequestedSampler::Auto, Ok(tick_ns)) => *tick_ns,
     };
     if !facts.softirqs_are_timed {
-        return Ok(facts.perf("samples alone must find all softirqs, and no tick does on an idle CPU"));
+        return Ok(
+            facts.perf("samples alone must find all softirqs, and no tick does on an idle CPU")
+        );
     }
     let ticks_hz = ticks_per_second(tick_ns);
     if facts.frequency_is_given && facts.frequency_hz > ticks_hz {
@@ -113,7 +115,9 @@ pub fn choose(requested: RequestedSampler, facts: &Facts) -> Result<Choice, NoTi
     }
     let interrupt_ns = match &facts.interrupt_ns {
         Ok(interrupt_ns) => *interrupt_ns,
-        Err(lack) => return Ok(facts.perf(format!("what its interrupts cost is not known: {lack}"))),
+        Err(lack) => {
+            return Ok(facts.perf(format!("what its interrupts cost is not known: {lack}")));
+        }
     };
     let share = interrupt_ns as f64 * facts.frequency_hz as f64 / 1e9;
     let cost = format!(
@@ -273,7 +277,10 @@ mod tests {
         };
         let refusal = choose(RequestedSampler::Tick, &without).unwrap_err();
         let told = refusal.to_string();
-        assert!(told.contains("nohz_full") && told.contains("--sampler auto"), "{told}");
+        assert!(
+            told.contains("nohz_full") && told.contains("--sampler auto"),
+            "{told}"
+        );
         assert_eq!(asked(RequestedSampler::Perf, &without), Ok(Sampler::Perf));
     }
 

@@ -49,6 +49,7 @@ mod running;
 mod sends;
 mod sparse;
 mod sums;
+mod ticks;
 mod traffic;
 mod uring;
 mod websocket;
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
         coverage::TESTS,
         idle::TESTS,
         pace::TESTS,
+        ticks::TESTS,
         hidden::TESTS,
         failures::TESTS,
         limits::TESTS,

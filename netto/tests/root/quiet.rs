@@ -23,6 +23,7 @@ pub const STATISTICAL: &[&str] = &[
     "burners::",
     "coverage::",
     "sparse::",
+    "ticks::",
 ];
 /// The same of those that count what the whole host does: no matter of chance.
 pub const COUNTED: &[&str] = &["counting::"];

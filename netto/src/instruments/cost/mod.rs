@@ -51,7 +51,12 @@ pub(super) fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> 
         lost: vec![0; possible_cpus],
         attribution: Attribution::default(),
         idle_samples: vec![0; possible_cpus],
-        idle_sampling: IdleSampling::default(),
+        idle_sampling: IdleSampling::new(
+            ground
+                .roots
+                .perf_samples_between_ticks()
+                .unwrap_or(u64::MAX),
+        ),
         missed: Missed::default(),
     };
     cost.drain_stacks(ground);
