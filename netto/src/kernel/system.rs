@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
-use super::files::{LONGEST_BYTES, open, read, short_line};
+use super::files::{LONGEST_BYTES, open, read, read_number, short_line};
 use super::kept::KeptFile;
 
 pub use self::clock::{current_cpu, monotonic_ns, scheduler_tick_ns, thread_cpu_ns, tick_ns};
@@ -55,6 +55,17 @@ impl Roots {
     /// Whether the kernel preempts softirqs too (PREEMPT_RT).
     pub fn is_realtime(&self) -> bool {
         read(&self.sys_root.join("kernel/realtime")).is_ok_and(|text| text.trim() == "1")
+    }
+
+    /// How many samples the kernel lets perf take on a CPU from one tick to the next, if it says so.
+    pub fn perf_samples_between_ticks(&self) -> Option<u64> {
+        let path = self.proc_root.join("sys/kernel/perf_event_max_sample_rate");
+        let a_second = read_number(&path).ok().filter(|rate| *rate > 0)?;
+        Some(
+            a_second
+                .saturating_mul(scheduler_tick_ns()?)
+                .div_ceil(1_000_000_000),
+        )
     }
 
     /// Thread number of each possible CPU's ksoftirqd; 0 where unknown.
@@ -139,6 +150,7 @@ mod tests {
             let _ = roots.boot_id();
             let _ = roots.is_realtime();
             let _ = roots.nic_interrupts();
+            let _ = roots.perf_samples_between_ticks();
             prop_assert_eq!(roots.ksoftirqd_threads(4).len(), 4);
             prop_assert!([0, 4].contains(&roots.numa_nodes(4).len()));
             if let Ok(text) = roots.proc_stat().and_then(|file| file.text()) {
@@ -152,7 +164,7 @@ mod tests {
     }
 
     /// One of each file that is read.
-    const FILES: [&str; 9] = [
+    const FILES: [&str; 10] = [
         "sys/devices/system/cpu/online",
         "sys/devices/system/node/node0/cpulist",
         "sys/devices/system/node/node1/cpulist",
@@ -162,6 +174,7 @@ mod tests {
         "proc/kallsyms",
         "proc/1/comm",
         "proc/sys/kernel/random/boot_id",
+        "proc/sys/kernel/perf_event_max_sample_rate",
     ];
 
     #[test]
@@ -186,6 +199,16 @@ mod tests {
             ("proc/9/comm", "bash\n"),
         ]);
         assert_eq!(roots.ksoftirqd_threads(3), [15, 23, 0]);
+    }
+
+    #[test]
+    fn perf_takes_its_share_of_the_allowed_samples_in_each_tick() {
+        let file = "proc/sys/kernel/perf_event_max_sample_rate";
+        let most = |text: &str| tree(&[(file, text)]).1.perf_samples_between_ticks();
+        // At least one, and more at a higher rate, whatever HZ is.
+        assert_eq!(most("1\n"), Some(1));
+        assert!(most("1000000\n") > most("100000\n"));
+        assert_eq!((most("0\n"), most("many\n")), (None, None));
     }
 
     #[test]

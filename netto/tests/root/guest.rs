@@ -12,6 +12,7 @@ pub const SELECTION: &[&str] = &[
     "changes::",
     "hidden::what_wireguard",
     "idle::",
+    "ticks::",
     "running::no_program_is_left_in_the_kernel_after_sigterm",
     "paths::udp_to_this_host_is_local_delivery_behind_a_firewall_too",
     "paths::frames_over_a_bridge_are_bridging",

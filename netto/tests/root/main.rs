@@ -54,6 +54,7 @@ mod sends;
 mod sparse;
 mod sums;
 mod sweep;
+mod ticks;
 mod traffic;
 mod uring;
 mod websocket;
@@ -103,6 +104,7 @@ fn main() -> ExitCode {
         coverage::TESTS,
         idle::TESTS,
         pace::TESTS,
+        ticks::TESTS,
         hidden::TESTS,
         failures::TESTS,
         limits::TESTS,

@@ -47,7 +47,12 @@ pub(super) fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> 
         previous: vec![Reading::default(); possible_cpus],
         attribution: Attribution::default(),
         filling: Filling::default(),
-        idle_sampling: IdleSampling::default(),
+        idle_sampling: IdleSampling::new(
+            ground
+                .roots
+                .perf_samples_between_ticks()
+                .unwrap_or(u64::MAX),
+        ),
         missed: Missed::default(),
     };
     cost.drain_stacks(ground);

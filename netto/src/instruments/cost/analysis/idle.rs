@@ -3,6 +3,9 @@
 //! A softirq that wakes a CPU runs on top of its idle task. Some virtual machines' kernels
 //! let a sampling clock fire there and take no sample, on some CPUs: softirqs are then
 //! seen only where they interrupt a task, and somebody should be told.
+//!
+//! Every kernel stops a CPU's clock after so many samples (`perf_event_max_sample_rate` / HZ)
+//! until its next tick, and an idle CPU has few ticks: no more can be expected of an interval.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +15,9 @@ const ENOUGH: u64 = 1000;
 const LEAST: u64 = 10;
 
 /// What is known of each CPU since the start.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct IdleSampling {
+    most_between_ticks: u64,
     cpus: BTreeMap<u32, Seen>,
 }
 
@@ -24,11 +28,19 @@ struct Seen {
 }
 
 impl IdleSampling {
+    /// Of a kernel that takes so many samples at most from one tick of a CPU to the next.
+    pub fn new(most_between_ticks: u64) -> Self {
+        IdleSampling {
+            most_between_ticks,
+            cpus: BTreeMap::new(),
+        }
+    }
+
     /// Adds an interval: for how long the CPU was idle, what one sample stands for, and how
     /// many samples have found it idle since the start.
     pub fn add_interval(&mut self, cpu: u32, idle_ns: u64, sample_period_ns: u64, taken: u64) {
         let seen = self.cpus.entry(cpu).or_default();
-        seen.expected += idle_ns / sample_period_ns.max(1);
+        seen.expected += (idle_ns / sample_period_ns.max(1)).min(self.most_between_ticks);
         seen.taken = taken;
     }
 
@@ -58,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_sampled_while_idle_is_not_worth_a_word() {
-        let mut idle = IdleSampling::default();
+        let mut idle = IdleSampling::new(u64::MAX);
         for interval in 1..=100 {
             // Half of the samples of a busy hypervisor's guest may be missing.
             idle.add_interval(0, 500 * MS, MS, 250 * interval);
@@ -68,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_never_sampled_while_idle_is_named_after_a_second_of_idleness() {
-        let mut idle = IdleSampling::default();
+        let mut idle = IdleSampling::new(u64::MAX);
         idle.add_interval(0, 500 * MS, MS, 500);
         idle.add_interval(1, 500 * MS, MS, 0);
         assert_eq!(idle.note(), None, "too early to tell");
@@ -79,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_busy_cpu_is_not_judged_and_one_that_is_seen_later_is_acquitted() {
-        let mut idle = IdleSampling::default();
+        let mut idle = IdleSampling::new(u64::MAX);
         for _ in 0..1000 {
             idle.add_interval(7, 0, MS, 0);
         }
@@ -88,5 +100,16 @@ mod tests {
         assert!(idle.note().is_some());
         idle.add_interval(7, 500 * MS, MS, 400);
         assert_eq!(idle.note(), None);
+    }
+
+    #[test]
+    fn a_clock_that_stops_until_the_next_tick_is_not_taken_for_none() {
+        let mut idle = IdleSampling::new(400);
+        for interval in 1..=100 {
+            // 10 kHz, and one tick in the interval.
+            idle.add_interval(0, 500 * MS, MS / 10, 400 * interval);
+            idle.add_interval(1, 500 * MS, MS / 10, 0);
+        }
+        assert!(idle.note().unwrap().contains("idle: 1."));
     }
 }

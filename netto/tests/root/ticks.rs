@@ -1,0 +1,173 @@
+//! Stacks sampled by the scheduler's tick: they arm no timer, they show who was interrupted and
+//! nothing of the interrupt, and the split that they give holds a known cost in its interval.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, ensure};
+use metrics_common::component::index_of;
+use metrics_common::{Info, Snapshot, confidence};
+
+use crate::burners::{ProgramAccounts, program_seconds};
+use crate::daemon::Daemon;
+use crate::follow::Followed;
+use crate::lab::Network;
+use crate::lab_itself::needs_kernel;
+use crate::traffic;
+use crate::trial::{NotOnThisKernel, Test};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "ticks::no_timer_is_armed_for_their_samples",
+        tools: &["ip"],
+        body: no_timer,
+    },
+    Test {
+        name: "ticks::a_tc_program_has_the_share_that_the_kernel_says_it_ran",
+        tools: &["ip"],
+        body: tc,
+    },
+    Test {
+        name: "ticks::they_split_the_rx_softirq_as_perfs_clock_does",
+        tools: &["ip"],
+        body: as_perf_does,
+    },
+];
+
+const SETTLE: Duration = Duration::from_secs(1);
+/// Some hundred ticks that meet the RX softirq.
+const MEASURED: Duration = Duration::from_secs(10);
+/// A truth may lie so many half-widths of the 95 % interval off: four standard deviations.
+const HALF_WIDTHS: f64 = 2.0;
+/// With a wider one the test would say nothing.
+const WIDEST: f64 = 0.25;
+/// What calling a program takes beside its run, as a share of one that runs for microseconds.
+const CALL: f64 = 0.1;
+
+/// A daemon that samples by the tick; a skip where there is none.
+fn by_ticks() -> Result<Followed> {
+    let followed = Followed::start_with(&["--sampler", "tick"]).map_err(|error| {
+        let told = format!("{error:#}");
+        match told.contains("--sampler tick is not possible here") {
+            true => NotOnThisKernel(told).into(),
+            false => error,
+        }
+    })?;
+    ensure!(followed.info.sampler.as_deref() == Some("tick"));
+    Ok(followed)
+}
+
+/// Perf's events that a process holds.
+fn events_of(pid: u32) -> Result<usize> {
+    let mut events = 0;
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fd"))? {
+        // A descriptor may be closed meanwhile.
+        let target = std::fs::read_link(entry?.path()).unwrap_or_default();
+        events += usize::from(target.to_string_lossy().contains("perf_event"));
+    }
+    Ok(events)
+}
+
+fn no_timer() -> Result<()> {
+    let network = Network::direct()?;
+    let mut ticks = by_ticks()?;
+    let perf = Daemon::start(&["--sampler", "perf"])?;
+    ensure!(perf.info()?.sampler.as_deref() == Some("perf"));
+    ensure!(events_of(perf.process.pid())? > 0, "perf without an event");
+    let own = events_of(ticks.pid())?;
+    ensure!(own == 0, "{own} events of perf's beside the tick");
+    drop(perf);
+    let _load = traffic::udp_blast(&network.left, network.nobody_v4)?;
+    std::thread::sleep(SETTLE);
+    ticks.catch_up()?;
+    let taken: u64 = ticks.next()?.cost().stacks_taken.iter().sum();
+    ensure!(taken > 0, "no tick has taken a stack");
+    // As often as it says: one in a tick, and none twice.
+    let from = SystemTime::now();
+    std::thread::sleep(SETTLE);
+    let sum = ticks.between(from, SystemTime::now())?;
+    let most = sum.capacity_ns() as f64 / 1e9 * ticks.info.frequency_hz as f64;
+    let taken: u64 = sum.cost().stacks_taken.iter().sum();
+    println!("\n{taken} stacks, of {most:.0} ticks");
+    ensure!(taken as f64 <= 1.1 * most, "{taken} stacks of {most} ticks");
+    Ok(())
+}
+
+/// A part's time and half of its stated interval, nanoseconds.
+fn part(info: &Info, sum: &Snapshot, slug: &str) -> Result<(f64, f64)> {
+    let row = index_of(slug).context("no such row")?;
+    let time_ns = sum.total_ns(row).context("not measured")?;
+    let (low, high) = confidence::of_component(info, sum, row).context("no interval")?;
+    Ok((time_ns as f64, (high - low) as f64 / 2.0))
+}
+
+fn tc() -> Result<()> {
+    const PART: &str = "tc_classify";
+    needs_kernel(6, 6, "tcx")?;
+    let network = Network::direct()?;
+    let _accounts = ProgramAccounts::open()?;
+    let _program = traffic::agent(&network.right, &["attach", "tcx", "lan"])?;
+    let mut ticks = by_ticks()?;
+    let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
+    std::thread::sleep(SETTLE);
+    let (from, ran) = (SystemTime::now(), program_seconds());
+    std::thread::sleep(MEASURED);
+    let (to, ran) = (SystemTime::now(), program_seconds() - ran);
+    let sum = ticks.between(from, to)?;
+    let (time_ns, half_ns) = part(&ticks.info, &sum, PART)?;
+    let ran_ns = ran * 1e9;
+    println!(
+        "\n{PART}: {:.0} ± {:.0} ms by ticks, {:.0} ms by the kernel's account",
+        time_ns / 1e6,
+        half_ns / 1e6,
+        ran_ns / 1e6
+    );
+    ensure!(half_ns < WIDEST * time_ns, "too few ticks have met it");
+    let off_ns = HALF_WIDTHS * half_ns;
+    ensure!(
+        time_ns > ran_ns - off_ns && time_ns < (1.0 + CALL) * ran_ns + off_ns,
+        "{PART}: {time_ns} ± {half_ns} ns, {ran_ns} ns in truth"
+    );
+    Ok(())
+}
+
+/// Both daemons time the softirq, and differ in what splits it.
+fn as_perf_does() -> Result<()> {
+    let network = Network::direct()?;
+    let mut ticks = by_ticks()?;
+    let mut perf = Followed::start_with(&["--sampler", "perf"])?;
+    let _load = traffic::udp(&network.left, &network.right, network.right_v4)?;
+    std::thread::sleep(SETTLE);
+    let from = SystemTime::now();
+    std::thread::sleep(MEASURED);
+    let to = SystemTime::now();
+    let (by_ticks, by_perf) = (ticks.between(from, to)?, perf.between(from, to)?);
+    println!();
+    for slug in ["local_delivery_v4", "rx_core", "backlog", "rx_unattributed"] {
+        let (tick_ns, tick_half) = part(&ticks.info, &by_ticks, slug)?;
+        let (perf_ns, perf_half) = part(&perf.info, &by_perf, slug)?;
+        let half_ns = tick_half.hypot(perf_half);
+        println!(
+            "{slug}: {:.0} ± {:.0} ms by ticks, {:.0} ± {:.0} ms by perf's clock",
+            tick_ns / 1e6,
+            tick_half / 1e6,
+            perf_ns / 1e6,
+            perf_half / 1e6
+        );
+        ensure!(
+            (tick_ns - perf_ns).abs() < HALF_WIDTHS * half_ns,
+            "{slug}: {tick_ns} ns by ticks, {perf_ns} ns by perf's clock, ± {half_ns}"
+        );
+    }
+    let rx = index_of("rx_softirq").context("no such row")?;
+    for (name, info, sum) in [
+        ("ticks", &ticks.info, &by_ticks),
+        ("perf's clock", &perf.info, &by_perf),
+    ] {
+        let met = sum.cost().samples[rx].iter().flatten().sum::<u32>();
+        let share = f64::from(met)
+            / info.frequency_hz as f64
+            / (sum.total_ns(rx).unwrap_or(0) as f64 / 1e9);
+        println!("{name}: {met} samples in the RX softirq, {share:.3} of what its clock says");
+    }
+    Ok(())
+}
