@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget};
 
-use crate::machine::{CONTROL, MAPS, RODATA, UNKNOWN};
+use crate::machine::{CONTROL, MAPS, RECORD, RODATA, SLOTS, UNKNOWN};
 
 /// One instruction.
 #[derive(Debug, Clone, Copy)]
@@ -97,6 +97,8 @@ impl Programs {
                 self.constants.insert(name, symbol.address() as usize);
                 RODATA + symbol.address() + addend
             }
+            ".data.cpus" => RECORD + symbol.address() + addend,
+            ".bss.parked" => SLOTS + symbol.address() + addend,
             ".bss" => CONTROL + symbol.address() + addend,
             _ => UNKNOWN,
         }
