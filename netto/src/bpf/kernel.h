@@ -46,6 +46,8 @@ struct task_struct {
 	/* How often it was switched away, of its own accord and not. */
 	unsigned long nvcsw;
 	unsigned long nivcsw;
+	/* What BPF programs keep with it; NULL if none does. */
+	void *bpf_storage;
 };
 
 #pragma clang attribute pop
@@ -54,6 +56,7 @@ struct task_struct {
 #define PF_IO_WORKER 0x00000010
 
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
 #endif

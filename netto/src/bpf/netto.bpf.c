@@ -17,58 +17,89 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* Numbers of interrupts that can be told to be a network device's. */
 #define NETTO_INTERRUPTS 16384
 
+#define NETTO_PARKS_CALLS 1
+#define NETTO_PARKS_SOFTIRQS 2
+
 /*
  * Set before load: whether tasks can be switched away in a state that must be
- * restored: in a timed socket call or, with PREEMPT_RT, in a softirq.
+ * restored: in a timed socket call and, with PREEMPT_RT, in a softirq.
  */
-const volatile bool netto_states_are_parked = false;
+const volatile __u64 netto_parks = 0;
 
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(netto_sirq_in, unsigned int vector)
 {
+	__u64 now = bpf_ktime_get_ns();
 	struct netto_cpu *cpu = netto_this_cpu();
-	__u64 kind = NETTO_KIND_OF_SOFTIRQ(vector & 0xf);
 
-	if (!cpu)
-		return 0;
-	netto_transition(cpu, (cpu->state & ~NETTO_SOFTIRQ_MASK) | kind << NETTO_SOFTIRQ_SHIFT);
-	netto_count(cpu, kind);
+	if (cpu)
+		netto_transition(cpu, now, NETTO_KIND_OF_SOFTIRQ(vector & 0xf));
 	return 0;
 }
 
+/* Softirqs are counted when they end, where their kind is at hand. */
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(netto_sirq_out)
 {
+	__u64 now = bpf_ktime_get_ns();
 	struct netto_cpu *cpu = netto_this_cpu();
-	__u64 state, charged;
+	__u64 state, kind, below, charged;
 
 	if (!cpu)
 		return 0;
 	state = cpu->state;
-	charged = netto_transition(cpu, state & ~NETTO_SOFTIRQ_MASK);
-	if ((state & NETTO_IN_KSOFTIRQD) && netto_kind_of(state) == NETTO_KIND_OF_SOFTIRQ(NETTO_NET_RX))
+	kind = netto_index(cpu->kind);
+	below = state & NETTO_TASK_MASK;
+	/* A softirq that began before the probes were attached. */
+	if (kind == below)
+		return 0;
+	charged = netto_transition(cpu, now, below);
+	cpu->entries[kind]++;
+	if ((__s64)state < 0 && kind == NETTO_KIND_OF_SOFTIRQ(NETTO_NET_RX))
 		cpu->ksoftirqd_rx_ns += charged;
 	return 0;
+}
+
+/*
+ * The state of a task outside socket calls. What a thread of io_uring's works
+ * at is not known here: user space tells by the stacks sampled in its time.
+ */
+static __always_inline __u64 netto_base_state(struct netto_cpu *cpu, struct task_struct *task)
+{
+	__u64 state = 0;
+
+	if (task->flags & PF_IO_WORKER)
+		state = NETTO_KIND_IO_WORKER << NETTO_BASE_SHIFT | NETTO_KIND_IO_WORKER;
+	if ((__u64)(__u32)task->pid == cpu->ksoftirqd_pid)
+		state = NETTO_IN_KSOFTIRQD;
+	return state;
 }
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(netto_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
-	__u64 leaving, arriving;
+	__u64 parks, leaving, arriving, parked, softirq = 0;
 
 	if (!cpu)
 		return 0;
+	parks = netto_parks;
 	cpu->switches++;
 	leaving = cpu->state;
+	if ((parks & NETTO_PARKS_SOFTIRQS) && netto_is_softirq(cpu->kind))
+		softirq = cpu->kind << NETTO_SOFTIRQ_SHIFT;
 	/* What follows from the task alone need not be parked. */
-	if (leaving & ~(NETTO_TASK_MASK | NETTO_IN_KSOFTIRQD))
-		netto_park(cpu, prev, leaving);
-	arriving = netto_arriving_state(cpu, next, netto_states_are_parked);
-	if ((__u64)next->pid == cpu->ksoftirqd_pid)
-		arriving |= NETTO_IN_KSOFTIRQD;
-	if (leaving != arriving)
-		netto_transition(cpu, arriving);
+	if ((leaving & NETTO_NESTED_MASK) | softirq)
+		netto_park(cpu, prev, leaving | softirq);
+	arriving = parks ? netto_take_parked(cpu, next) : 0;
+	if (!arriving)
+		arriving = netto_base_state(cpu, next);
+	if (leaving == arriving && !softirq)
+		return 0;
+	parked = arriving & NETTO_SOFTIRQ_MASK;
+	arriving ^= parked;
+	netto_transition(cpu, bpf_ktime_get_ns(), parked ? parked >> NETTO_SOFTIRQ_SHIFT : arriving & NETTO_TASK_MASK);
+	NETTO_WRITE_ONCE(cpu->state, arriving);
 	return 0;
 }
 
@@ -93,7 +124,7 @@ int BPF_PROG(netto_irq_entry, int irq)
 	if (!cpu)
 		return 0;
 	cpu->interrupted_ns = bpf_ktime_get_ns();
-	netto_count(cpu, NETTO_KIND_NIC_INTERRUPT);
+	cpu->entries[NETTO_KIND_NIC_INTERRUPT]++;
 	return 0;
 }
 
@@ -104,7 +135,7 @@ int BPF_PROG(netto_irq_exit)
 
 	if (!cpu || !cpu->interrupted_ns)
 		return 0;
-	cpu->irq_ns += bpf_ktime_get_ns() - cpu->interrupted_ns;
+	cpu->irq_due_ns += bpf_ktime_get_ns() - cpu->interrupted_ns;
 	cpu->interrupted_ns = 0;
 	return 0;
 }

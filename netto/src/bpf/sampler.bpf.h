@@ -24,7 +24,7 @@ static __always_inline int netto_take_sample(void *ctx, __u64 own_frames)
 
 	if (!cpu)
 		return 0;
-	kind = netto_kind_of(cpu->state) & 0x1f;
+	kind = netto_index(cpu->kind);
 	if (!(netto_sampled_kinds >> kind & 1))
 		return 0;
 	/*

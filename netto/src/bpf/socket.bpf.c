@@ -7,7 +7,6 @@
  * away.
  */
 #include "clock.bpf.h"
-#include "tasks.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -41,9 +40,15 @@ static __always_inline __u64 netto_depth(void *ctx)
  * stack, where depths mean nothing, and the state below the softirq is that of
  * whoever was interrupted: neither their beginning nor their end may touch it.
  */
-static __always_inline bool netto_is_in_softirq(__u64 state)
+static __always_inline bool netto_is_in_softirq(struct netto_cpu *cpu)
 {
-	return state & NETTO_SOFTIRQ_MASK;
+	return netto_is_softirq(cpu->kind);
+}
+
+/* Another task can preempt this one while it counts. */
+static __always_inline void netto_count(struct netto_cpu *cpu, __u64 kind)
+{
+	__sync_fetch_and_add(&cpu->entries[netto_index(kind)], 1);
 }
 
 /*
@@ -55,42 +60,51 @@ static __always_inline bool netto_is_in_softirq(__u64 state)
  */
 static __always_inline bool netto_is_nested(__u64 state, __u64 depth)
 {
-	return (state & NETTO_NESTED_MASK) && depth < state >> NETTO_DEPTH_SHIFT;
+	return (state & NETTO_NESTED_MASK) && depth < (state >> NETTO_DEPTH_SHIFT & NETTO_DEPTH_MASK);
 }
 
-static __always_inline int netto_enter(void *ctx, __u64 kind)
-{
-	struct netto_cpu *cpu = netto_this_cpu();
-	__u64 depth;
+/* What stays when a call begins or ends. */
+#define NETTO_OF_TASK (NETTO_BASE_MASK | NETTO_IN_KSOFTIRQD)
 
-	if (!cpu || netto_is_in_softirq(cpu->state))
+static __always_inline int netto_enter_at(void *ctx, const volatile __u64 *of_pair, __u64 kind)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct netto_cpu *cpu = netto_this_cpu();
+	__u64 depth, state;
+
+	if (!cpu || netto_is_in_softirq(cpu))
 		return 0;
 	depth = netto_depth(ctx);
-	if (netto_is_nested(cpu->state, depth)) {
-		cpu->state += NETTO_NESTED_ONE;
+	state = cpu->state;
+	if (netto_is_nested(state, depth)) {
+		cpu->state = state + NETTO_NESTED_ONE;
 		return 0;
 	}
-	netto_task_transition(cpu, depth << NETTO_DEPTH_SHIFT | (cpu->state & NETTO_IN_KSOFTIRQD) | NETTO_NESTED_ONE | kind);
-	netto_count_in_task(cpu, kind);
+	if (of_pair)
+		kind = *of_pair;
+	netto_task_transition(cpu, now, depth << NETTO_DEPTH_SHIFT | (state & NETTO_OF_TASK) | NETTO_NESTED_ONE | kind, kind);
+	netto_count(cpu, kind);
 	return 0;
 }
 
 static __always_inline int netto_leave(void)
 {
+	__u64 now = bpf_ktime_get_ns();
 	struct netto_cpu *cpu = netto_this_cpu();
-	__u64 nested;
+	__u64 state, nested, base;
 
-	if (!cpu || netto_is_in_softirq(cpu->state))
+	if (!cpu || netto_is_in_softirq(cpu))
 		return 0;
-	nested = cpu->state & NETTO_NESTED_MASK;
-	/* A call that began before the probes were attached. */
-	if (!nested)
-		return 0;
-	if (nested > NETTO_NESTED_ONE) {
-		cpu->state -= NETTO_NESTED_ONE;
+	state = cpu->state;
+	nested = state & NETTO_NESTED_MASK;
+	if (nested != NETTO_NESTED_ONE) {
+		/* None: a call that began before the probes were attached. */
+		if (nested)
+			cpu->state = state - NETTO_NESTED_ONE;
 		return 0;
 	}
-	netto_task_transition(cpu, (cpu->state & NETTO_IN_KSOFTIRQD) | netto_base_state(bpf_get_current_task_btf()));
+	base = (state & NETTO_BASE_MASK) >> NETTO_BASE_SHIFT;
+	netto_task_transition(cpu, now, (state & NETTO_OF_TASK) | base, base);
 	return 0;
 }
 
@@ -98,7 +112,7 @@ static __always_inline int netto_leave(void)
 	SEC("fentry")                                          \
 	int netto_fentry_##n(void *ctx)                        \
 	{                                                      \
-		return netto_enter(ctx, netto_pair_kind[n]);   \
+		return netto_enter_at(ctx, &netto_pair_kind[n], 0); \
 	}                                                      \
 	SEC("fexit")                                           \
 	int netto_fexit_##n(void *ctx)                         \
@@ -161,12 +175,12 @@ static __always_inline int netto_enter_by_kprobe(void *ctx, __u64 kind)
 	struct netto_cpu *cpu;
 
 	if (netto_end_will_be_seen(ctx))
-		return netto_enter(ctx, kind);
+		return netto_enter_at(ctx, 0, kind);
 	/* Counted, but not timed: nobody would take the task out of it again. */
 	cpu = netto_this_cpu();
-	if (!cpu || netto_is_in_softirq(cpu->state))
+	if (!cpu || netto_is_in_softirq(cpu))
 		return 0;
-	netto_count_in_task(cpu, kind);
+	netto_count(cpu, kind);
 	__sync_fetch_and_add(&cpu->unseen_returns, 1);
 	return 0;
 }

@@ -18,13 +18,12 @@
 #ifndef NETTO_STACKS_BPF_H
 #define NETTO_STACKS_BPF_H
 
+#include "clock.bpf.h"
 #include "control.bpf.h"
 #include "kernel.h"
 #include "netto_abi.h"
 
-/* Set before load. */
-const volatile __u32 netto_possible_cpus = 1;
-/* Words in one lane; the lane's value size was set to match. */
+/* Set before load: words in one lane; the lane's value size was set to match. */
 const volatile __u32 netto_lane_words = NETTO_TRACE_WORDS;
 
 /*
@@ -41,7 +40,7 @@ struct {
 
 static __always_inline struct netto_lane *netto_lane_of(__u32 slot)
 {
-	__u32 index = slot * netto_possible_cpus + bpf_get_smp_processor_id();
+	__u32 index = slot * (__u32)netto_possible_cpus + bpf_get_smp_processor_id();
 
 	return bpf_map_lookup_elem(&netto_lanes, &index);
 }

@@ -2,11 +2,11 @@
 //!
 //! The BPF side is `bpf/clock.bpf.h`. It never waits for readers, so a reading
 //! may fall into the middle of a charge; its totals then do not sum to its own
-//! timestamp, or its state changes meanwhile, and it is taken again.
+//! timestamp, or its kind changes meanwhile, and it is taken again.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use metrics_common::component::CLOCK_KINDS;
+use metrics_common::component::{CLOCK_KINDS, SOFTIRQ_VECTORS};
 
 use super::abi;
 use super::mapped::MappedArray;
@@ -41,6 +41,11 @@ pub struct Reading {
     pub states_lost: u64,
     /// Socket calls whose return no kretprobe had room to wait for.
     pub unseen_returns: u64,
+}
+
+/// Bytes of the records of so many CPUs, for the objects whose programs write them.
+pub(super) fn records_bytes(possible_cpus: usize) -> u32 {
+    (abi::CPU_BYTES * possible_cpus) as u32
 }
 
 impl CpuClocks {
@@ -86,23 +91,20 @@ impl CpuClocks {
 
 /// One reading, and whether it was consistent.
 ///
-/// The writer stores since, then state, then totals. Totals that sum to an
-/// unchanged since are therefore whole; but the state may have been read before its
+/// The writer stores since, then the kind, then totals. Totals that sum to an
+/// unchanged since are therefore whole; but the kind may have been read before its
 /// store and the totals after theirs, which is why it is read again.
 fn read_once(mut load: impl FnMut(usize) -> u64, now_ns: impl FnOnce() -> u64) -> (Reading, bool) {
     let since = load(abi::CPU_SINCE_NS);
-    let state = load(abi::CPU_STATE);
+    let kind = load(abi::CPU_KIND);
     let mut total_ns: [u64; CLOCK_KINDS] =
         std::array::from_fn(|kind| load(abi::CPU_TOTAL_NS + kind));
     let now = now_ns();
-    // In this order: a state that a later transition has brought back comes with a later time.
-    let unchanged = load(abi::CPU_STATE) == state && load(abi::CPU_SINCE_NS) == since;
+    // In this order: a kind that a later transition has brought back comes with a later time.
+    let unchanged = load(abi::CPU_KIND) == kind && load(abi::CPU_SINCE_NS) == since;
 
     let counted = since.saturating_sub(load(abi::CPU_START_NS));
     let consistent = unchanged && total_ns.iter().sum::<u64>() == counted;
-    // As in bpf/clock.bpf.h: a softirq is on top of what the task does.
-    let softirq = (state >> 16) & 0xff;
-    let kind = if softirq == 0 { state & 0xff } else { softirq };
     if let Some(total) = total_ns.get_mut(kind as usize) {
         *total += now.saturating_sub(since);
     }
@@ -112,14 +114,20 @@ fn read_once(mut load: impl FnMut(usize) -> u64, now_ns: impl FnOnce() -> u64) -
             entries: std::array::from_fn(|kind| load(abi::CPU_ENTRIES + kind)),
             ksoftirqd_rx_ns: load(abi::CPU_KSOFTIRQD_RX_NS),
             switches: load(abi::CPU_SWITCHES),
-            task_kind: state as u8,
-            softirq_kind: softirq as u8,
+            // As in bpf/clock.bpf.h: the state's low byte is the task's kind.
+            task_kind: load(abi::CPU_STATE) as u8,
+            softirq_kind: if is_softirq(kind) { kind as u8 } else { 0 },
             idle_samples: load(abi::CPU_IDLE_SAMPLES),
             states_lost: load(abi::CPU_STATES_LOST),
             unseen_returns: load(abi::CPU_UNSEEN_RETURNS),
         },
         consistent,
     )
+}
+
+/// Softirqs have the kinds after 0, which is none of them.
+fn is_softirq(kind: u64) -> bool {
+    (1..=u64::from(SOFTIRQ_VECTORS)).contains(&kind)
 }
 
 mod leftovers;

@@ -15,9 +15,9 @@ use self::switcher::Switcher;
 pub use self::switcher::{MeasuredCosts, Panel};
 use super::abi;
 use super::control::Control;
-use super::cpu_time::CpuClocks;
+use super::cpu_time::{self, CpuClocks};
 use super::interrupts::NicInterrupts;
-use super::mapped::MappedArray;
+use super::mapped::{self, MappedArray, MappedParts};
 use super::missed::MissedRuns;
 use super::netto_skel::{NettoSkel, NettoSkelBuilder};
 use super::perf::Samplers;
@@ -104,9 +104,11 @@ impl Session {
     ) -> anyhow::Result<(Session, Readers)> {
         let possible_cpus = libbpf_rs::num_possible_cpus()
             .context("cannot tell how many CPUs this kernel can have")?;
-        let states_are_parked = roots.is_realtime() || matches!(plan.sockets, Sockets::Timed(..));
+        let calls_are_timed = matches!(plan.sockets, Sockets::Timed(..));
+        let parks = u64::from(calls_are_timed) + 2 * u64::from(roots.is_realtime());
+        let states_are_parked = parks != 0;
         let lane_words = lane_words(frequency_hz, interval_ms);
-        let skel = load(plan, states_are_parked, possible_cpus, lane_words)?;
+        let skel = load(plan, parks, possible_cpus, lane_words)?;
         let mut readers = Readers::new(&skel, plan, frequency_hz, possible_cpus, lane_words)?;
         readers
             .clocks
@@ -118,9 +120,8 @@ impl Session {
         }
         if let Sockets::Timed(hook, functions) = &plan.sockets {
             let maps = SharedMaps {
-                cpus: skel.maps.netto_cpus.as_fd(),
-                tasks: skel.maps.netto_tasks.as_fd(),
-                possible_cpus: possible_cpus as u32,
+                cpus: skel.maps.data_cpus.as_fd(),
+                possible_cpus,
             };
             attached.sockets(*hook, functions, maps, roots, &mut readers.missed)?;
         }
@@ -158,9 +159,12 @@ impl Readers {
         possible_cpus: usize,
         lane_words: u64,
     ) -> anyhow::Result<Readers> {
-        let cpus = skel.maps.netto_cpus.as_fd();
+        let cpus = skel.maps.data_cpus.as_fd();
         let lanes = skel.maps.netto_lanes.as_fd();
-        let lanes = MappedArray::new(lanes, lane_bytes(lane_words), 2 * possible_cpus)?;
+        let lanes = lanes
+            .try_clone_to_owned()
+            .context("cannot duplicate a descriptor")?;
+        let lanes = MappedParts::new(lanes, lane_bytes(lane_words), 2 * possible_cpus)?;
         let control = MappedArray::new(skel.maps.data_control.as_fd(), abi::CONTROL_BYTES, 1)?;
         let control = Arc::new(Control::new(control));
         control.set_softirqs_timed(plan.has_clock);
@@ -197,16 +201,17 @@ fn lane_words(frequency_hz: u64, interval_ms: u64) -> u64 {
         .clamp(LANE_WORDS_MIN, LANE_WORDS_MAX)
 }
 
-/// A lane with so much room, and what stands before its stacks.
+/// A lane with so much room, and what stands before its stacks; whole pages, so that lanes can
+/// be mapped one by one.
 fn lane_bytes(lane_words: u64) -> usize {
     let bytes = abi::LANE_WORDS * 8 + lane_words as usize * 8;
-    bytes.next_multiple_of(128)
+    bytes.next_multiple_of(mapped::page_bytes())
 }
 
 /// The object with all programs that the plan asks for, sized for this host and loaded.
 fn load(
     plan: &Plan,
-    states_are_parked: bool,
+    parks: u64,
     possible_cpus: usize,
     lane_words: u64,
 ) -> anyhow::Result<NettoSkel<'static>> {
@@ -221,11 +226,12 @@ fn load(
         .rodata_data
         .as_mut()
         .context("the embedded BPF object has no configuration")?;
-    rodata.netto_possible_cpus = possible_cpus as u32;
+    rodata.netto_possible_cpus = possible_cpus as u64;
     rodata.netto_lane_words = lane_words as u32;
     rodata.netto_sampled_kinds = plan.sampled_kinds();
-    rodata.netto_states_are_parked = states_are_parked;
-    open.maps.netto_cpus.set_max_entries(possible_cpus as u32)?;
+    rodata.netto_parks = parks;
+    let records = cpu_time::records_bytes(possible_cpus);
+    open.maps.data_cpus.set_value_size(records)?;
     let lanes = &mut open.maps.netto_lanes;
     lanes.set_max_entries(2 * possible_cpus as u32)?;
     lanes.set_value_size(lane_bytes(lane_words) as u32)?;

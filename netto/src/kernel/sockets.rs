@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow};
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
+use super::cpu_time;
 use super::missed::MissedRuns;
 use super::session::probes::{Probe, ProbeSet, Role, Way};
 use super::socket_skel::{OpenSocketSkel, SocketSkel, SocketSkelBuilder};
@@ -21,8 +22,7 @@ use metrics_common::component::{COMPONENTS, index_of_source};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SharedMaps<'a> {
     pub(super) cpus: BorrowedFd<'a>,
-    pub(super) tasks: BorrowedFd<'a>,
-    pub(super) possible_cpus: u32,
+    pub(super) possible_cpus: usize,
 }
 
 /// Probes that are attached, and for each function the kernel's refusal, if it was refused.
@@ -207,9 +207,12 @@ pub(super) fn attach_kprobes(
 }
 
 fn share_maps(open: &mut OpenSocketSkel<'_>, maps: SharedMaps<'_>) -> anyhow::Result<()> {
-    open.maps.netto_cpus.set_max_entries(maps.possible_cpus)?;
-    open.maps.netto_cpus.reuse_fd(maps.cpus)?;
-    open.maps.netto_tasks.reuse_fd(maps.tasks)?;
+    let rodata = open.maps.rodata_data.as_mut();
+    let rodata = rodata.context("the embedded BPF object has no configuration")?;
+    rodata.netto_possible_cpus = maps.possible_cpus as u64;
+    let records = cpu_time::records_bytes(maps.possible_cpus);
+    open.maps.data_cpus.set_value_size(records)?;
+    open.maps.data_cpus.reuse_fd(maps.cpus)?;
     Ok(())
 }
 

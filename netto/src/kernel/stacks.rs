@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::abi;
 use super::control::Control;
-use super::mapped::MappedArray;
+use super::mapped::MappedParts;
 
 /// How long a flip waits for samplers in flight. They run with interrupts off
 /// for a few microseconds; only a virtual CPU that is not running takes longer.
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// The double buffer.
 #[derive(Debug)]
 pub struct StackBuffer {
-    lanes: MappedArray,
+    lanes: MappedParts,
     control: Arc<Control>,
     possible_cpus: usize,
     lost: Vec<u64>,
@@ -76,7 +76,7 @@ fn take_trace(words: &[AtomicU64]) -> Option<Taken<'_>> {
 }
 
 impl StackBuffer {
-    pub(super) fn new(lanes: MappedArray, control: Arc<Control>, possible_cpus: usize) -> Self {
+    pub(super) fn new(lanes: MappedParts, control: Arc<Control>, possible_cpus: usize) -> Self {
         StackBuffer {
             lanes,
             control,
@@ -95,18 +95,23 @@ impl StackBuffer {
         let deadline = Instant::now() + PATIENCE;
         for cpu in 0..self.possible_cpus {
             let index = drained * self.possible_cpus + cpu;
-            let lane = self.lanes.element(index);
+            let lane = self.lanes.part(index);
             // A lane whose writer is stuck keeps its traces for the next drain of this slot.
             if !settled(&lane[abi::LANE_IN_FLIGHT], deadline) {
                 continue;
             }
+            // Nor can a lane be read that there is no memory to map.
+            let used = lane[abi::LANE_USED_WORDS].load(Acquire) as usize;
+            if self.lanes.reach(index, abi::LANE_WORDS + used).is_err() {
+                continue;
+            }
+            let lane = self.lanes.part(index);
             let lost_so_far = lane[abi::LANE_LOST].load(Acquire);
             lost(cpu, lost_so_far.saturating_sub(self.lost[index]));
             self.lost[index] = lost_so_far;
 
             let words = &lane[abi::LANE_WORDS..];
-            let used = (lane[abi::LANE_USED_WORDS].load(Acquire) as usize).min(words.len());
-            let mut rest = &words[..used];
+            let mut rest = &words[..used.min(words.len())];
             while let Some((header, owner, frames, next)) = take_trace(rest) {
                 self.frames.clear();
                 self.frames

@@ -12,11 +12,11 @@ use anyhow::{Context, bail, ensure};
 use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 
-use super::abi;
 use super::files::{read, short_line};
 use super::mapped::MappedArray;
 use super::system::{self, Roots};
 use super::tick_skel::{TickSkel, TickSkelBuilder};
+use super::{abi, cpu_time};
 
 /// The function that the tick's timer runs, under its names since Linux 3.10, 6.8 and 6.9. The
 /// oldest goes first: those kernels have another function of the newest name.
@@ -41,7 +41,7 @@ pub(super) struct SamplerMaps<'a> {
     pub(super) lanes: BorrowedFd<'a>,
     /// The record that user space controls.
     pub(super) control: BorrowedFd<'a>,
-    pub(super) possible_cpus: u32,
+    pub(super) possible_cpus: usize,
     pub(super) lane_words: u32,
     pub(super) sampled_kinds: u64,
 }
@@ -116,13 +116,14 @@ impl TickSampler {
             .rodata_data
             .as_mut()
             .context("the embedded BPF object has no configuration")?;
-        rodata.netto_possible_cpus = maps.possible_cpus;
+        rodata.netto_possible_cpus = maps.possible_cpus as u64;
         rodata.netto_lane_words = maps.lane_words;
         rodata.netto_sampled_kinds = maps.sampled_kinds;
         rodata.netto_tick_function = function;
         rodata.netto_trial_name = trial_name();
-        open.maps.netto_cpus.set_max_entries(maps.possible_cpus)?;
-        open.maps.netto_cpus.reuse_fd(maps.cpus)?;
+        let records = cpu_time::records_bytes(maps.possible_cpus);
+        open.maps.data_cpus.set_value_size(records)?;
+        open.maps.data_cpus.reuse_fd(maps.cpus)?;
         open.maps.netto_lanes.reuse_fd(maps.lanes)?;
         open.maps.data_control.reuse_fd(maps.control)?;
         let skel = open

@@ -14,14 +14,15 @@ pub mod abi {
 // Where things are: what an address points to is in its upper half.
 const REGION: u64 = 1 << 32;
 const STACK: u64 = REGION;
-const RECORD: u64 = 2 * REGION;
+pub const RECORD: u64 = 2 * REGION;
 pub const RODATA: u64 = 3 * REGION;
 const TASKS: u64 = 4 * REGION;
 const STORAGE: u64 = 5 * REGION;
 const CONTEXT: u64 = 6 * REGION;
 pub const MAPS: u64 = 7 * REGION;
 pub const CONTROL: u64 = 8 * REGION;
-pub const UNKNOWN: u64 = 9 * REGION;
+pub const SLOTS: u64 = 9 * REGION;
+pub const UNKNOWN: u64 = 10 * REGION;
 /// Bytes of a task, or of what is stored with it.
 const OF_TASK: u64 = 0x100;
 const STACK_BYTES: u64 = 512;
@@ -29,6 +30,7 @@ const STACK_BYTES: u64 = 512;
 /// A task's words as `bpf/kernel.h` has them.
 const TASK_FLAGS_AND_PID: u64 = 0;
 const TASK_SWITCHES: u64 = 8;
+const TASK_STORAGE: u64 = 24;
 
 /// Everything outside the programs.
 pub struct World {
@@ -46,6 +48,7 @@ pub struct World {
     pub stored: Vec<usize>,
     tasks: BTreeMap<u64, u64>,
     storage: BTreeMap<u64, u64>,
+    slots: BTreeMap<u64, u64>,
     has_storage: Vec<u64>,
     rodata: Vec<u8>,
     maps: Vec<String>,
@@ -67,6 +70,7 @@ impl World {
             stored: Vec::new(),
             tasks: BTreeMap::new(),
             storage: BTreeMap::new(),
+            slots: BTreeMap::new(),
             has_storage: Vec::new(),
             rodata: Vec::new(),
             maps: Vec::new(),
@@ -98,6 +102,7 @@ impl World {
             CONTROL => self.control[offset as usize / 8],
             TASKS => words(&self.tasks),
             STORAGE => words(&self.storage),
+            SLOTS => words(&self.slots),
             CONTEXT => run.arguments[(address - run.context()) as usize / 8],
             _ => panic!("{}: a load from {address:#x}", run.name),
         };
@@ -121,6 +126,9 @@ impl World {
             STORAGE => {
                 self.storage.insert(address, value);
             }
+            SLOTS => {
+                self.slots.insert(address, value);
+            }
             _ => panic!("{}: a store to {address:#x}", run.name),
         }
     }
@@ -130,7 +138,6 @@ impl World {
         match number {
             // bpf_map_lookup_elem
             1 => match self.maps[(argument(1) - MAPS) as usize].as_str() {
-                "netto_cpus" => RECORD,
                 other => panic!("nobody looks into {other} here"),
             },
             // bpf_ktime_get_ns
@@ -146,6 +153,7 @@ impl World {
                 }
                 if !known {
                     self.has_storage.push(task);
+                    self.tasks.insert(task + TASK_STORAGE, 1);
                 }
                 task - TASKS + STORAGE
             }
@@ -272,6 +280,10 @@ impl<'a> Run<'a> {
             0x00 => world.store(self, address, 8, before.wrapping_add(operand)),
             0x01 => {
                 world.store(self, address, 8, before.wrapping_add(operand));
+                self.registers[it.from] = before;
+            }
+            0xe1 => {
+                world.store(self, address, 8, operand);
                 self.registers[it.from] = before;
             }
             0xf1 => {

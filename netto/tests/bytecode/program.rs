@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget};
 
-use crate::machine::{CONTROL, MAPS, RODATA, UNKNOWN};
+use crate::machine::{CONTROL, MAPS, RECORD, RODATA, SLOTS, UNKNOWN};
 
 /// One instruction.
 #[derive(Debug, Clone, Copy)]
@@ -98,6 +98,8 @@ impl Programs {
                 RODATA + symbol.address() + addend
             }
             ".data.control" => CONTROL + symbol.address() + addend,
+            ".data.cpus" => RECORD + symbol.address() + addend,
+            ".bss.parked" => SLOTS + symbol.address() + addend,
             _ => UNKNOWN,
         }
     }

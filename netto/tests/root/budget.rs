@@ -82,7 +82,10 @@ fn softirqs_go_and_come_back() -> Result<()> {
     ensure!(packets > 1000.0, "too few packets to tell");
     ensure!(COUNTED.contains(&(counted / packets)));
     let rx = index_of("rx_softirq").context("no such row")?;
-    ensure!(sum.total_ns(rx).is_some_and(|ns| ns > 0), "no time was found");
+    ensure!(
+        sum.total_ns(rx).is_some_and(|ns| ns > 0),
+        "no time was found"
+    );
     drop(load);
     wait_for_method(followed.daemon(), COMES_BACK, "rx_softirq", Method::TpBtf)
 }

@@ -19,34 +19,29 @@ enum Step {
 /// The order of a transition's stores.
 #[derive(Debug, Clone, Copy)]
 enum Order {
-    SinceStateTotal,
-    StateSinceTotal,
+    SinceKindTotal,
+    KindSinceTotal,
 }
 
-/// Time, the state that begins then, and the kind that it means.
-const TRANSITIONS: [(u64, u64, u64); 4] = [
-    (110, SEND | 0x100, SEND),
-    (130, SEND | 0x100 | SOFTIRQ << 16, SOFTIRQ),
-    (170, SEND | 0x100, SEND),
-    (250, 0, 0),
-];
+/// Time, and the kind that begins then.
+const TRANSITIONS: [(u64, u64); 4] = [(110, SEND), (130, SOFTIRQ), (170, SEND), (250, 0)];
 const START: u64 = 100;
 
 fn steps(order: Order) -> Vec<Step> {
     let mut steps = vec![Step::Now(START)];
     let mut totals = [0; CLOCK_KINDS];
     let (mut since, mut kind) = (START, 0);
-    for (now, state, next) in TRANSITIONS {
+    for (now, next) in TRANSITIONS {
         totals[kind as usize] += now - since;
         let total = Step::Store(abi::CPU_TOTAL_NS + kind as usize, totals[kind as usize]);
-        let (since_now, state) = (
+        let (since_now, kind_now) = (
             Step::Store(abi::CPU_SINCE_NS, now),
-            Step::Store(abi::CPU_STATE, state),
+            Step::Store(abi::CPU_KIND, next),
         );
         steps.push(Step::Now(now));
         steps.extend(match order {
-            Order::SinceStateTotal => [since_now, state, total],
-            Order::StateSinceTotal => [state, since_now, total],
+            Order::SinceKindTotal => [since_now, kind_now, total],
+            Order::KindSinceTotal => [kind_now, since_now, total],
         });
         steps.push(Step::Now(now + 7));
         (since, kind) = (now, next);
@@ -58,7 +53,7 @@ fn steps(order: Order) -> Vec<Step> {
 fn truth(at: u64) -> [u64; CLOCK_KINDS] {
     let mut totals = [0; CLOCK_KINDS];
     let (mut since, mut kind) = (START, 0);
-    for (now, _, next) in TRANSITIONS {
+    for (now, next) in TRANSITIONS {
         totals[kind as usize] += now.min(at) - since.min(at);
         (since, kind) = (now, next);
     }
@@ -108,7 +103,7 @@ fn read(steps: &[Step], at: &[usize]) -> Option<(Reading, u64)> {
     let written: Vec<usize> = [0, SOFTIRQ, SEND]
         .iter()
         .map(|kind| abi::CPU_TOTAL_NS + *kind as usize)
-        .chain([abi::CPU_SINCE_NS, abi::CPU_STATE])
+        .chain([abi::CPU_SINCE_NS, abi::CPU_KIND])
         .collect();
     let mut read_at = 0;
     let (reading, consistent) = read_once(
@@ -166,13 +161,13 @@ fn judged(order: Order) -> (usize, usize) {
 
 #[test]
 fn no_interleaving_gives_a_reading_that_is_taken_for_consistent_and_is_not() {
-    let (taken, wrong) = judged(Order::SinceStateTotal);
+    let (taken, wrong) = judged(Order::SinceKindTotal);
     assert!(taken > 100, "only {taken} readings were consistent");
     assert_eq!(wrong, 0, "of {taken}");
 }
 
 #[test]
-fn a_state_that_is_stored_before_its_time_would_be_seen_with_the_old_one() {
-    let (taken, wrong) = judged(Order::StateSinceTotal);
+fn a_kind_that_is_stored_before_its_time_would_be_seen_with_the_old_one() {
+    let (taken, wrong) = judged(Order::KindSinceTotal);
     assert!(wrong > 0, "of {taken}");
 }

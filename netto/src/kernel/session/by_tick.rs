@@ -21,10 +21,10 @@ impl Session {
         let maps = &self.object.0.maps;
         let tick = TickSampler::start(
             SamplerMaps {
-                cpus: maps.netto_cpus.as_fd(),
+                cpus: maps.data_cpus.as_fd(),
                 lanes: maps.netto_lanes.as_fd(),
                 control: maps.data_control.as_fd(),
-                possible_cpus: readers.possible_cpus as u32,
+                possible_cpus: readers.possible_cpus,
                 lane_words: self.lane_words as u32,
                 sampled_kinds: plan.sampled_kinds(),
             },
