@@ -27,7 +27,7 @@ pub const MOST_ROWS: usize = 256;
 /// The first byte of every table; no unit is 0.
 const MARK: u8 = 0;
 /// Units to which a table may be shortened, the coarsest first.
-const UNITS: [u64; 3] = [10_000_000, 1_000_000, 1_000];
+const UNITS: [u64; 4] = [10_000_000, 1_000_000, 10_000, 1_000];
 
 /// A table of rows, some of which may be missing.
 pub type Rows = Vec<Option<Vec<u64>>>;

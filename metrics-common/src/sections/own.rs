@@ -121,7 +121,7 @@ pub struct OwnCost {
     /// Time to drain and analyse this interval.
     pub analysis_ns: u64,
     /// Time taken from each CPU, by part (rows: [`OwnPart::ALL`], columns:
-    /// [`crate::Snapshot::cpus`]), nanoseconds: an estimate, best in whole microseconds, which
+    /// [`crate::Snapshot::cpus`]), nanoseconds: an estimate, best in steps of 10 µs, which
     /// are few bytes. A row is `None` where it is not known.
     pub taken_ns: Rows<u64>,
     /// Stack samples per second that each CPU is asked for now; 0: left alone. `None` where

@@ -18,7 +18,7 @@ const STACK_NS: u64 = 2_900;
 pub const MAX_OVERHEAD: f64 = 0.01;
 const MOST: f64 = 0.0085;
 /// Times are estimates, and this step takes few bytes.
-const STEP_NS: u64 = 1_000;
+const STEP_NS: u64 = 10_000;
 /// Over how long a CPU's share is averaged, nanoseconds.
 const AVERAGED_NS: f64 = 1e10;
 
