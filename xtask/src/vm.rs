@@ -203,7 +203,11 @@ impl Bench<'_> {
             console: &folder.join(format!("{name}.console")),
             icount: self.counts_instructions(),
             cpus: Some(self.cpus),
-            limit: ICOUNT_LIMIT,
+            limit: if self.counts_instructions() {
+                ICOUNT_LIMIT
+            } else {
+                LIMIT
+            },
         };
         match qemu::run(&boot, see)? {
             0 => Ok(()),
