@@ -86,7 +86,7 @@ pub struct Options {
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
     /// The same for bulk TCP
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(6..=1000))]
     pairs: u16,
     /// The same in the guest: four runs, and some minutes, each
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
@@ -190,7 +190,7 @@ fn measure(
     };
     if matches!(
         part,
-        Part::Idle | Part::Sweep | Part::Guest | Part::GuestSweep
+        Part::Bulk | Part::Idle | Part::Sweep | Part::Guest | Part::GuestSweep
     ) {
         tests = vm::root_tests(root)?;
         inside.tests = &tests;

@@ -227,7 +227,7 @@ impl Switches {
     /// The event that has switched most often, and how often.
     pub fn most(&self) -> (&str, u64) {
         let most = self.counts.iter().max_by_key(|(_, count)| **count);
-        most.map_or(("no event", 0), |(slug, count)| (slug, *count))
+        most.map_or(("any event", 0), |(slug, count)| (slug, *count))
     }
 }
 

@@ -130,7 +130,8 @@ fn rates(truth: &Truth) -> Vec<f64> {
 
 /// What netto says it has taken of each CPU, as shares; `None` where it does not say.
 fn claimed(sum: &Snapshot) -> Option<Vec<f64>> {
-    let own = serde_json::to_value(&sum.sections.own).ok()?;
+    let own = &sum.sections.own;
+    let own = serde_json::to_value(own).ok()?;
     let parts = own.get("taken_ns")?.as_array()?;
     let mut all = vec![0.0; sum.cpus.len()];
     let mut is_known = false;
