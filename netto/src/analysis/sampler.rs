@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     const BARE_METAL_NS: u64 = 1_500;
-    const VIRTUAL_NS: u64 = 12_000;
+    const VIRTUAL_NS: u64 = 15_000;
 
     fn facts(interrupt_ns: u64) -> Facts {
         Facts {
