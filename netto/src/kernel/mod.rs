@@ -1,6 +1,7 @@
 //! The wall around the kernel: libbpf, `/proc`, `/sys` and unsafe code are here, and in `kernel`
 //! of an instrument for what it alone reads. Nothing here knows what a metric is called.
 
+mod btf;
 pub mod cpu_time;
 pub mod descriptors;
 pub(crate) mod files;
