@@ -22,7 +22,7 @@ use metrics_common::{COMPONENTS, Kind, Source};
 use self::verdict::{NOBODYS, Packed, Ruling, Verdict};
 use self::walk::Walk;
 use super::families::{Families, Family};
-use super::found::FoundSymbols;
+use super::found::{Finding, FoundSymbols};
 use super::repeated::{Most, Numbered, Repeated};
 use super::rules::Patterns;
 use super::symbols::{self, Ranges, SymbolError};
@@ -89,7 +89,7 @@ pub struct Classifier {
     verdicts: Vec<Verdict>,
     /// From 1.
     epoch: u64,
-    /// Of the stack that is being judged, as far as anybody looked.
+    /// Of the stack that is judged, as far as anybody looked.
     stack: Vec<Place>,
     functions: Vec<u64>,
 }
@@ -123,22 +123,20 @@ impl Classifier {
 
         let mut walks: Vec<&mut Walk> = Vec::from([&mut tasks]);
         walks.extend(carved.iter_mut().chain(&mut parts));
-        let patterns = Patterns::of(
-            walks
-                .iter()
-                .flat_map(|walk| &walk.rules)
-                .map(|(_, rule)| rule),
-        );
+        let rules = walks.iter().flat_map(|walk| &walk.rules);
+        let patterns = Patterns::of(rules.map(|(_, rule)| rule));
         let mut interned: HashMap<Vec<u16>, Marker> = HashMap::from([(Vec::new(), ORDINARY)]);
-        let mut found = FoundSymbols::default();
+        let mut finding = Finding::new(&patterns);
+        let mut set = Vec::new();
         let ranges = symbols::parse(kallsyms, |symbol| {
-            let set = patterns.matching(symbol);
+            patterns.matching(symbol, &mut set);
             if set.is_empty() {
                 return None;
             }
-            found.note(symbol);
+            finding.note(symbol, &set);
             let next = interned.len() as Marker;
-            Some(*interned.entry(set).or_insert(next))
+            let marker = interned.get(&set).copied();
+            Some(marker.unwrap_or_else(|| *interned.entry(set.clone()).or_insert(next)))
         })?;
 
         let markers = interned.len();
@@ -156,8 +154,8 @@ impl Classifier {
             Some(call as u8)
         };
         let shared = sets.iter().map(call_of).collect();
-        let io_threads =
-            index_of_source(Source::IoWorker).map_or(&[][..], |row| COMPONENTS[row].kind.rules());
+        let io_worker = index_of_source(Source::IoWorker);
+        let io_threads = io_worker.map_or(&[][..], |row| COMPONENTS[row].kind.rules());
         let is_io_thread = sets
             .iter()
             .map(|set| io_threads.iter().any(|r| patterns.contains(set, r.frame)))
@@ -181,7 +179,7 @@ impl Classifier {
             parts,
             // Address 0 is no function's.
             remembered: vec![(0, NOWHERE); REMEMBERED_ADDRESSES],
-            found,
+            found: finding.all(),
             known: Repeated::new(MOST),
             verdicts: Vec::new(),
             epoch: 1,

@@ -3,7 +3,7 @@
 
 use metrics_common::COMPONENTS;
 
-use super::rules::matches;
+use super::rules::{Patterns, matches};
 use super::symbols::Symbol;
 
 /// By component: the kernel functions that its rules match. Rules by position
@@ -11,33 +11,58 @@ use super::symbols::Symbol;
 #[derive(Debug, Clone)]
 pub struct FoundSymbols(Vec<Vec<String>>);
 
-impl Default for FoundSymbols {
-    fn default() -> Self {
-        FoundSymbols(vec![Vec::new(); COMPONENTS.len()])
-    }
+/// Finds them, symbol by symbol.
+pub(super) struct Finding {
+    /// By pattern: the components that have a rule for it.
+    components: Vec<Vec<usize>>,
+    found: Vec<Vec<String>>,
 }
 
-impl FoundSymbols {
-    /// Looks at one more function of the kernel.
-    pub(super) fn note(&mut self, symbol: Symbol<'_>) {
+impl Finding {
+    /// Nothing yet, by these patterns.
+    pub(super) fn new(patterns: &Patterns) -> Self {
+        let mut components = vec![Vec::new(); patterns.len()];
+        for (row, component) in COMPONENTS.iter().enumerate() {
+            for rule in component.kind.rules() {
+                if let Some(number) = patterns.number(rule.frame) {
+                    components[usize::from(number)].push(row);
+                }
+            }
+        }
+        Finding {
+            components,
+            found: vec![Vec::new(); COMPONENTS.len()],
+        }
+    }
+
+    /// Looks at one more function of the kernel, which matches these patterns.
+    pub(super) fn note(&mut self, symbol: Symbol<'_>, set: &[u16]) {
         if symbol.is_bpf {
             return;
         }
-        for (names, row) in self.0.iter_mut().zip(COMPONENTS) {
-            let matched = row
-                .kind
-                .rules()
-                .iter()
-                .any(|rule| rule.frame != "*" && matches(rule.frame, symbol));
-            if let (true, Err(at)) = (
-                matched,
-                names.binary_search_by(|n| n.as_str().cmp(symbol.name)),
-            ) {
-                names.insert(at, symbol.name.to_owned());
+        for &row in set
+            .iter()
+            .flat_map(|number| &self.components[usize::from(*number)])
+        {
+            let names = &mut self.found[row];
+            // Several rules of a row may match.
+            if names.last().is_none_or(|last| last != symbol.name) {
+                names.push(symbol.name.to_owned());
             }
         }
     }
 
+    /// All that was found.
+    pub(super) fn all(mut self) -> FoundSymbols {
+        for names in &mut self.found {
+            names.sort_unstable();
+            names.dedup();
+        }
+        FoundSymbols(self.found)
+    }
+}
+
+impl FoundSymbols {
     /// Of this component (index in the table), sorted.
     pub fn of(&self, component: usize) -> &[String] {
         self.0.get(component).map_or(&[], Vec::as_slice)

@@ -7,22 +7,50 @@ use rustc_hash::FxHashMap;
 
 use super::symbols::{Symbol, program_name};
 
+/// Any function.
+const ANY: &str = "*";
+
+/// A rule whose patterns are numbers, of a component.
+#[derive(Debug, Clone)]
+pub(super) struct NumberedRule {
+    component: u8,
+    /// `None` for any function.
+    frame: Option<u16>,
+    specificity: i8,
+    has_caller: bool,
+    /// Whether any caller will do.
+    any_caller: bool,
+    /// By number of a pattern: how specific it is, if the caller may match it.
+    callers: FxHashMap<u16, i8>,
+}
+
+impl NumberedRule {
+    /// Whether it may hold for a function that matches these patterns.
+    pub(super) fn claims(&self, frame: &[u16]) -> bool {
+        self.frame.is_none_or(|pattern| frame.contains(&pattern))
+    }
+
+    /// How specific it is for a caller that matches these patterns; `None` if it does not hold.
+    fn of_caller(&self, caller: &[u16]) -> Option<i8> {
+        if !self.has_caller {
+            return Some(-1);
+        }
+        let any = self.any_caller.then_some(specificity(ANY));
+        let named = caller
+            .iter()
+            .filter_map(|pattern| self.callers.get(pattern));
+        named.copied().max().max(any)
+    }
+}
+
 /// The component of the most specific of these rules, all of which hold for a
-/// function, that also holds for its caller, of which `matches` knows the patterns.
-pub(super) fn best(rules: &[(usize, Rule)], matches: impl Fn(&str) -> bool) -> Option<u8> {
+/// function, that also holds for its caller, which matches these patterns.
+pub(super) fn best(rules: &[&NumberedRule], caller: &[u16]) -> Option<u8> {
     rules
         .iter()
-        .filter_map(|(component, rule)| {
-            let caller = if rule.under.is_empty() {
-                -1
-            } else {
-                rule.under
-                    .iter()
-                    .filter(|pattern| matches(pattern))
-                    .map(|pattern| specificity(pattern))
-                    .max()?
-            };
-            Some(((specificity(rule.frame), caller), *component as u8))
+        .filter_map(|rule| {
+            let caller = rule.of_caller(caller)?;
+            Some(((rule.specificity, caller), rule.component))
         })
         .max_by_key(|(specificity, _)| *specificity)
         .map(|(_, component)| component)
@@ -61,11 +89,46 @@ fn fits(pattern: &str, name: &str) -> bool {
 /// Every distinct pattern of the rules, numbered; `*` needs no number.
 pub(super) struct Patterns {
     all: Vec<&'static str>,
-    /// Whole names are looked up, and beginnings tried only on symbols with the
-    /// same first byte: a kernel has too many symbols to try each pattern on each.
+    numbers: FxHashMap<&'static str, u16>,
+    /// Whole names are looked up. A part of a name is tried only where its first two bytes
+    /// stand: a kernel has too many symbols to try each pattern on each.
     names: FxHashMap<&'static str, u16>,
-    beginnings: FxHashMap<u8, Vec<u16>>,
-    others: Vec<u16>,
+    beginnings: Pairs,
+    insides: Pairs,
+    endings: Vec<u16>,
+    /// Of BPF programs.
+    programs: Vec<u16>,
+}
+
+/// Patterns by two bytes that must stand somewhere.
+struct Pairs {
+    /// A bit for every pair there is.
+    are_there: Vec<u64>,
+    by_pair: FxHashMap<u16, Vec<u16>>,
+}
+
+impl Pairs {
+    fn new() -> Self {
+        Pairs {
+            are_there: vec![0; (1 << 16) / 64],
+            by_pair: FxHashMap::default(),
+        }
+    }
+
+    fn add(&mut self, [first, second]: [u8; 2], pattern: u16) {
+        let pair = u16::from_be_bytes([first, second]);
+        self.are_there[usize::from(pair / 64)] |= 1 << (pair % 64);
+        self.by_pair.entry(pair).or_default().push(pattern);
+    }
+
+    /// The patterns to try where these stand.
+    fn at(&self, pair: [u8; 2]) -> &[u16] {
+        let pair = u16::from_be_bytes(pair);
+        match self.are_there[usize::from(pair / 64)] >> (pair % 64) & 1 {
+            0 => &[],
+            _ => self.by_pair.get(&pair).map_or(&[], Vec::as_slice),
+        }
+    }
 }
 
 impl Patterns {
@@ -77,56 +140,120 @@ impl Patterns {
             .chain(BOUNDARIES)
             .chain(shared)
             .copied()
-            .filter(|pattern| *pattern != "*")
+            .filter(|pattern| *pattern != ANY)
             .collect();
         all.sort_unstable();
         all.dedup();
         let mut patterns = Patterns {
+            numbers: all.iter().copied().zip(0..).collect(),
             names: FxHashMap::default(),
-            beginnings: FxHashMap::default(),
-            others: Vec::new(),
+            beginnings: Pairs::new(),
+            insides: Pairs::new(),
+            endings: Vec::new(),
+            programs: Vec::new(),
             all: Vec::new(),
         };
-        for (index, pattern) in all.iter().enumerate() {
-            let index = index as u16;
-            match (specificity(pattern), pattern.as_bytes()) {
-                (3, [first, ..]) if *first != b'[' => {
-                    patterns.names.insert(pattern, index);
-                }
-                (1, [first, ..]) if *first != b'*' => {
-                    patterns.beginnings.entry(*first).or_default().push(index)
-                }
-                _ => patterns.others.push(index),
+        for (pattern, number) in all.iter().copied().zip(0..) {
+            let inner = pattern.trim_matches('*');
+            let part = inner.as_bytes().first_chunk::<2>().copied();
+            match (pattern.starts_with('*'), pattern.ends_with('*'), part) {
+                _ if pattern.starts_with("[bpf]") => patterns.programs.push(number),
+                (false, false, _) => _ = patterns.names.insert(pattern, number),
+                (false, true, Some(pair)) => patterns.beginnings.add(pair, number),
+                (true, true, Some(pair)) => patterns.insides.add(pair, number),
+                _ => patterns.endings.push(number),
             }
         }
         patterns.all = all;
         patterns
     }
 
-    /// Numbers of the patterns that this symbol matches, ascending.
-    pub(super) fn matching(&self, symbol: Symbol<'_>) -> Vec<u16> {
-        let first = symbol.name.as_bytes().first();
-        let beginnings = first
-            .and_then(|first| self.beginnings.get(first))
-            .into_iter()
-            .flatten();
-        let mut set: Vec<u16> = beginnings
-            .chain(&self.others)
-            .copied()
-            .filter(|&index| matches(self.all[usize::from(index)], symbol))
-            .collect();
-        if !symbol.is_bpf {
-            set.extend(self.names.get(symbol.name));
+    /// A rule of a component by numbers; all of its patterns are among these.
+    pub(super) fn numbered(&self, component: usize, rule: &Rule) -> NumberedRule {
+        let number = |pattern: &str| self.numbers.get(pattern).copied();
+        let callers = rule.under.iter();
+        NumberedRule {
+            component: component as u8,
+            frame: number(rule.frame),
+            specificity: specificity(rule.frame),
+            has_caller: !rule.under.is_empty(),
+            any_caller: rule.under.contains(&ANY),
+            callers: callers
+                .filter_map(|pattern| Some((number(pattern)?, specificity(pattern))))
+                .collect(),
         }
-        set.sort_unstable();
-        set
+    }
+
+    /// Numbers of the patterns that this symbol matches, ascending, put into `set`.
+    pub(super) fn matching(&self, symbol: Symbol<'_>, set: &mut Vec<u16>) {
+        set.clear();
+        let holds = |number: &&u16| matches(self.all[usize::from(**number)], symbol);
+        if symbol.is_bpf {
+            set.extend(self.programs.iter().filter(holds));
+            return;
+        }
+        let name = symbol.name.as_bytes();
+        if let Some(pair) = name.first_chunk::<2>() {
+            set.extend(self.beginnings.at(*pair).iter().filter(holds));
+        }
+        for pair in name.windows(2) {
+            let [first, second] = pair else { break };
+            set.extend(self.insides.at([*first, *second]).iter().filter(holds));
+        }
+        set.extend(self.endings.iter().filter(holds));
+        set.extend(self.names.get(symbol.name));
+        if set.len() > 1 {
+            // What stands in a name twice has been found twice.
+            set.sort_unstable();
+            set.dedup();
+        }
     }
 
     /// Whether this pattern is in a set of numbers; `*` is in every set.
     pub(super) fn contains(&self, set: &[u16], pattern: &str) -> bool {
-        pattern == "*"
-            || set
-                .iter()
-                .any(|&index| self.all[usize::from(index)] == pattern)
+        let number = self.numbers.get(pattern);
+        pattern == ANY || number.is_some_and(|number| set.contains(number))
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The number of a pattern of one of the rules.
+    pub(super) fn number(&self, pattern: &str) -> Option<u16> {
+        self.numbers.get(pattern).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics_common::COMPONENTS;
+    use proptest::prelude::*;
+
+    fn all() -> Patterns {
+        let rules = COMPONENTS
+            .iter()
+            .flat_map(|component| component.kind.rules());
+        Patterns::of(rules)
+    }
+
+    proptest! {
+        /// Made of pieces that patterns are made of, or of anything.
+        #[test]
+        fn whatever_finds_patterns_quickly_finds_those_that_match(
+            name in "(tcp_|__ip6_|inet_|x|_clean|napi|poll|xdp|_handle_frame|gro_flush|handle_softirqs|[a-z_.]{0,3}){0,4}",
+            is_bpf in any::<bool>(),
+        ) {
+            let patterns = all();
+            let symbol = Symbol { name: &name, is_bpf };
+            let expected = (0..patterns.len() as u16)
+                .filter(|number| matches(patterns.all[usize::from(*number)], symbol));
+            let expected: Vec<u16> = expected.collect();
+            let mut found = vec![7];
+            patterns.matching(symbol, &mut found);
+            prop_assert_eq!(found, expected);
+        }
     }
 }

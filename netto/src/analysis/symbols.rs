@@ -7,7 +7,12 @@
 
 use std::io::BufRead;
 
+use memchr::{memchr, memrchr};
 use rustc_hash::FxHashMap;
+
+use self::line::fields;
+
+mod line;
 
 /// The longest functions of kernels have some ten thousand bytes.
 const LONGEST_FUNCTION_BYTES: u64 = 256 << 10;
@@ -91,7 +96,7 @@ impl<T: Copy> Ranges<T> {
 /// there: `.constprop.0`, `.isra.0`, `.part.1`, `.cold`, `.llvm.123`.
 pub fn normalise(name: &str) -> &str {
     let mut name = name;
-    while let Some((head, last)) = name.rsplit_once('.') {
+    while let Some((head, last)) = at_last_dot(name) {
         let is_number = !last.is_empty() && last.bytes().all(|b| b.is_ascii_digit());
         let is_suffix = matches!(last, "constprop" | "isra" | "part" | "cold" | "llvm");
         if head.is_empty() || !(is_number || is_suffix) {
@@ -100,6 +105,11 @@ pub fn normalise(name: &str) -> &str {
         name = head;
     }
     name
+}
+
+fn at_last_dot(name: &str) -> Option<(&str, &str)> {
+    let dot = memrchr(b'.', name.as_bytes())?;
+    Some((&name[..dot], &name[dot + 1..]))
 }
 
 /// Reads a symbol list and keeps the ranges of those functions for which
@@ -185,44 +195,61 @@ fn each_function(
     mut text: impl BufRead,
     mut each: impl FnMut(u64, Symbol<'_>),
 ) -> Result<(), SymbolError> {
-    let mut line = Vec::new();
     let mut number = 0;
+    // A line that began in what was read before.
+    let mut begun: Vec<u8> = Vec::new();
     loop {
-        line.clear();
-        if text.read_until(b'\n', &mut line)? == 0 {
+        let read = text.fill_buf()?;
+        let length = read.len();
+        if length == 0 && begun.is_empty() {
             return Ok(());
         }
-        number += 1;
-        let (address, kind, name, module) =
-            fields(&line).ok_or_else(|| SymbolError::Malformed {
-                line: number,
-                text: String::from_utf8_lossy(&line)
-                    .trim_end()
-                    .chars()
-                    .take(80)
-                    .collect(),
-            })?;
-        // `__pfx_` is the padding before a function.
-        if !matches!(kind, b't' | b'T' | b'w' | b'W') || name.starts_with("__pfx_") {
-            continue;
+        let mut rest = read;
+        while let Some(end) = memchr(b'\n', rest) {
+            number += 1;
+            let (line, after) = (&rest[..end], &rest[end + 1..]);
+            if begun.is_empty() {
+                read_line(line, number, &mut each)?;
+            } else {
+                begun.extend_from_slice(line);
+                read_line(&begun, number, &mut each)?;
+                begun.clear();
+            }
+            rest = after;
         }
-        let is_bpf = module == Some("[bpf]")
-            || name.starts_with("bpf_dispatcher_")
-            || name.starts_with("bpf_trampoline_");
-        let name = normalise(name);
-        each(address, Symbol { name, is_bpf });
+        begun.extend_from_slice(rest);
+        if length == 0 {
+            // The last line has no end.
+            return read_line(&begun, number + 1, &mut each);
+        }
+        text.consume(length);
     }
 }
 
-/// `ffffffff81000000 T name\t[module]` in its parts.
-fn fields(line: &[u8]) -> Option<(u64, u8, &str, Option<&str>)> {
-    let line = std::str::from_utf8(line).ok()?;
-    let mut parts = line.split_ascii_whitespace();
-    let address = u64::from_str_radix(parts.next()?, 16).ok()?;
-    let [kind] = parts.next()?.as_bytes() else {
-        return None;
-    };
-    Some((address, *kind, parts.next()?, parts.next()))
+fn read_line(
+    line: &[u8],
+    number: usize,
+    each: &mut impl FnMut(u64, Symbol<'_>),
+) -> Result<(), SymbolError> {
+    let fields = fields(line).ok_or_else(|| SymbolError::Malformed {
+        line: number,
+        text: String::from_utf8_lossy(line)
+            .trim_end()
+            .chars()
+            .take(80)
+            .collect(),
+    })?;
+    let (address, kind, name, module) = fields;
+    // `__pfx_` is the padding before a function.
+    if !matches!(kind, b't' | b'T' | b'w' | b'W') || name.starts_with("__pfx_") {
+        return Ok(());
+    }
+    let is_bpf = module == Some("[bpf]")
+        || name.starts_with("bpf_dispatcher_")
+        || name.starts_with("bpf_trampoline_");
+    let name = normalise(name);
+    each(address, Symbol { name, is_bpf });
+    Ok(())
 }
 
 #[cfg(test)]
@@ -347,6 +374,23 @@ mod tests {
             error.to_string().contains("line 2") && error.to_string().contains("nonsense"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_line_may_stand_in_two_readings() {
+        let text =
+            "ffffffff81000010 t one\nffffffff81000020 t two\t[veth]\nffffffff81000030 T three";
+        for bytes in 1..text.len() {
+            let read = std::io::BufReader::with_capacity(bytes, text.as_bytes());
+            let mut found = Vec::new();
+            each_function(read, |address, symbol| {
+                found.push((address, symbol.name.to_owned()));
+            })
+            .unwrap();
+            let expected = [(0x10, "one"), (0x20, "two"), (0x30, "three")];
+            let expected = expected.map(|(at, name)| (0xffff_ffff_8100_0000 + at, name.to_owned()));
+            assert_eq!(found, expected, "{bytes} bytes at a time");
+        }
     }
 
     proptest! {

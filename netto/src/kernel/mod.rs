@@ -2,6 +2,7 @@
 //! of an instrument for what it alone reads. Nothing here knows what a metric is called.
 
 mod bpf_stats;
+mod btf;
 pub mod control;
 pub mod cpu_time;
 pub mod descriptors;

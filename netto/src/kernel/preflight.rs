@@ -3,9 +3,8 @@
 //! Facts only; what follows from them is decided in `analysis::plan`.
 
 use anyhow::{Context, bail};
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Func;
 
+use super::btf;
 use super::perf::SamplingEvent;
 use super::sockets;
 use super::system::Roots;
@@ -21,22 +20,23 @@ const BTF: &str = "kernel/btf/vmlinux";
 /// # Errors
 /// BTF that cannot be read.
 pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option<Classifier>)> {
-    let btf = roots.sys_root.join(BTF);
-    if !btf.exists() {
+    let type_information = roots.sys_root.join(BTF);
+    if !type_information.exists() {
         let lack = format!(
             "the kernel has no type information (there is no {}), by which netto's BPF programs find their way; \
              run a kernel built with CONFIG_DEBUG_INFO_BTF=y",
-            btf.display()
+            type_information.display()
         );
         return Ok((Facts::without_type_information(lack), None));
     }
-    let btf = Btf::from_vmlinux().context("cannot read the kernel's type information (BTF)")?;
-    let socket_functions: Vec<_> = SOCKET_FUNCTIONS
+    let names: Vec<&str> = SOCKET_FUNCTIONS
         .iter()
-        .copied()
-        .filter(|function| btf.type_by_name::<Func<'_>>(function.name).is_some())
+        .map(|function| function.name)
         .collect();
-    drop(btf);
+    let existing =
+        btf::functions_among(&names).context("cannot read the kernel's type information (BTF)")?;
+    let mut socket_functions = SOCKET_FUNCTIONS.to_vec();
+    socket_functions.retain(|function| existing.contains(function.name));
 
     let fentry = match socket_functions.first() {
         Some(function) => sockets::try_load(*function).map_err(|error| format!("{error:#}")),

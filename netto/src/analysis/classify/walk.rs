@@ -3,7 +3,7 @@
 
 use metrics_common::{COMPONENTS, Rule};
 
-use crate::analysis::rules::{Patterns, best};
+use crate::analysis::rules::{NumberedRule, Patterns, best};
 
 /// What a walk finds: nothing, or the index of a component.
 pub(super) type Found = Option<u8>;
@@ -38,18 +38,17 @@ impl Walk {
         if self.rules.is_empty() {
             return;
         }
+        let rules = self.rules.iter();
+        let rules: Vec<NumberedRule> = rules
+            .map(|(row, rule)| patterns.numbered(*row, rule))
+            .collect();
         self.table = Vec::with_capacity(sets.len() * sets.len());
         for frame in sets {
             // Most functions are claimed by few rules, if any.
-            let claims: Vec<(usize, Rule)> = self
-                .rules
-                .iter()
-                .filter(|(_, rule)| patterns.contains(frame, rule.frame))
-                .copied()
-                .collect();
-            let of_caller =
-                |caller: &&[u16]| best(&claims, |pattern| patterns.contains(caller, pattern));
-            self.table.extend(sets.iter().map(of_caller));
+            let claims: Vec<&NumberedRule> =
+                rules.iter().filter(|rule| rule.claims(frame)).collect();
+            self.table
+                .extend(sets.iter().map(|caller| best(&claims, caller)));
         }
     }
 }

@@ -138,6 +138,8 @@ pub struct Attribution {
     counts: Vec<(usize, u32)>,
     time_ns: Vec<u64>,
     split: Split,
+    /// Whether the samples in it are others than zeros.
+    split_has_samples: bool,
 }
 
 impl Default for Attribution {
@@ -153,6 +155,7 @@ impl Default for Attribution {
             counts: Vec::new(),
             time_ns: vec![0; COMPONENTS.len()],
             split: Split::default(),
+            split_has_samples: true,
             wholes,
         }
     }
@@ -193,6 +196,7 @@ impl Attribution {
         }
         if self.shown.capabilities != *capabilities {
             self.shown = Shown::of(capabilities);
+            self.split_has_samples = true;
         }
         let mut time_ns = std::mem::take(&mut self.time_ns);
         let mut split = std::mem::take(&mut self.split);
@@ -202,7 +206,10 @@ impl Attribution {
         for (kind, &clock_ns) in clock.iter().enumerate().skip(1) {
             if let Some(own) = self.wholes.owns[kind] {
                 let whole = (cpu, kind, own);
-                let rests_on = self.divide(whole, interval, clock_ns, stacks, &mut time_ns);
+                let rests_on = match (clock_ns, stacks.kinds[kind]) {
+                    (0, 0) => Basis::default(),
+                    _ => self.divide(whole, interval, clock_ns, stacks, &mut time_ns),
+                };
                 split.basis[own] = self.shown.is_carved[own].then_some(rests_on);
             }
         }
@@ -223,7 +230,10 @@ impl Attribution {
             let Event { row, remainder, .. } = self.wholes.events[event];
             let whole_ns = time_ns[row];
             let whole = (cpu, CLOCK_KINDS + event, remainder);
-            let rests_on = self.divide(whole, interval, whole_ns, stacks, &mut time_ns);
+            let rests_on = match (whole_ns, stacks.of_event[row]) {
+                (0, 0) => Basis::default(),
+                _ => self.divide(whole, interval, whole_ns, stacks, &mut time_ns),
+            };
             split.basis[row] = capabilities.available[remainder].then_some(rests_on);
         }
         for (sum, parts) in &self.shown.sums {
@@ -232,9 +242,16 @@ impl Attribution {
         split.time_ns.clear();
         let available = capabilities.available.iter().zip(&time_ns);
         split.time_ns.extend(available.map(|(available, ns)| available.then_some(*ns)));
-        split.samples.clear();
-        let samples = self.shown.rests_on_samples.iter().zip(&stacks.of_event);
-        split.samples.extend(samples.map(|(rests, count)| rests.then_some(*count)));
+        // Most CPUs have no stack in most intervals, and then all of them are zeros already.
+        let has_stacks = stacks.taken() > 0;
+        if has_stacks || self.split_has_samples {
+            split.samples.clear();
+            let samples = self.shown.rests_on_samples.iter().zip(&stacks.of_event);
+            split
+                .samples
+                .extend(samples.map(|(rests, count)| rests.then_some(*count)));
+            self.split_has_samples = has_stacks;
+        }
         self.time_ns = time_ns;
         self.split = split;
         &self.split

@@ -16,8 +16,8 @@ pub struct Filling {
     filled: usize,
     /// Components whose entries are counted, with their clock kinds.
     counted: Vec<(usize, usize)>,
-    /// By component that is split.
-    basis: Vec<Option<SplitBasis>>,
+    /// Of the components that are split.
+    basis: Vec<SplitBasis>,
 }
 
 /// What is known of one CPU but for its time.
@@ -39,7 +39,6 @@ impl Filling {
         self.counted.clear();
         self.counted.extend(counted_kinds(capabilities));
         self.basis.clear();
-        self.basis.resize(COMPONENTS.len(), None);
         self.cpus = cpus;
         self.filled = 0;
         let mut entries = vec![None; COMPONENTS.len()];
@@ -77,12 +76,16 @@ impl Filling {
         }
         cost.stacks_taken.push(cpu.taken);
         cost.stacks_lost.push(cpu.lost);
-        for (row, (sum, basis)) in self.basis.iter_mut().zip(&split.basis).enumerate() {
-            if let Some(basis) = basis {
-                let sum = sum.get_or_insert(SplitBasis {
-                    component: row as u32,
-                    ..SplitBasis::default()
-                });
+        if column == 0 {
+            let rows = split.basis.iter().zip(0..);
+            let split = rows.filter_map(|(basis, component)| basis.map(|_| component));
+            self.basis.extend(split.map(|component| SplitBasis {
+                component,
+                ..SplitBasis::default()
+            }));
+        }
+        for sum in &mut self.basis {
+            if let Some(basis) = split.basis[sum.component as usize] {
                 sum.stacks_ns += basis.stacks_ns;
                 sum.past_ns += basis.past_ns;
                 sum.host_ns += basis.host_ns;
@@ -94,7 +97,7 @@ impl Filling {
     /// The section, with what probes missed in the interval.
     pub fn end(&mut self, probe_missed: Vec<u64>) -> Cost {
         Cost {
-            split_basis: self.basis.iter().flatten().copied().collect(),
+            split_basis: self.basis.clone(),
             probe_missed,
             ..std::mem::replace(&mut self.cost, Cost::NOTHING)
         }
