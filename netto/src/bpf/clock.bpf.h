@@ -4,9 +4,10 @@
  * doing, then changes what it is doing.
  *
  * Two words per CPU say what that is. The kind is what time is charged to: the
- * softirq, if there is one, else what the running task does. The state is the task's
- * own, whatever is on top of it: its kind, and how many socket calls are nested. It is parked with a task that is switched away and restored when
- * it comes back, on whichever CPU.
+ * softirq, if there is one, else what the running task does. The state is the
+ * task's own, whatever is on top of it: its kind, and how many socket calls are
+ * nested. It is parked with a task that is switched away and restored when it
+ * comes back, on whichever CPU.
  *
  * Every charge moves since_ns forward by exactly what it adds to one total, so
  * at rest the totals of a CPU sum to since_ns - start_ns. User space relies on
