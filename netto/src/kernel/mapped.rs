@@ -123,3 +123,31 @@ impl MappedParts {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+
+    #[test]
+    fn an_element_is_mapped_as_far_as_it_was_reached_and_no_further_than_its_end() {
+        let page = page_bytes();
+        // Two elements of two pages; a word on the second page of the second one.
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4 * page as u64).unwrap();
+        file.write_all_at(&7_u64.to_ne_bytes(), 3 * page as u64)
+            .unwrap();
+        let mut mapped = MappedParts::new(file.into(), 2 * page, 2).unwrap();
+        let words = page / 8;
+        mapped.reach(1, words).unwrap();
+        assert_eq!(mapped.part(1).len(), words);
+        mapped.reach(1, words + 1).unwrap();
+        assert_eq!(mapped.part(1).len(), 2 * words);
+        assert_eq!(mapped.part(1)[words].load(Relaxed), 7);
+        assert_eq!(mapped.part(0).len(), words, "nobody reached further");
+        mapped.reach(1, 9 * words).unwrap();
+        assert_eq!(mapped.part(1).len(), 2 * words);
+    }
+}
