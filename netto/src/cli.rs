@@ -97,8 +97,8 @@ pub struct HostArgs {
     )]
     pub method: Option<MethodName>,
     /// What takes stack samples: perf (a timer of its own), tick (the scheduler's, HZ times a
-    /// second, at no cost), or auto (tick where perf's interrupts would take more than 0.3 %
-    /// of each CPU, as in virtual machines) [default: auto]
+    /// second, at no cost), or auto (perf, but tick where --max-overhead has room for fewer than
+    /// 100 of perf's interrupts a second) [default: auto]
     #[arg(
         long,
         value_name = "SAMPLER",

@@ -3,12 +3,12 @@
 //!
 //! Perf's clock meets everything alike, as often as is asked for. The tick is free, but comes HZ
 //! times a second, in step with what the scheduler does, and not at all on an idle CPU: not even
-//! in a softirq that wakes it. So it is taken where perf's interrupts are dear, and only to split
-//! what probes time.
+//! in a softirq that wakes it. So it is taken only where perf's interrupts are so dear that the
+//! budget has no room for enough of them, and only to split what probes time.
 
-/// Share of a CPU that perf's interrupts may take before the tick is preferred. On bare metal
-/// 1,000 a second take about 0.15 %; in a virtual machine that is left for each, some per cent.
-const DEAR: f64 = 0.003;
+/// If the budget has room for fewer interrupts of perf's clock per second, the tick is preferred.
+/// On bare metal one takes 1–2 µs; in a virtual machine that is left for each, 10–70 µs.
+const ENOUGH_HZ: f64 = 100.0;
 
 /// What the user asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Sampler {
 }
 
 /// What is known of this host and of what the user wants.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// What one interrupt of perf's clock takes, nanoseconds, or why that is not known.
     pub interrupt_ns: Result<u64, String>,
@@ -50,6 +50,8 @@ pub struct Facts {
     pub tick_ns: Result<u64, String>,
     /// Whether probes time softirqs: without them, samples alone must find what wakes an idle CPU.
     pub softirqs_are_timed: bool,
+    /// What netto may cost, as a share of each CPU's time.
+    pub max_overhead_ratio: f64,
     /// Samples per second and CPU.
     pub frequency_hz: u64,
     /// Whether somebody has asked for so many; nobody has for the default.
@@ -119,14 +121,14 @@ pub fn choose(requested: RequestedSampler, facts: &Facts) -> Result<Choice, NoTi
             return Ok(facts.perf(format!("what its interrupts cost is not known: {lack}")));
         }
     };
-    let share = interrupt_ns as f64 * facts.frequency_hz as f64 / 1e9;
+    let room_hz = facts.max_overhead_ratio * 1e9 / interrupt_ns.max(1) as f64;
     let cost = format!(
-        "{} interrupts of perf's clock a second would take {:.2} % of each CPU, {:.1} µs each",
-        facts.frequency_hz,
-        100.0 * share,
-        interrupt_ns as f64 / 1e3
+        "an interrupt of perf's clock takes {:.1} µs here, and --max-overhead has room for {:.0} a \
+         second",
+        interrupt_ns as f64 / 1e3,
+        room_hz.min(facts.frequency_hz as f64)
     );
-    Ok(if share > DEAR {
+    Ok(if room_hz < ENOUGH_HZ.min(facts.frequency_hz as f64) {
         tick(tick_ns, cost)
     } else {
         facts.perf(cost)
@@ -197,13 +199,14 @@ mod tests {
     use super::*;
 
     const BARE_METAL_NS: u64 = 1_500;
-    const VIRTUAL_NS: u64 = 15_000;
+    const VIRTUAL_NS: u64 = 150_000;
 
     fn facts(interrupt_ns: u64) -> Facts {
         Facts {
             interrupt_ns: Ok(interrupt_ns),
             tick_ns: Ok(4_000_000),
             softirqs_are_timed: true,
+            max_overhead_ratio: 0.01,
             frequency_hz: 1000,
             frequency_is_given: false,
         }

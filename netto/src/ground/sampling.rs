@@ -31,6 +31,7 @@ pub(super) fn start(
         tick_ns: tick::period_ns(&settings.roots),
         softirqs_are_timed: plan.has_clock,
         frequency_hz: settings.frequency_hz,
+        max_overhead_ratio: settings.max_overhead_ratio,
         frequency_is_given: settings.frequency_is_given,
     };
     let mut choice = choose(settings.sampler, &facts)?;

@@ -320,8 +320,10 @@ fn each_component_has_its_check() {
 fn root_tests() -> BTreeSet<String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/root");
     let mut names = BTreeSet::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+    let entries = std::fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    for path in paths.filter(|path| path.is_file()) {
+        let text = std::fs::read_to_string(path).unwrap();
         let lines = text
             .lines()
             .filter_map(|line| line.trim().strip_prefix("name: \""));

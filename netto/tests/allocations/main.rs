@@ -68,6 +68,7 @@ impl Analysis {
                     .iter()
                     .map(|component| matches!(component.kind, Kind::Timed(..)))
                     .collect(),
+                timed: vec![true; COMPONENTS.len()],
             },
             deltas: Deltas::default(),
             attribution: Attribution::default(),
