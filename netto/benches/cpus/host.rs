@@ -88,6 +88,8 @@ impl Host {
             started_unix_ns: 0,
             user_period_ms: INTERVAL_NS / 1_000_000,
             frequency_hz: 1000,
+            sampler: None,
+            max_overhead_ratio: None,
             possible_cpus: self.cpus.len() as u32,
             numa_nodes: Vec::new(),
             components: ComponentInfo::table(|_| Availability::by("made up")),

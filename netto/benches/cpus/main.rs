@@ -125,7 +125,7 @@ fn of_host(cpus: u32) -> anyhow::Result<Vec<Figure>> {
     let scrapes = actix::System::new().block_on(async {
         let (supervisor, _failures) = Supervisor::new();
         let (logger, metrics) =
-            PrometheusLogger::launch(info.clone(), Arc::default(), Arc::default(), &supervisor)?;
+            PrometheusLogger::launch(info.clone(), Arc::default(), Arc::default(), &supervisor);
         let mut us = Vec::new();
         for snapshot in &snapshots[..TIMES] {
             let published = Published::new(snapshot.clone(), info.clone());

@@ -1,3 +1,5 @@
+//! Loads that rise, fall and jump, and what becomes of the probes.
+
 use proptest::prelude::*;
 
 use super::*;
