@@ -1,7 +1,7 @@
 //! What netto may cost: probes go when their events come too often, and come back; CPUs that do
 //! nothing are left alone. What figures are worth meanwhile is in `sweep`.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
 use metrics_common::component::index_of;
@@ -109,26 +109,37 @@ fn a_means_that_was_asked_for_stays() -> Result<()> {
     Ok(())
 }
 
+/// The rates are read from the log: whoever asks over HTTP does networking.
 fn idle_cpus_are_left_alone() -> Result<()> {
     let network = Network::direct()?;
-    let daemon = Daemon::start(&["--sampler", "perf"])?;
-    let rates = || -> Result<Vec<u64>> {
-        let snapshot = daemon.snapshot()?;
-        let rates = snapshot["own"]["sampling_hz"].as_array();
-        let rates = rates.context("no rates")?.iter();
-        rates.map(|rate| rate.as_u64().context("no rate")).collect()
-    };
-    ensure!(rates()?.iter().all(|hz| *hz == 1000), "as asked at first");
-    child::eventually(LEFT_ALONE, || {
-        let rates = rates()?;
-        // One that is busy with something else is looked at twenty times a second.
-        ensure!(rates.iter().all(|hz| *hz <= 20), "still {rates:?}");
-        Ok(())
+    let mut followed = Followed::start_with(&["--sampler", "perf"])?;
+    let first = rates(&followed.next()?)?;
+    ensure!(first.iter().all(|hz| *hz == 1000), "at first {first:?}");
+    // One that is busy with something else is looked at twenty times a second.
+    rates_become(&mut followed, LEFT_ALONE, |rates| {
+        rates.iter().all(|hz| *hz <= 20)
     })?;
     let _load = traffic::udp_blast(&network.left, network.right_v4)?;
-    child::eventually(GOES, || {
-        let rates = rates()?;
-        ensure!(rates.contains(&1000), "{rates:?}");
-        Ok(())
-    })
+    rates_become(&mut followed, GOES, |rates| rates.contains(&1000))
+}
+
+fn rates(snapshot: &Snapshot) -> Result<Vec<u64>> {
+    let own = snapshot.sections.own.as_ref().context("no own cost")?;
+    own.sampling_hz.clone().context("no rates")
+}
+
+fn rates_become(
+    followed: &mut Followed,
+    limit: Duration,
+    is_so: impl Fn(&[u64]) -> bool,
+) -> Result<()> {
+    let deadline = Instant::now() + limit;
+    followed.catch_up()?;
+    loop {
+        let rates = rates(&followed.next()?)?;
+        if is_so(&rates) {
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "after {limit:?} still {rates:?}");
+    }
 }
