@@ -13,8 +13,8 @@ use crate::kernel::system;
 /// It can do nothing that fails.
 pub(super) const IS_ESSENTIAL: bool = false;
 
-/// Figures are estimates: whole microseconds are few bytes on the wire.
-const ROUNDED_TO_NS: u64 = 1_000;
+/// Figures are estimates: steps of ten microseconds are few bytes on the wire.
+const ROUNDED_TO_NS: u64 = 10_000;
 
 /// CPU time in user mode and in the kernel, when last looked at.
 struct Process {
