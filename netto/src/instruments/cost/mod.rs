@@ -62,7 +62,9 @@ pub(super) fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> 
             cost.previous[cpu] = reading;
         }
     }
-    ground.stacks.put_down(cost.samples.flame.counted(now_ns), 0);
+    ground
+        .stacks
+        .put_down(cost.samples.flame.counted(now_ns), 0);
     Ok(Box::new(cost))
 }
 
@@ -118,7 +120,9 @@ impl NetworkCost {
             ground.overhead.bias.add(rx_ns, counts.shown(), period_ns);
         }
         let capabilities = &ground.capabilities;
-        let split = self.attribution.attribute(cpu, capabilities, interval, &clock, counts);
+        let split = self
+            .attribution
+            .attribute(cpu, capabilities, interval, &clock, counts);
         let grown = |now: u64, before: u64| now.saturating_sub(before);
         let ksoftirqd_rx_ns = grown(reading.ksoftirqd_rx_ns, before.ksoftirqd_rx_ns);
         let mut entries: [u64; CLOCK_KINDS] =
@@ -185,7 +189,11 @@ impl Instrument for NetworkCost {
         ground.stacks.put_down(counted, ground.symbols_version);
 
         let softirqs_are_timed = ground.overhead.timed().has(Group::Softirqs);
-        let correction = ground.overhead.bias.correction().filter(|_| !softirqs_are_timed);
+        let correction = ground
+            .overhead
+            .bias
+            .correction()
+            .filter(|_| !softirqs_are_timed);
         self.attribution.correct_softirqs(correction);
         self.filling.begin(&ground.capabilities, cpus.len());
         for &cpu in *cpus {

@@ -126,7 +126,9 @@ fn sampled(info: &Info, own: &OwnCost) -> Option<String> {
     let at_work = rates.iter().copied().filter(|&hz| hz > 0);
     let all = rates.len();
     let (Some(least), Some(most)) = (at_work.clone().min(), at_work.clone().max()) else {
-        return Some(format!("None of {all} CPUs is sampled now: none does networking."));
+        return Some(format!(
+            "None of {all} CPUs is sampled now: none does networking."
+        ));
     };
     let rate = match least == most {
         true => format::count(most),

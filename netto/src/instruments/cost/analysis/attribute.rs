@@ -105,7 +105,10 @@ impl Shown {
         let is_available = |row: &usize| capabilities.available[*row];
         let parts = |row| children(row).iter().copied().filter(is_available).collect();
         // Children stand after their parents.
-        let sums = rows.clone().rev().filter(|&row| COMPONENTS[row].kind == Kind::Sum);
+        let sums = rows
+            .clone()
+            .rev()
+            .filter(|&row| COMPONENTS[row].kind == Kind::Sum);
         Shown {
             sums: sums.map(|row| (row, parts(row))).collect(),
             rests_on_samples: rows
@@ -241,7 +244,9 @@ impl Attribution {
         }
         split.time_ns.clear();
         let available = capabilities.available.iter().zip(&time_ns);
-        split.time_ns.extend(available.map(|(available, ns)| available.then_some(*ns)));
+        split
+            .time_ns
+            .extend(available.map(|(available, ns)| available.then_some(*ns)));
         // Most CPUs have no stack in most intervals, and then all of them are zeros already.
         let has_stacks = stacks.taken() > 0;
         if has_stacks || self.split_has_samples {
@@ -352,13 +357,7 @@ fn share_requests([ours, others]: [usize; 2], requests: [u32; 2], time_ns: &mut 
 
 /// Gives one period per sample to what no clock times, within what the clock left over.
 /// Softirqs are multiplied by what samples are known to miss of them.
-fn estimate(
-    period_ns: u64,
-    of_softirqs: f64,
-    free_ns: u64,
-    by_event: &[u32],
-    time_ns: &mut [u64],
-) {
+fn estimate(period_ns: u64, of_softirqs: f64, free_ns: u64, by_event: &[u32], time_ns: &mut [u64]) {
     let worth_ns = |(event, &count): (usize, &u32)| match COMPONENTS[event].kind {
         _ if count == 0 => 0,
         Kind::Timed(Source::Softirq(_), _) => {

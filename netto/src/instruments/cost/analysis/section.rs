@@ -207,7 +207,10 @@ mod tests {
             assert_eq!(cost.entries_of(row("tx_syscall")), None, "not timed");
             assert_eq!(cost.entries_of(row("gro")), None, "nobody enters it");
             assert_eq!(cost.ksoftirqd_rx_ns.as_deref(), Some(&[0, 1][..]));
-            assert_eq!((cost.stacks_taken, cost.stacks_lost), (vec![10, 11], vec![20, 21]));
+            assert_eq!(
+                (cost.stacks_taken, cost.stacks_lost),
+                (vec![10, 11], vec![20, 21])
+            );
             assert_eq!(cost.probe_missed, [missed]);
             let [basis] = cost.split_basis[..] else {
                 panic!("one row is split: {:?}", cost.split_basis);

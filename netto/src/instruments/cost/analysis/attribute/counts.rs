@@ -96,7 +96,6 @@ impl StackCounts {
     pub(super) fn of_kind(&self, kind: usize) -> &[u32] {
         &self.events[kind * COMPONENTS.len()..][..COMPONENTS.len()]
     }
-
 }
 
 /// What an io_uring thread is asked to do.
