@@ -9,6 +9,8 @@ pub const FEWEST_HZ: u64 = 20;
 pub const LOOKING_HZ: u64 = 20;
 /// A CPU that does less networking, as a share of its time, has nothing worth a sample.
 const NOTHING: f64 = 0.0005;
+/// Over about so long a time: a packet now and then is no traffic. Nanoseconds.
+const LATELY_NS: f64 = 3e9;
 /// After so long a time without networking a CPU is left alone, nanoseconds.
 const QUIET_NS: u64 = 10_000_000_000;
 /// A CPU that is busy for less than this share of its time idles.
@@ -49,6 +51,8 @@ pub struct Rates {
 
 #[derive(Debug, Clone, Copy)]
 struct Cpu {
+    /// Networking lately, as a share of the time.
+    network_ratio: f64,
     quiet_ns: u64,
     rate: Rate,
 }
@@ -70,6 +74,7 @@ impl Rates {
 
     fn unknown(&self) -> Cpu {
         Cpu {
+            network_ratio: 0.0,
             quiet_ns: 0,
             rate: Rate {
                 hz: self.most_hz,
@@ -92,7 +97,9 @@ impl Rates {
         }
         let affordable = self.affordable_hz(shown);
         let known = &mut self.cpus[cpu];
-        if shown.network_ratio >= NOTHING || shown.was_met {
+        let weight = (interval_ns as f64 / LATELY_NS).min(1.0);
+        known.network_ratio += weight * (shown.network_ratio - known.network_ratio);
+        if known.network_ratio >= NOTHING || shown.was_met {
             known.quiet_ns = 0;
         } else {
             known.quiet_ns = known.quiet_ns.saturating_add(interval_ns);
@@ -176,7 +183,18 @@ mod tests {
         assert_eq!(after(&mut rates, 9, true, shown(0.0, 0.01)).hz, 1000);
         let rate = after(&mut rates, 2, true, shown(0.0, 0.01));
         assert_eq!((rate.hz, rate.is_look), (0, true));
-        assert_eq!(rates.next(0, INTERVAL, true, shown(0.001, 0.01)).hz, 1000);
+        assert_eq!(rates.next(0, INTERVAL, true, shown(0.01, 0.01)).hz, 1000);
+    }
+
+    #[test]
+    fn a_packet_now_and_then_is_no_traffic() {
+        let mut rates = Rates::new(1000);
+        for _ in 0..20 {
+            rates.next(0, INTERVAL, true, shown(0.001, 0.01));
+            after(&mut rates, 2, true, shown(0.0, 0.01));
+        }
+        assert_eq!(rates.of(0).hz, 0);
+        assert_eq!(after(&mut rates, 3, true, shown(0.002, 0.01)).hz, 1000);
     }
 
     #[test]
