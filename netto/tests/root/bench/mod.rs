@@ -23,6 +23,9 @@ const FIGURE: &str = "bench figure:";
 /// What a daemon that has just begun or ended does besides is over by then.
 const SETTLE: Duration = Duration::from_millis(300);
 
+/// What netto may cost if nobody says otherwise, per cent.
+const DEFAULT_BUDGET_PERCENT: &str = "1";
+
 /// What was asked for.
 pub struct Options {
     /// Added to netto's own at each start.
@@ -47,6 +50,10 @@ impl Options {
             given.drain(at..(at + 2).min(given.len()));
         }
         all.extend(given);
+        // The tests' netto has no budget unless it is told one.
+        if !all.contains(&"--max-overhead") {
+            all.extend(["--max-overhead", DEFAULT_BUDGET_PERCENT]);
+        }
         let daemon = Daemon::start(&all)?;
         std::thread::sleep(SETTLE);
         Ok(daemon)
