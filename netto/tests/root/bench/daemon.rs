@@ -20,8 +20,8 @@ use crate::{child, cpus, daemon, http, measure, traffic};
 const INTERVAL: Duration = Duration::from_millis(500);
 /// Intervals that an idle daemon is watched.
 const TICKS: u32 = 20;
-/// Until what belongs to the start is over.
-const START: Duration = Duration::from_secs(5);
+/// Until what belongs to the start is over, and CPUs that idle are left alone.
+const START: Duration = Duration::from_secs(15);
 /// How long CPUs are watched.
 const WATCHED: Duration = Duration::from_secs(5);
 
