@@ -109,6 +109,9 @@ pub struct InstrumentCost {
     pub analysis_ns: u64,
 }
 
+/// A sum has so many instruments at most: a damaged log can name ever others.
+const MOST_INSTRUMENTS: usize = 64;
+
 /// What netto itself costs, in the interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct OwnCost {
@@ -243,9 +246,11 @@ impl Section for OwnCost {
         *sampling_hz = later.sampling_hz.as_ref().map(|later| columns.place(later));
         *costliest = later.costliest;
         for more in &later.instruments {
+            let has_room = instruments.len() < MOST_INSTRUMENTS;
             match instruments.iter_mut().find(|own| own.name == more.name) {
                 Some(own) => own.analysis_ns = own.analysis_ns.saturating_add(more.analysis_ns),
-                None => instruments.push(more.clone()),
+                None if has_room => instruments.push(more.clone()),
+                None => {}
             }
         }
     }
@@ -296,6 +301,19 @@ mod tests {
         let host = sum.sum();
         assert_eq!(host.taken_ns, [Some(vec![41])]);
         assert_eq!(host.sampling_hz, Some(vec![250]));
+    }
+
+    #[test]
+    fn a_sum_of_ever_other_instruments_does_not_grow_for_ever() {
+        let mut sum = OwnCost::default();
+        for number in 0..10_000 {
+            let later = OwnCost {
+                instruments: vec![cost_of(&number.to_string(), 1)],
+                ..OwnCost::default()
+            };
+            sum.add(&later, &Columns::join(&mut vec![0], &[0]));
+        }
+        assert_eq!(sum.instruments.len(), MOST_INSTRUMENTS);
     }
 
     fn cost_of(name: &str, analysis_ns: u64) -> InstrumentCost {

@@ -1,7 +1,11 @@
 //! What the kernel counts by itself, probes or not: `/proc/softirqs`, context switches. Pure.
 
+use metrics_common::component::SOFTIRQ_VECTORS;
+
 /// Softirq vectors (`include/linux/interrupt.h`).
-pub const VECTORS: usize = 10;
+pub const VECTORS: usize = SOFTIRQ_VECTORS as usize;
+/// No kernel has more CPUs; a file that names one beyond is damaged.
+const MOST_CPUS: usize = 8192;
 
 /// Softirqs since boot, by CPU and vector.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,6 +18,7 @@ impl SoftirqCounts {
         let names = lines.next().unwrap_or_default().split_ascii_whitespace();
         let cpus: Vec<Option<usize>> = names
             .map(|name| name.strip_prefix("CPU")?.parse().ok())
+            .map(|cpu| cpu.filter(|cpu| *cpu < MOST_CPUS))
             .collect();
         let most = cpus.iter().flatten().max().map_or(0, |most| most + 1);
         let mut counts = vec![[0; VECTORS]; most];
@@ -64,7 +69,12 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_counts_nothing() {
-        for text in ["", "CPUx\nHI: 1\n", "CPU0\nHI:\nTIMER: many\n"] {
+        for text in [
+            "",
+            "CPUx\nHI: 1\n",
+            "CPU0\nHI:\nTIMER: many\n",
+            "CPU99999999999\nHI: 1\n",
+        ] {
             let counts = SoftirqCounts::parse(text);
             assert_eq!(counts.since(&counts, 0), [0; VECTORS]);
         }

@@ -342,7 +342,8 @@ struct Knowledge {
 }
 
 impl Knowledge {
-    /// Takes the kernel's functions anew, and the probes that are attached. Where that changes what can be measured,
+    /// Takes the kernel's functions anew, and the probes that are attached. Where that changes
+    /// what can be measured,
     /// the description says so, and the plan that now holds is returned.
     fn learn(
         &mut self,

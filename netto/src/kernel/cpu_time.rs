@@ -11,6 +11,8 @@ use metrics_common::component::{CLOCK_KINDS, SOFTIRQ_VECTORS};
 use super::abi;
 use super::mapped::MappedArray;
 
+mod leftovers;
+
 /// Readings to try before a CPU that is charging all the time is taken as it is.
 const ATTEMPTS: usize = 64;
 
@@ -130,6 +132,5 @@ fn is_softirq(kind: u64) -> bool {
     (1..=u64::from(SOFTIRQ_VECTORS)).contains(&kind)
 }
 
-mod leftovers;
 #[cfg(test)]
 mod tests;

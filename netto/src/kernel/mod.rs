@@ -30,44 +30,26 @@ mod abi {
     include!(concat!(env!("OUT_DIR"), "/abi.rs"));
 }
 
-/// Generated code: the skeleton of `bpf/netto.bpf.c`.
-#[allow(
-    missing_docs,
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    unused_qualifications
-)]
-mod netto_skel {
-    include!(concat!(env!("OUT_DIR"), "/netto.skel.rs"));
+/// Generated code: the skeletons of the BPF objects, each in a module of its own.
+macro_rules! skeletons {
+    ($($module:ident: $file:literal),* $(,)?) => {
+        $(#[allow(
+            missing_docs,
+            clippy::all,
+            clippy::pedantic,
+            clippy::undocumented_unsafe_blocks,
+            clippy::unwrap_used,
+            clippy::expect_used,
+            unused_qualifications
+        )]
+        mod $module {
+            include!(concat!(env!("OUT_DIR"), $file));
+        })*
+    };
 }
 
-/// Generated code: the skeleton of `bpf/socket.bpf.c`.
-#[allow(
-    missing_docs,
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    unused_qualifications
-)]
-mod socket_skel {
-    include!(concat!(env!("OUT_DIR"), "/socket.skel.rs"));
-}
-
-/// Generated code: the skeleton of `bpf/tick.bpf.c`.
-#[allow(
-    missing_docs,
-    clippy::all,
-    clippy::pedantic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    unused_qualifications
-)]
-mod tick_skel {
-    include!(concat!(env!("OUT_DIR"), "/tick.skel.rs"));
-}
+skeletons!(
+    netto_skel: "/netto.skel.rs",
+    socket_skel: "/socket.skel.rs",
+    tick_skel: "/tick.skel.rs",
+);
