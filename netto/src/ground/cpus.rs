@@ -5,11 +5,13 @@ use anyhow::ensure;
 use crate::analysis::proc_stat::ProcStat;
 use crate::analysis::unsampled::Unsampled;
 use crate::kernel::session::Readers;
-use crate::kernel::system::Roots;
+use crate::kernel::system::{OnlineList, Roots};
 
 /// Follows the host's CPUs from interval to interval.
 #[derive(Debug, Default)]
 pub(super) struct Cpus {
+    /// Which CPUs are online; `None` while that cannot be opened.
+    list: Option<OnlineList>,
     unsampled: Unsampled,
     /// Whether a damaged list of CPUs has been told of.
     list_is_told: bool,
@@ -31,7 +33,7 @@ impl Cpus {
     ) -> anyhow::Result<Vec<u32>> {
         let possible_cpus = readers.possible_cpus as u32;
         let mut notes = Vec::new();
-        let mut cpus = roots.online_cpus().unwrap_or_else(|error| {
+        let mut cpus = self.online(roots).unwrap_or_else(|error| {
             let note = format!("The CPUs are those of /proc/stat: {error:#}.");
             if !std::mem::replace(&mut self.list_is_told, true) && warns {
                 tracing::warn!("{note}");
@@ -59,6 +61,14 @@ impl Cpus {
         }
         self.notes = notes;
         Ok(cpus)
+    }
+
+    fn online(&mut self, roots: &Roots) -> anyhow::Result<Vec<u32>> {
+        let list = match self.list.take() {
+            Some(list) => list,
+            None => roots.online_list()?,
+        };
+        self.list.insert(list).cpus()
     }
 
     /// What the user should know of the CPUs of this interval.

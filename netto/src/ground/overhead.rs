@@ -52,6 +52,8 @@ pub struct Taken {
     pub sampler: Option<Vec<u64>>,
     /// The daemon's process.
     pub daemon: Vec<u64>,
+    /// All of that, in user mode and in the kernel.
+    pub process: (u64, u64),
     /// Samples a second from now on.
     pub sampling_hz: Option<Vec<u64>>,
     /// Who paid most, of late.
@@ -83,7 +85,16 @@ pub struct Overhead {
     met: Vec<bool>,
     /// When prices may be measured again, and what probes cost then, as a ratio.
     calibrated: (u64, f64),
-    process: (u64, u64),
+    process: Process,
+}
+
+/// CPU time so far, nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Process {
+    user_ns: u64,
+    system_ns: u64,
+    /// Of both, this thread's.
+    thread_ns: u64,
 }
 
 /// Events that the kernel counts, read only while no probe does.
@@ -136,7 +147,7 @@ impl Overhead {
             previous: Vec::new(),
             met: Vec::new(),
             calibrated: (0, 0.0),
-            process: process_ns(),
+            process: Process::now(),
         }
     }
 
@@ -285,10 +296,12 @@ impl Overhead {
         };
         let sampler = found.cpus.iter().enumerate().map(of_cpu).collect();
         // The analyzer is where it is now; the process' other threads are anywhere.
-        let now = process_ns();
-        let all_ns = now.0.saturating_sub(self.process.0);
-        let own_ns = now.1.saturating_sub(self.process.1);
-        self.process = now;
+        let now = Process::now();
+        let before = std::mem::replace(&mut self.process, now);
+        let user_ns = now.user_ns.saturating_sub(before.user_ns);
+        let system_ns = now.system_ns.saturating_sub(before.system_ns);
+        let all_ns = user_ns + system_ns;
+        let own_ns = now.thread_ns.saturating_sub(before.thread_ns);
         let others_ns = all_ns.saturating_sub(own_ns) / columns.max(1) as u64;
         let here = system::current_cpu();
         let daemon = found.cpus.iter().map(|&cpu| {
@@ -300,6 +313,7 @@ impl Overhead {
             interrupts,
             sampler,
             daemon: daemon.collect(),
+            process: (user_ns, system_ns),
             sampling_hz: None,
             costliest: None,
         }
@@ -440,8 +454,13 @@ impl Taken {
     }
 }
 
-/// CPU time so far of the process and, of that, of this thread.
-fn process_ns() -> (u64, u64) {
-    let (user_ns, system_ns) = system::own_cpu_ns();
-    (user_ns + system_ns, system::thread_cpu_ns())
+impl Process {
+    fn now() -> Self {
+        let (user_ns, system_ns) = system::own_cpu_ns();
+        Process {
+            user_ns,
+            system_ns,
+            thread_ns: system::thread_cpu_ns(),
+        }
+    }
 }

@@ -17,6 +17,9 @@ use crate::kernel::system::{self, LoadedCode, Roots};
 const REFRESH_NS: u64 = 3_000_000_000;
 const REFRESH_PAUSE: u64 = 20;
 
+/// Modules are looked at so often.
+const MODULES_NS: u64 = 3_000_000_000;
+
 /// What came of reading them, of which code, and the CPU time that it took.
 type Outcome = (anyhow::Result<Classifier>, LoadedCode, u64);
 
@@ -27,6 +30,8 @@ pub struct SymbolRefresh {
     loaded_code: LoadedCode,
     /// When symbols may be read anew, on the clock that never goes back.
     from_ns: u64,
+    /// When modules are looked at again.
+    modules_from_ns: u64,
     running: Option<Receiver<Outcome>>,
 }
 
@@ -37,6 +42,7 @@ impl SymbolRefresh {
             loaded_code: LoadedCode::now(&roots),
             roots,
             from_ns: system::monotonic_ns() + REFRESH_NS,
+            modules_from_ns: 0,
             running: None,
         }
     }
@@ -75,7 +81,11 @@ impl SymbolRefresh {
         if now_ns < self.from_ns {
             return;
         }
-        let loaded_code = LoadedCode::since(&self.loaded_code, &self.roots);
+        let mut loaded_code = self.loaded_code.with_new_programs();
+        if now_ns >= self.modules_from_ns {
+            self.modules_from_ns = now_ns + MODULES_NS;
+            loaded_code = loaded_code.with_modules(&self.roots);
+        }
         if loaded_code == self.loaded_code {
             return;
         }

@@ -12,12 +12,21 @@ use super::files::{self, LONGEST_BYTES};
 
 /// Enough for most of them at once.
 const CHUNK_BYTES: usize = 4096;
+/// Looking a path up costs more than reading most of these files: done once in so many readings.
+const READINGS_PER_LOOK: u32 = 20;
 
 /// A file that is read from its beginning again and again.
 #[derive(Debug)]
 pub struct KeptFile {
     path: PathBuf,
-    file: Mutex<File>,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    /// Readings since its path was looked up.
+    readings: u32,
 }
 
 impl KeptFile {
@@ -29,12 +38,13 @@ impl KeptFile {
         let file = files::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         Ok(KeptFile {
             path: path.to_owned(),
-            file: Mutex::new(file),
+            open: Mutex::new(Open { file, readings: 0 }),
         })
     }
 
     /// Its text of this moment. Another file at its path (a file system that was mounted
-    /// anew, as lxcfs does) takes its place, if it can be opened.
+    /// anew, as lxcfs does) takes its place within twenty readings, or as soon as this one
+    /// cannot be read any more, if it can be opened.
     ///
     /// # Errors
     /// As the operating system has it, or if it is no text; with the file's name.
@@ -43,22 +53,48 @@ impl KeptFile {
             .with_context(|| format!("cannot read {}", self.path.display()))
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn read(&self) -> anyhow::Result<String> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.readings += 1;
+        if open.readings >= READINGS_PER_LOOK {
+            open.readings = 0;
+            open.follow(&self.path);
+        }
+        let text = open.text();
+        if text.is_err() && open.follow(&self.path) {
+            return open.text();
+        }
+        text
+    }
+}
+
+impl Open {
+    /// Opens the file that is at the path now, if it is another.
+    fn follow(&mut self, path: &Path) -> bool {
         let is_other = |new: &fs::Metadata, old: &fs::Metadata| {
             (new.dev(), new.ino()) != (old.dev(), old.ino())
         };
-        if let (Ok(new), Ok(old)) = (fs::metadata(&self.path), file.metadata())
+        if let (Ok(new), Ok(old)) = (fs::metadata(path), self.file.metadata())
             && is_other(&new, &old)
-            && let Ok(opened) = files::open(&self.path)
+            && let Ok(opened) = files::open(path)
         {
-            *file = opened;
+            self.file = opened;
+            return true;
         }
+        false
+    }
+
+    fn text(&self) -> anyhow::Result<String> {
         let mut bytes = Vec::new();
         loop {
             let end = bytes.len();
             bytes.resize(end + CHUNK_BYTES, 0);
-            let read = file.read_at(&mut bytes[end..], end as u64)?;
+            let read = self.file.read_at(&mut bytes[end..], end as u64)?;
             bytes.truncate(end + read);
             if read == 0 {
                 return Ok(String::from_utf8(bytes)?);
@@ -90,8 +126,12 @@ mod tests {
         let error = format!("{:#}", KeptFile::open(&path).unwrap_err());
         assert!(error.contains("stat"), "{error}");
         fs::write(&path, "another").unwrap();
+        let readings: Vec<String> = (0..READINGS_PER_LOOK)
+            .map(|_| kept.text().unwrap())
+            .collect();
+        assert_eq!(readings[0], long);
         assert_eq!(
-            kept.text().unwrap(),
+            readings.last().unwrap(),
             "another",
             "a new file takes its place"
         );

@@ -11,6 +11,7 @@ use super::files::{LONGEST_BYTES, open, read, read_number, short_line};
 use super::kept::KeptFile;
 
 pub use self::clock::{current_cpu, monotonic_ns, scheduler_tick_ns, thread_cpu_ns, tick_ns};
+pub use self::hardware::OnlineList;
 pub use self::loaded_code::LoadedCode;
 pub use self::process::{own_cpu_ns, own_resident_bytes};
 

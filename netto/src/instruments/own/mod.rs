@@ -16,22 +16,18 @@ pub(super) const IS_ESSENTIAL: bool = false;
 /// Figures are estimates: steps of ten microseconds are few bytes on the wire.
 const ROUNDED_TO_NS: u64 = 10_000;
 
-/// CPU time in user mode and in the kernel, when last looked at.
-struct Process {
-    previous_ns: (u64, u64),
-}
+/// See the head of this file; what lasts is the ground's.
+struct Own;
 
-/// Begins with what the process has used so far.
+/// Begins.
 ///
 /// # Errors
 /// None.
 pub(super) fn start(_: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
-    Ok(Box::new(Process {
-        previous_ns: system::own_cpu_ns(),
-    }))
+    Ok(Box::new(Own))
 }
 
-impl Instrument for Process {
+impl Instrument for Own {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
         let cost = sections.cost.as_ref();
         let busy_ratio = sections.modes.as_ref().map(busy_ratios);
@@ -43,10 +39,9 @@ impl Instrument for Process {
             busy_ratio: busy_ratio.as_deref(),
         };
         let taken = tick.ground.keep_to_budget(&found, tick.now_ns);
-        let now_ns = system::own_cpu_ns();
         sections.own = Some(OwnCost {
-            user_ns: now_ns.0.saturating_sub(self.previous_ns.0),
-            system_ns: now_ns.1.saturating_sub(self.previous_ns.1),
+            user_ns: taken.process.0,
+            system_ns: taken.process.1,
             resident_bytes: system::own_resident_bytes(),
             analysis_ns: system::monotonic_ns().saturating_sub(tick.now_ns),
             sampling_hz: taken.sampling_hz.clone(),
@@ -54,7 +49,6 @@ impl Instrument for Process {
             taken_ns: rows(taken),
             instruments: std::mem::take(&mut tick.analysis),
         });
-        self.previous_ns = now_ns;
         Ok(())
     }
 }

@@ -7,19 +7,42 @@ use anyhow::Context;
 
 use super::Roots;
 use crate::kernel::files::{excerpt, parse_cpu_list, read, read_number};
+use crate::kernel::kept::KeptFile;
+
+/// The list of the CPUs that are online, kept open.
+#[derive(Debug)]
+pub struct OnlineList(KeptFile);
+
+impl OnlineList {
+    /// The CPUs that are online now.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no list of CPUs; with the file's name.
+    pub fn cpus(&self) -> anyhow::Result<Vec<u32>> {
+        let text = self.0.text()?;
+        parse_cpu_list(text.trim()).with_context(|| {
+            format!(
+                "{}: {:?} is no list of CPUs",
+                self.0.path().display(),
+                excerpt(&text)
+            )
+        })
+    }
+}
 
 impl Roots {
     /// Numbers of the CPUs that are online, ascending.
     pub fn online_cpus(&self) -> anyhow::Result<Vec<u32>> {
+        self.online_list()?.cpus()
+    }
+
+    /// Opens the list of the CPUs that are online, which is read at every interval.
+    ///
+    /// # Errors
+    /// As the operating system has it, with the file's name.
+    pub fn online_list(&self) -> anyhow::Result<OnlineList> {
         let path = self.sys_root.join("devices/system/cpu/online");
-        let text = read(&path)?;
-        parse_cpu_list(text.trim()).with_context(|| {
-            format!(
-                "{}: {:?} is no list of CPUs",
-                path.display(),
-                excerpt(&text)
-            )
-        })
+        KeptFile::open(&path).map(OnlineList)
     }
 
     /// Interrupts of network devices: message-signalled ones and the classic line,

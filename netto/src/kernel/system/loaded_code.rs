@@ -15,12 +15,13 @@ pub struct LoadedCode {
 impl LoadedCode {
     /// Of this moment.
     pub fn now(roots: &Roots) -> Self {
-        Self::since(&LoadedCode::default(), roots)
+        LoadedCode::default().with_new_programs().with_modules(roots)
     }
 
-    /// Of this moment, looking only at BPF programs newer than those of `earlier`.
-    pub fn since(earlier: &LoadedCode, roots: &Roots) -> Self {
-        let mut newest = earlier.newest_program;
+    /// The same with the BPF programs that have come since: a system call, mostly.
+    #[must_use]
+    pub fn with_new_programs(&self) -> Self {
+        let mut newest = self.newest_program;
         loop {
             let mut next = 0;
             // SAFETY: `next` is a valid word to write to. Without the privilege
@@ -32,13 +33,22 @@ impl LoadedCode {
             }
             newest = next;
         }
+        LoadedCode {
+            newest_program: newest,
+            ..*self
+        }
+    }
+
+    /// The same with the modules of this moment. The kernel writes a line for each.
+    #[must_use]
+    pub fn with_modules(&self, roots: &Roots) -> Self {
         let mut hasher = rustc_hash::FxHasher::default();
         read(&roots.proc_root.join("modules"))
             .unwrap_or_default()
             .hash(&mut hasher);
         LoadedCode {
-            newest_program: newest,
             modules: hasher.finish(),
+            ..*self
         }
     }
 }
