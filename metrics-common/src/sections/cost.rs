@@ -101,7 +101,8 @@ pub struct Cost {
     pub stacks_taken: Vec<u64>,
     /// Stacks that did not fit into the buffer in the interval, per CPU.
     pub stacks_lost: Vec<u64>,
-    /// What probes missed in the interval, on all CPUs, by the rows of [`crate::Info::missable`].
+    /// What probes were found in the interval to have missed, on all CPUs, by the rows of
+    /// [`crate::Info::missable`]; some are looked at every five seconds only.
     pub probe_missed: Vec<u64>,
     /// In the time of softirqs already; `None` where they are timed, or it is not known.
     pub softirq_correction: Option<Correction>,

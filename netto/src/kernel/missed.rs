@@ -9,11 +9,17 @@ use metrics_common::Missable;
 use super::bpf_stats::information;
 use super::cpu_time::Reading;
 
+/// Programs are asked so often: each is a system call that tells everything about it.
+const ASKED_NS: u64 = 5_000_000_000;
+
 /// The ways in which probes can miss something that can be counted here.
 #[derive(Debug, Default)]
 pub struct MissedRuns {
     ways: Vec<Missable>,
     counters: Vec<Counter>,
+    /// What was counted when programs were asked, and when they are asked again.
+    counts: Vec<u64>,
+    asked_from_ns: u64,
 }
 
 /// Where a way's count comes from.
@@ -77,12 +83,23 @@ impl MissedRuns {
     }
 
     /// How much was missed since the probes were loaded, with what the records of all CPUs say.
-    pub fn counts(&self, readings: &[Reading]) -> Vec<u64> {
-        let count = |counter: &Counter| match counter {
-            Counter::Programs(programs) => programs.iter().filter_map(recursion_misses).sum(),
-            Counter::Records(count) => readings.iter().map(count).sum(),
-        };
-        self.counters.iter().map(count).collect()
+    /// What programs missed may be five seconds old.
+    pub fn counts(&mut self, readings: &[Reading], now_ns: u64) -> &[u64] {
+        let asks = now_ns >= self.asked_from_ns;
+        if asks {
+            self.asked_from_ns = now_ns + ASKED_NS;
+        }
+        self.counts.resize(self.counters.len(), 0);
+        for (counter, count) in self.counters.iter().zip(&mut self.counts) {
+            match counter {
+                Counter::Programs(programs) if asks => {
+                    *count = programs.iter().filter_map(recursion_misses).sum();
+                }
+                Counter::Programs(_) => {}
+                Counter::Records(of_cpu) => *count = readings.iter().map(of_cpu).sum(),
+            }
+        }
+        &self.counts
     }
 }
 

@@ -199,7 +199,7 @@ impl Instrument for NetworkCost {
         for &cpu in *cpus {
             self.add_cpu(ground, cpu as usize, *interval_ns);
         }
-        let missed = ground.readers.missed.counts(&self.previous);
+        let missed = ground.readers.missed.counts(&self.previous, *now_ns);
         let cost = Cost {
             softirq_correction: correction,
             ..self.filling.end(self.missed.growth(missed))

@@ -12,7 +12,7 @@ pub struct Missed {
 
 impl Missed {
     /// Growth of the kernel's counters since the previous call; the first one is where counting starts.
-    pub fn growth(&mut self, now: Vec<u64>) -> Vec<u64> {
+    pub fn growth(&mut self, now: &[u64]) -> Vec<u64> {
         let growth = match self.read.len() == now.len() {
             true => now
                 .iter()
@@ -21,7 +21,8 @@ impl Missed {
                 .collect(),
             false => vec![0; now.len()],
         };
-        self.read = now;
+        self.read.clear();
+        self.read.extend(now);
         growth
     }
 
