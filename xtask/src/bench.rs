@@ -6,6 +6,7 @@
 
 mod analysis;
 mod bulk;
+mod cpus;
 mod daemon;
 mod dashboard;
 mod document;
@@ -57,6 +58,8 @@ pub enum Part {
     Daemon,
     /// User-space work per stack
     Analysis,
+    /// Made-up hosts of up to a thousand CPUs
+    Cpus,
     /// Other ways of timing socket calls
     Sockets,
     /// What the dashboard costs a browser
@@ -66,7 +69,10 @@ pub enum Part {
 impl Part {
     /// Whether this machine is not touched: a made-up host or a guest, which need no root.
     fn is_harmless(self) -> bool {
-        matches!(self, Part::Dashboard | Part::Guest | Part::GuestSweep)
+        matches!(
+            self,
+            Part::Dashboard | Part::Cpus | Part::Guest | Part::GuestSweep
+        )
     }
 
     /// As on the command line.
@@ -229,6 +235,12 @@ fn measure(
         Part::Analysis => {
             let program = built.benchmark("analysis")?;
             (machine(), joined(&analysis::measure(&program)?))
+        }
+        Part::Cpus => {
+            let (cpus, metrics) = (built.benchmark("cpus")?, built.benchmark("metrics")?);
+            let (by_size, more) = cpus::measure(root, &cpus, &metrics, options.update_docs)?;
+            let by_size = by_size.complete()?;
+            (machine(), format!("{by_size}\n{}", joined(&more)))
         }
         Part::Sockets => {
             let attach = attach()?;

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Steps between two looks at whether to end: a fraction of a microsecond.
-const BATCH: u64 = 256;
+/// Steps of a burst: some ten microseconds.
+const BURST: u64 = 20_000;
+/// Bursts of which the middle one tells how fast the CPU is at the moment.
+const BURSTS: usize = 128;
 
 /// How many CPUs there are.
 pub fn count() -> Result<usize> {
@@ -29,8 +32,12 @@ pub fn pin_to(cpu: usize) -> Result<()> {
 #[repr(align(128))]
 struct Counter(AtomicU64);
 
-/// A thread on each CPU that takes what nobody else wants (`SCHED_IDLE`), and counts how far it
-/// gets: what it does not get any more, somebody else has taken.
+/// A thread on each CPU that takes what nobody else wants (`SCHED_IDLE`), and counts the time
+/// that it has for itself: what it does not get any more, somebody else has taken.
+///
+/// It works in bursts, and each counts as long as the middle one of those around it took: what
+/// interrupts a burst is not in it, however the kernel accounts for it. How fast the CPU is,
+/// which other machines on the same hardware change all the time, makes no difference.
 pub struct LeftOver {
     counters: Arc<Vec<Counter>>,
     is_over: Arc<AtomicBool>,
@@ -56,8 +63,8 @@ impl LeftOver {
         })
     }
 
-    /// Steps so far, by CPU.
-    pub fn steps(&self) -> Vec<u64> {
+    /// Time left over so far, by CPU, nanoseconds.
+    pub fn left_ns(&self) -> Vec<u64> {
         let read = |counter: &Counter| counter.0.load(Ordering::Relaxed);
         self.counters.iter().map(read).collect()
     }
@@ -73,18 +80,26 @@ impl Drop for LeftOver {
     }
 }
 
-fn take(cpu: usize, steps: &AtomicU64, is_over: &AtomicBool) -> Result<()> {
+fn take(cpu: usize, left_ns: &AtomicU64, is_over: &AtomicBool) -> Result<()> {
     pin_to(cpu)?;
     let nothing = libc::sched_param { sched_priority: 0 };
     // SAFETY: the call reads one structure, which lives; 0 means this thread.
     Errno::result(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const nothing) })?;
-    let mut count = 0;
+    let mut took_ns = [0_u64; BURSTS];
+    let mut all_ns = 0;
     while !is_over.load(Ordering::Relaxed) {
-        for step in 0..BATCH {
-            std::hint::black_box(step);
+        let mut begun = Instant::now();
+        for took_ns in &mut took_ns {
+            for step in 0..BURST {
+                std::hint::black_box(step);
+            }
+            let now = Instant::now();
+            *took_ns = (now - begun).as_nanos() as u64;
+            begun = now;
         }
-        count += BATCH;
-        steps.store(count, Ordering::Relaxed);
+        let (_, middle_ns, _) = took_ns.select_nth_unstable(BURSTS / 2);
+        all_ns += *middle_ns * BURSTS as u64;
+        left_ns.store(all_ns, Ordering::Relaxed);
     }
     Ok(())
 }

@@ -68,7 +68,7 @@ pub struct Truth {
     pub to: SystemTime,
     /// What the program did in the time.
     pub burnt: Burnt,
-    /// What others left over, by CPU, steps of [`LeftOver`].
+    /// What others left over, by CPU, nanoseconds.
     pub left: Vec<f64>,
 }
 
@@ -106,11 +106,11 @@ impl Course {
 
     /// Looks on, whatever is sent.
     pub fn watch(&self, pace: Pace, left: Option<&LeftOver>) -> Result<Truth> {
-        let steps = || left.map_or_else(Vec::new, LeftOver::steps);
+        let left_ns = || left.map_or_else(Vec::new, LeftOver::left_ns);
         std::thread::sleep(pace.settle);
-        let (from, burnt, left_before) = (SystemTime::now(), burn::read(&self.sums)?, steps());
+        let (from, burnt, left_before) = (SystemTime::now(), burn::read(&self.sums)?, left_ns());
         std::thread::sleep(pace.measured);
-        let (to, burnt_after, left_after) = (SystemTime::now(), burn::read(&self.sums)?, steps());
+        let (to, burnt_after, left_after) = (SystemTime::now(), burn::read(&self.sums)?, left_ns());
         Ok(Truth {
             from,
             to,

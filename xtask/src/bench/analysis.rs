@@ -26,7 +26,10 @@ pub fn measure(program: &Path) -> Result<Vec<Section>> {
     if process::find_program("valgrind").is_some() {
         eprintln!("xtask: analysis of stacks, counted by valgrind");
         // What is not the classification itself is the same in both, and falls out.
-        let (once, thrice) = (instructions(program, 1)?, instructions(program, 3)?);
+        let (once, thrice) = (
+            counted(program, &["--times", "1"])?,
+            counted(program, &["--times", "3"])?,
+        );
         let stacks = read(&text, "stacks").context("the benchmark does not say how many stacks")?;
         let per_stack = (thrice - once) / 2.0 / stacks.median;
         figures.insert(1, Figure::single("instructions of that", per_stack, ""));
@@ -37,12 +40,15 @@ pub fn measure(program: &Path) -> Result<Vec<Section>> {
     }])
 }
 
-/// Instructions of a whole run that classifies all stacks so many times.
-fn instructions(program: &Path, times: u32) -> Result<f64> {
+/// Instructions of a whole run, by valgrind.
+///
+/// # Errors
+/// It cannot be started, or counted nothing.
+pub fn counted(program: &Path, args: &[&str]) -> Result<f64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args(["--times", &times.to_string()])
+        .args(args)
         .stdin(Stdio::null())
         .output()
         .context("cannot start valgrind")?;

@@ -1,5 +1,5 @@
-//! Bulk TCP with something beside it and without: one stream that never ends, its two ends each
-//! on a CPU of its own, in the order A B B A. The median of the pairs' differences has an
+//! Bulk TCP with something beside it and without: one stream that never ends, its two ends on one
+//! CPU, in the order A B B A. The median of the pairs' differences has an
 //! interval; only that says whether there is a difference at all.
 
 use std::path::Path;

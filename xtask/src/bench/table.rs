@@ -15,7 +15,7 @@ pub struct Row {
     /// What was measured: by this a line is found again.
     pub what: String,
     /// The least that there can be, and why.
-    pub floor: &'static str,
+    pub floor: String,
     /// Now.
     pub now: String,
     /// What it should be.
@@ -68,8 +68,11 @@ impl Row {
     }
 
     /// With the least that there can be.
-    pub fn floor(self, floor: &'static str) -> Self {
-        Row { floor, ..self }
+    pub fn floor(self, floor: &str) -> Self {
+        Row {
+            floor: floor.to_owned(),
+            ..self
+        }
     }
 
     /// With an aim.

@@ -2,12 +2,14 @@
 //! idle CPUs are woken for it.
 
 use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use metrics_common::codec::ServerMessage;
 use metrics_common::log::LogReader;
+use nix::time::{ClockId, clock_gettime};
 
 use super::clock::{cpu_ns, timer_interrupts};
 use super::{Options, end, figure};
@@ -52,7 +54,18 @@ pub fn start(options: &Options) -> Result<()> {
     }
     figure("start_cpu_seconds", &spent);
     figure("start_seconds", &took);
+    figure("symbols_cpu_seconds", &[symbols_cpu_seconds()?]);
     Ok(())
+}
+
+/// What the kernel takes to write its symbols, which nobody spares who wants to name stacks.
+fn symbols_cpu_seconds() -> Result<f64> {
+    let before = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
+    let mut file = File::open("/proc/kallsyms")?;
+    let mut buffer = vec![0; 64 << 10];
+    while file.read(&mut buffer)? > 0 {}
+    let after = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
+    Ok(Duration::from(after - before).as_secs_f64())
 }
 
 fn has_snapshot(log: &Path) -> bool {

@@ -42,21 +42,26 @@ impl Options {
     /// netto at this frequency, with what the user added.
     fn start(&self, frequency_hz: u64, more: &[&str]) -> Result<Daemon> {
         let frequency_text = frequency_hz.to_string();
-        let mut all = vec!["--frequency", &frequency_text];
-        all.extend(more);
-        let mut given: Vec<&str> = self.netto.iter().map(String::as_str).collect();
-        // netto takes no option twice.
-        if let Some(at) = given.iter().position(|word| Some(word) == more.first()) {
-            given.drain(at..(at + 2).min(given.len()));
-        }
-        all.extend(given);
-        // The tests' netto has no budget unless it is told one.
-        if !all.contains(&"--max-overhead") {
-            all.extend(["--max-overhead", DEFAULT_BUDGET_PERCENT]);
-        }
-        let daemon = Daemon::start(&all)?;
+        let mut words = vec!["--frequency", &frequency_text];
+        words.extend(more);
+        let daemon = Daemon::start(&self.with_defaults(words))?;
         std::thread::sleep(SETTLE);
         Ok(daemon)
+    }
+
+    /// These words with what the user added, at the budget that users have: the tests' netto has
+    /// none unless it is told one.
+    fn with_defaults<'a>(&'a self, mut words: Vec<&'a str>) -> Vec<&'a str> {
+        // netto takes no option twice; all of these have a value.
+        for option in self.netto.chunks(2) {
+            if !words.contains(&option[0].as_str()) {
+                words.extend(option.iter().map(String::as_str));
+            }
+        }
+        if !words.contains(&"--max-overhead") {
+            words.extend(["--max-overhead", DEFAULT_BUDGET_PERCENT]);
+        }
+        words
     }
 }
 

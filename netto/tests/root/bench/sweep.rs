@@ -78,9 +78,8 @@ fn walk(course: &Course, options: &Options, has_netto: bool) -> Result<Walk> {
     let idle = rates(&course.watch(pace, Some(&left))?);
     let mut netto = match has_netto {
         true => {
-            let mut all = vec!["--user-period", "500"];
-            all.extend(options.netto.iter().map(String::as_str));
-            let daemon = Followed::start_with(&all)?;
+            let words = options.with_defaults(vec!["--user-period", "500"]);
+            let daemon = Followed::start_with(&words)?;
             let switches = Switches::from(&daemon.info);
             std::thread::sleep(SETTLE);
             Some((daemon, switches))
