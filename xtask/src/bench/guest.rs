@@ -1,8 +1,8 @@
 //! What netto costs where nothing disturbs: in a guest on one CPU, of whose time each nanosecond
 //! is one instruction, so that figures of two builds can be compared.
 
-use super::inside::{Inside, Said};
 use super::figures::Spread;
+use super::inside::{Inside, Said};
 use super::table::{Row, Table};
 
 /// CPUs of the guests in which only the daemon's size is looked at; instructions are not counted.
@@ -10,8 +10,9 @@ const MANY: [u32; 2] = [64, 255];
 
 /// Measures; what the document says of before is kept.
 pub fn measure(inside: &Inside<'_>, rounds: usize, warm_up: f64, document: &str) -> Vec<Table> {
-    let words =
-        format!("start idle timer programs stacks throughput --rounds {rounds} --warm-up {warm_up}");
+    let words = format!(
+        "start idle timer programs stacks throughput --rounds {rounds} --warm-up {warm_up}"
+    );
     let one = inside.guest(1, &words);
     let two = inside.guest(2, "idle");
     let many = MANY.map(|cpus| inside.guest(cpus, "idle"));

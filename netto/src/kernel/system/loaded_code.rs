@@ -15,7 +15,9 @@ pub struct LoadedCode {
 impl LoadedCode {
     /// Of this moment.
     pub fn now(roots: &Roots) -> Self {
-        LoadedCode::default().with_new_programs().with_modules(roots)
+        LoadedCode::default()
+            .with_new_programs()
+            .with_modules(roots)
     }
 
     /// The same with the BPF programs that have come since: a system call, mostly.
