@@ -26,6 +26,7 @@ use crate::kernel::system::{self, Roots};
 mod cpus;
 mod notes;
 pub mod overhead;
+mod process;
 pub mod sampled_stacks;
 mod sampling;
 mod symbol_refresh;

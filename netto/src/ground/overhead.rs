@@ -3,6 +3,8 @@
 
 use metrics_common::CostliestCpu;
 
+use super::process::Process;
+
 use crate::analysis::bias::Bias;
 use crate::analysis::budget::{Budget, GroupCosts};
 use crate::analysis::groups::{GROUPS, Group, GroupSet};
@@ -86,15 +88,6 @@ pub struct Overhead {
     /// When prices may be measured again, and what probes cost then, as a ratio.
     calibrated: (u64, f64),
     process: Process,
-}
-
-/// CPU time so far, nanoseconds.
-#[derive(Debug, Clone, Copy)]
-struct Process {
-    user_ns: u64,
-    system_ns: u64,
-    /// Of both, this thread's.
-    thread_ns: u64,
 }
 
 /// Events that the kernel counts, read only while no probe does.
@@ -296,12 +289,9 @@ impl Overhead {
         };
         let sampler = found.cpus.iter().enumerate().map(of_cpu).collect();
         // The analyzer is where it is now; the process' other threads are anywhere.
-        let now = Process::now();
-        let before = std::mem::replace(&mut self.process, now);
-        let user_ns = now.user_ns.saturating_sub(before.user_ns);
-        let system_ns = now.system_ns.saturating_sub(before.system_ns);
-        let all_ns = user_ns + system_ns;
-        let own_ns = now.thread_ns.saturating_sub(before.thread_ns);
+        let spent = self.process.go_on();
+        let all_ns = spent.user_ns + spent.system_ns;
+        let own_ns = spent.thread_ns;
         let others_ns = all_ns.saturating_sub(own_ns) / columns.max(1) as u64;
         let here = system::current_cpu();
         let daemon = found.cpus.iter().map(|&cpu| {
@@ -313,7 +303,7 @@ impl Overhead {
             interrupts,
             sampler,
             daemon: daemon.collect(),
-            process: (user_ns, system_ns),
+            process: (spent.user_ns, spent.system_ns),
             sampling_hz: None,
             costliest: None,
         }
@@ -451,16 +441,5 @@ impl Taken {
         let rows = self.groups.iter().chain([&self.interrupts, &self.sampler]);
         let rows = rows.flatten().map(|row| row[column]);
         rows.sum::<u64>() + self.daemon[column]
-    }
-}
-
-impl Process {
-    fn now() -> Self {
-        let (user_ns, system_ns) = system::own_cpu_ns();
-        Process {
-            user_ns,
-            system_ns,
-            thread_ns: system::thread_cpu_ns(),
-        }
     }
 }

@@ -12,7 +12,7 @@ use metrics_common::log::LogReader;
 use nix::time::{ClockId, clock_gettime};
 
 use super::clock::{cpu_ns, timer_interrupts};
-use super::{Options, end, figure};
+use super::{Options, end, figure, forced};
 use crate::child::Owned;
 use crate::daemon::{Daemon, START_LIMIT};
 use crate::lab::Network;
@@ -121,7 +121,7 @@ pub fn stacks(options: &Options) -> Result<()> {
     let network = Network::direct()?;
     let mut each_ns = Vec::new();
     for _ in 0..options.rounds {
-        let daemon = options.start(FREQUENCY_HZ, &[])?;
+        let daemon = options.start(FREQUENCY_HZ, forced()?)?;
         std::thread::sleep(START);
         let idle = spent_in(&daemon, INTERVAL * TICKS)?;
         let load = traffic::tcp(&network.left, &network.right, network.right_v4)?;
