@@ -180,6 +180,29 @@ pub struct RunArgs {
     /// How many dashboards may be open at once [default: 64]
     #[arg(long, value_name = "COUNT", env = "NETTO_MAX_CLIENTS", hide_env = true)]
     pub max_clients: Option<usize>,
+    /// Push metrics to this receiver of OTLP over HTTP, such as an OpenTelemetry collector at
+    /// http://127.0.0.1:4318; without a path, to /v1/metrics there
+    #[arg(long, value_name = "URL", env = "NETTO_OTLP_ENDPOINT", hide_env = true)]
+    pub otlp_endpoint: Option<String>,
+    /// Further headers for that receiver, such as authorization=Bearer%20TOKEN; other users of this
+    /// host see an argument, but not the environment and not the configuration file
+    #[arg(
+        long,
+        value_name = "NAME=VALUE",
+        value_delimiter = ',',
+        env = "NETTO_OTLP_HEADERS",
+        hide_env = true,
+        hide_env_values = true
+    )]
+    pub otlp_headers: Vec<String>,
+    /// Seconds from one push to the next [default: 10]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "NETTO_OTLP_INTERVAL",
+        hide_env = true
+    )]
+    pub otlp_interval: Option<u64>,
     /// Accepted for the sake of old command lines: metrics are always at /metrics
     #[arg(short = 'P', long, hide = true)]
     pub prometheus: bool,

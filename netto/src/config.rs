@@ -12,9 +12,11 @@ use crate::analysis::plan::RequestedMethod;
 use crate::analysis::sampler::RequestedSampler;
 use crate::cli::{DemoArgs, HostArgs, LogLevel, MethodName, RunArgs, SamplerName};
 use crate::demo;
+use crate::sinks::otlp::target::Target;
 
 mod file;
 mod given;
+mod otlp;
 
 /// Stack samples per second and CPU that can be asked for.
 pub const FREQUENCY_HZ: RangeInclusive<u64> = 1..=100_000;
@@ -22,6 +24,8 @@ pub const FREQUENCY_HZ: RangeInclusive<u64> = 1..=100_000;
 pub const MAX_OVERHEAD_PERCENT: RangeInclusive<f64> = 0.1..=100.0;
 /// Lengths of an interval that can be asked for, milliseconds.
 pub const USER_PERIOD_MS: RangeInclusive<u64> = 50..=60_000;
+/// Times between two pushes that can be asked for, seconds.
+pub const OTLP_INTERVAL_S: RangeInclusive<u64> = 1..=3600;
 /// Numbers of dashboards that can be asked for.
 pub const CLIENTS: RangeInclusive<usize> = 1..=10_000;
 
@@ -46,6 +50,8 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Dashboards that may be open at once.
     pub max_clients: usize,
+    /// Where to push metrics, if anywhere.
+    pub otlp: Option<Target>,
     /// Where the kernel's proc file system is.
     pub proc_root: PathBuf,
     /// Where the kernel's sysfs is.
@@ -70,6 +76,7 @@ impl Default for Config {
             web_config_file: None,
             allowed_hosts: Vec::new(),
             max_clients: 64,
+            otlp: None,
             proc_root: PathBuf::from("/proc"),
             sys_root: PathBuf::from("/sys"),
             method: RequestedMethod::Auto,
@@ -101,6 +108,14 @@ pub enum ConfigError {
         option: String,
         /// What was given.
         name: String,
+    },
+    /// A value that is understood, but cannot be used.
+    #[error("{option} {message}")]
+    Impossible {
+        /// The flag, variable or key by which it was given.
+        option: String,
+        /// What is wrong with it.
+        message: String,
     },
     /// The configuration file cannot be read.
     #[error("cannot read the configuration file {path}: {source}")]
@@ -142,8 +157,9 @@ impl Config {
         })
     }
 
-    fn resolve(args: &RunArgs, file: FileOptions) -> Result<Config, ConfigError> {
+    fn resolve(args: &RunArgs, mut file: FileOptions) -> Result<Config, ConfigError> {
         let default = Config::default();
+        let otlp = otlp::target(args, &mut file)?;
         let (host, place) = (&args.host, &file.place);
         let frequency_is_given = args.frequency.is_some() || file.frequency.is_some();
         let frequency_hz = match given("frequency", host, args.frequency, file.frequency, place) {
@@ -200,6 +216,7 @@ impl Config {
             web_config_file: args.web_config_file.clone().or(file.web_config_file),
             allowed_hosts,
             max_clients,
+            otlp,
             proc_root: host
                 .proc_root
                 .clone()
@@ -263,6 +280,8 @@ mod tests {
     fn sample(option: &str) -> &'static str {
         match option {
             "allowed-host" => "[\"x.example\"]",
+            "otlp-endpoint" => "\"http://x.example\"",
+            "otlp-headers" => "[\"a=b\"]",
             "address" => "\"127.0.0.1\"",
             "method" => "\"sampling\"",
             "sampler" => "\"tick\"",
@@ -290,7 +309,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 14);
+        assert_eq!(seen, 17);
     }
 
     #[test]

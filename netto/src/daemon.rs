@@ -27,6 +27,8 @@ use crate::sinks::file_logger::{FileLogger, Reopen};
 use crate::sinks::hosts::HostPolicy;
 use crate::sinks::http::{self, ClientCounts, Wiring};
 use crate::sinks::log_file::LogFile;
+#[cfg(feature = "otlp")]
+use crate::sinks::otlp::OtlpLogger;
 use crate::sinks::prometheus::{self, PrometheusLogger};
 use crate::sinks::web_config::WebConfig;
 use crate::sinks::websocket_client::Patience;
@@ -259,6 +261,21 @@ impl Prepared {
                 farewell: None,
             });
         }
+        #[cfg(feature = "otlp")]
+        let otlp = self
+            .config
+            .otlp
+            .map(|target| OtlpLogger::launch(target, info.clone(), drops.clone(), &supervisor))
+            .transpose()?;
+        #[cfg(feature = "otlp")]
+        if let Some((_, logger)) = &otlp {
+            collector.do_send(Subscribe {
+                sink: Sink::Otlp,
+                updates: logger.clone().recipient(),
+                past: None,
+                farewell: None,
+            });
+        }
         let server = http::start(
             self.listener,
             self.web,
@@ -289,6 +306,8 @@ impl Prepared {
             collector,
             prometheus,
             file,
+            #[cfg(feature = "otlp")]
+            otlp,
             server: handle,
             analyzer: None,
         };
@@ -345,6 +364,8 @@ struct Running {
     collector: Addr<MetricsCollector>,
     prometheus: Addr<PrometheusLogger>,
     file: Option<(Arbiter, Addr<FileLogger>)>,
+    #[cfg(feature = "otlp")]
+    otlp: Option<(Arbiter, Addr<OtlpLogger>)>,
     server: actix_web::dev::ServerHandle,
     analyzer: Option<(Arbiter, Addr<TraceAnalyzer>)>,
 }
@@ -365,7 +386,7 @@ impl Running {
         let _ = timeout(FAREWELL, self.collector.send(Farewell(reason.clone()))).await;
         let mut finished = Ok(());
         if let Some((arbiter, logger)) = self.file {
-            if timeout(FAREWELL, logger.send(Farewell(reason)))
+            if timeout(FAREWELL, logger.send(Farewell(reason.clone())))
                 .await
                 .is_ok()
             {
@@ -375,6 +396,12 @@ impl Running {
                     "the log file's disk does not answer; the end of the log is missing"
                 ));
             }
+        }
+        #[cfg(feature = "otlp")]
+        if let Some((arbiter, logger)) = self.otlp {
+            // A receiver that does not answer is no reason to fail: it may never have been there.
+            let _ = timeout(FAREWELL, logger.send(Farewell(reason))).await;
+            join(arbiter).await;
         }
         let _ = timeout(FAREWELL, self.prometheus.send(prometheus::Finish)).await;
         if timeout(FAREWELL, self.server.stop(true)).await.is_err() {

@@ -28,11 +28,13 @@ pub enum Sink {
     File,
     /// The running totals.
     Prometheus,
+    /// The running totals that are pushed.
+    Otlp,
 }
 
 impl Sink {
     /// Every kind, in the order of [`SinkDrops`].
-    pub const ALL: [Sink; 3] = [Sink::WebSocket, Sink::File, Sink::Prometheus];
+    pub const ALL: [Sink; 4] = [Sink::WebSocket, Sink::File, Sink::Prometheus, Sink::Otlp];
 
     /// Name for machines.
     pub fn slug(self) -> &'static str {
@@ -40,6 +42,7 @@ impl Sink {
             Sink::WebSocket => "websocket",
             Sink::File => "file",
             Sink::Prometheus => "prometheus",
+            Sink::Otlp => "otlp",
         }
     }
 }

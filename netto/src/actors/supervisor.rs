@@ -23,6 +23,8 @@ pub enum Part {
     FileLogger,
     /// Keeps the running totals for Prometheus.
     PrometheusLogger,
+    /// Keeps the running totals for OTLP, and pushes them.
+    OtlpLogger,
     /// Serves one WebSocket.
     WebSocketClient,
     /// Accepts connections and answers requests.
@@ -36,6 +38,7 @@ impl fmt::Display for Part {
             Part::MetricsCollector => "the metrics collector",
             Part::FileLogger => "the file logger",
             Part::PrometheusLogger => "the Prometheus logger",
+            Part::OtlpLogger => "the OTLP logger",
             Part::WebSocketClient => "a WebSocket client",
             Part::HttpServer => "the HTTP server",
         })

@@ -60,6 +60,19 @@ pub(super) fn in_range<T: PartialOrd + Display>(
     })
 }
 
+impl<T> Given<T> {
+    /// What can be made of the value, or what is wrong with it.
+    pub(super) fn understood<U>(
+        self,
+        understand: impl FnOnce(T) -> Result<U, String>,
+    ) -> Result<U, ConfigError> {
+        understand(self.value).map_err(|message| ConfigError::Impossible {
+            option: self.by,
+            message,
+        })
+    }
+}
+
 /// The names, if each of them can be one.
 pub(super) fn host_names(given: Given<Vec<String>>) -> Result<Vec<String>, ConfigError> {
     let strange = |c: char| !(c.is_ascii_alphanumeric() || "-._".contains(c));

@@ -36,13 +36,17 @@ impl Gzipped {
     }
 }
 
-fn gzip(plain: &[u8]) -> Result<Bytes, String> {
+/// These bytes compressed.
+///
+/// # Errors
+/// Why that is not possible, for people.
+pub fn gzip(plain: &[u8]) -> Result<Bytes, String> {
     let room = Vec::with_capacity(plain.len() / EXPECTED_RATIO);
     let mut encoder = GzEncoder::new(room, LEVEL);
     let packed = encoder.write_all(plain).and_then(|()| encoder.finish());
     packed
         .map(Bytes::from)
-        .map_err(|error| format!("cannot compress this answer: {error}"))
+        .map_err(|error| format!("cannot compress it: {error}"))
 }
 
 /// Whether a client takes gzip, by its `Accept-Encoding` (RFC 9110, section 12.5.3).

@@ -17,6 +17,7 @@ pub mod http;
 pub mod log_file;
 pub mod log_queue;
 pub mod log_writer;
+pub mod otlp;
 pub mod prometheus;
 pub mod rendered;
 pub mod turns;

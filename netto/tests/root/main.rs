@@ -11,6 +11,7 @@
 mod agent;
 mod agreement;
 mod bench;
+mod board;
 mod bpf;
 mod browser;
 mod budget;

@@ -1,16 +1,24 @@
 //! The other side of `/metrics`: promtool finds no fault, and a real Prometheus scrapes it.
 
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
+use metrics_common::codec::ServerMessage;
+use metrics_common::log::LogReader;
+use metrics_common::{Info, KindName, Snapshot};
+use serde_json::Value;
 
 use crate::child::{self, Owned};
-use crate::daemon::Daemon;
-use crate::http;
+use crate::daemon::{self, Daemon};
+use crate::lab::Network;
 use crate::trial::Test;
+use crate::{board, http, traffic};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -19,11 +27,25 @@ pub const TESTS: &[Test] = &[
         body: promtool,
     },
     Test {
-        name: "prometheus::a_server_scrapes_netto_and_answers_queries",
-        tools: &["prometheus"],
-        body: server,
+        name: "prometheus::a_minute_is_the_same_in_promql_in_the_log_and_on_the_board",
+        tools: &["prometheus", "ip"],
+        body: minute,
     },
 ];
+
+const RULES: &str = include_str!("../../../dist/prometheus/netto.rules.yml");
+/// How long traffic is watched before netto is restarted, and after.
+const BEFORE: Duration = Duration::from_secs(40);
+const AFTER: Duration = Duration::from_secs(8);
+/// For a server to start, and to answer.
+const LIMIT: Duration = Duration::from_secs(40);
+/// What the issue allows PromQL to differ from the log by.
+const TOLERANCE: f64 = 0.01;
+/// What a difference of two exact totals may lose as binary fractions, seconds.
+const ROUNDING_SECONDS: f64 = 1e-6;
+/// Over windows of five seconds a rate can be too large by what lies between the end of an
+/// interval and a scrape, at either end.
+const MOST_OF_A_CPU: f64 = 1.1;
 
 fn promtool() -> Result<()> {
     let daemon = Daemon::start(&[])?;
@@ -57,48 +79,340 @@ fn promtool() -> Result<()> {
     Ok(())
 }
 
-fn server() -> Result<()> {
-    let daemon = Daemon::start(&[])?;
+/// A Prometheus that scrapes every second, with the shipped rules.
+pub struct Server {
+    process: Owned,
+    at: SocketAddr,
+    started: SystemTime,
+    _folder: tempfile::TempDir,
+}
+
+impl Server {
+    fn start(targets: &[SocketAddr]) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(file("netto.rules.yml"), RULES)?;
+        let targets: Vec<String> = targets.iter().map(|at| format!("'{at}'")).collect();
+        let config = format!(
+            "global:\n  scrape_interval: 1s\n  evaluation_interval: 1s\n\
+             rule_files:\n  - netto.rules.yml\n\
+             scrape_configs:\n  - job_name: netto\n    static_configs:\n      - targets: [{}]\n",
+            targets.join(", ")
+        );
+        std::fs::write(file("prometheus.yml"), config)?;
+        let at = SocketAddr::from(([127, 0, 0, 1], child::free_port()?));
+        let started = SystemTime::now();
+        let process = Owned::start(child::mortal("prometheus").args([
+            &format!("--config.file={}", file("prometheus.yml")),
+            &format!("--storage.tsdb.path={}", file("data")),
+            &format!("--web.listen-address={at}"),
+        ]))?;
+        Ok(Server {
+            process,
+            at,
+            started,
+            _folder: folder,
+        })
+    }
+
+    fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Value> {
+        let query = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(parameters)
+            .finish();
+        let mut answer = http::get(self.at, &format!("/api/v1/{path}?{query}"))?.json()?;
+        ensure!(
+            answer["status"] == "success",
+            "{parameters:?}: {}",
+            answer["error"]
+        );
+        Ok(answer["data"].take())
+    }
+
+    /// What a query comes to now: its series.
+    pub fn query(&self, text: &str) -> Result<Vec<Value>> {
+        series(self.get("query", &[("query", text)])?)
+    }
+
+    /// The same for every second since the server's start.
+    pub fn query_range(&self, text: &str) -> Result<Vec<Value>> {
+        let start = self.started.duration_since(UNIX_EPOCH)?.as_secs();
+        let end = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+        let (start, end) = (start.to_string(), end.to_string());
+        let range = [
+            ("query", text),
+            ("start", &start),
+            ("end", &end),
+            ("step", "1"),
+        ];
+        series(self.get("query_range", &range)?)
+    }
+
+    /// What a query with a single answer comes to now.
+    fn value(&self, text: &str) -> Result<f64> {
+        let found = self.query(text)?;
+        match &found[..] {
+            [only] => number(&only["value"][1]),
+            _ => bail!("{text} gives {found:?}"),
+        }
+    }
+
+    /// The same by one label.
+    fn values_by(&self, label: &str, text: &str) -> Result<BTreeMap<String, f64>> {
+        let found = self.query(text)?;
+        let of = |one: &Value| {
+            Some((
+                one["metric"][label].as_str()?.to_owned(),
+                number(&one["value"][1]).ok()?,
+            ))
+        };
+        found
+            .iter()
+            .map(|one| of(one).with_context(|| format!("{text} gives {one}")))
+            .collect()
+    }
+
+    /// Every sample of a single series: seconds since 1970, and the value.
+    fn samples(&self, series: &str) -> Result<Vec<(f64, f64)>> {
+        let found = self.query(&format!("{series}[5m]"))?;
+        let [only] = &found[..] else {
+            bail!("{series} gives {found:?}");
+        };
+        let samples = only["values"].as_array().context("no samples")?;
+        let of = |one: &Value| Ok((one[0].as_f64().context("no time")?, number(&one[1])?));
+        samples.iter().map(of).collect()
+    }
+
+    /// Fails if it has ended.
+    fn must_live(&mut self) -> Result<()> {
+        match self.process.try_wait()? {
+            None => Ok(()),
+            Some(status) => bail!("prometheus ended ({status}): {}", self.process.stderr()),
+        }
+    }
+}
+
+fn series(mut data: Value) -> Result<Vec<Value>> {
+    match data["resultType"].as_str() {
+        // A number without a series is an answer too.
+        Some("scalar") => Ok(vec![data]),
+        _ => match data["result"].take() {
+            Value::Array(series) => Ok(series),
+            other => bail!("no series: {other}"),
+        },
+    }
+}
+
+fn number(text: &Value) -> Result<f64> {
+    let text = text.as_str().with_context(|| format!("no value: {text}"))?;
+    text.parse().with_context(|| format!("no number: {text}"))
+}
+
+/// A demonstration, in which everything is measured that can be.
+fn demonstration() -> Result<(Owned, SocketAddr)> {
+    let at = SocketAddr::from(([127, 0, 0, 1], child::free_port()?));
+    let port = at.port().to_string();
+    let words = ["demo", "--cpus", "4", "--port", &port];
+    let demo = Owned::start(&mut daemon::command(&words))?;
+    child::eventually(LIMIT, || http::get_ok(at, "/readyz"))?;
+    Ok((demo, at))
+}
+
+/// The figures of netto's log, its description first.
+fn logged(path: &Path) -> Result<(Info, Vec<Snapshot>)> {
+    let (mut info, mut snapshots) = (None, Vec::new());
+    for message in LogReader::new(File::open(path)?)? {
+        match message? {
+            ServerMessage::Hello(hello) => info = Some(*hello),
+            ServerMessage::Snapshot(snapshot) => snapshots.push(*snapshot),
+            _ => {}
+        }
+    }
+    Ok((info.context("the log has no description")?, snapshots))
+}
+
+/// Seconds of every event over all CPUs, by the log.
+fn seconds_by_event(info: &Info, sum: &Snapshot) -> BTreeMap<String, f64> {
+    let is_event = |kind: &KindName| {
+        matches!(
+            kind,
+            KindName::Timed | KindName::Estimated | KindName::Carved
+        )
+    };
+    info.components
+        .iter()
+        .enumerate()
+        .filter(|(_, component)| is_event(&component.kind))
+        .filter_map(|(row, component)| {
+            let ns = sum.total_ns(row)?;
+            Some((component.slug.clone(), ns as f64 / 1e9))
+        })
+        .collect()
+}
+
+fn minute() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let config = folder.path().join("prometheus.yml");
-    std::fs::write(
-        &config,
-        format!(
-            "global:\n  scrape_interval: 1s\nscrape_configs:\n  - job_name: netto\n    static_configs:\n      - targets: ['{}']\n",
-            daemon.at
+    let path = folder.path().join("netto.log");
+    let log = path.to_string_lossy();
+    let options = ["--log-file", &log];
+    let first = Daemon::start(&options)?;
+    let (_demo, demo_at) = demonstration()?;
+    let mut server = Server::start(&[first.at, demo_at])?;
+    let network = Network::direct()?;
+    let _load = traffic::tcp(&network.left, &network.right, network.right_v4)?;
+    let host = first.at.to_string();
+    let of = format!("instance=\"{host}\"");
+    child::eventually(LIMIT, || {
+        server.must_live()?;
+        let up = server.value(&format!("up{{{of}}}"))?;
+        ensure!(up == 1.0, "not scraped yet");
+        Ok(())
+    })?;
+    let watched_from = SystemTime::now();
+    std::thread::sleep(BEFORE);
+
+    let port = first.at.port();
+    let (status, stderr) = first.terminate()?;
+    ensure!(status.success(), "netto ended ({status}): {stderr}");
+    let (info, snapshots) = logged(&path)?;
+    let second = Daemon::start_on(port, &[])?;
+    std::thread::sleep(AFTER);
+    server.must_live()?;
+
+    same_as_log(&server, &of, watched_from, &info, &snapshots)?;
+    restart_is_a_reset(&server, &of)?;
+    rules_are_evaluated(&server)?;
+
+    let mut empty: Option<std::collections::BTreeSet<String>> = None;
+    for at in [second.at, demo_at] {
+        let page = http::get_ok(at, "/metrics")?.body;
+        board::check_variables(&server, &at.to_string())?;
+        let here = board::check(&server, &at.to_string(), &page)?;
+        empty = Some(match empty {
+            Some(before) => before.intersection(&here).cloned().collect(),
+            None => here,
+        });
+    }
+    let empty = empty.unwrap_or_default();
+    ensure!(
+        empty.is_empty(),
+        "no host has data for the panels {empty:?}"
+    );
+    Ok(())
+}
+
+/// From a scrape to a later one of the same process, PromQL's CPU seconds are those of the log
+/// between the intervals that these scrapes saw last.
+fn same_as_log(
+    server: &Server,
+    of: &str,
+    watched_from: SystemTime,
+    info: &Info,
+    snapshots: &[Snapshot],
+) -> Result<()> {
+    let ends = server.samples(&format!("netto_last_snapshot_timestamp_seconds{{{of}}}"))?;
+    let watched_from = watched_from.duration_since(UNIX_EPOCH)?.as_secs_f64();
+    let last = snapshots.last().context("no snapshot in the log")?;
+    let last_end = last.time_unix_ns as f64 / 1e9;
+    let mut of_first = ends
+        .iter()
+        .filter(|(at, end)| *at >= watched_from && *end <= last_end + 1e-3);
+    let begin = of_first.next().context("no scrape")?;
+    let end = of_first.next_back().context("no second scrape")?;
+    let span = end.0 - begin.0;
+    ensure!(
+        span > 0.8 * BEFORE.as_secs_f64(),
+        "scrapes over {span} s only: {ends:?}"
+    );
+    let index = |(_, seen): (f64, f64)| {
+        let is_it = |s: &Snapshot| (s.time_unix_ns as f64 / 1e9 - seen).abs() < 1e-3;
+        snapshots
+            .iter()
+            .position(is_it)
+            .with_context(|| format!("no snapshot of {seen} in the log"))
+    };
+    let mut between = snapshots[index(*begin)? + 1..=index(*end)?].iter();
+    let mut sum = between.next().context("no snapshot between")?.clone();
+    between.for_each(|snapshot| sum.add(snapshot));
+    let log = seconds_by_event(info, &sum);
+    let (from, to) = (begin.0, end.0);
+
+    // Totals are exact, and so is their difference.
+    let family = format!("netto_cpu_seconds_total{{{of}}}");
+    let exact = server.values_by(
+        "event",
+        &format!("sum by (event) ({family} @ {to:.3} - {family} @ {from:.3})"),
+    )?;
+    // What people write, which goes by the times of the scrapes.
+    let usual = server.values_by(
+        "event",
+        &format!(
+            "sum by (event) (rate({family}[{:.0}ms] @ {to:.3})) * {span}",
+            span * 1e3
         ),
     )?;
-    let at = SocketAddr::from(([127, 0, 0, 1], child::free_port()?));
-    let mut server = Owned::start(child::mortal("prometheus").args([
-        &format!("--config.file={}", config.display()),
-        &format!(
-            "--storage.tsdb.path={}",
-            folder.path().join("data").display()
-        ),
-        &format!("--web.listen-address={at}"),
-    ]))?;
-    for (query, is_right) in [
-        ("up", (|value| value == 1.0) as fn(f64) -> bool),
-        ("count(netto_cpu_seconds_total)", |value| value >= 8.0),
-        ("max(rate(netto_cpu_seconds_total[5s]))", |value| {
-            value >= 0.0
-        }),
-        ("count(netto_build_info)", |value| value == 1.0),
+    let events: Vec<&String> = log.keys().collect();
+    ensure!(
+        events == exact.keys().collect::<Vec<_>>(),
+        "{exact:?} is not of {events:?}"
+    );
+    for (event, seconds) in &log {
+        let (exact, usual) = (exact[event], usual.get(event).copied().unwrap_or(f64::NAN));
+        if *seconds > 0.001 {
+            println!("{event}: {seconds:.6} s by the log, {exact:.6} s, {usual:.6} s by rate()");
+        }
+        ensure!(
+            (exact - seconds).abs() < ROUNDING_SECONDS,
+            "{event}: {exact} s by PromQL, {seconds} s by the log"
+        );
+        ensure!(
+            (usual - seconds).abs() <= TOLERANCE * seconds + ROUNDING_SECONDS,
+            "{event}: {usual} s by rate(), {seconds} s by the log"
+        );
+    }
+    let busy = log.get("rx_softirq").copied().unwrap_or_default();
+    ensure!(
+        busy > 0.01 * span,
+        "there was no traffic: {busy} s in {span} s"
+    );
+    Ok(())
+}
+
+fn restart_is_a_reset(server: &Server, of: &str) -> Result<()> {
+    let resets = server.value(&format!("resets(netto_snapshots_total{{{of}}}[5m])"))?;
+    ensure!(resets == 1.0, "{resets} resets of the number of snapshots");
+    let family = format!("netto_network_cpu_seconds_total{{{of}}}");
+    let resets = server.value(&format!("max(resets({family}[5m]))"))?;
+    ensure!(resets == 1.0, "{resets} resets of a CPU's seconds");
+    let most = server.value(&format!("max(max_over_time(rate({family}[5s])[5m:1s]))"))?;
+    let now = server.value(&format!("max(rate({family}[5s]))"))?;
+    println!("a CPU's networking: at most {most:.3} of it, {now:.3} after the restart");
+    ensure!(
+        most <= MOST_OF_A_CPU,
+        "{most} CPUs' worth of networking on one CPU"
+    );
+    ensure!(now > 0.0, "nothing is counted after the restart");
+    Ok(())
+}
+
+fn rules_are_evaluated(server: &Server) -> Result<()> {
+    let rules = server.get("rules", &[])?;
+    let groups = rules["groups"].as_array().context("no groups")?;
+    let rules: Vec<&Value> = groups
+        .iter()
+        .filter_map(|group| group["rules"].as_array())
+        .flatten()
+        .collect();
+    ensure!(!rules.is_empty(), "no rules are loaded");
+    for rule in rules {
+        ensure!(rule["health"] == "ok", "{rule}");
+    }
+    for recorded in [
+        "instance:netto_network_cpu:ratio_rate5m",
+        "instance_cpu:netto_network_softirq:ratio_rate5m",
+        "instance_event_component:netto_cpus:rate5m",
     ] {
-        child::eventually(Duration::from_secs(40), || {
-            if let Some(status) = server.try_wait()? {
-                bail!("prometheus ended ({status}): {}", server.stderr());
-            }
-            let encoded = query.replace('(', "%28").replace(')', "%29");
-            let encoded = encoded.replace('[', "%5B").replace(']', "%5D");
-            let answer = http::get_ok(at, &format!("/api/v1/query?query={encoded}"))?.json()?;
-            let value = answer["data"]["result"][0]["value"][1]
-                .as_str()
-                .with_context(|| format!("{query}: {answer}"))?
-                .parse::<f64>()?;
-            ensure!(is_right(value), "{query} is {value}");
-            Ok(())
-        })?;
+        let found = server.query(recorded)?;
+        ensure!(!found.is_empty(), "{recorded} records nothing");
     }
     Ok(())
 }

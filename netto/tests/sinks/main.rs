@@ -16,7 +16,10 @@ mod hammered;
 mod hostile;
 mod log_file;
 mod origin;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod passwords;
 mod program;
+mod promtool;
 mod requests;
 mod values;

@@ -49,6 +49,9 @@ fn wrong_usage_ends_with_two_and_a_short_word() {
         &["--frequency", "0"],
         &["--config", "/nonexistent.toml"],
         &["check", "--log-file", "x"],
+        &["demo", "--otlp-endpoint", "collector:4318"],
+        &["demo", "--otlp-headers", "authorization"],
+        &["demo", "--otlp-interval", "0"],
     ] {
         let output = netto(arguments, &[]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

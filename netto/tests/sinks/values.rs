@@ -1,7 +1,5 @@
 //! What goes in as snapshots comes out of every sink, with the same values.
 
-use std::process::{Command, Stdio};
-
 use metrics_common::codec::ServerMessage;
 use metrics_common::{COMPONENTS, CpuModes, Info, Kind, OwnPart, Snapshot};
 use netto::config::Config;
@@ -135,41 +133,6 @@ fn counters_are_the_sums_of_all_snapshots() {
         "netto_sink_dropped_snapshots_total",
         &[("sink", "file")],
         0.0,
-    );
-}
-
-#[test]
-fn promtool_has_nothing_to_say() {
-    let present = Command::new("promtool")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    if !present.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: promtool is not installed");
-        return;
-    }
-    let daemon = Daemon::start(&config(), endless());
-    daemon.ready();
-    let answer = get(daemon.address, "/metrics", &[]);
-    assert!(
-        answer.head.contains("text/plain; version=0.0.4"),
-        "{}",
-        answer.head
-    );
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("metrics");
-    std::fs::write(&file, &answer.body).expect("a file");
-    let output = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(std::fs::File::open(&file).expect("the file"))
-        .output()
-        .expect("promtool runs");
-    let said = [output.stdout, output.stderr].concat();
-    assert!(
-        output.status.success() && said.is_empty(),
-        "{}",
-        String::from_utf8_lossy(&said)
     );
 }
 

@@ -203,4 +203,8 @@ impl Handler<Finish> for PrometheusLogger {
 }
 
 #[cfg(test)]
+mod document;
+#[cfg(test)]
+mod shipped;
+#[cfg(test)]
 mod tests;

@@ -1,0 +1,113 @@
+//! What Prometheus' own tool says of netto's metrics, and of the rules that are shipped.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use crate::support::*;
+
+/// Runs the tool with what it may read; `None` where it is not installed, which is said.
+fn promtool(arguments: &[&str], input: Stdio) -> Option<Output> {
+    let output = Command::new("promtool")
+        .args(arguments)
+        .stdin(input)
+        .output();
+    match output {
+        Ok(output) => Some(output),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true" || ci == "1");
+            assert!(
+                !is_ci,
+                "promtool is not installed, and CI=true allows no skipping"
+            );
+            eprintln!("SKIPPED: promtool is not installed");
+            None
+        }
+        Err(error) => panic!("promtool cannot be run: {error}"),
+    }
+}
+
+fn said(output: &Output) -> String {
+    let said = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+fn shipped(name: &str) -> String {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../dist/prometheus");
+    folder.join(name).display().to_string()
+}
+
+#[test]
+fn promtool_has_nothing_to_say() {
+    let daemon = Daemon::start(&config(), endless());
+    daemon.ready();
+    let answer = get(daemon.address, "/metrics", &[]);
+    assert!(
+        answer.head.contains("text/plain; version=0.0.4"),
+        "{}",
+        answer.head
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("metrics");
+    std::fs::write(&file, &answer.body).expect("a file");
+    let input = std::fs::File::open(&file).expect("the file");
+    if let Some(output) = promtool(&["check", "metrics"], input.into()) {
+        let said = said(&output);
+        assert!(output.status.success() && said.is_empty(), "{said}");
+    }
+}
+
+#[test]
+fn the_shipped_rules_are_understood() {
+    for arguments in [
+        ["check", "rules", &shipped("netto.rules.yml")],
+        ["check", "config", &shipped("prometheus.yml")],
+    ] {
+        if let Some(output) = promtool(&arguments, Stdio::null()) {
+            let said = said(&output);
+            assert!(output.status.success(), "{said}");
+            assert!(!said.contains("FAILED"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn the_shipped_alerts_fire_when_they_must_and_only_then() {
+    let arguments = ["test", "rules", &shipped("netto.rules.test.yml")];
+    if let Some(output) = promtool(&arguments, Stdio::null()) {
+        assert!(output.status.success(), "{}", said(&output));
+    }
+}
+
+#[test]
+fn every_shipped_alert_says_what_it_means_and_what_to_do_and_has_a_test() {
+    let read = |name: &str| std::fs::read_to_string(shipped(name)).expect("a shipped file");
+    let rules: serde_yaml_ng::Value =
+        serde_yaml_ng::from_str(&read("netto.rules.yml")).expect("YAML");
+    let tests: serde_yaml_ng::Value =
+        serde_yaml_ng::from_str(&read("netto.rules.test.yml")).expect("YAML");
+    let list = |value: &serde_yaml_ng::Value| value.as_sequence().cloned().unwrap_or_default();
+    let tested: Vec<_> = list(&tests["tests"])
+        .iter()
+        .flat_map(|test| list(&test["alert_rule_test"]))
+        .filter(|case| !list(&case["exp_alerts"]).is_empty())
+        .map(|case| case["alertname"].clone())
+        .collect();
+    let mut alerts = 0;
+    for rule in list(&rules["groups"])
+        .iter()
+        .flat_map(|group| list(&group["rules"]))
+    {
+        let name = &rule["alert"];
+        if name.is_null() {
+            continue;
+        }
+        alerts += 1;
+        for annotation in ["summary", "description", "action"] {
+            let text = rule["annotations"][annotation].as_str().unwrap_or_default();
+            assert!(!text.is_empty(), "{name:?} has no {annotation}");
+        }
+        assert!(rule["labels"]["severity"].is_string(), "{name:?}");
+        assert!(tested.contains(name), "nothing tests that {name:?} fires");
+    }
+    assert!(alerts >= 6, "{alerts} alerts");
+}
