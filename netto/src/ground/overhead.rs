@@ -4,7 +4,6 @@
 use metrics_common::CostliestCpu;
 
 use super::process::Process;
-
 use crate::analysis::bias::Bias;
 use crate::analysis::budget::{Budget, GroupCosts};
 use crate::analysis::groups::{GROUPS, Group, GroupSet};
