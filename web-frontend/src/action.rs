@@ -55,10 +55,14 @@ pub enum Action {
     Sort(Sort),
     /// Fold the parts of the component with this slug away, or show them.
     Fold(String),
+    /// Show the parts of the bar of this number that have no time, or fold them away.
+    Zeros(usize),
     /// Open the flame graph, or close it.
     Flame,
     /// Go back in the flame graph to so many functions below the whole.
     Zoom(usize),
+    /// Heed keys that are pressed alone, or leave them to the browser.
+    Keys,
     /// Hide the view of this name, or show it.
     Hide(String),
     /// Give the reader the drawing of this name.
@@ -87,8 +91,10 @@ impl fmt::Display for Action {
             Action::Unit(unit) => write!(f, "unit:{}", name_of(&Unit::ALL, *unit)),
             Action::Sort(sort) => write!(f, "sort:{}", name_of(&Sort::ALL, *sort)),
             Action::Fold(slug) => write!(f, "fold:{slug}"),
+            Action::Zeros(bar) => write!(f, "zeros:{bar}"),
             Action::Flame => f.write_str("flame"),
             Action::Zoom(depth) => write!(f, "zoom:{depth}"),
+            Action::Keys => f.write_str("keys"),
             Action::Hide(view) => write!(f, "hide:{view}"),
             Action::Save(what, format) => {
                 write!(f, "save:{what}:{}", name_of(&Format::ALL, *format))
@@ -112,8 +118,10 @@ impl FromStr for Action {
             "unit" => named(&Unit::ALL, object).map(Action::Unit),
             "sort" => named(&Sort::ALL, object).map(Action::Sort),
             "fold" => Some(Action::Fold(slug())),
+            "zeros" => object.parse().ok().map(Action::Zeros),
             "flame" => Some(Action::Flame),
             "zoom" => object.parse().ok().map(Action::Zoom),
+            "keys" => Some(Action::Keys),
             "hide" => Some(Action::Hide(slug())),
             "save" => object.split_once(':').and_then(|(what, format)| {
                 Some(Action::Save(what.to_owned(), named(&Format::ALL, format)?))
@@ -139,8 +147,10 @@ mod tests {
             Action::Unit(Unit::PerEntry),
             Action::Sort(Sort::Load),
             Action::Fold("network".to_owned()),
+            Action::Zeros(2),
             Action::Flame,
             Action::Zoom(3),
+            Action::Keys,
             Action::Hide("time".to_owned()),
             Action::Save("heat".to_owned(), Format::Png),
         ];

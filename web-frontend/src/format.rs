@@ -39,6 +39,15 @@ pub fn fine_percent(value: f64) -> String {
     }
 }
 
+/// How far back it reaches what is shown as now: `over the last 12 s`.
+pub fn window(interval_ns: u64) -> String {
+    let seconds = interval_ns as f64 / 1e9;
+    match seconds {
+        s if s < 9.95 => format!("over the last {s:.1} s"),
+        s => format!("over the last {s:.0} s"),
+    }
+}
+
 /// A number of CPUs: `0.07`.
 pub fn cpus(count: f64) -> String {
     if count > 0.0 && count < 0.005 {

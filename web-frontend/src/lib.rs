@@ -7,10 +7,12 @@
 //! * [`view_model`]: what the page says; [`state`], [`action`]: what its reader
 //!   chose to see, and what the buttons do.
 //! * [`views`]: what is on the page, one folder for each view.
+//! * [`recent`]: how much of the past is shown as now.
 //! * [`timeline`], [`axes`], [`plot`], [`color`](mod@color): what drawings share.
 //! * [`format`](mod@format), [`tip`], [`export`]: numbers, words and files for people.
 
 pub mod link;
+pub mod recent;
 pub mod view_model;
 
 pub mod action;

@@ -108,6 +108,9 @@ pub struct Shared {
     pub component: String,
     /// The stretch of time.
     pub range: TimeRange,
+    /// Whether keys that are pressed alone do nothing outside of what has the focus: who talks
+    /// to the browser, or hits keys by accident, can switch them off (WCAG 2.1.4).
+    pub has_no_shortcuts: bool,
     /// Names of the views that are hidden.
     pub hidden: Vec<String>,
     /// Id of the section to begin with.
@@ -120,6 +123,7 @@ impl Default for Shared {
             event: "rx_softirq".to_owned(),
             component: "network".to_owned(),
             range: TimeRange::default(),
+            has_no_shortcuts: false,
             hidden: Vec::new(),
             view: String::new(),
         }
@@ -228,6 +232,7 @@ impl Keys for Shared {
                 .clamp(1.0, 86_400.0);
             self.range.span_ms = (seconds * 1e3).max(SHORTEST_MS);
         }
+        self.has_no_shortcuts = pairs.get("no-keys").is_some();
         let until_ms = pairs.number("until").filter(|n| *n > 0.0).map(|n| n * 1e3);
         // What stands still must know where.
         self.range.end = match (until_ms, pairs.get("paused")) {
@@ -253,6 +258,7 @@ impl Keys for Shared {
             address.put("until", &seconds(until), "");
         }
         address.switch("paused", self.range.is_paused());
+        address.switch("no-keys", self.has_no_shortcuts);
         address.put("hide", &self.hidden.join(","), "");
     }
 }

@@ -81,6 +81,7 @@ pub const TEST: &[Need] = &[
     ),
     program("chromium", "chromium", "testing the dashboard"),
     program("chromedriver", "chromium-driver", "testing the dashboard"),
+    program("curl", "curl", "fetching what tests the dashboard"),
 ];
 
 /// To test netto on other kernels, in virtual machines.

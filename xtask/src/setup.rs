@@ -71,6 +71,7 @@ pub fn ensure(root: &Path, purpose: Purpose) -> Result<()> {
     }
     if purpose == Purpose::Test {
         prometheus(root)?;
+        axe(root)?;
     }
     Ok(())
 }
@@ -214,6 +215,40 @@ fn prometheus(root: &Path) -> Result<()> {
         bail!("the package prometheus does not hold prometheus and promtool");
     }
     Ok(())
+}
+
+/// The package of axe-core in npm's registry, and its checksum.
+const AXE: &str = "https://registry.npmjs.org/axe-core/-/axe-core-4.10.3.tgz";
+const AXE_SHA256: &str = "0f2b4d7dcdf7d1219df8d1959ad68e565f51d14c3f0d88bb71cd59abeb956292";
+
+/// The checker of accessibility that the dashboard's tests load into the page.
+fn axe(root: &Path) -> Result<()> {
+    let script = tools(root).join("axe/axe.min.js");
+    if script.exists() {
+        return Ok(());
+    }
+    let folder = tools(root).join("axe.new");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
+    eprintln!("xtask: fetching axe-core, for testing whether everybody can read the dashboard");
+    let archive = folder.join("axe-core.tgz");
+    let mut fetch = Command::new("curl");
+    fetch.args(["--silent", "--show-error", "--fail", "--location"]);
+    fetch.args(["--retry", "3", "--max-time", "120", "--output"]);
+    process::run(fetch.arg(&archive).arg(AXE))
+        .context("cannot fetch axe-core, needed for the dashboard's tests")?;
+    let sum = process::output(Command::new("sha256sum").arg(&archive))?;
+    if !sum.starts_with(AXE_SHA256) {
+        bail!("{AXE} is not what it was: its checksum is {sum}");
+    }
+    let mut unpack = Command::new("tar");
+    unpack.arg("-xzf").arg(&archive).arg("-C").arg(&folder);
+    process::run(unpack.args(["--strip-components=1", "package/axe.min.js"]))?;
+    let made = tools(root).join("axe");
+    std::fs::create_dir_all(&made).with_context(|| format!("cannot create {}", made.display()))?;
+    std::fs::rename(folder.join("axe.min.js"), &script)
+        .with_context(|| format!("cannot put {} in its place", script.display()))?;
+    std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
 }
 
 /// Downloads a Debian package and unpacks it into this folder, without installing it.

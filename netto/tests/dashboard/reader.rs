@@ -226,6 +226,7 @@ fn address() -> Result<()> {
             "hide:time",
             "hide:cpus",
             "hide:table",
+            "keys",
             "sort:load",
             "unit:ms"
         ],

@@ -24,6 +24,18 @@ pub const TESTS: &[Test] = &[
         body: own_cost,
     },
     Test {
+        name: "views::parts_without_time_are_folded_until_asked_for",
+        body: zeros,
+    },
+    Test {
+        name: "views::where_stacks_are_few_a_longer_stretch_is_shown_and_said",
+        body: window,
+    },
+    Test {
+        name: "views::an_automatic_check_of_accessibility_finds_nothing_serious",
+        body: accessible,
+    },
+    Test {
         name: "views::the_hot_core_of_128_is_named_at_once",
         body: hot_core,
     },
@@ -88,6 +100,7 @@ fn own_cost() -> Result<()> {
     const PARTS: &str = r##"
         const list = (row) => Array.from(row.querySelectorAll("td"), (e) => e.textContent);
         return {
+            first: Number(document.getElementById("netto").dataset.firstSequence),
             sequence: Number(document.getElementById("netto").dataset.sequence),
             figure: document.getElementById("own-figure").textContent,
             parts: Object.fromEntries(Array.from(document.querySelectorAll("#own-parts tr[data-part]"),
@@ -108,6 +121,7 @@ fn own_cost() -> Result<()> {
         let snapshot = demo.snapshot()?;
         ensure!(page["parts"]["all"].is_array(), "no parts yet");
         ensure!(page["sequence"] == snapshot["sequence"], "one is ahead");
+        ensure!(page["first"] == page["sequence"], "several are shown");
         Ok((page, snapshot))
     })?;
     let own = &snapshot["own"];
@@ -149,10 +163,87 @@ fn own_cost() -> Result<()> {
     browser.must_be_content()
 }
 
+fn zeros() -> Result<()> {
+    const SHOWN: &str = r##"
+        const zeros = Array.from(document.querySelectorAll("[data-bar='3'][data-ratio='0']"));
+        return [zeros.length, zeros.filter((e) => e.offsetParent !== null).length];
+    "##;
+    let demo = Demo::start(16, 500)?;
+    let browser = Browser::start(TALL.0, TALL.1)?;
+    browser.open(&demo.page(""))?;
+    let counts = |shown: bool| {
+        child::eventually(LIMIT, || {
+            let counts = browser.script(SHOWN)?;
+            let [all, seen] = [0, 1].map(|at| counts[at].as_u64().unwrap_or(0));
+            ensure!(all > 1, "every part has time: {counts}");
+            ensure!(seen == if shown { all } else { 0 }, "{counts}");
+            Ok(all)
+        })
+    };
+    let count = counts(false)?;
+    let text = browser.text("[data-bar-zeros='3']")?;
+    ensure!(text.ends_with(" more at 0 %"), "{count}: {text}");
+    browser.click("zeros:3")?;
+    counts(true)?;
+    ensure!(browser.text("[data-bar-zeros='3']")?.starts_with("Hide "));
+    browser.click("zeros:3")?;
+    counts(false)?;
+    browser.must_be_content()
+}
+
+fn window() -> Result<()> {
+    // Of one CPU there are some hundred stacks in a second.
+    let demo = Demo::start(1, 100)?;
+    let browser = Browser::start(TALL.0, TALL.1)?;
+    browser.open(&demo.page(""))?;
+    browser.wait_until(
+        "several intervals are shown together",
+        r##"
+        const { firstSequence, sequence } = document.getElementById("netto").dataset;
+        const seconds = 0.1 * (sequence - firstSequence + 1);
+        const said = document.getElementById("now-window").textContent;
+        const [, number] = said.match(/^over the last ([0-9.]+) s$/) ?? [];
+        return seconds > 0.15 && Math.abs(number - seconds) < Math.max(0.1, 0.1 * seconds)
+            && document.getElementById("table-window").textContent === said
+            && document.querySelector("[data-bar-note='3']").textContent.includes(said);
+        "##,
+    )?;
+    browser.must_be_content()
+}
+
+fn accessible() -> Result<()> {
+    let axe = concat!(env!("CARGO_TARGET_TMPDIR"), "/../tools/axe/axe.min.js");
+    let axe = std::fs::read_to_string(axe)
+        .with_context(|| format!("no {axe}: `cargo xtask test` fetches it"))?;
+    let demo = Demo::start(8, 500)?;
+    let browser = Browser::start(TALL.0, TALL.1)?;
+    for scheme in ["light", "dark"] {
+        browser.prefer(scheme)?;
+        browser.open(&demo.page(""))?;
+        browser.wait_until(
+            "the table is there",
+            "return document.querySelector('#table td[data-component]') !== null",
+        )?;
+        browser.script(&axe)?;
+        let found = browser.promise(
+            "axe.run().then((r) => [r.passes.length, r.violations.map((v) => \
+             [v.impact, v.id, v.help, v.nodes.slice(0, 3).map((n) => n.html).join(' ')])])",
+        )?;
+        let passed = found[0].as_u64().unwrap_or(0);
+        ensure!(passed > 20, "hardly anything was checked: {found}");
+        let violations = found[1].as_array().context("no list")?;
+        let is_serious = |v: &&Value| v[0] == "serious" || v[0] == "critical";
+        let serious: Vec<&Value> = violations.iter().filter(is_serious).collect();
+        ensure!(serious.is_empty(), "{scheme}: {serious:#?}");
+    }
+    browser.must_be_content()
+}
+
 /// Everything in one execution, so that all of it belongs to one snapshot.
 const READ_PAGE: &str = r#"
     const list = (query, read) => Array.from(document.querySelectorAll(query), read);
     return {
+        first: Number(document.getElementById("netto").dataset.firstSequence),
         sequence: Number(document.getElementById("netto").dataset.sequence),
         share: document.getElementById("share").textContent,
         cells: list("td[data-component][data-cpu]", (e) => [e.dataset.component, e.dataset.cpu, e.dataset.ns]),
@@ -161,13 +252,14 @@ const READ_PAGE: &str = r#"
 "#;
 
 fn values_match() -> Result<()> {
-    let demo = Demo::start(4, 500)?;
+    let demo = Demo::start(16, 500)?;
     let browser = Browser::start(TALL.0, TALL.1)?;
     browser.open(&demo.page(""))?;
     let (page, snapshot) = child::eventually(LIMIT, || {
         let page = browser.script(READ_PAGE)?;
         let snapshot = demo.snapshot()?;
         ensure!(page["sequence"] == snapshot["sequence"], "one is ahead");
+        ensure!(page["first"] == page["sequence"], "several are shown");
         Ok((page, snapshot))
     })?;
     let mut compared = 0;

@@ -38,6 +38,7 @@ const READ_PAGE: &str = r#"
     const list = (query, read) => Array.from(document.querySelectorAll(query), read);
     return {
         state: root.dataset.state,
+        first: Number(root.dataset.firstSequence),
         sequence: Number(root.dataset.sequence),
         cells: list("td[data-component]", (e) => [e.dataset.component, e.dataset.cpu, e.dataset.ns]),
         entries: list("[data-bar][data-key][data-ratio]", (e) => [e.dataset.key, e.dataset.ratio]),
@@ -97,9 +98,13 @@ fn shows_the_api() -> Result<()> {
     let kept = kept.into_inner().unwrap_or_default();
     let mut compared = 0;
     for page in &pages {
-        let sequence = page["sequence"].as_u64().context("no sequence")?;
-        if let Some(snapshot) = kept.get(&sequence) {
-            compare(page, snapshot).with_context(|| format!("snapshot {sequence}"))?;
+        let number = |name: &str| page[name].as_u64().context("no sequence");
+        let (first, last) = (number("first")?, number("sequence")?);
+        let shown: Option<Vec<&Value>> = (first..=last).map(|at| kept.get(&at)).collect();
+        if let Some([first_of_all, later @ ..]) = shown.as_deref() {
+            let mut sum = (*first_of_all).clone();
+            later.iter().for_each(|snapshot| add(&mut sum, snapshot));
+            compare(page, &sum).with_context(|| format!("snapshots {first} to {last}"))?;
             compared += 1;
         }
     }
@@ -111,6 +116,27 @@ fn shows_the_api() -> Result<()> {
     let errors = browser.console_errors()?;
     ensure!(errors.is_empty(), "the console has errors: {errors:?}");
     Ok(())
+}
+
+/// Adds a later interval: what is a number on both sides is a time or a count here.
+fn add(sum: &mut Value, later: &Value) {
+    match (sum, later) {
+        (Value::Object(sum), Value::Object(later)) => {
+            for (key, value) in sum.iter_mut().filter(|(key, _)| *key != "cpus") {
+                add(value, &later[key]);
+            }
+        }
+        (Value::Array(sum), Value::Array(later)) => {
+            for (value, later) in sum.iter_mut().zip(later) {
+                add(value, later);
+            }
+        }
+        (sum, later) => {
+            if let (Some(before), Some(more)) = (sum.as_u64(), later.as_u64()) {
+                *sum = Value::from(before.saturating_add(more));
+            }
+        }
+    }
 }
 
 fn text(value: &Value) -> &str {

@@ -26,6 +26,7 @@ impl Page {
             Action::Live => self.shared.range.go_live(),
             Action::Pause => self.shared.range.toggle_pause(js_sys::Date::now()),
             Action::Span(minutes) => self.shared.range.span_ms = f64::from(minutes) * 60_000.0,
+            Action::Keys => self.shared.has_no_shortcuts = !self.shared.has_no_shortcuts,
             Action::Hide(view) => self.shared.toggle_hidden(&view),
             Action::Save(what, format) => {
                 let file = self.with_scene(|views, _, scene| {
@@ -41,6 +42,7 @@ impl Page {
             Action::Unit(_)
             | Action::Sort(_)
             | Action::Fold(_)
+            | Action::Zeros(_)
             | Action::Flame
             | Action::Zoom(_) => {
                 for (_, view) in &mut self.views {
@@ -129,10 +131,10 @@ impl Page {
             }
             Ok(has_tip)
         })?;
-        match has_tip {
-            Some(true) => Ok(()),
-            _ => self.dom.set_hidden("tip", true),
+        if has_tip == Some(true) {
+            return self.dom.tie_tip(target);
         }
+        self.dom.set_hidden("tip", true)
     }
 
     fn ms_at(&self, plot: &str, x: f64) -> Option<f64> {
@@ -220,7 +222,9 @@ impl Page {
         }
         let in_plot = target.closest("[data-plot=\"time\"]")?.is_some();
         let on_button = target.closest("button, a, summary")?.is_some();
+        let is_heard = in_plot || !self.shared.has_no_shortcuts;
         match key {
+            _ if !is_heard && key != "Escape" => return Ok(false),
             "p" | " " if !on_button => self.act(Action::Pause)?,
             "Escape" if self.has_tip()? => self.drop_tip()?,
             "Escape" | "l" if !on_button => self.act(Action::Live)?,

@@ -116,6 +116,25 @@ impl Dom {
         Ok(())
     }
 
+    /// Ties the tip to what has it, so that it is read out with that and with nothing else.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    pub fn tie_tip(&self, target: &Element) -> Result<(), JsValue> {
+        let holder = target.closest("[data-plot], button")?;
+        for other in all(&self.root, "[aria-describedby=\"tip\"]")? {
+            if Some(&other) != holder.as_ref() {
+                other.remove_attribute("aria-describedby")?;
+            }
+        }
+        match holder {
+            Some(holder) if !holder.has_attribute("aria-describedby") => {
+                set_attribute(&holder, "aria-describedby", "tip")
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Fills a list and shows the section around it only if there is something in it.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use web_sys::Window;
 use self::dom::{Dom, action_of, all, set_attribute};
 use crate::action::Action;
 use crate::link::{Link, LinkState};
+use crate::recent::{Recent, Shown};
 use crate::state::{Keys, Pairs, Shared};
 use crate::view_model;
 use crate::views::{self, Entry, Scene, View};
@@ -42,8 +43,13 @@ pub struct Page {
 struct Told {
     info: Option<Info>,
     latest: Option<Snapshot>,
+    recent: Recent,
+    /// Whether that is in `now`.
+    is_drawn_up: bool,
+    /// What of that is shown as now.
+    now: Option<Shown>,
     /// What is shown while the page stands still.
-    frozen: Option<Snapshot>,
+    frozen: Option<Shown>,
     history: Option<History>,
 }
 
@@ -74,6 +80,7 @@ impl Page {
         let told = &mut self.told;
         match message {
             ServerMessage::Hello(info) => {
+                told.recent.forget();
                 let known = told.info.as_ref().zip(told.history.take());
                 told.history = Some(view_model::go_on(known, &info));
                 told.info = Some(*info);
@@ -101,6 +108,10 @@ impl Page {
                 if let Some(history) = &mut told.history {
                     history.push(&snapshot);
                 }
+                if let Some(info) = &told.info {
+                    told.recent.push(info, (*snapshot).clone());
+                    told.is_drawn_up = false;
+                }
                 told.latest = Some(*snapshot);
             }
             ServerMessage::Bye(_) | ServerMessage::Gap(_) => {}
@@ -123,6 +134,7 @@ impl Page {
         self.dom.measure(measured.copied());
         self.draw_link()?;
         self.draw_controls()?;
+        self.told.draw_up();
         self.told.freeze(self.shared.range.is_paused());
         if let (Some(info), false) = (&self.told.info, self.introduced) {
             self.introduced = true;
@@ -131,7 +143,7 @@ impl Page {
                 view.meet(&self.dom, info)?;
             }
         }
-        self.with_scene(|views, shared, scene| {
+        let _ = self.with_scene(|views, shared, scene| {
             let sections = &scene.latest.sections;
             for (entry, view) in views {
                 let is_shown = entry.is_shown(sections, &shared.hidden);
@@ -145,8 +157,10 @@ impl Page {
             // Last, so that who reads it reads values of this interval.
             let sequence = scene.shown.sequence.to_string();
             set_attribute(&scene.dom.root, "data-sequence", &sequence)
-        })
-        .map(|_| ())
+        })?;
+        let shown = self.told.frozen.as_ref().or(self.told.now.as_ref());
+        let first = shown.map_or_else(String::new, |shown| shown.first_sequence.to_string());
+        set_attribute(&self.dom.root, "data-first-sequence", &first)
     }
 
     /// Does something with the views and what they are shown; `None` while
@@ -156,7 +170,8 @@ impl Page {
         act: impl FnOnce(&mut [(&'static Entry, Box<dyn View>)], &Shared, &Scene) -> Result<T, JsValue>,
     ) -> Result<Option<T>, JsValue> {
         let told = &self.told;
-        let (Some(info), Some(latest), Some(history)) = (&told.info, &told.latest, &told.history)
+        let (Some(info), Some(latest), Some(now), Some(history)) =
+            (&told.info, &told.latest, &told.now, &told.history)
         else {
             return Ok(None);
         };
@@ -165,7 +180,8 @@ impl Page {
             info,
             history,
             latest,
-            shown: told.frozen.as_ref().unwrap_or(latest),
+            now: &now.snapshot,
+            shown: &told.frozen.as_ref().unwrap_or(now).snapshot,
             shared: &self.shared,
             cursor_ms: self.cursor_ms,
             is_live: *self.link.state() == LinkState::Live,
@@ -212,6 +228,7 @@ impl Page {
         let range = &self.shared.range;
         match action {
             Action::Pause => range.is_paused(),
+            Action::Keys => !self.shared.has_no_shortcuts,
             Action::Live => range.until_ms().is_none(),
             Action::Span(minutes) => (range.span_ms - f64::from(*minutes) * 60_000.0).abs() < 1.0,
             // The button says what is shown.
@@ -254,12 +271,19 @@ impl Page {
 }
 
 impl Told {
+    /// Adds up what is shown as now, once for each interval that is drawn.
+    fn draw_up(&mut self) {
+        if !std::mem::replace(&mut self.is_drawn_up, true) {
+            self.now = self.recent.shown();
+        }
+    }
+
     /// Keeps the interval that is shown while the page stands still.
     fn freeze(&mut self, is_paused: bool) {
         if !is_paused {
             self.frozen = None;
         } else if self.frozen.is_none() {
-            self.frozen.clone_from(&self.latest);
+            self.frozen.clone_from(&self.now);
         }
     }
 }

@@ -62,7 +62,9 @@ macro_rules! views {
     };
 }
 
-views!(headline, status, own, now, time, cpus, table, flame, notes);
+views!(
+    headline, status, own, notes, now, time, cpus, table, flame, missing
+);
 
 #[cfg(test)]
 mod tests {

@@ -27,7 +27,9 @@ pub struct Scene<'a> {
     pub history: &'a History,
     /// The newest interval.
     pub latest: &'a Snapshot,
-    /// The interval to show: the newest one, unless the page stands still.
+    /// The newest stretch of time with enough stacks, as one interval ([`crate::recent`]).
+    pub now: &'a Snapshot,
+    /// The stretch to show: that one, unless the page stands still.
     pub shown: &'a Snapshot,
     /// What the reader has chosen for all views.
     pub shared: &'a Shared,

@@ -32,7 +32,7 @@ impl View for Headline {
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let Scene { dom, info, .. } = *scene;
         // It goes on while the rest of the page stands still.
-        let snapshot = scene.latest;
+        let snapshot = scene.now;
         let share = match view_model::headline(info, snapshot) {
             Some(headline) => {
                 let share = format!("{} %", headline.host_percent);

@@ -1,4 +1,4 @@
-//! What the daemon wants its user to know, and what it does not measure here.
+//! What the daemon wants its user to know before any figure is read.
 
 /// The daemon says them, whatever it measures.
 pub const NEEDS: Option<&str> = None;

@@ -1,31 +1,16 @@
-//! Notes, and what is not measured here, as markup. Pure.
+//! Notes as markup. Pure.
 
 use std::fmt::Write as _;
 
 use metrics_common::snapshot::Info;
 
 use crate::format::escape_html;
-use crate::view_model::missing;
 
 /// What the daemon wants its user to know; empty if nothing.
-pub fn notes_html(info: &Info) -> String {
+pub fn html(info: &Info) -> String {
     let mut html = String::new();
     for note in &info.notes {
         let _ = write!(html, "<li>{}</li>", escape_html(note));
-    }
-    html
-}
-
-/// What this host does not measure, with the reasons; empty if it measures everything.
-pub fn missing_html(info: &Info) -> String {
-    let mut html = String::new();
-    for group in missing(info) {
-        let _ = write!(
-            html,
-            "<dt>{}</dt><dd>{}</dd>",
-            escape_html(&group.names.join(", ")),
-            escape_html(&group.reason)
-        );
     }
     html
 }
@@ -36,16 +21,10 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn notes_and_reasons_are_listed_and_their_absence_is_empty() {
+    fn notes_are_listed_as_text_and_their_absence_is_empty() {
         let mut info = fixture::info();
-        assert_eq!(notes_html(&info), "");
+        assert_eq!(html(&info), "");
         info.notes = vec!["a & b".to_owned()];
-        assert_eq!(notes_html(&info), "<li>a &amp; b</li>");
-        assert_eq!(
-            missing_html(&info),
-            "<dt>Networking&#39;s power</dt><dd>no RAPL</dd>"
-        );
-        info.power = metrics_common::Availability::by("rapl");
-        assert_eq!(missing_html(&info), "");
+        assert_eq!(html(&info), "<li>a &amp; b</li>");
     }
 }

@@ -1,4 +1,4 @@
-//! Notes, and what is not measured, in the document: they change with the daemon only.
+//! Notes in the document: they change with what the daemon says of itself only.
 
 use std::rc::Rc;
 
@@ -22,8 +22,7 @@ impl Keys for Notes {}
 
 impl View for Notes {
     fn meet(&mut self, dom: &Dom, info: &Info) -> Result<(), JsValue> {
-        dom.set_list("notes", &model::notes_html(info))?;
-        dom.set_list("missing", &model::missing_html(info))
+        dom.set_list("notes", &model::html(info))
     }
 
     fn draw(&mut self, _: &Scene) -> Result<(), JsValue> {

@@ -73,7 +73,9 @@ pub fn html(bars: &[Bar]) -> String {
         }
         let _ = write!(
             html,
-            "</ul><p class=\"note\" data-bar-note=\"{number}\"></p></section>"
+            "</ul><button class=\"zeros\" data-bar-zeros=\"{number}\"{zeros}></button>\
+             <p class=\"note\" data-bar-note=\"{number}\"></p></section>",
+            zeros = Action::Zeros(number).attribute(),
         );
     }
     html
@@ -88,6 +90,18 @@ pub fn entries(bars: &[Bar]) -> Vec<Entry> {
             ratio: segment.ratio,
         })
         .collect()
+}
+
+/// What the button says that folds the parts of a bar away that have no time; `None` if
+/// there is nothing to fold.
+pub fn zeros_text(bar: &Bar, are_shown: bool) -> Option<String> {
+    let zeros = bar.segments.iter().filter(|own| own.ratio == 0.0).count();
+    let text = match are_shown {
+        true => format!("Hide {zeros} at 0 %"),
+        false => format!("{zeros} more at 0 %"),
+    };
+    // One line is as good as the button.
+    (zeros > 1).then_some(text)
 }
 
 /// As the eye goes over the bar.
@@ -137,6 +151,25 @@ mod tests {
         assert_eq!(before, layout(&bars(&info, &snapshot, "rx_softirq")));
         fixture::take_away(&mut info, &mut snapshot, "bridging", "not built in");
         assert_ne!(before, layout(&bars(&info, &snapshot, "rx_softirq")));
+    }
+
+    #[test]
+    fn parts_without_time_are_counted_unless_there_are_none() {
+        let [modes, events, parts] = bars(&fixture::info(), &fixture::snapshot(1), "rx_softirq");
+        let zeros = |bar: &Bar| {
+            entries(std::slice::from_ref(bar))
+                .iter()
+                .filter(|e| e.ratio == 0.0)
+                .count()
+        };
+        for bar in [&modes, &events, &parts] {
+            let expected = format!("{} more at 0 %", zeros(bar));
+            assert_eq!(zeros_text(bar, false), (zeros(bar) > 1).then_some(expected));
+        }
+        assert!(zeros_text(&parts, true).unwrap().starts_with("Hide "));
+        let mut full = parts.clone();
+        full.segments.retain(|segment| segment.ratio > 0.0);
+        assert_eq!(zeros_text(&full, false), None);
     }
 
     #[test]

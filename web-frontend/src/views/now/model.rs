@@ -227,13 +227,11 @@ fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Bar
         faint: format::ratio(whole_ns, host_ns) < FAINT_RATIO,
         note: match stacks {
             _ if whole_ns == 0 => None,
-            Some(stacks) => Some(match tip::basis(info, snapshot, focus) {
-                None => format!("An estimate from {} stacks.", format::count(stacks)),
-                Some(basis) => format!(
-                    "An estimate from {} stacks and others: {basis}.",
-                    format::count(stacks)
-                ),
-            }),
+            Some(stacks) => Some(estimate(
+                stacks,
+                snapshot.interval_ns,
+                tip::basis(info, snapshot, focus),
+            )),
             None if is_split => None,
             None => Some(format!(
                 "{title} is timed as a whole and not split further."
@@ -242,6 +240,16 @@ fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Bar
     };
     bar.set_ratios();
     bar
+}
+
+/// On what a split rests.
+fn estimate(stacks: u64, interval_ns: u64, basis: Option<String>) -> String {
+    let stacks = format::count(stacks);
+    let window = format::window(interval_ns);
+    match basis {
+        None => format!("An estimate from {stacks} stacks {window}."),
+        Some(basis) => format!("An estimate from {stacks} stacks {window} and others: {basis}."),
+    }
 }
 
 /// The measured and the unmeasured parts of a component; ratios are left at 0.

@@ -11,6 +11,7 @@ use super::legend;
 use super::model::{self, Bar, REST};
 use super::tip;
 use crate::action::{Action, Format};
+use crate::format;
 use crate::page::dom::{Dom, LiveText, action_of, all, set_attribute};
 use crate::page::save::File;
 use crate::state::{Keys, Shared};
@@ -31,6 +32,8 @@ struct Now {
     size: (u32, u32),
     layout: legend::Layout,
     entries: Vec<LiveText>,
+    /// Whether the parts without time are listed, for each bar.
+    shows_zeros: [bool; 3],
     /// Under the pointer or the keyboard: number of the bar and key of the segment.
     hovered: Option<(usize, String)>,
 }
@@ -42,12 +45,23 @@ impl View for Now {
         &["now", "chart"]
     }
 
+    fn act(&mut self, action: &Action) -> Reply {
+        let Action::Zeros(number) = action else {
+            return Reply::Ignored;
+        };
+        if let Some(shows) = self.shows_zeros.get_mut(number.wrapping_sub(1)) {
+            *shows = !*shows;
+        }
+        Reply::Done
+    }
+
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let Scene { dom, info, .. } = *scene;
         // What is out of sight rests, but is never empty: a search finds it.
         if self.bars.is_some() && !dom.is_in_sight("now") {
             return Ok(());
         }
+        dom.set_text("now-window", &format::window(scene.shown.interval_ns))?;
         let bars = model::bars(info, scene.shown, &scene.shared.event);
         let chart = dom.element("chart")?;
         let width = dom.extent("chart").width.clamp(240, 4000);
@@ -138,6 +152,21 @@ impl Now {
             )?;
         }
         for (number, bar) in (1..).zip(bars) {
+            let shows = self.shows_zeros[number - 1];
+            let zeros = legend::zeros_text(bar, shows);
+            if let Some(button) = list.query_selector(&format!("[data-bar-zeros=\"{number}\"]"))? {
+                button.toggle_attribute_with_force("hidden", zeros.is_none())?;
+                button.set_text_content(zeros.as_deref());
+                set_attribute(
+                    &button,
+                    "aria-expanded",
+                    if shows { "true" } else { "false" },
+                )?;
+                let is_folded = zeros.is_some() && !shows;
+                if let Some(section) = button.parent_element() {
+                    section.toggle_attribute_with_force("data-folded", is_folded)?;
+                }
+            }
             for (name, text) in [
                 ("data-bar-subtitle", Some(bar.subtitle.as_str())),
                 ("data-bar-note", bar.note.as_deref()),

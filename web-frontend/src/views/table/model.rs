@@ -211,13 +211,12 @@ impl Layout {
         };
         let _ = write!(
             html,
-            "<tr data-row=\"{slug}\" class=\"depth-{depth}{whole}\" aria-level=\"{level}\">\
+            "<tr data-row=\"{slug}\" class=\"depth-{depth}{whole}\">\
              <th scope=\"row\" class=\"name\" style=\"--depth:{depth}\" title=\"{title}\">{fold}\
              <i class=\"swatch\" style=\"background:{color}\"></i>\
              <button class=\"plain\"{show}>{label}</button></th>",
             show = Action::Component(component.slug.clone()).attribute(),
             depth = row.depth,
-            level = row.depth + 1,
             whole = if row.has_parts { " whole" } else { "" },
             title = escape_html(&format!("{}{method}", component.help)),
             color = Rgb::parse(&component.color).css(),

@@ -11,6 +11,7 @@ use super::choices::Choices;
 use super::csv;
 use super::model::{self, Layout};
 use crate::action::{Action, Format};
+use crate::format;
 use crate::page::dom::{Dom, LiveText, all};
 use crate::page::save::File;
 use crate::state::{Address, Keys, Pairs};
@@ -109,6 +110,7 @@ impl View for Table {
         if self.layout.is_some() && !dom.is_in_sight("components") {
             return Ok(());
         }
+        dom.set_text("table-window", &format::window(snapshot.interval_ns))?;
         let holder = dom.element("table")?;
         let extent = dom.extent("table");
         let columns = model::columns_in_sight(

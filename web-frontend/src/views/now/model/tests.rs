@@ -39,7 +39,10 @@ fn each_bar_adds_up_and_unfolds_a_stretch_of_the_one_before() {
     assert!(close(ratio_of(&parts, "driver_poll"), 0.25));
     assert_eq!(parts.title, "RX softirq");
     assert_eq!(parts.subtitle, "10.0 % of the host's CPU time");
-    assert_eq!(parts.note.as_deref(), Some("An estimate from 100 stacks."));
+    assert_eq!(
+        parts.note.as_deref(),
+        Some("An estimate from 100 stacks over the last 0.5 s.")
+    );
 }
 
 #[test]

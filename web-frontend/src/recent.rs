@@ -1,0 +1,159 @@
+//! The recent past that is shown as "now": the shortest stretch of time with enough stacks for
+//! the split of networking to mean something, the same for all views. On a busy host it is the
+//! newest interval. Pure.
+
+use std::collections::VecDeque;
+
+use metrics_common::snapshot::{Info, Snapshot};
+
+use crate::view_model::{HEADLINE, index_of, parts_of};
+
+/// With so many stacks, a half is known to seven points (95 %).
+pub const ENOUGH_STACKS: u64 = 200;
+/// Time further back is another load's.
+const LONGEST_NS: u64 = 30_000_000_000;
+
+/// The newest intervals, as far back as they may be shown together.
+#[derive(Debug, Default)]
+pub struct Recent {
+    intervals: VecDeque<Interval>,
+}
+
+#[derive(Debug)]
+struct Interval {
+    snapshot: Snapshot,
+    /// Stacks that the split of its networking rests on.
+    stacks: u64,
+}
+
+/// What is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// The intervals as one.
+    pub snapshot: Snapshot,
+    /// Number of the first of them.
+    pub first_sequence: u64,
+}
+
+impl Recent {
+    /// Forgets everything: rows may mean something else from now on.
+    pub fn forget(&mut self) {
+        self.intervals.clear();
+    }
+
+    /// Adds the newest interval.
+    pub fn push(&mut self, info: &Info, snapshot: Snapshot) {
+        let is_next = |last: &Interval| last.snapshot.sequence + 1 == snapshot.sequence;
+        // What lies between is not known, or another run's.
+        if !self.intervals.back().is_some_and(is_next) {
+            self.intervals.clear();
+        }
+        let stacks = stacks(info, &snapshot);
+        self.intervals.push_back(Interval { snapshot, stacks });
+        let mut covered_ns = self.covered_ns();
+        while self.intervals.len() > 1 && covered_ns > LONGEST_NS {
+            let gone = self.intervals.pop_front();
+            covered_ns -= gone.map_or(0, |gone| gone.snapshot.interval_ns);
+        }
+    }
+
+    fn covered_ns(&self) -> u64 {
+        let lengths = self.intervals.iter().map(|own| own.snapshot.interval_ns);
+        lengths.fold(0, u64::saturating_add)
+    }
+
+    /// The stretch to show; `None` before the first interval.
+    pub fn shown(&self) -> Option<Shown> {
+        let mut stacks = 0_u64;
+        let enough = self.intervals.iter().rev().position(|own| {
+            stacks = stacks.saturating_add(own.stacks);
+            stacks >= ENOUGH_STACKS
+        });
+        let count = enough.map_or(self.intervals.len(), |older| older + 1);
+        let mut own = self.intervals.iter().skip(self.intervals.len() - count);
+        let mut snapshot = own.next()?.snapshot.clone();
+        let first_sequence = snapshot.sequence;
+        for later in own {
+            snapshot.add(&later.snapshot);
+        }
+        Some(Shown {
+            snapshot,
+            first_sequence,
+        })
+    }
+}
+
+fn stacks(info: &Info, snapshot: &Snapshot) -> u64 {
+    let rows = parts_of(info, HEADLINE).chain(index_of(info, HEADLINE));
+    let counts = rows.filter_map(|row| snapshot.cost().samples_of(row));
+    counts.flatten().map(|&count| u64::from(count)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    /// An interval of a second with so many stacks of the RX softirq.
+    fn interval(sequence: u64, stacks: u32) -> Snapshot {
+        let mut snapshot = fixture::snapshot(sequence);
+        snapshot.interval_ns = SECOND_NS;
+        let row = index_of(&fixture::info(), "rx_softirq").unwrap();
+        let cost = snapshot.sections.cost.as_mut().unwrap();
+        for row in cost.samples.iter_mut().flatten() {
+            row.fill(0);
+        }
+        cost.samples[row].as_mut().unwrap()[0] = stacks;
+        snapshot
+    }
+
+    fn recent(stacks: &[u32]) -> Recent {
+        let mut recent = Recent::default();
+        for (sequence, &stacks) in (1..).zip(stacks) {
+            recent.push(&fixture::info(), interval(sequence, stacks));
+        }
+        recent
+    }
+
+    fn shown_s(recent: &Recent) -> u64 {
+        recent.shown().unwrap().snapshot.interval_ns / SECOND_NS
+    }
+
+    #[test]
+    fn the_shortest_stretch_with_enough_stacks_is_shown() {
+        assert_eq!(shown_s(&recent(&[500, 500, 500])), 1);
+        assert_eq!(shown_s(&recent(&[500, 150, 60])), 2);
+        assert_eq!(shown_s(&recent(&[500, 3, 2])), 3);
+        let shown = recent(&[500, 150, 60]).shown().unwrap();
+        assert_eq!((shown.first_sequence, shown.snapshot.sequence), (2, 3));
+    }
+
+    #[test]
+    fn times_of_the_stretch_are_sums() {
+        let (once, thrice) = (recent(&[500]), recent(&[0, 0, 0]));
+        let total = |recent: &Recent| {
+            let row = index_of(&fixture::info(), HEADLINE).unwrap();
+            recent.shown().unwrap().snapshot.total_ns(row).unwrap()
+        };
+        assert_eq!(total(&thrice), 3 * total(&once));
+    }
+
+    #[test]
+    fn nothing_older_than_half_a_minute_is_shown() {
+        assert_eq!(shown_s(&recent(&[1; 100])), 30);
+    }
+
+    #[test]
+    fn a_gap_and_another_run_end_the_stretch() {
+        let mut recent = recent(&[1, 1, 1]);
+        recent.push(&fixture::info(), interval(7, 1));
+        assert_eq!(shown_s(&recent), 1);
+        recent.push(&fixture::info(), interval(8, 1));
+        recent.push(&fixture::info(), interval(1, 1));
+        assert_eq!(shown_s(&recent), 1);
+        recent.forget();
+        assert_eq!(recent.shown(), None);
+    }
+}

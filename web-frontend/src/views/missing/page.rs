@@ -1,0 +1,31 @@
+//! What is not measured, in the document: it changes with what the daemon says of itself only.
+
+use std::rc::Rc;
+
+use metrics_common::snapshot::Info;
+use wasm_bindgen::prelude::*;
+use web_sys::Window;
+
+use super::model;
+use crate::page::dom::Dom;
+use crate::state::Keys;
+use crate::views::{Scene, View};
+
+/// The view, before anything is shown.
+pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
+    Box::new(Missing)
+}
+
+struct Missing;
+
+impl Keys for Missing {}
+
+impl View for Missing {
+    fn meet(&mut self, dom: &Dom, info: &Info) -> Result<(), JsValue> {
+        dom.set_list("missing", &model::html(info))
+    }
+
+    fn draw(&mut self, _: &Scene) -> Result<(), JsValue> {
+        Ok(())
+    }
+}
