@@ -1,8 +1,40 @@
 //! How far an estimate from samples may be off. Pure arithmetic.
 
 use crate::component::{COMPONENTS, Kind, Source, index_of, index_of_source};
+use crate::sections::Correction;
 use crate::snapshot::{Availability, ComponentInfo, Info, Snapshot};
 use crate::words::{KindName, Method};
+
+/// What intervals hold about each component, over all CPUs: what a confidence interval follows from.
+pub trait Sums {
+    /// CPU time of a component, nanoseconds; `None` if it was not measured.
+    fn total_ns(&self, component: usize) -> Option<u64>;
+    /// Samples on which the split of a component rests; `None` if it is not split.
+    fn samples(&self, component: usize) -> Option<u64>;
+    /// Nanoseconds that all CPUs had.
+    fn capacity_ns(&self) -> u64;
+    /// By what sampled softirqs were multiplied.
+    fn softirq_correction(&self) -> Option<Correction>;
+}
+
+impl Sums for Snapshot {
+    fn total_ns(&self, component: usize) -> Option<u64> {
+        Snapshot::total_ns(self, component)
+    }
+
+    fn samples(&self, component: usize) -> Option<u64> {
+        let row = self.cost().samples_of(component)?;
+        Some(row.iter().map(|&count| u64::from(count)).sum())
+    }
+
+    fn capacity_ns(&self) -> u64 {
+        Snapshot::capacity_ns(self)
+    }
+
+    fn softirq_correction(&self) -> Option<Correction> {
+        self.cost().softirq_correction
+    }
+}
 
 /// The two-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
@@ -58,33 +90,38 @@ const LEAST_SAMPLED: f64 = 0.93;
 /// Only samples of the interval itself count, although its split may rest on older
 /// ones too ([`crate::Cost::split_basis`]): these narrow no interval.
 pub fn of_component(info: &Info, snapshot: &Snapshot, component: usize) -> Option<(u64, u64)> {
+    of_sums(info, snapshot, component)
+}
+
+/// [`of_component`] of any sum of intervals.
+pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, u64)> {
     let described = info.components.get(component)?;
-    let own_ns = snapshot.total_ns(component)?;
+    let own_ns = sums.total_ns(component)?;
     let parent = || row_of(info, described.parent.as_deref()?);
     let (low, high) = match described.kind {
         KindName::Sampled | KindName::Remainder => {
             let whole = parent()?;
-            let whole_ns = snapshot.total_ns(whole)?;
+            let whole_ns = sums.total_ns(whole)?;
             if is_sampled(&info.components[whole]) {
-                let (low, high) = counted(info, snapshot, whole, own_ns)?;
+                let (low, high) = counted(info, sums, whole, own_ns)?;
                 let unseen_ns = match described.kind {
-                    KindName::Remainder => unseen(info, snapshot, whole) * whole_ns as f64,
+                    KindName::Remainder => unseen(info, sums, whole) * whole_ns as f64,
                     _ => 0.0,
                 };
                 (low, high + unseen_ns)
             } else {
-                let (low, high) = wilson(ratio(own_ns, whole_ns), samples_of(snapshot, whole)?);
+                let (low, high) = wilson(ratio(own_ns, whole_ns), sums.samples(whole)?);
                 (low * whole_ns as f64, high * whole_ns as f64)
             }
         }
         KindName::Timed | KindName::Estimated | KindName::Carved
             if is_sampled(&info.components[clocked(info, component)?]) =>
         {
-            let (low, high) = counted(info, snapshot, component, own_ns)?;
-            let low = low * (1.0 - miscorrected(info, snapshot, component));
-            (low, high * (1.0 + unseen(info, snapshot, component)))
+            let (low, high) = counted(info, sums, component, own_ns)?;
+            let low = low * (1.0 - miscorrected(info, sums, component));
+            (low, high * (1.0 + unseen(info, sums, component)))
         }
-        KindName::Timed | KindName::Carved => carved(info, snapshot, component, own_ns)?,
+        KindName::Timed | KindName::Carved => carved(info, sums, component, own_ns)?,
         _ => return None,
     };
     Some(((low as u64).min(own_ns), (high.ceil() as u64).max(own_ns)))
@@ -92,27 +129,27 @@ pub fn of_component(info: &Info, snapshot: &Snapshot, component: usize) -> Optio
 
 /// The interval of work that its samples alone tell, or of a part of it, whose time is
 /// `own_ns`.
-fn counted(info: &Info, snapshot: &Snapshot, whole: usize, own_ns: u64) -> Option<(f64, f64)> {
-    let samples = samples_of(snapshot, whole)?;
+fn counted(info: &Info, sums: &impl Sums, whole: usize, own_ns: u64) -> Option<(f64, f64)> {
+    let samples = sums.samples(whole)?;
     let period_ns = match samples {
         0 => 1e9 / (LEAST_SAMPLED * info.frequency_hz.max(1) as f64),
-        samples => snapshot.total_ns(whole)? as f64 / samples as f64,
+        samples => sums.total_ns(whole)? as f64 / samples as f64,
     };
-    let capacity_ns = snapshot.capacity_ns();
+    let capacity_ns = sums.capacity_ns();
     let room = (capacity_ns as f64 / period_ns.max(1.0)) as u64;
     let (low, high) = wilson(ratio(own_ns, capacity_ns), room.max(samples));
     Some((low * capacity_ns as f64, high * capacity_ns as f64))
 }
 
 /// The interval of what was carved out of a softirq's time, or of what that kept.
-fn carved(info: &Info, snapshot: &Snapshot, row: usize, own_ns: u64) -> Option<(f64, f64)> {
+fn carved(info: &Info, sums: &impl Sums, row: usize, own_ns: u64) -> Option<(f64, f64)> {
     let whole = clocked(info, row)?;
-    let (mut whole_ns, mut samples, mut is_split) = (0_u64, 0, false);
+    let (mut whole_ns, mut samples, mut is_split) = (0_u64, 0_u64, false);
     for row in 0..info.components.len() {
-        if let (true, Some(ns)) = (clocked(info, row) == Some(whole), snapshot.total_ns(row)) {
+        if let (true, Some(ns)) = (clocked(info, row) == Some(whole), sums.total_ns(row)) {
             is_split |= row != whole;
             whole_ns = whole_ns.saturating_add(ns);
-            samples += samples_of(snapshot, row).unwrap_or(0);
+            samples = samples.saturating_add(sums.samples(row).unwrap_or(0));
         }
     }
     let (low, high) = wilson(ratio(own_ns, whole_ns), samples);
@@ -131,30 +168,25 @@ fn row_of(info: &Info, slug: &str) -> Option<usize> {
     info.components.iter().position(|c| c.slug == slug)
 }
 
-fn samples_of(snapshot: &Snapshot, row: usize) -> Option<u64> {
-    let row = snapshot.cost().samples_of(row)?;
-    Some(row.iter().map(|&count| u64::from(count)).sum())
-}
-
 fn is_sampled(row: &ComponentInfo) -> bool {
     row.availability == Availability::by(Method::Sampling)
 }
 
 /// How much less than found a row may be, because too much may have been added for what samples
 /// do not see, as a ratio of it.
-fn miscorrected(info: &Info, snapshot: &Snapshot, row: usize) -> f64 {
-    match snapshot.cost().softirq_correction {
-        Some(_) => unseen(info, snapshot, row).clamp(0.0, 1.0),
+fn miscorrected(info: &Info, sums: &impl Sums, row: usize) -> f64 {
+    match sums.softirq_correction() {
+        Some(_) => unseen(info, sums, row).clamp(0.0, 1.0),
         None => 0.0,
     }
 }
 
 /// How much more than found a row may be that is found by sampling, as a ratio of that.
-fn unseen(info: &Info, snapshot: &Snapshot, row: usize) -> f64 {
+fn unseen(info: &Info, sums: &impl Sums, row: usize) -> f64 {
     let component = index_of(&info.components[row].slug).map(|row| COMPONENTS[row].kind);
     match component {
         Some(Kind::Timed(Source::Softirq(_), _) | Kind::Carved(Source::Softirq(_), _)) => {
-            match snapshot.cost().softirq_correction {
+            match sums.softirq_correction() {
                 Some(correction) => correction.error_ratio,
                 None => UNSEEN_OF_SOFTIRQS / (1.0 - UNSEEN_OF_SOFTIRQS),
             }

@@ -10,6 +10,8 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand,
 use metrics_common::component::index_of;
 use serde::Deserialize;
 
+use crate::commands::diff::{self, DiffArgs};
+use crate::commands::report::{self, ReportArgs};
 use crate::environment;
 
 const EXIT_CODES: &str = "\
@@ -55,6 +57,12 @@ pub enum Command {
     /// List the components with the kernel functions found for them here
     #[command(after_help = EXIT_CODES)]
     List(ListArgs),
+    /// Say what a log holds: how much of the host networking was, when, where and in which part
+    #[command(after_help = report::EXIT_CODES)]
+    Report(ReportArgs),
+    /// Compare two logs, or two spans of one: what has changed, and whether that is real
+    #[command(after_help = diff::EXIT_CODES)]
+    Diff(DiffArgs),
 }
 
 /// Options of `netto list`.
@@ -300,7 +308,9 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Refus
         .try_get_matches_from(&arguments)
         .and_then(|matches| {
             let mut cli = Cli::from_arg_matches(&matches)?;
-            cli.host_mut().by_environment = by_environment(&matches);
+            if let Some(host) = cli.host_mut() {
+                host.by_environment = by_environment(&matches);
+            }
             Ok(cli)
         });
     let cli = understood.map_err(|error| refusal(error, &arguments))?;
@@ -342,14 +352,16 @@ fn by_environment(matches: &ArgMatches) -> Vec<String> {
 }
 
 impl Cli {
-    fn host_mut(&mut self) -> &mut HostArgs {
-        match &mut self.command {
+    /// Where the options about this host are; commands about logs have none.
+    fn host_mut(&mut self) -> Option<&mut HostArgs> {
+        Some(match &mut self.command {
             None => &mut self.run.host,
             Some(Command::Run(args)) => &mut args.host,
             Some(Command::Demo(args)) => &mut args.run.host,
             Some(Command::Check(host)) => host,
             Some(Command::List(args)) => &mut args.host,
-        }
+            Some(Command::Report(_) | Command::Diff(_)) => return None,
+        })
     }
 }
 

@@ -5,7 +5,9 @@
 //! goes through them.
 
 pub mod cli;
+pub mod commands;
 pub mod config;
+pub mod outcome;
 pub mod run;
 pub mod telemetry;
 
@@ -26,3 +28,5 @@ pub mod actors;
 pub mod sinks;
 
 pub mod inspect;
+
+pub mod offline;

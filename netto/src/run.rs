@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use crate::cli::{Cli, Command, DemoArgs, RunArgs};
+use crate::commands::{diff, report};
 use crate::config::{self, Config};
 use crate::demo::{self, Demo};
 use crate::ground::Settings;
@@ -15,17 +16,7 @@ use crate::sinks::http;
 use crate::telemetry;
 
 pub use crate::daemon::{Prepared, bind, serve};
-
-/// How a command ended.
-#[derive(Debug)]
-pub enum Outcome {
-    /// All went well.
-    Done,
-    /// It could not be done.
-    Failed(anyhow::Error),
-    /// The user asked for something impossible.
-    Usage(String),
-}
+pub use crate::outcome::Outcome;
 
 /// Carries out what the user asked for.
 pub fn command(cli: &Cli) -> Outcome {
@@ -42,6 +33,9 @@ pub fn command(cli: &Cli) -> Outcome {
             Config::for_host(&args.host),
             Box::new(|config| list(config, &args.components)),
         ),
+        // These are about logs, on whichever host: no configuration holds for them.
+        Some(Command::Report(args)) => return report::run(args),
+        Some(Command::Diff(args)) => return diff::run(args),
     };
     let config = match config {
         Ok(config) => config,

@@ -82,6 +82,7 @@ pub const TEST: &[Need] = &[
     program("chromium", "chromium", "testing the dashboard"),
     program("chromedriver", "chromium-driver", "testing the dashboard"),
     program("curl", "curl", "fetching what tests the dashboard"),
+    program("python3", "python3", "DuckDB and Polars in the tests"),
 ];
 
 /// To test netto on other kernels, in virtual machines.

@@ -72,6 +72,7 @@ pub fn ensure(root: &Path, purpose: Purpose) -> Result<()> {
     if purpose == Purpose::Test {
         prometheus(root)?;
         axe(root)?;
+        readers_of_parquet(root)?;
     }
     Ok(())
 }
@@ -250,6 +251,47 @@ fn axe(root: &Path) -> Result<()> {
         .with_context(|| format!("cannot put {} in its place", script.display()))?;
     std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
 }
+
+/// DuckDB and Polars, which read the files that netto writes: about 300 MB, installed below
+/// `target/tools` in a Python environment of their own.
+fn readers_of_parquet(root: &Path) -> Result<()> {
+    let environment = tools(root).join("python");
+    let python = environment.join("bin/python3");
+    let has_both = |python: &Path| {
+        let mut import = Command::new(python);
+        import.args(["-c", "import duckdb, polars"]);
+        process::is_executable(python) && process::output(&mut import).is_ok()
+    };
+    if has_both(&python) {
+        return Ok(());
+    }
+    eprintln!(
+        "xtask: installing DuckDB and Polars below target/tools, for testing what netto exports"
+    );
+    let create = || {
+        let mut command = Command::new("python3");
+        process::run(command.args(["-m", "venv", "--clear"]).arg(&environment))
+    };
+    // Debian's python3 comes without what makes environments.
+    if create().is_err() {
+        install(&BTreeSet::from(["python3-venv".to_owned()]))?;
+        create()?;
+    }
+    process::run(
+        Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet"])
+            .args(["--disable-pip-version-check", "--only-binary=:all:"])
+            .args(READERS),
+    )
+    .context("cannot install DuckDB and Polars from PyPI, which the tests need")?;
+    if !has_both(&python) {
+        bail!("DuckDB and Polars were installed, but cannot be imported");
+    }
+    Ok(())
+}
+
+/// As pip understands it.
+const READERS: [&str; 2] = ["duckdb==2.*", "polars==2.*"];
 
 /// Downloads a Debian package and unpacks it into this folder, without installing it.
 ///

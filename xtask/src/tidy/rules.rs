@@ -171,7 +171,9 @@ impl Check<'_> {
     }
 
     fn is_analysis(&self) -> bool {
-        self.is_below("netto/src/analysis/") || self.is_part_of_instrument("analysis")
+        let parts = ["analysis", "offline/summary", "offline/compare"];
+        (parts.iter()).any(|part| self.is_below(&format!("netto/src/{part}/")))
+            || self.is_part_of_instrument("analysis")
     }
 
     /// Whether it is this part, a file or a folder, of an instrument.
@@ -338,6 +340,7 @@ mod tests {
             "f(\"/sys/kernel\");",
         ] {
             assert_eq!(found("netto/src/analysis/x.rs", impure), [2], "{impure}");
+            assert_eq!(found("netto/src/offline/summary/x.rs", impure), [2]);
         }
         for pure in [
             "// std::fs",

@@ -1,0 +1,107 @@
+//! Times what `netto report` takes for a long log of a made-up host, and its memory. Needs no root.
+//!
+//! `--cpus N` and `--hours N` choose the log (64 CPUs, 24 hours at two intervals a second). It is
+//! made first, from a few minutes that repeat, and read by another process, whose memory is
+//! therefore the reader's only; `--read FILE` is that process. `--keep FILE` leaves the log there.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use metrics_common::Snapshot;
+use metrics_common::codec::{self, ServerMessage};
+use metrics_common::log::{file_header, frame, frame_of};
+use netto::actors::trace_analyzer::SnapshotSource;
+use netto::demo::{self, Demo, Settings};
+use netto::offline::series::{Entry, Files};
+use netto::offline::summary::Summarizer;
+use netto::offline::times::Span;
+
+const INTERVAL_NS: u64 = 500_000_000;
+/// Different intervals; after them they repeat.
+const DIFFERENT: usize = 600;
+
+fn main() -> anyhow::Result<()> {
+    let words: Vec<String> = std::env::args().collect();
+    let option = |name: &str| -> Option<&String> {
+        let at = words.iter().position(|word| word == name)?;
+        words.get(at + 1)
+    };
+    if let Some(path) = option("--read") {
+        return read(Path::new(path));
+    }
+    let number = |name: &str, default: u64| -> anyhow::Result<u64> {
+        option(name).map_or(Ok(default), |word| Ok(word.parse()?))
+    };
+    let (cpus, hours) = (number("--cpus", 64)?, number("--hours", 24)?);
+    let folder = tempfile::tempdir()?;
+    let path = match option("--keep") {
+        Some(path) => PathBuf::from(path),
+        None => folder.path().join("netto.log"),
+    };
+    make(&path, u32::try_from(cpus)?, hours * 7_200)?;
+    println!(
+        "{hours} h at {cpus} CPUs: {} bytes",
+        std::fs::metadata(&path)?.len()
+    );
+    let status = Command::new(std::env::current_exe()?)
+        .arg("--read")
+        .arg(&path)
+        .status()?;
+    ensure!(status.success(), "the reader failed");
+    Ok(())
+}
+
+fn make(path: &Path, cpus: u32, count: u64) -> anyhow::Result<()> {
+    let Demo {
+        info, mut source, ..
+    } = demo::demo(Settings {
+        cpus,
+        seed: 1,
+        period: Duration::from_nanos(INTERVAL_NS),
+        frequency_hz: 1_000,
+    });
+    let begin = info.started_unix_ns;
+    let mut file = BufWriter::new(File::create(path)?);
+    file.write_all(&file_header())?;
+    file.write_all(&frame(&ServerMessage::Hello(Box::new(info)))?)?;
+    let some: Result<Vec<Snapshot>, _> = (0..DIFFERENT).map(|_| source.next_snapshot()).collect();
+    let mut some = some?;
+    for sequence in 1..=count {
+        let snapshot = &mut some[sequence as usize % DIFFERENT];
+        snapshot.sequence = sequence;
+        snapshot.time_unix_ns = begin + sequence * INTERVAL_NS;
+        file.write_all(&frame_of(&codec::encode_snapshot(snapshot)?)?)?;
+    }
+    Ok(file.flush()?)
+}
+
+fn read(path: &Path) -> anyhow::Result<()> {
+    let began = Instant::now();
+    let files = Files::look(&[path.to_owned()])?;
+    let mut summarizer = Summarizer::of("network");
+    files.series(Span::EVER).for_each(|entry| {
+        match entry {
+            Entry::Described(info) => summarizer.describe(&info),
+            Entry::Interval(snapshot) => summarizer.interval(&snapshot),
+            Entry::Missing(gap) => summarizer.missing(&gap),
+        }
+        Ok::<(), anyhow::Error>(())
+    })?;
+    let (summary, _) = summarizer.finish().context("nothing was read")?;
+    let elapsed = began.elapsed();
+    let intervals = summary.covered.intervals;
+    let each_us = elapsed.as_secs_f64() * 1e6 / intervals.max(1) as f64;
+    println!(
+        "{intervals} intervals in {:.2} s, {each_us:.1} µs each",
+        elapsed.as_secs_f64()
+    );
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    for line in status.lines().filter(|line| line.starts_with("VmHWM")) {
+        println!("{line}");
+    }
+    Ok(())
+}

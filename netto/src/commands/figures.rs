@@ -1,0 +1,92 @@
+//! Figures as people read them on a terminal. Pure.
+
+/// A ratio as per cent: two decimals below one, then one. Nothing is `0 %`; too little to be
+/// shown is `<0.01 %`, so that the two differ.
+pub(super) fn percent(ratio: f64) -> String {
+    format!("{} %", percent_number(ratio))
+}
+
+/// [`percent`] without the sign.
+pub(super) fn percent_number(ratio: f64) -> String {
+    let value = ratio * 100.0;
+    if value.is_nan() || value <= 0.0 {
+        "0".to_owned()
+    } else if value < 0.005 {
+        "<0.01".to_owned()
+    } else if value < 0.995 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.1}")
+    }
+}
+
+/// A number of CPUs.
+pub(super) fn cpus(count: f64) -> String {
+    if count > 0.0 && count < 0.0005 {
+        "<0.001".to_owned()
+    } else if count < 9.995 {
+        format!("{count:.3}")
+    } else {
+        format!("{count:.1}")
+    }
+}
+
+/// Energy in the unit that its size deserves.
+pub(super) fn energy(joules: f64) -> String {
+    match joules {
+        little if little < 1e3 => format!("{little:.1} J"),
+        some if some < 3.6e6 => format!("{:.2} Wh", some / 3_600.0),
+        much => format!("{:.2} kWh", much / 3.6e6),
+    }
+}
+
+/// A count with thin spaces between groups of three digits.
+pub(super) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 2);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push('\u{202f}');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A count of things with their name.
+pub(super) fn counted(value: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(value), if value == 1 { one } else { many })
+}
+
+/// Text of a log without what would move a terminal's cursor or colour what follows.
+pub(super) fn plain(text: &str) -> String {
+    let shown = |character: char| match character.is_control() {
+        true => '\u{fffd}',
+        false => character,
+    };
+    text.chars().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_and_next_to_nothing_read_differently() {
+        assert_eq!(percent(0.0), "0 %");
+        assert_eq!(percent(0.00001), "<0.01 %");
+        assert_eq!(percent(0.0012), "0.12 %");
+        assert_eq!(percent(0.1234), "12.3 %");
+        assert_eq!(percent(f64::NAN), "0 %");
+        assert_eq!(cpus(0.0001), "<0.001");
+        assert_eq!(cpus(12.34), "12.3");
+        assert_eq!(energy(3.6e6), "1.00 kWh");
+        assert_eq!(counted(1, "gap", "gaps"), "1 gap");
+        assert_eq!(counted(12_345, "gap", "gaps"), "12\u{202f}345 gaps");
+    }
+
+    #[test]
+    fn a_hostile_name_moves_no_cursor() {
+        assert_eq!(plain("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
+    }
+}

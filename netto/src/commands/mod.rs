@@ -1,0 +1,7 @@
+//! Subcommands that have a file or folder of their own.
+
+pub mod diff;
+mod figures;
+mod output;
+mod progress;
+pub mod report;

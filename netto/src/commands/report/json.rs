@@ -1,0 +1,21 @@
+//! A report for programs.
+
+use serde::Serialize;
+
+use crate::offline::series::Findings;
+use crate::offline::summary::Summary;
+
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    summary: &'a Summary,
+    /// What was wrong with the files.
+    files: &'a Findings,
+}
+
+/// The whole report, with a line break at its end.
+pub(super) fn text(summary: &Summary, files: &Findings) -> anyhow::Result<String> {
+    let mut text = serde_json::to_string_pretty(&Report { summary, files })?;
+    text.push('\n');
+    Ok(text)
+}

@@ -1,0 +1,286 @@
+//! How far a difference may be off: a bootstrap over blocks of neighbouring intervals, for all
+//! components at once. Pure; the same input gives the same output.
+//!
+//! **Blocks.** Intervals that follow one another are alike: a second in which much was received is
+//! followed by another. Drawing single intervals would take them for independent and find every
+//! difference real. So each side is cut into about [`BLOCKS`] blocks of neighbours, as long as that
+//! allows, and whole blocks are drawn. Long blocks are the safe choice: they hold the likeness
+//! within themselves; where neighbours are very much alike, blocks become longer still and fewer
+//! ([`FEWER_BLOCKS`] at least). All that is lost is a little sharpness, because few blocks tell less
+//! exactly how much they differ from each other, for which the t distribution makes up. Blocks next
+//! to each other are still alike where likeness lasts as long as a block. How much is estimated
+//! from the correlation of neighbouring cells (an autoregression of first order, with its
+//! estimate's bias taken out), and widens the interval accordingly.
+//!
+//! **Many components.** Of 78 components that did not change, four would be called changed at a
+//! confidence of 95 % each. So the same draws are used for all of them, and of each draw the
+//! component that is off furthest counts (P. Westfall and S. Young, 1993): no component is called
+//! changed in 95 % of comparisons of what did not change. Components that go together, as a whole
+//! and its parts do, cost no more than one, which a division of the 5 % by 78 would not know.
+
+use super::side::Cell;
+
+/// Blocks of each side, at least, where there are so many intervals.
+pub const BLOCKS: usize = 32;
+/// Blocks of each side, at least, where neighbours are so much alike that blocks must be longer.
+const FEWER_BLOCKS: usize = 12;
+/// Length of a block, at least, in as many cells as tell as much as one that is like no other.
+const LENGTHS: f64 = 2.0;
+/// With fewer blocks, nothing is said about what is real.
+pub const FEWEST_BLOCKS: usize = 8;
+/// How often blocks are drawn.
+const DRAWS: usize = 2_000;
+/// In all but so many draws a difference must have been smaller. Stricter than the 95 % that are
+/// promised: how much neighbours are alike is itself only estimated.
+const CONFIDENCE: f64 = 0.975;
+/// Stronger correlation of neighbours than this cannot be told from a trend.
+const MOST_CORRELATED: f64 = 0.98;
+
+/// One component on one side, block by block: how far it was from its mean.
+#[derive(Debug, Clone)]
+pub(super) struct Deviations {
+    /// Of each block, as a part of the mean: they sum to nothing.
+    blocks: Vec<f64>,
+    /// The variance of the mean.
+    variance: f64,
+}
+
+/// How far each cell is from the mean of all, of the ratio of a component's time to the time that
+/// there was (`weight`), as parts of that mean.
+fn from_mean(cells: &[Cell], row: usize, weight: fn(&Cell) -> u64) -> Vec<f64> {
+    let all: f64 = cells.iter().map(|cell| weight(cell) as f64).sum();
+    let mean = cells.iter().map(|cell| cell.ns(row) as f64).sum::<f64>() / all;
+    let off = |cell: &Cell| (cell.ns(row) as f64 - mean * weight(cell) as f64) / all;
+    cells.iter().map(off).collect()
+}
+
+/// How much neighbouring cells are alike in these rows, from 0 to 1: the median of their
+/// correlations, for each of them is known but roughly.
+pub(super) fn likeness(cells: &[Cell], rows: impl Iterator<Item = usize>) -> f64 {
+    let mut all: Vec<f64> = rows
+        .filter_map(|row| correlation(&from_mean(cells, row, |cell| cell.capacity_ns)))
+        .collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// Cells in groups of neighbours, the blocks, which are as long as cells that are so much alike
+/// ask for. `None` if there are too few.
+pub(super) fn blocks(cells: &[Cell], likeness: f64) -> Option<Vec<Cell>> {
+    // So many cells tell as much as one that is like no other.
+    let alike = (1.0 + likeness) / (1.0 - likeness);
+    let wanted = (LENGTHS * alike).round() as usize;
+    let length = wanted.min(cells.len() / FEWER_BLOCKS);
+    let length = length.max(cells.len() / BLOCKS).max(1);
+    // What is left at the end is no block: it would count as one.
+    let blocks: Vec<Cell> = cells
+        .chunks_exact(length)
+        .map(|chunk| {
+            let mut sum = Cell::default();
+            chunk.iter().for_each(|cell| sum.add(cell));
+            sum
+        })
+        .collect();
+    (blocks.len() >= FEWEST_BLOCKS).then_some(blocks)
+}
+
+impl Deviations {
+    /// Of a component, whose neighbouring cells are taken to be at least so much alike.
+    pub(super) fn of(
+        cells: &[Cell],
+        blocks: &[Cell],
+        row: usize,
+        weight: fn(&Cell) -> u64,
+        likeness: f64,
+    ) -> Self {
+        let (count, cell_count) = (blocks.len() as f64, cells.len() as f64);
+        let own = correlation(&from_mean(cells, row, weight)).unwrap_or(0.0);
+        let alike = own.max(likeness);
+        // An interval that is too wide now and then is better than a change that is none.
+        let alike = alike + ((1.0 - alike * alike) / cell_count).sqrt();
+        let alike = alike.min(MOST_CORRELATED);
+        let widening = widening(alike, cell_count / count, count);
+        // The variance of blocks drawn from themselves is too small by one of them.
+        let scale = (widening * count / (count - 1.0)).sqrt();
+        let blocks = from_mean(blocks, row, weight);
+        let blocks: Vec<f64> = blocks.iter().map(|off| off * scale).collect();
+        let variance = blocks.iter().map(|off| off * off).sum();
+        Deviations { blocks, variance }
+    }
+
+    fn freedom(&self) -> f64 {
+        self.blocks.len() as f64 - 1.0
+    }
+}
+
+/// The correlation of neighbours, never below 0, without the bias that its estimate has
+/// (M. G. Kendall, 1954). `None` if all are the same.
+fn correlation(off: &[f64]) -> Option<f64> {
+    let square: f64 = off.iter().map(|off| off * off).sum();
+    if square <= 0.0 || off.len() < 3 {
+        return None;
+    }
+    let product: f64 = off.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    let found = product / square;
+    let unbiased = found + (1.0 + 3.0 * found) / off.len() as f64;
+    Some(unbiased.clamp(0.0, MOST_CORRELATED))
+}
+
+/// By what the variance between blocks must be multiplied to be that of the mean, if neighbouring
+/// cells correlate so and a block has so many.
+fn widening(correlation: f64, length: f64, count: f64) -> f64 {
+    // The variance of the mean of n values of an autoregression, for that of a single value.
+    let of_mean = |n: f64| {
+        let rest = 1.0 - correlation;
+        let all = (1.0 + correlation) / rest
+            - 2.0 * correlation * (1.0 - correlation.powf(n)) / (n * rest * rest);
+        all / n
+    };
+    let (block, all) = (of_mean(length), of_mean(length * count));
+    let widening = all * (count - 1.0) / (block - all);
+    if widening.is_finite() {
+        widening.max(1.0)
+    } else {
+        1.0
+    }
+}
+
+/// What a difference of each component is off at most, nanoseconds per nanosecond.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Margin {
+    /// Standard error of the difference.
+    pub(super) error: f64,
+    /// Half the interval's length, in standard errors.
+    pub(super) factor: f64,
+}
+
+/// The standard error of a difference.
+pub(super) fn error((a, b): &(Deviations, Deviations)) -> f64 {
+    (a.variance + b.variance).sqrt()
+}
+
+/// The margin of each component, given both sides of all of them.
+pub(super) fn margins(sides: &[(Deviations, Deviations)]) -> Vec<Margin> {
+    let errors: Vec<f64> = sides.iter().map(error).collect();
+    let normal = furthest(sides, &errors);
+    sides
+        .iter()
+        .zip(errors)
+        .map(|((a, b), error)| {
+            // F. E. Satterthwaite, 1946.
+            let each = |side: &Deviations| side.variance * side.variance / side.freedom();
+            let square = (a.variance + b.variance).powi(2);
+            let freedom = square / (each(a) + each(b));
+            let factor = match freedom.is_finite() {
+                true => student(normal, freedom),
+                false => normal,
+            };
+            Margin { error, factor }
+        })
+        .collect()
+}
+
+/// How many standard errors the component that is off furthest is off, in [`CONFIDENCE`] of draws.
+fn furthest(sides: &[(Deviations, Deviations)], errors: &[f64]) -> f64 {
+    let Some((first_a, first_b)) = sides.first() else {
+        return 0.0;
+    };
+    let mut random = Random(0x6e65_7474_6f00_0001);
+    let mut of_a = vec![0.0; first_a.blocks.len()];
+    let mut of_b = vec![0.0; first_b.blocks.len()];
+    let mut furthest: Vec<f64> = (0..DRAWS)
+        .map(|_| {
+            random.draw(&mut of_a);
+            random.draw(&mut of_b);
+            let sum = |side: &Deviations, drawn: &[f64]| -> f64 {
+                let blocks = side.blocks.iter().zip(drawn);
+                blocks.map(|(off, times)| off * times).sum()
+            };
+            let off = sides.iter().zip(errors).filter(|(_, error)| **error > 0.0);
+            off.map(|((a, b), error)| ((sum(b, &of_b) - sum(a, &of_a)) / error).abs())
+                .fold(0.0, f64::max)
+        })
+        .collect();
+    furthest.sort_by(f64::total_cmp);
+    let at = (CONFIDENCE * DRAWS as f64).ceil() as usize - 1;
+    furthest.get(at).copied().unwrap_or(0.0)
+}
+
+/// The quantile of Student's t distribution for that of the normal distribution with the same
+/// confidence (R. A. Fisher and E. A. Cornish, 1960).
+fn student(z: f64, freedom: f64) -> f64 {
+    let n = freedom.max(3.0);
+    let z2 = z * z;
+    let first = (z2 + 1.0) / 4.0;
+    let second = ((5.0 * z2 + 16.0) * z2 + 3.0) / 96.0;
+    let third = (((3.0 * z2 + 19.0) * z2 + 17.0) * z2 - 15.0) / 384.0;
+    z * (1.0 + first / n + second / (n * n) + third / (n * n * n))
+}
+
+/// Numbers that look random and are always the same (G. Steele and others, 2014: SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut value = self.0;
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    /// How often each is drawn, of as many draws with replacement.
+    fn draw(&mut self, times: &mut [f64]) {
+        times.fill(0.0);
+        let count = times.len() as u64;
+        for _ in 0..count {
+            times[(self.next() % count) as usize] += 1.0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_blocks_make_wider_intervals() {
+        // Tables of the t distribution, two-sided 95 % and 99.9 %.
+        for (z, freedom, t) in [
+            (1.959_964, 10.0, 2.228),
+            (1.959_964, 60.0, 2.000),
+            (3.290_527, 30.0, 3.646),
+        ] {
+            assert!((student(z, freedom) - t).abs() < 0.005, "{z} {freedom}");
+        }
+    }
+
+    #[test]
+    fn what_is_alike_beyond_a_block_widens_and_what_is_not_does_not() {
+        assert!((widening(0.0, 8.0, 32.0) - 1.0).abs() < 1e-9);
+        assert!(widening(0.5, 50.0, 32.0) < 1.1);
+        let wide = widening(0.9, 16.0, 32.0);
+        assert!((1.3..2.5).contains(&wide), "{wide}");
+        assert!(widening(0.98, 1.0, 8.0).is_finite());
+    }
+
+    #[test]
+    fn draws_are_always_the_same_and_even() {
+        let draw = || {
+            let mut times = vec![0.0; 10];
+            let mut sums = vec![0.0; 10];
+            let mut random = Random(1);
+            for _ in 0..1_000 {
+                random.draw(&mut times);
+                sums.iter_mut().zip(&times).for_each(|(sum, n)| *sum += n);
+            }
+            sums
+        };
+        let sums = draw();
+        assert_eq!(sums, draw());
+        assert!(
+            sums.iter().all(|sum| (850.0..1150.0).contains(sum)),
+            "{sums:?}"
+        );
+    }
+}

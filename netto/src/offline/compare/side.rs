@@ -1,0 +1,205 @@
+//! One of the two things compared: a series of intervals, kept as a bounded number of cells that
+//! follow one another in time. Pure.
+//!
+//! A cell is the sum of so many intervals; when there are too many cells, neighbours become one.
+
+use metrics_common::{Availability, ComponentInfo, Info, Snapshot};
+use serde::Serialize;
+
+/// More cells than this become half as many.
+pub const MOST_CELLS: usize = 1_024;
+/// More components than this are of no netto.
+const MOST_ROWS: usize = 512;
+/// A component that is given more than this many times the time that there was is damage.
+const IMPLAUSIBLE: u64 = 2;
+
+/// Some intervals that follow one another.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Cell {
+    /// Their length together, nanoseconds.
+    pub(super) interval_ns: u64,
+    /// Time that all CPUs had in them, nanoseconds.
+    pub(super) capacity_ns: u64,
+    /// CPU time of each component, nanoseconds.
+    pub(super) ns: Vec<u64>,
+}
+
+impl Cell {
+    pub(super) fn add(&mut self, more: &Cell) {
+        self.interval_ns = self.interval_ns.saturating_add(more.interval_ns);
+        self.capacity_ns = self.capacity_ns.saturating_add(more.capacity_ns);
+        if self.ns.len() < more.ns.len() {
+            self.ns.resize(more.ns.len(), 0);
+        }
+        for (sum, ns) in self.ns.iter_mut().zip(&more.ns) {
+            *sum = sum.saturating_add(*ns);
+        }
+    }
+
+    pub(super) fn ns(&self, row: usize) -> u64 {
+        self.ns.get(row).copied().unwrap_or(0)
+    }
+}
+
+/// Whose intervals these are, and when they were.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct About {
+    /// Host name.
+    pub hostname: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// netto's version.
+    pub version: String,
+    /// Where the first interval begins, nanoseconds since the Unix epoch.
+    pub from_unix_ns: u64,
+    /// Where the last interval ends, nanoseconds since the Unix epoch.
+    pub to_unix_ns: u64,
+    /// Length of all intervals together, nanoseconds.
+    pub measured_ns: u64,
+    /// Number of intervals.
+    pub intervals: u64,
+    /// Of these, left out because their values cannot be.
+    pub implausible_intervals: u64,
+}
+
+/// See the head of this file.
+#[derive(Debug, Clone, Default)]
+pub struct Side {
+    pub(super) about: About,
+    pub(super) components: Vec<ComponentInfo>,
+    /// Length of the intervals in which each was measured, nanoseconds.
+    measured_ns: Vec<u64>,
+    /// For each row of the intervals that come, its place among `components`.
+    places: Vec<Option<usize>>,
+    roots: Vec<usize>,
+    cells: Vec<Cell>,
+    per_cell: u64,
+    in_last: u64,
+}
+
+impl Side {
+    /// What the rows of the following intervals mean.
+    pub fn describe(&mut self, info: &Info) {
+        self.about.hostname.clone_from(&info.hostname);
+        self.about.kernel.clone_from(&info.kernel);
+        self.about.version.clone_from(&info.version);
+        let rows = info.components.iter().take(MOST_ROWS);
+        self.places = rows
+            .map(|component| {
+                let mut known = self.components.iter();
+                if let Some(place) = known.position(|other| other.slug == component.slug) {
+                    return Some(place);
+                }
+                if self.components.len() == MOST_ROWS {
+                    return None;
+                }
+                self.components.push(component.clone());
+                self.measured_ns.push(0);
+                Some(self.components.len() - 1)
+            })
+            .collect();
+        let is_root = |row: &usize| info.components[*row].parent.is_none();
+        self.roots = (0..self.places.len()).filter(is_root).collect();
+    }
+
+    /// Adds an interval.
+    pub fn interval(&mut self, snapshot: &Snapshot) {
+        let (cost, capacity_ns) = (snapshot.cost(), snapshot.capacity_ns());
+        let most_ns = capacity_ns.saturating_mul(IMPLAUSIBLE);
+        let is_plausible = |&row: &usize| cost.total_ns(row).is_none_or(|ns| ns <= most_ns);
+        if capacity_ns == 0 || !self.roots.iter().all(is_plausible) {
+            self.about.implausible_intervals += 1;
+            return;
+        }
+        let interval_ns = snapshot.interval_ns;
+        let mut cell = Cell {
+            interval_ns,
+            capacity_ns,
+            ns: vec![0; self.components.len()],
+        };
+        for (row, place) in self.places.iter().enumerate() {
+            if let (Some(place), Some(ns)) = (*place, cost.total_ns(row)) {
+                // Parts of something plausible may still not be; they are at most all there is.
+                cell.ns[place] = ns.min(most_ns);
+                let measured_ns = &mut self.measured_ns[place];
+                *measured_ns = measured_ns.saturating_add(interval_ns);
+            }
+        }
+        let end = snapshot.time_unix_ns;
+        let about = &mut self.about;
+        if about.intervals == 0 {
+            about.from_unix_ns = end.saturating_sub(interval_ns);
+        }
+        about.to_unix_ns = about.to_unix_ns.max(end);
+        about.measured_ns = about.measured_ns.saturating_add(interval_ns);
+        about.intervals += 1;
+        self.push(&cell);
+    }
+
+    fn push(&mut self, cell: &Cell) {
+        self.per_cell = self.per_cell.max(1);
+        match self.cells.last_mut() {
+            Some(last) if self.in_last < self.per_cell => {
+                last.add(cell);
+                self.in_last += 1;
+            }
+            _ => {
+                if self.cells.len() == MOST_CELLS {
+                    self.halve();
+                }
+                self.cells.push(cell.clone());
+                self.in_last = 1;
+            }
+        }
+    }
+
+    /// Every cell is full when this is called.
+    fn halve(&mut self) {
+        let pairs = std::mem::take(&mut self.cells);
+        self.cells = pairs
+            .chunks(2)
+            .map(|pair| {
+                let mut sum = Cell::default();
+                pair.iter().for_each(|cell| sum.add(cell));
+                sum
+            })
+            .collect();
+        self.per_cell *= 2;
+    }
+
+    /// Cells of equal numbers of intervals. What is left of the last is none.
+    pub(super) fn cells(&self) -> &[Cell] {
+        match self.cells.split_last() {
+            Some((_, full)) if self.in_last < self.per_cell => full,
+            _ => &self.cells,
+        }
+    }
+
+    /// All intervals as one.
+    pub(super) fn total(&self) -> Cell {
+        let mut total = Cell::default();
+        self.cells.iter().for_each(|cell| total.add(cell));
+        total
+    }
+
+    /// Where this component stands; or why it cannot be compared.
+    pub(super) fn row(&self, slug: &str) -> Result<usize, String> {
+        let of_slug = |component: &ComponentInfo| component.slug == slug;
+        let Some(row) = self.components.iter().position(of_slug) else {
+            return Err("this log does not know it".to_owned());
+        };
+        match (self.measured_ns[row], &self.components[row].availability) {
+            (0, Availability::Unavailable { reason }) => Err(reason.clone()),
+            (0, Availability::Available { .. }) => Err("not measured in this span".to_owned()),
+            (measured_ns, _) if measured_ns < self.about.measured_ns => {
+                Err("not measured all the time".to_owned())
+            }
+            _ => Ok(row),
+        }
+    }
+
+    /// Whose it is and when it was; `None` of no interval.
+    pub fn about(&self) -> Option<&About> {
+        (self.about.intervals > 0).then_some(&self.about)
+    }
+}

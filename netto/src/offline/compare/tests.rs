@@ -1,0 +1,275 @@
+//! What a comparison calls changed, on made-up series.
+
+use metrics_common::component::index_of;
+use metrics_common::{COMPONENTS, Cost, Info, Sections, Snapshot, fixture};
+
+use super::*;
+
+const CPUS: usize = 4;
+const INTERVAL_NS: u64 = 500_000_000;
+
+/// Noise of an autoregression of first order, with a variance of 1.
+struct Noise {
+    state: u64,
+    last: Vec<f64>,
+    correlation: f64,
+}
+
+impl Noise {
+    fn new(seed: u64, rows: usize, correlation: f64) -> Self {
+        // Neighbouring seeds must not begin alike.
+        let mut state = (seed ^ (seed << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let mut noise = Noise {
+            state: (state ^ (state >> 31)) | 1,
+            last: vec![0.0; rows],
+            correlation,
+        };
+        for row in 0..rows {
+            noise.last[row] = noise.normal();
+        }
+        noise
+    }
+
+    fn uniform(&mut self) -> f64 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        (self.state >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn normal(&mut self) -> f64 {
+        let (a, b) = (self.uniform().max(1e-300), self.uniform());
+        (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+    }
+
+    fn next(&mut self, row: usize) -> f64 {
+        let rest = (1.0 - self.correlation * self.correlation).sqrt();
+        self.last[row] = self.correlation * self.last[row] + rest * self.normal();
+        self.last[row]
+    }
+}
+
+/// The share of a component in the mean, different for each.
+fn mean(row: usize) -> f64 {
+    0.002 + 0.0005 * (row % 17) as f64
+}
+
+/// A side of so many intervals whose components wander around their means; `step` adds to one.
+fn side(seed: u64, intervals: u64, correlation: f64, step: Option<(&str, f64)>) -> Side {
+    let info: Info = fixture::info();
+    let mut side = Side::default();
+    side.describe(&info);
+    let mut noise = Noise::new(seed, COMPONENTS.len(), correlation);
+    let stepped = step.map(|(slug, by)| (index_of(slug).unwrap(), by));
+    for sequence in 1..=intervals {
+        let mut row = |row: usize| {
+            let by = stepped
+                .filter(|(other, _)| *other == row)
+                .map_or(0.0, |(_, by)| by);
+            let share = mean(row) * (1.0 + 0.3 * noise.next(row)) + by;
+            let ns = (share.max(0.0) * INTERVAL_NS as f64) as u64;
+            Some(vec![ns; CPUS])
+        };
+        side.interval(&Snapshot {
+            sequence,
+            time_unix_ns: sequence * INTERVAL_NS,
+            interval_ns: INTERVAL_NS,
+            cpus: (0..CPUS as u32).collect(),
+            sections: Sections {
+                cost: Some(Cost {
+                    components: (0..COMPONENTS.len()).map(&mut row).collect(),
+                    ..Cost::default()
+                }),
+                ..Sections::default()
+            },
+        });
+    }
+    side
+}
+
+fn real(comparison: &Comparison) -> Vec<&str> {
+    let changes = comparison.changes.iter();
+    let real = changes.filter(|change| change.is_real == Some(true));
+    real.map(|change| change.component.as_str()).collect()
+}
+
+/// Comparisons of two runs without a change that call any of 78 components changed.
+fn false_alarms(seeds: u64, intervals: u64, correlation: f64) -> usize {
+    let has_one = |seed: &u64| {
+        let a = side(2 * seed, intervals, correlation, None);
+        let b = side(2 * seed + 1, intervals, correlation, None);
+        !real(&compare(&a, &b).unwrap()).is_empty()
+    };
+    (1..=seeds).filter(has_one).count()
+}
+
+#[test]
+fn of_what_did_not_change_nothing_is_called_changed_in_19_of_20_tries() {
+    for (intervals, correlation) in [(60, 0.0), (240, 0.5), (400, 0.9)] {
+        let alarms = false_alarms(40, intervals, correlation);
+        assert!(
+            alarms <= 2,
+            "{alarms} of 40: {intervals} intervals, {correlation}"
+        );
+    }
+}
+
+#[test]
+fn a_step_is_found_and_nothing_else() {
+    let mut others = 0;
+    for seed in 1..=20 {
+        let a = side(2 * seed, 240, 0.5, None);
+        let b = side(2 * seed + 1, 240, 0.5, Some(("tc_classify", 0.01)));
+        let comparison = compare(&a, &b).unwrap();
+        let first = &comparison.changes[0];
+        assert_eq!(first.component, "tc_classify");
+        assert_eq!(first.is_real, Some(true));
+        let (low, high) = first.share.interval.unwrap();
+        assert!(low < 0.01 && 0.01 < high && high - low < 0.006, "{first:?}");
+        others += usize::from(real(&comparison).len() > 1);
+        // The same in CPUs' worth, of four CPUs.
+        let (low, high) = first.cpus.interval.unwrap();
+        assert!(low < 0.04 && 0.04 < high, "{first:?}");
+    }
+    assert!(others <= 1, "{others} of 20 tries call others changed too");
+}
+
+#[test]
+fn the_same_input_gives_the_same_output() {
+    let compared = || compare(&side(1, 100, 0.3, None), &side(2, 100, 0.3, None)).unwrap();
+    assert_eq!(compared(), compared());
+}
+
+#[test]
+fn too_few_intervals_say_nothing_about_what_is_real() {
+    let comparison = compare(&side(1, 7, 0.0, None), &side(2, 500, 0.0, None)).unwrap();
+    assert_eq!(comparison.blocks, None);
+    assert!(
+        comparison
+            .changes
+            .iter()
+            .all(|c| c.is_real.is_none() && c.share.interval.is_none())
+    );
+    let condition: Condition = "network>+5%".parse().unwrap();
+    assert!(
+        matches!(condition.judge(&comparison), Judgement::Unknown(why) if why.contains("too few"))
+    );
+    assert!(compare(&Side::default(), &side(1, 10, 0.0, None)).is_none());
+}
+
+#[test]
+fn a_condition_is_met_by_a_real_change_beyond_its_limit_only() {
+    let a = side(1, 240, 0.3, None);
+    let b = side(2, 240, 0.3, Some(("gro", 0.01)));
+    let comparison = compare(&a, &b).unwrap();
+    let judged = |text: &str| text.parse::<Condition>().unwrap().judge(&comparison);
+    assert!(matches!(judged("gro>+5%"), Judgement::Failed(why) if why.contains("GRO")));
+    assert!(matches!(judged("gro>+0.5pp"), Judgement::Failed(_)));
+    assert_eq!(judged("gro>+1.5pp"), Judgement::Passed);
+    assert_eq!(judged("gro<-5%"), Judgement::Passed);
+    // Every estimate is off by something; that alone is no change.
+    assert_eq!(judged("network>-50%"), Judgement::Passed);
+    let back = compare(&b, &a).unwrap();
+    let lower: Condition = "gro<-0.5pp".parse().unwrap();
+    assert!(matches!(lower.judge(&back), Judgement::Failed(_)));
+}
+
+#[test]
+fn however_long_a_log_is_its_cells_are_few_and_nothing_is_lost() {
+    let info = fixture::info();
+    let mut side = Side::default();
+    side.describe(&info);
+    let count = 50_000;
+    for sequence in 1..=count {
+        side.interval(&Snapshot {
+            sequence,
+            time_unix_ns: sequence,
+            interval_ns: 10,
+            cpus: vec![0],
+            sections: Sections {
+                cost: Some(Cost {
+                    components: vec![Some(vec![sequence % 3])],
+                    ..Cost::default()
+                }),
+                ..Sections::default()
+            },
+        });
+    }
+    assert!(side.cells().len() <= side::MOST_CELLS);
+    let total = side.total();
+    assert_eq!(
+        total.ns(0),
+        (1..=count).map(|sequence| sequence % 3).sum::<u64>()
+    );
+    assert_eq!(total.interval_ns, 10 * count);
+}
+
+#[test]
+fn hostile_values_make_no_panic() {
+    let info = fixture::info();
+    let mut side = Side::default();
+    side.describe(&info);
+    for (sequence, ns) in [0, 1, u64::MAX, 7, u64::MAX / 2]
+        .into_iter()
+        .cycle()
+        .take(50)
+        .enumerate()
+    {
+        let mut components = vec![Some(vec![ns, ns]); COMPONENTS.len()];
+        components[0] = Some(vec![1, 1]);
+        side.interval(&Snapshot {
+            sequence: sequence as u64,
+            time_unix_ns: ns,
+            interval_ns: u64::MAX >> (sequence % 60),
+            cpus: vec![0, u32::MAX],
+            sections: Sections {
+                cost: Some(Cost {
+                    components,
+                    ..Cost::default()
+                }),
+                ..Sections::default()
+            },
+        });
+    }
+    if let Some(comparison) = compare(&side, &side) {
+        assert!(real(&comparison).is_empty());
+    }
+}
+
+#[test]
+fn what_was_not_measured_is_not_compared_and_says_why() {
+    let mut info = fixture::info();
+    let gro = index_of("gro").unwrap();
+    info.components[gro].availability = metrics_common::Availability::missing("no such function");
+    let mut without = Side::default();
+    without.describe(&info);
+    for sequence in 1..=20 {
+        let mut components = vec![Some(vec![sequence]); COMPONENTS.len()];
+        components[gro] = None;
+        without.interval(&Snapshot {
+            sequence,
+            time_unix_ns: sequence * 1_000,
+            interval_ns: 1_000,
+            cpus: vec![0],
+            sections: Sections {
+                cost: Some(Cost {
+                    components,
+                    ..Cost::default()
+                }),
+                ..Sections::default()
+            },
+        });
+    }
+    let comparison = compare(&without, &side(1, 20, 0.0, None)).unwrap();
+    let gro = comparison
+        .incomparable
+        .iter()
+        .find(|other| other.component == "gro");
+    assert_eq!(gro.unwrap().unavailable, "no such function");
+    let condition: Condition = "gro>+5%".parse().unwrap();
+    assert!(
+        matches!(condition.judge(&comparison), Judgement::Unknown(why) if why.contains("no such"))
+    );
+}

@@ -1,0 +1,13 @@
+//! What is done with logs after the fact: reading them, summing them up, comparing them.
+//!
+//! [`series`] makes one series of the files of a host and is all that touches files; [`times`]
+//! says which part of it is meant. [`summary`] and [`compare`] are pure: they are shown one
+//! interval after the other, keep a bounded amount of each, and say at the end what it was.
+
+pub mod compare;
+pub mod cpus;
+mod file;
+mod findings;
+pub mod series;
+pub mod summary;
+pub mod times;

@@ -1,0 +1,270 @@
+//! What several files, or what is left of them, are as one series.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use metrics_common::log::{self, file_header};
+use metrics_common::{Cost, Sections, fixture};
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// The only place here that knows how a log is written.
+fn write(path: &Path, messages: &[ServerMessage]) {
+    let mut bytes = file_header();
+    for message in messages {
+        bytes.extend(log::frame(message).unwrap());
+    }
+    fs::write(path, bytes).unwrap();
+}
+
+fn hello(hostname: &str, started_seconds: u64) -> ServerMessage {
+    ServerMessage::Hello(Box::new(Info {
+        hostname: hostname.to_owned(),
+        started_unix_ns: started_seconds * SECOND,
+        ..fixture::info()
+    }))
+}
+
+/// The interval of a second that ends then, whose network time tells it from others.
+fn interval(sequence: u64, end_seconds: u64) -> ServerMessage {
+    let mut components = vec![None; COMPONENTS.len()];
+    components[0] = Some(vec![end_seconds, 0]);
+    ServerMessage::Snapshot(Box::new(Snapshot {
+        sequence,
+        time_unix_ns: end_seconds * SECOND,
+        interval_ns: SECOND,
+        cpus: vec![0, 1],
+        sections: Sections {
+            cost: Some(Cost {
+                components,
+                stacks_taken: vec![0; 2],
+                stacks_lost: vec![0; 2],
+                ..Cost::default()
+            }),
+            ..Sections::default()
+        },
+    }))
+}
+
+/// A run that began then, and its intervals of a second each.
+fn run(started: u64, ends: std::ops::RangeInclusive<u64>) -> Vec<ServerMessage> {
+    let mut messages = vec![hello("host", started)];
+    messages.extend(ends.map(|end| interval(end - started, end)));
+    messages
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn log(&self, name: &str, messages: &[ServerMessage]) -> PathBuf {
+        let path = self.0.path().join(name);
+        write(&path, messages);
+        path
+    }
+}
+
+/// The ends of all intervals, in seconds, and what was wrong.
+fn read(paths: &[PathBuf], span: Span) -> (Vec<u64>, Findings) {
+    let mut series = Files::look(paths).unwrap().series(span);
+    let mut ends = Vec::new();
+    for entry in series.by_ref() {
+        if let Entry::Interval(snapshot) = entry {
+            ends.push(snapshot.time_unix_ns / SECOND);
+        }
+    }
+    (ends, series.findings().clone())
+}
+
+#[test]
+fn files_are_read_in_the_order_of_their_first_intervals_whatever_their_names() {
+    let folder = Folder::new();
+    let paths = [
+        folder.log("a", &run(100, 121..=130)),
+        folder.log("b", &run(100, 101..=110)),
+        folder.log("c", &run(100, 111..=120)),
+    ];
+    let (ends, findings) = read(&paths, Span::EVER);
+    assert_eq!(ends, (101..=130).collect::<Vec<_>>());
+    assert_eq!(findings, Findings::default());
+}
+
+#[test]
+fn what_several_files_hold_counts_once() {
+    let folder = Folder::new();
+    let whole = folder.log("whole", &run(100, 101..=120));
+    let part = folder.log("part", &run(100, 111..=125));
+    let again = folder.log("again", &run(100, 101..=120));
+    let (ends, findings) = read(&[whole, part, again], Span::EVER);
+    assert_eq!(ends, (101..=125).collect::<Vec<_>>());
+    assert_eq!(findings.repeated_intervals, 30);
+}
+
+#[test]
+fn of_two_runs_in_the_same_time_only_one_counts() {
+    let folder = Folder::new();
+    let one = folder.log("one", &run(100, 101..=120));
+    let other = folder.log("other", &run(109, 110..=130));
+    let (ends, findings) = read(&[one, other], Span::EVER);
+    assert_eq!(ends, (101..=130).collect::<Vec<_>>());
+    assert_eq!(findings.overlapping_intervals, 11);
+}
+
+#[test]
+fn a_hole_in_one_file_is_filled_by_another() {
+    let folder = Folder::new();
+    let mut holed = run(100, 101..=105);
+    holed.extend(run(100, 116..=120).split_off(1));
+    let holed = folder.log("holed", &holed);
+    let rest = folder.log("rest", &run(100, 101..=120));
+    assert_eq!(
+        read(&[holed, rest], Span::EVER).0,
+        (101..=120).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_later_run_in_the_same_file_counts_although_the_clock_was_set_back() {
+    let folder = Folder::new();
+    let mut messages = run(100, 101..=110);
+    messages.extend(run(50, 51..=53));
+    let log = folder.log("log", &messages);
+    let (ends, findings) = read(&[log], Span::EVER);
+    assert_eq!(ends.len(), 13);
+    assert_eq!(findings, Findings::default());
+}
+
+#[test]
+fn a_span_holds_the_intervals_that_end_in_it() {
+    let folder = Folder::new();
+    let log = folder.log("log", &run(100, 101..=120));
+    let span = Span {
+        after_unix_ns: Some(105 * SECOND),
+        until_unix_ns: 110 * SECOND,
+    };
+    assert_eq!(
+        read(std::slice::from_ref(&log), span).0,
+        [106, 107, 108, 109, 110]
+    );
+    let files = Files::look(&[log]).unwrap();
+    assert_eq!(files.begin_unix_ns(), 100 * SECOND);
+    assert_eq!(files.end_unix_ns(), 120 * SECOND);
+}
+
+#[test]
+fn logs_of_different_hosts_are_no_series() {
+    let folder = Folder::new();
+    let one = folder.log("one", &run(100, 101..=102));
+    let other = folder.log("other", &[hello("elsewhere", 5), interval(1, 200)]);
+    let error = Files::look(&[one, other]).unwrap_err().to_string();
+    assert!(
+        error.contains("elsewhere") && error.contains("different hosts"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_empty_a_foreign_and_a_missing_file_say_so_and_the_others_are_read() {
+    let folder = Folder::new();
+    let empty = folder.0.path().join("empty");
+    fs::write(&empty, b"").unwrap();
+    let foreign = folder.0.path().join("foreign");
+    fs::write(&foreign, b"#!/bin/sh\necho no log at all\n").unwrap();
+    let without = folder.log("without", &[hello("host", 1)]);
+    let missing = folder.0.path().join("missing");
+    let directory = folder.0.path().to_owned();
+    for (path, word) in [
+        (&empty, "is empty"),
+        (&foreign, "is no log"),
+        (&without, "holds no interval"),
+        (&missing, "No such file"),
+        (&directory, "no regular file"),
+    ] {
+        let error = Files::look(std::slice::from_ref(path))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(word), "{error}");
+        assert!(error.contains(&path.display().to_string()), "{error}");
+        let good = folder.log("good", &run(100, 101..=102));
+        let (ends, findings) = read(&[path.clone(), good], Span::EVER);
+        assert_eq!(ends, [101, 102]);
+        assert!(findings.problems[0].contains(word), "{findings:?}");
+    }
+}
+
+#[test]
+fn a_cut_file_is_read_up_to_the_cut() {
+    let folder = Folder::new();
+    let log = folder.log("log", &run(100, 101..=110));
+    let bytes = fs::read(&log).unwrap();
+    fs::write(&log, &bytes[..bytes.len() - 20]).unwrap();
+    let (ends, findings) = read(&[log], Span::EVER);
+    assert_eq!(ends, (101..=109).collect::<Vec<_>>());
+    assert_eq!(findings.cut_files, 1);
+}
+
+#[test]
+fn damage_costs_what_is_damaged() {
+    let folder = Folder::new();
+    let log = folder.log("log", &run(100, 101..=110));
+    let mut bytes = fs::read(&log).unwrap();
+    let middle = bytes.len() - 600;
+    bytes[middle] ^= 0xff;
+    fs::write(&log, &bytes).unwrap();
+    let (ends, findings) = read(&[log], Span::EVER);
+    assert!((8..10).contains(&ends.len()), "{ends:?}");
+    assert_eq!(findings.damaged_stretches, 1);
+}
+
+#[test]
+fn intervals_that_have_lost_their_description_are_named_as_this_netto_names_them() {
+    let folder = Folder::new();
+    let log = folder.log("log", &[interval(1, 101), interval(2, 102)]);
+    let mut series = Files::look(&[log]).unwrap().series(Span::EVER);
+    let Some(Entry::Described(info)) = series.next() else {
+        panic!("no description");
+    };
+    assert_eq!(info.components.len(), COMPONENTS.len());
+    assert_eq!(series.count(), 2);
+}
+
+#[test]
+fn impossible_intervals_are_left_out() {
+    let folder = Folder::new();
+    let mut messages = run(100, 101..=102);
+    for (interval_ns, cpus) in [(0, vec![0]), (u64::MAX, vec![0]), (SECOND, vec![])] {
+        messages.push(ServerMessage::Snapshot(Box::new(Snapshot {
+            sequence: 50,
+            time_unix_ns: u64::MAX,
+            interval_ns,
+            cpus,
+            ..Snapshot::default()
+        })));
+    }
+    let (ends, findings) = read(&[folder.log("log", &messages)], Span::EVER);
+    assert_eq!(ends, [101, 102]);
+    assert_eq!(findings.implausible_intervals, 3);
+}
+
+#[test]
+fn reading_ahead_hands_on_the_same_and_stops_when_nobody_wants_more() {
+    let folder = Folder::new();
+    let log = folder.log("log", &run(100, 101..=300));
+    let files = Files::look(&[log]).unwrap();
+    let mut ahead = Vec::new();
+    let findings = files.series(Span::EVER).for_each(|entry| {
+        ahead.push(entry);
+        Ok::<(), ()>(())
+    });
+    assert_eq!(findings, Ok(Findings::default()));
+    assert_eq!(ahead, files.series(Span::EVER).collect::<Vec<_>>());
+    assert_eq!(
+        files.series(Span::EVER).for_each(|_| Err("enough")),
+        Err("enough")
+    );
+}

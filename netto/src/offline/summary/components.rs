@@ -1,0 +1,259 @@
+//! Sums of each component over intervals whose tables may differ: netto was updated, or a kernel
+//! module came. Rows are told apart by their slugs. Pure.
+
+use metrics_common::confidence::{self, Sums};
+use metrics_common::{Availability, Correction, Cost, Info};
+use serde::Serialize;
+
+/// More rows than this are of no netto; the rest is left out.
+const MOST_ROWS: usize = 512;
+/// A component that is given more than this many times the time that there was is damage.
+const IMPLAUSIBLE: u64 = 2;
+
+/// What is known of one component.
+#[derive(Debug, Clone)]
+struct Row {
+    info: metrics_common::ComponentInfo,
+    /// CPU time, nanoseconds.
+    cpu_ns: u64,
+    /// Time that all CPUs had while it was measured, nanoseconds.
+    capacity_ns: u64,
+    /// Length of those intervals, nanoseconds.
+    measured_ns: u64,
+    samples: Option<u64>,
+    entries: Option<u64>,
+    /// Its largest share of an interval, and where that ends.
+    peak: Option<(f64, u64)>,
+}
+
+/// All components that were seen.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    rows: Vec<Row>,
+    /// For each row of the intervals that come, its place here.
+    places: Vec<Option<usize>>,
+    /// The rows of the intervals that come that are no part of another.
+    roots: Vec<usize>,
+    info: Option<Box<Info>>,
+    capacity_ns: u64,
+    correction: Option<Correction>,
+}
+
+/// A component over the whole span.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ComponentSummary {
+    /// Its stable name.
+    pub component: String,
+    /// That of the component that it is a part of.
+    pub parent: Option<String>,
+    /// Its name for people.
+    pub label: String,
+    /// How its time is found.
+    pub kind: String,
+    /// What was measured; absent if nothing was, and then `unavailable` says why.
+    #[serde(flatten)]
+    pub found: Found,
+}
+
+/// What was found of a component.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Found {
+    /// It was measured.
+    Measured(Measured),
+    /// It was not.
+    Unavailable {
+        /// Why.
+        unavailable: String,
+    },
+}
+
+/// A component that was measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// By which means, as of the last interval.
+    pub method: String,
+    /// CPU time, nanoseconds.
+    pub cpu_ns: u64,
+    /// Where that lies with a confidence of 95 %, if it is an estimate from samples.
+    pub cpu_interval_ns: Option<(u64, u64)>,
+    /// Share of the time of all CPUs while it was measured, 0 to 1.
+    pub share_ratio: f64,
+    /// CPUs' worth: CPU seconds in each second.
+    pub cpus: f64,
+    /// Its largest share of one interval, 0 to 1.
+    pub max_share_ratio: f64,
+    /// Where that interval ends, nanoseconds since the Unix epoch.
+    pub max_time_unix_ns: u64,
+    /// Stack samples on which its split rests.
+    pub samples: Option<u64>,
+    /// How often it was entered.
+    pub entries: Option<u64>,
+}
+
+impl Table {
+    /// What the rows of the following intervals are.
+    pub fn describe(&mut self, info: &Info) {
+        self.places = info
+            .components
+            .iter()
+            .take(metrics_common::packed::MOST_ROWS)
+            .map(|component| {
+                let is_it = |row: &Row| row.info.slug == component.slug;
+                match self.rows.iter().position(is_it) {
+                    Some(place) => {
+                        // That it was measured once says more than that it is not any more.
+                        let row = &mut self.rows[place];
+                        if component.availability.is_available() || row.capacity_ns == 0 {
+                            row.info = component.clone();
+                        }
+                        Some(place)
+                    }
+                    None if self.rows.len() < MOST_ROWS => {
+                        self.rows.push(Row {
+                            info: component.clone(),
+                            cpu_ns: 0,
+                            capacity_ns: 0,
+                            measured_ns: 0,
+                            samples: None,
+                            entries: None,
+                            peak: None,
+                        });
+                        Some(self.rows.len() - 1)
+                    }
+                    None => None,
+                }
+            })
+            .collect();
+        let is_root = |row: &usize| info.components[*row].parent.is_none();
+        self.roots = (0..self.places.len()).filter(is_root).collect();
+        self.info = Some(Box::new(Info {
+            components: Vec::new(),
+            ..info.clone()
+        }));
+    }
+
+    /// Whether no component was given much more time than there was.
+    pub fn is_plausible(&self, cost: &Cost, capacity_ns: u64) -> bool {
+        let most_ns = capacity_ns.saturating_mul(IMPLAUSIBLE);
+        let mut roots = self.roots.iter();
+        roots.all(|&row| cost.total_ns(row).is_none_or(|ns| ns <= most_ns))
+    }
+
+    /// Adds an interval.
+    pub fn add(&mut self, cost: &Cost, interval_ns: u64, capacity_ns: u64, end_unix_ns: u64) {
+        self.capacity_ns = self.capacity_ns.saturating_add(capacity_ns);
+        self.correction = cost.softirq_correction.or(self.correction);
+        for (row, place) in self.places.iter().enumerate() {
+            let (Some(ns), Some(sums)) = (
+                cost.total_ns(row),
+                place.and_then(|place| self.rows.get_mut(place)),
+            ) else {
+                continue;
+            };
+            sums.cpu_ns = sums.cpu_ns.saturating_add(ns);
+            sums.capacity_ns = sums.capacity_ns.saturating_add(capacity_ns);
+            sums.measured_ns = sums.measured_ns.saturating_add(interval_ns);
+            let share = ns as f64 / capacity_ns.max(1) as f64;
+            if sums.peak.is_none_or(|(most, _)| share > most) {
+                sums.peak = Some((share, end_unix_ns));
+            }
+            if let Some(samples) = cost.samples_of(row) {
+                let more: u64 = samples.iter().map(|&count| u64::from(count)).sum();
+                sums.samples = Some(sums.samples.unwrap_or(0).saturating_add(more));
+            }
+            if let Some(entries) = cost.entries_of(row) {
+                let more = entries.iter().fold(0_u64, |all, n| all.saturating_add(*n));
+                sums.entries = Some(sums.entries.unwrap_or(0).saturating_add(more));
+            }
+        }
+    }
+
+    /// The row of the intervals that come that has this slug.
+    pub fn row_of(&self, slug: &str) -> Option<usize> {
+        let is_it =
+            |place: &Option<usize>| place.is_some_and(|place| self.rows[place].info.slug == slug);
+        self.places.iter().position(is_it)
+    }
+
+    /// The rows of the intervals that come that are parts of this one, with their slugs.
+    pub fn parts_of<'a>(&'a self, slug: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+        self.places
+            .iter()
+            .enumerate()
+            .filter_map(move |(row, place)| {
+                let info = &self.rows.get((*place)?)?.info;
+                (info.parent.as_deref() == Some(slug)).then_some((row, info.slug.as_str()))
+            })
+    }
+
+    /// Name for people and colour of a component.
+    pub fn look_of(&self, slug: &str) -> Option<(&str, &str)> {
+        let row = self.rows.iter().find(|row| row.info.slug == slug)?;
+        Some((&row.info.label, &row.info.color))
+    }
+
+    /// Every component with its sums, in the order of the table.
+    pub fn finish(&self) -> Vec<ComponentSummary> {
+        let Some(info) = &self.info else {
+            return Vec::new();
+        };
+        let info = Info {
+            components: self.rows.iter().map(|row| row.info.clone()).collect(),
+            ..(**info).clone()
+        };
+        let rows = self.rows.iter().enumerate();
+        rows.map(|(index, row)| ComponentSummary {
+            component: row.info.slug.clone(),
+            parent: row.info.parent.clone(),
+            label: row.info.label.clone(),
+            kind: row.info.kind.as_str().to_owned(),
+            found: self.found(&info, index, row),
+        })
+        .collect()
+    }
+
+    fn found(&self, info: &Info, index: usize, row: &Row) -> Found {
+        if row.capacity_ns == 0 {
+            let unavailable = match &row.info.availability {
+                Availability::Unavailable { reason } => reason.clone(),
+                Availability::Available { .. } => "not measured in this span".to_owned(),
+            };
+            return Found::Unavailable { unavailable };
+        }
+        let (max_share_ratio, max_time_unix_ns) = row.peak.unwrap_or_default();
+        Found::Measured(Measured {
+            method: match &row.info.availability {
+                Availability::Available { method } => method.to_string(),
+                Availability::Unavailable { .. } => "unknown".to_owned(),
+            },
+            cpu_ns: row.cpu_ns,
+            cpu_interval_ns: confidence::of_sums(info, self, index),
+            share_ratio: row.cpu_ns as f64 / row.capacity_ns as f64,
+            cpus: row.cpu_ns as f64 / row.measured_ns.max(1) as f64,
+            max_share_ratio,
+            max_time_unix_ns,
+            samples: row.samples,
+            entries: row.entries,
+        })
+    }
+}
+
+impl Sums for Table {
+    fn total_ns(&self, component: usize) -> Option<u64> {
+        let row = self.rows.get(component)?;
+        (row.capacity_ns > 0).then_some(row.cpu_ns)
+    }
+
+    fn samples(&self, component: usize) -> Option<u64> {
+        self.rows.get(component)?.samples
+    }
+
+    fn capacity_ns(&self) -> u64 {
+        self.capacity_ns
+    }
+
+    fn softirq_correction(&self) -> Option<Correction> {
+        self.correction
+    }
+}

@@ -1,0 +1,368 @@
+//! What a report is about, networking or one component: its share over time, when its peaks were,
+//! on which CPUs it was, and the energy. Pure.
+
+use std::collections::HashMap;
+
+use metrics_common::{Availability, Info, Modes, Snapshot};
+use serde::Serialize;
+
+use super::components::{ComponentSummary, Found, Table};
+use super::quantiles::Quantiles;
+use super::timeline::{Step, Timeline};
+use super::{MOST_CPUS, Strip};
+
+/// So many peaks are told.
+const PEAKS: usize = 3;
+/// Peaks lie at least so far apart, nanoseconds, and at least this part of the span.
+const APART_NS: u64 = 10_000_000_000;
+const APART_OF_SPAN: u64 = 20;
+/// Parts beyond this are of no netto.
+const MOST_PARTS: usize = 128;
+
+/// How a figure was distributed over intervals, each counting by its length.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// Its mean.
+    pub mean: f64,
+    /// It was not above this half of the time (to half a per cent of itself).
+    pub p50: f64,
+    /// It was not above this 95 % of the time (to half a per cent of itself).
+    pub p95: f64,
+    /// The largest of any interval.
+    pub max: f64,
+}
+
+/// How much of the host it was.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Headline {
+    /// The component that the report is about.
+    pub component: String,
+    /// Its name for people.
+    pub label: String,
+    /// Its CPU time, nanoseconds; absent where it was not measured.
+    pub cpu_ns: Option<u64>,
+    /// Share of the time of all CPUs, 0 to 1.
+    pub share_ratio: Option<Spread>,
+    /// CPUs' worth: CPU seconds in each second.
+    pub cpus: Option<Spread>,
+    /// Share of the time in which CPUs were not idle, 0 to 1; absent where that is not known.
+    pub of_busy_ratio: Option<f64>,
+}
+
+/// What fell to one CPU.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CpuSummary {
+    /// Its number.
+    pub cpu: u32,
+    /// CPU time on it, nanoseconds.
+    pub cpu_ns: u64,
+    /// Share of its time, 0 to 1.
+    pub share_ratio: f64,
+    /// The largest part there: its slug and share of the CPU's time.
+    pub largest_part: Option<(String, f64)>,
+}
+
+/// An interval in which it was much.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Peak {
+    /// Where it ends, nanoseconds since the Unix epoch.
+    pub time_unix_ns: u64,
+    /// Share of the time of all CPUs, 0 to 1.
+    pub share_ratio: f64,
+}
+
+/// Energy, where it was measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum PowerSummary {
+    /// It was.
+    Measured {
+        /// Packages and their memory, joules.
+        host_joules: f64,
+        /// The part that falls to networking: an estimate, by its share of the busy time.
+        network_joules: f64,
+        /// Length of the intervals in which it was measured, nanoseconds.
+        measured_ns: u64,
+    },
+    /// It was not.
+    Unavailable {
+        /// Why.
+        unavailable: String,
+    },
+}
+
+/// What comes of all this.
+pub(super) struct Finished {
+    pub(super) headline: Headline,
+    pub(super) cpus: Vec<CpuSummary>,
+    pub(super) peaks: Vec<Peak>,
+    pub(super) power: PowerSummary,
+    pub(super) strip: Strip,
+}
+
+#[derive(Debug, Clone, Default)]
+struct CpuSums {
+    cpu: u32,
+    time_ns: u64,
+    subject_ns: u64,
+    parts_ns: Vec<u64>,
+}
+
+/// See the head of this file.
+#[derive(Debug, Clone)]
+pub(super) struct Subject {
+    slug: String,
+    /// Its row in the intervals that come.
+    row: Option<usize>,
+    /// Those of its parts, with their places among `parts`.
+    part_rows: Vec<(usize, usize)>,
+    /// Slugs of its parts, as they came.
+    parts: Vec<String>,
+    shares: Quantiles,
+    cpu_counts: Quantiles,
+    timeline: Timeline,
+    cpus: Vec<CpuSums>,
+    place_of_cpu: HashMap<u32, usize>,
+    /// The CPUs of the last interval, and their places.
+    last_cpus: (Vec<u32>, Vec<usize>),
+    /// Of the intervals in which it is known how busy CPUs were.
+    busy_ns: u64,
+    subject_while_known_ns: u64,
+    host_joules: f64,
+    network_joules: f64,
+    power_ns: u64,
+}
+
+impl Subject {
+    pub(super) fn of(slug: &str) -> Self {
+        Subject {
+            slug: slug.to_owned(),
+            row: None,
+            part_rows: Vec::new(),
+            parts: Vec::new(),
+            shares: Quantiles::default(),
+            cpu_counts: Quantiles::default(),
+            timeline: Timeline::default(),
+            cpus: Vec::new(),
+            place_of_cpu: HashMap::new(),
+            last_cpus: Default::default(),
+            busy_ns: 0,
+            subject_while_known_ns: 0,
+            host_joules: 0.0,
+            network_joules: 0.0,
+            power_ns: 0,
+        }
+    }
+
+    pub(super) fn describe(&mut self, table: &Table) {
+        self.row = table.row_of(&self.slug);
+        self.part_rows.clear();
+        for (row, slug) in table.parts_of(&self.slug) {
+            let known = self.parts.iter().position(|part| part == slug);
+            match known {
+                Some(place) => self.part_rows.push((row, place)),
+                None if self.parts.len() < MOST_PARTS => {
+                    self.part_rows.push((row, self.parts.len()));
+                    self.parts.push(slug.to_owned());
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Whether a host can have the CPUs of this interval beside those before.
+    pub(super) fn has_room(&mut self, snapshot: &Snapshot) -> bool {
+        if self.last_cpus.0 == snapshot.cpus {
+            return true;
+        }
+        let is_new = |cpu: &&u32| !self.place_of_cpu.contains_key(cpu);
+        let more = snapshot.cpus.iter().filter(is_new).count();
+        if self.cpus.len() + more > MOST_CPUS {
+            return false;
+        }
+        let mut places = Vec::with_capacity(snapshot.cpus.len());
+        for &cpu in &snapshot.cpus {
+            let place = *self.place_of_cpu.entry(cpu).or_insert_with(|| {
+                self.cpus.push(CpuSums {
+                    cpu,
+                    ..CpuSums::default()
+                });
+                self.cpus.len() - 1
+            });
+            places.push(place);
+        }
+        self.last_cpus = (snapshot.cpus.clone(), places);
+        true
+    }
+
+    pub(super) fn interval(&mut self, snapshot: &Snapshot) {
+        self.power(snapshot);
+        let (cost, interval_ns) = (snapshot.cost(), snapshot.interval_ns);
+        for &place in &self.last_cpus.1 {
+            let time_ns = &mut self.cpus[place].time_ns;
+            *time_ns = time_ns.saturating_add(interval_ns);
+        }
+        let Some(subject) = self.row.and_then(|row| cost.cpu_ns(row)) else {
+            return;
+        };
+        let subject_ns = sum(subject);
+        for (&ns, &place) in subject.iter().zip(&self.last_cpus.1) {
+            let sum = &mut self.cpus[place].subject_ns;
+            *sum = sum.saturating_add(ns);
+        }
+        let capacity_ns = snapshot.capacity_ns();
+        let share = subject_ns as f64 / capacity_ns as f64;
+        self.shares.add(share, interval_ns);
+        let cpus = subject_ns as f64 / interval_ns as f64;
+        self.cpu_counts.add(cpus, interval_ns);
+        let mut step = Step {
+            capacity_ns,
+            subject_ns,
+            parts_ns: vec![0; self.parts.len()],
+            peak: Some((share, snapshot.time_unix_ns)),
+        };
+        for &(row, place) in &self.part_rows {
+            let Some(part) = cost.cpu_ns(row) else {
+                continue;
+            };
+            let part_ns = sum(part);
+            step.parts_ns[place] = part_ns;
+            if part_ns == 0 {
+                continue;
+            }
+            for (&ns, &cpu) in part.iter().zip(&self.last_cpus.1) {
+                let parts_ns = &mut self.cpus[cpu].parts_ns;
+                if parts_ns.len() <= place {
+                    parts_ns.resize(self.parts.len(), 0);
+                }
+                parts_ns[place] = parts_ns[place].saturating_add(ns);
+            }
+        }
+        self.timeline.add(snapshot.time_unix_ns, interval_ns, &step);
+        if let Some(modes) = &snapshot.sections.modes {
+            self.busy_ns = self.busy_ns.saturating_add(busy_ns(modes));
+            let known = &mut self.subject_while_known_ns;
+            *known = known.saturating_add(subject_ns);
+        }
+    }
+
+    fn power(&mut self, snapshot: &Snapshot) {
+        let Some(power) = &snapshot.sections.power else {
+            return;
+        };
+        let host_joules = power.host_watts * snapshot.interval_ns as f64 / 1e9;
+        let is_energy = |joules: f64| joules.is_finite() && joules >= 0.0;
+        if is_energy(host_joules) && is_energy(power.network_energy_joules) {
+            self.host_joules += host_joules;
+            self.network_joules += power.network_energy_joules;
+            self.power_ns = self.power_ns.saturating_add(snapshot.interval_ns);
+        }
+    }
+
+    /// What it came to, of intervals that span so many nanoseconds.
+    pub(super) fn finish(
+        self,
+        table: &Table,
+        info: &Info,
+        components: &[ComponentSummary],
+        span_ns: u64,
+    ) -> Finished {
+        let look = |slug: &str| {
+            let (label, color) = table.look_of(slug).unwrap_or((slug, "#888888"));
+            (label.to_owned(), color.to_owned())
+        };
+        let own = components.iter().find(|c| c.component == self.slug);
+        let measured = own.and_then(|own| match &own.found {
+            Found::Measured(measured) => Some(measured),
+            Found::Unavailable { .. } => None,
+        });
+        let spread = |mean: f64, of: &Quantiles| {
+            Some(Spread {
+                mean,
+                p50: of.at(0.5)?,
+                p95: of.at(0.95)?,
+                max: of.most()?,
+            })
+        };
+        let (label, _) = look(&self.slug);
+        let headline = Headline {
+            component: self.slug.clone(),
+            label: label.clone(),
+            cpu_ns: measured.map(|measured| measured.cpu_ns),
+            share_ratio: measured.and_then(|m| spread(m.share_ratio, &self.shares)),
+            cpus: measured.and_then(|m| spread(m.cpus, &self.cpu_counts)),
+            of_busy_ratio: (self.busy_ns > 0)
+                .then(|| self.subject_while_known_ns as f64 / self.busy_ns as f64),
+        };
+        let apart_ns = APART_NS.max(span_ns / APART_OF_SPAN);
+        let peaks = self.timeline.peaks(PEAKS, apart_ns);
+        let peak = |(share_ratio, time_unix_ns): (f64, u64)| Peak {
+            time_unix_ns,
+            share_ratio,
+        };
+        Finished {
+            headline,
+            cpus: match measured {
+                Some(_) => by_share(self.cpus, &self.parts),
+                None => Vec::new(),
+            },
+            peaks: peaks.into_iter().map(peak).collect(),
+            power: match self.power_ns {
+                0 => PowerSummary::Unavailable {
+                    unavailable: match &info.power {
+                        Availability::Unavailable { reason } => reason.clone(),
+                        Availability::Available { .. } => "not measured in this span".to_owned(),
+                    },
+                },
+                measured_ns => PowerSummary::Measured {
+                    host_joules: self.host_joules,
+                    network_joules: self.network_joules,
+                    measured_ns,
+                },
+            },
+            strip: Strip {
+                label,
+                parts: self.parts.iter().map(|slug| look(slug)).collect(),
+                timeline: self.timeline,
+            },
+        }
+    }
+}
+
+fn by_share(cpus: Vec<CpuSums>, parts: &[String]) -> Vec<CpuSummary> {
+    let share = |ns: u64, time_ns: u64| ns as f64 / time_ns.max(1) as f64;
+    let summary = |cpu: CpuSums| {
+        let largest = cpu.parts_ns.iter().zip(parts).max_by_key(|(ns, _)| **ns);
+        CpuSummary {
+            cpu: cpu.cpu,
+            cpu_ns: cpu.subject_ns,
+            share_ratio: share(cpu.subject_ns, cpu.time_ns),
+            largest_part: largest
+                .filter(|(ns, _)| **ns > 0)
+                .map(|(ns, slug)| (slug.clone(), share(*ns, cpu.time_ns))),
+        }
+    };
+    let mut cpus: Vec<CpuSummary> = cpus.into_iter().map(summary).collect();
+    cpus.sort_by(|a, b| {
+        let shares = b.share_ratio.total_cmp(&a.share_ratio);
+        shares.then(a.cpu.cmp(&b.cpu))
+    });
+    cpus
+}
+
+fn sum(row: &[u64]) -> u64 {
+    row.iter().fold(0, |all, ns| all.saturating_add(*ns))
+}
+
+/// Everything but idle, waiting and stolen time; [`metrics_common::CpuModes::busy_ns`] of values
+/// that may be damaged.
+fn busy_ns(modes: &Modes) -> u64 {
+    let host = &modes.host;
+    sum(&[
+        host.user_ns,
+        host.nice_ns,
+        host.system_ns,
+        host.irq_ns,
+        host.softirq_ns,
+    ])
+}

@@ -1,0 +1,227 @@
+//! How complete a measurement was, and what it cost: gaps, losses, netto's own share. Pure.
+
+use std::collections::BTreeMap;
+
+use metrics_common::codec::Gap;
+use metrics_common::{Cost, Info, OwnCost, OwnPart, Snapshot};
+use serde::Serialize;
+
+/// So many gaps are listed one by one; of the rest only the sum is told.
+const LISTED: usize = 20;
+/// More ways of missing something than any netto has.
+const MOST_WAYS: usize = 64;
+
+/// Where nothing is known, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Gaps {
+    /// How often netto was started anew within the span.
+    pub restarts: u64,
+    /// Times between intervals that no interval covers.
+    pub holes: u64,
+    /// Their length together, nanoseconds.
+    pub uncovered_ns: u64,
+    /// The first holes: begin and end, nanoseconds since the Unix epoch.
+    pub listed_holes: Vec<(u64, u64)>,
+    /// Snapshots that netto says it could not write.
+    pub unwritten_snapshots: u64,
+    /// The first of these.
+    pub listed_unwritten: Vec<Unwritten>,
+}
+
+/// Snapshots that could not be written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unwritten {
+    /// End of the first, nanoseconds since the Unix epoch.
+    pub first_time_unix_ns: u64,
+    /// End of the last, nanoseconds since the Unix epoch.
+    pub last_time_unix_ns: u64,
+    /// How many.
+    pub snapshots: u64,
+    /// Why, as netto wrote it.
+    pub reason: String,
+}
+
+/// What was lost while measuring.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Losses {
+    /// Stacks taken.
+    pub stacks_taken: u64,
+    /// Stacks for which there was no room.
+    pub stacks_lost: u64,
+    /// What probes missed, where the kernel counts it.
+    pub probes_missed: Vec<Missed>,
+}
+
+/// What one probe missed in one way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Missed {
+    /// The probe.
+    pub probe: String,
+    /// In which way.
+    pub reason: String,
+    /// Slug of the component whose figures fall short by it.
+    pub component: String,
+    /// How often.
+    pub missed: u64,
+}
+
+/// What netto itself cost.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct OwnSummary {
+    /// What was taken from all CPUs, by part, nanoseconds: an estimate. Parts that are not known
+    /// are absent.
+    pub taken_ns: BTreeMap<&'static str, u64>,
+    /// All of it, as a share of the time of all CPUs, 0 to 1.
+    pub taken_ratio: Option<f64>,
+    /// The same in CPUs' worth.
+    pub taken_cpus: Option<f64>,
+    /// CPU time of netto's process, nanoseconds.
+    pub process_ns: Option<u64>,
+    /// The largest share of a CPU's time over ten seconds, 0 to 1, and which CPU that was.
+    pub costliest: Option<(f64, u32)>,
+    /// The most resident memory of the process.
+    pub max_resident_bytes: Option<u64>,
+}
+
+/// Keeps count of all of these.
+#[derive(Debug, Clone, Default)]
+pub struct Health {
+    gaps: Gaps,
+    losses: Losses,
+    own: OwnSummary,
+    own_capacity_ns: u64,
+    own_interval_ns: u64,
+    has_own: bool,
+    run: Option<u64>,
+    /// For each of the log's rows of what was missed, its place among `losses.probes_missed`.
+    places: Vec<Option<usize>>,
+    last_end_unix_ns: Option<u64>,
+}
+
+impl Health {
+    /// Another description holds from now on.
+    pub fn describe(&mut self, info: &Info) {
+        let is_other = self.run.is_some_and(|run| run != info.started_unix_ns);
+        self.gaps.restarts += u64::from(is_other);
+        self.run = Some(info.started_unix_ns);
+        let known = &mut self.losses.probes_missed;
+        let place = |way: &metrics_common::Missable| {
+            let is_it = |missed: &Missed| {
+                (&missed.probe, &missed.reason, &missed.component)
+                    == (&way.probe, &way.reason, &way.component)
+            };
+            if let Some(place) = known.iter().position(is_it) {
+                return Some(place);
+            }
+            if known.len() == MOST_WAYS {
+                return None;
+            }
+            known.push(Missed {
+                probe: way.probe.clone(),
+                reason: way.reason.clone(),
+                component: way.component.clone(),
+                missed: 0,
+            });
+            Some(known.len() - 1)
+        };
+        self.places = info.missable.iter().take(MOST_WAYS).map(place).collect();
+    }
+
+    /// Snapshots are missing.
+    pub fn missing(&mut self, gap: &Gap) {
+        let all = &mut self.gaps.unwritten_snapshots;
+        *all = all.saturating_add(gap.snapshots);
+        if self.gaps.listed_unwritten.len() < LISTED {
+            self.gaps.listed_unwritten.push(Unwritten {
+                first_time_unix_ns: gap.first_time_unix_ns,
+                last_time_unix_ns: gap.last_time_unix_ns,
+                snapshots: gap.snapshots,
+                reason: gap.reason.clone(),
+            });
+        }
+    }
+
+    /// An interval.
+    pub fn interval(&mut self, snapshot: &Snapshot) {
+        let end = snapshot.time_unix_ns;
+        let begin = end.saturating_sub(snapshot.interval_ns);
+        // Wall clocks are corrected all the time, if only by little.
+        if let Some(last) = self.last_end_unix_ns
+            && begin.saturating_sub(last) > snapshot.interval_ns / 2
+        {
+            self.gaps.holes += 1;
+            let uncovered = &mut self.gaps.uncovered_ns;
+            *uncovered = uncovered.saturating_add(begin - last);
+            if self.gaps.listed_holes.len() < LISTED {
+                self.gaps.listed_holes.push((last, begin));
+            }
+        }
+        self.last_end_unix_ns = Some(end);
+        self.lost(snapshot.cost());
+        if let Some(own) = &snapshot.sections.own {
+            self.own(own, snapshot);
+        }
+    }
+
+    fn lost(&mut self, cost: &Cost) {
+        let sum = |row: &[u64]| row.iter().fold(0_u64, |all, n| all.saturating_add(*n));
+        let losses = &mut self.losses;
+        losses.stacks_taken = losses.stacks_taken.saturating_add(sum(&cost.stacks_taken));
+        losses.stacks_lost = losses.stacks_lost.saturating_add(sum(&cost.stacks_lost));
+        for (count, place) in cost.probe_missed.iter().zip(&self.places) {
+            if let Some(way) = place.and_then(|place| losses.probes_missed.get_mut(place)) {
+                way.missed = way.missed.saturating_add(*count);
+            }
+        }
+    }
+
+    fn own(&mut self, own: &OwnCost, snapshot: &Snapshot) {
+        self.has_own = true;
+        let sums = &mut self.own;
+        for part in OwnPart::ALL {
+            if let Some(ns) = own.part_total_ns(part) {
+                let sum = sums.taken_ns.entry(part.slug()).or_default();
+                *sum = sum.saturating_add(ns);
+            }
+        }
+        if own.taken_total_ns().is_some() {
+            self.own_capacity_ns = self.own_capacity_ns.saturating_add(snapshot.capacity_ns());
+            self.own_interval_ns = self.own_interval_ns.saturating_add(snapshot.interval_ns);
+        }
+        // Of some CPUs only, nothing is known of the process.
+        if own.resident_bytes > 0 {
+            let process_ns = own.user_ns.saturating_add(own.system_ns);
+            let before_ns = sums.process_ns.unwrap_or(0);
+            sums.process_ns = Some(before_ns.saturating_add(process_ns));
+            sums.max_resident_bytes = sums.max_resident_bytes.max(Some(own.resident_bytes));
+        }
+        if let Some(costliest) = own.costliest
+            && costliest.ratio.is_finite()
+            && sums
+                .costliest
+                .is_none_or(|(most, _)| costliest.ratio > most)
+        {
+            sums.costliest = Some((costliest.ratio, costliest.cpu));
+        }
+    }
+
+    /// What it came to; of netto itself nothing, if nothing is known.
+    pub fn finish(self) -> (Gaps, Losses, Option<OwnSummary>) {
+        let Health {
+            gaps,
+            losses,
+            mut own,
+            own_capacity_ns,
+            own_interval_ns,
+            has_own,
+            ..
+        } = self;
+        let parts = own.taken_ns.values();
+        let taken_ns = parts.fold(0_u64, |all, ns| all.saturating_add(*ns)) as f64;
+        if own_capacity_ns > 0 {
+            own.taken_ratio = Some(taken_ns / own_capacity_ns as f64);
+            own.taken_cpus = Some(taken_ns / own_interval_ns as f64);
+        }
+        (gaps, losses, has_own.then_some(own))
+    }
+}

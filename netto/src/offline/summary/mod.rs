@@ -1,0 +1,208 @@
+//! A series of intervals in figures: how much of a host networking was, which part of it, when and
+//! where, and what the figures rest on. Pure, and bounded in memory: it is shown one interval after
+//! the other.
+//!
+//! Every figure of a span is a sum over its intervals, divided at the end: a mean is CPU time by
+//! the time that there was, so that intervals of different lengths count as they should.
+
+mod components;
+mod headline;
+mod health;
+mod quantiles;
+mod timeline;
+
+use std::sync::Arc;
+
+use metrics_common::codec::Gap;
+use metrics_common::{Info, Snapshot};
+use serde::Serialize;
+
+pub use components::{ComponentSummary, Found, Measured, Table};
+pub use headline::{CpuSummary, Headline, Peak, PowerSummary, Spread};
+pub use health::{Gaps, Losses, Missed, OwnSummary, Unwritten};
+pub use timeline::{Step, Timeline};
+
+use self::headline::Subject;
+use self::health::Health;
+
+/// A host has so many CPUs at most; a log that names ever others is damaged.
+pub const MOST_CPUS: usize = 8_192;
+/// So many notes are kept.
+const MOST_NOTES: usize = 50;
+
+/// Whose log it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Host {
+    /// Host name.
+    pub hostname: String,
+    /// Kernel release, as of the last interval.
+    pub kernel: String,
+    /// netto's version, as of the last interval.
+    pub version: String,
+    /// Whether all of it is made up.
+    pub is_demonstration: bool,
+}
+
+/// What was measured when.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Covered {
+    /// Where the first interval begins, nanoseconds since the Unix epoch.
+    pub from_unix_ns: u64,
+    /// Where the last interval ends, nanoseconds since the Unix epoch.
+    pub to_unix_ns: u64,
+    /// Length of all intervals together, nanoseconds.
+    pub measured_ns: u64,
+    /// Time that all CPUs had in them, nanoseconds.
+    pub capacity_ns: u64,
+    /// Number of intervals.
+    pub intervals: u64,
+    /// Of these, left out because their values cannot be.
+    pub implausible_intervals: u64,
+}
+
+/// All that a report says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// Whose log it is.
+    pub host: Host,
+    /// What was measured when.
+    pub covered: Covered,
+    /// How much of the host it was: networking, or the component that was asked for.
+    pub headline: Headline,
+    /// Every component, in the order of the table.
+    pub components: Vec<ComponentSummary>,
+    /// Every CPU, by its share, the largest first.
+    pub cpus: Vec<CpuSummary>,
+    /// When most of the host went there; some time apart.
+    pub peaks: Vec<Peak>,
+    /// Energy.
+    pub power: PowerSummary,
+    /// What netto itself cost; absent if the log does not have it.
+    pub own: Option<OwnSummary>,
+    /// What was lost.
+    pub losses: Losses,
+    /// Where nothing is known.
+    pub gaps: Gaps,
+    /// What netto wanted people to know.
+    pub notes: Vec<String>,
+}
+
+/// Sums up intervals.
+#[derive(Debug, Clone)]
+pub struct Summarizer {
+    subject: Subject,
+    table: Table,
+    health: Health,
+    covered: Covered,
+    info: Option<Arc<Info>>,
+    notes: Vec<String>,
+}
+
+impl Summarizer {
+    /// Of the component with this slug, `network` for all of networking.
+    pub fn of(slug: &str) -> Self {
+        Summarizer {
+            subject: Subject::of(slug),
+            table: Table::default(),
+            health: Health::default(),
+            covered: Covered::default(),
+            info: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// What the rows of the following intervals mean.
+    pub fn describe(&mut self, info: &Arc<Info>) {
+        self.table.describe(info);
+        self.health.describe(info);
+        self.subject.describe(&self.table);
+        for note in &info.notes {
+            if self.notes.len() < MOST_NOTES && !self.notes.contains(note) {
+                self.notes.push(note.clone());
+            }
+        }
+        self.info = Some(info.clone());
+    }
+
+    /// Snapshots are missing here.
+    pub fn missing(&mut self, gap: &Gap) {
+        self.health.missing(gap);
+    }
+
+    /// Adds an interval.
+    pub fn interval(&mut self, snapshot: &Snapshot) {
+        let (interval_ns, capacity_ns) = (snapshot.interval_ns, snapshot.capacity_ns());
+        if capacity_ns == 0
+            || !self.table.is_plausible(snapshot.cost(), capacity_ns)
+            || !self.subject.has_room(snapshot)
+        {
+            self.covered.implausible_intervals += 1;
+            return;
+        }
+        let end = snapshot.time_unix_ns;
+        let begin = end.saturating_sub(interval_ns);
+        let covered = &mut self.covered;
+        covered.from_unix_ns = match covered.intervals {
+            0 => begin,
+            _ => covered.from_unix_ns.min(begin),
+        };
+        covered.to_unix_ns = covered.to_unix_ns.max(end);
+        covered.measured_ns = covered.measured_ns.saturating_add(interval_ns);
+        covered.capacity_ns = covered.capacity_ns.saturating_add(capacity_ns);
+        covered.intervals += 1;
+        self.table
+            .add(snapshot.cost(), interval_ns, capacity_ns, end);
+        self.health.interval(snapshot);
+        self.subject.interval(snapshot);
+    }
+
+    /// What the intervals came to, and how the parts went over time; `None` of no interval.
+    pub fn finish(self) -> Option<(Summary, Strip)> {
+        let info = self.info?;
+        if self.covered.intervals == 0 {
+            return None;
+        }
+        let components = self.table.finish();
+        let span_ns = self
+            .covered
+            .to_unix_ns
+            .saturating_sub(self.covered.from_unix_ns);
+        let found = self
+            .subject
+            .finish(&self.table, &info, &components, span_ns);
+        let (gaps, losses, own) = self.health.finish();
+        let summary = Summary {
+            host: Host {
+                hostname: info.hostname.clone(),
+                kernel: info.kernel.clone(),
+                version: info.version.clone(),
+                is_demonstration: info.is_demonstration(),
+            },
+            covered: self.covered,
+            headline: found.headline,
+            components,
+            cpus: found.cpus,
+            peaks: found.peaks,
+            power: found.power,
+            own,
+            losses,
+            gaps,
+            notes: self.notes,
+        };
+        Some((summary, found.strip))
+    }
+}
+
+/// How a component and its parts went over time.
+#[derive(Debug, Clone)]
+pub struct Strip {
+    /// Name for people of the component.
+    pub label: String,
+    /// Its parts, in the order of [`Step::parts_ns`]: name for people and colour.
+    pub parts: Vec<(String, String)>,
+    /// The steps.
+    pub timeline: Timeline,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! What other programs read: text with commas, Parquet by DuckDB and Polars, JSON, a picture.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use metrics_common::{COMPONENTS, Snapshot};
+use serde_json::Value;
+
+use super::files::*;
+
+/// Sums by component: CPU time, samples and entries.
+type Sums = BTreeMap<String, (u64, u64, u64)>;
+
+fn expected(snapshots: &[Snapshot]) -> (u64, Sums) {
+    let mut rows = 0;
+    let mut sums = Sums::new();
+    for snapshot in snapshots {
+        let cost = snapshot.cost();
+        for (row, component) in COMPONENTS.iter().enumerate() {
+            let Some(ns) = cost.cpu_ns(row) else { continue };
+            rows += ns.len() as u64;
+            let sum = sums.entry(component.slug.to_owned()).or_default();
+            sum.0 += ns.iter().sum::<u64>();
+            sum.1 += cost
+                .samples_of(row)
+                .map_or(0, |row| row.iter().map(|n| u64::from(*n)).sum());
+            sum.2 += cost.entries_of(row).map_or(0, |row| row.iter().sum());
+        }
+    }
+    (rows, sums)
+}
+
+#[test]
+fn text_with_commas_has_a_row_for_each_interval_cpu_and_component() {
+    let (_folder, path, snapshots) = log(3, 20);
+    let csv = said(&["report", text(&path), "--format", "csv"]);
+    let (comments, rows): (Vec<&str>, Vec<&str>) =
+        csv.lines().partition(|line| line.starts_with('#'));
+    assert!(comments.contains(&"# host: demo-3"), "{comments:?}");
+    assert!(comments.contains(&"# kernel: 6.18.0-demo"), "{comments:?}");
+    assert_eq!(
+        rows[0],
+        "time,interval_ns,cpu,component,parent,cpu_ns,samples,entries"
+    );
+    assert!(
+        rows[1].starts_with("2026-05-01T12:00:00.500000000Z,500000000,0,network,,"),
+        "{}",
+        rows[1]
+    );
+    let mut sums = Sums::new();
+    for row in &rows[1..] {
+        let fields: Vec<&str> = row.split(',').collect();
+        let number = |field: &str| field.parse::<u64>().unwrap_or(0);
+        let sum = sums.entry(fields[3].to_owned()).or_default();
+        sum.0 += number(fields[5]);
+        sum.1 += number(fields[6]);
+        sum.2 += number(fields[7]);
+    }
+    assert_eq!((rows.len() as u64 - 1, sums), expected(&snapshots));
+}
+
+/// The Python that has DuckDB and Polars, which `cargo xtask test` installs.
+fn python() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    root.join("target/tools/python/bin/python3")
+}
+
+/// Asks both for the schema, the number of rows and the sums.
+const ASK: &str = r#"
+import json, sys
+import duckdb, polars
+path = sys.argv[1]
+duck = duckdb.connect()
+columns = duck.execute("select column_name, column_type from (describe select * from read_parquet(?))", [path]).fetchall()
+sums = duck.execute("""select component, sum(cpu_ns)::ubigint, coalesce(sum(samples), 0)::ubigint,
+    coalesce(sum(entries), 0)::ubigint from read_parquet(?) group by component""", [path]).fetchall()
+rows, begin, end = duck.execute("select count(*), min(epoch_ns(time)), max(epoch_ns(time)) from read_parquet(?)", [path]).fetchone()
+meta = {k.decode(): v.decode() for k, v in duck.execute("select key, value from parquet_kv_metadata(?)", [path]).fetchall()}
+absent = duck.execute("select count(*) from read_parquet(?) where samples is null", [path]).fetchone()[0]
+frame = polars.read_parquet(path)
+grouped = frame.group_by("component").agg(polars.col("cpu_ns", "samples", "entries").sum())
+print(json.dumps({
+    "columns": columns, "rows": rows, "begin": begin, "end": end, "meta": meta, "absent": absent,
+    "duckdb": {c: [a, b, d] for c, a, b, d in sums},
+    "polars": {c: [a, b, d] for c, a, b, d in grouped.rows()},
+    "polars_rows": frame.height,
+    "polars_types": {name: str(kind) for name, kind in frame.schema.items()},
+}))
+"#;
+
+#[cfg(feature = "parquet")]
+#[test]
+fn duckdb_and_polars_read_the_same_sums_from_a_parquet_file() {
+    if !python().exists() {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "CI allows no skipping: {} is missing",
+            python().display()
+        );
+        eprintln!("SKIPPED: needs DuckDB and Polars, which `cargo xtask test` installs");
+        return;
+    }
+    // More rows than a group of the file has.
+    let (folder, path, snapshots) = log(8, 300);
+    let parquet = folder.path().join("netto.parquet");
+    said(&[
+        "report",
+        text(&path),
+        "--format",
+        "parquet",
+        "--output",
+        text(&parquet),
+    ]);
+    let output = Command::new(python())
+        .args(["-c", ASK, text(&parquet)])
+        .output()
+        .expect("Python runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let (rows, sums) = expected(&snapshots);
+    assert_eq!(
+        (found["rows"].as_u64(), found["polars_rows"].as_u64()),
+        (Some(rows), Some(rows))
+    );
+    for reader in ["duckdb", "polars"] {
+        let read: Sums = serde_json::from_value(found[reader].clone()).expect("sums");
+        assert_eq!(read, sums, "{reader}");
+    }
+    assert_eq!(found["begin"].as_u64(), Some(BEGIN_UNIX_NS + INTERVAL_NS));
+    assert_eq!(
+        found["end"].as_u64(),
+        Some(BEGIN_UNIX_NS + 300 * INTERVAL_NS)
+    );
+    assert!(
+        found["absent"].as_u64().expect("a number") > 0,
+        "what is not split has no samples"
+    );
+    let types: BTreeMap<String, String> =
+        serde_json::from_value::<Vec<(String, String)>>(found["columns"].clone())
+            .expect("columns")
+            .into_iter()
+            .collect();
+    for (column, kind) in [
+        ("cpu", "UINTEGER"),
+        ("component", "VARCHAR"),
+        ("parent", "VARCHAR"),
+        ("interval_ns", "UBIGINT"),
+        ("cpu_ns", "UBIGINT"),
+        ("samples", "UINTEGER"),
+        ("entries", "UBIGINT"),
+    ] {
+        assert_eq!(types[column], kind, "{column}");
+    }
+    assert!(types["time"].starts_with("TIMESTAMP"), "{types:?}");
+    let time = found["polars_types"]["time"].as_str().expect("a type");
+    assert!(time.contains("ns") && time.contains("UTC"), "{time}");
+    assert_eq!(found["meta"]["host"], "demo-8");
+    assert_eq!(found["meta"]["kernel"], "6.18.0-demo");
+    assert_eq!(found["meta"]["netto_version"], env!("CARGO_PKG_VERSION"));
+    let components = found["meta"]["netto_components"].as_str().expect("JSON");
+    assert!(components.contains("CONFIG_NETFILTER_INGRESS"));
+}
+
+#[test]
+fn one_component_brings_its_parts_and_nothing_else() {
+    let (_folder, path, _) = log(2, 3);
+    let csv = said(&[
+        "report",
+        text(&path),
+        "--format",
+        "csv",
+        "--component",
+        "tx_syscall",
+        "--cpus",
+        "1",
+    ]);
+    let rows: Vec<&str> = csv.lines().filter(|line| line.starts_with("20")).collect();
+    assert!(rows.len() > 3);
+    for row in rows {
+        let fields: Vec<&str> = row.split(',').collect();
+        assert_eq!(fields[2], "1");
+        assert!(
+            fields[3] == "tx_syscall" || fields[4] == "tx_syscall",
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn a_picture_shows_the_largest_parts_in_their_colours() {
+    let (_folder, path, _) = log(4, 240);
+    let svg = said(&["report", text(&path), "--format", "svg"]);
+    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
+    assert!(svg.contains("RX softirq") && svg.contains("demo-4") && svg.contains("made up"));
+    let rx = COMPONENTS
+        .iter()
+        .find(|c| c.slug == "rx_softirq")
+        .expect("it is there");
+    let color = rx.color.to_uppercase();
+    assert!(svg.contains(&color), "{color}");
+    assert!(svg.matches("<polygon").count() >= 3);
+}
