@@ -128,6 +128,10 @@ pub struct InstrumentInfo {
 /// measured: it is a demonstration, and must be labelled as one wherever it is shown.
 pub const DEMO_NOTE_PREFIX: &str = "Demonstration:";
 
+/// A note in [`Info::notes`] that begins so says that this is of a log and not of now, and must
+/// be labelled as that wherever it is shown.
+pub const RECORDING_NOTE_PREFIX: &str = "Recording:";
+
 /// What a daemon says of itself and its host, once per connection or file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Info {
@@ -176,9 +180,16 @@ pub struct Info {
 impl Info {
     /// Whether the values were made up, see [`DEMO_NOTE_PREFIX`].
     pub fn is_demonstration(&self) -> bool {
-        self.notes
-            .iter()
-            .any(|note| note.starts_with(DEMO_NOTE_PREFIX))
+        self.has_note(DEMO_NOTE_PREFIX)
+    }
+
+    /// Whether the values are of a log, see [`RECORDING_NOTE_PREFIX`].
+    pub fn is_recording(&self) -> bool {
+        self.has_note(RECORDING_NOTE_PREFIX)
+    }
+
+    fn has_note(&self, prefix: &str) -> bool {
+        self.notes.iter().any(|note| note.starts_with(prefix))
     }
 }
 

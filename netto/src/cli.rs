@@ -14,6 +14,9 @@ use crate::commands::diff::{self, DiffArgs};
 use crate::commands::report::{self, ReportArgs};
 use crate::environment;
 
+mod recordings;
+pub use recordings::{ReplayArgs, TopArgs};
+
 const EXIT_CODES: &str = "\
 Every option can also be given as an environment variable (--user-period as
 NETTO_USER_PERIOD) and as a key of the configuration file (user-period = 500;
@@ -51,6 +54,12 @@ pub enum Command {
     /// Serve a made-up host, to see the dashboard without root: nothing is measured
     #[command(after_help = EXIT_CODES)]
     Demo(DemoArgs),
+    /// Play a log in the dashboard: pause, speed, any place of it
+    #[command(after_help = EXIT_CODES)]
+    Replay(ReplayArgs),
+    /// The dashboard's essentials on a terminal: of a daemon, a log, or this host
+    #[command(after_help = EXIT_CODES)]
+    Top(TopArgs),
     /// Say what this host supports, what netto will measure and how, and what not and why
     #[command(after_help = EXIT_CODES)]
     Check(HostArgs),
@@ -129,6 +138,37 @@ pub struct HostArgs {
     pub by_environment: Vec<String>,
 }
 
+/// Options of every command that serves the dashboard.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ServeArgs {
+    /// Address to listen on; anybody who reaches it can read it [default: 127.0.0.1]
+    #[arg(short, long, value_name = "IP", env = "NETTO_ADDRESS", hide_env = true)]
+    pub address: Option<IpAddr>,
+    /// Port to listen on; 0 lets the system choose [default: 10880]
+    #[arg(short, long, value_name = "PORT", env = "NETTO_PORT", hide_env = true)]
+    pub port: Option<u16>,
+    /// TLS and passwords, in the format of Prometheus' exporter-toolkit
+    #[arg(
+        long = "web.config.file",
+        value_name = "FILE",
+        env = "NETTO_WEB_CONFIG_FILE",
+        hide_env = true
+    )]
+    pub web_config_file: Option<PathBuf>,
+    /// Another name under which this host may be addressed by browsers and scrapers
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        env = "NETTO_ALLOWED_HOST",
+        hide_env = true
+    )]
+    pub allowed_host: Vec<String>,
+    /// How many dashboards may be open at once [default: 64]
+    #[arg(long, value_name = "COUNT", env = "NETTO_MAX_CLIENTS", hide_env = true)]
+    pub max_clients: Option<usize>,
+}
+
 /// Options of `netto run`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunArgs {
@@ -153,12 +193,9 @@ pub struct RunArgs {
     /// Length of a measured interval, milliseconds [default: 500]
     #[arg(long, value_name = "MS", env = "NETTO_USER_PERIOD", hide_env = true)]
     pub user_period: Option<u64>,
-    /// Address to listen on; anybody who reaches it can read it [default: 127.0.0.1]
-    #[arg(short, long, value_name = "IP", env = "NETTO_ADDRESS", hide_env = true)]
-    pub address: Option<IpAddr>,
-    /// Port to listen on; 0 lets the system choose [default: 10880]
-    #[arg(short, long, value_name = "PORT", env = "NETTO_PORT", hide_env = true)]
-    pub port: Option<u16>,
+    /// Whom to serve and how.
+    #[command(flatten)]
+    pub serve: ServeArgs,
     /// Write every snapshot to this file; an existing netto log is continued
     #[arg(
         short,
@@ -168,26 +205,6 @@ pub struct RunArgs {
         hide_env = true
     )]
     pub log_file: Option<PathBuf>,
-    /// TLS and passwords, in the format of Prometheus' exporter-toolkit
-    #[arg(
-        long = "web.config.file",
-        value_name = "FILE",
-        env = "NETTO_WEB_CONFIG_FILE",
-        hide_env = true
-    )]
-    pub web_config_file: Option<PathBuf>,
-    /// Another name under which this host may be addressed by browsers and scrapers
-    #[arg(
-        long,
-        value_name = "NAME",
-        value_delimiter = ',',
-        env = "NETTO_ALLOWED_HOST",
-        hide_env = true
-    )]
-    pub allowed_host: Vec<String>,
-    /// How many dashboards may be open at once [default: 64]
-    #[arg(long, value_name = "COUNT", env = "NETTO_MAX_CLIENTS", hide_env = true)]
-    pub max_clients: Option<usize>,
     /// Push metrics to this receiver of OTLP over HTTP, such as an OpenTelemetry collector at
     /// http://127.0.0.1:4318; without a path, to /v1/metrics there
     #[arg(long, value_name = "URL", env = "NETTO_OTLP_ENDPOINT", hide_env = true)]
@@ -358,6 +375,8 @@ impl Cli {
             None => &mut self.run.host,
             Some(Command::Run(args)) => &mut args.host,
             Some(Command::Demo(args)) => &mut args.run.host,
+            Some(Command::Replay(args)) => &mut args.host,
+            Some(Command::Top(args)) => &mut args.host,
             Some(Command::Check(host)) => host,
             Some(Command::List(args)) => &mut args.host,
             Some(Command::Report(_) | Command::Diff(_)) => return None,
@@ -402,7 +421,10 @@ mod tests {
     #[test]
     fn run_is_the_default_command() {
         let bare = parsed("netto -f 99 -p 1").unwrap();
-        assert_eq!((bare.run.frequency, bare.run.port), (Some(99), Some(1)));
+        assert_eq!(
+            (bare.run.frequency, bare.run.serve.port),
+            (Some(99), Some(1))
+        );
         assert!(bare.command.is_none());
         let Some(Command::Run(run)) = parsed("netto run -f 99").unwrap().command else {
             panic!("not run");

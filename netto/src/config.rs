@@ -8,15 +8,18 @@ use std::time::Duration;
 
 use self::file::{FileOptions, Place, read_file};
 use self::given::{given, host_names, in_range};
+pub use self::speed::check_speed;
 use crate::analysis::plan::RequestedMethod;
 use crate::analysis::sampler::RequestedSampler;
-use crate::cli::{DemoArgs, HostArgs, LogLevel, MethodName, RunArgs, SamplerName};
+use crate::cli::{DemoArgs, HostArgs, LogLevel, MethodName, ReplayArgs, RunArgs, SamplerName};
 use crate::demo;
+use crate::replay::player;
 use crate::sinks::otlp::target::Target;
 
 mod file;
 mod given;
 mod otlp;
+mod speed;
 
 /// Stack samples per second and CPU that can be asked for.
 pub const FREQUENCY_HZ: RangeInclusive<u64> = 1..=100_000;
@@ -157,6 +160,25 @@ impl Config {
         })
     }
 
+    /// The settings of `netto replay`: those of serving, at the player's pace. What a configuration
+    /// file says of measuring and of a log does not concern it.
+    ///
+    /// # Errors
+    /// If the configuration file or a value cannot be used.
+    pub fn for_replay(args: &ReplayArgs) -> Result<Config, ConfigError> {
+        check_speed(&args.host, args.speed)?;
+        let config = Config::for_run(&RunArgs {
+            serve: args.serve.clone(),
+            host: args.host.clone(),
+            ..RunArgs::default()
+        })?;
+        Ok(Config {
+            user_period: player::PERIOD,
+            log_file: None,
+            ..config
+        })
+    }
+
     fn resolve(args: &RunArgs, mut file: FileOptions) -> Result<Config, ConfigError> {
         let default = Config::default();
         let otlp = otlp::target(args, &mut file)?;
@@ -190,14 +212,14 @@ impl Config {
         let max_clients = match given(
             "max_clients",
             host,
-            args.max_clients,
+            args.serve.max_clients,
             file.max_clients,
             place,
         ) {
             Some(count) => in_range(count, &CLIENTS, "")?,
             None => default.max_clients,
         };
-        let allowed_host = Some(args.allowed_host.clone()).filter(|names| !names.is_empty());
+        let allowed_host = Some(args.serve.allowed_host.clone()).filter(|names| !names.is_empty());
         let allowed_hosts =
             match given("allowed_host", host, allowed_host, file.allowed_host, place) {
                 Some(names) => host_names(names)?,
@@ -209,11 +231,17 @@ impl Config {
             frequency_is_given,
             user_period,
             listen: SocketAddr::new(
-                args.address.or(file.address).unwrap_or(default.listen.ip()),
-                args.port.or(file.port).unwrap_or(default.listen.port()),
+                args.serve
+                    .address
+                    .or(file.address)
+                    .unwrap_or(default.listen.ip()),
+                args.serve
+                    .port
+                    .or(file.port)
+                    .unwrap_or(default.listen.port()),
             ),
             log_file: args.log_file.clone().or(file.log_file),
-            web_config_file: args.web_config_file.clone().or(file.web_config_file),
+            web_config_file: args.serve.web_config_file.clone().or(file.web_config_file),
             allowed_hosts,
             max_clients,
             otlp,

@@ -22,7 +22,8 @@ use crate::actors::metrics_collector::{
 use crate::actors::supervisor::{Failures, Part, Supervisor};
 use crate::actors::trace_analyzer::{self, SnapshotSource, StackSource, TraceAnalyzer};
 use crate::config::Config;
-use crate::kernel::descriptors;
+use crate::kernel::{descriptors, system};
+use crate::replay::controls::Controls;
 use crate::sinks::file_logger::{FileLogger, Reopen};
 use crate::sinks::hosts::HostPolicy;
 use crate::sinks::http::{self, ClientCounts, Wiring};
@@ -47,6 +48,7 @@ pub struct Prepared {
     log: Option<LogFile>,
     patience: Patience,
     past: Option<History>,
+    replay: Option<Controls>,
 }
 
 /// Does everything that can fail for the user's settings alone, before any heavy work.
@@ -73,6 +75,7 @@ pub fn bind(config: &Config) -> anyhow::Result<Prepared> {
         log,
         patience: Patience::default(),
         past: None,
+        replay: None,
     })
 }
 
@@ -126,6 +129,12 @@ impl Prepared {
     /// Begins with a past, which new dashboards are shown.
     pub fn with_past(mut self, past: History) -> Self {
         self.past = Some(past);
+        self
+    }
+
+    /// Serves a recording, whose viewers get a hold on its deck.
+    pub fn with_replay(mut self, controls: Controls) -> Self {
+        self.replay = Some(controls);
         self
     }
 
@@ -276,11 +285,16 @@ impl Prepared {
                 farewell: None,
             });
         }
+        // A recording may name any host, this one only its own name.
+        let hostname = match self.replay {
+            Some(_) => system::hostname(),
+            None => info.hostname.clone(),
+        };
         let server = http::start(
             self.listener,
             self.web,
             Wiring {
-                hosts: HostPolicy::new(&info.hostname, &self.config.allowed_hosts),
+                hosts: HostPolicy::new(&hostname, &self.config.allowed_hosts),
                 info,
                 collector: collector.clone(),
                 latest,
@@ -291,6 +305,7 @@ impl Prepared {
                 max_clients,
                 patience: self.patience,
                 supervisor: supervisor.clone(),
+                replay: self.replay,
             },
         )?;
         let handle = server.handle();

@@ -23,10 +23,12 @@ pub mod measurement;
 
 pub mod demo;
 pub mod environment;
+pub mod replay;
 
 pub mod actors;
 pub mod sinks;
 
 pub mod inspect;
+pub mod standalone;
 
 pub mod offline;

@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 
-use crate::cli::{Cli, Command, DemoArgs, RunArgs};
-use crate::commands::{diff, report};
+use crate::cli::{Cli, Command, DemoArgs, LogLevel, RunArgs};
+use crate::commands::{diff, replay, report, top};
 use crate::config::{self, Config};
 use crate::demo::{self, Demo};
 use crate::ground::Settings;
@@ -28,6 +28,17 @@ pub fn command(cli: &Cli) -> Outcome {
             config::check_demo_cpus(args).and_then(|()| Config::for_run(&args.run)),
             Box::new(|config| demonstrate(config, args)),
         ),
+        Some(Command::Replay(args)) => (
+            Config::for_replay(args),
+            Box::new(|config| {
+                room::ensure(&[serving()])?;
+                replay::run(config, args)
+            }),
+        ),
+        Some(Command::Top(args)) => (
+            config::check_speed(&args.host, args.speed).and_then(|()| Config::for_host(&args.host)),
+            Box::new(|config| top::run(config, args, || begin(config))),
+        ),
         Some(Command::Check(args)) => (Config::for_host(args), Box::new(check)),
         Some(Command::List(args)) => (
             Config::for_host(&args.host),
@@ -41,7 +52,11 @@ pub fn command(cli: &Cli) -> Outcome {
         Ok(config) => config,
         Err(error) => return Outcome::Usage(error.to_string()),
     };
-    telemetry::init(config.log_level);
+    telemetry::init(match &cli.command {
+        // What is said on a terminal would stand in the middle of its screen.
+        Some(Command::Top(_)) => LogLevel::Error,
+        _ => config.log_level,
+    });
     // Probes and sampling take descriptors before anybody is served.
     descriptors::raise_limit();
     if asks_for_prometheus(cli) {
@@ -99,6 +114,19 @@ fn run(config: &Config) -> anyhow::Result<()> {
     // The probes go before the process says how it ended.
     drop(session);
     outcome
+}
+
+/// Measures for a terminal: nobody is served.
+fn begin(config: &Config) -> anyhow::Result<top::Begun> {
+    room::ensure(&[probes(config)])?;
+    quieten_libbpf();
+    let Measurement {
+        info,
+        source,
+        session,
+        ..
+    } = measurement::start(&Settings::from(config))?;
+    Ok((info, Box::new(source), Box::new(session)))
 }
 
 fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {

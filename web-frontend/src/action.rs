@@ -43,6 +43,10 @@ pub enum Action {
     Live,
     /// Stand still, or go on.
     Pause,
+    /// Have a recording go on, or stand still.
+    Play,
+    /// Play a recording so many times as fast as it was recorded.
+    Speed(u32),
     /// Show so many minutes.
     Span(u32),
     /// Show the parts of the component with this slug.
@@ -85,6 +89,8 @@ impl fmt::Display for Action {
         match self {
             Action::Live => f.write_str("live"),
             Action::Pause => f.write_str("pause"),
+            Action::Play => f.write_str("play"),
+            Action::Speed(times) => write!(f, "speed:{times}"),
             Action::Span(minutes) => write!(f, "span:{minutes}"),
             Action::Event(slug) => write!(f, "event:{slug}"),
             Action::Component(slug) => write!(f, "component:{slug}"),
@@ -112,6 +118,8 @@ impl FromStr for Action {
         match verb {
             "live" => Some(Action::Live),
             "pause" => Some(Action::Pause),
+            "play" => Some(Action::Play),
+            "speed" => object.parse().ok().map(Action::Speed),
             "span" => object.parse().ok().map(Action::Span),
             "event" => Some(Action::Event(slug())),
             "component" => Some(Action::Component(slug())),
@@ -141,6 +149,8 @@ mod tests {
         let actions = [
             Action::Live,
             Action::Pause,
+            Action::Play,
+            Action::Speed(60),
             Action::Span(15),
             Action::Event("rx_softirq".to_owned()),
             Action::Component("gro".to_owned()),
@@ -164,6 +174,7 @@ mod tests {
         for text in [
             "",
             "span:x",
+            "speed:fast",
             "unit:miles",
             "save:heat",
             "save:heat:doc",

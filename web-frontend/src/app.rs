@@ -120,6 +120,7 @@ impl App {
     }
 
     fn watch(&self) {
+        self.page.borrow_mut().every_second();
         if !self.connect_pending.get() && self.page.borrow().is_silent() {
             self.socket.close();
             self.give_up("nothing has come for a while");
@@ -274,6 +275,19 @@ fn start() -> Result<(), JsValue> {
         WATCH_MS,
     )?;
     watch.forget();
-    app.connect_now();
+    match embedded(&window) {
+        Some(messages) => messages
+            .into_iter()
+            .for_each(|message| app.on_event(Event::of(&message))),
+        None => app.connect_now(),
+    }
     Ok(())
+}
+
+/// The messages that stand in the document of a report, which has no daemon.
+fn embedded(window: &Window) -> Option<Vec<Vec<u8>>> {
+    let messages = js_sys::Reflect::get(window, &"nettoMessages".into()).ok()?;
+    let messages: js_sys::Array = messages.dyn_into().ok()?;
+    let bytes = |message: JsValue| js_sys::Uint8Array::new(&message).to_vec();
+    Some(messages.iter().map(bytes).collect())
 }

@@ -139,6 +139,16 @@ mod socket {
         Closed(String),
     }
 
+    impl Event {
+        /// What these bytes say.
+        pub fn of(bytes: &[u8]) -> Event {
+            match codec::decode(bytes) {
+                Ok(message) => Event::Message(message),
+                Err(error) => Event::Garbage(error.to_string()),
+            }
+        }
+    }
+
     /// One connection at a time; the handlers are made once, so that a page
     /// that reconnects all day does not grow.
     pub struct Socket {
@@ -155,11 +165,7 @@ mod socket {
                 let Ok(buffer) = event.data().dyn_into::<js_sys::ArrayBuffer>() else {
                     return on_event(Event::Garbage("a text message".to_owned()));
                 };
-                let bytes = js_sys::Uint8Array::new(&buffer).to_vec();
-                on_event(match codec::decode(&bytes) {
-                    Ok(message) => Event::Message(message),
-                    Err(error) => Event::Garbage(error.to_string()),
-                });
+                on_event(Event::of(&js_sys::Uint8Array::new(&buffer).to_vec()));
             });
             let on_close = Closure::new(move |event: CloseEvent| {
                 let reason = match event.reason() {

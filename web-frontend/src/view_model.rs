@@ -350,8 +350,10 @@ pub fn missing(info: &Info) -> Vec<Missing> {
 }
 
 /// What to tell the reader when the daemon is not of this page's version.
+///
+/// A recording may be of any version: the daemon that plays it has this page.
 pub fn version_note(info: &Info, own_version: &str) -> Option<String> {
-    (info.version != own_version).then(|| {
+    (info.version != own_version && !info.is_recording()).then(|| {
         format!(
             "The daemon is now netto {}, this page is of {own_version}: reload the page.",
             info.version

@@ -114,10 +114,27 @@ pub struct Publish {
 #[rtype(result = "()")]
 pub struct Deliver(pub Arc<Published>);
 
-/// The recent past as an encoded [`ServerMessage`], from the collector to a subscriber.
+/// Another past, from the analyzer to the collector: a recording is played from another place.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct Remember(pub Bytes);
+pub struct Rewind {
+    /// What was before the snapshot that follows.
+    pub past: Box<History>,
+    /// What its rows mean.
+    pub info: Arc<Info>,
+    /// Its place among those that may be on their way.
+    pub place: OwnedSemaphorePermit,
+}
+
+/// The recent past, from the collector to a subscriber.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Remember {
+    /// The past as an encoded [`ServerMessage`].
+    pub past: Bytes,
+    /// What its rows mean; `None` before anything was published.
+    pub info: Option<Arc<Info>>,
+}
 
 /// The daemon ends; the reason is for people.
 #[derive(Message, Clone)]
@@ -166,6 +183,8 @@ impl Latest {
 pub struct MetricsCollector {
     latest: Latest,
     history: History,
+    /// What its rows mean, as far as that was told.
+    info: Option<Arc<Info>>,
     /// The history as a message; dashboards that come within one period share it.
     past: Option<Bytes>,
     subscribers: Vec<Subscribe>,
@@ -187,12 +206,26 @@ impl MetricsCollector {
             MetricsCollector {
                 latest,
                 history,
+                info: None,
                 past: None,
                 subscribers: Vec::new(),
                 drops,
                 watch,
             }
         })
+    }
+
+    /// Goes on with another history where rows mean something else, as in a recording of several
+    /// hosts.
+    fn meet(&mut self, info: &Arc<Info>) {
+        let known = self.info.replace(info.clone());
+        let slugs = |info: &Info| -> Vec<String> {
+            info.components.iter().map(|row| row.slug.clone()).collect()
+        };
+        if known.is_some_and(|known| !Arc::ptr_eq(&known, info) && slugs(&known) != slugs(info)) {
+            let older = std::mem::replace(&mut self.history, History::new(info));
+            self.history.continue_from(older);
+        }
     }
 
     fn remember(&mut self, recipient: &Recipient<Remember>) {
@@ -206,8 +239,9 @@ impl MetricsCollector {
         match past {
             // A dashboard that is gone again, or has no room, does without.
             Ok(past) => {
-                let _ = recipient.try_send(Remember(past.clone()));
-                self.past = Some(past);
+                let info = self.info.clone();
+                self.past = Some(past.clone());
+                let _ = recipient.try_send(Remember { past, info });
             }
             Err(error) => tracing::warn!("a dashboard does without the past: {error}"),
         }
@@ -239,6 +273,7 @@ impl Handler<Publish> for MetricsCollector {
             info,
             place: _place,
         } = publish;
+        self.meet(&info);
         self.history.push(&snapshot);
         self.past = None;
         let published = Arc::new(Published::new(snapshot, info));
@@ -246,6 +281,26 @@ impl Handler<Publish> for MetricsCollector {
         self.subscribers
             .retain(|subscriber| deliver(subscriber, &published, drops));
         self.latest.set(published);
+    }
+}
+
+impl Handler<Rewind> for MetricsCollector {
+    type Result = ();
+
+    fn handle(&mut self, rewind: Rewind, _: &mut Self::Context) {
+        let Rewind {
+            past,
+            info,
+            place: _place,
+        } = rewind;
+        self.history = *past;
+        self.info = Some(info);
+        self.past = None;
+        let subscribers = std::mem::take(&mut self.subscribers);
+        for recipient in subscribers.iter().filter_map(|one| one.past.as_ref()) {
+            self.remember(recipient);
+        }
+        self.subscribers = subscribers;
     }
 }
 

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use futures_util::stream;
+use metrics_common::history::History;
 use metrics_common::{Info, Snapshot};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use super::metrics_collector::{MetricsCollector, Publish};
+use super::metrics_collector::{MetricsCollector, Publish, Rewind};
 use super::supervisor::{Part, Supervisor, Watch};
 use crate::analysis::flame::Folded;
 
@@ -34,8 +35,32 @@ pub trait SnapshotSource: Send + 'static {
         None
     }
 
+    /// What is new since the previous call: of a measurement always a snapshot, of a
+    /// recording perhaps nothing, or another place in it.
+    ///
+    /// # Errors
+    /// As for [`SnapshotSource::next_snapshot`].
+    fn next_step(&mut self) -> anyhow::Result<Step> {
+        Ok(Step {
+            info: self.new_info(),
+            past: None,
+            snapshot: Some(self.next_snapshot()?),
+        })
+    }
+
     /// Where the stacks can be read while snapshots are being made.
     fn stacks(&self) -> Arc<dyn StackSource>;
+}
+
+/// What a source has that is new.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// What the rows mean from this snapshot on, if that has changed.
+    pub info: Option<Info>,
+    /// Another past, in place of all that was told before.
+    pub past: Option<History>,
+    /// The snapshot that follows it.
+    pub snapshot: Option<Snapshot>,
 }
 
 /// The stacks of the last half to whole minute. They are read on any thread but the
@@ -55,6 +80,10 @@ impl SnapshotSource for Box<dyn SnapshotSource> {
 
     fn new_info(&mut self) -> Option<Info> {
         (**self).new_info()
+    }
+
+    fn next_step(&mut self) -> anyhow::Result<Step> {
+        (**self).next_step()
     }
 
     fn stacks(&self) -> Arc<dyn StackSource> {
@@ -115,37 +144,55 @@ impl Actor for TraceAnalyzer {
 
 impl StreamHandler<Tick> for TraceAnalyzer {
     fn handle(&mut self, _: Tick, ctx: &mut Self::Context) {
-        if let Some(info) = self.source.new_info() {
-            self.info = Arc::new(info);
-        }
-        let snapshot = match self.source.next_snapshot() {
-            Ok(snapshot) => snapshot,
+        let step = match self.source.next_step() {
+            Ok(step) => step,
             Err(cause) => {
                 self.watch.fail(cause);
                 ctx.stop();
                 return;
             }
         };
-        let sequence = snapshot.sequence;
+        if let Some(info) = step.info {
+            self.info = Arc::new(info);
+        }
         if !self.collector.connected() {
             // The collector has reported its own end; this is not another cause.
             self.watch.settle();
             ctx.stop();
             return;
         }
-        match self.places.clone().try_acquire_owned() {
-            // Not by way of the mailbox's capacity: clients ask for things there, too, and
-            // must not take a snapshot's place.
-            Ok(place) => self.collector.do_send(Publish {
+        if let Some(past) = step.past
+            && let Some(place) = self.place()
+        {
+            self.collector.do_send(Rewind {
+                past: Box::new(past),
+                info: self.info.clone(),
+                place,
+            });
+        }
+        if let Some(snapshot) = step.snapshot
+            && let Some(place) = self.place()
+        {
+            self.collector.do_send(Publish {
                 snapshot: Arc::new(snapshot),
                 info: self.info.clone(),
                 place,
-            }),
-            Err(_) => tracing::warn!(
-                sequence,
-                "snapshot dropped: the daemon's main thread is not keeping up"
-            ),
+            });
         }
+    }
+}
+
+impl TraceAnalyzer {
+    /// A place on the way to the collector, if there is one left.
+    ///
+    /// Not by way of the mailbox's capacity: clients ask for things there, too, and must not
+    /// take a snapshot's place.
+    fn place(&self) -> Option<OwnedSemaphorePermit> {
+        let place = self.places.clone().try_acquire_owned().ok();
+        if place.is_none() {
+            tracing::warn!("snapshot dropped: the daemon's main thread is not keeping up");
+        }
+        place
     }
 }
 

@@ -4,4 +4,6 @@ pub mod diff;
 mod figures;
 mod output;
 mod progress;
+pub mod replay;
 pub mod report;
+pub mod top;

@@ -37,8 +37,10 @@ use super::websocket_client::Patience;
 use crate::actors::metrics_collector::{Latest, MetricsCollector, SinkDrops};
 use crate::actors::supervisor::Supervisor;
 use crate::actors::trace_analyzer::StackSource;
+use crate::replay::controls::Controls;
 
 mod admission;
+mod deck;
 mod routes;
 
 /// How long a client may take to send a request's head.
@@ -74,6 +76,8 @@ pub struct Wiring {
     pub patience: Patience,
     /// Where a panic is reported.
     pub supervisor: Supervisor,
+    /// The deck, if a recording is played.
+    pub replay: Option<Controls>,
 }
 
 /// What handlers share.
@@ -116,6 +120,7 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
         dashboards: wiring.max_clients,
     };
     let clients = wiring.clients.clone();
+    let is_replay = wiring.replay.is_some();
     let state = Data::new(State {
         answers: Answers::new(wiring.stacks.clone()),
         gzipped: GzippedPages::default(),
@@ -136,7 +141,12 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
         let app = App::new()
             .app_data(state)
             .wrap(from_fn(admission::admit))
-            .configure(routes::routes)
+            .configure(move |config| {
+                routes::routes(config);
+                if is_replay {
+                    deck::routes(config);
+                }
+            })
             .into_factory()
             .map_err(|error: actix_web::Error| error.error_response());
         let leftovers = Rc::new(Leftovers::default());

@@ -75,7 +75,8 @@ pub struct WebSocketClient {
     /// Number of the last ping, and those without a pong: number and time of sending.
     pings: u64,
     on_their_way: VecDeque<(u64, Instant)>,
-    /// The newest snapshot, while too many are on their way.
+    /// The past and the newest snapshot, while too many are on their way.
+    waiting_past: Option<Remember>,
     waiting: Option<Arc<Published>>,
 }
 
@@ -93,6 +94,7 @@ impl WebSocketClient {
                 around,
                 pings: 0,
                 on_their_way: VecDeque::new(),
+                waiting_past: None,
                 waiting: None,
             }
         });
@@ -131,11 +133,24 @@ impl WebSocketClient {
         }
     }
 
-    fn send_snapshot(&mut self, published: &Published, ctx: &mut Context<Self>) {
-        if !Arc::ptr_eq(&self.around.info, &published.info) {
-            self.around.info = published.info.clone();
+    /// Introduces the daemon anew if rows mean something else from now on.
+    fn meet(&mut self, info: &Arc<Info>, ctx: &mut Context<Self>) {
+        if !Arc::ptr_eq(&self.around.info, info) {
+            self.around.info = info.clone();
             self.greet(ctx);
         }
+    }
+
+    fn send_past(&mut self, Remember { past, info }: Remember, ctx: &mut Context<Self>) {
+        if let Some(info) = info {
+            self.meet(&info, ctx);
+        }
+        self.push(Message::Binary(past), ctx);
+        self.ping(ctx);
+    }
+
+    fn send_snapshot(&mut self, published: &Published, ctx: &mut Context<Self>) {
+        self.meet(&published.info, ctx);
         match published.message() {
             Ok(bytes) => {
                 self.push(Message::Binary(bytes), ctx);
@@ -181,6 +196,11 @@ impl WebSocketClient {
             self.on_their_way.pop_front();
         }
         if self.on_their_way.len() < WINDOW
+            && let Some(past) = self.waiting_past.take()
+        {
+            self.send_past(past, ctx);
+        }
+        if self.on_their_way.len() < WINDOW
             && let Some(published) = self.waiting.take()
         {
             self.send_snapshot(&published, ctx);
@@ -215,7 +235,7 @@ impl Handler<Deliver> for WebSocketClient {
     type Result = ();
 
     fn handle(&mut self, Deliver(published): Deliver, ctx: &mut Self::Context) {
-        if self.on_their_way.len() < WINDOW {
+        if self.on_their_way.len() < WINDOW && self.waiting_past.is_none() {
             self.send_snapshot(&published, ctx);
         } else if self.waiting.replace(published).is_some() {
             self.around.drops.count(Sink::WebSocket);
@@ -226,9 +246,16 @@ impl Handler<Deliver> for WebSocketClient {
 impl Handler<Remember> for WebSocketClient {
     type Result = ();
 
-    fn handle(&mut self, Remember(past): Remember, ctx: &mut Self::Context) {
-        self.push(Message::Binary(past), ctx);
-        self.ping(ctx);
+    fn handle(&mut self, remember: Remember, ctx: &mut Self::Context) {
+        // A snapshot from before another past would come behind it.
+        if self.waiting.take().is_some() {
+            self.around.drops.count(Sink::WebSocket);
+        }
+        if self.on_their_way.len() < WINDOW {
+            self.send_past(remember, ctx);
+        } else {
+            self.waiting_past = Some(remember);
+        }
     }
 }
 

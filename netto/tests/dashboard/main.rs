@@ -13,6 +13,7 @@ mod endurance;
 mod flame;
 mod pictures;
 mod reader;
+mod replay;
 mod views;
 
 use std::process::ExitCode;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
     let trials = [
         views::TESTS,
         reader::TESTS,
+        replay::TESTS,
         flame::TESTS,
         pictures::TESTS,
         endurance::TESTS,

@@ -21,5 +21,6 @@ mod otlp;
 mod passwords;
 mod program;
 mod promtool;
+mod replay;
 mod requests;
 mod values;

@@ -24,7 +24,7 @@ impl Page {
             Action::Event(slug) => self.shared.event = slug,
             Action::Component(slug) => self.shared.component = slug,
             Action::Live => self.shared.range.go_live(),
-            Action::Pause => self.shared.range.toggle_pause(js_sys::Date::now()),
+            Action::Pause => self.shared.range.toggle_pause(self.now_ms()),
             Action::Span(minutes) => self.shared.range.span_ms = f64::from(minutes) * 60_000.0,
             Action::Keys => self.shared.has_no_shortcuts = !self.shared.has_no_shortcuts,
             Action::Hide(view) => self.shared.toggle_hidden(&view),
@@ -38,6 +38,12 @@ impl Page {
                     Ok(())
                 });
                 return file.map(|_| ());
+            }
+            Action::Play | Action::Speed(_) => {
+                for (_, view) in &mut self.views {
+                    view.act(&action);
+                }
+                return Ok(());
             }
             Action::Unit(_)
             | Action::Sort(_)

@@ -119,10 +119,30 @@ impl Page {
     }
 
     /// Whether the open connection should be given up.
+    ///
+    /// A recording that stands still is silent, and its view tells if nobody is there.
     pub fn is_silent(&self) -> bool {
         let info = self.told.info.as_ref();
+        if info.is_some_and(Info::is_recording) {
+            return false;
+        }
         let period_ms = info.map_or(0, |info| info.user_period_ms);
         self.link.is_silent(js_sys::Date::now(), period_ms)
+    }
+
+    /// A second has passed, or a little more.
+    pub fn every_second(&mut self) {
+        for (_, view) in &mut self.views {
+            view.every_second();
+        }
+    }
+
+    /// The present, milliseconds since the Unix epoch; of a recording, the moment it is at.
+    fn now_ms(&self) -> f64 {
+        match (&self.told.info, &self.told.latest) {
+            (Some(info), Some(latest)) if info.is_recording() => latest.time_unix_ns as f64 / 1e6,
+            _ => js_sys::Date::now(),
+        }
     }
 
     /// Brings the document up to date.
@@ -194,6 +214,12 @@ impl Page {
         let state = self.link.state();
         let (word, alarm) = match state {
             LinkState::Connecting => ("connecting…".to_owned(), None),
+            LinkState::Live if self.dom.root.has_attribute("data-standalone") => {
+                ("none: this is a report".to_owned(), None)
+            }
+            LinkState::Live if info.is_some_and(Info::is_recording) => {
+                ("recording".to_owned(), None)
+            }
             LinkState::Live => ("live".to_owned(), None),
             LinkState::Lost { reason } => (
                 "connection lost".to_owned(),
@@ -293,5 +319,13 @@ fn introduce(dom: &Dom, info: &Info) -> Result<(), JsValue> {
     dom.set_text("host", &info.hostname)?;
     dom.set_text("kernel", &format!("Linux {}", info.kernel))?;
     dom.set_text("version", &format!("netto {}", info.version))?;
-    dom.set_hidden("demo", !info.is_demonstration())
+    dom.set_hidden("demo", !info.is_demonstration())?;
+    // Where time is a recording's, its end is no present to go back to.
+    let is_recording = info.is_recording();
+    dom.root
+        .toggle_attribute_with_force("data-recording", is_recording)?;
+    if let Some(live) = dom.root.query_selector("[data-act=live]")? {
+        live.set_text_content(Some(if is_recording { "Follow" } else { "Live" }));
+    }
+    Ok(())
 }

@@ -63,7 +63,7 @@ macro_rules! views {
 }
 
 views!(
-    headline, status, own, notes, now, time, cpus, table, flame, missing
+    headline, status, own, replay, notes, now, time, cpus, table, flame, missing
 );
 
 #[cfg(test)]

@@ -105,6 +105,9 @@ pub trait View: Keys {
     /// A snapshot has come, which may never be drawn.
     fn receive(&mut self, _: &Snapshot) {}
 
+    /// A second has passed, or a little more.
+    fn every_second(&mut self) {}
+
     /// Puts its choices into the fields that the reader writes to.
     ///
     /// # Errors

@@ -40,7 +40,7 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
 }
 
 /// A path that can be read, and nothing else.
-fn resource<F, Args>(path: &str, handler: F) -> Resource
+pub(super) fn resource<F, Args>(path: &str, handler: F) -> Resource
 where
     F: Handler<Args>,
     Args: FromRequest + 'static,
@@ -60,7 +60,7 @@ pub(super) fn text(status: StatusCode, message: impl std::fmt::Display) -> HttpR
         .body(format!("{message}\n"))
 }
 
-async fn not_found() -> HttpResponse {
+pub(super) async fn not_found() -> HttpResponse {
     text(
         StatusCode::NOT_FOUND,
         "no such page; there are /, /metrics, /api/v1/info, /api/v1/snapshot, /api/v1/flamegraph, /healthz, /readyz and /ws",

@@ -1,0 +1,60 @@
+//! Options of the commands that show what was or is measured elsewhere.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{HostArgs, ServeArgs};
+
+/// Options of `netto replay`.
+#[derive(Debug, Clone, Args)]
+pub struct ReplayArgs {
+    /// The log to play
+    #[arg(value_name = "LOG")]
+    pub log: PathBuf,
+    /// How many times as fast as it was recorded, 0.1 to 1000; viewers can change it [default: 1]
+    #[arg(long, value_name = "TIMES", env = "NETTO_SPEED", hide_env = true)]
+    pub speed: Option<f64>,
+    /// Begin standing still
+    #[arg(long, env = "NETTO_PAUSED", hide_env = true)]
+    pub paused: bool,
+    /// Whom to serve and how.
+    #[command(flatten)]
+    pub serve: ServeArgs,
+    /// Options of every command.
+    #[command(flatten)]
+    pub host: HostArgs,
+}
+
+/// Options of `netto top`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct TopArgs {
+    /// The daemon to look at, as http://user:password@host:port [default:
+    /// http://127.0.0.1:10880, or a measurement of its own where there is none]
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "replay",
+        env = "NETTO_CONNECT",
+        hide_env = true
+    )]
+    pub connect: Option<String>,
+    /// Certificates (PEM) by which an https daemon may prove who it is [default: this host's]
+    #[arg(long, value_name = "FILE", env = "NETTO_CA_FILE", hide_env = true)]
+    pub ca_file: Option<PathBuf>,
+    /// The log to play
+    #[arg(long, value_name = "LOG", env = "NETTO_REPLAY", hide_env = true)]
+    pub replay: Option<PathBuf>,
+    /// How many times as fast as it was recorded to play it [default: 1]
+    #[arg(
+        long,
+        value_name = "TIMES",
+        requires = "replay",
+        env = "NETTO_SPEED",
+        hide_env = true
+    )]
+    pub speed: Option<f64>,
+    /// Options of every command.
+    #[command(flatten)]
+    pub host: HostArgs,
+}

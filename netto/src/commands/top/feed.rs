@@ -1,0 +1,187 @@
+//! Where `netto top` has its intervals from: a daemon, a log, or a measurement of its own. Each
+//! is a thread that puts events into one queue; a slow terminal holds back its own feed only.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use metrics_common::{Info, Snapshot};
+
+use super::connect::Daemon;
+use crate::actors::trace_analyzer::SnapshotSource;
+use crate::replay::controls::{Controls, Mode, SPEEDS, Wish};
+use crate::replay::player::{self, Player};
+use crate::replay::recording::Recording;
+
+/// Events that may wait for the terminal.
+const MOST_WAITING: usize = 16;
+/// How long to wait before a daemon that is gone is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Something new.
+#[derive(Debug)]
+pub enum Event {
+    /// What rows mean from now on.
+    Info(Box<Info>),
+    /// What came before has nothing to do with what follows.
+    Jump,
+    /// An interval.
+    Snapshot(Box<Snapshot>),
+    /// The daemon is gone, for this reason; it is tried again.
+    Lost(String),
+    /// There is no more, for this reason.
+    Ended(String),
+}
+
+/// A running feed. Its thread ends when this is dropped, or with the process.
+pub struct Feed {
+    /// What is new.
+    pub events: Receiver<Event>,
+    /// The deck, if a log is played.
+    pub controls: Option<Controls>,
+}
+
+/// Nobody wants to know any more.
+struct NobodyListens;
+
+type Told = Result<(), NobodyListens>;
+
+fn tell(events: &SyncSender<Event>, event: Event) -> Told {
+    events.send(event).map_err(|_| NobodyListens)
+}
+
+impl Feed {
+    fn start(
+        controls: Option<Controls>,
+        body: impl FnOnce(SyncSender<Event>) -> Told + Send + 'static,
+    ) -> anyhow::Result<Feed> {
+        let (sender, events) = sync_channel(MOST_WAITING);
+        std::thread::Builder::new()
+            .name("feed".to_owned())
+            .spawn(move || {
+                // Whoever stopped listening knows why.
+                let _ = body(sender);
+            })
+            .context("cannot start a thread")?;
+        Ok(Feed { events, controls })
+    }
+
+    /// The intervals of a running daemon.
+    ///
+    /// # Errors
+    /// If it cannot be reached now.
+    pub fn connect(daemon: Daemon) -> anyhow::Result<Feed> {
+        let mut connection = daemon.connect()?;
+        Feed::start(None, move |events| {
+            loop {
+                let reason = loop {
+                    match connection.next_event() {
+                        Ok(event) => tell(&events, event)?,
+                        Err(reason) => break format!("{reason:#}"),
+                    }
+                };
+                tell(&events, Event::Lost(reason))?;
+                connection = loop {
+                    std::thread::sleep(RETRY);
+                    match daemon.connect() {
+                        Ok(again) => break again,
+                        Err(reason) => tell(&events, Event::Lost(format!("{reason:#}")))?,
+                    }
+                };
+            }
+        })
+    }
+
+    /// The intervals of a log, at its own pace times `speed`.
+    ///
+    /// # Errors
+    /// If it cannot be played.
+    pub fn replay(log: &Path, speed: f64) -> anyhow::Result<Feed> {
+        let recording = Arc::new(Recording::open(log, &mut |_, _| ())?);
+        let controls = Controls::new(recording.facts().clone(), true, speed);
+        let mut player = Player::new(recording, controls.clone());
+        let deck = controls.clone();
+        Feed::start(Some(controls), move |events| {
+            loop {
+                let step = player.next_step();
+                let Ok(step) = step else {
+                    return tell(
+                        &events,
+                        Event::Ended("the recording cannot be read".to_owned()),
+                    );
+                };
+                if let Some(info) = step.info {
+                    tell(&events, Event::Info(Box::new(info)))?;
+                }
+                if step.past.is_some() {
+                    tell(&events, Event::Jump)?;
+                }
+                if let Some(snapshot) = step.snapshot {
+                    tell(&events, Event::Snapshot(Box::new(snapshot)))?;
+                    if deck.status().state == Mode::Ended {
+                        let end = "the recording ends here; + plays it again".to_owned();
+                        tell(&events, Event::Ended(end))?;
+                    }
+                }
+                std::thread::sleep(player::PERIOD);
+            }
+        })
+    }
+
+    /// The intervals of a measurement of its own.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub fn measure(
+        info: Info,
+        mut source: Box<dyn SnapshotSource>,
+        period: Duration,
+    ) -> anyhow::Result<Feed> {
+        Feed::start(None, move |events| {
+            tell(&events, Event::Info(Box::new(info)))?;
+            let mut due = Instant::now() + period;
+            loop {
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                due = (due + period).max(Instant::now());
+                let step = match source.next_step() {
+                    Ok(step) => step,
+                    Err(cause) => return tell(&events, Event::Ended(format!("{cause:#}"))),
+                };
+                if let Some(info) = step.info {
+                    tell(&events, Event::Info(Box::new(info)))?;
+                }
+                if let Some(snapshot) = step.snapshot {
+                    tell(&events, Event::Snapshot(Box::new(snapshot)))?;
+                }
+            }
+        })
+    }
+
+    /// Stands still, or goes on, where that can be had: the present cannot.
+    pub fn pause(&self, paused: bool) {
+        self.ask(|_| Wish {
+            playing: Some(!paused),
+            ..Wish::default()
+        });
+    }
+
+    /// Plays so many times as fast; a recording that has ended begins anew.
+    pub fn change_speed(&self, times: f64) {
+        self.ask(|controls| {
+            let status = controls.status();
+            Wish {
+                playing: (status.state == Mode::Ended).then_some(true),
+                speed: Some((status.speed * times).clamp(*SPEEDS.start(), *SPEEDS.end())),
+                ..Wish::default()
+            }
+        });
+    }
+
+    fn ask(&self, wish: impl Fn(&Controls) -> Wish) {
+        if let Some(controls) = &self.controls {
+            controls.ask(wish(controls));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The last minute in pieces, any last part of which is one interval: what `netto top` averages
+//! over. Pure.
+//!
+//! It is a sum of whole intervals, added up as everywhere else, so that its shares are those of
+//! the same intervals from the API. Memory is bounded: short intervals are added up to pieces.
+
+use std::collections::VecDeque;
+
+use metrics_common::Snapshot;
+
+/// What is kept, nanoseconds.
+const LONGEST_NS: u64 = 60_000_000_000;
+/// A piece is at most so long, if intervals are.
+const PIECE_NS: u64 = 500_000_000;
+
+/// The last intervals; see the head of this file.
+#[derive(Debug, Clone, Default)]
+pub struct Window {
+    newest: Option<Snapshot>,
+    pieces: VecDeque<Snapshot>,
+}
+
+impl Window {
+    /// Adds an interval, and forgets what is too old.
+    pub fn push(&mut self, snapshot: &Snapshot) {
+        self.newest = Some(snapshot.clone());
+        match self.pieces.back_mut() {
+            Some(piece) if piece.interval_ns.saturating_add(snapshot.interval_ns) <= PIECE_NS => {
+                piece.add(snapshot);
+            }
+            _ => self.pieces.push_back(snapshot.clone()),
+        }
+        let surplus = self.pieces.len().saturating_sub(self.covering(LONGEST_NS));
+        self.pieces.drain(..surplus);
+    }
+
+    /// How many of the newest pieces last so long.
+    fn covering(&self, length_ns: u64) -> usize {
+        let mut sum_ns = 0_u64;
+        let lengths = self.pieces.iter().rev().map(|piece| piece.interval_ns);
+        let is_short = |ns: &u64| {
+            let goes_on = sum_ns < length_ns;
+            sum_ns = sum_ns.saturating_add(*ns);
+            goes_on
+        };
+        lengths.take_while(is_short).count()
+    }
+
+    /// The newest intervals that last so long, as one; 0: the newest. `None` if there is nothing.
+    pub fn sum(&self, length_ns: u64) -> Option<Snapshot> {
+        if length_ns == 0 {
+            return self.newest.clone();
+        }
+        let count = self.covering(length_ns);
+        let mut pieces = self.pieces.iter().skip(self.pieces.len() - count);
+        let mut sum = pieces.next()?.clone();
+        pieces.for_each(|piece| sum.add(piece));
+        Some(sum)
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Window::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn window(intervals: u64, interval_ns: u64) -> Window {
+        let mut window = Window::default();
+        for sequence in 1..=intervals {
+            window.push(&Snapshot {
+                sequence,
+                interval_ns,
+                ..Snapshot::default()
+            });
+        }
+        window
+    }
+
+    #[test]
+    fn it_is_as_long_as_asked_for_and_hardly_longer() {
+        for length_ns in [5_000 * MS, 60_000 * MS] {
+            for interval_ns in [7 * MS, 50 * MS, 500 * MS, 2_000 * MS] {
+                let window = window(10_000, interval_ns);
+                let sum = window.sum(length_ns).unwrap();
+                assert_eq!(sum.sequence, 10_000, "it ends with the newest");
+                let most_ns = length_ns + interval_ns.max(PIECE_NS);
+                assert!((length_ns..=most_ns).contains(&sum.interval_ns), "{sum:?}");
+                assert!(window.pieces.len() <= 130);
+            }
+        }
+        let usual = window(100, 500 * MS).sum(5_000 * MS);
+        assert_eq!(usual.map(|sum| sum.interval_ns), Some(5_000 * MS));
+    }
+
+    #[test]
+    fn of_a_length_of_nothing_it_is_the_newest_interval() {
+        let newest = window(3, 50 * MS).sum(0);
+        assert_eq!(newest.map(|newest| newest.interval_ns), Some(50 * MS));
+        assert!(Window::default().sum(0).is_none());
+        assert!(Window::default().sum(9).is_none());
+    }
+}

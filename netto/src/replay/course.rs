@@ -1,0 +1,167 @@
+//! Networking's share over a whole recording, in bounded memory: the ground of the slider.
+//!
+//! Stretches are as short as fits into their number; when the recording goes on beyond the
+//! last one, neighbours are joined. Pure.
+
+use metrics_common::Snapshot;
+use serde::Serialize;
+
+/// Stretches at most.
+pub const STRETCHES: usize = 2000;
+/// Length of a stretch at the beginning, nanoseconds.
+const SHORTEST_NS: u64 = 1_000_000_000;
+
+/// What one stretch of time adds up to.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Stretch {
+    network_ns: u64,
+    capacity_ns: u64,
+    peak_ratio: Option<f64>,
+    /// Recorded end of the first interval in it.
+    time_unix_ns: Option<u64>,
+}
+
+impl Stretch {
+    fn join(&mut self, later: &Stretch) {
+        self.network_ns = self.network_ns.saturating_add(later.network_ns);
+        self.capacity_ns = self.capacity_ns.saturating_add(later.capacity_ns);
+        self.peak_ratio = match (self.peak_ratio, later.peak_ratio) {
+            (Some(own), Some(other)) => Some(own.max(other)),
+            (own, other) => own.or(other),
+        };
+        self.time_unix_ns = self.time_unix_ns.or(later.time_unix_ns);
+    }
+}
+
+/// The share in the making.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Course {
+    begin_ns: u64,
+    length_ns: u64,
+    stretches: Vec<Stretch>,
+}
+
+/// The share as it is shown: lists of equal length, with a value for each stretch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CourseView {
+    /// Where the first stretch begins, on the axis of the recording, milliseconds.
+    pub begin_unix_ms: u64,
+    /// Length of a stretch, milliseconds.
+    pub step_ms: u64,
+    /// Networking's share of all CPUs' time in the stretch, 0 to 1; `None` where none was measured.
+    pub mean_ratio: Vec<Option<f64>>,
+    /// The largest share that an interval in it had.
+    pub peak_ratio: Vec<Option<f64>>,
+    /// Recorded time of the first interval that ends in it, milliseconds since the Unix epoch.
+    pub time_unix_ms: Vec<Option<u64>>,
+}
+
+impl Course {
+    /// A recording that begins at this place of its axis.
+    pub fn new(begin_ns: u64) -> Self {
+        Course {
+            begin_ns,
+            length_ns: SHORTEST_NS,
+            stretches: Vec::new(),
+        }
+    }
+
+    /// Adds an interval that ends at this place; `network_ns` is the time of networking in it,
+    /// if that was measured.
+    pub fn add(&mut self, at_ns: u64, snapshot: &Snapshot, network_ns: Option<u64>) {
+        // What ends with a stretch belongs to it.
+        let from_begin_ns = at_ns.saturating_sub(self.begin_ns).saturating_sub(1);
+        while from_begin_ns / self.length_ns >= STRETCHES as u64 {
+            self.halve();
+        }
+        let place = (from_begin_ns / self.length_ns) as usize;
+        if self.stretches.len() <= place {
+            self.stretches.resize(place + 1, Stretch::default());
+        }
+        let capacity_ns = snapshot.capacity_ns();
+        let measured = network_ns.filter(|_| capacity_ns > 0);
+        self.stretches[place].join(&Stretch {
+            network_ns: measured.unwrap_or(0),
+            capacity_ns: measured.map_or(0, |_| capacity_ns),
+            peak_ratio: measured.map(|ns| ns as f64 / capacity_ns as f64),
+            time_unix_ns: Some(snapshot.time_unix_ns),
+        });
+    }
+
+    fn halve(&mut self) {
+        let joined = self.stretches.chunks(2).map(|pair| {
+            let mut whole = pair[0];
+            pair[1..].iter().for_each(|later| whole.join(later));
+            whole
+        });
+        self.stretches = joined.collect();
+        self.length_ns = self.length_ns.saturating_mul(2);
+    }
+
+    /// What there is to show.
+    pub fn view(&self) -> CourseView {
+        let all = self.stretches.iter();
+        let mean = |stretch: &Stretch| {
+            (stretch.capacity_ns > 0)
+                .then(|| stretch.network_ns as f64 / stretch.capacity_ns as f64)
+        };
+        let ms = |stretch: &Stretch| stretch.time_unix_ns.map(|ns| ns / 1_000_000);
+        CourseView {
+            begin_unix_ms: self.begin_ns / 1_000_000,
+            step_ms: self.length_ns / 1_000_000,
+            mean_ratio: all.clone().map(mean).collect(),
+            peak_ratio: all.clone().map(|stretch| stretch.peak_ratio).collect(),
+            time_unix_ms: all.map(ms).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn course(seconds: impl Iterator<Item = u64>, of: impl Fn(u64) -> Option<u64>) -> CourseView {
+        let mut course = Course::new(0);
+        for second in seconds {
+            let snapshot = Snapshot {
+                time_unix_ns: second * 1_000_000_000,
+                interval_ns: 1_000_000_000,
+                cpus: vec![0, 1],
+                ..Snapshot::default()
+            };
+            course.add(snapshot.time_unix_ns, &snapshot, of(second));
+        }
+        course.view()
+    }
+
+    #[test]
+    fn means_and_peaks_survive_being_joined() {
+        let day = course(1..=86_400, |second| {
+            Some(if second % 7 == 0 { 1_000_000_000 } else { 0 })
+        });
+        assert!(day.mean_ratio.len() <= STRETCHES && day.mean_ratio.len() > STRETCHES / 2);
+        assert_eq!(day.mean_ratio.len(), day.peak_ratio.len());
+        assert!(day.peak_ratio.iter().flatten().all(|peak| *peak == 0.5));
+        let mean = day.mean_ratio.iter().flatten().sum::<f64>() / day.mean_ratio.len() as f64;
+        assert!((mean - 0.5 / 7.0).abs() < 0.001, "{mean}");
+    }
+
+    #[test]
+    fn where_nothing_was_measured_there_is_no_share() {
+        let seconds = [1, 2, 10, 11].into_iter();
+        let seen = course(seconds, |second| (second != 2).then_some(500_000_000));
+        let mut expected = vec![None; 11];
+        for measured in [0, 9, 10] {
+            expected[measured] = Some(0.25);
+        }
+        assert_eq!(seen.mean_ratio, expected);
+        assert_eq!(seen.time_unix_ms[1], Some(2_000));
+        assert_eq!(seen.time_unix_ms[2], None, "netto did not run");
+    }
+
+    #[test]
+    fn a_hostile_time_takes_no_memory() {
+        let far = [1, u64::MAX / 1_000_000_000].into_iter();
+        assert!(course(far, |_| Some(1)).mean_ratio.len() <= STRETCHES);
+    }
+}

@@ -1,0 +1,284 @@
+//! The dashboard of a log: its deck works by button, by keyboard and by slider, and what it
+//! shows is what was recorded.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use base64::Engine;
+use metrics_common::codec::ServerMessage;
+use metrics_common::{Snapshot, log};
+use netto::actors::trace_analyzer::SnapshotSource;
+use netto::demo::{self, Demo};
+use netto::standalone::Standalone;
+use serde_json::json;
+
+use crate::Test;
+use crate::browser::Browser;
+use crate::child::{self, Owned};
+use crate::demo::LIMIT;
+use crate::http;
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "replay::the_page_of_a_log_is_labelled_and_shows_what_was_recorded",
+        body: labelled,
+    },
+    Test {
+        name: "replay::the_deck_is_worked_by_buttons_keys_and_slider",
+        body: deck,
+    },
+    Test {
+        name: "replay::it_fits_into_windows_of_any_kind",
+        body: fits,
+    },
+    Test {
+        name: "replay::one_file_shows_a_recording_without_a_daemon",
+        body: standalone,
+    },
+];
+
+/// Twenty minutes of half seconds, of which five are missing.
+const RECORDED: u64 = 2_400;
+const BEGIN_NS: u64 = 1_700_000_000_000_000_000;
+const INTERVAL_NS: u64 = 500_000_000;
+
+fn snapshots() -> impl Iterator<Item = Snapshot> {
+    let Demo { mut source, .. } = demo::demo(settings());
+    (1..=RECORDED).map_while(move |number| {
+        let snapshot = source.next_snapshot().ok()?;
+        let pause = if number > 1_000 { 600 } else { 0 };
+        Some(Snapshot {
+            time_unix_ns: BEGIN_NS + (number + pause) * INTERVAL_NS,
+            ..snapshot
+        })
+    })
+}
+
+fn settings() -> demo::Settings {
+    demo::Settings {
+        cpus: 4,
+        seed: 7,
+        period: Duration::from_nanos(INTERVAL_NS),
+        frequency_hz: 1000,
+    }
+}
+
+/// Writes a log of a made-up host that is not labelled as one.
+fn record(path: &Path) -> Result<()> {
+    let Demo { mut info, .. } = demo::demo(settings());
+    info.notes.clear();
+    info.hostname = "web-1".to_owned();
+    let mut bytes = log::file_header();
+    let hello = std::iter::once(ServerMessage::Hello(Box::new(info)));
+    let all = snapshots().map(|snapshot| ServerMessage::Snapshot(Box::new(snapshot)));
+    for message in hello.chain(all) {
+        bytes.extend(log::frame(&message)?);
+    }
+    std::fs::write(path, bytes).context("cannot write the log")
+}
+
+/// `netto replay` as a process, and its log.
+struct Replay {
+    _process: Owned,
+    at: SocketAddr,
+    _folder: tempfile::TempDir,
+}
+
+impl Replay {
+    fn start(options: &[&str]) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("netto.log");
+        record(&path)?;
+        let port = child::free_port()?;
+        let mut command = child::mortal(env!("CARGO_BIN_EXE_netto"));
+        command
+            .args(["replay", "--address=127.0.0.1", "--log-level=warn"])
+            .arg(format!("--port={port}"))
+            .args(options)
+            .arg(&path);
+        let mut process = Owned::start(&mut command)?;
+        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        child::eventually(LIMIT, || match process.try_wait()? {
+            Some(status) => bail!("netto replay ended ({status}): {}", process.stderr()),
+            None => http::get_ok(at, "/readyz").map(drop),
+        })?;
+        Ok(Replay {
+            _process: process,
+            at,
+            _folder: folder,
+        })
+    }
+
+    fn page(&self) -> String {
+        format!("http://{}/", self.at)
+    }
+
+    fn deck(&self) -> Result<serde_json::Value> {
+        http::get_ok(self.at, "/api/v1/replay")?.json()
+    }
+
+    fn wait_for_state(&self, state: &str) -> Result<()> {
+        child::eventually(LIMIT, || {
+            let deck = self.deck()?;
+            ensure!(deck["state"] == state, "not {state}: {deck}");
+            Ok(())
+        })
+    }
+}
+
+/// Waits until the page's table has the value of this interval.
+fn shows(browser: &Browser, snapshot: &Snapshot) -> Result<()> {
+    let ns = snapshot.total_ns(0).context("networking is measured")?;
+    browser.wait_until(
+        &format!("the table has networking's {ns} ns"),
+        &format!(
+            "return document.querySelector('td[data-component=network][data-cpu=all]')?.dataset.ns === '{ns}'"
+        ),
+    )
+}
+
+fn labelled() -> Result<()> {
+    let replay = Replay::start(&["--paused"])?;
+    let browser = Browser::start(1400, 3200)?;
+    browser.open(&replay.page())?;
+    browser.wait_until(
+        "the course is drawn",
+        "return document.querySelector('#replay-course .mean')?.getAttribute('d').length > 1000",
+    )?;
+    ensure!(browser.text("#replay-title")?.contains("RECORDING"));
+    ensure!(browser.text("#replay-what")? == "of web-1");
+    ensure!(browser.text("#link")? == "recording");
+    ensure!(browser.text("[data-act=live]")? == "Follow");
+    ensure!(
+        browser
+            .text("#notes")?
+            .contains("from 2023-11-14 22:13:20 UTC")
+    );
+    ensure!(browser.text("#banner")?.is_empty());
+    let first = snapshots().next().context("an interval")?;
+    shows(&browser, &first)?;
+    // It stands still, which is no reason to think that the daemon is gone.
+    std::thread::sleep(Duration::from_secs(7));
+    ensure!(browser.script("return document.getElementById('netto').dataset.state")? == "live");
+    shows(&browser, &first)?;
+    // What another viewer asks for is seen here.
+    let middle = snapshots().nth(1_800).context("an interval")?;
+    let to_ms = middle.time_unix_ns / 1_000_000;
+    let path = format!("/api/v1/replay?seek_unix_ms={to_ms}");
+    ensure!(http::request(replay.at, "POST", &path, None)?.status == 200);
+    shows(&browser, &middle)?;
+    browser.wait_until(
+        "the slider is there too",
+        &format!("return document.getElementById('replay-slider').valueAsNumber === {to_ms}"),
+    )?;
+    browser.must_be_content()
+}
+
+fn deck() -> Result<()> {
+    let replay = Replay::start(&[])?;
+    let browser = Browser::start(1400, 3200)?;
+    browser.open(&replay.page())?;
+    browser.wait_until(
+        "it plays",
+        "return document.getElementById('replay-play').textContent === 'Pause'",
+    )?;
+    browser.key(" ")?;
+    replay.wait_for_state("paused")?;
+    browser.wait_until(
+        "the page says so",
+        "return document.getElementById('replay-state').textContent === 'paused'",
+    )?;
+    browser.click("speed:60")?;
+    child::eventually(LIMIT, || {
+        ensure!(replay.deck()?["speed"] == 60.0);
+        Ok(())
+    })?;
+    browser.wait_until(
+        "the speed is marked",
+        "return document.querySelector('[data-act=\"speed:60\"]').ariaPressed === 'true'",
+    )?;
+    // By keyboard to the end: the last interval, and the past before it.
+    browser.script("document.getElementById('replay-slider').focus()")?;
+    browser.cdp(
+        "Input.dispatchKeyEvent",
+        json!({ "type": "keyDown", "key": "End", "code": "End", "windowsVirtualKeyCode": 35 }),
+    )?;
+    let last = snapshots().last().context("an interval")?;
+    shows(&browser, &last)?;
+    replay.wait_for_state("ended")?;
+    browser.wait_until(
+        "the page says that it is over",
+        "return document.getElementById('replay-state').textContent === 'the recording ends here' \
+         && document.getElementById('replay-play').textContent === 'Play again'",
+    )?;
+    let begins = browser.script(
+        "return document.querySelector('#events polygon').getAttribute('points').split(' ')[0].split(',')[0]",
+    )?;
+    ensure!(begins == "44", "the chart begins at pixel {begins}");
+    browser.click("play")?;
+    replay.wait_for_state("playing")?;
+    browser.must_be_content()
+}
+
+fn fits() -> Result<()> {
+    let folder = std::env::var_os("NETTO_SCREENSHOTS").map(std::path::PathBuf::from);
+    let replay = Replay::start(&["--paused"])?;
+    let end = replay.deck()?["end_unix_ms"].as_u64().context("an end")?;
+    let path = format!("/api/v1/replay?seek_unix_ms={}", end - 60_000);
+    http::request(replay.at, "POST", &path, None)?;
+    let browser = Browser::start(1280, 900)?;
+    for (name, width, height, scheme) in [
+        ("replay-light", 1280, 900, "light"),
+        ("replay-dark", 1280, 900, "dark"),
+        ("replay-narrow", 360, 800, "light"),
+    ] {
+        browser.resize(width, height)?;
+        browser.prefer(scheme)?;
+        browser.open(&replay.page())?;
+        browser.wait_until(
+            "the deck is there",
+            "return document.querySelector('#replay-course .mean') !== null \
+             && document.getElementById('replay-time').textContent !== ''",
+        )?;
+        let wide = browser.script("return document.documentElement.scrollWidth")?;
+        ensure!(wide == json!(width), "{name} is {wide} pixels wide");
+        if let Some(folder) = &folder {
+            let picture = browser.cdp("Page.captureScreenshot", json!({}))?;
+            let encoded = picture["data"].as_str().context("no picture")?;
+            let bytes = base64::engine::general_purpose::STANDARD.decode(encoded)?;
+            std::fs::create_dir_all(folder)?;
+            std::fs::write(folder.join(format!("{name}.png")), bytes)?;
+        }
+    }
+    browser.must_be_content()
+}
+
+fn standalone() -> Result<()> {
+    let Demo { info, .. } = demo::demo(settings());
+    let all: Vec<Snapshot> = snapshots().collect();
+    let end_ns = all.last().context("an interval")?.time_unix_ns;
+    let mut report = Standalone::new(&info, BEGIN_NS, end_ns, &[]);
+    all.iter().for_each(|snapshot| report.add(snapshot));
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("report.html");
+    std::fs::write(&path, report.html()?)?;
+    let browser = Browser::start(1400, 3200)?;
+    browser.open(&format!("file://{}", path.display()))?;
+    let network_ns: u64 = all.iter().filter_map(|one| one.total_ns(0)).sum();
+    let has_sum = format!(
+        "return document.querySelector('td[data-component=network][data-cpu=all]')?.dataset.ns === '{network_ns}'"
+    );
+    browser.wait_until("the table has the sum of all intervals", &has_sum)?;
+    browser.wait_until(
+        "the chart begins with the recording",
+        "return document.querySelector('#events polygon')?.getAttribute('points').split(' ')[0].split(',')[0] < 60",
+    )?;
+    ensure!(browser.text("#link")?.contains("a report"));
+    ensure!(browser.script("return document.getElementById('replay').hidden")? == true);
+    // Nobody is there, and that is as it should be.
+    std::thread::sleep(Duration::from_secs(7));
+    ensure!(browser.script("return document.getElementById('netto').dataset.state")? == "live");
+    browser.must_be_content()
+}

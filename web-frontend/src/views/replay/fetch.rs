@@ -1,0 +1,120 @@
+//! Talks to the daemon about its deck. Only carries what is said; what it means is `model`'s.
+
+use std::rc::{Rc, Weak};
+
+use js_sys::Reflect;
+use wasm_bindgen::prelude::*;
+use web_sys::{RequestInit, Response, Window};
+
+use super::model::{Course, Deck, Mode};
+
+/// Relative, as the page's own address may have a path of its own.
+const DECK: &str = "api/v1/replay";
+const COURSE: &str = "api/v1/replay/course";
+
+/// What the daemon answers.
+pub enum Answer {
+    /// How the recording stands.
+    Deck(Deck),
+    /// Its course.
+    Course(Course),
+    /// It cannot be asked, for this reason.
+    Failed(String),
+}
+
+/// Asks, and hands the answers on.
+pub struct Asker {
+    window: Window,
+    on_head: Closure<dyn FnMut(JsValue)>,
+    on_json: Closure<dyn FnMut(JsValue)>,
+    on_failure: Closure<dyn FnMut(JsValue)>,
+}
+
+impl Asker {
+    /// Prepares; the callbacks are made once, so that questions leave nothing behind.
+    pub fn new(window: Window, done: impl Fn(Answer) + 'static) -> Rc<Asker> {
+        let done = Rc::new(done);
+        Rc::new_cyclic(|weak: &Weak<Asker>| {
+            let (own, failed) = (weak.clone(), done.clone());
+            let on_head = Closure::new(move |response: JsValue| {
+                if let Some(asker) = own.upgrade()
+                    && let Err(error) = asker.take_head(&response.unchecked_into())
+                {
+                    failed(Answer::Failed(text_of(&error)));
+                }
+            });
+            let told = done.clone();
+            let on_json = Closure::new(move |json: JsValue| {
+                let lost = || Answer::Failed("it plays no recording any more".to_owned());
+                told(read(&json).unwrap_or_else(lost));
+            });
+            let on_failure =
+                Closure::new(move |error: JsValue| done(Answer::Failed(text_of(&error))));
+            Asker {
+                window,
+                on_head,
+                on_json,
+                on_failure,
+            }
+        })
+    }
+
+    /// Asks how it stands.
+    pub fn look(&self) {
+        self.send(DECK, "GET");
+    }
+
+    /// Asks for its course.
+    pub fn course(&self) {
+        self.send(COURSE, "GET");
+    }
+
+    /// Asks for something, as a query.
+    pub fn ask(&self, wish: &str) {
+        self.send(&format!("{DECK}?{wish}"), "POST");
+    }
+
+    fn send(&self, address: &str, method: &str) {
+        let options = RequestInit::new();
+        options.set_method(method);
+        let asked = self.window.fetch_with_str_and_init(address, &options);
+        let _ = asked.then2(&self.on_head, &self.on_failure);
+    }
+
+    /// A refusal is no JSON, and fails as that.
+    fn take_head(&self, response: &Response) -> Result<(), JsValue> {
+        let _ = response.json()?.then2(&self.on_json, &self.on_failure);
+        Ok(())
+    }
+}
+
+fn text_of(error: &JsValue) -> String {
+    let message = Reflect::get(error, &"message".into()).ok();
+    let message = message.and_then(|message| message.as_string());
+    message.unwrap_or_else(|| format!("{error:?}"))
+}
+
+fn read(json: &JsValue) -> Option<Answer> {
+    let value = |key: &str| Reflect::get(json, &key.into()).ok();
+    let number = |key: &str| value(key)?.as_f64();
+    let list = |key: &str| -> Option<Vec<Option<f64>>> {
+        let list: js_sys::Array = value(key)?.dyn_into().ok()?;
+        Some(list.iter().map(|item| item.as_f64()).collect())
+    };
+    if let Some(state) = value("state").and_then(|state| state.as_string()) {
+        return Some(Answer::Deck(Deck {
+            begin_ms: number("begin_unix_ms")?,
+            end_ms: number("end_unix_ms")?,
+            position_ms: number("position_unix_ms")?,
+            mode: Mode::named(&state)?,
+            speed: number("speed")?,
+        }));
+    }
+    Some(Answer::Course(Course {
+        begin_ms: number("begin_unix_ms")?,
+        step_ms: number("step_ms")?,
+        mean: list("mean_ratio")?,
+        peak: list("peak_ratio")?,
+        time_ms: list("time_unix_ms")?,
+    }))
+}

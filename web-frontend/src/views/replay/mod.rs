@@ -1,0 +1,12 @@
+//! The deck of a recording: what it is of, its course as a slider, play, pause and speed.
+//! Only there where the daemon plays a log.
+
+/// A recording may hold any section, or none.
+pub const NEEDS: Option<&str> = None;
+
+pub mod model;
+
+#[cfg(target_arch = "wasm32")]
+mod fetch;
+#[cfg(target_arch = "wasm32")]
+pub mod page;
