@@ -14,7 +14,9 @@ use crate::commands::diff::{self, DiffArgs};
 use crate::commands::report::{self, ReportArgs};
 use crate::environment;
 
+mod otlp;
 mod recordings;
+pub use otlp::OtlpArgs;
 pub use recordings::{ReplayArgs, TopArgs};
 
 const EXIT_CODES: &str = "\
@@ -205,29 +207,9 @@ pub struct RunArgs {
         hide_env = true
     )]
     pub log_file: Option<PathBuf>,
-    /// Push metrics to this receiver of OTLP over HTTP, such as an OpenTelemetry collector at
-    /// http://127.0.0.1:4318; without a path, to /v1/metrics there
-    #[arg(long, value_name = "URL", env = "NETTO_OTLP_ENDPOINT", hide_env = true)]
-    pub otlp_endpoint: Option<String>,
-    /// Further headers for that receiver, such as authorization=Bearer%20TOKEN; other users of this
-    /// host see an argument, but not the environment and not the configuration file
-    #[arg(
-        long,
-        value_name = "NAME=VALUE",
-        value_delimiter = ',',
-        env = "NETTO_OTLP_HEADERS",
-        hide_env = true,
-        hide_env_values = true
-    )]
-    pub otlp_headers: Vec<String>,
-    /// Seconds from one push to the next [default: 10]
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        env = "NETTO_OTLP_INTERVAL",
-        hide_env = true
-    )]
-    pub otlp_interval: Option<u64>,
+    /// Where metrics are pushed.
+    #[command(flatten)]
+    pub otlp: OtlpArgs,
     /// Accepted for the sake of old command lines: metrics are always at /metrics
     #[arg(short = 'P', long, hide = true)]
     pub prometheus: bool,

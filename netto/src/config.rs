@@ -8,18 +8,17 @@ use std::time::Duration;
 
 use self::file::{FileOptions, Place, read_file};
 use self::given::{given, host_names, in_range};
-pub use self::speed::check_speed;
+pub use self::replay::check_speed;
 use crate::analysis::plan::RequestedMethod;
 use crate::analysis::sampler::RequestedSampler;
-use crate::cli::{DemoArgs, HostArgs, LogLevel, MethodName, ReplayArgs, RunArgs, SamplerName};
+use crate::cli::{DemoArgs, HostArgs, LogLevel, MethodName, RunArgs, SamplerName};
 use crate::demo;
-use crate::replay::player;
 use crate::sinks::otlp::target::Target;
 
 mod file;
 mod given;
 mod otlp;
-mod speed;
+mod replay;
 
 /// Stack samples per second and CPU that can be asked for.
 pub const FREQUENCY_HZ: RangeInclusive<u64> = 1..=100_000;
@@ -157,25 +156,6 @@ impl Config {
         Config::for_run(&RunArgs {
             host: args.clone(),
             ..RunArgs::default()
-        })
-    }
-
-    /// The settings of `netto replay`: those of serving, at the player's pace. What a configuration
-    /// file says of measuring and of a log does not concern it.
-    ///
-    /// # Errors
-    /// If the configuration file or a value cannot be used.
-    pub fn for_replay(args: &ReplayArgs) -> Result<Config, ConfigError> {
-        check_speed(&args.host, args.speed)?;
-        let config = Config::for_run(&RunArgs {
-            serve: args.serve.clone(),
-            host: args.host.clone(),
-            ..RunArgs::default()
-        })?;
-        Ok(Config {
-            user_period: player::PERIOD,
-            log_file: None,
-            ..config
         })
     }
 

@@ -252,23 +252,16 @@ impl Prepared {
         let collector = MetricsCollector::launch(past, latest.clone(), drops.clone(), &supervisor);
         let (prometheus, metrics) =
             PrometheusLogger::launch(info.clone(), drops.clone(), clients.clone(), &supervisor);
-        collector.do_send(Subscribe {
-            sink: Sink::Prometheus,
-            updates: prometheus.clone().recipient(),
-            past: None,
-            farewell: None,
-        });
+        collector.do_send(Subscribe::snapshots(
+            Sink::Prometheus,
+            prometheus.clone().recipient(),
+        ));
         let file = self
             .log
             .map(|log| FileLogger::launch(log, info.clone(), drops.clone(), &supervisor))
             .transpose()?;
         if let Some((_, logger)) = &file {
-            collector.do_send(Subscribe {
-                sink: Sink::File,
-                updates: logger.clone().recipient(),
-                past: None,
-                farewell: None,
-            });
+            collector.do_send(Subscribe::snapshots(Sink::File, logger.clone().recipient()));
         }
         #[cfg(feature = "otlp")]
         let otlp = self
@@ -278,12 +271,7 @@ impl Prepared {
             .transpose()?;
         #[cfg(feature = "otlp")]
         if let Some((_, logger)) = &otlp {
-            collector.do_send(Subscribe {
-                sink: Sink::Otlp,
-                updates: logger.clone().recipient(),
-                past: None,
-                farewell: None,
-            });
+            collector.do_send(Subscribe::snapshots(Sink::Otlp, logger.clone().recipient()));
         }
         // A recording may name any host, this one only its own name.
         let hostname = match self.replay {

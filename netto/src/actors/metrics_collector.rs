@@ -156,6 +156,18 @@ pub struct Subscribe {
     pub farewell: Option<Recipient<Farewell>>,
 }
 
+impl Subscribe {
+    /// Asks for snapshots and nothing else.
+    pub fn snapshots(sink: Sink, updates: Recipient<Deliver>) -> Self {
+        Subscribe {
+            sink,
+            updates,
+            past: None,
+            farewell: None,
+        }
+    }
+}
+
 /// The latest snapshot, for every thread to look at: whoever only wants to read it
 /// takes no place among the collector's messages.
 #[derive(Debug, Clone, Default)]

@@ -25,11 +25,11 @@ pub(super) fn target(
     let endpoint = given(
         "otlp_endpoint",
         host,
-        args.otlp_endpoint.clone(),
+        args.otlp.otlp_endpoint.clone(),
         keys.0,
         place,
     );
-    let headers = Some(args.otlp_headers.clone()).filter(|headers| !headers.is_empty());
+    let headers = Some(args.otlp.otlp_headers.clone()).filter(|headers| !headers.is_empty());
     let headers = given("otlp_headers", host, headers, keys.1, place);
     // Wrong ones are told of even where nothing is pushed.
     let headers = match headers {
@@ -39,7 +39,13 @@ pub(super) fn target(
         })?,
         None => Vec::new(),
     };
-    let interval = match given("otlp_interval", host, args.otlp_interval, interval, place) {
+    let interval = match given(
+        "otlp_interval",
+        host,
+        args.otlp.otlp_interval,
+        interval,
+        place,
+    ) {
         Some(seconds) => Duration::from_secs(in_range(seconds, &OTLP_INTERVAL_S, "s")?),
         None => DEFAULT_INTERVAL,
     };
@@ -72,6 +78,12 @@ mod tests {
         target(args, &mut file).map_err(|error| error.to_string())
     }
 
+    fn with_endpoint(url: &str) -> RunArgs {
+        let mut args = RunArgs::default();
+        args.otlp.otlp_endpoint = Some(url.to_owned());
+        args
+    }
+
     #[test]
     fn three_keys_make_a_target() {
         let text = "otlp-endpoint = \"https://x.example\"\notlp-headers = [\"a=b%20c\"]\notlp-interval = 60";
@@ -84,10 +96,7 @@ mod tests {
 
     #[test]
     fn an_argument_goes_before_the_file_and_its_interval_is_ten_seconds() {
-        let args = RunArgs {
-            otlp_endpoint: Some("http://127.0.0.1:4318".to_owned()),
-            ..RunArgs::default()
-        };
+        let args = with_endpoint("http://127.0.0.1:4318");
         let found = resolved(&args, "otlp-endpoint = \"x\"").unwrap().unwrap();
         assert_eq!(found.url, "http://127.0.0.1:4318/v1/metrics");
         assert_eq!(found.interval, DEFAULT_INTERVAL);
@@ -112,10 +121,7 @@ mod tests {
             let error = resolved(&RunArgs::default(), text).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
-        let args = RunArgs {
-            otlp_endpoint: Some("ftp://x".to_owned()),
-            ..RunArgs::default()
-        };
+        let args = with_endpoint("ftp://x");
         let error = resolved(&args, "").unwrap_err();
         assert!(
             error.starts_with("--otlp-endpoint takes http://"),
