@@ -46,9 +46,8 @@ pub struct Standalone {
 }
 
 impl Standalone {
-    /// A report on the time from `begin_unix_ns` to `end_unix_ns`; `notes` are shown with those of
-    /// the description.
-    pub fn new(info: &Info, begin_unix_ns: u64, end_unix_ns: u64, notes: &[String]) -> Self {
+    /// A report on the time from `begin_unix_ns` to `end_unix_ns`.
+    pub fn new(info: &Info, begin_unix_ns: u64, end_unix_ns: u64) -> Self {
         let span_ms = end_unix_ns.saturating_sub(begin_unix_ns) / 1_000_000;
         let mut info = info.clone();
         // A point of the history is a period at least: so all of the time fits in.
@@ -58,7 +57,6 @@ impl Standalone {
         all.push(
             "A report: bars and table are of all of this time, charts go along it.".to_owned(),
         );
-        all.extend(notes.iter().cloned());
         all.append(&mut info.notes);
         info.notes = all;
         Standalone {
@@ -68,6 +66,11 @@ impl Standalone {
             whole: None,
             sequence: 0,
         }
+    }
+
+    /// Adds something that its reader should know.
+    pub fn note(&mut self, note: String) {
+        self.info.notes.push(note);
     }
 
     /// Adds the next interval.
@@ -177,7 +180,7 @@ mod tests {
 
     fn report(intervals: u64) -> Standalone {
         let end_ns = intervals * 500_000_000;
-        let mut report = Standalone::new(&fixture::info(), 0, end_ns, &[]);
+        let mut report = Standalone::new(&fixture::info(), 0, end_ns);
         for number in 1..=intervals {
             report.add(&Snapshot {
                 sequence: 1,
@@ -232,7 +235,7 @@ mod tests {
 
     #[test]
     fn of_nothing_there_is_no_file() {
-        let empty = Standalone::new(&fixture::info(), 0, 1, &[]);
+        let empty = Standalone::new(&fixture::info(), 0, 1);
         assert!(matches!(empty.html(), Err(StandaloneError::NoIntervals)));
     }
 }

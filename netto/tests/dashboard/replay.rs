@@ -259,7 +259,7 @@ fn standalone() -> Result<()> {
     let Demo { info, .. } = demo::demo(settings());
     let all: Vec<Snapshot> = snapshots().collect();
     let end_ns = all.last().context("an interval")?.time_unix_ns;
-    let mut report = Standalone::new(&info, BEGIN_NS, end_ns, &[]);
+    let mut report = Standalone::new(&info, BEGIN_NS, end_ns);
     all.iter().for_each(|snapshot| report.add(snapshot));
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("report.html");

@@ -202,3 +202,34 @@ fn a_picture_shows_the_largest_parts_in_their_colours() {
     assert!(svg.contains(&color), "{color}");
     assert!(svg.matches("<polygon").count() >= 3);
 }
+
+#[test]
+fn the_dashboard_in_a_file_needs_no_other_and_shows_every_component() {
+    let (folder, path, _) = log(2, 40);
+    let file = folder.path().join("report.html");
+    said(&[
+        "report",
+        text(&path),
+        "--format",
+        "html",
+        "--output",
+        text(&file),
+    ]);
+    let html = std::fs::read_to_string(&file).expect("it was written");
+    assert!(html.contains("data-standalone") && html.contains("nettoMessages"));
+    assert!(!html.contains("boot.js") && !html.contains("href=\"style.css\""));
+    let refused = netto(&[
+        "report",
+        text(&path),
+        "--format",
+        "html",
+        "--component",
+        "gro",
+    ]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        said.contains("--component does not go with --format html"),
+        "{said}"
+    );
+}

@@ -20,6 +20,7 @@ use crate::offline::times::{self, Moment, Span, Wanted};
 use crate::outcome::Outcome;
 
 mod csv;
+mod html;
 mod json;
 mod long_form;
 #[cfg(feature = "parquet")]
@@ -42,8 +43,8 @@ pub struct ReportArgs {
     /// Log files of one host, in any order; what several hold counts once
     #[arg(value_name = "LOG", required = true)]
     pub logs: Vec<PathBuf>,
-    /// In which form: table (one screen), json (the same, for programs), svg (a picture), csv or
-    /// parquet (every interval, CPU and component)
+    /// In which form: table (one screen), json (the same, for programs), html (the dashboard, in
+    /// one file), svg (a picture), csv or parquet (every interval, CPU and component)
     #[arg(
         long,
         value_name = "FORMAT",
@@ -88,6 +89,8 @@ pub enum Format {
     Csv,
     /// Every interval, CPU and component as a Parquet file
     Parquet,
+    /// The dashboard in one file
+    Html,
     /// A picture
     Svg,
 }
@@ -128,6 +131,11 @@ impl Source<'_> {
 
 /// Carries out the command.
 pub fn run(args: &ReportArgs) -> Outcome {
+    if args.component.is_some() && args.format == Format::Html {
+        return Outcome::Usage(
+            "--component does not go with --format html: the page shows any of them".to_owned(),
+        );
+    }
     let zone = TimeZone::system();
     let files = match Files::look(&args.logs) {
         Ok(files) => files,
@@ -159,6 +167,11 @@ fn report(args: &ReportArgs, source: &Source<'_>, zone: &TimeZone) -> anyhow::Re
     let findings = match args.format {
         Format::Csv => csv::write(source, component, args.output.as_deref())?,
         Format::Parquet => parquet(source, component, args)?,
+        Format::Html => {
+            let (text, findings) = html::text(source, zone)?;
+            write(args, &text)?;
+            findings
+        }
         Format::Table | Format::Json | Format::Svg => {
             let (summary, strip, findings) = summed_up(source, component, zone)?;
             let text = match args.format {
@@ -166,11 +179,7 @@ fn report(args: &ReportArgs, source: &Source<'_>, zone: &TimeZone) -> anyhow::Re
                 Format::Svg => svg::text(&summary, strip, zone)?,
                 _ => table::text(&summary, &findings, source.cpus, zone),
             };
-            let mut output = Output::to(args.output.as_deref())?;
-            output
-                .write_all(text.as_bytes())
-                .context("cannot write the report")?;
-            output.finish()?;
+            write(args, &text)?;
             findings
         }
     };
@@ -182,6 +191,14 @@ fn report(args: &ReportArgs, source: &Source<'_>, zone: &TimeZone) -> anyhow::Re
         }
     }
     Ok(())
+}
+
+fn write(args: &ReportArgs, text: &str) -> anyhow::Result<()> {
+    let mut output = Output::to(args.output.as_deref())?;
+    output
+        .write_all(text.as_bytes())
+        .context("cannot write the report")?;
+    output.finish()
 }
 
 fn summed_up(
