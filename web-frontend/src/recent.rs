@@ -12,6 +12,8 @@ use crate::view_model::{HEADLINE, index_of, parts_of};
 pub const ENOUGH_STACKS: u64 = 200;
 /// Time further back is another load's.
 const LONGEST_NS: u64 = 30_000_000_000;
+/// Each is a whole snapshot: of 128 CPUs, some hundred kilobytes.
+const MOST_INTERVALS: usize = 60;
 
 /// The newest intervals, as far back as they may be shown together.
 #[derive(Debug, Default)]
@@ -50,27 +52,30 @@ impl Recent {
         }
         let stacks = stacks(info, &snapshot);
         self.intervals.push_back(Interval { snapshot, stacks });
-        let mut covered_ns = self.covered_ns();
-        while self.intervals.len() > 1 && covered_ns > LONGEST_NS {
-            let gone = self.intervals.pop_front();
-            covered_ns -= gone.map_or(0, |gone| gone.snapshot.interval_ns);
-        }
+        // No later stretch reaches further back than this one.
+        let count = self.wanted();
+        self.intervals.drain(..self.intervals.len() - count);
     }
 
-    fn covered_ns(&self) -> u64 {
-        let lengths = self.intervals.iter().map(|own| own.snapshot.interval_ns);
-        lengths.fold(0, u64::saturating_add)
+    /// How many intervals from the newest backwards are shown.
+    fn wanted(&self) -> usize {
+        let (mut stacks, mut covered_ns) = (0_u64, 0_u64);
+        let newest_first = self.intervals.iter().rev().take(MOST_INTERVALS);
+        let mut count = 0;
+        for own in newest_first {
+            covered_ns = covered_ns.saturating_add(own.snapshot.interval_ns);
+            if count > 0 && (stacks >= ENOUGH_STACKS || covered_ns > LONGEST_NS) {
+                break;
+            }
+            stacks = stacks.saturating_add(own.stacks);
+            count += 1;
+        }
+        count
     }
 
     /// The stretch to show; `None` before the first interval.
     pub fn shown(&self) -> Option<Shown> {
-        let mut stacks = 0_u64;
-        let enough = self.intervals.iter().rev().position(|own| {
-            stacks = stacks.saturating_add(own.stacks);
-            stacks >= ENOUGH_STACKS
-        });
-        let count = enough.map_or(self.intervals.len(), |older| older + 1);
-        let mut own = self.intervals.iter().skip(self.intervals.len() - count);
+        let mut own = self.intervals.iter();
         let mut snapshot = own.next()?.snapshot.clone();
         let first_sequence = snapshot.sequence;
         for later in own {
@@ -143,6 +148,18 @@ mod tests {
     #[test]
     fn nothing_older_than_half_a_minute_is_shown() {
         assert_eq!(shown_s(&recent(&[1; 100])), 30);
+    }
+
+    #[test]
+    fn no_more_is_kept_than_is_shown_however_short_intervals_are() {
+        assert_eq!(recent(&[500; 100]).intervals.len(), 1);
+        let mut recent = Recent::default();
+        for sequence in 1..=1000 {
+            let mut interval = interval(sequence, 0);
+            interval.interval_ns = SECOND_NS / 100;
+            recent.push(&fixture::info(), interval);
+        }
+        assert_eq!(recent.intervals.len(), MOST_INTERVALS);
     }
 
     #[test]
