@@ -227,7 +227,7 @@ fn accessible() -> Result<()> {
         browser.script(&axe)?;
         let found = browser.promise(
             "axe.run().then((r) => [r.passes.length, r.violations.map((v) => \
-             [v.impact, v.id, v.help, v.nodes.slice(0, 3).map((n) => n.html).join(' ')])])",
+             [v.impact, v.id, v.help, v.nodes.map((n) => n.html + ' ' + n.failureSummary).join(' ')])])",
         )?;
         let passed = found[0].as_u64().unwrap_or(0);
         ensure!(passed > 20, "hardly anything was checked: {found}");
