@@ -25,6 +25,7 @@ pub mod missed;
 pub mod packed;
 pub mod sections;
 pub mod snapshot;
+pub mod text;
 pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};

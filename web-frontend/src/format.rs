@@ -1,21 +1,7 @@
 //! Numbers and strings as people read them: fixed units, steady precision,
 //! nothing that HTML would misread. Pure.
 
-/// Replaces the characters that mean something in HTML text and attributes.
-pub fn escape_html(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
-}
+pub use metrics_common::text::{count, escape_html};
 
 /// A ratio as per cent with one decimal and without the sign. Exactly nothing
 /// is `0`; too little for the decimal is `<0.1`, so that the two differ.
@@ -93,19 +79,6 @@ pub fn watts(watts: f64) -> String {
 /// Bytes in MB of 10⁶, as `top` and Prometheus users expect a size to be said.
 pub fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
-}
-
-/// A count with thin spaces between groups of three digits.
-pub fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut grouped = String::with_capacity(digits.len() * 2);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push('\u{202f}');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 /// `numerator / denominator`, and 0 for a denominator of 0: a share of nothing is nothing.

@@ -236,7 +236,9 @@ impl Section for Cost {
         columns.add_rows(components, &later.components);
         columns.add_rows(samples, &later.samples);
         columns.add_rows(entries, &later.entries);
-        for more in &later.split_basis {
+        // No table is longer; a hostile log must not fill the memory.
+        let is_row = |basis: &&SplitBasis| (basis.component as usize) < MOST_ROWS;
+        for more in later.split_basis.iter().filter(is_row) {
             match split_basis
                 .iter_mut()
                 .find(|b| b.component == more.component)

@@ -80,7 +80,14 @@ impl CpuModes {
 
     /// Everything but idle, waiting for input or output, and stolen time.
     pub fn busy_ns(&self) -> u64 {
-        self.user_ns + self.nice_ns + self.system_ns + self.irq_ns + self.softirq_ns
+        let busy = [
+            self.user_ns,
+            self.nice_ns,
+            self.system_ns,
+            self.irq_ns,
+            self.softirq_ns,
+        ];
+        busy.into_iter().fold(0, u64::saturating_add)
     }
 }
 

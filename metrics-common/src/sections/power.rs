@@ -7,6 +7,9 @@ use super::{Quantity, Recorded, Section, Unit};
 use crate::packed::Damaged;
 use crate::snapshot::Info;
 
+/// No host has more; a hostile log must not fill the memory of whoever adds it up.
+const MOST_ZONES: usize = 256;
+
 /// Energy of one RAPL zone in the interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ZonePower {
@@ -53,9 +56,11 @@ impl Section for Power {
         *network_watts = later.network_watts;
         *network_energy_joules += later.network_energy_joules;
         for more in &later.zones {
+            let has_room = zones.len() < MOST_ZONES;
             match zones.iter_mut().find(|zone| zone.zone == more.zone) {
                 Some(zone) => zone.energy_joules += more.energy_joules,
-                None => zones.push(more.clone()),
+                None if has_room => zones.push(more.clone()),
+                None => {}
             }
         }
     }
@@ -72,5 +77,29 @@ impl Recorded for Power {
 
     fn value(&self, _: usize, interval_ns: u64) -> Option<f64> {
         Some(self.network_energy_joules / interval_ns as f64 * 1e9)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_keeps_no_more_zones_than_a_host_can_have() {
+        let mut sum = Power::default();
+        for number in 0..2 * MOST_ZONES {
+            let zones = vec![ZonePower {
+                zone: format!("package-{number}"),
+                energy_joules: 1.0,
+            }];
+            let later = Power {
+                zones,
+                ..Power::default()
+            };
+            sum.add(&later, &Columns::folded());
+            sum.add(&later, &Columns::folded());
+        }
+        assert_eq!(sum.zones.len(), MOST_ZONES);
+        assert!(sum.zones.iter().all(|zone| zone.energy_joules == 2.0));
     }
 }

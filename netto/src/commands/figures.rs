@@ -1,5 +1,7 @@
 //! Figures as people read them on a terminal. Pure.
 
+pub(super) use metrics_common::text::count;
+
 /// A ratio as per cent: two decimals below one, then one. Nothing is `0 %`; too little to be
 /// shown is `<0.01 %`, so that the two differ.
 pub(super) fn percent(ratio: f64) -> String {
@@ -38,19 +40,6 @@ pub(super) fn energy(joules: f64) -> String {
         some if some < 3.6e6 => format!("{:.2} Wh", some / 3_600.0),
         much => format!("{:.2} kWh", much / 3.6e6),
     }
-}
-
-/// A count with thin spaces between groups of three digits.
-pub(super) fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut grouped = String::with_capacity(digits.len() * 2);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push('\u{202f}');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 /// A count of things with their name.

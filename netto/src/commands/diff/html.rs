@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;
+use metrics_common::text::escape_html;
 
 use super::super::figures::percent_number;
 use super::table::{certainty, side};
@@ -31,11 +32,11 @@ pub(super) fn text(comparison: &Comparison, names: &[String; 2], zone: &TimeZone
          <meta name=\"viewport\" content=\"width=device-width\">\
          <title>netto diff: {a} and {b}</title><style>{STYLE}</style></head><body>\n\
          <h1>What has changed</h1>\n<p>A: {side_a}<br>B: {side_b}</p>\n<p>{certainty}.</p>\n",
-        a = escape(&names[0]),
-        b = escape(&names[1]),
-        side_a = escape(&side(&names[0], &comparison.a, zone)),
-        side_b = escape(&side(&names[1], &comparison.b, zone)),
-        certainty = escape(&certainty(comparison)),
+        a = escape_html(&names[0]),
+        b = escape_html(&names[1]),
+        side_a = escape_html(&side(&names[0], &comparison.a, zone)),
+        side_b = escape_html(&side(&names[1], &comparison.b, zone)),
+        certainty = escape_html(&certainty(comparison)),
     );
     let widest = comparison
         .changes
@@ -57,7 +58,7 @@ pub(super) fn text(comparison: &Comparison, names: &[String; 2], zone: &TimeZone
     if !comparison.incomparable.is_empty() {
         page.push_str("<h2>Not comparable</h2>\n<ul>\n");
         for other in &comparison.incomparable {
-            let (label, reason) = (escape(&other.label), escape(&other.unavailable));
+            let (label, reason) = (escape_html(&other.label), escape_html(&other.unavailable));
             let _ = writeln!(page, "<li>{label}: {reason}</li>");
         }
         page.push_str("</ul>\n");
@@ -89,7 +90,7 @@ fn row(page: &mut String, change: &Change, widest: f64) {
         page,
         "<tr class=\"{class}\"><td>{}</td><td>{}</td><td>{}</td><td>{:+.3}</td><td>{interval}</td>\
          <td>{}</td><td>{:+.3}</td><td>{relative}</td><td>{real}</td></tr>",
-        escape(&change.label),
+        escape_html(&change.label),
         percent_number(change.a.share_ratio),
         percent_number(change.b.share_ratio),
         change.share.value * 100.0,
@@ -113,20 +114,4 @@ fn picture(change: &Change, widest: f64) -> String {
         x(change.share.value),
         middle = WIDTH / 2.0,
     )
-}
-
-/// Replaces the characters that mean something in HTML.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
 }
