@@ -201,7 +201,7 @@ fn measure(
         tests = vm::root_tests(root)?;
         inside.tests = &tests;
     }
-    let sweep = format!("sweep --step {}", options.step);
+    let sweep = format!("sweep --step {} --rounds {}", options.step, options.sweeps);
     let (what, tables) = match part {
         Part::Bulk => {
             let bulk = bulk::Options {
@@ -217,8 +217,7 @@ fn measure(
         Part::Idle => (machine(), joined(&idle::measure(&inside, document)?)),
         Part::Sweep => {
             eprintln!("xtask: sweeps; what else runs here is in them");
-            let said = inside.here(&format!("{sweep} --rounds {}", options.sweeps))?;
-            (machine(), said.rows)
+            (machine(), inside.here(&sweep)?.rows)
         }
         Part::Guest => {
             let rounds = usize::from(options.guest_rounds);
