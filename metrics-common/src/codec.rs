@@ -10,8 +10,9 @@ use crate::snapshot::{Info, Snapshot};
 
 /// Version of the wire and log formats. The major part changes when an older
 /// reader would misread; the minor part when something was added. Since 2.0, a snapshot has
-/// sections, and since 2.1 what netto itself costs has parts; 1.x is still read.
-pub const FORMAT_VERSION: (u16, u16) = (2, 1);
+/// sections, since 2.1 what netto itself costs has parts, and since 2.2 logs may have stacks; 1.x is
+/// still read.
+pub const FORMAT_VERSION: (u16, u16) = (2, 2);
 
 /// What the daemon sends on `/ws`, one message per frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,25 @@ pub enum ServerMessage {
     Bye(String),
     /// Snapshots that are missing here (only in logs, since 1.1).
     Gap(Gap),
+    /// Where time went, function by function (only in logs, since 2.2, where it is asked for).
+    Stacks(Box<Stacks>),
+}
+
+/// Sampled stacks of some time, counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stacks {
+    /// When they were read, nanoseconds since the Unix epoch.
+    pub time_unix_ns: u64,
+    /// Length of the time before that in which they were sampled, nanoseconds. It may reach into
+    /// that of the message before, or leave some of the time between out.
+    pub window_ns: u64,
+    /// Samples in `folded`.
+    pub samples: u64,
+    /// Samples for whose stack there was no room.
+    pub left_out: u64,
+    /// On each line the event's slug and the functions from the outermost to the innermost, with a
+    /// semicolon between, then a blank and the number of samples: what flame graph tools read.
+    pub folded: String,
 }
 
 /// Snapshots that could not be written, and why.

@@ -1,26 +1,47 @@
 //! The framing of the log file: what makes it survive being cut or damaged.
 //!
 //! ```text
-//! file    = magic "NETTOLOG", major u16, minor u16, frame…        (little-endian)
-//! frame   = marker "NTFR", length u32, crc32(length ‖ payload) u32, payload
-//! payload = ServerMessage as MessagePack (`codec`): first Hello, then Snapshot…, at a clean end Bye;
+//! file    = magic "NETTOLOG", major u16, minor u16, (block | index | frame)…   (little-endian)
+//! block   = several messages, compressed: `block`
+//! index   = where the blocks are, at the end and now and then: `index`; not needed to read
+//! frame   = marker "NTFR", length u32, crc32(length ‖ message) u32, message: all that files
+//!           of major 1 and 2 have, and none is written any more
+//! message = ServerMessage as MessagePack (`codec`): first Hello, then Snapshot…, at a clean end Bye;
 //!           another Hello where what the rows mean has changed, or another run was appended;
-//!           a Gap where snapshots are missing, because they could not be written
+//!           a Gap where snapshots are missing, because they could not be written;
+//!           Stacks where somebody wants them
 //! ```
 //!
-//! A file that was cut is readable up to the cut. A damaged frame is skipped
+//! A file that was cut is readable up to the cut. A damaged block is skipped
 //! and counted: the reader looks for the next marker whose checksum holds. A
 //! log may be appended to another, header and all. A log that has lost its
-//! header, or begins with zeros instead, is read from its first frame on.
+//! header, or begins with zeros instead, is read from its first block on.
+//! docs/LOG.md has what users need to know of it.
 
+mod block;
+mod builder;
+mod columns;
+mod compress;
+mod index;
 mod reader;
+mod rounding;
+mod steps;
 mod sums;
+mod walk;
 
 use std::io;
 
-use crate::codec::{self, CodecError, FORMAT_VERSION, ServerMessage};
+use crate::codec::{self, CodecError, ServerMessage};
 
-pub use reader::{Beginning, LogReader, WORK_PER_BYTE};
+pub use block::{Block, BlockHead, MOST_BLOCK_WORK, Packer, WORK_PER_STORED_BYTE, heads};
+pub use builder::LogBuilder;
+pub use index::{Between, IndexBuilder, LogIndex, Part};
+pub use reader::{Beginning, Damage, LogReader, ReadCounts, WORK_PER_BYTE};
+pub use rounding::Rounding;
+
+/// Version of the file format: since 3, messages stand in blocks. The messages themselves have
+/// [`codec::FORMAT_VERSION`].
+pub const LOG_VERSION: (u16, u16) = (3, 0);
 
 /// The first bytes of every log file.
 pub const MAGIC: &[u8; 8] = b"NETTOLOG";
@@ -29,7 +50,8 @@ const HEAD_BYTES: usize = 12;
 /// Length of the header, bytes.
 pub const HEADER_BYTES: usize = 12;
 
-/// Larger frames are taken for damage; 4096 CPUs × 60 components × 5 bytes fit ten times.
+/// Larger frames and blocks are taken for damage; 4096 CPUs × 60 components × 5 bytes fit ten
+/// times.
 pub const MAX_PAYLOAD_BYTES: usize = 16 << 20;
 
 /// A log could not be written or read.
@@ -39,7 +61,7 @@ pub enum LogError {
     #[error("this is not a netto log: it does not begin with \"NETTOLOG\"")]
     NotALog,
     /// The file was written by a netto with a newer major format version.
-    #[error("this log has format {major}.{minor}, this netto reads up to {}.x; use a newer netto", FORMAT_VERSION.0)]
+    #[error("this log has format {major}.{minor}, this netto reads up to {}.x; use a newer netto", LOG_VERSION.0)]
     TooNew {
         /// Major version found.
         major: u16,
@@ -60,8 +82,8 @@ pub enum LogError {
 /// The bytes with which a log file begins.
 pub fn file_header() -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
-    bytes.extend_from_slice(&FORMAT_VERSION.0.to_le_bytes());
-    bytes.extend_from_slice(&FORMAT_VERSION.1.to_le_bytes());
+    bytes.extend_from_slice(&LOG_VERSION.0.to_le_bytes());
+    bytes.extend_from_slice(&LOG_VERSION.1.to_le_bytes());
     bytes
 }
 
@@ -72,12 +94,18 @@ fn checksum(length: [u8; 4], payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// One message as a frame.
+/// One message as a frame, as the first version had it.
+///
+/// # Errors
+/// If it is too large.
 pub fn frame(message: &ServerMessage) -> Result<Vec<u8>, LogError> {
     frame_of(&codec::encode(message)?)
 }
 
 /// A message that is encoded already, as a frame.
+///
+/// # Errors
+/// If it is too large.
 pub fn frame_of(payload: &[u8]) -> Result<Vec<u8>, LogError> {
     if payload.len() > MAX_PAYLOAD_BYTES {
         return Err(LogError::TooLarge(payload.len()));

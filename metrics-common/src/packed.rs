@@ -190,6 +190,64 @@ pub(crate) fn unpack_within(packed: &Packed, rows: usize, values: usize) -> Resu
     Ok(table)
 }
 
+/// A packed table taken apart into what its bytes hold, nothing multiplied or added up.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Apart {
+    /// What every value is divided by.
+    pub(crate) unit: u64,
+    /// The values as they are written.
+    pub(crate) rows: Rows,
+    /// The sums, as they are written.
+    pub(crate) rest: Vec<u8>,
+}
+
+impl Apart {
+    /// Takes a table of at most so many values apart; `None` if [`Apart::bytes`] would not
+    /// bring back the same bytes.
+    pub(crate) fn of(bytes: &[u8], values: usize) -> Option<Apart> {
+        let mut reader = Reader(bytes.strip_prefix(&[MARK])?);
+        let unit = reader.number().ok()?;
+        let count = reader.number().ok()?;
+        if count > MOST_ROWS as u64 {
+            return None;
+        }
+        let mut budget = values as u64;
+        let mut rows = Vec::new();
+        for _ in 0..count {
+            let Some(length) = reader.number().ok()?.checked_sub(1) else {
+                rows.push(None);
+                continue;
+            };
+            budget = budget.checked_sub(length)?;
+            let row = match reader.number().ok()? {
+                0 => reader.runs(length, 1),
+                bits => reader.bits(length, 1, bits),
+            };
+            rows.push(Some(row.ok()?));
+        }
+        let rest = reader.0.to_vec();
+        let apart = Apart { unit, rows, rest };
+        (apart.bytes() == bytes).then_some(apart)
+    }
+
+    /// The table's bytes again.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![MARK];
+        put(&mut bytes, self.unit);
+        put(&mut bytes, self.rows.len() as u64);
+        for row in &self.rows {
+            let Some(row) = row else {
+                put(&mut bytes, 0);
+                continue;
+            };
+            put(&mut bytes, row.len() as u64 + 1);
+            put_row(&mut bytes, row, 1);
+        }
+        bytes.extend_from_slice(&self.rest);
+        bytes
+    }
+}
+
 /// Makes a row whole again of which only what it has beyond its parts was written; gives their
 /// number.
 fn add_parts(table: &mut Rows, reader: &mut Reader<'_>, most: usize) -> Result<usize, Damaged> {
@@ -263,7 +321,8 @@ fn put_zeros(bytes: &mut Vec<u8>, zeros: &mut u64) {
     }
 }
 
-fn put(bytes: &mut Vec<u8>, mut value: u64) {
+/// Writes an integer of variable length.
+pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
         value >>= 7;
@@ -271,9 +330,17 @@ fn put(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-struct Reader<'a>(&'a [u8]);
+/// Reads what [`put`] has written.
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    /// So many bytes.
+    pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Damaged> {
+        let (own, rest) = self.0.split_at_checked(count).ok_or(Damaged)?;
+        self.0 = rest;
+        Ok(own)
+    }
+
     /// A row of numbers and runs of zeros.
     fn runs(&mut self, length: u64, unit: u64) -> Result<Vec<u64>, Damaged> {
         let mut row = Vec::with_capacity(length.min(4096) as usize);
@@ -318,7 +385,8 @@ impl Reader<'_> {
             .collect()
     }
 
-    fn number(&mut self) -> Result<u64, Damaged> {
+    /// An integer of variable length.
+    pub(crate) fn number(&mut self) -> Result<u64, Damaged> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.0.split_first().ok_or(Damaged)?;

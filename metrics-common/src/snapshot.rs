@@ -14,6 +14,8 @@ use crate::words::{KindName, Method};
 
 mod legacy;
 
+pub(crate) use self::legacy::MOST_CPUS;
+
 /// Whether a thing can be measured here, and by which means or why not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

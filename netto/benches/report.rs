@@ -4,8 +4,6 @@
 //! made first, from a few minutes that repeat, and read by another process, whose memory is
 //! therefore the reader's only; `--read FILE` is that process. `--keep FILE` leaves the log there.
 
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use metrics_common::Snapshot;
 use metrics_common::codec::{self, ServerMessage};
-use metrics_common::log::{file_header, frame, frame_of};
+use metrics_common::log::{LogBuilder, Rounding};
 use netto::actors::trace_analyzer::SnapshotSource;
 use netto::demo::{self, Demo, Settings};
 use netto::offline::series::{Entry, Files};
@@ -65,18 +63,19 @@ fn make(path: &Path, cpus: u32, count: u64) -> anyhow::Result<()> {
         frequency_hz: 1_000,
     });
     let begin = info.started_unix_ns;
-    let mut file = BufWriter::new(File::create(path)?);
-    file.write_all(&file_header())?;
-    file.write_all(&frame(&ServerMessage::Hello(Box::new(info)))?)?;
+    let mut rounding = Rounding::default();
+    let mut log = LogBuilder::default();
+    log.push(&ServerMessage::Hello(Box::new(info)))?;
     let some: Result<Vec<Snapshot>, _> = (0..DIFFERENT).map(|_| source.next_snapshot()).collect();
     let mut some = some?;
     for sequence in 1..=count {
         let snapshot = &mut some[sequence as usize % DIFFERENT];
         snapshot.sequence = sequence;
         snapshot.time_unix_ns = begin + sequence * INTERVAL_NS;
-        file.write_all(&frame_of(&codec::encode_snapshot(snapshot)?)?)?;
+        let message = codec::encode_snapshot(&rounding.round(snapshot))?;
+        log.push_snapshot(message, snapshot.time_unix_ns)?;
     }
-    Ok(file.flush()?)
+    Ok(std::fs::write(path, log.finish())?)
 }
 
 fn read(path: &Path) -> anyhow::Result<()> {

@@ -10,10 +10,12 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand,
 use metrics_common::component::index_of;
 use serde::Deserialize;
 
+use self::log::{LogArgs, LogCommand};
 use crate::commands::diff::{self, DiffArgs};
 use crate::commands::report::{self, ReportArgs};
 use crate::environment;
 
+pub mod log;
 mod otlp;
 mod recordings;
 pub use otlp::OtlpArgs;
@@ -74,6 +76,9 @@ pub enum Command {
     /// Compare two logs, or two spans of one: what has changed, and whether that is real
     #[command(after_help = diff::EXIT_CODES)]
     Diff(DiffArgs),
+    /// Look at log files
+    #[command(subcommand)]
+    Log(LogCommand),
 }
 
 /// Options of `netto list`.
@@ -210,6 +215,9 @@ pub struct RunArgs {
     /// Where metrics are pushed.
     #[command(flatten)]
     pub otlp: OtlpArgs,
+    /// How the log file is written.
+    #[command(flatten)]
+    pub log: LogArgs,
     /// Accepted for the sake of old command lines: metrics are always at /metrics
     #[arg(short = 'P', long, hide = true)]
     pub prometheus: bool,
@@ -361,7 +369,7 @@ impl Cli {
             Some(Command::Top(args)) => &mut args.host,
             Some(Command::Check(host)) => host,
             Some(Command::List(args)) => &mut args.host,
-            Some(Command::Report(_) | Command::Diff(_)) => return None,
+            Some(Command::Report(_) | Command::Diff(_) | Command::Log(_)) => return None,
         })
     }
 }

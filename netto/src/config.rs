@@ -17,8 +17,11 @@ use crate::sinks::otlp::target::Target;
 
 mod file;
 mod given;
+mod log;
 mod otlp;
 mod replay;
+
+pub use self::log::LogSettings;
 
 /// Stack samples per second and CPU that can be asked for.
 pub const FREQUENCY_HZ: RangeInclusive<u64> = 1..=100_000;
@@ -46,6 +49,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where to write every snapshot, if anywhere.
     pub log_file: Option<PathBuf>,
+    /// How it is written.
+    pub log: LogSettings,
     /// TLS and passwords, if any.
     pub web_config_file: Option<PathBuf>,
     /// Names under which this host may be addressed, besides its own.
@@ -75,6 +80,7 @@ impl Default for Config {
             user_period: Duration::from_millis(500),
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10880),
             log_file: None,
+            log: LogSettings::default(),
             web_config_file: None,
             allowed_hosts: Vec::new(),
             max_clients: 64,
@@ -162,6 +168,7 @@ impl Config {
     fn resolve(args: &RunArgs, mut file: FileOptions) -> Result<Config, ConfigError> {
         let default = Config::default();
         let otlp = otlp::target(args, &mut file)?;
+        let log = LogSettings::resolve(args, &mut file)?;
         let (host, place) = (&args.host, &file.place);
         let frequency_is_given = args.frequency.is_some() || file.frequency.is_some();
         let frequency_hz = match given("frequency", host, args.frequency, file.frequency, place) {
@@ -221,6 +228,7 @@ impl Config {
                     .unwrap_or(default.listen.port()),
             ),
             log_file: args.log_file.clone().or(file.log_file),
+            log,
             web_config_file: args.serve.web_config_file.clone().or(file.web_config_file),
             allowed_hosts,
             max_clients,
@@ -294,6 +302,9 @@ mod tests {
             "method" => "\"sampling\"",
             "sampler" => "\"tick\"",
             "log-level" => "\"warn\"",
+            "log-max-size" => "\"500M\"",
+            "log-max-age" => "\"24h\"",
+            "log-exact" | "log-stacks" => "true",
             "log-file" | "web-config-file" | "proc-root" | "sys-root" => "\"/x\"",
             _ => "77",
         }
@@ -317,7 +328,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 17);
+        assert_eq!(seen, 23);
     }
 
     #[test]
@@ -333,6 +344,10 @@ mod tests {
             ("user_period", config.user_period.as_millis().to_string()),
             ("address", config.listen.ip().to_string()),
             ("port", config.listen.port().to_string()),
+            ("log_keep", config.log.keep.to_string()),
+            ("log_flush", config.log.flush.as_millis().to_string()),
+            ("log_exact", config.log.exact.to_string()),
+            ("log_stacks", config.log.stacks.to_string()),
             ("max_clients", config.max_clients.to_string()),
             ("proc_root", config.proc_root.display().to_string()),
             ("sys_root", config.sys_root.display().to_string()),
@@ -382,6 +397,14 @@ mod tests {
                 "netto.toml, line 3: user-period must be 50 to 60000 ms, not 49",
             ),
             ("user-period = 60001", "not 60001"),
+            (
+                "log-max-size = \"5k\"",
+                "netto.toml, line 1: log-max-size must be 10k to 1000G, not 5k",
+            ),
+            (
+                "log-flush = 5001",
+                "log-flush must be 0 to 5000 ms, not 5001",
+            ),
             (
                 "max-clients = 0",
                 "line 1: max-clients must be 1 to 10000, not 0",

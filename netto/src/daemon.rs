@@ -65,7 +65,7 @@ pub fn bind(config: &Config) -> anyhow::Result<Prepared> {
     }
     let listener = listen(config.listen)?;
     let log = match &config.log_file {
-        Some(path) => Some(LogFile::open(path)?),
+        Some(path) => Some(LogFile::open(path, &config.log)?),
         None => None,
     };
     Ok(Prepared {
@@ -256,9 +256,10 @@ impl Prepared {
             Sink::Prometheus,
             prometheus.clone().recipient(),
         ));
+        let logged = self.config.log.stacks.then(|| stacks.clone());
         let file = self
             .log
-            .map(|log| FileLogger::launch(log, info.clone(), drops.clone(), &supervisor))
+            .map(|log| FileLogger::launch(log, logged, info.clone(), drops.clone(), &supervisor))
             .transpose()?;
         if let Some((_, logger)) = &file {
             collector.do_send(Subscribe::snapshots(Sink::File, logger.clone().recipient()));

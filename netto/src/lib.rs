@@ -5,7 +5,6 @@
 //! goes through them.
 
 pub mod cli;
-pub mod commands;
 pub mod config;
 pub mod outcome;
 pub mod run;
@@ -28,7 +27,9 @@ pub mod replay;
 pub mod actors;
 pub mod sinks;
 
+pub mod commands;
 pub mod inspect;
 pub mod standalone;
 
 pub mod offline;
+pub mod utc;

@@ -2,8 +2,9 @@
 
 use std::io::Write as _;
 
+use crate::cli::log::LogCommand;
 use crate::cli::{Cli, Command, DemoArgs, LogLevel, RunArgs};
-use crate::commands::{diff, replay, report, top};
+use crate::commands::{diff, log, replay, report, top};
 use crate::config::{self, Config};
 use crate::demo::{self, Demo};
 use crate::ground::Settings;
@@ -47,6 +48,12 @@ pub fn command(cli: &Cli) -> Outcome {
         // These are about logs, on whichever host: no configuration holds for them.
         Some(Command::Report(args)) => return report::run(args),
         Some(Command::Diff(args)) => return diff::run(args),
+        Some(Command::Log(LogCommand::Verify(args))) => {
+            return match log::verify(args, print) {
+                Ok(()) => Outcome::Done,
+                Err(error) => Outcome::Failed(error),
+            };
+        }
     };
     let config = match config {
         Ok(config) => config,

@@ -68,7 +68,7 @@ impl Link {
         self.heard_ms = now_ms;
         match message {
             ServerMessage::Hello(_) => self.farewell = None,
-            ServerMessage::History(_) | ServerMessage::Gap(_) => {}
+            ServerMessage::History(_) | ServerMessage::Gap(_) | ServerMessage::Stacks(_) => {}
             // Only an interval proves that the daemon measures again.
             ServerMessage::Snapshot(_) => {
                 self.state = LinkState::Live;

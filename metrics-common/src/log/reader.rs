@@ -2,19 +2,22 @@
 //!
 //! A reader is given files that crashed hosts, full disks and strangers have
 //! left. So its work is bounded whatever a file holds: at most
-//! [`WORK_PER_BYTE`] times its length, and never more memory than the largest
-//! frame takes and as much again.
+//! [`WORK_PER_BYTE`] times its length, and what the blocks' heads allow to be
+//! unpacked; and never more memory than the largest frame or block takes and as
+//! much again.
 
+use std::collections::VecDeque;
 use std::io::{self, Read};
 
+use super::block::{self, BlockHead, Unpacker};
 use super::sums::{STEP, Sums};
-use super::{HEAD_BYTES, HEADER_BYTES, LogError, MAGIC, MARKER, MAX_PAYLOAD_BYTES};
-use crate::codec::{self, FORMAT_VERSION, ServerMessage};
+use super::{HEAD_BYTES, HEADER_BYTES, LOG_VERSION, LogError, MAGIC, MARKER, MAX_PAYLOAD_BYTES};
+use crate::codec::{self, ServerMessage};
 
 /// How often a byte of a file is looked at, at most and on average: once to be
 /// searched, once to be moved, once to be hashed, and 16 times because every
 /// eight bytes may claim to begin a frame, which costs up to 126 bytes and the
-/// four of the length.
+/// four of the length (or every four a block, whose head has 32).
 pub const WORK_PER_BYTE: u64 = 20;
 
 const CHUNK_BYTES: usize = 16 << 10;
@@ -32,6 +35,37 @@ pub enum Beginning {
     },
 }
 
+/// A stretch of a file that holds no message that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Damage {
+    /// Where it begins, bytes from where reading began.
+    pub offset: u64,
+    /// Its length, bytes.
+    pub bytes: u64,
+}
+
+/// Places of damage that are kept; more are only counted.
+const MOST_PLACES: usize = 100;
+
+/// What was read so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReadCounts {
+    /// Frames of the first version.
+    pub frames: u64,
+    /// Blocks of messages.
+    pub blocks: u64,
+    /// Those of them that are compressed.
+    pub compressed_blocks: u64,
+    /// Indices, which readers in order pass over.
+    pub indices: u64,
+    /// Bytes of frames and blocks, heads included.
+    pub stored_bytes: u64,
+    /// Bytes of the messages in them, not compressed.
+    pub message_bytes: u64,
+    /// Bytes in which nothing could be read.
+    pub lost_bytes: u64,
+}
+
 /// Reads the messages of a log, as an iterator; damage is skipped and counted.
 #[derive(Debug)]
 pub struct LogReader<R> {
@@ -39,7 +73,14 @@ pub struct LogReader<R> {
     /// Bytes read; those before `at` are consumed.
     bytes: Vec<u8>,
     at: usize,
+    /// Bytes that were before `bytes`.
+    gone_bytes: u64,
     sums: Sums,
+    unpacker: Unpacker,
+    /// The messages of the block that was read last.
+    unpacked: VecDeque<Vec<u8>>,
+    counts: ReadCounts,
+    places: Vec<Damage>,
     /// No marker begins before this index, but at or before `at`.
     searched: usize,
     beginning: Beginning,
@@ -58,11 +99,33 @@ impl<R: Read> LogReader<R> {
     /// # Errors
     /// [`LogError::NotALog`] and [`LogError::TooNew`] for foreign files, [`LogError::Io`] otherwise.
     pub fn new(source: R) -> Result<Self, LogError> {
-        let mut reader = LogReader {
+        let mut reader = Self::of_pieces(source);
+        if !reader.header()? {
+            let zero_bytes = reader.skip_zeros()?;
+            reader.beginning = Beginning::Damaged { zero_bytes };
+            if !reader.header()?
+                && !matches!(reader.frame_here()?, Place::Frame(_) | Place::Block(_))
+            {
+                return Err(LogError::NotALog);
+            }
+            reader.damaged_frames += 1;
+            reader.lose(0, zero_bytes);
+        }
+        Ok(reader)
+    }
+
+    /// Reads pieces of a file, from its middle perhaps: whatever stands there first.
+    pub fn of_pieces(source: R) -> Self {
+        LogReader {
             source,
             bytes: Vec::new(),
             at: 0,
+            gone_bytes: 0,
             sums: Sums::new(),
+            unpacker: Unpacker::default(),
+            unpacked: VecDeque::new(),
+            counts: ReadCounts::default(),
+            places: Vec::new(),
             searched: 0,
             beginning: Beginning::Header,
             at_end: false,
@@ -72,16 +135,7 @@ impl<R: Read> LogReader<R> {
             cut: false,
             failed: false,
             work_bytes: 0,
-        };
-        if !reader.header()? {
-            let zero_bytes = reader.skip_zeros()?;
-            reader.beginning = Beginning::Damaged { zero_bytes };
-            if !reader.header()? && !matches!(reader.frame_here()?, Place::Frame(_)) {
-                return Err(LogError::NotALog);
-            }
-            reader.damaged_frames += 1;
         }
-        Ok(reader)
     }
 
     /// How the file begins.
@@ -103,6 +157,29 @@ impl<R: Read> LogReader<R> {
     /// Whether the file ended in the middle of a frame.
     pub fn is_cut(&self) -> bool {
         self.cut
+    }
+
+    /// Where damage was found, the first hundred places.
+    pub fn damage(&self) -> &[Damage] {
+        &self.places
+    }
+
+    /// What was read so far.
+    pub fn counts(&self) -> ReadCounts {
+        self.counts
+    }
+
+    /// Counts bytes in which nothing could be read.
+    fn lose(&mut self, offset: u64, bytes: u64) {
+        self.counts.lost_bytes += bytes;
+        let has_room = self.places.len() < MOST_PLACES && bytes > 0;
+        match self.places.last_mut() {
+            Some(last) if last.offset + last.bytes == offset => last.bytes += bytes,
+            _ if has_room => {
+                self.places.push(Damage { offset, bytes });
+            }
+            _ => {}
+        }
     }
 
     /// Bytes searched, moved and hashed so far: at most [`WORK_PER_BYTE`] times those read.
@@ -134,6 +211,7 @@ impl<R: Read> LogReader<R> {
         }
         self.work_bytes += (self.bytes.len() - gone) as u64;
         self.bytes.drain(..gone);
+        self.gone_bytes += gone as u64;
         self.sums.forget(steps);
         self.at -= gone;
         self.searched = self.searched.saturating_sub(gone);
@@ -147,7 +225,7 @@ impl<R: Read> LogReader<R> {
         let version = &self.bytes[self.at + MAGIC.len()..];
         let major = u16::from_le_bytes([version[0], version[1]]);
         let minor = u16::from_le_bytes([version[2], version[3]]);
-        if major > FORMAT_VERSION.0 {
+        if major > LOG_VERSION.0 {
             return Err(LogError::TooNew { major, minor });
         }
         self.at += HEADER_BYTES;
@@ -176,7 +254,7 @@ impl<R: Read> LogReader<R> {
         let rest = self.bytes.get(from..).unwrap_or_default();
         let found = rest
             .windows(MARKER.len())
-            .position(|window| window == MARKER);
+            .position(|window| window == MARKER || window == block::MARKER);
         // The last bytes may be the beginning of one.
         let passed = found.unwrap_or(rest.len().saturating_sub(MARKER.len() - 1));
         self.work_bytes += passed as u64;
@@ -191,13 +269,18 @@ impl<R: Read> LogReader<R> {
             self.damaged_frames += 1;
         }
         self.marker_follows();
+        let from = self.at;
         self.at = self.searched.min(self.bytes.len());
+        self.lose(self.gone_bytes + from as u64, (self.at - from) as u64);
     }
 
     /// What stands here, where a frame should begin.
     fn frame_here(&mut self) -> Result<Place, LogError> {
         if !self.fill(HEAD_BYTES)? {
             return Ok(Place::End);
+        }
+        if self.bytes[self.at..].starts_with(block::MARKER) {
+            return self.block_here();
         }
         let head = &self.bytes[self.at..self.at + HEAD_BYTES];
         let length_bytes = [head[4], head[5], head[6], head[7]];
@@ -220,8 +303,70 @@ impl<R: Read> LogReader<R> {
         })
     }
 
+    /// The same where a block's marker stands.
+    fn block_here(&mut self) -> Result<Place, LogError> {
+        if !self.fill(block::HEAD_BYTES)? {
+            return Ok(Place::Beyond);
+        }
+        self.work_bytes += block::HEAD_BYTES as u64;
+        let Some(head) = BlockHead::of(&self.bytes[self.at..]) else {
+            return Ok(Place::Damage);
+        };
+        let length = head.payload_bytes as usize;
+        if !self.fill(block::HEAD_BYTES + length)? {
+            return Ok(Place::Beyond);
+        }
+        let from = self.at + block::HEAD_BYTES;
+        let sum = self.sums.of(&[], &self.bytes, from, from + length);
+        Ok(if sum == head.payload_crc {
+            Place::Block(head)
+        } else {
+            Place::Damage
+        })
+    }
+
+    /// Takes the messages out of the block that stands here.
+    fn open_block(&mut self, head: &BlockHead) {
+        let from = self.at + block::HEAD_BYTES;
+        let to = from + head.payload_bytes as usize;
+        let offset = self.gone_bytes + self.at as u64;
+        let messages = self.unpacker.messages(head, &self.bytes[from..to]);
+        self.at = to;
+        self.skipping = false;
+        let Ok(messages) = messages else {
+            // Its checksum holds: somebody has made it so.
+            self.damaged_frames += 1;
+            self.lose(offset, head.block_bytes());
+            return;
+        };
+        self.counts.stored_bytes += head.block_bytes();
+        if head.is_index() {
+            self.counts.indices += 1;
+            return;
+        }
+        self.counts.blocks += 1;
+        self.counts.compressed_blocks += u64::from(head.is_compressed());
+        self.unpacked = messages.into();
+    }
+
+    /// Understands a message, whose checksum held; of a newer minor version, there may be nothing.
+    fn decoded(
+        &mut self,
+        message: Result<ServerMessage, codec::CodecError>,
+    ) -> Option<ServerMessage> {
+        self.unknown_messages += u64::from(message.is_err());
+        message.ok()
+    }
+
     fn next_message(&mut self) -> Result<Option<ServerMessage>, LogError> {
         loop {
+            if let Some(message) = self.unpacked.pop_front() {
+                self.counts.message_bytes += message.len() as u64;
+                match self.decoded(codec::decode(&message)) {
+                    Some(message) => return Ok(Some(message)),
+                    None => continue,
+                }
+            }
             // Another log was appended to this one.
             if self.header()? {
                 self.skipping = false;
@@ -229,14 +374,20 @@ impl<R: Read> LogReader<R> {
             }
             let length = match self.frame_here()? {
                 Place::Frame(length) => length,
+                Place::Block(head) => {
+                    self.open_block(&head);
+                    continue;
+                }
                 Place::End => {
                     // What is left of a damaged stretch was counted as damage already.
                     self.cut |= self.at < self.bytes.len() && !self.skipping;
+                    self.lose_the_rest();
                     return Ok(None);
                 }
                 // Either the file was cut here, or the length is damaged and whole frames follow.
                 Place::Beyond if !self.marker_follows() => {
                     self.cut = true;
+                    self.lose_the_rest();
                     return Ok(None);
                 }
                 Place::Beyond | Place::Damage => {
@@ -248,19 +399,28 @@ impl<R: Read> LogReader<R> {
             let message = codec::decode(&self.bytes[from..from + length]);
             self.at = from + length;
             self.skipping = false;
-            match message {
-                Ok(message) => return Ok(Some(message)),
-                // The checksum holds, so this is a kind of message from a newer minor version.
-                Err(_) => self.unknown_messages += 1,
+            self.counts.frames += 1;
+            self.counts.stored_bytes += (HEAD_BYTES + length) as u64;
+            self.counts.message_bytes += length as u64;
+            if let Some(message) = self.decoded(message) {
+                return Ok(Some(message));
             }
         }
+    }
+
+    /// The file ends in the middle of something.
+    fn lose_the_rest(&mut self) {
+        let rest = self.bytes.len() - self.at;
+        self.lose(self.gone_bytes + self.at as u64, rest as u64);
     }
 }
 
 enum Place {
     /// A whole frame with a payload of so many bytes.
     Frame(usize),
-    /// No frame.
+    /// A whole block.
+    Block(BlockHead),
+    /// Neither.
     Damage,
     /// What may be a frame, but for its end, which the file does not have.
     Beyond,

@@ -25,7 +25,7 @@ pub use own::{CostliestCpu, InstrumentCost, OwnPart};
 pub use power::ZonePower;
 pub use recorded::{Quantity, Recorded, Unit};
 
-pub(crate) use cost::{bases, narrow};
+pub(crate) use cost::{SUMS, bases, narrow};
 pub(crate) use modes::by_cpu;
 pub(crate) use recorded::Records;
 

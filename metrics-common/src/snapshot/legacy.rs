@@ -10,7 +10,7 @@ use crate::sections::{
 };
 
 /// CPUs that a kernel can have at most (`NR_CPUS` of x86).
-const MOST_CPUS: usize = 8192;
+pub(crate) const MOST_CPUS: usize = 8192;
 
 /// A snapshot of this format or of an older one.
 #[derive(Debug, Deserialize)]

@@ -2,6 +2,7 @@
 
 pub mod diff;
 mod figures;
+pub mod log;
 mod output;
 mod progress;
 pub mod replay;

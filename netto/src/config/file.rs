@@ -9,6 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::ConfigError;
+use crate::cli::log::{Age, Bytes};
 use crate::cli::{HostArgs, LogLevel, MethodName, SamplerName};
 
 /// The configuration file that is read when none is named, if it exists.
@@ -24,6 +25,12 @@ pub(super) struct FileOptions {
     pub(super) address: Option<IpAddr>,
     pub(super) port: Option<u16>,
     pub(super) log_file: Option<PathBuf>,
+    pub(super) log_max_size: Option<Spanned<Bytes>>,
+    pub(super) log_max_age: Option<Spanned<Age>>,
+    pub(super) log_keep: Option<Spanned<usize>>,
+    pub(super) log_flush: Option<Spanned<u64>>,
+    pub(super) log_exact: Option<bool>,
+    pub(super) log_stacks: Option<bool>,
     pub(super) web_config_file: Option<PathBuf>,
     pub(super) allowed_host: Option<Spanned<Vec<String>>>,
     pub(super) max_clients: Option<Spanned<usize>>,

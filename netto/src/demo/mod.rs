@@ -6,6 +6,8 @@
 //! made here is labelled as a demonstration.
 
 mod load;
+#[cfg(test)]
+mod log_size;
 mod own;
 mod stacks;
 

@@ -1,12 +1,19 @@
-//! One log file: opening it so that what was read of it is counted, and what to say if it is none.
+//! One log file: opening it, for all that it holds or for a span of time, so that what was read of
+//! it is counted; and what to say if it is none.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use metrics_common::log::{LogError, LogReader};
+use metrics_common::log::{LogError, LogIndex, LogReader};
+
+use super::times::Span;
+
+/// What is read before a span, and after it, nanoseconds: intervals of another file may reach
+/// into it, and the clock may have been set.
+const MARGIN_NS: u64 = 60_000_000_000;
 
 /// A file that counts what is read of it.
 #[derive(Debug)]
@@ -20,6 +27,12 @@ impl Read for Counted {
         let count = self.file.read(into)?;
         self.read_bytes.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
+    }
+}
+
+impl Seek for Counted {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
     }
 }
 
@@ -38,17 +51,47 @@ pub(super) fn length_bytes(path: &Path) -> Result<u64, String> {
     }
 }
 
-/// Opens a log.
+/// What a series reads from.
+pub(super) type Source = Box<dyn Read + Send>;
+
+/// Opens a log for what it holds of a span, and perhaps more. Blocks of other times are passed
+/// over.
 ///
 /// # Errors
 /// What is wrong with it, for people, without its name.
-pub(super) fn open(path: &Path, read_bytes: &Arc<AtomicU64>) -> Result<LogReader<Counted>, String> {
+pub(super) fn open(
+    path: &Path,
+    span: Span,
+    read_bytes: &Arc<AtomicU64>,
+) -> Result<LogReader<Source>, String> {
+    let mut counted = counted(path, read_bytes)?;
+    if span == Span::EVER {
+        return LogReader::new(Box::new(counted) as Source).map_err(|error| wording(&error));
+    }
+    let index = LogIndex::of(&mut counted).map_err(|error| wording(&error))?;
+    let from_unix_ns = span.after_unix_ns.unwrap_or(0).saturating_sub(MARGIN_NS);
+    let to_unix_ns = span.until_unix_ns.saturating_add(MARGIN_NS);
+    let pieces = index.pieces_between(counted, from_unix_ns, to_unix_ns);
+    Ok(LogReader::of_pieces(Box::new(pieces) as Source))
+}
+
+/// Time of the last snapshot of a log, nanoseconds since the Unix epoch, where the heads of its
+/// blocks tell; `None` where it must be read.
+///
+/// # Errors
+/// What is wrong with it, for people, without its name.
+pub(super) fn end_unix_ns(path: &Path, read_bytes: &Arc<AtomicU64>) -> Result<Option<u64>, String> {
+    let index = LogIndex::of(&mut counted(path, read_bytes)?).map_err(|error| wording(&error))?;
+    let span = index.span_unix_ns().filter(|_| index.is_known());
+    Ok(span.map(|(_, last)| last))
+}
+
+fn counted(path: &Path, read_bytes: &Arc<AtomicU64>) -> Result<Counted, String> {
     let file = File::open(path).map_err(|error| unopened(&error))?;
-    let counted = Counted {
+    Ok(Counted {
         file,
         read_bytes: read_bytes.clone(),
-    };
-    LogReader::new(counted).map_err(|error| wording(&error))
+    })
 }
 
 fn unopened(error: &io::Error) -> String {

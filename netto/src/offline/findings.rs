@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct Findings {
     /// Stretches of damage that were skipped.
     pub damaged_stretches: u64,
-    /// Files that end in the middle of a frame.
+    /// Files that end in the middle of a block.
     pub cut_files: u64,
     /// Messages of a newer netto.
     pub unknown_messages: u64,

@@ -23,7 +23,7 @@ use metrics_common::{COMPONENTS, Info, Snapshot};
 
 pub use super::findings::Findings;
 
-use super::file::{self, Counted};
+use super::file::{self, Source};
 use super::findings::undescribed;
 use super::times::Span;
 
@@ -131,7 +131,7 @@ impl Files {
     fn look_at(&mut self, path: &Path) -> Result<Known, String> {
         self.length_bytes += file::length_bytes(path)?;
         let mut hostname = None;
-        for message in file::open(path, &self.read_bytes)? {
+        for message in file::open(path, Span::EVER, &self.read_bytes)? {
             match message.map_err(|error| file::wording(&error))? {
                 ServerMessage::Hello(info) => {
                     hostname.get_or_insert(info.hostname);
@@ -156,12 +156,17 @@ impl Files {
         begins.min().unwrap_or(0)
     }
 
-    /// Where the last interval ends, nanoseconds since the Unix epoch. Reads all files.
+    /// Where the last interval ends, nanoseconds since the Unix epoch. Reads files whose blocks do
+    /// not tell.
     pub fn end_unix_ns(&self) -> u64 {
         let mut end = self.begin_unix_ns();
         for known in &self.files {
             // What is wrong with a file is found when it is read for what it holds.
-            let Ok(reader) = file::open(&known.path, &self.read_bytes) else {
+            if let Ok(Some(last)) = file::end_unix_ns(&known.path, &self.read_bytes) {
+                end = end.max(last);
+                continue;
+            }
+            let Ok(reader) = file::open(&known.path, Span::EVER, &self.read_bytes) else {
                 continue;
             };
             for message in reader.map_while(Result::ok) {
@@ -215,10 +220,9 @@ impl Files {
 }
 
 /// A file as far as it was read.
-#[derive(Debug)]
 struct Head {
     path: PathBuf,
-    reader: Option<LogReader<Counted>>,
+    reader: Option<LogReader<Source>>,
     info: Option<Arc<Info>>,
     next: Option<Next>,
 }
@@ -230,7 +234,6 @@ enum Next {
 }
 
 /// The intervals of several files, one after the other.
-#[derive(Debug)]
 pub struct Series {
     heads: Vec<Head>,
     /// The files that have more, the one with the earliest first.
@@ -288,7 +291,7 @@ impl Series {
     fn advance(&mut self, index: usize) -> Option<u64> {
         let head = self.heads.get_mut(index)?;
         if head.reader.is_none() {
-            match file::open(&head.path, &self.read_bytes) {
+            match file::open(&head.path, self.span, &self.read_bytes) {
                 Ok(reader) => {
                     if matches!(reader.beginning(), Beginning::Damaged { .. }) {
                         let path = head.path.display();
@@ -318,7 +321,9 @@ impl Series {
                     head.next = Some(Next::Missing(gap));
                     return Some(time);
                 }
-                Some(Ok(ServerMessage::History(_) | ServerMessage::Bye(_))) => {}
+                Some(Ok(
+                    ServerMessage::History(_) | ServerMessage::Stacks(_) | ServerMessage::Bye(_),
+                )) => {}
                 Some(Err(error)) => {
                     let (path, reason) = (head.path.display(), file::wording(&error));
                     let problem = format!("{path} could not be read to its end: {reason}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_common::codec::ServerMessage;
-use metrics_common::log::{self, LogReader};
+use metrics_common::log::{self, LogBuilder, LogReader};
 use metrics_common::{COMPONENTS, Cost, Info, Sections, Snapshot, fixture};
 use proptest::prelude::*;
 use tempfile::NamedTempFile;
@@ -50,6 +50,7 @@ fn hello(hostname: &str) -> ServerMessage {
     }))
 }
 
+/// As the first version of the log had them: each in a frame.
 fn bytes_of(messages: impl IntoIterator<Item = ServerMessage>) -> Vec<u8> {
     let mut bytes = log::file_header();
     for message in messages {
@@ -64,12 +65,22 @@ fn file_of(bytes: &[u8]) -> NamedTempFile {
     file
 }
 
+fn usual_messages(snapshots: u64) -> impl Iterator<Item = ServerMessage> {
+    [hello("web-1")]
+        .into_iter()
+        .chain((1..=snapshots).map(message))
+}
+
 fn usual(snapshots: u64) -> Vec<u8> {
-    bytes_of(
-        [hello("web-1")]
-            .into_iter()
-            .chain((1..=snapshots).map(message)),
-    )
+    bytes_of(usual_messages(snapshots))
+}
+
+fn in_blocks(snapshots: u64) -> Vec<u8> {
+    let mut log = LogBuilder::default();
+    for message in usual_messages(snapshots) {
+        log.push(&message).unwrap();
+    }
+    log.finish()
 }
 
 fn opened(bytes: &[u8]) -> anyhow::Result<(Arc<Recording>, NamedTempFile)> {
@@ -136,16 +147,17 @@ fn shown(steps: Vec<Step>) -> impl Iterator<Item = Snapshot> {
 
 #[test]
 fn what_is_shown_adds_up_to_the_log_at_any_speed() {
-    let bytes = usual(3_000);
+    let (frames, blocks) = (usual(3_000), in_blocks(3_000));
     let expected = sum((1..=3_000).map(snapshot));
-    for (speed, step_ms) in [
-        (1.0, 100),
-        (1.0, 730),
-        (10.0, 100),
-        (60.0, 100),
-        (1000.0, 100),
+    for (bytes, speed, step_ms) in [
+        (&frames, 1.0, 100),
+        (&blocks, 1.0, 100),
+        (&blocks, 1.0, 730),
+        (&blocks, 10.0, 100),
+        (&frames, 60.0, 100),
+        (&blocks, 1000.0, 100),
     ] {
-        let mut show = Show::of(&bytes, speed);
+        let mut show = Show::of(bytes, speed);
         let steps = show.play_out(step_ms);
         let count = steps.iter().filter(|step| step.snapshot.is_some()).count();
         assert_eq!(sum(shown(steps)), expected, "{speed} times");
@@ -214,20 +226,20 @@ fn before_the_first_interval_the_first_is_shown() {
 
 #[test]
 fn from_any_place_the_file_reads_as_from_its_beginning() {
-    let (recording, _file) = opened(&usual(5_000)).unwrap();
-    let all: Vec<(u64, Snapshot)> = recording
-        .read_from(0)
-        .map(|frame| (frame.at_ns, frame.snapshot))
-        .collect();
-    assert_eq!(all.len(), 5_000);
-    for number in (1..5_000).step_by(499) {
-        let at_ns = snapshot(number).time_unix_ns;
-        let some: Vec<_> = recording
-            .read_from(at_ns)
-            .map(|frame| (frame.at_ns, frame.snapshot))
-            .collect();
-        assert!(some[0].0 <= at_ns && some.len() < all.len() - number as usize + 100);
-        assert_eq!(some[..], all[all.len() - some.len()..], "{number}");
+    for bytes in [usual(5_000), in_blocks(5_000)] {
+        let (recording, _file) = opened(&bytes).unwrap();
+        let read_from = |at_ns| -> Vec<(u64, Snapshot)> {
+            let frames = recording.read_from(at_ns);
+            frames.map(|frame| (frame.at_ns, frame.snapshot)).collect()
+        };
+        let all = read_from(0);
+        assert_eq!(all.len(), 5_000);
+        for number in (1..5_000).step_by(499) {
+            let at_ns = snapshot(number).time_unix_ns;
+            let some = read_from(at_ns);
+            assert!(some[0].0 <= at_ns && some.len() < all.len() - number as usize + 100);
+            assert_eq!(some[..], all[all.len() - some.len()..], "{number}");
+        }
     }
 }
 
@@ -399,8 +411,9 @@ proptest! {
     fn whatever_was_damaged_what_the_reader_reads_is_what_is_played(
         damages in prop::collection::vec((0.0..1.0_f64, any::<u8>(), 1..40_usize), 1..6),
         end in 0.2..1.0_f64,
+        are_frames: bool,
     ) {
-        let mut bytes = usual(120);
+        let mut bytes = if are_frames { usual(120) } else { in_blocks(120) };
         for (place, value, length) in damages {
             let at = (bytes.len() as f64 * place) as usize;
             let until = (at + length).min(bytes.len());

@@ -14,7 +14,7 @@ pub struct Missing {
     pub damaged_frames: u64,
     /// Whole frames of a newer netto.
     pub unknown_messages: u64,
-    /// Whether the file ends in the middle of a frame.
+    /// Whether the file ends in the middle of a block.
     pub is_cut: bool,
     /// Snapshots before the first description that nothing explains.
     pub unexplained_snapshots: u64,
@@ -59,7 +59,7 @@ impl Missing {
         );
         say(
             self.is_cut,
-            "The file ends in the middle of a frame: it was cut, or is still being written."
+            "The file ends in the middle of a block: it was cut, or is still being written."
                 .to_owned(),
         );
         say(

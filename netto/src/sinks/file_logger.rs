@@ -1,4 +1,4 @@
-//! The actor in front of the log file: makes a frame of each snapshot, and
+//! The actor in front of the log file: makes a message of each snapshot, and
 //! watches over the thread that writes them.
 //!
 //! It never waits for the disk, except at the end. A log that cannot be written
@@ -8,20 +8,22 @@
 //! the log as soon as it can be (`log_writer`).
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use actix::prelude::*;
 use anyhow::Context as _;
 use metrics_common::Info;
-use metrics_common::codec::ServerMessage;
-use metrics_common::log;
+use metrics_common::codec::{self, ServerMessage, Stacks};
+use metrics_common::log::Rounding;
 
 use super::log_file::LogFile;
 use super::log_queue::{Entry, Missing};
 use super::log_writer::{Link, LogStore, Writer};
 use crate::actors::metrics_collector::{Deliver, Farewell, Sink, SinkDrops};
 use crate::actors::supervisor::{Part, Supervisor, Watch};
+use crate::actors::trace_analyzer::StackSource;
+use crate::config::LogSettings;
 
 /// Snapshots that may wait to be made a frame of.
 const MAILBOX_MESSAGES: usize = 16;
@@ -29,6 +31,9 @@ const MAILBOX_MESSAGES: usize = 16;
 const STUCK: Duration = Duration::from_secs(5);
 /// How often that is looked at: after so long and [`STUCK`] it is said.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often stacks are written, where that is wanted: they are those of the last half to whole
+/// minute.
+const STACKS: Duration = Duration::from_secs(60);
 /// Until the end of the log is given up; the daemon itself waits for less.
 const END: Duration = Duration::from_secs(5);
 
@@ -37,32 +42,43 @@ const END: Duration = Duration::from_secs(5);
 #[rtype(result = "()")]
 pub struct Reopen;
 
+/// Stacks are to be written now.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct TakeStacks;
+
 /// The actor; see the head of this file.
 pub struct FileLogger {
     path: PathBuf,
     info: Arc<Info>,
-    /// The info as a Hello frame.
+    /// The info as a Hello, encoded.
     hello: Arc<[u8]>,
+    /// `None`: nothing is rounded.
+    rounding: Option<Rounding>,
     link: Arc<Link>,
     drops: Arc<SinkDrops>,
+    stacks: Option<Arc<dyn StackSource>>,
+    /// Held while they are read.
+    reading_stacks: Arc<Mutex<()>>,
     /// How long the write that was reported as stuck has taken, and what was dropped meanwhile.
     stuck: Option<(Duration, u64)>,
     watch: Watch,
 }
 
 impl FileLogger {
-    /// Starts the logger on two threads of its own.
+    /// Starts the logger on two threads of its own; with stacks, if there are any to be written.
     ///
     /// # Errors
     /// If there can be no more threads.
     pub fn launch(
         log: LogFile,
+        stacks: Option<Arc<dyn StackSource>>,
         info: Arc<Info>,
         drops: Arc<SinkDrops>,
         supervisor: &Supervisor,
     ) -> anyhow::Result<(Arbiter, Addr<FileLogger>)> {
-        let path = log.path().to_owned();
-        Self::launch_with(log, path, info, drops, supervisor)
+        let (path, settings) = (log.path().to_owned(), *log.settings());
+        Self::launch_with(log, path, settings, stacks, info, drops, supervisor)
     }
 
     /// The same with any store; the path is for messages.
@@ -72,6 +88,8 @@ impl FileLogger {
     pub fn launch_with(
         store: impl LogStore,
         path: PathBuf,
+        settings: LogSettings,
+        stacks: Option<Arc<dyn StackSource>>,
         info: Arc<Info>,
         drops: Arc<SinkDrops>,
         supervisor: &Supervisor,
@@ -79,7 +97,14 @@ impl FileLogger {
         let link = Arc::new(Link::default());
         let hello = hello_of(&info)?;
         let watch = supervisor.watch(Part::FileLogger);
-        let writer = Writer::new(store, path.clone(), hello.clone(), link.clone(), watch);
+        let writer = Writer::new(
+            store,
+            path.clone(),
+            settings.flush,
+            hello.clone(),
+            link.clone(),
+            watch,
+        );
         std::thread::Builder::new()
             .name("netto-log".to_owned())
             .spawn(move || writer.run())
@@ -88,8 +113,11 @@ impl FileLogger {
             path,
             info,
             hello,
+            rounding: (!settings.exact).then(Rounding::default),
             link,
             drops,
+            stacks,
+            reading_stacks: Arc::default(),
             stuck: None,
             watch: supervisor.watch(Part::FileLogger),
         };
@@ -134,9 +162,46 @@ impl FileLogger {
     }
 }
 
+impl FileLogger {
+    /// Has the stacks read and written by a thread of its own: reading symbols takes a while.
+    fn take_stacks(&self) {
+        let Some(source) = self.stacks.clone() else {
+            return;
+        };
+        let (link, reading) = (self.link.clone(), self.reading_stacks.clone());
+        let thread = std::thread::Builder::new().name("netto-log-stacks".to_owned());
+        let spawned = thread.spawn(move || {
+            // Whoever comes while they are being read is content with those.
+            let Ok(_reading) = reading.try_lock() else {
+                return;
+            };
+            match encoded_stacks(source.as_ref()) {
+                Ok(message) => link.push_other(message),
+                Err(error) => tracing::warn!("no stacks for the log file: {error:#}"),
+            }
+        });
+        if let Err(error) = spawned {
+            tracing::warn!("no stacks for the log file: {error}");
+        }
+    }
+}
+
+fn encoded_stacks(source: &dyn StackSource) -> anyhow::Result<Vec<u8>> {
+    let folded = source.folded()?;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let stacks = Stacks {
+        time_unix_ns: since.map_or(0, |since| since.as_nanos() as u64),
+        window_ns: folded.window_ns,
+        samples: folded.samples,
+        left_out: folded.left_out,
+        folded: folded.text,
+    };
+    Ok(codec::encode(&ServerMessage::Stacks(Box::new(stacks)))?)
+}
+
 fn hello_of(info: &Info) -> anyhow::Result<Arc<[u8]>> {
     let hello = ServerMessage::Hello(Box::new(info.clone()));
-    Ok(log::frame(&hello)?.into())
+    Ok(codec::encode(&hello)?.into())
 }
 
 impl Actor for FileLogger {
@@ -144,6 +209,7 @@ impl Actor for FileLogger {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.run_interval(LOOK, |logger, _| logger.look_at_disk());
+        ctx.run_interval(STACKS, |logger, _| logger.take_stacks());
     }
 }
 
@@ -152,17 +218,20 @@ impl Handler<Deliver> for FileLogger {
 
     fn handle(&mut self, Deliver(published): Deliver, _: &mut Self::Context) {
         let snapshot = &published.snapshot;
-        let frame = (|| {
+        let message = (|| {
             if !Arc::ptr_eq(&self.info, &published.info) {
                 self.hello = hello_of(&published.info)?;
                 self.info = published.info.clone();
             }
-            anyhow::Ok(log::frame_of(&published.message()?)?)
+            anyhow::Ok(match &mut self.rounding {
+                Some(rounding) => codec::encode_snapshot(&rounding.round(snapshot))?,
+                None => published.message()?.to_vec(),
+            })
         })();
-        let dropped = match frame {
-            Ok(frame) => self.link.push(Entry {
+        let dropped = match message {
+            Ok(message) => self.link.push(Entry {
                 hello: self.hello.clone(),
-                frame,
+                message,
                 sequence: snapshot.sequence,
                 time_unix_ns: snapshot.time_unix_ns,
                 missing: None,
@@ -183,6 +252,14 @@ impl Handler<Reopen> for FileLogger {
 
     fn handle(&mut self, _: Reopen, _: &mut Self::Context) {
         self.link.reopen();
+    }
+}
+
+impl Handler<TakeStacks> for FileLogger {
+    type Result = ();
+
+    fn handle(&mut self, _: TakeStacks, _: &mut Self::Context) {
+        self.take_stacks();
     }
 }
 

@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 
 use metrics_common::codec::Gap;
 
-/// What may wait in all, bytes of frames: the least of two minutes of a host of
+/// What may wait in all, bytes of messages: the least of two minutes of a host of
 /// 128 CPUs, and more than the time below of one with 16.
 pub const MOST_BYTES: usize = 16 << 20;
 /// How long a snapshot may wait.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 
-/// One snapshot as a frame.
+/// One snapshot as a message.
 #[derive(Debug)]
 pub struct Entry {
-    /// The Hello that it needs in front of it, as a frame. Snapshots share one until it changes.
+    /// The Hello that it needs in front of it, encoded. Snapshots share one until it changes.
     pub hello: Arc<[u8]>,
-    /// The frame.
-    pub frame: Vec<u8>,
+    /// The snapshot, encoded.
+    pub message: Vec<u8>,
     /// The snapshot's number.
     pub sequence: u64,
     /// The snapshot's time, nanoseconds since the Unix epoch.
@@ -91,7 +91,7 @@ impl Queue {
     /// Puts a snapshot behind the others; gives how many older ones had to go for it.
     pub fn push(&mut self, mut entry: Entry, now: Instant) -> u64 {
         entry.missing = Missing::join(entry.missing, self.missing.take());
-        self.bytes += entry.frame.len();
+        self.bytes += entry.message.len();
         self.entries.push_back((now, entry));
         let mut dropped = 0;
         while self.entries.len() > 1 && self.is_too_much(now) {
@@ -126,7 +126,7 @@ impl Queue {
     /// Takes the oldest.
     pub fn pop(&mut self) -> Option<Entry> {
         let (_, entry) = self.entries.pop_front()?;
-        self.bytes -= entry.frame.len();
+        self.bytes -= entry.message.len();
         Some(entry)
     }
 
@@ -155,7 +155,7 @@ mod tests {
     fn entry(sequence: u64, bytes: usize) -> Entry {
         Entry {
             hello: Arc::from(&b"hello"[..]),
-            frame: vec![0; bytes],
+            message: vec![0; bytes],
             sequence,
             time_unix_ns: 10 * sequence,
             missing: None,

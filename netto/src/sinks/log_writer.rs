@@ -1,7 +1,8 @@
 //! The thread that waits for the log's disk.
 //!
-//! It owns the order of what is written, the trying again, and the words about
-//! both. A disk that is full, gone or forbidden ends nothing: the newest
+//! It owns the order of what is written, the block that is being filled, the
+//! trying again, and the words about all three. Snapshots wait for their block
+//! to be written for some seconds at most: together they take less room. A disk that is full, gone or forbidden ends nothing: the newest
 //! snapshots are kept in the queue, and the log itself says what is missing.
 
 use std::path::PathBuf;
@@ -9,11 +10,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
-use metrics_common::codec::ServerMessage;
-use metrics_common::log;
+use metrics_common::codec::{self, ServerMessage};
+use metrics_common::log::{Block, Packer};
 
 use self::link::Task;
-use super::log_queue::Missing;
+use super::log_queue::{Entry, Missing};
 use crate::actors::supervisor::Watch;
 
 pub use self::link::Link;
@@ -21,12 +22,12 @@ pub use self::link::Link;
 mod link;
 
 /// So often at most it is said that writing fails: a disk that is full to the
-/// brim takes a frame now and then.
+/// brim takes a block now and then.
 const QUIET: Duration = Duration::from_secs(60);
 /// How often a file may be emptied during one write before that is a failure.
 const TRIES: usize = 3;
 
-/// Where frames go: a file, or a stand-in in tests.
+/// Where blocks go: a file, or a stand-in in tests.
 pub trait LogStore: Send + 'static {
     /// Makes it ready for a write; `true` if it begins anew, so that a Hello is needed.
     ///
@@ -41,11 +42,11 @@ pub trait LogStore: Send + 'static {
     /// If it cannot be written now.
     fn append(&mut self, bytes: &[u8]) -> anyhow::Result<bool>;
 
-    /// Makes what was written survive a power cut.
+    /// Ends it, so that what was written survives a power cut.
     ///
     /// # Errors
     /// As the operating system has it.
-    fn sync(&mut self) -> anyhow::Result<()>;
+    fn finish(&mut self) -> anyhow::Result<()>;
 }
 
 /// The time in which nothing can be written.
@@ -63,7 +64,13 @@ pub struct Writer<S> {
     path: PathBuf,
     link: Arc<Link>,
     watch: Watch,
-    /// What the file must tell before the next frame, as a frame.
+    /// How long snapshots may wait.
+    flush: Duration,
+    block: Block,
+    packer: Packer,
+    /// Since when the first of the block waits.
+    since: Option<Instant>,
+    /// What the file must tell before the block, encoded.
     hello: Arc<[u8]>,
     /// What it has told.
     told: Option<Arc<[u8]>>,
@@ -72,10 +79,12 @@ pub struct Writer<S> {
 }
 
 impl<S: LogStore> Writer<S> {
-    /// A writer that begins with this Hello; the path is for messages.
+    /// A writer that begins with this Hello, and lets snapshots wait for so long; the path is for
+    /// messages.
     pub fn new(
         store: S,
         path: PathBuf,
+        flush: Duration,
         hello: Arc<[u8]>,
         link: Arc<Link>,
         watch: Watch,
@@ -85,6 +94,10 @@ impl<S: LogStore> Writer<S> {
             path,
             link,
             watch,
+            flush,
+            block: Block::default(),
+            packer: Packer::default(),
+            since: None,
             hello,
             told: None,
             trouble: None,
@@ -105,28 +118,79 @@ impl<S: LogStore> Writer<S> {
         // Readers may wait for it.
         self.persist(&[], 0)?;
         loop {
-            match self.link.next() {
-                Task::Reopen => self.persist(&[], 0)?,
-                Task::Write(entry) => {
-                    self.hello = entry.hello;
-                    let mut frames = self.gap(entry.missing)?;
-                    frames.extend(entry.frame);
-                    self.persist(&frames, 1)?;
+            let deadline = self.since.map(|since| since + self.flush);
+            match self.link.next(deadline) {
+                Task::Reopen => {
+                    self.flush()?;
+                    self.persist(&[], 0)?;
                 }
+                Task::Close => self.flush()?,
+                Task::Write(entry) => self.write(entry)?,
+                Task::WriteOther(message) => self.write_other(message)?,
                 Task::End(reason) => {
                     let missing = self.link.state().queue.take_missing();
-                    let mut frames = self.gap(missing)?;
-                    frames.extend(log::frame(&ServerMessage::Bye(reason))?);
-                    self.persist(&frames, 0)?;
-                    return self.link.busy(|| self.store.sync());
+                    self.gap(missing)?;
+                    let bye = codec::encode(&ServerMessage::Bye(reason))?;
+                    self.block.push(bye)?;
+                    self.flush()?;
+                    return self.link.clone().busy(|| self.store.finish());
                 }
             }
         }
     }
 
-    fn gap(&mut self, missing: Option<Missing>) -> anyhow::Result<Vec<u8>> {
+    /// Puts a snapshot into the block, and writes that if it is time.
+    fn write(&mut self, entry: Entry) -> anyhow::Result<()> {
+        if !Arc::ptr_eq(&entry.hello, &self.hello) || self.block.is_full_with(entry.message.len()) {
+            self.flush()?;
+            self.hello = entry.hello;
+        }
+        self.gap(entry.missing)?;
+        if let Err(error) = self.block.push_snapshot(entry.message, entry.time_unix_ns) {
+            tracing::error!("a snapshot is missing in the log file: {error}");
+            let missing = Missing::one(entry.sequence, entry.time_unix_ns);
+            self.link.skip(missing);
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
+        // Whoever waits for the log to be written again shall not wait longer.
+        let has_caught_up = self.trouble.is_some() && self.link.state().queue.is_empty();
+        // Also where the next snapshots are there already.
+        let is_due = since.elapsed() >= self.flush;
+        match is_due || has_caught_up || self.block.is_full() {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    /// The same with a message that is no snapshot, and that the log can do without.
+    fn write_other(&mut self, message: Vec<u8>) -> anyhow::Result<()> {
+        if self.block.is_full_with(message.len()) {
+            self.flush()?;
+        }
+        match self.block.push(message) {
+            Ok(()) => {
+                self.since.get_or_insert_with(Instant::now);
+            }
+            Err(error) => tracing::warn!("not written into the log file: {error}"),
+        }
+        Ok(())
+    }
+
+    /// Writes the block, however long that takes.
+    fn flush(&mut self) -> anyhow::Result<()> {
+        self.since = None;
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let snapshots = self.block.snapshots();
+        let bytes = self.block.close(&mut self.packer);
+        self.persist(&bytes, snapshots)
+    }
+
+    /// Puts what is missing into the block.
+    fn gap(&mut self, missing: Option<Missing>) -> anyhow::Result<()> {
         let Some(missing) = missing else {
-            return Ok(Vec::new());
+            return Ok(());
         };
         let reason = match &mut self.trouble {
             Some(trouble) => {
@@ -135,17 +199,18 @@ impl<S: LogStore> Writer<S> {
             }
             None => "the disk was too slow".to_owned(),
         };
-        Ok(log::frame(&ServerMessage::Gap(missing.to_gap(reason)))?)
+        let gap = ServerMessage::Gap(missing.to_gap(reason));
+        Ok(self.block.push(codec::encode(&gap)?)?)
     }
 
-    /// Writes frames, which hold so many snapshots, however long that takes.
+    /// Writes blocks, which hold so many snapshots, however long that takes.
     ///
     /// # Errors
     /// Only when the daemon ends: that they could not be written.
-    fn persist(&mut self, frames: &[u8], snapshots: usize) -> anyhow::Result<()> {
+    fn persist(&mut self, blocks: &[u8], snapshots: usize) -> anyhow::Result<()> {
         loop {
             let link = self.link.clone();
-            match link.busy(|| self.attempt(frames)) {
+            match link.busy(|| self.attempt(blocks)) {
                 Ok(()) => {
                     if self.link.state().queue.is_empty() {
                         self.recovered();
@@ -167,7 +232,7 @@ impl<S: LogStore> Writer<S> {
         }
     }
 
-    fn attempt(&mut self, frames: &[u8]) -> anyhow::Result<()> {
+    fn attempt(&mut self, blocks: &[u8]) -> anyhow::Result<()> {
         for _ in 0..TRIES {
             if self.store.prepare()? {
                 self.told = None;
@@ -178,9 +243,11 @@ impl<S: LogStore> Writer<S> {
                 .is_some_and(|told| Arc::ptr_eq(told, &self.hello));
             let with_hello;
             let bytes = if is_told {
-                frames
+                blocks
             } else {
-                with_hello = [&self.hello, frames].concat();
+                let mut hello = Block::default();
+                hello.push_hello(self.hello.to_vec())?;
+                with_hello = [&hello.close(&mut self.packer), blocks].concat();
                 &with_hello
             };
             if bytes.is_empty() {
@@ -236,11 +303,10 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-    use metrics_common::log::LogReader;
+    use metrics_common::log::{self, LogReader};
 
     use super::*;
     use crate::actors::supervisor::{Part, Supervisor};
-    use crate::sinks::log_queue::Entry;
 
     /// A stand-in for a disk that is full until told otherwise.
     #[derive(Clone, Default)]
@@ -264,20 +330,20 @@ mod tests {
             Ok(true)
         }
 
-        fn sync(&mut self) -> anyhow::Result<()> {
+        fn finish(&mut self) -> anyhow::Result<()> {
             Ok(())
         }
     }
 
-    fn frame(text: String) -> Vec<u8> {
-        log::frame(&ServerMessage::Bye(text)).unwrap()
+    fn message(text: String) -> Vec<u8> {
+        codec::encode(&ServerMessage::Bye(text)).unwrap()
     }
 
     /// A snapshot of so many MiB; only its number is of interest.
     fn entry(hello: &Arc<[u8]>, sequence: u64, mebibytes: usize) -> Entry {
         Entry {
             hello: hello.clone(),
-            frame: frame(format!("{sequence}{}", " ".repeat(mebibytes << 20))),
+            message: message(format!("{sequence}{}", " ".repeat(mebibytes << 20))),
             sequence,
             time_unix_ns: sequence,
             missing: None,
@@ -288,10 +354,11 @@ mod tests {
     fn what_found_no_room_is_told_in_the_log_at_its_place() {
         let (store, link) = (Store::default(), Arc::new(Link::default()));
         let (supervisor, mut failures) = Supervisor::new();
-        let hello: Arc<[u8]> = frame("hello".to_owned()).into();
+        let hello: Arc<[u8]> = message("hello".to_owned()).into();
         let writer = Writer::new(
             store.clone(),
             "x.log".into(),
+            Duration::from_secs(5),
             hello.clone(),
             link.clone(),
             supervisor.watch(Part::FileLogger),
@@ -334,11 +401,12 @@ mod tests {
     fn what_cannot_be_written_at_the_end_is_a_failure() {
         let (store, link) = (Store::default(), Arc::new(Link::default()));
         let (supervisor, mut failures) = Supervisor::new();
-        let hello: Arc<[u8]> = frame("hello".to_owned()).into();
+        let hello: Arc<[u8]> = message("hello".to_owned()).into();
         link.push(entry(&hello, 1, 0));
         link.push(entry(&hello, 2, 0));
         let watch = supervisor.watch(Part::FileLogger);
-        let writer = Writer::new(store, "x.log".into(), hello, link.clone(), watch);
+        let flush = Duration::from_secs(5);
+        let writer = Writer::new(store, "x.log".into(), flush, hello, link.clone(), watch);
         let thread = std::thread::spawn(move || writer.run());
         link.end("the end".to_owned(), Duration::from_secs(20));
         thread.join().unwrap();

@@ -16,6 +16,7 @@ pub mod hosts;
 pub mod http;
 pub mod log_file;
 pub mod log_queue;
+pub mod log_rotation;
 pub mod log_writer;
 pub mod otlp;
 pub mod prometheus;

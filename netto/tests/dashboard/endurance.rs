@@ -60,7 +60,7 @@ fn frames() -> Result<()> {
                     past = Some(History::from_message(info, &message)?);
                 }
                 ServerMessage::Hello(info) => host = Some(info),
-                ServerMessage::Bye(_) | ServerMessage::Gap(_) => {}
+                ServerMessage::Bye(_) | ServerMessage::Gap(_) | ServerMessage::Stacks(_) => {}
             }
         }
         ensure!(past.is_some() == wants_past, "{path}");

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine;
+use metrics_common::Snapshot;
 use metrics_common::codec::ServerMessage;
-use metrics_common::{Snapshot, log};
+use metrics_common::log::LogBuilder;
 use netto::actors::trace_analyzer::SnapshotSource;
 use netto::demo::{self, Demo};
 use netto::standalone::Standalone;
@@ -70,13 +71,13 @@ fn record(path: &Path) -> Result<()> {
     let Demo { mut info, .. } = demo::demo(settings());
     info.notes.clear();
     info.hostname = "web-1".to_owned();
-    let mut bytes = log::file_header();
+    let mut log = LogBuilder::default();
     let hello = std::iter::once(ServerMessage::Hello(Box::new(info)));
     let all = snapshots().map(|snapshot| ServerMessage::Snapshot(Box::new(snapshot)));
     for message in hello.chain(all) {
-        bytes.extend(log::frame(&message)?);
+        log.push(&message)?;
     }
-    std::fs::write(path, bytes).context("cannot write the log")
+    std::fs::write(path, log.finish()).context("cannot write the log")
 }
 
 /// `netto replay` as a process, and its log.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use metrics_common::codec::ServerMessage;
 use metrics_common::component::index_of;
-use metrics_common::log::{file_header, frame};
+use metrics_common::log::LogBuilder;
 use metrics_common::{Info, Snapshot};
 use netto::actors::trace_analyzer::SnapshotSource;
 use netto::demo::{self, Demo, Settings};
@@ -40,14 +40,14 @@ pub fn snapshots(cpus: u32, count: u64) -> (Info, Vec<Snapshot>) {
 
 /// The only place here that knows how a log is written.
 pub fn write(path: &Path, info: &Info, snapshots: &[Snapshot]) {
-    let mut bytes = file_header();
+    let mut log = LogBuilder::default();
     let hello = ServerMessage::Hello(Box::new(info.clone()));
-    bytes.extend(frame(&hello).expect("it fits"));
+    log.push(&hello).expect("it fits");
     for snapshot in snapshots {
         let message = ServerMessage::Snapshot(Box::new(snapshot.clone()));
-        bytes.extend(frame(&message).expect("it fits"));
+        log.push(&message).expect("it fits");
     }
-    std::fs::write(path, bytes).expect("written");
+    std::fs::write(path, log.finish()).expect("written");
 }
 
 /// A folder with a log of so many intervals, and what stands in it.

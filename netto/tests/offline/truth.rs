@@ -125,6 +125,8 @@ impl Daemon {
                 "0",
                 "--user-period",
                 "250",
+                // To be compared to the nanosecond.
+                "--log-exact",
                 "--log-file",
             ])
             .arg(log)

@@ -134,6 +134,8 @@ fn hammered() -> Result<()> {
     let options = [
         "--frequency",
         &frequency,
+        "--log-flush",
+        "0",
         "--log-file",
         log.to_str().context("a path")?,
     ];

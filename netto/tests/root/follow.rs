@@ -56,7 +56,7 @@ impl Followed {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("netto.log");
         let path_text = path.to_string_lossy();
-        let mut all = vec!["--log-file", &path_text];
+        let mut all = vec!["--log-file", &path_text, "--log-flush", "0", "--log-exact"];
         if !options.contains(&"--user-period") {
             all.extend(["--user-period", "100"]);
         }

@@ -79,7 +79,14 @@ fn read(path: &Path) -> Result<(Vec<u64>, Vec<Gap>)> {
 
 fn logging_to(path: &Path) -> Result<Daemon> {
     let path = path.to_string_lossy();
-    Daemon::start(&["--user-period", "100", "--log-file", &path])
+    Daemon::start(&[
+        "--user-period",
+        "100",
+        "--log-flush",
+        "100",
+        "--log-file",
+        &path,
+    ])
 }
 
 fn says(daemon: &Daemon, words: &str) -> Result<()> {

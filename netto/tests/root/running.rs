@@ -254,7 +254,14 @@ fn read_log(path: &Path) -> Result<(Vec<ServerMessage>, bool)> {
 /// A daemon that has written so many snapshots to this file.
 fn with_log(path: &Path, snapshots: u64) -> Result<Daemon> {
     let text = path.to_string_lossy();
-    let daemon = Daemon::start(&["--user-period", "100", "--log-file", &text])?;
+    let daemon = Daemon::start(&[
+        "--user-period",
+        "100",
+        "--log-flush",
+        "0",
+        "--log-file",
+        &text,
+    ])?;
     child::eventually(Duration::from_secs(20), || {
         ensure!(daemon.sequence()? >= snapshots, "not enough snapshots yet");
         Ok(())

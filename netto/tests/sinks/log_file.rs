@@ -50,7 +50,7 @@ impl Logging {
         ];
         let mut child = command
             .args(options)
-            .arg("--log-file")
+            .args(["--log-flush", "0", "--log-file"])
             .arg(path)
             .stderr(Stdio::piped())
             .spawn()
@@ -142,7 +142,7 @@ impl Log {
                 ServerMessage::Snapshot(snapshot) => log.sequences.push(snapshot.sequence),
                 ServerMessage::Gap(gap) => log.gaps.push(gap),
                 ServerMessage::Bye(_) => log.has_bye = true,
-                ServerMessage::History(_) => {}
+                ServerMessage::History(_) | ServerMessage::Stacks(_) => {}
             }
         }
         log.damaged = reader.damaged_frames();

@@ -15,6 +15,7 @@ mod endings;
 mod hammered;
 mod hostile;
 mod log_file;
+mod log_kill;
 mod origin;
 #[cfg(feature = "otlp")]
 mod otlp;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::history::History;
-use metrics_common::log;
+use metrics_common::log::LogBuilder;
 use metrics_common::{Info, Snapshot};
 use netto::config::Config;
 use netto::replay::controls::Controls;
@@ -27,13 +27,13 @@ const RECORDED: u64 = 12_000;
 /// A log of the made-up host.
 fn recorded(folder: &Path) -> PathBuf {
     let path = folder.join("netto.log");
-    let mut bytes = log::file_header();
+    let mut log = LogBuilder::default();
     let hello = ServerMessage::Hello(Box::new(info()));
     let snapshots = (1..=RECORDED).map(|n| ServerMessage::Snapshot(Box::new(snapshot(n))));
     for message in std::iter::once(hello).chain(snapshots) {
-        bytes.extend(log::frame(&message).expect("a frame"));
+        log.push(&message).expect("it fits");
     }
-    std::fs::write(&path, bytes).expect("the log is written");
+    std::fs::write(&path, log.finish()).expect("the log is written");
     path
 }
 

@@ -2,7 +2,7 @@
 
 use metrics_common::codec::ServerMessage;
 use metrics_common::{COMPONENTS, CpuModes, Info, Kind, OwnPart, Snapshot};
-use netto::config::Config;
+use netto::config::{Config, LogSettings};
 
 use crate::client::Dashboard;
 use crate::support::*;
@@ -142,6 +142,10 @@ fn dashboards_and_the_log_see_the_same_snapshots() {
     let path = folder.path().join("netto.log");
     let config = Config {
         log_file: Some(path.clone()),
+        log: LogSettings {
+            exact: true,
+            ..LogSettings::default()
+        },
         ..config()
     };
     let daemon = Daemon::start(&config, endless());
@@ -190,6 +194,10 @@ fn what_becomes_measurable_is_told_to_everybody_before_its_first_snapshot() {
     let path = folder.path().join("netto.log");
     let config = Config {
         log_file: Some(path.clone()),
+        log: LogSettings {
+            exact: true,
+            ..LogSettings::default()
+        },
         ..config()
     };
     let daemon = Daemon::start(&config, Source::revealing(AT));
@@ -234,7 +242,10 @@ fn what_becomes_measurable_is_told_to_everybody_before_its_first_snapshot() {
                     assert_eq!(*found, expected);
                     assert_eq!(known.as_ref(), Some(&meaning));
                 }
-                ServerMessage::History(_) | ServerMessage::Bye(_) | ServerMessage::Gap(_) => {}
+                ServerMessage::History(_)
+                | ServerMessage::Bye(_)
+                | ServerMessage::Gap(_)
+                | ServerMessage::Stacks(_) => {}
             }
         }
         assert_eq!(introductions, 2);

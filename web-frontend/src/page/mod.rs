@@ -114,7 +114,7 @@ impl Page {
                 }
                 told.latest = Some(*snapshot);
             }
-            ServerMessage::Bye(_) | ServerMessage::Gap(_) => {}
+            ServerMessage::Bye(_) | ServerMessage::Gap(_) | ServerMessage::Stacks(_) => {}
         }
     }
 

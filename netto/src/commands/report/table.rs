@@ -63,8 +63,8 @@ pub(in crate::commands) fn troubles(findings: &Findings) -> Vec<String> {
         ),
         (
             cut_files,
-            "file ends in the middle of a frame",
-            "files end in the middle of a frame",
+            "file ends in the middle of a block",
+            "files end in the middle of a block",
         ),
         (
             unknown_messages,

@@ -1,9 +1,10 @@
 //! What several files, or what is left of them, are as one series.
 
 use std::fs;
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use metrics_common::log::{self, file_header};
+use metrics_common::log::{LogBuilder, LogIndex, Part};
 use metrics_common::{Cost, Sections, fixture};
 
 use super::*;
@@ -12,11 +13,11 @@ const SECOND: u64 = 1_000_000_000;
 
 /// The only place here that knows how a log is written.
 fn write(path: &Path, messages: &[ServerMessage]) {
-    let mut bytes = file_header();
+    let mut log = LogBuilder::default();
     for message in messages {
-        bytes.extend(log::frame(message).unwrap());
+        log.push(message).unwrap();
     }
-    fs::write(path, bytes).unwrap();
+    fs::write(path, log.finish()).unwrap();
 }
 
 fn hello(hostname: &str, started_seconds: u64) -> ServerMessage {
@@ -197,27 +198,55 @@ fn an_empty_a_foreign_and_a_missing_file_say_so_and_the_others_are_read() {
     }
 }
 
+/// The blocks of a log: two of eight intervals, and the rest of them.
+fn parts(bytes: &[u8]) -> Vec<Part> {
+    let index = LogIndex::of(&mut Cursor::new(bytes)).unwrap();
+    assert_eq!(index.parts().len(), 3);
+    index.parts().to_vec()
+}
+
+#[test]
+fn of_a_span_only_blocks_near_it_are_read() {
+    let folder = Folder::new();
+    let log = folder.log("log", &run(100, 101..=1_100));
+    let files = Files::look(std::slice::from_ref(&log)).unwrap();
+    assert_eq!(files.end_unix_ns(), 1_100 * SECOND);
+    let span = Span {
+        after_unix_ns: Some(600 * SECOND),
+        until_unix_ns: 640 * SECOND,
+    };
+    let ends = files.series(span).filter_map(|entry| match entry {
+        Entry::Interval(snapshot) => Some(snapshot.time_unix_ns / SECOND),
+        _ => None,
+    });
+    assert_eq!(ends.collect::<Vec<_>>(), (601..=640).collect::<Vec<_>>());
+    let (read, all) = (files.read_bytes(), files.length_bytes());
+    let read = read.load(Ordering::Relaxed);
+    assert!(read < all / 2, "{read} of {all} bytes");
+}
+
 #[test]
 fn a_cut_file_is_read_up_to_the_cut() {
     let folder = Folder::new();
-    let log = folder.log("log", &run(100, 101..=110));
+    let log = folder.log("log", &run(100, 101..=120));
     let bytes = fs::read(&log).unwrap();
-    fs::write(&log, &bytes[..bytes.len() - 20]).unwrap();
+    let last = parts(&bytes)[2];
+    fs::write(&log, &bytes[..(last.offset + last.bytes - 1) as usize]).unwrap();
     let (ends, findings) = read(&[log], Span::EVER);
-    assert_eq!(ends, (101..=109).collect::<Vec<_>>());
+    assert_eq!(ends, (101..=116).collect::<Vec<_>>());
     assert_eq!(findings.cut_files, 1);
 }
 
 #[test]
 fn damage_costs_what_is_damaged() {
     let folder = Folder::new();
-    let log = folder.log("log", &run(100, 101..=110));
+    let log = folder.log("log", &run(100, 101..=120));
     let mut bytes = fs::read(&log).unwrap();
-    let middle = bytes.len() - 600;
-    bytes[middle] ^= 0xff;
+    let damaged = parts(&bytes)[1];
+    bytes[(damaged.offset + damaged.bytes / 2) as usize] ^= 0xff;
     fs::write(&log, &bytes).unwrap();
     let (ends, findings) = read(&[log], Span::EVER);
-    assert!((8..10).contains(&ends.len()), "{ends:?}");
+    assert_eq!(ends, (101..=108).chain(117..=120).collect::<Vec<_>>());
     assert_eq!(findings.damaged_stretches, 1);
 }
 

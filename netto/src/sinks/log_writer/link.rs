@@ -20,6 +20,8 @@ pub struct Link {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) queue: Queue,
+    /// A message that is no snapshot, the newest only.
+    other: Option<Vec<u8>>,
     reopen: bool,
     pub(super) ending: Option<String>,
     /// When the write that is under way began.
@@ -30,6 +32,10 @@ pub(super) struct State {
 /// What the thread is to do next.
 pub(super) enum Task {
     Write(Entry),
+    /// A message that is no snapshot.
+    WriteOther(Vec<u8>),
+    /// What waits to be written has waited long enough.
+    Close,
     Reopen,
     End(String),
 }
@@ -60,6 +66,11 @@ impl Link {
         self.change(|state| state.queue.skip(missing));
     }
 
+    /// Hands a message to the thread that is no snapshot; one that still waits there goes.
+    pub fn push_other(&self, message: Vec<u8>) {
+        self.change(|state| state.other = Some(message));
+    }
+
     /// Has the path looked at now.
     pub fn reopen(&self) {
         self.change(|state| state.reopen = true);
@@ -80,12 +91,15 @@ impl Link {
             .wait_timeout_while(state, limit, |state| !state.ended);
     }
 
-    /// Waits until there is something to do.
-    pub(super) fn next(&self) -> Task {
+    /// Waits until there is something to do, or until this moment.
+    pub(super) fn next(&self, deadline: Option<Instant>) -> Task {
         let mut state = self.state();
         loop {
             if std::mem::take(&mut state.reopen) {
                 return Task::Reopen;
+            }
+            if let Some(message) = state.other.take() {
+                return Task::WriteOther(message);
             }
             if let Some(entry) = state.queue.pop() {
                 return Task::Write(entry);
@@ -95,10 +109,18 @@ impl Link {
                 state.ending = Some(reason.clone());
                 return Task::End(reason);
             }
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            state = match left {
+                None => self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(|poisoned| poisoned.into_inner()),
+                Some(Duration::ZERO) => return Task::Close,
+                Some(left) => {
+                    let waited = self.changed.wait_timeout(state, left);
+                    waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0
+                }
+            };
         }
     }
 

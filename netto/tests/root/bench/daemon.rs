@@ -36,7 +36,7 @@ pub fn start(options: &Options) -> Result<()> {
         let port = child::free_port()?.to_string();
         let log_text = log.to_string_lossy();
         let mut arguments = vec!["run", "--address", "127.0.0.1", "--port", &port];
-        arguments.extend(["--log-file", &log_text]);
+        arguments.extend(["--log-flush", "0", "--log-file", &log_text]);
         arguments.extend(options.netto.iter().map(String::as_str));
         let begun = Instant::now();
         let mut process = Owned::start(&mut daemon::command(&arguments))?;

@@ -1,0 +1,356 @@
+//! Blocks: several consecutive messages under one head, compressed.
+//!
+//! ```text
+//! block   = marker "NTBK", payload's length u32, work u32, kind u8, flags u8, messages u16,
+//!           first time u64, last time u64, crc32(head so far) u32, crc32(payload) u32, payload
+//! payload = kind 0: for each message its length as varint, and the message
+//!           kind 1: number of streams, for each: length, compressed length or 0; then the
+//!                   streams (`columns`), compressed or as they are
+//!           kind 2: an index, see `index`
+//! ```
+//!
+//! Numbers in the head are little-endian; times are nanoseconds since the Unix epoch, of the first
+//! and last snapshot in the block, 0 without any. The head has a checksum of its own, so that
+//! blocks are found without reading payloads. *Work* is how many bytes and values it takes to
+//! uncompress the payload: at most [`WORK_PER_STORED_BYTE`] for each byte of it and
+//! [`MOST_BLOCK_WORK`] in all, so that a small file cannot make its reader do much.
+
+use super::columns;
+use super::compress::{Compressor, Decompressor};
+use super::{LogError, MAX_PAYLOAD_BYTES};
+use crate::packed::{Damaged, Reader, put};
+
+/// How every block begins.
+pub(super) const MARKER: &[u8; 4] = b"NTBK";
+/// Length of a block's head, bytes.
+pub(super) const HEAD_BYTES: usize = 40;
+/// The part of the head that its checksum is of.
+const SUMMED_BYTES: usize = 32;
+/// What unpacking a block may take for each byte that is stored.
+pub const WORK_PER_STORED_BYTE: u64 = 1024;
+/// What unpacking a block may take, bytes and values.
+pub const MOST_BLOCK_WORK: u64 = 8 << 20;
+/// Messages of a block that is not full yet are fewer bytes than this.
+const FULL_BYTES: usize = 1 << 20;
+/// More messages than this are another block's.
+const MOST_MESSAGES: usize = 4096;
+
+const PLAIN: u8 = 0;
+const COLUMNS: u8 = 1;
+const INDEX: u8 = 2;
+/// Flag: at least one of the messages is a Hello.
+const HAS_HELLO: u8 = 1;
+
+/// What a block's head says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockHead {
+    /// Length of the payload behind the head, bytes.
+    pub payload_bytes: u32,
+    work: u32,
+    kind: u8,
+    /// Whether a Hello is among the messages.
+    pub has_hello: bool,
+    /// Number of messages.
+    pub messages: u16,
+    /// Time of the first snapshot, nanoseconds since the Unix epoch; 0 without any.
+    pub first_time_unix_ns: u64,
+    /// Time of the last.
+    pub last_time_unix_ns: u64,
+    pub(super) payload_crc: u32,
+}
+
+impl BlockHead {
+    /// Understands a head; `None` if these bytes are none, or claim what no block may.
+    pub(super) fn of(bytes: &[u8]) -> Option<BlockHead> {
+        let mut bytes = bytes.get(..HEAD_BYTES)?;
+        if !bytes.starts_with(MARKER) {
+            return None;
+        }
+        let sum = crc32fast::hash(&bytes[..SUMMED_BYTES]);
+        bytes = &bytes[MARKER.len()..];
+        let head = BlockHead {
+            payload_bytes: u32::from_le_bytes(take(&mut bytes)?),
+            work: u32::from_le_bytes(take(&mut bytes)?),
+            kind: u8::from_le_bytes(take(&mut bytes)?),
+            has_hello: u8::from_le_bytes(take(&mut bytes)?) & HAS_HELLO != 0,
+            messages: u16::from_le_bytes(take(&mut bytes)?),
+            first_time_unix_ns: u64::from_le_bytes(take(&mut bytes)?),
+            last_time_unix_ns: u64::from_le_bytes(take(&mut bytes)?),
+            payload_crc: {
+                if u32::from_le_bytes(take(&mut bytes)?) != sum {
+                    return None;
+                }
+                u32::from_le_bytes(take(&mut bytes)?)
+            },
+        };
+        let allowed = WORK_PER_STORED_BYTE * u64::from(head.payload_bytes);
+        (head.payload_bytes as usize <= MAX_PAYLOAD_BYTES
+            && u64::from(head.work) <= allowed.min(MOST_BLOCK_WORK))
+        .then_some(head)
+    }
+
+    /// Whether it is an index rather than messages.
+    pub fn is_index(&self) -> bool {
+        self.kind == INDEX
+    }
+
+    /// Whether the messages are compressed.
+    pub fn is_compressed(&self) -> bool {
+        self.kind == COLUMNS
+    }
+
+    /// Length of the block, head and all, bytes.
+    pub fn block_bytes(&self) -> u64 {
+        HEAD_BYTES as u64 + u64::from(self.payload_bytes)
+    }
+
+    fn write(&self) -> [u8; HEAD_BYTES] {
+        let mut bytes = Vec::with_capacity(HEAD_BYTES);
+        bytes.extend(MARKER);
+        bytes.extend(self.payload_bytes.to_le_bytes());
+        bytes.extend(self.work.to_le_bytes());
+        bytes.extend([self.kind, if self.has_hello { HAS_HELLO } else { 0 }]);
+        bytes.extend(self.messages.to_le_bytes());
+        bytes.extend(self.first_time_unix_ns.to_le_bytes());
+        bytes.extend(self.last_time_unix_ns.to_le_bytes());
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        bytes.extend(self.payload_crc.to_le_bytes());
+        let mut head = [0; HEAD_BYTES];
+        head.copy_from_slice(&bytes);
+        head
+    }
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (own, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*own)
+}
+
+/// Messages on their way into a block.
+#[derive(Default)]
+pub struct Block {
+    messages: Vec<Vec<u8>>,
+    bytes: usize,
+    has_hello: bool,
+    snapshots: usize,
+    /// Of the first and last snapshot.
+    times: Option<(u64, u64)>,
+}
+
+impl Block {
+    /// Adds a snapshot, encoded, with its time (nanoseconds since the Unix epoch).
+    ///
+    /// # Errors
+    /// If it is too large for any block.
+    pub fn push_snapshot(&mut self, message: Vec<u8>, time_unix_ns: u64) -> Result<(), LogError> {
+        self.push(message)?;
+        self.snapshots += 1;
+        let (first, last) = self.times.unwrap_or((time_unix_ns, time_unix_ns));
+        // The clock may have been set back.
+        self.times = Some((first.min(time_unix_ns), last.max(time_unix_ns)));
+        Ok(())
+    }
+
+    /// Adds a Hello, encoded.
+    ///
+    /// # Errors
+    /// If it is too large for any block.
+    pub fn push_hello(&mut self, message: Vec<u8>) -> Result<(), LogError> {
+        self.push(message)?;
+        self.has_hello = true;
+        Ok(())
+    }
+
+    /// Adds any other message, encoded.
+    ///
+    /// # Errors
+    /// If it is too large for any block.
+    pub fn push(&mut self, message: Vec<u8>) -> Result<(), LogError> {
+        // With its length, as the only one of a block.
+        if message.len() > MAX_PAYLOAD_BYTES - 16 {
+            return Err(LogError::TooLarge(message.len()));
+        }
+        self.bytes += message.len();
+        self.messages.push(message);
+        Ok(())
+    }
+
+    /// Whether it is large enough to be closed, whatever the time.
+    pub fn is_full(&self) -> bool {
+        self.bytes >= FULL_BYTES || self.messages.len() >= MOST_MESSAGES
+    }
+
+    /// Whether a message of so many bytes should rather begin the next block.
+    pub fn is_full_with(&self, more: usize) -> bool {
+        !self.is_empty() && self.bytes + more > FULL_BYTES
+    }
+
+    /// Whether there is no message in it.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Snapshots in it.
+    pub fn snapshots(&self) -> usize {
+        self.snapshots
+    }
+
+    /// From the first snapshot in it to the last, nanoseconds.
+    pub fn span_ns(&self) -> u64 {
+        self.times.map_or(0, |(first, last)| last - first)
+    }
+
+    /// The block's bytes; afterwards it is empty. Nothing in, nothing out.
+    pub fn close(&mut self, packer: &mut Packer) -> Vec<u8> {
+        let block = std::mem::take(self);
+        if block.is_empty() {
+            return Vec::new();
+        }
+        let (kind, work, payload) = packer
+            .columns(&block.messages)
+            .unwrap_or_else(|| plain(&block.messages));
+        let (first_time_unix_ns, last_time_unix_ns) = block.times.unwrap_or_default();
+        let head = BlockHead {
+            payload_bytes: payload.len() as u32,
+            work: work as u32,
+            kind,
+            has_hello: block.has_hello,
+            messages: block.messages.len() as u16,
+            first_time_unix_ns,
+            last_time_unix_ns,
+            payload_crc: crc32fast::hash(&payload),
+        };
+        [&head.write()[..], &payload].concat()
+    }
+}
+
+/// A block that is an index.
+pub(super) fn index_block(payload: &[u8], times: (u64, u64)) -> Vec<u8> {
+    let head = BlockHead {
+        payload_bytes: payload.len() as u32,
+        work: 0,
+        kind: INDEX,
+        has_hello: false,
+        messages: 0,
+        first_time_unix_ns: times.0,
+        last_time_unix_ns: times.1,
+        payload_crc: crc32fast::hash(payload),
+    };
+    [&head.write()[..], payload].concat()
+}
+
+fn plain(messages: &[Vec<u8>]) -> (u8, u64, Vec<u8>) {
+    let mut payload = Vec::new();
+    for message in messages {
+        put(&mut payload, message.len() as u64);
+        payload.extend_from_slice(message);
+    }
+    (PLAIN, 0, payload)
+}
+
+/// What is kept from one block to the next: the compressor's memory.
+#[derive(Default)]
+pub struct Packer {
+    compressor: Compressor,
+}
+
+impl Packer {
+    /// Messages as kind 1; `None` if the head may not say so, or it takes more room than as
+    /// they are.
+    fn columns(&mut self, messages: &[Vec<u8>]) -> Option<(u8, u64, Vec<u8>)> {
+        let columns = columns::encode(messages);
+        let mut work = columns.work;
+        let (mut heads, mut bodies) = (Vec::new(), Vec::new());
+        put(&mut heads, columns.streams.len() as u64);
+        for stream in &columns.streams {
+            work += stream.len() as u64;
+            put(&mut heads, stream.len() as u64);
+            let compressed = self.compressor.compress(stream);
+            match compressed.filter(|shorter| shorter.len() < stream.len()) {
+                Some(compressed) => {
+                    put(&mut heads, compressed.len() as u64);
+                    bodies.extend(compressed);
+                }
+                None => {
+                    put(&mut heads, 0);
+                    bodies.extend_from_slice(stream);
+                }
+            }
+        }
+        heads.extend(bodies);
+        let allowed = (WORK_PER_STORED_BYTE * heads.len() as u64).min(MOST_BLOCK_WORK);
+        let as_they_are: usize = messages.iter().map(Vec::len).sum();
+        (work <= allowed && heads.len() <= as_they_are).then_some((COLUMNS, work, heads))
+    }
+}
+
+/// The inverse of [`Packer`].
+#[derive(Debug, Default)]
+pub(super) struct Unpacker {
+    decompressor: Decompressor,
+}
+
+impl Unpacker {
+    /// The messages of a block whose checksums hold; of an index, none.
+    ///
+    /// # Errors
+    /// If the payload is not what the head says.
+    pub(super) fn messages(
+        &mut self,
+        head: &BlockHead,
+        payload: &[u8],
+    ) -> Result<Vec<Vec<u8>>, Damaged> {
+        let messages = match head.kind {
+            PLAIN => {
+                let mut reader = Reader(payload);
+                let mut messages = Vec::new();
+                while !reader.0.is_empty() {
+                    let length = usize::try_from(reader.number()?).map_err(|_| Damaged)?;
+                    messages.push(reader.bytes(length)?.to_vec());
+                }
+                messages
+            }
+            COLUMNS => self.columns(u64::from(head.work), payload)?,
+            INDEX => Vec::new(),
+            _ => return Err(Damaged),
+        };
+        let is_complete = messages.len() == usize::from(head.messages);
+        is_complete.then_some(messages).ok_or(Damaged)
+    }
+
+    fn columns(&mut self, mut work: u64, payload: &[u8]) -> Result<Vec<Vec<u8>>, Damaged> {
+        let mut reader = Reader(payload);
+        let count = reader.number()?;
+        let mut lengths = Vec::new();
+        for _ in 0..count {
+            let (length, stored) = (reader.number()?, reader.number()?);
+            work = work.checked_sub(length).ok_or(Damaged)?;
+            lengths.push((length as usize, stored));
+        }
+        let mut streams = Vec::with_capacity(lengths.len());
+        for (length, stored) in lengths {
+            streams.push(match stored {
+                0 => reader.bytes(length)?.to_vec(),
+                _ => {
+                    let stored = usize::try_from(stored).map_err(|_| Damaged)?;
+                    self.decompressor
+                        .decompress(reader.bytes(stored)?, length)?
+                }
+            });
+        }
+        columns::decode(&streams, work)
+    }
+}
+
+/// The heads of whole blocks that stand one behind the other, with where each begins; what is no
+/// block ends it.
+pub fn heads(bytes: &[u8]) -> impl Iterator<Item = (u64, BlockHead)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let head = BlockHead::of(bytes.get(at..)?)?;
+        let from = at as u64;
+        at += head.block_bytes() as usize;
+        (at <= bytes.len()).then_some((from, head))
+    })
+}

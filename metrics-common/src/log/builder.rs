@@ -1,0 +1,131 @@
+//! A whole log in memory: header, blocks, index.
+//!
+//! It owns the order of these. A log that grows on a disk is its writer's.
+
+use super::block::{Block, Packer};
+use super::index::IndexBuilder;
+use super::{LogError, file_header};
+use crate::codec::{self, ServerMessage};
+
+/// Snapshots of a block: as many as a log of the default interval has that is written every
+/// four seconds.
+const SNAPSHOTS_OF_A_BLOCK: usize = 8;
+
+/// Makes a log of messages.
+pub struct LogBuilder {
+    bytes: Vec<u8>,
+    block: Block,
+    packer: Packer,
+    index: IndexBuilder,
+}
+
+impl Default for LogBuilder {
+    fn default() -> Self {
+        LogBuilder {
+            bytes: file_header(),
+            block: Block::default(),
+            packer: Packer::default(),
+            index: IndexBuilder::new(0),
+        }
+    }
+}
+
+impl LogBuilder {
+    /// Adds a message.
+    ///
+    /// # Errors
+    /// If it is too large for any log.
+    pub fn push(&mut self, message: &ServerMessage) -> Result<(), LogError> {
+        let encoded = codec::encode(message)?;
+        match message {
+            ServerMessage::Snapshot(snapshot) => self.push_snapshot(encoded, snapshot.time_unix_ns),
+            ServerMessage::Hello(_) => self.push_hello(encoded),
+            _ => {
+                self.make_room(encoded.len());
+                self.block.push(encoded)
+            }
+        }
+    }
+
+    /// Adds a snapshot, encoded, with its time (nanoseconds since the Unix epoch).
+    ///
+    /// # Errors
+    /// If it is too large for any log.
+    pub fn push_snapshot(&mut self, message: Vec<u8>, time_unix_ns: u64) -> Result<(), LogError> {
+        self.make_room(message.len());
+        self.block.push_snapshot(message, time_unix_ns)
+    }
+
+    /// Adds a Hello, encoded.
+    ///
+    /// # Errors
+    /// If it is too large for any log.
+    pub fn push_hello(&mut self, message: Vec<u8>) -> Result<(), LogError> {
+        self.make_room(message.len());
+        self.block.push_hello(message)
+    }
+
+    fn make_room(&mut self, more: usize) {
+        if self.block.snapshots() >= SNAPSHOTS_OF_A_BLOCK
+            || self.block.is_full()
+            || self.block.is_full_with(more)
+        {
+            self.close_block();
+        }
+    }
+
+    fn close_block(&mut self) {
+        let block = self.block.close(&mut self.packer);
+        self.index.wrote(self.bytes.len() as u64, &block);
+        self.bytes.extend(block);
+        if self.index.is_full() {
+            self.close_index();
+        }
+    }
+
+    fn close_index(&mut self) {
+        self.bytes.extend(self.index.index(self.bytes.len() as u64));
+        self.index = IndexBuilder::new(self.bytes.len() as u64);
+    }
+
+    /// The log.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.close_block();
+        self.close_index();
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+    use crate::Snapshot;
+    use crate::fixture;
+    use crate::log::{LogIndex, LogReader};
+
+    #[test]
+    fn what_went_in_comes_out_and_the_index_tells_of_all_of_it() {
+        let hello = ServerMessage::Hello(Box::new(fixture::info()));
+        let snapshots = (1..=20).map(|sequence| {
+            ServerMessage::Snapshot(Box::new(Snapshot {
+                sequence,
+                time_unix_ns: sequence * 500_000_000,
+                ..Snapshot::default()
+            }))
+        });
+        let messages: Vec<_> = std::iter::once(hello).chain(snapshots).collect();
+        let mut builder = LogBuilder::default();
+        for message in &messages {
+            builder.push(message).unwrap();
+        }
+        let bytes = builder.finish();
+        let read: Result<Vec<_>, _> = LogReader::new(&bytes[..]).unwrap().collect();
+        assert_eq!(read.unwrap(), messages);
+        let index = LogIndex::of(&mut Cursor::new(&bytes)).unwrap();
+        assert!(index.is_complete());
+        assert_eq!(index.parts().len(), 3);
+        assert_eq!(index.span_unix_ns(), Some((500_000_000, 10_000_000_000)));
+    }
+}

@@ -1,0 +1,423 @@
+//! Consecutive messages, with what changes little from one to the next written so that it is
+//! few bytes once compressed: nothing is lost, and the same messages come back byte for byte.
+//!
+//! ```text
+//! streams   = skeletons, modes, then for each place of a table: values, differences
+//! skeletons = for each message: its length without tables, number of tables,
+//!             for each: where it stood, 1 (in shape like the last one at this place) or 0, shape
+//!             the message without its tables
+//! shape     = unit, number of rows, for each: length + 1 or 0 (absent); length, bytes (sums)
+//! modes     = for each run of tables of one shape, for each row: 0 (all of it 0), or
+//!             1 + 2 × predictor + (1 if numbers stand by their index, see `steps`)
+//! ```
+//!
+//! The tables of a message (`packed`) that stand at the same place in each are taken together, row
+//! by row. A number is written as it is, or as what it is more (or less) than predicted: by the
+//! number of the same CPU before, or by their mean since the run began. All are integers of
+//! variable length; differences are folded, so that small ones of either sign are short.
+
+use super::steps;
+use super::walk;
+use crate::packed::{Apart, Damaged, MOST_ROWS, Reader, put};
+
+/// No table of a message has more values than rows and CPUs allow.
+const MOST_VALUES: usize = MOST_ROWS * crate::snapshot::MOST_CPUS;
+
+/// Messages as streams, each of which is compressed by itself.
+pub(super) struct Columns {
+    pub(super) streams: Vec<Vec<u8>>,
+    /// What it takes to bring the messages back: about the bytes and values to be written.
+    pub(super) work: u64,
+}
+
+/// What a number is predicted by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Predictor {
+    Nothing,
+    Last,
+    Mean,
+}
+
+const PREDICTORS: [Predictor; 3] = [Predictor::Nothing, Predictor::Last, Predictor::Mean];
+
+/// A table and what precedes it in its run.
+#[derive(PartialEq, Eq)]
+struct Shape {
+    unit: u64,
+    lengths: Vec<Option<usize>>,
+    rest: Vec<u8>,
+}
+
+impl Shape {
+    fn of(table: &Apart) -> Shape {
+        let length = |row: &Option<Vec<u64>>| row.as_ref().map(Vec::len);
+        Shape {
+            unit: table.unit,
+            lengths: table.rows.iter().map(length).collect(),
+            rest: table.rest.clone(),
+        }
+    }
+
+    fn work(&self) -> u64 {
+        let values: usize = self.lengths.iter().flatten().sum();
+        (values + self.lengths.len() + self.rest.len() + 16) as u64
+    }
+
+    fn put(&self, bytes: &mut Vec<u8>) {
+        put(bytes, self.unit);
+        put(bytes, self.lengths.len() as u64);
+        for length in &self.lengths {
+            put(bytes, length.map_or(0, |length| length as u64 + 1));
+        }
+        put(bytes, self.rest.len() as u64);
+        bytes.extend_from_slice(&self.rest);
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Shape, Damaged> {
+        let unit = reader.number()?;
+        let rows = reader.number()?;
+        if rows > MOST_ROWS as u64 {
+            return Err(Damaged);
+        }
+        let mut left = MOST_VALUES as u64;
+        let mut lengths = Vec::new();
+        for _ in 0..rows {
+            let length = reader.number()?.checked_sub(1);
+            left = left.checked_sub(length.unwrap_or(0)).ok_or(Damaged)?;
+            lengths.push(length.map(|length| length as usize));
+        }
+        let rest = reader.number()?;
+        let rest = reader.bytes(usize::try_from(rest).map_err(|_| Damaged)?)?;
+        Ok(Shape {
+            unit,
+            lengths,
+            rest: rest.to_vec(),
+        })
+    }
+
+    fn empty_table(&self) -> Apart {
+        let row = |length: &Option<usize>| length.map(|length| vec![0; length]);
+        Apart {
+            unit: self.unit,
+            rows: self.lengths.iter().map(row).collect(),
+            rest: self.rest.clone(),
+        }
+    }
+}
+
+/// Takes messages apart.
+pub(super) fn encode(messages: &[Vec<u8>]) -> Columns {
+    let (mut skeletons, mut modes) = (Vec::new(), Vec::new());
+    let mut work = 0;
+    // By place in a message: runs of tables of one shape.
+    let mut places: Vec<Vec<(Shape, Vec<Apart>)>> = Vec::new();
+    for message in messages {
+        let (skeleton, tables) = take_apart(message);
+        put(&mut skeletons, skeleton.len() as u64);
+        put(&mut skeletons, tables.len() as u64);
+        work += skeleton.len() as u64 + 8;
+        for (place, (at, table)) in tables.into_iter().enumerate() {
+            if places.len() == place {
+                places.push(Vec::new());
+            }
+            put(&mut skeletons, at as u64);
+            let shape = Shape::of(&table);
+            work += shape.work();
+            match places[place].last_mut() {
+                Some((last, run)) if *last == shape => {
+                    skeletons.push(1);
+                    run.push(table);
+                }
+                _ => {
+                    skeletons.push(0);
+                    shape.put(&mut skeletons);
+                    places[place].push((shape, vec![table]));
+                }
+            }
+        }
+        skeletons.extend_from_slice(&skeleton);
+    }
+    let mut streams = Vec::new();
+    for runs in &places {
+        let (mut values, mut differences) = (Vec::new(), Vec::new());
+        for (shape, run) in runs {
+            for row in 0..shape.lengths.len() {
+                let rows: Vec<&[u64]> = run
+                    .iter()
+                    .filter_map(|table| table.rows.get(row)?.as_deref())
+                    .collect();
+                if !rows.is_empty() {
+                    modes.push(encode_rows(&rows, &mut values, &mut differences));
+                }
+            }
+        }
+        streams.push(values);
+        streams.push(differences);
+    }
+    streams.insert(0, modes);
+    streams.insert(0, skeletons);
+    Columns { streams, work }
+}
+
+/// A message without its tables, and the tables with where they stood in what is left.
+fn take_apart(message: &[u8]) -> (Vec<u8>, Vec<(usize, Apart)>) {
+    let (mut skeleton, mut tables) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    for (whole, content) in walk::binaries(message).unwrap_or_default() {
+        if message[whole.start..content.start] != walk::head(content.len()) {
+            continue;
+        }
+        if let Some(table) = Apart::of(&message[content], MOST_VALUES) {
+            skeleton.extend_from_slice(&message[at..whole.start]);
+            tables.push((skeleton.len(), table));
+            at = whole.end;
+        }
+    }
+    skeleton.extend_from_slice(&message[at..]);
+    (skeleton, tables)
+}
+
+/// Writes a row of each table of a run in whichever way is likely the shortest; gives the mode.
+fn encode_rows(rows: &[&[u64]], values: &mut Vec<u8>, differences: &mut Vec<u8>) -> u8 {
+    if rows.iter().all(|row| row.iter().all(|&value| value == 0)) {
+        return 0;
+    }
+    let indices: Option<Vec<Vec<u64>>> = rows
+        .iter()
+        .map(|row| row.iter().map(|&value| steps::index(value)).collect())
+        .collect();
+    let by_index = indices.is_some();
+    let numbers = indices.unwrap_or_else(|| rows.iter().map(|row| row.to_vec()).collect());
+    let cost = |predictor: Predictor| {
+        let mut counts = Counts::new();
+        predict(&numbers, predictor, |number, predicted| {
+            counts.add(match predicted {
+                None => number,
+                Some(predicted) => fold(number, predicted),
+            });
+        });
+        counts.bits()
+    };
+    let best = (0..PREDICTORS.len())
+        .map(|at| (at, cost(PREDICTORS[at])))
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .map_or(0, |(at, _)| at);
+    predict(
+        &numbers,
+        PREDICTORS[best],
+        |number, predicted| match predicted {
+            None => put(values, number),
+            Some(predicted) => put(differences, fold(number, predicted)),
+        },
+    );
+    1 + 2 * best as u8 + u8::from(by_index)
+}
+
+/// How often each number stands in a row: what a compressor sees of it.
+struct Counts {
+    /// Of numbers below its length; larger ones by their bits behind them.
+    counts: [u32; 192],
+    bits_of_large: u64,
+}
+
+impl Counts {
+    const SMALL: u64 = 128;
+
+    fn new() -> Counts {
+        Counts {
+            counts: [0; 192],
+            bits_of_large: 0,
+        }
+    }
+
+    fn add(&mut self, number: u64) {
+        let place = if number < Counts::SMALL {
+            number
+        } else {
+            let bits = 63 - u64::from(number.leading_zeros());
+            self.bits_of_large += bits;
+            Counts::SMALL + bits
+        };
+        self.counts[place as usize] += 1;
+    }
+
+    /// The bits that a perfect code would take.
+    fn bits(&self) -> f64 {
+        let sum: u32 = self.counts.iter().sum();
+        let of = |&count: &u32| match count {
+            0 => 0.0,
+            _ => f64::from(count) * (f64::from(sum) / f64::from(count)).log2(),
+        };
+        self.counts.iter().map(of).sum::<f64>() + self.bits_of_large as f64
+    }
+}
+
+/// Shows each number with what is predicted for it, in the order in which they are written.
+fn predict(rows: &[Vec<u64>], predictor: Predictor, mut each: impl FnMut(u64, Option<u64>)) {
+    let mut past = Past::new(predictor);
+    for row in rows {
+        for (column, &number) in row.iter().enumerate() {
+            each(number, past.predict(column));
+            past.add(column, number);
+        }
+        past.end_row();
+    }
+}
+
+/// The numbers of a row so far, by column.
+struct Past {
+    predictor: Predictor,
+    rows: u64,
+    /// The last, or the sum.
+    columns: Vec<u64>,
+}
+
+impl Past {
+    fn new(predictor: Predictor) -> Past {
+        Past {
+            predictor,
+            rows: 0,
+            columns: Vec::new(),
+        }
+    }
+
+    fn predict(&self, column: usize) -> Option<u64> {
+        let past = self.columns.get(column).filter(|_| self.rows > 0)?;
+        match self.predictor {
+            Predictor::Nothing => None,
+            Predictor::Last => Some(*past),
+            Predictor::Mean => Some((past.wrapping_add(self.rows / 2)) / self.rows),
+        }
+    }
+
+    fn add(&mut self, column: usize, number: u64) {
+        match self.columns.get_mut(column) {
+            None => self.columns.push(number),
+            Some(past) if self.predictor == Predictor::Mean => *past = past.wrapping_add(number),
+            Some(past) => *past = number,
+        }
+    }
+
+    fn end_row(&mut self) {
+        self.rows += 1;
+    }
+}
+
+/// A difference, so that small ones of either sign are small.
+fn fold(number: u64, predicted: u64) -> u64 {
+    let difference = number.wrapping_sub(predicted) as i64;
+    ((difference << 1) ^ (difference >> 63)) as u64
+}
+
+fn unfold(folded: u64, predicted: u64) -> u64 {
+    let difference = (folded >> 1) as i64 ^ -((folded & 1) as i64);
+    predicted.wrapping_add(difference as u64)
+}
+
+/// The inverse of [`encode`], if it takes no more than this work.
+///
+/// # Errors
+/// If the streams were not made by it.
+pub(super) fn decode(streams: &[Vec<u8>], mut work: u64) -> Result<Vec<Vec<u8>>, Damaged> {
+    let [skeletons, modes, places @ ..] = streams else {
+        return Err(Damaged);
+    };
+    let mut spend = |more: u64| -> Result<(), Damaged> {
+        work = work.checked_sub(more).ok_or(Damaged)?;
+        Ok(())
+    };
+    let mut reader = Reader(skeletons);
+    let mut messages: Vec<(&[u8], Vec<usize>)> = Vec::new();
+    let mut runs: Vec<Vec<(Shape, Vec<Apart>)>> = Vec::new();
+    runs.resize_with(places.len() / 2, Vec::new);
+    while !reader.0.is_empty() {
+        let length = usize::try_from(reader.number()?).map_err(|_| Damaged)?;
+        let tables = reader.number()?;
+        spend((length as u64).saturating_add(8))?;
+        if tables > runs.len() as u64 {
+            return Err(Damaged);
+        }
+        let mut positions = Vec::new();
+        for runs in runs.iter_mut().take(tables as usize) {
+            positions.push(usize::try_from(reader.number()?).map_err(|_| Damaged)?);
+            if reader.bytes(1)? != [1] {
+                runs.push((Shape::take(&mut reader)?, Vec::new()));
+            }
+            let (shape, run) = runs.last_mut().ok_or(Damaged)?;
+            spend(shape.work())?;
+            run.push(shape.empty_table());
+        }
+        messages.push((reader.bytes(length)?, positions));
+    }
+    let mut modes = modes.iter();
+    for (runs, streams) in runs.iter_mut().zip(places.chunks(2)) {
+        let [values, differences] = streams else {
+            return Err(Damaged);
+        };
+        let (mut values, mut differences) = (Reader(values), Reader(differences));
+        for (shape, run) in runs {
+            for row in 0..shape.lengths.len() {
+                if shape.lengths[row].is_some() {
+                    let mode = *modes.next().ok_or(Damaged)?;
+                    decode_rows(run, row, mode, &mut values, &mut differences)?;
+                }
+            }
+        }
+    }
+    let mut tables: Vec<_> = runs
+        .into_iter()
+        .map(|runs| runs.into_iter().flat_map(|(_, run)| run))
+        .collect();
+    messages
+        .into_iter()
+        .map(|(skeleton, positions)| {
+            let mut message = Vec::with_capacity(2 * skeleton.len());
+            let mut at = 0;
+            for (position, tables) in positions.into_iter().zip(&mut tables) {
+                message.extend_from_slice(skeleton.get(at..position).ok_or(Damaged)?);
+                at = position;
+                let table = tables.next().ok_or(Damaged)?.bytes();
+                message.extend(walk::head(table.len()));
+                message.extend(table);
+            }
+            message.extend_from_slice(skeleton.get(at..).ok_or(Damaged)?);
+            Ok(message)
+        })
+        .collect()
+}
+
+fn decode_rows(
+    run: &mut [Apart],
+    row: usize,
+    mode: u8,
+    values: &mut Reader<'_>,
+    differences: &mut Reader<'_>,
+) -> Result<(), Damaged> {
+    let Some(mode) = mode.checked_sub(1) else {
+        return Ok(());
+    };
+    let predictor = PREDICTORS.get(usize::from(mode / 2)).ok_or(Damaged)?;
+    let by_index = mode % 2 == 1;
+    let mut past = Past::new(*predictor);
+    for table in run {
+        let Some(Some(row)) = table.rows.get_mut(row) else {
+            continue;
+        };
+        for (column, value) in row.iter_mut().enumerate() {
+            let number = match past.predict(column) {
+                None => values.number()?,
+                Some(predicted) => unfold(differences.number()?, predicted),
+            };
+            past.add(column, number);
+            *value = match by_index {
+                true => steps::number(number).ok_or(Damaged)?,
+                false => number,
+            };
+        }
+        past.end_row();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

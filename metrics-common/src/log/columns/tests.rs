@@ -1,0 +1,51 @@
+//! Messages come back, whatever they are, and damaged streams do no harm.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::codec;
+use crate::packed::{Packed, pack};
+
+/// A table of a few rows, most of them alike.
+fn table() -> impl Strategy<Value = Packed> {
+    let value = prop_oneof![3 => Just(0_u64), 3 => 0_u64..100, 1 => any::<u64>()];
+    let row = prop::option::of(prop::collection::vec(value, 5));
+    prop::collection::vec(row, 0..4).prop_map(|rows| pack(rows.iter().map(Option::as_deref)))
+}
+
+fn message() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => ("[a-z]{0,5}", table(), any::<u64>(), prop::collection::vec(table(), 0..3))
+            .prop_map(|message| codec::encode(&message).unwrap()),
+        1 => prop::collection::vec(any::<u8>(), 0..60),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn messages_come_back_byte_for_byte(messages in prop::collection::vec(message(), 0..12)) {
+        let columns = encode(&messages);
+        prop_assert_eq!(decode(&columns.streams, columns.work), Ok(messages.clone()));
+        if !messages.is_empty() {
+            prop_assert_eq!(decode(&columns.streams, columns.work - 1), Err(Damaged));
+        }
+    }
+
+    #[test]
+    fn damaged_streams_are_refused_or_read_within_the_work(
+        messages in prop::collection::vec(message(), 1..6),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..5),
+    ) {
+        let Columns { mut streams, work } = encode(&messages);
+        for (stream, at, byte) in flips {
+            let stream = stream.get_mut(&mut streams);
+            if !stream.is_empty() {
+                *at.get_mut(stream) ^= byte;
+            }
+        }
+        if let Ok(messages) = decode(&streams, 4 * work) {
+            let bytes: usize = messages.iter().map(Vec::len).sum();
+            prop_assert!(bytes as u64 <= 80 * work);
+        }
+    }
+}

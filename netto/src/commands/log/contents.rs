@@ -1,0 +1,352 @@
+//! What a log holds, what of it is missing, and why: found by reading all of it once, in memory
+//! that does not grow with its length.
+//!
+//! Pure but for the reading of the source that is given.
+
+use std::io::Read;
+
+use metrics_common::codec::{Gap, ServerMessage};
+use metrics_common::log::{LogError, LogReader};
+use metrics_common::{Info, Snapshot};
+use serde::Serialize;
+
+/// Of hosts, gaps and places of damage, the first so many are told one by one.
+const MOST_LISTED: usize = 20;
+
+/// A host that wrote into a log, and with which netto.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Host {
+    /// Its name.
+    pub hostname: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// netto's version.
+    pub version: String,
+    /// The kernel's id of this boot; empty if unknown.
+    pub boot_id: String,
+    /// CPUs that the kernel can have.
+    pub possible_cpus: u32,
+}
+
+/// Snapshots that are missing, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ToldGap {
+    /// How many.
+    pub snapshots: u64,
+    /// Time of the first, nanoseconds since the Unix epoch.
+    pub first_time_unix_ns: u64,
+    /// Time of the last.
+    pub last_time_unix_ns: u64,
+    /// The cause, for people.
+    pub reason: String,
+}
+
+/// How messages stand in the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Stored {
+    /// Blocks of messages.
+    pub blocks: u64,
+    /// Those that are compressed.
+    pub compressed_blocks: u64,
+    /// Frames of the first version.
+    pub frames: u64,
+    /// Indices.
+    pub indices: u64,
+    /// Bytes of all of them.
+    pub stored_bytes: u64,
+    /// Bytes of the messages in them.
+    pub message_bytes: u64,
+}
+
+/// A stretch of a file that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// Where it begins.
+    pub offset: u64,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// What is damaged.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Damages {
+    /// Stretches that cannot be read.
+    pub stretches: u64,
+    /// The first of them.
+    pub places: Vec<Place>,
+    /// Bytes in all of them.
+    pub lost_bytes: u64,
+    /// Whether the file ends in the middle of a block.
+    pub is_cut: bool,
+    /// Snapshots that are missing without a word: the numbers of their neighbours show them. What
+    /// was lost before the first and behind the last snapshot of a run is not among them.
+    pub lost_snapshots: u64,
+    /// Snapshots that were there before.
+    pub repeated_snapshots: u64,
+}
+
+impl Damages {
+    /// Whether anything is.
+    pub fn is_any(&self) -> bool {
+        self.stretches > 0
+            || self.is_cut
+            || self.lost_bytes > 0
+            || self.lost_snapshots > 0
+            || self.repeated_snapshots > 0
+    }
+}
+
+/// What a log holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Contents {
+    /// The file's name.
+    pub file: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Version in its header; `None` if there is no header.
+    pub format: Option<String>,
+    /// Whether indices lead to every block.
+    pub is_indexed: bool,
+    /// How messages stand in it.
+    pub stored: Stored,
+    /// Who wrote it.
+    pub hosts: Vec<Host>,
+    /// Earliest and latest time of a snapshot, nanoseconds since the Unix epoch.
+    pub span_unix_ns: Option<(u64, u64)>,
+    /// Lengths of intervals that were asked for, milliseconds.
+    pub periods_ms: Vec<u64>,
+    /// Snapshots.
+    pub snapshots: u64,
+    /// How often stacks were written.
+    pub stacks: u64,
+    /// How often netto began anew.
+    pub restarts: u64,
+    /// Gaps that the log tells of, the first of them.
+    pub gaps: Vec<ToldGap>,
+    /// Number of all gaps.
+    pub gaps_total: u64,
+    /// Snapshots that are missing in them.
+    pub gap_snapshots: u64,
+    /// Messages of a newer netto.
+    pub unknown_messages: u64,
+    /// Whether the last message is that netto ended.
+    pub is_ended: bool,
+    /// What is damaged.
+    pub damage: Damages,
+}
+
+/// Where in a run the log is.
+#[derive(Default)]
+struct Run {
+    /// What tells runs apart: boot and begin.
+    id: Option<(String, u64)>,
+    /// Number and time of the last snapshot, written or told missing.
+    last: Option<(u64, u64)>,
+}
+
+impl Contents {
+    /// Reads all of a log.
+    ///
+    /// # Errors
+    /// If the source cannot be read, or goes on in a newer format.
+    pub fn of<R: Read>(mut reader: LogReader<R>) -> Result<Contents, LogError> {
+        let mut contents = Contents::default();
+        let mut run = Run::default();
+        for message in reader.by_ref() {
+            contents.add(message?, &mut run);
+        }
+        let counts = reader.counts();
+        contents.stored = Stored {
+            blocks: counts.blocks,
+            compressed_blocks: counts.compressed_blocks,
+            frames: counts.frames,
+            indices: counts.indices,
+            stored_bytes: counts.stored_bytes,
+            message_bytes: counts.message_bytes,
+        };
+        contents.unknown_messages = reader.unknown_messages();
+        let damage = &mut contents.damage;
+        damage.stretches = reader.damaged_frames() + u64::from(reader.is_cut());
+        damage.is_cut = reader.is_cut();
+        damage.lost_bytes = counts.lost_bytes;
+        let places = reader.damage().iter().take(MOST_LISTED);
+        damage.places = places
+            .map(|place| Place {
+                offset: place.offset,
+                bytes: place.bytes,
+            })
+            .collect();
+        Ok(contents)
+    }
+
+    fn add(&mut self, message: ServerMessage, run: &mut Run) {
+        self.is_ended = matches!(message, ServerMessage::Bye(_));
+        match message {
+            ServerMessage::Hello(info) => self.hello(&info, run),
+            ServerMessage::Snapshot(snapshot) => self.snapshot(&snapshot, run),
+            ServerMessage::Gap(gap) => self.gap(gap, run),
+            ServerMessage::Stacks(_) => self.stacks += 1,
+            ServerMessage::Bye(_) | ServerMessage::History(_) => {}
+        }
+    }
+
+    fn hello(&mut self, info: &Info, run: &mut Run) {
+        let id = (info.boot_id.clone(), info.started_unix_ns);
+        if run.id.as_ref() != Some(&id) {
+            self.restarts += u64::from(run.id.is_some());
+            *run = Run {
+                id: Some(id),
+                last: None,
+            };
+        }
+        let host = Host {
+            hostname: info.hostname.clone(),
+            kernel: info.kernel.clone(),
+            version: info.version.clone(),
+            boot_id: info.boot_id.clone(),
+            possible_cpus: info.possible_cpus,
+        };
+        push_new(&mut self.hosts, host);
+        push_new(&mut self.periods_ms, info.user_period_ms);
+    }
+
+    fn snapshot(&mut self, snapshot: &Snapshot, run: &mut Run) {
+        let now = (snapshot.sequence, snapshot.time_unix_ns);
+        if let Some(last) = run.last {
+            if now.0 <= last.0 && now.1 <= last.1 {
+                self.damage.repeated_snapshots += 1;
+                return;
+            }
+            if now.0 <= last.0 {
+                // Later, and counted from the beginning: its Hello is lost.
+                self.restarts += 1;
+            } else {
+                self.damage.lost_snapshots += now.0 - last.0 - 1;
+            }
+        }
+        run.last = Some(now);
+        self.snapshots += 1;
+        let (first, last) = self.span_unix_ns.unwrap_or((now.1, now.1));
+        self.span_unix_ns = Some((first.min(now.1), last.max(now.1)));
+    }
+
+    fn gap(&mut self, gap: Gap, run: &mut Run) {
+        if let Some(last) = run.last {
+            if gap.last_sequence <= last.0 {
+                return;
+            }
+            let between = gap.first_sequence.saturating_sub(last.0 + 1);
+            self.damage.lost_snapshots += between;
+        }
+        run.last = Some((gap.last_sequence, gap.last_time_unix_ns));
+        self.gaps_total += 1;
+        self.gap_snapshots += gap.snapshots;
+        if self.gaps.len() < MOST_LISTED {
+            self.gaps.push(ToldGap {
+                snapshots: gap.snapshots,
+                first_time_unix_ns: gap.first_time_unix_ns,
+                last_time_unix_ns: gap.last_time_unix_ns,
+                reason: gap.reason,
+            });
+        }
+    }
+}
+
+/// Lists what is not there yet, as long as there is room.
+fn push_new<T: PartialEq>(list: &mut Vec<T>, one: T) {
+    if list.len() < MOST_LISTED && !list.contains(&one) {
+        list.push(one);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::log;
+
+    use super::*;
+
+    fn snapshot(sequence: u64, time_unix_ns: u64) -> ServerMessage {
+        ServerMessage::Snapshot(Box::new(Snapshot {
+            sequence,
+            time_unix_ns,
+            ..Snapshot::default()
+        }))
+    }
+
+    fn hello(started_unix_ns: u64) -> ServerMessage {
+        ServerMessage::Hello(Box::new(Info {
+            started_unix_ns,
+            ..metrics_common::fixture::info()
+        }))
+    }
+
+    fn gap(first: u64, last: u64) -> ServerMessage {
+        ServerMessage::Gap(Gap {
+            snapshots: last - first + 1,
+            first_sequence: first,
+            last_sequence: last,
+            first_time_unix_ns: first,
+            last_time_unix_ns: last,
+            reason: "the disk was full".to_owned(),
+        })
+    }
+
+    fn contents(messages: &[ServerMessage]) -> Contents {
+        let mut bytes = log::file_header();
+        for message in messages {
+            bytes.extend(log::frame(message).unwrap());
+        }
+        Contents::of(LogReader::new(bytes.as_slice()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn gaps_that_are_told_are_no_damage_and_others_are() {
+        let found = contents(&[
+            hello(1),
+            snapshot(1, 1),
+            gap(2, 4),
+            snapshot(5, 5),
+            snapshot(6, 6),
+        ]);
+        assert_eq!((found.gap_snapshots, found.snapshots), (3, 3));
+        assert!(!found.damage.is_any(), "{found:?}");
+        let found = contents(&[hello(1), snapshot(1, 1), gap(3, 4), snapshot(7, 7)]);
+        assert_eq!(found.damage.lost_snapshots, 1 + 2);
+        assert!(found.damage.is_any());
+    }
+
+    #[test]
+    fn a_restart_counts_anew_and_loses_nothing() {
+        let found = contents(&[
+            hello(1),
+            snapshot(1, 1),
+            snapshot(2, 2),
+            // What rows mean has changed.
+            hello(1),
+            snapshot(3, 3),
+            hello(9),
+            snapshot(1, 10),
+            snapshot(2, 11),
+        ]);
+        assert_eq!((found.restarts, found.snapshots), (1, 5));
+        assert_eq!(found.span_unix_ns, Some((1, 11)));
+        assert!(!found.damage.is_any(), "{found:?}");
+        // The same with the Hello lost.
+        let found = contents(&[hello(1), snapshot(5, 5), snapshot(1, 10), snapshot(2, 11)]);
+        assert_eq!((found.restarts, found.damage.repeated_snapshots), (1, 0));
+    }
+
+    #[test]
+    fn what_is_there_twice_is_counted_once() {
+        let found = contents(&[
+            hello(1),
+            snapshot(1, 1),
+            snapshot(2, 2),
+            snapshot(1, 1),
+            snapshot(2, 2),
+            snapshot(3, 3),
+        ]);
+        assert_eq!((found.snapshots, found.damage.repeated_snapshots), (3, 2));
+        assert_eq!(found.damage.lost_snapshots, 0);
+    }
+}

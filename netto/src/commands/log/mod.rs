@@ -1,0 +1,216 @@
+//! `netto log`: looking at log files. Only files and wording are owned here; what a log holds is
+//! found out by `contents`.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufReader, Read as _};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use metrics_common::log::{HEADER_BYTES, LogIndex, LogReader, MAGIC};
+
+use self::contents::{Contents, Damages};
+use crate::cli::log::VerifyArgs;
+use crate::utc;
+
+pub mod contents;
+
+/// Says what each file holds and what of it is damaged.
+///
+/// # Errors
+/// If one is damaged, or cannot be read; all others are told of nevertheless.
+pub fn verify(args: &VerifyArgs, mut print: impl FnMut(&str)) -> anyhow::Result<()> {
+    let mut found = Vec::new();
+    let (mut damaged, mut unreadable) = (0, Vec::new());
+    for path in &args.files {
+        match examine(path) {
+            Ok(contents) => {
+                damaged += usize::from(contents.damage.is_any());
+                if !args.json {
+                    print(&text(&contents));
+                }
+                found.push(contents);
+            }
+            Err(error) => unreadable.push(format!("{error:#}")),
+        }
+    }
+    if args.json {
+        print(&(serde_json::to_string_pretty(&found)? + "\n"));
+    }
+    if !unreadable.is_empty() {
+        bail!("{}", unreadable.join("; "));
+    }
+    match damaged {
+        0 => Ok(()),
+        count => bail!("{count} of {} files damaged", args.files.len()),
+    }
+}
+
+fn examine(path: &Path) -> anyhow::Result<Contents> {
+    let cannot = || format!("cannot read {}", path.display());
+    let mut file = File::open(path).with_context(cannot)?;
+    let metadata = file.metadata().with_context(cannot)?;
+    let is_indexed = match metadata.is_file() {
+        true => {
+            let index = LogIndex::of(&mut file).with_context(cannot)?;
+            std::io::Seek::rewind(&mut file).with_context(cannot)?;
+            index.is_complete()
+        }
+        false => false,
+    };
+    let mut source = BufReader::with_capacity(1 << 16, file);
+    let mut header = Vec::new();
+    source
+        .by_ref()
+        .take(HEADER_BYTES as u64)
+        .read_to_end(&mut header)
+        .with_context(cannot)?;
+    let version = header.strip_prefix(MAGIC).and_then(|version| {
+        let [a, b, c, d] = *version.first_chunk()?;
+        Some((u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])))
+    });
+    let whole = std::io::Cursor::new(header).chain(source);
+    let reader = LogReader::new(whole).with_context(cannot)?;
+    let mut contents = Contents::of(reader).with_context(cannot)?;
+    contents.file = path.display().to_string();
+    contents.bytes = metadata.len();
+    contents.format = version.map(|(major, minor)| format!("{major}.{minor}"));
+    contents.is_indexed = is_indexed;
+    Ok(contents)
+}
+
+fn text(contents: &Contents) -> String {
+    let mut out = String::new();
+    let state = match contents.damage.is_any() {
+        true => "damaged",
+        false => "whole",
+    };
+    let format = contents.format.as_deref().unwrap_or("unknown (no header)");
+    // Writing to a string cannot fail.
+    let _ = writeln!(out, "{}: {state}", contents.file);
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(out, "  {name:12} {value}");
+    };
+    let counts = &contents.stored;
+    let mut stored = vec![format!("{} blocks", counts.blocks)];
+    if counts.compressed_blocks < counts.blocks {
+        stored.push(format!(
+            "{} of them not compressed",
+            counts.blocks - counts.compressed_blocks
+        ));
+    }
+    if counts.frames > 0 {
+        stored.push(format!("{} frames of the first version", counts.frames));
+    }
+    stored.push(match contents.is_indexed {
+        true => "index".to_owned(),
+        false => "no index at the end".to_owned(),
+    });
+    line("format", format!("log {format}; {}", stored.join(", ")));
+    let ratio = counts.message_bytes as f64 / counts.stored_bytes.max(1) as f64;
+    line(
+        "size",
+        format!(
+            "{} bytes, messages {ratio:.1} times as long",
+            contents.bytes
+        ),
+    );
+    for host in &contents.hosts {
+        line(
+            "host",
+            format!(
+                "{}, Linux {}, netto {}, {} CPUs, boot {}",
+                host.hostname,
+                host.kernel,
+                host.version,
+                host.possible_cpus,
+                if host.boot_id.is_empty() {
+                    "unknown"
+                } else {
+                    &host.boot_id
+                }
+            ),
+        );
+    }
+    if let Some((first, last)) = contents.span_unix_ns {
+        let seconds = last.saturating_sub(first) as f64 / 1e9;
+        line(
+            "time",
+            format!(
+                "{} to {}, {seconds:.0} s",
+                utc::rfc3339(first),
+                utc::rfc3339(last)
+            ),
+        );
+    }
+    let periods: Vec<String> = contents
+        .periods_ms
+        .iter()
+        .map(|ms| format!("{ms} ms"))
+        .collect();
+    line(
+        "intervals",
+        format!("{} of {}", contents.snapshots, periods.join(", ")),
+    );
+    if contents.stacks > 0 {
+        line("stacks", format!("{} times", contents.stacks));
+    }
+    line("restarts", contents.restarts.to_string());
+    for gap in &contents.gaps {
+        line(
+            "gap",
+            format!(
+                "{} intervals from {}: {}",
+                gap.snapshots,
+                utc::rfc3339(gap.first_time_unix_ns),
+                gap.reason
+            ),
+        );
+    }
+    if contents.gaps_total > contents.gaps.len() as u64 {
+        line("", format!("{} gaps in all", contents.gaps_total));
+    }
+    if contents.unknown_messages > 0 {
+        line(
+            "unknown",
+            format!("{} messages, of a newer netto", contents.unknown_messages),
+        );
+    }
+    line(
+        "end",
+        match contents.is_ended {
+            true => "netto ended it",
+            false => "open: netto writes it still, or was killed",
+        }
+        .to_owned(),
+    );
+    damages(&contents.damage, &mut line);
+    out
+}
+
+fn damages(damage: &Damages, line: &mut impl FnMut(&str, String)) {
+    if !damage.is_any() {
+        return;
+    }
+    line(
+        "damage",
+        format!(
+            "{} places with {} bytes; {} intervals lost, {} repeated{}",
+            damage.stretches,
+            damage.lost_bytes,
+            damage.lost_snapshots,
+            damage.repeated_snapshots,
+            if damage.is_cut {
+                "; cut at the end"
+            } else {
+                ""
+            }
+        ),
+    );
+    for place in &damage.places {
+        line(
+            "",
+            format!("{} bytes from byte {} on", place.bytes, place.offset),
+        );
+    }
+}

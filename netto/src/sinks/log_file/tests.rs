@@ -1,0 +1,264 @@
+//! What becomes of logs that are there already, and of those that are being written.
+
+use std::fs::{File, OpenOptions};
+
+use metrics_common::codec::{self, ServerMessage};
+use metrics_common::log::{self, Block, LogIndex, LogReader, Packer};
+
+use super::*;
+
+fn frame(text: &str) -> Vec<u8> {
+    let mut block = Block::default();
+    let message = ServerMessage::Bye(text.to_owned());
+    block.push(codec::encode(&message).unwrap()).unwrap();
+    block.close(&mut Packer::default())
+}
+
+/// As it was before there were blocks.
+fn old_frame(text: &str) -> Vec<u8> {
+    log::frame(&ServerMessage::Bye(text.to_owned())).unwrap()
+}
+
+fn opened(path: &Path) -> anyhow::Result<LogFile> {
+    LogFile::open(path, &LogSettings::default())
+}
+
+fn write(log: &mut LogFile, text: &str) {
+    log.prepare().unwrap();
+    assert!(log.append(&frame(text)).unwrap());
+}
+
+fn write_session(path: &Path, texts: &[&str]) {
+    let mut log = opened(path).unwrap();
+    texts.iter().for_each(|text| write(&mut log, text));
+}
+
+fn texts(path: &Path) -> (Vec<String>, u64) {
+    let mut reader = LogReader::new(File::open(path).unwrap()).unwrap();
+    let texts = reader
+        .by_ref()
+        .map(|message| match message.unwrap() {
+            ServerMessage::Bye(text) => text,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    (texts, reader.damaged_frames())
+}
+
+#[test]
+fn a_second_session_is_appended_to_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("netto.log");
+    write_session(&path, &["a", "b"]);
+    write_session(&path, &["c"]);
+    assert_eq!(texts(&path), (["a", "b", "c"].map(String::from).into(), 0));
+}
+
+#[test]
+fn a_cut_tail_costs_only_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("netto.log");
+    for cut_bytes in 1..frame("b").len() as u64 {
+        write_session(&path, &["a", "b"]);
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(file.metadata().unwrap().len() - cut_bytes)
+            .unwrap();
+        write_session(&path, &["c"]);
+        let expected = ["a", "c"].map(String::from).into();
+        assert_eq!(texts(&path), (expected, 1), "cut by {cut_bytes} bytes");
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_log_that_is_cut_while_it_is_open_stays_readable_wherever_it_is_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("netto.log");
+    let whole = log::file_header().len() + frame("a").len();
+    for left in 0..whole {
+        let mut log = opened(&path).unwrap();
+        write(&mut log, "a");
+        log.open
+            .as_ref()
+            .unwrap()
+            .file
+            .set_len(left as u64)
+            .unwrap();
+        assert!(log.prepare().unwrap(), "it begins anew");
+        write(&mut log, "b");
+        assert_eq!(texts(&path).0, ["b"], "{left} bytes were left");
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_cut_header_is_written_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("netto.log");
+    for length in 0..HEADER_BYTES {
+        fs::write(&path, &log::file_header()[..length]).unwrap();
+        write_session(&path, &["a"]);
+        assert_eq!(texts(&path), (vec!["a".to_owned()], 0));
+    }
+}
+
+#[test]
+fn foreign_files_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("letter.txt");
+    for content in ["a letter to my grandmother", "short", "\0\0\0", "\n"] {
+        fs::write(&path, content).unwrap();
+        let error = opened(&path).err().expect("refused").to_string();
+        assert!(error.contains("letter.txt"), "{error}");
+        assert!(error.contains("not a netto log"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), content);
+    }
+}
+
+#[test]
+fn a_log_of_another_format_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("netto.log");
+    for major in [0, 4] {
+        let mut header = log::file_header();
+        header[8] = major;
+        fs::write(&path, &header).unwrap();
+        let error = opened(&path).err().expect("refused").to_string();
+        assert!(error.contains(&format!("format {major}")), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), header);
+    }
+}
+
+#[test]
+fn a_log_of_an_older_format_is_continued_in_this_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("netto.log");
+    let mut older = log::file_header();
+    older[8] = 1;
+    older.extend(old_frame("older"));
+    fs::write(&path, &older).unwrap();
+    let mut log = opened(&path).unwrap();
+    write(&mut log, "newer");
+    write(&mut log, "newest");
+    let expected = [older, log::file_header(), frame("newer"), frame("newest")].concat();
+    assert_eq!(fs::read(&path).unwrap(), expected);
+    let read = LogReader::new(expected.as_slice()).unwrap();
+    assert_eq!(read.map(Result::unwrap).count(), 3);
+}
+
+#[test]
+fn a_path_that_cannot_be_opened_is_named() {
+    let error = opened(Path::new("/nonexistent/netto.log"))
+        .err()
+        .expect("refused");
+    let text = format!("{error:#}");
+    assert!(text.contains("/nonexistent/netto.log"), "{text}");
+    assert!(text.contains("No such file"), "{text}");
+}
+
+#[test]
+fn pipes_and_terminals_take_no_lock() {
+    let path = Path::new("/dev/null");
+    let first = opened(path).unwrap();
+    let second = opened(path).unwrap();
+    assert!(first.is_in_place() && second.is_in_place());
+}
+
+#[test]
+fn indices_of_several_sessions_lead_to_all_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("netto.log");
+    for texts in [&["a", "b"][..], &["c"], &[]] {
+        let mut log = opened(&path).unwrap();
+        texts.iter().for_each(|text| write(&mut log, text));
+        log.finish().unwrap();
+    }
+    let index = LogIndex::of(&mut File::open(&path).unwrap()).unwrap();
+    assert!(index.is_complete());
+    let bytes = fs::read(&path).unwrap();
+    let found: Vec<Vec<u8>> = index
+        .parts()
+        .iter()
+        .map(|part| bytes[part.offset as usize..(part.offset + part.bytes) as usize].to_vec())
+        .collect();
+    assert_eq!(found, ["a", "b", "c"].map(frame));
+    assert_eq!(texts(&path).0, ["a", "b", "c"]);
+    // One that was not finished is found by the heads of its blocks.
+    write_session(&path, &["d"]);
+    let index = LogIndex::of(&mut File::open(&path).unwrap()).unwrap();
+    assert!(!index.is_complete());
+    assert_eq!(index.parts().len(), 4);
+}
+
+#[test]
+fn another_file_is_begun_at_its_size_and_old_ones_are_kept_by_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("netto.log");
+    let settings = LogSettings {
+        max_bytes: Some(100),
+        keep: 2,
+        ..LogSettings::default()
+    };
+    let mut log = LogFile::open(&path, &settings).unwrap();
+    let mut begun = 0;
+    for number in 0..20 {
+        begun += usize::from(log.prepare().unwrap());
+        log.append(&frame(&format!("number {number}"))).unwrap();
+    }
+    log.finish().unwrap();
+    // 12 bytes of header and 55 of each block: two to a file.
+    assert_eq!(begun, 9);
+    let mut names: Vec<PathBuf> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names.len(), 3, "{names:?}");
+    names.rotate_left(1);
+    let kept: Vec<String> = names.iter().flat_map(|name| texts(name).0).collect();
+    let expected: Vec<String> = (14..20).map(|number| format!("number {number}")).collect();
+    assert_eq!(kept, expected);
+    for name in &names {
+        let index = LogIndex::of(&mut File::open(name).unwrap()).unwrap();
+        assert!(index.is_complete(), "{}", name.display());
+    }
+}
+
+#[test]
+fn another_file_is_begun_at_its_age() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("netto.log");
+    let settings = LogSettings {
+        max_age: Some(Duration::from_secs(3600)),
+        ..LogSettings::default()
+    };
+    let mut log = LogFile::open(&path, &settings).unwrap();
+    write(&mut log, "a");
+    assert!(!log.prepare().unwrap());
+    let open = log.open.as_mut().unwrap();
+    open.began -= Duration::from_secs(3601);
+    assert!(log.prepare().unwrap(), "it begins anew");
+    write(&mut log, "b");
+    assert_eq!(texts(&path).0, ["b"]);
+}
+
+#[test]
+fn a_log_that_cannot_be_set_aside_grows_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    let path = inner.join("netto.log");
+    let settings = LogSettings {
+        max_bytes: Some(20),
+        ..LogSettings::default()
+    };
+    let mut log = LogFile::open(&path, &settings).unwrap();
+    write(&mut log, "a");
+    // The name would be too long by its time.
+    let long = inner.join("n".repeat(250));
+    fs::rename(&path, &long).unwrap();
+    log.path = long.clone();
+    assert!(!log.prepare().unwrap());
+    write(&mut log, "b");
+    assert_eq!(texts(&long).0, ["a", "b"]);
+}

@@ -1,0 +1,91 @@
+//! SIGKILL at random moments: what is older than five seconds is in the log.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use metrics_common::codec::ServerMessage;
+use metrics_common::log::LogReader;
+
+/// What may be lost.
+const MAY_BE_LOST_NS: u64 = 5_000_000_000;
+
+fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.expect("after 1970").as_nanos() as u64
+}
+
+/// Kills a netto that logs after so long, and reads its log.
+fn kill_after(lived: Duration, path: &Path) {
+    let options = ["demo", "--cpus", "4", "--port", "0", "--user-period", "200"];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_netto"))
+        .args(options)
+        .arg("--log-file")
+        .arg(path)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("netto starts");
+    std::thread::sleep(lived);
+    let killed_ns = unix_ns();
+    child.kill().expect("it lives");
+    child.wait().expect("it ends");
+    let Ok(file) = File::open(path) else {
+        assert!(lived < Duration::from_secs(5), "no log after {lived:?}");
+        return;
+    };
+    let Ok(mut reader) = LogReader::new(file) else {
+        assert!(
+            lived < Duration::from_secs(5),
+            "nothing in the log after {lived:?}"
+        );
+        return;
+    };
+    let mut times = Vec::new();
+    for message in reader.by_ref() {
+        if let ServerMessage::Snapshot(snapshot) = message.expect("it can be read") {
+            times.push((snapshot.sequence, snapshot.time_unix_ns));
+        }
+    }
+    assert_eq!(reader.damaged_frames(), 0, "killed after {lived:?}");
+    let is_complete = times.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1);
+    assert!(is_complete, "killed after {lived:?}: {times:?}");
+    // Its first snapshot may come late where much else runs.
+    let Some((_, last_ns)) = times.last() else {
+        assert!(
+            lived < Duration::from_secs(8),
+            "nothing in the log after {lived:?}"
+        );
+        return;
+    };
+    let lost_ns = killed_ns.saturating_sub(*last_ns);
+    assert!(
+        lost_ns <= MAY_BE_LOST_NS,
+        "{lost_ns} ns lost, killed after {lived:?}"
+    );
+}
+
+/// Some at a time, at moments that differ from run to run.
+fn kills(count: u64, at_a_time: u64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for round in 0..count.div_ceil(at_a_time) {
+        std::thread::scope(|scope| {
+            for number in round * at_a_time..count.min((round + 1) * at_a_time) {
+                let path = folder.path().join(format!("{number}.log"));
+                let lived = 500 + (unix_ns() / 1000 + number * 7_919) % 11_500;
+                scope.spawn(move || kill_after(Duration::from_millis(lived), &path));
+            }
+        });
+    }
+}
+
+#[test]
+fn whenever_it_is_killed_what_is_older_than_five_seconds_is_in_the_log() {
+    kills(4, 2);
+}
+
+#[test]
+#[ignore = "takes five minutes; `cargo test -p netto --test sinks -- --ignored a_hundred_kills`"]
+fn a_hundred_kills_cost_five_seconds_each() {
+    kills(100, 4);
+}
