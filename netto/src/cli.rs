@@ -19,7 +19,7 @@ pub mod log;
 mod otlp;
 mod recordings;
 pub use otlp::OtlpArgs;
-pub use recordings::{ReplayArgs, TopArgs};
+pub use recordings::{DumpArgs, ReplayArgs, TopArgs};
 
 const EXIT_CODES: &str = "\
 Every option can also be given as an environment variable (--user-period as
@@ -64,6 +64,9 @@ pub enum Command {
     /// The dashboard's essentials on a terminal: of a daemon, a log, or this host
     #[command(after_help = EXIT_CODES)]
     Top(TopArgs),
+    /// Write the last minutes of a running daemon as a log: what happened just before
+    #[command(after_help = EXIT_CODES)]
+    Dump(DumpArgs),
     /// Say what this host supports, what netto will measure and how, and what not and why
     #[command(after_help = EXIT_CODES)]
     Check(HostArgs),
@@ -369,7 +372,9 @@ impl Cli {
             Some(Command::Top(args)) => &mut args.host,
             Some(Command::Check(host)) => host,
             Some(Command::List(args)) => &mut args.host,
-            Some(Command::Report(_) | Command::Diff(_) | Command::Log(_)) => return None,
+            Some(
+                Command::Dump(_) | Command::Report(_) | Command::Diff(_) | Command::Log(_),
+            ) => return None,
         })
     }
 }

@@ -17,8 +17,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 use crate::actors::metrics_collector::{
-    Farewell, Latest, MetricsCollector, Sink, SinkDrops, Subscribe,
+    Farewell, Kept, Latest, MetricsCollector, Sink, SinkDrops, Subscribe,
 };
+use crate::actors::shared::Shared;
 use crate::actors::supervisor::{Failures, Part, Supervisor};
 use crate::actors::trace_analyzer::{self, SnapshotSource, StackSource, TraceAnalyzer};
 use crate::config::Config;
@@ -248,8 +249,12 @@ impl Prepared {
         let drops = Arc::new(SinkDrops::default());
         let clients = Arc::new(ClientCounts::default());
         let past = self.past.unwrap_or_else(|| History::new(&info));
-        let latest = Latest::default();
-        let collector = MetricsCollector::launch(past, latest.clone(), drops.clone(), &supervisor);
+        let kept = Kept {
+            latest: Latest::default(),
+            past: Shared::new(past),
+            recent: self.replay.is_none().then(Shared::default),
+        };
+        let collector = MetricsCollector::launch(kept.clone(), drops.clone(), &supervisor);
         let (prometheus, metrics) =
             PrometheusLogger::launch(info.clone(), drops.clone(), clients.clone(), &supervisor);
         collector.do_send(Subscribe::snapshots(
@@ -286,7 +291,7 @@ impl Prepared {
                 hosts: HostPolicy::new(&hostname, &self.config.allowed_hosts),
                 info,
                 collector: collector.clone(),
-                latest,
+                kept,
                 stacks,
                 metrics,
                 drops,

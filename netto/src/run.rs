@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use crate::cli::log::LogCommand;
 use crate::cli::{Cli, Command, DemoArgs, LogLevel, RunArgs};
-use crate::commands::{diff, log, replay, report, top};
+use crate::commands::{diff, dump, log, replay, report, top};
 use crate::config::{self, Config};
 use crate::demo::{self, Demo};
 use crate::ground::Settings;
@@ -46,6 +46,7 @@ pub fn command(cli: &Cli) -> Outcome {
             Box::new(|config| list(config, &args.components)),
         ),
         // These are about logs, on whichever host: no configuration holds for them.
+        Some(Command::Dump(args)) => return dump::run(args),
         Some(Command::Report(args)) => return report::run(args),
         Some(Command::Diff(args)) => return diff::run(args),
         Some(Command::Log(LogCommand::Verify(args))) => {

@@ -158,6 +158,11 @@ impl Grid {
         &self.rows
     }
 
+    /// Place of a layer, such as a component, by its name.
+    pub fn layer(&self, name: &str) -> Option<usize> {
+        self.layers.iter().position(|layer| layer == name)
+    }
+
     /// Number of columns.
     pub fn columns(&self) -> usize {
         self.columns.len()

@@ -68,7 +68,19 @@ impl Series {
     /// not measured, or there is no such series or point.
     pub fn value(&self, section: &str, index: usize, point: usize) -> Option<f64> {
         let (_, rows) = self.sections.iter().find(|(name, _)| *name == section)?;
-        let row = &self.rows[rows.clone()].get(index)?;
+        let place = rows.clone().nth(index)?;
+        self.at(place, point)
+    }
+
+    /// Place of a series by its name among [`Series::names`].
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.rows.iter().position(|row| row.name == name)
+    }
+
+    /// The value of a series by its [`Series::place`], in its unit; `None` if it was not measured,
+    /// or there is no such series or point.
+    pub fn at(&self, place: usize, point: usize) -> Option<f64> {
+        let row = self.rows.get(place)?;
         match row.values.get(point) {
             None | Some(&NO_VALUE) => None,
             Some(&steps) => Some(f64::from(steps) / row.unit.steps()),

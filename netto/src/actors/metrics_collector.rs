@@ -14,6 +14,8 @@ use metrics_common::history::History;
 use metrics_common::{Info, Snapshot};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::recent::{self, Recent};
+use super::shared::Shared;
 use super::supervisor::{Part, Supervisor, Watch};
 
 /// Messages of subscribers that may wait.
@@ -92,7 +94,7 @@ impl Published {
         if let Some(bytes) = self.message.get() {
             return Ok(bytes.clone());
         }
-        let bytes = Bytes::from(codec::encode_snapshot(&self.snapshot)?);
+        let bytes = recent::exact(codec::encode_snapshot(&self.snapshot)?);
         Ok(self.message.get_or_init(|| bytes).clone())
     }
 }
@@ -191,10 +193,20 @@ impl Latest {
     }
 }
 
+/// What the collector keeps, for every thread to look at.
+#[derive(Clone)]
+pub struct Kept {
+    /// The latest snapshot.
+    pub latest: Latest,
+    /// The recent past.
+    pub past: Shared<History>,
+    /// The newest snapshots; `None` where they are of a log, which has them already.
+    pub recent: Option<Shared<Recent>>,
+}
+
 /// The actor; see the head of this file.
 pub struct MetricsCollector {
-    latest: Latest,
-    history: History,
+    kept: Kept,
     /// What its rows mean, as far as that was told.
     info: Option<Arc<Info>>,
     /// The history as a message; dashboards that come within one period share it.
@@ -205,10 +217,9 @@ pub struct MetricsCollector {
 }
 
 impl MetricsCollector {
-    /// Starts the collector on the current thread, with a past to begin with.
+    /// Starts the collector on the current thread, with what is kept already.
     pub fn launch(
-        history: History,
-        latest: Latest,
+        kept: Kept,
         drops: Arc<SinkDrops>,
         supervisor: &Supervisor,
     ) -> Addr<MetricsCollector> {
@@ -216,8 +227,7 @@ impl MetricsCollector {
         Self::create(move |ctx| {
             ctx.set_mailbox_capacity(MAILBOX_MESSAGES);
             MetricsCollector {
-                latest,
-                history,
+                kept,
                 info: None,
                 past: None,
                 subscribers: Vec::new(),
@@ -235,8 +245,26 @@ impl MetricsCollector {
             info.components.iter().map(|row| row.slug.clone()).collect()
         };
         if known.is_some_and(|known| !Arc::ptr_eq(&known, info) && slugs(&known) != slugs(info)) {
-            let older = std::mem::replace(&mut self.history, History::new(info));
-            self.history.continue_from(older);
+            self.kept.past.change(|past| {
+                let older = std::mem::replace(past, History::new(info));
+                past.continue_from(older);
+            });
+        }
+    }
+
+    /// Keeps a snapshot as it is sent.
+    fn record(&self, published: &Published) {
+        let Some(recent) = &self.kept.recent else {
+            return;
+        };
+        let time_unix_ns = published.snapshot.time_unix_ns;
+        let mut kept = Ok(());
+        let message = published.message();
+        recent.change(|recent| {
+            kept = message.and_then(|message| recent.push(&published.info, message, time_unix_ns));
+        });
+        if let Err(error) = kept {
+            tracing::warn!("a snapshot is not kept for `netto dump`: {error}");
         }
     }
 
@@ -244,7 +272,7 @@ impl MetricsCollector {
         let past = match self.past.take() {
             Some(past) => Ok(past),
             None => {
-                let message = ServerMessage::History(Box::new(self.history.to_message()));
+                let message = ServerMessage::History(Box::new(self.kept.past.get().1.to_message()));
                 codec::encode(&message).map(Bytes::from)
             }
         };
@@ -286,13 +314,14 @@ impl Handler<Publish> for MetricsCollector {
             place: _place,
         } = publish;
         self.meet(&info);
-        self.history.push(&snapshot);
+        self.kept.past.change(|past| past.push(&snapshot));
         self.past = None;
         let published = Arc::new(Published::new(snapshot, info));
         let drops = &self.drops;
         self.subscribers
             .retain(|subscriber| deliver(subscriber, &published, drops));
-        self.latest.set(published);
+        self.kept.latest.set(published.clone());
+        self.record(&published);
     }
 }
 
@@ -305,7 +334,7 @@ impl Handler<Rewind> for MetricsCollector {
             info,
             place: _place,
         } = rewind;
-        self.history = *past;
+        self.kept.past.change(|known| *known = *past);
         self.info = Some(info);
         self.past = None;
         let subscribers = std::mem::take(&mut self.subscribers);
@@ -323,7 +352,7 @@ impl Handler<Subscribe> for MetricsCollector {
         if let Some(recipient) = &subscriber.past {
             self.remember(recipient);
         }
-        let alive = match self.latest.get() {
+        let alive = match self.kept.latest.get() {
             Some(latest) => deliver(&subscriber, &latest, &self.drops),
             None => true,
         };

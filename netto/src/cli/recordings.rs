@@ -26,6 +26,27 @@ pub struct ReplayArgs {
     pub host: HostArgs,
 }
 
+/// Options of `netto dump`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct DumpArgs {
+    /// The daemon that has it, as http://user:password@host:port [default:
+    /// http://127.0.0.1:10880]
+    #[arg(long, value_name = "URL", env = "NETTO_CONNECT", hide_env = true)]
+    pub connect: Option<String>,
+    /// Certificates (PEM) by which an https daemon may prove who it is [default: this host's]
+    #[arg(long, value_name = "FILE", env = "NETTO_CA_FILE", hide_env = true)]
+    pub ca_file: Option<PathBuf>,
+    /// Write to this file, or to standard output with `-`
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "-",
+        hide_default_value = true
+    )]
+    pub output: PathBuf,
+}
+
 /// Options of `netto top`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct TopArgs {

@@ -1,6 +1,8 @@
 //! Subcommands that have a file or folder of their own.
 
+mod daemon;
 pub mod diff;
+pub mod dump;
 mod figures;
 pub mod log;
 mod output;

@@ -30,17 +30,20 @@ use tokio_rustls::TlsAcceptor;
 use super::answers::Answers;
 use super::door::{self, Io, Leftovers, Limits, Malformed, Places, Turnstile};
 use super::gzip::Gzipped;
+use super::held::Room;
+use super::history::Histories;
 use super::hosts::HostPolicy;
 use super::prometheus::Metrics;
 use super::web_config::WebConfig;
 use super::websocket_client::Patience;
-use crate::actors::metrics_collector::{Latest, MetricsCollector, SinkDrops};
+use crate::actors::metrics_collector::{Kept, MetricsCollector, SinkDrops};
 use crate::actors::supervisor::Supervisor;
 use crate::actors::trace_analyzer::StackSource;
 use crate::replay::controls::Controls;
 
 mod admission;
 mod deck;
+mod past;
 mod routes;
 
 /// How long a client may take to send a request's head.
@@ -58,8 +61,8 @@ pub struct Wiring {
     pub info: Arc<Info>,
     /// Where dashboards subscribe to snapshots.
     pub collector: Addr<MetricsCollector>,
-    /// Where the latest snapshot is.
-    pub latest: Latest,
+    /// Where the latest snapshot is, and what was before.
+    pub kept: Kept,
     /// Where stacks are.
     pub stacks: Arc<dyn StackSource>,
     /// Where metrics are.
@@ -86,6 +89,9 @@ struct State {
     web: WebConfig,
     answers: Answers,
     gzipped: GzippedPages,
+    histories: Histories,
+    /// For answers that nobody keeps but their readers.
+    room: Room,
 }
 
 /// The newest of each page in compressed form.
@@ -124,6 +130,8 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
     let state = Data::new(State {
         answers: Answers::new(wiring.stacks.clone()),
         gzipped: GzippedPages::default(),
+        histories: Histories::new(wiring.kept.past.clone()),
+        room: Room::default(),
         wiring,
         web,
     });

@@ -1,9 +1,10 @@
-//! Whose password may be checked now, who waits, and who is turned away.
+//! Whose request may be worked on now, who waits, and who is turned away: of passwords that are
+//! checked, or questions about the past.
 //!
 //! Addresses take turns: each has a line of its own, of which only the first stands in
 //! the line for the worker. So whoever fills one line delays another address by one check,
 //! not by all of his. Places and turns are guards: however a request ends, its
-//! place is free. This file knows nothing of passwords.
+//! place is free. This file knows nothing of the work.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,11 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Passwords that may wait, of all addresses together: what bounds their memory.
+/// Requests that may wait, of all addresses together: what bounds their memory.
 const MAX_WAITING: usize = 128;
-/// Passwords that may wait of one address: more than a browser's connections to one host.
+/// Requests that may wait of one address: more than a browser's connections to one host.
 const MAX_WAITING_OF_ONE: usize = 8;
-/// Passwords that are checked at the same time.
+/// Requests that are worked on at the same time.
 const WORKERS: usize = 1;
 
 /// The lines and the worker.
@@ -60,7 +61,7 @@ pub struct Place {
     _place: OwnedSemaphorePermit,
 }
 
-/// The right to check a password now. Belongs to the work, not to the request: work
+/// The right to work now. Belongs to the work, not to the request: work
 /// that goes on without its request still counts.
 #[derive(Debug)]
 pub struct Turn {

@@ -20,6 +20,7 @@ mod origin;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod passwords;
+mod past;
 mod program;
 mod promtool;
 mod replay;

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use metrics_common::{Info, Snapshot};
 
-use super::connect::Daemon;
+use super::connect;
 use crate::actors::trace_analyzer::SnapshotSource;
+use crate::commands::daemon::Daemon;
 use crate::replay::controls::{Controls, Mode, SPEEDS, Wish};
 use crate::replay::player::{self, Player};
 use crate::replay::recording::Recording;
@@ -73,7 +74,7 @@ impl Feed {
     /// # Errors
     /// If it cannot be reached now.
     pub fn connect(daemon: Daemon) -> anyhow::Result<Feed> {
-        let mut connection = daemon.connect()?;
+        let mut connection = connect::connect(&daemon)?;
         Feed::start(None, move |events| {
             loop {
                 let reason = loop {
@@ -85,7 +86,7 @@ impl Feed {
                 tell(&events, Event::Lost(reason))?;
                 connection = loop {
                     std::thread::sleep(RETRY);
-                    match daemon.connect() {
+                    match connect::connect(&daemon) {
                         Ok(again) => break again,
                         Err(reason) => tell(&events, Event::Lost(format!("{reason:#}")))?,
                     }

@@ -15,12 +15,12 @@ use std::time::Duration;
 use anyhow::Context;
 use metrics_common::Info;
 
-use self::connect::{DEFAULT_URL, Daemon};
 use self::feed::{Event, Feed};
 use self::model::{Key, Link, Model};
 use self::terminal::{Screens, Wish};
 use crate::actors::trace_analyzer::SnapshotSource;
 use crate::cli::TopArgs;
+use crate::commands::daemon::{DEFAULT_URL, Daemon};
 use crate::config::Config;
 
 /// How long a key or an interval may wait to be seen.

@@ -13,6 +13,7 @@ use metrics_common::Info;
 
 use super::State;
 use super::admission::from_own_page;
+use super::past;
 use crate::actors::supervisor::Part;
 use crate::sinks::door::Visitor;
 use crate::sinks::gzip::Gzipped;
@@ -28,6 +29,8 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
         .service(resource("/api/v1/info", info).wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/snapshot", snapshot).wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/flamegraph", flame_graph).wrap(from_fn(from_own_page)))
+        .service(resource("/api/v1/history", past::history).wrap(from_fn(from_own_page)))
+        .service(resource("/api/v1/dump", past::dump).wrap(from_fn(from_own_page)))
         .service(resource("/ws", websocket).wrap(from_fn(from_own_page)))
         .service(resource("/", index))
         .default_service(web::to(not_found));
@@ -63,7 +66,7 @@ pub(super) fn text(status: StatusCode, message: impl std::fmt::Display) -> HttpR
 pub(super) async fn not_found() -> HttpResponse {
     text(
         StatusCode::NOT_FOUND,
-        "no such page; there are /, /metrics, /api/v1/info, /api/v1/snapshot, /api/v1/flamegraph, /healthz, /readyz and /ws",
+        "no such page; there are /, /metrics, /api/v1/info, /api/v1/snapshot, /api/v1/flamegraph, /api/v1/history, /api/v1/dump, /healthz, /readyz and /ws",
     )
 }
 
@@ -92,7 +95,7 @@ async fn healthz() -> HttpResponse {
     text(StatusCode::OK, "alive")
 }
 
-fn not_ready() -> HttpResponse {
+pub(super) fn not_ready() -> HttpResponse {
     text(
         StatusCode::SERVICE_UNAVAILABLE,
         "not ready: no interval has been measured yet",
@@ -100,15 +103,15 @@ fn not_ready() -> HttpResponse {
 }
 
 async fn readyz(state: Data<State>) -> HttpResponse {
-    match state.wiring.latest.get() {
+    match state.wiring.kept.latest.get() {
         Some(_) => text(StatusCode::OK, "ready"),
         None => not_ready(),
     }
 }
 
 /// What the newest snapshot's rows mean.
-fn newest_info(state: &State) -> Arc<Info> {
-    match state.wiring.latest.get() {
+pub(super) fn newest_info(state: &State) -> Arc<Info> {
+    match state.wiring.kept.latest.get() {
         Some(latest) => latest.info.clone(),
         None => state.wiring.info.clone(),
     }
@@ -148,7 +151,7 @@ async fn info(request: HttpRequest, state: Data<State>) -> HttpResponse {
 }
 
 async fn snapshot(request: HttpRequest, state: Data<State>) -> HttpResponse {
-    let Some(latest) = state.wiring.latest.get() else {
+    let Some(latest) = state.wiring.kept.latest.get() else {
         return not_ready();
     };
     let made = state.answers.snapshot(latest).await;

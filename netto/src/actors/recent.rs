@@ -1,0 +1,160 @@
+//! The newest snapshots as they were sent to dashboards, so that what happened just before can
+//! be written into a log afterwards.
+//!
+//! Pure, and bounded: by [`MOST_BYTES`] and by [`LONGEST_NS`]. A snapshot is encoded once,
+//! whoever else needs it: what is kept here are pointers to the same bytes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use actix_web::web::Bytes;
+use metrics_common::Info;
+use metrics_common::codec::{self, CodecError, ServerMessage};
+use metrics_common::history::LEAST_COVERED_NS;
+
+/// What is kept in all, bytes: some three minutes of a host with 128 CPUs at the default period,
+/// and more than the time below of one with 16.
+pub const MOST_BYTES: usize = 8 << 20;
+/// How far back it goes at the most, nanoseconds: as far as the history.
+pub const LONGEST_NS: u64 = LEAST_COVERED_NS;
+/// What an entry takes beside its bytes.
+const ENTRY_BYTES: usize = size_of::<Entry>() + 64;
+
+/// A snapshot and what its rows mean, each an encoded [`ServerMessage`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The Hello; snapshots share one until it changes.
+    pub hello: Bytes,
+    /// The snapshot.
+    pub snapshot: Bytes,
+    time_unix_ns: u64,
+}
+
+/// See the head of this file.
+#[derive(Debug, Clone, Default)]
+pub struct Recent {
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    /// What the newest rows mean, as it was given and encoded.
+    newest: Option<(Arc<Info>, Bytes)>,
+}
+
+impl Recent {
+    /// Adds a snapshot; the oldest go for it.
+    ///
+    /// # Errors
+    /// Only when memory runs out.
+    pub fn push(
+        &mut self,
+        info: &Arc<Info>,
+        snapshot: Bytes,
+        time_unix_ns: u64,
+    ) -> Result<(), CodecError> {
+        let hello = match &self.newest {
+            Some((known, hello)) if Arc::ptr_eq(known, info) => hello.clone(),
+            _ => {
+                let message = ServerMessage::Hello(Box::new((**info).clone()));
+                let hello = exact(codec::encode(&message)?);
+                self.bytes += hello.len();
+                self.newest = Some((info.clone(), hello.clone()));
+                hello
+            }
+        };
+        self.bytes += snapshot.len() + ENTRY_BYTES;
+        self.entries.push_back(Entry {
+            hello,
+            snapshot,
+            time_unix_ns,
+        });
+        while self.entries.len() > 1 && self.is_too_much(time_unix_ns) {
+            self.drop_oldest();
+        }
+        Ok(())
+    }
+
+    fn is_too_much(&self, now_unix_ns: u64) -> bool {
+        let oldest = self.entries.front().map_or(0, |entry| entry.time_unix_ns);
+        self.bytes > MOST_BYTES || now_unix_ns.saturating_sub(oldest) > LONGEST_NS
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(gone) = self.entries.pop_front() {
+            self.bytes -= gone.snapshot.len() + ENTRY_BYTES;
+            let next = self.entries.front().map(|next| &next.hello);
+            if next.is_some_and(|next| next.as_ptr() != gone.hello.as_ptr()) {
+                self.bytes -= gone.hello.len();
+            }
+        }
+    }
+
+    /// The snapshots, the oldest first.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// What is kept, bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// Bytes without room to grow: what is kept long should take what it is.
+pub fn exact(bytes: Vec<u8>) -> Bytes {
+    Bytes::from(bytes.into_boxed_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::fixture;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(length: usize) -> Bytes {
+        exact(vec![7; length])
+    }
+
+    #[test]
+    fn what_is_too_old_goes_and_the_newest_stays() {
+        let info = Arc::new(fixture::info());
+        let mut recent = Recent::default();
+        for seconds in [0, 900, 959, 961, 5_000] {
+            recent.push(&info, of(10), seconds * 1_000_000_000).unwrap();
+            let oldest = recent
+                .entries()
+                .next()
+                .map(|e| e.time_unix_ns / 1_000_000_000);
+            let expected = match seconds {
+                0 | 900 | 959 => 0,
+                961 => 900,
+                _ => 5_000,
+            };
+            assert_eq!(oldest, Some(expected), "at {seconds}");
+        }
+        recent.push(&info, of(2 * MOST_BYTES), 0).unwrap();
+        assert_eq!(recent.entries().count(), 1, "the newest, however large");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_is_bounded_and_counted_to_the_byte(
+            steps in prop::collection::vec((0_usize..2 << 20, any::<bool>(), 0_u64..100), 1..80)
+        ) {
+            let mut info = Arc::new(fixture::info());
+            let (mut recent, mut now) = (Recent::default(), 0);
+            for (length, is_changed, seconds) in steps {
+                if is_changed {
+                    info = Arc::new((*info).clone());
+                }
+                now += seconds * 1_000_000_000;
+                recent.push(&info, of(length), now).unwrap();
+                let mut hellos: Vec<_> = recent.entries().map(|e| (e.hello.as_ptr(), e.hello.len())).collect();
+                hellos.dedup();
+                let hellos: usize = hellos.iter().map(|(_, length)| length).sum();
+                let snapshots: usize = recent.entries().map(|e| e.snapshot.len() + ENTRY_BYTES).sum();
+                prop_assert_eq!(recent.bytes(), hellos + snapshots);
+                prop_assert!(recent.bytes() <= MOST_BYTES || recent.entries().count() == 1);
+            }
+        }
+    }
+}

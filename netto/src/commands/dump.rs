@@ -1,0 +1,97 @@
+//! `netto dump`: the newest snapshots of a running daemon as a log. What happened just before
+//! can be reported on, played and compared, though nobody had thought of a log.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read, Write};
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+use metrics_common::log;
+
+use super::daemon::{DEFAULT_URL, Daemon};
+use super::output::is_closed_pipe;
+use crate::cli::DumpArgs;
+use crate::outcome::Outcome;
+
+/// The path that gives the log.
+const PATH: &str = "/api/v1/dump";
+/// What stands for standard output.
+const STANDARD_OUTPUT: &str = "-";
+
+/// Carries out the command.
+pub fn run(args: &DumpArgs) -> Outcome {
+    let url = args.connect.as_deref().unwrap_or(DEFAULT_URL);
+    let daemon = match Daemon::at(url, args.ca_file.as_deref()) {
+        Ok(daemon) => daemon,
+        Err(error) => return Outcome::Usage(format!("{error:#}")),
+    };
+    let is_standard_output = args.output == Path::new(STANDARD_OUTPUT);
+    if is_standard_output && io::stdout().is_terminal() {
+        return Outcome::Usage(
+            "a log is nothing to read on a terminal\n  name a file with --output, or redirect it"
+                .to_owned(),
+        );
+    }
+    let written = match is_standard_output {
+        true => dump(&daemon, || Ok(io::stdout())),
+        false => dump(&daemon, || {
+            let path = args.output.display();
+            File::create(&args.output).with_context(|| format!("cannot write {path}"))
+        }),
+    };
+    match written {
+        Ok(bytes) => {
+            if !is_standard_output {
+                let path = args.output.display();
+                // If standard error is closed, there is nobody to be told.
+                let _ = writeln!(
+                    io::stderr(),
+                    "{path}: {} kB of {}; `netto report {path}` says what is in it",
+                    bytes.div_ceil(1000),
+                    daemon.name()
+                );
+            }
+            Outcome::Done
+        }
+        Err(error) if is_closed_pipe(&error) => Outcome::Done,
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+/// Asks for the log and writes it; gives its length. A file is made only when there is
+/// something to put into it.
+fn dump<W: Write>(
+    daemon: &Daemon,
+    output: impl FnOnce() -> anyhow::Result<W>,
+) -> anyhow::Result<u64> {
+    let mut body = daemon.get(PATH)?;
+    let mut begin = vec![0; log::MAGIC.len()];
+    let broken = || {
+        format!(
+            "{} breaks off: what has come until then can be read",
+            daemon.name()
+        )
+    };
+    body.read_exact(&mut begin).with_context(broken)?;
+    ensure!(
+        begin == log::MAGIC,
+        "what answers at {} is no netto: this is no log",
+        daemon.name()
+    );
+    let mut output = output()?;
+    output.write_all(&begin).context("cannot write the log")?;
+    let mut buffer = vec![0; 64 << 10];
+    let mut bytes = begin.len() as u64;
+    loop {
+        let length = body.read(&mut buffer).with_context(broken)?;
+        if length == 0 {
+            break;
+        }
+        output
+            .write_all(&buffer[..length])
+            .context("cannot write the log")?;
+        bytes += length as u64;
+    }
+    output.flush().context("cannot write the log")?;
+    Ok(bytes)
+}

@@ -1,0 +1,202 @@
+//! What was before: answers out of the daemon's ring, and the ring as a log.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use metrics_common::codec::ServerMessage;
+use metrics_common::component::index_of;
+
+use crate::support::*;
+
+const QUERY: &str = "/api/v1/history?component=rx_softirq";
+
+fn numbers(value: &serde_json::Value) -> Vec<f64> {
+    let list = value.as_array().expect("a list");
+    list.iter().map(|n| n.as_f64().expect("a number")).collect()
+}
+
+/// Waits for the snapshot with this number.
+fn reach(daemon: &Daemon, sequence: u64) {
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < LIMIT {
+        let answer = get(daemon.address, "/api/v1/snapshot", &[]);
+        if answer.status == 200 && answer.json()["sequence"].as_u64() >= Some(sequence) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("no snapshot {sequence}");
+}
+
+#[test]
+fn the_past_is_what_the_snapshots_were() {
+    let daemon = Daemon::start(&config(), endless());
+    // Ten snapshots of 50 ms are a point.
+    reach(&daemon, 45);
+    let answer = get(daemon.address, QUERY, &[]);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let table = answer.json();
+    assert_eq!(table["resolution_seconds"], 0.5);
+    let ends = numbers(&table["times"]["end_unix_seconds"]);
+    let busy = numbers(&table["series"][0]["busy_cpus"]);
+    assert!(ends.len() >= 4 && ends.len() == busy.len(), "{table}");
+    let row = index_of("rx_softirq").expect("a component");
+    for (end, busy) in ends.iter().zip(busy) {
+        let last = ((end - 1_700_000_000.0) / 0.05).round() as u64;
+        let both = |sequence: u64| 3 * (row as u64 * 1_000 + sequence);
+        let ns: u64 = (last - 9..=last).map(both).sum();
+        let expected = ns as f64 / 5e8;
+        assert!((busy - expected).abs() <= 1e-6, "{busy} or {expected}");
+    }
+    let of_cpu = get(daemon.address, &format!("{QUERY}&cpu=1"), &[]).json();
+    assert_eq!(of_cpu["series"][0]["cpu"], 1);
+    assert!(of_cpu["series"][0]["share_ratio"].is_array(), "{of_cpu}");
+}
+
+#[test]
+fn the_past_is_given_as_json_or_csv_and_what_is_absent_has_a_reason() {
+    let daemon = Daemon::start(&config(), endless());
+    reach(&daemon, 12);
+    let names = format!("/api/v1/history?component=rx_softirq,{HIDDEN}");
+    let table = get(daemon.address, &names, &[]).json();
+    assert_eq!(table["unavailable"][0]["name"], HIDDEN);
+    assert_eq!(table["unavailable"][0]["reason"], "no such function here");
+    for (path, accept) in [(format!("{names}&format=csv"), "*/*"), (names, "text/csv")] {
+        let answer = get(daemon.address, &path, &[("Accept", accept)]);
+        let head = answer.head.to_lowercase();
+        assert!(head.contains("content-type: text/csv"), "{head}");
+        let text = answer.text();
+        let mut lines = text.lines();
+        assert_eq!(
+            lines.next(),
+            Some("begin_unix_seconds,end_unix_seconds,measured_seconds,rx_softirq_busy_cpus")
+        );
+        assert!(
+            lines
+                .next()
+                .is_some_and(|line| line.starts_with("1700000000,")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn strange_questions_are_refused_with_what_to_do() {
+    let daemon = Daemon::start(&config(), endless());
+    daemon.ready();
+    for (query, help) in [
+        ("component=rx_sofirq", "rx_softirq"),
+        ("component=%00%1b", "netto list"),
+        ("cpu=x", "0-3,8"),
+        ("from=-5", "-5m"),
+        ("step=-1", "step"),
+        ("what=ever", "component, cpu, from"),
+        ("format=yaml", "json or csv"),
+    ] {
+        let answer = get(daemon.address, &format!("/api/v1/history?{query}"), &[]);
+        assert_eq!(answer.status, 400, "{query}");
+        assert!(answer.text().contains(help), "{query}: {}", answer.text());
+    }
+    let elsewhere = [("Origin", "http://evil.example")];
+    for path in ["/api/v1/history", "/api/v1/dump"] {
+        assert_eq!(get(daemon.address, path, &elsewhere).status, 403, "{path}");
+    }
+}
+
+#[test]
+fn many_questions_at_once_are_all_answered_or_told_to_come_again() {
+    let daemon = Daemon::start(&config(), endless());
+    reach(&daemon, 12);
+    let address = daemon.address;
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let ask =
+            |n: usize| move || get(address, &format!("/api/v1/history?step={}", n + 1), &[]).status;
+        let threads: Vec<_> = (0..24).map(|n| scope.spawn(ask(n))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("an answer"))
+            .collect()
+    });
+    assert!(statuses.contains(&200), "{statuses:?}");
+    assert!(
+        statuses.iter().all(|status| [200, 503].contains(status)),
+        "{statuses:?}"
+    );
+    let before = get(address, "/api/v1/snapshot", &[]).json()["sequence"].as_u64();
+    reach(&daemon, before.expect("a number") + 2);
+}
+
+/// Runs `netto dump`, and gives its exit code and what it said.
+fn dump(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_netto"))
+        .arg("dump")
+        .args(arguments)
+        .env_remove("NETTO_CONNECT")
+        .output()
+        .expect("the program runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), said)
+}
+
+#[test]
+fn a_dump_is_a_log_of_the_very_snapshots_that_were() {
+    let daemon = Daemon::start(&config(), Source::revealing(5));
+    reach(&daemon, 20);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("before.log");
+    let url = format!("http://{}", daemon.address);
+    let file = path.to_str().expect("a path");
+    let (code, said) = dump(&["--connect", &url, "-o", file]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("netto report"), "{said}");
+    let (messages, damaged) = read_log(&path);
+    assert_eq!(damaged, 0);
+    let mut seen = BTreeMap::new();
+    let mut hellos = 0;
+    for message in messages {
+        match message {
+            ServerMessage::Hello(_) => hellos += 1,
+            ServerMessage::Snapshot(snapshot) => {
+                seen.insert(snapshot.sequence, snapshot);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(hellos, 2, "one for each description");
+    let last = *seen.keys().next_back().expect("snapshots");
+    assert!(last >= 20);
+    assert!(seen.keys().copied().eq(1..=last), "all from the first on");
+    for (sequence, found) in seen {
+        let expected = match sequence {
+            5.. => revealed(snapshot(sequence)),
+            _ => snapshot(sequence),
+        };
+        assert_eq!(*found, expected);
+    }
+    // Other commands read it as any log.
+    let report = Command::new(env!("CARGO_BIN_EXE_netto"))
+        .args(["report", "--format", "json", file])
+        .output()
+        .expect("the program runs");
+    assert!(report.status.success(), "{report:?}");
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    assert_eq!(report["host"]["hostname"], "testhost", "{report}");
+}
+
+#[test]
+fn a_dump_that_cannot_be_had_says_why() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let nobody = format!("http://{}", free.local_addr().expect("an address"));
+    drop(free);
+    let (code, said) = dump(&["--connect", &nobody]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("cannot reach a netto at 127.0.0.1"), "{said}");
+    let (code, said) = dump(&["--connect", "netto.example"]);
+    assert_eq!(code, Some(2), "{said}");
+    let daemon = Daemon::start(&config(), endless());
+    daemon.ready();
+    let url = format!("http://{}", daemon.address);
+    let (code, said) = dump(&["--connect", &url, "-o", "/nonexistent/before.log"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("/nonexistent/before.log"), "{said}");
+}
