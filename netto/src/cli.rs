@@ -16,8 +16,10 @@ use crate::commands::report::{self, ReportArgs};
 use crate::environment;
 
 pub mod log;
+mod log_level;
 mod otlp;
 mod recordings;
+pub use log_level::LogLevel;
 pub use otlp::OtlpArgs;
 pub use recordings::{DumpArgs, ReplayArgs, TopArgs};
 
@@ -267,36 +269,6 @@ pub struct DemoArgs {
     /// Options of `netto run`.
     #[command(flatten)]
     pub run: RunArgs,
-}
-
-/// How much the daemon says about itself.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogLevel {
-    /// Only what stops netto
-    Error,
-    /// Also what is wrong
-    Warn,
-    /// Also what is going on
-    #[default]
-    Info,
-    /// Also details
-    Debug,
-    /// Everything
-    Trace,
-}
-
-impl LogLevel {
-    /// Name as the user writes it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            LogLevel::Error => "error",
-            LogLevel::Warn => "warn",
-            LogLevel::Info => "info",
-            LogLevel::Debug => "debug",
-            LogLevel::Trace => "trace",
-        }
-    }
 }
 
 /// What came of the arguments, if not a command to carry out.

@@ -25,4 +25,5 @@ mod program;
 mod promtool;
 mod replay;
 mod requests;
+mod schemas;
 mod values;

@@ -52,6 +52,11 @@ fn played(path: &Path, playing: bool, speed: f64, config: &Config) -> Daemon {
     Daemon::serving(prepared, info, player)
 }
 
+/// The replay of a log, standing still at its beginning.
+pub fn of_log(path: &Path) -> Daemon {
+    played(path, false, 1.0, &config())
+}
+
 fn post(daemon: &Daemon, query: &str) -> Answer {
     let path = format!("/api/v1/replay?{query}");
     request(connect(daemon.address), "POST", &path, &[])
