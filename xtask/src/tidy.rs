@@ -5,6 +5,7 @@
 
 mod circles;
 mod code;
+mod messages;
 mod rules;
 
 use std::fmt;
@@ -57,6 +58,7 @@ pub fn check_tree(root: &Path) -> Result<Vec<Finding>> {
         texts.push((path, text));
     }
     findings.extend(circles::check(&texts));
+    findings.extend(messages::check(&texts));
     Ok(findings)
 }
 
