@@ -12,7 +12,8 @@ use actix_web::body::{BodySize, MessageBody};
 use actix_web::web::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What all long answers may hold at a time, bytes: two dumps, or some more answers about the past.
+/// What all long answers may hold at a time, bytes: three dumps, or some more answers about the
+/// past.
 pub const MOST_BYTES: usize = 24 << 20;
 /// What one may take to be read.
 pub const LONGEST: Duration = Duration::from_secs(60);

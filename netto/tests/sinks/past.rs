@@ -1,10 +1,13 @@
 //! What was before: answers out of the daemon's ring, and the ring as a log.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::process::Command;
 
 use metrics_common::codec::ServerMessage;
 use metrics_common::component::index_of;
+use netto::actors::recent;
+use socket2::{Domain, Socket, Type};
 
 use crate::support::*;
 
@@ -181,6 +184,42 @@ fn a_dump_is_a_log_of_the_very_snapshots_that_were() {
     assert!(report.status.success(), "{report:?}");
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
     assert_eq!(report["host"]["hostname"], "testhost", "{report}");
+}
+
+/// Asks for a dump and takes nothing of the answer.
+fn ask_and_do_not_read(address: SocketAddr) -> Socket {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("a small buffer");
+    socket.connect(&address.into()).expect("a connection");
+    let request = b"GET /api/v1/dump HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    socket.send(request).expect("sent");
+    socket
+}
+
+#[test]
+fn dumps_that_nobody_reads_leave_no_room_for_more_until_they_go() {
+    let daemon = Daemon::start(&config(), Source::bulky(20_000));
+    // Some 9 bytes for each number, 8 MiB of them.
+    reach(&daemon, 60);
+    let whole = get(daemon.address, "/api/v1/dump", &[]);
+    assert_eq!(whole.status, 200);
+    let length = whole.body.len();
+    assert!(
+        length > 6 << 20 && length < recent::MOST_BYTES + (64 << 10),
+        "{length}"
+    );
+    let idle: Vec<_> = (0..3)
+        .map(|_| ask_and_do_not_read(daemon.address))
+        .collect();
+    let refused = daemon.wait_for("/api/v1/dump", |answer| answer.status == 503);
+    assert!(
+        refused.head.to_lowercase().contains("retry-after: 5"),
+        "{}",
+        refused.head
+    );
+    assert_eq!(get(daemon.address, "/healthz", &[]).status, 200);
+    drop(idle);
+    daemon.wait_for("/api/v1/dump", |answer| answer.status == 200);
 }
 
 #[test]
