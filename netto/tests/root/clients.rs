@@ -27,11 +27,13 @@ const CLIENTS: usize = 50;
 const PERIOD_MS: u64 = 500;
 /// Intervals that are looked at for each endpoint, and without any client: three seconds.
 const INTERVALS: u64 = 6;
-const PATHS: [&str; 7] = [
+const PATHS: [&str; 9] = [
     "/api/v1/flamegraph",
     "/metrics",
     "/api/v1/snapshot",
     "/api/v1/info",
+    "/api/v1/history",
+    "/api/v1/dump",
     "/",
     "/ws?history",
     "/nothing",

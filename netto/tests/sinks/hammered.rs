@@ -13,11 +13,13 @@ use crate::client::Dashboard;
 use crate::support::*;
 
 const CLIENTS: usize = 50;
-const PATHS: [&str; 6] = [
+const PATHS: [&str; 8] = [
     "/api/v1/flamegraph",
     "/metrics",
     "/api/v1/snapshot",
     "/api/v1/info",
+    "/api/v1/history?component=rx_softirq,tx_syscall&cpu=0-63",
+    "/api/v1/dump",
     "/",
     "/ws",
 ];

@@ -9,11 +9,13 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::support::*;
 
-const GUARDED: [&str; 4] = [
+const GUARDED: [&str; 6] = [
     "/ws",
     "/api/v1/info",
     "/api/v1/snapshot",
     "/api/v1/flamegraph",
+    "/api/v1/history",
+    "/api/v1/dump",
 ];
 
 /// How one byte of a path may be written so that some reader takes it for the same.
