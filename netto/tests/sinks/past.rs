@@ -176,14 +176,41 @@ fn a_dump_is_a_log_of_the_very_snapshots_that_were() {
         };
         assert_eq!(*found, expected);
     }
-    // Other commands read it as any log.
+}
+
+#[test]
+fn a_report_on_a_dump_says_what_the_past_says_of_the_same_time() {
+    let daemon = Daemon::start(&config(), endless());
+    reach(&daemon, 45);
+    let path = "/api/v1/history?component=rx_softirq,network&step=1000";
+    let table = get(daemon.address, path, &[]).json();
+    let ends = numbers(&table["times"]["end_unix_seconds"]);
+    assert_eq!(ends.len(), 1, "{table}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("before.log");
+    let file = path.to_str().expect("a path");
+    let url = format!("http://{}", daemon.address);
+    let (code, said) = dump(&["--connect", &url, "--output", file]);
+    assert_eq!(code, Some(0), "{said}");
+    // The made-up time begins 20 seconds after 22:13.
+    let seconds = ends[0] - 1_700_000_000.0 + 20.0;
+    let to = format!("2023-11-14T22:13:{seconds:04.1}Z");
     let report = Command::new(env!("CARGO_BIN_EXE_netto"))
-        .args(["report", "--format", "json", file])
+        .args(["report", "--format", "json", "--to", &to, file])
         .output()
         .expect("the program runs");
     assert!(report.status.success(), "{report:?}");
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
     assert_eq!(report["host"]["hostname"], "testhost", "{report}");
+    for series in table["series"].as_array().expect("series") {
+        let mut rows = report["components"].as_array().expect("rows").iter();
+        let row = rows
+            .find(|row| row["component"] == series["name"])
+            .expect("a row");
+        let reported = row["cpus"].as_f64().expect("a figure");
+        let told = numbers(&series["busy_cpus"])[0];
+        assert!((told - reported).abs() < 2e-6, "{series}: {reported}");
+    }
 }
 
 /// Asks for a dump and takes nothing of the answer.
