@@ -5,7 +5,7 @@
 //! block   = several messages, compressed: `block`
 //! index   = where the blocks are, at the end and now and then: `index`; not needed to read
 //! frame   = marker "NTFR", length u32, crc32(length ‖ message) u32, message: all that files
-//!           of major 1 and 2 have, and none is written any more
+//!           of major 1 and 2 have, and what dumps consist of, which are made as they are read
 //! message = ServerMessage as MessagePack (`codec`): first Hello, then Snapshot…, at a clean end Bye;
 //!           another Hello where what the rows mean has changed, or another run was appended;
 //!           a Gap where snapshots are missing, because they could not be written;

@@ -344,9 +344,9 @@ impl Cli {
             Some(Command::Top(args)) => &mut args.host,
             Some(Command::Check(host)) => host,
             Some(Command::List(args)) => &mut args.host,
-            Some(
-                Command::Dump(_) | Command::Report(_) | Command::Diff(_) | Command::Log(_),
-            ) => return None,
+            Some(Command::Dump(_) | Command::Report(_) | Command::Diff(_) | Command::Log(_)) => {
+                return None;
+            }
         })
     }
 }

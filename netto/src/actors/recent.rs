@@ -12,9 +12,9 @@ use metrics_common::Info;
 use metrics_common::codec::{self, CodecError, ServerMessage};
 use metrics_common::history::LEAST_COVERED_NS;
 
-/// What is kept in all, bytes: some three minutes of a host with 128 CPUs at the default period,
-/// and more than the time below of one with 16.
-pub const MOST_BYTES: usize = 8 << 20;
+/// What is kept in all, bytes: a minute and a half of a host with 128 CPUs at the default period,
+/// and all of the time below of one with eight.
+pub const MOST_BYTES: usize = 4 << 20;
 /// How far back it goes at the most, nanoseconds: as far as the history.
 pub const LONGEST_NS: u64 = LEAST_COVERED_NS;
 /// What an entry takes beside its bytes.

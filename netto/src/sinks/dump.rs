@@ -21,7 +21,8 @@ pub fn pieces(recent: &Recent) -> impl Iterator<Item = Result<Bytes, LogError>> 
     as_log(messages)
 }
 
-/// How messages become a log file: the only line here that knows its format.
+/// How messages become a log file: in frames, because each is made when its reader takes it, and
+/// blocks would cost the daemon what only the reader's disk has of them.
 fn as_log(messages: impl Iterator<Item = Bytes>) -> impl Iterator<Item = Result<Bytes, LogError>> {
     let header = std::iter::once_with(|| Ok(Bytes::from(log::file_header())));
     header.chain(messages.map(|message| log::frame_of(&message).map(Bytes::from)))
