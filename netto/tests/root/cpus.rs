@@ -10,10 +10,12 @@ use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Steps of a burst: some ten microseconds.
-const BURST: u64 = 20_000;
-/// Bursts of which the middle one tells how fast the CPU is at the moment.
-const BURSTS: usize = 128;
+/// Steps of a burst: some microseconds, and a tenth of a millisecond where a nanosecond is one
+/// instruction.
+const BURST: u64 = 1_000;
+/// Bursts of which the middle one tells how fast the CPU is at the moment. The time left over is
+/// known to the time that all of them take.
+const BURSTS: usize = 64;
 
 /// How many CPUs there are.
 pub fn count() -> Result<usize> {
