@@ -117,7 +117,13 @@ pub fn pack_with_sums<'a>(
             continue;
         };
         put(&mut bytes, row.len() as u64 + 1);
-        put_row(&mut bytes, &row, unit);
+        match unit {
+            1 => put_row(&mut bytes, &row),
+            _ => put_row(
+                &mut bytes,
+                &row.iter().map(|value| value / unit).collect::<Vec<_>>(),
+            ),
+        }
     }
     for (whole, parts) in known {
         put(&mut bytes, whole as u64);
@@ -241,7 +247,7 @@ impl Apart {
                 continue;
             };
             put(&mut bytes, row.len() as u64 + 1);
-            put_row(&mut bytes, row, 1);
+            put_row(&mut bytes, row);
         }
         bytes.extend_from_slice(&self.rest);
         bytes
@@ -276,31 +282,17 @@ fn add_parts(table: &mut Rows, reader: &mut Reader<'_>, most: usize) -> Result<u
 }
 
 /// Writes a row in whichever way is shorter.
-fn put_row(bytes: &mut Vec<u8>, row: &[u64], unit: u64) {
-    let mut runs = Vec::with_capacity(row.len() * 4);
-    let mut zeros = 0_u64;
-    for value in row {
-        if *value == 0 {
-            zeros += 1;
-            continue;
-        }
-        put_zeros(&mut runs, &mut zeros);
-        put(&mut runs, value / unit);
-    }
-    put_zeros(&mut runs, &mut zeros);
-    let widest = row
-        .iter()
-        .max()
-        .map_or(0, |most| 64 - (most / unit).leading_zeros());
-    if widest == 0 || (row.len() * widest as usize).div_ceil(8) >= runs.len() {
+fn put_row(bytes: &mut Vec<u8>, row: &[u64]) {
+    let widest = row.iter().max().map_or(0, |most| 64 - most.leading_zeros());
+    if widest == 0 || (row.len() * widest as usize).div_ceil(8) >= runs_bytes(row) {
         bytes.push(0);
-        bytes.append(&mut runs);
+        put_runs(bytes, row);
         return;
     }
     put(bytes, u64::from(widest));
     let (mut held, mut count) = (0_u128, 0);
     for value in row {
-        held |= u128::from(value / unit) << count;
+        held |= u128::from(*value) << count;
         count += widest;
         while count >= 8 {
             bytes.push(held as u8);
@@ -313,12 +305,27 @@ fn put_row(bytes: &mut Vec<u8>, row: &[u64], unit: u64) {
     }
 }
 
-fn put_zeros(bytes: &mut Vec<u8>, zeros: &mut u64) {
-    if *zeros > 0 {
-        put(bytes, 0);
-        put(bytes, *zeros - 1);
-        *zeros = 0;
+/// Writes each value, and of zeros how many there are.
+fn put_runs(bytes: &mut Vec<u8>, row: &[u64]) {
+    for run in row.chunk_by(|a, b| (*a == 0) == (*b == 0)) {
+        if run[0] == 0 {
+            put(bytes, 0);
+            put(bytes, run.len() as u64 - 1);
+        } else {
+            run.iter().for_each(|&value| put(bytes, value));
+        }
     }
+}
+
+/// What [`put_runs`] would write, bytes.
+fn runs_bytes(row: &[u64]) -> usize {
+    let of = |value: u64| (70 - (value | 1).leading_zeros() as usize) / 7;
+    let runs = row.chunk_by(|a, b| (*a == 0) == (*b == 0));
+    runs.map(|run| match run[0] {
+        0 => 1 + of(run.len() as u64 - 1),
+        _ => run.iter().map(|&value| of(value)).sum(),
+    })
+    .sum()
 }
 
 /// Writes an integer of variable length.

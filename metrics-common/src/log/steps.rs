@@ -51,14 +51,29 @@ pub(super) fn index(number: u64) -> Option<u64> {
     (above.trailing_zeros() >= shift || above == 0).then(|| BASES[bits as usize] + (above >> shift))
 }
 
+/// The numbers with the first indices, which are most of those that a log has.
+const FIRST: [u64; 1024] = {
+    let mut numbers = [0; 1024];
+    let (mut index, mut bits) = (1, 1);
+    while index < numbers.len() as u64 {
+        if index == BASES[bits + 1] {
+            bits += 1;
+        }
+        numbers[index as usize] = (1 << (bits - 1)) + ((index - BASES[bits]) << shift(bits as u32));
+        index += 1;
+    }
+    numbers
+};
+
 /// The inverse of [`index`]; `None` if there is none.
 pub(super) fn number(index: u64) -> Option<u64> {
+    if let Some(&number) = FIRST.get(usize::try_from(index).ok()?) {
+        return Some(number);
+    }
+
     let bits = BASES
         .partition_point(|&base| base <= index)
         .checked_sub(1)?;
-    if index == 0 {
-        return Some(0);
-    }
     if bits > 64 {
         return None;
     }
