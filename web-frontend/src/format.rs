@@ -57,13 +57,21 @@ pub fn cpu_seconds(ns: u128) -> String {
     }
 }
 
-/// CPU time as milliseconds in each second, without the unit.
-pub fn milliseconds_per_second(ns: u64, interval_ns: u64) -> String {
-    let value = ratio(ns, interval_ns) * 1e3;
+/// Milliseconds of CPU time in a second, without the unit.
+pub fn milliseconds(value: f64) -> String {
     match value {
         v if v <= 0.0 => "0".to_owned(),
         v if v < 0.05 => "<0.1".to_owned(),
         v => format!("{v:.1}"),
+    }
+}
+
+/// A length of time: `90 s`, `5 min`.
+pub fn span(ms: f64) -> String {
+    match ms {
+        short if short < 120_000.0 => format!("{:.0} s", short / 1e3),
+        long if (long / 60_000.0).fract() < 0.05 => format!("{:.0} min", long / 60_000.0),
+        long => format!("{:.1} min", long / 60_000.0),
     }
 }
 
@@ -132,9 +140,21 @@ mod tests {
 
     #[test]
     fn time_is_said_in_each_second() {
-        assert_eq!(milliseconds_per_second(0, 500), "0");
-        assert_eq!(milliseconds_per_second(125_000_000, 500_000_000), "250.0");
-        assert_eq!(milliseconds_per_second(1, 500_000_000), "<0.1");
+        assert_eq!(milliseconds(0.0), "0");
+        assert_eq!(milliseconds(250.0), "250.0");
+        assert_eq!(milliseconds(1e-6), "<0.1");
+    }
+
+    #[test]
+    fn lengths_of_time_are_said_shortly() {
+        for (ms, text) in [
+            (5_000.0, "5 s"),
+            (90_000.0, "90 s"),
+            (300_000.0, "5 min"),
+            (330_000.0, "5.5 min"),
+        ] {
+            assert_eq!(span(ms), text);
+        }
     }
 
     #[test]

@@ -8,9 +8,12 @@
 //!   chose to see, and what the buttons do.
 //! * [`views`]: what is on the page, one folder for each view.
 //! * [`recent`]: how much of the past is shown as now.
+//! * [`basis`]: in what CPU time is said, on the whole page.
+//! * [`chart`]: areas over time with their legend, for whoever shows some.
 //! * [`timeline`], [`axes`], [`plot`], [`color`](mod@color): what drawings share.
 //! * [`format`](mod@format), [`tip`], [`export`]: numbers, words and files for people.
 
+pub mod basis;
 pub mod link;
 pub mod recent;
 pub mod view_model;
@@ -21,6 +24,7 @@ pub mod state;
 pub mod views;
 
 pub mod axes;
+pub mod chart;
 pub mod color;
 pub mod plot;
 pub mod timeline;

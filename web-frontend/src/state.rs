@@ -2,6 +2,7 @@
 //! page's address, so that a link reproduces the view. What only one view has to
 //! choose is in that view's `choices`. Pure.
 
+use crate::basis::Basis;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Lengths of time that can be chosen, in minutes.
@@ -108,6 +109,8 @@ pub struct Shared {
     pub component: String,
     /// The stretch of time.
     pub range: TimeRange,
+    /// In what all values are said.
+    pub basis: Basis,
     /// Whether keys that are pressed alone do nothing outside of what has the focus: who talks
     /// to the browser, or hits keys by accident, can switch them off (WCAG 2.1.4).
     pub has_no_shortcuts: bool,
@@ -123,6 +126,7 @@ impl Default for Shared {
             event: "rx_softirq".to_owned(),
             component: "network".to_owned(),
             range: TimeRange::default(),
+            basis: Basis::default(),
             has_no_shortcuts: false,
             hidden: Vec::new(),
             view: String::new(),
@@ -232,6 +236,8 @@ impl Keys for Shared {
                 .clamp(1.0, 86_400.0);
             self.range.span_ms = (seconds * 1e3).max(SHORTEST_MS);
         }
+        let basis = pairs.get("basis").and_then(|name| named(&Basis::ALL, name));
+        self.basis = basis.unwrap_or_default();
         self.has_no_shortcuts = pairs.get("no-keys").is_some();
         let until_ms = pairs.number("until").filter(|n| *n > 0.0).map(|n| n * 1e3);
         // What stands still must know where.
@@ -251,6 +257,8 @@ impl Keys for Shared {
         }
         address.put("event", &self.event, &default.event);
         address.put("component", &self.component, &default.component);
+        let name = |basis| name_of(&Basis::ALL, basis);
+        address.put("basis", name(self.basis), name(default.basis));
         let seconds = |ms: f64| format!("{:.1}", ms / 1e3).replace(".0", "");
         let default_span = seconds(default.range.span_ms);
         address.put("span", &seconds(self.range.span_ms), &default_span);
@@ -338,6 +346,7 @@ mod tests {
         let mut state = Shared {
             event: "tx_syscall".to_owned(),
             component: "gro".to_owned(),
+            basis: Basis::Cpus,
             hidden: vec!["time".to_owned(), "flame".to_owned()],
             view: "percpu".to_owned(),
             ..Shared::default()
@@ -357,12 +366,15 @@ mod tests {
 
     #[test]
     fn nonsense_in_an_address_is_ignored() {
-        let state = read("#event=<script>&component=&span=nan&until=-1&paused=1&x&=&hide=%zz,<b>");
+        let state = read(
+            "#event=<script>&component=&span=nan&basis=miles&until=-1&paused=1&x&=&hide=%zz,<b>",
+        );
         assert_eq!(
             (state.event.as_str(), state.component.as_str()),
             ("rx_softirq", "network")
         );
         assert_eq!(state.range, TimeRange::default());
+        assert_eq!(state.basis, Basis::Host);
         assert_eq!(state.hidden, Vec::<String>::new());
         assert_eq!(Pairs::of("#only=%zz").get("only"), Some("%zz"));
     }

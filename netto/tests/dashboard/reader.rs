@@ -39,6 +39,10 @@ pub const TESTS: &[Test] = &[
         body: take_away,
     },
     Test {
+        name: "reader::a_legend_says_last_mean_and_largest_of_what_its_chart_shows",
+        body: legend,
+    },
+    Test {
         name: "reader::a_lost_daemon_is_told_and_its_return_repeats_no_point",
         body: reconnect,
     },
@@ -345,6 +349,63 @@ fn take_away() -> Result<()> {
         let size = |at: usize| picture[at].as_u64().unwrap_or_default();
         ensure!(size(0) > 500 && size(1) > 80, "{act}: {picture}");
     }
+    browser.must_be_content()
+}
+
+/// The rows of the events' legend: slug or name, then its numbers.
+const LEGEND: &str = r##"
+    return Array.from(document.querySelectorAll("#events-legend tbody tr"), (row) => [
+        row.dataset.key ?? row.querySelector("th").textContent,
+        ...Array.from(row.querySelectorAll("td"), (e) => Number(e.textContent.replace("<", "")))]);
+"##;
+
+fn legend() -> Result<()> {
+    let demo = Demo::start(4, 500)?;
+    let browser = open(&demo, "span=60")?;
+    browser.script(CATCH_FILES)?;
+    browser.click("pause")?;
+    browser.wait_until("the page is paused", &format!("{MODE} === 'paused'"))?;
+    let (_, csv) = file(&browser, "save:events:csv")?;
+    let found = browser.script(LEGEND)?;
+    let rows = found.as_array().context("no rows")?;
+    let head = csv.lines().next().context("no head")?;
+    let values = |column: usize| -> Vec<f64> {
+        let fields = csv.lines().skip(1).map(|row| row.split(',').nth(column));
+        fields.flatten().filter_map(|f| f.parse().ok()).collect()
+    };
+    let (mut sums, mut compared) = ([0.0; 2], 0);
+    for row in rows {
+        let name = row[0].as_str().context("no name")?;
+        let shown = [1, 2, 3].map(|at| row[at].as_f64().unwrap_or(f64::NAN));
+        let near = |a: f64, b: f64, within: f64| (a - b).abs() <= within;
+        if name == "Total" {
+            // Each line is rounded.
+            ensure!(near(shown[0], sums[0], 0.05), "{shown:?}, lines: {sums:?}");
+            ensure!(near(shown[1], sums[1], 0.05), "{shown:?}, lines: {sums:?}");
+            compared += 1;
+            continue;
+        }
+        sums = [sums[0] + shown[0], sums[1] + shown[1]];
+        let title = format!("{name}_percent_of_host");
+        let Some(column) = head.split(',').position(|own| own == title) else {
+            ensure!(name.starts_with("Other ("), "{name} is not in {head}");
+            continue;
+        };
+        let values = values(column);
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let most = values.iter().copied().fold(0.0, f64::max);
+        let last = *values.last().context("no value")?;
+        ensure!(near(shown[0], last, 0.0051), "{name}: {shown:?}, {last}");
+        ensure!(near(shown[1], mean, 0.0051), "{name}: {shown:?}, {mean}");
+        ensure!(near(shown[2], most, 0.0051), "{name}: {shown:?}, {most}");
+        compared += 1;
+    }
+    ensure!(compared == 7, "six lines and their total: {rows:?}");
+    let said = browser.text("#events-basis")?;
+    ensure!(
+        said.starts_with("Values in % of this host's CPU.") && said.contains("of the 60 s shown"),
+        "{said}"
+    );
     browser.must_be_content()
 }
 

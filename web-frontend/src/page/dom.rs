@@ -289,6 +289,16 @@ pub fn action_of(button: &Element) -> Option<Action> {
     button.get_attribute("data-act")?.parse().ok()
 }
 
+/// What the button does that has the keyboard within an element, so that it can be given back.
+///
+/// # Errors
+/// The browser's.
+pub fn focused_act(holder: &Element) -> Result<Option<String>, JsValue> {
+    let button = holder.query_selector("[data-act]:focus")?;
+    let act = button.and_then(|button| button.get_attribute("data-act"));
+    Ok(act.filter(|act| !act.contains(['"', '\\'])))
+}
+
 /// Sets an attribute that may have this value already.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 //! is below this folder, and the `page` of each view, touches the DOM.
 
 mod act;
+pub mod chart;
 pub mod dom;
 pub mod marks;
 pub mod save;

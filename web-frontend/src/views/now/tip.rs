@@ -24,7 +24,7 @@ pub fn html(info: &Info, snapshot: &Snapshot, bar: &Bar, segment: &Segment) -> S
             "CPU time",
             format!(
                 "{} ms/s",
-                format::milliseconds_per_second(segment.ns, snapshot.interval_ns)
+                format::milliseconds(format::ratio(segment.ns, snapshot.interval_ns) * 1e3)
             ),
         ),
     ];

@@ -287,7 +287,7 @@ impl Layout {
     fn value(&self, ns: u64, interval_ns: u64, entries: Option<u64>, ratio: f64) -> Cell {
         let text = match self.unit {
             Unit::Percent => format::percent(format::ratio(ns, interval_ns)),
-            Unit::Milliseconds => format::milliseconds_per_second(ns, interval_ns),
+            Unit::Milliseconds => format::milliseconds(format::ratio(ns, interval_ns) * 1e3),
             Unit::PerEntry => match entries {
                 Some(count) if count > 0 => format::count(ns / count),
                 _ => "–".to_owned(),

@@ -12,7 +12,7 @@ use super::csv;
 use super::model::{self, Layout};
 use crate::action::{Action, Format};
 use crate::format;
-use crate::page::dom::{Dom, LiveText, all};
+use crate::page::dom::{Dom, LiveText, all, focused_act};
 use crate::page::save::File;
 use crate::state::{Address, Keys, Pairs};
 use crate::views::{Reply, Scene, View};
@@ -148,11 +148,4 @@ impl View for Table {
         self.layout = Some(layout);
         Ok(())
     }
-}
-
-/// What the button does that has the keyboard, so that it can be given back.
-fn focused_act(holder: &web_sys::Element) -> Result<Option<String>, JsValue> {
-    let button = holder.query_selector("[data-act]:focus")?;
-    let act = button.and_then(|button| button.get_attribute("data-act"));
-    Ok(act.filter(|act| !act.contains(['"', '\\'])))
 }

@@ -3,9 +3,5 @@
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("cost");
 
-pub mod csv;
-pub mod draw;
-pub mod model;
-
 #[cfg(target_arch = "wasm32")]
 pub mod page;

@@ -14,14 +14,21 @@ fn layer(key: &str, color: Rgb, values: Vec<Option<f64>>) -> Layer {
         key: key.to_owned(),
         label: key.to_owned(),
         color,
-        values,
+        // Of one CPU, in per cent.
+        cpus: values.into_iter().map(|v| Some(v? / 100.0)).collect(),
+        values: Vec::new(),
     }
+}
+
+fn chart(layers: Vec<Layer>) -> Chart {
+    let whole = (1.0, vec![Some(1.0); 10]);
+    Chart::new(FRAME, layers, Basis::Host, whole, String::new(), 0.0)
 }
 
 fn two() -> Chart {
     let low = layer("low", Rgb(0, 0, 255), vec![Some(10.0); 10]);
     let high = layer("high", Rgb(255, 0, 0), vec![Some(20.0); 10]);
-    Chart::new(FRAME, vec![low, high], 0.0)
+    chart(vec![low, high])
 }
 
 /// The points of each polygon.
@@ -80,11 +87,7 @@ fn a_gap_is_left_open_and_nothing_is_drawn_of_nothing() {
     let nothing = values.iter().map(|value| value.map(|_| 0.0)).collect();
     let none = layer("none", Rgb(4, 5, 6), nothing);
     let gap = layer("gap", Rgb(1, 2, 3), values);
-    let svg = svg(
-        &Chart::new(FRAME, vec![gap.clone(), none], 0.0),
-        Theme::DARK,
-        (600, 160),
-    );
+    let svg = svg(&chart(vec![gap.clone(), none]), Theme::DARK, (600, 160));
     let found = polygons(&svg.unwrap());
     assert_eq!(found.len(), 2, "one on each side of the gap");
     let (left, right) = (&found[0], &found[1]);
@@ -105,10 +108,24 @@ fn the_axis_ends_at_a_round_value_above_the_highest() {
         let found = round_up(value);
         assert!((found - top).abs() < top * 1e-9, "{value}: {found}");
     }
-    assert_eq!(value_label(2.5, 10.0), "2.5 %");
-    assert_eq!(value_label(0.02, 0.08), "0.02 %");
-    assert_eq!(value_label(30.0, 40.0), "30 %");
-    assert_eq!(value_label(0.0, 40.0), "0");
+    for (value, top, basis, text) in [
+        (2.5, 10.0, Basis::Host, "2.5 %"),
+        (0.02, 0.08, Basis::Parent, "0.02 %"),
+        (30.0, 40.0, Basis::Host, "30 %"),
+        (0.0, 40.0, Basis::Host, "0"),
+        (0.5, 2.0, Basis::Cpus, "0.5"),
+        (500.0, 2_000.0, Basis::Milliseconds, "500"),
+    ] {
+        assert_eq!(value_label(value, top, basis), text);
+    }
+}
+
+#[test]
+fn the_whole_is_the_end_of_an_axis_in_per_cent() {
+    let full = chart(vec![layer("full", Rgb(0, 0, 0), vec![Some(100.0); 10])]);
+    assert_eq!(full.top, 100.0);
+    let over = chart(vec![layer("over", Rgb(0, 0, 0), vec![Some(110.0); 10])]);
+    assert_eq!(over.top, 150.0);
 }
 
 #[test]
@@ -141,6 +158,6 @@ fn any_size_is_drawn() {
     for size in [(1, 1), (120, 60), (4_000, 200)] {
         assert!(svg(&two(), Theme::LIGHT, size).is_ok());
     }
-    let empty = Chart::new(FRAME, Vec::new(), 0.0);
+    let empty = chart(Vec::new());
     assert!(svg(&empty, Theme::LIGHT, (300, 100)).is_ok());
 }

@@ -10,6 +10,7 @@ use plotters::style::text_anchor::HPos;
 use plotters::style::{Color, FontStyle};
 
 use crate::axes::{Place, round_up, stretches};
+use crate::basis::{Amount, Basis};
 use crate::color::Rgb;
 use crate::plot::{FONT_PX, PlotError, Theme, document, rgb, text_style};
 use crate::timeline::{self, Frame};
@@ -23,8 +24,17 @@ pub struct Layer {
     pub label: String,
     /// Its colour, the same everywhere.
     pub color: Rgb,
-    /// Per cent in each step; `None` where nothing was measured.
+    /// CPUs' worth of time in each step; `None` where nothing was measured.
+    pub cpus: Vec<Option<f64>>,
+    /// The same on the chart's basis, which [`Chart::new`] fills in.
     pub values: Vec<Option<f64>>,
+}
+
+impl Layer {
+    /// Its value in a step, on the chart's basis.
+    pub fn value_at(&self, step: usize) -> Option<f64> {
+        self.values.get(step).copied().flatten()
+    }
 }
 
 /// A chart as plain values.
@@ -34,7 +44,15 @@ pub struct Chart {
     pub frame: Frame,
     /// From the bottom upwards.
     pub layers: Vec<Layer>,
-    /// Where the value axis ends, per cent.
+    /// In what its values are said.
+    pub basis: Basis,
+    /// CPUs of the host.
+    pub host_cpus: f64,
+    /// CPUs' worth of time of the whole that the layers are parts of, in each step.
+    pub whole_cpus: Vec<Option<f64>>,
+    /// How that whole is called.
+    pub whole: String,
+    /// Where the value axis ends.
     pub top: f64,
     /// How far the reader's clock is ahead of UTC, milliseconds.
     pub offset_ms: f64,
@@ -42,14 +60,42 @@ pub struct Chart {
 
 impl Chart {
     /// A chart whose axis ends at a round value above all of its values.
-    pub fn new(frame: Frame, layers: Vec<Layer>, offset_ms: f64) -> Self {
+    pub fn new(
+        frame: Frame,
+        mut layers: Vec<Layer>,
+        basis: Basis,
+        (host_cpus, whole_cpus): (f64, Vec<Option<f64>>),
+        whole: String,
+        offset_ms: f64,
+    ) -> Self {
+        for layer in &mut layers {
+            let steps = layer.cpus.iter().enumerate();
+            let value = |(step, cpus): (usize, &Option<f64>)| {
+                let parent_cpus = whole_cpus.get(step).copied().flatten();
+                Some(basis.value(Amount {
+                    cpus: (*cpus)?,
+                    parent_cpus: parent_cpus.unwrap_or(0.0),
+                    host_cpus,
+                }))
+            };
+            layer.values = steps.map(value).collect();
+        }
         let highest = (0..frame.steps)
             .filter_map(|step| sum_at(&layers, step))
             .fold(0.0, f64::max);
+        let top = match basis.unit() {
+            // No part is more than its whole.
+            "%" if highest < 100.01 => round_up(highest).min(100.0),
+            _ => round_up(highest),
+        };
         Chart {
             frame,
             layers,
-            top: round_up(highest),
+            basis,
+            host_cpus,
+            whole_cpus,
+            whole,
+            top,
             offset_ms,
         }
     }
@@ -61,11 +107,7 @@ impl Chart {
 }
 
 fn sum_at(layers: &[Layer], step: usize) -> Option<f64> {
-    let values = || {
-        layers
-            .iter()
-            .filter_map(|l| l.values.get(step).copied().flatten())
-    };
+    let values = || layers.iter().filter_map(|layer| layer.value_at(step));
     values().next().map(|_| values().sum())
 }
 
@@ -97,7 +139,7 @@ pub fn draw<DB: DrawingBackend>(
             vec![(place.left, y), (place.right, y)],
             grid,
         ))?;
-        let text = value_label(value, chart.top);
+        let text = value_label(value, chart.top, chart.basis);
         area.draw(&Text::new(text, (place.left - 6, y), label(HPos::Right)))?;
     }
     let most = ((place.right - place.left) / 72).max(1) as usize;
@@ -186,19 +228,24 @@ fn straightened(points: Vec<(i32, i32)>) -> Vec<(i32, i32)> {
     kept
 }
 
-/// A label of the value axis, as precise as the axis is long.
-fn value_label(value: f64, top: f64) -> String {
+/// A label of the value axis, as precise as the axis is long. A sign of per cent has room
+/// there; what other units are, the sentence below the chart says.
+fn value_label(value: f64, top: f64, basis: Basis) -> String {
     let decimals = match top {
         top if top >= 8.0 => 0,
         top if top >= 0.8 => 1,
         _ => 2,
     };
+    let unit = match basis.unit() {
+        "%" => " %",
+        _ => "",
+    };
     if value == 0.0 {
         "0".to_owned()
     } else if (value - value.round()).abs() < 1e-9 {
-        format!("{value:.0} %")
+        format!("{value:.0}{unit}")
     } else {
-        format!("{value:.0$} %", decimals.max(1))
+        format!("{value:.0$}{unit}", decimals.max(1))
     }
 }
 

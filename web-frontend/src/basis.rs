@@ -1,0 +1,292 @@
+//! In what CPU time is said: one basis for the whole page, by one switch. The only place that
+//! converts; views ask it for values and words. Pure.
+
+use metrics_common::snapshot::{Info, Snapshot};
+
+use crate::format::{self, fine_percent};
+use crate::view_model::{HEADLINE, index_of, reason_missing};
+
+/// What CPU time is compared with, and in what unit it is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Basis {
+    /// Per cent of the time that all CPUs had; of one CPU's values, of what that CPU had.
+    #[default]
+    Host,
+    /// Per cent of the component that this one is a part of; of the host, if it is no part.
+    Parent,
+    /// So many CPUs' time.
+    Cpus,
+    /// Milliseconds of CPU time in a second.
+    Milliseconds,
+}
+
+/// CPU time with what it can be compared with, all as numbers of CPUs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Amount {
+    /// CPU time in each second of time.
+    pub cpus: f64,
+    /// The same of the whole that it is a part of.
+    pub parent_cpus: f64,
+    /// All that there is.
+    pub host_cpus: f64,
+}
+
+impl Amount {
+    /// Nanoseconds of an interval on all CPUs; `parent_ns` is `None` for what is a part of
+    /// nothing but the host.
+    pub fn of_ns(snapshot: &Snapshot, ns: u64, parent_ns: Option<u64>) -> Amount {
+        let cpus = |ns| format::ratio(ns, snapshot.interval_ns);
+        let host_cpus = snapshot.cpus.len() as f64;
+        Amount {
+            cpus: cpus(ns),
+            parent_cpus: parent_ns.map_or(host_cpus, cpus),
+            host_cpus,
+        }
+    }
+
+    /// The same of one CPU, which then is all that there is.
+    pub fn on_one_cpu(snapshot: &Snapshot, ns: u64, parent_ns: Option<u64>) -> Amount {
+        let parent_cpus = parent_ns.map_or(1.0, |ns| format::ratio(ns, snapshot.interval_ns));
+        Amount {
+            cpus: format::ratio(ns, snapshot.interval_ns),
+            parent_cpus,
+            host_cpus: 1.0,
+        }
+    }
+
+    /// A share of time that was counted otherwise, such as by `/proc/stat`, on so many CPUs.
+    pub fn of_share(ratio: f64, cpus: usize) -> Amount {
+        let host_cpus = cpus as f64;
+        Amount {
+            cpus: ratio * host_cpus,
+            parent_cpus: host_cpus,
+            host_cpus,
+        }
+    }
+
+    /// A component's time in an interval; `None` if it was not measured.
+    pub fn of_component(info: &Info, snapshot: &Snapshot, component: usize) -> Option<Amount> {
+        if reason_missing(info, snapshot, component).is_some() {
+            return None;
+        }
+        let ns = snapshot.total_ns(component)?;
+        let parent = parent_of(info, component);
+        let parent_ns = parent.and_then(|parent| snapshot.total_ns(parent));
+        Some(Amount::of_ns(snapshot, ns, parent_ns))
+    }
+
+    /// Another time that is compared with the same.
+    pub fn with_ns(self, snapshot: &Snapshot, ns: u64) -> Amount {
+        Amount {
+            cpus: format::ratio(ns, snapshot.interval_ns),
+            ..self
+        }
+    }
+}
+
+/// The component that this one is a part of.
+pub fn parent_of(info: &Info, component: usize) -> Option<usize> {
+    index_of(info, info.components.get(component)?.parent.as_deref()?)
+}
+
+/// What a component is a part of, for people: `all networking`, `RX softirq`, `this host's CPU`.
+pub fn whole_of(info: &Info, component: usize) -> &str {
+    parent_of(info, component).map_or(THIS_HOST, |parent| name_of_whole(info, parent))
+}
+
+/// How a component is called as a whole.
+pub fn name_of_whole(info: &Info, component: usize) -> &str {
+    let own = &info.components[component];
+    match own.slug == HEADLINE {
+        true => "all networking",
+        false => &own.label,
+    }
+}
+
+/// The whole of what is a part of nothing else.
+pub const THIS_HOST: &str = "this host's CPU";
+
+impl Basis {
+    /// Every basis, with its name in the address.
+    pub const ALL: [(Basis, &'static str); 4] = [
+        (Basis::Host, "host"),
+        (Basis::Parent, "parent"),
+        (Basis::Cpus, "cpus"),
+        (Basis::Milliseconds, "ms"),
+    ];
+
+    /// The value of an amount: per cent, CPUs, or milliseconds in a second. A share of
+    /// nothing is nothing.
+    pub fn value(self, amount: Amount) -> f64 {
+        let percent_of = |whole: f64| match whole > 0.0 {
+            true => amount.cpus / whole * 100.0,
+            false => 0.0,
+        };
+        match self {
+            Basis::Host => percent_of(amount.host_cpus),
+            Basis::Parent => percent_of(amount.parent_cpus),
+            Basis::Cpus => amount.cpus,
+            Basis::Milliseconds => amount.cpus * 1e3,
+        }
+    }
+
+    /// A value without its unit: as many decimals as it deserves.
+    pub fn number(self, value: f64) -> String {
+        match self {
+            _ if value <= 0.0 || !value.is_finite() => "0".to_owned(),
+            Basis::Host | Basis::Parent => fine_percent(value),
+            Basis::Cpus => format::cpus(value),
+            Basis::Milliseconds => format::milliseconds(value),
+        }
+    }
+
+    /// The same for a column of numbers, whose decimals stand below each other.
+    pub fn aligned(self, value: f64) -> String {
+        let (decimals, least) = match self {
+            Basis::Host | Basis::Parent => (2, 0.005),
+            Basis::Cpus => (3, 0.0005),
+            Basis::Milliseconds => (1, 0.05),
+        };
+        match value > 0.0 && value < least {
+            true => format!("<{:.decimals$}", least * 2.0),
+            false => format!("{value:.decimals$}"),
+        }
+    }
+
+    /// A value with its unit.
+    pub fn text(self, value: f64) -> String {
+        format!("{} {}", self.number(value), self.unit())
+    }
+
+    /// An amount with its unit.
+    pub fn say(self, amount: Amount) -> String {
+        self.text(self.value(amount))
+    }
+
+    /// The unit alone.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Basis::Host | Basis::Parent => "%",
+            Basis::Cpus => "CPUs",
+            Basis::Milliseconds => "ms/s",
+        }
+    }
+
+    /// What its values are, of parts of this whole: `% of RX softirq`.
+    pub fn phrase(self, whole: &str) -> String {
+        match self {
+            Basis::Host => format!("% of {THIS_HOST}"),
+            Basis::Parent => format!("% of {whole}"),
+            Basis::Cpus => "CPUs' worth of time".to_owned(),
+            Basis::Milliseconds => "ms of CPU time per second".to_owned(),
+        }
+    }
+
+    /// The same of a column of one CPU's values. There, that CPU is the host.
+    pub fn phrase_of_cpu(self) -> &'static str {
+        match self {
+            Basis::Host => "% of that CPU",
+            Basis::Parent => "% of the whole there",
+            Basis::Cpus => "CPUs",
+            Basis::Milliseconds => "ms/s",
+        }
+    }
+
+    /// A change of a value, without its direction: `0.25 points`.
+    pub fn change(self, size: f64) -> String {
+        match self {
+            Basis::Host | Basis::Parent if size < 0.995 => format!("{size:.2} points"),
+            Basis::Host | Basis::Parent => format!("{size:.1} points"),
+            Basis::Cpus | Basis::Milliseconds => self.text(size),
+        }
+    }
+
+    /// How a column of a file is called that has its values.
+    pub fn column(self) -> &'static str {
+        match self {
+            Basis::Host => "percent_of_host",
+            Basis::Parent => "percent_of_parent",
+            Basis::Cpus => "cpus",
+            Basis::Milliseconds => "ms_per_second",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    /// A quarter of a CPU, which is half of its whole, on a host of eight.
+    const QUARTER: Amount = Amount {
+        cpus: 0.25,
+        parent_cpus: 0.5,
+        host_cpus: 8.0,
+    };
+
+    #[test]
+    fn one_amount_is_said_on_four_bases() {
+        let said = Basis::ALL.map(|(basis, _)| basis.say(QUARTER));
+        assert_eq!(said, ["3.1 %", "50.0 %", "0.25 CPUs", "250.0 ms/s"]);
+        let aligned = Basis::ALL.map(|(basis, _)| basis.aligned(basis.value(QUARTER)));
+        assert_eq!(aligned, ["3.12", "50.00", "0.250", "250.0"]);
+    }
+
+    #[test]
+    fn nothing_and_next_to_nothing_differ_on_every_basis() {
+        for (basis, _) in Basis::ALL {
+            let of = |cpus| Amount { cpus, ..QUARTER };
+            assert_eq!(basis.number(basis.value(of(0.0))), "0", "{basis:?}");
+            let little = basis.number(basis.value(of(1e-6)));
+            assert!(little.starts_with('<'), "{basis:?}: {little}");
+            let little = basis.aligned(basis.value(of(1e-6)));
+            assert!(little.starts_with('<'), "{basis:?}: {little}");
+            assert!(!basis.aligned(0.0).starts_with('<'), "{basis:?}");
+        }
+    }
+
+    #[test]
+    fn a_share_of_nothing_is_nothing() {
+        let nothing = Amount {
+            cpus: 0.0,
+            parent_cpus: 0.0,
+            host_cpus: 0.0,
+        };
+        for (basis, _) in Basis::ALL {
+            assert_eq!(basis.value(nothing), 0.0, "{basis:?}");
+        }
+    }
+
+    #[test]
+    fn a_component_is_compared_with_its_parent_and_one_without_with_the_host() {
+        let (info, snapshot) = (fixture::info(), fixture::snapshot(1));
+        let said = |slug: &str, basis: Basis| {
+            let index = index_of(&info, slug).unwrap();
+            let amount = Amount::of_component(&info, &snapshot, index).unwrap();
+            (basis.say(amount), basis.phrase(whole_of(&info, index)))
+        };
+        let pair = |value: &str, phrase: &str| (value.to_owned(), phrase.to_owned());
+        let parent = |slug| said(slug, Basis::Parent);
+        assert_eq!(parent("driver_poll"), pair("25.0 %", "% of RX softirq"));
+        assert_eq!(parent("rx_softirq"), pair("83.3 %", "% of all networking"));
+        assert_eq!(parent("network"), pair("12.0 %", "% of this host's CPU"));
+        assert_eq!(said("network", Basis::Host), parent("network"));
+    }
+
+    #[test]
+    fn what_is_not_measured_has_no_amount() {
+        let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+        fixture::take_away(&mut info, &mut snapshot, "bridging", "not built in");
+        let index = index_of(&info, "bridging").unwrap();
+        assert_eq!(Amount::of_component(&info, &snapshot, index), None);
+    }
+
+    #[test]
+    fn of_one_cpu_that_cpu_is_all_there_is() {
+        let snapshot = fixture::snapshot(1);
+        let half = Amount::on_one_cpu(&snapshot, 250 * fixture::MS, None);
+        assert_eq!(Basis::Host.say(half), "50.0 %");
+        assert_eq!(Basis::Parent.say(half), "50.0 %");
+        assert_eq!(Basis::Cpus.say(half), "0.50 CPUs");
+    }
+}

@@ -1,0 +1,192 @@
+//! What a chart over time shows of the history, as plain values: the parts of a component
+//! on top of each other; with its text alternative and what is said below it. Pure.
+
+use metrics_common::history::History;
+use metrics_common::snapshot::Info;
+
+use super::draw::{Chart, Layer};
+use super::legend;
+use crate::basis::{self, Basis};
+use crate::color::Rgb;
+use crate::format;
+use crate::timeline::{self, Frame};
+use crate::view_model::{index_of, parts_of};
+
+/// The parts of a component over time, on top of each other; of one without parts, itself.
+/// Parts that never appear in the stretch are left out.
+pub fn parts_chart(
+    info: &Info,
+    history: &History,
+    whole: &str,
+    frame: Frame,
+    (basis, cpus): (Basis, usize),
+    offset_ms: f64,
+) -> Chart {
+    let own = index_of(info, whole);
+    let is_split = parts_of(info, whole).next().is_some();
+    let indices: Vec<usize> = match is_split {
+        true => parts_of(info, whole).collect(),
+        false => own.into_iter().collect(),
+    };
+    let means = |index| {
+        let cpus = |point| history.component_cpus(index, point);
+        timeline::means(history, &frame, cpus)
+    };
+    let layers = indices
+        .into_iter()
+        .filter(|&index| info.components[index].availability.is_available())
+        .map(|index| {
+            let component = &info.components[index];
+            Layer {
+                key: component.slug.clone(),
+                label: component.label.clone(),
+                color: Rgb::parse(&component.color),
+                cpus: means(index),
+                values: Vec::new(),
+            }
+        })
+        .filter(|layer| layer.cpus.iter().flatten().any(|value| *value > 0.0))
+        .collect();
+    let host_cpus = cpus.max(1) as f64;
+    let compared_with = own.and_then(|own| match is_split {
+        true => Some(own),
+        false => basis::parent_of(info, own),
+    });
+    let name = compared_with.map_or(basis::THIS_HOST, |index| basis::name_of_whole(info, index));
+    // Only one basis asks for it.
+    let whole_cpus = match compared_with.filter(|_| basis == Basis::Parent) {
+        Some(index) => means(index),
+        None => vec![Some(host_cpus); frame.steps],
+    };
+    let whole = (host_cpus, whole_cpus);
+    Chart::new(frame, layers, basis, whole, name.to_owned(), offset_ms)
+}
+
+/// The chart in a sentence or two, for those who do not see it.
+pub fn spoken(chart: &Chart, what: &str) -> String {
+    let span = format::span(chart.frame.to_ms() - chart.frame.from_ms);
+    let lines = legend::lines(chart, None);
+    let Some(total) = lines.last() else {
+        return format!("{what}: nothing was measured in these {span}.");
+    };
+    let sums = || (0..chart.frame.steps).filter_map(|step| chart.sum_at(step));
+    let low = sums().fold(f64::MAX, f64::min);
+    let number = |value: Option<f64>| chart.basis.number(value.unwrap_or(0.0));
+    let leaders: Vec<String> = lines
+        .iter()
+        .filter(|line| line.key.is_some())
+        .take(3)
+        .map(|line| match line.at {
+            Some(value) => format!("{} {}", line.label, chart.basis.text(value)),
+            None => format!("{} not measured", line.label),
+        })
+        .collect();
+    format!(
+        "{what} over {span}: {} {} on average, from {} to {}. Last: {}.",
+        number(total.mean),
+        chart.basis.phrase(&chart.whole),
+        chart.basis.text(low),
+        chart.basis.text(total.max.unwrap_or(0.0)),
+        leaders.join(", ")
+    )
+}
+
+/// What stands below the chart: in what its values are said, and of which time.
+pub fn sentence(chart: &Chart) -> String {
+    let clock = |ms| timeline::clock(ms, chart.offset_ms, true);
+    let phrase = chart.basis.phrase(&chart.whole);
+    format!(
+        "Values in {phrase}. Mean and max are of the {} shown, {} to {}, in steps of {}.",
+        format::span(chart.frame.to_ms() - chart.frame.from_ms),
+        clock(chart.frame.from_ms),
+        clock(chart.frame.to_ms()),
+        step(chart.frame.step_ms),
+    )
+}
+
+fn step(ms: f64) -> String {
+    match ms {
+        short if short < 1_000.0 => format!("{short:.0} ms"),
+        long => format::span(long),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    const FRAME: Frame = Frame {
+        from_ms: 0.0,
+        step_ms: 1_000.0,
+        steps: 3,
+    };
+
+    #[test]
+    fn a_chart_holds_the_parts_that_appear_and_the_whole_if_there_are_none() {
+        let (info, history) = (fixture::info(), fixture::history(&[1, 2, 3]));
+        let keys = |whole: &str| -> Vec<String> {
+            let chart = parts_chart(&info, &history, whole, FRAME, (Basis::Host, 2), 0.0);
+            chart.layers.into_iter().map(|layer| layer.key).collect()
+        };
+        assert_eq!(keys("network"), ["tx_syscall", "rx_softirq"]);
+        assert_eq!(keys("rx_softirq"), ["driver_poll", "local_delivery_v4"]);
+        assert_eq!(keys("tx_syscall"), ["send_copy"]);
+        assert_eq!(keys("nothing"), Vec::<String>::new());
+
+        let (mut history, mut last) = (History::new(&info), fixture::snapshot(1));
+        last.time_unix_ns = 500 * fixture::MS;
+        fixture::cost(&mut last).components[index_of(&info, "tx_softirq").unwrap()] =
+            Some(vec![fixture::MS, 0]);
+        history.push(&last);
+        let whole = parts_chart(&info, &history, "tx_softirq", FRAME, (Basis::Host, 2), 0.0);
+        assert_eq!(whole.layers[0].key, "tx_softirq");
+    }
+
+    #[test]
+    fn the_text_alternative_says_what_the_eye_would_see() {
+        let (info, history) = (fixture::info(), fixture::history(&[1, 2, 3]));
+        let of = |basis| parts_chart(&info, &history, "network", FRAME, (basis, 2), 0.0);
+        let text = spoken(&of(Basis::Host), "Events");
+        for part in [
+            "Events over 3 s: ",
+            "% of this host's CPU on average",
+            "152.0 %",
+            "Last: RX softirq 150.0 %",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        let text = spoken(&of(Basis::Cpus), "Events");
+        assert!(text.contains("Last: RX softirq 3.00 CPUs"), "{text}");
+        let empty = parts_chart(&info, &history, "nothing", FRAME, (Basis::Host, 2), 0.0);
+        assert!(spoken(&empty, "Events").contains("nothing was measured"));
+    }
+
+    #[test]
+    fn the_sentence_below_says_basis_and_time() {
+        let (info, history) = (fixture::info(), fixture::history(&[1, 2, 3]));
+        let of = |whole: &str, basis| {
+            let chart = parts_chart(&info, &history, whole, FRAME, (basis, 2), 0.0);
+            sentence(&chart)
+        };
+        assert_eq!(
+            of("network", Basis::Parent),
+            "Values in % of all networking. Mean and max are of the 3 s shown, \
+             00:00:00 to 00:00:03, in steps of 1 s."
+        );
+        for (whole, basis, phrase) in [
+            ("rx_softirq", Basis::Parent, "Values in % of RX softirq."),
+            ("gro", Basis::Parent, "Values in % of RX softirq."),
+            (
+                "local_ipc",
+                Basis::Parent,
+                "Values in % of this host's CPU.",
+            ),
+            ("rx_softirq", Basis::Host, "Values in % of this host's CPU."),
+            ("rx_softirq", Basis::Cpus, "Values in CPUs' worth of time."),
+        ] {
+            let text = of(whole, basis);
+            assert!(text.starts_with(phrase), "{whole}: {text}");
+        }
+    }
+}

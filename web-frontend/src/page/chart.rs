@@ -1,0 +1,155 @@
+//! A chart over time in the document, with its legend and the sentence below it. What it
+//! shows is its view's to say.
+
+use wasm_bindgen::prelude::*;
+use web_sys::{Element, HtmlElement};
+
+use super::dom::{LiveText, all, focused_act, set_attribute};
+use super::marks::show_cursor;
+use super::save::File;
+use crate::action::{Action, Format};
+use crate::axes::Place;
+use crate::chart::draw::{self, Chart};
+use crate::chart::{csv, legend, model};
+use crate::timeline;
+use crate::view_model::index_of;
+use crate::views::Scene;
+
+/// Height of a chart: a part of its width, within these bounds.
+const HEIGHT_PX: (u32, u32) = (150, 230);
+
+/// What the markup of a legend depends on.
+type Layout = Vec<(Option<String>, String)>;
+
+/// One chart over time.
+pub struct TimeChart {
+    /// Id of its place in the document; its legend's and its sentence's have `-legend` and
+    /// `-basis` behind it.
+    pub id: &'static str,
+    /// The chart as it is drawn now, its size, and whether it is dark.
+    pub drawn: Option<(Chart, (u32, u32), bool)>,
+    layout: Option<(String, Layout)>,
+    values: Vec<LiveText>,
+}
+
+impl TimeChart {
+    /// Not drawn yet.
+    pub fn new(id: &'static str) -> Self {
+        TimeChart {
+            id,
+            drawn: None,
+            layout: None,
+            values: Vec::new(),
+        }
+    }
+
+    /// Draws the parts of a component, if anything has changed since the last time.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    pub fn draw(&mut self, scene: &Scene, whole: &str) -> Result<(), JsValue> {
+        let dom = scene.dom;
+        let holder = dom.element(self.id)?;
+        let width = dom.extent(self.id).width.clamp(160, 4000);
+        let size = (width, (width / 4).clamp(HEIGHT_PX.0, HEIGHT_PX.1));
+        let dark = dom.is_dark();
+        let chart = model::parts_chart(
+            scene.info,
+            scene.history,
+            whole,
+            scene.frame(width, scene.history.resolution_ms()),
+            (scene.shared.basis, scene.cpus()),
+            dom.clock_offset_ms(),
+        );
+        let fresh = match &self.drawn {
+            Some((old, old_size, old_dark)) => {
+                *old != chart || *old_size != size || *old_dark != dark
+            }
+            None => true,
+        };
+        if fresh {
+            let svg = draw::svg(&chart, dom.theme(), size)
+                .map_err(|error| JsValue::from(error.to_string()))?;
+            if let Some(canvas) = holder.query_selector(".drawing")? {
+                canvas.set_inner_html(&svg);
+            }
+            let label = index_of(scene.info, whole)
+                .map_or(whole, |index| &scene.info.components[index].label);
+            set_attribute(&holder, "aria-label", &model::spoken(&chart, label))?;
+            dom.set_text(&format!("{}-basis", self.id), &model::sentence(&chart))?;
+            self.drawn = Some((chart, size, dark));
+        }
+        self.draw_cursor(scene, whole)
+    }
+
+    /// Moves the cursor and says the values at it.
+    ///
+    /// # Errors
+    /// If the markup is not what this code was built with.
+    pub fn draw_cursor(&mut self, scene: &Scene, whole: &str) -> Result<(), JsValue> {
+        let Some((chart, size, _)) = &self.drawn else {
+            return Ok(());
+        };
+        let holder = scene.dom.element(self.id)?;
+        let at = scene
+            .cursor_ms
+            .filter(|ms| chart.frame.step_at(*ms).is_some());
+        let x = at.map(|ms| Place::of(*size).x_of(&chart.frame, ms));
+        show_cursor(&holder, x)?;
+        let step = at.and_then(|ms| chart.frame.step_at(ms));
+        let lines = legend::lines(chart, step);
+        let layout = (whole.to_owned(), legend::layout(&lines));
+        if self.layout.as_ref() != Some(&layout) {
+            let legend = scene.dom.element(&format!("{}-legend", self.id))?;
+            self.values = fill(&legend, &lines, whole)?;
+            self.layout = Some(layout);
+        }
+        let when = step
+            .map(|step| timeline::clock(chart.frame.step_begin_ms(step), chart.offset_ms, true));
+        for (live, text) in self
+            .values
+            .iter_mut()
+            .zip(legend::texts(chart, &lines, when))
+        {
+            live.show(text);
+        }
+        Ok(())
+    }
+
+    /// What it can give the reader in this format.
+    pub fn file(&self, scene: &Scene, format: Format) -> Option<File> {
+        let (chart, size, _) = self.drawn.as_ref()?;
+        match format {
+            Format::Csv => Some(File::Text(csv::csv(chart))),
+            Format::Svg | Format::Png => {
+                let svg = draw::svg(chart, scene.dom.theme(), *size);
+                svg.ok().map(File::Drawing)
+            }
+            Format::Copy | Format::Folded => None,
+        }
+    }
+}
+
+/// Puts a legend's markup into the document; the keyboard stays where it was.
+fn fill(legend: &Element, lines: &[legend::Line], whole: &str) -> Result<Vec<LiveText>, JsValue> {
+    let held = focused_act(legend)?;
+    let caption = "Last, mean and largest values of the chart above";
+    let act = |key: &str| match whole == crate::view_model::HEADLINE {
+        true => Action::Event(key.to_owned()),
+        false => Action::Component(key.to_owned()),
+    };
+    let html = match lines.is_empty() {
+        true => "<caption>nothing measured in this stretch of time</caption>".to_owned(),
+        false => legend::html(lines, caption, act, None::<fn(&str, &str) -> String>),
+    };
+    legend.set_inner_html(&html);
+    if let Some(act) = held
+        && let Some(button) = legend.query_selector(&format!("[data-act=\"{act}\"]"))?
+    {
+        button.unchecked_into::<HtmlElement>().focus()?;
+    }
+    let places = all(legend, "[data-value]")?.into_iter();
+    Ok(places
+        .map(|place| LiveText::new(place.clone(), &place))
+        .collect())
+}
