@@ -5,6 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::basis::Basis;
 use crate::format::escape_html;
 use crate::state::{name_of, named};
 use crate::views::cpus::choices::Sort;
@@ -53,6 +54,8 @@ pub enum Action {
     Event(String),
     /// Show the component with this slug by CPU.
     Component(String),
+    /// Say all values on this basis.
+    Basis(Basis),
     /// Say the table's values in this unit.
     Unit(Unit),
     /// Order the CPUs so.
@@ -94,6 +97,7 @@ impl fmt::Display for Action {
             Action::Span(minutes) => write!(f, "span:{minutes}"),
             Action::Event(slug) => write!(f, "event:{slug}"),
             Action::Component(slug) => write!(f, "component:{slug}"),
+            Action::Basis(basis) => write!(f, "basis:{}", name_of(&Basis::ALL, *basis)),
             Action::Unit(unit) => write!(f, "unit:{}", name_of(&Unit::ALL, *unit)),
             Action::Sort(sort) => write!(f, "sort:{}", name_of(&Sort::ALL, *sort)),
             Action::Fold(slug) => write!(f, "fold:{slug}"),
@@ -123,6 +127,7 @@ impl FromStr for Action {
             "span" => object.parse().ok().map(Action::Span),
             "event" => Some(Action::Event(slug())),
             "component" => Some(Action::Component(slug())),
+            "basis" => named(&Basis::ALL, object).map(Action::Basis),
             "unit" => named(&Unit::ALL, object).map(Action::Unit),
             "sort" => named(&Sort::ALL, object).map(Action::Sort),
             "fold" => Some(Action::Fold(slug())),
@@ -154,6 +159,7 @@ mod tests {
             Action::Span(15),
             Action::Event("rx_softirq".to_owned()),
             Action::Component("gro".to_owned()),
+            Action::Basis(Basis::Milliseconds),
             Action::Unit(Unit::PerEntry),
             Action::Sort(Sort::Load),
             Action::Fold("network".to_owned()),
@@ -176,6 +182,7 @@ mod tests {
             "span:x",
             "speed:fast",
             "unit:miles",
+            "basis:percent",
             "save:heat",
             "save:heat:doc",
             "zoom:-1",

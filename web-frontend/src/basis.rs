@@ -163,6 +163,32 @@ impl Basis {
         self.text(self.value(amount))
     }
 
+    /// An amount where there is little room: with a sign of per cent, or without a unit.
+    pub fn say_shortly(self, amount: Amount) -> String {
+        match self {
+            Basis::Host | Basis::Parent => self.say(amount),
+            Basis::Cpus | Basis::Milliseconds => self.number(self.value(amount)),
+        }
+    }
+
+    /// An amount with its unit and, where that is another one for each whole, with its whole.
+    pub fn say_of(self, amount: Amount, whole: &str) -> String {
+        match self {
+            Basis::Parent => format!("{} of {whole}", self.say(amount)),
+            _ => self.say(amount),
+        }
+    }
+
+    /// From where to where a value may reach: `17.1–34.8 %`. No share is more than all.
+    pub fn range(self, low: Amount, high: Amount) -> String {
+        let most = match self {
+            Basis::Host | Basis::Parent => 100.0,
+            Basis::Cpus | Basis::Milliseconds => f64::INFINITY,
+        };
+        let value = |amount| self.value(amount).min(most);
+        format!("{}–{}", self.number(value(low)), self.text(value(high)))
+    }
+
     /// The unit alone.
     pub fn unit(self) -> &'static str {
         match self {
@@ -182,23 +208,40 @@ impl Basis {
         }
     }
 
-    /// The same of a column of one CPU's values. There, that CPU is the host.
+    /// The same of one CPU's values. There, that CPU is the host.
     pub fn phrase_of_cpu(self) -> &'static str {
         match self {
             Basis::Host => "% of that CPU",
-            Basis::Parent => "% of the whole there",
-            Basis::Cpus => "CPUs",
-            Basis::Milliseconds => "ms/s",
+            Basis::Parent => "% of the whole on that CPU",
+            Basis::Cpus => "CPUs' worth of time",
+            Basis::Milliseconds => "ms of CPU time per second",
         }
     }
 
-    /// A change of a value, without its direction: `0.25 points`.
-    pub fn change(self, size: f64) -> String {
-        match self {
+    /// What its values are, at the head of a column, of all CPUs or of one.
+    pub fn heading(self, is_of_all: bool) -> &'static str {
+        match (self, is_of_all) {
+            (Basis::Host, true) => "% of host",
+            (Basis::Host, false) => "% of CPU",
+            (Basis::Parent, true) => "% of its whole",
+            (Basis::Parent, false) => "% of whole",
+            (Basis::Cpus, _) => "CPUs",
+            (Basis::Milliseconds, _) => "ms/s",
+        }
+    }
+
+    /// A change of a value, without its direction: `0.25 points`. `None` if it is too little.
+    pub fn change(self, size: f64) -> Option<String> {
+        let least = match self {
+            Basis::Host | Basis::Parent | Basis::Cpus => 0.005,
+            Basis::Milliseconds => 0.05,
+        };
+        let text = match self {
             Basis::Host | Basis::Parent if size < 0.995 => format!("{size:.2} points"),
             Basis::Host | Basis::Parent => format!("{size:.1} points"),
             Basis::Cpus | Basis::Milliseconds => self.text(size),
-        }
+        };
+        (size >= least).then_some(text)
     }
 
     /// How a column of a file is called that has its values.
@@ -279,6 +322,19 @@ mod tests {
         fixture::take_away(&mut info, &mut snapshot, "bridging", "not built in");
         let index = index_of(&info, "bridging").unwrap();
         assert_eq!(Amount::of_component(&info, &snapshot, index), None);
+    }
+
+    #[test]
+    fn an_estimate_reaches_from_here_to_there_but_no_share_beyond_the_whole() {
+        let of = |cpus| Amount { cpus, ..QUARTER };
+        let said = Basis::ALL.map(|(basis, _)| basis.range(of(0.1), of(0.6)));
+        let expected = [
+            "1.2–7.5 %",
+            "20.0–100.0 %",
+            "0.10–0.60 CPUs",
+            "100.0–600.0 ms/s",
+        ];
+        assert_eq!(said, expected);
     }
 
     #[test]

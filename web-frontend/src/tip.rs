@@ -4,14 +4,17 @@
 use metrics_common::confidence::of_component;
 use metrics_common::snapshot::{Info, Snapshot};
 
+use crate::basis::{Amount, Basis};
 use crate::format;
 use crate::view_model::index_of;
 
-/// The 95 % interval of a component's share of a whole; `None` if it is not an estimate.
-pub fn interval(info: &Info, snapshot: &Snapshot, slug: &str, whole_ns: u64) -> Option<(f64, f64)> {
-    let (low, high) = of_component(info, snapshot, index_of(info, slug)?)?;
-    let share = |ns: u64| format::ratio(ns, whole_ns).min(1.0);
-    (whole_ns > 0).then(|| (share(low), share(high)))
+/// The 95 % interval of a component's time in words; `None` if it is not an estimate.
+pub fn interval(info: &Info, snapshot: &Snapshot, slug: &str, basis: Basis) -> Option<String> {
+    let index = index_of(info, slug)?;
+    let (low, high) = of_component(info, snapshot, index)?;
+    let amount = Amount::of_component(info, snapshot, index)?;
+    let [low, high] = [low, high].map(|ns| amount.with_ns(snapshot, ns));
+    Some(basis.range(low, high))
 }
 
 /// What the split of a component rests on besides the stacks of its interval, or that
@@ -57,11 +60,6 @@ pub fn entry_word(slug: &str) -> &'static str {
     }
 }
 
-/// An interval of shares as text: `42.1–47.9 %`.
-pub fn interval_text((low, high): (f64, f64)) -> String {
-    format!("{}–{} %", format::percent(low), format::percent(high))
-}
-
 #[cfg(test)]
 mod tests {
     use metrics_common::{Availability, SplitBasis};
@@ -77,16 +75,26 @@ mod tests {
         // 30 stacks of the 1000 that two CPUs have room for.
         fixture::cost(&mut snapshot).components[index] = Some(vec![30_000_000, 0]);
         fixture::cost(&mut snapshot).samples[index] = Some(vec![30, 0]);
-        let (low, high) = interval(&info, &snapshot, "connections", 1_000_000_000).unwrap();
-        assert!((low - 0.021).abs() < 0.001 && (high - 0.043).abs() < 0.001);
-        let half = interval(&info, &snapshot, "connections", 2_000_000_000).unwrap();
-        assert!((half.0 - low / 2.0).abs() < 1e-9, "of another whole");
+        let said = |info: &Info, snapshot: &Snapshot, basis| {
+            interval(info, snapshot, "connections", basis)
+        };
+        let text = said(&info, &snapshot, Basis::Host);
+        assert_eq!(text.as_deref(), Some("2.1–4.3 %"));
+        let text = said(&info, &snapshot, Basis::Milliseconds);
+        assert_eq!(text.as_deref(), Some("41.4–86.2 ms/s"));
         // None says that there were hardly more than four.
         fixture::cost(&mut snapshot).components[index] = Some(vec![0, 0]);
         fixture::cost(&mut snapshot).samples[index] = Some(vec![0, 0]);
-        let (low, high) = interval(&info, &snapshot, "connections", 1_000_000_000).unwrap();
-        assert_eq!(low, 0.0);
-        assert!((0.003..0.006).contains(&high), "{high}");
+        let text = said(&info, &snapshot, Basis::Host).unwrap();
+        let most = text
+            .strip_prefix("0–")
+            .and_then(|text| text.strip_suffix(" %"));
+        let most: f64 = most.unwrap().parse().unwrap();
+        assert!((0.3..0.6).contains(&most), "{text}");
+        assert_eq!(
+            said(&info, &snapshot, Basis::Parent).unwrap().find("0–"),
+            Some(0)
+        );
     }
 
     #[test]

@@ -43,6 +43,10 @@ pub const TESTS: &[Test] = &[
         body: legend,
     },
     Test {
+        name: "reader::one_switch_says_all_values_on_another_basis",
+        body: basis,
+    },
+    Test {
         name: "reader::a_lost_daemon_is_told_and_its_return_repeats_no_point",
         body: reconnect,
     },
@@ -130,7 +134,7 @@ fn descend() -> Result<()> {
     let tip = browser.text("#tip")?;
     for part in [
         "Socket sends",
-        "of Kernel",
+        "of all networking",
         "of this host",
         "ns per call",
         "Sends on Internet",
@@ -202,7 +206,8 @@ fn address() -> Result<()> {
     for act in [
         "event:tx_syscall",
         "span:15",
-        "unit:ms",
+        "basis:ms",
+        "unit:entry",
         "sort:load",
         "fold:other_softirq",
         "hide:flame",
@@ -226,13 +231,14 @@ fn address() -> Result<()> {
         [
             "span:15",
             "live",
+            "basis:ms",
             "hide:now",
             "hide:time",
             "hide:cpus",
             "hide:table",
             "keys",
             "sort:load",
-            "unit:ms"
+            "unit:entry"
         ],
         "0-7 node0",
         8,
@@ -349,6 +355,85 @@ fn take_away() -> Result<()> {
         let size = |at: usize| picture[at].as_u64().unwrap_or_default();
         ensure!(size(0) > 500 && size(1) > 80, "{act}: {picture}");
     }
+    browser.must_be_content()
+}
+
+/// RX softirq and networking in nanoseconds, then RX softirq as headline's neighbour, list,
+/// table and legend say it, and networking as the headline does.
+const SAID: &str = r##"
+    const number = (query) => parseFloat(document.querySelector(query).textContent);
+    const ns = (slug) => Number(document.querySelector(`td[data-component=${slug}][data-cpu=all]`).dataset.ns);
+    return {
+        rx: ns("rx_softirq"), network: ns("network"),
+        list: number("[data-bar='2'][data-key=rx_softirq] .value"),
+        cell: number("td[data-component=rx_softirq][data-cpu=all]"),
+        mean: number("#events-legend [data-key=rx_softirq] td:nth-of-type(2)"),
+        headline: number("#share"),
+        pressed: Array.from(document.querySelectorAll("[data-act^='basis:'][aria-pressed=true]"),
+            (e) => e.dataset.act),
+        sentences: ["now-basis", "events-basis", "table-basis", "heat-basis"].map((id) =>
+            document.getElementById(id).textContent),
+    };
+"##;
+
+fn basis() -> Result<()> {
+    let demo = Demo::start(8, 500)?;
+    let browser = open(&demo, "")?;
+    browser.click("pause")?;
+    browser.wait_until("the page is paused", &format!("{MODE} === 'paused'"))?;
+    let mut means = Vec::new();
+    for (name, of_a_cpu, words) in [
+        ("host", 100.0 / 8.0, "% of this host's CPU"),
+        ("cpus", 1.0, "CPUs' worth of time"),
+        ("ms", 1_000.0, "ms of CPU time per second"),
+        ("parent", f64::NAN, "% of"),
+    ] {
+        browser.click(&format!("basis:{name}"))?;
+        child::eventually(LIMIT, || {
+            let found = browser.script(SAID)?;
+            ensure!(
+                found["pressed"] == json!([format!("basis:{name}")]),
+                "{found}"
+            );
+            for sentence in found["sentences"].as_array().context("no sentences")? {
+                let said = sentence.as_str().unwrap_or_default();
+                // Of one CPU's time over time, that CPU is the whole.
+                let is_of_cpu = said.contains("% of that CPU");
+                ensure!(said.contains(words) || is_of_cpu, "{name}: {said}");
+            }
+            Ok(())
+        })?;
+        let found = browser.script(SAID)?;
+        let number = |key: &str| {
+            found[key]
+                .as_f64()
+                .with_context(|| format!("no {key}: {found}"))
+        };
+        let (list, cell) = (number("list")?, number("cell")?);
+        ensure!(list == cell, "{name}: list and table differ: {found}");
+        means.push(number("mean")?);
+        let expected = match name {
+            "parent" => number("rx")? / number("network")? * 100.0,
+            // Networking is on the same basis, but the headline goes on while the rest stands.
+            _ => number("cell")?,
+        };
+        ensure!((cell - expected).abs() <= 0.051, "{name}: {found}");
+        if of_a_cpu.is_finite() {
+            let ratio = number("headline")? / of_a_cpu;
+            ensure!((0.1..8.0).contains(&ratio), "{ratio} CPUs of 8: {found}");
+        }
+        let is_told = browser
+            .script(HASH)?
+            .to_string()
+            .contains(&format!("basis={name}"));
+        ensure!(is_told != (name == "host"), "the default needs no word");
+    }
+    // The same mean of the same minutes.
+    let [host, cpus, ms, _] = means[..] else {
+        anyhow::bail!("four were read");
+    };
+    ensure!((host / 100.0 * 8.0 - cpus).abs() < 0.002, "{means:?}");
+    ensure!((ms / 1_000.0 - cpus).abs() < 0.002, "{means:?}");
     browser.must_be_content()
 }
 

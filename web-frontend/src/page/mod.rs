@@ -254,6 +254,7 @@ impl Page {
     fn has_taken(&self, action: &Action) -> bool {
         let range = &self.shared.range;
         match action {
+            Action::Basis(basis) => self.shared.basis == *basis,
             Action::Pause => range.is_paused(),
             Action::Keys => !self.shared.has_no_shortcuts,
             Action::Live => range.until_ms().is_none(),

@@ -3,20 +3,27 @@
 use std::fmt::Write as _;
 
 use super::model::Map;
+use crate::basis::{Amount, Basis};
 use crate::export::{iso_time, number};
 
 /// The heat map: a line for each step, a column for each CPU.
-pub fn csv(map: &Map) -> String {
+pub fn csv(map: &Map, basis: Basis) -> String {
+    // A CPU's share is of that CPU, on either basis.
+    let column = match basis {
+        Basis::Host | Basis::Parent => "percent",
+        own => own.column(),
+    };
     let mut csv = String::from("time");
     for line in &map.lines {
-        let _ = write!(csv, ",cpu{}_percent", line.cpu);
+        let _ = write!(csv, ",cpu{}_{column}", line.cpu);
     }
     csv.push_str("\r\n");
     for step in 0..map.frame.steps {
         csv.push_str(&iso_time(map.frame.step_begin_ms(step)));
         for line in &map.lines {
-            let percent = line.values.get(step).copied().flatten().map(|r| r * 100.0);
-            let _ = write!(csv, ",{}", number(percent));
+            let ratio = line.values.get(step).copied().flatten();
+            let value = ratio.map(|ratio| basis.value(Amount::of_share(ratio, 1)));
+            let _ = write!(csv, ",{}", number(value));
         }
         csv.push_str("\r\n");
     }

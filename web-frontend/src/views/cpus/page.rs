@@ -13,7 +13,8 @@ use super::csv;
 use super::model::{self, Filter, Map};
 use crate::action::{Action, Format};
 use crate::axes::{LEFT_PX, Place};
-use crate::format::{escape_html, fine_percent};
+use crate::basis::{Amount, Basis};
+use crate::format::{self, escape_html};
 use crate::page::dom::{Dom, set_attribute};
 use crate::page::marks::show_cursor;
 use crate::page::save::{self, File};
@@ -37,7 +38,7 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 #[derive(Default)]
 struct HeatMap {
     choices: Choices,
-    drawn: Option<(Map, u32, bool)>,
+    drawn: Option<(Map, u32, (bool, Basis))>,
     /// Number of lines and their height, which the names depend on.
     names: String,
     options: String,
@@ -111,7 +112,7 @@ impl View for HeatMap {
             let offset_ms = scene.dom.clock_offset_ms();
             let clock = timeline::clock(map.frame.step_begin_ms(step), offset_ms, true);
             let value = match line.values[step] {
-                Some(ratio) => format!("≈ {} %", fine_percent(ratio * 100.0)),
+                Some(ratio) => format!("≈ {}", said(scene.shared.basis, ratio)),
                 None => "not measured".to_owned(),
             };
             format!("CPU {}{node} · {clock} · {value}", line.cpu)
@@ -148,7 +149,7 @@ impl View for HeatMap {
             return Ok(None);
         };
         Ok(match format {
-            Format::Csv => Some(File::Text(csv::csv(map))),
+            Format::Csv => Some(File::Text(csv::csv(map, scene.shared.basis))),
             Format::Png => {
                 let canvas: HtmlCanvasElement = scene.dom.typed("heat-canvas")?;
                 Some(File::Canvas(save::enlarged(scene.dom, &canvas)?))
@@ -189,18 +190,19 @@ impl HeatMap {
             self.choices.sort,
         );
         let dark = dom.is_dark();
+        let look = (dark, scene.shared.basis);
         let fresh = match &self.drawn {
-            Some((old, old_width, old_dark)) => {
-                *old != map || *old_width != width || *old_dark != dark
+            Some((old, old_width, old_look)) => {
+                *old != map || *old_width != width || *old_look != look
             }
             None => true,
         };
         if fresh {
             self.paint(dom, &map, dark)?;
             self.draw_names(dom, &map)?;
-            draw_scale(dom, &map, dark)?;
+            draw_scale(dom, &map, look)?;
             self.describe(scene, &map, component)?;
-            self.drawn = Some((map, width, dark));
+            self.drawn = Some((map, width, look));
         }
         self.draw_cursor(scene, None)
     }
@@ -276,8 +278,8 @@ impl HeatMap {
             }
             _ => match map.busiest() {
                 Some((cpu, share)) => format!(
-                    "busiest: CPU {cpu}, {} % {label} on average",
-                    fine_percent(share * 100.0)
+                    "busiest: CPU {cpu}, {label} {} on average",
+                    said(scene.shared.basis, share)
                 ),
                 None => "no CPU passes the filter".to_owned(),
             },
@@ -288,11 +290,12 @@ impl HeatMap {
         };
         let text = format!("{note}{hidden}");
         scene.dom.set_text("heat-note", &text)?;
-        let minutes = map.frame.step_ms * map.frame.steps as f64 / 60_000.0;
-        let spoken = format!(
-            "Heat map of {label} on {} CPUs over {minutes:.1} minutes; {text}.",
-            map.lines.len()
-        );
+        let span = format::span(map.frame.to_ms() - map.frame.from_ms);
+        let phrase = basis_of_cpu(scene.shared.basis).phrase_of_cpu();
+        let sentence = format!("Values in {phrase}; averages are of the {span} shown.");
+        scene.dom.set_text("heat-basis", &sentence)?;
+        let cpus = map.lines.len();
+        let spoken = format!("Heat map of {label} on {cpus} CPUs over {span}; {text}.");
         set_attribute(&scene.dom.element("heat")?, "aria-label", &spoken)
     }
 
@@ -333,7 +336,25 @@ fn line_px(map: &Map) -> f64 {
     (HEIGHT_PX / lines).floor().clamp(LINE_PX.0, LINE_PX.1)
 }
 
-fn draw_scale(dom: &Dom, map: &Map, dark: bool) -> Result<(), JsValue> {
+/// Over time, a CPU's values are compared with that CPU alone.
+fn basis_of_cpu(basis: Basis) -> Basis {
+    match basis {
+        Basis::Parent => Basis::Host,
+        own => own,
+    }
+}
+
+/// A share of one CPU in words.
+fn said(basis: Basis, ratio: f64) -> String {
+    let basis = basis_of_cpu(basis);
+    let value = basis.say(Amount::of_share(ratio, 1));
+    match basis {
+        Basis::Host => format!("{value} of that CPU"),
+        _ => value,
+    }
+}
+
+fn draw_scale(dom: &Dom, map: &Map, (dark, basis): (bool, Basis)) -> Result<(), JsValue> {
     let stops: Vec<String> = (0..=6)
         .map(|at| model::color(f64::from(at) / 6.0, dark).css())
         .collect();
@@ -342,7 +363,7 @@ fn draw_scale(dom: &Dom, map: &Map, dark: bool) -> Result<(), JsValue> {
     scale.style().set_property("background", &gradient)?;
     dom.set_text(
         "scale-top",
-        &format!("{} %", fine_percent(map.top_ratio * 100.0)),
+        &basis_of_cpu(basis).say(Amount::of_share(map.top_ratio, 1)),
     )?;
     let canvas: HtmlElement = dom.typed("heat-canvas")?;
     canvas

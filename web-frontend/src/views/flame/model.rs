@@ -320,6 +320,7 @@ impl Profile {
                 format::count(self.left_out)
             );
         }
+        text += "; shares are of samples";
         if self.tree.unreadable > 0 {
             text += &format!("; {} lines make no sense", self.tree.unreadable);
         }

@@ -7,9 +7,9 @@ use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use super::spark::sparkline;
-use super::trend::{self, Trend};
+use super::trend::{self, Leader, Trend};
+use crate::basis::Basis;
 use crate::color::Rgb;
-use crate::format;
 use crate::page::dom::Dom;
 use crate::state::Keys;
 use crate::view_model::{self, index_of};
@@ -33,21 +33,20 @@ impl View for Headline {
         let Scene { dom, info, .. } = *scene;
         // It goes on while the rest of the page stands still.
         let snapshot = scene.now;
-        let share = match view_model::headline(info, snapshot) {
+        let basis = scene.shared.basis;
+        let share = match view_model::headline(info, snapshot, basis) {
             Some(headline) => {
-                let share = format!("{} %", headline.host_percent);
                 let bound = if headline.at_least { "at least " } else { "" };
                 dom.set_text("bound", bound)?;
-                dom.set_text("share", &share)?;
-                let cpus = snapshot.cpus.len();
-                let worth = format!("{} CPUs' worth, of {cpus} CPUs", headline.cpus);
-                dom.set_text("cpus", &worth)?;
+                dom.set_text("share", &headline.value)?;
+                dom.set_text("share-of", &headline.of)?;
+                dom.set_text("cpus", &headline.beside)?;
                 let power = headline.power.map_or(String::new(), |w| format!("≈ {w}"));
                 dom.set_text("power", &power)?;
-                share
+                headline.value
             }
             None => {
-                for id in ["bound", "cpus", "power"] {
+                for id in ["bound", "share-of", "cpus", "power"] {
                     dom.set_text(id, "")?;
                 }
                 dom.set_text("share", "unavailable")?;
@@ -56,17 +55,25 @@ impl View for Headline {
         };
         dom.document()
             .set_title(&format!("{share} networking · {} · netto", info.hostname));
-        let trend = trend::trend(info, scene.history, snapshot.cpus.len());
-        self.trend(dom, info, &trend)
+        let trend = trend::trend(info, scene.history, snapshot, basis);
+        self.trend(dom, info, &trend, basis)
     }
 }
 
 impl Headline {
-    fn trend(&mut self, dom: &Dom, info: &Info, trend: &Trend) -> Result<(), JsValue> {
-        let change = trend.change.map_or(String::new(), trend::change_text);
+    fn trend(
+        &mut self,
+        dom: &Dom,
+        info: &Info,
+        trend: &Trend,
+        basis: Basis,
+    ) -> Result<(), JsValue> {
+        let change = trend
+            .change
+            .map_or(String::new(), |by| trend::change_text(basis, by));
         dom.set_text("change", &change)?;
-        let leader = |leader: &Option<(String, f64)>| match leader {
-            Some((label, share)) => format!("{label} {} %", format::percent(*share)),
+        let leader = |leader: &Option<Leader>| match leader {
+            Some(Leader { label, value, .. }) => format!("{label} {value}"),
             None => String::new(),
         };
         dom.set_text("lead-event", &leader(&trend.event))?;

@@ -10,7 +10,6 @@ use plotters::style::{Color, FontStyle};
 
 use super::model::{Bar, Segment};
 use crate::color::Rgb;
-use crate::format;
 use crate::plot::{FONT_PX, PlotError, Theme, document, ink_on, rgb, text_style};
 
 /// Room above the bars for a title, and for a subtitle too.
@@ -156,7 +155,8 @@ fn draw_bar<DB: DrawingBackend>(
                 let edge = vec![(frame.left, top), (frame.right, top)];
                 area.draw(&PathElement::new(edge, rgb(theme.surface).stroke_width(1)))?;
             }
-            draw_label(area, segment, frame, (top, bottom), ink_on(color))?;
+            let label = (segment.label.as_str(), bar.text(segment));
+            draw_label(area, label, frame, (top, bottom), ink_on(color))?;
         }
     }
     area.draw(&Rectangle::new(corners, rgb(theme.empty).stroke_width(1)))?;
@@ -182,7 +182,7 @@ fn draw_bar<DB: DrawingBackend>(
 /// Writes into a segment as much as fits: name and share, the share alone, or nothing.
 fn draw_label<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
-    segment: &Segment,
+    (name, share): (&str, String),
     frame: &Frame,
     (top, bottom): (i32, i32),
     ink: Rgb,
@@ -190,8 +190,7 @@ fn draw_label<DB: DrawingBackend>(
     if bottom - top < LABEL_MIN_PX {
         return Ok(());
     }
-    let share = format!("{} %", format::percent(segment.ratio));
-    let full = format!("{} {share}", segment.label);
+    let full = format!("{name} {share}");
     let label = if fits(&full, frame.width() - 8) {
         full
     } else if fits(&share, frame.width() - 4) {
@@ -225,11 +224,17 @@ fn paint(segment: &Segment, faint: bool, theme: Theme) -> Rgb {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::basis::Basis;
     use crate::fixture;
     use crate::views::now::model::bars;
 
     fn drawn(size: (u32, u32)) -> String {
-        let bars = bars(&fixture::info(), &fixture::snapshot(1), "rx_softirq");
+        let bars = bars(
+            &fixture::info(),
+            &fixture::snapshot(1),
+            "rx_softirq",
+            Basis::Host,
+        );
         svg(&bars, Theme::LIGHT, size).unwrap()
     }
 
@@ -279,7 +284,12 @@ mod tests {
 
     #[test]
     fn a_pointer_finds_the_segment_under_it() {
-        let bars = bars(&fixture::info(), &fixture::snapshot(1), "rx_softirq");
+        let bars = bars(
+            &fixture::info(),
+            &fixture::snapshot(1),
+            "rx_softirq",
+            Basis::Host,
+        );
         let found = |x, y| {
             let (bar, segment) = hit(&bars, (1200, 344), (x, y))?;
             Some(bars[bar].segments[segment].key.as_str())
@@ -294,10 +304,10 @@ mod tests {
     #[test]
     fn wide_bars_carry_names_and_narrow_ones_only_shares() {
         let wide = drawn((1200, 344));
-        assert!(wide.contains("Local delivery v4 75.0 %") && wide.contains("of the host"));
+        assert!(wide.contains("Local delivery v4 7.5 %") && wide.contains("of this host"));
         let narrow = drawn((320, 280));
-        assert!(narrow.contains("75.0 %") && !narrow.contains("Local delivery v4"));
-        assert!(!narrow.contains("of the host"), "no room for subtitles");
+        assert!(narrow.contains("7.5 %") && !narrow.contains("Local delivery v4"));
+        assert!(!narrow.contains("of this host"), "no room for subtitles");
         assert!(narrow.contains("RX softirq"), "the titles stay");
     }
 
@@ -320,7 +330,12 @@ mod tests {
 
     #[test]
     fn both_links_are_drawn_and_none_without_a_stretch_to_unfold() {
-        let mut bars = bars(&fixture::info(), &fixture::snapshot(1), "rx_softirq");
+        let mut bars = bars(
+            &fixture::info(),
+            &fixture::snapshot(1),
+            "rx_softirq",
+            Basis::Host,
+        );
         let links = |bars: &[Bar; 3]| {
             let svg = svg(bars, Theme::DARK, (1200, 344)).unwrap();
             (svg.matches("<polygon").count(), svg)
@@ -336,7 +351,12 @@ mod tests {
         for component in fixture::info().components {
             for faint in [false, true] {
                 for theme in [Theme::LIGHT, Theme::DARK] {
-                    let mut bars = bars(&fixture::info(), &fixture::snapshot(1), "rx_softirq");
+                    let mut bars = bars(
+                        &fixture::info(),
+                        &fixture::snapshot(1),
+                        "rx_softirq",
+                        Basis::Host,
+                    );
                     let mut segment = bars[0].segments.remove(0);
                     segment.color = Some(Rgb::parse(&component.color));
                     let ground = paint(&segment, faint, theme);
@@ -353,7 +373,7 @@ mod tests {
         for component in &mut info.components {
             component.label = "</text><script>".to_owned();
         }
-        let bars = bars(&info, &fixture::snapshot(1), "rx_softirq");
+        let bars = bars(&info, &fixture::snapshot(1), "rx_softirq", Basis::Host);
         let svg = svg(&bars, Theme::LIGHT, (1200, 344)).unwrap();
         assert!(!svg.contains("<script") && svg.contains("&lt;script&gt;"));
     }

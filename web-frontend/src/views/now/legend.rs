@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::model::{Bar, REST, Segment};
 use crate::action::Action;
 use crate::color::Rgb;
-use crate::format::{self, escape_html};
+use crate::format::escape_html;
 
 /// What the markup of the legends depends on.
 pub type Layout = Vec<(Vec<String>, Vec<String>)>;
@@ -84,9 +84,9 @@ pub fn html(bars: &[Bar]) -> String {
 /// The values in the order of the entries in the markup.
 pub fn entries(bars: &[Bar]) -> Vec<Entry> {
     bars.iter()
-        .flat_map(top_down)
-        .map(|segment| Entry {
-            text: format!("{} %", format::percent(segment.ratio)),
+        .flat_map(|bar| top_down(bar).map(move |segment| (bar, segment)))
+        .map(|(bar, segment)| Entry {
+            text: bar.text(segment),
             ratio: segment.ratio,
         })
         .collect()
@@ -96,9 +96,10 @@ pub fn entries(bars: &[Bar]) -> Vec<Entry> {
 /// there is nothing to fold.
 pub fn zeros_text(bar: &Bar, are_shown: bool) -> Option<String> {
     let zeros = bar.segments.iter().filter(|own| own.ratio == 0.0).count();
+    let nothing = bar.basis.text(0.0);
     let text = match are_shown {
-        true => format!("Hide {zeros} at 0 %"),
-        false => format!("{zeros} more at 0 %"),
+        true => format!("Hide {zeros} at {nothing}"),
+        false => format!("{zeros} more at {nothing}"),
     };
     // One line is as good as the button.
     (zeros > 1).then_some(text)
@@ -112,12 +113,18 @@ fn top_down(bar: &Bar) -> impl Iterator<Item = &Segment> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::basis::Basis;
     use crate::fixture;
     use crate::views::now::model::bars;
 
     #[test]
     fn every_segment_has_an_entry_and_entries_keep_the_order_of_the_markup() {
-        let bars = bars(&fixture::info(), &fixture::snapshot(1), "rx_softirq");
+        let bars = bars(
+            &fixture::info(),
+            &fixture::snapshot(1),
+            "rx_softirq",
+            Basis::Host,
+        );
         let html = html(&bars);
         let keys: Vec<&str> = html
             .split("data-key=\"")
@@ -131,7 +138,8 @@ mod tests {
         for (key, entry) in keys.iter().zip(entries) {
             let segment = all.iter().find(|segment| segment.key == *key);
             assert_eq!(segment.map(|s| s.ratio), Some(entry.ratio), "{key}");
-            assert_eq!(entry.text, format!("{} %", format::percent(entry.ratio)));
+            let text = segment.map(|s| Basis::Host.say(s.amount));
+            assert_eq!(Some(entry.text), text, "{key}");
         }
         assert_eq!(keys.first(), Some(&"idle"), "the top of the first bar");
         let bottom = bars.last().and_then(|bar| bar.segments.first());
@@ -145,17 +153,28 @@ mod tests {
     #[test]
     fn the_layout_only_changes_with_what_there_is_to_list() {
         let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
-        let before = layout(&bars(&info, &snapshot, "rx_softirq"));
+        let before = layout(&bars(&info, &snapshot, "rx_softirq", Basis::Host));
         let rx = crate::view_model::index_of(&info, "rx_softirq").unwrap();
         fixture::cost(&mut snapshot).components[rx] = Some(vec![0, 1]);
-        assert_eq!(before, layout(&bars(&info, &snapshot, "rx_softirq")));
+        assert_eq!(
+            before,
+            layout(&bars(&info, &snapshot, "rx_softirq", Basis::Host))
+        );
         fixture::take_away(&mut info, &mut snapshot, "bridging", "not built in");
-        assert_ne!(before, layout(&bars(&info, &snapshot, "rx_softirq")));
+        assert_ne!(
+            before,
+            layout(&bars(&info, &snapshot, "rx_softirq", Basis::Host))
+        );
     }
 
     #[test]
     fn parts_without_time_are_counted_unless_there_are_none() {
-        let [modes, events, parts] = bars(&fixture::info(), &fixture::snapshot(1), "rx_softirq");
+        let [modes, events, parts] = bars(
+            &fixture::info(),
+            &fixture::snapshot(1),
+            "rx_softirq",
+            Basis::Host,
+        );
         let zeros = |bar: &Bar| {
             entries(std::slice::from_ref(bar))
                 .iter()
@@ -176,7 +195,7 @@ mod tests {
     fn an_absent_part_is_listed_without_a_ratio_and_without_markup_of_its_own() {
         let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
         fixture::take_away(&mut info, &mut snapshot, "bridging", "<i> & \"so\"");
-        let html = html(&bars(&info, &snapshot, "rx_softirq"));
+        let html = html(&bars(&info, &snapshot, "rx_softirq", Basis::Host));
         let entry = html
             .split("<li ")
             .find(|piece| piece.contains("data-key=\"bridging\""))

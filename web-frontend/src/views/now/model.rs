@@ -5,6 +5,7 @@
 use metrics_common::sections::CpuModes;
 use metrics_common::snapshot::{Info, Snapshot};
 
+use crate::basis::{self, Amount, Basis, THIS_HOST};
 use crate::color::Rgb;
 use crate::view_model::{index_of, parts_of, reason_missing};
 use crate::{format, tip};
@@ -57,6 +58,10 @@ pub struct Segment {
     pub help: String,
     /// CPU time in the interval, nanoseconds.
     pub ns: u64,
+    /// The same with what it is compared with.
+    pub amount: Amount,
+    /// How the whole is called that it is a part of.
+    pub whole: String,
     /// Share of the bar, 0 to 1.
     pub ratio: f64,
 }
@@ -81,6 +86,8 @@ pub struct Bar {
     pub subtitle: String,
     /// CPU time of the whole bar in the interval, nanoseconds.
     pub whole_ns: u64,
+    /// In what its values are said.
+    pub basis: Basis,
     /// Parts from the bottom to the top; their ratios add up to 1, or all are 0.
     pub segments: Vec<Segment>,
     /// Parts that are not measured here.
@@ -94,14 +101,35 @@ pub struct Bar {
 }
 
 /// The three bars; the third one shows the parts of `focus`, one of the events.
-pub fn bars(info: &Info, snapshot: &Snapshot, focus: &str) -> [Bar; 3] {
-    let modes = host_modes(snapshot);
-    let host_ns = modes.total_ns();
+pub fn bars(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> [Bar; 3] {
     [
-        modes_bar(&modes),
-        events_bar(info, snapshot, focus, host_ns),
-        parts_bar(info, snapshot, focus, host_ns),
+        modes_bar(snapshot, basis),
+        events_bar(info, snapshot, focus, basis),
+        parts_bar(info, snapshot, focus, basis),
     ]
+}
+
+/// In what the values of all three are said, and of which time.
+pub fn sentence(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> String {
+    let window = format::window(snapshot.interval_ns);
+    let index = index_of(info, focus);
+    let whole = index.map_or(focus, |index| basis::name_of_whole(info, index));
+    let phrase = match basis {
+        Basis::Parent => format!(
+            "% of the whole that each is a part of: events of all networking, the last list of {whole}, \
+             modes and the rest of the kernel of {THIS_HOST}"
+        ),
+        _ => format!("{}, {} CPUs", basis.phrase(whole), snapshot.cpus.len()),
+    };
+    format!("Values in {phrase}; {window}.")
+}
+
+/// A time that `/proc/stat` counted, whose ticks never quite fill an interval.
+fn counted(snapshot: &Snapshot, ns: u64) -> Amount {
+    match host_modes(snapshot).total_ns() {
+        0 => Amount::of_ns(snapshot, ns, None),
+        all => Amount::of_share(format::ratio(ns, all), snapshot.cpus.len()),
+    }
 }
 
 /// The host's modes; no time was counted where that section is absent.
@@ -110,7 +138,8 @@ fn host_modes(snapshot: &Snapshot) -> CpuModes {
     modes.map(|modes| modes.host).unwrap_or_default()
 }
 
-fn modes_bar(modes: &CpuModes) -> Bar {
+fn modes_bar(snapshot: &Snapshot, basis: Basis) -> Bar {
+    let modes = host_modes(snapshot);
     let values = modes.values();
     let segments: Vec<Segment> = KERNEL_MODES
         .iter()
@@ -121,6 +150,8 @@ fn modes_bar(modes: &CpuModes) -> Bar {
             color: MODE_COLORS[mode],
             help: MODE_HELP[mode].to_owned(),
             ns: values[mode],
+            amount: counted(snapshot, values[mode]),
+            whole: THIS_HOST.to_owned(),
             ratio: 0.0,
         })
         .collect();
@@ -128,6 +159,7 @@ fn modes_bar(modes: &CpuModes) -> Bar {
         title: "CPU modes".to_owned(),
         subtitle: "all CPU time of the host".to_owned(),
         whole_ns: modes.total_ns(),
+        basis,
         segments,
         absent: Vec::new(),
         opened: None,
@@ -147,8 +179,9 @@ fn modes_bar(modes: &CpuModes) -> Bar {
     bar
 }
 
-fn events_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Bar {
-    let values = host_modes(snapshot).values();
+fn events_bar(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> Bar {
+    let modes = host_modes(snapshot);
+    let (values, host_ns) = (modes.values(), modes.total_ns());
     let kernel_ns: u64 = KERNEL_MODES.iter().map(|&mode| values[mode]).sum();
     let (mut segments, absent) = parts(info, snapshot, EVENTS);
     let events_ns: u64 = segments.iter().map(|segment| segment.ns).sum();
@@ -156,19 +189,28 @@ fn events_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Ba
     if !absent.is_empty() {
         help.push_str(" Networking that is not measured here is in it.");
     }
+    let rest_ns = kernel_ns.saturating_sub(events_ns);
     segments.push(Segment {
         key: REST.to_owned(),
         label: "Rest of the kernel".to_owned(),
         color: Some(REST_COLOR),
         help,
-        ns: kernel_ns.saturating_sub(events_ns),
+        ns: rest_ns,
+        amount: counted(snapshot, rest_ns),
+        whole: THIS_HOST.to_owned(),
         ratio: 0.0,
     });
     let whole_ns = kernel_ns.max(events_ns);
     let mut bar = Bar {
         title: "Kernel".to_owned(),
-        subtitle: share_of_host(whole_ns, host_ns, "no kernel time in this interval"),
+        subtitle: size(
+            basis,
+            counted(snapshot, whole_ns),
+            THIS_HOST,
+            "no kernel time in this interval",
+        ),
         whole_ns,
+        basis,
         segments,
         absent,
         opened: None,
@@ -184,7 +226,8 @@ fn events_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Ba
     bar
 }
 
-fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Bar {
+fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> Bar {
+    let host_ns = host_modes(snapshot).total_ns();
     let index = index_of(info, focus);
     let title = index.map_or(focus, |index| &info.components[index].label);
     let (mut segments, absent) = parts(info, snapshot, focus);
@@ -204,11 +247,16 @@ fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Bar
     };
     let subtitle = match reason {
         Some(reason) => format!("unavailable: {reason}"),
-        None => share_of_host(
-            whole_ns,
-            host_ns,
-            &format!("no {title} time in this interval"),
-        ),
+        None => {
+            let parent = index.and_then(|index| basis::parent_of(info, index));
+            let parent_ns = parent.and_then(|parent| snapshot.total_ns(parent));
+            size(
+                basis,
+                Amount::of_ns(snapshot, whole_ns, parent_ns),
+                index.map_or(THIS_HOST, |index| basis::whole_of(info, index)),
+                &format!("no {title} time in this interval"),
+            )
+        }
     };
     let stacks = index
         .and_then(|index| snapshot.cost().samples_of(index))
@@ -217,6 +265,7 @@ fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, host_ns: u64) -> Bar
         title: title.to_owned(),
         subtitle,
         whole_ns,
+        basis,
         segments: if reason.is_some() {
             Vec::new()
         } else {
@@ -272,26 +321,42 @@ fn parts(info: &Info, snapshot: &Snapshot, whole: &str) -> (Vec<Segment>, Vec<Ab
 
 fn segment(info: &Info, snapshot: &Snapshot, index: usize) -> Segment {
     let component = &info.components[index];
+    let ns = snapshot.total_ns(index).unwrap_or(0);
+    let amount = Amount::of_component(info, snapshot, index);
     Segment {
         key: component.slug.clone(),
         label: component.label.clone(),
         color: Some(Rgb::parse(&component.color)),
         help: component.help.clone(),
-        ns: snapshot.total_ns(index).unwrap_or(0),
+        ns,
+        amount: amount.unwrap_or_else(|| Amount::of_ns(snapshot, ns, None)),
+        whole: basis::whole_of(info, index).to_owned(),
         ratio: 0.0,
     }
 }
 
-fn share_of_host(ns: u64, host_ns: u64, nothing: &str) -> String {
-    if ns == 0 {
-        nothing.to_owned()
-    } else {
-        let share = format::ratio(ns, host_ns);
-        format!("{} % of the host's CPU time", format::percent(share))
+/// The size of a whole bar in words.
+fn size(basis: Basis, amount: Amount, whole: &str, nothing: &str) -> String {
+    match amount.cpus > 0.0 {
+        true => format!(
+            "{} {}",
+            basis.number(basis.value(amount)),
+            basis.phrase(whole)
+        ),
+        false => nothing.to_owned(),
     }
 }
 
 impl Bar {
+    /// What a part of it is worth, on its basis.
+    pub fn text(&self, segment: &Segment) -> String {
+        match (self.basis, segment.key == REST) {
+            // Beside parts of networking.
+            (Basis::Parent, true) => self.basis.say_of(segment.amount, "host"),
+            _ => self.basis.say_shortly(segment.amount),
+        }
+    }
+
     fn set_ratios(&mut self) {
         for segment in &mut self.segments {
             segment.ratio = format::ratio(segment.ns, self.whole_ns);

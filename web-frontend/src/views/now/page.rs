@@ -62,7 +62,10 @@ impl View for Now {
             return Ok(());
         }
         dom.set_text("now-window", &format::window(scene.shown.interval_ns))?;
-        let bars = model::bars(info, scene.shown, &scene.shared.event);
+        let Shared { event, basis, .. } = scene.shared;
+        let bars = model::bars(info, scene.shown, event, *basis);
+        let sentence = model::sentence(info, scene.shown, event, *basis);
+        dom.set_text("now-basis", &sentence)?;
         let chart = dom.element("chart")?;
         let width = dom.extent("chart").width.clamp(240, 4000);
         self.size = (width, if width < NARROW_PX { 280 } else { 340 });

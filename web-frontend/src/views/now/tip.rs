@@ -6,42 +6,39 @@ use std::fmt::Write as _;
 use metrics_common::snapshot::{Info, Snapshot};
 
 use super::model::{Bar, Segment};
+use crate::basis::{Basis, THIS_HOST};
 use crate::color::Rgb;
-use crate::format::{self, escape_html, fine_percent};
-use crate::tip::{basis, entries_of, interval, interval_text};
+use crate::format::{self, escape_html};
+use crate::tip::{basis, entries_of, interval};
 
-/// The tip over a segment, as markup.
+/// The tip over a segment, as markup. The basis of the page comes first, with the interval
+/// of an estimate; then the same on the others.
 pub fn html(info: &Info, snapshot: &Snapshot, bar: &Bar, segment: &Segment) -> String {
-    let capacity_ns = snapshot.capacity_ns();
-    let of_host = format::ratio(segment.ns, capacity_ns) * 100.0;
-    let mut rows = vec![
-        ("of this host", format!("{} %", fine_percent(of_host))),
-        (
-            "CPUs' worth",
-            format::cpus(format::ratio(segment.ns, snapshot.interval_ns)),
-        ),
-        (
-            "CPU time",
-            format!(
-                "{} ms/s",
-                format::milliseconds(format::ratio(segment.ns, snapshot.interval_ns) * 1e3)
-            ),
-        ),
-    ];
-    let share = format!("{} %", fine_percent(segment.ratio * 100.0));
-    let of_bar = format!("of {}", bar.title);
-    rows.insert(0, (of_bar.as_str(), share));
-    if let Some(interval) = interval(info, snapshot, &segment.key, bar.whole_ns) {
-        rows.insert(1, ("95 % interval", interval_text(interval)));
+    let row = |basis: Basis| {
+        let name = match basis {
+            Basis::Host => "of this host".to_owned(),
+            Basis::Parent => format!("of {}", segment.whole),
+            Basis::Cpus => "CPUs' worth".to_owned(),
+            Basis::Milliseconds => "CPU time".to_owned(),
+        };
+        (name, basis.say(segment.amount))
+    };
+    let mut rows = vec![row(bar.basis)];
+    if let Some(interval) = interval(info, snapshot, &segment.key, bar.basis) {
+        rows.push(("95 % interval".to_owned(), interval));
     }
+    let is_part = segment.whole != THIS_HOST;
+    let others = Basis::ALL.iter().map(|(basis, _)| *basis);
+    let others = others.filter(|&basis| basis != bar.basis && (is_part || basis != Basis::Parent));
+    rows.extend(others.map(row));
     if let Some(basis) = basis(info, snapshot, &segment.key) {
-        rows.push(("split by", basis));
+        rows.push(("split by".to_owned(), basis));
     }
     if let Some((count, word)) = entries_of(info, snapshot, &segment.key)
         && count > 0
     {
         let each = format!("{} ns per {word}", format::count(segment.ns / count));
-        rows.push(("each", each));
+        rows.push(("each".to_owned(), each));
     }
     let mut html = format!(
         "<strong><i class=\"swatch\" style=\"background:{}\"></i>{}</strong><dl>",
@@ -49,7 +46,12 @@ pub fn html(info: &Info, snapshot: &Snapshot, bar: &Bar, segment: &Segment) -> S
         escape_html(&segment.label)
     );
     for (name, value) in rows {
-        let _ = write!(html, "<dt>{}</dt><dd>{value}</dd>", escape_html(name));
+        let _ = write!(
+            html,
+            "<dt>{}</dt><dd>{}</dd>",
+            escape_html(&name),
+            escape_html(&value)
+        );
     }
     let _ = write!(html, "</dl><p>{}</p>", escape_html(&segment.help));
     html
@@ -64,11 +66,11 @@ mod tests {
     use crate::fixture;
     use crate::view_model::index_of;
 
-    fn tip(bar: usize, key: &str) -> String {
+    fn tip(bar: usize, key: &str, basis: Basis) -> String {
         let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
         let rx = index_of(&info, "rx_softirq").unwrap();
         fixture::cost(&mut snapshot).entries[rx] = Some(vec![0, 5_000]);
-        let bars = bars(&info, &snapshot, "rx_softirq");
+        let bars = bars(&info, &snapshot, "rx_softirq", basis);
         let segment = bars[bar].segments.iter().find(|s| s.key == key).unwrap();
         html(&info, &snapshot, &bars[bar], segment)
     }
@@ -76,15 +78,18 @@ mod tests {
     #[test]
     fn an_estimate_has_an_interval_and_a_measured_time_has_none() {
         // 25 of 100 stacks.
-        let sampled = tip(2, "driver_poll");
+        let sampled = tip(2, "driver_poll", Basis::Parent);
         assert!(sampled.contains("17.1–34.8 %"), "{sampled}");
         for part in ["of RX softirq</dt><dd>25.0 %", "2.5 %", "0.05", "50.0 ms/s"] {
             assert!(sampled.contains(part), "{part} in {sampled}");
         }
-        let timed = tip(1, "rx_softirq");
+        let of_host = tip(2, "driver_poll", Basis::Host);
+        let first = "<dl><dt>of this host</dt><dd>2.5 %</dd><dt>95 % interval</dt><dd>1.7–3.5 %";
+        assert!(of_host.contains(first), "{of_host}");
+        let timed = tip(1, "rx_softirq", Basis::Host);
         assert!(!timed.contains("interval"), "{timed}");
         assert!(timed.contains("20\u{202f}000 ns per softirq"), "{timed}");
-        assert!(tip(0, "idle").contains("var(--idle)"));
+        assert!(tip(0, "idle", Basis::Host).contains("var(--idle)"));
     }
 
     #[test]
@@ -96,7 +101,7 @@ mod tests {
             past_ns: 75_000_000,
             ..SplitBasis::default()
         }];
-        let bars = bars(&info, &snapshot, "rx_softirq");
+        let bars = bars(&info, &snapshot, "rx_softirq", Basis::Host);
         let tip = html(&info, &snapshot, &bars[2], &bars[2].segments[0]);
         assert!(tip.contains("split by</dt><dd>25 %"), "{tip}");
     }
@@ -108,7 +113,7 @@ mod tests {
             component.help = "<b>x</b>".to_owned();
             component.label = "a & b".to_owned();
         }
-        let bars = bars(&info, &snapshot, "rx_softirq");
+        let bars = bars(&info, &snapshot, "rx_softirq", Basis::Host);
         let html = html(&info, &snapshot, &bars[2], &bars[2].segments[0]);
         assert!(!html.contains("<b>") && html.contains("a &amp; b"));
     }

@@ -5,21 +5,15 @@ use crate::state::{Address, Keys, Pairs, name_of, named, toggle};
 /// In what the table's values are said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Per cent of one CPU.
-    Percent,
-    /// Milliseconds of CPU time in a second.
-    Milliseconds,
+    /// CPU time, on the basis of the page.
+    Time,
     /// Nanoseconds for each call or softirq, where those are counted.
     PerEntry,
 }
 
 impl Unit {
     /// Every unit, with its name in the address.
-    pub const ALL: [(Unit, &'static str); 3] = [
-        (Unit::Percent, "percent"),
-        (Unit::Milliseconds, "ms"),
-        (Unit::PerEntry, "entry"),
-    ];
+    pub const ALL: [(Unit, &'static str); 2] = [(Unit::Time, "time"), (Unit::PerEntry, "entry")];
 }
 
 /// What was chosen.
@@ -34,7 +28,7 @@ pub struct Choices {
 impl Default for Choices {
     fn default() -> Self {
         Choices {
-            unit: Unit::Percent,
+            unit: Unit::Time,
             // With these open the table would be longer than anybody reads.
             folded: ["tx_syscall", "rx_syscall", "other_softirq"]
                 .map(str::to_owned)
@@ -74,7 +68,7 @@ mod tests {
     #[test]
     fn a_link_reproduces_unit_and_folded_rows() {
         let choices = Choices {
-            unit: Unit::Milliseconds,
+            unit: Unit::PerEntry,
             folded: vec!["rx_softirq".to_owned(), "network".to_owned()],
         };
         assert_eq!(there_and_back(&choices).0, choices);
@@ -94,7 +88,7 @@ mod tests {
     fn nonsense_in_an_address_is_ignored() {
         let mut choices = Choices::default();
         choices.read(&Pairs::of("#unit=miles&folded=<b>"));
-        assert_eq!(choices.unit, Unit::Percent);
+        assert_eq!(choices.unit, Unit::Time);
         assert!(choices.folded.is_empty());
     }
 }

@@ -13,10 +13,11 @@ use metrics_common::snapshot::{Availability, Info, Snapshot};
 
 use super::choices::Unit;
 use crate::action::Action;
+use crate::basis::{self, Amount, Basis};
 use crate::color::Rgb;
 use crate::format::{self, escape_html};
-use crate::tip::{self, entry_word, interval_text};
-use crate::view_model::{Row, index_of, reason_missing, tree};
+use crate::tip::{self, entry_word};
+use crate::view_model::{Row, reason_missing, tree};
 
 /// Width of the column of a CPU, pixels; the style sheet has the same.
 pub const CPU_COLUMN_PX: usize = 76;
@@ -33,6 +34,7 @@ pub struct Layout {
     rows: Vec<Row>,
     folded: Vec<String>,
     unit: Unit,
+    basis: Basis,
     /// Why a component has no values, by component.
     missing: Vec<Option<String>>,
     cpus: Vec<u32>,
@@ -71,13 +73,13 @@ impl Cell {
     }
 }
 
-fn level(ratio: f64) -> u8 {
-    match ratio {
-        r if r <= 0.0 => 0,
-        r if r < 0.02 => 1,
-        r if r < 0.10 => 2,
-        r if r < 0.25 => 3,
-        r if r < 0.50 => 4,
+fn level(percent: f64) -> u8 {
+    match percent {
+        p if p <= 0.0 => 0,
+        p if p < 2.0 => 1,
+        p if p < 10.0 => 2,
+        p if p < 25.0 => 3,
+        p if p < 50.0 => 4,
         _ => MAX_LEVEL,
     }
 }
@@ -100,7 +102,7 @@ impl Layout {
     pub fn of(
         info: &Info,
         snapshot: &Snapshot,
-        unit: Unit,
+        (unit, basis): (Unit, Basis),
         folded: &[String],
         columns: Range<usize>,
     ) -> Self {
@@ -109,6 +111,7 @@ impl Layout {
             rows: tree(info),
             folded: folded.to_vec(),
             unit,
+            basis,
             missing: (0..info.components.len())
                 .map(|index| reason_missing(info, snapshot, index).map(str::to_owned))
                 .collect(),
@@ -145,13 +148,14 @@ impl Layout {
              <col class=\"cpu\" span=\"{shown}\"><col style=\"width:{after}px\"><col></colgroup>\
              <thead><tr><th scope=\"col\" class=\"name\">Component<small>of the kernel's network \
              stack</small></th><th scope=\"col\">All CPUs<small>{unit}</small></th>\
-             <th scope=\"col\">Share<small>of its whole, 95 %</small></th>\
+             <th scope=\"col\">95 % interval<small>of an estimate, {interval}</small></th>\
              <th scope=\"col\">Each<small>ns per entry</small></th><td class=\"room\"></td>",
             all = self.cpus.len() + 4,
             before = room(self.columns.start),
             shown = self.columns.len().max(1),
             after = room(self.cpus.len() - self.columns.end),
             unit = self.unit_text(true),
+            interval = self.basis.heading(true),
         );
         for cpu in &self.cpus[self.columns.clone()] {
             let _ = write!(
@@ -182,10 +186,7 @@ impl Layout {
 
     fn unit_text(&self, all: bool) -> &'static str {
         match (self.unit, all) {
-            (Unit::Percent, true) => "sum, % of one CPU",
-            (Unit::Percent, false) => "%",
-            (Unit::Milliseconds, true) => "sum, ms/s",
-            (Unit::Milliseconds, false) => "ms/s",
+            (Unit::Time, all) => self.basis.heading(all),
             (Unit::PerEntry, true) => "mean, ns per entry",
             (Unit::PerEntry, false) => "ns",
         }
@@ -267,15 +268,20 @@ impl Layout {
             let entries = snapshot.cost().entries_of(index);
             let total = snapshot.total_ns(index).unwrap_or(0);
             let all_entries = entries.map(|row| row.iter().sum::<u64>());
-            let of_host = format::ratio(total, snapshot.capacity_ns());
-            cells.push(self.value(total, snapshot.interval_ns, all_entries, of_host));
-            cells.push(share(info, snapshot, index, total));
+            let amount = Amount::of_component(info, snapshot, index)
+                .unwrap_or_else(|| Amount::of_ns(snapshot, total, None));
+            cells.push(self.value(total, amount, all_entries));
+            let slug = &info.components[index].slug;
+            let interval = tip::interval(info, snapshot, slug, self.basis);
+            cells.push(interval.map_or_else(Cell::empty, Cell::text));
             cells.push(each(info, index, total, all_entries));
+            let parent = basis::parent_of(info, index);
+            let of_parent = parent.and_then(|parent| snapshot.cost().cpu_ns(parent));
             cells.extend(self.columns.clone().map(|column| {
                 values.get(column).map_or_else(Cell::empty, |&ns| {
                     let count = entries.and_then(|row| row.get(column)).copied();
-                    let ratio = format::ratio(ns, snapshot.interval_ns);
-                    self.value(ns, snapshot.interval_ns, count, ratio)
+                    let parent_ns = of_parent.and_then(|row| row.get(column)).copied();
+                    self.value(ns, Amount::on_one_cpu(snapshot, ns, parent_ns), count)
                 })
             }));
         }
@@ -283,11 +289,9 @@ impl Layout {
         cells
     }
 
-    /// `ratio` is the share of everything that there was, for the level.
-    fn value(&self, ns: u64, interval_ns: u64, entries: Option<u64>, ratio: f64) -> Cell {
+    fn value(&self, ns: u64, amount: Amount, entries: Option<u64>) -> Cell {
         let text = match self.unit {
-            Unit::Percent => format::percent(format::ratio(ns, interval_ns)),
-            Unit::Milliseconds => format::milliseconds(format::ratio(ns, interval_ns) * 1e3),
+            Unit::Time => self.basis.number(self.basis.value(amount)),
             Unit::PerEntry => match entries {
                 Some(count) if count > 0 => format::count(ns / count),
                 _ => "–".to_owned(),
@@ -296,7 +300,8 @@ impl Layout {
         Cell {
             text,
             ns: Some(ns),
-            level: level(ratio),
+            // Whatever the basis, what strikes the eye is what takes most of what there was.
+            level: level(Basis::Host.value(amount)),
         }
     }
 
@@ -306,40 +311,34 @@ impl Layout {
         let nothing = Modes::default();
         let modes = snapshot.sections.modes.as_ref().unwrap_or(&nothing);
         let host_ns = modes.host.total_ns();
-        let own_ns = host_ns / (self.cpus.len().max(1) as u64);
         for (mode, &ns) in modes.host.values().iter().enumerate() {
-            let ratio = format::ratio(ns, host_ns);
-            cells.push(self.value(ns, own_ns, None, ratio));
-            cells.push(Cell::text(format!("{} %", format::percent(ratio))));
+            let share = Amount::of_share(format::ratio(ns, host_ns), self.cpus.len());
+            cells.push(self.value(ns, share, None));
+            cells.push(Cell::empty());
             cells.push(Cell::empty());
             cells.extend(self.columns.clone().map(|column| {
                 modes.cpus.get(column).map_or_else(Cell::empty, |modes| {
-                    let (ns, all_ns) = (modes.values()[mode], modes.total_ns());
-                    self.value(ns, all_ns, None, format::ratio(ns, all_ns))
+                    let ns = modes.values()[mode];
+                    let share = Amount::of_share(format::ratio(ns, modes.total_ns()), 1);
+                    self.value(ns, share, None)
                 })
             }));
         }
     }
 }
 
-/// The share of the whole, with its interval where it is an estimate.
-fn share(info: &Info, snapshot: &Snapshot, index: usize, ns: u64) -> Cell {
-    let component = &info.components[index];
-    let whole_ns = match &component.parent {
-        Some(parent) => index_of(info, parent).and_then(|index| snapshot.total_ns(index)),
-        None => Some(snapshot.capacity_ns()),
-    };
-    let Some(whole_ns) = whole_ns.filter(|whole_ns| *whole_ns > 0) else {
-        return Cell::empty();
-    };
-    let ratio = format::ratio(ns, whole_ns);
-    let percent = format::percent(ratio);
-    Cell::text(
-        match tip::interval(info, snapshot, &component.slug, whole_ns) {
-            Some(interval) => format!("{percent} ({})", interval_text(interval)),
-            None => format!("{percent} %"),
-        },
-    )
+/// What its values are said in.
+pub fn sentence(unit: Unit, basis: Basis) -> String {
+    match unit {
+        Unit::Time => format!(
+            "All CPUs in {}; a CPU's column in {}.",
+            basis.phrase("the component above"),
+            basis.phrase_of_cpu()
+        ),
+        Unit::PerEntry => "Nanoseconds for each call or softirq, where those are counted; \
+                           intervals are of CPU time."
+            .to_owned(),
+    }
 }
 
 fn each(info: &Info, index: usize, ns: u64, entries: Option<u64>) -> Cell {

@@ -111,6 +111,8 @@ impl View for Table {
             return Ok(());
         }
         dom.set_text("table-window", &format::window(snapshot.interval_ns))?;
+        let sentence = model::sentence(self.choices.unit, scene.shared.basis);
+        dom.set_text("table-basis", &sentence)?;
         let holder = dom.element("table")?;
         let extent = dom.extent("table");
         let columns = model::columns_in_sight(
@@ -121,7 +123,7 @@ impl View for Table {
         let layout = Layout::of(
             info,
             snapshot,
-            self.choices.unit,
+            (self.choices.unit, scene.shared.basis),
             &self.choices.folded,
             columns,
         );

@@ -166,7 +166,7 @@ fn an_answer_without_stacks_says_why() {
     let full = full.unwrap();
     assert_eq!(
         full.basis(),
-        "100 samples of networking, the last 48 s, all CPUs; 12 more in stacks too rare to be kept"
+        "100 samples of networking, the last 48 s, all CPUs; 12 more in stacks too rare to be kept; shares are of samples"
     );
     let text = full.hottest_text(&fixture::info(), 0);
     assert!(text.starts_with("Most time in: memcpy 60.0 %, "), "{text}");

@@ -21,7 +21,7 @@ fn sum(bar: &Bar) -> f64 {
 #[test]
 fn each_bar_adds_up_and_unfolds_a_stretch_of_the_one_before() {
     let (info, snapshot) = (fixture::info(), fixture::snapshot(1));
-    let [modes, kernel, parts] = bars(&info, &snapshot, "rx_softirq");
+    let [modes, kernel, parts] = bars(&info, &snapshot, "rx_softirq", Basis::Host);
     for bar in [&modes, &kernel, &parts] {
         assert!(close(sum(bar), 1.0), "{}: {}", bar.title, sum(bar));
         assert!(!bar.faint, "{}", bar.title);
@@ -38,7 +38,7 @@ fn each_bar_adds_up_and_unfolds_a_stretch_of_the_one_before() {
     assert!(close(ratio_of(&parts, "local_delivery_v4"), 0.75));
     assert!(close(ratio_of(&parts, "driver_poll"), 0.25));
     assert_eq!(parts.title, "RX softirq");
-    assert_eq!(parts.subtitle, "10.0 % of the host's CPU time");
+    assert_eq!(parts.subtitle, "10.0 % of this host's CPU");
     assert_eq!(
         parts.note.as_deref(),
         Some("An estimate from 100 stacks over the last 0.5 s.")
@@ -48,7 +48,7 @@ fn each_bar_adds_up_and_unfolds_a_stretch_of_the_one_before() {
 #[test]
 fn every_mode_and_every_part_has_its_segment() {
     let (info, snapshot) = (fixture::info(), fixture::snapshot(1));
-    let [modes, kernel, parts] = bars(&info, &snapshot, "rx_softirq");
+    let [modes, kernel, parts] = bars(&info, &snapshot, "rx_softirq", Basis::Host);
     let mut names: Vec<&str> = modes.segments.iter().map(|s| s.key.as_str()).collect();
     let mut expected = CpuModes::NAMES;
     names.sort_unstable();
@@ -77,7 +77,7 @@ fn an_interval_in_which_nothing_happened_draws_nothing() {
     for row in fixture::cost(&mut snapshot).components.iter_mut().flatten() {
         row.fill(0);
     }
-    for bar in bars(&info, &snapshot, "rx_softirq") {
+    for bar in bars(&info, &snapshot, "rx_softirq", Basis::Host) {
         assert!(close(sum(&bar), 0.0), "{}", bar.title);
         assert_eq!(bar.opened, None, "{}", bar.title);
         assert!(
@@ -95,7 +95,7 @@ fn events_finer_than_the_ticks_fill_the_kernel_bar_themselves() {
         idle_ns: 1000 * MS,
         ..CpuModes::default()
     };
-    let [modes, kernel, _] = bars(&info, &snapshot, "rx_softirq");
+    let [modes, kernel, _] = bars(&info, &snapshot, "rx_softirq", Basis::Host);
     assert_eq!(modes.opened, Some((0.0, 0.0)));
     assert_eq!(kernel.whole_ns, 120 * MS);
     assert!(close(sum(&kernel), 1.0));
@@ -111,7 +111,7 @@ fn next_to_nothing_is_faint() {
             *ns /= 1000;
         }
     }
-    let [_, kernel, parts] = bars(&info, &snapshot, "rx_softirq");
+    let [_, kernel, parts] = bars(&info, &snapshot, "rx_softirq", Basis::Host);
     assert!(!kernel.faint, "the rest of the kernel is not");
     assert!(parts.faint);
 }
@@ -121,7 +121,7 @@ fn what_is_not_measured_is_absent_and_not_a_segment_of_zero() {
     let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
     fixture::take_away(&mut info, &mut snapshot, "tx_syscall", "no fentry");
     fixture::take_away(&mut info, &mut snapshot, "bridging", "not built in");
-    let [_, kernel, parts] = bars(&info, &snapshot, "rx_softirq");
+    let [_, kernel, parts] = bars(&info, &snapshot, "rx_softirq", Basis::Host);
     for (bar, key, reason) in [
         (&kernel, "tx_syscall", "no fentry"),
         (&parts, "bridging", "not built in"),
@@ -136,7 +136,7 @@ fn what_is_not_measured_is_absent_and_not_a_segment_of_zero() {
     assert!(close(sum(&kernel), 1.0));
 
     fixture::take_away(&mut info, &mut snapshot, "rx_softirq", "no probe");
-    let [_, kernel, parts] = bars(&info, &snapshot, "rx_softirq");
+    let [_, kernel, parts] = bars(&info, &snapshot, "rx_softirq", Basis::Host);
     assert_eq!(kernel.opened, None);
     assert_eq!(parts.subtitle, "unavailable: no probe");
     assert!(parts.segments.is_empty());
@@ -147,12 +147,49 @@ fn any_event_can_be_unfolded_and_an_unknown_one_does_no_harm() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
     fixture::cost(&mut snapshot).components[index_of(&info, "tx_softirq").unwrap()] =
         Some(vec![MS, 0]);
-    let [_, kernel, parts] = bars(&info, &snapshot, "tx_softirq");
+    let [_, kernel, parts] = bars(&info, &snapshot, "tx_softirq", Basis::Host);
     assert_eq!(parts.title, "TX softirq");
     assert!(kernel.opened.is_some());
     let only: Vec<&str> = parts.segments.iter().map(|s| s.key.as_str()).collect();
     assert_eq!(only, ["tx_softirq"], "its own only part");
     assert!(parts.note.is_some_and(|note| note.contains("not split")));
-    let [_, kernel, parts] = bars(&info, &snapshot, "no_such_event");
+    let [_, kernel, parts] = bars(&info, &snapshot, "no_such_event", Basis::Host);
     assert!(kernel.opened.is_none() && parts.segments.is_empty());
+}
+
+#[test]
+fn every_list_says_its_values_on_the_basis_of_the_page() {
+    let (info, snapshot) = (fixture::info(), fixture::snapshot(1));
+    let said = |basis| {
+        let [modes, kernel, parts] = bars(&info, &snapshot, "rx_softirq", basis);
+        [
+            (&modes, "idle"),
+            (&kernel, "rx_softirq"),
+            (&kernel, REST),
+            (&parts, "driver_poll"),
+        ]
+        .map(|(bar, key)| bar.text(bar.segments.iter().find(|s| s.key == key).unwrap()))
+    };
+    assert_eq!(said(Basis::Host), ["75.0 %", "10.0 %", "8.0 %", "2.5 %"]);
+    assert_eq!(
+        said(Basis::Parent),
+        ["75.0 %", "83.3 %", "8.0 % of host", "25.0 %"]
+    );
+    assert_eq!(said(Basis::Cpus), ["1.50", "0.20", "0.16", "0.05"]);
+    assert_eq!(said(Basis::Milliseconds)[1], "200.0");
+    let subtitles = |basis| bars(&info, &snapshot, "rx_softirq", basis).map(|bar| bar.subtitle);
+    assert_eq!(
+        subtitles(Basis::Parent)[1..],
+        ["20.0 % of this host's CPU", "83.3 % of all networking"]
+    );
+    assert_eq!(
+        subtitles(Basis::Cpus)[1..],
+        ["0.40 CPUs' worth of time", "0.20 CPUs' worth of time"]
+    );
+    let sentence = |basis| sentence(&info, &snapshot, "rx_softirq", basis);
+    assert_eq!(
+        sentence(Basis::Host),
+        "Values in % of this host's CPU, 2 CPUs; over the last 0.5 s."
+    );
+    assert!(sentence(Basis::Parent).contains("the last list of RX softirq"));
 }

@@ -2,9 +2,12 @@
 
 use super::*;
 use crate::fixture::{self, MS};
+use crate::view_model::index_of;
+
+const HOST: (Unit, Basis) = (Unit::Time, Basis::Host);
 
 fn layout(info: &Info, snapshot: &Snapshot) -> Layout {
-    Layout::of(info, snapshot, Unit::Percent, &[], 0..snapshot.cpus.len())
+    Layout::of(info, snapshot, HOST, &[], 0..snapshot.cpus.len())
 }
 
 /// Attributes of all cells that get a value, in the order of the markup.
@@ -47,44 +50,54 @@ fn values_land_in_the_cells_that_name_them() {
     let (info, snapshot) = (fixture::info(), fixture::snapshot(1));
     let cells = filled(&layout(&info, &snapshot), &info, &snapshot);
     let rx = "data-component=\"rx_softirq\"";
-    for (cpu, text, ns) in [("0", "0", 0), ("1", "20.0", 100), ("all", "20.0", 100)] {
+    for (cpu, text, ns) in [("0", "0", 0), ("1", "20.0", 100), ("all", "10.0", 100)] {
         let cell = cell(&cells, rx, cpu);
         assert_eq!(cell.text, text, "CPU {cpu}");
         assert_eq!(cell.ns, Some(ns * MS), "CPU {cpu}");
     }
     assert_eq!(
         cell(&cells, "data-component=\"network\"", "all").text,
-        "24.0"
+        "12.0"
     );
 }
 
 #[test]
-fn shares_are_of_the_whole_and_estimates_say_how_sure_they_are() {
+fn estimates_say_how_sure_they_are() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
     let rx = index_of(&info, "rx_softirq").unwrap();
     fixture::cost(&mut snapshot).entries[rx] = Some(vec![0, 5_000]);
     let cells = filled(&layout(&info, &snapshot), &info, &snapshot);
     let shares = |slug: &str| beside(&cells, &format!("data-component=\"{slug}\""));
-    assert_eq!(shares("network"), ["12.0 %", "–"]);
-    assert_eq!(shares("rx_softirq"), ["83.3 %", "20\u{202f}000 / softirq"]);
-    assert_eq!(shares("driver_poll"), ["25.0 (17.1–34.8 %)", "–"]);
+    assert_eq!(shares("network"), ["–", "–"]);
+    assert_eq!(shares("rx_softirq"), ["–", "20\u{202f}000 / softirq"]);
+    assert_eq!(shares("driver_poll"), ["1.7–3.5 %", "–"]);
+    let layout = Layout::of(&info, &snapshot, (Unit::Time, Basis::Parent), &[], 0..2);
+    let cells = filled(&layout, &info, &snapshot);
+    let poll = "data-component=\"driver_poll\"";
+    assert_eq!(beside(&cells, poll)[0], "17.1–34.8 %");
 }
 
 #[test]
-fn the_unit_changes_the_text_and_never_the_value() {
+fn unit_and_basis_change_the_text_and_never_the_value() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
     let rx = index_of(&info, "rx_softirq").unwrap();
     fixture::cost(&mut snapshot).entries[rx] = Some(vec![0, 5_000]);
-    for (unit, texts) in [
-        (Unit::Percent, ["20.0", "0"]),
-        (Unit::Milliseconds, ["200.0", "0"]),
-        (Unit::PerEntry, ["20\u{202f}000", "–"]),
+    for (unit, basis, texts) in [
+        (Unit::Time, Basis::Host, ["10.0", "20.0", "0"]),
+        (Unit::Time, Basis::Parent, ["83.3", "100.0", "0"]),
+        (Unit::Time, Basis::Cpus, ["0.20", "0.20", "0"]),
+        (Unit::Time, Basis::Milliseconds, ["200.0", "200.0", "0"]),
+        (
+            Unit::PerEntry,
+            Basis::Host,
+            ["20\u{202f}000", "20\u{202f}000", "–"],
+        ),
     ] {
-        let layout = Layout::of(&info, &snapshot, unit, &[], 0..2);
+        let layout = Layout::of(&info, &snapshot, (unit, basis), &[], 0..2);
         let cells = filled(&layout, &info, &snapshot);
         let rx = "data-component=\"rx_softirq\"";
         assert_eq!(
-            ["1", "0"].map(|cpu| cell(&cells, rx, cpu).text.as_str()),
+            ["all", "1", "0"].map(|cpu| cell(&cells, rx, cpu).text.as_str()),
             texts
         );
         assert_eq!(cell(&cells, rx, "1").ns, Some(100 * MS));
@@ -98,12 +111,7 @@ fn modes_are_shares_of_what_was_counted() {
     let idle = "data-mode=\"idle\"";
     assert_eq!(cell(&cells, idle, "0").text, "80.0");
     assert_eq!(cell(&cells, idle, "1").text, "70.0");
-    assert_eq!(
-        cell(&cells, idle, "all").text,
-        "150.0",
-        "of 200 on two CPUs"
-    );
-    assert_eq!(beside(&cells, idle)[0], "75.0 %");
+    assert_eq!(cell(&cells, idle, "all").text, "75.0");
     let unused = cell(&cells, "data-mode=\"steal\"", "1");
     assert_eq!((unused.text.as_str(), unused.level), ("0", 0));
 }
@@ -112,7 +120,7 @@ fn modes_are_shares_of_what_was_counted() {
 fn parts_can_be_folded_away() {
     let (info, snapshot) = (fixture::info(), fixture::snapshot(1));
     let folded = ["rx_softirq".to_owned()];
-    let layout = Layout::of(&info, &snapshot, Unit::Percent, &folded, 0..2);
+    let layout = Layout::of(&info, &snapshot, HOST, &folded, 0..2);
     let html = layout.html(&info);
     let has = |slug: &str| html.contains(&format!("data-row=\"{slug}\""));
     assert!(has("rx_softirq") && !has("gro") && !has("rx_unattributed"));
@@ -132,7 +140,7 @@ fn only_columns_in_sight_are_there_and_the_rest_is_room() {
     let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
     snapshot.cpus = (0..128).collect();
     fixture::cost(&mut snapshot).components = vec![Some(vec![MS; 128]); info.components.len()];
-    let layout = Layout::of(&info, &snapshot, Unit::Percent, &[], 47..63);
+    let layout = Layout::of(&info, &snapshot, HOST, &[], 47..63);
     let cells = filled(&layout, &info, &snapshot);
     assert_eq!(cell(&cells, "data-component=\"gro\"", "47").ns, Some(MS));
     assert_eq!(
@@ -194,6 +202,6 @@ fn a_snapshot_shorter_than_its_cpus_leaves_cells_empty() {
 
 #[test]
 fn levels_rise_with_the_share_and_only_nothing_has_none() {
-    let shares = [0.0, 0.001, 0.05, 0.2, 0.4, 0.9];
+    let shares = [0.0, 0.1, 5.0, 20.0, 40.0, 90.0];
     assert_eq!(shares.map(level), [0, 1, 2, 3, 4, MAX_LEVEL]);
 }
