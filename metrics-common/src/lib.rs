@@ -5,6 +5,8 @@
 //! the component table) and by the dashboard in the browser.
 //!
 //! * [`component`]: the one table of components; everything else derives from it.
+//! * [`advice`]: what makes each component large, and what one can do about it.
+//! * [`ownership`]: which part of an event a stack of named functions belongs to.
 //! * [`snapshot`]: one update, and the description of the host that made it.
 //! * [`sections`]: what each instrument adds to an update.
 //! * [`history`]: the last quarter of an hour, in bounded memory.
@@ -14,6 +16,7 @@
 //! * [`log`]: both in a file that survives being cut or damaged.
 //! * [`missed`]: when it matters that probes missed something.
 
+pub mod advice;
 pub mod codec;
 pub mod component;
 pub mod confidence;
@@ -22,6 +25,7 @@ pub mod fixture;
 pub mod history;
 pub mod log;
 pub mod missed;
+pub mod ownership;
 pub mod packed;
 pub mod sections;
 pub mod snapshot;

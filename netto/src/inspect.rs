@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use metrics_common::advice::advice;
 use metrics_common::{Availability, COMPONENTS, Info};
 
 use crate::analysis::classify::Classifier;
@@ -109,6 +110,12 @@ pub fn component_list(symbols: Result<&Classifier, &str>, wanted: &[usize]) -> S
         let kind = row.kind.name();
         line(&mut out, &format!("{} ({kind}{parent})", row.slug));
         line(&mut out, &format!("    {}", row.help));
+        // Of all components that would be more than anybody reads.
+        if let Some(advice) = advice(row.slug).filter(|_| !wanted.is_empty()) {
+            for sentence in advice.split_inclusive(". ") {
+                line(&mut out, &format!("    {sentence}"));
+            }
+        }
         if let Ok(classifier) = symbols {
             for text in functions_of(classifier, index, !wanted.is_empty()) {
                 line(&mut out, &format!("    symbols: {text}"));

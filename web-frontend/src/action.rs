@@ -54,6 +54,10 @@ pub enum Action {
     Event(String),
     /// Show the component with this slug by CPU.
     Component(String),
+    /// Give the page to the component with this slug: its time, CPUs, functions, and help.
+    About(String),
+    /// Give the page back to all of them.
+    Overview,
     /// Say all values on this basis.
     Basis(Basis),
     /// Say the table's values in this unit.
@@ -87,6 +91,15 @@ impl Action {
     }
 }
 
+/// The button by which an event unfolds into its parts.
+pub fn parts_button(slug: &str, label: &str) -> String {
+    format!(
+        "<button class=\"unfold\"{act} aria-label=\"Parts of {label}\" title=\"Show its parts\">▸</button>",
+        act = Action::Event(slug.to_owned()).attribute(),
+        label = escape_html(label),
+    )
+}
+
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -97,6 +110,8 @@ impl fmt::Display for Action {
             Action::Span(minutes) => write!(f, "span:{minutes}"),
             Action::Event(slug) => write!(f, "event:{slug}"),
             Action::Component(slug) => write!(f, "component:{slug}"),
+            Action::About(slug) => write!(f, "about:{slug}"),
+            Action::Overview => f.write_str("overview"),
             Action::Basis(basis) => write!(f, "basis:{}", name_of(&Basis::ALL, *basis)),
             Action::Unit(unit) => write!(f, "unit:{}", name_of(&Unit::ALL, *unit)),
             Action::Sort(sort) => write!(f, "sort:{}", name_of(&Sort::ALL, *sort)),
@@ -127,6 +142,8 @@ impl FromStr for Action {
             "span" => object.parse().ok().map(Action::Span),
             "event" => Some(Action::Event(slug())),
             "component" => Some(Action::Component(slug())),
+            "about" => Some(Action::About(slug())),
+            "overview" => Some(Action::Overview),
             "basis" => named(&Basis::ALL, object).map(Action::Basis),
             "unit" => named(&Unit::ALL, object).map(Action::Unit),
             "sort" => named(&Sort::ALL, object).map(Action::Sort),
@@ -159,6 +176,8 @@ mod tests {
             Action::Span(15),
             Action::Event("rx_softirq".to_owned()),
             Action::Component("gro".to_owned()),
+            Action::About("conntrack".to_owned()),
+            Action::Overview,
             Action::Basis(Basis::Milliseconds),
             Action::Unit(Unit::PerEntry),
             Action::Sort(Sort::Load),

@@ -176,7 +176,11 @@ impl App {
                         (found.right(), found.bottom())
                     }
                 };
-                app.page.borrow_mut().hover(&target, at)
+                match app.page.try_borrow_mut() {
+                    Ok(mut page) => page.hover(&target, at),
+                    // It is the page that moves the keyboard, in the midst of a drawing.
+                    Err(_) => Ok(()),
+                }
             })?;
         }
         self.listen(

@@ -107,6 +107,8 @@ pub struct Shared {
     pub event: String,
     /// Slug of the component that is shown by CPU.
     pub component: String,
+    /// Slug of the component that has the page to itself; empty if none has.
+    pub about: String,
     /// The stretch of time.
     pub range: TimeRange,
     /// In what all values are said.
@@ -125,6 +127,7 @@ impl Default for Shared {
         Shared {
             event: "rx_softirq".to_owned(),
             component: "network".to_owned(),
+            about: String::new(),
             range: TimeRange::default(),
             basis: Basis::default(),
             has_no_shortcuts: false,
@@ -230,6 +233,7 @@ impl Keys for Shared {
         if let Some(slug) = pairs.slug("component") {
             self.component = slug.to_owned();
         }
+        self.about = pairs.slug("about").unwrap_or_default().to_owned();
         if let Some(seconds) = pairs.get("span").map(|_| pairs.number("span")) {
             let seconds = seconds
                 .unwrap_or(DEFAULT_SPAN_MS / 1e3)
@@ -259,6 +263,7 @@ impl Keys for Shared {
         address.put("component", &self.component, &default.component);
         let name = |basis| name_of(&Basis::ALL, basis);
         address.put("basis", name(self.basis), name(default.basis));
+        address.put("about", &self.about, "");
         let seconds = |ms: f64| format!("{:.1}", ms / 1e3).replace(".0", "");
         let default_span = seconds(default.range.span_ms);
         address.put("span", &seconds(self.range.span_ms), &default_span);
@@ -272,6 +277,14 @@ impl Keys for Shared {
 }
 
 impl Shared {
+    /// Slug of the component that is shown by CPU.
+    pub fn by_cpu(&self) -> &str {
+        match self.about.as_str() {
+            "" => &self.component,
+            about => about,
+        }
+    }
+
     /// Hides a view, or shows it.
     pub fn toggle_hidden(&mut self, view: &str) {
         toggle(&mut self.hidden, view);
@@ -347,6 +360,7 @@ mod tests {
             event: "tx_syscall".to_owned(),
             component: "gro".to_owned(),
             basis: Basis::Cpus,
+            about: "conntrack".to_owned(),
             hidden: vec!["time".to_owned(), "flame".to_owned()],
             view: "percpu".to_owned(),
             ..Shared::default()
@@ -367,7 +381,7 @@ mod tests {
     #[test]
     fn nonsense_in_an_address_is_ignored() {
         let state = read(
-            "#event=<script>&component=&span=nan&basis=miles&until=-1&paused=1&x&=&hide=%zz,<b>",
+            "#event=<script>&component=&span=nan&basis=miles&about=<b>&until=-1&paused=1&x&=&hide=%zz,<b>",
         );
         assert_eq!(
             (state.event.as_str(), state.component.as_str()),
@@ -375,6 +389,7 @@ mod tests {
         );
         assert_eq!(state.range, TimeRange::default());
         assert_eq!(state.basis, Basis::Host);
+        assert_eq!((state.about.as_str(), state.by_cpu()), ("", "network"));
         assert_eq!(state.hidden, Vec::<String>::new());
         assert_eq!(Pairs::of("#only=%zz").get("only"), Some("%zz"));
     }

@@ -4,7 +4,7 @@
 use metrics_common::confidence::of_component;
 use metrics_common::snapshot::{Info, Snapshot};
 
-use crate::basis::{Amount, Basis};
+use crate::basis::{Amount, Basis, THIS_HOST};
 use crate::format;
 use crate::view_model::index_of;
 
@@ -41,6 +41,46 @@ pub fn basis(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<String> {
         .map(|(percent, name)| format!("{percent} % {name}"))
         .collect::<Vec<_>>();
     (percent(basis.stacks_ns) < 99.0 && basis.total_ns() > 0).then(|| told.join(", "))
+}
+
+/// What is known of a time in an interval, as names and values. The basis of the page comes
+/// first, with the interval of an estimate; then the same on the others. `amount` stands with
+/// the name of the whole that it is compared with.
+pub fn figures(
+    info: &Info,
+    snapshot: &Snapshot,
+    slug: &str,
+    (amount, whole): (Amount, &str),
+    chosen: Basis,
+) -> Vec<(String, String)> {
+    let row = |basis: Basis| {
+        let name = match basis {
+            Basis::Host => "of this host".to_owned(),
+            Basis::Parent => format!("of {whole}"),
+            Basis::Cpus => "CPUs' worth".to_owned(),
+            Basis::Milliseconds => "CPU time".to_owned(),
+        };
+        (name, basis.say(amount))
+    };
+    let mut rows = vec![row(chosen)];
+    if let Some(interval) = interval(info, snapshot, slug, chosen) {
+        rows.push(("95 % interval".to_owned(), interval));
+    }
+    let is_part = whole != THIS_HOST;
+    let others = Basis::ALL.iter().map(|(basis, _)| *basis);
+    let others = others.filter(|&basis| basis != chosen && (is_part || basis != Basis::Parent));
+    rows.extend(others.map(row));
+    if let Some(basis) = basis(info, snapshot, slug) {
+        rows.push(("split by".to_owned(), basis));
+    }
+    if let Some((count, word)) = entries_of(info, snapshot, slug)
+        && count > 0
+        && let Some(ns) = index_of(info, slug).and_then(|index| snapshot.total_ns(index))
+    {
+        let each = format!("{} ns per {word}", format::count(ns / count));
+        rows.push(("each".to_owned(), each));
+    }
+    rows
 }
 
 /// How often a component was entered, over all CPUs, and what an entry is called.

@@ -3,12 +3,10 @@
 
 use metrics_common::Rule;
 use metrics_common::component::{BOUNDARIES, SHARED_CALLS};
+use metrics_common::ownership::{self, ANY, specificity};
 use rustc_hash::FxHashMap;
 
 use super::symbols::{Symbol, program_name};
-
-/// Any function.
-const ANY: &str = "*";
 
 /// A rule whose patterns are numbers, of a component.
 #[derive(Debug, Clone)]
@@ -56,34 +54,13 @@ pub(super) fn best(rules: &[&NumberedRule], caller: &[u16]) -> Option<u8> {
         .map(|(_, component)| component)
 }
 
-/// A name is more specific than any BPF program, that than part of a name, that than anything.
-fn specificity(pattern: &str) -> i8 {
-    match pattern {
-        "*" => 0,
-        "[bpf]" => 2,
-        _ if pattern.starts_with("[bpf]") => 3,
-        _ if pattern.contains('*') => 1,
-        _ => 3,
-    }
-}
-
 /// Whether a symbol matches a pattern other than `*`.
 pub(super) fn matches(pattern: &str, symbol: Symbol<'_>) -> bool {
-    match pattern.strip_prefix("[bpf]") {
-        Some("") => symbol.is_bpf,
-        Some(program) => symbol.is_bpf && fits(program.trim_start(), program_name(symbol.name)),
-        None => !symbol.is_bpf && fits(pattern, symbol.name),
-    }
-}
-
-fn fits(pattern: &str, name: &str) -> bool {
-    let inner = pattern.trim_matches('*');
-    match (pattern.starts_with('*'), pattern.ends_with('*')) {
-        (true, true) => name.contains(inner),
-        (true, false) => name.ends_with(inner),
-        (false, true) => name.starts_with(inner),
-        (false, false) => name == pattern,
-    }
+    let name = match symbol.is_bpf {
+        true => program_name(symbol.name),
+        false => symbol.name,
+    };
+    ownership::matches(pattern, name, symbol.is_bpf)
 }
 
 /// Every distinct pattern of the rules, numbered; `*` needs no number.

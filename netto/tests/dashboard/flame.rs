@@ -42,7 +42,7 @@ const STACKS: &str = "rx_softirq;net_rx_action;napi_poll;tcp_v4_rcv 300\n\
 
 /// A page to which the daemon answers this when asked for its flame graph: what
 /// is shown is then known to the last sample.
-fn page(demo: &Demo, status: u16, body: &str, fragment: &str) -> Result<Browser> {
+pub fn page(demo: &Demo, status: u16, body: &str, fragment: &str) -> Result<Browser> {
     let browser = Browser::start(1000, 5600)?;
     let script = format!(
         "const real = window.fetch; window.asked = 0; \

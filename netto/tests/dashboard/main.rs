@@ -4,6 +4,7 @@
 //! Where Chromium or its driver is missing, a test is skipped with a line that
 //! says so; with `CI=true` that is a failure instead.
 
+mod about;
 mod browser;
 #[allow(dead_code, reason = "the root tests use more of it")]
 #[path = "../common/mod.rs"]
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         reader::TESTS,
         replay::TESTS,
         flame::TESTS,
+        about::TESTS,
         pictures::TESTS,
         endurance::TESTS,
     ]

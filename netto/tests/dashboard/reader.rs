@@ -165,7 +165,7 @@ fn descend() -> Result<()> {
         tip.contains("GRO") && tip.contains("95 % interval"),
         "{tip}"
     );
-    browser.click("component:gro")?;
+    browser.click("about:gro")?;
     browser.wait_until(
         "the heat map shows GRO",
         "return document.getElementById('component').value === 'gro'",
@@ -290,10 +290,10 @@ fn keyboard() -> Result<()> {
     browser.key(" ")?;
     browser.wait_until("live again", &format!("{MODE} === 'live'"))?;
     // Redrawing does not take the keyboard away.
-    browser.script("document.querySelector('#table [data-act=\"component:gro\"]').focus()")?;
+    browser.script("document.querySelector('#table [data-act=\"about:gro\"]').focus()")?;
     wait_for_more(&browser, 5)?;
     let held = browser.script("return document.activeElement.dataset.act")?;
-    ensure!(held == "component:gro", "{held}");
+    ensure!(held == "about:gro", "{held}");
     browser.must_be_content()
 }
 

@@ -219,22 +219,25 @@ fn accessible() -> Result<()> {
     let browser = Browser::start(TALL.0, TALL.1)?;
     for scheme in ["light", "dark"] {
         browser.prefer(scheme)?;
-        browser.open(&demo.page(""))?;
-        browser.wait_until(
-            "the table is there",
-            "return document.querySelector('#table td[data-component]') !== null",
-        )?;
-        browser.script(&axe)?;
-        let found = browser.promise(
+        for (fragment, is_there) in [
+            ("", "#table td[data-component]"),
+            ("about=gro", "#about-figures dd"),
+        ] {
+            browser.open(&demo.page(fragment))?;
+            let script = format!("return document.querySelector('{is_there}') !== null");
+            browser.wait_until("the page is there", &script)?;
+            browser.script(&axe)?;
+            let found = browser.promise(
             "axe.run().then((r) => [r.passes.length, r.violations.map((v) => \
              [v.impact, v.id, v.help, v.nodes.map((n) => n.html + ' ' + n.failureSummary).join(' ')])])",
         )?;
-        let passed = found[0].as_u64().unwrap_or(0);
-        ensure!(passed > 20, "hardly anything was checked: {found}");
-        let violations = found[1].as_array().context("no list")?;
-        let is_serious = |v: &&Value| v[0] == "serious" || v[0] == "critical";
-        let serious: Vec<&Value> = violations.iter().filter(is_serious).collect();
-        ensure!(serious.is_empty(), "{scheme}: {serious:#?}");
+            let passed = found[0].as_u64().unwrap_or(0);
+            ensure!(passed > 20, "hardly anything was checked: {found}");
+            let violations = found[1].as_array().context("no list")?;
+            let is_serious = |v: &&Value| v[0] == "serious" || v[0] == "critical";
+            let serious: Vec<&Value> = violations.iter().filter(is_serious).collect();
+            ensure!(serious.is_empty(), "{scheme}, {fragment}: {serious:#?}");
+        }
     }
     browser.must_be_content()
 }

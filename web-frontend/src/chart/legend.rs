@@ -114,14 +114,12 @@ pub fn layout(lines: &[Line]) -> Vec<(Option<String>, String)> {
         .collect()
 }
 
+/// Markup of a second button for a component, of its slug and label.
+pub type More = fn(&str, &str) -> String;
+
 /// The legend without values, as a table; what gets a value has `data-value`, in the order
-/// of [`texts`]. `act` is what the name of a component does, and `more` a second button.
-pub fn html(
-    lines: &[Line],
-    caption: &str,
-    act: impl Fn(&str) -> Action,
-    more: Option<impl Fn(&str, &str) -> String>,
-) -> String {
+/// of [`texts`]. `more` is a second button beside a name, of slug and label.
+pub fn html(lines: &[Line], caption: &str, more: Option<More>) -> String {
     let mut html = format!(
         "<caption>{}</caption><thead><tr><th scope=\"col\">Component</th>\
          <th scope=\"col\" class=\"when\" data-value></th><th scope=\"col\">Mean</th>\
@@ -141,7 +139,7 @@ pub fn html(
                 format!(" data-key=\"{}\"", escape_html(key)),
                 format!(
                     "<button class=\"entry\"{}>{swatch}<span class=\"name\">{label}</span></button>{}",
-                    act(key).attribute(),
+                    Action::About(key.clone()).attribute(),
                     more.as_ref()
                         .map_or(String::new(), |more| more(key, &line.label)),
                 ),
@@ -291,13 +289,7 @@ mod tests {
     fn there_is_a_text_for_every_place_and_names_stay_text() {
         let chart = chart(Basis::Host, &[("<b>", [Some(0.5); 3]), ("x", [None; 3])]);
         let lines = lines(&chart, None);
-        let no_more = None::<fn(&str, &str) -> String>;
-        let html = html(
-            &lines,
-            "a < b",
-            |key| Action::Event(key.to_owned()),
-            no_more,
-        );
+        let html = html(&lines, "a < b", None);
         let texts = texts(&chart, &lines, None);
         assert_eq!(html.matches("data-value").count(), texts.len());
         assert_eq!(texts[..4], ["Last", "25.00", "25.00", "25.00"]);

@@ -9,7 +9,8 @@ use super::marks::show_brush;
 use super::save;
 use crate::action::Action;
 use crate::state::{Address, Keys};
-use crate::views::{Pointer, Reply};
+use crate::timeline::Frame;
+use crate::views::{OWN_PAGE, Pointer, Reply};
 
 /// A drag shorter than this is a click, pixels.
 const SHORTEST_DRAG_PX: f64 = 6.0;
@@ -22,7 +23,15 @@ impl Page {
     pub fn act(&mut self, action: Action) -> Result<(), JsValue> {
         match action {
             Action::Event(slug) => self.shared.event = slug,
-            Action::Component(slug) => self.shared.component = slug,
+            // On a component's page, another one gets that.
+            Action::Component(slug) if self.shared.about.is_empty() => self.shared.component = slug,
+            Action::About(slug) | Action::Component(slug) => {
+                for (_, view) in &mut self.views {
+                    view.act(&Action::About(slug.clone()));
+                }
+                self.shared.about = slug;
+            }
+            Action::Overview => self.shared.about.clear(),
             Action::Live => self.shared.range.go_live(),
             Action::Pause => self.shared.range.toggle_pause(self.now_ms()),
             Action::Span(minutes) => self.shared.range.span_ms = f64::from(minutes) * 60_000.0,
@@ -83,10 +92,12 @@ impl Page {
         let location = self.dom.window.location();
         let (path, search) = (location.pathname()?, location.search()?);
         let url = format!("{path}{search}#{}", address.text());
-        self.dom
-            .window
-            .history()?
-            .replace_state_with_url(&JsValue::NULL, "", Some(url.as_str()))
+        let history = self.dom.window.history()?;
+        // The browser's way back leads from one page to the one before.
+        if self.shared.about != self.turn.shown {
+            return history.push_state_with_url(&JsValue::NULL, "", Some(url.as_str()));
+        }
+        history.replace_state_with_url(&JsValue::NULL, "", Some(url.as_str()))
     }
 
     /// A field has another value.
@@ -234,6 +245,7 @@ impl Page {
             _ if !is_heard && key != "Escape" => return Ok(false),
             "p" | " " if !on_button => self.act(Action::Pause)?,
             "Escape" if self.has_tip()? => self.drop_tip()?,
+            "Escape" if !self.shared.about.is_empty() => self.act(Action::Overview)?,
             "Escape" | "l" if !on_button => self.act(Action::Live)?,
             "1" => self.act(Action::Span(1))?,
             "5" => self.act(Action::Span(5))?,
@@ -257,9 +269,17 @@ impl Page {
         self.dom.set_hidden("tip", true)
     }
 
+    /// The stretch of time that the charts on this page show.
+    fn frame(&self) -> Option<Frame> {
+        let is_overview = self.shared.about.is_empty();
+        let views = self.views.iter();
+        let mut there = views.filter(|(entry, _)| entry.name != OWN_PAGE || !is_overview);
+        there.find_map(|(_, view)| view.frame())
+    }
+
     /// Moves the cursor by so many steps of the charts.
     fn step_cursor(&mut self, steps: f64) -> Result<(), JsValue> {
-        let Some(frame) = self.views.iter().find_map(|(_, view)| view.frame()) else {
+        let Some(frame) = self.frame() else {
             return Ok(());
         };
         let half = frame.step_ms / 2.0;
@@ -271,7 +291,7 @@ impl Page {
 
     /// Looks at the stretch around the cursor, this share of the span to either side.
     fn zoom(&mut self, share: f64) -> Result<(), JsValue> {
-        let Some(frame) = self.views.iter().find_map(|(_, view)| view.frame()) else {
+        let Some(frame) = self.frame() else {
             return Ok(());
         };
         let middle = self.cursor_ms.unwrap_or(frame.to_ms());

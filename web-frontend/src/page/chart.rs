@@ -7,12 +7,12 @@ use web_sys::{Element, HtmlElement};
 use super::dom::{LiveText, all, focused_act, set_attribute};
 use super::marks::show_cursor;
 use super::save::File;
-use crate::action::{Action, Format};
+use crate::action::{Format, parts_button};
 use crate::axes::Place;
 use crate::chart::draw::{self, Chart};
 use crate::chart::{csv, legend, model};
 use crate::timeline;
-use crate::view_model::index_of;
+use crate::view_model::{HEADLINE, index_of};
 use crate::views::Scene;
 
 /// Height of a chart: a part of its width, within these bounds.
@@ -50,7 +50,12 @@ impl TimeChart {
     pub fn draw(&mut self, scene: &Scene, whole: &str) -> Result<(), JsValue> {
         let dom = scene.dom;
         let holder = dom.element(self.id)?;
-        let width = dom.extent(self.id).width.clamp(160, 4000);
+        // It has no width before it was shown.
+        let width = match dom.extent(self.id).width {
+            0 => holder.client_width().max(0) as u32,
+            width => width,
+        };
+        let width = width.clamp(160, 4000);
         let size = (width, (width / 4).clamp(HEIGHT_PX.0, HEIGHT_PX.1));
         let dark = dom.is_dark();
         let chart = model::parts_chart(
@@ -134,13 +139,11 @@ impl TimeChart {
 fn fill(legend: &Element, lines: &[legend::Line], whole: &str) -> Result<Vec<LiveText>, JsValue> {
     let held = focused_act(legend)?;
     let caption = "Last, mean and largest values of the chart above";
-    let act = |key: &str| match whole == crate::view_model::HEADLINE {
-        true => Action::Event(key.to_owned()),
-        false => Action::Component(key.to_owned()),
-    };
+    // Events unfold into their parts.
+    let more = (whole == HEADLINE).then_some(parts_button as legend::More);
     let html = match lines.is_empty() {
         true => "<caption>nothing measured in this stretch of time</caption>".to_owned(),
-        false => legend::html(lines, caption, act, None::<fn(&str, &str) -> String>),
+        false => legend::html(lines, caption, more),
     };
     legend.set_inner_html(&html);
     if let Some(act) = held

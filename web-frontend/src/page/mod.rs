@@ -7,6 +7,7 @@ pub mod chart;
 pub mod dom;
 pub mod marks;
 pub mod save;
+mod turn;
 
 use std::rc::Rc;
 
@@ -17,6 +18,7 @@ use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use self::dom::{Dom, action_of, all, set_attribute};
+use self::turn::Turn;
 use crate::action::Action;
 use crate::link::{Link, LinkState};
 use crate::recent::{Recent, Shown};
@@ -37,6 +39,8 @@ pub struct Page {
     /// Where a stretch is being chosen: id of the plot, first pixel and moment.
     brush: Option<(String, f64, f64)>,
     introduced: bool,
+    turn: Turn,
+    redraw: Rc<dyn Fn()>,
 }
 
 /// What the daemon has said, as far as it is kept.
@@ -70,6 +74,8 @@ impl Page {
             cursor_ms: None,
             brush: None,
             introduced: false,
+            turn: Turn::default(),
+            redraw: redraw.clone(),
         };
         page.read_address()?;
         Ok(page)
@@ -151,6 +157,7 @@ impl Page {
     /// # Errors
     /// If the markup is not what this code was built with.
     pub fn draw(&mut self) -> Result<(), JsValue> {
+        self.turn.begin(&self.dom, &self.shared.about)?;
         let measured = self.views.iter().flat_map(|(_, view)| view.measured());
         self.dom.measure(measured.copied());
         self.draw_link()?;
@@ -167,7 +174,7 @@ impl Page {
         let _ = self.with_scene(|views, shared, scene| {
             let sections = &scene.latest.sections;
             for (entry, view) in views {
-                let is_shown = entry.is_shown(sections, &shared.hidden);
+                let is_shown = entry.is_shown(sections, shared);
                 scene
                     .dom
                     .show_view(entry.name, entry.is_there(sections), is_shown)?;
@@ -179,6 +186,10 @@ impl Page {
             let sequence = scene.shown.sequence.to_string();
             set_attribute(&scene.dom.root, "data-sequence", &sequence)
         })?;
+        if self.turn.end(&self.dom)? {
+            // Places were measured on the page before.
+            (self.redraw)();
+        }
         let shown = self.told.frozen.as_ref().or(self.told.now.as_ref());
         let first = shown.map_or_else(String::new, |shown| shown.first_sequence.to_string());
         set_attribute(&self.dom.root, "data-first-sequence", &first)

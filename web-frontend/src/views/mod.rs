@@ -11,6 +11,8 @@
 
 use metrics_common::sections::Sections;
 
+use crate::state::Shared;
+
 #[cfg(target_arch = "wasm32")]
 mod view;
 #[cfg(target_arch = "wasm32")]
@@ -30,11 +32,26 @@ impl Entry {
         self.needs.is_none_or(|section| sections.has(section))
     }
 
-    /// Whether it is shown: it is there, and the reader has not hidden it.
-    pub fn is_shown(&self, sections: &Sections, hidden: &[String]) -> bool {
-        self.is_there(sections) && !hidden.iter().any(|name| name == self.name)
+    /// Whether it is shown: it is there, and the reader has not hidden it. On a component's
+    /// page, what is of that component is, and what is of all is not.
+    pub fn is_shown(&self, sections: &Sections, shared: &Shared) -> bool {
+        let is_hidden = || shared.hidden.iter().any(|name| name == self.name);
+        let is_wanted = match (self.name, shared.about.is_empty()) {
+            (OWN_PAGE, is_overview) => !is_overview,
+            (name, false) if OF_ONE.contains(&name) => true,
+            (name, false) if OF_ALL.contains(&name) => false,
+            _ => !is_hidden(),
+        };
+        is_wanted && self.is_there(sections)
     }
 }
+
+/// What is of a component, beside other views that show it too: on its page only.
+pub const OWN_PAGE: &str = "about";
+/// What can be of one component.
+const OF_ONE: &[&str] = &["cpus", "flame"];
+/// What is of all of them, and not on a component's page.
+const OF_ALL: &[&str] = &["now", "time", "table", "missing"];
 
 macro_rules! views {
     ($($name:ident),* $(,)?) => {
@@ -63,7 +80,7 @@ macro_rules! views {
 }
 
 views!(
-    headline, status, own, replay, notes, now, time, cpus, table, flame, missing
+    headline, status, own, replay, notes, about, now, time, cpus, table, flame, missing
 );
 
 #[cfg(test)]
@@ -101,7 +118,11 @@ mod tests {
             cost: None,
             ..full.clone()
         };
-        let (nothing, hidden) = (Vec::new(), vec!["b".to_owned(), "a".to_owned()]);
+        let nothing = Shared::default();
+        let hidden = Shared {
+            hidden: vec!["b".to_owned(), "a".to_owned()],
+            ..Shared::default()
+        };
         for (needs, sections, hides, is_there, is_shown) in [
             (Some("cost"), &full, &nothing, true, true),
             (Some("cost"), &without_cost, &nothing, false, false),
@@ -119,6 +140,30 @@ mod tests {
                 "{needs:?} {hides:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_components_page_has_what_is_of_it_and_nothing_of_all() {
+        let sections = fixture::snapshot(1).sections;
+        let mut shared = Shared {
+            hidden: vec!["flame".to_owned()],
+            ..Shared::default()
+        };
+        let shown = |shared: &Shared| -> Vec<&str> {
+            let views = VIEWS.iter().filter(|view| view.is_shown(&sections, shared));
+            views.map(|view| view.name).collect()
+        };
+        let overview = shown(&shared);
+        assert!(overview.contains(&"table") && !overview.contains(&"about"));
+        shared.about = "gro".to_owned();
+        let own = shown(&shared);
+        for name in ["headline", "about", "cpus", "flame"] {
+            assert!(own.contains(&name), "no {name}");
+        }
+        assert!(OF_ALL.iter().all(|name| !own.contains(name)), "{own:?}");
+        let is_a_view = |name: &&&str| VIEWS.iter().any(|view| view.name == **name);
+        let named = OF_ONE.iter().chain(OF_ALL).chain([&OWN_PAGE]);
+        assert_eq!(named.clone().filter(is_a_view).count(), named.count());
     }
 
     #[test]

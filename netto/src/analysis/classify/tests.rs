@@ -1,6 +1,7 @@
 //! Stacks of real kernels, and stacks that no kernel ever had.
 
 use super::*;
+use metrics_common::ownership::Parts;
 use proptest::prelude::*;
 
 mod leaves;
@@ -8,6 +9,31 @@ mod sockets;
 mod softirqs;
 mod stages;
 mod threads;
+
+/// Who has names instead of addresses must come to the same part.
+fn by_names_it_is_the_same(owner: Owner, stack: &str) {
+    let event = COMPONENTS[owner.event].slug;
+    let named: Vec<String> = stack.split(" < ").map(shown).collect();
+    let Some(mut parts) = Parts::of(event) else {
+        return assert_eq!(owner.part, None, "{event}: {stack}");
+    };
+    let found = parts.owner(named.iter().map(String::as_str));
+    let is_left_over = |row: &usize| COMPONENTS[*row].kind == Kind::Remainder;
+    assert_eq!(
+        found.filter(|row| !is_left_over(row)),
+        owner.part,
+        "{stack}"
+    );
+}
+
+/// The name that a flame graph shows.
+fn shown(symbol: &str) -> String {
+    let is_program = symbol.starts_with("bpf_prog_") && !symbol.contains("generic");
+    match is_program || symbol.starts_with("bpf_trampoline_") {
+        true => format!("[bpf] {}", symbols::program_name(symbol)),
+        false => symbols::normalise(symbol).to_owned(),
+    }
+}
 
 /// A kernel made of the functions of these stacks, one every 4 KiB.
 struct Kernel {
@@ -49,6 +75,7 @@ impl Kernel {
         let frames = self.frames(stack);
         let kind = source.map_or(0, Source::clock_kind);
         let owner = self.classifier.classify(kind, &frames)?;
+        by_names_it_is_the_same(owner, stack);
         // The most telling answer: the part, or else what the stack shows that the clock did not.
         let own = source.and_then(index_of_source);
         owner

@@ -176,7 +176,7 @@ impl HeatMap {
                 Filter::default()
             }
         };
-        let Some(component) = index_of(scene.info, &scene.shared.component) else {
+        let Some(component) = index_of(scene.info, scene.shared.by_cpu()) else {
             dom.set_text("heat-note", "this daemon knows no such component")?;
             return Ok(());
         };
@@ -307,7 +307,7 @@ impl HeatMap {
         } in tree(scene.info)
         {
             let own = &scene.info.components[component];
-            let chosen = own.slug == scene.shared.component;
+            let chosen = own.slug == scene.shared.by_cpu();
             let _ = write!(
                 html,
                 "<option value=\"{}\"{}>{}{}{}</option>",

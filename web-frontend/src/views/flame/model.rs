@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use metrics_common::ownership::Owned;
 use metrics_common::snapshot::Info;
 
 use crate::format;
@@ -271,6 +272,8 @@ pub struct Profile {
     pub window_seconds: Option<f64>,
     /// Samples that are in none of them.
     pub left_out: u64,
+    /// If it is of one component alone: its name, and the samples of all of networking.
+    pub of: Option<(String, u64)>,
 }
 
 impl Profile {
@@ -297,7 +300,37 @@ impl Profile {
             tree: Tree::parse(&answer.body),
             window_seconds: answer.window_seconds.filter(|s| s.is_finite() && *s > 0.0),
             left_out: answer.left_out.unwrap_or(0),
+            of: None,
             folded: answer.body,
+        })
+    }
+
+    /// What of it one component owns.
+    ///
+    /// # Errors
+    /// Why there is nothing of it, for the reader.
+    pub fn of_component(&self, info: &Info, slug: &str) -> Result<Profile, String> {
+        let Some(mut owned) = Owned::by(slug) else {
+            return Err("Stacks are kept of networking only, which this is no part of.".to_owned());
+        };
+        let mut folded = String::new();
+        for line in self.folded.lines() {
+            if line
+                .rsplit_once(' ')
+                .is_some_and(|(stack, _)| owned.takes(stack))
+            {
+                folded.push_str(line);
+                folded.push('\n');
+            }
+        }
+        let name = event_label(info, slug);
+        let mut tree = Tree::parse(&folded);
+        tree.nodes[0].name = format!("all of {name}");
+        Ok(Profile {
+            tree,
+            folded,
+            of: Some((name, self.tree.samples())),
+            ..*self
         })
     }
 
@@ -308,12 +341,17 @@ impl Profile {
             None => "the last minute".to_owned(),
         };
         if self.tree.samples() == 0 {
-            return format!("No sample of networking in {time}.");
+            let whose = self.of.as_ref().map_or("networking", |(name, _)| name);
+            return format!("No sample of {whose} in {time}.");
         }
-        let mut text = format!(
-            "{} samples of networking, {time}, all CPUs",
-            format::count(self.tree.samples())
-        );
+        let samples = format::count(self.tree.samples());
+        let mut text = match &self.of {
+            None => format!("{samples} samples of networking, {time}, all CPUs"),
+            Some((name, all)) => format!(
+                "{samples} samples of {name}, of {} of networking, {time}, all CPUs",
+                format::count(*all)
+            ),
+        };
         if self.left_out > 0 {
             text += &format!(
                 "; {} more in stacks too rare to be kept",

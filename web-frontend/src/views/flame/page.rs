@@ -19,6 +19,7 @@ use crate::page::dom::{Dom, set_attribute};
 use crate::page::save::File;
 use crate::plot::Theme;
 use crate::state::{Address, Keys, Pairs};
+use crate::view_model::index_of;
 use crate::views::{Pointer, Reply, Scene, View};
 
 /// Milliseconds between two questions to the daemon.
@@ -47,6 +48,8 @@ pub fn start(window: &Window, redraw: &Rc<dyn Fn()>) -> Box<dyn View> {
         inbox,
         choices: Choices::default(),
         profile: None,
+        about: String::new(),
+        part: None,
         asked_ms: None,
         is_waiting: false,
         is_stale: false,
@@ -65,6 +68,10 @@ struct FlameGraph {
     profile: Option<Result<Profile, String>>,
     asked_ms: Option<f64>,
     is_waiting: bool,
+    /// Slug of the component whose page is shown; empty in the overview.
+    about: String,
+    /// What that owns of the profile.
+    part: Option<Result<Profile, String>>,
     /// A new answer has come that is not drawn yet.
     is_stale: bool,
     drawn: Option<Drawn>,
@@ -98,6 +105,7 @@ impl View for FlameGraph {
         if let Some(answer) = self.inbox.take() {
             self.take_answer(answer, scene.shared.range.is_paused());
         }
+        self.turn_to(scene);
         self.redraw(scene.dom, scene.info)?;
         self.ask(scene);
         Ok(())
@@ -124,6 +132,7 @@ impl View for FlameGraph {
         match action {
             Action::Flame => self.choices.is_open = !self.choices.is_open,
             Action::Zoom(depth) => self.choices.zoom.truncate(*depth),
+            Action::About(_) => self.choices.zoom.clear(),
             _ => return Reply::Ignored,
         }
         Reply::Changed
@@ -189,7 +198,9 @@ impl FlameGraph {
         let is_due = self.asked_ms.is_none_or(|at| now_ms - at >= REFRESH_MS);
         // What is paused stands still, once there is something.
         let is_paused = scene.shared.range.is_paused() && self.profile.is_some();
-        let is_wanted = self.choices.is_open && scene.is_live && !is_paused;
+        // What has no width is not shown at all.
+        let is_there = scene.dom.extent("flame").width > 0;
+        let is_wanted = self.is_open() && is_there && scene.is_live && !is_paused;
         if is_wanted && is_due && !self.is_waiting && scene.dom.is_in_sight("flame") {
             (self.asked_ms, self.is_waiting) = (Some(now_ms), true);
             self.asker.ask();
@@ -207,12 +218,37 @@ impl FlameGraph {
         if self.profile.as_ref() != Some(&profile) {
             self.marked = None;
             self.profile = Some(profile);
+            self.part = None;
             self.is_stale = true;
         }
     }
 
+    /// On a component's page, its own stacks are shown, and always.
+    fn turn_to(&mut self, scene: &Scene) {
+        if self.about != scene.shared.about {
+            self.about.clone_from(&scene.shared.about);
+            (self.part, self.marked, self.is_stale) = (None, None, true);
+        }
+        if let (Some(Ok(profile)), None, false) = (&self.profile, &self.part, self.about.is_empty())
+        {
+            self.part = Some(profile.of_component(scene.info, &self.about));
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.choices.is_open || !self.about.is_empty()
+    }
+
+    /// The profile to show, or why there is none.
+    fn outcome(&self) -> Option<&Result<Profile, String>> {
+        match (&self.profile, self.about.is_empty()) {
+            (Some(Ok(_)), false) => self.part.as_ref(),
+            (all, _) => all.as_ref(),
+        }
+    }
+
     fn shown(&self) -> Option<&Profile> {
-        self.profile.as_ref()?.as_ref().ok()
+        self.outcome()?.as_ref().ok()
     }
 
     fn zoom_to(&mut self, node: usize) -> Reply {
@@ -226,23 +262,26 @@ impl FlameGraph {
     /// Brings the section up to date.
     fn redraw(&mut self, dom: &Dom, info: &Info) -> Result<(), JsValue> {
         for id in ["flame-body", "flame-tools"] {
-            dom.set_hidden(id, !self.choices.is_open)?;
+            dom.set_hidden(id, !self.is_open())?;
         }
         if let Some(button) = dom.root.query_selector("[data-act=flame]")? {
             set_attribute(
                 &button,
                 "aria-expanded",
-                if self.choices.is_open {
-                    "true"
-                } else {
-                    "false"
-                },
+                if self.is_open() { "true" } else { "false" },
             )?;
+            button.toggle_attribute_with_force("disabled", !self.about.is_empty())?;
         }
-        if !self.choices.is_open || !dom.is_in_sight("flame") {
+        let whose = index_of(info, &self.about).map(|at| info.components[at].label.as_str());
+        let what = format!(
+            "the kernel's functions in which {}'s CPU time goes",
+            whose.unwrap_or("networking")
+        );
+        dom.set_text("flame-what", &what)?;
+        if !self.is_open() || !dom.is_in_sight("flame") {
             return Ok(());
         }
-        let note = match &self.profile {
+        let note = match self.outcome() {
             None => Some("asking the daemon…"),
             Some(Err(reason)) => Some(reason.as_str()),
             Some(Ok(profile)) if profile.tree.samples() == 0 => Some(""),
@@ -259,7 +298,7 @@ impl FlameGraph {
             return dom.set_text("flame-found", "");
         }
         let is_stale = std::mem::take(&mut self.is_stale);
-        let Some(Ok(profile)) = &self.profile else {
+        let Some(Ok(profile)) = self.outcome() else {
             return Ok(());
         };
         let holder = dom.element("flames")?;

@@ -20,7 +20,10 @@ pub fn path_html(profile: &Profile, info: &Info, zoom: usize, unknown: &[String]
     let mut html = format!(
         "<button class=\"plain\"{}>{}</button>",
         Action::Zoom(0).attribute(),
-        model::WHOLE
+        profile
+            .tree
+            .node(0)
+            .map_or(String::new(), |root| escape_html(&root.name)),
     );
     let left_out = line.len().saturating_sub(NAMED_AT_END);
     for (depth, &at) in (1..).zip(&line) {

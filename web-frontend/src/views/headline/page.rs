@@ -8,9 +8,10 @@ use web_sys::Window;
 
 use super::spark::sparkline;
 use super::trend::{self, Leader, Trend};
+use crate::action::Action;
 use crate::basis::Basis;
 use crate::color::Rgb;
-use crate::page::dom::Dom;
+use crate::page::dom::{Dom, set_attribute};
 use crate::state::Keys;
 use crate::view_model::{self, index_of};
 use crate::views::{Scene, View};
@@ -72,12 +73,14 @@ impl Headline {
             .change
             .map_or(String::new(), |by| trend::change_text(basis, by));
         dom.set_text("change", &change)?;
-        let leader = |leader: &Option<Leader>| match leader {
-            Some(Leader { label, value, .. }) => format!("{label} {value}"),
-            None => String::new(),
-        };
-        dom.set_text("lead-event", &leader(&trend.event))?;
-        dom.set_text("lead-part", &leader(&trend.part))?;
+        for (id, leader) in [("lead-event", &trend.event), ("lead-part", &trend.part)] {
+            let Some(Leader { slug, label, value }) = leader else {
+                continue;
+            };
+            dom.set_text(id, &format!("{label} {value}"))?;
+            let act = Action::About(slug.clone()).to_string();
+            set_attribute(&dom.element(id)?, "data-act", &act)?;
+        }
         dom.set_hidden("leads", trend.event.is_none())?;
         let color = index_of(info, view_model::HEADLINE).map_or(Rgb(0x80, 0x80, 0x80), |i| {
             Rgb::parse(&info.components[i].color)

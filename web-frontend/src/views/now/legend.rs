@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::model::{Bar, REST, Segment};
-use crate::action::Action;
+use crate::action::{Action, parts_button};
 use crate::color::Rgb;
 use crate::format::escape_html;
 
@@ -45,17 +45,21 @@ pub fn html(bars: &[Bar]) -> String {
         );
         for segment in top_down(bar) {
             let key = escape_html(&segment.key);
-            // An event unfolds into its parts, a part goes to the heat map; modes do nothing.
+            // Each component has a page of its own, and an event unfolds into its parts too.
             let act = match number {
-                2 if segment.key != REST => Action::Event(segment.key.clone()).attribute(),
-                3 => Action::Component(segment.key.clone()).attribute(),
+                2 | 3 if segment.key != REST => Action::About(segment.key.clone()).attribute(),
+                _ => String::new(),
+            };
+            let more = match number {
+                2 if segment.key != REST => parts_button(&segment.key, &segment.label),
+                2 => "<i class=\"unfold\"></i>".to_owned(),
                 _ => String::new(),
             };
             let _ = write!(
                 html,
                 "<li data-bar=\"{number}\" data-key=\"{key}\" data-ratio=\"\">\
                  <button class=\"entry\"{act}><i class=\"swatch\" style=\"background:{color}\"></i>\
-                 <span class=\"name\">{label}</span> <span class=\"value\">–</span></button></li>",
+                 <span class=\"name\">{label}</span> <span class=\"value\">–</span></button>{more}</li>",
                 color = segment.color.map_or("var(--idle)".to_owned(), Rgb::css),
                 label = escape_html(&segment.label),
             );
@@ -65,7 +69,8 @@ pub fn html(bars: &[Bar]) -> String {
                 html,
                 "<li class=\"unavailable\" data-bar=\"{number}\" data-key=\"{key}\" \
                  data-unavailable=\"{reason}\" title=\"{reason}\"><i class=\"swatch\"></i>\
-                 <span class=\"name\">{label}</span> <span>unavailable</span></li>",
+                 <button class=\"plain name\"{act}>{label}</button> <span>unavailable</span></li>",
+                act = Action::About(absent.key.clone()).attribute(),
                 key = escape_html(&absent.key),
                 reason = escape_html(&absent.reason),
                 label = escape_html(&absent.label),

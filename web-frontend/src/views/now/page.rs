@@ -99,7 +99,7 @@ impl View for Now {
     fn click(&mut self, pointer: &Pointer) -> Reply {
         match pointer.within("chart").and_then(|place| self.at(place)) {
             Some((1, key)) if key != REST => Reply::Act(Action::Event(key)),
-            Some((2, key)) => Reply::Act(Action::Component(key)),
+            Some((2, key)) => Reply::Act(Action::About(key)),
             _ => Reply::Ignored,
         }
     }
@@ -143,11 +143,10 @@ impl Now {
             live.show(entry.text);
         }
         for button in all(&list, "[data-act]")? {
-            let chosen = match action_of(&button) {
-                Some(Action::Event(slug)) => slug == shared.event,
-                Some(Action::Component(slug)) => slug == shared.component,
-                _ => false,
+            let Some(Action::Event(slug)) = action_of(&button) else {
+                continue;
             };
+            let chosen = slug == shared.event;
             set_attribute(
                 &button,
                 "aria-pressed",

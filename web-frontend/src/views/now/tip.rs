@@ -6,46 +6,20 @@ use std::fmt::Write as _;
 use metrics_common::snapshot::{Info, Snapshot};
 
 use super::model::{Bar, Segment};
-use crate::basis::{Basis, THIS_HOST};
 use crate::color::Rgb;
-use crate::format::{self, escape_html};
-use crate::tip::{basis, entries_of, interval};
+use crate::format::escape_html;
+use crate::tip::figures;
 
-/// The tip over a segment, as markup. The basis of the page comes first, with the interval
-/// of an estimate; then the same on the others.
+/// The tip over a segment, as markup.
 pub fn html(info: &Info, snapshot: &Snapshot, bar: &Bar, segment: &Segment) -> String {
-    let row = |basis: Basis| {
-        let name = match basis {
-            Basis::Host => "of this host".to_owned(),
-            Basis::Parent => format!("of {}", segment.whole),
-            Basis::Cpus => "CPUs' worth".to_owned(),
-            Basis::Milliseconds => "CPU time".to_owned(),
-        };
-        (name, basis.say(segment.amount))
-    };
-    let mut rows = vec![row(bar.basis)];
-    if let Some(interval) = interval(info, snapshot, &segment.key, bar.basis) {
-        rows.push(("95 % interval".to_owned(), interval));
-    }
-    let is_part = segment.whole != THIS_HOST;
-    let others = Basis::ALL.iter().map(|(basis, _)| *basis);
-    let others = others.filter(|&basis| basis != bar.basis && (is_part || basis != Basis::Parent));
-    rows.extend(others.map(row));
-    if let Some(basis) = basis(info, snapshot, &segment.key) {
-        rows.push(("split by".to_owned(), basis));
-    }
-    if let Some((count, word)) = entries_of(info, snapshot, &segment.key)
-        && count > 0
-    {
-        let each = format!("{} ns per {word}", format::count(segment.ns / count));
-        rows.push(("each".to_owned(), each));
-    }
+    let of = (segment.amount, segment.whole.as_str());
+    let figures = figures(info, snapshot, &segment.key, of, bar.basis);
     let mut html = format!(
         "<strong><i class=\"swatch\" style=\"background:{}\"></i>{}</strong><dl>",
         segment.color.map_or("var(--idle)".to_owned(), Rgb::css),
         escape_html(&segment.label)
     );
-    for (name, value) in rows {
+    for (name, value) in figures {
         let _ = write!(
             html,
             "<dt>{}</dt><dd>{}</dd>",
@@ -63,6 +37,7 @@ mod tests {
 
     use super::super::model::bars;
     use super::*;
+    use crate::basis::Basis;
     use crate::fixture;
     use crate::view_model::index_of;
 

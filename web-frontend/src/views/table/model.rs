@@ -216,7 +216,7 @@ impl Layout {
              <th scope=\"row\" class=\"name\" style=\"--depth:{depth}\" title=\"{title}\">{fold}\
              <i class=\"swatch\" style=\"background:{color}\"></i>\
              <button class=\"plain\"{show}>{label}</button></th>",
-            show = Action::Component(component.slug.clone()).attribute(),
+            show = Action::About(component.slug.clone()).attribute(),
             depth = row.depth,
             whole = if row.has_parts { " whole" } else { "" },
             title = escape_html(&format!("{}{method}", component.help)),

@@ -171,3 +171,29 @@ fn an_answer_without_stacks_says_why() {
     let text = full.hottest_text(&fixture::info(), 0);
     assert!(text.starts_with("Most time in: memcpy 60.0 %, "), "{text}");
 }
+
+#[test]
+fn of_one_component_there_are_its_own_stacks() {
+    let info = fixture::info();
+    let profile = Profile::of(Answer {
+        status: 200,
+        body: "rx_softirq;net_rx_action;__napi_poll;x_poll;dev_gro_receive 30\n\
+               rx_softirq;net_rx_action;__napi_poll;x_poll 50\ntx_syscall;tcp_sendmsg 20\n"
+            .to_owned(),
+        ..Answer::default()
+    });
+    let profile = profile.unwrap();
+    let gro = profile.of_component(&info, "gro").unwrap();
+    assert_eq!(gro.tree.samples(), 30);
+    assert!(
+        gro.basis()
+            .starts_with("30 samples of GRO, of 100 of networking")
+    );
+    assert!(gro.folded.ends_with("dev_gro_receive 30\n"));
+    let all = profile.of_component(&info, "network").unwrap();
+    assert_eq!(all.folded, profile.folded);
+    let none = profile.of_component(&info, "conntrack").unwrap();
+    assert_eq!(none.basis(), "No sample of Conntrack in the last minute.");
+    let foreign = profile.of_component(&info, "local_ipc");
+    assert!(foreign.unwrap_err().contains("networking only"));
+}

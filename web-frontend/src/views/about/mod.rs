@@ -1,0 +1,10 @@
+//! One component's own page: its figures, its time, what makes it large and what to do about
+//! it. Its CPUs and functions are shown beside it, by the views that show those of all.
+
+/// The section that it shows.
+pub const NEEDS: Option<&str> = Some("cost");
+
+pub mod model;
+
+#[cfg(target_arch = "wasm32")]
+pub mod page;
