@@ -233,5 +233,8 @@ mod tests {
         assert!(one.starts_with("bridging ("), "{one}");
         assert!(one.contains("symbols: br_forward\n"), "{one}");
         assert!(!one.contains("ip_rcv"), "{one}");
+        let advice = "    Frames to addresses that the bridge has not learned go to every port";
+        assert!(one.contains(advice), "{one}");
+        assert!(!list.contains(advice), "only of what was asked for");
     }
 }

@@ -179,7 +179,8 @@ fn cursor() -> Result<()> {
     let [left, top, width, height] = browser.place("#parts")?;
     browser.mouse("mouseMoved", left + width * 0.5, top + height * 0.5)?;
     let lines = browser.script(
-        "return Array.from(document.querySelectorAll('.cursor'), (e) => [e.hidden, parseFloat(e.style.left)])",
+        "return Array.from(document.querySelectorAll('.cursor')).filter((e) => e.parentElement.offsetHeight > 0)
+            .map((e) => [e.hidden, parseFloat(e.style.left)])",
     )?;
     let lines = lines.as_array().context("no list")?;
     ensure!(lines.len() == 3, "{lines:?}");
