@@ -292,7 +292,7 @@ impl HeatMap {
         scene.dom.set_text("heat-note", &text)?;
         let span = format::span(map.frame.to_ms() - map.frame.from_ms);
         let phrase = basis_of_cpu(scene.shared.basis).phrase_of_cpu();
-        let sentence = format!("Values in {phrase}; averages are of the {span} shown.");
+        let sentence = format!("A CPU's values are in {phrase}; averages are of the {span} shown.");
         scene.dom.set_text("heat-basis", &sentence)?;
         let cpus = map.lines.len();
         let spoken = format!("Heat map of {label} on {cpus} CPUs over {span}; {text}.");
