@@ -7,7 +7,6 @@ use metrics_common::missed;
 use metrics_common::sections::{Columns, Sections};
 use metrics_common::snapshot::{Availability, Info, Snapshot};
 
-use crate::basis::{Amount, Basis, THIS_HOST};
 use crate::format;
 
 /// The component whose share of the host is the headline.
@@ -96,48 +95,6 @@ pub fn total_ns(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<u64> {
         return None;
     }
     snapshot.total_ns(component)
-}
-
-/// The answer to netto's question, for one stretch of time.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Headline {
-    /// Networking's CPU time with its unit. What it is a part of is the host.
-    pub value: String,
-    /// What stands behind it.
-    pub of: String,
-    /// The same in other words.
-    pub beside: String,
-    /// Whether a part of networking is not measured here, so that the truth is more.
-    pub at_least: bool,
-    /// Networking's power with its unit, where it can be estimated.
-    pub power: Option<String>,
-}
-
-/// The headline; `None` if this host cannot measure networking.
-pub fn headline(info: &Info, snapshot: &Snapshot, basis: Basis) -> Option<Headline> {
-    let amount = Amount::of_component(info, snapshot, index_of(info, HEADLINE)?)?;
-    let all = snapshot.cpus.len();
-    let share = || format!("{} of {THIS_HOST}", Basis::Host.say(amount));
-    let (of, beside) = match basis {
-        Basis::Host | Basis::Parent => (
-            format!("of {THIS_HOST}"),
-            format!("{}' worth, of {all} CPUs", Basis::Cpus.say(amount)),
-        ),
-        Basis::Cpus => (format!("of this host's {all}"), share()),
-        Basis::Milliseconds => (format!("of CPU time, on {all} CPUs"), share()),
-    };
-    Some(Headline {
-        value: basis.say(amount),
-        of,
-        beside: format!("{beside}, {}", format::window(snapshot.interval_ns)),
-        at_least: parts_of(info, HEADLINE)
-            .any(|part| reason_missing(info, snapshot, part).is_some()),
-        power: snapshot
-            .sections
-            .power
-            .as_ref()
-            .map(|power| format::watts(power.network_watts)),
-    })
 }
 
 /// The past to go on with when the daemon has introduced itself: what the page

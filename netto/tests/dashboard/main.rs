@@ -11,6 +11,7 @@ mod browser;
 mod common;
 mod demo;
 mod endurance;
+mod figures;
 mod flame;
 mod pictures;
 mod reader;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
     let trials = [
         views::TESTS,
         reader::TESTS,
+        figures::TESTS,
         replay::TESTS,
         flame::TESTS,
         about::TESTS,

@@ -12,7 +12,7 @@ use plotters::prelude::{DrawingArea, DrawingBackend};
 use plotters::style::text_anchor::HPos;
 use plotters::style::{Color, FontStyle};
 
-use super::model::{FlameBox, Tree, label};
+use super::model::{FlameBox, Profile, Tree, label};
 use crate::color::Rgb;
 use crate::format::{self, escape_html};
 use crate::plot::{PlotError, Theme, document, ink_on, rgb, text_style};
@@ -43,6 +43,29 @@ pub struct Flames<'a> {
     pub boxes: &'a [FlameBox],
     /// Nodes that a search has found; `None` while nothing is searched for.
     pub found: Option<&'a BTreeSet<usize>>,
+}
+
+/// Boxes of a profile in a drawing of this width, with what is looked for in it.
+///
+/// # Errors
+/// Only if plotters' SVG backend fails, which writes to memory.
+pub fn of_profile(
+    profile: &Profile,
+    info: &Info,
+    (boxes, width): (&[FlameBox], u32),
+    find: &str,
+    theme: Theme,
+) -> Result<String, PlotError> {
+    let tree = &profile.tree;
+    let found = tree.search(find, |node| label(info, node)).0;
+    let found = Some(&found).filter(|_| !find.trim().is_empty());
+    let flames = Flames {
+        info,
+        tree,
+        boxes,
+        found,
+    };
+    svg(&flames, theme, width)
 }
 
 /// Height that these boxes need, pixels.

@@ -392,6 +392,12 @@ pub fn label(info: &Info, node: &Node) -> String {
     }
 }
 
+/// Whose functions are shown: of the component with this slug, or of all networking.
+pub fn subject(info: &Info, slug: &str) -> String {
+    let whose = index_of(info, slug).map_or("networking", |at| &info.components[at].label);
+    format!("the kernel's functions in which {whose}'s CPU time goes")
+}
+
 fn event_label(info: &Info, slug: &str) -> String {
     index_of(info, slug)
         .map_or(slug, |at| &info.components[at].label)

@@ -9,7 +9,7 @@ use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlElement, HtmlInputElement, Window};
 
 use super::choices::Choices;
-use super::draw::{self, Flames, LEAST_PX};
+use super::draw::{self, LEAST_PX};
 use super::fetch::Asker;
 use super::model::{self, Answer, FlameBox, Profile};
 use super::path::path_html;
@@ -17,9 +17,7 @@ use crate::action::{Action, Format};
 use crate::format;
 use crate::page::dom::{Dom, set_attribute};
 use crate::page::save::File;
-use crate::plot::Theme;
 use crate::state::{Address, Keys, Pairs};
-use crate::view_model::index_of;
 use crate::views::{Pointer, Reply, Scene, View};
 
 /// Milliseconds between two questions to the daemon.
@@ -181,9 +179,15 @@ impl View for FlameGraph {
         Ok(match format {
             Format::Folded => Some(File::Text(profile.folded.clone())),
             Format::Svg | Format::Png => match &self.drawn {
-                Some(drawn) => drawing(profile, scene.info, drawn, scene.dom.theme())
-                    .ok()
-                    .map(File::Drawing),
+                Some(drawn) => draw::of_profile(
+                    profile,
+                    scene.info,
+                    (drawn.boxes.as_slice(), drawn.width),
+                    &drawn.find,
+                    scene.dom.theme(),
+                )
+                .ok()
+                .map(File::Drawing),
                 None => None,
             },
             Format::Csv | Format::Copy => None,
@@ -265,19 +269,11 @@ impl FlameGraph {
             dom.set_hidden(id, !self.is_open())?;
         }
         if let Some(button) = dom.root.query_selector("[data-act=flame]")? {
-            set_attribute(
-                &button,
-                "aria-expanded",
-                if self.is_open() { "true" } else { "false" },
-            )?;
+            let is_open = self.is_open().to_string();
+            set_attribute(&button, "aria-expanded", &is_open)?;
             button.toggle_attribute_with_force("disabled", !self.about.is_empty())?;
         }
-        let whose = index_of(info, &self.about).map(|at| info.components[at].label.as_str());
-        let what = format!(
-            "the kernel's functions in which {}'s CPU time goes",
-            whose.unwrap_or("networking")
-        );
-        dom.set_text("flame-what", &what)?;
+        dom.set_text("flame-what", &model::subject(info, &self.about))?;
         if !self.is_open() || !dom.is_in_sight("flame") {
             return Ok(());
         }
@@ -319,7 +315,9 @@ impl FlameGraph {
         if !is_stale && self.drawn.as_ref() == Some(&wanted) {
             return Ok(());
         }
-        let svg = drawing(profile, info, &wanted, dom.theme())?;
+        let boxes = (wanted.boxes.as_slice(), wanted.width);
+        let svg = draw::of_profile(profile, info, boxes, &wanted.find, dom.theme())
+            .map_err(|error| JsValue::from(error.to_string()))?;
         if let Some(place) = holder.query_selector(".drawing")? {
             place.set_inner_html(&svg);
         }
@@ -449,16 +447,4 @@ impl FlameGraph {
         tip.toggle_attribute_with_force("hidden", html.is_none())?;
         Ok(html.is_some())
     }
-}
-
-fn drawing(profile: &Profile, info: &Info, drawn: &Drawn, theme: Theme) -> Result<String, JsValue> {
-    let named = |node: &model::Node| model::label(info, node);
-    let found = profile.tree.search(&drawn.find, named).0;
-    let flames = Flames {
-        info,
-        tree: &profile.tree,
-        boxes: &drawn.boxes,
-        found: Some(&found).filter(|_| !drawn.find.trim().is_empty()),
-    };
-    draw::svg(&flames, theme, drawn.width).map_err(|error| JsValue::from(error.to_string()))
 }

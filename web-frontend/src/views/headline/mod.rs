@@ -3,6 +3,7 @@
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("cost");
 
+pub mod model;
 pub mod spark;
 pub mod trend;
 

@@ -6,6 +6,7 @@ use metrics_common::snapshot::Info;
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
+use super::model;
 use super::spark::sparkline;
 use super::trend::{self, Leader, Trend};
 use crate::action::Action;
@@ -35,7 +36,7 @@ impl View for Headline {
         // It goes on while the rest of the page stands still.
         let snapshot = scene.now;
         let basis = scene.shared.basis;
-        let share = match view_model::headline(info, snapshot, basis) {
+        let share = match model::headline(info, snapshot, basis) {
             Some(headline) => {
                 let bound = if headline.at_least { "at least " } else { "" };
                 dom.set_text("bound", bound)?;

@@ -1,0 +1,110 @@
+//! The headline as plain values: how much networking costs this host. Pure.
+
+use metrics_common::snapshot::{Info, Snapshot};
+
+use crate::basis::{Amount, Basis, THIS_HOST};
+use crate::format;
+use crate::view_model::{HEADLINE, index_of, parts_of, reason_missing};
+
+/// The answer to netto's question, for one stretch of time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Headline {
+    /// Networking's CPU time with its unit. What it is a part of is the host.
+    pub value: String,
+    /// What stands behind it.
+    pub of: String,
+    /// The same in other words.
+    pub beside: String,
+    /// Whether a part of networking is not measured here, so that the truth is more.
+    pub at_least: bool,
+    /// Networking's power with its unit, where it can be estimated.
+    pub power: Option<String>,
+}
+
+/// The headline; `None` if this host cannot measure networking.
+pub fn headline(info: &Info, snapshot: &Snapshot, basis: Basis) -> Option<Headline> {
+    let amount = Amount::of_component(info, snapshot, index_of(info, HEADLINE)?)?;
+    let all = snapshot.cpus.len();
+    let share = || format!("{} of {THIS_HOST}", Basis::Host.say(amount));
+    let (of, beside) = match basis {
+        Basis::Host | Basis::Parent => (
+            format!("of {THIS_HOST}"),
+            format!("{}' worth, of {all} CPUs", Basis::Cpus.say(amount)),
+        ),
+        Basis::Cpus => (format!("of this host's {all}"), share()),
+        Basis::Milliseconds => (format!("of CPU time, on {all} CPUs"), share()),
+    };
+    Some(Headline {
+        value: basis.say(amount),
+        of,
+        beside: format!("{beside}, {}", format::window(snapshot.interval_ns)),
+        at_least: parts_of(info, HEADLINE)
+            .any(|part| reason_missing(info, snapshot, part).is_some()),
+        power: snapshot
+            .sections
+            .power
+            .as_ref()
+            .map(|power| format::watts(power.network_watts)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn the_headline_is_networkings_share_of_all_cpus() {
+        let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+        // 120 ms of two CPUs in half a second.
+        let expected = Headline {
+            value: "12.0 %".to_owned(),
+            of: "of this host's CPU".to_owned(),
+            beside: "0.24 CPUs' worth, of 2 CPUs, over the last 0.5 s".to_owned(),
+            at_least: false,
+            power: None,
+        };
+        assert_eq!(headline(&info, &snapshot, Basis::Host), Some(expected));
+        let beside = "12.0 % of this host's CPU, over the last 0.5 s";
+        for (basis, value, of) in [
+            (Basis::Cpus, "0.24 CPUs", "of this host's 2"),
+            (Basis::Milliseconds, "240.0 ms/s", "of CPU time, on 2 CPUs"),
+        ] {
+            let own = headline(&info, &snapshot, basis).unwrap();
+            assert_eq!((own.value.as_str(), own.of.as_str()), (value, of));
+            assert_eq!(own.beside, beside);
+        }
+        let of_parent = headline(&info, &snapshot, Basis::Parent).unwrap();
+        assert_eq!(
+            of_parent.of, "of this host's CPU",
+            "which is its only whole"
+        );
+        snapshot.sections.power = Some(fixture::power());
+        let power = headline(&info, &snapshot, Basis::Host).unwrap().power;
+        assert_eq!(power.as_deref(), Some("3.2 W"));
+    }
+
+    #[test]
+    fn small_headlines_get_another_decimal_and_zero_is_zero() {
+        let (info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+        let network = index_of(&info, HEADLINE).unwrap();
+        let mut percent_of = |ns: u64| {
+            fixture::cost(&mut snapshot).components[network] = Some(vec![ns, 0]);
+            headline(&info, &snapshot, Basis::Host).unwrap().value
+        };
+        assert_eq!(percent_of(0), "0 %");
+        assert_eq!(percent_of(1_000), "<0.01 %");
+        assert_eq!(percent_of(4_560_000), "0.46 %");
+        assert_eq!(percent_of(9_990_000), "1.0 %");
+        assert_eq!(percent_of(10_000_000), "1.0 %");
+    }
+
+    #[test]
+    fn a_headline_that_lacks_a_part_says_so_and_one_that_lacks_all_is_absent() {
+        let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
+        fixture::take_away(&mut info, &mut snapshot, "tx_syscall", "no fentry");
+        assert!(headline(&info, &snapshot, Basis::Host).unwrap().at_least);
+        fixture::take_away(&mut info, &mut snapshot, "network", "nothing works");
+        assert_eq!(headline(&info, &snapshot, Basis::Host), None);
+    }
+}
