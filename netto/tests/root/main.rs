@@ -29,6 +29,7 @@ mod counting_times;
 mod coverage;
 mod cpus;
 mod daemon;
+mod diffs;
 mod failures;
 mod filters;
 mod flame;
@@ -101,6 +102,7 @@ fn main() -> ExitCode {
         sparse::TESTS,
         burners::TESTS,
         sweep::TESTS,
+        diffs::TESTS,
         budget::TESTS,
         coverage::TESTS,
         idle::TESTS,
@@ -135,7 +137,10 @@ fn main() -> ExitCode {
     let all = !guest::is_one() || arguments.filter.is_some();
     let trials = tests
         .filter(|test| all || guest::is_selected(test.name))
-        .map(|test| test.to_trial(repeat::run))
+        .map(|test| {
+            let is_long = test.name == diffs::TWENTY_PAIRS;
+            test.to_trial(repeat::run).with_ignored_flag(is_long)
+        })
         .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     counting::end();

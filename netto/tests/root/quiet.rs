@@ -24,6 +24,7 @@ pub const STATISTICAL: &[&str] = &[
     "coverage::",
     "sparse::",
     "sweep::",
+    "diff::",
     "ticks::",
 ];
 /// The same of those that count what the whole host does: no matter of chance.
