@@ -4,19 +4,16 @@
 use std::io::{BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tungstenite::http::Uri;
 
 mod answer;
+mod tls;
 
 /// The daemon that is asked when none is named.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:10880";
@@ -26,13 +23,6 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 pub const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 /// How much of a refusal is repeated, bytes.
 const MOST_REFUSAL_BYTES: u64 = 300;
-/// Where distributions keep the certificates that they trust.
-const TRUSTED: [&str; 3] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-];
-
 /// Where a daemon is and who asks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Daemon {
@@ -108,6 +98,15 @@ impl Daemon {
         self.authorization.as_deref()
     }
 
+    /// What to say where something answers that is no netto.
+    pub fn stranger(&self) -> String {
+        let name = self.name();
+        match self.is_tls {
+            true => format!("what answers at {name} is no netto"),
+            false => format!("what answers at {name} is no netto, or one behind https://"),
+        }
+    }
+
     /// Asks for one of its paths, and gives the body of its answer.
     ///
     /// # Errors
@@ -127,8 +126,8 @@ impl Daemon {
         stream.write_all(request.as_bytes()).with_context(broken)?;
         let mut stream = BufReader::new(stream);
         let head = answer::head(&mut stream).with_context(broken)?;
-        let (status, mut body) = answer::understood(&head, stream)
-            .with_context(|| format!("what answers at {name} is no netto"))?;
+        let (status, mut body) =
+            answer::understood(&head, stream).with_context(|| self.stranger())?;
         if status != 200 {
             let mut said = Vec::new();
             // A refusal that breaks off is a refusal too.
@@ -163,41 +162,12 @@ impl Daemon {
             stream.set_read_timeout(Some(SILENCE_LIMIT))?;
             stream.set_write_timeout(Some(CONNECT_LIMIT))?;
             return match self.is_tls {
-                true => self.encrypted(stream),
+                true => tls::encrypted(stream, &self.host, self.ca_file.as_deref()),
                 false => Ok(Box::new(stream)),
             };
         }
         Err(last)
     }
-
-    fn encrypted(&self, stream: TcpStream) -> anyhow::Result<Box<dyn Stream>> {
-        let config = ClientConfig::builder()
-            .with_root_certificates(trusted(self.ca_file.as_deref())?)
-            .with_no_client_auth();
-        let name = ServerName::try_from(self.host.clone()).context("no name for TLS")?;
-        let session = ClientConnection::new(Arc::new(config), name)?;
-        Ok(Box::new(StreamOwned::new(session, stream)))
-    }
-}
-
-/// The certificates by which a daemon may prove who it is.
-fn trusted(file: Option<&Path>) -> anyhow::Result<RootCertStore> {
-    let usual = TRUSTED.iter().map(Path::new).find(|path| path.exists());
-    let path = file
-        .or(usual)
-        .context("this host has no list of trusted certificates; name one with --ca-file")?;
-    let mut roots = RootCertStore::empty();
-    let unreadable = || format!("cannot read the certificates in {}", path.display());
-    for certificate in CertificateDer::pem_file_iter(path).with_context(unreadable)? {
-        // A list of many may hold some of a kind that is not known.
-        let _ = roots.add(certificate.with_context(unreadable)?);
-    }
-    ensure!(
-        !roots.is_empty(),
-        "there is no certificate in {}",
-        path.display()
-    );
-    Ok(roots)
 }
 
 /// What a daemon that refuses wants, by the status of its answer.

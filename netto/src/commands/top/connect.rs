@@ -37,7 +37,7 @@ pub fn connect(daemon: &Daemon) -> anyhow::Result<Connection> {
             });
             bail!("{name} refuses with {status}: {remedy}")
         }
-        Err(error) => bail!("what answers at {name} is no netto: {error}"),
+        Err(error) => bail!("{}: {error}", daemon.stranger()),
     }
 }
 
