@@ -23,6 +23,7 @@ mod builder;
 mod columns;
 mod compress;
 mod index;
+mod pieces;
 mod reader;
 mod rounding;
 mod steps;

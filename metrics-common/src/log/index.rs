@@ -16,8 +16,9 @@
 use std::io::{self, Read, Seek, SeekFrom};
 
 use super::block::{self, BlockHead};
+use super::pieces::Pieces;
 use super::reader::LogReader;
-use super::{HEADER_BYTES, LogError, MAX_PAYLOAD_BYTES};
+use super::{HEADER_BYTES, LogError};
 use crate::codec::ServerMessage;
 use crate::packed::{Damaged, Reader, put};
 
@@ -226,7 +227,16 @@ impl LogIndex {
     ) -> Pieces<S> {
         let is_wanted = |part: &Part| part.may_hold(from_unix_ns, to_unix_ns);
         let first = self.parts.iter().position(is_wanted);
+        // What has no time, as stacks in a block of their own, is of the time before it.
+        let has_no_time = |part: &&Part| part.times_unix_ns.is_none();
+        let follow = |last: usize| {
+            self.parts[last + 1..]
+                .iter()
+                .take_while(has_no_time)
+                .count()
+        };
         let last = self.parts.iter().rposition(is_wanted);
+        let last = last.map(|last| last + follow(last));
         let mut ranges = Vec::new();
         if let (Some(first), Some(last)) = (first, last) {
             let hello = self.parts[..first].iter().rev().find(|part| part.has_hello);
@@ -239,11 +249,7 @@ impl LogIndex {
                 .map(|part| (part.offset, part.end()))
                 .collect();
         }
-        Pieces {
-            source,
-            ranges: ranges.into_iter(),
-            left: 0,
-        }
+        Pieces::new(source, ranges)
     }
 }
 
@@ -362,42 +368,6 @@ fn next_head(source: &mut (impl Read + Seek), from: u64, end: u64) -> Result<u64
         at += (bytes.len() - (block::HEAD_BYTES - 1)) as u64;
     }
     Ok(end)
-}
-
-/// Stretches of a file, one behind the other.
-#[derive(Debug)]
-pub struct Pieces<S> {
-    source: S,
-    ranges: std::vec::IntoIter<(u64, u64)>,
-    /// Of the range that is being read.
-    left: u64,
-}
-
-impl<S: Read + Seek> Read for Pieces<S> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if self.left > 0 {
-                let most = buffer
-                    .len()
-                    .min(self.left.min(MAX_PAYLOAD_BYTES as u64) as usize);
-                let count = self.source.read(&mut buffer[..most])?;
-                // A file that has become shorter meanwhile.
-                self.left = if count == 0 && most > 0 {
-                    0
-                } else {
-                    self.left - count as u64
-                };
-                if count > 0 || most == 0 {
-                    return Ok(count);
-                }
-            }
-            let Some((from, to)) = self.ranges.next() else {
-                return Ok(0);
-            };
-            self.source.seek(SeekFrom::Start(from))?;
-            self.left = to - from;
-        }
-    }
 }
 
 /// The messages of a time, see [`LogIndex::messages_between`].
