@@ -87,6 +87,7 @@ fn read(path: &Path) -> anyhow::Result<()> {
             Entry::Described(info) => summarizer.describe(&info),
             Entry::Interval(snapshot) => summarizer.interval(&snapshot),
             Entry::Missing(gap) => summarizer.missing(&gap),
+            Entry::Stacks(_) => {}
         }
         Ok::<(), anyhow::Error>(())
     })?;

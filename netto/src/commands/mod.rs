@@ -9,4 +9,5 @@ mod output;
 mod progress;
 pub mod replay;
 pub mod report;
+mod stacks;
 pub mod top;

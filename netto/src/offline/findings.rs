@@ -1,5 +1,5 @@
-//! What is left to say of a series besides its intervals: what was wrong with its files, and what
-//! stands in for a description that is lost. Pure.
+//! What is left to say of a series besides its intervals: what was wrong with its files, why files
+//! make none, and what stands in for a description that is lost. Pure.
 
 use metrics_common::{Availability, ComponentInfo, Info};
 use serde::Serialize;
@@ -23,6 +23,29 @@ pub struct Findings {
     pub undescribed_intervals: u64,
     /// Files that could not be read, or not to their end, and why.
     pub problems: Vec<String>,
+}
+
+/// Files that make no series.
+#[derive(Debug, thiserror::Error)]
+pub enum SeriesError {
+    /// The only file, or each of them, holds nothing.
+    #[error("{0}")]
+    Nothing(String),
+    /// They belong to different hosts.
+    #[error(
+        "these logs are of different hosts: {first_path} of {first}, {other_path} of {other}; \
+         give those of one host"
+    )]
+    DifferentHosts {
+        /// The first file.
+        first_path: String,
+        /// Its host.
+        first: String,
+        /// A file of another host.
+        other_path: String,
+        /// That host.
+        other: String,
+    },
 }
 
 /// The description of intervals whose own is lost: rows as this netto has them.

@@ -1,7 +1,7 @@
 //! What is done with logs after the fact: reading them, summing them up, comparing them.
 //!
 //! [`series`] makes one series of the files of a host and is all that touches files; [`times`]
-//! says which part of it is meant. [`summary`] and [`compare`] are pure: they are shown one
+//! says which part of it is meant. [`summary`], [`compare`] and [`stacks`] are pure: they are shown one
 //! interval after the other, keep a bounded amount of each, and say at the end what it was.
 
 pub mod compare;
@@ -9,5 +9,6 @@ pub mod cpus;
 mod file;
 mod findings;
 pub mod series;
+pub mod stacks;
 pub mod summary;
 pub mod times;

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 
-use metrics_common::codec::{Gap, ServerMessage};
+use metrics_common::codec::{Gap, ServerMessage, Stacks};
 use metrics_common::log::{Beginning, LogReader};
 use metrics_common::{COMPONENTS, Info, Snapshot};
 
-pub use super::findings::Findings;
+pub use super::findings::{Findings, SeriesError};
 
 use super::file::{self, Source};
 use super::findings::undescribed;
@@ -43,29 +43,8 @@ pub enum Entry {
     Interval(Box<Snapshot>),
     /// Snapshots that could not be written.
     Missing(Gap),
-}
-
-/// Files that make no series.
-#[derive(Debug, thiserror::Error)]
-pub enum SeriesError {
-    /// The only file, or each of them, holds nothing.
-    #[error("{0}")]
-    Nothing(String),
-    /// They belong to different hosts.
-    #[error(
-        "these logs are of different hosts: {first_path} of {first}, {other_path} of {other}; \
-         give those of one host"
-    )]
-    DifferentHosts {
-        /// The first file.
-        first_path: String,
-        /// Its host.
-        first: String,
-        /// A file of another host.
-        other_path: String,
-        /// That host.
-        other: String,
-    },
+    /// Sampled stacks of a time that lies within the span as a whole.
+    Stacks(Box<Stacks>),
 }
 
 /// Log files of one host, in the order of their first intervals.
@@ -210,6 +189,7 @@ impl Files {
             covered_until_unix_ns: 0,
             last: None,
             last_gap: None,
+            last_stacks_unix_ns: 0,
             findings: Findings {
                 problems: self.problems.clone(),
                 ..Findings::default()
@@ -231,6 +211,7 @@ struct Head {
 enum Next {
     Interval(Box<Snapshot>),
     Missing(Gap),
+    Stacks(Box<Stacks>),
 }
 
 /// The intervals of several files, one after the other.
@@ -248,6 +229,8 @@ pub struct Series {
     /// File and run of the interval that was counted last.
     last: Option<(usize, u64)>,
     last_gap: Option<Gap>,
+    /// Time of the stacks that were handed on last.
+    last_stacks_unix_ns: u64,
     findings: Findings,
     read_bytes: Arc<AtomicU64>,
 }
@@ -321,9 +304,12 @@ impl Series {
                     head.next = Some(Next::Missing(gap));
                     return Some(time);
                 }
-                Some(Ok(
-                    ServerMessage::History(_) | ServerMessage::Stacks(_) | ServerMessage::Bye(_),
-                )) => {}
+                Some(Ok(ServerMessage::Stacks(stacks))) => {
+                    let time = stacks.time_unix_ns;
+                    head.next = Some(Next::Stacks(stacks));
+                    return Some(time);
+                }
+                Some(Ok(ServerMessage::History(_) | ServerMessage::Bye(_))) => {}
                 Some(Err(error)) => {
                     let (path, reason) = (head.path.display(), file::wording(&error));
                     let problem = format!("{path} could not be read to its end: {reason}");
@@ -432,6 +418,17 @@ impl Iterator for Series {
                         self.ready.push_back(Entry::Missing(gap.clone()));
                     }
                     self.last_gap = Some(gap);
+                }
+                Some(Next::Stacks(stacks)) => {
+                    let end_unix_ns = stacks.time_unix_ns;
+                    let begin_unix_ns = end_unix_ns.saturating_sub(stacks.window_ns);
+                    // Those that several files hold count once.
+                    if end_unix_ns > self.last_stacks_unix_ns
+                        && self.span.holds_all(begin_unix_ns, end_unix_ns)
+                    {
+                        self.last_stacks_unix_ns = end_unix_ns;
+                        self.ready.push_back(Entry::Stacks(stacks));
+                    }
                 }
                 None => {}
             }

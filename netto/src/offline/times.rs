@@ -89,6 +89,13 @@ impl Span {
         self.after_unix_ns.is_none_or(|after| end_unix_ns > after)
             && end_unix_ns <= self.until_unix_ns
     }
+
+    /// Whether all of a time lies in it.
+    pub fn holds_all(&self, begin_unix_ns: u64, end_unix_ns: u64) -> bool {
+        self.after_unix_ns
+            .is_none_or(|after| begin_unix_ns >= after)
+            && self.holds(end_unix_ns)
+    }
 }
 
 /// A span that is none.

@@ -15,4 +15,5 @@ mod files;
 mod damage;
 mod diff;
 mod exports;
+mod stacks;
 mod truth;

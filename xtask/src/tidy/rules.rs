@@ -171,7 +171,12 @@ impl Check<'_> {
     }
 
     fn is_analysis(&self) -> bool {
-        let parts = ["analysis", "offline/summary", "offline/compare"];
+        let parts = [
+            "analysis",
+            "offline/summary",
+            "offline/compare",
+            "offline/stacks",
+        ];
         (parts.iter()).any(|part| self.is_below(&format!("netto/src/{part}/")))
             || self.is_part_of_instrument("analysis")
     }

@@ -17,14 +17,23 @@ th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #ddd;white-sp
 th:first-child,td:first-child{text-align:left;white-space:normal}\
 .real{font-weight:600}.other{color:#595959}\
 svg{display:block}\
+.flame{width:100%;font:11px monospace}.flame text{pointer-events:none;fill:#000}\
+.flame rect{stroke:#fff;stroke-width:.5}\
+.key{display:inline-block;width:.8em;height:.8em}\
+.more{background:rgb(255,90,90)}.less{background:rgb(120,120,255)}\
 @media(prefers-color-scheme:dark){body{color:#e8e8e8;background:#181818}\
 th,td{border-color:#444}.other{color:#a8a8a8}}";
 
 /// Width of a picture of an interval, in its own units.
 const WIDTH: f64 = 200.0;
 
-/// The whole page.
-pub(super) fn text(comparison: &Comparison, names: &[String; 2], zone: &TimeZone) -> String {
+/// The whole page, with its part about stacks.
+pub(super) fn text(
+    comparison: &Comparison,
+    names: &[String; 2],
+    flame: &Result<String, String>,
+    zone: &TimeZone,
+) -> String {
     let mut page = String::new();
     let _ = write!(
         page,
@@ -46,6 +55,7 @@ pub(super) fn text(comparison: &Comparison, names: &[String; 2], zone: &TimeZone
             [low.abs(), high.abs(), change.share.value.abs()]
         })
         .fold(0.0, f64::max);
+    page.push_str(flame.as_deref().unwrap_or_default());
     page.push_str(
         "<table><thead><tr><th>Component</th><th>A, % of CPUs</th><th>B, % of CPUs</th>\
          <th>Change, points</th><th>95 % interval</th><th>Interval around no change</th>\
@@ -62,6 +72,9 @@ pub(super) fn text(comparison: &Comparison, names: &[String; 2], zone: &TimeZone
             let _ = writeln!(page, "<li>{label}: {reason}</li>");
         }
         page.push_str("</ul>\n");
+    }
+    if let Err(lack) = flame {
+        let _ = writeln!(page, "<p>No flame graph: {}.</p>", escape_html(lack));
     }
     page.push_str("</body></html>\n");
     page

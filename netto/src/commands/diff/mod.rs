@@ -13,9 +13,11 @@ use super::output::{Output, is_closed_pipe};
 use super::progress::Progress;
 use crate::offline::compare::{Comparison, Condition, Judgement, Side, compare};
 use crate::offline::series::{Entry, Files};
+use crate::offline::stacks::{Compared, Stacks, Which};
 use crate::offline::times::{Moment, Wanted};
 use crate::outcome::Outcome;
 
+mod flame;
 mod html;
 mod table;
 
@@ -37,7 +39,8 @@ pub struct DiffArgs {
     /// What is now: LOG, or LOG@FROM..TO
     #[arg(value_name = "B")]
     pub b: Part,
-    /// In which form: table, json or html (one page with everything in it)
+    /// In which form: table, json, html (one page with everything in it), or folded (sampled stacks
+    /// with the samples of both sides, for differential flame graphs)
     #[arg(
         long,
         value_name = "FORMAT",
@@ -63,6 +66,8 @@ pub enum Format {
     Json,
     /// A page
     Html,
+    /// Stacks, for flame graph tools
+    Folded,
 }
 
 /// A log, or a part of one.
@@ -106,7 +111,10 @@ impl FromStr for Part {
 /// Carries out the command.
 pub fn run(args: &DiffArgs) -> Outcome {
     let zone = TimeZone::system();
-    let sides = side(&args.a, &zone).and_then(|a| Ok((a, side(&args.b, &zone)?)));
+    // Other forms do not show them.
+    let mut stacks = matches!(args.format, Format::Html | Format::Folded).then(Stacks::default);
+    let mut side = |part, which| side(part, which, stacks.as_mut(), &zone);
+    let sides = side(&args.a, Which::A).and_then(|a| Ok((a, side(&args.b, Which::B)?)));
     let (a, b) = match sides {
         Ok(sides) => sides,
         Err(outcome) => return outcome,
@@ -122,7 +130,7 @@ pub fn run(args: &DiffArgs) -> Outcome {
             empty.path.display()
         ));
     };
-    match write(args, &comparison, &zone) {
+    match write(args, &comparison, stacks, &zone) {
         Ok(()) => {}
         Err(error) if is_closed_pipe(&error) => {}
         Err(error) => return Outcome::Failed(error),
@@ -140,21 +148,39 @@ pub fn run(args: &DiffArgs) -> Outcome {
     }
 }
 
-/// Reads one side.
-fn side(part: &Part, zone: &TimeZone) -> Result<Side, Outcome> {
+/// Reads one side, and its stacks if they are wanted.
+fn side(
+    part: &Part,
+    which: Which,
+    mut stacks: Option<&mut Stacks>,
+    zone: &TimeZone,
+) -> Result<Side, Outcome> {
     let paths = std::slice::from_ref(&part.path);
     let files = Files::look(paths).map_err(|error| Outcome::Failed(error.into()))?;
     let span = part
         .wanted
         .within(files.begin_unix_ns(), || files.end_unix_ns(), zone)
         .map_err(|error| Outcome::Usage(format!("{}: {error}", part.path.display())))?;
-    let mut side = Side::default();
+    let (mut side, mut described) = (Side::default(), None);
     let mut progress = Progress::of(files.read_bytes(), files.length_bytes());
     let findings = files.series(span).for_each(|entry| {
         progress.tick();
         match entry {
-            Entry::Described(info) => side.describe(&info),
-            Entry::Interval(snapshot) => side.interval(&snapshot),
+            Entry::Described(info) => {
+                side.describe(&info);
+                described = Some(info);
+            }
+            Entry::Interval(snapshot) => {
+                side.interval(&snapshot);
+                if let (Some(stacks), Some(info)) = (&mut stacks, &described) {
+                    stacks.interval(which, info, &snapshot);
+                }
+            }
+            Entry::Stacks(sampled) => {
+                if let Some(stacks) = &mut stacks {
+                    stacks.add(which, &sampled);
+                }
+            }
             Entry::Missing(_) => {}
         }
         Ok::<(), std::convert::Infallible>(())
@@ -169,11 +195,42 @@ fn side(part: &Part, zone: &TimeZone) -> Result<Side, Outcome> {
     Ok(side)
 }
 
-fn write(args: &DiffArgs, comparison: &Comparison, zone: &TimeZone) -> anyhow::Result<()> {
+/// The stacks of both sides.
+///
+/// # Errors
+/// Which log has none, and what to do.
+fn compared(args: &DiffArgs, stacks: Option<Stacks>) -> anyhow::Result<Compared> {
+    let stacks = stacks.unwrap_or_default();
+    let lacks = match stacks.about(Which::A).messages {
+        0 => &args.a,
+        _ => &args.b,
+    };
+    let why = super::stacks::none(&lacks.path.display().to_string());
+    stacks.compared().context(why)
+}
+
+fn write(
+    args: &DiffArgs,
+    comparison: &Comparison,
+    stacks: Option<Stacks>,
+    zone: &TimeZone,
+) -> anyhow::Result<()> {
     let names = [&args.a, &args.b].map(|part| part.path.display().to_string());
     let text = match args.format {
         Format::Table => table::text(comparison, &names, zone),
-        Format::Html => html::text(comparison, &names, zone),
+        Format::Html => {
+            let flame = compared(args, stacks)
+                .map(|compared| flame::section(&compared))
+                .map_err(|lack| format!("{lack:#}"));
+            html::text(comparison, &names, &flame, zone)
+        }
+        Format::Folded => {
+            let compared = compared(args, stacks)?;
+            let mut output = Output::to(args.output.as_deref())?;
+            super::stacks::write(&compared.lines, 2, &mut output)
+                .context("cannot write the stacks")?;
+            return output.finish();
+        }
         Format::Json => serde_json::to_string_pretty(comparison)? + "\n",
     };
     let mut output = Output::to(args.output.as_deref())?;

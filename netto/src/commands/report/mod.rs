@@ -15,6 +15,7 @@ use super::output::{Output, is_closed_pipe};
 use super::progress::Progress;
 use crate::offline::cpus::CpuSet;
 use crate::offline::series::{Entry, Files, Findings};
+use crate::offline::stacks::{Stacks, Which};
 use crate::offline::summary::{Strip, Summarizer, Summary};
 use crate::offline::times::{self, Moment, Span, Wanted};
 use crate::outcome::Outcome;
@@ -44,7 +45,8 @@ pub struct ReportArgs {
     #[arg(value_name = "LOG", required = true)]
     pub logs: Vec<PathBuf>,
     /// In which form: table (one screen), json (the same, for programs), html (the dashboard, in
-    /// one file), svg (a picture), csv or parquet (every interval, CPU and component)
+    /// one file), svg (a picture), csv or parquet (every interval, CPU and component), or folded
+    /// (sampled stacks, for flame graph tools)
     #[arg(
         long,
         value_name = "FORMAT",
@@ -93,6 +95,8 @@ pub enum Format {
     Html,
     /// A picture
     Svg,
+    /// Stacks, for flame graph tools
+    Folded,
 }
 
 /// The slug of a component that this netto knows.
@@ -136,6 +140,13 @@ pub fn run(args: &ReportArgs) -> Outcome {
             "--component does not go with --format html: the page shows any of them".to_owned(),
         );
     }
+    if args.format == Format::Folded && (args.component.is_some() || args.cpus.is_some()) {
+        return Outcome::Usage(
+            "--component and --cpus do not go with --format folded: logs hold the stacks of all \
+             CPUs together, and each line begins with its event"
+                .to_owned(),
+        );
+    }
     let zone = TimeZone::system();
     let files = match Files::look(&args.logs) {
         Ok(files) => files,
@@ -167,6 +178,7 @@ fn report(args: &ReportArgs, source: &Source<'_>, zone: &TimeZone) -> anyhow::Re
     let findings = match args.format {
         Format::Csv => csv::write(source, component, args.output.as_deref())?,
         Format::Parquet => parquet(source, component, args)?,
+        Format::Folded => folded(source, args)?,
         Format::Html => {
             let (text, findings) = html::text(source, zone)?;
             write(args, &text)?;
@@ -212,6 +224,7 @@ fn summed_up(
             Entry::Described(info) => summarizer.describe(&info),
             Entry::Interval(snapshot) => summarizer.interval(&snapshot),
             Entry::Missing(gap) => summarizer.missing(&gap),
+            Entry::Stacks(_) => {}
         }
         Ok(())
     })?;
@@ -219,6 +232,30 @@ fn summed_up(
         .finish()
         .with_context(|| nothing_there(source, zone))?;
     Ok((summary, strip, findings))
+}
+
+/// Writes the stacks of all logs together.
+fn folded(source: &Source<'_>, args: &ReportArgs) -> anyhow::Result<Findings> {
+    let mut stacks = Stacks::default();
+    let findings = source.for_each(|entry| {
+        if let Entry::Stacks(sampled) = entry {
+            stacks.add(Which::A, &sampled);
+        }
+        Ok(())
+    })?;
+    let logs: Vec<String> = args
+        .logs
+        .iter()
+        .map(|log| log.display().to_string())
+        .collect();
+    anyhow::ensure!(
+        stacks.about(Which::A).messages > 0,
+        super::stacks::none(&logs.join(", "))
+    );
+    let mut output = Output::to(args.output.as_deref())?;
+    super::stacks::write(&stacks.counted(), 1, &mut output).context("cannot write the stacks")?;
+    output.finish()?;
+    Ok(findings)
 }
 
 /// Why there is nothing to report on.
