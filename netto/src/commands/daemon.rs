@@ -122,7 +122,10 @@ impl Daemon {
             request.push_str(&format!("Authorization: {authorization}\r\n"));
         }
         request.push_str("\r\n");
-        let broken = || format!("{name} breaks off");
+        let broken = || match self.is_tls {
+            true => format!("{name} breaks off"),
+            false => format!("{name} breaks off, or is one behind https://"),
+        };
         stream.write_all(request.as_bytes()).with_context(broken)?;
         let mut stream = BufReader::new(stream);
         let head = answer::head(&mut stream).with_context(broken)?;
@@ -284,6 +287,8 @@ mod tests {
             (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", ""),
             (b"HTTP/1.1 200 OK\r\nContent-", "breaks off"),
             (b"", "breaks off"),
+            // What a server of TLS says to whom it does not understand.
+            (b"\x15\x03\x03\x00\x02\x02\x46", "https://"),
             (b"SSH-2.0-OpenSSH\r\n\r\n", "no netto"),
             (
                 b"HTTP/1.1 200 OK\r\nContent-Length: -3\r\n\r\nabc",

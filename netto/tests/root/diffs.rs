@@ -29,7 +29,7 @@ pub const TESTS: &[Test] = &[
     },
 ];
 
-/// Takes five minutes: runs with `--ignored` or `--include-ignored` only.
+/// Takes five minutes, and so runs only if it is asked for by its name: `root pairs::`.
 pub const TWENTY_PAIRS: &str = "pairs::twenty_pairs_of_runs_without_a_change_have_none";
 
 /// The part that the program's time belongs to.

@@ -171,13 +171,9 @@ impl Check<'_> {
     }
 
     fn is_analysis(&self) -> bool {
-        let parts = [
-            "analysis",
-            "offline/summary",
-            "offline/compare",
-            "offline/stacks",
-        ];
-        (parts.iter()).any(|part| self.is_below(&format!("netto/src/{part}/")))
+        let offline = ["summary", "compare", "stacks"].map(|part| format!("offline/{part}"));
+        (offline.iter().map(String::as_str).chain(["analysis"]))
+            .any(|part| self.is_below(&format!("netto/src/{part}/")))
             || self.is_part_of_instrument("analysis")
     }
 

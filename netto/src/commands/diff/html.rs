@@ -17,7 +17,7 @@ th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #ddd;white-sp
 th:first-child,td:first-child{text-align:left;white-space:normal}\
 .real{font-weight:600}.other{color:#595959}\
 svg{display:block}\
-.flame{width:100%;font:11px monospace}.flame text{pointer-events:none;fill:#000}\
+.flame{width:100%;margin-bottom:1rem;font:11px monospace}.flame text{pointer-events:none;fill:#000}\
 .flame rect{stroke:#fff;stroke-width:.5}\
 .key{display:inline-block;width:.8em;height:.8em}\
 .more{background:rgb(255,90,90)}.less{background:rgb(120,120,255)}\

@@ -11,6 +11,8 @@ use ratatui::widgets::Paragraph;
 use super::model::{Headline, Line, Link, Screen, Sort, Value};
 use crate::replay::words::utc;
 
+/// From this width on, headlines are whole sentences: narrower, their ends would be cut off.
+const WIDE: u16 = 80;
 /// Terminals that are lower have no CPUs, and narrower ones no intervals.
 const CPUS_FROM_HEIGHT: u16 = 16;
 const INTERVALS_FROM_WIDTH: u16 = 70;
@@ -98,7 +100,7 @@ fn network(headline: &Headline, width: u16) -> Text<'static> {
         Span::raw(format!(" Networking {bound}")),
         Span::styled(format!("{} %", percent(value.ratio)), BOLD),
     ];
-    if width >= 60 {
+    if width >= WIDE {
         spans.push(Span::raw(format!(
             " of this host's CPU: {:.2} CPUs' worth of {}",
             value.cpus, headline.cpus
@@ -123,7 +125,7 @@ fn own(headline: &Headline, screen: &Screen, width: u16) -> Text<'static> {
         spans.push(Span::styled(text, style));
     };
     match (headline.own_costliest, headline.own_ratio) {
-        (Some((ratio, cpu)), _) if width >= 60 => say(
+        (Some((ratio, cpu)), _) if width >= WIDE => say(
             format!("netto itself {} % of CPU {cpu}", percent(ratio)),
             DIM,
         ),
@@ -142,7 +144,7 @@ fn own(headline: &Headline, screen: &Screen, width: u16) -> Text<'static> {
     if headline.skipped > 0 {
         say(format!("{} intervals skipped", headline.skipped), LOUD);
     }
-    if width >= 60 {
+    if width >= WIDE {
         say(
             format!("over the last {:.1} s", screen.window_ns as f64 / 1e9),
             DIM,
