@@ -1,5 +1,6 @@
 //! What options, variables and the file come to, and how mistakes in them are named.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use clap::CommandFactory;
@@ -53,6 +54,23 @@ fn every_option_is_also_a_variable_and_a_key() {
         }
     }
     assert_eq!(seen, 23);
+}
+
+#[test]
+fn the_reference_of_options_has_each_of_them_and_no_other() {
+    let command = Cli::command();
+    let run = command.find_subcommand("run").unwrap();
+    let there = run.get_arguments().filter_map(|option| option.get_long());
+    let there: BTreeSet<&str> = there
+        .filter(|name| !["help", "prometheus"].contains(name))
+        .collect();
+    let rows = include_str!("../../../docs/OPTIONS.md").lines();
+    let named: BTreeSet<&str> = rows
+        .filter_map(|row| row.strip_prefix("| `")?.split(" | ").next())
+        .flat_map(|cell| cell.split(['`', ' ']))
+        .filter_map(|word| word.strip_prefix("--"))
+        .collect();
+    assert_eq!(named, there);
 }
 
 #[test]

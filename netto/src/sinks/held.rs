@@ -12,7 +12,7 @@ use actix_web::body::{BodySize, MessageBody};
 use actix_web::web::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What all long answers may hold at a time, bytes: three dumps, or some more answers about the
+/// What all long answers may hold at a time, bytes: six dumps, or some more answers about the
 /// past.
 pub const MOST_BYTES: usize = 24 << 20;
 /// What one may take to be read.
