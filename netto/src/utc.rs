@@ -3,10 +3,21 @@
 //! Pure: whoever has a time brings it.
 
 use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
+const STAMP: &str = "%Y%m%dT%H%M%S%.3fZ";
 
 /// For names of files: `20261122T094501.123Z`. Later times sort behind earlier ones.
 pub fn stamp(unix_ns: u64) -> String {
-    text(unix_ns, "%Y%m%dT%H%M%S%.3fZ")
+    text(unix_ns, STAMP)
+}
+
+/// The time, nanoseconds since the Unix epoch, of such a name; `None` if there is no such time.
+pub fn of_stamp(stamp: &str) -> Option<u64> {
+    let time = DateTime::strptime(STAMP, stamp).ok()?;
+    let time = TimeZone::UTC.to_timestamp(time).ok()?;
+    u64::try_from(time.as_nanosecond()).ok()
 }
 
 /// For people and programs (RFC 3339): `2026-11-22T09:45:01Z`.
@@ -55,7 +66,15 @@ mod tests {
         ] {
             let unix_ns = seconds * 1_000_000_000 + millis * 1_000_000;
             assert_eq!(stamp(unix_ns), name);
+            assert_eq!(of_stamp(name), Some(unix_ns));
             assert_eq!(rfc3339(unix_ns), text);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_no_time_is_none() {
+        for name in ["20261322T094501.123Z", "", "99991231T000000.000Z"] {
+            assert_eq!(of_stamp(name), None, "{name}");
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Old log files: how they are named, and which are removed.
 //!
 //! `netto.log` that is set aside at 9:45:01.123 UTC becomes `netto.log.20261122T094501.123Z`, so
-//! that names sort as times do. Files with any other name are never touched.
+//! that names sort as times do. Files with any other name are never touched. A file that is set
+//! aside later has a later name, whatever the clock says: by their names the oldest are removed.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 
@@ -25,16 +27,13 @@ pub fn set_aside(path: &Path, keep: usize) -> anyhow::Result<()> {
     let path = fs::canonicalize(path).context("cannot find it")?;
     let name = path.file_name().context("it has no name")?.to_owned();
     let folder = path.parent().context("it is in no folder")?;
-    let mut time = SystemTime::now();
-    let old = loop {
-        let mut old = name.clone();
-        old.push(format!(".{}", utc::stamp(unix_ns(time))));
-        let old = folder.join(old);
-        if !old.try_exists().unwrap_or(false) {
-            break old;
-        }
-        time += Duration::from_millis(1);
-    };
+    let newest = all_set_aside(folder, &name).unwrap_or_default().pop();
+    let after_newest = newest
+        .and_then(|newest| utc::of_stamp(stamp_of(&newest, &name)?))
+        .map_or(0, |newest_ns| newest_ns.saturating_add(1_000_000));
+    let mut old = name.clone();
+    old.push(format!(".{}", utc::stamp(now_unix_ns().max(after_newest))));
+    let old = folder.join(old);
     fs::rename(&path, &old).with_context(|| format!("cannot rename it to {}", old.display()))?;
     tracing::info!(
         "the log goes on in a new file; {} is set aside",
@@ -49,20 +48,26 @@ pub fn set_aside(path: &Path, keep: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn unix_ns(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+fn now_unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn remove_oldest(folder: &Path, name: &OsStr, keep: usize) -> anyhow::Result<()> {
+/// The names of all that was set aside, the oldest first.
+fn all_set_aside(folder: &Path, name: &OsStr) -> io::Result<Vec<OsString>> {
     let mut old = Vec::new();
     for entry in fs::read_dir(folder)? {
         let found = entry?.file_name();
-        if is_set_aside(&found, name) {
+        if stamp_of(&found, name).is_some() {
             old.push(found);
         }
     }
     old.sort_unstable();
+    Ok(old)
+}
+
+fn remove_oldest(folder: &Path, name: &OsStr, keep: usize) -> anyhow::Result<()> {
+    let old = all_set_aside(folder, name)?;
     let too_many = old.len().saturating_sub(keep);
     for name in &old[..too_many] {
         fs::remove_file(folder.join(name)).with_context(|| name.display().to_string())?;
@@ -70,21 +75,18 @@ fn remove_oldest(folder: &Path, name: &OsStr, keep: usize) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Whether a file has the name of this one with a time behind it.
-fn is_set_aside(found: &OsStr, name: &OsStr) -> bool {
+/// The time behind the name of a file that has the name of this one before it.
+fn stamp_of<'a>(found: &'a OsStr, name: &OsStr) -> Option<&'a str> {
     let (found, name) = (found.as_encoded_bytes(), name.as_encoded_bytes());
-    let rest = found
-        .strip_prefix(name)
-        .and_then(|rest| rest.strip_prefix(b"."));
-    rest.is_some_and(|rest| {
-        rest.len() == STAMP_CHARS
-            && rest.iter().enumerate().all(|(at, byte)| match at {
-                8 => *byte == b'T',
-                15 => *byte == b'.',
-                19 => *byte == b'Z',
-                _ => byte.is_ascii_digit(),
-            })
-    })
+    let rest = found.strip_prefix(name)?.strip_prefix(b".")?;
+    let is_stamp = rest.len() == STAMP_CHARS
+        && rest.iter().enumerate().all(|(at, byte)| match at {
+            8 => *byte == b'T',
+            15 => *byte == b'.',
+            19 => *byte == b'Z',
+            _ => byte.is_ascii_digit(),
+        });
+    is_stamp.then(|| str::from_utf8(rest).ok()).flatten()
 }
 
 #[cfg(test)]
@@ -93,6 +95,24 @@ mod tests {
 
     fn at(day: u64) -> String {
         utc::stamp(day * 86_400 * 1_000_000_000 + 1_000_000)
+    }
+
+    #[test]
+    fn what_is_set_aside_after_the_clock_was_set_back_is_not_the_oldest() {
+        let folder = tempfile::tempdir().unwrap();
+        let in_a_year = now_unix_ns() + 365 * 86_400 * 1_000_000_000;
+        let before = format!("x.log.{}", utc::stamp(in_a_year));
+        fs::write(folder.path().join(&before), "before").unwrap();
+        for text in ["first", "second", "third"] {
+            fs::write(folder.path().join("x.log"), text).unwrap();
+            set_aside(&folder.path().join("x.log"), 3).unwrap();
+        }
+        let left = all_set_aside(folder.path(), OsStr::new("x.log")).unwrap();
+        let texts = left
+            .iter()
+            .map(|name| fs::read_to_string(folder.path().join(name)));
+        let texts: Result<Vec<_>, _> = texts.collect();
+        assert_eq!(texts.unwrap(), ["first", "second", "third"]);
     }
 
     #[test]
