@@ -7,8 +7,7 @@ use super::index::IndexBuilder;
 use super::{LogError, file_header};
 use crate::codec::{self, ServerMessage};
 
-/// Snapshots of a block: as many as a log of the default interval has that is written every
-/// four seconds.
+/// Snapshots of a block: about as many as in a log that is written at the default intervals.
 const SNAPSHOTS_OF_A_BLOCK: usize = 8;
 
 /// Makes a log of messages.

@@ -24,7 +24,7 @@ pub struct LogArgs {
     #[arg(long, value_name = "COUNT", env = "NETTO_LOG_KEEP", hide_env = true)]
     pub log_keep: Option<usize>,
     /// How long snapshots may wait to be written together, which takes less room,
-    /// milliseconds: what a SIGKILL can cost [default: 4000]
+    /// milliseconds: what a SIGKILL can cost [default: 3500]
     #[arg(long, value_name = "MS", env = "NETTO_LOG_FLUSH", hide_env = true)]
     pub log_flush: Option<u64>,
     /// Keep every nanosecond and count instead of rounding them by less than what chance scatters:

@@ -42,8 +42,9 @@ impl Default for LogSettings {
             max_bytes: None,
             max_age: None,
             keep: 10,
-            // With what writing takes, this is less than five seconds.
-            flush: Duration::from_millis(4_000),
+            // With the interval before and what writing takes on a busy host, this is less than
+            // five seconds.
+            flush: Duration::from_millis(3_500),
             exact: false,
             stacks: false,
         }

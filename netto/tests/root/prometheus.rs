@@ -253,7 +253,7 @@ fn minute() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("netto.log");
     let log = path.to_string_lossy();
-    let options = ["--log-file", &log];
+    let options = ["--log-file", &log, "--log-exact"];
     let first = Daemon::start(&options)?;
     let (_demo, demo_at) = demonstration()?;
     let mut server = Server::start(&[first.at, demo_at])?;
