@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use actix::prelude::*;
 use actix_web::web::Bytes;
@@ -211,6 +212,8 @@ pub struct MetricsCollector {
     info: Option<Arc<Info>>,
     /// The history as a message; dashboards that come within one period share it.
     past: Option<Bytes>,
+    /// Until then no snapshot is encoded to be kept.
+    rests_until: Option<Instant>,
     subscribers: Vec<Subscribe>,
     drops: Arc<SinkDrops>,
     watch: Watch,
@@ -230,6 +233,7 @@ impl MetricsCollector {
                 kept,
                 info: None,
                 past: None,
+                rests_until: None,
                 subscribers: Vec::new(),
                 drops,
                 watch,
@@ -252,11 +256,17 @@ impl MetricsCollector {
         }
     }
 
-    /// Keeps a snapshot as it is sent.
-    fn record(&self, published: &Published) {
+    /// Keeps a snapshot as it is sent. Encoding them never takes more than half of the time, so
+    /// that no snapshot waits long for those before it: where they are too large for that, some
+    /// are not kept.
+    fn record(&mut self, published: &Published) {
         let Some(recent) = &self.kept.recent else {
             return;
         };
+        let begun = Instant::now();
+        if self.rests_until.is_some_and(|until| begun < until) {
+            return;
+        }
         let time_unix_ns = published.snapshot.time_unix_ns;
         let mut kept = Ok(());
         let message = published.message();
@@ -266,6 +276,7 @@ impl MetricsCollector {
         if let Err(error) = kept {
             tracing::warn!("a snapshot is not kept for `netto dump`: {error}");
         }
+        self.rests_until = Some(begun + 2 * begun.elapsed());
     }
 
     fn remember(&mut self, recipient: &Recipient<Remember>) {
