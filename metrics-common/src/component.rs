@@ -232,6 +232,10 @@ pub const BOUNDARIES: &[&str] = &[
     "invoke_syscall",
 ];
 
+/// Functions at whose beginning a packet has met its socket, so that what is done in them is done
+/// for it: there a tracepoint tells which one it is.
+pub const SOCKET_MET: &[&str] = &["tcp_rcv_established", "sock_def_readable"];
+
 /// The receive core: the functions whose direct callees are the layer-3 handlers.
 const RX_CORE: &[&str] = &[
     "__netif_receive_skb_one_core",

@@ -15,6 +15,9 @@ pub trait Sums {
     fn capacity_ns(&self) -> u64;
     /// By what sampled softirqs were multiplied.
     fn softirq_correction(&self) -> Option<Correction>;
+    /// Samples that all CPUs were due, had each been sampled as seldom as the one that was
+    /// sampled least; `None` if not known.
+    fn room(&self) -> Option<u64>;
 }
 
 impl Sums for Snapshot {
@@ -33,6 +36,11 @@ impl Sums for Snapshot {
 
     fn softirq_correction(&self) -> Option<Correction> {
         self.cost().softirq_correction
+    }
+
+    fn room(&self) -> Option<u64> {
+        let cpus = self.cpus.len() as u64;
+        Some(self.cost().fewest_due?.saturating_mul(cpus))
     }
 }
 
@@ -83,7 +91,8 @@ const LEAST_SAMPLED: f64 = 0.93;
 ///   without a sample, a part may have everything or nothing.
 /// - Work that is found by its samples alone is as uncertain as their number, of all
 ///   the samples that the interval had room for; so is a part of such work. No
-///   sample says: hardly more than four would have been (the rule of three).
+///   sample says: hardly more than four would have been (the rule of three). Where CPUs
+///   are sampled unequally, the one that is sampled least decides.
 /// - What samples cannot see of a softirq that is found by them alone is above that
 ///   ([`UNSEEN_OF_SOFTIRQS`]), or, where it was corrected, as uncertain as the correction.
 ///
@@ -131,12 +140,17 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
 /// `own_ns`.
 fn counted(info: &Info, sums: &impl Sums, whole: usize, own_ns: u64) -> Option<(f64, f64)> {
     let samples = sums.samples(whole)?;
-    let period_ns = match samples {
-        0 => 1e9 / (LEAST_SAMPLED * info.frequency_hz.max(1) as f64),
-        samples => sums.total_ns(whole)? as f64 / samples as f64,
-    };
     let capacity_ns = sums.capacity_ns();
-    let room = (capacity_ns as f64 / period_ns.max(1.0)) as u64;
+    let room_of = |period_ns: f64| (capacity_ns as f64 / period_ns.max(1.0)) as u64;
+    let room = match (samples, sums.room()) {
+        (0, Some(room)) => room,
+        (0, None) => room_of(1e9 / (LEAST_SAMPLED * info.frequency_hz.max(1) as f64)),
+        (samples, room) => {
+            let mean = room_of(sums.total_ns(whole)? as f64 / samples as f64);
+            // What was sampled seldom may hide behind what was sampled often.
+            room.map_or(mean, |room| mean.min(room))
+        }
+    };
     let (low, high) = wilson(ratio(own_ns, capacity_ns), room.max(samples));
     Some((low * capacity_ns as f64, high * capacity_ns as f64))
 }
@@ -207,6 +221,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sections::{Cost, Sections};
 
     #[test]
     fn known_intervals_come_out() {
@@ -268,5 +283,76 @@ mod tests {
                 assert!(0.0 <= low && low <= share && share <= high && high <= 1.0);
             }
         }
+    }
+
+    /// A second of a host whose RX softirq is found by sampling, and of which no sample is.
+    fn seen_by_no_sample(fewest_due: Option<u64>) -> (Info, Snapshot) {
+        let mut info = crate::fixture::info();
+        let row = index_of("rx_softirq").unwrap();
+        info.components[row].availability = Availability::by(Method::Sampling);
+        let rows = || (0..COMPONENTS.len()).map(|_| Some(vec![0; 2]));
+        let cost = Cost {
+            components: rows().collect(),
+            samples: (0..COMPONENTS.len()).map(|_| Some(vec![0; 2])).collect(),
+            fewest_due,
+            ..Cost::default()
+        };
+        let snapshot = Snapshot {
+            sequence: 1,
+            time_unix_ns: 1_000_000_000,
+            interval_ns: 1_000_000_000,
+            cpus: vec![0, 1],
+            sections: Sections {
+                cost: Some(cost),
+                ..Sections::default()
+            },
+        };
+        (info, snapshot)
+    }
+
+    #[test]
+    fn what_no_sample_has_met_may_be_as_much_as_the_seldomest_sampled_cpu_could_hide() {
+        let most_ns = |slug: &str, fewest_due| {
+            let (info, snapshot) = seen_by_no_sample(fewest_due);
+            let bounds = of_component(&info, &snapshot, index_of(slug).unwrap());
+            let (low, high) = bounds.unwrap();
+            assert_eq!(low, 0);
+            high
+        };
+        for slug in ["rx_softirq", "tc_classify"] {
+            let often = most_ns(slug, Some(1000));
+            // Four samples or so, each of which stands for a fiftieth of a second.
+            let seldom = most_ns(slug, Some(50));
+            assert!((3_000_000..8_000_000).contains(&often), "{slug}: {often}");
+            assert!(
+                (60_000_000..160_000_000).contains(&seldom),
+                "{slug}: {seldom}"
+            );
+            // Of an older log, the rate that was asked for is all that is known.
+            let unknown = most_ns(slug, None);
+            assert!((often..2 * often).contains(&unknown), "{slug}: {unknown}");
+            assert!(most_ns(slug, Some(0)) >= 2_000_000_000, "{slug}");
+        }
+    }
+
+    #[test]
+    fn few_samples_that_came_quickly_hide_nothing_that_is_sampled_seldom() {
+        let (info, mut snapshot) = seen_by_no_sample(Some(50));
+        let row = index_of("rx_softirq").unwrap();
+        let cost = snapshot.sections.cost.as_mut().unwrap();
+        // Two samples, a millisecond each, of the other CPU.
+        cost.components[row] = Some(vec![2_000_000, 0]);
+        cost.samples[row] = Some(vec![2, 0]);
+        let (low, high) = of_component(&info, &snapshot, row).unwrap();
+        assert_eq!(low, 0);
+        assert!(high > 60_000_000, "{high}");
+    }
+
+    #[test]
+    fn of_two_intervals_the_room_for_samples_adds_up() {
+        let (_, mut sum) = seen_by_no_sample(Some(50));
+        sum.add(&seen_by_no_sample(Some(1000)).1);
+        sum.add(&seen_by_no_sample(None).1);
+        assert_eq!(Sums::room(&sum), Some(2 * 1050));
     }
 }

@@ -9,6 +9,7 @@
 //! * [`ownership`]: which part of an event a stack of named functions belongs to.
 //! * [`snapshot`]: one update, and the description of the host that made it.
 //! * [`sections`]: what each instrument adds to an update.
+//! * [`efficiency`]: what that costs for what it does.
 //! * [`history`]: the last quarter of an hour, in bounded memory.
 //! * [`words`]: what readers of the wire compare.
 //! * [`confidence`]: how far an estimate may be off.
@@ -20,6 +21,7 @@ pub mod advice;
 pub mod codec;
 pub mod component;
 pub mod confidence;
+pub mod efficiency;
 #[doc(hidden)]
 pub mod fixture;
 pub mod history;
@@ -33,9 +35,11 @@ pub mod text;
 pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};
+pub use efficiency::Efficiency;
 pub use sections::{
-    Correction, Cost, CostliestCpu, CpuModes, InstrumentCost, Modes, OwnCost, OwnPart, Power,
-    Sections, SplitBasis, ZonePower,
+    Correction, Cost, CostliestCpu, CpuModes, DropPlace, Drops, InstrumentCost, Interface,
+    InterfaceCounts, Interfaces, Modes, OwnCost, OwnPart, Owner, OwnerKind, Owners, Power,
+    ProtocolCount, Sections, SoftnetCount, SplitBasis, Traffic, Work, WorkCount, ZonePower,
 };
 pub use snapshot::{
     Availability, ComponentInfo, Info, InstrumentInfo, Missable, ProbeInfo, Snapshot,

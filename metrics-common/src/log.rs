@@ -1,9 +1,10 @@
 //! The framing of the log file: what makes it survive being cut or damaged.
 //!
 //! ```text
-//! file    = magic "NETTOLOG", major u16, minor u16, (block | index | frame)…   (little-endian)
+//! file    = magic "NETTOLOG", major u16, minor u16, (block | index | digest | frame)…   (little-endian)
 //! block   = several messages, compressed: `block`
 //! index   = where the blocks are, at the end and now and then: `index`; not needed to read
+//! digest  = what some hundred intervals come to: `digest`; not needed to read
 //! frame   = marker "NTFR", length u32, crc32(length ‖ message) u32, message: all that files
 //!           of major 1 and 2 have, and what dumps consist of, which are made as they are read
 //! message = ServerMessage as MessagePack (`codec`): first Hello, then Snapshot…, at a clean end Bye;
@@ -18,10 +19,12 @@
 //! header, or begins with zeros instead, is read from its first block on.
 //! docs/LOG.md has what users need to know of it.
 
+mod between;
 mod block;
 mod builder;
 mod columns;
 mod compress;
+mod digest;
 mod index;
 mod pieces;
 mod reader;
@@ -34,15 +37,17 @@ use std::io;
 
 use crate::codec::{self, CodecError, ServerMessage};
 
+pub use between::Between;
 pub use block::{Block, BlockHead, MOST_BLOCK_WORK, Packer, WORK_PER_STORED_BYTE, heads};
 pub use builder::LogBuilder;
-pub use index::{Between, IndexBuilder, LogIndex, Part};
+pub use digest::{Course, Digest, DigestBuilder, Digested, Extremes, IMPLAUSIBLE, Item};
+pub use index::{IndexBuilder, LogIndex, Part};
 pub use reader::{Beginning, Damage, LogReader, ReadCounts, WORK_PER_BYTE};
 pub use rounding::Rounding;
 
-/// Version of the file format: since 3, messages stand in blocks. The messages themselves have
-/// [`codec::FORMAT_VERSION`].
-pub const LOG_VERSION: (u16, u16) = (3, 0);
+/// Version of the file format: since 3, messages stand in blocks, since 3.1 there are digests. The
+/// messages themselves have [`codec::FORMAT_VERSION`].
+pub const LOG_VERSION: (u16, u16) = (3, 1);
 
 /// The first bytes of every log file.
 pub const MAGIC: &[u8; 8] = b"NETTOLOG";

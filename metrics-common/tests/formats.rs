@@ -6,9 +6,11 @@
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::component::{children_of, index_of};
 use metrics_common::log::{self, LogError, LogReader};
+use metrics_common::sections::{Caused, OwnerBasis, Taken};
 use metrics_common::{
-    Availability, COMPONENTS, ComponentInfo, Correction, Cost, CostliestCpu, CpuModes, Info,
-    InstrumentCost, Modes, OwnCost, OwnPart, Power, Sections, Snapshot, SplitBasis, ZonePower,
+    Availability, COMPONENTS, ComponentInfo, Correction, Cost, CostliestCpu, CpuModes, DropPlace,
+    Drops, Info, InstrumentCost, Interface, InterfaceCounts, Interfaces, Modes, OwnCost, OwnPart,
+    Owner, OwnerKind, Owners, Power, Sections, Snapshot, SplitBasis, Traffic, Work, ZonePower,
     fixture,
 };
 use proptest::prelude::*;
@@ -49,10 +51,51 @@ prop_compose! {
             stacks_lost: row(2),
             probe_missed: vec![seed; cpus],
             softirq_correction: power.map(|ratio| Correction { ratio, error_ratio: 0.1 }),
+            fewest_due: power.map(|_| seed),
         };
         let modes = Modes {
             cpus: (0..cpus).map(|cpu| CpuModes::from_values([value(cpu, 1); 8])).collect(),
             host: CpuModes::from_values([seed; 8]),
+        };
+        let group = Owner { id: seed, cgroup: "/a\\xffb".into(), pod: "web-1".into(), ..Owner::single(OwnerKind::Cgroup) };
+        let process = Owner { kind: OwnerKind::Process, pid: 7, started_ns: seed, comm: "ü\"".into(), ..group.clone() };
+        let owners = Owners {
+            owners: vec![group, process, Owner::single(OwnerKind::Idle)],
+            caused: (0..2).map(|owner| Caused { owner, component: 5, cpu_ns: row(5) }).collect(),
+            taken: vec![Taken { cause: 0, payer: 2, ns: seed }],
+            basis: vec![OwnerBasis { component: 3, socket_ns: seed, nothing_ns: u64::MAX, ..OwnerBasis::default() }],
+            irq_pressure_ns: vec![power.map(|_| seed), None, None],
+        };
+        let interface = |number: u64| Interface {
+            name: format!("veth{number}\\xff\"ü"),
+            driver: "virtio_net".into(),
+            is_hardware: number.is_multiple_of(2),
+            rx_queues: number as u32,
+            tx_queues: u32::MAX,
+            counts: InterfaceCounts::from_values([seed.rotate_left(number as u32); 9]),
+        };
+        let traffic = Traffic {
+            softnet: rows(0).into_iter().take(5).collect(),
+            interfaces: (seed % 4 != 0).then(|| Interfaces {
+                named: (0..seed % 70).map(interface).collect(),
+                others: cpus as u32,
+                other: InterfaceCounts::from_values([1, 2, 3, 4, 5, 6, 7, 8, seed]),
+            }),
+            protocols: vec![Some(seed), None, Some(0)],
+            work: (seed % 3 != 0).then(|| Work {
+                counted_ns: seed,
+                counts: vec![Some(seed), None, Some(1)],
+            }),
+        };
+        let place = |packets: u64| DropPlace {
+            reason: "NO_SOCKET".into(),
+            function: format!("f{packets}"),
+            packets,
+        };
+        let drops = Drops {
+            places: (0..seed % 128).map(place).collect(),
+            other_packets: seed,
+            cpus: row(5),
         };
         Snapshot {
             sequence,
@@ -62,12 +105,15 @@ prop_compose! {
             sections: Sections {
                 cost: (seed % 7 != 0).then_some(cost),
                 modes: (seed % 5 != 0).then_some(modes),
+                owners: (seed % 2 != 0).then_some(owners),
                 power: power.map(|watts| Power {
                     host_watts: watts * 2.0,
                     network_watts: watts,
                     network_energy_joules: watts / 2.0,
                     zones: vec![ZonePower { zone: "package-0/dram".into(), energy_joules: watts }],
                 }),
+                traffic: (seed % 2 != 0).then_some(traffic),
+                drops: power.map(|_| drops),
                 own: (seed % 3 != 0).then(|| OwnCost {
                     user_ns: seed,
                     system_ns: 1,
@@ -78,7 +124,6 @@ prop_compose! {
                     costliest: power.map(|ratio| CostliestCpu { cpu: 3, ratio }),
                     instruments: vec![InstrumentCost { name: "cost".into(), analysis_ns: seed }; cpus],
                 }),
-                ..Sections::default()
             },
         }
     }

@@ -57,6 +57,7 @@ fn recorded() -> Snapshot {
         stacks_lost: vec![0, 7, 0],
         probe_missed: vec![4, 0],
         softirq_correction: None,
+        fewest_due: None,
     };
     Snapshot {
         sequence: 123_456,

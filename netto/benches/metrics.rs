@@ -33,6 +33,7 @@ fn main() -> anyhow::Result<()> {
         seed: 1,
         period: Duration::from_millis(500),
         frequency_hz: 1000,
+        has_owners: false,
     };
     let times = number("--times");
     let pages = times.map_or(PAGES, |times| times as usize);

@@ -3,6 +3,7 @@
 //! `--cpus N` and `--hours N` choose the log (64 CPUs, 24 hours at two intervals a second). It is
 //! made first, from a few minutes that repeat, and read by another process, whose memory is
 //! therefore the reader's only; `--read FILE` is that process. `--keep FILE` leaves the log there.
+//! It is read by its digests, as `netto report` does, or with `--every-interval` without them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,10 +15,12 @@ use metrics_common::codec::{self, ServerMessage};
 use metrics_common::log::{LogBuilder, Rounding};
 use netto::actors::trace_analyzer::SnapshotSource;
 use netto::demo::{self, Demo, Settings};
-use netto::offline::series::{Entry, Files};
+use netto::offline::files::Files;
+use netto::offline::series::Entry;
 use netto::offline::summary::Summarizer;
 use netto::offline::times::Span;
 
+const EVERY_INTERVAL: &str = "--every-interval";
 const INTERVAL_NS: u64 = 500_000_000;
 /// Different intervals; after them they repeat.
 const DIFFERENT: usize = 600;
@@ -28,8 +31,9 @@ fn main() -> anyhow::Result<()> {
         let at = words.iter().position(|word| word == name)?;
         words.get(at + 1)
     };
+    let has = |name: &str| words.iter().any(|word| word == name);
     if let Some(path) = option("--read") {
-        return read(Path::new(path));
+        return read(Path::new(path), has(EVERY_INTERVAL));
     }
     let number = |name: &str, default: u64| -> anyhow::Result<u64> {
         option(name).map_or(Ok(default), |word| Ok(word.parse()?))
@@ -48,6 +52,7 @@ fn main() -> anyhow::Result<()> {
     let status = Command::new(std::env::current_exe()?)
         .arg("--read")
         .arg(&path)
+        .args(has(EVERY_INTERVAL).then_some(EVERY_INTERVAL))
         .status()?;
     ensure!(status.success(), "the reader failed");
     Ok(())
@@ -61,6 +66,7 @@ fn make(path: &Path, cpus: u32, count: u64) -> anyhow::Result<()> {
         seed: 1,
         period: Duration::from_nanos(INTERVAL_NS),
         frequency_hz: 1_000,
+        has_owners: false,
     });
     let begin = info.started_unix_ns;
     let mut rounding = Rounding::default();
@@ -78,14 +84,19 @@ fn make(path: &Path, cpus: u32, count: u64) -> anyhow::Result<()> {
     Ok(std::fs::write(path, log.finish())?)
 }
 
-fn read(path: &Path) -> anyhow::Result<()> {
+fn read(path: &Path, every_interval: bool) -> anyhow::Result<()> {
     let began = Instant::now();
     let files = Files::look(&[path.to_owned()])?;
     let mut summarizer = Summarizer::of("network");
-    files.series(Span::EVER).for_each(|entry| {
+    let series = match every_interval {
+        true => files.series(Span::EVER),
+        false => files.series_by_digests(Span::EVER),
+    };
+    series.for_each(|entry| {
         match entry {
             Entry::Described(info) => summarizer.describe(&info),
-            Entry::Interval(snapshot) => summarizer.interval(&snapshot),
+            Entry::Interval(snapshot) => summarizer.add(&*snapshot),
+            Entry::Digest(digest) => summarizer.add(&*digest),
             Entry::Missing(gap) => summarizer.missing(&gap),
             Entry::Stacks(_) => {}
         }

@@ -15,8 +15,16 @@ const MAX_FRAMES: usize = 96;
 /// Of the deepest stack that a trial of the tick's interrupt looks at; deeper ones are cut.
 const TRIAL_FRAMES: usize = 32;
 
-/// What may stand before a stack's frames: the header, and whose it is (see `stacks.bpf.h`).
-const HEADER_WORDS: usize = 3;
+/// Whose a stack is, before its frames: see `stacks.bpf.h`.
+const OWNER_WORDS: usize = 9;
+/// What may stand before a stack's frames: the header, and whose it is.
+const HEADER_WORDS: usize = 1 + OWNER_WORDS;
+
+/// Words of what a sample that waited was told: see `owners.bpf.c`.
+const CAUSE_WORDS: usize = 6;
+
+/// Places of drops that are told apart: a power of two.
+const DROP_PLACES: usize = 128;
 
 /// Words for something of each kind: as many as a mask of bits can tell apart.
 const KIND_SLOTS: usize = CLOCK_KINDS.next_power_of_two();
@@ -29,7 +37,7 @@ struct Record {
     fields: &'static [(&'static str, usize, &'static str)],
 }
 
-const RECORDS: [Record; 4] = [
+const RECORDS: [Record; 8] = [
     Record {
         name: "control",
         about: "What user space tells the programs; written by nobody else.",
@@ -114,7 +122,46 @@ const RECORDS: [Record; 4] = [
                 "Socket calls whose return no kretprobe had room to wait for.",
             ),
             ("switches", 1, "Context switches that were seen."),
+            (
+                "waiting",
+                1,
+                "Number of the sample that waits to be told whose work it is; 0 if none does.",
+            ),
+            (
+                "last_socket",
+                1,
+                "The socket that the softirq at hand met last; 0 if none.",
+            ),
+            ("numbered", 1, "Samples that were given a number."),
+            (
+                "leaving_skb",
+                1,
+                "The packet that left last with an answer, which may leave again.",
+            ),
+            (
+                "leaving_number",
+                1,
+                "Number of the sample that it answered.",
+            ),
+            ("leaving_to", 1, "Interface by which it left."),
+            (
+                "met",
+                1,
+                "Sockets and packets that were met by who tells owners.",
+            ),
             ("entries", KIND_SLOTS, "How often each kind was entered."),
+        ],
+    },
+    Record {
+        name: "causes",
+        about: "Whose work the samples of one CPU were that had to wait to be told.",
+        fields: &[
+            ("told", 1, "Samples that were told."),
+            (
+                "words",
+                0,
+                "A ring of what they were told: see owners.bpf.h.",
+            ),
         ],
     },
     Record {
@@ -125,6 +172,37 @@ const RECORDS: [Record; 4] = [
             ("used_words", 1, "Words of whole traces."),
             ("lost", 1, "Traces that found no room, since the beginning."),
             ("words", 0, "Traces, packed: see stacks.bpf.h."),
+        ],
+    },
+    Record {
+        name: "drop_places",
+        about: "Where packets are dropped, of all CPUs.",
+        fields: &[(
+            "place",
+            DROP_PLACES,
+            "Subsystem and number of the reason, and the address: see drops.bpf.c; 0: none yet.",
+        )],
+    },
+    Record {
+        name: "drop_counts",
+        about: "Packets that one CPU has dropped.",
+        fields: &[
+            ("runs", 1, "How often the probe ran."),
+            ("other", 1, "At places that there was no room for."),
+            ("packets", DROP_PLACES, "At each place."),
+        ],
+    },
+    Record {
+        name: "work",
+        about: "Messages of sockets and polls of NAPI on one CPU: see work.bpf.c.",
+        fields: &[
+            ("messages_sent", 1, "Messages that sockets took."),
+            ("bytes_sent", 1, "Their bytes."),
+            ("messages_received", 1, "Messages that sockets gave."),
+            ("bytes_received", 1, "Their bytes."),
+            ("polls", 1, "Polls of NAPI."),
+            ("polled_packets", 1, "Packets that they found."),
+            ("others", 1, "Calls that were looked at and not counted."),
         ],
     },
 ];
@@ -149,9 +227,21 @@ pub fn generate(out_dir: &Path) -> anyhow::Result<()> {
         writeln!(c, "#define NETTO_KIND_{name} {}ULL", source.clock_kind())?;
     }
     writeln!(c, "#define NETTO_MAX_FRAMES {MAX_FRAMES}")?;
+    writeln!(c, "#define NETTO_OWNER_WORDS {OWNER_WORDS}")?;
+    writeln!(c, "#define NETTO_CAUSE_WORDS {CAUSE_WORDS}")?;
+    writeln!(c, "#define NETTO_DROP_PLACES {DROP_PLACES}")?;
+    writeln!(
+        rust,
+        "/// Places of drops that are told apart.\npub const DROP_PLACES: usize = {DROP_PLACES};"
+    )?;
     writeln!(
         c,
         "#define NETTO_TRACE_WORDS ({HEADER_WORDS} + NETTO_MAX_FRAMES)"
+    )?;
+    writeln!(
+        rust,
+        "/// Words that say whose a trace is.\npub const OWNER_WORDS: usize = {OWNER_WORDS};\n\
+         /// Words of what a sample that waited was told.\npub const CAUSE_WORDS: usize = {CAUSE_WORDS};"
     )?;
     writeln!(
         rust,

@@ -37,6 +37,7 @@ fn main() -> anyhow::Result<()> {
         &roots,
         FREQUENCY_HZ,
         seconds * 1000,
+        false,
     )?;
     let samplers = readers
         .samplers

@@ -11,6 +11,7 @@ use metrics_common::component::index_of;
 use serde::Deserialize;
 
 use self::log::{LogArgs, LogCommand};
+use self::owners::OwnersName;
 use crate::commands::diff::{self, DiffArgs};
 use crate::commands::report::{self, ReportArgs};
 use crate::environment;
@@ -18,6 +19,7 @@ use crate::environment;
 pub mod log;
 mod log_level;
 mod otlp;
+pub mod owners;
 mod recordings;
 pub use log_level::LogLevel;
 pub use otlp::OtlpArgs;
@@ -202,6 +204,16 @@ pub struct RunArgs {
         hide_env = true
     )]
     pub max_overhead: Option<f64>,
+    /// Tell whose networking's CPU time is: none, cgroup (containers, pods, units), or process
+    /// [default: none]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        hide_possible_values = true,
+        env = "NETTO_OWNERS",
+        hide_env = true
+    )]
+    pub owners: Option<OwnersName>,
     /// Length of a measured interval, milliseconds [default: 500]
     #[arg(long, value_name = "MS", env = "NETTO_USER_PERIOD", hide_env = true)]
     pub user_period: Option<u64>,

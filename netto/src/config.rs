@@ -9,6 +9,7 @@ use std::time::Duration;
 use self::file::{FileOptions, Place, read_file};
 use self::given::{given, host_names, in_range};
 pub use self::replay::check_speed;
+use crate::analysis::owned::OwnerLevel;
 use crate::analysis::plan::RequestedMethod;
 use crate::analysis::sampler::RequestedSampler;
 use crate::cli::{DemoArgs, HostArgs, LogLevel, MethodName, RunArgs, SamplerName};
@@ -41,6 +42,8 @@ pub struct Config {
     pub frequency_hz: u64,
     /// What netto may cost, as a share of each CPU's time.
     pub max_overhead_ratio: f64,
+    /// How finely owners are told apart.
+    pub owners: OwnerLevel,
     /// Whether somebody has asked for so many.
     pub frequency_is_given: bool,
     /// Length of an interval.
@@ -76,6 +79,7 @@ impl Default for Config {
         Config {
             frequency_hz: 1000,
             max_overhead_ratio: 0.01,
+            owners: OwnerLevel::None,
             frequency_is_given: false,
             user_period: Duration::from_millis(500),
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10880),
@@ -215,6 +219,10 @@ impl Config {
         Ok(Config {
             frequency_hz,
             max_overhead_ratio,
+            owners: match args.owners.or(file.owners) {
+                Some(name) => name.into(),
+                None => default.owners,
+            },
             frequency_is_given,
             user_period,
             listen: SocketAddr::new(

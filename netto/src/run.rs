@@ -145,6 +145,7 @@ fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
         seed: args.seed.unwrap_or(1),
         period: config.user_period,
         frequency_hz: config.frequency_hz,
+        has_owners: true,
     });
     for note in &info.notes {
         tracing::warn!("{note}");

@@ -70,6 +70,8 @@ pub enum Action {
     Zeros(usize),
     /// Open the flame graph, or close it.
     Flame,
+    /// Show the components of the owner with this key, or fold them away.
+    Owner(String),
     /// Go back in the flame graph to so many functions below the whole.
     Zoom(usize),
     /// Heed keys that are pressed alone, or leave them to the browser.
@@ -118,6 +120,7 @@ impl fmt::Display for Action {
             Action::Fold(slug) => write!(f, "fold:{slug}"),
             Action::Zeros(bar) => write!(f, "zeros:{bar}"),
             Action::Flame => f.write_str("flame"),
+            Action::Owner(key) => write!(f, "owner:{key}"),
             Action::Zoom(depth) => write!(f, "zoom:{depth}"),
             Action::Keys => f.write_str("keys"),
             Action::Hide(view) => write!(f, "hide:{view}"),
@@ -150,6 +153,7 @@ impl FromStr for Action {
             "fold" => Some(Action::Fold(slug())),
             "zeros" => object.parse().ok().map(Action::Zeros),
             "flame" => Some(Action::Flame),
+            "owner" => Some(Action::Owner(slug())),
             "zoom" => object.parse().ok().map(Action::Zoom),
             "keys" => Some(Action::Keys),
             "hide" => Some(Action::Hide(slug())),
@@ -184,6 +188,7 @@ mod tests {
             Action::Fold("network".to_owned()),
             Action::Zeros(2),
             Action::Flame,
+            Action::Owner("cgroup_77".to_owned()),
             Action::Zoom(3),
             Action::Keys,
             Action::Hide("time".to_owned()),

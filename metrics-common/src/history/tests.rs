@@ -47,6 +47,7 @@ fn snapshot(sequence: u64, period_ms: u64, cpus: &[u32], share: f64) -> Snapshot
                 zones: Vec::new(),
             }),
             own: Some(OwnCost::default()),
+            ..Sections::default()
         },
     }
 }

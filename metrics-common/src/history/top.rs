@@ -79,7 +79,14 @@ impl Top {
     /// Adds a point: what the sections say of an interval.
     pub(super) fn push(&mut self, sections: &Sections) {
         let section = sections.recorded(self.section);
-        self.rank(section.and_then(|section| section.amounts(self.index)));
+        let amounts = section.and_then(|section| section.amounts(self.index));
+        let named = amounts.as_ref().map(|amounts| {
+            let named = amounts
+                .iter()
+                .map(|(name, amount)| (name.as_ref(), *amount));
+            named.collect()
+        });
+        self.rank(named);
     }
 
     /// Adds a point of these names and amounts.

@@ -6,7 +6,8 @@
 //! payload = kind 0: for each message its length as varint, and the message
 //!           kind 1: number of streams, for each: length, compressed length or 0; then the
 //!                   streams (`columns`), compressed or as they are
-//!           kind 2: an index, see `index`
+//!           kind 2: no messages, but what leads to them, and readers in order pass over it: an
+//!                   index, see `index`, or, with flag 2, a digest, see `digest`
 //! ```
 //!
 //! Numbers in the head are little-endian; times are nanoseconds since the Unix epoch, of the first
@@ -37,9 +38,11 @@ const MOST_MESSAGES: usize = 4096;
 
 const PLAIN: u8 = 0;
 const COLUMNS: u8 = 1;
-const INDEX: u8 = 2;
+const NO_MESSAGES: u8 = 2;
 /// Flag: at least one of the messages is a Hello.
 const HAS_HELLO: u8 = 1;
+/// Flag: what is no messages is a digest.
+const IS_DIGEST: u8 = 2;
 
 /// What a block's head says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +51,7 @@ pub struct BlockHead {
     pub payload_bytes: u32,
     work: u32,
     kind: u8,
-    /// Whether a Hello is among the messages.
-    pub has_hello: bool,
+    flags: u8,
     /// Number of messages.
     pub messages: u16,
     /// Time of the first snapshot, nanoseconds since the Unix epoch; 0 without any.
@@ -72,7 +74,7 @@ impl BlockHead {
             payload_bytes: u32::from_le_bytes(take(&mut bytes)?),
             work: u32::from_le_bytes(take(&mut bytes)?),
             kind: u8::from_le_bytes(take(&mut bytes)?),
-            has_hello: u8::from_le_bytes(take(&mut bytes)?) & HAS_HELLO != 0,
+            flags: u8::from_le_bytes(take(&mut bytes)?),
             messages: u16::from_le_bytes(take(&mut bytes)?),
             first_time_unix_ns: u64::from_le_bytes(take(&mut bytes)?),
             last_time_unix_ns: u64::from_le_bytes(take(&mut bytes)?),
@@ -91,12 +93,27 @@ impl BlockHead {
 
     /// Whether it is an index rather than messages.
     pub fn is_index(&self) -> bool {
-        self.kind == INDEX
+        self.kind == NO_MESSAGES && self.flags & IS_DIGEST == 0
+    }
+
+    /// Whether it is a digest rather than messages.
+    pub fn is_digest(&self) -> bool {
+        self.kind == NO_MESSAGES && self.flags & IS_DIGEST != 0
+    }
+
+    /// Whether a Hello is among the messages.
+    pub fn has_hello(&self) -> bool {
+        self.kind != NO_MESSAGES && self.flags & HAS_HELLO != 0
     }
 
     /// Whether the messages are compressed.
     pub fn is_compressed(&self) -> bool {
         self.kind == COLUMNS
+    }
+
+    /// What it may take to unpack it.
+    pub(super) fn work(&self) -> u64 {
+        u64::from(self.work)
     }
 
     /// Length of the block, head and all, bytes.
@@ -109,7 +126,7 @@ impl BlockHead {
         bytes.extend(MARKER);
         bytes.extend(self.payload_bytes.to_le_bytes());
         bytes.extend(self.work.to_le_bytes());
-        bytes.extend([self.kind, if self.has_hello { HAS_HELLO } else { 0 }]);
+        bytes.extend([self.kind, self.flags]);
         bytes.extend(self.messages.to_le_bytes());
         bytes.extend(self.first_time_unix_ns.to_le_bytes());
         bytes.extend(self.last_time_unix_ns.to_le_bytes());
@@ -207,15 +224,13 @@ impl Block {
         if block.is_empty() {
             return Vec::new();
         }
-        let (kind, work, payload) = packer
-            .columns(&block.messages)
-            .unwrap_or_else(|| plain(&block.messages));
+        let (kind, work, payload) = packer.pack(&block.messages);
         let (first_time_unix_ns, last_time_unix_ns) = block.times.unwrap_or_default();
         let head = BlockHead {
             payload_bytes: payload.len() as u32,
             work: work as u32,
             kind,
-            has_hello: block.has_hello,
+            flags: if block.has_hello { HAS_HELLO } else { 0 },
             messages: block.messages.len() as u16,
             first_time_unix_ns,
             last_time_unix_ns,
@@ -227,11 +242,20 @@ impl Block {
 
 /// A block that is an index.
 pub(super) fn index_block(payload: &[u8], times: (u64, u64)) -> Vec<u8> {
+    without_messages(0, 0, payload, times)
+}
+
+/// A block that is a digest, which takes so much work to unpack.
+pub(super) fn digest_block(work: u64, payload: &[u8], times: (u64, u64)) -> Vec<u8> {
+    without_messages(IS_DIGEST, work, payload, times)
+}
+
+fn without_messages(flags: u8, work: u64, payload: &[u8], times: (u64, u64)) -> Vec<u8> {
     let head = BlockHead {
         payload_bytes: payload.len() as u32,
-        work: 0,
-        kind: INDEX,
-        has_hello: false,
+        work: work as u32,
+        kind: NO_MESSAGES,
+        flags,
         messages: 0,
         first_time_unix_ns: times.0,
         last_time_unix_ns: times.1,
@@ -256,6 +280,11 @@ pub struct Packer {
 }
 
 impl Packer {
+    /// Messages as a payload, with its kind and the work that it takes to unpack it.
+    pub(super) fn pack(&mut self, messages: &[Vec<u8>]) -> (u8, u64, Vec<u8>) {
+        self.columns(messages).unwrap_or_else(|| plain(messages))
+    }
+
     /// Messages as kind 1; `None` if the head may not say so, or it takes more room than as
     /// they are.
     fn columns(&mut self, messages: &[Vec<u8>]) -> Option<(u8, u64, Vec<u8>)> {
@@ -292,7 +321,7 @@ pub(super) struct Unpacker {
 }
 
 impl Unpacker {
-    /// The messages of a block whose checksums hold; of an index, none.
+    /// The messages of a block whose checksums hold; of an index or a digest, none.
     ///
     /// # Errors
     /// If the payload is not what the head says.
@@ -302,6 +331,24 @@ impl Unpacker {
         payload: &[u8],
     ) -> Result<Vec<Vec<u8>>, Damaged> {
         let messages = match head.kind {
+            NO_MESSAGES => Vec::new(),
+            kind => self.unpack(kind, head.work(), payload)?,
+        };
+        let is_complete = messages.len() == usize::from(head.messages);
+        is_complete.then_some(messages).ok_or(Damaged)
+    }
+
+    /// The inverse of [`Packer::pack`].
+    ///
+    /// # Errors
+    /// If the payload was not made by it.
+    pub(super) fn unpack(
+        &mut self,
+        kind: u8,
+        work: u64,
+        payload: &[u8],
+    ) -> Result<Vec<Vec<u8>>, Damaged> {
+        match kind {
             PLAIN => {
                 let mut reader = Reader(payload);
                 let mut messages = Vec::new();
@@ -309,14 +356,11 @@ impl Unpacker {
                     let length = usize::try_from(reader.number()?).map_err(|_| Damaged)?;
                     messages.push(reader.bytes(length)?.to_vec());
                 }
-                messages
+                Ok(messages)
             }
-            COLUMNS => self.columns(u64::from(head.work), payload)?,
-            INDEX => Vec::new(),
-            _ => return Err(Damaged),
-        };
-        let is_complete = messages.len() == usize::from(head.messages);
-        is_complete.then_some(messages).ok_or(Damaged)
+            COLUMNS => self.columns(work, payload),
+            _ => Err(Damaged),
+        }
     }
 
     fn columns(&mut self, mut work: u64, payload: &[u8]) -> Result<Vec<Vec<u8>>, Damaged> {

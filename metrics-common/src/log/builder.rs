@@ -1,8 +1,9 @@
-//! A whole log in memory: header, blocks, index.
+//! A whole log in memory: header, blocks, digests, index.
 //!
 //! It owns the order of these. A log that grows on a disk is its writer's.
 
 use super::block::{Block, Packer};
+use super::digest::DigestBuilder;
 use super::index::IndexBuilder;
 use super::{LogError, file_header};
 use crate::codec::{self, ServerMessage};
@@ -16,6 +17,7 @@ pub struct LogBuilder {
     block: Block,
     packer: Packer,
     index: IndexBuilder,
+    digests: DigestBuilder,
 }
 
 impl Default for LogBuilder {
@@ -25,6 +27,7 @@ impl Default for LogBuilder {
             block: Block::default(),
             packer: Packer::default(),
             index: IndexBuilder::new(0),
+            digests: DigestBuilder::default(),
         }
     }
 }
@@ -60,8 +63,11 @@ impl LogBuilder {
     /// # Errors
     /// If it is too large for any log.
     pub fn push_hello(&mut self, message: Vec<u8>) -> Result<(), LogError> {
-        self.make_room(message.len());
-        self.block.push_hello(message)
+        // In a block of its own, as when a log is written.
+        self.close_block();
+        self.block.push_hello(message)?;
+        self.close_block();
+        Ok(())
     }
 
     fn make_room(&mut self, more: usize) {
@@ -75,11 +81,25 @@ impl LogBuilder {
 
     fn close_block(&mut self) {
         let block = self.block.close(&mut self.packer);
-        self.index.wrote(self.bytes.len() as u64, &block);
+        if block.is_empty() {
+            return;
+        }
+        self.write_digests();
+        let offset = self.bytes.len() as u64;
+        self.index.wrote(offset, &block);
+        self.digests.wrote(offset, &block);
         self.bytes.extend(block);
         if self.index.is_full() {
             self.close_index();
         }
+    }
+
+    fn write_digests(&mut self) {
+        let offset = self.bytes.len() as u64;
+        let digests = self.digests.due(offset);
+        self.index.wrote(offset, &digests);
+        self.bytes.extend(digests);
+        self.digests.written();
     }
 
     fn close_index(&mut self) {
@@ -90,6 +110,8 @@ impl LogBuilder {
     /// The log.
     pub fn finish(mut self) -> Vec<u8> {
         self.close_block();
+        self.digests.end();
+        self.write_digests();
         self.close_index();
         self.bytes
     }
@@ -124,7 +146,8 @@ mod tests {
         assert_eq!(read.unwrap(), messages);
         let index = LogIndex::of(&mut Cursor::new(&bytes)).unwrap();
         assert!(index.is_complete());
-        assert_eq!(index.parts().len(), 3);
+        // The Hello, and three blocks of snapshots.
+        assert_eq!(index.parts().len(), 4);
         assert_eq!(index.span_unix_ns(), Some((500_000_000, 10_000_000_000)));
     }
 }

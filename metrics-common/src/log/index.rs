@@ -11,15 +11,15 @@
 //! An index tells of the blocks from some place on up to itself. If another one ends at that
 //! place, it tells of those before; so from the last bytes of a file one index leads to the next.
 //! A file that was cut, or damaged, or is being written, has no index at its end; its heads are
-//! looked for instead.
+//! looked for instead. A digest (`digest`) stands in an index as a block of no messages with times.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
+use super::between::Between;
 use super::block::{self, BlockHead};
 use super::pieces::Pieces;
 use super::reader::LogReader;
 use super::{HEADER_BYTES, LogError};
-use crate::codec::ServerMessage;
 use crate::packed::{Damaged, Reader, put};
 
 /// The last bytes of every index.
@@ -28,6 +28,11 @@ const END_BYTES: usize = 16;
 /// So many blocks at most are in one index, so that a writer needs little memory however long it
 /// runs: six hours of blocks of five seconds.
 const MOST_BLOCKS: usize = 4096;
+/// An index of more blocks than this was made by nobody who wanted it to be read.
+const MOST_BLOCKS_READ: u64 = 16 * MOST_BLOCKS as u64;
+/// So many parts are kept apart; of a file that has more, neighbours are taken together, so that
+/// memory does not grow with the file.
+const MOST_PARTS: usize = 1 << 16;
 /// How much is read at once where heads are looked for: little at first, since the next is near
 /// in most files, and at most.
 const FIRST_CHUNK_BYTES: u64 = 512;
@@ -48,6 +53,8 @@ pub struct Part {
     pub times_unix_ns: Option<(u64, u64)>,
     /// Whether there is, or may be, a Hello in it.
     pub has_hello: bool,
+    /// Blocks that are taken together.
+    pub blocks: u32,
 }
 
 impl Part {
@@ -58,7 +65,8 @@ impl Part {
             bytes: head.block_bytes(),
             messages: Some(head.messages),
             times_unix_ns: Some(times).filter(|times| *times != (0, 0)),
-            has_hello: head.has_hello,
+            has_hello: head.has_hello(),
+            blocks: 1,
         }
     }
 
@@ -69,11 +77,31 @@ impl Part {
             messages: None,
             times_unix_ns: None,
             has_hello: true,
+            blocks: 1,
         }
     }
 
-    fn end(&self) -> u64 {
+    /// Whether it is no messages, but what those before it come to.
+    pub fn is_digest(&self) -> bool {
+        self.messages == Some(0) && self.times_unix_ns.is_some() && self.blocks == 1
+    }
+
+    pub(super) fn end(&self) -> u64 {
         self.offset + self.bytes
+    }
+
+    /// This one and the next, and what stands between them.
+    fn joined(self, next: Part) -> Part {
+        let offset = self.offset.min(next.offset);
+        let messages = self.messages.zip(next.messages);
+        Part {
+            offset,
+            bytes: self.end().max(next.end()) - offset,
+            messages: messages.map(|(own, next)| own.saturating_add(next)),
+            times_unix_ns: join(self.times_unix_ns, next.times_unix_ns),
+            has_hello: self.has_hello || next.has_hello,
+            blocks: self.blocks.saturating_add(next.blocks),
+        }
     }
 
     /// Whether something of this time may be in it.
@@ -140,7 +168,7 @@ impl IndexBuilder {
     }
 }
 
-fn join(a: Option<(u64, u64)>, b: Option<(u64, u64)>) -> Option<(u64, u64)> {
+pub(super) fn join(a: Option<(u64, u64)>, b: Option<(u64, u64)>) -> Option<(u64, u64)> {
     match (a, b) {
         (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
         (one, other) => one.or(other),
@@ -165,7 +193,10 @@ impl LogIndex {
         // The last index first.
         let mut found = Vec::new();
         while let Some((from, parts)) = index_before(source, end)? {
-            found.push(parts);
+            parts
+                .into_iter()
+                .rev()
+                .for_each(|part| keep(&mut found, part));
             end = from;
         }
         // The header is no part.
@@ -174,7 +205,10 @@ impl LogIndex {
             true => Vec::new(),
             false => scan(source, end)?,
         };
-        parts.extend(found.into_iter().rev().flatten());
+        found
+            .into_iter()
+            .rev()
+            .for_each(|part| keep(&mut parts, part));
         Ok(LogIndex { parts, is_complete })
     }
 
@@ -209,12 +243,8 @@ impl LogIndex {
         from_unix_ns: u64,
         to_unix_ns: u64,
     ) -> Between<'a, S> {
-        Between {
-            reader: LogReader::of_pieces(self.pieces_between(source, from_unix_ns, to_unix_ns)),
-            from_unix_ns,
-            to_unix_ns,
-            is_inside: false,
-        }
+        let pieces = self.pieces_between(source, from_unix_ns, to_unix_ns);
+        Between::new(LogReader::of_pieces(pieces), from_unix_ns, to_unix_ns)
     }
 
     /// The bytes of the blocks that hold some of a time, both ends included, with the Hello that
@@ -225,32 +255,69 @@ impl LogIndex {
         from_unix_ns: u64,
         to_unix_ns: u64,
     ) -> Pieces<S> {
-        let is_wanted = |part: &Part| part.may_hold(from_unix_ns, to_unix_ns);
-        let first = self.parts.iter().position(is_wanted);
-        // What has no time, as stacks in a block of their own, is of the time before it.
-        let has_no_time = |part: &&Part| part.times_unix_ns.is_none();
-        let follow = |last: usize| {
-            self.parts[last + 1..]
-                .iter()
-                .take_while(has_no_time)
-                .count()
-        };
-        let last = self.parts.iter().rposition(is_wanted);
-        let last = last.map(|last| last + follow(last));
-        let mut ranges = Vec::new();
-        if let (Some(first), Some(last)) = (first, last) {
-            let hello = self.parts[..first].iter().rev().find(|part| part.has_hello);
-            let others = self.parts[first..=last]
-                .iter()
-                .filter(|part| is_wanted(part) || part.times_unix_ns.is_none() || part.has_hello);
-            ranges = hello
-                .into_iter()
-                .chain(others)
-                .map(|part| (part.offset, part.end()))
-                .collect();
-        }
+        let parts = self.parts_between(from_unix_ns, to_unix_ns);
+        let ranges = parts.map(|part| (part.offset, part.end())).collect();
         Pieces::new(source, ranges)
     }
+
+    /// The parts with the messages of a time, both ends included, and the Hello that they need.
+    pub(super) fn parts_between(
+        &self,
+        from_unix_ns: u64,
+        to_unix_ns: u64,
+    ) -> impl Iterator<Item = &Part> {
+        let is_wanted =
+            move |part: &Part| !part.is_digest() && part.may_hold(from_unix_ns, to_unix_ns);
+        let first = self.parts.iter().position(is_wanted);
+        // What has no time, as stacks in a block of their own, is of the time before it.
+        let has_no_time = |part: &Part| part.times_unix_ns.is_none();
+        let last = self.parts.iter().rposition(is_wanted).map(|last| {
+            let behind = self.parts[last + 1..].iter();
+            last + behind
+                .take_while(|part| has_no_time(part) || part.is_digest())
+                .count()
+        });
+        let (before, some) = match first.zip(last) {
+            Some((first, last)) => (&self.parts[..first], &self.parts[first..=last]),
+            None => Default::default(),
+        };
+        let hello = before.iter().rev().find(|part| part.has_hello);
+        let some = some
+            .iter()
+            .filter(move |part| is_wanted(part) || has_no_time(part) || part.has_hello);
+        hello.into_iter().chain(some)
+    }
+}
+
+/// Adds the next part.
+fn keep(parts: &mut Vec<Part>, part: Part) {
+    if parts.len() >= MOST_PARTS {
+        // Digests and what stands between them stay apart, as long as that is enough.
+        halve(parts, |part| !part.is_digest() && !part.has_hello);
+        if parts.len() > MOST_PARTS / 4 * 3 {
+            halve(parts, |_| true);
+        }
+    }
+    parts.push(part);
+}
+
+/// Takes every two neighbours together that may be.
+fn halve(parts: &mut Vec<Part>, may_be_joined: impl Fn(&Part) -> bool) {
+    let mut halved: Vec<Part> = Vec::with_capacity(parts.len() / 2 + 1);
+    let mut is_pair = false;
+    for &part in parts.iter() {
+        match halved.last_mut() {
+            Some(last) if !is_pair && may_be_joined(last) && may_be_joined(&part) => {
+                *last = last.joined(part);
+                is_pair = true;
+            }
+            _ => {
+                halved.push(part);
+                is_pair = false;
+            }
+        }
+    }
+    *parts = halved;
 }
 
 /// The index that ends here, with where its part of the file begins.
@@ -288,7 +355,11 @@ fn parse(payload: &[u8], index_at: u64) -> Result<(u64, Vec<Part>), Damaged> {
     let from = reader.number()?;
     let mut end = from;
     let mut parts = Vec::new();
-    for _ in 0..reader.number()? {
+    let count = reader.number()?;
+    if count > MOST_BLOCKS_READ {
+        return Err(Damaged);
+    }
+    for _ in 0..count {
         let offset = end.checked_add(reader.number()?).ok_or(Damaged)?;
         let bytes = reader.number()?;
         let flags = reader.number()?;
@@ -304,6 +375,7 @@ fn parse(payload: &[u8], index_at: u64) -> Result<(u64, Vec<Part>), Damaged> {
             messages: Some(u16::try_from(flags / 2).map_err(|_| Damaged)?),
             times_unix_ns: Some((first, last)).filter(|times| *times != (0, 0)),
             has_hello: flags % 2 == 1,
+            blocks: 1,
         });
     }
     // Anything before itself: an index that leads nowhere would never end.
@@ -311,7 +383,11 @@ fn parse(payload: &[u8], index_at: u64) -> Result<(u64, Vec<Part>), Damaged> {
 }
 
 /// At most so many bytes from this place on: fewer at the end of the file.
-fn read_at(source: &mut (impl Read + Seek), at: u64, bytes: usize) -> io::Result<Vec<u8>> {
+pub(super) fn read_at(
+    source: &mut (impl Read + Seek),
+    at: u64,
+    bytes: usize,
+) -> io::Result<Vec<u8>> {
     source.seek(SeekFrom::Start(at))?;
     let mut found = Vec::new();
     source.take(bytes as u64).read_to_end(&mut found)?;
@@ -331,13 +407,13 @@ fn scan(source: &mut (impl Read + Seek), end: u64) -> Result<Vec<Part>, LogError
         match head.filter(|head| head.block_bytes() <= end - at) {
             Some(head) => {
                 if !head.is_index() {
-                    parts.push(Part::of_block(at, &head));
+                    keep(&mut parts, Part::of_block(at, &head));
                 }
                 at += head.block_bytes();
             }
             None => {
                 let next = next_head(source, at + 1, end)?;
-                parts.push(Part::unknown(at, next));
+                keep(&mut parts, Part::unknown(at, next));
                 at = next;
             }
         }
@@ -370,49 +446,5 @@ fn next_head(source: &mut (impl Read + Seek), from: u64, end: u64) -> Result<u64
     Ok(end)
 }
 
-/// The messages of a time, see [`LogIndex::messages_between`].
-#[derive(Debug)]
-pub struct Between<'a, S> {
-    reader: LogReader<Pieces<&'a mut S>>,
-    from_unix_ns: u64,
-    to_unix_ns: u64,
-    is_inside: bool,
-}
-
-impl<'a, S: Read + Seek> Between<'a, S> {
-    /// The reader beneath, which knows what was damaged.
-    pub fn reader(&self) -> &LogReader<Pieces<&'a mut S>> {
-        &self.reader
-    }
-
-    fn is_wanted(&mut self, message: &ServerMessage) -> bool {
-        let times = self.from_unix_ns..=self.to_unix_ns;
-        match message {
-            ServerMessage::Hello(_) => true,
-            ServerMessage::Snapshot(snapshot) => {
-                self.is_inside = times.contains(&snapshot.time_unix_ns);
-                self.is_inside
-            }
-            ServerMessage::Gap(gap) => {
-                gap.first_time_unix_ns <= self.to_unix_ns
-                    && gap.last_time_unix_ns >= self.from_unix_ns
-            }
-            ServerMessage::Stacks(stacks) => times.contains(&stacks.time_unix_ns),
-            ServerMessage::Bye(_) => self.is_inside,
-            ServerMessage::History(_) => false,
-        }
-    }
-}
-
-impl<S: Read + Seek> Iterator for Between<'_, S> {
-    type Item = Result<ServerMessage, LogError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            match self.reader.next()? {
-                Ok(message) if !self.is_wanted(&message) => {}
-                other => return Some(other),
-            }
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -22,6 +22,11 @@ impl<S> Pieces<S> {
             left: 0,
         }
     }
+
+    /// The file itself.
+    pub(super) fn into_source(self) -> S {
+        self.source
+    }
 }
 
 impl<S: Read + Seek> Read for Pieces<S> {

@@ -58,6 +58,8 @@ pub struct ReadCounts {
     pub compressed_blocks: u64,
     /// Indices, which readers in order pass over.
     pub indices: u64,
+    /// Digests, likewise.
+    pub digests: u64,
     /// Bytes of frames and blocks, heads included.
     pub stored_bytes: u64,
     /// Bytes of the messages in them, not compressed.
@@ -136,6 +138,11 @@ impl<R: Read> LogReader<R> {
             failed: false,
             work_bytes: 0,
         }
+    }
+
+    /// What was read from; a part of it may have been read ahead.
+    pub(super) fn into_source(self) -> R {
+        self.source
     }
 
     /// How the file begins.
@@ -340,11 +347,10 @@ impl<R: Read> LogReader<R> {
             return;
         };
         self.counts.stored_bytes += head.block_bytes();
-        if head.is_index() {
-            self.counts.indices += 1;
-            return;
-        }
-        self.counts.blocks += 1;
+        let has_messages = !head.is_index() && !head.is_digest();
+        self.counts.indices += u64::from(head.is_index());
+        self.counts.digests += u64::from(head.is_digest());
+        self.counts.blocks += u64::from(has_messages);
         self.counts.compressed_blocks += u64::from(head.is_compressed());
         self.unpacked = messages.into();
     }

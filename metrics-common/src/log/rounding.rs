@@ -8,8 +8,8 @@
 //! time, therefore, a sum is right but for half a step at either end. A whole is the sum of its
 //! rounded parts and its own rounded rest, so that parts still sum to their whole.
 //!
-//! What netto itself takes of each CPU, an estimate, is rounded in the same way, and power to seven
-//! digits. All else stays as it is.
+//! What netto itself takes of each CPU, an estimate, is rounded in the same way, as are packets of
+//! each CPU, messages and polls, and power to seven digits. All else stays as it is.
 
 use super::steps;
 use crate::component::COMPONENTS;
@@ -31,6 +31,8 @@ pub struct Rounding {
     entries: Left,
     ksoftirqd: Left,
     taken: Left,
+    softnet: Left,
+    work: Left,
 }
 
 impl Rounding {
@@ -51,6 +53,12 @@ impl Rounding {
                 .map(|costliest| &mut costliest.ratio)
             {
                 *ratio = seven_digits(*ratio);
+            }
+        }
+        if let Some(traffic) = &mut snapshot.sections.traffic {
+            round_rows(&mut traffic.softnet, &mut self.softnet, 1);
+            if let Some(work) = &mut traffic.work {
+                round_counts(&mut work.counts, &mut self.work);
             }
         }
         if let Some(power) = &mut snapshot.sections.power {
@@ -134,6 +142,16 @@ fn round_rows(rows: &mut [Option<Vec<u64>>], left: &mut Left, unit: u64) {
         left.resize(row.len(), 0);
         for (value, left) in row.iter_mut().zip(left) {
             *value = round(*value, left, unit);
+        }
+    }
+}
+
+/// The same of counts of all CPUs together.
+fn round_counts(counts: &mut [Option<u64>], left: &mut Left) {
+    left.resize(counts.len(), vec![0]);
+    for (count, left) in counts.iter_mut().zip(left) {
+        if let (Some(count), Some(left)) = (count, left.first_mut()) {
+            *count = round(*count, left, 1);
         }
     }
 }

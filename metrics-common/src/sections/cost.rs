@@ -106,6 +106,10 @@ pub struct Cost {
     pub probe_missed: Vec<u64>,
     /// In the time of softirqs already; `None` where they are timed, or it is not known.
     pub softirq_correction: Option<Correction>,
+    /// How often the CPU that was sampled least was due for a sample in the interval. CPUs that
+    /// have shown no networking for long, and are left alone or only looked at, do not count.
+    /// `None` if no other CPU was sampled, or it is not known.
+    pub fewest_due: Option<u64>,
 }
 
 impl Cost {
@@ -120,6 +124,7 @@ impl Cost {
         stacks_lost: Vec::new(),
         probe_missed: Vec::new(),
         softirq_correction: None,
+        fewest_due: None,
     };
 
     /// CPU time of a component by CPU, nanoseconds; `None` if not measured.
@@ -157,6 +162,8 @@ pub struct CostWire {
     probe_missed: Vec<u64>,
     #[serde(default)]
     softirq_correction: Option<Correction>,
+    #[serde(default)]
+    fewest_due: Option<u64>,
 }
 
 const _: () = assert!(COMPONENTS.len() <= MOST_ROWS);
@@ -194,6 +201,7 @@ impl Section for Cost {
             counts: packed::pack(counts.into_iter()),
             probe_missed: self.probe_missed.clone(),
             softirq_correction: self.softirq_correction,
+            fewest_due: self.fewest_due,
         }
     }
 
@@ -217,6 +225,7 @@ impl Section for Cost {
             stacks_lost,
             probe_missed: wire.probe_missed,
             softirq_correction: wire.softirq_correction,
+            fewest_due: wire.fewest_due,
         };
         Ok(cost)
     }
@@ -232,6 +241,7 @@ impl Section for Cost {
             stacks_lost,
             probe_missed,
             softirq_correction,
+            fewest_due,
         } = self;
         columns.add_rows(components, &later.components);
         columns.add_rows(samples, &later.samples);
@@ -255,6 +265,7 @@ impl Section for Cost {
         columns.add(stacks_taken, &later.stacks_taken);
         columns.add(stacks_lost, &later.stacks_lost);
         *softirq_correction = later.softirq_correction.or(*softirq_correction);
+        *fewest_due = sum_of_known(*fewest_due, later.fewest_due);
         if probe_missed.len() < later.probe_missed.len() {
             probe_missed.resize(later.probe_missed.len(), 0);
         }
@@ -289,6 +300,14 @@ impl Recorded for Cost {
     fn share(&self, layer: usize, row: usize, interval_ns: u64) -> Option<f64> {
         let ns = *self.cpu_ns(layer)?.get(row)?;
         Some(ns as f64 / interval_ns as f64)
+    }
+}
+
+/// The sum of what is known; `None` if nothing is.
+pub fn sum_of_known(own: Option<u64>, more: Option<u64>) -> Option<u64> {
+    match (own, more) {
+        (Some(own), Some(more)) => Some(own.saturating_add(more)),
+        (own, more) => own.or(more),
     }
 }
 

@@ -19,11 +19,19 @@ mod columns;
 mod recorded;
 
 pub use columns::{Columns, Rows};
-pub use cost::{Correction, SplitBasis};
+pub use cost::{Correction, SplitBasis, sum_of_known};
+pub use drops::{DropPlace, MOST_PLACES};
 pub use modes::CpuModes;
 pub use own::{CostliestCpu, InstrumentCost, OwnPart};
+pub use owners::{
+    Account, Caused, MOST_OWNERS, Owner, OwnerBasis, OwnerKind, Taken, event_of, is_softirq,
+};
 pub use power::ZonePower;
 pub use recorded::{Quantity, Recorded, Unit};
+pub use traffic::{
+    Interface, InterfaceCounts, Interfaces, LOOPBACK, MOST_INTERFACES, ProtocolCount, SoftnetCount,
+    Work, WorkCount,
+};
 
 pub(crate) use cost::{SUMS, bases, narrow};
 pub(crate) use modes::by_cpu;
@@ -173,8 +181,14 @@ sections! {
     cost: Cost,
     /// CPU time by mode.
     modes: Modes,
+    /// Whose that CPU time is.
+    owners: Owners,
     /// Power, where RAPL is.
     power: Power,
+    /// Packets and bytes: the work that was done.
+    traffic: Traffic,
+    /// Packets that were dropped.
+    drops: Drops,
     /// What netto itself costs.
     own: OwnCost,
 }

@@ -25,11 +25,17 @@ pub enum OwnPart {
     Sampler,
     /// The process in user space, and the kernel on its behalf.
     Daemon,
+    /// Finding whose work softirqs do.
+    Owners,
+    /// Counting dropped packets.
+    Drops,
+    /// Counting messages of sockets and polls.
+    Traffic,
 }
 
 impl OwnPart {
     /// All of them, in the order of the rows of [`OwnCost::taken_ns`].
-    pub const ALL: [OwnPart; 8] = [
+    pub const ALL: [OwnPart; 11] = [
         OwnPart::Softirqs,
         OwnPart::Sends,
         OwnPart::Receives,
@@ -38,6 +44,9 @@ impl OwnPart {
         OwnPart::Interrupts,
         OwnPart::Sampler,
         OwnPart::Daemon,
+        OwnPart::Owners,
+        OwnPart::Drops,
+        OwnPart::Traffic,
     ];
 
     /// Stable name for machines.
@@ -51,6 +60,9 @@ impl OwnPart {
             OwnPart::Interrupts => "interrupts",
             OwnPart::Sampler => "sampler",
             OwnPart::Daemon => "daemon",
+            OwnPart::Owners => "owners",
+            OwnPart::Drops => "drops",
+            OwnPart::Traffic => "traffic",
         }
     }
 
@@ -65,6 +77,9 @@ impl OwnPart {
             OwnPart::Interrupts => "Interrupts",
             OwnPart::Sampler => "Sampler",
             OwnPart::Daemon => "Daemon",
+            OwnPart::Owners => "Owners",
+            OwnPart::Drops => "Drops",
+            OwnPart::Traffic => "Traffic",
         }
     }
 
@@ -79,6 +94,11 @@ impl OwnPart {
             OwnPart::Interrupts => "Probes that take interrupts out of what they interrupted.",
             OwnPart::Sampler => "Timer interrupts for samples, and the stacks taken in them.",
             OwnPart::Daemon => "netto's process: draining, analysis, and who reads the results.",
+            OwnPart::Owners => {
+                "Probes that meet sockets and packets, to tell whose work softirqs do."
+            }
+            OwnPart::Drops => "The probe at dropped packets.",
+            OwnPart::Traffic => "Probes at messages of sockets and at polls.",
         }
     }
 
@@ -86,6 +106,9 @@ impl OwnPart {
     pub fn instrument(self) -> &'static str {
         match self {
             OwnPart::Daemon => "daemon",
+            OwnPart::Owners => "owners",
+            OwnPart::Drops => "drops",
+            OwnPart::Traffic => "traffic",
             _ => "cost",
         }
     }

@@ -4,6 +4,8 @@
 //! section follow the description of the host alone, so that a history knows them before the
 //! first snapshot and looks none up again.
 
+use std::borrow::Cow;
+
 use crate::snapshot::Info;
 
 /// What a series is measured in.
@@ -13,6 +15,10 @@ pub enum Unit {
     Cpus,
     /// Watts.
     Watts,
+    /// Things a second.
+    PerSecond,
+    /// Bytes a second.
+    BytesPerSecond,
 }
 
 impl Unit {
@@ -21,6 +27,8 @@ impl Unit {
         match self {
             Unit::Cpus => "cpus",
             Unit::Watts => "watts",
+            Unit::PerSecond => "per_second",
+            Unit::BytesPerSecond => "bytes_per_second",
         }
     }
 
@@ -29,6 +37,9 @@ impl Unit {
         match self {
             Unit::Cpus => 1e6,
             Unit::Watts => 1e3,
+            // Up to 400 million packets, and 400 gigabytes.
+            Unit::PerSecond => 10.0,
+            Unit::BytesPerSecond => 0.01,
         }
     }
 }
@@ -88,7 +99,7 @@ pub trait Recorded {
 
     /// What is ranked in one of [`Recorded::tops`], in any order: names and amounts, such as
     /// nanoseconds of CPU time. `None` if it was not measured.
-    fn amounts(&self, _top: usize) -> Option<Vec<(&str, u64)>> {
+    fn amounts(&self, _top: usize) -> Option<Vec<(Cow<'_, str>, u64)>> {
         None
     }
 }

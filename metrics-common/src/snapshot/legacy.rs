@@ -73,6 +73,7 @@ impl AnyFormat {
             stacks_lost: std::mem::take(&mut self.stacks_lost),
             probe_missed: std::mem::take(&mut self.probe_missed),
             softirq_correction: None,
+            fewest_due: None,
         };
         let modes = read(self.cpu_modes.take(), cpus, sections::by_cpu)?;
         let own = self.own.take().map(|own| OwnCost::from_wire(own, cpus));

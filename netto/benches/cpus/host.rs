@@ -148,6 +148,7 @@ impl Host {
                 ksoftirqd_rx_ns: Some(0),
                 taken: counts.taken(),
                 lost: 0,
+                due: Some(INTERVAL_NS / PERIOD_NS),
             };
             self.filling.add(split, &of_cpu);
         }

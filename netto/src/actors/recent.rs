@@ -39,6 +39,13 @@ pub struct Recent {
     newest: Option<(Arc<Info>, Bytes)>,
 }
 
+impl Entry {
+    /// End of the snapshot's interval, nanoseconds since the Unix epoch.
+    pub fn time_unix_ns(&self) -> u64 {
+        self.time_unix_ns
+    }
+}
+
 impl Recent {
     /// Adds a snapshot; the oldest go for it.
     ///

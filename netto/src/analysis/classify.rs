@@ -14,7 +14,9 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use metrics_common::component::{BOUNDARIES, SHARED_CALLS, children, index_of, index_of_source};
+use metrics_common::component::{
+    BOUNDARIES, SHARED_CALLS, SOCKET_MET, children, index_of, index_of_source,
+};
 use metrics_common::{COMPONENTS, Kind, Source};
 
 use self::verdict::{NOBODYS, Ruling, Verdict};
@@ -66,6 +68,8 @@ pub struct Classifier {
     ranges: Ranges<Marker>,
     markers: usize,
     is_boundary: Vec<bool>,
+    /// By marker: whether a packet in this function has met its socket.
+    meets_socket: Vec<bool>,
     /// By marker: the number of the shared call, if it is one.
     shared: Vec<Option<u8>>,
     /// By number of a shared call: the row whose work it is in networking's families.
@@ -147,6 +151,10 @@ impl Classifier {
             .iter()
             .map(|set| BOUNDARIES.iter().any(|b| patterns.contains(set, b)))
             .collect();
+        let meets_socket = sets
+            .iter()
+            .map(|set| SOCKET_MET.iter().any(|name| patterns.contains(set, name)))
+            .collect();
         let call_of = |set: &&[u16]| {
             let is_in = |calls: &[&str]| calls.iter().any(|call| patterns.contains(set, call));
             let call = SHARED_CALLS.iter().position(|(_, calls)| is_in(calls))?;
@@ -166,6 +174,7 @@ impl Classifier {
             ranges,
             markers,
             is_boundary,
+            meets_socket,
             shared,
             rows_of_calls: SHARED_CALLS
                 .iter()
@@ -262,6 +271,11 @@ impl Classifier {
         self.verdict(stack).shows_softirq
     }
 
+    /// Whether a stack shows that the packet at hand has met its socket.
+    pub fn has_met_socket(&self, stack: Known) -> bool {
+        self.verdict(stack).has_met_socket
+    }
+
     /// Whether a stack is that of an io_uring thread.
     pub fn is_io_thread(&self, stack: Known) -> bool {
         self.verdict(stack).is_io_thread
@@ -278,6 +292,12 @@ impl Classifier {
     /// The kernel functions that the rules of each component name here.
     pub fn found(&self) -> &FoundSymbols {
         &self.found
+    }
+
+    /// Where the function starts that a call from there returns to; `None` if that is none that was
+    /// in the symbol list.
+    pub fn function_returned_to(&self, address: u64) -> Option<u64> {
+        self.ranges.start_of(address.wrapping_sub(1))
     }
 
     fn walk(&self, table: Table) -> &Walk {

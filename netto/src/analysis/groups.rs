@@ -15,6 +15,8 @@ pub enum Group {
     LocalIpc,
     /// Context switches: without them no call can be timed that sleeps.
     Switches,
+    /// Sockets and packets that softirqs meet, by which their work has an owner.
+    Owners,
 }
 
 /// How many groups there are.
@@ -22,12 +24,13 @@ pub const GROUPS: usize = Group::ALL.len();
 
 impl Group {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Group; 5] = [
+    pub const ALL: [Group; 6] = [
         Group::Softirqs,
         Group::Sends,
         Group::Receives,
         Group::LocalIpc,
         Group::Switches,
+        Group::Owners,
     ];
 
     /// Those that time socket calls, and which.
@@ -53,6 +56,11 @@ impl Group {
         matches!(self, Group::Sends | Group::Receives | Group::LocalIpc)
     }
 
+    /// Whether the number of its events can be told by the time that they take.
+    pub fn is_told_by_time(self) -> bool {
+        self.is_of_sockets() || self == Group::Owners
+    }
+
     /// Its name for people.
     pub fn label(self) -> &'static str {
         match self {
@@ -61,6 +69,7 @@ impl Group {
             Group::Receives => "socket receives",
             Group::LocalIpc => "local IPC",
             Group::Switches => "context switches",
+            Group::Owners => "owners of softirqs",
         }
     }
 }
@@ -131,7 +140,10 @@ mod tests {
     #[test]
     fn without_context_switches_no_socket_call_is_timed() {
         let left = GroupSet::ALL.without(Group::Switches);
-        assert_eq!(left.iter().collect::<Vec<_>>(), [Group::Softirqs]);
+        assert_eq!(
+            left.iter().collect::<Vec<_>>(),
+            [Group::Softirqs, Group::Owners]
+        );
     }
 
     #[test]

@@ -31,6 +31,7 @@ impl Default for Prices {
     fn default() -> Self {
         let mut event_ns = [PAIR_NS; GROUPS];
         event_ns[Group::Switches as usize] = PROBE_NS;
+        event_ns[Group::Owners as usize] = PROBE_NS;
         Prices {
             event_ns,
             interrupts_ns: 0.0,
@@ -99,7 +100,7 @@ impl Habits {
         time_ns: &[u64; GROUPS],
         timed: GroupSet,
     ) {
-        for group in timed.iter().filter(|group| group.is_of_sockets()) {
+        for group in timed.iter().filter(|group| group.is_told_by_time()) {
             let (all_ns, all) = &mut self.calls[group as usize];
             if let Some(events) = counted[group as usize] {
                 *all_ns += time_ns[group as usize] as f64;

@@ -2,7 +2,7 @@
 //! patterns, and which of several rules that hold is the more specific.
 
 use metrics_common::Rule;
-use metrics_common::component::{BOUNDARIES, SHARED_CALLS};
+use metrics_common::component::{BOUNDARIES, SHARED_CALLS, SOCKET_MET};
 use metrics_common::ownership::{self, ANY, specificity};
 use rustc_hash::FxHashMap;
 
@@ -115,6 +115,7 @@ impl Patterns {
         let mut all: Vec<&'static str> = rules
             .flat_map(|rule| std::iter::once(&rule.frame).chain(rule.under))
             .chain(BOUNDARIES)
+            .chain(SOCKET_MET)
             .chain(shared)
             .copied()
             .filter(|pattern| *pattern != ANY)

@@ -43,7 +43,7 @@ static __always_inline int netto_take_sample(void *ctx, __u64 own_frames)
 	lane = netto_begin_write();
 	if (!lane)
 		return 0;
-	netto_append(lane, ctx, what, own_frames);
+	netto_append(cpu, lane, ctx, what, own_frames);
 	netto_end_write(lane);
 	return 0;
 }

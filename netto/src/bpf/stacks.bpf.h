@@ -9,8 +9,11 @@
  *
  *	bits 0..31 frames, bits 32..39 kind of the per-CPU clock,
  *	bit 40 whether it is a stack of the idle task,
- *	bit 41 whether two words stand before the frames that say whose it is:
- *	the process, and the identity of its cgroup
+ *	bit 41 whether NETTO_OWNER_WORDS stand before the frames that say whose it
+ *	is: process and thread that ran, control group, when the process began,
+ *	its name (two words), when the sample was taken, its number if it waits to
+ *	be told whose work it is (see owners.bpf.h), and of the socket that the
+ *	softirq met last, the control group and the inode
  *
  * Traces are packed by their real length, so the pages that are ever touched
  * follow what was sampled.
@@ -22,6 +25,7 @@
 #include "control.bpf.h"
 #include "kernel.h"
 #include "netto_abi.h"
+#include "whose.bpf.h"
 
 /* Set before load: words in one lane; the lane's value size was set to match. */
 const volatile __u32 netto_lane_words = NETTO_TRACE_WORDS;
@@ -47,6 +51,7 @@ static __always_inline struct netto_lane *netto_lane_of(__u32 slot)
 
 #define NETTO_TRACE_KIND (0xffULL << 32)
 #define NETTO_TRACE_IDLE (1ULL << 40)
+#define NETTO_TRACE_OWNER (1ULL << 41)
 
 /*
  * An atomic addition that is a full barrier on every architecture: without a
@@ -86,17 +91,20 @@ static __always_inline struct netto_lane *netto_begin_write(void)
 	return lane;
 }
 
-static __always_inline void netto_append(struct netto_lane *lane, void *ctx, __u64 what, __u64 own_frames)
+static __always_inline void netto_append(struct netto_cpu *cpu, struct netto_lane *lane, void *ctx, __u64 what,
+					 __u64 own_frames)
 {
 	__u64 used = lane->used_words;
 	__u64 frames = 0;
+	__u64 header;
 	long bytes;
 
 	if (used > netto_lane_words - NETTO_TRACE_WORDS) {
 		lane->lost++;
 		return;
 	}
-	bytes = bpf_get_stack(ctx, &lane->words[used + 1], NETTO_MAX_FRAMES * sizeof(__u64),
+	header = 1 + (netto_owners ? NETTO_OWNER_WORDS : 0);
+	bytes = bpf_get_stack(ctx, &lane->words[used + header], NETTO_MAX_FRAMES * sizeof(__u64),
 			      own_frames & BPF_F_SKIP_FIELD_MASK);
 	/* Nothing but the caller's own: it has interrupted user mode, about which nobody asks. */
 	if (own_frames && bytes <= 0 && !(what & NETTO_TRACE_KIND))
@@ -104,8 +112,12 @@ static __always_inline void netto_append(struct netto_lane *lane, void *ctx, __u
 	/* A failed unwind still says what kind of work the CPU was doing. */
 	if (bytes > 0)
 		frames = (__u64)bytes / sizeof(__u64);
+	if (netto_owners) {
+		what |= NETTO_TRACE_OWNER;
+		netto_say_whose(cpu, what >> 32 & 0xff, &lane->words[used + 1]);
+	}
 	lane->words[used] = frames | what;
-	lane->used_words = used + 1 + frames;
+	lane->used_words = used + header + frames;
 }
 
 /* What was written is seen by whoever sees that nobody writes any more. */

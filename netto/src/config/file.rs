@@ -10,6 +10,7 @@ use toml::Spanned;
 
 use super::ConfigError;
 use crate::cli::log::{Age, Bytes};
+use crate::cli::owners::OwnersName;
 use crate::cli::{HostArgs, LogLevel, MethodName, SamplerName};
 
 /// The configuration file that is read when none is named, if it exists.
@@ -21,6 +22,7 @@ const DEFAULT_FILE: &str = "/etc/netto.toml";
 pub(super) struct FileOptions {
     pub(super) frequency: Option<Spanned<u64>>,
     pub(super) max_overhead: Option<Spanned<f64>>,
+    pub(super) owners: Option<OwnersName>,
     pub(super) user_period: Option<Spanned<u64>>,
     pub(super) address: Option<IpAddr>,
     pub(super) port: Option<u16>,

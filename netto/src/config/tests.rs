@@ -26,6 +26,7 @@ fn sample(option: &str) -> &'static str {
         "address" => "\"127.0.0.1\"",
         "method" => "\"sampling\"",
         "sampler" => "\"tick\"",
+        "owners" => "\"process\"",
         "log-level" => "\"warn\"",
         "log-max-size" => "\"500M\"",
         "log-max-age" => "\"24h\"",
@@ -53,7 +54,7 @@ fn every_option_is_also_a_variable_and_a_key() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 23);
+    assert_eq!(seen, 24);
 }
 
 #[test]

@@ -1,15 +1,18 @@
 //! `netto demo`: a made-up host, so that anyone can see the dashboard without
 //! root, and tests know what it must show.
 //!
-//! It owns the description of that host and the pace of its snapshots; what
-//! its CPUs do is `load`'s, in which functions `stacks`', and what netto costs it `own`'s. Nothing here measures anything, and everything
-//! made here is labelled as a demonstration.
+//! It owns the description of that host and the pace of its snapshots; what its CPUs do is
+//! `load`'s, in which functions `stacks`', what work that is `traffic`'s, whose it is `owners`', and
+//! what netto costs it `own`'s. Nothing here measures anything, and everything made here is labelled
+//! as a demonstration.
 
 mod load;
 #[cfg(test)]
 mod log_size;
 mod own;
+mod owners;
 mod stacks;
+mod traffic;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -50,6 +53,8 @@ pub struct Settings {
     pub period: Duration,
     /// Stack samples that it pretends to take, per second and CPU.
     pub frequency_hz: u64,
+    /// Whether its snapshots say whose the time was.
+    pub has_owners: bool,
 }
 
 /// A made-up host in the middle of its day.
@@ -233,6 +238,12 @@ impl Source {
             .load
             .interval(self.elapsed_ns as f64 / 1e9, interval_ns, stacks);
         let own = self.overhead.interval(&work, interval_ns, stacks);
+        let seconds = self.elapsed_ns as f64 / 1e9;
+        // Whose the past was is asked of snapshots, of which it has none.
+        let owners = (self.settings.has_owners && self.past_end_ns > 0)
+            .then(|| owners::section(&work, seconds));
+        let traffic = traffic::traffic(&work, interval_ns, seconds);
+        let drops = traffic::drops(&traffic, seconds);
         let mut host = [0_u64; CpuModes::NAMES.len()];
         for modes in &work.modes {
             for (sum, ns) in host.iter_mut().zip(modes.values()) {
@@ -248,33 +259,36 @@ impl Source {
                 *row = None;
             }
         }
+        let sections = Sections {
+            power: Some(power(
+                self.settings.cpus,
+                interval_ns,
+                &host_modes,
+                components[0].iter().flatten().sum(),
+            )),
+            cost: Some(Cost {
+                components,
+                samples: work.samples,
+                entries: work.entries,
+                stacks_taken: vec![stacks; cpus],
+                stacks_lost: vec![0; cpus],
+                ..Cost::default()
+            }),
+            modes: Some(Modes {
+                cpus: work.modes,
+                host: host_modes,
+            }),
+            traffic: Some(traffic),
+            drops: Some(drops),
+            own: Some(own),
+            ..Sections::default()
+        };
         Snapshot {
             sequence: self.sequence,
             time_unix_ns,
             interval_ns,
             cpus: (0..self.settings.cpus).collect(),
-            sections: Sections {
-                power: Some(power(
-                    self.settings.cpus,
-                    interval_ns,
-                    &host_modes,
-                    components[0].iter().flatten().sum(),
-                )),
-                cost: Some(Cost {
-                    components,
-                    samples: work.samples,
-                    entries: work.entries,
-                    stacks_taken: vec![stacks; cpus],
-                    stacks_lost: vec![0; cpus],
-                    ..Cost::default()
-                }),
-                modes: Some(Modes {
-                    cpus: work.modes,
-                    host: host_modes,
-                }),
-                own: Some(own),
-                ..Sections::default()
-            },
+            sections: Sections { owners, ..sections },
         }
     }
 }
@@ -308,6 +322,7 @@ mod tests {
             seed: 1,
             period: Duration::from_millis(500),
             frequency_hz: 1000,
+            has_owners: false,
         }
     }
 

@@ -56,7 +56,14 @@ impl Overhead {
             sampling_hz[cpu] = stacks * 1_000_000_000 / interval_ns.max(1);
         }
         let analysis_ns = 400_000 + cpus as u64 * 8_000;
-        let shares = [("modes", 12), ("cost", 83), ("power", 3), ("own", 2)];
+        let shares = [
+            ("modes", 10),
+            ("cost", 70),
+            ("power", 3),
+            ("traffic", 13),
+            ("drops", 2),
+            ("own", 2),
+        ];
         debug_assert!(
             shares
                 .iter()

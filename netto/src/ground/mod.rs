@@ -12,8 +12,9 @@ use anyhow::Context;
 use metrics_common::{Availability, ComponentInfo, Info, InstrumentCost, InstrumentInfo};
 
 use crate::analysis::classify::Classifier;
-use crate::analysis::groups::GroupSet;
+use crate::analysis::groups::{Group, GroupSet};
 use crate::analysis::kernel_counts::context_switches;
+use crate::analysis::owned::{OwnedSample, OwnerLevel};
 use crate::analysis::plan::{Capabilities, Facts, Plan, RequestedMethod};
 use crate::analysis::proc_stat::{self, ProcStat};
 use crate::analysis::sampler::{Choice, RequestedSampler};
@@ -52,6 +53,8 @@ pub struct Settings {
     pub method: RequestedMethod,
     /// What netto may cost, as a share of each CPU's time.
     pub max_overhead_ratio: f64,
+    /// How finely owners are told apart.
+    pub owners: OwnerLevel,
     /// Where `/proc` and `/sys` are.
     pub roots: Roots,
 }
@@ -65,6 +68,7 @@ impl From<&Config> for Settings {
             user_period: config.user_period,
             method: config.method,
             max_overhead_ratio: config.max_overhead_ratio,
+            owners: config.owners,
             roots: Roots {
                 proc_root: config.proc_root.clone(),
                 sys_root: config.sys_root.clone(),
@@ -92,6 +96,10 @@ pub struct Ground {
     pub overhead: Overhead,
     /// Where readers of the flame graph find the stacks between two drains.
     pub stacks: Arc<SampledStacks>,
+    /// How finely owners are told apart.
+    pub owners: OwnerLevel,
+    /// The interval's samples of networking with whose they are; `None` if nobody wants to know.
+    pub owned: Option<Vec<OwnedSample>>,
     /// How often symbols have been read anew.
     pub symbols_version: u64,
     /// `/proc/stat` now.
@@ -146,8 +154,14 @@ impl Ground {
         let (facts, classifier) = preflight::gather(&roots, settings.frequency_hz)?;
         let plan = Plan::new(&facts, settings.method)?;
         let interval_ms = settings.user_period.as_millis() as u64;
-        let (session, mut readers) =
-            Session::start(&plan, &roots, settings.frequency_hz, interval_ms)?;
+        let wants_owners = settings.owners != OwnerLevel::None && plan.stacks.is_ok();
+        let (session, mut readers) = Session::start(
+            &plan,
+            &roots,
+            settings.frequency_hz,
+            interval_ms,
+            wants_owners,
+        )?;
         let sampling = sampling::start(settings, &plan, &session, &mut readers)?;
         let mut notes = plan.notes();
         for probe in session.probes() {
@@ -182,10 +196,14 @@ impl Ground {
         let stat_file = roots.proc_stat()?;
         // Who asks for a means gets it, whatever it costs; what only probes can show stays.
         let may_go = settings.method == RequestedMethod::Auto && plan.stacks.is_ok();
+        let planned = match &readers.causes {
+            Ok(_) => plan.groups().with(Group::Owners),
+            Err(_) => plan.groups(),
+        };
         let overhead = Overhead::new(
             settings.max_overhead_ratio,
             settings.frequency_hz,
-            plan.groups(),
+            planned,
             may_go,
             &roots,
             &readers,
@@ -202,6 +220,8 @@ impl Ground {
             stat_file,
             symbol_refresh: SymbolRefresh::new(roots.clone()),
             symbols_version: 0,
+            owners: settings.owners,
+            owned: readers.causes.is_ok().then(Vec::new),
             roots,
             readers,
             sampling,

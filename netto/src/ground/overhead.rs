@@ -3,6 +3,8 @@
 
 use metrics_common::CostliestCpu;
 
+use self::taken::COUNTERS;
+pub use self::taken::{Counter, Taken};
 use super::process::Process;
 use crate::analysis::bias::Bias;
 use crate::analysis::budget::{Budget, GroupCosts};
@@ -15,6 +17,8 @@ use crate::kernel::cpu_time::Reading;
 use crate::kernel::kept::KeptFile;
 use crate::kernel::session::{Panel, Readers};
 use crate::kernel::system::{self, Roots};
+
+mod taken;
 
 /// Prices are measured anew so often, and sooner when the load has become another.
 const CALIBRATE_NS: u64 = 60_000_000_000;
@@ -40,25 +44,6 @@ pub struct Found<'a> {
     pub calls_ns: [Option<&'a [u64]>; GROUPS],
     /// Share of the time that each CPU was busy.
     pub busy_ratio: Option<&'a [f64]>,
-}
-
-/// What netto took from each CPU in an interval, by column, nanoseconds.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Taken {
-    /// Probes, by group; `None` where there are none.
-    pub groups: [Option<Vec<u64>>; GROUPS],
-    /// Probes at interrupts.
-    pub interrupts: Option<Vec<u64>>,
-    /// Samples.
-    pub sampler: Option<Vec<u64>>,
-    /// The daemon's process.
-    pub daemon: Vec<u64>,
-    /// All of that, in user mode and in the kernel.
-    pub process: (u64, u64),
-    /// Samples a second from now on.
-    pub sampling_hz: Option<Vec<u64>>,
-    /// Who paid most, of late.
-    pub costliest: Option<CostliestCpu>,
 }
 
 /// See the head of this file.
@@ -87,6 +72,8 @@ pub struct Overhead {
     /// When prices may be measured again, and what probes cost then, as a ratio.
     calibrated: (u64, f64),
     process: Process,
+    /// What instruments' own probes took in the interval that ends, by column.
+    counters_ns: [Option<Vec<u64>>; COUNTERS],
 }
 
 /// Events that the kernel counts, read only while no probe does.
@@ -140,6 +127,7 @@ impl Overhead {
             met: Vec::new(),
             calibrated: (0, 0.0),
             process: Process::now(),
+            counters_ns: Default::default(),
         }
     }
 
@@ -175,6 +163,16 @@ impl Overhead {
             self.met.resize(cpu + 1, false);
         }
         self.met[cpu] = true;
+    }
+
+    /// netto's share of any CPU's time, at most.
+    pub fn max_ratio(&self) -> f64 {
+        self.max_overhead_ratio
+    }
+
+    /// Says what probes of an instrument's own took from each CPU of the interval, nanoseconds.
+    pub fn charge(&mut self, counter: Counter, ns: Vec<u64>) {
+        self.counters_ns[counter as usize] = Some(ns);
     }
 
     /// Whether samples of this CPU only tell whether there is something to see.
@@ -252,6 +250,7 @@ impl Overhead {
         }
         let switches = now.switches.saturating_sub(before.switches);
         events[Group::Switches as usize] = of(Group::Switches, switches);
+        events[Group::Owners as usize] = of(Group::Owners, now.met.saturating_sub(before.met));
         events
     }
 
@@ -302,6 +301,7 @@ impl Overhead {
             interrupts,
             sampler,
             daemon: daemon.collect(),
+            counters: std::mem::take(&mut self.counters_ns),
             process: (spent.user_ns, spent.system_ns),
             sampling_hz: None,
             costliest: None,
@@ -335,8 +335,9 @@ impl Overhead {
         let wanted = self.budget.decide(found.interval_ns, costs);
         if wanted != before {
             let label = |group: Group| group.label();
-            let gone: Vec<_> = before.minus(wanted).iter().map(label).collect();
-            let back: Vec<_> = wanted.minus(before).iter().map(label).collect();
+            let are_timed = |groups: GroupSet| groups.without(Group::Owners);
+            let gone: Vec<_> = are_timed(before.minus(wanted)).iter().map(label).collect();
+            let back: Vec<_> = are_timed(wanted.minus(before)).iter().map(label).collect();
             if !gone.is_empty() {
                 tracing::info!(
                     "sampled from now on, because timing them would cost too much: {}",
@@ -413,7 +414,9 @@ impl Overhead {
         for (column, &number) in found.cpus.iter().enumerate() {
             let cpu = number as usize;
             let probes_ns: u64 = self.timed.iter().map(|g| costs[column][g as usize]).sum();
-            let others = (probes_ns + taken.daemon[column]) as f64 / interval_ns;
+            let charged = taken.counters.iter().flatten();
+            let charged_ns: u64 = charged.filter_map(|row| row.get(column)).sum();
+            let others = (probes_ns + taken.daemon[column] + charged_ns) as f64 / interval_ns;
             let met = self.met.get_mut(cpu).map(std::mem::take);
             let shown = Shown {
                 network_ratio: found
@@ -431,14 +434,5 @@ impl Overhead {
             rates.push(rate.hz);
         }
         Some(rates)
-    }
-}
-
-impl Taken {
-    /// All of a column, nanoseconds.
-    fn of(&self, column: usize) -> u64 {
-        let rows = self.groups.iter().chain([&self.interrupts, &self.sampler]);
-        let rows = rows.flatten().map(|row| row[column]);
-        rows.sum::<u64>() + self.daemon[column]
     }
 }

@@ -1,6 +1,6 @@
-//! Which functions the kernel describes in its type information (BTF).
+//! Which functions and numbered names the kernel describes in its type information (BTF).
 //!
-//! It is read from front to back, once, for names alone. A library would first make an index of
+//! It is read from front to back, for names alone. A library would first make an index of
 //! all types, and then look through that for each name.
 
 use std::fs::File;
@@ -18,23 +18,76 @@ const HEADER_WORDS: usize = 6;
 /// A type without what its kind adds.
 const TYPE_BYTES: usize = 12;
 const FUNCTION: u32 = 12;
+const ENUM: u32 = 6;
+/// A number of an enumeration: its name and its value.
+const NUMBER_BYTES: usize = 8;
 
 /// Those of these names that are functions of the running kernel.
 ///
 /// # Errors
 /// If the type information cannot be read.
-pub(super) fn functions_among<'a>(names: &[&'a str]) -> anyhow::Result<FxHashSet<&'a str>> {
+pub(crate) fn functions_among<'a>(names: &[&'a str]) -> anyhow::Result<FxHashSet<&'a str>> {
+    let bytes = read()?;
+    among(&bytes, names).with_context(|| format!("{PATH} is damaged"))
+}
+
+/// An enumeration of the running kernel: its names and their values, of 32 bits; `None` if
+/// there is none of this name.
+///
+/// # Errors
+/// If the type information cannot be read.
+pub(crate) fn enumeration(name: &str) -> anyhow::Result<Option<Vec<(String, u32)>>> {
+    let bytes = read()?;
+    numbers_of(&bytes, name).with_context(|| format!("{PATH} is damaged"))
+}
+
+fn read() -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(8 << 20);
     File::open(PATH)
         .and_then(|file| file.take(LONGEST_BYTES).read_to_end(&mut bytes))
         .with_context(|| format!("cannot read {PATH}"))?;
-    among(&bytes, names).with_context(|| format!("{PATH} is damaged"))
+    Ok(bytes)
 }
 
 /// The same, of these bytes.
 fn among<'a>(btf: &[u8], names: &[&'a str]) -> anyhow::Result<FxHashSet<&'a str>> {
     let wanted: FxHashSet<&'a str> = names.iter().copied().collect();
     let mut found = FxHashSet::default();
+    each_type(btf, |kind, name, _, _| {
+        if kind == FUNCTION
+            && let Some(name) = wanted.get(name)
+        {
+            found.insert(*name);
+        }
+    })?;
+    Ok(found)
+}
+
+fn numbers_of(btf: &[u8], enumeration: &str) -> anyhow::Result<Option<Vec<(String, u32)>>> {
+    let mut found = None;
+    each_type(btf, |kind, name, members, texts| {
+        if kind != ENUM || name != enumeration || found.is_some() {
+            return;
+        }
+        let number = |member: &[u8]| {
+            let name = text_at(texts, word_at(member, 0)? as usize)?;
+            Some((name.to_owned(), word_at(member, 4)?))
+        };
+        found = Some(
+            members
+                .chunks_exact(NUMBER_BYTES)
+                .filter_map(number)
+                .collect(),
+        );
+    })?;
+    Ok(found)
+}
+
+/// Hands on the kind, the name, what its kind adds and the texts of each type.
+fn each_type<'a>(
+    btf: &'a [u8],
+    mut each: impl FnMut(u32, &'a str, &'a [u8], &'a [u8]),
+) -> anyhow::Result<()> {
     let [
         magic,
         header_bytes,
@@ -57,16 +110,18 @@ fn among<'a>(btf: &[u8], names: &[&'a str]) -> anyhow::Result<FxHashSet<&'a str>
             bail!("a type is cut");
         };
         let (kind, members) = (info >> 24 & 0x1f, info as usize & 0xffff);
-        if kind == FUNCTION
-            && let Some(name) = text_at(texts, name as usize)
-            && let Some(name) = wanted.get(name)
-        {
-            found.insert(*name);
-        }
         let more = more_bytes(kind, members).with_context(|| format!("kind {kind} is unknown"))?;
-        types = types.get(TYPE_BYTES + more..).context("a type is cut")?;
+        let end = TYPE_BYTES + more;
+        let members = types.get(TYPE_BYTES..end).context("a type is cut")?;
+        // Most types are of no interest, and their names are not looked up.
+        if matches!(kind, FUNCTION | ENUM)
+            && let Some(name) = text_at(texts, name as usize)
+        {
+            each(kind, name, members, texts);
+        }
+        types = &types[end..];
     }
-    Ok(found)
+    Ok(())
 }
 
 /// What a kind of type (`enum` in `uapi/linux/btf.h`) has beyond what all have; `None` if there
@@ -135,6 +190,28 @@ mod tests {
         );
         let found = among(&types, &["send", "typedef", "int", "other"]).unwrap();
         assert_eq!(found, ["send", "int"].into_iter().collect());
+    }
+
+    #[test]
+    fn an_enumeration_has_its_names_and_values() {
+        let types = btf(
+            &[
+                &[1, 6 << 24 | 1, 4, 1, 9],
+                &[5, 6 << 24 | 2, 4, 12, 0, 16, 0xffff_0000],
+                &[1, 12 << 24, 1],
+            ],
+            "\0all\0reason\0NOT\0MASK\0",
+        );
+        let expected =
+            [("NOT", 0), ("MASK", 0xffff_0000)].map(|(name, value)| (name.to_owned(), value));
+        assert_eq!(
+            numbers_of(&types, "reason").unwrap(),
+            Some(expected.to_vec())
+        );
+        assert_eq!(numbers_of(&types, "other").unwrap(), None);
+        for end in 0..types.len() {
+            let _ = numbers_of(&types[..end], "reason");
+        }
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct Reading {
     pub states_lost: u64,
     /// Socket calls whose return no kretprobe had room to wait for.
     pub unseen_returns: u64,
+    /// Sockets and packets that were met by who tells owners.
+    pub met: u64,
 }
 
 /// Bytes of the records of so many CPUs, for the objects whose programs write them.
@@ -122,6 +124,7 @@ fn read_once(mut load: impl FnMut(usize) -> u64, now_ns: impl FnOnce() -> u64) -
             idle_samples: load(abi::CPU_IDLE_SAMPLES),
             states_lost: load(abi::CPU_STATES_LOST),
             unseen_returns: load(abi::CPU_UNSEEN_RETURNS),
+            met: load(abi::CPU_MET),
         },
         consistent,
     )

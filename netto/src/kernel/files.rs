@@ -36,6 +36,15 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
+/// As much of a file as this many bytes; the kernel shows names with any byte in some of its files.
+pub(crate) fn read_bytes(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)
+        .and_then(|file| file.take(most).read_to_end(&mut bytes))
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(bytes)
+}
+
 /// A name of one line, without what surrounds it; `None` if it cannot be one.
 pub(crate) fn short_line(text: &str) -> Option<String> {
     let name = text.trim();

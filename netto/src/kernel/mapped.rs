@@ -9,7 +9,7 @@ use nix::unistd::{SysconfVar, sysconf};
 
 /// A mapped BPF array map. Elements are records of 64-bit words.
 #[derive(Debug)]
-pub(super) struct MappedArray {
+pub(crate) struct MappedArray {
     memory: MmapRaw,
     element_words: usize,
     elements: usize,
@@ -18,7 +18,7 @@ pub(super) struct MappedArray {
 impl MappedArray {
     /// Maps an array map of `elements` values of `value_bytes` each, which must
     /// be a multiple of eight.
-    pub(super) fn new(map: impl AsFd, value_bytes: usize, elements: usize) -> anyhow::Result<Self> {
+    pub(crate) fn new(map: impl AsFd, value_bytes: usize, elements: usize) -> anyhow::Result<Self> {
         ensure!(
             value_bytes.is_multiple_of(8),
             "a mapped BPF array holds whole words, not {value_bytes} bytes"
@@ -35,7 +35,7 @@ impl MappedArray {
     }
 
     /// The words of one element; empty if there is no such element.
-    pub(super) fn element(&self, index: usize) -> &[AtomicU64] {
+    pub(crate) fn element(&self, index: usize) -> &[AtomicU64] {
         let from = index.min(self.elements) * self.element_words;
         let to = (index + 1).min(self.elements) * self.element_words;
         &self.words()[from..to]

@@ -2,7 +2,7 @@
 //! of an instrument for what it alone reads. Nothing here knows what a metric is called.
 
 mod bpf_stats;
-mod btf;
+pub(crate) mod btf;
 pub mod control;
 pub mod cpu_time;
 pub mod descriptors;
@@ -10,9 +10,10 @@ pub(crate) mod files;
 pub mod interrupts;
 pub mod kept;
 pub mod locks;
-mod mapped;
+pub(crate) mod mapped;
 pub mod memory;
 pub mod missed;
+pub mod owners;
 pub mod perf;
 pub mod preflight;
 pub mod room;
@@ -26,7 +27,7 @@ pub mod timer_cost;
 /// What the BPF programs and this module agree on; see `build/abi.rs`. Some words
 /// are the BPF side's own.
 #[allow(dead_code)]
-mod abi {
+pub(crate) mod abi {
     include!(concat!(env!("OUT_DIR"), "/abi.rs"));
 }
 
@@ -42,14 +43,17 @@ macro_rules! skeletons {
             clippy::expect_used,
             unused_qualifications
         )]
-        mod $module {
+        pub(crate) mod $module {
             include!(concat!(env!("OUT_DIR"), $file));
         })*
     };
 }
 
 skeletons!(
+    drops_skel: "/drops.skel.rs",
     netto_skel: "/netto.skel.rs",
     socket_skel: "/socket.skel.rs",
     tick_skel: "/tick.skel.rs",
+    owners_skel: "/owners.skel.rs",
+    work_skel: "/work.skel.rs",
 );

@@ -11,6 +11,7 @@ use libbpf_rs::{ErrorKind, MapHandle, PrintLevel};
 use metrics_common::ProbeInfo;
 
 use self::attached::AttachedProbes;
+use self::probes::ProbeSet;
 use self::switcher::Switcher;
 pub use self::switcher::{MeasuredCosts, Panel};
 use super::abi;
@@ -20,6 +21,7 @@ use super::interrupts::NicInterrupts;
 use super::mapped::{self, MappedArray, MappedParts};
 use super::missed::MissedRuns;
 use super::netto_skel::{NettoSkel, NettoSkelBuilder};
+use super::owners::Causes;
 use super::perf::Samplers;
 use super::sockets::SharedMaps;
 use super::stacks::StackBuffer;
@@ -47,7 +49,10 @@ const SHORTEST_MS: u64 = 500;
 pub struct Session {
     probes: Vec<ProbeInfo>,
     _switcher: Option<Switcher>,
+    // Probes that nothing switches, where there is no clock.
+    _owners: ProbeSet,
     lane_words: u64,
+    wants_owners: bool,
     object: LoadedObject,
 }
 
@@ -82,6 +87,8 @@ pub struct Readers {
     pub timer_cost: Result<TimerCost, String>,
     /// Which interrupts are network devices'.
     pub interrupts: NicInterrupts,
+    /// Whose work softirqs do, or why nobody tells.
+    pub causes: Result<Causes, String>,
     /// What probes missed.
     pub missed: MissedRuns,
     /// Number of CPUs that the kernel can ever have.
@@ -101,6 +108,7 @@ impl Session {
         roots: &Roots,
         frequency_hz: u64,
         interval_ms: u64,
+        wants_owners: bool,
     ) -> anyhow::Result<(Session, Readers)> {
         let possible_cpus = libbpf_rs::num_possible_cpus()
             .context("cannot tell how many CPUs this kernel can have")?;
@@ -108,7 +116,7 @@ impl Session {
         let parks = u64::from(calls_are_timed) + 2 * u64::from(roots.is_realtime());
         let states_are_parked = parks != 0;
         let lane_words = lane_words(frequency_hz, interval_ms);
-        let skel = load(plan, parks, possible_cpus, lane_words)?;
+        let skel = load(plan, parks, possible_cpus, lane_words, wants_owners)?;
         let mut readers = Readers::new(&skel, plan, frequency_hz, possible_cpus, lane_words)?;
         readers
             .clocks
@@ -125,6 +133,21 @@ impl Session {
             };
             attached.sockets(*hook, functions, maps, roots, &mut readers.missed)?;
         }
+        let mut owners = ProbeSet::default();
+        if wants_owners {
+            let samples = frequency_hz * interval_ms.max(SHORTEST_MS) / 1000;
+            match attached.owners(&skel, possible_cpus, 2 * samples) {
+                Ok((causes, probes)) => {
+                    readers.causes = Ok(causes);
+                    let set = match plan.has_clock {
+                        true => &mut attached.set,
+                        false => &mut owners,
+                    };
+                    set.probes.extend(probes);
+                }
+                Err(error) => readers.causes = Err(format!("{error:#}")),
+            }
+        }
         let switcher = match plan.has_clock {
             false => None,
             true => Some(Switcher::start(
@@ -139,7 +162,9 @@ impl Session {
         let session = Session {
             probes: attached.probes,
             _switcher: switcher,
+            _owners: owners,
             lane_words,
+            wants_owners,
             object: LoadedObject(skel),
         };
         Ok((session, readers))
@@ -184,6 +209,7 @@ impl Readers {
             tick: None,
             timer_cost: Err("not measured".to_owned()),
             interrupts: NicInterrupts::new(MapHandle::try_from(&skel.maps.netto_nic_interrupts)?),
+            causes: Err("not asked for".to_owned()),
             missed: MissedRuns::default(),
             possible_cpus,
         })
@@ -214,6 +240,7 @@ fn load(
     parks: u64,
     possible_cpus: usize,
     lane_words: u64,
+    wants_owners: bool,
 ) -> anyhow::Result<NettoSkel<'static>> {
     // The skeleton borrows its storage. A process has one session in its
     // life, so these few bytes may stay for as long as that.
@@ -230,6 +257,7 @@ fn load(
     rodata.netto_lane_words = lane_words as u32;
     rodata.netto_sampled_kinds = plan.sampled_kinds();
     rodata.netto_parks = parks;
+    rodata.netto_owners = u64::from(wants_owners);
     let records = cpu_time::records_bytes(possible_cpus);
     open.maps.data_cpus.set_value_size(records)?;
     let lanes = &mut open.maps.netto_lanes;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::abi;
 use super::control::Control;
 use super::mapped::MappedParts;
+use crate::analysis::owned::TraceOwner;
 
 /// How long a flip waits for samplers in flight. They run with interrupts off
 /// for a few microseconds; only a virtual CPU that is not running takes longer.
@@ -42,15 +43,28 @@ pub struct Trace<'a> {
     pub frames: &'a [u64],
 }
 
-/// The task that ran when a stack was taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TraceOwner {
-    /// Its process.
-    pub process: u32,
-    /// Identity of its cgroup, the inode's number.
-    pub cgroup: u64,
+/// Reads what `bpf/whose.bpf.h` has written.
+fn owner_of(words: &[AtomicU64; abi::OWNER_WORDS]) -> TraceOwner {
+    let word = |at: usize| words[at].load(Relaxed);
+    let mut comm = [0; 16];
+    comm[..8].copy_from_slice(&word(3).to_ne_bytes());
+    comm[8..].copy_from_slice(&word(4).to_ne_bytes());
+    TraceOwner {
+        process: (word(0) >> 32) as u32,
+        thread: word(0) as u32 & !OF_KERNEL,
+        is_of_kernel: word(0) as u32 & OF_KERNEL != 0,
+        cgroup: word(1),
+        started_ns: word(2),
+        comm,
+        time_ns: word(5),
+        number: word(6),
+        last_cgroup: word(7),
+        last_inode: word(8),
+    }
 }
 
+/// Beside a thread's number, which is smaller: whether it is one of the kernel's.
+const OF_KERNEL: u32 = 1 << 31;
 const IS_IDLE_TASK: u64 = 1 << 40;
 const HAS_OWNER: u64 = 1 << 41;
 
@@ -63,11 +77,8 @@ fn take_trace(words: &[AtomicU64]) -> Option<Taken<'_>> {
     let header = header.load(Relaxed);
     let mut owner = None;
     if header & HAS_OWNER != 0 {
-        let ([process, cgroup], frames) = tail.split_first_chunk()?;
-        owner = Some(TraceOwner {
-            process: process.load(Relaxed) as u32,
-            cgroup: cgroup.load(Relaxed),
-        });
+        let (words, frames) = tail.split_first_chunk()?;
+        owner = Some(owner_of(words));
         tail = frames;
     }
     let depth = (header as u32 as usize).min(tail.len());
@@ -148,8 +159,12 @@ mod tests {
     #[test]
     fn traces_with_and_without_an_owner_follow_each_other() {
         let kind = 7 << 32;
-        let words = [2 | kind, 11, 12, 1 | HAS_OWNER, 4711, 99, 21, IS_IDLE_TASK];
-        let words = words.map(AtomicU64::new);
+        let name = u64::from_ne_bytes(*b"iperf3\0\0");
+        let whose = [4711 << 32 | 4712, 99, 5, name, 0, 1000, 3, 98, 77];
+        let mut words = vec![2 | kind, 11, 12, 1 | HAS_OWNER];
+        words.extend(whose);
+        words.extend([21, IS_IDLE_TASK]);
+        let words: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
         let mut rest = words.as_slice();
         let mut found = Vec::new();
         while let Some((header, owner, frames, next)) = take_trace(rest) {
@@ -159,7 +174,15 @@ mod tests {
         }
         let owner = TraceOwner {
             process: 4711,
+            thread: 4712,
+            is_of_kernel: false,
             cgroup: 99,
+            started_ns: 5,
+            comm: *b"iperf3\0\0\0\0\0\0\0\0\0\0",
+            time_ns: 1000,
+            number: 3,
+            last_cgroup: 98,
+            last_inode: 77,
         };
         let expected = [
             (7, None, vec![11, 12]),

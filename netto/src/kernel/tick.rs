@@ -44,6 +44,7 @@ pub(super) struct SamplerMaps<'a> {
     pub(super) possible_cpus: usize,
     pub(super) lane_words: u32,
     pub(super) sampled_kinds: u64,
+    pub(super) wants_owners: bool,
 }
 
 /// Samples at every tick of every CPU until it is dropped.
@@ -119,6 +120,7 @@ impl TickSampler {
         rodata.netto_possible_cpus = maps.possible_cpus as u64;
         rodata.netto_lane_words = maps.lane_words;
         rodata.netto_sampled_kinds = maps.sampled_kinds;
+        rodata.netto_owners = u64::from(maps.wants_owners);
         rodata.netto_tick_function = function;
         rodata.netto_trial_name = trial_name();
         let records = cpu_time::records_bytes(maps.possible_cpus);

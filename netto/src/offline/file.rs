@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use metrics_common::log::{LogError, LogIndex, LogReader};
+use metrics_common::log::{Beginning, Digested, Item, LogError, LogIndex, LogReader};
 
 use super::times::Span;
 
@@ -69,10 +69,97 @@ pub(super) fn open(
         return LogReader::new(Box::new(counted) as Source).map_err(|error| wording(&error));
     }
     let index = LogIndex::of(&mut counted).map_err(|error| wording(&error))?;
-    let from_unix_ns = span.after_unix_ns.unwrap_or(0).saturating_sub(MARGIN_NS);
-    let to_unix_ns = span.until_unix_ns.saturating_add(MARGIN_NS);
+    let (from_unix_ns, to_unix_ns) = with_margin(span);
     let pieces = index.pieces_between(counted, from_unix_ns, to_unix_ns);
     Ok(LogReader::of_pieces(Box::new(pieces) as Source))
+}
+
+/// A log that is read for a span.
+pub(super) enum Opened {
+    /// For all messages.
+    Messages(Box<LogReader<Source>>),
+    /// For digests, where there are some, and for messages elsewhere.
+    Digests(Box<Digested<Counted>>, Beginning),
+}
+
+impl Opened {
+    /// For every message.
+    ///
+    /// # Errors
+    /// As for [`open`].
+    pub(super) fn for_messages(
+        path: &Path,
+        span: Span,
+        read_bytes: &Arc<AtomicU64>,
+    ) -> Result<Opened, String> {
+        Ok(Opened::Messages(Box::new(open(path, span, read_bytes)?)))
+    }
+
+    /// By its digests: of those stretches that lie in the span as a whole.
+    ///
+    /// # Errors
+    /// As for [`open`].
+    pub(super) fn for_digests(
+        path: &Path,
+        span: Span,
+        read_bytes: &Arc<AtomicU64>,
+    ) -> Result<Opened, String> {
+        let mut counted = counted(path, read_bytes)?;
+        let mut beginning = Beginning::Header;
+        if span == Span::EVER {
+            let reader = LogReader::new(&mut counted).map_err(|error| wording(&error))?;
+            beginning = reader.beginning();
+        }
+        let index = LogIndex::of(&mut counted).map_err(|error| wording(&error))?;
+        let (from_unix_ns, to_unix_ns) = with_margin(span);
+        let is_wanted = |first, last| span.holds(first) && span.holds(last);
+        let items = index
+            .digested(counted, from_unix_ns, to_unix_ns, is_wanted)
+            .map_err(|error| wording(&error))?;
+        Ok(Opened::Digests(Box::new(items), beginning))
+    }
+
+    /// How the file begins.
+    pub(super) fn beginning(&self) -> Beginning {
+        match self {
+            Opened::Messages(reader) => reader.beginning(),
+            Opened::Digests(_, beginning) => *beginning,
+        }
+    }
+
+    /// Reads every message of the stretch whose digest was given last, too.
+    pub(super) fn read_instead(&mut self) {
+        match self {
+            Opened::Messages(_) => {}
+            Opened::Digests(items, _) => items.read_instead(),
+        }
+    }
+
+    /// What was wrong with the file so far: damaged stretches, unknown messages, whether it is cut.
+    pub(super) fn wrong(&self) -> (u64, u64, bool) {
+        match self {
+            Opened::Messages(of) => (of.damaged_frames(), of.unknown_messages(), of.is_cut()),
+            Opened::Digests(of, _) => (of.damaged_frames(), of.unknown_messages(), of.is_cut()),
+        }
+    }
+}
+
+impl Iterator for Opened {
+    type Item = Result<Item, LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Opened::Messages(reader) => Some(reader.next()?.map(Item::Message)),
+            Opened::Digests(items, _) => items.next(),
+        }
+    }
+}
+
+fn with_margin(span: Span) -> (u64, u64) {
+    (
+        span.after_unix_ns.unwrap_or(0).saturating_sub(MARGIN_NS),
+        span.until_unix_ns.saturating_add(MARGIN_NS),
+    )
 }
 
 /// Time of the last snapshot of a log, nanoseconds since the Unix epoch, where the heads of its

@@ -1,7 +1,8 @@
 //! The files of one host as one series of intervals, in the order of time. Owns which file is read
 //! next and what is counted only once; what the intervals mean, it does not ask.
 //!
-//! A file is read once, from its beginning, and each interval is handed on before the next is
+//! A file is read once, from its beginning, by intervals or, where somebody wants nothing but sums,
+//! by digests where there are some, and each interval is handed on before the next is
 //! read, so that memory does not grow with the files. Intervals that several files hold count
 //! once:
 //!
@@ -12,18 +13,18 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 
 use metrics_common::codec::{Gap, ServerMessage, Stacks};
-use metrics_common::log::{Beginning, LogReader};
+use metrics_common::log::{Beginning, Digest, Item};
 use metrics_common::{COMPONENTS, Info, Snapshot};
 
-pub use super::findings::{Findings, SeriesError};
+pub use super::findings::Findings;
 
-use super::file::{self, Source};
+use super::file::{self, Opened};
 use super::findings::undescribed;
 use super::times::Span;
 
@@ -41,168 +42,19 @@ pub enum Entry {
     Described(Arc<Info>),
     /// One interval.
     Interval(Box<Snapshot>),
+    /// Intervals that follow one another, of which nothing but what they come to was read; only of
+    /// a series that is read by digests.
+    Digest(Box<Digest>),
     /// Snapshots that could not be written.
     Missing(Gap),
     /// Sampled stacks of a time that lies within the span as a whole.
     Stacks(Box<Stacks>),
 }
 
-/// Log files of one host, in the order of their first intervals.
-#[derive(Debug)]
-pub struct Files {
-    files: Vec<Known>,
-    problems: Vec<String>,
-    length_bytes: u64,
-    read_bytes: Arc<AtomicU64>,
-}
-
-/// A file that holds an interval.
-#[derive(Debug)]
-struct Known {
-    path: PathBuf,
-    /// End and beginning of its first interval, nanoseconds since the Unix epoch.
-    first_end_unix_ns: u64,
-    first_begin_unix_ns: u64,
-    hostname: Option<String>,
-}
-
-impl Files {
-    /// Looks at the beginning of each file.
-    ///
-    /// # Errors
-    /// If none of them holds an interval, or they are of different hosts. A file that holds none
-    /// beside others that do is a finding.
-    pub fn look(paths: &[PathBuf]) -> Result<Files, SeriesError> {
-        let mut files = Files {
-            files: Vec::new(),
-            problems: Vec::new(),
-            length_bytes: 0,
-            read_bytes: Arc::default(),
-        };
-        for path in paths {
-            match files.look_at(path) {
-                Ok(known) => files.files.push(known),
-                Err(reason) => files.problems.push(format!("{} {reason}", path.display())),
-            }
-        }
-        if files.files.is_empty() {
-            return Err(SeriesError::Nothing(files.problems.join("; ")));
-        }
-        files.files.sort_by_key(|file| file.first_end_unix_ns);
-        let mut named = files
-            .files
-            .iter()
-            .filter_map(|file| Some((file.path.display(), file.hostname.as_deref()?)));
-        if let Some((first_path, first)) = named.next()
-            && let Some((other_path, other)) = named.find(|(_, other)| *other != first)
-        {
-            return Err(SeriesError::DifferentHosts {
-                first_path: first_path.to_string(),
-                first: first.to_owned(),
-                other_path: other_path.to_string(),
-                other: other.to_owned(),
-            });
-        }
-        files.read_bytes.store(0, Ordering::Relaxed);
-        Ok(files)
-    }
-
-    fn look_at(&mut self, path: &Path) -> Result<Known, String> {
-        self.length_bytes += file::length_bytes(path)?;
-        let mut hostname = None;
-        for message in file::open(path, Span::EVER, &self.read_bytes)? {
-            match message.map_err(|error| file::wording(&error))? {
-                ServerMessage::Hello(info) => {
-                    hostname.get_or_insert(info.hostname);
-                }
-                ServerMessage::Snapshot(first) => {
-                    return Ok(Known {
-                        path: path.to_owned(),
-                        first_end_unix_ns: first.time_unix_ns,
-                        first_begin_unix_ns: first.time_unix_ns.saturating_sub(first.interval_ns),
-                        hostname,
-                    });
-                }
-                _ => {}
-            }
-        }
-        Err("holds no interval".to_owned())
-    }
-
-    /// Where the first interval begins, nanoseconds since the Unix epoch.
-    pub fn begin_unix_ns(&self) -> u64 {
-        let begins = self.files.iter().map(|file| file.first_begin_unix_ns);
-        begins.min().unwrap_or(0)
-    }
-
-    /// Where the last interval ends, nanoseconds since the Unix epoch. Reads files whose blocks do
-    /// not tell.
-    pub fn end_unix_ns(&self) -> u64 {
-        let mut end = self.begin_unix_ns();
-        for known in &self.files {
-            // What is wrong with a file is found when it is read for what it holds.
-            if let Ok(Some(last)) = file::end_unix_ns(&known.path, &self.read_bytes) {
-                end = end.max(last);
-                continue;
-            }
-            let Ok(reader) = file::open(&known.path, Span::EVER, &self.read_bytes) else {
-                continue;
-            };
-            for message in reader.map_while(Result::ok) {
-                if let ServerMessage::Snapshot(snapshot) = message {
-                    end = end.max(snapshot.time_unix_ns);
-                }
-            }
-        }
-        self.read_bytes.store(0, Ordering::Relaxed);
-        end
-    }
-
-    /// Length of all files, bytes.
-    pub fn length_bytes(&self) -> u64 {
-        self.length_bytes
-    }
-
-    /// Counts the bytes that a series of them has read.
-    pub fn read_bytes(&self) -> Arc<AtomicU64> {
-        self.read_bytes.clone()
-    }
-
-    /// The intervals of a span.
-    pub fn series(&self, span: Span) -> Series {
-        let heads = self.files.iter().map(|known| Head {
-            path: known.path.clone(),
-            reader: None,
-            info: None,
-            next: None,
-        });
-        let keys = self.files.iter().enumerate();
-        Series {
-            heads: heads.collect(),
-            queue: keys
-                .map(|(head, known)| Reverse((known.first_end_unix_ns, head)))
-                .collect(),
-            span,
-            told: None,
-            ready: VecDeque::new(),
-            last_sequences: HashMap::new(),
-            covered_until_unix_ns: 0,
-            last: None,
-            last_gap: None,
-            last_stacks_unix_ns: 0,
-            findings: Findings {
-                problems: self.problems.clone(),
-                ..Findings::default()
-            },
-            read_bytes: self.read_bytes.clone(),
-        }
-    }
-}
-
 /// A file as far as it was read.
 struct Head {
     path: PathBuf,
-    reader: Option<LogReader<Source>>,
+    reader: Option<Opened>,
     info: Option<Arc<Info>>,
     next: Option<Next>,
 }
@@ -210,6 +62,7 @@ struct Head {
 #[derive(Debug)]
 enum Next {
     Interval(Box<Snapshot>),
+    Digest(Box<Digest>),
     Missing(Gap),
     Stacks(Box<Stacks>),
 }
@@ -220,6 +73,7 @@ pub struct Series {
     /// The files that have more, the one with the earliest first.
     queue: BinaryHeap<Reverse<(u64, usize)>>,
     span: Span,
+    by_digests: bool,
     /// The description that was handed on last.
     told: Option<Arc<Info>>,
     ready: VecDeque<Entry>,
@@ -236,6 +90,41 @@ pub struct Series {
 }
 
 impl Series {
+    /// Files with the ends of their first intervals, in that order.
+    pub(super) fn of(
+        files: impl Iterator<Item = (PathBuf, u64)>,
+        span: Span,
+        by_digests: bool,
+        findings: Findings,
+        read_bytes: Arc<AtomicU64>,
+    ) -> Series {
+        let (mut heads, mut queue) = (Vec::new(), BinaryHeap::new());
+        for (path, first_end_unix_ns) in files {
+            queue.push(Reverse((first_end_unix_ns, heads.len())));
+            heads.push(Head {
+                path,
+                reader: None,
+                info: None,
+                next: None,
+            });
+        }
+        Series {
+            heads,
+            queue,
+            span,
+            by_digests,
+            told: None,
+            ready: VecDeque::new(),
+            last_sequences: HashMap::new(),
+            covered_until_unix_ns: 0,
+            last: None,
+            last_gap: None,
+            last_stacks_unix_ns: 0,
+            findings,
+            read_bytes,
+        }
+    }
+
     /// Hands on every entry, while a thread of its own reads those that follow.
     ///
     /// # Errors
@@ -274,7 +163,11 @@ impl Series {
     fn advance(&mut self, index: usize) -> Option<u64> {
         let head = self.heads.get_mut(index)?;
         if head.reader.is_none() {
-            match file::open(&head.path, self.span, &self.read_bytes) {
+            let open = match self.by_digests {
+                true => Opened::for_digests,
+                false => Opened::for_messages,
+            };
+            match open(&head.path, self.span, &self.read_bytes) {
                 Ok(reader) => {
                     if matches!(reader.beginning(), Beginning::Damaged { .. }) {
                         let path = head.path.display();
@@ -292,24 +185,13 @@ impl Series {
         }
         let reader = head.reader.as_mut()?;
         loop {
-            match reader.next() {
-                Some(Ok(ServerMessage::Hello(info))) => head.info = Some(Arc::new(*info)),
-                Some(Ok(ServerMessage::Snapshot(snapshot))) => {
-                    let time = snapshot.time_unix_ns;
-                    head.next = Some(Next::Interval(snapshot));
-                    return Some(time);
+            let message = match reader.next() {
+                Some(Ok(Item::Message(message))) => message,
+                Some(Ok(Item::Digest(digest))) => {
+                    let first = digest.course.times_unix_ns.first().copied();
+                    head.next = Some(Next::Digest(digest));
+                    return first;
                 }
-                Some(Ok(ServerMessage::Gap(gap))) => {
-                    let time = gap.last_time_unix_ns;
-                    head.next = Some(Next::Missing(gap));
-                    return Some(time);
-                }
-                Some(Ok(ServerMessage::Stacks(stacks))) => {
-                    let time = stacks.time_unix_ns;
-                    head.next = Some(Next::Stacks(stacks));
-                    return Some(time);
-                }
-                Some(Ok(ServerMessage::History(_) | ServerMessage::Bye(_))) => {}
                 Some(Err(error)) => {
                     let (path, reason) = (head.path.display(), file::wording(&error));
                     let problem = format!("{path} could not be read to its end: {reason}");
@@ -321,7 +203,19 @@ impl Series {
                     self.close(index);
                     return None;
                 }
-            }
+            };
+            let (time, next) = match message {
+                ServerMessage::Hello(info) => {
+                    head.info = Some(Arc::new(*info));
+                    continue;
+                }
+                ServerMessage::History(_) | ServerMessage::Bye(_) => continue,
+                ServerMessage::Snapshot(own) => (own.time_unix_ns, Next::Interval(own)),
+                ServerMessage::Gap(gap) => (gap.last_time_unix_ns, Next::Missing(gap)),
+                ServerMessage::Stacks(own) => (own.time_unix_ns, Next::Stacks(own)),
+            };
+            head.next = Some(next);
+            return Some(time);
         }
     }
 
@@ -333,9 +227,10 @@ impl Series {
         else {
             return;
         };
-        self.findings.damaged_stretches += reader.damaged_frames();
-        self.findings.unknown_messages += reader.unknown_messages();
-        self.findings.cut_files += u64::from(reader.is_cut());
+        let (damaged_stretches, unknown_messages, is_cut) = reader.wrong();
+        self.findings.damaged_stretches += damaged_stretches;
+        self.findings.unknown_messages += unknown_messages;
+        self.findings.cut_files += u64::from(is_cut);
     }
 
     /// Hands on an interval, with its description where that is another one; not one that was
@@ -379,15 +274,67 @@ impl Series {
             self.findings.overlapping_intervals += 1;
             return;
         }
-        if self.last_sequences.len() == MOST_RUNS && !self.last_sequences.contains_key(&run) {
-            self.last_sequences.clear();
-        }
-        self.last_sequences.insert(run, snapshot.sequence);
-        self.last = Some((index, run));
-        self.covered_until_unix_ns = self.covered_until_unix_ns.max(snapshot.time_unix_ns);
+        self.count(index, run, &snapshot);
         if !self.span.holds(snapshot.time_unix_ns) {
             return;
         }
+        self.tell(info);
+        self.ready.push_back(Entry::Interval(snapshot));
+    }
+
+    /// Hands on a digest, if each of its intervals would be handed on; else reads these.
+    fn take_digest(&mut self, index: usize, digest: Box<Digest>) {
+        let Some(head) = self.heads.get_mut(index) else {
+            return;
+        };
+        let (course, sum) = (&digest.course, &digest.sum);
+        let first_unix_ns = course.times_unix_ns.first().copied().unwrap_or(0);
+        let first_ns = course.intervals_ns.first().copied().unwrap_or(0);
+        let run = head.info.as_ref().map(|info| info.started_unix_ns);
+        let is_new = run.is_some_and(|run| {
+            let last = self.last_sequences.get(&run);
+            let is_later = last.is_none_or(|&last| digest.first_sequence() > last);
+            let follows = self
+                .last
+                .is_some_and(|last| last.0 == index || last.1 == run);
+            let middle = first_unix_ns.saturating_sub(first_ns / 2);
+            is_later && (follows || middle >= self.covered_until_unix_ns)
+        });
+        let is_alone = match self.queue.peek() {
+            Some(Reverse((time, _))) => *time > sum.time_unix_ns,
+            None => true,
+        };
+        let is_plausible = course
+            .intervals_ns
+            .iter()
+            .all(|ns| *ns <= LONGEST_INTERVAL_NS);
+        let is_inside = self.span.holds(first_unix_ns) && self.span.holds(sum.time_unix_ns);
+        match head.info.clone() {
+            Some(info) if is_new && is_alone && is_plausible && is_inside => {
+                self.count(index, info.started_unix_ns, sum);
+                self.tell(info);
+                self.ready.push_back(Entry::Digest(digest));
+            }
+            _ => {
+                if let Some(reader) = &mut head.reader {
+                    reader.read_instead();
+                }
+            }
+        }
+    }
+
+    /// Remembers that everything up to this interval of a run is counted.
+    fn count(&mut self, index: usize, run: u64, last: &Snapshot) {
+        if self.last_sequences.len() == MOST_RUNS && !self.last_sequences.contains_key(&run) {
+            self.last_sequences.clear();
+        }
+        self.last_sequences.insert(run, last.sequence);
+        self.last = Some((index, run));
+        self.covered_until_unix_ns = self.covered_until_unix_ns.max(last.time_unix_ns);
+    }
+
+    /// Hands on the description of what follows, where that is another one.
+    fn tell(&mut self, info: Arc<Info>) {
         let is_told = self.told.as_ref().is_some_and(|told| {
             // Comparing is for the first interval of a file only.
             Arc::ptr_eq(told, &info) || **told == *info
@@ -396,7 +343,6 @@ impl Series {
             self.ready.push_back(Entry::Described(info.clone()));
         }
         self.told = Some(info);
-        self.ready.push_back(Entry::Interval(snapshot));
     }
 }
 
@@ -412,6 +358,7 @@ impl Iterator for Series {
             let next = self.heads.get_mut(index).and_then(|head| head.next.take());
             match next {
                 Some(Next::Interval(snapshot)) => self.take(index, snapshot),
+                Some(Next::Digest(digest)) => self.take_digest(index, digest),
                 Some(Next::Missing(gap)) => {
                     let is_new = self.last_gap.as_ref() != Some(&gap);
                     if is_new && self.span.holds(gap.last_time_unix_ns) {

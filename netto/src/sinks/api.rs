@@ -12,9 +12,13 @@ use metrics_common::{
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
+use self::efficiency::EfficiencyView;
 use self::own::OwnView;
+use self::owners::OwnersView;
 
+mod efficiency;
 mod own;
+pub(super) mod owners;
 
 /// What `/api/v1/snapshot` answers.
 #[derive(Debug, Serialize)]
@@ -36,13 +40,19 @@ pub struct SnapshotView<'a> {
     power: PowerView<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     own: Option<OwnView<'a>>,
+    /// Whose networking's CPU time was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owners: Option<OwnersView<'a>>,
+    /// What networking costs for what it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    efficiency: Option<EfficiencyView>,
     /// Every other section, as it is.
     #[serde(flatten)]
     others: Others<'a>,
 }
 
 /// Sections that are arranged above; a section that is not among them is found by its name.
-const ARRANGED: &[&str] = &["cost", "modes", "power", "own"];
+const ARRANGED: &[&str] = &["cost", "modes", "power", "own", "owners"];
 
 /// The sections that have not been given yet, each under its own name.
 #[derive(Debug)]
@@ -209,7 +219,11 @@ impl<'a> SnapshotView<'a> {
     /// Arranges a snapshot by the names that the daemon's description gives to its rows.
     pub fn new(info: &'a Info, snapshot: &'a Snapshot) -> Self {
         let Sections {
-            modes, power, own, ..
+            modes,
+            power,
+            own,
+            owners,
+            ..
         } = &snapshot.sections;
         let cost = snapshot.cost();
         SnapshotView {
@@ -249,6 +263,8 @@ impl<'a> SnapshotView<'a> {
                 },
             },
             own: own.as_ref().map(|own| OwnView::new(info, snapshot, own)),
+            owners: owners.as_ref().map(|own| OwnersView::new(info, own)),
+            efficiency: EfficiencyView::of(snapshot),
             others: Others {
                 sections: &snapshot.sections,
                 given: ARRANGED,

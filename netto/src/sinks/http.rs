@@ -33,7 +33,9 @@ use super::gzip::Gzipped;
 use super::held::Room;
 use super::history::Histories;
 use super::hosts::HostPolicy;
+use super::owners::OwnersAnswers;
 use super::prometheus::Metrics;
+use super::turns::Turns;
 use super::web_config::WebConfig;
 use super::websocket_client::Patience;
 use crate::actors::metrics_collector::{Kept, MetricsCollector, SinkDrops};
@@ -90,6 +92,7 @@ struct State {
     answers: Answers,
     gzipped: GzippedPages,
     histories: Histories,
+    owners: OwnersAnswers,
     /// For answers that nobody keeps but their readers.
     room: Room,
 }
@@ -127,10 +130,13 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
     };
     let clients = wiring.clients.clone();
     let is_replay = wiring.replay.is_some();
+    // Whatever is asked about the past, one answer is made at a time.
+    let turns = Turns::new();
     let state = Data::new(State {
         answers: Answers::new(wiring.stacks.clone()),
         gzipped: GzippedPages::default(),
-        histories: Histories::new(wiring.kept.past.clone()),
+        histories: Histories::new(wiring.kept.past.clone(), turns.clone()),
+        owners: OwnersAnswers::new(wiring.kept.recent.clone(), turns),
         room: Room::default(),
         wiring,
         web,

@@ -22,6 +22,8 @@ pub mod log_queue;
 pub mod log_rotation;
 pub mod log_writer;
 pub mod otlp;
+pub mod owners;
+pub mod paced;
 pub mod prometheus;
 pub mod rendered;
 pub mod turns;

@@ -147,6 +147,7 @@ impl Analysis {
                     ksoftirqd_rx_ns: Some(0),
                     taken: samples.of_cpu(cpu).taken(),
                     lost: 0,
+                    due: None,
                 };
                 filling.add(split, &of_cpu);
             });

@@ -43,7 +43,7 @@ fn is_closed(browser: &Browser) -> Result<()> {
 
 fn there_and_back() -> Result<()> {
     let demo = Demo::start(8, 200)?;
-    let browser = Browser::start(1400, 900)?;
+    let browser = Browser::start(1400, 2200)?;
     browser.open(&demo.page("span=60"))?;
     browser.script("document.getElementById('components').scrollIntoView()")?;
     browser.wait_until(

@@ -89,11 +89,11 @@ fn basis() -> Result<()> {
             .contains(&format!("basis={name}"));
         ensure!(is_told != (name == "host"), "the default needs no word");
     }
-    // The same mean of the same minutes.
+    // The same mean of the same minutes; from 10 % on it is rounded to a tenth.
     let [host, cpus, ms, _] = means[..] else {
         anyhow::bail!("four were read");
     };
-    ensure!((host / 100.0 * 8.0 - cpus).abs() < 0.002, "{means:?}");
+    ensure!((host / 100.0 * 8.0 - cpus).abs() < 0.005, "{means:?}");
     ensure!((ms / 1_000.0 - cpus).abs() < 0.002, "{means:?}");
     browser.must_be_content()
 }

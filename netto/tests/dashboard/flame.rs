@@ -43,7 +43,7 @@ const STACKS: &str = "rx_softirq;net_rx_action;napi_poll;tcp_v4_rcv 300\n\
 /// A page to which the daemon answers this when asked for its flame graph: what
 /// is shown is then known to the last sample.
 pub fn page(demo: &Demo, status: u16, body: &str, fragment: &str) -> Result<Browser> {
-    let browser = Browser::start(1000, 5600)?;
+    let browser = Browser::start(1000, 8000)?;
     let script = format!(
         "const real = window.fetch; window.asked = 0; \
          window.fetch = (address, ...rest) => {{ \
@@ -213,7 +213,7 @@ fn keyboard() -> Result<()> {
 
 fn demonstration() -> Result<()> {
     let demo = Demo::start(8, 200)?;
-    let browser = Browser::start(1400, 5600)?;
+    let browser = Browser::start(1400, 8000)?;
     browser.open(&demo.page("flame=1"))?;
     browser.wait_until("it is drawn", SHOWN)?;
     // Events by the names that the page uses elsewhere, and none that it does not know.

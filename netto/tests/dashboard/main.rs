@@ -13,6 +13,7 @@ mod demo;
 mod endurance;
 mod figures;
 mod flame;
+mod owners;
 mod pictures;
 mod reader;
 mod replay;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         replay::TESTS,
         flame::TESTS,
         about::TESTS,
+        owners::TESTS,
         pictures::TESTS,
         endurance::TESTS,
     ]

@@ -26,6 +26,7 @@ const PICTURES: &[Picture] = &[
     ("narrow-light", 4, (360, 800), "light", ""),
     ("narrow-dark", 4, (360, 800), "dark", "time"),
     ("flame-light", 16, (1280, 700), "light", "flame&flame=1"),
+    ("traffic-light", 16, (1280, 960), "light", "traffic"),
 ];
 
 fn pictures() -> Result<()> {
@@ -47,6 +48,13 @@ fn pictures() -> Result<()> {
                 "document.getElementById('flame').scrollIntoView(); \
                  return document.querySelectorAll('#flames rect').length > 20 \
                  && document.querySelector('#flame-basis').textContent !== ''",
+            )?;
+        }
+        if *view == "traffic" {
+            browser.wait_until(
+                "the cost of packets is drawn",
+                "document.getElementById('traffic').scrollIntoView(); \
+                 return document.querySelector('#per-packet svg polyline') !== null",
             )?;
         }
         // Large windows are shown smaller; the smallest has every pixel.

@@ -44,7 +44,7 @@ pub const TESTS: &[Test] = &[
     },
 ];
 
-const TALL: (u32, u32) = (1400, 3200);
+const TALL: (u32, u32) = (1400, 5600);
 pub const HASH: &str = "return decodeURIComponent(location.hash)";
 pub const MODE: &str = "return document.getElementById('netto').dataset.mode";
 const SEQUENCE: &str = "return Number(document.getElementById('netto').dataset.sequence)";
@@ -175,7 +175,7 @@ fn cursor() -> Result<()> {
             .map((e) => [e.hidden, parseFloat(e.style.left)])",
     )?;
     let lines = lines.as_array().context("no list")?;
-    ensure!(lines.len() == 3, "{lines:?}");
+    ensure!(lines.len() == 4, "{lines:?}");
     for line in lines {
         let x = line[1].as_f64().unwrap_or_default();
         ensure!(
@@ -227,8 +227,10 @@ fn address() -> Result<()> {
             "basis:ms",
             "hide:now",
             "hide:time",
+            "hide:owners",
             "hide:cpus",
             "hide:table",
+            "hide:traffic",
             "keys",
             "sort:load",
             "unit:entry"

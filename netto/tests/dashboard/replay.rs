@@ -63,6 +63,7 @@ fn settings() -> demo::Settings {
         seed: 7,
         period: Duration::from_nanos(INTERVAL_NS),
         frequency_hz: 1000,
+        has_owners: false,
     }
 }
 

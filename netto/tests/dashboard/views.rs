@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
+use metrics_common::sections::OwnPart;
 use serde_json::Value;
 
 use crate::Test;
@@ -50,7 +51,7 @@ pub const TESTS: &[Test] = &[
 ];
 
 /// Tall enough that no view is out of sight.
-const TALL: (u32, u32) = (1400, 3200);
+const TALL: (u32, u32) = (1400, 5600);
 
 fn all_render() -> Result<()> {
     let demo = Demo::start(8, 200)?;
@@ -134,7 +135,7 @@ fn own_cost() -> Result<()> {
     let shown: f64 = shown.with_context(|| figure.to_owned())?.parse()?;
     ensure!((shown - percent).abs() <= 0.006, "{percent} in {figure}");
     let parts = page["parts"].as_object().context("no parts")?;
-    ensure!(parts.len() == 9, "{parts:?}");
+    ensure!(parts.len() == OwnPart::ALL.len() + 1, "{parts:?}");
     let interval_ns = snapshot["interval_ns"].as_f64().context("no interval")?;
     for (slug, cells) in parts.iter().filter(|(slug, _)| *slug != "all") {
         let part = &own["parts"][slug];

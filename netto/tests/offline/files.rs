@@ -27,6 +27,7 @@ pub fn snapshots(cpus: u32, count: u64) -> (Info, Vec<Snapshot>) {
         seed: 1,
         period: Duration::from_nanos(INTERVAL_NS),
         frequency_hz: 1_000,
+        has_owners: false,
     });
     info.started_unix_ns = BEGIN_UNIX_NS;
     let snapshots = (1..=count).map(|sequence| Snapshot {

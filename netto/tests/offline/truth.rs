@@ -2,12 +2,13 @@
 //! answered while it wrote the log.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Cursor};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use metrics_common::COMPONENTS;
+use metrics_common::log::LogIndex;
 use netto::offline::times::Rfc3339;
 use serde_json::Value;
 
@@ -81,6 +82,63 @@ fn a_span_some_cpus_and_a_component_are_what_their_options_say() {
         about["headline"]["cpu_ns"].as_u64(),
         Some(sum_ns(&snapshots, "rx_softirq"))
     );
+}
+
+/// Whether two reports say the same; sums of energy were added in another order.
+fn is_same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len()
+                && a.iter()
+                    .all(|(name, a)| b.get(name).is_some_and(|b| is_same(a, b)))
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
+        }
+        _ => match (a.as_f64(), b.as_f64()) {
+            (Some(x), Some(y)) if a.is_f64() => (x - y).abs() <= 1e-12 * y.abs(),
+            _ => a == b,
+        },
+    }
+}
+
+#[test]
+fn by_digests_a_report_says_what_it_says_by_every_interval() {
+    let (_folder, path, snapshots) = log(3, 2_000);
+    for options in [
+        &[][..],
+        &["--component", "rx_softirq"],
+        &["--component", "gro"],
+        &["--from", "12:01:00", "--to", "12:14:30"],
+        &["--last", "12m"],
+        &["--cpus", "1"],
+    ] {
+        let every = [options, &["--every-interval"]].concat();
+        let (by_digests, by_intervals) = (report(&path, options), report(&path, &every));
+        assert!(
+            is_same(&by_digests, &by_intervals),
+            "{options:?}: {by_digests:#} {by_intervals:#}"
+        );
+        for format in ["table", "svg"] {
+            let said = |options: &[&str]| {
+                let arguments = ["report", text(&path), "--format", format];
+                said(&[&arguments, options].concat())
+            };
+            assert_eq!(said(options), said(&every), "{format} {options:?}");
+        }
+    }
+    // That digests were read at all: what they stand for is not looked at.
+    let mut bytes = std::fs::read(&path).expect("read");
+    let index = LogIndex::of(&mut Cursor::new(&bytes)).expect("a log");
+    let block = index.parts()[5];
+    bytes[(block.offset + block.bytes / 2) as usize] ^= 0xff;
+    std::fs::write(&path, &bytes).expect("written");
+    let found = report(&path, &[]);
+    assert_eq!(found["covered"]["intervals"], 2_000);
+    assert_eq!(found["files"]["damaged_stretches"], 0);
+    assert_eq!(reported_ns(&found, "gro"), Some(sum_ns(&snapshots, "gro")));
+    let every = report(&path, &["--every-interval"]);
+    assert_eq!(every["files"]["damaged_stretches"], 1);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::bench::clock::Bare;
 use crate::uring::Worker;
-use crate::{bpf, burn, copies, cpus, loads, uring};
+use crate::{bpf, burn, churn, copies, cpus, loads, messages, uring};
 
 /// No agent outlives this.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -35,11 +36,17 @@ fn role(words: &[String]) -> Result<()> {
         std::thread::sleep(LONGEST);
         std::process::exit(0);
     });
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let ["on", cpu, ..] = words[..] {
+        cpus::pin_to(cpu.parse()?)?;
+        words.drain(..2);
+    }
     match words[..] {
         ["udp-blast", to] => udp_blast(to.parse()?),
         ["udp-flows", to] => udp_flows(to.parse()?),
+        ["udp-count", to, count] => udp_count(to.parse()?, count.parse()?),
         ["udp-sink", at] => udp_sink(at.parse()?),
+        ["udp-shared-sink", at] => go_on(|| loads::udp_shared_sink(at.parse()?)),
         ["tcp-blast", to] => tcp_blast(to.parse()?),
         ["tcp-sink", at] => tcp_sink(at.parse()?),
         ["udp-copy", to, count, at_once] => {
@@ -52,6 +59,11 @@ fn role(words: &[String]) -> Result<()> {
             println!("{spent_ns}");
             Ok(())
         }
+        ["answer-messages", at] => {
+            let answerer = messages::Answerer::bind(at.parse()?)?;
+            go_on(|| answerer.serve())
+        }
+        ["ask-messages", to, turns] => messages::ask(to.parse()?, turns.parse()?),
         ["connect-storm"] => go_on(loads::connect_storm),
         ["unix-connect-storm"] => go_on(loads::unix_connect_storm),
         ["poll-storm"] => go_on(loads::poll_storm),
@@ -68,6 +80,11 @@ fn role(words: &[String]) -> Result<()> {
         }
         ["uring-idle"] => hold(uring::idle_poller()?),
         ["spin"] => go_on(loads::spin),
+        ["spin-one"] => go_on(|| {
+            loop {
+                std::hint::spin_loop();
+            }
+        }),
         ["keepalive", pairs] => hold(loads::keepalive(pairs.parse()?)?),
         ["tap"] => hold(loads::tap()?),
         ["attach", how, device] => hold(bpf::attach(how, device)?),
@@ -77,6 +94,16 @@ fn role(words: &[String]) -> Result<()> {
             cpus::pin_to(cpu.parse()?)?;
             let (to, per_second) = (to.parse()?, per_second.parse()?);
             go_on(|| loads::udp_paced(to, per_second))
+        }
+        ["host-groups", folder, first, count, pause_ns] => {
+            let (first, count): (u32, u32) = (first.parse()?, count.parse()?);
+            let pause = Duration::from_nanos(pause_ns.parse()?);
+            go_on(|| churn::host(Path::new(folder), first..first + count, pause))
+        }
+        ["be-guest", name] => churn::be_guest(name),
+        ["tcp-paced", to, per_second, _] => {
+            let (to, per_second) = (to.parse()?, per_second.parse()?);
+            go_on(|| loads::tcp_paced(to, per_second))
         }
         _ => bail!("no such role"),
     }
@@ -144,6 +171,15 @@ fn udp_flows(to: SocketAddr) -> Result<()> {
             let _ = socket.send_to(&[0x55; SMALL_BYTES], SocketAddr::new(to.ip(), port));
         }
     }
+}
+
+/// So many small packets, and no more.
+fn udp_count(to: SocketAddr, count: u64) -> Result<()> {
+    let socket = UdpSocket::bind((any(to.ip()), 0))?;
+    for _ in 0..count {
+        socket.send_to(&[0x55; SMALL_BYTES], to)?;
+    }
+    Ok(())
 }
 
 fn udp_sink(at: SocketAddr) -> Result<()> {

@@ -36,6 +36,8 @@ impl Read for Growing {
 pub struct Followed {
     /// What it says of itself, for the newest snapshot.
     pub info: Info,
+    /// So many snapshots are in the sums.
+    pub intervals: u64,
     /// Keeps the process.
     daemon: Daemon,
     /// Keeps the log.
@@ -69,6 +71,7 @@ impl Followed {
         let rows = info.components.len();
         let mut followed = Followed {
             info: *info,
+            intervals: 0,
             daemon,
             _folder: folder,
             log,
@@ -109,6 +112,7 @@ impl Followed {
         let ServerMessage::Snapshot(snapshot) = message else {
             bail!("no snapshot but {message:?}");
         };
+        self.intervals += 1;
         add(&mut self.entries, &snapshot.cost().entries);
         add(&mut self.times_ns, &snapshot.cost().components);
         Ok(*snapshot)

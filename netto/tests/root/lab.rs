@@ -65,14 +65,17 @@ impl Namespace {
 
     /// Sets a value below `/proc/sys`.
     pub fn sysctl(&self, path: &str, value: &str) -> Result<()> {
-        let script = format!("echo {value} > /proc/sys/{path}");
-        child::run(self.command("sh").args(["-c", &script])).map(drop)
+        self.run_script(&format!("echo {value} > /proc/sys/{path}"))
+    }
+
+    /// Runs a line of shell inside.
+    pub fn run_script(&self, script: &str) -> Result<()> {
+        child::run(self.command("sh").args(["-c", script])).map(drop)
     }
 
     /// Lets a device's packets be received by kernel threads.
     pub fn set_threaded(&self, device: &str) -> Result<()> {
-        let script = format!("echo 1 > /sys/class/net/{device}/threaded");
-        child::run(self.command("sh").args(["-c", &script])).map(drop)
+        self.run_script(&format!("echo 1 > /sys/class/net/{device}/threaded"))
     }
 
     /// Runs a program inside that reads its orders from standard input.

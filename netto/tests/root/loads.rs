@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::calls::{Kind, Pair};
-use crate::uring::{self, Direction, Worker};
+use crate::uring::{self, Worker};
 
 /// Connects to itself, accepts and closes.
 pub fn connect_storm() -> Result<()> {
@@ -76,25 +76,56 @@ pub fn udp_drip(to: SocketAddr) -> Result<()> {
     }
 }
 
-/// Small packets, so many a second; as many as there can be if that is 0. In bursts at moments
-/// of no fixed distance, so that no sampler keeps in step with them.
+/// Small packets, so many a second; as many as there can be if that is 0.
 pub fn udp_paced(to: SocketAddr, per_second: u64) -> Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     socket.connect(to)?;
     // A closed port answers with an error on a later send: not this test's business.
-    let send = || drop(socket.send(&[0x55; 64]));
+    paced(per_second, || {
+        let _ = socket.send(&[0x55; 64]);
+        Ok(())
+    })
+}
+
+/// Receives on a port that it shares with others, and says now and then how many packets it got.
+pub fn udp_shared_sink(at: SocketAddr) -> Result<()> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&at.into())?;
+    let socket = UdpSocket::from(socket);
+    let (mut packet, mut received) = ([0; 2048], 0_u64);
+    loop {
+        if socket.recv(&mut packet).is_ok() {
+            received += 1;
+            if received.is_multiple_of(100) {
+                println!("{received}");
+            }
+        }
+    }
+}
+
+/// Segments of one connection, so many a second.
+pub fn tcp_paced(to: SocketAddr, per_second: u64) -> Result<()> {
+    let mut stream = TcpStream::connect(to)?;
+    stream.set_nodelay(true)?;
+    paced(per_second, || Ok(stream.write_all(&[0x55; 1024])?))
+}
+
+/// Does something so many times a second; as often as it can if that is 0. In bursts at moments
+/// of no fixed distance, so that no sampler keeps in step with them.
+fn paced(per_second: u64, mut act: impl FnMut() -> Result<()>) -> Result<()> {
     if per_second == 0 {
         loop {
-            send();
+            act()?;
         }
     }
     let mean_ns = (1_000_000_000 / per_second).max(1_000_000);
-    let (begun, mut sent, mut random) = (Instant::now(), 0_u128, 0x9e37_79b9_7f4a_7c15_u64);
+    let (begun, mut done, mut random) = (Instant::now(), 0_u128, 0x9e37_79b9_7f4a_7c15_u64);
     loop {
         let due = begun.elapsed().as_nanos() * u128::from(per_second) / 1_000_000_000;
-        while sent < due {
-            send();
-            sent += 1;
+        while done < due {
+            act()?;
+            done += 1;
         }
         // Marsaglia's xorshift.
         random ^= random << 13;
@@ -130,7 +161,7 @@ pub fn udp_busy_sink(at: SocketAddr) -> Result<()> {
 pub fn uring_blast(worker: Worker) -> Result<()> {
     // Nobody reads the far end: what it has no room for is dropped.
     let pair = Pair::new(Kind::Udp4)?;
-    uring::requests(&pair.near, Direction::Send, worker, usize::MAX)
+    uring::send_for_ever(&pair.near, worker)
 }
 
 /// A file in memory is read through io_uring, by threads of the kernel, after so many sends.

@@ -19,6 +19,7 @@ mod burn;
 mod burners;
 mod calls;
 mod changes;
+mod churn;
 mod clients;
 #[path = "../common/mod.rs"]
 mod common;
@@ -33,7 +34,9 @@ mod diffs;
 mod failures;
 mod filters;
 mod flame;
+mod flows;
 mod follow;
+mod groups;
 mod guest;
 mod hidden;
 mod hostile;
@@ -46,7 +49,11 @@ mod limits;
 mod loads;
 mod log_disk;
 mod measure;
+mod messages;
+mod owners;
+mod owners_off;
 mod pace;
+mod packets;
 mod paths;
 mod prometheus;
 mod quiet;
@@ -65,6 +72,9 @@ use std::process::ExitCode;
 
 use common::{child, http, trial, webdriver};
 use libtest_mimic::Arguments;
+
+/// What takes minutes runs only if it is asked for by the begin of its name.
+const BY_NAME: &[&str] = &[diffs::TWENTY_PAIRS, churn::WHOLE_MINUTE];
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
@@ -87,6 +97,7 @@ fn main() -> ExitCode {
             }
         }
         lab::remove_leftovers();
+        groups::remove_leftovers();
     }
     let tests = [
         lab_itself::TESTS,
@@ -107,8 +118,12 @@ fn main() -> ExitCode {
         coverage::TESTS,
         idle::TESTS,
         pace::TESTS,
+        messages::TESTS,
+        packets::TESTS,
         ticks::TESTS,
         hidden::TESTS,
+        owners::TESTS,
+        churn::TESTS,
         failures::TESTS,
         limits::TESTS,
         hostile::TESTS,
@@ -141,7 +156,7 @@ fn main() -> ExitCode {
     };
     let trials = tests
         .filter(|test| all || guest::is_selected(test.name))
-        .filter(|test| test.name != diffs::TWENTY_PAIRS || asks_for(diffs::TWENTY_PAIRS))
+        .filter(|test| !BY_NAME.contains(&test.name) || asks_for(test.name))
         .map(|test| test.to_trial(repeat::run))
         .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);

@@ -25,10 +25,14 @@ pub const STATISTICAL: &[&str] = &[
     "sparse::",
     "sweep::",
     "diff::",
+    "packets::one_costs",
     "ticks::",
+    "owners::two_",
+    "owners::what_",
+    "owners::processes_",
 ];
 /// The same of those that count what the whole host does: no matter of chance.
-pub const COUNTED: &[&str] = &["counting::", "budget::"];
+pub const COUNTED: &[&str] = &["counting::", "budget::", "packets::those_"];
 /// For how long is looked.
 const LOOK: Duration = Duration::from_secs(1);
 /// For how long is waited for others to be done.

@@ -32,6 +32,9 @@ pub enum Direction {
     Receive,
 }
 
+/// So many requests fit into a ring.
+const ENTRIES: u32 = 16;
+
 /// Makes this many requests, one after the other.
 pub fn requests(
     socket: &OwnedFd,
@@ -57,6 +60,32 @@ pub fn requests(
         );
     }
     Ok(())
+}
+
+/// Sends for ever, many requests at a time: what is handed over at once is mostly sent, where each
+/// by itself is mostly waited for.
+pub fn send_for_ever(socket: &OwnedFd, worker: Worker) -> Result<()> {
+    // A poller completes requests before it gives their places back.
+    const AT_ONCE: usize = ENTRIES as usize / 2;
+    let mut ring = ring(worker)?;
+    let data = [0x55_u8; SMALL];
+    let target = types::Fd(socket.as_raw_fd());
+    loop {
+        for _ in 0..AT_ONCE {
+            let request = opcode::Send::new(target, data.as_ptr(), SMALL as u32).build();
+            // SAFETY: `data` and the socket outlive the requests, all of which are waited for.
+            unsafe { push(&mut ring, worker, request) }?;
+        }
+        let mut waiting = AT_ONCE;
+        while waiting > 0 {
+            ring.submit_and_wait(waiting).context("io_uring_enter")?;
+            for completion in ring.completion() {
+                let result = completion.result();
+                ensure!(result == SMALL as i32, "a send by {worker:?} gave {result}");
+                waiting -= 1;
+            }
+        }
+    }
 }
 
 /// Sends so often, then reads a file that is in memory (this program), all by the same kind of
@@ -87,7 +116,7 @@ pub fn idle_poller() -> Result<IoUring> {
     const MILLISECONDS: u32 = 1_000_000;
     let mut ring: IoUring = IoUring::builder()
         .setup_sqpoll(MILLISECONDS)
-        .build(8)
+        .build(ENTRIES)
         .context("io_uring_setup")?;
     // SAFETY: the request takes no memory.
     unsafe { complete(&mut ring, Worker::Poller, opcode::Nop::new().build()) }?;
@@ -96,8 +125,8 @@ pub fn idle_poller() -> Result<IoUring> {
 
 fn ring(worker: Worker) -> Result<IoUring> {
     match worker {
-        Worker::Poller => IoUring::builder().setup_sqpoll(1000).build(8),
-        Worker::Inline | Worker::Thread => IoUring::new(8),
+        Worker::Poller => IoUring::builder().setup_sqpoll(1000).build(ENTRIES),
+        Worker::Inline | Worker::Thread => IoUring::new(ENTRIES),
     }
     .context("io_uring_setup")
 }
@@ -107,13 +136,22 @@ fn ring(worker: Worker) -> Result<IoUring> {
 /// # Safety
 /// What the request points to must stay until then.
 unsafe fn complete(ring: &mut IoUring, worker: Worker, request: squeue::Entry) -> Result<i32> {
+    // SAFETY: the caller's promise; this function waits for the completion.
+    unsafe { push(ring, worker, request) }?;
+    ring.submit_and_wait(1).context("io_uring_enter")?;
+    let completion = ring.completion().next().context("no completion")?;
+    Ok(completion.result())
+}
+
+/// Puts a request into the ring, for this kind of thread.
+///
+/// # Safety
+/// What it points to must stay until it is complete.
+unsafe fn push(ring: &mut IoUring, worker: Worker, request: squeue::Entry) -> Result<()> {
     let request = match worker {
         Worker::Thread => request.flags(squeue::Flags::ASYNC),
         Worker::Inline | Worker::Poller => request,
     };
-    // SAFETY: the caller's promise; this function waits for the completion.
-    unsafe { ring.submission().push(&request) }.context("the submission queue is full")?;
-    ring.submit_and_wait(1).context("io_uring_enter")?;
-    let completion = ring.completion().next().context("no completion")?;
-    Ok(completion.result())
+    // SAFETY: the caller's promise.
+    unsafe { ring.submission().push(&request) }.context("the submission queue is full")
 }

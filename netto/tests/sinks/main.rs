@@ -19,6 +19,7 @@ mod log_kill;
 mod origin;
 #[cfg(feature = "otlp")]
 mod otlp;
+mod owners;
 mod passwords;
 mod past;
 mod program;
@@ -27,3 +28,4 @@ mod replay;
 mod requests;
 mod schemas;
 mod values;
+mod work;

@@ -101,8 +101,35 @@ fn strange_questions_are_refused_with_what_to_do() {
         assert!(answer.text().contains(help), "{query}: {}", answer.text());
     }
     let elsewhere = [("Origin", "http://evil.example")];
-    for path in ["/api/v1/history", "/api/v1/dump"] {
+    for path in ["/api/v1/history", "/api/v1/owners", "/api/v1/dump"] {
         assert_eq!(get(daemon.address, path, &elsewhere).status, 403, "{path}");
+    }
+}
+
+#[test]
+fn whose_it_was_is_the_sum_of_the_newest_snapshots() {
+    let daemon = Daemon::start(&config(), endless());
+    reach(&daemon, 45);
+    let answer = get(daemon.address, "/api/v1/owners?last=2s&limit=1", &[]);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let found = answer.json();
+    let count = found["span"]["intervals"].as_u64().expect("a number");
+    assert_eq!(count, 40, "of 50 ms: {found}");
+    let end = found["span"]["end_unix_seconds"].as_f64().expect("a time");
+    let last = ((end - 1_700_000_000.0) / 0.05).round() as u64;
+    let received: u64 = (last - 39..=last).map(|sequence| sequence + 1_000).sum();
+    assert_eq!(found["owners"][0]["label"], "web.service");
+    assert_eq!(found["owners"][0]["caused_ns"], received);
+    assert_eq!(found["owners"][0]["made_others_pay_ns"], 40 * 340);
+    assert_eq!(found["total_ns"], received + 40 * 510, "with all others");
+    for (query, help) in [
+        ("last=60", "60s"),
+        ("limit=x", "1 to 500"),
+        ("cpu=1", "last and"),
+    ] {
+        let answer = get(daemon.address, &format!("/api/v1/owners?{query}"), &[]);
+        assert_eq!(answer.status, 400, "{query}");
+        assert!(answer.text().contains(help), "{query}: {}", answer.text());
     }
 }
 

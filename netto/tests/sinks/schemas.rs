@@ -101,7 +101,8 @@ fn asked(address: std::net::SocketAddr, path: &str) -> Value {
 
 /// What a daemon that measures answers.
 fn of_daemon(address: std::net::SocketAddr) -> Vec<Given> {
-    let history = "/api/v1/history?component=rx_softirq,xdp_generic,modes/idle,power/network";
+    let history = "/api/v1/history?component=rx_softirq,xdp_generic,modes/idle,\
+                   power/network,traffic/packets,traffic/wire_rx,drops/packets";
     vec![
         ("info", asked(address, "/api/v1/info")),
         ("snapshot", asked(address, "/api/v1/snapshot")),
@@ -133,6 +134,7 @@ fn everything() -> Vec<Given> {
         answer.status == 200 && answer.json()["sequence"].as_u64() >= Some(25)
     });
     given.extend(of_daemon(daemon.address));
+    given.push(("owners", asked(daemon.address, "/api/v1/owners")));
     let folder = tempfile::tempdir().expect("a folder");
     let log = |name: &str, bytes: Vec<u8>| {
         let path = folder.path().join(name);
@@ -146,6 +148,7 @@ fn everything() -> Vec<Given> {
     let demo = Process::start("", "--cpus 4 --user-period 50");
     std::thread::sleep(std::time::Duration::from_secs(2));
     given.extend(of_daemon(demo.address));
+    given.push(("owners", asked(demo.address, "/api/v1/owners?limit=3")));
     let dump = get(demo.address, "/api/v1/dump", &[]);
     let path = log("demo.log", unchunked(&dump.body));
     given.extend(of_log(&path));

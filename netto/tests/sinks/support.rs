@@ -18,6 +18,8 @@ use netto::config::Config;
 use netto::run::{self, Prepared};
 use tokio::sync::oneshot;
 
+use crate::work;
+
 /// How long a test waits for anything before it fails.
 pub const LIMIT: Duration = Duration::from_secs(20);
 
@@ -55,7 +57,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
     Snapshot {
         sequence,
         time_unix_ns: 1_700_000_000_000_000_000 + sequence * 50_000_000,
-        interval_ns: 50_000_000,
+        interval_ns: work::INTERVAL_NS,
         cpus: vec![0, 1],
         sections: Sections {
             cost: Some(Cost {
@@ -66,6 +68,10 @@ pub fn snapshot(sequence: u64) -> Snapshot {
                         let value = row as u64 * 1_000 + sequence;
                         (component.slug != HIDDEN).then(|| vec![value, 2 * value])
                     })
+                    .collect(),
+                entries: COMPONENTS
+                    .iter()
+                    .map(|component| (component.slug == "rx_syscall").then(|| vec![3, 1]))
                     .collect(),
                 stacks_taken: vec![50, 40],
                 stacks_lost: vec![0, 3],
@@ -84,6 +90,8 @@ pub fn snapshot(sequence: u64) -> Snapshot {
                     energy_joules: 2.0,
                 }],
             }),
+            traffic: Some(work::traffic()),
+            drops: Some(work::drops()),
             own: Some(OwnCost {
                 user_ns: 1_000_000,
                 system_ns: 500_000,
@@ -100,7 +108,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
                     analysis_ns: 2_000_000,
                 }],
             }),
-            ..Sections::default()
+            owners: Some(crate::owners::made_up(sequence)),
         },
     }
 }

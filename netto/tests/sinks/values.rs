@@ -1,7 +1,7 @@
 //! What goes in as snapshots comes out of every sink, with the same values.
 
 use metrics_common::codec::ServerMessage;
-use metrics_common::{COMPONENTS, CpuModes, Info, Kind, OwnPart, Snapshot};
+use metrics_common::{COMPONENTS, CpuModes, Efficiency, Info, Kind, OwnPart, Snapshot};
 use netto::config::{Config, LogSettings};
 
 use crate::client::Dashboard;
@@ -25,8 +25,31 @@ fn the_api_shows_the_snapshot() {
     assert_eq!(json["cpu_modes"]["host"]["steal_ns"], 16);
     assert_eq!(json["power"]["network_watts"], 10.0);
     assert_eq!(json["own"]["parts"]["sends"]["total_ns"], 1_000_000);
+    let traffic = &json["traffic"];
+    assert_eq!(traffic["softnet"]["packets"], serde_json::json!([100, 20]));
+    let interface = &traffic["interfaces"]["named"][0];
+    assert_eq!(interface["name"], "eth\"0\\");
+    assert_eq!(interface["tx_bytes"], 250_000);
+    assert_eq!(traffic["protocols"]["tcp_segments_out"], 2);
+    assert_eq!(json["drops"]["places"][0]["function"], "__udp4_lib_rcv");
+    let efficiency = Efficiency::of(&expected);
+    let shown = &json["efficiency"];
+    let host = serde_json::to_value(efficiency).expect("numbers are JSON");
+    assert_eq!(shown["host"], host);
+    assert!(efficiency.rx_ns_per_packet > Some(0.0), "{efficiency:?}");
+    assert_eq!(shown["messages"]["method"], "tracepoints");
+    assert_eq!(shown["messages"]["received"], 30);
+    assert_eq!(traffic["work"]["messages_received"], 30);
+    assert_eq!(traffic["work"]["counted_ns"], expected.interval_ns);
     assert_eq!(json["own"]["costliest"]["cpu"], 0);
     assert_eq!(json["own"]["max_overhead_ratio"], 0.01);
+    let owner = &json["owners"]["owners"][0];
+    assert_eq!(owner["label"], "web.service");
+    assert_eq!(owner["caused"][0]["component"], "gro");
+    assert_eq!(owner["caused"][0]["cpu_ns"][1], 1_000);
+    assert_eq!(owner["irq_pressure_ns"], 9);
+    assert_eq!(json["owners"]["taken"][0]["payer"], 2);
+    assert_eq!(json["owners"]["basis"][0]["event"], "rx_softirq");
 
     let shown = get(daemon.address, "/api/v1/info", &[]).json();
     assert_eq!(shown, serde_json::to_value(info()).expect("Info is JSON"));
@@ -87,6 +110,51 @@ fn counters_are_the_sums_of_all_snapshots() {
         }
     }
     let count = count as f64;
+    let cpu = [("cpu", "1")];
+    check("netto_received_packets_total", &cpu, 20.0 * count);
+    check("netto_backlog_dropped_packets_total", &cpu, 20.0 * count);
+    check("netto_cpu_dropped_packets_total", &cpu, 3.0 * count);
+    let of = |interface, direction| [("interface", interface), ("direction", direction)];
+    let own = r#"eth\"0\\"#;
+    for (name, labels, each) in [
+        ("netto_interface_packets_total", of(own, "rx"), 1_000.0),
+        ("netto_interface_bytes_total", of(own, "tx"), 250_000.0),
+        ("netto_interface_dropped_packets_total", of(own, "rx"), 5.0),
+        ("netto_interface_errors_total", of(own, "tx"), 4.0),
+        (
+            "netto_interface_packets_total",
+            of("other interfaces", "rx"),
+            9.0,
+        ),
+    ] {
+        check(name, &labels, each * count);
+    }
+    let labels = [
+        ("interface", own),
+        ("driver", "virtio_net"),
+        ("hardware", "true"),
+    ];
+    check("netto_interface_info", &labels, 1.0);
+    check(
+        "netto_protocol_events_total",
+        &[("count", "tcp_retransmits")],
+        3.0 * count,
+    );
+    for (name, direction, each) in [
+        ("netto_socket_messages_total", "sent", 10.0),
+        ("netto_socket_bytes_total", "sent", 20.0),
+        ("netto_socket_messages_total", "received", 30.0),
+        ("netto_socket_bytes_total", "received", 40.0),
+    ] {
+        check(name, &[("direction", direction)], each * count);
+    }
+    check("netto_napi_polls_total", &[], 50.0 * count);
+    check("netto_napi_packets_total", &[], 60.0 * count);
+    check("netto_work_counted_seconds_total", &[], 0.05 * count);
+    let labels = [("reason", "NO_SOCKET"), ("function", "__udp4_lib_rcv")];
+    check("netto_dropped_packets_total", &labels, 6.0 * count);
+    let labels = [("reason", ""), ("function", "other functions")];
+    check("netto_dropped_packets_total", &labels, count);
     check("netto_samples_total", &[("cpu", "0")], 50.0 * count);
     check("netto_samples_lost_total", &[("cpu", "1")], 3.0 * count);
     check("netto_network_energy_joules_total", &[], 0.5 * count);
@@ -109,6 +177,32 @@ fn counters_are_the_sums_of_all_snapshots() {
             );
         }
     }
+    // A process is its group's, and what a group takes from itself it does not pay for others.
+    let sequences: f64 = seen.iter().map(|snapshot| snapshot.sequence as f64).sum();
+    let group = |event: &'static str| {
+        [
+            ("owner", "cgroup"),
+            ("cgroup", "/system.slice/web.service"),
+            ("container", ""),
+            ("pod", ""),
+            ("namespace", ""),
+            ("event", event),
+        ]
+    };
+    let caused = "netto_cgroup_network_cpu_seconds_total";
+    let received = (sequences + 1_000.0 * count) / 1e9;
+    check(caused, &group("rx_softirq"), received);
+    check(caused, &group("tx_syscall"), 500e-9 * count);
+    let mut nobody = group("rx_softirq");
+    (nobody[0].1, nobody[1].1) = ("nobody", "");
+    check(caused, &nobody, 10e-9 * count);
+    let paid = "netto_cgroup_softirq_paid_seconds_total";
+    let mut victim = group("");
+    victim[1].1 = "/burn";
+    check(paid, &victim[..5], 300e-9 * count);
+    assert_eq!(series(&page, paid, &group("")[..5]), None);
+    check("netto_owners_limit", &[], 200.0);
+    check("netto_owners_given_up_total", &[], 0.0);
     check(
         "netto_instrument_analysis_seconds_total",
         &[("instrument", "cost")],

@@ -60,6 +60,7 @@ impl Page {
             | Action::Fold(_)
             | Action::Zeros(_)
             | Action::Flame
+            | Action::Owner(_)
             | Action::Zoom(_) => {
                 for (_, view) in &mut self.views {
                     if let Reply::Changed = view.act(&action) {

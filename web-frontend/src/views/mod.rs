@@ -49,9 +49,9 @@ impl Entry {
 /// What is of a component, beside other views that show it too: on its page only.
 pub const OWN_PAGE: &str = "about";
 /// What can be of one component.
-const OF_ONE: &[&str] = &["cpus", "flame"];
+const OF_ONE: &[&str] = &["cpus", "owners", "flame"];
 /// What is of all of them, and not on a component's page.
-const OF_ALL: &[&str] = &["now", "time", "table", "missing"];
+const OF_ALL: &[&str] = &["now", "time", "table", "traffic", "missing"];
 
 macro_rules! views {
     ($($name:ident),* $(,)?) => {
@@ -80,7 +80,8 @@ macro_rules! views {
 }
 
 views!(
-    headline, status, own, replay, notes, about, now, time, cpus, table, flame, missing
+    headline, status, own, replay, notes, about, now, time, owners, cpus, table, traffic, flame,
+    missing
 );
 
 #[cfg(test)]

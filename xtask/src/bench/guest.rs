@@ -11,7 +11,7 @@ const MANY: [u32; 2] = [64, 255];
 /// Measures; what the document says of before is kept.
 pub fn measure(inside: &Inside<'_>, rounds: usize, warm_up: f64, document: &str) -> Vec<Table> {
     let words = format!(
-        "start idle timer programs stacks throughput --rounds {rounds} --warm-up {warm_up}"
+        "start idle timer programs owners stacks throughput --rounds {rounds} --warm-up {warm_up}"
     );
     let one = inside.guest(1, &words);
     let two = inside.guest(2, "idle");
@@ -23,6 +23,7 @@ pub fn measure(inside: &Inside<'_>, rounds: usize, warm_up: f64, document: &str)
             instructions(&one, &two),
             document,
         ),
+        Table::new("Whose the cost is, in the guest", owners(&one), document),
         Table::new(
             "The daemon in the guest",
             daemon(&one, &two, &many),
@@ -70,6 +71,24 @@ fn lost(one: &Said) -> Vec<Row> {
         }
     }
     rows
+}
+
+fn owners(one: &Said) -> Vec<Row> {
+    let row = |what: &str, name: &str| Row::new(what, one.figure(name), "");
+    vec![
+        row(
+            "softirq entry + exit, small UDP packets",
+            "softirq_pair_udp_ns",
+        ),
+        row("the same with `--owners`", "softirq_pair_udp_owners_ns").aim("≤ 1.15 ×"),
+        row("the sampler's program, small UDP packets", "sample_udp_ns"),
+        row("the same with `--owners`", "sample_udp_owners_ns").aim("≤ 1.15 ×"),
+        row("the sampler's program, bulk TCP", "sample_tcp_ns"),
+        row("the same with `--owners`", "sample_tcp_owners_ns").aim("≤ 1.15 ×"),
+        row("a socket that gets something", "socket_met_ns"),
+        row("a TCP segment", "segment_met_ns"),
+        row("a packet that leaves", "packet_left_ns"),
+    ]
 }
 
 fn instructions(one: &Said, two: &Said) -> Vec<Row> {

@@ -276,9 +276,9 @@ fn lines_with_path(strings: &str) -> Vec<usize> {
         .enumerate()
         .filter(|(_, line)| {
             line.split('"').any(|literal| {
-                ["/proc", "/sys"]
+                ["/proc/", "/sys/"]
                     .iter()
-                    .any(|root| literal.starts_with(root))
+                    .any(|root| format!("{literal}/").starts_with(root))
                     && !literal.contains(' ')
             })
         })
@@ -344,7 +344,7 @@ mod tests {
             assert_eq!(found("netto/src/offline/summary/x.rs", impure), [2]);
         }
         for pure in [
-            "// std::fs",
+            "f(\"/system.slice\"); // std::fs",
             "let help = \"see /proc/kallsyms\";",
             "#[error(\"/proc/stat: {0}\")]",
             "use std::time::Duration;",

@@ -94,9 +94,9 @@ fn what_the_reader_does_not_know_is_passed_over_and_what_it_misses_has_no_values
     let rx = &mut message.series.names[RX];
     assert_eq!(rx, "cost/send_wait");
     *rx = "weather/hail".to_owned();
-    let watts = message.series.units.last_mut().unwrap();
-    assert_eq!(watts, "watts");
-    *watts = "horses".to_owned();
+    let units = &mut message.series.units;
+    let watts = units.iter_mut().find(|unit| *unit == "watts");
+    *watts.unwrap() = "horses".to_owned();
     message.tops.push(TopMessage {
         name: "owners/clouds".to_owned(),
         names: Vec::new(),

@@ -14,7 +14,23 @@ impl Classifier {
             ruling: self.rule(kind, frames),
             is_io_thread: self.is_of_io_thread(frames),
             shows_softirq: self.shows_softirq(kind, frames),
+            has_met_socket: self.shows_socket(frames),
         }
+    }
+
+    /// Whether one of the functions in which a packet has met its socket is among those of the
+    /// work at hand.
+    fn shows_socket(&mut self, frames: &[u64]) -> bool {
+        for at in 0..frames.len() {
+            let marker = usize::from(self.marker_at(frames, at));
+            if self.meets_socket[marker] {
+                return true;
+            }
+            if self.is_boundary[marker] {
+                return false;
+            }
+        }
+        false
     }
 
     /// Whether a stack shows the softirq in which it was taken, to whom does not know the clock.

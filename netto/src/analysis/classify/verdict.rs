@@ -65,6 +65,8 @@ pub(super) struct Verdict {
     pub(super) is_io_thread: bool,
     /// Of a softirq's stack: whether it shows the softirq.
     pub(super) shows_softirq: bool,
+    /// Whether it shows that the packet at hand has met its socket.
+    pub(super) has_met_socket: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -79,4 +81,5 @@ pub(super) const NOBODYS: Verdict = Verdict {
     ruling: Ruling::Clear(NOBODY, None),
     is_io_thread: false,
     shows_softirq: false,
+    has_met_socket: false,
 };

@@ -12,7 +12,8 @@ use jiff::tz::TimeZone;
 use super::output::{Output, is_closed_pipe};
 use super::progress::Progress;
 use crate::offline::compare::{Comparison, Condition, Judgement, Side, compare};
-use crate::offline::series::{Entry, Files};
+use crate::offline::files::Files;
+use crate::offline::series::Entry;
 use crate::offline::stacks::{Compared, Stacks, Which};
 use crate::offline::times::{Moment, Wanted};
 use crate::outcome::Outcome;
@@ -181,7 +182,7 @@ fn side(
                     stacks.add(which, &sampled);
                 }
             }
-            Entry::Missing(_) => {}
+            Entry::Digest(_) | Entry::Missing(_) => {}
         }
         Ok::<(), std::convert::Infallible>(())
     });

@@ -52,6 +52,8 @@ pub struct Stored {
     pub frames: u64,
     /// Indices.
     pub indices: u64,
+    /// Digests.
+    pub digests: u64,
     /// Bytes of all of them.
     pub stored_bytes: u64,
     /// Bytes of the messages in them.
@@ -161,6 +163,7 @@ impl Contents {
             compressed_blocks: counts.compressed_blocks,
             frames: counts.frames,
             indices: counts.indices,
+            digests: counts.digests,
             stored_bytes: counts.stored_bytes,
             message_bytes: counts.message_bytes,
         };

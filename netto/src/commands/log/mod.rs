@@ -102,6 +102,9 @@ fn text(contents: &Contents) -> String {
     if counts.frames > 0 {
         stored.push(format!("{} frames of the first version", counts.frames));
     }
+    if counts.digests > 0 {
+        stored.push(format!("{} digests", counts.digests));
+    }
     stored.push(match contents.is_indexed {
         true => "index".to_owned(),
         false => "no index at the end".to_owned(),

@@ -57,7 +57,7 @@ pub(super) fn write(
                     .context(cannot)?;
                 }
             }
-            Entry::Missing(_) | Entry::Stacks(_) => {}
+            Entry::Digest(_) | Entry::Missing(_) | Entry::Stacks(_) => {}
         }
         Ok(())
     })?;

@@ -24,7 +24,7 @@ pub(super) fn text(source: &Source<'_>, zone: &TimeZone) -> anyhow::Result<(Stri
                     .get_or_insert_with(|| Standalone::new(info, begin_unix_ns, end_unix_ns))
                     .add(&snapshot);
             }
-            Entry::Missing(_) | Entry::Stacks(_) => {}
+            Entry::Digest(_) | Entry::Missing(_) | Entry::Stacks(_) => {}
         }
         Ok(())
     })?;

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::offline::owners::OwnersSummary;
 use crate::offline::series::Findings;
 use crate::offline::summary::Summary;
 
@@ -9,13 +10,23 @@ use crate::offline::summary::Summary;
 struct Report<'a> {
     #[serde(flatten)]
     summary: &'a Summary,
+    /// Whose it was; absent from a log that does not have it.
+    owners: Option<&'a OwnersSummary>,
     /// What was wrong with the files.
     files: &'a Findings,
 }
 
 /// The whole report, with a line break at its end.
-pub(super) fn text(summary: &Summary, files: &Findings) -> anyhow::Result<String> {
-    let mut text = serde_json::to_string_pretty(&Report { summary, files })?;
+pub(super) fn text(
+    summary: &Summary,
+    files: &Findings,
+    owners: Option<&OwnersSummary>,
+) -> anyhow::Result<String> {
+    let mut text = serde_json::to_string_pretty(&Report {
+        summary,
+        owners,
+        files,
+    })?;
     text.push('\n');
     Ok(text)
 }

@@ -14,7 +14,9 @@ use metrics_common::component::index_of;
 use super::output::{Output, is_closed_pipe};
 use super::progress::Progress;
 use crate::offline::cpus::CpuSet;
-use crate::offline::series::{Entry, Files, Findings};
+use crate::offline::files::Files;
+use crate::offline::owners::OwnersSum;
+use crate::offline::series::{Entry, Findings, Series};
 use crate::offline::stacks::{Stacks, Which};
 use crate::offline::summary::{Strip, Summarizer, Summary};
 use crate::offline::times::{self, Moment, Span, Wanted};
@@ -24,6 +26,7 @@ mod csv;
 mod html;
 mod json;
 mod long_form;
+mod owners;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod svg;
@@ -75,6 +78,10 @@ pub struct ReportArgs {
     /// Only this component and its parts, such as rx_softirq; `netto list` names all
     #[arg(long, value_name = "COMPONENT", value_parser = known_component)]
     pub component: Option<String>,
+    /// Read every interval, also where the log has what five minutes of them come to: slower, the
+    /// same figures, and all damage is found
+    #[arg(long)]
+    pub every_interval: bool,
     /// Write to this file rather than to standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -112,16 +119,34 @@ struct Source<'a> {
     files: &'a Files,
     span: Span,
     cpus: Option<&'a CpuSet>,
+    every_interval: bool,
 }
 
 impl Source<'_> {
-    /// Hands on every entry that is meant, and tells the user how far it has come.
-    fn for_each(
+    /// Hands on every interval that is meant, and all else, and tells the user how far it has come.
+    fn for_each(&self, each: impl FnMut(Entry) -> anyhow::Result<()>) -> anyhow::Result<Findings> {
+        self.read(self.files.series(self.span), each)
+    }
+
+    /// The same for who wants nothing but sums: by digests where they have what is meant.
+    fn for_each_or_digest(
         &self,
+        each: impl FnMut(Entry) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Findings> {
+        // The course in a digest is of all CPUs together.
+        match self.every_interval || self.cpus.is_some() {
+            true => self.for_each(each),
+            false => self.read(self.files.series_by_digests(self.span), each),
+        }
+    }
+
+    fn read(
+        &self,
+        series: Series,
         mut each: impl FnMut(Entry) -> anyhow::Result<()>,
     ) -> anyhow::Result<Findings> {
         let mut progress = Progress::of(self.files.read_bytes(), self.files.length_bytes());
-        self.files.series(self.span).for_each(|entry| {
+        series.for_each(|entry| {
             progress.tick();
             match (entry, self.cpus) {
                 (Entry::Interval(snapshot), Some(cpus)) => {
@@ -165,6 +190,7 @@ pub fn run(args: &ReportArgs) -> Outcome {
         files: &files,
         span,
         cpus: args.cpus.as_ref(),
+        every_interval: args.every_interval,
     };
     match report(args, &source, &zone) {
         Ok(()) => Outcome::Done,
@@ -185,11 +211,16 @@ fn report(args: &ReportArgs, source: &Source<'_>, zone: &TimeZone) -> anyhow::Re
             findings
         }
         Format::Table | Format::Json | Format::Svg => {
-            let (summary, strip, findings) = summed_up(source, component, zone)?;
+            let mut owners = OwnersSum::default();
+            let (summary, strip, findings) = summed_up(source, component, &mut owners, zone)?;
+            let owners = owners.finish(component);
             let text = match args.format {
-                Format::Json => json::text(&summary, &findings)?,
+                Format::Json => json::text(&summary, &findings, owners.as_ref())?,
                 Format::Svg => svg::text(&summary, strip, zone)?,
-                _ => table::text(&summary, &findings, source.cpus, zone),
+                _ => {
+                    table::text(&summary, &findings, source.cpus, zone)
+                        + &owners::lines(owners.as_ref())
+                }
             };
             write(args, &text)?;
             findings
@@ -216,13 +247,21 @@ fn write(args: &ReportArgs, text: &str) -> anyhow::Result<()> {
 fn summed_up(
     source: &Source<'_>,
     component: Option<&str>,
+    owners: &mut OwnersSum,
     zone: &TimeZone,
 ) -> anyhow::Result<(Summary, Strip, Findings)> {
     let mut summarizer = Summarizer::of(component.unwrap_or("network"));
-    let findings = source.for_each(|entry| {
+    let findings = source.for_each_or_digest(|entry| {
         match entry {
             Entry::Described(info) => summarizer.describe(&info),
-            Entry::Interval(snapshot) => summarizer.interval(&snapshot),
+            Entry::Interval(snapshot) => {
+                owners.interval(&snapshot);
+                summarizer.add(&*snapshot);
+            }
+            Entry::Digest(digest) => {
+                owners.interval(&digest.sum);
+                summarizer.add(&*digest);
+            }
             Entry::Missing(gap) => summarizer.missing(&gap),
             Entry::Stacks(_) => {}
         }

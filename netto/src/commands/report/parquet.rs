@@ -72,7 +72,7 @@ pub(super) fn write(
                     }
                 }
             }
-            Entry::Missing(_) | Entry::Stacks(_) => {}
+            Entry::Digest(_) | Entry::Missing(_) | Entry::Stacks(_) => {}
         }
         Ok(())
     })?;

@@ -54,8 +54,8 @@ pub fn draw(frame: &mut Frame, screen: &Screen) {
 
 fn help_text(width: u16) -> &'static str {
     match width {
-        wide if wide >= 78 => {
-            " ↑↓ choose · enter in · ← out · s sort · w window · space pause · q quit"
+        wide if wide >= 79 => {
+            " ↑↓ choose · ⏎ in · ← out · o owners · s sort · w window · space pause · q quit"
         }
         wide if wide >= 38 => " ↑↓ ⏎ in ← out s w space q=quit",
         _ => " q=quit",

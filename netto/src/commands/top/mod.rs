@@ -6,7 +6,9 @@
 mod connect;
 mod draw;
 mod feed;
+mod line;
 pub mod model;
+mod owners;
 mod terminal;
 mod window;
 

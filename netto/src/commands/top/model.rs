@@ -3,6 +3,9 @@
 
 use metrics_common::{Availability, Info, Snapshot, confidence, missed};
 
+pub use super::line::{Line, Value};
+use super::line::{ratio, rgb};
+use super::owners;
 use super::window::Window;
 
 /// The component whose parts are shown first.
@@ -25,6 +28,8 @@ pub enum Key {
     Sort,
     /// The next length of the window.
     Window,
+    /// Owners instead of parts, or back.
+    Owners,
     /// Stand still, or go on.
     Pause,
 }
@@ -65,42 +70,14 @@ pub struct Model {
     is_paused: bool,
     /// Slugs of the components on the way from the whole to what is shown.
     path: Vec<String>,
+    /// Whether owners are shown instead of the parts.
+    shows_owners: bool,
     /// The line that is chosen, by its slug, so that it stays chosen while lines change places.
     chosen: Option<String>,
     sort: Sort,
     link: Link,
     last_sequence: Option<u64>,
     skipped: u64,
-}
-
-/// A component, or a CPU.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Line {
-    /// Its slug, or the CPU's number.
-    pub key: String,
-    /// Name for people.
-    pub label: String,
-    /// Red, green, blue.
-    pub color: (u8, u8, u8),
-    /// How much, or why that is not known.
-    pub value: Result<Value, String>,
-    /// Whether it has parts to look at.
-    pub has_parts: bool,
-    /// Whether it is the one that is chosen.
-    pub is_chosen: bool,
-}
-
-/// How much CPU time a component took.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Value {
-    /// Nanoseconds in the window, over all CPUs.
-    pub ns: u64,
-    /// CPUs' worth.
-    pub cpus: f64,
-    /// Share of the time that all CPUs had; of a CPU's line, of that CPU; 0 to 1.
-    pub ratio: f64,
-    /// Where that share lies with a confidence of 95 %, if it is an estimate.
-    pub interval_ratio: Option<(f64, f64)>,
 }
 
 /// What stands above the lines.
@@ -223,6 +200,10 @@ impl Model {
                 };
             }
             Key::Window => self.window_choice = (self.window_choice + 1) % WINDOWS_SECONDS.len(),
+            Key::Owners => {
+                self.shows_owners = !self.shows_owners;
+                self.chosen = None;
+            }
             Key::Pause => {
                 self.is_paused = !self.is_paused;
                 self.frozen = self.is_paused.then(|| self.window.clone());
@@ -278,7 +259,13 @@ impl Model {
         };
         screen.path.push(label(NETWORK));
         screen.path.extend(self.path.iter().map(|slug| label(slug)));
-        screen.lines = view.parts(whole);
+        screen.lines = match view.row(whole).filter(|_| self.shows_owners) {
+            Some(row) => {
+                screen.path.push("owners".to_owned());
+                owners::lines(info, &sum, row)
+            }
+            None => view.parts(whole),
+        };
         if self.sort == Sort::Time {
             screen.lines.sort_by_key(order);
         }
@@ -292,6 +279,7 @@ impl Model {
         }
         // Before anything is chosen, the CPUs are those of the whole.
         let shown = at
+            .filter(|_| !self.shows_owners)
             .map_or(whole, |at| screen.lines[at].key.as_str())
             .to_owned();
         screen.cpus = view.cpus(&shown);
@@ -312,13 +300,6 @@ fn order(line: &Line) -> std::cmp::Reverse<Option<u64>> {
 struct View<'a> {
     info: &'a Info,
     sum: &'a Snapshot,
-}
-
-fn ratio(part: u64, whole: u64) -> f64 {
-    match whole {
-        0 => 0.0,
-        whole => part as f64 / whole as f64,
-    }
 }
 
 impl View<'_> {
@@ -411,15 +392,6 @@ impl View<'_> {
             is_chosen: false,
         };
         self.sum.cpus.iter().zip(values).map(line).collect()
-    }
-}
-
-/// `#rrggbb`; grey if it is something else.
-fn rgb(color: &str) -> (u8, u8, u8) {
-    let part = |at: usize| u8::from_str_radix(color.get(at..at + 2)?, 16).ok();
-    match (part(1), part(3), part(5)) {
-        (Some(red), Some(green), Some(blue)) => (red, green, blue),
-        _ => (128, 128, 128),
     }
 }
 

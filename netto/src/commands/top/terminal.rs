@@ -144,6 +144,7 @@ fn wish(key: KeyEvent) -> Option<Wish> {
         KeyCode::Down | KeyCode::Char('j') => Wish::Key(Key::Down),
         KeyCode::Enter | KeyCode::Right => Wish::Key(Key::In),
         KeyCode::Left | KeyCode::Backspace => Wish::Key(Key::Out),
+        KeyCode::Char('o') => Wish::Key(Key::Owners),
         KeyCode::Char('s') => Wish::Key(Key::Sort),
         KeyCode::Char('w') => Wish::Key(Key::Window),
         KeyCode::Char(' ' | 'p') => Wish::Key(Key::Pause),

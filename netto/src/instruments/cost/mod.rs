@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use metrics_common::component::CLOCK_KINDS;
 use metrics_common::{Correction, Cost, Modes, Sections, Source};
 
-use self::analysis::attribute::{Attribution, Interval};
+use self::analysis::attribute::{Attribution, Interval, is_networking};
 use self::analysis::delta::Deltas;
 use self::analysis::idle::IdleSampling;
 use self::analysis::missed::Missed;
@@ -13,6 +13,7 @@ use self::analysis::samples::{Sample, Samples};
 use self::analysis::section::{Cpu, Filling};
 use super::Instrument;
 use crate::analysis::groups::Group;
+use crate::analysis::owned::OwnedSample;
 use crate::ground::{Ground, Tick};
 use crate::kernel::cpu_time::Reading;
 use crate::kernel::system;
@@ -76,6 +77,8 @@ impl NetworkCost {
         };
         // Two closures count in it, one after the other.
         let samples = RefCell::new(&mut self.samples);
+        let owned = &mut ground.owned;
+        owned.iter_mut().for_each(Vec::clear);
         ground.readers.stacks.drain(
             |trace| {
                 let sample = Sample {
@@ -84,7 +87,18 @@ impl NetworkCost {
                     is_idle_task: trace.is_idle_task,
                     frames: trace.frames,
                 };
-                samples.borrow_mut().add(classifier, sample);
+                let found = samples.borrow_mut().add(classifier, sample);
+                if let (Some(owned), Some(found), Some(task)) = (&mut *owned, found, trace.owner)
+                    && is_networking(found.owner.event)
+                {
+                    owned.push(OwnedSample {
+                        cpu: trace.cpu,
+                        event: found.owner.event,
+                        part: found.owner.part,
+                        has_met_socket: found.has_met_socket,
+                        task,
+                    });
+                }
             },
             |cpu, count| samples.borrow_mut().lose(cpu, count),
         );
@@ -114,10 +128,11 @@ impl NetworkCost {
             length_ns: interval_ns,
             sample_period_ns: period_ns * (taken + lost) / taken.max(1),
         };
-        if ground.readers.is_sampled(cpu as u32) && !ground.overhead.is_looking(cpu) {
+        let is_counted = ground.readers.is_sampled(cpu as u32) && !ground.overhead.is_looking(cpu);
+        if is_counted {
             let rx_ns = clock[usize::from(Source::NET_RX.clock_kind())];
-            let period_ns = interval.sample_period_ns;
-            ground.overhead.bias.add(rx_ns, counts.shown(), period_ns);
+            let scaled_ns = interval.sample_period_ns;
+            ground.overhead.bias.add(rx_ns, counts.shown(), scaled_ns);
         }
         let capabilities = &ground.capabilities;
         let split = self
@@ -138,6 +153,7 @@ impl NetworkCost {
             ksoftirqd_rx_ns: rx_is_timed.then_some(ksoftirqd_rx_ns),
             taken,
             lost,
+            due: is_counted.then(|| interval_ns / period_ns.max(1)),
         };
         self.filling.add(split, &of_cpu);
     }

@@ -2,7 +2,7 @@
 //! last, so that it sees all of the interval's analysis.
 
 use metrics_common::component::{index_of, index_of_source};
-use metrics_common::{Cost, Modes, OwnCost, OwnPart, Sections};
+use metrics_common::{Cost, Modes, OwnCost, OwnPart, Sections, Source};
 
 use super::Instrument;
 use crate::analysis::groups::Group;
@@ -53,10 +53,12 @@ impl Instrument for Own {
     }
 }
 
-/// The time of each group of probes on sockets, where it is known.
+/// The time of what each group of probes sees, where it is known: socket calls, and the softirqs
+/// in which most sockets are met.
 fn calls_ns(cost: Option<&Cost>) -> [Option<&[u64]>; Group::ALL.len()] {
     let mut rows = [None; Group::ALL.len()];
-    for (group, source) in Group::CALLS {
+    let met_in = [(Group::Owners, Source::NET_RX)];
+    for (group, source) in Group::CALLS.into_iter().chain(met_in) {
         let row = index_of_source(source);
         rows[group as usize] = cost.zip(row).and_then(|(cost, row)| cost.cpu_ns(row));
     }
@@ -75,10 +77,11 @@ fn busy_ratios(modes: &Modes) -> Vec<f64> {
 /// By part, in the order of [`OwnPart::ALL`].
 fn rows(taken: Taken) -> Vec<Option<Vec<u64>>> {
     let Taken {
-        groups: [softirqs, sends, receives, local_ipc, switches],
+        groups: [softirqs, sends, receives, local_ipc, switches, owners],
         interrupts,
         sampler,
         daemon,
+        counters: [drops, traffic],
         ..
     } = taken;
     let rounded = |mut row: Vec<u64>| {
@@ -94,6 +97,9 @@ fn rows(taken: Taken) -> Vec<Option<Vec<u64>>> {
         interrupts,
         sampler,
         Some(daemon),
+        owners,
+        drops,
+        traffic,
     ];
     rows.map(|row| row.map(rounded)).into()
 }

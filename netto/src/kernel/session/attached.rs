@@ -11,6 +11,7 @@ use crate::analysis::groups::{Group, GroupSet};
 use crate::analysis::plan::{Hook, SocketFunction};
 use crate::kernel::missed::MissedRuns;
 use crate::kernel::netto_skel::NettoSkel;
+use crate::kernel::owners::{self, Causes, OwnerMaps};
 use crate::kernel::sockets::{self, SharedMaps, slug_of};
 use crate::kernel::system::Roots;
 
@@ -116,6 +117,27 @@ impl AttachedProbes {
             self.note(function.name, hook.method(), purpose, failure);
         }
         Ok(())
+    }
+
+    /// Attaches what tells whose work softirqs do. What it tells, and the probes, which are the
+    /// caller's to keep.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(super) fn owners(
+        &mut self,
+        skel: &NettoSkel<'_>,
+        possible_cpus: usize,
+        most_samples: u64,
+    ) -> anyhow::Result<(Causes, Vec<Probe>)> {
+        let loaded = owners::start(OwnerMaps {
+            cpus: skel.maps.data_cpus.as_fd(),
+            control: skel.maps.data_control.as_fd(),
+            possible_cpus,
+            most_samples,
+        })?;
+        self.probes.extend(loaded.told);
+        Ok((loaded.causes, loaded.probes))
     }
 
     fn note(&mut self, name: &str, method: Method, purpose: &str, failure: Option<String>) {

@@ -27,6 +27,7 @@ impl Session {
                 possible_cpus: readers.possible_cpus,
                 lane_words: self.lane_words as u32,
                 sampled_kinds: plan.sampled_kinds(),
+                wants_owners: self.wants_owners,
             },
             roots,
         )?;

@@ -109,6 +109,14 @@ fn attach_kprobe(object: &Object, name: &str, function: &str, role: Role) -> io:
     link.map_err(io::Error::other)
 }
 
+impl std::fmt::Debug for ProbeSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProbeSet")
+            .field("probes", &self.probes.len())
+            .finish_non_exhaustive()
+    }
+}
+
 /// All programs of a session that can come and go.
 #[derive(Default)]
 pub(in crate::kernel) struct ProbeSet {

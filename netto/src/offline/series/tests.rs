@@ -3,11 +3,13 @@
 use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use metrics_common::log::{LogBuilder, LogIndex, Part};
 use metrics_common::{Cost, Sections, fixture};
 
 use super::*;
+use crate::offline::files::Files;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -198,11 +200,13 @@ fn an_empty_a_foreign_and_a_missing_file_say_so_and_the_others_are_read() {
     }
 }
 
-/// The blocks of a log: two of eight intervals, and the rest of them.
+/// The blocks of a log with intervals: two of eight, and the rest of them.
 fn parts(bytes: &[u8]) -> Vec<Part> {
     let index = LogIndex::of(&mut Cursor::new(bytes)).unwrap();
-    assert_eq!(index.parts().len(), 3);
-    index.parts().to_vec()
+    let blocks = index.parts().iter().filter(|part| !part.has_hello);
+    let blocks: Vec<Part> = blocks.copied().collect();
+    assert_eq!(blocks.len(), 3);
+    blocks
 }
 
 #[test]
@@ -296,4 +300,93 @@ fn reading_ahead_hands_on_the_same_and_stops_when_nobody_wants_more() {
         files.series(Span::EVER).for_each(|_| Err("enough")),
         Err("enough")
     );
+}
+
+/// The same as [`read`] by digests, and how many intervals these stood for.
+fn read_by_digests(paths: &[PathBuf], span: Span) -> (Vec<u64>, usize, Findings) {
+    let mut series = Files::look(paths).unwrap().series_by_digests(span);
+    let (mut ends, mut digested) = (Vec::new(), 0);
+    for entry in series.by_ref() {
+        match entry {
+            Entry::Interval(snapshot) => ends.push(snapshot.time_unix_ns / SECOND),
+            Entry::Digest(digest) => {
+                digested += digest.course.times_unix_ns.len();
+                ends.extend(digest.course.times_unix_ns.iter().map(|time| time / SECOND));
+            }
+            _ => {}
+        }
+    }
+    (ends, digested, series.findings().clone())
+}
+
+#[test]
+fn by_digests_the_same_intervals_count() {
+    let folder = Folder::new();
+    let whole = folder.log("whole", &run(100, 101..=2_000));
+    let part = folder.log("part", &run(100, 1_301..=2_600));
+    let other_run = folder.log("other", &run(1_409, 1_410..=3_000));
+    let mut holed = run(100, 101..=800);
+    holed.extend(run(100, 1_101..=1_900).split_off(1));
+    let holed = folder.log("holed", &holed);
+    let of = |after: u64, until: u64| Span {
+        after_unix_ns: Some(after * SECOND),
+        until_unix_ns: until * SECOND,
+    };
+    // Files and span, and how many intervals are read by digests.
+    for (paths, span, expected) in [
+        (vec![&whole], Span::EVER, 1_900),
+        (vec![&whole], of(400, 1_950), 1_200),
+        (vec![&whole], of(750, 1_200), 0),
+        (vec![&whole, &part], Span::EVER, 1_300),
+        (vec![&whole, &whole], Span::EVER, 0),
+        (vec![&part, &other_run], of(0, 2_650), 0),
+        (vec![&other_run, &whole], Span::EVER, 2_191),
+        (vec![&holed, &whole], Span::EVER, 100),
+    ] {
+        let paths: Vec<PathBuf> = paths.into_iter().cloned().collect();
+        let (ends, findings) = read(&paths, span);
+        let (by_digests, digested, same) = read_by_digests(&paths, span);
+        assert_eq!(by_digests, ends, "{paths:?} {span:?}");
+        assert_eq!(same, findings, "{paths:?} {span:?}");
+        assert_eq!(digested, expected, "{paths:?} {span:?}");
+    }
+}
+
+#[test]
+fn a_digest_that_is_damaged_is_said_and_its_intervals_are_read() {
+    let folder = Folder::new();
+    let log = folder.log("log", &run(100, 101..=300));
+    let mut bytes = fs::read(&log).unwrap();
+    let index = LogIndex::of(&mut Cursor::new(&bytes)).unwrap();
+    let digest = *index.parts().iter().find(|part| part.is_digest()).unwrap();
+    bytes[(digest.offset + digest.bytes / 2) as usize] ^= 0xff;
+    fs::write(&log, &bytes).unwrap();
+    let (ends, digested, findings) = read_by_digests(&[log], Span::EVER);
+    assert_eq!(ends, (101..=300).collect::<Vec<_>>());
+    assert_eq!((digested, findings.damaged_stretches), (0, 1));
+}
+
+/// What a digest stands for is not looked at; who wants to know reads every interval.
+#[test]
+fn damage_below_a_digest_costs_no_figure() {
+    let folder = Folder::new();
+    let log = folder.log("log", &run(100, 101..=300));
+    let mut bytes = fs::read(&log).unwrap();
+    let index = LogIndex::of(&mut Cursor::new(&bytes)).unwrap();
+    let block = index.parts()[3];
+    bytes[(block.offset + block.bytes / 2) as usize] ^= 0xff;
+    fs::write(&log, &bytes).unwrap();
+    let paths = [log];
+    let (ends, _, findings) = read_by_digests(&paths, Span::EVER);
+    assert_eq!(ends, (101..=300).collect::<Vec<_>>());
+    assert_eq!(findings, Findings::default());
+    assert_eq!(read(&paths, Span::EVER).1.damaged_stretches, 1);
+    // Without a head, it is not known that the block was there.
+    bytes[block.offset as usize] ^= 0xff;
+    let without_index = index.parts().last().unwrap();
+    let length = (without_index.offset + without_index.bytes) as usize;
+    fs::write(&paths[0], &bytes[..length]).unwrap();
+    let (ends, _, findings) = read_by_digests(&paths, Span::EVER);
+    assert_eq!(ends.len(), 192);
+    assert_eq!(findings.damaged_stretches, 1);
 }

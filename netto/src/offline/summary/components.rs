@@ -2,13 +2,15 @@
 //! module came. Rows are told apart by their slugs. Pure.
 
 use metrics_common::confidence::{self, Sums};
-use metrics_common::{Availability, Correction, Cost, Info};
+use metrics_common::log::IMPLAUSIBLE;
+use metrics_common::sections::sum_of_known;
+use metrics_common::{Availability, Correction, Info};
 use serde::Serialize;
+
+use super::stretch::Stretch;
 
 /// More rows than this are of no netto; the rest is left out.
 const MOST_ROWS: usize = 512;
-/// A component that is given more than this many times the time that there was is damage.
-const IMPLAUSIBLE: u64 = 2;
 
 /// What is known of one component.
 #[derive(Debug, Clone)]
@@ -37,6 +39,8 @@ pub struct Table {
     info: Option<Box<Info>>,
     capacity_ns: u64,
     correction: Option<Correction>,
+    /// Samples that all CPUs were due at the rate of the one that was sampled least.
+    room: Option<u64>,
 }
 
 /// A component over the whole span.
@@ -133,31 +137,40 @@ impl Table {
         }));
     }
 
-    /// Whether no component was given much more time than there was.
-    pub fn is_plausible(&self, cost: &Cost, capacity_ns: u64) -> bool {
-        let most_ns = capacity_ns.saturating_mul(IMPLAUSIBLE);
-        let mut roots = self.roots.iter();
-        roots.all(|&row| cost.total_ns(row).is_none_or(|ns| ns <= most_ns))
+    /// Whether no component was given much more time in this interval than there was.
+    pub fn is_plausible(&self, stretch: &impl Stretch, interval: usize) -> bool {
+        let most_ns = stretch.capacity_ns(interval).saturating_mul(IMPLAUSIBLE);
+        let mut totals = self.roots.iter();
+        totals.all(|&row| {
+            let total_ns = stretch.total_ns(interval, row);
+            total_ns.is_none_or(|ns| ns <= most_ns)
+        })
     }
 
-    /// Adds an interval.
-    pub fn add(&mut self, cost: &Cost, interval_ns: u64, capacity_ns: u64, end_unix_ns: u64) {
+    /// Adds intervals.
+    pub fn add(&mut self, stretch: &impl Stretch) {
+        let sum = stretch.sum();
+        let (cost, capacity_ns) = (sum.cost(), sum.capacity_ns());
         self.capacity_ns = self.capacity_ns.saturating_add(capacity_ns);
         self.correction = cost.softirq_correction.or(self.correction);
+        self.room = sum_of_known(self.room, Sums::room(sum));
         for (row, place) in self.places.iter().enumerate() {
-            let (Some(ns), Some(sums)) = (
-                cost.total_ns(row),
+            let (Some(_), Some(sums)) = (
+                cost.cpu_ns(row),
                 place.and_then(|place| self.rows.get_mut(place)),
             ) else {
                 continue;
             };
-            sums.cpu_ns = sums.cpu_ns.saturating_add(ns);
-            sums.capacity_ns = sums.capacity_ns.saturating_add(capacity_ns);
-            sums.measured_ns = sums.measured_ns.saturating_add(interval_ns);
-            let share = ns as f64 / capacity_ns.max(1) as f64;
-            if sums.peak.is_none_or(|(most, _)| share > most) {
-                sums.peak = Some((share, end_unix_ns));
+            for interval in 0..stretch.intervals() {
+                let ns = stretch.total_ns(interval, row).unwrap_or(0);
+                sums.cpu_ns = sums.cpu_ns.saturating_add(ns);
+                let share = ns as f64 / stretch.capacity_ns(interval).max(1) as f64;
+                if sums.peak.is_none_or(|(most, _)| share > most) {
+                    sums.peak = Some((share, stretch.end_unix_ns(interval)));
+                }
             }
+            sums.capacity_ns = sums.capacity_ns.saturating_add(capacity_ns);
+            sums.measured_ns = sums.measured_ns.saturating_add(sum.interval_ns);
             if let Some(samples) = cost.samples_of(row) {
                 let more: u64 = samples.iter().map(|&count| u64::from(count)).sum();
                 sums.samples = Some(sums.samples.unwrap_or(0).saturating_add(more));
@@ -255,5 +268,9 @@ impl Sums for Table {
 
     fn softirq_correction(&self) -> Option<Correction> {
         self.correction
+    }
+
+    fn room(&self) -> Option<u64> {
+        self.room
     }
 }

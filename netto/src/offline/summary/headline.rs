@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::components::{ComponentSummary, Found, Table};
 use super::quantiles::Quantiles;
+use super::stretch::Stretch;
 use super::timeline::{Step, Timeline};
 use super::{MOST_CPUS, Strip};
 
@@ -195,22 +196,53 @@ impl Subject {
         true
     }
 
-    pub(super) fn interval(&mut self, snapshot: &Snapshot) {
-        self.power(snapshot);
-        let (cost, interval_ns) = (snapshot.cost(), snapshot.interval_ns);
+    pub(super) fn add(&mut self, stretch: &impl Stretch) {
+        let extremes = stretch.extremes();
+        self.host_joules += extremes.host_joules;
+        self.network_joules += extremes.network_joules;
+        self.power_ns = self.power_ns.saturating_add(extremes.energy_ns);
+        let all = stretch.sum();
+        let cost = all.cost();
         for &place in &self.last_cpus.1 {
             let time_ns = &mut self.cpus[place].time_ns;
-            *time_ns = time_ns.saturating_add(interval_ns);
+            *time_ns = time_ns.saturating_add(all.interval_ns);
         }
-        let Some(subject) = self.row.and_then(|row| cost.cpu_ns(row)) else {
+        let Some((row, by_cpu)) = self.row.and_then(|row| Some((row, cost.cpu_ns(row)?))) else {
             return;
         };
-        let subject_ns = sum(subject);
-        for (&ns, &place) in subject.iter().zip(&self.last_cpus.1) {
+        for (&ns, &place) in by_cpu.iter().zip(&self.last_cpus.1) {
             let sum = &mut self.cpus[place].subject_ns;
             *sum = sum.saturating_add(ns);
         }
-        let capacity_ns = snapshot.capacity_ns();
+        for &(row, place) in &self.part_rows {
+            let by_cpu = cost.cpu_ns(row).unwrap_or_default();
+            if by_cpu.iter().all(|&ns| ns == 0) {
+                continue;
+            }
+            for (&ns, &cpu) in by_cpu.iter().zip(&self.last_cpus.1) {
+                let parts_ns = &mut self.cpus[cpu].parts_ns;
+                if parts_ns.len() <= place {
+                    parts_ns.resize(self.parts.len(), 0);
+                }
+                parts_ns[place] = parts_ns[place].saturating_add(ns);
+            }
+        }
+        for interval in 0..stretch.intervals() {
+            self.interval(stretch, interval, row);
+        }
+        if let Some(modes) = &all.sections.modes {
+            self.busy_ns = self.busy_ns.saturating_add(busy_ns(modes));
+            let known = &mut self.subject_while_known_ns;
+            *known = known.saturating_add(sum(by_cpu));
+        }
+    }
+
+    /// How it went on in one interval; its row is there.
+    fn interval(&mut self, stretch: &impl Stretch, interval: usize, row: usize) {
+        let (capacity_ns, interval_ns) =
+            (stretch.capacity_ns(interval), stretch.length_ns(interval));
+        let end_unix_ns = stretch.end_unix_ns(interval);
+        let subject_ns = stretch.total_ns(interval, row).unwrap_or(0);
         let share = subject_ns as f64 / capacity_ns as f64;
         self.shares.add(share, interval_ns);
         let cpus = subject_ns as f64 / interval_ns as f64;
@@ -219,44 +251,12 @@ impl Subject {
             capacity_ns,
             subject_ns,
             parts_ns: vec![0; self.parts.len()],
-            peak: Some((share, snapshot.time_unix_ns)),
+            peak: Some((share, end_unix_ns)),
         };
         for &(row, place) in &self.part_rows {
-            let Some(part) = cost.cpu_ns(row) else {
-                continue;
-            };
-            let part_ns = sum(part);
-            step.parts_ns[place] = part_ns;
-            if part_ns == 0 {
-                continue;
-            }
-            for (&ns, &cpu) in part.iter().zip(&self.last_cpus.1) {
-                let parts_ns = &mut self.cpus[cpu].parts_ns;
-                if parts_ns.len() <= place {
-                    parts_ns.resize(self.parts.len(), 0);
-                }
-                parts_ns[place] = parts_ns[place].saturating_add(ns);
-            }
+            step.parts_ns[place] = stretch.total_ns(interval, row).unwrap_or(0);
         }
-        self.timeline.add(snapshot.time_unix_ns, interval_ns, &step);
-        if let Some(modes) = &snapshot.sections.modes {
-            self.busy_ns = self.busy_ns.saturating_add(busy_ns(modes));
-            let known = &mut self.subject_while_known_ns;
-            *known = known.saturating_add(subject_ns);
-        }
-    }
-
-    fn power(&mut self, snapshot: &Snapshot) {
-        let Some(power) = &snapshot.sections.power else {
-            return;
-        };
-        let host_joules = power.host_watts * snapshot.interval_ns as f64 / 1e9;
-        let is_energy = |joules: f64| joules.is_finite() && joules >= 0.0;
-        if is_energy(host_joules) && is_energy(power.network_energy_joules) {
-            self.host_joules += host_joules;
-            self.network_joules += power.network_energy_joules;
-            self.power_ns = self.power_ns.saturating_add(snapshot.interval_ns);
-        }
+        self.timeline.add(end_unix_ns, interval_ns, &step);
     }
 
     /// What it came to, of intervals that span so many nanoseconds.

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use metrics_common::codec::Gap;
+use metrics_common::log::Extremes;
 use metrics_common::{Cost, Info, OwnCost, OwnPart, Snapshot};
 use serde::Serialize;
+
+use super::stretch::Stretch;
 
 /// So many gaps are listed one by one; of the rest only the sum is told.
 const LISTED: usize = 20;
@@ -141,25 +144,28 @@ impl Health {
         }
     }
 
-    /// An interval.
-    pub fn interval(&mut self, snapshot: &Snapshot) {
-        let end = snapshot.time_unix_ns;
-        let begin = end.saturating_sub(snapshot.interval_ns);
-        // Wall clocks are corrected all the time, if only by little.
-        if let Some(last) = self.last_end_unix_ns
-            && begin.saturating_sub(last) > snapshot.interval_ns / 2
-        {
-            self.gaps.holes += 1;
-            let uncovered = &mut self.gaps.uncovered_ns;
-            *uncovered = uncovered.saturating_add(begin - last);
-            if self.gaps.listed_holes.len() < LISTED {
-                self.gaps.listed_holes.push((last, begin));
+    /// Adds intervals.
+    pub fn add(&mut self, stretch: &impl Stretch) {
+        for interval in 0..stretch.intervals() {
+            let end = stretch.end_unix_ns(interval);
+            let begin = end.saturating_sub(stretch.length_ns(interval));
+            // Wall clocks are corrected all the time, if only by little.
+            if let Some(last) = self.last_end_unix_ns
+                && begin.saturating_sub(last) > stretch.length_ns(interval) / 2
+            {
+                self.gaps.holes += 1;
+                let uncovered = &mut self.gaps.uncovered_ns;
+                *uncovered = uncovered.saturating_add(begin - last);
+                if self.gaps.listed_holes.len() < LISTED {
+                    self.gaps.listed_holes.push((last, begin));
+                }
             }
+            self.last_end_unix_ns = Some(end);
         }
-        self.last_end_unix_ns = Some(end);
-        self.lost(snapshot.cost());
-        if let Some(own) = &snapshot.sections.own {
-            self.own(own, snapshot);
+        let sum = stretch.sum();
+        self.lost(sum.cost());
+        if let Some(own) = &sum.sections.own {
+            self.own(own, sum, &stretch.extremes());
         }
     }
 
@@ -175,7 +181,7 @@ impl Health {
         }
     }
 
-    fn own(&mut self, own: &OwnCost, snapshot: &Snapshot) {
+    fn own(&mut self, own: &OwnCost, sum: &Snapshot, extremes: &Extremes) {
         self.has_own = true;
         let sums = &mut self.own;
         for part in OwnPart::ALL {
@@ -185,18 +191,18 @@ impl Health {
             }
         }
         if own.taken_total_ns().is_some() {
-            self.own_capacity_ns = self.own_capacity_ns.saturating_add(snapshot.capacity_ns());
-            self.own_interval_ns = self.own_interval_ns.saturating_add(snapshot.interval_ns);
+            self.own_capacity_ns = self.own_capacity_ns.saturating_add(sum.capacity_ns());
+            self.own_interval_ns = self.own_interval_ns.saturating_add(sum.interval_ns);
         }
         // Of some CPUs only, nothing is known of the process.
         if own.resident_bytes > 0 {
             let process_ns = own.user_ns.saturating_add(own.system_ns);
             let before_ns = sums.process_ns.unwrap_or(0);
             sums.process_ns = Some(before_ns.saturating_add(process_ns));
-            sums.max_resident_bytes = sums.max_resident_bytes.max(Some(own.resident_bytes));
+            let most_bytes = extremes.most_resident_bytes;
+            sums.max_resident_bytes = sums.max_resident_bytes.max(Some(most_bytes));
         }
-        if let Some(costliest) = own.costliest
-            && costliest.ratio.is_finite()
+        if let Some(costliest) = extremes.costliest
             && sums
                 .costliest
                 .is_none_or(|(most, _)| costliest.ratio > most)

@@ -1,6 +1,6 @@
 //! A series of intervals in figures: how much of a host networking was, which part of it, when and
 //! where, and what the figures rest on. Pure, and bounded in memory: it is shown one interval after
-//! the other.
+//! the other, or what many of them come to.
 //!
 //! Every figure of a span is a sum over its intervals, divided at the end: a mean is CPU time by
 //! the time that there was, so that intervals of different lengths count as they should.
@@ -9,17 +9,19 @@ mod components;
 mod headline;
 mod health;
 mod quantiles;
+mod stretch;
 mod timeline;
 
 use std::sync::Arc;
 
+use metrics_common::Info;
 use metrics_common::codec::Gap;
-use metrics_common::{Info, Snapshot};
 use serde::Serialize;
 
 pub use components::{ComponentSummary, Found, Measured, Table};
 pub use headline::{CpuSummary, Headline, Peak, PowerSummary, Spread};
 pub use health::{Gaps, Losses, Missed, OwnSummary, Unwritten};
+pub use stretch::Stretch;
 pub use timeline::{Step, Timeline};
 
 use self::headline::Subject;
@@ -129,31 +131,34 @@ impl Summarizer {
         self.health.missing(gap);
     }
 
-    /// Adds an interval.
-    pub fn interval(&mut self, snapshot: &Snapshot) {
-        let (interval_ns, capacity_ns) = (snapshot.interval_ns, snapshot.capacity_ns());
-        if capacity_ns == 0
-            || !self.table.is_plausible(snapshot.cost(), capacity_ns)
-            || !self.subject.has_room(snapshot)
+    /// Adds an interval, or what several come to: a [`Snapshot`](metrics_common::Snapshot) or a
+    /// [`Digest`](metrics_common::log::Digest).
+    pub fn add(&mut self, stretch: &impl Stretch) {
+        let sum = stretch.sum();
+        let mut intervals = 0..stretch.intervals();
+        if sum.capacity_ns() == 0
+            || !intervals.all(|interval| self.table.is_plausible(stretch, interval))
+            || !self.subject.has_room(sum)
         {
-            self.covered.implausible_intervals += 1;
+            self.covered.implausible_intervals += stretch.intervals() as u64;
             return;
         }
-        let end = snapshot.time_unix_ns;
-        let begin = end.saturating_sub(interval_ns);
         let covered = &mut self.covered;
-        covered.from_unix_ns = match covered.intervals {
-            0 => begin,
-            _ => covered.from_unix_ns.min(begin),
-        };
-        covered.to_unix_ns = covered.to_unix_ns.max(end);
-        covered.measured_ns = covered.measured_ns.saturating_add(interval_ns);
-        covered.capacity_ns = covered.capacity_ns.saturating_add(capacity_ns);
-        covered.intervals += 1;
-        self.table
-            .add(snapshot.cost(), interval_ns, capacity_ns, end);
-        self.health.interval(snapshot);
-        self.subject.interval(snapshot);
+        for interval in 0..stretch.intervals() {
+            let end = stretch.end_unix_ns(interval);
+            let begin = end.saturating_sub(stretch.length_ns(interval));
+            covered.from_unix_ns = match covered.intervals {
+                0 => begin,
+                _ => covered.from_unix_ns.min(begin),
+            };
+            covered.to_unix_ns = covered.to_unix_ns.max(end);
+            covered.intervals += 1;
+        }
+        covered.measured_ns = covered.measured_ns.saturating_add(sum.interval_ns);
+        covered.capacity_ns = covered.capacity_ns.saturating_add(sum.capacity_ns());
+        self.table.add(stretch);
+        self.health.add(stretch);
+        self.subject.add(stretch);
     }
 
     /// What the intervals came to, and how the parts went over time; `None` of no interval.

@@ -1,7 +1,9 @@
 //! What a summary says, against what was put in.
 
 use metrics_common::component::index_of;
-use metrics_common::{Availability, COMPONENTS, Cost, Modes, OwnCost, Power, Sections, fixture};
+use metrics_common::{
+    Availability, COMPONENTS, Cost, Modes, OwnCost, Power, Sections, Snapshot, fixture,
+};
 
 use super::*;
 
@@ -38,7 +40,7 @@ fn summed(subject: &str, intervals: impl IntoIterator<Item = Snapshot>) -> Summa
     let mut summarizer = Summarizer::of(subject);
     summarizer.describe(&Arc::new(fixture::info()));
     for snapshot in intervals {
-        summarizer.interval(&snapshot);
+        summarizer.add(&snapshot);
     }
     summarizer.finish().unwrap().0
 }
@@ -109,7 +111,7 @@ fn what_is_not_measured_is_absent_and_says_why() {
         Availability::missing("no bridge");
     let mut summarizer = Summarizer::of("network");
     summarizer.describe(&Arc::new(info));
-    summarizer.interval(&interval(1, &[("gro", [1, 1])]));
+    summarizer.add(&interval(1, &[("gro", [1, 1])]));
     let (summary, _) = summarizer.finish().unwrap();
     let reason = |slug: &str| {
         let found = summary.components.iter().find(|c| c.component == slug);
@@ -154,9 +156,9 @@ fn components_are_told_apart_by_name_although_their_rows_move() {
     };
     let mut summarizer = Summarizer::of("network");
     summarizer.describe(&Arc::new(fixture::info()));
-    summarizer.interval(&interval(1, &[("network", [1, 2])]));
+    summarizer.add(&interval(1, &[("network", [1, 2])]));
     summarizer.describe(&Arc::new(other));
-    summarizer.interval(&moved(interval(2, &[("network", [4, 8])])));
+    summarizer.add(&moved(interval(2, &[("network", [4, 8])])));
     let (summary, _) = summarizer.finish().unwrap();
     assert_eq!(measured(&summary, "network").cpu_ns, 15);
     assert_eq!(summary.gaps.restarts, 1);
@@ -167,7 +169,7 @@ fn time_without_an_interval_is_a_gap_and_what_could_not_be_written_is_told() {
     let mut summarizer = Summarizer::of("network");
     summarizer.describe(&Arc::new(fixture::info()));
     for sequence in [1, 2, 5] {
-        summarizer.interval(&interval(sequence, &[("network", [1, 1])]));
+        summarizer.add(&interval(sequence, &[("network", [1, 1])]));
     }
     summarizer.missing(&Gap {
         snapshots: 2,
@@ -201,7 +203,7 @@ fn an_estimate_has_the_interval_of_the_samples_of_the_whole_span() {
             let mut one = one.clone();
             one.sequence = sequence;
             one.time_unix_ns = sequence * SECOND;
-            summarizer.interval(&one);
+            summarizer.add(&one);
         }
         let (summary, _) = summarizer.finish().unwrap();
         let gro = measured(&summary, "gro");
@@ -264,7 +266,7 @@ fn hostile_values_make_no_panic() {
         modes.host.user_ns = value(2);
         modes.host.system_ns = value(3);
         snapshot.sections.modes = Some(modes);
-        summarizer.interval(&snapshot);
+        summarizer.add(&snapshot);
     }
     if let Some((summary, strip)) = summarizer.finish() {
         assert!(summary.cpus.len() <= MOST_CPUS);

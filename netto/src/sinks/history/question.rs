@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use crate::offline::cpus::CpuSet;
 use crate::offline::times::duration_ns;
+use crate::sinks::paced::Complaint;
 
 /// Runs of CPUs that one list may have.
 const MOST_RUNS: usize = 1024;
@@ -60,17 +61,6 @@ impl When {
             When::At(ms) => ms,
             When::Before(ms) => end_unix_ms - ms,
         }
-    }
-}
-
-/// What is wrong with a question, for people.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Complaint(pub String);
-
-impl From<String> for Complaint {
-    fn from(text: String) -> Self {
-        Complaint(text)
     }
 }
 
@@ -216,7 +206,7 @@ fn accepted(headers: &HeaderMap) -> Form {
 }
 
 /// What a client wrote, as far as it is worth repeating.
-pub(super) fn shortened(text: &str) -> String {
+pub fn shortened(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().take(40).map(plain).collect()
 }

@@ -10,7 +10,8 @@ use metrics_common::sections::Unit;
 use metrics_common::{Availability, Info};
 use serde::Serialize;
 
-use super::question::{Complaint, Question, shortened};
+use super::question::{Question, shortened};
+use crate::sinks::paced::Complaint;
 
 /// Values in an answer at the most, but for gaps.
 pub const MOST_VALUES: usize = 200_000;
@@ -79,6 +80,10 @@ pub enum Values {
     BusyCpus(Vec<Option<f64>>),
     /// Watts.
     Watts(Vec<Option<f64>>),
+    /// Things a second.
+    PerSecond(Vec<Option<f64>>),
+    /// Bytes a second.
+    BytesPerSecond(Vec<Option<f64>>),
     /// Share of the CPU's time, 0 to 1.
     ShareRatio(Vec<Option<f64>>),
 }
@@ -89,6 +94,8 @@ impl Values {
         match self {
             Values::BusyCpus(values) => ("busy_cpus", values),
             Values::Watts(values) => ("watts", values),
+            Values::PerSecond(values) => ("per_second", values),
+            Values::BytesPerSecond(values) => ("bytes_per_second", values),
             Values::ShareRatio(values) => ("share_ratio", values),
         }
     }
@@ -224,6 +231,8 @@ impl Column {
                 None => Values::ShareRatio(values),
                 Some(Unit::Cpus) => Values::BusyCpus(values),
                 Some(Unit::Watts) => Values::Watts(values),
+                Some(Unit::PerSecond) => Values::PerSecond(values),
+                Some(Unit::BytesPerSecond) => Values::BytesPerSecond(values),
             },
         }
     }

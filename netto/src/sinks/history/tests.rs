@@ -22,7 +22,7 @@ async fn answered(histories: &Histories, query: &str) -> Result<Bytes, Refusal> 
 #[actix_web::test]
 async fn who_asks_the_same_gets_the_same_until_there_is_another_snapshot() {
     let past = past();
-    let histories = Histories::new(past.clone());
+    let histories = Histories::new(past.clone(), Turns::new());
     let first = answered(&histories, "component=rx_softirq").await.unwrap();
     let again = answered(&histories, "component=rx_softirq").await.unwrap();
     assert_eq!(again.as_ptr(), first.as_ptr());
@@ -42,24 +42,9 @@ async fn who_asks_the_same_gets_the_same_until_there_is_another_snapshot() {
 
 #[actix_web::test]
 async fn a_question_that_cannot_be_answered_is_told_so() {
-    let histories = Histories::new(past());
+    let histories = Histories::new(past(), Turns::new());
     let refused = answered(&histories, "component=nonsense")
         .await
         .unwrap_err();
     assert!(matches!(refused, Refusal::Wrong(_)), "{refused:?}");
-}
-
-#[test]
-fn answers_are_kept_within_the_bound_and_for_one_version_only() {
-    let mut kept = Kept::default();
-    let half = Bytes::from(vec![0; KEPT_BYTES / 2]);
-    for name in ["a", "b", "c"] {
-        kept.keep(1, asked(&format!("component={name}")), &half);
-    }
-    assert!(kept.find(1, &asked("component=b")).is_some());
-    assert!(kept.find(1, &asked("component=c")).is_none(), "no room");
-    assert!(kept.find(2, &asked("component=b")).is_none());
-    kept.keep(2, asked("component=c"), &half);
-    assert!(kept.find(2, &asked("component=c")).is_some());
-    assert!(kept.find(1, &asked("component=b")).is_none());
 }

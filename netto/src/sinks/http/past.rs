@@ -1,18 +1,20 @@
-//! What was before, over HTTP: answers out of the history, and the newest snapshots as a log.
+//! What was before, over HTTP: answers out of the history and about owners, and the newest
+//! snapshots as a log.
 
 use std::convert::Infallible;
 
 use actix_web::body::{BodySize, BoxBody};
 use actix_web::http::{StatusCode, header};
-use actix_web::web::Data;
+use actix_web::web::{Bytes, Data};
 use actix_web::{HttpRequest, HttpResponse};
 
 use super::State;
 use super::routes::{newest_info, not_ready, text};
 use crate::sinks::dump;
 use crate::sinks::held::Held;
-use crate::sinks::history::Refusal;
 use crate::sinks::history::question::{Form, question};
+use crate::sinks::owners;
+use crate::sinks::paced::Refusal;
 
 /// Answers about the past.
 pub(super) async fn history(request: HttpRequest, state: Data<State>) -> HttpResponse {
@@ -29,7 +31,40 @@ pub(super) async fn history(request: HttpRequest, state: Data<State>) -> HttpRes
     };
     let from = request.peer_addr().map(|peer| peer.ip());
     let info = newest_info(&state);
-    let answer = match state.histories.answer(question, info, from).await {
+    given(
+        &state,
+        state.histories.answer(question, info, from).await,
+        content_type,
+    )
+}
+
+/// Whose networking's time was of late.
+pub(super) async fn owners(request: HttpRequest, state: Data<State>) -> HttpResponse {
+    let question = match owners::question::question(request.query_string()) {
+        Ok(question) => question,
+        Err(complaint) => return text(StatusCode::BAD_REQUEST, complaint),
+    };
+    if state.wiring.kept.latest.get().is_none() {
+        return not_ready();
+    }
+    let from = request.peer_addr().map(|peer| peer.ip());
+    let info = newest_info(&state);
+    match state.owners.answer(question, info, from).await {
+        Some(answer) => given(&state, answer, "application/json"),
+        None => text(StatusCode::NOT_FOUND, OF_A_RECORDING),
+    }
+}
+
+/// Why nothing is made of snapshots that are kept.
+const OF_A_RECORDING: &str = "a recording is played here: the log that it is of has all snapshots";
+
+/// What an answer, or that there is none, is over HTTP.
+fn given(
+    state: &State,
+    answer: Result<Bytes, Refusal>,
+    content_type: &'static str,
+) -> HttpResponse {
+    let answer = match answer {
         Ok(answer) => answer,
         Err(refusal @ Refusal::Wrong(_)) => return text(StatusCode::BAD_REQUEST, refusal),
         Err(refusal @ Refusal::Busy) => return later(refusal),
@@ -53,10 +88,7 @@ pub(super) async fn history(request: HttpRequest, state: Data<State>) -> HttpRes
 pub(super) async fn dump(state: Data<State>) -> HttpResponse {
     let kept = &state.wiring.kept;
     let Some(recent) = &kept.recent else {
-        return text(
-            StatusCode::NOT_FOUND,
-            "a recording is played here: the log that it is of has all snapshots",
-        );
+        return text(StatusCode::NOT_FOUND, OF_A_RECORDING);
     };
     if kept.latest.get().is_none() {
         return not_ready();

@@ -30,6 +30,7 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
         .service(resource("/api/v1/snapshot", snapshot).wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/flamegraph", flame_graph).wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/history", past::history).wrap(from_fn(from_own_page)))
+        .service(resource("/api/v1/owners", past::owners).wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/dump", past::dump).wrap(from_fn(from_own_page)))
         .service(resource("/ws", websocket).wrap(from_fn(from_own_page)))
         .service(resource("/", index))
@@ -66,7 +67,7 @@ pub(super) fn text(status: StatusCode, message: impl std::fmt::Display) -> HttpR
 pub(super) async fn not_found() -> HttpResponse {
     text(
         StatusCode::NOT_FOUND,
-        "no such page; there are /, /metrics, /api/v1/info, /api/v1/snapshot, /api/v1/flamegraph, /api/v1/history, /api/v1/dump, /healthz, /readyz and /ws",
+        "no such page; there are /, /metrics, /api/v1/info, /api/v1/snapshot, /api/v1/flamegraph, /api/v1/history, /api/v1/owners, /api/v1/dump, /healthz, /readyz and /ws",
     )
 }
 

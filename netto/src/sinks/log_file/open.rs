@@ -1,4 +1,4 @@
-//! The open file itself: its lock, what stands in it, how long it is, and its index.
+//! The open file itself: its lock, what stands in it, how long it is, its digests and its index.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -8,7 +8,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, anyhow, bail};
 use metrics_common::log::{
-    self, Beginning, HEADER_BYTES, IndexBuilder, LOG_VERSION, LogError, LogReader, MAGIC,
+    self, Beginning, DigestBuilder, HEADER_BYTES, IndexBuilder, LOG_VERSION, LogError, LogReader,
+    MAGIC,
 };
 
 use crate::kernel::locks;
@@ -23,6 +24,8 @@ pub(super) struct OpenFile {
     needs_header: bool,
     /// What was written and stands in no index yet.
     index: IndexBuilder,
+    /// What was written and stands in no digest yet.
+    digests: DigestBuilder,
     /// When the file was begun, as far as that is known.
     pub(super) began: SystemTime,
 }
@@ -50,6 +53,7 @@ impl OpenFile {
             length: 0,
             needs_header: true,
             index: IndexBuilder::default(),
+            digests: DigestBuilder::default(),
             began: SystemTime::now(),
         };
         if open.regular.is_some() {
@@ -119,6 +123,7 @@ impl OpenFile {
             .with_context(|| cannot("examine"))?
             .len();
         self.index = IndexBuilder::new(self.length);
+        self.digests = DigestBuilder::default();
         Ok(())
     }
 
@@ -181,7 +186,8 @@ impl OpenFile {
             return Ok(true);
         }
         self.length = self.length_now()?;
-        // Before the blocks: an index, if the last one is far, and a header, where one is missing.
+        // Before the blocks: an index, if the last one is far, a header, where one is missing, and
+        // what the blocks before come to, where they are enough.
         let mut bytes = Vec::with_capacity(blocks.len());
         let begins_index = self.index.is_full();
         if begins_index {
@@ -191,13 +197,19 @@ impl OpenFile {
             bytes.extend(log::file_header());
         }
         let before = self.length + bytes.len() as u64;
+        let digests = self.digests.due(before);
+        bytes.extend_from_slice(&digests);
         bytes.extend_from_slice(blocks);
         self.file.write_all(&bytes)?;
         self.needs_header = false;
         if begins_index {
             self.index = IndexBuilder::new(before);
         }
-        self.index.wrote(before, blocks);
+        self.index.wrote(before, &digests);
+        self.digests.written();
+        let behind = before + digests.len() as u64;
+        self.index.wrote(behind, blocks);
+        self.digests.wrote(behind, blocks);
         let length = self.length_now()?;
         let expected = self.length + bytes.len() as u64;
         self.length = expected;
@@ -211,24 +223,35 @@ impl OpenFile {
         Ok(false)
     }
 
-    /// Ends the file: with an index, if there is room for it, and so that it survives a power cut.
+    /// Ends the file: with a digest and an index, if there is room for them, and so that it survives
+    /// a power cut.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         if self.regular.is_none() {
             // Pipes and terminals cannot be synchronised and need not be.
             return Ok(());
         }
         if self.length_now()? == self.length {
-            let index = self.index.index(self.length);
-            match self.file.write_all(&index) {
-                Ok(()) => {
-                    self.length += index.len() as u64;
-                    self.index = IndexBuilder::new(self.length);
-                }
-                // Readers can do without.
-                Err(_) => self.cut()?,
+            self.digests.end();
+            let (at, digests) = (self.length, self.digests.due(self.length));
+            if self.leave(&digests)? {
+                self.index.wrote(at, &digests);
+                self.digests.written();
+            }
+            if self.leave(&self.index.index(self.length))? {
+                self.index = IndexBuilder::new(self.length);
             }
         }
         self.file.sync_all()
+    }
+
+    /// Writes what readers can do without; `false`, and nothing written, if there is no room.
+    fn leave(&mut self, bytes: &[u8]) -> io::Result<bool> {
+        let written = self.file.write_all(bytes).is_ok();
+        match written {
+            true => self.length += bytes.len() as u64,
+            false => self.cut()?,
+        }
+        Ok(written)
     }
 
     /// Takes back the part of a block that was written before the disk was full.

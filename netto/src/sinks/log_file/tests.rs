@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 
 use metrics_common::codec::{self, ServerMessage};
-use metrics_common::log::{self, Block, LogIndex, LogReader, Packer};
+use metrics_common::log::{self, Block, Item, LogIndex, LogReader, Packer};
 
 use super::*;
 
@@ -222,6 +222,102 @@ fn another_file_is_begun_at_its_size_and_old_ones_are_kept_by_number() {
         let index = LogIndex::of(&mut File::open(name).unwrap()).unwrap();
         assert!(index.is_complete(), "{}", name.display());
     }
+}
+
+/// Blocks with these intervals, one in each.
+fn intervals(sequences: std::ops::RangeInclusive<u64>) -> Vec<Vec<u8>> {
+    let block = |sequence: u64| {
+        let snapshot = metrics_common::Snapshot {
+            sequence,
+            time_unix_ns: sequence * 500_000_000,
+            interval_ns: 500_000_000,
+            cpus: vec![0, 1],
+            ..Default::default()
+        };
+        let (message, mut block) = (codec::encode_snapshot(&snapshot).unwrap(), Block::default());
+        block.push_snapshot(message, snapshot.time_unix_ns).unwrap();
+        block.close(&mut Packer::default())
+    };
+    sequences.map(block).collect()
+}
+
+/// How many intervals each digest of a log stands for, and how many were read one by one.
+fn digested(path: &Path) -> (Vec<usize>, usize) {
+    let mut file = File::open(path).unwrap();
+    let index = LogIndex::of(&mut file).unwrap();
+    let (mut digests, mut single) = (Vec::new(), 0);
+    for item in index.digested(file, 0, u64::MAX, |_, _| true).unwrap() {
+        match item.unwrap() {
+            Item::Digest(digest) => digests.push(digest.course.times_unix_ns.len()),
+            Item::Message(ServerMessage::Snapshot(_)) => single += 1,
+            Item::Message(_) => {}
+        }
+    }
+    (digests, single)
+}
+
+#[test]
+fn every_600_intervals_are_summed_up_and_what_is_left_at_the_end_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("netto.log");
+    let settings = LogSettings::default();
+    let mut log = LogFile::open(&path, &settings).unwrap();
+    for block in intervals(1..=1_300) {
+        log.prepare().unwrap();
+        log.append(&block).unwrap();
+    }
+    // As if netto was killed here.
+    assert_eq!(digested(&path), (vec![600, 600], 100));
+    log.finish().unwrap();
+    assert_eq!(digested(&path), (vec![600, 600, 100], 0));
+    drop(log);
+    // Another session sums up what it writes, and nothing twice.
+    let mut log = LogFile::open(&path, &settings).unwrap();
+    for block in intervals(1_301..=1_400) {
+        log.append(&block).unwrap();
+    }
+    log.finish().unwrap();
+    assert_eq!(digested(&path), (vec![600, 600, 100, 100], 0));
+    let index = LogIndex::of(&mut File::open(&path).unwrap()).unwrap();
+    assert!(index.is_complete());
+}
+
+#[test]
+fn no_digest_stands_for_blocks_of_another_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("netto.log");
+    let settings = LogSettings {
+        max_bytes: Some(20_000),
+        keep: 100,
+        ..LogSettings::default()
+    };
+    let mut log = LogFile::open(&path, &settings).unwrap();
+    for block in intervals(1..=700) {
+        log.prepare().unwrap();
+        log.append(&block).unwrap();
+    }
+    log.finish().unwrap();
+    let files = fs::read_dir(folder.path()).unwrap();
+    let files: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() > 2);
+    let mut all = 0;
+    for file in files {
+        let (digests, single) = digested(&file);
+        assert_eq!((digests.len(), single), (1, 0), "{}", file.display());
+        all += digests[0];
+    }
+    assert_eq!(all, 700);
+    // One that was emptied begins anew, too.
+    for block in intervals(1..=50) {
+        log.append(&block).unwrap();
+    }
+    File::create(&path).unwrap();
+    for block in intervals(51..=100) {
+        assert_eq!(log.prepare().unwrap(), block == intervals(51..=51)[0]);
+        log.append(&block).unwrap();
+    }
+    log.finish().unwrap();
+    assert_eq!(digested(&path), (vec![50], 0));
 }
 
 #[test]

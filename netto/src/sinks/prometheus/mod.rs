@@ -20,9 +20,11 @@ use crate::sinks::rendered::Rendered;
 
 mod families;
 mod family;
+mod owner_totals;
 mod text;
 
 use family::{CurrentInfo, Inputs, Series};
+use owner_totals::OwnerTotals;
 use text::Text;
 
 /// Snapshots that may wait; a dropped snapshot would be missing from every counter.
@@ -34,8 +36,10 @@ const LONGEST_HELD: Duration = Duration::from_secs(1);
 /// Running totals since the daemon's start.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Totals {
-    /// All intervals as one. A CPU that goes offline keeps its column.
+    /// All intervals as one, but for owners. A CPU that goes offline keeps its column.
     pub sum: Snapshot,
+    /// What series of owners show.
+    owners: OwnerTotals,
     /// Snapshots added up.
     pub snapshots: u64,
 }
@@ -44,6 +48,11 @@ impl Totals {
     /// Adds one interval.
     pub fn add(&mut self, snapshot: &Snapshot) {
         self.sum.add(snapshot);
+        if let Some(owners) = &snapshot.sections.owners {
+            self.owners.add(owners);
+        }
+        // By component and CPU, of all owners that there ever were, it would be the largest of all.
+        self.sum.sections.owners = None;
         self.snapshots += 1;
     }
 }

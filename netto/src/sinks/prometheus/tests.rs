@@ -1,7 +1,10 @@
 //! Totals are sums, and every one of them stands on the page.
 
 use metrics_common::component::index_of;
-use metrics_common::{CostliestCpu, InstrumentCost, Missable, OwnPart, Power, ZonePower};
+use metrics_common::sections::Caused;
+use metrics_common::{
+    CostliestCpu, InstrumentCost, Missable, OwnPart, Owner, OwnerKind, Owners, Power, ZonePower,
+};
 
 use super::*;
 use crate::sinks::api::tests::{cost, info, snapshot};
@@ -56,6 +59,28 @@ async fn a_page_is_the_same_bytes_until_the_next_snapshot() {
             assert_eq!(other.unwrap().as_ptr(), page.as_ptr());
         }
     }
+}
+
+#[test]
+fn totals_keep_no_owners_but_those_that_have_series() {
+    let mut measured = snapshot(1);
+    let mut owners = Owners::default();
+    let owner = owners.place_of(&Owner::single(OwnerKind::Nobody));
+    owners.caused.push(Caused {
+        owner,
+        component: index_of("gro").unwrap() as u32,
+        cpu_ns: vec![1_500_000, 500_000],
+    });
+    measured.sections.owners = Some(owners);
+    let page = page_of(info(), &[&measured, &measured]);
+    let line = "netto_cgroup_network_cpu_seconds_total{owner=\"nobody\",cgroup=\"\",container=\"\",\
+                pod=\"\",namespace=\"\",event=\"rx_softirq\"} 0.004\n";
+    assert!(page.contains(line), "{page}");
+    let mut totals = Totals::default();
+    totals.add(&measured);
+    assert_eq!(totals.sum.sections.owners, None);
+    let page = page_of(info(), &[&snapshot(1)]);
+    assert!(!page.contains("netto_owners_limit"), "{page}");
 }
 
 #[test]

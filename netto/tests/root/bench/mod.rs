@@ -6,6 +6,7 @@
 
 pub mod clock;
 mod daemon;
+mod owners;
 mod programs;
 mod sweep;
 mod throughput;
@@ -143,6 +144,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
             "idle" => daemon::idle(&options),
             "timer" => clock::timer(&options),
             "programs" => programs::measure(&options),
+            "owners" => owners::measure(&options),
             "throughput" => throughput::measure(&options),
             "stacks" => daemon::stacks(&options),
             "sweep" => sweep::measure(&options),

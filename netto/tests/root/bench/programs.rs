@@ -20,7 +20,7 @@ const TURNS: u32 = 4_000;
 const SAMPLED: Duration = Duration::from_secs(2);
 
 /// Programs by name, as kernels.rs tells them apart.
-type All = BTreeMap<String, Programs>;
+pub(super) type All = BTreeMap<String, Programs>;
 
 /// Measures.
 pub fn measure(options: &Options) -> Result<()> {
@@ -63,7 +63,7 @@ pub fn measure(options: &Options) -> Result<()> {
 const CALL_PROGRAMS: [&str; 7] = ["fentry", "fexit", "send", "recv", "call", "sk_", "probe"];
 
 /// What each program did during something.
-fn during(daemon: &Daemon, work: impl FnOnce() -> Result<()>) -> Result<All> {
+pub(super) fn during(daemon: &Daemon, work: impl FnOnce() -> Result<()>) -> Result<All> {
     let pid = daemon.process.pid();
     let mut before = kernels::programs(pid)?;
     work()?;
@@ -85,7 +85,8 @@ fn sum(programs: &All, names: &[&str]) -> (f64, f64) {
     })
 }
 
-fn one(figure_name: &str, programs: &All, name: &str) {
+/// What a run of one program takes, if it ran.
+pub(super) fn one(figure_name: &str, programs: &All, name: &str) {
     let (ns, runs) = sum(programs, &[name]);
     if runs > 0.0 {
         figure(figure_name, &[ns / runs]);
@@ -93,7 +94,7 @@ fn one(figure_name: &str, programs: &All, name: &str) {
 }
 
 /// Of a beginning and an end together.
-fn pair(figure_name: &str, programs: &All, names: &[&str]) {
+pub(super) fn pair(figure_name: &str, programs: &All, names: &[&str]) {
     let (ns, runs) = sum(programs, names);
     if runs > 0.0 {
         figure(figure_name, &[2.0 * ns / runs]);

@@ -111,6 +111,7 @@ fn method(info: &Info, part: OwnPart) -> String {
         OwnPart::Receives => "rx_syscall",
         OwnPart::LocalIpc => "local_ipc",
         OwnPart::Sampler => return info.sampler.clone().unwrap_or_default(),
+        OwnPart::Drops | OwnPart::Traffic | OwnPart::Owners => return "tp_btf".to_owned(),
         OwnPart::Switches | OwnPart::Interrupts | OwnPart::Daemon => return String::new(),
     };
     let component = index_of(info, slug).and_then(|index| info.components.get(index));

@@ -18,6 +18,7 @@ fn model(cpus: u32) -> Model {
         seed: 3,
         period: Duration::from_millis(500),
         frequency_hz: 1000,
+        has_owners: false,
     });
     let mut model = Model::default();
     model.meet(info);

@@ -18,6 +18,7 @@ fn host(intervals: usize) -> (Info, Vec<Snapshot>) {
         seed: 3,
         period: Duration::from_millis(500),
         frequency_hz: 1000,
+        has_owners: false,
     });
     let snapshots = (0..intervals).map(|_| source.next_snapshot().unwrap());
     (info, snapshots.collect())

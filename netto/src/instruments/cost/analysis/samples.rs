@@ -3,7 +3,7 @@
 use metrics_common::Source;
 
 use super::attribute::{Request, StackCounts};
-use crate::analysis::classify::Classifier;
+use crate::analysis::classify::{Classifier, Owner};
 use crate::analysis::flame::Flame;
 
 /// One sampled stack.
@@ -17,6 +17,15 @@ pub struct Sample<'a> {
     pub is_idle_task: bool,
     /// Return addresses, innermost first.
     pub frames: &'a [u64],
+}
+
+/// What a stack was found to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Whose time it is.
+    pub owner: Owner,
+    /// Whether it shows that the packet at hand has met its socket.
+    pub has_met_socket: bool,
 }
 
 /// See the head of this file.
@@ -51,8 +60,8 @@ impl Samples {
         self.lost.fill(0);
     }
 
-    /// Counts a stack.
-    pub fn add(&mut self, classifier: &mut Classifier, sample: Sample<'_>) {
+    /// Counts a stack, and tells whose it is; `None` if it is nobody's in the table.
+    pub fn add(&mut self, classifier: &mut Classifier, sample: Sample<'_>) -> Option<Found> {
         let known = classifier.recognise(sample.kind, sample.frames);
         let found = classifier.owner_on(sample.cpu, known);
         // Without a clock, networking on top of the idle task is told by the stack alone.
@@ -60,7 +69,7 @@ impl Samples {
             if let Some(count) = self.idle.get_mut(sample.cpu) {
                 *count += 1;
             }
-            return;
+            return None;
         }
         let request = match classifier.is_io_thread(known) {
             true => found.and_then(|owner| Request::of(owner.event)),
@@ -71,6 +80,7 @@ impl Samples {
         if let Some(owner) = found
             && self.flame.wants(owner.event)
         {
+            let classifier = &mut *classifier;
             self.flame.add(owner.event, known, move || {
                 classifier.own_functions(sample.frames)
             });
@@ -84,6 +94,10 @@ impl Samples {
                 counts.add_request(request);
             }
         }
+        found.map(|owner| Found {
+            owner,
+            has_met_socket: classifier.has_met_socket(known),
+        })
     }
 
     /// Forgets what was counted of a CPU in the interval; whether networking was among it.

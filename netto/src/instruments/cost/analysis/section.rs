@@ -31,6 +31,8 @@ pub struct Cpu {
     pub taken: u64,
     /// Stacks that were lost.
     pub lost: u64,
+    /// How often it was due for a sample; `None` where none is taken, or only to look.
+    pub due: Option<u64>,
 }
 
 impl Filling {
@@ -76,6 +78,7 @@ impl Filling {
         }
         cost.stacks_taken.push(cpu.taken);
         cost.stacks_lost.push(cpu.lost);
+        cost.fewest_due = [cost.fewest_due, cpu.due].into_iter().flatten().min();
         if column == 0 {
             let rows = split.basis.iter().zip(0..);
             let split = rows.filter_map(|(basis, component)| basis.map(|_| component));
@@ -164,6 +167,7 @@ mod tests {
             ksoftirqd_rx_ns: Some(number),
             taken: 10 + number,
             lost: 20 + number,
+            due: Some(50 - number),
         }
     }
 
@@ -211,12 +215,30 @@ mod tests {
                 (cost.stacks_taken, cost.stacks_lost),
                 (vec![10, 11], vec![20, 21])
             );
+            assert_eq!(cost.fewest_due, Some(49));
             assert_eq!(cost.probe_missed, [missed]);
             let [basis] = cost.split_basis[..] else {
                 panic!("one row is split: {:?}", cost.split_basis);
             };
             assert_eq!(basis.component as usize, row("rx_softirq"));
             assert_eq!((basis.stacks_ns, basis.nothing_ns), (2001, 0));
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_is_left_alone_says_nothing_of_how_seldom_others_are_sampled() {
+        let capabilities = all_but("tx_syscall");
+        let mut filling = Filling::default();
+        for (due, fewest) in [
+            ([None, None], None),
+            ([None, Some(7)], Some(7)),
+            ([Some(0), Some(7)], Some(0)),
+        ] {
+            filling.begin(&capabilities, 2);
+            for due in due {
+                filling.add(&split(&capabilities, 0), &Cpu { due, ..cpu(0) });
+            }
+            assert_eq!(filling.end(Vec::new()).fewest_due, fewest);
         }
     }
 

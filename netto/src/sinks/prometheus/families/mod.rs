@@ -9,9 +9,12 @@ use super::text::Text;
 
 mod about;
 mod cost;
+mod drops;
 mod modes;
 mod own;
+mod owners;
 mod power;
+mod traffic;
 
 pub use about::FAMILIES as ABOUT;
 
@@ -20,7 +23,10 @@ pub fn of_sections() -> impl Iterator<Item = &'static Family<Text>> {
     [
         cost::FAMILIES,
         modes::FAMILIES,
+        owners::FAMILIES,
         power::FAMILIES,
+        traffic::FAMILIES,
+        drops::FAMILIES,
         own::FAMILIES,
     ]
     .into_iter()

@@ -1,0 +1,227 @@
+//! Makes digests of the blocks that are written: of what a reader would find in them.
+//!
+//! It owns where a stretch begins and ends. It keeps the sum of one stretch and its course, so
+//! that its memory is bounded by the host's CPUs and the length of a stretch.
+
+use super::{Course, Cover, Digest, Extremes, IMPLAUSIBLE};
+use crate::codec::{self, ServerMessage};
+use crate::log::block::{self, BlockHead, Packer, Unpacker};
+use crate::sections::{Rows, Sections};
+use crate::snapshot::Snapshot;
+
+/// A stretch with so many intervals is ended.
+const INTERVALS: usize = 600;
+/// Fewer blocks than this are read as quickly as their digest.
+const LEAST_BLOCKS: u64 = 4;
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct DigestBuilder {
+    packer: Packer,
+    unpacker: Unpacker,
+    /// The stretch that goes on.
+    stretch: Option<Stretch>,
+    /// Those that have ended, whose digests are not written yet.
+    ended: Vec<Stretch>,
+}
+
+/// A stretch so far.
+struct Stretch {
+    /// Where its first block begins, bytes from the beginning of the file.
+    from: u64,
+    blocks: u64,
+    shape: Shape,
+    digest: Digest,
+}
+
+/// What must be the same in all intervals of a stretch.
+#[derive(Clone, PartialEq, Eq)]
+struct Shape {
+    cpus: Vec<u32>,
+    /// Of all sections, and of the rows of some, which are there.
+    present: [Vec<bool>; 5],
+    has_process: bool,
+}
+
+impl Shape {
+    fn of(snapshot: &Snapshot) -> Shape {
+        fn rows<T>(rows: &Rows<T>) -> Vec<bool> {
+            rows.iter().map(Option::is_some).collect()
+        }
+        let sections = &snapshot.sections;
+        let cost = snapshot.cost();
+        let own = sections.own.as_ref();
+        Shape {
+            cpus: snapshot.cpus.clone(),
+            present: [
+                Sections::NAMES
+                    .iter()
+                    .map(|name| sections.has(name))
+                    .collect(),
+                rows(&cost.components),
+                rows(&cost.samples),
+                rows(&cost.entries),
+                own.map_or(Vec::new(), |own| rows(&own.taken_ns)),
+            ],
+            has_process: own.is_some_and(|own| own.resident_bytes > 0),
+        }
+    }
+}
+
+impl DigestBuilder {
+    /// These bytes, whole blocks, were written at this place.
+    pub fn wrote(&mut self, offset: u64, bytes: &[u8]) {
+        for (at, head) in block::heads(bytes) {
+            if head.is_index() || head.is_digest() {
+                continue;
+            }
+            let payload =
+                at as usize + block::HEAD_BYTES..at as usize + head.block_bytes() as usize;
+            let snapshots = self.snapshots(&head, &bytes[payload]);
+            self.add(offset + at, snapshots);
+        }
+    }
+
+    /// The snapshots of a block, if it holds nothing else that readers of a stretch must know of.
+    fn snapshots(&mut self, head: &BlockHead, payload: &[u8]) -> Option<Vec<Snapshot>> {
+        if head.has_hello() {
+            return None;
+        }
+        let mut snapshots = Vec::new();
+        for message in self.unpacker.messages(head, payload).ok()? {
+            match codec::decode(&message).ok()? {
+                ServerMessage::Snapshot(snapshot) => snapshots.push(*snapshot),
+                // Who wants them reads every block.
+                ServerMessage::Stacks(_) | ServerMessage::Bye(_) => {}
+                ServerMessage::Hello(_) | ServerMessage::Gap(_) | ServerMessage::History(_) => {
+                    return None;
+                }
+            }
+        }
+        Some(snapshots)
+    }
+
+    /// A block begins here.
+    fn add(&mut self, offset: u64, snapshots: Option<Vec<Snapshot>>) {
+        let Some(snapshots) = snapshots else {
+            self.end();
+            return;
+        };
+        let shapes: Vec<Shape> = snapshots.iter().map(Shape::of).collect();
+        let goes_on = self.stretch.as_ref().is_some_and(|stretch| {
+            fit(
+                Some((&stretch.digest.sum, &stretch.shape)),
+                &snapshots,
+                &shapes,
+            )
+        });
+        if !goes_on {
+            self.end();
+            let (Some(first), Some(shape)) = (snapshots.first(), shapes.first()) else {
+                return;
+            };
+            if !fit(None, &snapshots, &shapes) {
+                return;
+            }
+            self.stretch = Some(Stretch::new(offset, first, shape.clone()));
+        }
+        if let Some(stretch) = &mut self.stretch {
+            stretch.blocks += 1;
+            // The first is in it already.
+            for snapshot in snapshots.iter().skip(usize::from(!goes_on)) {
+                stretch.add(snapshot);
+            }
+            if stretch.digest.course.times_unix_ns.len() >= INTERVALS {
+                self.end();
+            }
+        }
+    }
+
+    /// Ends the stretch: another log begins, or this one ends here.
+    pub fn end(&mut self) {
+        let stretch = self.stretch.take();
+        self.ended
+            .extend(stretch.filter(|stretch| stretch.blocks >= LEAST_BLOCKS));
+    }
+
+    /// The digests that are to be written next, at this place, as blocks.
+    pub fn due(&mut self, offset: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for stretch in &self.ended {
+            let cover = Cover {
+                bytes: offset + bytes.len() as u64 - stretch.from,
+                blocks: stretch.blocks,
+            };
+            // Readers can do without.
+            let digest = stretch.digest.block(cover, &mut self.packer);
+            bytes.extend(digest.unwrap_or_default());
+        }
+        bytes
+    }
+
+    /// Those that were due are written.
+    pub fn written(&mut self) {
+        self.ended.clear();
+    }
+}
+
+/// Whether these intervals can be summed up, together with those before them.
+fn fit(before: Option<(&Snapshot, &Shape)>, snapshots: &[Snapshot], shapes: &[Shape]) -> bool {
+    let mut last = before;
+    snapshots.iter().zip(shapes).all(|(snapshot, shape)| {
+        let follows = last.is_none_or(|(last, last_shape)| {
+            last.sequence.checked_add(1) == Some(snapshot.sequence)
+                && last.time_unix_ns < snapshot.time_unix_ns
+                && last_shape == shape
+        });
+        last = Some((snapshot, shape));
+        follows && is_plausible(snapshot)
+    })
+}
+
+/// Whether nobody leaves it out.
+fn is_plausible(snapshot: &Snapshot) -> bool {
+    let most_ns = snapshot.capacity_ns().saturating_mul(IMPLAUSIBLE);
+    let cost = snapshot.cost();
+    let mut rows = 0..cost.components.len();
+    most_ns > 0
+        && most_ns < u64::MAX / 2
+        && (1..u64::MAX).contains(&snapshot.sequence)
+        && rows.all(|row| cost.total_ns(row).is_none_or(|ns| ns <= most_ns))
+}
+
+impl Stretch {
+    fn new(from: u64, first: &Snapshot, shape: Shape) -> Stretch {
+        let mut course = Course::default();
+        let rows = first.cost().components.iter();
+        course.totals_ns = rows.map(|row| row.as_ref().map(|_| Vec::new())).collect();
+        push(&mut course, first);
+        Stretch {
+            from,
+            blocks: 0,
+            shape,
+            digest: Digest {
+                sum: first.clone(),
+                course,
+                extremes: Extremes::of(first),
+            },
+        }
+    }
+
+    fn add(&mut self, snapshot: &Snapshot) {
+        self.digest.sum.add(snapshot);
+        push(&mut self.digest.course, snapshot);
+        self.digest.extremes.add(&Extremes::of(snapshot));
+    }
+}
+
+fn push(course: &mut Course, snapshot: &Snapshot) {
+    course.times_unix_ns.push(snapshot.time_unix_ns);
+    course.intervals_ns.push(snapshot.interval_ns);
+    let cost = snapshot.cost();
+    for (row, totals) in course.totals_ns.iter_mut().enumerate() {
+        if let (Some(totals), Some(ns)) = (totals, cost.total_ns(row)) {
+            totals.push(ns);
+        }
+    }
+}

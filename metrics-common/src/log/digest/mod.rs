@@ -1,0 +1,328 @@
+//! What a stretch of a log comes to, left there by its writer, so that who wants sums need not
+//! read every interval.
+//!
+//! ```text
+//! digest = a block of kind 2 with flag 2 and the payload: bytes from the beginning of the first
+//!          block of the stretch to the digest, number of its blocks of messages, kind (0 or 1),
+//!          and behind them, as in a block of that kind:
+//!          beginning, the sum of all intervals (a snapshot), and the course: for each 25 of them
+//!          two tables, of times (since the last one's end, length) and of components, with a
+//!          column for each interval     (integers of variable length, tables: see `packed`)
+//! ```
+//!
+//! A digest stands behind the blocks of its stretch, at the next place where something is written.
+//! Its stretch has at most some 600 intervals, five minutes of half a second each, whose numbers
+//! follow one another and which are of the same shape: CPUs, sections and rows are the same in
+//! all. So each of its figures holds for each of them. It is made of what stands in the blocks,
+//! rounded as it may be, and agrees with that to the last digit.
+//!
+//! `builder` makes digests of the blocks that are written, `reader` reads them instead of these.
+
+use serde::{Deserialize, Serialize};
+
+use super::LogError;
+use super::block::{self, BlockHead, Packer, Unpacker};
+use crate::codec::{self, CodecError};
+use crate::component::COMPONENTS;
+use crate::packed::{self, Damaged, MOST_ROWS, Packed, put};
+use crate::sections::{CostliestCpu, Rows, SUMS};
+use crate::snapshot::Snapshot;
+
+pub use builder::DigestBuilder;
+pub use reader::{Digested, Item};
+
+mod builder;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+/// A component that is given more than this many times the time that all CPUs had is damage; no
+/// such interval is in a digest.
+pub const IMPLAUSIBLE: u64 = 2;
+
+/// More intervals than any digest has; one that claims more is damaged.
+const MOST_INTERVALS: u64 = 4096;
+/// Intervals of a table of the course. What follows is predicted from table to table, so that it
+/// takes least room if a table has about as many as there are tables.
+const TABLE_INTERVALS: usize = 25;
+/// No longer is what says where the stretch of a digest is, bytes.
+const MOST_COVER_BYTES: usize = 20;
+
+/// See the head of this file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Digest {
+    /// The sum of all its intervals, as [`Snapshot::add`] makes it.
+    pub sum: Snapshot,
+    /// Each of them.
+    pub course: Course,
+    /// What the sum does not keep.
+    pub extremes: Extremes,
+}
+
+/// How it went from interval to interval.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Course {
+    /// Where each interval ends, nanoseconds since the Unix epoch; ascending.
+    pub times_unix_ns: Vec<u64>,
+    /// Length of each, nanoseconds.
+    pub intervals_ns: Vec<u64>,
+    /// CPU time over all CPUs, nanoseconds, by component (rows as in [`crate::Cost::components`])
+    /// and interval.
+    pub totals_ns: Rows<u64>,
+}
+
+/// What is known of intervals besides their sums.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Extremes {
+    /// What packages and their memory used, joules.
+    pub host_joules: f64,
+    /// The part of it that falls to networking, joules: an estimate.
+    pub network_joules: f64,
+    /// Length of the intervals in which that was measured, nanoseconds.
+    pub energy_ns: u64,
+    /// The most resident memory of netto's process, bytes.
+    pub most_resident_bytes: u64,
+    /// The largest share of a CPU's time that netto was found to take.
+    pub costliest: Option<CostliestCpu>,
+}
+
+impl Extremes {
+    /// Those of one interval. What is no energy, of a damaged log, is none.
+    pub fn of(snapshot: &Snapshot) -> Extremes {
+        let mut extremes = Extremes::default();
+        if let Some(power) = &snapshot.sections.power {
+            let host_joules = power.host_watts * snapshot.interval_ns as f64 / 1e9;
+            let is_energy = |joules: f64| joules.is_finite() && joules >= 0.0;
+            if is_energy(host_joules) && is_energy(power.network_energy_joules) {
+                extremes.host_joules = host_joules;
+                extremes.network_joules = power.network_energy_joules;
+                extremes.energy_ns = snapshot.interval_ns;
+            }
+        }
+        if let Some(own) = &snapshot.sections.own {
+            extremes.most_resident_bytes = own.resident_bytes;
+            extremes.costliest = own.costliest.filter(|cpu| cpu.ratio.is_finite());
+        }
+        extremes
+    }
+
+    /// Whether they can be those of intervals that were not damaged.
+    fn are_possible(&self) -> bool {
+        let is_energy = |joules: f64| joules.is_finite() && joules >= 0.0;
+        is_energy(self.host_joules)
+            && is_energy(self.network_joules)
+            && self.costliest.is_none_or(|cpu| cpu.ratio.is_finite())
+    }
+
+    /// Makes one of these and those of later intervals.
+    pub fn add(&mut self, later: &Extremes) {
+        self.host_joules += later.host_joules;
+        self.network_joules += later.network_joules;
+        self.energy_ns = self.energy_ns.saturating_add(later.energy_ns);
+        self.most_resident_bytes = self.most_resident_bytes.max(later.most_resident_bytes);
+        if let Some(costliest) = later.costliest
+            && self
+                .costliest
+                .is_none_or(|most| costliest.ratio > most.ratio)
+        {
+            self.costliest = Some(costliest);
+        }
+    }
+}
+
+/// Which blocks a digest stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cover {
+    /// From where the first of them begins to where the digest does.
+    bytes: u64,
+    /// How many.
+    blocks: u64,
+}
+
+impl Cover {
+    fn of(payload: &mut packed::Reader<'_>) -> Result<Cover, Damaged> {
+        let (bytes, blocks) = (payload.number()?, payload.number()?);
+        Ok(Cover { bytes, blocks })
+    }
+}
+
+/// What stands before the sum.
+#[derive(Serialize, Deserialize)]
+struct Beginning {
+    first_time_unix_ns: u64,
+    intervals: u64,
+    extremes: Extremes,
+}
+
+impl Course {
+    fn first_time_unix_ns(&self) -> u64 {
+        self.times_unix_ns.first().copied().unwrap_or(0)
+    }
+
+    fn last_time_unix_ns(&self) -> u64 {
+        self.times_unix_ns.last().copied().unwrap_or(0)
+    }
+
+    fn tables(&self) -> Result<Vec<Vec<u8>>, CodecError> {
+        let sums = match self.totals_ns.len() == COMPONENTS.len() {
+            true => SUMS.as_slice(),
+            false => &[],
+        };
+        let mut before = self.first_time_unix_ns();
+        let mut tables = Vec::new();
+        for from in (0..self.times_unix_ns.len()).step_by(TABLE_INTERVALS) {
+            let to = self.times_unix_ns.len().min(from + TABLE_INTERVALS);
+            let since = |time: &u64| time - std::mem::replace(&mut before, *time);
+            let since: Vec<u64> = self.times_unix_ns[from..to].iter().map(since).collect();
+            let times = [since.as_slice(), &self.intervals_ns[from..to]];
+            let totals = self.totals_ns.iter();
+            let totals = totals.map(|row| row.as_ref().map(|row| &row[from..to]));
+            tables.push(codec::encode(&(
+                packed::pack(times.into_iter().map(Some)),
+                packed::pack_with_sums(totals, sums),
+            ))?);
+        }
+        Ok(tables)
+    }
+
+    /// The inverse of [`Course::tables`].
+    fn of_tables(
+        tables: &[Vec<u8>],
+        mut before: u64,
+        mut intervals: usize,
+    ) -> Result<Course, Damaged> {
+        let mut course = Course::default();
+        for table in tables {
+            let (times, totals): (Packed, Packed) = codec::decode(table).map_err(|_| Damaged)?;
+            let width = intervals.min(TABLE_INTERVALS);
+            intervals -= width;
+            let [Some(since), Some(lengths)] =
+                <[_; 2]>::try_from(packed::unpack(&times, width)?).map_err(|_| Damaged)?
+            else {
+                return Err(Damaged);
+            };
+            for since_ns in since {
+                before = before.checked_add(since_ns).ok_or(Damaged)?;
+                course.times_unix_ns.push(before);
+            }
+            course.intervals_ns.extend(lengths);
+            let totals = packed::unpack(&totals, width)?;
+            if course.totals_ns.is_empty() {
+                course.totals_ns = totals;
+                continue;
+            }
+            if course.totals_ns.len() != totals.len() {
+                return Err(Damaged);
+            }
+            for (row, more) in course.totals_ns.iter_mut().zip(totals) {
+                match (row, more) {
+                    (Some(row), Some(more)) => row.extend(more),
+                    (None, None) => {}
+                    _ => return Err(Damaged),
+                }
+            }
+        }
+        Ok(course)
+    }
+}
+
+impl Digest {
+    /// As a block; nothing if it is too large for one.
+    fn block(&self, cover: Cover, packer: &mut Packer) -> Result<Vec<u8>, LogError> {
+        let beginning = Beginning {
+            first_time_unix_ns: self.course.first_time_unix_ns(),
+            intervals: self.course.times_unix_ns.len() as u64,
+            extremes: self.extremes,
+        };
+        let mut messages = vec![codec::encode(&beginning)?, codec::encode(&self.sum)?];
+        messages.extend(self.course.tables()?);
+        let (kind, work, packed) = packer.pack(&messages);
+        let mut payload = Vec::with_capacity(packed.len() + MOST_COVER_BYTES + 1);
+        put(&mut payload, cover.bytes);
+        put(&mut payload, cover.blocks);
+        payload.push(kind);
+        payload.extend(packed);
+        if payload.len() > super::MAX_PAYLOAD_BYTES {
+            return Ok(Vec::new());
+        }
+        let times = (
+            beginning.first_time_unix_ns,
+            self.course.last_time_unix_ns(),
+        );
+        Ok(block::digest_block(work, &payload, times))
+    }
+
+    /// The inverse of [`Digest::block`], of a payload whose checksum holds.
+    fn of(
+        head: &BlockHead,
+        payload: &[u8],
+        unpacker: &mut Unpacker,
+    ) -> Result<(Cover, Digest), Damaged> {
+        let mut reader = packed::Reader(payload);
+        let cover = Cover::of(&mut reader)?;
+        let kind = reader.bytes(1)?[0];
+        let messages = unpacker.unpack(kind, head.work(), reader.0)?;
+        let [beginning, sum, tables @ ..] = messages.as_slice() else {
+            return Err(Damaged);
+        };
+        let beginning: Beginning = codec::decode(beginning).map_err(|_| Damaged)?;
+        let sum: Snapshot = codec::decode(sum).map_err(|_| Damaged)?;
+        if beginning.intervals > MOST_INTERVALS {
+            return Err(Damaged);
+        }
+        let intervals = beginning.intervals as usize;
+        if tables.len() != intervals.div_ceil(TABLE_INTERVALS) {
+            return Err(Damaged);
+        }
+        let first = beginning.first_time_unix_ns;
+        let digest = Digest {
+            sum,
+            course: Course::of_tables(tables, first, intervals)?,
+            extremes: beginning.extremes,
+        };
+        let times = (head.first_time_unix_ns, head.last_time_unix_ns);
+        let is_it = (
+            digest.course.first_time_unix_ns(),
+            digest.course.last_time_unix_ns(),
+        ) == times;
+        (is_it && digest.is_sound())
+            .then_some((cover, digest))
+            .ok_or(Damaged)
+    }
+
+    /// Number of the first interval; the others follow it without a gap.
+    pub fn first_sequence(&self) -> u64 {
+        (self.sum.sequence + 1).saturating_sub(self.course.times_unix_ns.len() as u64)
+    }
+
+    /// Whether the course leads to the sum.
+    fn is_sound(&self) -> bool {
+        let Digest {
+            sum,
+            course,
+            extremes,
+        } = self;
+        let intervals = course.times_unix_ns.len();
+        let all = |row: &[u64]| row.iter().try_fold(0_u64, |sum, &ns| sum.checked_add(ns));
+        let cost = sum.cost();
+        let agrees = |row: usize| match (&course.totals_ns[row], cost.cpu_ns(row)) {
+            (Some(totals), Some(cpus)) => {
+                totals.len() == intervals && all(totals).is_some_and(|ns| all(cpus) == Some(ns))
+            }
+            (totals, cpus) => totals.is_none() && cpus.is_none(),
+        };
+        let is_before = |pair: &[u64]| pair[0] < pair[1];
+        course.times_unix_ns.windows(2).all(is_before)
+            && !course.intervals_ns.contains(&0)
+            && all(&course.intervals_ns) == Some(sum.interval_ns)
+            && course.last_time_unix_ns() == sum.time_unix_ns
+            && extremes.are_possible()
+            && !sum.cpus.is_empty()
+            && intervals > 0
+            && intervals as u64 <= sum.sequence
+            && sum.sequence < u64::MAX
+            && course.totals_ns.len() == cost.components.len()
+            && course.totals_ns.len() <= MOST_ROWS
+            && (0..course.totals_ns.len()).all(agrees)
+    }
+}

@@ -1,0 +1,168 @@
+//! Packets that the kernel dropped: why, and in which function. A drop is cost for nothing.
+
+use serde::{Deserialize, Serialize};
+
+use super::columns::Columns;
+use super::{Quantity, Recorded, Section, Unit};
+use crate::packed::{self, Damaged, Packed};
+use crate::snapshot::Info;
+
+/// So many places a snapshot or a sum of some names; what comes from others is one sum.
+pub const MOST_PLACES: usize = 128;
+
+/// Packets dropped for one reason in one function.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DropPlace {
+    /// The kernel's name of the reason (`enum skb_drop_reason`) without its prefix, such as
+    /// `NO_SOCKET`; empty where the kernel gives none (before 5.17).
+    pub reason: String,
+    /// The function that dropped them; empty if it has no name.
+    pub function: String,
+    /// How many, in the interval.
+    pub packets: u64,
+}
+
+/// Packets dropped in an interval, of all network namespaces (`skb:kfree_skb`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Drops {
+    /// Where and why, the most first. A place is named some seconds after its first drop, and has
+    /// what was dropped there until then in that interval.
+    pub places: Vec<DropPlace>,
+    /// Packets that were dropped at places that there was no room for.
+    pub other_packets: u64,
+    /// All packets that were dropped, by CPU ([`crate::Snapshot::cpus`]), also at places that have
+    /// no name yet.
+    pub cpus: Vec<u64>,
+}
+
+impl Drops {
+    /// All packets that were dropped.
+    pub fn total(&self) -> u64 {
+        self.cpus
+            .iter()
+            .fold(0, |sum, count| sum.saturating_add(*count))
+    }
+}
+
+/// [`Drops`] on the wire.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct DropsWire {
+    places: Vec<DropPlace>,
+    other_packets: u64,
+    /// One row.
+    cpus: Packed,
+}
+
+impl Section for Drops {
+    type Wire = DropsWire;
+
+    fn to_wire(&self) -> DropsWire {
+        DropsWire {
+            places: self.places.clone(),
+            other_packets: self.other_packets,
+            cpus: packed::pack(std::iter::once(Some(self.cpus.as_slice()))),
+        }
+    }
+
+    fn from_wire(wire: DropsWire, cpus: usize) -> Result<Self, Damaged> {
+        let [Some(cpus)] =
+            <[_; 1]>::try_from(packed::unpack(&wire.cpus, cpus)?).map_err(|_| Damaged)?
+        else {
+            return Err(Damaged);
+        };
+        if wire.places.len() > MOST_PLACES {
+            return Err(Damaged);
+        }
+        Ok(Drops {
+            places: wire.places,
+            other_packets: wire.other_packets,
+            cpus,
+        })
+    }
+
+    fn add(&mut self, later: &Self, columns: &Columns) {
+        let Drops {
+            places,
+            other_packets,
+            cpus,
+        } = self;
+        *other_packets = other_packets.saturating_add(later.other_packets);
+        columns.add(cpus, &later.cpus);
+        for more in &later.places {
+            let is_same =
+                |own: &&mut DropPlace| own.function == more.function && own.reason == more.reason;
+            let has_room = places.len() < MOST_PLACES;
+            match places.iter_mut().find(is_same) {
+                Some(own) => own.packets = own.packets.saturating_add(more.packets),
+                None if has_room => places.push(more.clone()),
+                None => *other_packets = other_packets.saturating_add(more.packets),
+            }
+        }
+        places.sort_by_key(|place| std::cmp::Reverse(place.packets));
+    }
+}
+
+/// One series: packets dropped a second.
+impl Recorded for Drops {
+    fn series(_: &Info) -> Vec<Quantity> {
+        vec![Quantity {
+            name: "packets".to_owned(),
+            unit: Unit::PerSecond,
+        }]
+    }
+
+    fn value(&self, _: usize, interval_ns: u64) -> Option<f64> {
+        Some(self.total() as f64 / interval_ns as f64 * 1e9)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(reason: &str, function: &str, packets: u64) -> Drops {
+        Drops {
+            places: vec![DropPlace {
+                reason: reason.to_owned(),
+                function: function.to_owned(),
+                packets,
+            }],
+            other_packets: 1,
+            cpus: vec![packets, 1],
+        }
+    }
+
+    #[test]
+    fn one_function_drops_for_several_reasons() {
+        let mut sum = Drops::default();
+        for drops in [
+            of("NO_SOCKET", "__udp4_lib_rcv", 2),
+            of("UDP_CSUM", "__udp4_lib_rcv", 9),
+            of("NO_SOCKET", "__udp4_lib_rcv", 3),
+        ] {
+            sum.add(&drops, &Columns::join(&mut vec![0, 1], &[0, 1]));
+        }
+        let shown: Vec<_> = sum
+            .places
+            .iter()
+            .map(|own| (own.reason.as_str(), own.packets))
+            .collect();
+        assert_eq!(shown, [("UDP_CSUM", 9), ("NO_SOCKET", 5)]);
+        assert_eq!(
+            (sum.other_packets, sum.cpus.clone(), sum.total()),
+            (3, vec![14, 3], 17)
+        );
+        assert_eq!(sum.sum().cpus, [17]);
+    }
+
+    #[test]
+    fn a_sum_of_ever_other_places_does_not_grow_for_ever_and_loses_no_packet() {
+        let mut sum = Drops::default();
+        for number in 0..1_000 {
+            sum.add(&of("NO_SOCKET", &number.to_string(), 2), &Columns::folded());
+        }
+        assert_eq!(sum.places.len(), MOST_PLACES);
+        let named: u64 = sum.places.iter().map(|own| own.packets).sum();
+        assert_eq!(named + sum.other_packets, sum.total());
+    }
+}

@@ -1,0 +1,198 @@
+//! What owners come to: the account of each, the largest with the rest in one, and who took most
+//! from whom.
+
+use std::cmp::Reverse;
+
+use serde::Serialize;
+
+use super::{Caused, Owner, OwnerKind, Owners, Taken};
+use crate::component::{COMPONENTS, Kind, Source, index_of};
+
+/// What an owner caused and paid, nanoseconds over all CPUs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Account {
+    /// What it caused, in tasks and softirqs, whoever paid.
+    pub caused_ns: u64,
+    /// Of that, what ran in softirqs and interrupts.
+    pub softirq_ns: u64,
+    /// Softirq time that it caused and others paid for. CPUs that idled and threads of the kernel
+    /// are no others: they lose nothing.
+    pub made_others_pay_ns: u64,
+    /// Softirq time that others caused and it paid for.
+    pub others_took_ns: u64,
+}
+
+impl Account {
+    /// By what owners are ranked: what it caused, and what it paid for others.
+    pub fn weight_ns(&self) -> u64 {
+        self.caused_ns.saturating_add(self.others_took_ns)
+    }
+}
+
+/// The event of networking that a component is, or is a part of; the outermost whole of one that
+/// is no part of networking.
+pub fn event_of(mut component: usize) -> usize {
+    loop {
+        let parent = COMPONENTS.get(component).and_then(|row| row.parent);
+        match parent.filter(|parent| *parent != "network") {
+            Some(parent) => match index_of(parent) {
+                Some(parent) => component = parent,
+                None => return component,
+            },
+            None => return component,
+        }
+    }
+}
+
+/// Whether an event runs in softirqs or interrupts, on top of whoever is there.
+pub fn is_softirq(event: usize) -> bool {
+    let kind = COMPONENTS.get(event).map(|row| row.kind);
+    matches!(
+        kind,
+        Some(
+            Kind::Timed(Source::Softirq(_) | Source::NicInterrupt, _)
+                | Kind::Carved(Source::Softirq(_), _)
+        )
+    )
+}
+
+impl OwnerKind {
+    /// Whether who pays loses something by it: no CPU that idled does, nor a thread of the kernel.
+    pub fn loses(self) -> bool {
+        !matches!(self, OwnerKind::Idle | OwnerKind::Kernel)
+    }
+
+    /// Where it stands in lists, whatever it took: what is no owner comes last.
+    fn class(self) -> u8 {
+        match self {
+            OwnerKind::Cgroup | OwnerKind::Process | OwnerKind::Interface | OwnerKind::Nobody => 0,
+            OwnerKind::Other => 1,
+            OwnerKind::Forgotten => 2,
+            OwnerKind::Idle => 3,
+            OwnerKind::Kernel => 4,
+        }
+    }
+}
+
+impl Owners {
+    /// The account of each owner, by its place.
+    pub fn accounts(&self) -> Vec<Account> {
+        let mut accounts = vec![Account::default(); self.owners.len()];
+        for caused in &self.caused {
+            let Some(account) = accounts.get_mut(caused.owner as usize) else {
+                continue;
+            };
+            let ns = sum(&caused.cpu_ns);
+            account.caused_ns = account.caused_ns.saturating_add(ns);
+            if is_softirq(event_of(caused.component as usize)) {
+                account.softirq_ns = account.softirq_ns.saturating_add(ns);
+            }
+        }
+        for taken in self.taken.iter().filter(|taken| taken.cause != taken.payer) {
+            let payer = taken.payer as usize;
+            let loses = self.owners.get(payer).is_some_and(|own| own.kind.loses());
+            if let Some(account) = accounts.get_mut(payer) {
+                account.others_took_ns = account.others_took_ns.saturating_add(taken.ns);
+            }
+            if let Some(account) = accounts.get_mut(taken.cause as usize).filter(|_| loses) {
+                account.made_others_pay_ns = account.made_others_pay_ns.saturating_add(taken.ns);
+            }
+        }
+        accounts
+    }
+
+    /// The largest so many by [`Account::weight_ns`], the largest first, and what is no owner
+    /// behind them. All others are one, [`OwnerKind::Other`]; no time is lost.
+    pub fn largest(&self, limit: usize) -> Owners {
+        let accounts = self.accounts();
+        let mut order: Vec<usize> = (0..self.owners.len()).collect();
+        let rank = |&at: &usize| {
+            (
+                self.owners[at].kind.class(),
+                Reverse(accounts[at].weight_ns()),
+            )
+        };
+        order.sort_by_key(rank);
+        let mut largest = Owners {
+            basis: self.basis.clone(),
+            ..Owners::default()
+        };
+        let (mut taken_in, mut moved) = (0, vec![None; self.owners.len()]);
+        for &at in &order {
+            let owner = &self.owners[at];
+            let is_single = owner.kind.is_single();
+            if is_single || taken_in < limit {
+                taken_in += usize::from(!is_single);
+                moved[at] = Some(largest.push(owner.clone()) as u32);
+            }
+        }
+        for (at, &place) in moved.iter().enumerate() {
+            let pressure = self.irq_pressure_ns.get(at).copied().flatten();
+            if let Some(own) =
+                place.and_then(|place| largest.irq_pressure_ns.get_mut(place as usize))
+            {
+                *own = pressure;
+            }
+        }
+        if moved.contains(&None) {
+            // Behind the owners, where it stands among what is none.
+            let other = largest.place_of(&Owner::single(OwnerKind::Other));
+            moved
+                .iter_mut()
+                .for_each(|place| *place = place.or(Some(other)));
+        }
+        let place = |at: u32| moved.get(at as usize).copied().flatten();
+        largest.caused = self
+            .caused
+            .iter()
+            .filter_map(|caused| {
+                Some(Caused {
+                    owner: place(caused.owner)?,
+                    ..caused.clone()
+                })
+            })
+            .collect();
+        largest.taken = self
+            .taken
+            .iter()
+            .filter_map(|taken| {
+                Some(Taken {
+                    cause: place(taken.cause)?,
+                    payer: place(taken.payer)?,
+                    ns: taken.ns,
+                })
+            })
+            .collect();
+        largest.join_alike();
+        largest
+    }
+
+    /// Of two different owners that have names, who took most from whom.
+    pub fn largest_pair(&self) -> Option<Taken> {
+        let is_named = |place: u32| {
+            let owner = self.owners.get(place as usize);
+            owner.is_some_and(|owner| !owner.kind.is_single())
+        };
+        let pairs = self.taken.iter().filter(|taken| {
+            taken.ns > 0
+                && taken.cause != taken.payer
+                && is_named(taken.cause)
+                && is_named(taken.payer)
+        });
+        pairs.max_by_key(|taken| taken.ns).copied()
+    }
+
+    /// The same of one component and its parts only; who took from whom stays as it is.
+    pub fn of_component(&self, component: usize) -> Owners {
+        let mut own = self.clone();
+        own.caused
+            .retain(|caused| super::is_within(caused.component as usize, component));
+        own
+    }
+}
+
+fn sum(values: &[u64]) -> u64 {
+    values
+        .iter()
+        .fold(0, |sum: u64, value| sum.saturating_add(*value))
+}

@@ -1,0 +1,228 @@
+//! What work was done: packets of each CPU and interface, the host's protocols, messages of sockets.
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+
+use self::interfaces::InterfacesWire;
+pub use self::interfaces::{Interface, InterfaceCounts, Interfaces, LOOPBACK, MOST_INTERFACES};
+use self::work::WorkWire;
+pub use self::work::{Work, WorkCount};
+use super::columns::{Columns, Rows};
+use super::{Quantity, Recorded, Section, Unit};
+use crate::packed::{self, Damaged, MOST_ROWS, Packed};
+use crate::snapshot::Info;
+
+mod interfaces;
+
+macro_rules! counts {
+    ($(#[$text:meta])* $name:ident: $($variant:ident $slug:literal $label:literal $help:literal,)*) => {
+        $(#[$text])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $(#[doc = $help] $variant,)*
+        }
+
+        impl $name {
+            /// All of them, in the order of their rows.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
+
+            /// Stable name for machines.
+            pub fn slug(self) -> &'static str {
+                match self { $($name::$variant => $slug,)* }
+            }
+
+            /// Name for people.
+            pub fn label(self) -> &'static str {
+                match self { $($name::$variant => $label,)* }
+            }
+
+            /// One sentence of explanation.
+            pub fn help(self) -> &'static str {
+                match self { $($name::$variant => $help,)* }
+            }
+        }
+    };
+}
+
+mod work;
+
+counts! {
+    /// What the kernel counts of each CPU's receive path (`/proc/net/softnet_stat`).
+    SoftnetCount:
+    Packets "packets" "Packets" "Packets that the CPU took up the stack, those that GRO has merged as one (`__netif_receive_skb_core`).",
+    Dropped "dropped" "Backlog drops" "Packets that found the CPU's backlog full (`net.core.netdev_max_backlog`).",
+    Squeezed "squeezed" "Budget exhausted" "RX softirqs that ended with packets left over (`net.core.netdev_budget`, `netdev_budget_usecs`).",
+    ReceivedRps "received_rps" "Woken by RPS" "Times that another CPU handed it packets by RPS.",
+    FlowLimited "flow_limited" "Flow limit" "Packets dropped because their flow alone filled the backlog (`net.core.flow_limit_cpu_bitmap`).",
+}
+
+counts! {
+    /// What the kernel counts of protocols in the host's own network namespace (`/proc/net/snmp`,
+    /// `snmp6` and `netstat`).
+    ProtocolCount:
+    TcpSegmentsIn "tcp_segments_in" "TCP segments in" "TCP segments received.",
+    TcpSegmentsOut "tcp_segments_out" "TCP segments out" "TCP segments sent, without those that were sent again.",
+    TcpRetransmits "tcp_retransmits" "TCP retransmits" "TCP segments sent again.",
+    TcpOutOfOrder "tcp_out_of_order" "TCP out of order" "TCP segments that came before those that go in front of them.",
+    TcpListenOverflows "tcp_listen_overflows" "Accept queue full" "Connections that found the accept queue of a listening socket full.",
+    TcpListenDrops "tcp_listen_drops" "Listen drops" "Connections that a listening socket dropped, for that or any other reason.",
+    UdpDatagramsIn "udp_datagrams_in" "UDP datagrams in" "UDP datagrams delivered to sockets.",
+    UdpDatagramsOut "udp_datagrams_out" "UDP datagrams out" "UDP datagrams sent.",
+    UdpReceiveBufferErrors "udp_receive_buffer_errors" "UDP receive buffer full" "UDP datagrams dropped because the socket's receive buffer was full.",
+}
+
+/// What work was done in an interval. Counts are of the interval; what cannot be read is absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Traffic {
+    /// By [`SoftnetCount::ALL`] and CPU ([`crate::Snapshot::cpus`]).
+    #[serde(serialize_with = "softnet_by_name")]
+    pub softnet: Rows<u64>,
+    /// The host's interfaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interfaces: Option<Interfaces>,
+    /// By [`ProtocolCount::ALL`].
+    #[serde(serialize_with = "protocols_by_name")]
+    pub protocols: Vec<Option<u64>>,
+    /// What probes counted; absent where they are refused, and while they rest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
+}
+
+impl Traffic {
+    /// A count of each CPU; `None` if it is not known.
+    pub fn softnet_of(&self, count: SoftnetCount) -> Option<&[u64]> {
+        self.softnet.get(count as usize)?.as_deref()
+    }
+
+    /// A count of all CPUs; `None` if it is not known.
+    pub fn softnet_total(&self, count: SoftnetCount) -> Option<u64> {
+        let row = self.softnet_of(count)?;
+        Some(row.iter().fold(0, |sum, count| sum.saturating_add(*count)))
+    }
+
+    /// A count of a protocol; `None` if it is not known.
+    pub fn protocol(&self, count: ProtocolCount) -> Option<u64> {
+        *self.protocols.get(count as usize)?
+    }
+}
+
+/// Each count under its name, without those that are not known.
+fn softnet_by_name<S: Serializer>(rows: &Rows<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    for (count, row) in SoftnetCount::ALL.iter().zip(rows) {
+        if let Some(row) = row {
+            map.serialize_entry(count.slug(), row)?;
+        }
+    }
+    map.end()
+}
+
+/// The same of protocols.
+fn protocols_by_name<S: Serializer>(
+    values: &[Option<u64>],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    for (count, value) in ProtocolCount::ALL.iter().zip(values) {
+        if let Some(value) = value {
+            map.serialize_entry(count.slug(), value)?;
+        }
+    }
+    map.end()
+}
+
+/// [`Traffic`] on the wire.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct TrafficWire {
+    softnet: Packed,
+    #[serde(default)]
+    interfaces: Option<InterfacesWire>,
+    protocols: Vec<Option<u64>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    work: Option<WorkWire>,
+}
+
+impl Section for Traffic {
+    type Wire = TrafficWire;
+
+    fn to_wire(&self) -> TrafficWire {
+        TrafficWire {
+            softnet: packed::pack(self.softnet.iter().map(Option::as_deref)),
+            interfaces: self.interfaces.as_ref().map(InterfacesWire::of),
+            protocols: self.protocols.clone(),
+            work: self.work.as_ref().map(WorkWire::of),
+        }
+    }
+
+    fn from_wire(wire: TrafficWire, cpus: usize) -> Result<Self, Damaged> {
+        if wire.protocols.len() > MOST_ROWS {
+            return Err(Damaged);
+        }
+        let interfaces = wire.interfaces.map(InterfacesWire::into_interfaces);
+        Ok(Traffic {
+            softnet: packed::unpack(&wire.softnet, cpus)?,
+            interfaces: interfaces.transpose()?,
+            protocols: wire.protocols,
+            work: wire.work.map(WorkWire::into_work).transpose()?,
+        })
+    }
+
+    fn add(&mut self, later: &Self, columns: &Columns) {
+        let Traffic {
+            softnet,
+            interfaces,
+            protocols,
+            work,
+        } = self;
+        columns.add_rows(softnet, &later.softnet);
+        if let Some(later) = &later.interfaces {
+            interfaces.get_or_insert_default().add(later);
+        }
+        add_known(protocols, &later.protocols);
+        if let Some(later) = &later.work {
+            work.get_or_insert_default().add(later);
+        }
+    }
+}
+
+/// Adds counts of which some are not known.
+fn add_known(sums: &mut Vec<Option<u64>>, later: &[Option<u64>]) {
+    if sums.len() < later.len() {
+        sums.resize(later.len(), None);
+    }
+    for (sum, more) in sums.iter_mut().zip(later) {
+        *sum = match (*sum, *more) {
+            (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
+            (sum, more) => sum.or(more),
+        };
+    }
+}
+
+/// Series: packets that went up the stack, and bytes over the wire in and out, a second.
+impl Recorded for Traffic {
+    fn series(_: &Info) -> Vec<Quantity> {
+        let of = |name: &str, unit| Quantity {
+            name: name.to_owned(),
+            unit,
+        };
+        vec![
+            of("packets", Unit::PerSecond),
+            of("wire_rx", Unit::BytesPerSecond),
+            of("wire_tx", Unit::BytesPerSecond),
+        ]
+    }
+
+    fn value(&self, series: usize, interval_ns: u64) -> Option<f64> {
+        let wire = || self.interfaces.as_ref().map(Interfaces::wire);
+        let count = match series {
+            0 => self.softnet_total(SoftnetCount::Packets)?,
+            1 => wire()?.rx_bytes,
+            2 => wire()?.tx_bytes,
+            _ => return None,
+        };
+        Some(count as f64 / interval_ns as f64 * 1e9)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! The host's interfaces: what each has done, sums of them, and their wire form.
+
+use serde::{Deserialize, Serialize};
+
+use crate::packed::{self, Damaged, Packed};
+
+/// So many interfaces a snapshot names; what the others have is one sum.
+pub const MOST_INTERFACES: usize = 64;
+/// So many names a sum of snapshots has: interfaces of containers come and go.
+pub(super) const MOST_NAMES: usize = 256;
+
+/// What an interface has done in the interval, as the kernel counts it (`struct rtnl_link_stats64`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceCounts {
+    /// Packets in.
+    pub rx_packets: u64,
+    /// Bytes in, of whole frames without their checksum.
+    pub rx_bytes: u64,
+    /// Packets in that were damaged.
+    pub rx_errors: u64,
+    /// Packets in that were dropped for lack of room, or because nobody wanted them.
+    pub rx_dropped: u64,
+    /// Packets in for which the device had no room.
+    pub rx_missed: u64,
+    /// Packets out.
+    pub tx_packets: u64,
+    /// Bytes out.
+    pub tx_bytes: u64,
+    /// Packets out that could not be sent.
+    pub tx_errors: u64,
+    /// Packets out that were dropped for lack of room.
+    pub tx_dropped: u64,
+}
+
+impl InterfaceCounts {
+    /// Its fields' names, in the order of [`InterfaceCounts::values`].
+    pub const NAMES: [&'static str; 9] = [
+        "rx_packets",
+        "rx_bytes",
+        "rx_errors",
+        "rx_dropped",
+        "rx_missed",
+        "tx_packets",
+        "tx_bytes",
+        "tx_errors",
+        "tx_dropped",
+    ];
+
+    /// Its fields, in order.
+    pub fn values(&self) -> [u64; 9] {
+        [
+            self.rx_packets,
+            self.rx_bytes,
+            self.rx_errors,
+            self.rx_dropped,
+            self.rx_missed,
+            self.tx_packets,
+            self.tx_bytes,
+            self.tx_errors,
+            self.tx_dropped,
+        ]
+    }
+
+    /// The inverse of [`InterfaceCounts::values`].
+    pub fn from_values(values: [u64; 9]) -> Self {
+        let [
+            rx_packets,
+            rx_bytes,
+            rx_errors,
+            rx_dropped,
+            rx_missed,
+            tx_packets,
+            tx_bytes,
+            tx_errors,
+            tx_dropped,
+        ] = values;
+        InterfaceCounts {
+            rx_packets,
+            rx_bytes,
+            rx_errors,
+            rx_dropped,
+            rx_missed,
+            tx_packets,
+            tx_bytes,
+            tx_errors,
+            tx_dropped,
+        }
+    }
+
+    /// Both together.
+    pub fn plus(&self, more: &InterfaceCounts) -> InterfaceCounts {
+        let mut values = self.values();
+        for (value, more) in values.iter_mut().zip(more.values()) {
+            *value = value.saturating_add(more);
+        }
+        InterfaceCounts::from_values(values)
+    }
+
+    /// What has come since; `None` if one of them went back, so that this is another count.
+    pub fn since(&self, before: &InterfaceCounts) -> Option<InterfaceCounts> {
+        let mut values = self.values();
+        for (value, before) in values.iter_mut().zip(before.values()) {
+            *value = value.checked_sub(before)?;
+        }
+        Some(InterfaceCounts::from_values(values))
+    }
+
+    /// Packets in both directions.
+    pub fn packets(&self) -> u64 {
+        self.rx_packets.saturating_add(self.tx_packets)
+    }
+}
+
+/// The driver of a loopback interface, as it is called here.
+pub const LOOPBACK: &str = "loopback";
+
+/// An interface of the host's own network namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Interface {
+    /// Its name; bytes that are no text stand as `\xNN`.
+    pub name: String,
+    /// The device's driver (`virtio_net`), what kind of virtual device it is (`veth`, `bridge`),
+    /// or `loopback`; empty if unknown.
+    pub driver: String,
+    /// Whether there is hardware (or a hypervisor's) behind it.
+    pub is_hardware: bool,
+    /// Number of receive queues.
+    pub rx_queues: u32,
+    /// Number of transmit queues.
+    pub tx_queues: u32,
+    /// What it has done.
+    #[serde(flatten)]
+    pub counts: InterfaceCounts,
+}
+
+/// All interfaces of the host's own network namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Interfaces {
+    /// Those with most packets since they are there, at most [`MOST_INTERFACES`].
+    pub named: Vec<Interface>,
+    /// How many others there are.
+    pub others: u32,
+    /// What those have done together.
+    pub other: InterfaceCounts,
+}
+
+impl Interfaces {
+    /// What went over the wire: of interfaces with hardware behind them, or, where none has any,
+    /// of all but loopback. Others show the same packets once more.
+    pub fn wire(&self) -> InterfaceCounts {
+        let has_hardware = self.named.iter().any(|interface| interface.is_hardware);
+        let counts = |interface: &&Interface| match has_hardware {
+            true => interface.is_hardware,
+            false => interface.driver != LOOPBACK,
+        };
+        let named = self.named.iter().filter(counts);
+        let sum = named.fold(InterfaceCounts::default(), |sum, interface| {
+            sum.plus(&interface.counts)
+        });
+        match has_hardware {
+            true => sum,
+            false => sum.plus(&self.other),
+        }
+    }
+
+    pub(super) fn add(&mut self, later: &Interfaces) {
+        let Interfaces {
+            named,
+            others,
+            other,
+        } = self;
+        *others = later.others;
+        *other = other.plus(&later.other);
+        for more in &later.named {
+            let has_room = named.len() < MOST_NAMES;
+            match named.iter_mut().find(|own| own.name == more.name) {
+                Some(own) => {
+                    let counts = own.counts.plus(&more.counts);
+                    *own = Interface {
+                        counts,
+                        ..more.clone()
+                    };
+                }
+                None if has_room => named.push(more.clone()),
+                None => *other = other.plus(&more.counts),
+            }
+        }
+    }
+}
+
+/// [`Interfaces`] on the wire.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct InterfacesWire {
+    names: Vec<String>,
+    drivers: Vec<String>,
+    /// Rows: whether it is hardware, receive queues, transmit queues, then
+    /// [`InterfaceCounts::values`]; a last column for the others, with their number as queues.
+    table: Packed,
+}
+
+/// Rows before the counts.
+const HEAD_ROWS: usize = 3;
+
+impl InterfacesWire {
+    pub(super) fn of(interfaces: &Interfaces) -> Self {
+        let columns = interfaces.named.len() + 1;
+        let mut rows = vec![vec![0; columns]; HEAD_ROWS + InterfaceCounts::NAMES.len()];
+        let mut put = |column: usize, head: [u64; HEAD_ROWS], counts: &InterfaceCounts| {
+            let values = head.into_iter().chain(counts.values());
+            for (row, value) in rows.iter_mut().zip(values) {
+                row[column] = value;
+            }
+        };
+        for (column, interface) in interfaces.named.iter().enumerate() {
+            let (rx, tx) = (interface.rx_queues.into(), interface.tx_queues.into());
+            let head = [interface.is_hardware.into(), rx, tx];
+            put(column, head, &interface.counts);
+        }
+        let others = [0, interfaces.others.into(), 0];
+        put(columns - 1, others, &interfaces.other);
+        InterfacesWire {
+            names: interfaces
+                .named
+                .iter()
+                .map(|own| own.name.clone())
+                .collect(),
+            drivers: interfaces
+                .named
+                .iter()
+                .map(|own| own.driver.clone())
+                .collect(),
+            table: packed::pack(rows.iter().map(|row| Some(row.as_slice()))),
+        }
+    }
+
+    pub(super) fn into_interfaces(self) -> Result<Interfaces, Damaged> {
+        let columns = self.names.len();
+        if columns > MOST_NAMES || self.drivers.len() != columns {
+            return Err(Damaged);
+        }
+        let rows = packed::unpack(&self.table, columns + 1)?;
+        let rows: Vec<Vec<u64>> = rows.into_iter().collect::<Option<_>>().ok_or(Damaged)?;
+        // A newer netto may have more rows.
+        let (head, counts) = rows.split_at_checked(HEAD_ROWS).ok_or(Damaged)?;
+        let [is_hardware, rx_queues, tx_queues] = head else {
+            return Err(Damaged);
+        };
+        let counts = counts.get(..InterfaceCounts::NAMES.len()).ok_or(Damaged)?;
+        let counts_of = |column: usize| {
+            let mut values = [0; InterfaceCounts::NAMES.len()];
+            for (value, row) in values.iter_mut().zip(counts) {
+                *value = row[column];
+            }
+            InterfaceCounts::from_values(values)
+        };
+        let number = |value: u64| u32::try_from(value).map_err(|_| Damaged);
+        let names = self.names.into_iter().zip(self.drivers).enumerate();
+        let named = names.map(|(column, (name, driver))| {
+            Ok(Interface {
+                name,
+                driver,
+                is_hardware: is_hardware[column] != 0,
+                rx_queues: number(rx_queues[column])?,
+                tx_queues: number(tx_queues[column])?,
+                counts: counts_of(column),
+            })
+        });
+        Ok(Interfaces {
+            named: named.collect::<Result<_, _>>()?,
+            others: number(rx_queues[columns])?,
+            other: counts_of(columns),
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! Messages of sockets and polls of NAPI, of all CPUs together: what probes count.
+
+use std::slice;
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::packed::{self, Damaged, Packed};
+
+counts! {
+    /// What probes count of sockets, in every network namespace, and of NAPI. Sockets are those of
+    /// IPv4, IPv6 and of packets; what has no byte is no message.
+    WorkCount:
+    MessagesSent "messages_sent" "Messages sent" "Messages that sockets sent: calls that took at least a byte.",
+    BytesSent "bytes_sent" "Bytes sent" "Bytes that sockets sent.",
+    MessagesReceived "messages_received" "Messages received" "Messages that sockets gave to who received them: calls that gave at least a byte, and did not only look (`MSG_PEEK`).",
+    BytesReceived "bytes_received" "Bytes received" "Bytes that sockets gave to who received them.",
+    NapiPolls "napi_polls" "NAPI polls" "Polls of drivers and of the backlog by NAPI.",
+    NapiPackets "napi_packets" "Packets polled" "Packets that NAPI's polls found.",
+}
+
+/// What was counted, and for how long.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Work {
+    /// How much of the interval was counted, nanoseconds: in a sum, some intervals may not be.
+    pub counted_ns: u64,
+    /// By [`WorkCount::ALL`]; `None` for what this kernel does not show.
+    #[serde(flatten, serialize_with = "by_name")]
+    pub counts: Vec<Option<u64>>,
+}
+
+impl Work {
+    /// A count; `None` if it is not known.
+    pub fn of(&self, count: WorkCount) -> Option<u64> {
+        *self.counts.get(count as usize)?
+    }
+
+    pub(super) fn add(&mut self, later: &Work) {
+        self.counted_ns = self.counted_ns.saturating_add(later.counted_ns);
+        super::add_known(&mut self.counts, &later.counts);
+    }
+}
+
+fn by_name<S: Serializer>(counts: &[Option<u64>], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    for (count, value) in WorkCount::ALL.iter().zip(counts) {
+        if let Some(value) = value {
+            map.serialize_entry(count.slug(), value)?;
+        }
+    }
+    map.end()
+}
+
+/// [`Work`] on the wire.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WorkWire {
+    ns: u64,
+    /// A row of one column for each count.
+    counts: Packed,
+}
+
+impl WorkWire {
+    pub(super) fn of(work: &Work) -> Self {
+        let rows = work.counts.iter();
+        WorkWire {
+            ns: work.counted_ns,
+            counts: packed::pack(rows.map(|count| count.as_ref().map(slice::from_ref))),
+        }
+    }
+
+    pub(super) fn into_work(self) -> Result<Work, Damaged> {
+        let rows = packed::unpack(&self.counts, 1)?;
+        let count = |row: Option<Vec<u64>>| row.and_then(|row| row.first().copied());
+        Ok(Work {
+            counted_ns: self.ns,
+            counts: rows.into_iter().map(count).collect(),
+        })
+    }
+}

@@ -1,0 +1,28 @@
+//! How finely owners are told apart, as the user writes it.
+
+use clap::ValueEnum;
+use serde::Deserialize;
+
+use crate::analysis::owned::OwnerLevel;
+
+/// See the head of this file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OwnersName {
+    /// Not at all
+    None,
+    /// Control groups: containers, pods, systemd units
+    Cgroup,
+    /// The processes in them
+    Process,
+}
+
+impl From<OwnersName> for OwnerLevel {
+    fn from(name: OwnersName) -> Self {
+        match name {
+            OwnersName::None => OwnerLevel::None,
+            OwnersName::Cgroup => OwnerLevel::Cgroup,
+            OwnersName::Process => OwnerLevel::Process,
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What work the made-up host does: packets by the time of its RX softirqs, bytes by packets, and
+//! drops where one core gets too much. Pure.
+
+use metrics_common::component::index_of;
+use metrics_common::sections::LOOPBACK;
+use metrics_common::{
+    DropPlace, Drops, Interface, InterfaceCounts, Interfaces, ProtocolCount, SoftnetCount, Traffic,
+    WorkCount,
+};
+
+use super::load::Work;
+
+/// What a packet takes in the RX softirq, nanoseconds, and by how much that changes with time: by
+/// how much the bridge has to do.
+const PACKET_NS: f64 = 1_900.0;
+const SWING: f64 = 0.25;
+const SWING_SECONDS: f64 = 310.0;
+/// Bytes of a packet that GRO has merged.
+const PACKET_BYTES: u64 = 4_300;
+/// Packets that a poll finds.
+const POLLED: u64 = 11;
+/// Bytes of a message that is sent, and of one that is received.
+const SENT_BYTES: u64 = 1_900;
+const RECEIVED_BYTES: u64 = 2_700;
+/// For so many packets in, one goes out.
+const IN_FOR_OUT: u64 = 2;
+
+fn row<'a>(work: &'a Work, slug: &str) -> &'a [u64] {
+    let row = index_of(slug).and_then(|index| work.components.get(index)?.as_deref());
+    row.unwrap_or_default()
+}
+
+fn interface(name: &str, driver: &str, queues: u32, packets_in: u64, part: u64) -> Interface {
+    let packets = packets_in / part;
+    let out = packets / IN_FOR_OUT;
+    Interface {
+        name: name.to_owned(),
+        driver: driver.to_owned(),
+        is_hardware: driver == "mlx5_core",
+        rx_queues: queues,
+        tx_queues: queues,
+        counts: InterfaceCounts {
+            rx_packets: packets,
+            rx_bytes: packets * PACKET_BYTES,
+            tx_packets: out,
+            tx_bytes: out * PACKET_BYTES / 3,
+            rx_missed: if queues > 1 { packets / 40_000 } else { 0 },
+            ..InterfaceCounts::default()
+        },
+    }
+}
+
+/// The section, of the interval that ends at `seconds`.
+pub fn traffic(work: &Work, interval_ns: u64, seconds: f64) -> Traffic {
+    let swing = 1.0 + SWING * (seconds * std::f64::consts::TAU / SWING_SECONDS).sin();
+    let packets: Vec<u64> = row(work, "rx_softirq")
+        .iter()
+        .map(|ns| (*ns as f64 / (PACKET_NS * swing)) as u64)
+        .collect();
+    let all: u64 = packets.iter().sum();
+    let most = packets.iter().copied().max().unwrap_or(0);
+    // The core that gets too much.
+    let of_hottest = |divisor: u64| {
+        let of = |count: &u64| if *count == most { count / divisor } else { 0 };
+        packets.iter().map(of).collect::<Vec<u64>>()
+    };
+    let softnet = SoftnetCount::ALL.iter().map(|count| {
+        Some(match count {
+            SoftnetCount::Packets => packets.clone(),
+            SoftnetCount::Dropped => of_hottest(20_000),
+            SoftnetCount::Squeezed => of_hottest(9_000),
+            SoftnetCount::ReceivedRps | SoftnetCount::FlowLimited => vec![0; packets.len()],
+        })
+    });
+    let queues = packets.len().min(16) as u32;
+    let protocols = ProtocolCount::ALL.iter().map(|count| {
+        Some(match count {
+            ProtocolCount::TcpSegmentsIn => all / 5 * 4,
+            ProtocolCount::TcpSegmentsOut => all / 5 * 2,
+            ProtocolCount::TcpRetransmits => all / 3_000,
+            ProtocolCount::TcpOutOfOrder => all / 2_000,
+            ProtocolCount::TcpListenOverflows | ProtocolCount::TcpListenDrops => 0,
+            ProtocolCount::UdpDatagramsIn => all / 5,
+            ProtocolCount::UdpDatagramsOut => all / 10,
+            ProtocolCount::UdpReceiveBufferErrors => all / 30_000,
+        })
+    });
+    let calls = |slug: &str| -> u64 {
+        let row = index_of(slug).and_then(|index| work.entries.get(index)?.as_ref());
+        row.map_or(0, |row| row.iter().sum())
+    };
+    let (sent, received) = (calls("tx_syscall"), calls("rx_syscall"));
+    let counts = WorkCount::ALL.iter().map(|count| {
+        Some(match count {
+            WorkCount::MessagesSent => sent,
+            WorkCount::BytesSent => sent * SENT_BYTES,
+            WorkCount::MessagesReceived => received,
+            WorkCount::BytesReceived => received * RECEIVED_BYTES,
+            WorkCount::NapiPolls => all / POLLED,
+            WorkCount::NapiPackets => all,
+        })
+    });
+    Traffic {
+        softnet: softnet.collect(),
+        interfaces: Some(Interfaces {
+            named: vec![
+                interface("lo", LOOPBACK, 1, all, 50),
+                interface("eth0", "mlx5_core", queues, all, 1),
+                interface("docker0", "bridge", 1, all, 4),
+                interface("veth3f1c9a2", "veth", 1, all, 6),
+                interface("veth90b7e41", "veth", 1, all, 12),
+            ],
+            others: 3,
+            other: interface("", "veth", 1, all, 200).counts,
+        }),
+        protocols: protocols.collect(),
+        work: Some(metrics_common::Work {
+            counted_ns: interval_ns,
+            counts: counts.collect(),
+        }),
+    }
+}
+
+/// The section of drops that goes with it.
+pub fn drops(traffic: &Traffic, seconds: f64) -> Drops {
+    let packets = traffic
+        .softnet_of(SoftnetCount::Packets)
+        .unwrap_or_default();
+    let backlog = traffic
+        .softnet_of(SoftnetCount::Dropped)
+        .unwrap_or_default();
+    let all: u64 = packets.iter().sum();
+    let scan = if seconds.rem_euclid(180.0) < 25.0 {
+        all / 400
+    } else {
+        0
+    };
+    let errors = traffic
+        .protocol(ProtocolCount::UdpReceiveBufferErrors)
+        .unwrap_or(0);
+    let mut places = vec![
+        ("NETFILTER_DROP", "nf_hook_slow", all / 1_500),
+        ("CPU_BACKLOG", "enqueue_to_backlog", backlog.iter().sum()),
+        ("SOCKET_RCVBUFF", "__udp_queue_rcv_skb", errors),
+        ("NO_SOCKET", "__udp4_lib_rcv", all / 12_000),
+        ("NO_SOCKET", "tcp_v4_rcv", scan),
+    ];
+    places.retain(|(_, _, count)| *count > 0);
+    places.sort_by_key(|(_, _, count)| u64::MAX - count);
+    let total: u64 = places.iter().map(|(_, _, count)| count).sum();
+    // Where packets are, so are drops; what does not divide is the first CPU's.
+    let of = |count: &u64| (u128::from(total) * u128::from(*count) / u128::from(all.max(1))) as u64;
+    let mut cpus: Vec<u64> = packets.iter().map(of).collect();
+    let left = total.saturating_sub(cpus.iter().sum());
+    if let Some(first) = cpus.first_mut() {
+        *first += left;
+    }
+    let place = |(reason, function, packets): (&str, &str, u64)| DropPlace {
+        reason: reason.to_owned(),
+        function: function.to_owned(),
+        packets,
+    };
+    Drops {
+        places: places.into_iter().map(place).collect(),
+        other_packets: 0,
+        cpus,
+    }
+}

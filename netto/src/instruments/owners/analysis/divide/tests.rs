@@ -1,0 +1,256 @@
+//! Whose the time is, by what is known of its samples.
+
+use metrics_common::component::index_of;
+use proptest::prelude::*;
+
+use super::super::ranking::Ranking;
+use super::super::register::{OTHER, Register, Who};
+use super::*;
+
+fn row(slug: &str) -> usize {
+    index_of(slug).unwrap()
+}
+
+fn pair(cause: u32, payer: u32) -> Pair {
+    Pair { cause, payer }
+}
+
+fn sample(cpu: usize, event: &str, part: Option<&str>, pair: Pair, found: Found) -> Attributed {
+    let event = row(event);
+    Attributed {
+        cpu,
+        event,
+        leaf: leaf_of(event, part.map(row)),
+        pair,
+        found,
+    }
+}
+
+fn cost(times: &[(&str, [u64; 2])]) -> Cost {
+    let mut components = vec![None; COMPONENTS.len()];
+    for (slug, ns) in times {
+        components[row(slug)] = Some(ns.to_vec());
+    }
+    Cost {
+        components,
+        ..Cost::NOTHING
+    }
+}
+
+fn divided(division: &Division, cost: &Cost) -> (Vec<Portion>, Vec<OwnerBasis>) {
+    let mut portions = Vec::new();
+    let bases = division.divide(cost, &[0, 1], |portion| portions.push(portion));
+    (portions, bases)
+}
+
+fn caused(portions: &[Portion], slug: &str, cause: u32) -> u64 {
+    let of = |p: &&Portion| p.leaf == row(slug) && p.pair.cause == cause;
+    portions.iter().filter(of).map(|p| p.ns).sum()
+}
+
+#[test]
+fn a_component_is_divided_as_its_samples_are() {
+    let mut division = Division::default();
+    division.begin(500_000_000, 2);
+    for (cause, count) in [(1, 30), (2, 10)] {
+        for _ in 0..count {
+            let whose = pair(cause, 9);
+            division.add(sample(0, "rx_softirq", Some("gro"), whose, Found::Socket));
+        }
+    }
+    let (portions, bases) = divided(&division, &cost(&[("gro", [4_001, 0])]));
+    assert_eq!(
+        caused(&portions, "gro", 1),
+        3_001,
+        "the rest goes to the largest"
+    );
+    assert_eq!(caused(&portions, "gro", 2), 1_000);
+    let basis = bases
+        .iter()
+        .find(|b| b.component as usize == row("rx_softirq"));
+    assert_eq!(basis.unwrap().socket_ns, 4_001);
+}
+
+#[test]
+fn a_part_without_samples_goes_as_its_event_does() {
+    let mut division = Division::default();
+    division.begin(500_000_000, 2);
+    division.add(sample(
+        0,
+        "rx_softirq",
+        Some("gro"),
+        pair(1, 9),
+        Found::Socket,
+    ));
+    let (portions, _) = divided(&division, &cost(&[("rx_unattributed", [77, 0])]));
+    assert_eq!(caused(&portions, "rx_unattributed", 1), 77);
+}
+
+#[test]
+fn an_event_that_is_not_broken_down_here_has_owners_all_the_same() {
+    let mut division = Division::default();
+    division.begin(500_000_000, 2);
+    let own = sample(0, "rx_softirq", None, pair(1, 9), Found::Socket);
+    division.add(own);
+    let (portions, _) = divided(&division, &cost(&[("rx_softirq", [77, 0])]));
+    assert_eq!(caused(&portions, "rx_softirq", 1), 77);
+}
+
+#[test]
+fn timers_that_show_no_socket_go_by_the_sends_of_their_cpu() {
+    let mut division = Division::default();
+    division.begin(500_000_000, 2);
+    for (cpu, cause) in [(0, 1), (1, 2)] {
+        for _ in 0..10 {
+            division.add(sample(
+                cpu,
+                "tx_syscall",
+                None,
+                pair(cause, cause),
+                Found::Task,
+            ));
+            division.add(sample(cpu, "net_timer", None, pair(0, 0), Found::Nothing));
+        }
+    }
+    let (portions, bases) = divided(&division, &cost(&[("net_timer", [100, 200])]));
+    assert_eq!(caused(&portions, "net_timer", 1), 100);
+    assert_eq!(caused(&portions, "net_timer", 2), 200);
+    let basis = bases
+        .iter()
+        .find(|b| b.component as usize == row("net_timer"));
+    assert_eq!(basis.unwrap().proportion_ns, 300);
+}
+
+#[test]
+fn a_packet_that_met_nobody_is_nobodys() {
+    let mut division = Division::default();
+    division.begin(500_000_000, 2);
+    for _ in 0..10 {
+        let nobody = pair(NOBODY, 9);
+        division.add(sample(0, "rx_softirq", Some("gro"), nobody, Found::Nothing));
+    }
+    let (portions, bases) = divided(&division, &cost(&[("gro", [50, 0])]));
+    assert_eq!(caused(&portions, "gro", NOBODY), 50);
+    let basis = bases
+        .iter()
+        .find(|b| b.component as usize == row("rx_softirq"));
+    assert_eq!(basis.unwrap().nothing_ns, 50);
+}
+
+#[test]
+fn polling_for_all_packets_goes_as_these_do() {
+    let mut division = Division::default();
+    division.begin(500_000_000, 2);
+    let own = sample(1, "rx_softirq", Some("gro"), pair(1, 9), Found::Socket);
+    division.add(own);
+    for _ in 0..10 {
+        let nobody = pair(NOBODY, 8);
+        division.add(sample(
+            0,
+            "rx_softirq",
+            Some("backlog"),
+            nobody,
+            Found::Nothing,
+        ));
+    }
+    let (portions, _) = divided(&division, &cost(&[("backlog", [50, 0])]));
+    assert_eq!(caused(&portions, "backlog", 1), 50);
+}
+
+proptest! {
+    #[test]
+    fn whatever_was_sampled_all_time_is_handed_out_and_no_more(
+        times in prop::collection::vec((0_usize..COMPONENTS.len(), 0_u64..1 << 40, 0_u64..1 << 20), 0..30),
+        samples in prop::collection::vec((0_usize..3, 0_usize..30, 0_usize..60, 0_u32..5, 0_usize..4), 0..200),
+    ) {
+        let mut division = Division::default();
+        let events: Vec<usize> = division.events.iter().map(|event| event.row).collect();
+        let leaves: Vec<usize> = division.events.iter().flat_map(|event| event.leaves.clone()).collect();
+        let mut components = vec![None; COMPONENTS.len()];
+        for (at, a, b) in times {
+            components[leaves[at % leaves.len()]] = Some(vec![a, b]);
+        }
+        let cost = Cost { components, ..Cost::NOTHING };
+        for _ in 0..3 {
+            division.begin(500_000_000, 2);
+            for &(cpu, event, part, cause, found) in &samples {
+                let event = events[event % events.len()];
+                let parts = children(event);
+                let part = parts.get(part % parts.len().max(1)).copied();
+                let found = [Found::Task, Found::Socket, Found::Interface, Found::Nothing][found];
+                division.add(Attributed { cpu, event, leaf: leaf_of(event, part), pair: pair(cause, 1), found });
+            }
+            let (portions, bases) = divided(&division, &cost);
+            for &leaf in &leaves {
+                for column in 0..2 {
+                    let handed: u64 = portions.iter().filter(|p| p.leaf == leaf && p.column == column).map(|p| p.ns).sum();
+                    let time = cost.cpu_ns(leaf).map_or(0, |row| row[column]);
+                    prop_assert_eq!(handed, time);
+                }
+            }
+            for basis in bases {
+                let event = division.events.iter().find(|event| event.row == basis.component as usize).unwrap();
+                let time: u64 = event.leaves.iter().filter_map(|&leaf| cost.cpu_ns(leaf)).flatten().sum();
+                let OwnerBasis { task_ns, socket_ns, interface_ns, proportion_ns, nothing_ns, .. } = basis;
+                prop_assert_eq!(task_ns + socket_ns + interface_ns + proportion_ns + nothing_ns, time);
+            }
+        }
+    }
+}
+
+/// Each interval has hundreds that nobody has seen before, each with work of its own.
+#[test]
+fn in_a_storm_of_owners_nothing_is_lost_and_the_costliest_keep_what_is_theirs() {
+    let mut division = Division::default();
+    let mut register = Register::default();
+    let mut ranking = Ranking::default();
+    let cost = cost(&[
+        ("gro", [1_000_000_007, 0]),
+        ("ip_receive_v4", [3, 600_000_011]),
+    ]);
+    let whole_ns = 1_000_000_007 + 3 + 600_000_011;
+    let mut all_ns = 0.0;
+    for interval in 0..60 {
+        division.begin(1_000_000_000, 2);
+        ranking.begin(1_000_000_000);
+        let faithful = register.number(Who::Cgroup(1));
+        let newcomers = (0..500).map(|number| Who::Cgroup(1000 + 500 * interval + number));
+        let mut causes = vec![faithful; 100];
+        causes.extend(newcomers.map(|who| register.number(who)));
+        for (number, cause) in causes.into_iter().enumerate() {
+            let whose = pair(cause, faithful);
+            division.add(sample(
+                number % 2,
+                "rx_softirq",
+                Some("gro"),
+                whose,
+                Found::Socket,
+            ));
+        }
+        let (portions, _) = divided(&division, &cost);
+        assert_eq!(portions.iter().map(|p| p.ns).sum::<u64>(), whole_ns);
+        assert_eq!(
+            caused(&portions, "gro", faithful),
+            166_666_757,
+            "a sixth, and what rounding leaves, in interval {interval}"
+        );
+        for portion in &portions {
+            ranking.add(portion.pair.cause, portion.ns);
+        }
+        all_ns = all_ns * 0.5_f64.powf(1.0 / 30.0) + whole_ns as f64;
+        if let Some(moved) = register.forget(|who| ranking.of_late_ns(who)) {
+            let renamed = |who: u32| moved[who as usize];
+            division.rename(renamed);
+            ranking.rename(register.len(), renamed);
+        }
+        assert!(register.len() <= 4096, "{} are known", register.len());
+        let known = 0..register.len() as u32;
+        let of_late_ns: f64 = known.map(|who| ranking.of_late_ns(who)).sum();
+        assert!((of_late_ns / all_ns - 1.0).abs() < 1e-9);
+    }
+    assert!(ranking.of_late_ns(OTHER) > 0.0, "nobody was ever forgotten");
+    // Without samples it goes by the past, in which everybody has another number by now.
+    division.begin(1_000_000_000, 2);
+    let (portions, _) = divided(&division, &cost);
+    assert_eq!(portions.iter().map(|p| p.ns).sum::<u64>(), whole_ns);
+}

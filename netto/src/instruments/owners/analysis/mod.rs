@@ -1,0 +1,14 @@
+//! From samples with whose they are to the time that each owner caused, and who paid; and what
+//! names of owners are made of. Pure.
+
+pub mod allowance;
+pub mod divide;
+pub mod netlink;
+pub mod path;
+pub mod pods;
+pub mod pool;
+pub mod process;
+pub mod ranking;
+pub mod recent;
+pub mod register;
+pub mod verdict;

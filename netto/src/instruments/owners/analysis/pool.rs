@@ -1,0 +1,166 @@
+//! What is known of whose work something is: a weight for each who, of the interval, and of what
+//! came before it.
+
+/// Who caused a time, and who was interrupted for it: numbers that the caller gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pair {
+    /// Who caused it.
+    pub cause: u32,
+    /// Who was interrupted; the same who, if it was its own work.
+    pub payer: u32,
+}
+
+/// After so long the past weighs half, nanoseconds.
+const HALF_LIFE_NS: f64 = 5e9;
+/// What weighs less than this is forgotten.
+const LEAST: f64 = 0.05;
+/// So many are kept; of more, the lightest is forgotten.
+const MOST: usize = 256;
+
+/// Weights by who, the past's fading.
+#[derive(Debug, Clone, Default)]
+pub struct Pool {
+    now: Vec<(Pair, f64)>,
+    past: Vec<(Pair, f64)>,
+}
+
+impl Pool {
+    /// Begins an interval of this length: what was known belongs to the past.
+    pub fn begin(&mut self, interval_ns: u64) {
+        if self.now.is_empty() && self.past.is_empty() {
+            return;
+        }
+        let left = 0.5_f64.powf(interval_ns as f64 / HALF_LIFE_NS);
+        for (pair, weight) in std::mem::take(&mut self.now) {
+            add(&mut self.past, pair, weight);
+        }
+        self.past.iter_mut().for_each(|(_, weight)| *weight *= left);
+        self.past.retain(|(_, weight)| *weight >= LEAST);
+        if self.past.len() > MOST {
+            self.past.sort_unstable_by(|a, b| b.1.total_cmp(&a.1));
+            self.past.truncate(MOST);
+        }
+    }
+
+    /// Adds a sample of the interval.
+    pub fn add(&mut self, pair: Pair) {
+        add(&mut self.now, pair, 1.0);
+    }
+
+    /// Weights of the interval; none without a sample.
+    pub fn now(&self) -> &[(Pair, f64)] {
+        &self.now
+    }
+
+    /// Weights of the past; none if nothing is remembered.
+    pub fn past(&self) -> &[(Pair, f64)] {
+        &self.past
+    }
+
+    /// Everybody has the number that `renamed` gives. Who shares one is one from then on, and
+    /// weighs what all of them did.
+    pub fn rename(&mut self, renamed: impl Fn(u32) -> u32) {
+        for list in [&mut self.now, &mut self.past] {
+            for (pair, weight) in std::mem::take(list) {
+                let [cause, payer] = [pair.cause, pair.payer].map(&renamed);
+                add(list, Pair { cause, payer }, weight);
+            }
+        }
+    }
+}
+
+fn add(list: &mut Vec<(Pair, f64)>, pair: Pair, weight: f64) {
+    match list.iter_mut().find(|(known, _)| *known == pair) {
+        Some((_, known)) => *known += weight,
+        None => list.push((pair, weight)),
+    }
+}
+
+/// Divides a whole by weights, so that the parts sum to it: each part is rounded down, and what is
+/// left goes to the heaviest. Nothing is divided without weights.
+pub fn divide(whole: u64, weights: &[(Pair, f64)], mut part: impl FnMut(Pair, u64)) {
+    let all: f64 = weights.iter().map(|(_, weight)| weight).sum();
+    let Some(heaviest) = weights.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return;
+    };
+    let mut left = whole;
+    for (pair, weight) in weights {
+        let share = ((whole as f64 * (weight / all)) as u64).min(left);
+        left -= share;
+        if share > 0 {
+            part(*pair, share);
+        }
+    }
+    if left > 0 {
+        part(heaviest.0, left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pair(cause: u32) -> Pair {
+        Pair { cause, payer: 0 }
+    }
+
+    fn of(((cause, payer), weight): ((u32, u32), f64)) -> (Pair, f64) {
+        (Pair { cause, payer }, weight)
+    }
+
+    proptest! {
+        #[test]
+        fn parts_sum_to_their_whole_to_the_nanosecond(
+            whole in any::<u64>(),
+            weights in prop::collection::vec(0.01_f64..1e9, 1..20),
+        ) {
+            let weights: Vec<_> = weights.into_iter().enumerate().map(|(at, weight)| (pair(at as u32), weight)).collect();
+            let mut sum = 0_u128;
+            divide(whole, &weights, |_, ns| sum += u128::from(ns));
+            prop_assert_eq!(sum, u128::from(whole));
+        }
+    }
+
+    #[test]
+    fn an_interval_has_its_own_samples_and_the_past_those_before() {
+        let mut pool = Pool::default();
+        (0..100).for_each(|_| pool.add(pair(1)));
+        pool.begin(1);
+        pool.add(pair(2));
+        assert_eq!(pool.now(), [(pair(2), 1.0)]);
+        assert!(pool.past()[0].0 == pair(1) && pool.past()[0].1 > 99.0);
+        pool.begin(1);
+        assert_eq!((pool.now().len(), pool.past().len()), (0, 2));
+    }
+
+    #[test]
+    fn the_past_fades_and_takes_bounded_memory() {
+        let mut pool = Pool::default();
+        for cause in 0..10_000 {
+            pool.add(pair(cause));
+            if cause % 100 == 0 {
+                pool.begin(1_000_000);
+            }
+        }
+        pool.begin(1_000_000);
+        assert_eq!(pool.past.len(), MOST);
+        pool.begin(60_000_000_000);
+        assert!(pool.now().is_empty() && pool.past().is_empty());
+    }
+
+    #[test]
+    fn who_shares_a_number_weighs_what_all_of_them_did() {
+        let mut pool = Pool::default();
+        (0..2).for_each(|cause| pool.add(pair(cause)));
+        pool.begin(0);
+        (0..4).for_each(|cause| pool.add(pair(cause)));
+        pool.rename(|who| if who == 0 { 0 } else { who / 3 + 1 });
+        assert_eq!(pool.past, [((0, 0), 1.0), ((1, 0), 1.0)].map(of));
+        assert_eq!(
+            pool.now,
+            [((0, 0), 1.0), ((1, 0), 2.0), ((2, 0), 1.0)].map(of)
+        );
+    }
+}

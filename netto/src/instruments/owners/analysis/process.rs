@@ -1,0 +1,184 @@
+//! What files of one process, and of one control group, say. Pure.
+
+/// The kernel keeps so much of a process' name.
+const LONGEST_COMM: usize = 15;
+
+/// Name and beginning of a process, from its `stat`: name (it may hold anything, blanks and
+/// brackets too), and beginning in ticks (`_SC_CLK_TCK`) since boot.
+pub fn stat(text: &[u8]) -> Option<(&[u8], u64)> {
+    let open = text.iter().position(|c| *c == b'(')?;
+    let close = text.iter().rposition(|c| *c == b')')?;
+    let comm = text.get(open + 1..close)?;
+    let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
+    // The state is the third field, the beginning the 22nd.
+    let began = rest.split_ascii_whitespace().nth(22 - 3)?.parse().ok()?;
+    Some((&comm[..comm.len().min(LONGEST_COMM)], began))
+}
+
+/// Path of the control group of version 2, from a process' `cgroup`. Empty if there is none.
+pub fn cgroup(text: &[u8]) -> &[u8] {
+    let mut lines = text.split(|c| *c == b'\n');
+    // No name of a group has a line break in it (`cgroup_mkdir`).
+    lines
+        .find_map(|line| line.strip_prefix(b"0::"))
+        .unwrap_or_default()
+}
+
+/// The number in `socket:[123]` or `net:[123]`.
+pub fn inode(link: &[u8], kind: &str) -> Option<u64> {
+    let number = link
+        .strip_prefix(kind.as_bytes())?
+        .strip_prefix(b":[")?
+        .strip_suffix(b"]")?;
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// Time in which all of a group stood still, nanoseconds, from its `irq.pressure` (`psi_show`).
+pub fn full_pressure_ns(text: &str) -> Option<u64> {
+    let full = text.lines().find_map(|line| line.strip_prefix("full "))?;
+    let total = full
+        .split(' ')
+        .find_map(|word| word.strip_prefix("total="))?;
+    total.parse::<u64>().ok()?.checked_mul(1000)
+}
+
+/// Where control groups of version 2 are mounted, from a `mountinfo`; of several, one whose root
+/// is the hierarchy's, and one below this folder.
+pub fn cgroup2_mount(mountinfo: &[u8], below: &[u8]) -> Option<Vec<u8>> {
+    let mounts = mountinfo.split(|c| *c == b'\n').filter_map(|line| {
+        let words: Vec<&[u8]> = line.split(|c| *c == b' ').collect();
+        let end_of_options = words.iter().position(|word| *word == b"-")?;
+        if *words.get(end_of_options + 1)? != b"cgroup2" {
+            return None;
+        }
+        let (root, point) = (*words.get(3)?, without_octal(words.get(4)?));
+        Some((root == b"/", is_below(&point, below), point))
+    });
+    // The first of those that are alike: `max_by_key` would give the last.
+    let mut best: Option<(bool, bool, Vec<u8>)> = None;
+    for mount in mounts {
+        if best
+            .as_ref()
+            .is_none_or(|best| (mount.0, mount.1) > (best.0, best.1))
+        {
+            best = Some(mount);
+        }
+    }
+    best.map(|(_, _, point)| point)
+}
+
+fn is_below(path: &[u8], folder: &[u8]) -> bool {
+    path.strip_prefix(folder)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+/// What the kernel's escapes (`\040`, a blank) stand for.
+fn without_octal(word: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| *first == b'\\');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FIELDS: &str = "S 1 2 2 0 -1 4194560 5 0 0 0 1 2 0 0 20 0 1 0 4711 10 11 12";
+
+    #[test]
+    fn a_process_with_brackets_in_its_name_began_when_it_did() {
+        let text = format!("17 (a) b (c) {FIELDS}\n");
+        assert_eq!(stat(text.as_bytes()), Some((&b"a) b (c"[..], 4711)));
+        let text = [b"17 (\xff\n) ", FIELDS.as_bytes()].concat();
+        assert_eq!(stat(&text), Some((&b"\xff\n"[..], 4711)));
+        let text = format!("17 (kworker/u8:3-events_unbound) {FIELDS}");
+        assert_eq!(stat(text.as_bytes()).unwrap().0, b"kworker/u8:3-ev");
+        for damaged in ["", "17", "17 (a) S 1", ") ("] {
+            assert_eq!(stat(damaged.as_bytes()), None, "{damaged}");
+        }
+    }
+
+    #[test]
+    fn the_second_versions_group_is_found_among_the_firsts() {
+        let text = b"4:memory:/first/0::/x\n0::/a.slice/b:c\xff\n";
+        assert_eq!(cgroup(text), b"/a.slice/b:c\xff");
+        assert_eq!(cgroup(b"4:memory:/\n"), b"");
+    }
+
+    #[test]
+    fn links_say_which_socket_and_which_namespace() {
+        assert_eq!(inode(b"socket:[123]", "socket"), Some(123));
+        assert_eq!(inode(b"net:[4026531840]", "net"), Some(4_026_531_840));
+        for other in ["pipe:[123]", "socket:[]", "socket:[1", "/dev/null", ""] {
+            assert_eq!(inode(other.as_bytes(), "socket"), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn pressure_is_what_all_waited_in_nanoseconds() {
+        let text = "full avg10=0.00 avg60=0.10 avg300=0.00 total=52\n";
+        assert_eq!(full_pressure_ns(text), Some(52_000));
+        let both = "some avg10=0.00 total=9\nfull avg10=0.00 total=7\n";
+        assert_eq!(full_pressure_ns(both), Some(7_000));
+        for none in [
+            "",
+            "some total=9\n",
+            "full total=-1",
+            "full total=18446744073709551615",
+        ] {
+            assert_eq!(full_pressure_ns(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn groups_of_the_second_version_are_found_where_they_are_mounted() {
+        let hybrid = b"31 23 0:28 / /s/fs/cgroup rw - tmpfs tmpfs rw\n\
+            32 31 0:29 / /s/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n\
+            41 31 0:38 / /s/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
+        assert_eq!(
+            cgroup2_mount(hybrid, b"/s").unwrap(),
+            b"/s/fs/cgroup/unified"
+        );
+        let several = b"1 2 0:3 /../.. /s/fs/cgroup rw - cgroup2 cgroup rw\n\
+            1 2 0:3 / /other rw - cgroup2 cgroup rw\n\
+            1 2 0:3 / /host/s/fs\\040x/cgroup rw - cgroup2 cgroup rw\n\
+            1 2 0:3 / /host/s/fs/cgroup rw - cgroup2 cgroup rw\n";
+        assert_eq!(
+            cgroup2_mount(several, b"/host/s").unwrap(),
+            b"/host/s/fs x/cgroup"
+        );
+        assert_eq!(cgroup2_mount(several, b"/s").unwrap(), b"/other");
+        assert_eq!(
+            cgroup2_mount(b"32 31 0:29 / /cpu rw - cgroup cgroup rw,cpu\n", b"/s"),
+            None
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_them_panic(text in proptest::collection::vec(any::<u8>(), 0..120), line in ".{0,80}") {
+            let _ = (stat(&text), cgroup(&text), inode(&text, "net"), cgroup2_mount(&text, b"/s"));
+            let _ = full_pressure_ns(&line);
+            let with_brackets = [b"1 (", text.as_slice(), b") ", line.as_bytes()].concat();
+            let _ = stat(&with_brackets);
+            let with_words = [b"1 1 0:1 / \\", text.as_slice(), b" - cgroup2 "].concat();
+            let _ = cgroup2_mount(&with_words, b"");
+        }
+    }
+}

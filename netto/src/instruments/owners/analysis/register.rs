@@ -1,0 +1,235 @@
+//! Who is known, by number: numbers are small, so that tables can be made of them. What is known
+//! of a process, a sample has told. Between two intervals a bounded number is known: of more, the
+//! costliest stay, and all others are one from then on.
+
+use std::cmp::Reverse;
+
+use rustc_hash::FxHashMap;
+
+use super::divide::NOBODY;
+
+/// All who are not known apart any more: always the second number.
+pub const OTHER: u32 = 1;
+
+/// Who caused something or paid for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Who {
+    /// Nobody is known.
+    Nobody,
+    /// Some who are not known apart any more.
+    Other,
+    /// CPUs that idled.
+    Idle,
+    /// Threads of the kernel.
+    Kernel,
+    /// A control group, by its number.
+    Cgroup(u64),
+    /// A process.
+    Process {
+        /// Its number.
+        pid: u32,
+        /// When it began, in hundredths of a second since boot.
+        started_cs: u64,
+    },
+    /// Where packets came from or went to.
+    Interface {
+        /// Inode of the network namespace.
+        netns: u64,
+        /// Interface by which they came; 0 if that is not known, or does not matter.
+        from: u32,
+        /// Interface by which they went; 0 if they did not.
+        to: u32,
+    },
+}
+
+impl Who {
+    /// Whether it is one of many, who can be shown by name.
+    pub fn has_a_name(self) -> bool {
+        matches!(
+            self,
+            Who::Cgroup(_) | Who::Process { .. } | Who::Interface { .. }
+        )
+    }
+}
+
+/// What was learnt of a process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Number of its control group.
+    pub cgroup: u64,
+    /// Its name, filled up with bytes 0.
+    pub comm: [u8; 16],
+}
+
+/// So many are known at most between two intervals. Of more, those are forgotten who cost nothing
+/// any more.
+const MOST: usize = 4096;
+/// If that leaves too many, so many stay: it is done seldom then, however fast new ones come.
+const COSTLIEST: usize = 1024;
+/// Who has cost less of late costs nothing any more, nanoseconds.
+const NOTHING_NS: f64 = 1000.0;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Register {
+    known: Vec<Who>,
+    numbers: FxHashMap<Who, u32>,
+    processes: FxHashMap<Who, Process>,
+}
+
+impl Default for Register {
+    fn default() -> Self {
+        let mut register = Register {
+            known: Vec::new(),
+            numbers: FxHashMap::default(),
+            processes: FxHashMap::default(),
+        };
+        let first = [Who::Nobody, Who::Other].map(|who| register.number(who));
+        debug_assert_eq!(first, [NOBODY, OTHER]);
+        register
+    }
+}
+
+impl Register {
+    /// Somebody's number.
+    pub fn number(&mut self, who: Who) -> u32 {
+        *self.numbers.entry(who).or_insert_with(|| {
+            self.known.push(who);
+            self.known.len() as u32 - 1
+        })
+    }
+
+    /// A process' number; what is known of it already stays.
+    pub fn process(&mut self, who: Who, process: Process) -> u32 {
+        self.processes.entry(who).or_insert(process);
+        self.number(who)
+    }
+
+    /// Who has a number.
+    pub fn who(&self, number: u32) -> Who {
+        let known = self.known.get(number as usize);
+        known.copied().unwrap_or(Who::Nobody)
+    }
+
+    /// What was learnt of a process.
+    pub fn of_process(&self, who: Who) -> Process {
+        self.processes.get(&who).copied().unwrap_or_default()
+    }
+
+    /// How many have a number.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether nobody is known, which is never so.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// If too many are known, forgets those who have cost little of late, by number. Everybody's
+    /// new number by the old one, if they changed: whoever is forgotten is one of [`OTHER`].
+    pub fn forget(&mut self, of_late_ns: impl Fn(u32) -> f64) -> Option<Vec<u32>> {
+        if self.known.len() <= MOST {
+            return None;
+        }
+        let has_a_name = |number: &u32| self.who(*number).has_a_name();
+        let (mut named, mut stay): (Vec<u32>, Vec<u32>) =
+            (0..self.known.len() as u32).partition(has_a_name);
+        named.retain(|number| of_late_ns(*number) >= NOTHING_NS);
+        if stay.len() + named.len() > MOST {
+            named.sort_by_key(|number| Reverse(of_late_ns(*number) as u64));
+            named.truncate(COSTLIEST);
+        }
+        stay.append(&mut named);
+        stay.sort_unstable();
+        let mut moved = vec![OTHER; self.known.len()];
+        for (now, before) in stay.iter().enumerate() {
+            moved[*before as usize] = now as u32;
+        }
+        self.known = stay.into_iter().map(|number| self.who(number)).collect();
+        self.numbers = self.known.iter().copied().zip(0..).collect();
+        self.processes
+            .retain(|who, _| self.numbers.contains_key(who));
+        Some(moved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: u32) -> Who {
+        Who::Process { pid, started_cs: 7 }
+    }
+
+    #[test]
+    fn of_ever_more_processes_those_are_forgotten_that_cost_nothing_any_more() {
+        let mut register = Register::default();
+        for pid in 1..20_000 {
+            let number = register.process(process(pid), Process::default());
+            assert_eq!(register.who(number), process(pid));
+            let costs = |number: u32| f64::from(u8::from(number % 100 == 7)) * 2.0 * NOTHING_NS;
+            if register.forget(costs).is_some() {
+                assert!(register.len() < MOST / 50);
+            }
+            assert!(register.len() <= MOST && register.processes.len() <= MOST);
+        }
+    }
+
+    #[test]
+    fn of_ever_more_that_cost_something_the_costliest_stay() {
+        let mut register = Register::default();
+        let mut cost: FxHashMap<Who, f64> = FxHashMap::default();
+        for pid in 1..50_000_u32 {
+            // A few cost much, wherever they stand among the others.
+            let ns = if pid % 100 == 0 { 9e6 } else { 2e6 };
+            cost.insert(process(pid), ns);
+            register.process(process(pid), Process::default());
+            if register.len() > MOST {
+                let of_late = register.known.iter().map(|who| cost.get(who));
+                let of_late: Vec<f64> = of_late.map(|ns| ns.copied().unwrap_or(0.0)).collect();
+                register.forget(|number| of_late[number as usize]);
+                assert!(register.len() <= COSTLIEST + 2);
+            }
+            assert!(register.len() <= MOST && register.processes.len() <= MOST);
+        }
+        let known = register.known.iter();
+        let many = known.filter(|who| cost.get(*who) == Some(&9e6)).count();
+        assert_eq!(many, 499);
+    }
+
+    #[test]
+    fn who_stays_has_the_number_that_is_told_and_who_does_not_is_one_of_others() {
+        let mut register = Register::default();
+        let singles = [Who::Idle, Who::Kernel].map(|who| (who, register.number(who)));
+        let groups = (0..MOST as u64).map(Who::Cgroup);
+        let groups: Vec<_> = groups.map(|who| (who, register.number(who))).collect();
+        let costs = |number: u32| if number > 4000 { 1e9 } else { 1.0 };
+        let moved = register.forget(costs).unwrap();
+        for (who, before) in groups {
+            let now = moved[before as usize];
+            match costs(before) < NOTHING_NS {
+                true => assert_eq!(now, OTHER),
+                false => assert_eq!(register.who(now), who),
+            }
+        }
+        // Whatever these cost, they are no others.
+        for (who, before) in singles {
+            assert_eq!(register.who(moved[before as usize]), who);
+        }
+        assert_eq!((moved[0], moved[1]), (NOBODY, OTHER));
+        assert_eq!(register.number(Who::Other), OTHER);
+    }
+
+    #[test]
+    fn what_was_learnt_of_a_process_first_is_kept() {
+        let mut register = Register::default();
+        let first = Process {
+            cgroup: 5,
+            ..Process::default()
+        };
+        register.process(process(1), first);
+        register.process(process(1), Process { cgroup: 6, ..first });
+        assert_eq!(register.of_process(process(1)), first);
+    }
+}

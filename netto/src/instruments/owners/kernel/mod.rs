@@ -1,0 +1,10 @@
+//! Where names of owners are read: the file systems of the kernel and of the kubelet, and netlink.
+
+pub mod cgroups;
+mod handle;
+pub mod links;
+pub mod pods;
+pub mod processes;
+pub mod slice;
+mod visit;
+mod walk;

@@ -1,0 +1,179 @@
+//! Interfaces from one interval to the next: each is known by its number, which none gets twice.
+
+use std::collections::HashMap;
+
+use metrics_common::sections::{LOOPBACK, MOST_INTERFACES};
+use metrics_common::{Interface, InterfaceCounts, Interfaces};
+
+use super::links::Link;
+
+/// What sysfs says of an interface beyond what the kernel's message does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Device {
+    /// Whether there is one behind the interface.
+    pub is_hardware: bool,
+    /// Its driver, if that has a name.
+    pub driver: Option<String>,
+}
+
+/// Follows all interfaces.
+#[derive(Debug, Default)]
+pub struct Follower(HashMap<i32, InterfaceCounts>);
+
+impl Follower {
+    /// What each has done since the last reading. One that is new, or whose counts went back, begins
+    /// here and has done nothing yet: it may have counted elsewhere before. `device` is asked for
+    /// those that are named.
+    pub fn advance(
+        &mut self,
+        mut links: Vec<Link>,
+        mut device: impl FnMut(&Link) -> Device,
+    ) -> Interfaces {
+        // A list that changed while it was made may have one twice.
+        links.sort_by_key(|link| link.index);
+        links.dedup_by_key(|link| link.index);
+        let before = std::mem::take(&mut self.0);
+        let now = links.iter().map(|link| (link.index, link.counts));
+        self.0 = now.collect();
+        let grown = |link: &Link| {
+            let before = before.get(&link.index);
+            let grown = before.and_then(|before| link.counts.since(before));
+            grown.unwrap_or_default()
+        };
+        // By their counts since they are there, so that those that are named stay so.
+        links.sort_by_key(|link| (u64::MAX - link.counts.packets(), link.index));
+        let others = links.split_off(links.len().min(MOST_INTERFACES));
+        links.sort_by_key(|link| link.index);
+        let interface = |link: &Link| {
+            let Device {
+                is_hardware,
+                driver,
+            } = device(link);
+            let virtual_kind = || link.kind.clone().unwrap_or_default();
+            Interface {
+                name: shown(&link.name),
+                driver: match link.is_loopback {
+                    true => LOOPBACK.to_owned(),
+                    false => driver.unwrap_or_else(virtual_kind),
+                },
+                is_hardware,
+                rx_queues: link.rx_queues,
+                tx_queues: link.tx_queues,
+                counts: grown(link),
+            }
+        };
+        let nothing = InterfaceCounts::default();
+        Interfaces {
+            named: links.iter().map(interface).collect(),
+            others: others.len() as u32,
+            other: others
+                .iter()
+                .fold(nothing, |sum, link| sum.plus(&grown(link))),
+        }
+    }
+}
+
+/// A name as text; bytes that are none stand as `\xNN`.
+fn shown(name: &[u8]) -> String {
+    let mut text = String::new();
+    for piece in name.utf8_chunks() {
+        text.push_str(piece.valid());
+        text.extend(piece.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(index: i32, name: &str, packets: u64) -> Link {
+        Link {
+            index,
+            name: name.as_bytes().to_vec(),
+            kind: Some("veth".to_owned()),
+            counts: InterfaceCounts {
+                rx_packets: packets,
+                ..InterfaceCounts::default()
+            },
+            ..Link::default()
+        }
+    }
+
+    /// Names and packets.
+    fn next(follower: &mut Follower, links: Vec<Link>) -> Vec<(String, u64)> {
+        let interfaces = follower.advance(links, |_| Device::default());
+        let named = interfaces.named.into_iter();
+        named.map(|own| (own.name, own.counts.rx_packets)).collect()
+    }
+
+    #[test]
+    fn an_interface_counts_from_its_second_reading_on() {
+        let mut follower = Follower::default();
+        let packets = |(name, packets): &(&str, u64)| ((*name).to_owned(), *packets);
+        let all = |expected: &[(&str, u64)]| expected.iter().map(packets).collect::<Vec<_>>();
+        assert_eq!(
+            next(&mut follower, vec![link(1, "a", 1000)]),
+            all(&[("a", 0)])
+        );
+        let two = vec![link(1, "a", 1004), link(2, "b", 50)];
+        assert_eq!(next(&mut follower, two), all(&[("a", 4), ("b", 0)]));
+        // Another interface of the same name, and one that counts anew.
+        let others = vec![link(3, "a", 2), link(2, "b", 3)];
+        assert_eq!(next(&mut follower, others), all(&[("b", 0), ("a", 0)]));
+        let renamed = vec![link(3, "c", 5), link(2, "b", 4), link(2, "b", 4)];
+        assert_eq!(next(&mut follower, renamed), all(&[("b", 1), ("c", 3)]));
+    }
+
+    #[test]
+    fn those_with_most_packets_are_named_and_no_packet_of_the_others_is_lost() {
+        let mut follower = Follower::default();
+        let links = |packets: u64| {
+            let all =
+                (0..200).map(|index| link(index, &format!("veth{index}"), packets * index as u64));
+            all.collect::<Vec<_>>()
+        };
+        follower.advance(links(1), |_| Device::default());
+        let mut asked = 0;
+        let interfaces = follower.advance(links(2), |_| {
+            asked += 1;
+            Device::default()
+        });
+        assert_eq!(
+            (interfaces.named.len(), asked),
+            (MOST_INTERFACES, MOST_INTERFACES)
+        );
+        assert_eq!(interfaces.named[0].name, "veth136");
+        assert_eq!(interfaces.others, 136);
+        let named: u64 = interfaces
+            .named
+            .iter()
+            .map(|own| own.counts.rx_packets)
+            .sum();
+        assert_eq!(named + interfaces.other.rx_packets, (0..200).sum::<u64>());
+    }
+
+    #[test]
+    fn a_device_has_its_driver_and_what_is_made_of_nothing_its_kind() {
+        let mut loopback = link(1, "lo", 1);
+        (loopback.is_loopback, loopback.kind) = (true, None);
+        let all = vec![loopback, link(2, "v", 1), link(3, "eth0", 1)];
+        let interfaces = Follower::default().advance(all, |link| Device {
+            is_hardware: link.index == 3,
+            driver: (link.index == 3).then(|| "ena".to_owned()),
+        });
+        let drivers: Vec<&str> = interfaces
+            .named
+            .iter()
+            .map(|own| own.driver.as_str())
+            .collect();
+        assert_eq!(drivers, [LOOPBACK, "veth", "ena"]);
+        assert!(interfaces.named[2].is_hardware);
+    }
+
+    #[test]
+    fn a_name_of_any_bytes_is_text() {
+        assert_eq!(shown(b"ok\xff<\xe2\x82"), "ok\\xff<\\xe2\\x82");
+        assert_eq!(shown("größe".as_bytes()), "größe");
+    }
+}

@@ -1,0 +1,303 @@
+//! What control groups' series show: totals that never fall, of a bounded number of groups.
+//!
+//! A sum over snapshots does not do for that: it keeps processes, which have no series, and
+//! forgets owners, whose time then counts elsewhere. Here time is counted where it belongs at that
+//! moment, and stays there. A group for which there is no room takes the place of the one that has
+//! done nothing for longest, whose series end; nothing of them is counted again. Pure.
+
+use std::collections::BTreeMap;
+
+use metrics_common::sections::event_of;
+use metrics_common::{Owner, OwnerKind, Owners};
+
+/// So many groups and interfaces have series of their own at the most.
+pub const LIMIT: usize = 200;
+
+/// What is known of whom a series is of, as it stands in the series' labels.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    /// What it is: `cgroup`, `process` (of no known group), `interface`, `nobody`, `other`, and,
+    /// which only pay, `idle` and `kernel`.
+    pub kind: &'static str,
+    /// Path of the control group.
+    pub cgroup: String,
+    /// Identity of the container.
+    pub container: String,
+    /// Name of the pod.
+    pub pod: String,
+    /// Namespace of the pod.
+    pub namespace: String,
+}
+
+impl Name {
+    fn of(owner: &Owner) -> Name {
+        let kind = match owner.kind {
+            OwnerKind::Cgroup => "cgroup",
+            OwnerKind::Process if owner.id == 0 && owner.cgroup.is_empty() => "process",
+            // Processes have no series: they are in their group's.
+            OwnerKind::Process => "cgroup",
+            OwnerKind::Interface => "interface",
+            OwnerKind::Nobody => "nobody",
+            // What an interval forgets is of it all the same.
+            OwnerKind::Other | OwnerKind::Forgotten => "other",
+            OwnerKind::Idle => "idle",
+            OwnerKind::Kernel => "kernel",
+        };
+        Name {
+            cgroup: owner.cgroup.clone(),
+            container: owner.container.clone(),
+            pod: owner.pod.clone(),
+            namespace: owner.namespace.clone(),
+            ..Name::bare(kind)
+        }
+    }
+
+    fn bare(kind: &'static str) -> Name {
+        Name {
+            kind,
+            cgroup: String::new(),
+            container: String::new(),
+            pod: String::new(),
+            namespace: String::new(),
+        }
+    }
+
+    /// Whether there may be many of its kind.
+    fn is_one_of_many(&self) -> bool {
+        matches!(self.kind, "cgroup" | "interface")
+    }
+}
+
+/// Totals of one name, nanoseconds over all CPUs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OwnerTotal {
+    /// What it caused, by the row of the event.
+    pub caused_ns: BTreeMap<usize, u64>,
+    /// Softirq time that others caused and it paid for; `None` before the first.
+    pub paid_ns: Option<u64>,
+    /// Number of the last interval in which it did either.
+    last: u64,
+}
+
+/// See the head of this file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OwnerTotals {
+    names: BTreeMap<Name, OwnerTotal>,
+    intervals: u64,
+    given_up: u64,
+}
+
+impl OwnerTotals {
+    /// Adds an interval.
+    pub fn add(&mut self, owners: &Owners) {
+        self.intervals += 1;
+        // The largest come first, for whom there is room.
+        let owners = owners.largest(usize::MAX);
+        let names: Vec<Name> = owners.owners.iter().map(Name::of).collect();
+        let accounts = owners.accounts();
+        let mut known: Vec<&Name> = Vec::new();
+        for (name, account) in names.iter().zip(accounts) {
+            if account.weight_ns() > 0 && !known.contains(&name) {
+                known.push(name);
+            }
+        }
+        for name in &known {
+            if let Some(total) = self.names.get_mut(*name) {
+                total.last = self.intervals;
+            }
+        }
+        for name in known {
+            self.make_room_for(name);
+        }
+        for caused in &owners.caused {
+            let ns = caused
+                .cpu_ns
+                .iter()
+                .fold(0, |sum: u64, ns| sum.saturating_add(*ns));
+            let Some(name) = names.get(caused.owner as usize).filter(|_| ns > 0) else {
+                continue;
+            };
+            let event = event_of(caused.component as usize);
+            let total = self.total_of(name).caused_ns.entry(event).or_default();
+            *total = total.saturating_add(ns);
+        }
+        for taken in owners.taken.iter().filter(|taken| taken.ns > 0) {
+            let name = |place: u32| names.get(place as usize);
+            let (Some(cause), Some(payer)) = (name(taken.cause), name(taken.payer)) else {
+                continue;
+            };
+            // What a group takes from itself is its own.
+            if cause != payer {
+                let total = self.total_of(payer).paid_ns.get_or_insert_default();
+                *total = total.saturating_add(taken.ns);
+            }
+        }
+    }
+
+    /// Makes sure that there is a place under this name, if there is room or somebody gives way.
+    fn make_room_for(&mut self, name: &Name) {
+        if self.names.contains_key(name) {
+            return;
+        }
+        let many = self.names.iter().filter(|(name, _)| name.is_one_of_many());
+        if name.is_one_of_many() && many.clone().count() >= LIMIT {
+            let idle = many.filter(|(_, total)| total.last < self.intervals);
+            let longest = idle.min_by_key(|(_, total)| total.last);
+            let Some(gone) = longest.map(|(name, _)| name.clone()) else {
+                return;
+            };
+            self.names.remove(&gone);
+            self.given_up += 1;
+        }
+        let total = OwnerTotal {
+            last: self.intervals,
+            ..OwnerTotal::default()
+        };
+        self.names.insert(name.clone(), total);
+    }
+
+    /// Where this name's time is counted: in its own series, or in all others'.
+    fn total_of(&mut self, name: &Name) -> &mut OwnerTotal {
+        let name = match self.names.contains_key(name) || !name.is_one_of_many() {
+            true => name.clone(),
+            false => Name::bare("other"),
+        };
+        self.names.entry(name).or_default()
+    }
+
+    /// Every name with its totals.
+    pub fn iter(&self) -> impl Iterator<Item = (&Name, &OwnerTotal)> {
+        self.names.iter()
+    }
+
+    /// How many names' series ended because others needed the place; `None` before the first
+    /// interval.
+    pub fn given_up(&self) -> Option<u64> {
+        (self.intervals > 0).then_some(self.given_up)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::component::index_of;
+    use metrics_common::sections::{Caused, Taken};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn group(id: u64) -> Owner {
+        Owner {
+            id,
+            cgroup: format!("/g{id}"),
+            ..Owner::single(OwnerKind::Cgroup)
+        }
+    }
+
+    fn process(id: u64, pid: u32) -> Owner {
+        Owner {
+            kind: OwnerKind::Process,
+            pid,
+            comm: "iperf3".to_owned(),
+            ..group(id)
+        }
+    }
+
+    /// What each of these caused of GRO on one CPU, and who paid for it.
+    fn of(causes: &[(Owner, u64, Owner)]) -> Owners {
+        let mut owners = Owners::default();
+        for (cause, ns, payer) in causes {
+            let (cause, payer) = (owners.place_of(cause), owners.place_of(payer));
+            owners.caused.push(Caused {
+                owner: cause,
+                component: index_of("gro").unwrap() as u32,
+                cpu_ns: vec![*ns],
+            });
+            owners.taken.push(Taken {
+                cause,
+                payer,
+                ns: *ns,
+            });
+        }
+        owners
+    }
+
+    fn idle() -> Owner {
+        Owner::single(OwnerKind::Idle)
+    }
+
+    fn caused(totals: &OwnerTotals, cgroup: &str) -> Option<u64> {
+        let mut all = totals.iter();
+        let found = all.find(|(name, _)| name.kind == "cgroup" && name.cgroup == cgroup);
+        found.map(|(_, total)| total.caused_ns.values().sum())
+    }
+
+    #[test]
+    fn processes_are_their_groups_and_what_a_group_takes_from_itself_is_not_paid_for_others() {
+        let mut totals = OwnerTotals::default();
+        totals.add(&of(&[
+            (process(7, 1), 10, process(7, 2)),
+            (process(7, 2), 5, process(8, 3)),
+            (process(0, 9), 1, idle()),
+        ]));
+        assert_eq!(caused(&totals, "/g7"), Some(15));
+        let paid = |cgroup: &str| {
+            let mut all = totals.iter();
+            let found = all.find(|(name, _)| name.cgroup == cgroup);
+            found.and_then(|(_, total)| total.paid_ns)
+        };
+        assert_eq!((paid("/g7"), paid("/g8")), (None, Some(5)));
+        let events: Vec<usize> = totals
+            .iter()
+            .flat_map(|(_, t)| t.caused_ns.keys().copied())
+            .collect();
+        assert!(
+            events
+                .iter()
+                .all(|&event| event == index_of("rx_softirq").unwrap())
+        );
+    }
+
+    #[test]
+    fn who_comes_when_there_is_no_room_takes_the_place_of_who_did_nothing_for_longest() {
+        let mut totals = OwnerTotals::default();
+        let all: Vec<_> = (0..LIMIT as u64)
+            .map(|id| (group(id), 100, idle()))
+            .collect();
+        totals.add(&of(&all));
+        totals.add(&of(&all[1..]));
+        totals.add(&of(&[(group(9_999), 3, idle())]));
+        assert_eq!(caused(&totals, "/g0"), None);
+        assert_eq!(caused(&totals, "/g9999"), Some(3));
+        assert_eq!(totals.given_up(), Some(1));
+        assert_eq!(caused(&totals, "/g1"), Some(200), "the others stay");
+        // Who comes back begins at nothing.
+        totals.add(&of(&[(group(0), 1, idle())]));
+        assert_eq!(caused(&totals, "/g0"), Some(1));
+    }
+
+    proptest! {
+        #[test]
+        fn no_series_ever_falls_and_no_interval_is_lost(
+            intervals in prop::collection::vec(prop::collection::vec((0_u64..600, 1_u64..1_000), 0..300), 1..12)
+        ) {
+            let mut totals = OwnerTotals::default();
+            for interval in intervals {
+                let all: Vec<_> = interval.iter().map(|&(id, ns)| (group(id), ns, idle())).collect();
+                let before = totals.clone();
+                totals.add(&of(&all));
+                let mut grown = 0;
+                for (name, total) in totals.iter() {
+                    let was = before.names.get(name).cloned().unwrap_or_default();
+                    for (event, ns) in &total.caused_ns {
+                        let was = was.caused_ns.get(event).copied().unwrap_or(0);
+                        prop_assert!(*ns >= was);
+                        grown += ns - was;
+                    }
+                }
+                prop_assert_eq!(grown, interval.iter().map(|(_, ns)| ns).sum::<u64>());
+                let many = totals.iter().filter(|(name, _)| name.is_one_of_many()).count();
+                prop_assert!(many <= LIMIT);
+            }
+        }
+    }
+}

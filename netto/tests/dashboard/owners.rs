@@ -1,0 +1,98 @@
+//! Whose networking's time is: the page says what the API says, for those who click and for those
+//! who do not see it.
+
+use anyhow::{Context, Result, ensure};
+
+use crate::Test;
+use crate::browser::Browser;
+use crate::child;
+use crate::demo::{Demo, LIMIT};
+
+pub const TESTS: &[Test] = &[Test {
+    name: "owners::they_are_those_of_the_api_and_open_into_what_they_caused",
+    body: owners,
+}];
+
+/// Tall enough that no view is out of sight.
+const TALL: (u32, u32) = (1400, 5600);
+
+fn owners() -> Result<()> {
+    const LINES: &str = r##"
+        const list = (query, read) => Array.from(document.querySelectorAll(query), read);
+        return {
+            first: Number(document.getElementById("netto").dataset.firstSequence),
+            sequence: Number(document.getElementById("netto").dataset.sequence),
+            lines: list("#owners-table tr.depth-0", (row) => [row.querySelector(".owner").textContent,
+                ...Array.from(row.querySelectorAll("td"), (cell) => cell.textContent)]),
+            pair: document.getElementById("owners-pair").textContent,
+        };
+    "##;
+    let demo = Demo::start(16, 500)?;
+    let browser = Browser::start(TALL.0, TALL.1)?;
+    browser.open(&demo.page("basis=ms"))?;
+    let (page, snapshot) = child::eventually(LIMIT, || {
+        let page = browser.script(LINES)?;
+        let snapshot = demo.snapshot()?;
+        ensure!(page["sequence"] == snapshot["sequence"], "one is ahead");
+        ensure!(page["first"] == page["sequence"], "several are shown");
+        Ok((page, snapshot))
+    })?;
+    let owners = &snapshot["owners"];
+    let known = owners["owners"].as_array().context("no owners")?;
+    let lines = page["lines"].as_array().context("no lines")?;
+    ensure!(lines.len() == known.len(), "{lines:?}");
+    let taken = owners["taken"].as_array().context("no pairs")?;
+    for (place, owner) in known.iter().enumerate() {
+        let line = lines.iter().find(|line| line[0] == owner["label"]);
+        let line = line.with_context(|| format!("no line for {owner}"))?;
+        let caused = owner["caused"].as_array().context("no components")?;
+        let caused: u64 = caused
+            .iter()
+            .filter_map(|own| own["total_ns"].as_u64())
+            .sum();
+        let paid = taken
+            .iter()
+            .filter(|pair| pair["payer"] == place && pair["cause"] != place);
+        let paid: u64 = paid.filter_map(|pair| pair["ns"].as_u64()).sum();
+        // Half a second.
+        for (column, ns) in [(1, caused), (5, paid)] {
+            let shown = line[column].as_str().context("no value")?.replace('<', "");
+            let (shown, expected) = (shown.parse::<f64>()?, ns as f64 / 5e5);
+            ensure!((shown - expected).abs() <= 0.11, "{line}: {expected}");
+        }
+    }
+    let pair = page["pair"].as_str().context("no sentence")?;
+    ensure!(
+        pair.contains(" took ") && pair.ends_with(" ms/s from burn.service."),
+        "{pair}"
+    );
+    let scopes = browser.script(
+        "return ['col', 'row'].map((scope) => \
+         document.querySelectorAll(`#owners-matrix th[scope=${scope}]`).length)",
+    )?;
+    ensure!(
+        scopes[0].as_u64() > Some(3) && scopes[1].as_u64() > Some(3),
+        "{scopes}"
+    );
+    // By the keyboard, an owner opens into its events and their parts, and stays open.
+    let first = "document.querySelector('#owners-table [data-act^=owner]')";
+    browser.script(&format!("{first}.focus(); {first}.click()"))?;
+    browser.wait_until(
+        "the owner is open and still has the keyboard",
+        &format!(
+            "return {first}.ariaExpanded === 'true' && document.activeElement === {first} \
+             && document.querySelectorAll('#owners-table tr.depth-1').length > 1 \
+             && document.querySelectorAll('#owners-table tr.depth-2').length > 5"
+        ),
+    )?;
+    browser.script(
+        "const select = document.getElementById('owners-component'); select.value = 'gro'; \
+         select.dispatchEvent(new Event('input', { bubbles: true }))",
+    )?;
+    browser.wait_until(
+        "owners of one component are shown",
+        "return document.querySelectorAll('#owners-table thead th').length === 4 \
+         && location.hash.includes('owners-of=gro')",
+    )?;
+    browser.must_be_content()
+}

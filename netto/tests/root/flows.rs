@@ -1,0 +1,234 @@
+//! Flows to control groups, and what netto says that each of them costs: alone, and beside another.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, ensure};
+use metrics_common::component::{children, index_of};
+use metrics_common::{OwnerKind, Owners, Snapshot};
+
+use crate::child::Owned;
+use crate::follow::Followed;
+use crate::groups::Group;
+use crate::lab::{Namespace, Network};
+use crate::{guest, trial};
+
+/// Options for owners at this level: samples enough that a twentieth of the traffic is told to
+/// some per cent, where each sample is not emulated.
+pub fn often(level: &str) -> [&str; 6] {
+    let frequency = if guest::is_one() { "1000" } else { "4000" };
+    [
+        "--owners",
+        level,
+        "--frequency",
+        frequency,
+        "--max-overhead",
+        "100",
+    ]
+}
+
+/// What a machine is up to that does so much a second; an emulated one does a twentieth of it.
+pub fn rate(per_second: u64) -> u64 {
+    match guest::is_one() {
+        true => per_second / 20,
+        false => per_second,
+    }
+}
+
+/// Where packets are received, and where they are sent and read.
+pub const RECEIVING_CPU: u32 = 1;
+pub const OTHER_CPU: u32 = 0;
+/// How long a load is looked at, and two of them.
+pub const ALONE: Duration = Duration::from_secs(4);
+pub const TOGETHER: Duration = Duration::from_secs(10);
+/// What two figures of the same may differ by.
+pub const TOLERANCE: f64 = 0.10;
+/// The same of two times of which each has its own chance.
+const ALIKE: f64 = 0.35;
+
+/// Passes the test over on a host of one CPU.
+pub fn needs_two_cpus() -> Result<()> {
+    match std::thread::available_parallelism()?.get() {
+        1 => Err(trial::NotNow("one CPU can only interrupt itself".to_owned()).into()),
+        _ => Ok(()),
+    }
+}
+
+/// Hands packets over to another CPU than the one on which they were sent.
+pub fn steer(at: &Namespace, device: &str) -> Result<()> {
+    let mask = 1 << RECEIVING_CPU;
+    let script = format!("echo {mask:x} > /sys/class/net/{device}/queues/rx-0/rps_cpus");
+    at.run_script(&script)
+}
+
+/// An agent that begins in a group.
+pub fn agent(group: &Group, at: &Namespace, cpu: u32, words: &[&str]) -> Result<Owned> {
+    let own = std::env::current_exe().context("cannot tell where this test binary is")?;
+    let own = own.to_str().context("this test binary has no UTF-8 path")?;
+    let mut inner = at.command(own);
+    inner.args(["agent", "on", &cpu.to_string()]).args(words);
+    let mut agent = Owned::start(&mut group.command(&inner))?;
+    agent.wait_for_line("ready", Duration::from_secs(10))?;
+    Ok(agent)
+}
+
+/// Flows to a group.
+#[derive(Clone, Copy)]
+pub struct Flow<'a> {
+    pub group: &'a Group,
+    pub senders: &'a Group,
+    pub network: &'a Network,
+    pub port: u16,
+    /// What sends and what receives.
+    pub roles: [&'static str; 2],
+    pub rate: u64,
+    /// How many of them, each on a port of its own.
+    pub count: u16,
+}
+
+impl Flow<'_> {
+    /// All of them, each a sender and a receiver.
+    pub fn start(&self) -> Result<Vec<[Owned; 2]>> {
+        let ports = self.port..self.port + self.count;
+        ports.map(|port| self.start_one(port)).collect()
+    }
+
+    fn start_one(&self, port: u16) -> Result<[Owned; 2]> {
+        let to = std::net::SocketAddr::new(self.network.right_v4, port).to_string();
+        let [send, receive] = self.roles;
+        let (left, right) = (&self.network.left, &self.network.right);
+        let sink = agent(self.group, right, OTHER_CPU, &[receive, &to])?;
+        let (rate, cpu) = (self.rate.to_string(), OTHER_CPU.to_string());
+        let source = agent(self.senders, left, OTHER_CPU, &[send, &to, &rate, &cpu])?;
+        Ok([source, sink])
+    }
+}
+
+/// The owners of an interval.
+pub fn owners(sum: &Snapshot) -> Result<&Owners> {
+    sum.sections.owners.as_ref().context("no owners")
+}
+
+/// What somebody caused of a component, nanoseconds, by the path of a group.
+pub fn caused_by(sum: &Snapshot, group: &Group, slug: &str) -> Result<f64> {
+    let row = index_of(slug).context("no such row")?;
+    let owners = owners(sum)?;
+    let is_it = |place: &usize| {
+        let owner = &owners.owners[*place];
+        owner.cgroup == group.path() && owner.kind != OwnerKind::Interface
+    };
+    let places = (0..owners.owners.len()).filter(is_it);
+    Ok(places
+        .map(|place| owners.caused_ns(place as u32, row) as f64)
+        .sum())
+}
+
+/// What a kind of owner caused of a component, nanoseconds.
+pub fn caused_by_kind(sum: &Snapshot, kind: OwnerKind, slug: &str) -> Result<f64> {
+    let row = index_of(slug).context("no such row")?;
+    let owners = owners(sum)?;
+    let places = (0..owners.owners.len()).filter(|place| owners.owners[*place].kind == kind);
+    Ok(places
+        .map(|place| owners.caused_ns(place as u32, row) as f64)
+        .sum())
+}
+
+/// The time of a component, nanoseconds.
+pub fn total(sum: &Snapshot, slug: &str) -> Result<f64> {
+    let row = index_of(slug).context("no such row")?;
+    Ok(sum.total_ns(row).context("not measured")? as f64)
+}
+
+/// The rows without parts below a row.
+fn leaves(row: usize) -> Vec<usize> {
+    match children(row) {
+        [] => vec![row],
+        parts => parts.iter().flat_map(|part| leaves(*part)).collect(),
+    }
+}
+
+/// Of each component and CPU, what owners caused sums to what it took. How many of these figures
+/// were not 0.
+///
+/// # Errors
+/// One does not.
+pub fn sums_hold(snapshot: &Snapshot) -> Result<usize> {
+    let mut left = HashMap::new();
+    for row in leaves(index_of("network").context("no such row")?) {
+        let time = snapshot.cost().cpu_ns(row).unwrap_or_default();
+        let columns = time.iter().enumerate().filter(|(_, ns)| **ns > 0);
+        left.extend(columns.map(|(column, ns)| ((row, column), *ns)));
+    }
+    let met = left.len();
+    for caused in &owners(snapshot)?.caused {
+        let row = caused.component as usize;
+        for (column, ns) in caused.cpu_ns.iter().enumerate() {
+            let left = left.entry((row, column)).or_default();
+            let fits = left.checked_sub(*ns);
+            let slug = metrics_common::COMPONENTS[row].slug;
+            *left = fits.with_context(|| format!("owners of {slug} have more than it took"))?;
+        }
+    }
+    for ((row, _), ns) in left {
+        let slug = metrics_common::COMPONENTS[row].slug;
+        ensure!(ns == 0, "owners of {slug} have {ns} ns less than it took");
+    }
+    Ok(met)
+}
+
+/// What happens in so long a time.
+pub fn look(followed: &mut Followed, length: Duration) -> Result<Snapshot> {
+    let from = SystemTime::now();
+    std::thread::sleep(length);
+    followed.between(from, SystemTime::now())
+}
+
+/// What each of two costs a second when it is alone, and both together for so long; `begin` is
+/// called before the latter. Alone it is as many flows as both are together, for the more a CPU
+/// receives, the less each packet costs; so a flow of the one costs what one of the other does, and
+/// together they cost as their numbers are.
+pub fn compare(
+    flows: &[Flow<'_>; 2],
+    followed: &mut Followed,
+    together: Duration,
+    begin: impl FnOnce() -> Result<()>,
+) -> Result<Snapshot> {
+    let all = flows[0].count + flows[1].count;
+    let mut alone = Vec::new();
+    for flow in flows {
+        let _load = Flow {
+            count: all,
+            ..*flow
+        }
+        .start()?;
+        let sum = look(followed, ALONE)?;
+        let rx_ns = caused_by(&sum, flow.group, "rx_softirq")?;
+        ensure!(rx_ns > 0.0, "{} caused nothing", flow.group.path());
+        alone.push(rx_ns / sum.interval_ns as f64);
+    }
+    let _loads = [flows[0].start()?, flows[1].start()?];
+    begin()?;
+    let sum = look(followed, together)?;
+    let found = [
+        caused_by(&sum, flows[0].group, "rx_softirq")?,
+        caused_by(&sum, flows[1].group, "rx_softirq")?,
+    ];
+    let expected = f64::from(flows[0].count) / f64::from(flows[1].count);
+    let ratio = found[0] / found[1];
+    println!(
+        "\n{all} flows alone cost {:.4} and {:.4} CPUs; together as {ratio:.2} to 1, with flows as \
+         {expected:.2} to 1",
+        alone[0], alone[1]
+    );
+    ensure!(
+        (alone[0] / alone[1] - 1.0).abs() <= ALIKE,
+        "flows of the one cost {:.4} CPUs, as many of the other {:.4}",
+        alone[0],
+        alone[1]
+    );
+    ensure!(
+        (ratio / expected - 1.0).abs() <= TOLERANCE,
+        "together they are as {ratio:.2} to 1, and their flows as {expected:.2} to 1"
+    );
+    Ok(sum)
+}

@@ -1,0 +1,412 @@
+//! Whose networking's cost is: control groups that receive, and one that only burns CPU time and
+//! is interrupted for it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use metrics_common::component::index_of;
+use metrics_common::sections::OwnPart;
+use metrics_common::{OwnerKind, Snapshot};
+
+use crate::child::{self, Owned};
+use crate::daemon::Daemon;
+use crate::flows::{
+    ALONE, Flow, OTHER_CPU, RECEIVING_CPU, TOGETHER, TOLERANCE, agent, caused_by, caused_by_kind,
+    compare, look, needs_two_cpus, often, owners, rate, steer, sums_hold, total,
+};
+use crate::follow::Followed;
+use crate::groups::Group;
+use crate::guest;
+use crate::kernels::{self, Statistics};
+use crate::lab::Network;
+use crate::owners_off;
+use crate::traffic;
+use crate::trial::Test;
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "owners::two_groups_that_receive_udp_cost_what_each_costs_alone_and_a_third_one_pays",
+        tools: &["ip"],
+        body: udp_costs_what_it_costs_alone,
+    },
+    Test {
+        name: "owners::two_groups_that_receive_tcp_cost_what_each_costs_alone",
+        tools: &["ip"],
+        body: tcp_costs_what_it_costs_alone,
+    },
+    Test {
+        name: "owners::two_groups_that_share_a_port_cost_what_each_receives",
+        tools: &["ip"],
+        body: siblings_cost_what_they_receive,
+    },
+    Test {
+        name: "owners::what_a_bridge_forwards_is_the_interfaces_and_what_is_received_the_groups",
+        tools: &["ip", "bridge"],
+        body: a_bridge_forwards,
+    },
+    Test {
+        name: "owners::what_a_router_forwards_is_the_interfaces_and_what_is_received_the_groups",
+        tools: &["ip"],
+        body: a_router_forwards,
+    },
+    Test {
+        name: "owners::of_each_cpu_and_interval_owners_sum_to_the_component_to_the_nanosecond",
+        tools: &["ip"],
+        body: owners_sum_to_the_component,
+    },
+    Test {
+        name: "owners::processes_are_told_apart_within_a_group",
+        tools: &["ip"],
+        body: processes_are_told_apart,
+    },
+    Test {
+        name: "owners::what_finding_them_costs_is_what_the_kernel_says_of_its_programs",
+        tools: &["ip"],
+        body: its_price_is_the_kernels,
+    },
+    Test {
+        name: "owners::a_note_says_that_softirqs_go_by_receives_while_finding_owners_costs_too_much",
+        tools: &["ip"],
+        body: a_note_while_it_costs_too_much,
+    },
+    Test {
+        name: "owners::who_does_not_ask_for_them_has_no_program_and_is_told_how_to_ask",
+        tools: &[],
+        body: owners_off::no_program_and_told_how_to_ask,
+    },
+    Test {
+        name: "owners::who_does_not_ask_for_them_has_no_instruction_of_theirs_in_a_softirq",
+        tools: &[],
+        body: owners_off::no_instruction,
+    },
+];
+
+/// The most that somebody may have who has no socket.
+const NOTHING: f64 = 0.01;
+/// What cost and packets of siblings may differ by: who gets more is woken less often for each.
+const SIBLINGS: f64 = 0.25;
+/// Of what the user is told while sockets are not met.
+const DETACHED: &str = "Finding the owners of softirqs would cost too much";
+/// What netto's own price of its probes may be away from the kernel's, as a factor.
+const PRICE: f64 = 2.5;
+/// Packets a second of a flow.
+const PACKETS: u64 = 1_500;
+
+fn udp_costs_what_it_costs_alone() -> Result<()> {
+    needs_two_cpus()?;
+    let network = Network::direct()?;
+    steer(&network.right, "lan")?;
+    let [one, two, senders, burner] = ["one", "two", "senders", "burner"].map(Group::new);
+    let (one, two, senders, burner) = (one?, two?, senders?, burner?);
+    let mut followed = Followed::start_with(&often("cgroup"))?;
+    let burning = agent(&burner, &network.left, RECEIVING_CPU, &["spin-one"])?;
+    // A twentieth of what an emulated CPU receives is too little to be told.
+    let loads: &[(u16, u16, Duration)] = match guest::is_one() {
+        true => &[(12, 4, TOGETHER)],
+        false => &[(12, 4, TOGETHER), (20, 1, Duration::from_secs(24))],
+    };
+    for &(many, few, together) in loads {
+        let flow = |group, port, count| Flow {
+            group,
+            senders: &senders,
+            network: &network,
+            port,
+            roles: ["udp-paced", "udp-sink"],
+            rate: rate(PACKETS),
+            count,
+        };
+        let flows = [flow(&one, 6001, many), flow(&two, 6101, few)];
+        let mut before = None;
+        let sum = compare(&flows, &mut followed, together, || {
+            before = Some((cpu_seconds(burning.pid())?, Instant::now()));
+            Ok(())
+        })?;
+        let (before, begun) = before.context("both never ran together")?;
+        let busy = cpu_seconds(burning.pid())? - before;
+        pays(&sum, &burner, busy / begun.elapsed().as_secs_f64())?;
+    }
+    Ok(())
+}
+
+/// CPU time that the kernel says a process had.
+fn cpu_seconds(pid: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (_, fields) = stat.rsplit_once(") ").context("no such format")?;
+    let mut fields = fields.split(' ').skip(11);
+    let mut ticks = || -> Result<f64> { Ok(fields.next().context("too short")?.parse()?) };
+    Ok((ticks()? + ticks()?) / 100.0)
+}
+
+/// Who has no socket causes nothing, and pays for the softirqs of its CPU while it runs there,
+/// which by its own CPU time it does for a part `busy` of all time.
+fn pays(sum: &Snapshot, burner: &Group, busy: f64) -> Result<()> {
+    ensure!(busy > 0.1, "it had only {busy:.2} of its CPU");
+    let rx_ns = total(sum, "rx_softirq")?;
+    let caused = caused_by(sum, burner, "rx_softirq")? / rx_ns;
+    ensure!(
+        caused < NOTHING,
+        "who has no socket caused {caused:.3} of it"
+    );
+    let owners = owners(sum)?;
+    let column = sum.cpus.iter().position(|cpu| *cpu == RECEIVING_CPU);
+    let column = column.context("no such CPU")?;
+    let mut softirqs_ns = 0;
+    for slug in ["rx_softirq", "tx_softirq"] {
+        let row = index_of(slug).context("no such row")?;
+        softirqs_ns += sum.cost().cpu_ns(row).map_or(0, |row| row[column]);
+    }
+    let is_burner = |place: u32| owners.owners[place as usize].cgroup == burner.path();
+    let paid_ns: u64 = owners
+        .taken
+        .iter()
+        .filter(|taken| is_burner(taken.payer))
+        .map(|taken| taken.ns)
+        .sum();
+    let share = paid_ns as f64 / softirqs_ns as f64;
+    println!("it paid {share:.3} of the softirqs of its CPU, where it ran {busy:.3} of the time");
+    ensure!(
+        (share / busy - 1.0).abs() <= TOLERANCE,
+        "of the softirqs of its CPU it paid {share:.3}, though it ran {busy:.3} of the time"
+    );
+    Ok(())
+}
+
+fn tcp_costs_what_it_costs_alone() -> Result<()> {
+    needs_two_cpus()?;
+    let network = Network::direct()?;
+    steer(&network.right, "lan")?;
+    let [one, two, senders, burner] = ["one", "two", "senders", "burner"].map(Group::new);
+    let (one, two, senders, burner) = (one?, two?, senders?, burner?);
+    let mut followed = Followed::start_with(&often("cgroup"))?;
+    // A CPU that idled between two loads would make each packet of the smaller one dearer.
+    let _burning = agent(&burner, &network.left, RECEIVING_CPU, &["spin-one"])?;
+    // What is written in a burst is one segment, so that it is connections that make the load.
+    let flow = |group, port, count| Flow {
+        group,
+        senders: &senders,
+        network: &network,
+        port,
+        roles: ["tcp-paced", "tcp-sink"],
+        rate: rate(4_000),
+        count,
+    };
+    let flows = [flow(&one, 6001, 12), flow(&two, 6021, 4)];
+    compare(&flows, &mut followed, TOGETHER, || Ok(())).map(drop)
+}
+
+/// With `SO_REUSEPORT` the kernel chooses the socket by the flow: what each has got, it says.
+fn siblings_cost_what_they_receive() -> Result<()> {
+    needs_two_cpus()?;
+    let network = Network::direct()?;
+    steer(&network.right, "lan")?;
+    let [one, two, senders, burner] = ["one", "two", "senders", "burner"].map(Group::new);
+    let (one, two, senders, burner) = (one?, two?, senders?, burner?);
+    let mut followed = Followed::start_with(&often("cgroup"))?;
+    let _burning = agent(&burner, &network.left, RECEIVING_CPU, &["spin-one"])?;
+    let to = std::net::SocketAddr::new(network.right_v4, 6001).to_string();
+    let sink = |group| agent(group, &network.right, OTHER_CPU, &["udp-shared-sink", &to]);
+    let sinks = [sink(&one)?, sink(&two)?];
+    let (rate, cpu) = (rate(PACKETS / 2).to_string(), OTHER_CPU.to_string());
+    let words = ["udp-paced", &to, &rate, &cpu];
+    let source = |_| agent(&senders, &network.left, OTHER_CPU, &words);
+    // Chance divides them: many, lest one gets nearly all, and the other a wake-up for each packet.
+    let _sources: Vec<Owned> = (0..24).map(source).collect::<Result<_>>()?;
+    let before = [received(&sinks[0]), received(&sinks[1])];
+    let sum = look(&mut followed, TOGETHER)?;
+    let got = [0, 1].map(|at| received(&sinks[at]) - before[at]);
+    let cost = [
+        caused_by(&sum, &one, "rx_softirq")?,
+        caused_by(&sum, &two, "rx_softirq")?,
+    ];
+    ensure!(got[0].min(got[1]) > 0.0, "all flows went to one of them");
+    let (ratio, expected) = (cost[0] / cost[1], got[0] / got[1]);
+    println!("\npackets as {expected:.2} to 1, cost as {ratio:.2} to 1");
+    ensure!((ratio / expected - 1.0).abs() <= SIBLINGS);
+    Ok(())
+}
+
+/// How many packets a sink has said that it received.
+fn received(sink: &Owned) -> f64 {
+    let said = sink.stdout();
+    let mut counts = said.lines().rev().filter_map(|line| line.parse().ok());
+    counts.next().unwrap_or(0.0)
+}
+
+/// What the middle does for nobody's socket belongs to where it goes, and the rest to who receives.
+fn forwarded(network: &Network, part: &str) -> Result<()> {
+    let (one, two, senders) = (
+        Group::new("one")?,
+        Group::new("two")?,
+        Group::new("senders")?,
+    );
+    let mut followed = Followed::start_with(&often("cgroup"))?;
+    let flow = |group, port, count| Flow {
+        group,
+        senders: &senders,
+        network,
+        port,
+        roles: ["udp-paced", "udp-sink"],
+        rate: rate(PACKETS),
+        count,
+    };
+    let flows = [flow(&one, 6001, 12), flow(&two, 6101, 4)];
+    let sum = compare(&flows, &mut followed, TOGETHER, || Ok(()))?;
+    let whole = total(&sum, part)?;
+    ensure!(whole > 0.0, "nothing was forwarded");
+    // On a bridge a packet still knows the socket that sent it.
+    let known = caused_by_kind(&sum, OwnerKind::Interface, part)?
+        + caused_by(&sum, &senders, part)?
+        + caused_by(&sum, &one, part)?
+        + caused_by(&sum, &two, part)?;
+    let nobody = caused_by_kind(&sum, OwnerKind::Nobody, part)? / whole;
+    println!("{part}: {:.3} known, {nobody:.3} nobody's", known / whole);
+    ensure!(known / whole > 0.9 && nobody < 0.1);
+    Ok(())
+}
+
+fn a_bridge_forwards() -> Result<()> {
+    forwarded(&Network::bridged()?, "bridging")
+}
+
+fn a_router_forwards() -> Result<()> {
+    forwarded(&Network::routed()?, "forwarding_v4")
+}
+
+fn owners_sum_to_the_component() -> Result<()> {
+    let network = Network::direct()?;
+    let (one, senders) = (Group::new("one")?, Group::new("senders")?);
+    let mut followed = Followed::start_with(&["--owners", "process"])?;
+    let flow = Flow {
+        group: &one,
+        senders: &senders,
+        network: &network,
+        port: 6001,
+        roles: ["udp-paced", "udp-sink"],
+        rate: rate(20_000),
+        count: 1,
+    };
+    let _load = flow.start()?;
+    followed.catch_up()?;
+    let mut met = 0;
+    for _ in 0..30 {
+        met += sums_hold(&followed.next()?)?;
+    }
+    ensure!(met > 100, "only {met} figures were not 0");
+    Ok(())
+}
+
+fn processes_are_told_apart() -> Result<()> {
+    let network = Network::direct()?;
+    let (one, senders) = (Group::new("one")?, Group::new("senders")?);
+    let mut followed = Followed::start_with(&often("process"))?;
+    let flow = |port, rate| Flow {
+        group: &one,
+        senders: &senders,
+        network: &network,
+        port,
+        roles: ["udp-paced", "udp-sink"],
+        rate,
+        count: 1,
+    };
+    let loads = [
+        flow(6001, rate(30_000)).start()?,
+        flow(6002, rate(10_000)).start()?,
+    ];
+    // Who holds a socket is looked for when it is met first.
+    std::thread::sleep(Duration::from_secs(2));
+    let sum = look(&mut followed, ALONE)?;
+    let owners = owners(&sum)?;
+    let row = index_of("rx_softirq").context("no such row")?;
+    let of_pid = |pid: u32| {
+        let is_it = |place: &usize| owners.owners[*place].pid == pid;
+        let places = (0..owners.owners.len()).filter(is_it);
+        places
+            .map(|place| owners.caused_ns(place as u32, row) as f64)
+            .sum::<f64>()
+    };
+    let [[[_, many]], [[_, few]]] = [&loads[0][..], &loads[1][..]] else {
+        bail!("not one receiver each");
+    };
+    let (many_ns, few_ns) = (of_pid(many.pid()), of_pid(few.pid()));
+    println!("\n{many_ns:.0} ns and {few_ns:.0} ns");
+    ensure!(
+        few_ns > 0.0,
+        "the process with fewer packets caused nothing"
+    );
+    let ratio = many_ns / few_ns;
+    ensure!(
+        (2.0..=4.0).contains(&ratio),
+        "three times the packets cost {ratio:.2} times as much"
+    );
+    let whole = total(&sum, "rx_softirq")?;
+    ensure!(
+        (many_ns + few_ns) / whole > 0.8,
+        "of the RX softirq both have {:.2}",
+        (many_ns + few_ns) / whole
+    );
+    Ok(())
+}
+
+/// The price of a probe is measured seldom, and the kernel's account of it is in steps of a clock.
+fn its_price_is_the_kernels() -> Result<()> {
+    const PROGRAMS: [&str; 6] = [
+        "netto_ready",
+        "netto_readable",
+        "netto_segment",
+        "netto_no_room",
+        "netto_leaves",
+        "netto_dropped",
+    ];
+    let network = Network::direct()?;
+    let (one, senders) = (Group::new("one")?, Group::new("senders")?);
+    let mut followed = Followed::start_with(&["--owners", "cgroup", "--max-overhead", "5"])?;
+    let _statistics = Statistics::enable()?;
+    let flow = Flow {
+        group: &one,
+        senders: &senders,
+        network: &network,
+        port: 6001,
+        roles: ["udp-paced", "udp-sink"],
+        rate: rate(10_000),
+        count: 1,
+    };
+    let _load = flow.start()?;
+    // Prices are measured again five seconds after a load has become another.
+    std::thread::sleep(Duration::from_secs(8));
+    let pid = followed.pid();
+    let spent_ns = || -> Result<u64> {
+        let programs = kernels::programs(pid)?;
+        let of = |name: &str| programs.get(name).map_or(0, |program| program.run_time_ns);
+        Ok(PROGRAMS.into_iter().map(of).sum())
+    };
+    let before_ns = spent_ns()?;
+    let sum = look(&mut followed, ALONE)?;
+    let kernel_ns = (spent_ns()? - before_ns) as f64;
+    let own = sum.sections.own.as_ref().context("no own cost")?;
+    let told_ns = own.part_total_ns(OwnPart::Owners).context("not known")? as f64;
+    println!("\nthe kernel says {kernel_ns:.0} ns, netto {told_ns:.0} ns");
+    ensure!(kernel_ns > 1e6, "the probes hardly ran");
+    ensure!((1.0 / PRICE..=PRICE).contains(&(told_ns / kernel_ns)));
+    Ok(())
+}
+
+/// Probes go after an interval or two that show it, and stay away for ten seconds at least.
+fn a_note_while_it_costs_too_much() -> Result<()> {
+    let network = Network::direct()?;
+    let daemon = Daemon::start(&["--owners", "cgroup", "--max-overhead", "0.1"])?;
+    let becomes = |is_told: bool| {
+        child::eventually(Duration::from_secs(60), || {
+            let notes = daemon.info()?.notes;
+            let told = notes.iter().filter(|note| note.contains(DETACHED)).count();
+            ensure!(told == usize::from(is_told), "{notes:?}");
+            Ok(())
+        })
+    };
+    becomes(false)?;
+    let load = traffic::udp_blast(&network.left, network.right_v4)?;
+    becomes(true)?;
+    let told = daemon.process.stderr();
+    ensure!(told.contains(DETACHED), "the log says only {told}");
+    drop(load);
+    becomes(false)
+}

@@ -1,0 +1,141 @@
+//! Who does not ask whose the cost is pays nothing for it: no program of its own, and none of its
+//! instructions in the others.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{Composite, MemberAttr};
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
+use metrics_common::Availability;
+
+use crate::daemon::{Daemon, binary};
+use crate::running;
+
+/// The record of a CPU, and what in it only owners are about.
+const RECORD: &str = "netto_cpu";
+const OF_OWNERS: [&str; 3] = ["last_socket", "waiting", "numbered"];
+/// The programs that do more for owners, by as much of their name as the kernel keeps.
+const SHARED: [&str; 3] = ["netto_sirq_in", "netto_sirq_out", "netto_sample"];
+
+/// Nothing is attached, measured or said, and the reason names the option.
+pub fn no_program_and_told_how_to_ask() -> Result<()> {
+    let daemon = Daemon::start(&[])?;
+    let info = daemon.info()?;
+    ensure!(!info.probes.iter().any(|probe| probe.purpose == "owners"));
+    let instrument = info.instruments.iter().find(|known| known.name == "owners");
+    let Availability::Unavailable { reason } = &instrument.context("not listed")?.availability
+    else {
+        bail!("it runs though nobody asked for it");
+    };
+    ensure!(reason.contains("--owners cgroup"), "{reason}");
+    ensure!(daemon.snapshot()?.get("owners").is_none());
+    let status = Command::new(binary())
+        .args(["run", "--owners", "everybody"])
+        .output()?;
+    let told = String::from_utf8_lossy(&status.stderr).into_owned();
+    ensure!(
+        status.status.code() == Some(2) && told.contains("cgroup"),
+        "{told}"
+    );
+    Ok(())
+}
+
+/// The kernel takes away what a constant says is never done, so that a softirq and a sample write
+/// nothing for owners where nobody wants them. What is left is reading that constant.
+pub fn no_instruction() -> Result<()> {
+    let without = shared_programs(&[])?;
+    let with = shared_programs(&["--owners", "cgroup"])?;
+    for name in SHARED {
+        let of = |programs: &BTreeMap<String, Loaded>| -> Result<Loaded> {
+            let found = programs.get(name).copied();
+            found.with_context(|| format!("{name} is not loaded"))
+        };
+        let (without, with) = (of(&without)?, of(&with)?);
+        println!("{name}: {without:?} without owners, {with:?} with them");
+        ensure!(
+            with.writes_for_owners > 0,
+            "{name} writes nothing for owners though it is asked to"
+        );
+        ensure!(
+            without.writes_for_owners == 0,
+            "{name} writes for owners though nobody asked"
+        );
+        ensure!(
+            without.instructions < with.instructions,
+            "{name} is as long without owners as with them"
+        );
+    }
+    Ok(())
+}
+
+/// A program as the verifier has left it.
+#[derive(Debug, Clone, Copy)]
+struct Loaded {
+    instructions: usize,
+    /// Of them, those that write what only owners are about.
+    writes_for_owners: usize,
+}
+
+/// Those that netto has with these options, by name.
+fn shared_programs(options: &[&str]) -> Result<BTreeMap<String, Loaded>> {
+    let daemon = Daemon::start(options)?;
+    let own = running::programs_of(daemon.process.pid())?;
+    let query = ProgInfoQueryOptions::default().include_xlated_prog_insns(true);
+    ProgInfoIter::with_query_opts(query)
+        .filter(|program| own.contains(&program.id))
+        .map(|program| {
+            let name = program.name.to_string_lossy().into_owned();
+            let loaded = Loaded::of(&program).with_context(|| format!("reading {name}"))?;
+            Ok((name, loaded))
+        })
+        .collect()
+}
+
+impl Loaded {
+    fn of(program: &ProgramInfo) -> Result<Loaded> {
+        let btf = Btf::from_prog_id(program.id)?;
+        let offsets = owners_offsets(&btf)?;
+        // `struct bpf_insn`: operation, registers, signed offset, constant.
+        let (instructions, _) = program.xlated_prog_insns.as_chunks::<8>();
+        let writes = instructions.iter().filter(|instruction| {
+            let offset = i16::from_ne_bytes([instruction[2], instruction[3]]);
+            is_write(instruction[0]) && offsets.contains(&i32::from(offset))
+        });
+        Ok(Loaded {
+            instructions: instructions.len(),
+            writes_for_owners: writes.count(),
+        })
+    }
+}
+
+/// Whether an operation writes memory, by its class: of a constant or of a register. Where a
+/// program of netto's writes at an offset as large as these, it is to the record of its CPU.
+fn is_write(operation: u8) -> bool {
+    const CLASS: u8 = 0x07;
+    matches!(
+        u32::from(operation & CLASS),
+        libbpf_rs::libbpf_sys::BPF_ST | libbpf_rs::libbpf_sys::BPF_STX
+    )
+}
+
+/// Where in the record of a CPU is what only owners are about, in bytes; none in a program that
+/// knows no such record.
+fn owners_offsets(btf: &Btf<'_>) -> Result<Vec<i32>> {
+    let Some(record) = btf.type_by_name::<Composite<'_>>(RECORD) else {
+        return Ok(Vec::new());
+    };
+    let offset_of = |wanted: &str| {
+        let mut members = record.iter();
+        let member = members.find(|member| member.name.is_some_and(|name| name == wanted));
+        match member
+            .with_context(|| format!("{RECORD} has no {wanted}"))?
+            .attr
+        {
+            MemberAttr::Normal { offset } => Ok(i32::try_from(offset / 8)?),
+            MemberAttr::BitField { .. } => bail!("{wanted} is a part of a word"),
+        }
+    };
+    OF_OWNERS.into_iter().map(offset_of).collect()
+}

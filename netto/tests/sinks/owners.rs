@@ -1,0 +1,60 @@
+//! The made-up owners of the made-up intervals.
+
+use metrics_common::component::index_of;
+use metrics_common::sections::{Caused, OwnerBasis, Taken};
+use metrics_common::{Owner, OwnerKind, Owners};
+
+/// A control group, a process in it, and whoever pays.
+pub fn made_up(sequence: u64) -> Owners {
+    let group = Owner {
+        id: 77,
+        cgroup: "/system.slice/web.service".to_owned(),
+        unit: "web.service".to_owned(),
+        ..Owner::single(OwnerKind::Cgroup)
+    };
+    let process = Owner {
+        kind: OwnerKind::Process,
+        pid: 4_711,
+        started_ns: 5,
+        comm: "worker".to_owned(),
+        ..group.clone()
+    };
+    let victim = Owner {
+        id: 78,
+        cgroup: "/burn".to_owned(),
+        ..Owner::single(OwnerKind::Cgroup)
+    };
+    let row = |slug| index_of(slug).expect("a component") as u32;
+    let caused = |owner, slug, cpu_ns: [u64; 2]| Caused {
+        owner,
+        component: row(slug),
+        cpu_ns: cpu_ns.to_vec(),
+    };
+    Owners {
+        caused: vec![
+            caused(0, "gro", [sequence, 1_000]),
+            caused(1, "send_copy", [0, 500]),
+            caused(3, "gro", [0, 10]),
+        ],
+        taken: vec![
+            Taken {
+                cause: 0,
+                payer: 2,
+                ns: 300,
+            },
+            Taken {
+                cause: 0,
+                payer: 1,
+                ns: 40,
+            },
+        ],
+        basis: vec![OwnerBasis {
+            component: row("rx_softirq"),
+            socket_ns: sequence + 1_000,
+            nothing_ns: 10,
+            ..OwnerBasis::default()
+        }],
+        irq_pressure_ns: vec![Some(9), None, None, None],
+        owners: vec![group, process, victim, Owner::single(OwnerKind::Nobody)],
+    }
+}

@@ -1,0 +1,59 @@
+//! What the reader can choose among owners. Pure.
+
+use crate::state::{Address, Keys, Pairs, toggle};
+use crate::view_model::HEADLINE;
+
+/// What was chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choices {
+    /// Slug of the component whose owners are shown.
+    pub component: String,
+    /// Keys of the owners whose components are shown.
+    pub open: Vec<String>,
+}
+
+impl Default for Choices {
+    fn default() -> Self {
+        Choices {
+            component: HEADLINE.to_owned(),
+            open: Vec::new(),
+        }
+    }
+}
+
+impl Choices {
+    /// Shows an owner's components, or folds them away.
+    pub fn toggle_open(&mut self, key: &str) {
+        toggle(&mut self.open, key);
+    }
+}
+
+impl Keys for Choices {
+    fn read(&mut self, pairs: &Pairs) {
+        let default = Choices::default();
+        let component = pairs.slug("owners-of").map(str::to_owned);
+        self.component = component.unwrap_or(default.component);
+        self.open = pairs.slugs("owner").unwrap_or_default();
+    }
+
+    fn write(&self, address: &mut Address) {
+        address.put("owners-of", &self.component, HEADLINE);
+        address.put("owner", &self.open.join(","), "");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::there_and_back;
+
+    #[test]
+    fn a_link_reproduces_the_component_and_the_owners_that_are_open() {
+        let choices = Choices {
+            component: "gro".to_owned(),
+            open: vec!["cgroup_77".to_owned(), "nobody".to_owned()],
+        };
+        assert_eq!(there_and_back(&choices).0, choices);
+        assert_eq!(there_and_back(&Choices::default()).1, "");
+    }
+}

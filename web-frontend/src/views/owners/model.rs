@@ -1,0 +1,397 @@
+//! Owners as plain values: a line for each, the largest first, with its account and, if it is
+//! open, its components. Pure; `draw` makes markup of it.
+
+use std::cmp::Reverse;
+
+use metrics_common::sections::{
+    Account, Owner, OwnerBasis, OwnerKind, Owners, event_of, is_softirq,
+};
+use metrics_common::snapshot::{Info, Snapshot};
+
+use crate::basis::{Amount, Basis, name_of_whole};
+use crate::format::{self, fine_percent};
+use crate::view_model::{HEADLINE, index_of};
+
+/// So many owners have a line; the others are one.
+const MOST_OWNERS: usize = 40;
+/// By which number the button of the lines without time is known.
+pub const ZEROS: usize = 11;
+/// The strongest level of a [`Cell`].
+pub const MAX_LEVEL: u8 = 5;
+
+/// The contents of one cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// What is read.
+    pub text: String,
+    /// How much it should strike the eye: 0 for nothing at all, up to [`MAX_LEVEL`].
+    pub level: u8,
+}
+
+impl Cell {
+    fn empty() -> Cell {
+        Cell {
+            text: String::new(),
+            level: 0,
+        }
+    }
+}
+
+/// A line: an owner, or one of its components.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Name of the owner for the document and its address.
+    pub key: String,
+    /// Name for people.
+    pub label: String,
+    /// What it is, in a sentence.
+    pub help: String,
+    /// 0 for an owner, 1 for an event of it, 2 for a part of that.
+    pub depth: usize,
+    /// Whether it has components to show, and does; `None` if it has none.
+    pub is_open: Option<bool>,
+    /// Its values, in the order of [`Table::columns`].
+    pub cells: Vec<Cell>,
+}
+
+/// All lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// Heading of each column of values, and what it is in.
+    pub columns: Vec<(&'static str, String)>,
+    /// The lines.
+    pub lines: Vec<Line>,
+    /// Owners that had no time in the stretch shown.
+    pub zeros: usize,
+    /// In what its values are said.
+    pub sentence: String,
+}
+
+/// What of the section is shown, and how.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    /// Index of the component.
+    pub component: usize,
+    /// In what values are said.
+    pub basis: Basis,
+    /// Keys of the owners that are open.
+    pub open: &'a [String],
+    /// Whether owners without time have lines too.
+    pub shows_zeros: bool,
+}
+
+/// An owner with what it is ranked by.
+struct Ranked<'a> {
+    owner: &'a Owner,
+    place: usize,
+    account: Account,
+    pressure_ns: Option<u64>,
+}
+
+/// The name of an owner for the document and its address: letters, digits, underlines.
+pub fn key(owner: &Owner) -> String {
+    let text = match owner.kind {
+        OwnerKind::Cgroup => format!("cgroup_{}", owner.id),
+        OwnerKind::Process => format!("process_{}_{}", owner.pid, owner.started_ns),
+        OwnerKind::Interface => format!("interface_{}_{}", owner.id, owner.interface),
+        OwnerKind::Nobody => "nobody".to_owned(),
+        OwnerKind::Other => "other".to_owned(),
+        OwnerKind::Forgotten => "forgotten".to_owned(),
+        OwnerKind::Idle => "idle".to_owned(),
+        OwnerKind::Kernel => "kernel".to_owned(),
+    };
+    let plain = |c: char| match c.to_ascii_lowercase() {
+        own if own.is_ascii_lowercase() || own.is_ascii_digit() => own,
+        _ => '_',
+    };
+    text.chars().map(plain).take(70).collect()
+}
+
+/// What an owner is, in a sentence.
+pub fn help(owner: &Owner) -> String {
+    let all = match owner.kind {
+        OwnerKind::Cgroup => "A control group, with all processes in it",
+        OwnerKind::Process => "A process",
+        OwnerKind::Interface => "Packets that no socket of this host owns, by where they went",
+        OwnerKind::Nobody => "Neither a task, nor a socket, nor an interface is known for it",
+        OwnerKind::Other => "All owners that are not among the largest",
+        OwnerKind::Forgotten => "Owners that are gone, and were not among the newest",
+        OwnerKind::Idle => "CPUs with nothing else to do: nobody lost anything",
+        OwnerKind::Kernel => "Threads of the kernel, ksoftirqd among them: nobody was interrupted",
+    };
+    let facts = [
+        ("", &owner.cgroup),
+        ("container ", &owner.container),
+        ("runtime ", &owner.runtime),
+        ("pod ", &owner.pod),
+        ("namespace ", &owner.namespace),
+        ("unit ", &owner.unit),
+    ];
+    let mut text = all.to_owned();
+    for (name, value) in facts.into_iter().filter(|(_, value)| !value.is_empty()) {
+        text.push_str(&format!(" · {name}{value}"));
+    }
+    text
+}
+
+/// The owners of a stretch of time.
+pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question) -> Table {
+    let is_all = info
+        .components
+        .get(asked.component)
+        .is_some_and(|c| c.slug == HEADLINE);
+    let owners = owners.of_component(asked.component).largest(MOST_OWNERS);
+    let whole_ns: u64 = owners.totals_ns().iter().sum();
+    let amount = |ns| Amount::of_ns(snapshot, ns, Some(whole_ns));
+    let text = |ns| said(asked.basis, amount(ns));
+    let mut ranked: Vec<Ranked> = owners
+        .accounts()
+        .into_iter()
+        .enumerate()
+        .map(|(place, account)| Ranked {
+            owner: &owners.owners[place],
+            place,
+            account,
+            pressure_ns: owners.irq_pressure_ns.get(place).copied().flatten(),
+        })
+        .filter(|own| is_all || own.account.caused_ns > 0 || own.owner.kind.loses())
+        .collect();
+    if !is_all {
+        // Of one component, who paid is not known.
+        ranked.sort_by_key(|own| {
+            (
+                own.owner.kind == OwnerKind::Other,
+                Reverse(own.account.caused_ns),
+            )
+        });
+    }
+    let has_pressure = is_all && ranked.iter().any(|own| own.pressure_ns.is_some());
+    let columns = columns(asked.basis, is_all, has_pressure);
+    let has_time = |own: &Ranked| match is_all {
+        true => own.account.weight_ns() > 0,
+        false => own.account.caused_ns > 0,
+    };
+    let zeros = ranked.iter().filter(|own| !has_time(own)).count();
+    let most = |of: fn(&Account) -> u64| {
+        let known = ranked.iter().filter(|own| own.owner.kind.loses());
+        known.map(|own| of(&own.account)).max().unwrap_or(0)
+    };
+    let most_caused = most(|own| own.caused_ns);
+    let most_taken = most(|own| own.made_others_pay_ns).max(most(|own| own.others_took_ns));
+    let mut lines = Vec::new();
+    for own in &ranked {
+        // One line is as good as the button.
+        if zeros > 1 && !asked.shows_zeros && !has_time(own) {
+            continue;
+        }
+        let Account {
+            caused_ns,
+            softirq_ns,
+            made_others_pay_ns,
+            others_took_ns,
+        } = own.account;
+        let cell = |ns, most| Cell {
+            text: text(ns),
+            level: level(ns, most),
+        };
+        let loses = own.owner.kind.loses();
+        let mut cells = vec![
+            cell(caused_ns, most_caused),
+            cell(caused_ns - softirq_ns.min(caused_ns), 0),
+            cell(softirq_ns, 0),
+        ];
+        if is_all {
+            cells.push(cell(made_others_pay_ns, most_taken));
+            cells.push(cell(others_took_ns, if loses { most_taken } else { 0 }));
+        }
+        if has_pressure {
+            cells.push(own.pressure_ns.map_or_else(Cell::empty, |ns| Cell {
+                text: fine_percent(format::ratio(ns, snapshot.interval_ns) * 100.0),
+                level: u8::from(ns > 0),
+            }));
+        }
+        let key = key(own.owner);
+        let is_open = asked.open.contains(&key);
+        lines.push(Line {
+            label: own.owner.label(),
+            help: help(own.owner),
+            depth: 0,
+            is_open: (caused_ns > 0).then_some(is_open),
+            cells,
+            key: key.clone(),
+        });
+        if is_open {
+            let parts = parts(info, &owners, own.place, &key);
+            lines.extend(parts.into_iter().map(|(mut line, ns, in_softirq)| {
+                line.cells = vec![Cell::empty(); columns.len()];
+                for (column, is_it) in [(0, true), (1, !in_softirq), (2, in_softirq)] {
+                    if is_it {
+                        line.cells[column] = cell(ns, 0);
+                    }
+                }
+                line
+            }));
+        }
+    }
+    Table {
+        columns,
+        lines,
+        zeros,
+        sentence: format!(
+            "In {}. A softirq's time is of whom the packets were for, whoever it interrupted.",
+            asked.basis.phrase(name_of_whole(info, asked.component))
+        ),
+    }
+}
+
+fn columns(basis: Basis, is_all: bool, has_pressure: bool) -> Vec<(&'static str, String)> {
+    let unit = basis.unit();
+    let mut columns = vec![
+        ("Your own networking", unit.to_owned()),
+        ("in tasks", unit.to_owned()),
+        ("in softirqs", unit.to_owned()),
+    ];
+    if is_all {
+        columns.push(("You made others pay", unit.to_owned()));
+        columns.push(("Others took from you", unit.to_owned()));
+    }
+    if has_pressure {
+        columns.push(("irq.pressure", "% of the time".to_owned()));
+    }
+    columns
+}
+
+/// A value in its column; nothing reads as that.
+pub fn said(basis: Basis, amount: Amount) -> String {
+    match amount.cpus > 0.0 {
+        true => basis.aligned(basis.value(amount)),
+        false => "0".to_owned(),
+    }
+}
+
+/// How much of the most it is.
+pub fn level(ns: u64, most: u64) -> u8 {
+    match (ns, format::ratio(ns, most)) {
+        (0, _) => 0,
+        (_, share) if share < 0.05 => 1,
+        (_, share) if share < 0.2 => 2,
+        (_, share) if share < 0.45 => 3,
+        (_, share) if share < 0.7 => 4,
+        _ if most == 0 => 1,
+        _ => MAX_LEVEL,
+    }
+}
+
+/// An event of an owner: its row, nanoseconds, and the same of its parts.
+type Event = (usize, u64, Vec<(usize, u64)>);
+
+/// The events of an owner and their parts, the largest first: lines without values, nanoseconds,
+/// and whether it runs in softirqs.
+fn parts(info: &Info, owners: &Owners, place: usize, key: &str) -> Vec<(Line, u64, bool)> {
+    let mut events: Vec<Event> = Vec::new();
+    for caused in &owners.caused {
+        let ns: u64 = caused.cpu_ns.iter().sum();
+        if caused.owner as usize != place || ns == 0 {
+            continue;
+        }
+        let component = caused.component as usize;
+        let event = event_of(component);
+        match events.iter_mut().find(|(known, ..)| *known == event) {
+            Some((_, sum, parts)) => {
+                *sum += ns;
+                parts.push((component, ns));
+            }
+            None => events.push((event, ns, vec![(component, ns)])),
+        }
+    }
+    events.sort_by_key(|(_, ns, _)| Reverse(*ns));
+    let line = |component: usize, depth| {
+        let own = info.components.get(component);
+        Line {
+            key: format!("{key}-{component}"),
+            label: own.map_or_else(String::new, |own| own.label.clone()),
+            help: own.map_or_else(String::new, |own| own.help.clone()),
+            depth,
+            is_open: None,
+            cells: Vec::new(),
+        }
+    };
+    let mut lines = Vec::new();
+    for (event, ns, mut parts) in events {
+        let in_softirq = is_softirq(event);
+        lines.push((line(event, 1), ns, in_softirq));
+        parts.sort_by_key(|(_, ns)| Reverse(*ns));
+        let parts = parts.into_iter().filter(|(part, _)| *part != event);
+        lines.extend(parts.map(|(part, ns)| (line(part, 2), ns, in_softirq)));
+    }
+    lines
+}
+
+/// What the button says that folds owners without time away; `None` if there is nothing to fold.
+pub fn zeros_text(table: &Table, basis: Basis, are_shown: bool) -> Option<String> {
+    let (zeros, nothing) = (table.zeros, basis.text(0.0));
+    let text = match are_shown {
+        true => format!("Hide {zeros} at {nothing}"),
+        false => format!("{zeros} more at {nothing}"),
+    };
+    (zeros > 1).then_some(text)
+}
+
+/// Who took most from whom.
+pub fn pair(info: &Info, snapshot: &Snapshot, owners: &Owners, basis: Basis) -> String {
+    let Some(taken) = owners.largest_pair() else {
+        return "No owner took softirq time from another.".to_owned();
+    };
+    let label = |place: u32| owners.owners[place as usize].label();
+    let network = index_of(info, HEADLINE).and_then(|row| snapshot.total_ns(row));
+    let amount = Amount::of_ns(snapshot, taken.ns, network);
+    let value = basis.number(basis.value(amount));
+    let much = match basis {
+        Basis::Host | Basis::Parent => format!("{value} {}", basis.phrase("all networking")),
+        Basis::Cpus | Basis::Milliseconds => basis.say(amount),
+    };
+    format!(
+        "{} took {much} from {}.",
+        label(taken.cause),
+        label(taken.payer)
+    )
+}
+
+/// How the owners of a component were found.
+pub fn found(owners: &Owners, component: usize) -> String {
+    let event = event_of(component);
+    let is_all = metrics_common::COMPONENTS
+        .get(event)
+        .is_some_and(|row| row.slug == HEADLINE);
+    let mut sum = OwnerBasis::default();
+    let of_it = |own: &&OwnerBasis| is_all || own.component as usize == event;
+    for own in owners.basis.iter().filter(of_it) {
+        sum.task_ns += own.task_ns;
+        sum.socket_ns += own.socket_ns;
+        sum.interface_ns += own.interface_ns;
+        sum.proportion_ns += own.proportion_ns;
+        sum.nothing_ns += own.nothing_ns;
+    }
+    let ways = [
+        ("by the task that ran", sum.task_ns),
+        ("by the packets' socket", sum.socket_ns),
+        ("by their interface", sum.interface_ns),
+        ("in proportion to what owners did there", sum.proportion_ns),
+        ("not at all", sum.nothing_ns),
+    ];
+    let all: u64 = ways.iter().map(|(_, ns)| ns).sum();
+    let ways = ways.iter().filter(|(_, ns)| *ns > 0).map(|(way, ns)| {
+        format!(
+            "{way} ({} %)",
+            fine_percent(format::ratio(*ns, all) * 100.0)
+        )
+    });
+    let ways: Vec<String> = ways.collect();
+    match ways.is_empty() {
+        true => String::new(),
+        false => format!("Owners were found {}.", ways.join(", ")),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,194 @@
+//! Owners in the document: the markup when lines change, values when they do.
+
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+use metrics_common::COMPONENTS;
+use metrics_common::sections::event_of;
+use wasm_bindgen::prelude::*;
+use web_sys::{HtmlElement, Window};
+
+use super::choices::Choices;
+use super::model::{self, Question, Table, ZEROS};
+use super::{csv, draw, matrix};
+use crate::action::{Action, Format};
+use crate::format::{self, escape_html};
+use crate::page::dom::{Dom, LiveText, all, focused_act, set_attribute};
+use crate::page::save::File;
+use crate::state::{Address, Keys, Pairs};
+use crate::view_model::{HEADLINE, index_of, tree};
+use crate::views::{Reply, Scene, View};
+
+/// The view, before anything is shown.
+pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
+    Box::new(Owners::default())
+}
+
+/// What of the view is in the document.
+#[derive(Default)]
+struct Owners {
+    choices: Choices,
+    shows_zeros: bool,
+    table: String,
+    cells: Vec<LiveText>,
+    matrix: String,
+    options: String,
+}
+
+impl Keys for Owners {
+    fn read(&mut self, pairs: &Pairs) {
+        self.choices.read(pairs);
+    }
+
+    fn write(&self, address: &mut Address) {
+        self.choices.write(address);
+    }
+}
+
+impl View for Owners {
+    fn measured(&self) -> &'static [&'static str] {
+        &["owners"]
+    }
+
+    fn act(&mut self, action: &Action) -> Reply {
+        match action {
+            Action::Owner(key) => {
+                self.choices.toggle_open(key);
+                Reply::Changed
+            }
+            Action::Zeros(ZEROS) => {
+                self.shows_zeros = !self.shows_zeros;
+                Reply::Done
+            }
+            _ => Reply::Ignored,
+        }
+    }
+
+    fn change(&mut self, id: &str, value: &str) -> Reply {
+        if id != "owners-component" {
+            return Reply::Ignored;
+        }
+        value.clone_into(&mut self.choices.component);
+        Reply::Changed
+    }
+
+    fn file(&self, scene: &Scene, what: &str, format: Format) -> Result<Option<File>, JsValue> {
+        let owners = scene.shown.sections.owners.as_ref();
+        let Some(owners) = owners.filter(|_| what == "owners") else {
+            return Ok(None);
+        };
+        Ok(match format {
+            Format::Csv => Some(File::Text(csv::csv(owners))),
+            Format::Copy => Some(File::Clipboard(csv::csv(owners))),
+            Format::Svg | Format::Png | Format::Folded => None,
+        })
+    }
+
+    fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
+        let Scene {
+            dom, info, shown, ..
+        } = *scene;
+        let Some(owners) = &shown.sections.owners else {
+            return Ok(());
+        };
+        if !self.table.is_empty() && !dom.is_in_sight("owners") {
+            return Ok(());
+        }
+        // On a component's page, its owners are shown.
+        let slug = match scene.shared.about.as_str() {
+            "" => self.choices.component.as_str(),
+            about => about,
+        };
+        let network = index_of(info, HEADLINE).unwrap_or_default();
+        let component = index_of(info, slug).unwrap_or(network);
+        let basis = scene.shared.basis;
+        let table = model::table(
+            info,
+            shown,
+            owners,
+            Question {
+                component,
+                basis,
+                open: &self.choices.open,
+                shows_zeros: self.shows_zeros,
+            },
+        );
+        dom.set_text("owners-window", &format::window(shown.interval_ns))?;
+        dom.set_text("owners-pair", &model::pair(info, shown, owners, basis))?;
+        dom.set_text("owners-basis", &table.sentence)?;
+        dom.set_text("owners-found", &model::found(owners, component))?;
+        self.draw_options(scene, component)?;
+        self.draw_table(dom, &table)?;
+        let zeros = model::zeros_text(&table, basis, self.shows_zeros);
+        dom.set_hidden("owners-zeros", zeros.is_none())?;
+        dom.set_text("owners-zeros", zeros.as_deref().unwrap_or_default())?;
+        let are_shown = if self.shows_zeros { "true" } else { "false" };
+        set_attribute(&dom.element("owners-zeros")?, "aria-expanded", are_shown)?;
+        let matrix = matrix::matrix(info, shown, owners, basis);
+        dom.set_text("owners-matrix-basis", &matrix.sentence)?;
+        let html = draw::matrix(&matrix);
+        if html != self.matrix {
+            dom.element("owners-matrix")?.set_inner_html(&html);
+            self.matrix = html;
+        }
+        Ok(())
+    }
+}
+
+impl Owners {
+    fn draw_table(&mut self, dom: &Dom, table: &Table) -> Result<(), JsValue> {
+        let html = draw::table(table);
+        if html != self.table {
+            let holder = dom.element("owners-table")?;
+            let held = focused_act(&holder)?;
+            holder.set_inner_html(&html);
+            let cells = all(&holder, "[data-cell]")?.into_iter();
+            self.cells = cells
+                .map(|cell| LiveText::new(cell.clone(), &cell))
+                .collect();
+            if let Some(act) = held
+                && let Some(button) = holder.query_selector(&format!("[data-act=\"{act}\"]"))?
+            {
+                button.unchecked_into::<HtmlElement>().focus()?;
+            }
+            self.table = html;
+        }
+        for (live, cell) in self.cells.iter_mut().zip(draw::cells(table)) {
+            set_attribute(&live.holder, "data-level", &cell.level.to_string())?;
+            live.show(cell.text.clone());
+        }
+        Ok(())
+    }
+
+    /// Fills the choice of components: those of networking.
+    fn draw_options(&mut self, scene: &Scene, chosen: usize) -> Result<(), JsValue> {
+        let mut html = String::new();
+        let is_networking = |component: usize| {
+            let event = COMPONENTS.get(event_of(component));
+            event.is_some_and(|row| row.slug == HEADLINE || row.parent == Some(HEADLINE))
+        };
+        for row in tree(scene.info) {
+            let own = &scene.info.components[row.component];
+            if !own.availability.is_available() || !is_networking(row.component) {
+                continue;
+            }
+            let _ = write!(
+                html,
+                "<option value=\"{}\"{}>{}{}</option>",
+                escape_html(&own.slug),
+                if row.component == chosen {
+                    " selected"
+                } else {
+                    ""
+                },
+                "\u{2003}".repeat(row.depth),
+                escape_html(&own.label),
+            );
+        }
+        if html != self.options {
+            scene.dom.element("owners-component")?.set_inner_html(&html);
+            self.options = html;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! One value over time as a line with axes. Knows pixels, but not what the value is.
+
+use plotters::element::{PathElement, Text};
+use plotters::style::text_anchor::HPos;
+use plotters::style::{Color, FontStyle};
+
+use crate::axes::{Place, round_up, stretches};
+use crate::color::Rgb;
+use crate::format;
+use crate::plot::{FONT_PX, PlotError, Theme, document, rgb, text_style};
+use crate::timeline::{self, Frame};
+
+/// Lines of the grid above the lowest.
+const LINES: u32 = 4;
+
+/// A course of a value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// The stretch of time.
+    pub frame: Frame,
+    /// In each step; `None` where nothing was measured.
+    pub values: Vec<Option<f64>>,
+    /// How far the reader's clock is ahead of UTC, milliseconds.
+    pub offset_ms: f64,
+}
+
+impl Line {
+    /// Where the value axis ends: above all values but for the highest in a hundred, which would
+    /// press the others down.
+    pub fn top(&self) -> f64 {
+        let mut values: Vec<f64> = self.values.iter().flatten().copied().collect();
+        values.sort_by(f64::total_cmp);
+        let high = values.len().saturating_sub(1 + values.len() / 100);
+        round_up(values.get(high).copied().unwrap_or(0.0))
+    }
+}
+
+/// The line as an SVG document of this size in pixels.
+///
+/// # Errors
+/// Only if plotters' SVG backend fails, which writes to memory.
+pub fn svg(line: &Line, color: Rgb, theme: Theme, size: (u32, u32)) -> Result<String, PlotError> {
+    let (place, top) = (Place::of(size), line.top());
+    let grid = rgb(theme.empty).mix(0.7).stroke_width(1);
+    let label = |anchor| text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor);
+    document(size, |area| {
+        for number in 0..=LINES {
+            let value = top * f64::from(number) / f64::from(LINES);
+            let y = place.y(value, top);
+            area.draw(&PathElement::new(
+                vec![(place.left, y), (place.right, y)],
+                grid,
+            ))?;
+            let text = format::count(value.round() as u64);
+            area.draw(&Text::new(text, (place.left - 6, y), label(HPos::Right)))?;
+        }
+        let most = ((place.right - place.left) / 72).max(1) as usize;
+        for (at, text) in timeline::ticks(&line.frame, most, line.offset_ms) {
+            let x = place.x_of(&line.frame, at) as i32;
+            // A label that would be cut by an edge is left out.
+            if x > place.left + 14 && x < place.right - 22 {
+                let at = (x, place.bottom + 11);
+                area.draw(&Text::new(text, at, label(HPos::Center)))?;
+            }
+        }
+        let at = |step: usize| {
+            let middle = line.frame.step_begin_ms(step) + line.frame.step_ms / 2.0;
+            let x = place.x_of(&line.frame, middle).round() as i32;
+            (x, place.y(line.values[step].unwrap_or(0.0), top))
+        };
+        for steps in stretches(line.values.len(), |step| line.values[step].is_some()) {
+            let mut points: Vec<(i32, i32)> = steps.map(at).collect();
+            // A value that stands alone is seen too.
+            if let [(x, y)] = points[..] {
+                points.push((x + 2, y));
+            }
+            area.draw(&PathElement::new(points, rgb(color).stroke_width(2)))?;
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(values: Vec<Option<f64>>) -> Line {
+        Line {
+            frame: Frame {
+                from_ms: 0.0,
+                step_ms: 1_000.0,
+                steps: values.len(),
+            },
+            values,
+            offset_ms: 0.0,
+        }
+    }
+
+    fn drawn(line: &Line) -> String {
+        svg(line, Rgb(1, 2, 3), Theme::LIGHT, (400, 150)).unwrap()
+    }
+
+    #[test]
+    fn gaps_cut_the_line_and_a_value_alone_is_drawn() {
+        let with_gap = line(vec![Some(1_000.0), Some(1_100.0), None, Some(900.0)]);
+        let lines = |line: &Line| drawn(line).matches("#010203").count();
+        assert_eq!(lines(&with_gap), 2);
+        assert_eq!(lines(&line(vec![None; 5])), 0);
+    }
+
+    #[test]
+    fn one_value_far_above_presses_no_others_down() {
+        let mut values = vec![Some(2_000.0); 200];
+        values[7] = Some(1e9);
+        assert_eq!(line(values).top(), 3_000.0);
+        assert!(line(vec![None]).top() > 0.0);
+    }
+}

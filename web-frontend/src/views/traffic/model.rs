@@ -1,0 +1,258 @@
+//! Cost by work as plain values: now, and over time. Pure.
+
+use metrics_common::efficiency::{Efficiency, whole_work};
+use metrics_common::history::History;
+use metrics_common::sections::{ProtocolCount, SoftnetCount, WorkCount};
+use metrics_common::snapshot::{Info, Snapshot};
+
+use crate::format;
+use crate::timeline::{self, Frame};
+use crate::view_model::index_of;
+
+/// Place of the packets among the series of `traffic`.
+const PACKETS: usize = 0;
+/// Packets a second below which a figure for each says nothing.
+const LEAST_PACKETS: f64 = 1.0;
+/// From so many nanoseconds on, microseconds are read better.
+const IN_MICROSECONDS_NS: f64 = 99_950.0;
+
+/// A figure with its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figure {
+    /// What it is of.
+    pub label: &'static str,
+    /// The value with its unit; a dash if it is not known.
+    pub value: String,
+}
+
+/// Cost by work in the stretch that is shown.
+pub fn figures(snapshot: &Snapshot) -> Vec<Figure> {
+    let efficiency = Efficiency::of(snapshot);
+    let each = |label, ns: Option<f64>| Figure {
+        label,
+        value: ns.map_or("–".to_owned(), time),
+    };
+    let seconds = |label, seconds: Option<f64>| Figure {
+        label,
+        value: seconds.map_or("–".to_owned(), |seconds| format!("{seconds:.3} s")),
+    };
+    let counted = |count| whole_work(snapshot)?.of(count);
+    let each_second = |label, count| Figure {
+        label,
+        value: counted(count).map_or("–".to_owned(), |count| {
+            format!("{} /s", rate(count, snapshot.interval_ns))
+        }),
+    };
+    // Where messages are not counted, a figure is of calls.
+    let by = |count, of_messages, of_calls| match counted(count) {
+        Some(_) => of_messages,
+        None => of_calls,
+    };
+    let sent = by(
+        WorkCount::MessagesSent,
+        "Send, per message",
+        "Send, per call",
+    );
+    let received = by(
+        WorkCount::MessagesReceived,
+        "Receive, per message",
+        "Receive, per call",
+    );
+    let per_poll = efficiency.packets_per_poll;
+    let traffic = snapshot.sections.traffic.as_ref();
+    let packets = traffic.and_then(|traffic| traffic.softnet_total(SoftnetCount::Packets));
+    let packets = packets.map(|packets| format!("{} /s", rate(packets, snapshot.interval_ns)));
+    vec![
+        Figure {
+            label: "Packets",
+            value: packets.unwrap_or("–".to_owned()),
+        },
+        each("RX softirq per packet", efficiency.rx_ns_per_packet),
+        each_second("Messages sent", WorkCount::MessagesSent),
+        each(sent, efficiency.ns_per_send),
+        each_second("Messages received", WorkCount::MessagesReceived),
+        each(received, efficiency.ns_per_receive),
+        Figure {
+            label: "Packets per poll",
+            value: per_poll.map_or("–".to_owned(), |packets| format!("{packets:.1}")),
+        },
+        seconds("CPU per gigabit", efficiency.cpu_seconds_per_gigabit),
+        seconds(
+            "CPU per gigabit of sockets",
+            efficiency.cpu_seconds_per_socket_gigabit,
+        ),
+    ]
+}
+
+/// Nanoseconds with their unit.
+pub fn time(ns: f64) -> String {
+    match ns < IN_MICROSECONDS_NS {
+        true => format!("{} ns", format::count(ns.round() as u64)),
+        false => format!("{} µs", format::count((ns / 1e3).round() as u64)),
+    }
+}
+
+/// So many in this time, as a number a second: a small one with a decimal.
+pub fn rate(count: u64, interval_ns: u64) -> String {
+    let rate = count as f64 / interval_ns.max(1) as f64 * 1e9;
+    match rate {
+        0.0 => "0".to_owned(),
+        low if low < 0.05 => "<0.1".to_owned(),
+        low if low < 99.5 => format!("{low:.1}"),
+        high => format::count(high.round() as u64),
+    }
+}
+
+/// Bits a second of so many bytes in this time.
+pub fn bits(bytes: u64, interval_ns: u64) -> String {
+    let bits = bytes as f64 * 8.0 / interval_ns.max(1) as f64 * 1e9;
+    match bits {
+        0.0 => "0".to_owned(),
+        low if low < 1e6 => format!("{:.1} kbit/s", bits / 1e3),
+        middle if middle < 1e9 => format!("{:.1} Mbit/s", bits / 1e6),
+        _ => format!("{:.2} Gbit/s", bits / 1e9),
+    }
+}
+
+/// Nanoseconds of RX softirq per packet in each step: all of a step's time by all of its packets.
+pub fn course(info: &Info, history: &History, frame: &Frame) -> Vec<Option<f64>> {
+    let Some(rx) = index_of(info, "rx_softirq") else {
+        return vec![None; frame.steps];
+    };
+    let cpus = timeline::means(history, frame, |point| history.component_cpus(rx, point));
+    let packets = timeline::means(history, frame, |point| {
+        history.series().value("traffic", PACKETS, point)
+    });
+    let divide = |(cpus, packets): (Option<f64>, Option<f64>)| {
+        let packets = packets.filter(|packets| *packets >= LEAST_PACKETS)?;
+        Some(cpus? * 1e9 / packets)
+    };
+    cpus.into_iter().zip(packets).map(divide).collect()
+}
+
+/// What TCP and UDP had to do, in a sentence; empty if nothing is known.
+pub fn protocols(snapshot: &Snapshot) -> String {
+    let Some(traffic) = &snapshot.sections.traffic else {
+        return String::new();
+    };
+    let of = |count: &ProtocolCount| {
+        let value = rate(traffic.protocol(*count)?, snapshot.interval_ns);
+        Some(format!("{} {value}", count.label()))
+    };
+    let known: Vec<String> = ProtocolCount::ALL.iter().filter_map(of).collect();
+    match known.is_empty() {
+        true => String::new(),
+        false => format!(
+            "A second, in the host's own network namespace: {}.",
+            known.join(" · ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::sections::{Sections, Traffic, Work};
+
+    use super::*;
+    use crate::fixture;
+
+    /// 100 ms of RX softirq for 50,000 packets in half a second.
+    pub fn measured() -> Snapshot {
+        let mut snapshot = fixture::snapshot(1);
+        snapshot.sections.traffic = Some(Traffic {
+            softnet: vec![Some(vec![0, 50_000])],
+            interfaces: None,
+            protocols: vec![Some(100), None],
+            work: None,
+        });
+        snapshot
+    }
+
+    #[test]
+    fn cost_is_said_for_each_packet_and_what_is_unknown_is_a_dash() {
+        let values: Vec<String> = figures(&measured())
+            .into_iter()
+            .map(|own| own.value)
+            .collect();
+        assert_eq!(
+            values,
+            [
+                "100\u{202f}000 /s",
+                "2\u{202f}000 ns",
+                "–",
+                "–",
+                "–",
+                "–",
+                "–",
+                "–",
+                "–"
+            ]
+        );
+        assert_eq!(
+            protocols(&measured()),
+            "A second, in the host's own network namespace: TCP segments in 200."
+        );
+    }
+
+    #[test]
+    fn a_figure_is_of_messages_where_they_were_counted_and_else_of_calls() {
+        let mut snapshot = measured();
+        let figure = |snapshot: &Snapshot, place: usize| {
+            let figure = figures(snapshot).swap_remove(place);
+            (figure.label, figure.value)
+        };
+        assert_eq!(figure(&snapshot, 3).0, "Send, per call");
+        let traffic = snapshot.sections.traffic.as_mut().unwrap();
+        traffic.work = Some(Work {
+            counted_ns: snapshot.interval_ns,
+            counts: [100, 5_000, 50, 2_500, 10, 25].map(Some).to_vec(),
+        });
+        assert_eq!(figure(&snapshot, 2), ("Messages sent", "200 /s".to_owned()));
+        assert_eq!(figure(&snapshot, 3).0, "Send, per message");
+        assert_eq!(figure(&snapshot, 6), ("Packets per poll", "2.5".to_owned()));
+        snapshot.interval_ns += 1;
+        assert_eq!(figure(&snapshot, 6).1, "–", "nobody counted for a moment");
+    }
+
+    #[test]
+    fn numbers_have_as_many_digits_as_they_deserve() {
+        assert_eq!(
+            [0.4, 1234.5, 99_949.0, 123_456.0].map(time),
+            ["0 ns", "1\u{202f}235 ns", "99\u{202f}949 ns", "123 µs"]
+        );
+        let second = |count| rate(count, 1_000_000_000);
+        assert_eq!([0, 7, 1234].map(second), ["0", "7.0", "1\u{202f}234"]);
+        assert_eq!(rate(1, 100_000_000_000), "<0.1");
+        let bits = |bytes| bits(bytes, 1_000_000_000);
+        assert_eq!(
+            [0, 100, 1_000_000, 1_250_000_000].map(bits),
+            ["0", "0.8 kbit/s", "8.0 Mbit/s", "10.00 Gbit/s"]
+        );
+    }
+
+    #[test]
+    fn a_step_is_all_of_its_time_by_all_of_its_packets_and_none_is_no_figure() {
+        let info = fixture::info();
+        let mut history = History::new(&info);
+        for (number, packets) in [(1, 50_000), (2, 150_000), (3, 0), (4, 50_000)] {
+            let mut snapshot = measured();
+            snapshot.sequence = number;
+            snapshot.time_unix_ns = number * 500 * fixture::MS;
+            let traffic = snapshot.sections.traffic.as_mut().unwrap();
+            traffic.softnet = vec![Some(vec![packets, 0])];
+            if number == 4 {
+                snapshot.sections = Sections::default();
+            }
+            history.push(&snapshot);
+        }
+        let frame = Frame {
+            from_ms: 0.0,
+            step_ms: 1_000.0,
+            steps: 3,
+        };
+        // Two tenths of a second for 200,000 packets, then one for none.
+        let course = course(&info, &history, &frame);
+        assert!((course[0].unwrap() - 1_000.0).abs() < 1.0, "{course:?}");
+        assert_eq!(course[1..], [None, None]);
+    }
+}

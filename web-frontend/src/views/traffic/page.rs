@@ -1,0 +1,135 @@
+//! Traffic in the document.
+
+use std::rc::Rc;
+
+use wasm_bindgen::prelude::*;
+use web_sys::Window;
+
+use super::line::{self, Line};
+use super::{model, tables};
+use crate::axes::Place;
+use crate::color::Rgb;
+use crate::format;
+use crate::page::marks::show_cursor;
+use crate::state::Keys;
+use crate::timeline;
+use crate::view_model::index_of;
+use crate::views::{Pointer, Scene, View};
+
+/// Id of the plot.
+const PLOT: &str = "per-packet";
+/// Its height, pixels.
+const HEIGHT_PX: u32 = 150;
+
+/// The view, before anything is shown.
+pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
+    Box::new(Traffic::default())
+}
+
+/// What of it is in the document.
+#[derive(Default)]
+struct Traffic {
+    drawn: Option<(Line, u32, bool)>,
+    /// Markup by the id of its place.
+    written: Vec<(&'static str, String)>,
+}
+
+impl Keys for Traffic {}
+
+impl Traffic {
+    fn write(&mut self, scene: &Scene, id: &'static str, html: String) -> Result<(), JsValue> {
+        match self.written.iter_mut().find(|(own, _)| *own == id) {
+            Some((_, before)) if *before == html => return Ok(()),
+            Some((_, before)) => before.clone_from(&html),
+            None => self.written.push((id, html.clone())),
+        }
+        scene.dom.element(id)?.set_inner_html(&html);
+        Ok(())
+    }
+
+    fn draw_line(&mut self, scene: &Scene) -> Result<(), JsValue> {
+        let dom = scene.dom;
+        let holder = dom.element(PLOT)?;
+        // It has no width before it was shown.
+        let width = match dom.extent(PLOT).width {
+            0 => holder.client_width().max(0) as u32,
+            width => width,
+        };
+        let width = width.clamp(160, 4000);
+        let frame = scene.frame(width, scene.history.resolution_ms());
+        let line = Line {
+            values: model::course(scene.info, scene.history, &frame),
+            frame,
+            offset_ms: dom.clock_offset_ms(),
+        };
+        let dark = dom.is_dark();
+        let now = (line, width, dark);
+        if self.drawn.as_ref() == Some(&now) {
+            return Ok(());
+        }
+        let color = index_of(scene.info, "rx_softirq").map_or(Rgb(0x80, 0x80, 0x80), |index| {
+            Rgb::parse(&scene.info.components[index].color)
+        });
+        let svg = line::svg(&now.0, color, dom.theme(), (width, HEIGHT_PX))
+            .map_err(|error| JsValue::from(error.to_string()))?;
+        if let Some(canvas) = holder.query_selector(".drawing")? {
+            canvas.set_inner_html(&svg);
+        }
+        self.drawn = Some(now);
+        Ok(())
+    }
+}
+
+impl View for Traffic {
+    fn measured(&self) -> &'static [&'static str] {
+        &[PLOT]
+    }
+
+    fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
+        let (info, shown) = (scene.info, scene.shown);
+        scene
+            .dom
+            .set_text("traffic-window", &format::window(shown.interval_ns))?;
+        let figures = model::figures(shown).into_iter();
+        let figures =
+            figures.map(|own| format!("<div><dt>{}</dt><dd>{}</dd></div>", own.label, own.value));
+        self.write(scene, "traffic-figures", figures.collect())?;
+        self.write(scene, "traffic-interfaces", tables::interfaces(shown))?;
+        self.write(scene, "traffic-cpus", tables::cpus(shown))?;
+        self.write(scene, "traffic-drops", tables::drops(info, shown))?;
+        scene
+            .dom
+            .set_text("traffic-protocols", &model::protocols(shown))?;
+        if self.drawn.is_none() || scene.dom.is_in_sight(PLOT) {
+            self.draw_line(scene)?;
+        }
+        self.draw_cursor(scene, None)
+    }
+
+    fn draw_cursor(&mut self, scene: &Scene, _: Option<&Pointer>) -> Result<(), JsValue> {
+        let Some((line, width, _)) = &self.drawn else {
+            return Ok(());
+        };
+        let at = scene
+            .cursor_ms
+            .and_then(|ms| Some((ms, line.frame.step_at(ms)?)));
+        let place = Place::of((*width, HEIGHT_PX));
+        let x = at.map(|(ms, _)| place.x_of(&line.frame, ms));
+        show_cursor(&scene.dom.element(PLOT)?, x)?;
+        let what = "RX softirq per packet, nanoseconds: CPU time of the softirq by packets that went up the stack.";
+        let text = match at {
+            None => what.to_owned(),
+            Some((_, step)) => {
+                let when = timeline::clock(line.frame.step_begin_ms(step), line.offset_ms, true);
+                let value = line.values[step].map_or("not measured".to_owned(), model::time);
+                format!("{what} At {when}: {value}.")
+            }
+        };
+        scene.dom.set_text("per-packet-basis", &text)
+    }
+
+    fn ms_at(&self, plot: &str, x: f64) -> Option<f64> {
+        let (line, width, _) = self.drawn.as_ref().filter(|_| plot == PLOT)?;
+        Some(Place::of((*width, HEIGHT_PX)).ms_at(&line.frame, x))
+    }
+}

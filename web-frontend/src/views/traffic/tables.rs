@@ -1,0 +1,300 @@
+//! Interfaces, CPUs and drops as markup. Pure.
+
+use std::fmt::Write as _;
+
+use metrics_common::efficiency::Efficiency;
+use metrics_common::sections::{Interface, InterfaceCounts, SoftnetCount};
+use metrics_common::snapshot::{Availability, Info, Snapshot};
+
+use super::model::{bits, rate, time};
+use crate::format::{self, escape_html};
+
+/// A table has so many rows at most, and one for the rest.
+const MOST_ROWS: usize = 12;
+
+/// The head of a table: its title, and what its columns are called.
+fn head(title: &str, columns: &[&str]) -> String {
+    let mut html = format!("<table><caption>{title}</caption><thead><tr>");
+    for column in columns {
+        let _ = write!(html, "<th scope=\"col\">{column}</th>");
+    }
+    html.push_str("</tr></thead><tbody>");
+    html
+}
+
+fn row(html: &mut String, name: &str, cells: &[String]) {
+    let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escape_html(name));
+    for cell in cells {
+        let _ = write!(html, "<td>{}</td>", escape_html(cell));
+    }
+    html.push_str("</tr>");
+}
+
+/// The host's interfaces, the busiest first; empty if they are not known.
+pub fn interfaces(snapshot: &Snapshot) -> String {
+    let traffic = snapshot.sections.traffic.as_ref();
+    let Some(interfaces) = traffic.and_then(|traffic| traffic.interfaces.as_ref()) else {
+        return String::new();
+    };
+    let ns = snapshot.interval_ns;
+    let columns = [
+        "Interface",
+        "Driver",
+        "Queues",
+        "Packets in",
+        "Bits in",
+        "Dropped in",
+        "Errors in",
+        "Packets out",
+        "Bits out",
+        "Dropped out",
+        "Errors out",
+    ];
+    let mut html = head("Interfaces, a second", &columns);
+    let cells = |about: [String; 2], counts: &InterfaceCounts| {
+        let dropped = counts.rx_dropped.saturating_add(counts.rx_missed);
+        let [driver, queues] = about;
+        [
+            driver,
+            queues,
+            rate(counts.rx_packets, ns),
+            bits(counts.rx_bytes, ns),
+            rate(dropped, ns),
+            rate(counts.rx_errors, ns),
+            rate(counts.tx_packets, ns),
+            bits(counts.tx_bytes, ns),
+            rate(counts.tx_dropped, ns),
+            rate(counts.tx_errors, ns),
+        ]
+    };
+    let mut named: Vec<&Interface> = interfaces.named.iter().collect();
+    named.sort_by_key(|own| u64::MAX - own.counts.packets());
+    let rest = named.split_off(named.len().min(MOST_ROWS));
+    for own in named {
+        let queues = match own.rx_queues == own.tx_queues {
+            true => own.rx_queues.to_string(),
+            false => format!("{} / {}", own.rx_queues, own.tx_queues),
+        };
+        row(
+            &mut html,
+            &own.name,
+            &cells([own.driver.clone(), queues], &own.counts),
+        );
+    }
+    let others = rest.len() as u64 + u64::from(interfaces.others);
+    if others > 0 {
+        let sum = rest
+            .iter()
+            .fold(interfaces.other, |sum, own| sum.plus(&own.counts));
+        let name = format!("{others} others");
+        row(
+            &mut html,
+            &name,
+            &cells([String::new(), String::new()], &sum),
+        );
+    }
+    html.push_str("</tbody></table>");
+    html
+}
+
+/// The CPUs that took most packets; empty if none is known.
+pub fn cpus(snapshot: &Snapshot) -> String {
+    let Some(traffic) = &snapshot.sections.traffic else {
+        return String::new();
+    };
+    let Some(packets) = traffic.softnet_of(SoftnetCount::Packets) else {
+        return String::new();
+    };
+    let ns = snapshot.interval_ns;
+    let others = &SoftnetCount::ALL[1..];
+    let mut columns = vec!["CPU", "Packets", "RX softirq per packet"];
+    columns.extend(others.iter().map(|count| count.label()));
+    columns.push("Dropped in all");
+    let mut html = head("CPUs, a second", &columns);
+    let dropped = snapshot
+        .sections
+        .drops
+        .as_ref()
+        .map(|drops| drops.cpus.as_slice());
+    let mut order: Vec<usize> = (0..packets.len().min(snapshot.cpus.len())).collect();
+    order.sort_by_key(|column| (u64::MAX - packets[*column], *column));
+    let idle = order.iter().filter(|column| packets[**column] == 0).count();
+    order.truncate((order.len() - idle).clamp(1, MOST_ROWS));
+    order.sort_unstable();
+    let shown = order.len();
+    let cell = |row: Option<&[u64]>, column: usize| {
+        let value = row.and_then(|row| row.get(column));
+        value.map_or("–".to_owned(), |count| rate(*count, ns))
+    };
+    for column in order {
+        let each = Efficiency::of_cpu(snapshot, column).rx_ns_per_packet;
+        let mut cells = vec![rate(packets[column], ns), each.map_or("–".to_owned(), time)];
+        let counts = others.iter();
+        cells.extend(counts.map(|count| cell(traffic.softnet_of(*count), column)));
+        cells.push(cell(dropped, column));
+        row(&mut html, &format!("CPU {}", snapshot.cpus[column]), &cells);
+    }
+    html.push_str("</tbody></table>");
+    let left = snapshot.cpus.len().saturating_sub(shown);
+    if left > 0 {
+        let _ = write!(
+            html,
+            "<p class=\"basis\">{left} CPUs with fewer packets, or none, are not listed.</p>"
+        );
+    }
+    html
+}
+
+/// What was dropped, where and why; or why that is not known.
+pub fn drops(info: &Info, snapshot: &Snapshot) -> String {
+    let Some(drops) = &snapshot.sections.drops else {
+        let instrument = info.instruments.iter().find(|own| own.name == "drops");
+        return match instrument.map(|own| &own.availability) {
+            Some(Availability::Unavailable { reason }) => {
+                let reason = escape_html(reason);
+                format!("<p class=\"basis\">Dropped packets are not counted here: {reason}</p>")
+            }
+            Some(_) => "<p class=\"basis\">Dropped packets are not counted now.</p>".to_owned(),
+            None => String::new(),
+        };
+    };
+    let ns = snapshot.interval_ns;
+    let total = drops.total();
+    if total == 0 {
+        return "<p class=\"basis\">No packet was dropped.</p>".to_owned();
+    }
+    let mut html = head(
+        "Dropped packets, a second. A drop is cost for nothing: what was done for the packet until then.",
+        &["Reason", "Function", "Packets", "% of all drops"],
+    );
+    let mut line = |reason: &str, function: &str, packets: u64| {
+        let share = format::percent(format::ratio(packets, total));
+        let cells = [function.to_owned(), rate(packets, ns), share];
+        row(&mut html, reason, &cells);
+    };
+    let (shown, rest) = drops.places.split_at(drops.places.len().min(MOST_ROWS));
+    for place in shown {
+        let or = |text: &str, other: &str| match text.is_empty() {
+            true => other.to_owned(),
+            false => text.to_owned(),
+        };
+        let reason = or(&place.reason, "not given");
+        line(
+            &reason,
+            &or(&place.function, "without a name"),
+            place.packets,
+        );
+    }
+    let rest = rest.iter().fold(drops.other_packets, |sum, own| {
+        sum.saturating_add(own.packets)
+    });
+    if rest > 0 {
+        line("others", "", rest);
+    }
+    html.push_str("</tbody></table>");
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::sections::{DropPlace, Drops, Interfaces, Traffic};
+    use metrics_common::snapshot::InstrumentInfo;
+
+    use super::*;
+    use crate::fixture;
+
+    fn interface(name: &str, packets: u64) -> Interface {
+        Interface {
+            name: name.to_owned(),
+            driver: "veth".to_owned(),
+            rx_queues: 2,
+            tx_queues: 2,
+            counts: InterfaceCounts {
+                rx_packets: packets,
+                ..InterfaceCounts::default()
+            },
+            ..Interface::default()
+        }
+    }
+
+    /// Half a second with these interfaces.
+    fn measured(named: Vec<Interface>) -> Snapshot {
+        let mut snapshot = fixture::snapshot(1);
+        snapshot.sections.traffic = Some(Traffic {
+            softnet: vec![Some(vec![0, 50_000]), Some(vec![0, 2])],
+            interfaces: Some(Interfaces {
+                named,
+                others: 3,
+                other: interface("", 10).counts,
+            }),
+            ..Traffic::default()
+        });
+        snapshot
+    }
+
+    #[test]
+    fn the_busiest_interfaces_have_rows_and_the_others_one() {
+        let mut named: Vec<Interface> = (0..20).map(|n| interface(&format!("v{n}"), n)).collect();
+        named.push(interface("<b>\\xff", 1_000));
+        let html = interfaces(&measured(named));
+        let first = html.find("&lt;b&gt;\\xff</th><td>veth</td><td>2</td><td>2\u{202f}000</td>");
+        assert!(first.is_some(), "{html}");
+        assert_eq!(
+            html.matches("<tr><th scope=\"row\">").count(),
+            MOST_ROWS + 1
+        );
+        // v0 to v8, and three that were not named: 36 + 10 packets in half a second.
+        assert!(
+            html.contains("12 others</th><td></td><td></td><td>92.0</td>"),
+            "{html}"
+        );
+    }
+
+    #[test]
+    fn a_cpu_that_took_packets_has_a_row_with_the_cost_of_each() {
+        let html = cpus(&measured(Vec::new()));
+        let row = "CPU 1</th><td>100\u{202f}000</td><td>2\u{202f}000 ns</td><td>4.0</td><td>–</td>";
+        assert!(html.contains(row), "{html}");
+        assert!(
+            !html.contains("CPU 0</th>") && html.contains("1 CPUs with fewer"),
+            "{html}"
+        );
+        let mut idle = measured(Vec::new());
+        idle.sections.traffic.as_mut().unwrap().softnet = vec![Some(vec![0, 0])];
+        assert!(cpus(&idle).contains("CPU 0</th>"));
+        assert_eq!(cpus(&fixture::snapshot(1)), "");
+    }
+
+    #[test]
+    fn drops_stand_with_reason_and_function_or_with_why_they_are_not_known() {
+        let mut snapshot = measured(Vec::new());
+        let mut info = fixture::info();
+        assert_eq!(drops(&info, &snapshot), "", "an older netto");
+        info.instruments.push(InstrumentInfo {
+            name: "drops".to_owned(),
+            availability: Availability::missing("refused <here>"),
+        });
+        assert!(drops(&info, &snapshot).contains("not counted here: refused &lt;here&gt;"));
+        let place = |reason: &str, function: &str, packets| DropPlace {
+            reason: reason.to_owned(),
+            function: function.to_owned(),
+            packets,
+        };
+        snapshot.sections.drops = Some(Drops {
+            places: vec![place("NO_SOCKET", "__udp4_lib_rcv", 30), place("", "", 5)],
+            other_packets: 5,
+            cpus: vec![40, 0],
+        });
+        let html = drops(&info, &snapshot);
+        for row in [
+            "NO_SOCKET</th><td>__udp4_lib_rcv</td><td>60.0</td><td>75.0</td>",
+            "not given</th><td>without a name</td><td>10.0</td><td>12.5</td>",
+            "others</th><td></td><td>10.0</td>",
+            "cost for nothing",
+        ] {
+            assert!(html.contains(row), "{row} in {html}");
+        }
+        snapshot.sections.drops = Some(Drops::default());
+        assert!(drops(&info, &snapshot).contains("No packet was dropped"));
+    }
+}
