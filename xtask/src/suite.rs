@@ -17,32 +17,24 @@ pub fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     setup::ensure(root, setup::Purpose::Test)?;
     let mut tally = Tally::default();
     if args.is_empty() {
-        check(&mut tally, "format", || tree::check_format(root));
-        check(&mut tally, "tidy", || check_tidy(root));
-        check(&mut tally, "clippy", || {
-            process::run(build::cargo_with_dashboard(root)?.args([
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--",
-                "-D",
-                "warnings",
-            ]))
-        });
+        tally.check("format", tree::check_format(root));
+        tally.check("tidy", check_tidy(root));
+        tally.check("clippy", check_clippy(root));
     }
     let finished = test_programs(root, args, &mut tally)?;
     // A program that crashed, or did not compile, has no result line to count.
     if !finished && tally.failed == 0 {
-        tally.check(false);
+        let error = "a test program crashed, or does not compile: see its output";
+        tally.check("test programs", Err(error));
     }
     if args.is_empty() {
-        check(&mut tally, "house", || house::check(root));
+        tally.check("house", house::check(root));
+        if let Err(error) = vm::matrix(root, &mut tally) {
+            tally.check("guests", Err(error));
+        }
     }
-    if args.is_empty()
-        && let Err(error) = vm::matrix(root, &mut tally)
-    {
-        println!("check guests ... FAILED: {error:#}");
-        tally.check(false);
+    if tally.failed > 0 {
+        println!("\nWhat failed:\n{}\n", tally.failures());
     }
     println!("{tally}");
     Ok(if tally.failed == 0 {
@@ -52,13 +44,15 @@ pub fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     })
 }
 
-fn check(tally: &mut Tally, name: &str, body: impl FnOnce() -> Result<()>) {
-    let result = body();
-    match &result {
-        Ok(()) => println!("check {name} ... ok"),
-        Err(error) => println!("check {name} ... FAILED: {error:#}"),
-    }
-    tally.check(result.is_ok());
+fn check_clippy(root: &Path) -> Result<()> {
+    process::run(build::cargo_with_dashboard(root)?.args([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]))
 }
 
 fn check_tidy(root: &Path) -> Result<()> {

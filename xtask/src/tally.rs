@@ -1,9 +1,13 @@
-//! Counts what test programs report in their `test result:` and `UNSTEADY:` lines. Pure.
+//! Counts what test programs report in their `test result:` and `UNSTEADY:` lines, and keeps
+//! what they say of failures, so that the end of a long output tells all that failed. Pure.
 
 use std::fmt;
 
+/// Lines that are kept of what one test program says of its failures: the last ones.
+const KEPT: usize = 120;
+
 /// Tests so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Did what they should.
     pub passed: u64,
@@ -13,20 +17,37 @@ pub struct Tally {
     pub skipped: u64,
     /// Passed only because they were tried again.
     pub unsteady: u64,
+    /// What was said of each failure.
+    said: Vec<String>,
+    /// Lines of the list of failures that is being printed, if one is.
+    list: Option<Vec<String>>,
 }
 
 impl Tally {
-    /// Adds one check that is no test program.
-    pub fn check(&mut self, passed: bool) {
-        if passed {
-            self.passed += 1;
-        } else {
-            self.failed += 1;
+    /// Adds one check that is no test program, and prints its verdict.
+    pub fn check(&mut self, name: &str, verdict: Result<(), impl fmt::Display>) {
+        match verdict {
+            Ok(()) => {
+                self.passed += 1;
+                println!("check {name} ... ok");
+            }
+            Err(error) => {
+                self.failed += 1;
+                let told = format!("check {name} ... FAILED: {error:#}");
+                println!("{told}");
+                self.said.push(told);
+            }
         }
+    }
+
+    /// All that was said of failures, to be printed once more.
+    pub fn failures(&self) -> String {
+        self.said.join("\n")
     }
 
     /// Adds what this line of a test program's output reports, if it reports anything.
     pub fn line(&mut self, line: &str) {
+        self.note(line.trim_end());
         let line = line.trim();
         self.unsteady += u64::from(line.starts_with("UNSTEADY: "));
         let Some((_, counts)) = line
@@ -49,6 +70,23 @@ impl Tally {
                 "ignored" => self.skipped += number,
                 _ => {}
             }
+        }
+    }
+}
+
+impl Tally {
+    /// Keeps the lines from `failures:` to the result.
+    fn note(&mut self, line: &str) {
+        if line.starts_with("test result: ") {
+            let lines = self.list.take().unwrap_or_default();
+            if !lines.is_empty() {
+                let kept = &lines[lines.len().saturating_sub(KEPT)..];
+                self.said.push(kept.join("\n"));
+            }
+        } else if let Some(lines) = &mut self.list {
+            lines.push(line.to_owned());
+        } else if line == "failures:" {
+            self.list = Some(Vec::new());
         }
     }
 }
@@ -118,8 +156,30 @@ mod tests {
     #[test]
     fn a_check_counts_as_one() {
         let mut tally = Tally::default();
-        tally.check(true);
-        tally.check(false);
+        tally.check("one", Ok::<_, String>(()));
+        tally.check("two", Err("no such thing"));
         assert_eq!(tally.to_string(), "1 passed, 1 failed, 0 skipped");
+        assert_eq!(tally.failures(), "check two ... FAILED: no such thing");
+    }
+
+    #[test]
+    fn what_is_said_of_failures_is_kept_and_nothing_else() {
+        let tally = tally_of(
+            "test a ... FAILED\n\
+             \n\
+             failures:\n\
+             \n\
+             ---- a ----\n\
+             left is not right\n\
+             \n\
+             failures:\n    a\n\
+             \n\
+             test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n\
+             test b ... ok\n\
+             test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n",
+        );
+        let said = tally.failures();
+        assert!(said.contains("---- a ----\nleft is not right"), "{said}");
+        assert!(!said.contains("test b"), "{said}");
     }
 }

@@ -94,12 +94,7 @@ pub fn matrix(root: &Path, tally: &mut Tally) -> Result<()> {
             "docs/KERNELS.md tells how probes attach to {}",
             kernel.name()
         );
-        let verdict = record::check(root, kernel, &report);
-        tally.check(verdict.is_ok());
-        match verdict {
-            Ok(()) => println!("check {name} ... ok"),
-            Err(error) => println!("check {name} ... FAILED: {error:#}"),
-        }
+        tally.check(&name, record::check(root, kernel, &report));
     }
     Ok(())
 }
@@ -135,6 +130,7 @@ fn guest(
     println!("\nguest {}:", kernel.name());
     let mut report = GuestReport::default();
     let failed_before = tally.failed;
+    let name = format!("guest {}", kernel.name());
     let verdict = qemu::run(&boot, |line| {
         if !report.read_line(line) {
             println!("{line}");
@@ -145,14 +141,8 @@ fn guest(
         Ok(0) => {}
         // The tests have said which of them failed.
         Ok(_) if tally.failed > failed_before => {}
-        Ok(code) => {
-            println!("guest {}: the tests ended with {code}", kernel.name());
-            tally.check(false);
-        }
-        Err(error) => {
-            println!("guest {}: {error:#}", kernel.name());
-            tally.check(false);
-        }
+        Ok(code) => tally.check(&name, Err(format!("its tests ended with {code}"))),
+        Err(error) => tally.check(&name, Err(error)),
     }
     Ok(report)
 }
