@@ -40,6 +40,15 @@ impl Tally {
         }
     }
 
+    /// Adds what another has counted.
+    pub fn add(&mut self, other: Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+        self.unsteady += other.unsteady;
+        self.said.extend(other.said);
+    }
+
     /// All that was said of failures, to be printed once more.
     pub fn failures(&self) -> String {
         self.said.join("\n")
@@ -160,6 +169,16 @@ mod tests {
         tally.check("two", Err("no such thing"));
         assert_eq!(tally.to_string(), "1 passed, 1 failed, 0 skipped");
         assert_eq!(tally.failures(), "check two ... FAILED: no such thing");
+    }
+
+    #[test]
+    fn tallies_of_guests_add_up_with_what_they_say() {
+        let mut all = tally_of("test result: ok. 2 passed; 0 failed; 1 ignored\n");
+        let mut one = tally_of("UNSTEADY: a failed 1 of 3 tries\n");
+        one.check("one", Err("gone"));
+        all.add(one);
+        assert_eq!(all.to_string(), "2 passed, 1 failed, 1 skipped, 1 unsteady");
+        assert_eq!(all.failures(), "check one ... FAILED: gone");
     }
 
     #[test]

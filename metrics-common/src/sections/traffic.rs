@@ -198,7 +198,8 @@ fn add_known(sums: &mut Vec<Option<u64>>, later: &[Option<u64>]) {
     }
 }
 
-/// Series: packets that went up the stack, and bytes over the wire in and out, a second.
+/// Series: packets that went up the stack, bytes over the wire in and out, and what sockets sent and
+/// received, a second.
 impl Recorded for Traffic {
     fn series(_: &Info) -> Vec<Quantity> {
         let of = |name: &str, unit| Quantity {
@@ -209,15 +210,26 @@ impl Recorded for Traffic {
             of("packets", Unit::PerSecond),
             of("wire_rx", Unit::BytesPerSecond),
             of("wire_tx", Unit::BytesPerSecond),
+            of("messages_sent", Unit::PerSecond),
+            of("messages_received", Unit::PerSecond),
+            of("socket_bytes", Unit::BytesPerSecond),
         ]
     }
 
     fn value(&self, series: usize, interval_ns: u64) -> Option<f64> {
         let wire = || self.interfaces.as_ref().map(Interfaces::wire);
+        let work = |count| {
+            let work = self.work.as_ref();
+            work.filter(|work| work.counted_ns >= interval_ns)?
+                .of(count)
+        };
         let count = match series {
             0 => self.softnet_total(SoftnetCount::Packets)?,
             1 => wire()?.rx_bytes,
             2 => wire()?.tx_bytes,
+            3 => work(WorkCount::MessagesSent)?,
+            4 => work(WorkCount::MessagesReceived)?,
+            5 => work(WorkCount::BytesSent)?.saturating_add(work(WorkCount::BytesReceived)?),
             _ => return None,
         };
         Some(count as f64 / interval_ns as f64 * 1e9)

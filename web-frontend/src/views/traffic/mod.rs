@@ -3,6 +3,8 @@
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("traffic");
 
+pub mod choices;
+pub mod course;
 pub mod line;
 pub mod model;
 pub mod tables;

@@ -1,18 +1,11 @@
-//! Cost by work as plain values: now, and over time. Pure.
+//! Cost by work as plain values. Pure.
 
 use metrics_common::efficiency::{Efficiency, whole_work};
-use metrics_common::history::History;
 use metrics_common::sections::{ProtocolCount, SoftnetCount, WorkCount};
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::snapshot::Snapshot;
 
 use crate::format;
-use crate::timeline::{self, Frame};
-use crate::view_model::index_of;
 
-/// Place of the packets among the series of `traffic`.
-const PACKETS: usize = 0;
-/// Packets a second below which a figure for each says nothing.
-const LEAST_PACKETS: f64 = 1.0;
 /// From so many nanoseconds on, microseconds are read better.
 const IN_MICROSECONDS_NS: f64 = 99_950.0;
 
@@ -114,22 +107,6 @@ pub fn bits(bytes: u64, interval_ns: u64) -> String {
     }
 }
 
-/// Nanoseconds of RX softirq per packet in each step: all of a step's time by all of its packets.
-pub fn course(info: &Info, history: &History, frame: &Frame) -> Vec<Option<f64>> {
-    let Some(rx) = index_of(info, "rx_softirq") else {
-        return vec![None; frame.steps];
-    };
-    let cpus = timeline::means(history, frame, |point| history.component_cpus(rx, point));
-    let packets = timeline::means(history, frame, |point| {
-        history.series().value("traffic", PACKETS, point)
-    });
-    let divide = |(cpus, packets): (Option<f64>, Option<f64>)| {
-        let packets = packets.filter(|packets| *packets >= LEAST_PACKETS)?;
-        Some(cpus? * 1e9 / packets)
-    };
-    cpus.into_iter().zip(packets).map(divide).collect()
-}
-
 /// What TCP and UDP had to do, in a sentence; empty if nothing is known.
 pub fn protocols(snapshot: &Snapshot) -> String {
     let Some(traffic) = &snapshot.sections.traffic else {
@@ -150,8 +127,8 @@ pub fn protocols(snapshot: &Snapshot) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use metrics_common::sections::{Sections, Traffic, Work};
+pub(super) mod tests {
+    use metrics_common::sections::{Traffic, Work};
 
     use super::*;
     use crate::fixture;
@@ -228,31 +205,5 @@ mod tests {
             [0, 100, 1_000_000, 1_250_000_000].map(bits),
             ["0", "0.8 kbit/s", "8.0 Mbit/s", "10.00 Gbit/s"]
         );
-    }
-
-    #[test]
-    fn a_step_is_all_of_its_time_by_all_of_its_packets_and_none_is_no_figure() {
-        let info = fixture::info();
-        let mut history = History::new(&info);
-        for (number, packets) in [(1, 50_000), (2, 150_000), (3, 0), (4, 50_000)] {
-            let mut snapshot = measured();
-            snapshot.sequence = number;
-            snapshot.time_unix_ns = number * 500 * fixture::MS;
-            let traffic = snapshot.sections.traffic.as_mut().unwrap();
-            traffic.softnet = vec![Some(vec![packets, 0])];
-            if number == 4 {
-                snapshot.sections = Sections::default();
-            }
-            history.push(&snapshot);
-        }
-        let frame = Frame {
-            from_ms: 0.0,
-            step_ms: 1_000.0,
-            steps: 3,
-        };
-        // Two tenths of a second for 200,000 packets, then one for none.
-        let course = course(&info, &history, &frame);
-        assert!((course[0].unwrap() - 1_000.0).abs() < 1.0, "{course:?}");
-        assert_eq!(course[1..], [None, None]);
     }
 }

@@ -5,16 +5,18 @@ use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
+use super::choices::Choices;
+use super::course::Ratio;
 use super::line::{self, Line};
 use super::{model, tables};
 use crate::axes::Place;
 use crate::color::Rgb;
 use crate::format;
 use crate::page::marks::show_cursor;
-use crate::state::Keys;
+use crate::state::{Address, Keys, Pairs};
 use crate::timeline;
 use crate::view_model::index_of;
-use crate::views::{Pointer, Scene, View};
+use crate::views::{Pointer, Reply, Scene, View};
 
 /// Id of the plot.
 const PLOT: &str = "per-packet";
@@ -29,12 +31,21 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 /// What of it is in the document.
 #[derive(Default)]
 struct Traffic {
+    choices: Choices,
     drawn: Option<(Line, u32, bool)>,
     /// Markup by the id of its place.
     written: Vec<(&'static str, String)>,
 }
 
-impl Keys for Traffic {}
+impl Keys for Traffic {
+    fn read(&mut self, pairs: &Pairs) {
+        self.choices.read(pairs);
+    }
+
+    fn write(&self, address: &mut Address) {
+        self.choices.write(address);
+    }
+}
 
 impl Traffic {
     fn write(&mut self, scene: &Scene, id: &'static str, html: String) -> Result<(), JsValue> {
@@ -57,8 +68,9 @@ impl Traffic {
         };
         let width = width.clamp(160, 4000);
         let frame = scene.frame(width, scene.history.resolution_ms());
+        let ratio = self.choices.ratio;
         let line = Line {
-            values: model::course(scene.info, scene.history, &frame),
+            values: ratio.course(scene.info, scene.history, &frame),
             frame,
             offset_ms: dom.clock_offset_ms(),
         };
@@ -85,6 +97,15 @@ impl View for Traffic {
         &[PLOT]
     }
 
+    fn change(&mut self, id: &str, value: &str) -> Reply {
+        let chosen = Ratio::named(value).filter(|_| id == "traffic-each");
+        let Some(ratio) = chosen else {
+            return Reply::Ignored;
+        };
+        self.choices.ratio = ratio;
+        Reply::Changed
+    }
+
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let (info, shown) = (scene.info, scene.shown);
         scene
@@ -94,6 +115,16 @@ impl View for Traffic {
         let figures =
             figures.map(|own| format!("<div><dt>{}</dt><dd>{}</dd></div>", own.label, own.value));
         self.write(scene, "traffic-figures", figures.collect())?;
+        let options = Ratio::ALL.into_iter().map(|own| {
+            let selected = if own == self.choices.ratio {
+                " selected"
+            } else {
+                ""
+            };
+            let (slug, label) = (own.slug(), own.label());
+            format!("<option value=\"{slug}\"{selected}>{label}</option>")
+        });
+        self.write(scene, "traffic-each", options.collect())?;
         self.write(scene, "traffic-interfaces", tables::interfaces(shown))?;
         self.write(scene, "traffic-cpus", tables::cpus(shown))?;
         self.write(scene, "traffic-drops", tables::drops(info, shown))?;
@@ -116,12 +147,14 @@ impl View for Traffic {
         let place = Place::of((*width, HEIGHT_PX));
         let x = at.map(|(ms, _)| place.x_of(&line.frame, ms));
         show_cursor(&scene.dom.element(PLOT)?, x)?;
-        let what = "RX softirq per packet, nanoseconds: CPU time of the softirq by packets that went up the stack.";
+        let ratio = self.choices.ratio;
+        let what = ratio.sentence();
         let text = match at {
             None => what.to_owned(),
             Some((_, step)) => {
                 let when = timeline::clock(line.frame.step_begin_ms(step), line.offset_ms, true);
-                let value = line.values[step].map_or("not measured".to_owned(), model::time);
+                let value = line.values[step];
+                let value = value.map_or("not measured".to_owned(), |value| ratio.text(value));
                 format!("{what} At {when}: {value}.")
             }
         };

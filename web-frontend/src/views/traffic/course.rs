@@ -1,0 +1,212 @@
+//! Cost by work over time: all of a step's CPU time by all that was done in it. Pure.
+
+use metrics_common::history::History;
+use metrics_common::snapshot::Info;
+
+use super::model::time;
+use crate::timeline::{self, Frame};
+use crate::view_model::index_of;
+
+/// Things a second below which a figure for each says nothing.
+const LEAST: f64 = 1.0;
+/// Bytes a second below which networking's cost is that of an idle host.
+const LEAST_BYTES: f64 = 125_000.0;
+/// Bits of a gigabit are so many bytes.
+const GIGABIT_BYTES: f64 = 1.25e8;
+
+/// A cost by work that can be drawn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Ratio {
+    /// RX softirq for each packet.
+    #[default]
+    Packet,
+    /// Sends for each message.
+    Send,
+    /// Receives for each message.
+    Receive,
+    /// All networking for a gigabit over the wire.
+    Wire,
+    /// All networking for a gigabit of sockets.
+    Sockets,
+}
+
+/// What is divided by what.
+struct Sides {
+    slug: &'static str,
+    label: &'static str,
+    /// What it is, for people.
+    sentence: &'static str,
+    component: &'static str,
+    /// Places among the series of `traffic`, added up.
+    series: &'static [usize],
+}
+
+impl Ratio {
+    /// All of them, in the order in which they are offered.
+    pub const ALL: [Ratio; 5] = [
+        Ratio::Packet,
+        Ratio::Send,
+        Ratio::Receive,
+        Ratio::Wire,
+        Ratio::Sockets,
+    ];
+
+    fn sides(self) -> Sides {
+        match self {
+            Ratio::Packet => Sides {
+                slug: "packet",
+                label: "RX softirq per packet",
+                sentence: "RX softirq per packet, nanoseconds: CPU time of the softirq by packets that went up the stack.",
+                component: "rx_softirq",
+                series: &[0],
+            },
+            Ratio::Send => Sides {
+                slug: "send",
+                label: "Sends per message",
+                sentence: "Sends per message, nanoseconds: CPU time of socket sends by messages that were sent.",
+                component: "tx_syscall",
+                series: &[3],
+            },
+            Ratio::Receive => Sides {
+                slug: "receive",
+                label: "Receives per message",
+                sentence: "Receives per message, nanoseconds: CPU time of socket receives by messages that were received.",
+                component: "rx_syscall",
+                series: &[4],
+            },
+            Ratio::Wire => Sides {
+                slug: "wire",
+                label: "CPU per gigabit of the wire",
+                sentence: "CPU per gigabit, milliseconds: CPU time of all networking by bits over the wire, in and out.",
+                component: "network",
+                series: &[1, 2],
+            },
+            Ratio::Sockets => Sides {
+                slug: "sockets",
+                label: "CPU per gigabit of sockets",
+                sentence: "CPU per gigabit of sockets, milliseconds: CPU time of all networking by bits that sockets sent and received.",
+                component: "network",
+                series: &[5],
+            },
+        }
+    }
+
+    /// Its name in the page's address.
+    pub fn slug(self) -> &'static str {
+        self.sides().slug
+    }
+
+    /// The one of this name.
+    pub fn named(slug: &str) -> Option<Ratio> {
+        Ratio::ALL.into_iter().find(|own| own.slug() == slug)
+    }
+
+    /// Its name for people.
+    pub fn label(self) -> &'static str {
+        self.sides().label
+    }
+
+    /// What it is, with its unit.
+    pub fn sentence(self) -> &'static str {
+        self.sides().sentence
+    }
+
+    fn is_of_bytes(self) -> bool {
+        matches!(self, Ratio::Wire | Ratio::Sockets)
+    }
+
+    /// A value with its unit.
+    pub fn text(self, value: f64) -> String {
+        match self.is_of_bytes() {
+            true => format!("{value:.0} ms"),
+            false => time(value),
+        }
+    }
+
+    /// In each step, in the unit of [`Ratio::sentence`]; `None` where one of the two sides is not
+    /// known, or next to nothing was done.
+    pub fn course(self, info: &Info, history: &History, frame: &Frame) -> Vec<Option<f64>> {
+        let sides = self.sides();
+        let Some(component) = index_of(info, sides.component) else {
+            return vec![None; frame.steps];
+        };
+        let cpus = timeline::means(history, frame, |point| {
+            history.component_cpus(component, point)
+        });
+        let work = timeline::means(history, frame, |point| {
+            let series = sides.series.iter();
+            series
+                .map(|place| history.series().value("traffic", *place, point))
+                .sum()
+        });
+        let (least, scale) = match self.is_of_bytes() {
+            true => (LEAST_BYTES, 1e3 * GIGABIT_BYTES),
+            false => (LEAST, 1e9),
+        };
+        let divide = |(cpus, work): (Option<f64>, Option<f64>)| {
+            let work = work.filter(|work| *work >= least)?;
+            Some(cpus? * scale / work)
+        };
+        cpus.into_iter().zip(work).map(divide).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::sections::{Sections, Work};
+
+    use super::*;
+    use crate::fixture;
+    use crate::views::traffic::model::tests::measured;
+
+    const FRAME: Frame = Frame {
+        from_ms: 0.0,
+        step_ms: 1_000.0,
+        steps: 3,
+    };
+
+    /// Half seconds with so many packets; the last one is not measured.
+    fn history() -> History {
+        let mut history = History::new(&fixture::info());
+        for (number, packets) in [(1, 50_000), (2, 150_000), (3, 0), (4, 50_000)] {
+            let mut snapshot = measured();
+            snapshot.sequence = number;
+            snapshot.time_unix_ns = number * 500 * fixture::MS;
+            let traffic = snapshot.sections.traffic.as_mut().unwrap();
+            traffic.softnet = vec![Some(vec![packets, 0])];
+            traffic.work = Some(Work {
+                counted_ns: snapshot.interval_ns,
+                counts: [0, 0, 0, 125_000_000, 0, 0].map(Some).to_vec(),
+            });
+            if number == 4 {
+                snapshot.sections = Sections::default();
+            }
+            history.push(&snapshot);
+        }
+        history
+    }
+
+    #[test]
+    fn a_step_is_all_of_its_time_by_all_of_its_packets_and_none_is_no_figure() {
+        // Two tenths of a second for 200,000 packets, then one for none.
+        let course = Ratio::Packet.course(&fixture::info(), &history(), &FRAME);
+        assert!((course[0].unwrap() - 1_000.0).abs() < 1.0, "{course:?}");
+        assert_eq!(course[1..], [None, None]);
+    }
+
+    #[test]
+    fn a_gigabit_is_what_sockets_sent_and_received_together() {
+        let (info, history) = (fixture::info(), history());
+        let course = Ratio::Sockets.course(&info, &history, &FRAME);
+        let network = index_of(&info, "network").unwrap();
+        let cpus = history.component_cpus(network, 0).unwrap();
+        // Two gigabits a second.
+        assert!(
+            (course[0].unwrap() - cpus * 1e3 / 2.0).abs() < 1.0,
+            "{course:?}, {cpus} CPUs"
+        );
+        assert_eq!(Ratio::Wire.course(&info, &history, &FRAME), [None; 3]);
+        assert_eq!(Ratio::Send.course(&info, &history, &FRAME), [None; 3]);
+        assert_eq!(Ratio::Sockets.text(123.4), "123 ms");
+    }
+}
