@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * How long after its arrival a packet is at which point of the stack. An object of its own, loaded
+ * only if somebody wants latencies. Of the programs, user space loads those of the points that are
+ * wanted, by fentry and fexit where the kernel allows that, else what comes nearest.
+ *
+ * A packet that is not chosen, of one in N, costs its stamp and a multiplication.
+ */
+#include "latency.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/*
+ * When packets that wait to be read were enqueued: a place by the stamp's hash, which holds the
+ * hash's other half and the latency then, in steps of 4 ns. One word, so that no two CPUs can
+ * make something wrong of it; who finds another packet's knows nothing.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set before load if somebody wants such waits */
+	__type(key, __u32);
+	__type(value, __u64);
+} netto_waiting SEC(".maps");
+
+#define NETTO_HALF 0xffffffffULL
+
+static __always_inline __u64 *netto_place_of(__u64 hash)
+{
+	__u32 place = hash & (NETTO_LATENCY_WAITING - 1);
+
+	return bpf_map_lookup_elem(&netto_waiting, &place);
+}
+
+static __always_inline __u64 netto_hash_of(__u64 stamp)
+{
+	__u64 hash = stamp * 0x9e3779b97f4a7c15ULL;
+
+	return hash ^ hash >> 29;
+}
+
+/* A packet was enqueued so long after it came. */
+static __always_inline void netto_begin_wait(__u64 stamp, __s64 ns)
+{
+	__u64 hash = netto_hash_of(stamp);
+	__u64 *place = netto_place_of(hash);
+
+	if (place && ns >= 0)
+		*(volatile __u64 *)place = (hash & ~NETTO_HALF) | (ns >> 2 & NETTO_HALF);
+}
+
+/* A packet was read so long after it came. */
+static __always_inline void netto_end_wait(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __s64 ns)
+{
+	__u64 hash = netto_hash_of(packet->stamp);
+	__u64 *place = netto_place_of(hash);
+	__u64 word;
+
+	if (!place || ns < 0)
+		return;
+	word = *(volatile __u64 *)place;
+	if ((word & ~NETTO_HALF) != (hash & ~NETTO_HALF))
+		return;
+	word = (word & NETTO_HALF) << 2;
+	netto_count_of(own, packet, point, (__u64)ns > word ? ns - word : 0);
+}
+
+static __always_inline int netto_enqueued(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __u32 wait)
+{
+	__s64 ns;
+
+	if (!packet->stamp || !netto_is_chosen(packet->stamp))
+		return 0;
+	ns = netto_take(own, packet, point);
+	if (netto_takes(wait))
+		netto_begin_wait(packet->stamp, ns);
+	return 0;
+}
+
+static __always_inline int netto_read(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __u32 wait)
+{
+	__s64 ns = netto_take(own, packet, point);
+
+	if (netto_takes(wait))
+		netto_end_wait(own, packet, wait, ns);
+	return 0;
+}
+
+/* A packet that has not met its socket yet. */
+static __always_inline int netto_start(struct sk_buff *skb, __u32 point)
+{
+	struct netto_packet packet = { .stamp = netto_stamp(skb) };
+	struct netto_latency *own;
+
+	if (!packet.stamp || !netto_is_chosen(packet.stamp))
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	packet.dev = skb->dev;
+	packet.ifindex = packet.dev ? packet.dev->ifindex : 0;
+	netto_take(own, &packet, point);
+	return 0;
+}
+
+SEC("fentry/ip_rcv_core")
+int BPF_PROG(netto_ip_v4, struct sk_buff *skb)
+{
+	return netto_start(skb, NETTO_IP_START);
+}
+
+SEC("fentry/ip6_rcv_core")
+int BPF_PROG(netto_ip_v6, struct sk_buff *skb)
+{
+	return netto_start(skb, NETTO_IP_START);
+}
+
+/*
+ * Instead: the packet is handed to protocols. Of those whose device hands them on to another one,
+ * such as a bridge's, this is not IP; they come again there.
+ */
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(netto_ip_near, struct sk_buff *skb)
+{
+	if (skb->protocol != bpf_htons(ETH_P_IP) && skb->protocol != bpf_htons(ETH_P_IPV6))
+		return 0;
+	if (skb->dev->rx_handler)
+		return 0;
+	return netto_start(skb, NETTO_IP_START);
+}
+
+SEC("fentry/tcp_v4_rcv")
+int BPF_PROG(netto_tcp_v4, struct sk_buff *skb)
+{
+	return netto_start(skb, NETTO_TCP_START);
+}
+
+SEC("fentry/tcp_v6_rcv")
+int BPF_PROG(netto_tcp_v6, struct sk_buff *skb)
+{
+	return netto_start(skb, NETTO_TCP_START);
+}
+
+SEC("fentry/udp_rcv")
+int BPF_PROG(netto_udp_v4, struct sk_buff *skb)
+{
+	return netto_start(skb, NETTO_UDP_START);
+}
+
+SEC("fentry/udpv6_rcv")
+int BPF_PROG(netto_udp_v6, struct sk_buff *skb)
+{
+	return netto_start(skb, NETTO_UDP_START);
+}
+
+/*
+ * Instead: the packet has found its socket, whose control group, be it the root, is asked. What
+ * was met is kept for when it is enqueued, which is in the same softirq, or never.
+ */
+SEC("cgroup_skb/ingress")
+int netto_start_near(struct __sk_buff *skb)
+{
+	struct netto_packet packet = { .stamp = skb->tstamp };
+	struct netto_latency *own;
+	__u16 protocol;
+
+	if (!packet.stamp || skb->tstamp_type || !netto_is_chosen(packet.stamp))
+		return 1;
+	own = netto_own_latency();
+	packet.sk = (struct sock *)skb->sk;
+	if (!own || !packet.sk)
+		return 1;
+	packet.ifindex = skb->ingress_ifindex;
+	own->met_socket = (__u64)packet.sk;
+	own->met_stamp_ns = packet.stamp;
+	protocol = BPF_CORE_READ(packet.sk, sk_protocol);
+	if (protocol == IPPROTO_TCP && netto_takes(NETTO_TCP_START))
+		netto_take(own, &packet, NETTO_TCP_START);
+	else if (protocol == IPPROTO_UDP && netto_takes(NETTO_UDP_START))
+		netto_take(own, &packet, NETTO_UDP_START);
+	return 1;
+}
+
+/* Instead of that, where no such program is allowed: a segment of an established connection. */
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(netto_tcp_near, struct sock *sk, struct sk_buff *skb)
+{
+	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
+	struct netto_latency *own;
+
+	if (!packet.stamp || !netto_is_chosen(packet.stamp))
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	packet.ifindex = skb->skb_iif;
+	netto_take(own, &packet, NETTO_TCP_START);
+	return 0;
+}
+
+static __always_inline int netto_enqueue(struct sock *sk, struct sk_buff *skb, __u32 point, __u32 wait)
+{
+	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
+	struct netto_latency *own = netto_own_latency();
+
+	packet.ifindex = skb->skb_iif;
+	return own ? netto_enqueued(own, &packet, point, wait) : 0;
+}
+
+SEC("fexit/tcp_queue_rcv")
+int BPF_PROG(netto_tcp_enqueued, struct sock *sk, struct sk_buff *skb)
+{
+	return netto_enqueue(sk, skb, NETTO_TCP_ENQUEUED, NETTO_TCP_WAIT);
+}
+
+SEC("fexit/__udp_enqueue_schedule_skb")
+int BPF_PROG(netto_udp_enqueued, struct sock *sk, struct sk_buff *skb, int error)
+{
+	return error ? 0 : netto_enqueue(sk, skb, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
+}
+
+/* Datagrams of a socket that wait to be read, for where no reader can be asked for its packet. */
+struct netto_datagrams {
+	__u64 written;
+	__u64 read;
+	__u64 stamp[NETTO_LATENCY_DATAGRAMS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct netto_datagrams);
+} netto_datagrams SEC(".maps");
+
+/* Packets in a UDP socket. */
+static __always_inline __u32 netto_datagrams_in(struct sock *sk)
+{
+	struct udp_sock *udp = (void *)sk;
+
+	return BPF_CORE_READ(sk, sk_receive_queue.qlen) + BPF_CORE_READ(udp, reader_queue.qlen);
+}
+
+/*
+ * A datagram was enqueued. In which order the reader takes them is known, and who reads is met by
+ * netto_udp_read_near. What was there before the socket was first seen must be passed over.
+ */
+static __always_inline void netto_await(struct sock *sk, __u64 stamp)
+{
+	struct netto_datagrams *own = bpf_sk_storage_get(&netto_datagrams, sk, 0, 0);
+	__u64 number;
+	__u32 before;
+
+	if (!own) {
+		own = bpf_sk_storage_get(&netto_datagrams, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+		if (!own)
+			return;
+		before = netto_datagrams_in(sk);
+		own->written = before > 1 ? before - 1 : 0;
+	}
+	number = __sync_fetch_and_add(&own->written, 1);
+	own->stamp[number & (NETTO_LATENCY_DATAGRAMS - 1)] = stamp;
+}
+
+/*
+ * Instead of both: a socket has something to read, the last packet of its queue. That is read of
+ * the queue while the socket is its task's (then segments come from the backlog), else it is the
+ * packet that was met last, for the queue's end may be a segment that came before this one, and
+ * datagrams may be gone already.
+ */
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(netto_ready, struct sock *sk)
+{
+	__u16 family = sk->__sk_common.skc_family, protocol;
+	struct netto_packet packet = { .sk = sk };
+	struct netto_latency *own;
+	struct sk_buff *skb;
+	bool is_tcp;
+
+	if (family != AF_INET && family != AF_INET6)
+		return 0;
+	protocol = sk->sk_protocol;
+	is_tcp = protocol == IPPROTO_TCP;
+	if (!is_tcp && protocol != IPPROTO_UDP)
+		return 0;
+	if (is_tcp && (!netto_takes(NETTO_TCP_ENQUEUED) || sk->__sk_common.skc_state == TCP_LISTEN))
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	if (own->met_socket == (__u64)sk && !(is_tcp && sk->sk_lock.owned)) {
+		packet.stamp = own->met_stamp_ns;
+		own->met_socket = 0;
+	} else if (sk->sk_receive_queue.qlen) {
+		skb = sk->sk_receive_queue.prev;
+		packet.stamp = netto_stamp(skb);
+	}
+	if (netto_filters_by(NETTO_BY_INTERFACE) || netto_grouping == 1)
+		packet.ifindex = sk->sk_rx_dst_ifindex;
+	if (is_tcp)
+		return netto_enqueued(own, &packet, NETTO_TCP_ENQUEUED, NETTO_TCP_WAIT);
+	if (netto_takes(NETTO_UDP_READ))
+		netto_await(sk, packet.stamp);
+	if (!netto_takes(NETTO_UDP_ENQUEUED))
+		return 0;
+	return netto_enqueued(own, &packet, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
+}
+
+/* Up to where the stream of a socket came out of order, as far as it was seen. */
+struct netto_disorder {
+	__u32 segments;
+	__u32 until_seq;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct netto_disorder);
+} netto_disorders SEC(".maps");
+
+/*
+ * Whether what is read at this place of the stream may have waited for an earlier segment: which
+ * says nothing of the stack. From the first reading after segments came out of order, everything
+ * that could then have come so is taken to have.
+ */
+static __always_inline bool netto_may_have_been_blocked(struct sock *sk, __u32 seq)
+{
+	struct tcp_sock *tcp = (void *)sk;
+	struct netto_disorder *own;
+	__u32 segments;
+
+	if (netto_includes_hol)
+		return false;
+	segments = BPF_CORE_READ(tcp, rcv_ooopack);
+	if (!segments)
+		return false;
+	own = bpf_sk_storage_get(&netto_disorders, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!own)
+		return true;
+	if (segments != own->segments) {
+		own->segments = segments;
+		own->until_seq = BPF_CORE_READ(tcp, rcv_nxt);
+		if (BPF_CORE_READ(tcp, out_of_order_queue.rb_node)) {
+			struct sk_buff *last = BPF_CORE_READ(tcp, ooo_last_skb);
+			struct tcp_skb_cb *cb = (void *)last + bpf_core_field_offset(last->cb);
+
+			own->until_seq = BPF_CORE_READ(cb, end_seq);
+		}
+	}
+	return (__s32)(seq - own->until_seq) < 0;
+}
+
+/* A read of a connection ends; the stamp is that of the last segment in it. */
+SEC("fentry/tcp_recv_timestamp")
+int BPF_PROG(netto_tcp_read, void *msg, struct sock *sk, struct scm_timestamping_internal *stamps)
+{
+	struct netto_packet packet = { .sk = sk };
+	struct netto_latency *own;
+	struct tcp_sock *tcp = (void *)sk;
+
+	packet.stamp = stamps->ts[0].tv_sec * 1000000000ULL + stamps->ts[0].tv_nsec;
+	if (!packet.stamp || !netto_is_chosen(packet.stamp))
+		return 0;
+	own = netto_own_latency();
+	/* What was read last. */
+	if (!own || netto_may_have_been_blocked(sk, BPF_CORE_READ(tcp, copied_seq) - 1))
+		return 0;
+	packet.ifindex = sk->sk_rx_dst_ifindex;
+	return netto_read(own, &packet, NETTO_TCP_READ, NETTO_TCP_WAIT);
+}
+
+SEC("fentry/skb_consume_udp")
+int BPF_PROG(netto_udp_read, struct sock *sk, struct sk_buff *skb, int length)
+{
+	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
+	struct netto_latency *own;
+
+	if (length < 0 || !packet.stamp || !netto_is_chosen(packet.stamp))
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	packet.ifindex = skb->skb_iif;
+	return netto_read(own, &packet, NETTO_UDP_READ, NETTO_UDP_WAIT);
+}
+
+/* Instead: something is read of a segment; its beginning counts. */
+SEC("tp_btf/skb_copy_datagram_iovec")
+int BPF_PROG(netto_tcp_read_near, struct sk_buff *skb)
+{
+	struct netto_packet packet = { .stamp = netto_stamp(skb) };
+	struct tcp_skb_cb *cb = (void *)skb + bpf_core_field_offset(skb->cb);
+	struct netto_latency *own;
+	struct sock *sk = skb->sk;
+	__u16 family;
+	__u32 seq;
+
+	if (!sk || !packet.stamp || !netto_is_chosen(packet.stamp))
+		return 0;
+	family = sk->__sk_common.skc_family;
+	if ((family != AF_INET && family != AF_INET6) || sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	own = netto_own_latency();
+	seq = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);
+	if (!own || seq != BPF_CORE_READ(cb, seq) || netto_may_have_been_blocked(sk, seq))
+		return 0;
+	packet.sk = sk;
+	packet.ifindex = skb->skb_iif;
+	return netto_read(own, &packet, NETTO_TCP_READ, NETTO_TCP_WAIT);
+}
+
+/* Instead: a datagram was read, the first of those that wait. */
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(netto_udp_read_near, struct sock *sk, int length, int flags)
+{
+	__u16 family = sk->__sk_common.skc_family;
+	struct netto_packet packet = { .sk = sk };
+	struct netto_datagrams *datagrams;
+	struct netto_latency *own;
+	__u64 number, written;
+
+	if ((family != AF_INET && family != AF_INET6) || sk->sk_protocol != IPPROTO_UDP)
+		return 0;
+	if (length < 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)))
+		return 0;
+	datagrams = bpf_sk_storage_get(&netto_datagrams, sk, 0, 0);
+	if (!datagrams)
+		return 0;
+	number = __sync_fetch_and_add(&datagrams->read, 1);
+	written = *(volatile __u64 *)&datagrams->written;
+	if (number < written && written - number <= NETTO_LATENCY_DATAGRAMS)
+		packet.stamp = datagrams->stamp[number & (NETTO_LATENCY_DATAGRAMS - 1)];
+	/* What was lost on the way to here is made up for whenever nothing waits. */
+	if (!netto_datagrams_in(sk))
+		datagrams->read = written;
+	if (!packet.stamp || !netto_is_chosen(packet.stamp))
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	packet.ifindex = sk->sk_rx_dst_ifindex;
+	return netto_read(own, &packet, NETTO_UDP_READ, NETTO_UDP_WAIT);
+}
