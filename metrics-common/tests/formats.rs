@@ -5,13 +5,16 @@
 
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::component::{children_of, index_of};
+use metrics_common::latency::{BUCKETS, Histogram, Point};
 use metrics_common::log::{self, LogError, LogReader};
-use metrics_common::sections::{Caused, OwnerBasis, Taken};
+use metrics_common::sections::{
+    Caused, GroupKind, GroupLatency, MissingPoint, OwnerBasis, PointLatency, Taken,
+};
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, Correction, Cost, CostliestCpu, CpuModes, DropPlace,
-    Drops, Info, InstrumentCost, Interface, InterfaceCounts, Interfaces, Modes, OwnCost, OwnPart,
-    Owner, OwnerKind, Owners, Power, Sections, Snapshot, SplitBasis, Traffic, Work, ZonePower,
-    fixture,
+    Drops, Info, InstrumentCost, Interface, InterfaceCounts, Interfaces, Latency, Modes, OwnCost,
+    OwnPart, Owner, OwnerKind, Owners, Power, Sections, Snapshot, SplitBasis, Traffic, Work,
+    ZonePower, fixture,
 };
 use proptest::prelude::*;
 
@@ -97,6 +100,25 @@ prop_compose! {
             other_packets: seed,
             cpus: row(5),
         };
+        let point = |(index, point): (usize, &Point)| PointLatency {
+            buckets: (0..BUCKETS).map(|bucket| (bucket % 3 != index % 3).then(|| row(bucket))).collect(),
+            sum_ns: row(index),
+            negative: row(1),
+            too_long: row(2),
+            ..PointLatency::new(*point, "tracepoint \"ü\"", cpus)
+        };
+        let group = |number: u64| GroupLatency {
+            kind: [GroupKind::Interface, GroupKind::Owner][number as usize % 2],
+            name: (number > 0).then(|| format!("/a\\xff{number}")),
+            point: Point::Qdisc,
+            histogram: Histogram::of(&[seed, 0, number], u64::MAX),
+        };
+        let latency = Latency {
+            one_in: seed,
+            points: Point::ALL.iter().enumerate().skip(cpus).map(point).collect(),
+            groups: (0..seed % 40).map(group).collect(),
+            missing: vec![MissingPoint { point: Point::IpStart, reason: "no BTF".into() }],
+        };
         Snapshot {
             sequence,
             time_unix_ns: seed,
@@ -114,6 +136,7 @@ prop_compose! {
                 }),
                 traffic: (seed % 2 != 0).then_some(traffic),
                 drops: power.map(|_| drops),
+                latency: (seed % 3 != 0).then_some(latency),
                 own: (seed % 3 != 0).then(|| OwnCost {
                     user_ns: seed,
                     system_ns: 1,

@@ -84,6 +84,8 @@ pub enum Values {
     PerSecond(Vec<Option<f64>>),
     /// Bytes a second.
     BytesPerSecond(Vec<Option<f64>>),
+    /// Seconds.
+    Seconds(Vec<Option<f64>>),
     /// Share of the CPU's time, 0 to 1.
     ShareRatio(Vec<Option<f64>>),
 }
@@ -96,6 +98,7 @@ impl Values {
             Values::Watts(values) => ("watts", values),
             Values::PerSecond(values) => ("per_second", values),
             Values::BytesPerSecond(values) => ("bytes_per_second", values),
+            Values::Seconds(values) => ("seconds", values),
             Values::ShareRatio(values) => ("share_ratio", values),
         }
     }
@@ -233,6 +236,7 @@ impl Column {
                 Some(Unit::Watts) => Values::Watts(values),
                 Some(Unit::PerSecond) => Values::PerSecond(values),
                 Some(Unit::BytesPerSecond) => Values::BytesPerSecond(values),
+                Some(Unit::Seconds) => Values::Seconds(values),
             },
         }
     }
