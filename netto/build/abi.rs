@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::Context;
 use metrics_common::Source;
 use metrics_common::component::{CLOCK_KINDS, SOFTIRQ_VECTORS};
+use metrics_common::latency::{BUCKETS, Point};
 
 /// The deepest stack that is kept. The deepest seen on real hosts has 55 frames.
 const MAX_FRAMES: usize = 96;
@@ -27,9 +28,9 @@ const CAUSE_WORDS: usize = 6;
 const DROP_PLACES: usize = 128;
 
 /// Points at which latencies are taken.
-const LATENCY_POINTS: usize = 11;
+const LATENCY_POINTS: usize = Point::ALL.len();
 /// Buckets of the histogram of each.
-const LATENCY_BUCKETS: usize = 113;
+const LATENCY_BUCKETS: usize = BUCKETS;
 /// Groups of packets with histograms of their own.
 const LATENCY_GROUPS: usize = 16;
 /// Places for segments and packets that wait: a power of two.
@@ -220,7 +221,11 @@ const RECORDS: [Record; 10] = [
         name: "latency",
         about: "Latencies of one CPU, or of a group of packets on it: see latency.bpf.c.",
         fields: &[
-            ("runs", 1, "Latencies that were taken, or not for being in no group."),
+            (
+                "runs",
+                1,
+                "Latencies that were taken, or not for being in no group.",
+            ),
             (
                 "offset_ns",
                 1,
@@ -232,12 +237,24 @@ const RECORDS: [Record; 10] = [
                 "Stamps before this are of another clock: it was set.",
             ),
             ("went_back", 1, "1: it was set back then."),
-            ("met_socket", 1, "The socket that the last packet was for; 0 if none."),
+            (
+                "met_socket",
+                1,
+                "The socket that the last packet was for; 0 if none.",
+            ),
             ("met_stamp_ns", 1, "Stamp of that packet."),
-            ("sent", 1, "Packets that queueing disciplines took."),
-            ("sum_ns", LATENCY_POINTS, "Sum of the latencies at each point."),
+            ("met_interface", 1, "Interface by which it came."),
+            (
+                "sum_ns",
+                LATENCY_POINTS,
+                "Sum of the latencies at each point.",
+            ),
             ("negative", LATENCY_POINTS, "Those that were negative."),
-            ("too_long", LATENCY_POINTS, "Those that were too long for a bucket."),
+            (
+                "too_long",
+                LATENCY_POINTS,
+                "Those that were too long for a bucket.",
+            ),
             (
                 "buckets",
                 LATENCY_POINTS * LATENCY_BUCKETS,
@@ -288,6 +305,10 @@ pub fn generate(out_dir: &Path) -> anyhow::Result<()> {
     ] {
         writeln!(c, "#define NETTO_LATENCY_{name} {value}")?;
     }
+    writeln!(
+        rust,
+        "/// Places for packets that wait to be read.\npub const LATENCY_WAITING: u32 = {LATENCY_WAITING};"
+    )?;
     writeln!(
         rust,
         "/// Groups of packets with histograms of their own.\n\

@@ -10,12 +10,14 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand,
 use metrics_common::component::index_of;
 use serde::Deserialize;
 
+use self::latency::LatencyArgs;
 use self::log::{LogArgs, LogCommand};
 use self::owners::OwnersName;
 use crate::commands::diff::{self, DiffArgs};
 use crate::commands::report::{self, ReportArgs};
 use crate::environment;
 
+pub mod latency;
 pub mod log;
 mod log_level;
 mod otlp;
@@ -214,6 +216,9 @@ pub struct RunArgs {
         hide_env = true
     )]
     pub owners: Option<OwnersName>,
+    /// What latencies are measured.
+    #[command(flatten)]
+    pub latency: LatencyArgs,
     /// Length of a measured interval, milliseconds [default: 500]
     #[arg(long, value_name = "MS", env = "NETTO_USER_PERIOD", hide_env = true)]
     pub user_period: Option<u64>,

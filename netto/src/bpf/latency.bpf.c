@@ -39,38 +39,40 @@ static __always_inline __u64 netto_hash_of(__u64 stamp)
 }
 
 /* A packet was enqueued so long after it came. */
-static __always_inline void netto_begin_wait(__u64 stamp, __s64 ns)
+static __always_inline void netto_begin_wait(__u64 stamp, __u64 ns)
 {
 	__u64 hash = netto_hash_of(stamp);
 	__u64 *place = netto_place_of(hash);
 
-	if (place && ns >= 0)
+	if (place && ns < NETTO_LIMIT_NS)
 		*(volatile __u64 *)place = (hash & ~NETTO_HALF) | (ns >> 2 & NETTO_HALF);
 }
 
 /* A packet was read so long after it came. */
-static __always_inline void netto_end_wait(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __s64 ns)
+static __always_inline void netto_end_wait(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __u64 ns)
 {
 	__u64 hash = netto_hash_of(packet->stamp);
 	__u64 *place = netto_place_of(hash);
 	__u64 word;
 
-	if (!place || ns < 0)
+	if (!place || ns >= NETTO_LIMIT_NS)
 		return;
 	word = *(volatile __u64 *)place;
 	if ((word & ~NETTO_HALF) != (hash & ~NETTO_HALF))
 		return;
 	word = (word & NETTO_HALF) << 2;
-	netto_count_of(own, packet, point, (__u64)ns > word ? ns - word : 0);
+	netto_take(own, packet, point, ns > word ? ns - word : 0);
 }
 
 static __always_inline int netto_enqueued(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __u32 wait)
 {
-	__s64 ns;
+	__u64 ns;
 
 	if (!packet->stamp || !netto_is_chosen(packet->stamp))
 		return 0;
-	ns = netto_take(own, packet, point);
+	ns = netto_since(own, packet);
+	if (netto_takes(point))
+		netto_take(own, packet, point, ns);
 	if (netto_takes(wait))
 		netto_begin_wait(packet->stamp, ns);
 	return 0;
@@ -78,8 +80,10 @@ static __always_inline int netto_enqueued(struct netto_latency *own, const struc
 
 static __always_inline int netto_read(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __u32 wait)
 {
-	__s64 ns = netto_take(own, packet, point);
+	__u64 ns = netto_since(own, packet);
 
+	if (netto_takes(point) && !netto_take(own, packet, point, ns))
+		return 0;
 	if (netto_takes(wait))
 		netto_end_wait(own, packet, wait, ns);
 	return 0;
@@ -98,7 +102,7 @@ static __always_inline int netto_start(struct sk_buff *skb, __u32 point)
 		return 0;
 	packet.dev = skb->dev;
 	packet.ifindex = packet.dev ? packet.dev->ifindex : 0;
-	netto_take(own, &packet, point);
+	netto_take(own, &packet, point, netto_since(own, &packet));
 	return 0;
 }
 
@@ -172,11 +176,12 @@ int netto_start_near(struct __sk_buff *skb)
 	packet.ifindex = skb->ingress_ifindex;
 	own->met_socket = (__u64)packet.sk;
 	own->met_stamp_ns = packet.stamp;
+	own->met_interface = packet.ifindex;
 	protocol = BPF_CORE_READ(packet.sk, sk_protocol);
 	if (protocol == IPPROTO_TCP && netto_takes(NETTO_TCP_START))
-		netto_take(own, &packet, NETTO_TCP_START);
+		netto_take(own, &packet, NETTO_TCP_START, netto_since(own, &packet));
 	else if (protocol == IPPROTO_UDP && netto_takes(NETTO_UDP_START))
-		netto_take(own, &packet, NETTO_UDP_START);
+		netto_take(own, &packet, NETTO_UDP_START, netto_since(own, &packet));
 	return 1;
 }
 
@@ -193,7 +198,7 @@ int BPF_PROG(netto_tcp_near, struct sock *sk, struct sk_buff *skb)
 	if (!own)
 		return 0;
 	packet.ifindex = skb->skb_iif;
-	netto_take(own, &packet, NETTO_TCP_START);
+	netto_take(own, &packet, NETTO_TCP_START, netto_since(own, &packet));
 	return 0;
 }
 
@@ -223,6 +228,7 @@ struct netto_datagrams {
 	__u64 written;
 	__u64 read;
 	__u64 stamp[NETTO_LATENCY_DATAGRAMS];
+	__u32 ifindex[NETTO_LATENCY_DATAGRAMS];
 };
 
 struct {
@@ -244,7 +250,7 @@ static __always_inline __u32 netto_datagrams_in(struct sock *sk)
  * A datagram was enqueued. In which order the reader takes them is known, and who reads is met by
  * netto_udp_read_near. What was there before the socket was first seen must be passed over.
  */
-static __always_inline void netto_await(struct sock *sk, __u64 stamp)
+static __always_inline void netto_await(struct sock *sk, const struct netto_packet *packet)
 {
 	struct netto_datagrams *own = bpf_sk_storage_get(&netto_datagrams, sk, 0, 0);
 	__u64 number;
@@ -258,7 +264,8 @@ static __always_inline void netto_await(struct sock *sk, __u64 stamp)
 		own->written = before > 1 ? before - 1 : 0;
 	}
 	number = __sync_fetch_and_add(&own->written, 1);
-	own->stamp[number & (NETTO_LATENCY_DATAGRAMS - 1)] = stamp;
+	own->stamp[number & (NETTO_LATENCY_DATAGRAMS - 1)] = packet->stamp;
+	own->ifindex[number & (NETTO_LATENCY_DATAGRAMS - 1)] = packet->ifindex;
 }
 
 /*
@@ -282,26 +289,25 @@ int BPF_PROG(netto_ready, struct sock *sk)
 	is_tcp = protocol == IPPROTO_TCP;
 	if (!is_tcp && protocol != IPPROTO_UDP)
 		return 0;
-	if (is_tcp && (!netto_takes(NETTO_TCP_ENQUEUED) || sk->__sk_common.skc_state == TCP_LISTEN))
+	if (is_tcp && (sk->__sk_common.skc_state == TCP_LISTEN ||
+		       !(netto_takes(NETTO_TCP_ENQUEUED) || netto_takes(NETTO_TCP_WAIT))))
 		return 0;
 	own = netto_own_latency();
 	if (!own)
 		return 0;
 	if (own->met_socket == (__u64)sk && !(is_tcp && sk->sk_lock.owned)) {
 		packet.stamp = own->met_stamp_ns;
+		packet.ifindex = own->met_interface;
 		own->met_socket = 0;
 	} else if (sk->sk_receive_queue.qlen) {
 		skb = sk->sk_receive_queue.prev;
 		packet.stamp = netto_stamp(skb);
+		packet.ifindex = skb->skb_iif;
 	}
-	if (netto_filters_by(NETTO_BY_INTERFACE) || netto_grouping == 1)
-		packet.ifindex = sk->sk_rx_dst_ifindex;
 	if (is_tcp)
 		return netto_enqueued(own, &packet, NETTO_TCP_ENQUEUED, NETTO_TCP_WAIT);
-	if (netto_takes(NETTO_UDP_READ))
-		netto_await(sk, packet.stamp);
-	if (!netto_takes(NETTO_UDP_ENQUEUED))
-		return 0;
+	if (netto_takes(NETTO_UDP_READ) || netto_takes(NETTO_UDP_WAIT))
+		netto_await(sk, &packet);
 	return netto_enqueued(own, &packet, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
 }
 
@@ -428,8 +434,10 @@ int BPF_PROG(netto_udp_read_near, struct sock *sk, int length, int flags)
 		return 0;
 	number = __sync_fetch_and_add(&datagrams->read, 1);
 	written = *(volatile __u64 *)&datagrams->written;
-	if (number < written && written - number <= NETTO_LATENCY_DATAGRAMS)
+	if (number < written && written - number <= NETTO_LATENCY_DATAGRAMS) {
 		packet.stamp = datagrams->stamp[number & (NETTO_LATENCY_DATAGRAMS - 1)];
+		packet.ifindex = datagrams->ifindex[number & (NETTO_LATENCY_DATAGRAMS - 1)];
+	}
 	/* What was lost on the way to here is made up for whenever nothing waits. */
 	if (!netto_datagrams_in(sk))
 		datagrams->read = written;
@@ -438,6 +446,5 @@ int BPF_PROG(netto_udp_read_near, struct sock *sk, int length, int flags)
 	own = netto_own_latency();
 	if (!own)
 		return 0;
-	packet.ifindex = sk->sk_rx_dst_ifindex;
 	return netto_read(own, &packet, NETTO_UDP_READ, NETTO_UDP_WAIT);
 }

@@ -301,35 +301,34 @@ static __always_inline struct netto_latency *netto_group_of(const struct netto_p
 	return bpf_map_lookup_elem(&netto_latencies, &place);
 }
 
-/* Counts a latency that is known, of a packet that passes, for its CPU and its group. */
-static __always_inline void netto_count_of(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __u64 ns)
+/*
+ * How long ago a packet came, nanoseconds; a negative one or the limit where its clock was another
+ * one.
+ */
+static __always_inline __u64 netto_since(struct netto_latency *own, const struct netto_packet *packet)
+{
+	__u64 ns = netto_now(own) - packet->stamp;
+
+	if (packet->stamp < own->trusted_from_ns)
+		ns = own->went_back ? ~0ULL : NETTO_LIMIT_NS;
+	return ns;
+}
+
+/* Counts a latency of a packet, for its CPU and its group, if the packet passes the filters. */
+static __always_inline bool netto_take(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __u64 ns)
 {
 	struct netto_latency *group;
 
-	netto_count(own, point, ns);
-	if (!netto_grouping)
-		return;
-	group = netto_group_of(packet);
-	if (group)
-		netto_count(group, point, ns);
-}
-
-/*
- * Takes the latency of a packet at a point; gives it, or a negative one if it is none: not of a
- * packet that was chosen and passes, or of another clock.
- */
-static __always_inline __s64 netto_take(struct netto_latency *own, const struct netto_packet *packet, __u32 point)
-{
-	__u64 ns;
-
 	__sync_fetch_and_add(&own->runs, 1);
 	if (!netto_passes(packet))
-		return -1;
-	ns = netto_now(own) - packet->stamp;
-	if (packet->stamp < own->trusted_from_ns)
-		ns = own->went_back ? ~0ULL : NETTO_LIMIT_NS;
-	netto_count_of(own, packet, point, ns);
-	return ns < NETTO_LIMIT_NS ? (__s64)ns : -1;
+		return false;
+	netto_count(own, point, ns);
+	if (netto_grouping) {
+		group = netto_group_of(packet);
+		if (group)
+			netto_count(group, point, ns);
+	}
+	return true;
 }
 
 #endif

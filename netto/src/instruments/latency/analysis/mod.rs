@@ -1,0 +1,4 @@
+//! What follows from what is asked for and from what was counted. Pure.
+
+pub mod growth;
+pub mod plan;
