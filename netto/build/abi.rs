@@ -49,7 +49,7 @@ struct Record {
     fields: &'static [(&'static str, usize, &'static str)],
 }
 
-const RECORDS: [Record; 10] = [
+const RECORDS: [Record; 11] = [
     Record {
         name: "control",
         about: "What user space tells the programs; written by nobody else.",
@@ -261,6 +261,15 @@ const RECORDS: [Record; 10] = [
                 "Histograms, one after another.",
             ),
         ],
+    },
+    Record {
+        name: "latency_clock",
+        about: "The clock that packets are stamped by; written by user space only.",
+        fields: &[(
+            "offset_ns",
+            1,
+            "What it is ahead of the one that never goes back.",
+        )],
     },
     Record {
         name: "latency_groups",

@@ -198,15 +198,6 @@ struct scm_timestamping_internal {
 	struct timespec64 ts[3];
 };
 
-struct hrtimer_clock_base {
-	/* What its clock is ahead of the monotonic one, nanoseconds. */
-	__s64 offset;
-};
-
-struct hrtimer_cpu_base {
-	struct hrtimer_clock_base clock_base[8];
-};
-
 #pragma clang attribute pop
 
 /* include/uapi/linux/bpf.h: what programs at sockets of a control group see of a packet. */
@@ -223,8 +214,6 @@ struct __sk_buff {
 	__u32 wire_len, gso_segs;
 	struct bpf_sock *sk __attribute__((aligned(8)));
 	__u32 gso_size;
-	/* Not 0: the stamp is one of sending. */
-	__u8 tstamp_type;
 };
 
 /* include/linux/sched.h: io_uring's workers and submission-queue threads. */

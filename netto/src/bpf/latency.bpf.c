@@ -165,19 +165,23 @@ int netto_start_near(struct __sk_buff *skb)
 {
 	struct netto_packet packet = { .stamp = skb->tstamp };
 	struct netto_latency *own;
+	struct sock *sk;
 	__u16 protocol;
 
-	if (!packet.stamp || skb->tstamp_type || !netto_is_chosen(packet.stamp))
-		return 1;
 	own = netto_own_latency();
-	packet.sk = (struct sock *)skb->sk;
-	if (!own || !packet.sk)
+	sk = (struct sock *)skb->sk;
+	if (!own || !sk)
 		return 1;
 	packet.ifindex = skb->ingress_ifindex;
-	own->met_socket = (__u64)packet.sk;
+	own->met_socket = (__u64)sk;
+	/* By way of memory it is a number, with which the verifier allows arithmetic. */
+	sk = (struct sock *)*(volatile __u64 *)&own->met_socket;
+	packet.sk = sk;
 	own->met_stamp_ns = packet.stamp;
 	own->met_interface = packet.ifindex;
-	protocol = BPF_CORE_READ(packet.sk, sk_protocol);
+	if (!packet.stamp || !netto_is_chosen(packet.stamp))
+		return 1;
+	protocol = BPF_CORE_READ(sk, sk_protocol);
 	if (protocol == IPPROTO_TCP && netto_takes(NETTO_TCP_START))
 		netto_take(own, &packet, NETTO_TCP_START, netto_since(own, &packet));
 	else if (protocol == IPPROTO_UDP && netto_takes(NETTO_UDP_START))

@@ -27,8 +27,6 @@ enum {
 /* The histogram's limits, powers of two: see metrics_common::latency. */
 #define NETTO_FIRST_POWER 6
 #define NETTO_LIMIT_NS (1ULL << 34)
-/* include/linux/hrtimer_defs.h: the clock of the day. */
-#define NETTO_CLOCK_OF_DAY 1
 
 /* Set before load: the points that are taken, a bit for each. */
 const volatile __u64 netto_points = 0;
@@ -80,8 +78,14 @@ struct {
 	__type(value, __u64);
 } netto_wanted SEC(".maps");
 
-/* Per CPU, and one of them knows what its clock of the day is ahead of the monotonic one. */
-extern const struct hrtimer_cpu_base hrtimer_bases __ksym;
+/* Kept by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct netto_latency_clock);
+} netto_clock SEC(".maps");
 
 /* What is known of a packet where it is met; what is not is 0. */
 struct netto_packet {
@@ -129,16 +133,17 @@ static __always_inline struct netto_latency *netto_own_latency(void)
 }
 
 /*
- * Now, on the clock that stamps are made by. The kernel keeps the offset with every CPU, and
- * changes it only when the clock is set (also by a leap second, and after a sleep of the host).
- * Stamps from before that are of another clock: they are older than now when it is set forward,
- * and in the future when it is set back, for as long as it was set back, of which the longest
- * latency is enough.
+ * Now, on the clock that stamps are made by. What it is ahead of the monotonic one changes only
+ * when it is set (also by a leap second, and after a sleep of the host), and user space, which is
+ * woken then, says so. Stamps from before that are of another clock: they are older than now when
+ * it is set forward, and in the future when it is set back, for as long as it was set back, of
+ * which the longest latency is enough.
  */
 static __always_inline __u64 netto_now(struct netto_latency *own)
 {
-	const struct hrtimer_cpu_base *base = bpf_this_cpu_ptr(&hrtimer_bases);
-	__u64 offset = base->clock_base[NETTO_CLOCK_OF_DAY].offset;
+	__u32 only = 0;
+	struct netto_latency_clock *clock = bpf_map_lookup_elem(&netto_clock, &only);
+	__u64 offset = clock ? *(volatile __u64 *)&clock->offset_ns : 0;
 	__u64 before = own->offset_ns;
 	__u64 now = bpf_ktime_get_ns() + offset;
 
@@ -221,23 +226,28 @@ static __always_inline bool netto_is_wanted(__u64 kind, __u64 number)
 
 static __always_inline __u64 netto_netns_of(const struct netto_packet *packet)
 {
-	if (packet->sk)
-		return BPF_CORE_READ(packet->sk, __sk_common.skc_net.net, ns.inum);
-	if (packet->dev)
-		return BPF_CORE_READ(packet->dev, nd_net.net, ns.inum);
+	struct net_device *dev = packet->dev;
+	struct sock *sk = packet->sk;
+
+	if (sk)
+		return BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
+	if (dev)
+		return BPF_CORE_READ(dev, nd_net.net, ns.inum);
 	return 0;
 }
 
 static __always_inline __u64 netto_cgroup_of(const struct netto_packet *packet)
 {
-	if (!packet->sk)
-		return 0;
-	return BPF_CORE_READ(packet->sk, sk_cgrp_data.cgroup, kn, id);
+	struct sock *sk = packet->sk;
+
+	return sk ? BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id) : 0;
 }
 
 /* Whether a packet passes the filters, all of them. */
 static __always_inline bool netto_passes(const struct netto_packet *packet)
 {
+	struct sock *sk = packet->sk;
+
 	if (!netto_filters)
 		return true;
 	if (netto_filters_by(NETTO_BY_INTERFACE) &&
@@ -255,15 +265,15 @@ static __always_inline bool netto_passes(const struct netto_packet *packet)
 	if (netto_filters_by(NETTO_BY_PORT)) {
 		__u16 here, there;
 
-		if (!packet->sk)
+		if (!sk)
 			return false;
-		here = BPF_CORE_READ(packet->sk, __sk_common.skc_num);
-		there = bpf_ntohs(BPF_CORE_READ(packet->sk, __sk_common.skc_dport));
+		here = BPF_CORE_READ(sk, __sk_common.skc_num);
+		there = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
 		if (!netto_is_wanted(NETTO_BY_PORT, here) && !netto_is_wanted(NETTO_BY_PORT, there))
 			return false;
 	}
 	if (netto_filters_by(NETTO_BY_QUEUE)) {
-		if (!packet->sk || BPF_CORE_READ(packet->sk, sk_receive_queue.qlen) < netto_min_queue)
+		if (!sk || BPF_CORE_READ(sk, sk_receive_queue.qlen) < netto_min_queue)
 			return false;
 	}
 	return true;

@@ -10,6 +10,7 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags};
 use metrics_common::latency::{BUCKETS, Point};
 
+use super::clock::Follower;
 use super::names;
 use super::stamps::Stamps;
 use crate::analysis::latency::{Grouping, Request};
@@ -38,6 +39,7 @@ pub struct Probes {
     possible_cpus: usize,
     plan: Plan,
     root: Option<File>,
+    _clock: Follower,
     _stamps: Stamps,
 }
 
@@ -72,7 +74,7 @@ impl Probes {
                 root: root.as_ref(),
             };
             match open.load(&plan) {
-                Ok((skel, links, counts, groups)) => {
+                Ok((skel, links, counts, groups, clock)) => {
                     return Ok(Probes {
                         links,
                         skel,
@@ -81,6 +83,7 @@ impl Probes {
                         possible_cpus,
                         plan,
                         root: root.take(),
+                        _clock: clock,
                         _stamps: Stamps::ask()?,
                     });
                 }
@@ -186,7 +189,13 @@ struct Open<'a> {
     root: Option<&'a File>,
 }
 
-type Loaded = (LatencySkel<'static>, Vec<Link>, MappedArray, MappedArray);
+type Loaded = (
+    LatencySkel<'static>,
+    Vec<Link>,
+    MappedArray,
+    MappedArray,
+    Follower,
+);
 
 impl Open<'_> {
     fn load(&self, plan: &Plan) -> anyhow::Result<Loaded> {
@@ -248,8 +257,9 @@ impl Open<'_> {
         let counts = &skel.maps.netto_latencies;
         let counts = MappedArray::new(counts, abi::LATENCY_BYTES, elements)?;
         let groups = MappedArray::new(&skel.maps.netto_groups, abi::LATENCY_GROUPS_BYTES, 1)?;
+        let clock = Follower::start(&skel.maps.netto_clock)?;
         let links = attach(&skel, &plan.programs, self.root)?;
-        Ok((skel, links, counts, groups))
+        Ok((skel, links, counts, groups, clock))
     }
 }
 
