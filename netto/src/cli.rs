@@ -10,7 +10,6 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand,
 use metrics_common::component::index_of;
 use serde::Deserialize;
 
-use self::latency::LatencyArgs;
 use self::log::{LogArgs, LogCommand};
 use self::owners::OwnersName;
 use crate::commands::diff::{self, DiffArgs};
@@ -218,7 +217,7 @@ pub struct RunArgs {
     pub owners: Option<OwnersName>,
     /// What latencies are measured.
     #[command(flatten)]
-    pub latency: LatencyArgs,
+    pub latency: latency::LatencyArgs,
     /// Length of a measured interval, milliseconds [default: 500]
     #[arg(long, value_name = "MS", env = "NETTO_USER_PERIOD", hide_env = true)]
     pub user_period: Option<u64>,

@@ -46,6 +46,8 @@ mod kernels;
 mod lab;
 mod lab_itself;
 mod latency;
+mod latency_filters;
+mod latency_talk;
 mod limits;
 mod loads;
 mod log_disk;
