@@ -36,7 +36,7 @@ const LATENCY_GROUPS: usize = 16;
 /// Places for segments and packets that wait: a power of two.
 const LATENCY_WAITING: usize = 1 << 16;
 /// Datagrams of a socket that can wait to be read at once: a power of two.
-const LATENCY_DATAGRAMS: usize = 32;
+const LATENCY_DATAGRAMS: usize = 128;
 
 /// Words for something of each kind: as many as a mask of bits can tell apart.
 const KIND_SLOTS: usize = CLOCK_KINDS.next_power_of_two();

@@ -170,6 +170,7 @@ struct net_device {
 };
 
 struct sk_buff {
+	struct sk_buff *next;
 	struct net_device *dev;
 	struct sock *sk;
 	/* When it came, on the clock of the day. */

@@ -28,16 +28,49 @@ static __always_inline int netto_start(struct sk_buff *skb, __u32 point)
 	return 0;
 }
 
+/* A driver hands a packet to GRO, which may keep it back. */
+SEC("tp_btf/napi_gro_receive_entry")
+int BPF_PROG(netto_gro, struct sk_buff *skb)
+{
+	netto_leave_note(skb, NETTO_DRIVER_TO_IP);
+	return 0;
+}
+
+SEC("tp_btf/napi_gro_frags_entry")
+int BPF_PROG(netto_gro_frags, struct sk_buff *skb)
+{
+	netto_leave_note(skb, NETTO_DRIVER_TO_IP);
+	return 0;
+}
+
+static __always_inline int netto_ip(struct sk_buff *skb)
+{
+	struct netto_packet packet = {};
+	struct netto_latency *own;
+	__u64 ns = ~0ULL;
+
+	if (netto_takes(NETTO_DRIVER_TO_IP))
+		ns = netto_take_note(skb, NETTO_DRIVER_TO_IP);
+	if (ns != ~0ULL) {
+		own = netto_own_latency();
+		packet.dev = skb->dev;
+		packet.ifindex = packet.dev ? packet.dev->ifindex : 0;
+		if (own)
+			netto_take(own, &packet, NETTO_DRIVER_TO_IP, ns);
+	}
+	return netto_takes(NETTO_IP_START) ? netto_start(skb, NETTO_IP_START) : 0;
+}
+
 SEC("fentry/ip_rcv_core")
 int BPF_PROG(netto_ip_v4, struct sk_buff *skb)
 {
-	return netto_start(skb, NETTO_IP_START);
+	return netto_ip(skb);
 }
 
 SEC("fentry/ip6_rcv_core")
 int BPF_PROG(netto_ip_v6, struct sk_buff *skb)
 {
-	return netto_start(skb, NETTO_IP_START);
+	return netto_ip(skb);
 }
 
 /*
@@ -51,7 +84,7 @@ int BPF_PROG(netto_ip_near, struct sk_buff *skb)
 		return 0;
 	if (skb->dev->rx_handler)
 		return 0;
-	return netto_start(skb, NETTO_IP_START);
+	return netto_ip(skb);
 }
 
 SEC("fentry/tcp_v4_rcv")
@@ -328,4 +361,42 @@ int BPF_PROG(netto_udp_read_near, struct sock *sk, int length, int flags)
 	if (!own)
 		return 0;
 	return netto_read(own, &packet, NETTO_UDP_READ, NETTO_UDP_WAIT);
+}
+
+/* A packet that leaves has to wait. Those that go straight through are not met, here or below. */
+SEC("tp_btf/qdisc_enqueue")
+int BPF_PROG(netto_queued, void *qdisc, void *queue, struct sk_buff *skb)
+{
+	netto_leave_note(skb, NETTO_QDISC);
+	return 0;
+}
+
+/* So many packets are handed to a driver at most that have been taken out together. */
+#define NETTO_TOGETHER 16
+
+SEC("tp_btf/qdisc_dequeue")
+int BPF_PROG(netto_unqueued, void *qdisc, void *queue, int packets, struct sk_buff *skb)
+{
+	struct netto_latency *own = netto_own_latency();
+
+	if (!own)
+		return 0;
+	for (int number = 0; number < NETTO_TOGETHER && skb; number++) {
+		struct netto_packet packet = {};
+		__u64 ns = netto_take_note(skb, NETTO_QDISC);
+
+		if (ns != ~0ULL) {
+			struct sock *sk = skb->sk;
+
+			packet.dev = skb->dev;
+			packet.ifindex = packet.dev ? packet.dev->ifindex : 0;
+			/* What stands for a connection that is made or over is no socket. */
+			if (sk && sk->__sk_common.skc_state != TCP_NEW_SYN_RECV &&
+			    sk->__sk_common.skc_state != TCP_TIME_WAIT)
+				packet.sk = sk;
+			netto_take(own, &packet, NETTO_QDISC, ns);
+		}
+		skb = packets > number + 1 ? skb->next : 0;
+	}
+	return 0;
 }

@@ -62,6 +62,52 @@ static __always_inline void netto_end_wait(struct netto_latency *own, const stru
 	netto_take(own, packet, point, ns > word ? ns - word : 0);
 }
 
+/*
+ * The packet's address, for a hash: of a pointer's lower half the verifier makes a number, of all
+ * of it not.
+ */
+static __always_inline __u64 netto_number_of(struct sk_buff *skb)
+{
+	__u32 number;
+
+	asm volatile("%0 = %1" : "=w"(number) : "w"((__u32)(__u64)skb));
+	return number;
+}
+
+/*
+ * A packet without a stamp begins to wait: the same table, by the packet's address, with the time
+ * instead of a latency. A packet that nobody takes out leaves a word that the next one of its
+ * address or place overwrites.
+ */
+static __always_inline void netto_leave_note(struct sk_buff *skb, __u32 point)
+{
+	__u64 hash, *place;
+
+	/* Where no stamp can choose, the lot does. */
+	if (netto_chosen_to != ~0ULL && (__u64)bpf_get_prandom_u32() << 32 > netto_chosen_to)
+		return;
+	hash = netto_hash_of(netto_number_of(skb) * 2 + (point == NETTO_QDISC));
+	place = netto_place_of(hash);
+	if (place)
+		*(volatile __u64 *)place = (hash & ~NETTO_HALF) | (bpf_ktime_get_ns() >> 2 & NETTO_HALF);
+}
+
+/* How long it has waited, nanoseconds; all bits where it is not known. */
+static __always_inline __u64 netto_take_note(struct sk_buff *skb, __u32 point)
+{
+	__u64 hash = netto_hash_of(netto_number_of(skb) * 2 + (point == NETTO_QDISC));
+	__u64 *place = netto_place_of(hash);
+	__u64 word;
+
+	if (!place)
+		return ~0ULL;
+	word = *(volatile __u64 *)place;
+	if ((word & ~NETTO_HALF) != (hash & ~NETTO_HALF))
+		return ~0ULL;
+	*(volatile __u64 *)place = 0;
+	return (((bpf_ktime_get_ns() >> 2) - word) & NETTO_HALF) << 2;
+}
+
 static __always_inline int netto_enqueued(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __u32 wait)
 {
 	__u64 ns;

@@ -77,8 +77,15 @@ const READY: Program = tracepoint("netto_ready", "sk_data_ready");
 const TCP_READ_NEAR: Program = tracepoint("netto_tcp_read_near", "skb_copy_datagram_iovec");
 const UDP_READ_NEAR: Program = tracepoint("netto_udp_read_near", "sock_recv_length");
 
+const GRO: [Program; 2] = [
+    tracepoint("netto_gro", "napi_gro_receive_entry"),
+    tracepoint("netto_gro_frags", "napi_gro_frags_entry"),
+];
+const QUEUED: Program = tracepoint("netto_queued", "qdisc_enqueue");
+const UNQUEUED: Program = tracepoint("netto_unqueued", "qdisc_dequeue");
+
 /// All of them.
-pub const PROGRAMS: [Program; 16] = [
+pub const PROGRAMS: [Program; 20] = [
     IP[0],
     IP[1],
     TCP[0],
@@ -95,6 +102,10 @@ pub const PROGRAMS: [Program; 16] = [
     READY,
     TCP_READ_NEAR,
     UDP_READ_NEAR,
+    GRO[0],
+    GRO[1],
+    QUEUED,
+    UNQUEUED,
 ];
 
 /// What is tried, the best first.
@@ -170,7 +181,14 @@ fn way(point: Point, means: Means) -> Option<Way> {
             both.groups.extend(until.groups);
             (both.groups, both.helpers, Known::Reader)
         }
-        Point::DriverToIp | Point::Qdisc => return None,
+        Point::DriverToIp => {
+            let ip = match near {
+                true => one(IP_NEAR),
+                false => IP.to_vec(),
+            };
+            (vec![GRO.to_vec(), ip], vec![], Known::Device)
+        }
+        Point::Qdisc => (vec![one(QUEUED), one(UNQUEUED)], vec![], Known::Socket),
     };
     Some(Way {
         groups,
@@ -230,12 +248,9 @@ fn one(
     has: impl Fn(&Program) -> bool,
 ) -> Result<(Vec<Program>, String), String> {
     let Some(way) = way(point, means) else {
-        return Err(match point {
-            Point::DriverToIp | Point::Qdisc => "netto has no probe for it yet".to_owned(),
-            _ => "this kernel refuses fentry, or netto programs at sockets of control groups, \
-                  and has no tracepoint there"
-                .to_owned(),
-        });
+        let reason = "this kernel refuses fentry, or netto programs at sockets of control groups, \
+                      and has no tracepoint there";
+        return Err(reason.to_owned());
     };
     if let Some(what) = unknown(request, way.known) {
         return Err(format!(

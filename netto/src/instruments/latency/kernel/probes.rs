@@ -237,7 +237,12 @@ impl Open<'_> {
         };
         let elements = self.possible_cpus * (1 + groups);
         open.maps.netto_latencies.set_max_entries(elements as u32)?;
-        let waits = [Point::TcpReadWait, Point::UdpReadWait];
+        let waits = [
+            Point::TcpReadWait,
+            Point::UdpReadWait,
+            Point::DriverToIp,
+            Point::Qdisc,
+        ];
         if plan.points.iter().any(|(point, _)| waits.contains(point)) {
             let waiting = &mut open.maps.netto_waiting;
             waiting.set_max_entries(abi::LATENCY_WAITING)?;
