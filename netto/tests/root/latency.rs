@@ -13,7 +13,7 @@ use metrics_common::latency::Point;
 use crate::child::Owned;
 use crate::daemon::Daemon;
 use crate::lab::{Namespace, Network};
-use crate::latency_filters::{filtered, grouped};
+use crate::latency_filters::{filtered, grouped, polled, queued};
 use crate::latency_talk::{Measured, SETTLE};
 use crate::running::programs_of;
 use crate::traffic;
@@ -44,6 +44,16 @@ pub const TESTS: &[Test] = &[
         name: "latency::groups_divide_what_is_counted",
         tools: &["ip"],
         body: grouped,
+    },
+    Test {
+        name: "latency::a_slow_queue_is_seen_where_packets_leave",
+        tools: &["ip", "tc"],
+        body: queued,
+    },
+    Test {
+        name: "latency::what_a_driver_hands_to_gro_is_seen_at_ip",
+        tools: &["ip", "ethtool"],
+        body: polled,
     },
     Test {
         name: "latency::who_does_not_ask_has_no_program_and_is_told_how_to_ask",

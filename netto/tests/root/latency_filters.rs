@@ -1,4 +1,5 @@
-//! Latencies: filters with traffic that passes and traffic that does not, and groups.
+//! Latencies: filters with traffic that passes and traffic that does not, and groups; queues of
+//! what is sent, and what a driver hands to GRO.
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use crate::groups::Group;
 use crate::lab::{Namespace, Network};
 use crate::latency::{AT_SOCKETS, PORT, TURNS, address, answerer, ask, most, netns};
 use crate::latency_talk::Measured;
+use crate::traffic;
 
 /// Where the other one answers, who is not meant.
 const OTHER_PORT: u16 = 5202;
@@ -128,5 +130,63 @@ pub fn grouped() -> Result<()> {
         count += group.histogram.count();
     }
     ensure!(count == TURNS, "{count} packets in groups, of {TURNS}");
+    Ok(())
+}
+
+/// Packets of 106 bytes that wait for a slow queue, and how long the last of them does: 126 ms,
+/// since 1,600 bytes may go at once.
+const QUEUED: u64 = 30;
+const SLOW: &str = "qdisc add dev lan root tbf rate 100kbit burst 1600 limit 100000";
+const LAST_NS: std::ops::Range<u64> = 90_000_000..200_000_000;
+
+pub fn queued() -> Result<()> {
+    let network = Network::direct()?;
+    network.left.run("tc", SLOW)?;
+    let netns = netns(&network.left)?;
+    let options = ["--latency-points", "qdisc", "--latency-netns", &netns];
+    let measured = Measured::start(&options)?;
+    let (to, count) = (address(&network, PORT), QUEUED.to_string());
+    traffic::agent_to_end(&network.left, &["udp-count", &to, &count])?;
+    std::thread::sleep(Duration::from_millis(500));
+    let found = measured.end()?;
+    found.print();
+    let count = found.count(Point::Qdisc)?;
+    // IPv6 says hello to its neighbours.
+    ensure!(
+        (QUEUED..QUEUED + 10).contains(&count),
+        "{count} packets of {QUEUED} waited"
+    );
+    let last = found.of(Point::Qdisc).and_then(|all| all.percentile(1.0));
+    let last = last.context("nothing waited")?;
+    ensure!(
+        LAST_NS.contains(&last.ns),
+        "the last one waited {last:?}, not {LAST_NS:?}"
+    );
+    ensure!(found.of(Point::IpStart).is_none(), "nobody asked for IP");
+    Ok(())
+}
+
+pub fn polled() -> Result<()> {
+    let network = Network::direct()?;
+    network.enable_gro()?;
+    let netns = netns(&network.right)?;
+    let options = [
+        "--latency-points",
+        "driver-to-ip",
+        "--latency-netns",
+        &netns,
+    ];
+    let measured = Measured::start(&options)?;
+    let to = address(&network, PORT);
+    let _answerer = answerer(&network.right, &to)?;
+    ask(&network.left, &to, TURNS)?;
+    let found = measured.end()?;
+    found.print();
+    // Of both protocols, and acknowledgements.
+    let count = found.count(Point::DriverToIp)?;
+    ensure!(
+        (2 * TURNS..4 * TURNS).contains(&count),
+        "{count} packets of {TURNS} turns"
+    );
     Ok(())
 }
