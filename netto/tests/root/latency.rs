@@ -14,7 +14,7 @@ use crate::child::Owned;
 use crate::daemon::Daemon;
 use crate::lab::{Namespace, Network};
 use crate::latency_filters::{filtered, grouped, polled, queued};
-use crate::latency_talk::{Measured, SETTLE};
+use crate::latency_talk::Measured;
 use crate::running::programs_of;
 use crate::traffic;
 use crate::trial::Test;
