@@ -138,7 +138,7 @@ pub fn courses(history: &History, frame: &Frame, point: Point) -> [Vec<Option<f6
         let seconds = timeline::means(history, frame, |at| {
             history.series().value("latency", series, at)
         });
-        let ns = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1e9);
+        let ns = |seconds: Option<f64>| seconds.map(|seconds| (seconds * 1e9).round());
         seconds.into_iter().map(ns).collect()
     })
 }
