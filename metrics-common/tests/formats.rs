@@ -91,32 +91,25 @@ prop_compose! {
             }),
         };
         let place = |packets: u64| DropPlace {
-            reason: "NO_SOCKET".into(),
-            function: format!("f{packets}"),
-            packets,
+            reason: "NO_SOCKET".into(), function: format!("f{packets}"), packets,
         };
         let drops = Drops {
             places: (0..seed % 128).map(place).collect(),
             other_packets: seed,
             cpus: row(5),
         };
+        let buckets = |point: usize| (0..BUCKETS).map(|i| (i % 3 != point % 3).then(|| row(i))).collect();
         let point = |(index, point): (usize, &Point)| PointLatency {
-            buckets: (0..BUCKETS).map(|bucket| (bucket % 3 != index % 3).then(|| row(bucket))).collect(),
-            sum_ns: row(index),
-            negative: row(1),
-            too_long: row(2),
+            buckets: buckets(index), sum_ns: row(index), negative: row(1), too_long: row(2),
             ..PointLatency::new(*point, "tracepoint \"ü\"", cpus)
         };
         let group = |number: u64| GroupLatency {
-            kind: [GroupKind::Interface, GroupKind::Owner][number as usize % 2],
-            name: (number > 0).then(|| format!("/a\\xff{number}")),
-            point: Point::Qdisc,
-            histogram: Histogram::of(&[seed, 0, number], u64::MAX),
+            kind: [GroupKind::Interface, GroupKind::Owner][number as usize % 2], point: Point::Qdisc,
+            name: (number > 0).then(|| format!("/a\\xff{number}")), histogram: Histogram::of(&[seed, 0, number], u64::MAX),
         };
         let latency = Latency {
-            one_in: seed,
+            one_in: seed, groups: (0..seed % 40).map(group).collect(),
             points: Point::ALL.iter().enumerate().skip(cpus).map(point).collect(),
-            groups: (0..seed % 40).map(group).collect(),
             missing: vec![MissingPoint { point: Point::IpStart, reason: "no BTF".into() }],
         };
         Snapshot {

@@ -64,6 +64,8 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Dashboards that may be open at once.
     pub max_clients: usize,
+    /// Whether metrics of latency have netstacklat's names, too.
+    pub latency_compat: bool,
     /// Where to push metrics, if anywhere.
     pub otlp: Option<Target>,
     /// Where the kernel's proc file system is.
@@ -93,6 +95,7 @@ impl Default for Config {
             web_config_file: None,
             allowed_hosts: Vec::new(),
             max_clients: 64,
+            latency_compat: false,
             otlp: None,
             proc_root: PathBuf::from("/proc"),
             sys_root: PathBuf::from("/sys"),
@@ -247,6 +250,11 @@ impl Config {
             web_config_file: args.serve.web_config_file.clone().or(file.web_config_file),
             allowed_hosts,
             max_clients,
+            latency_compat: args
+                .latency_compat
+                .latency_compat
+                .or(file.latency_compat)
+                .unwrap_or(default.latency_compat),
             otlp,
             proc_root: host
                 .proc_root

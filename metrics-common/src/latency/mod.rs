@@ -3,6 +3,7 @@
 
 mod histogram;
 mod point;
+pub mod words;
 
 pub use histogram::{
     BUCKETS, Bounds, FIRST_POWER, Histogram, LIMIT_NS, PERCENTILES, Percentile, SUB_BUCKETS,

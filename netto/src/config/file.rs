@@ -48,6 +48,7 @@ pub(super) struct FileOptions {
     pub(super) web_config_file: Option<PathBuf>,
     pub(super) allowed_host: Option<Spanned<Vec<String>>>,
     pub(super) max_clients: Option<Spanned<usize>>,
+    pub(super) latency_compat: Option<bool>,
     pub(super) otlp_endpoint: Option<Spanned<String>>,
     pub(super) otlp_headers: Option<Spanned<Vec<String>>>,
     pub(super) otlp_interval: Option<Spanned<u64>>,

@@ -3,7 +3,6 @@
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("traffic");
 
-pub mod line;
 pub mod model;
 pub mod tables;
 

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
-use super::line::{self, Line};
 use super::{model, tables};
 use crate::axes::Place;
 use crate::color::Rgb;
 use crate::format;
+use crate::line::{self, Line};
 use crate::page::marks::show_cursor;
 use crate::state::Keys;
 use crate::timeline;
