@@ -10,9 +10,9 @@ use crate::snapshot::{Info, Snapshot};
 
 /// Version of the wire and log formats. The major part changes when an older
 /// reader would misread; the minor part when something was added. Since 2.0, a snapshot has
-/// sections, since 2.1 what netto itself costs has parts, since 2.2 logs may have stacks, and since 2.3
-/// there are traffic and drops; 1.x is still read.
-pub const FORMAT_VERSION: (u16, u16) = (2, 3);
+/// sections, since 2.1 what netto itself costs has parts, since 2.2 logs may have stacks, since 2.3
+/// there are traffic and drops, and since 2.4 latency; 1.x is still read.
+pub const FORMAT_VERSION: (u16, u16) = (2, 4);
 
 /// What the daemon sends on `/ws`, one message per frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

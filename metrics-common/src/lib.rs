@@ -10,6 +10,7 @@
 //! * [`snapshot`]: one update, and the description of the host that made it.
 //! * [`sections`]: what each instrument adds to an update.
 //! * [`efficiency`]: what that costs for what it does.
+//! * [`latency`]: where packets wait, and the histogram of how long.
 //! * [`history`]: the last quarter of an hour, in bounded memory.
 //! * [`words`]: what readers of the wire compare.
 //! * [`confidence`]: how far an estimate may be off.
@@ -25,6 +26,7 @@ pub mod efficiency;
 #[doc(hidden)]
 pub mod fixture;
 pub mod history;
+pub mod latency;
 pub mod log;
 pub mod missed;
 pub mod ownership;
@@ -38,7 +40,7 @@ pub use component::{COMPONENTS, Component, Kind, Rule, Source};
 pub use efficiency::Efficiency;
 pub use sections::{
     Correction, Cost, CostliestCpu, CpuModes, DropPlace, Drops, InstrumentCost, Interface,
-    InterfaceCounts, Interfaces, Modes, OwnCost, OwnPart, Owner, OwnerKind, Owners, Power,
+    InterfaceCounts, Interfaces, Latency, Modes, OwnCost, OwnPart, Owner, OwnerKind, Owners, Power,
     ProtocolCount, Sections, SoftnetCount, SplitBasis, Traffic, Work, WorkCount, ZonePower,
 };
 pub use snapshot::{

@@ -5,13 +5,16 @@
 
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::component::{children_of, index_of};
+use metrics_common::latency::{BUCKETS, Histogram, Point};
 use metrics_common::log::{self, LogError, LogReader};
-use metrics_common::sections::{Caused, OwnerBasis, Taken};
+use metrics_common::sections::{
+    Caused, GroupKind, GroupLatency, MissingPoint, OwnerBasis, PointLatency, Taken,
+};
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, Correction, Cost, CostliestCpu, CpuModes, DropPlace,
-    Drops, Info, InstrumentCost, Interface, InterfaceCounts, Interfaces, Modes, OwnCost, OwnPart,
-    Owner, OwnerKind, Owners, Power, Sections, Snapshot, SplitBasis, Traffic, Work, ZonePower,
-    fixture,
+    Drops, Info, InstrumentCost, Interface, InterfaceCounts, Interfaces, Latency, Modes, OwnCost,
+    OwnPart, Owner, OwnerKind, Owners, Power, Sections, Snapshot, SplitBasis, Traffic, Work,
+    ZonePower, fixture,
 };
 use proptest::prelude::*;
 
@@ -88,14 +91,26 @@ prop_compose! {
             }),
         };
         let place = |packets: u64| DropPlace {
-            reason: "NO_SOCKET".into(),
-            function: format!("f{packets}"),
-            packets,
+            reason: "NO_SOCKET".into(), function: format!("f{packets}"), packets,
         };
         let drops = Drops {
             places: (0..seed % 128).map(place).collect(),
             other_packets: seed,
             cpus: row(5),
+        };
+        let buckets = |point: usize| (0..BUCKETS).map(|i| (i % 3 != point % 3).then(|| row(i))).collect();
+        let point = |(index, point): (usize, &Point)| PointLatency {
+            buckets: buckets(index), sum_ns: row(index), negative: row(1), too_long: row(2),
+            ..PointLatency::new(*point, "tracepoint \"ü\"", cpus)
+        };
+        let group = |number: u64| GroupLatency {
+            kind: [GroupKind::Interface, GroupKind::Owner][number as usize % 2], point: Point::Qdisc,
+            name: (number > 0).then(|| format!("/a\\xff{number}")), histogram: Histogram::of(&[seed, 0, number], u64::MAX),
+        };
+        let latency = Latency {
+            one_in: seed, groups: (0..seed % 40).map(group).collect(),
+            points: Point::ALL.iter().enumerate().skip(cpus).map(point).collect(),
+            missing: vec![MissingPoint { point: Point::IpStart, reason: "no BTF".into() }],
         };
         Snapshot {
             sequence,
@@ -114,6 +129,7 @@ prop_compose! {
                 }),
                 traffic: (seed % 2 != 0).then_some(traffic),
                 drops: power.map(|_| drops),
+                latency: (seed % 3 != 0).then_some(latency),
                 own: (seed % 3 != 0).then(|| OwnCost {
                     user_ns: seed,
                     system_ns: 1,

@@ -17,7 +17,7 @@ use netto::actors::supervisor::Supervisor;
 use netto::actors::trace_analyzer::SnapshotSource;
 use netto::demo::{self, Demo, Settings};
 use netto::sinks::gzip::Gzipped;
-use netto::sinks::prometheus::PrometheusLogger;
+use netto::sinks::prometheus::{Form, PrometheusLogger};
 
 const CPUS: u32 = 256;
 const PAGES: usize = 60;
@@ -34,6 +34,7 @@ fn main() -> anyhow::Result<()> {
         period: Duration::from_millis(500),
         frequency_hz: 1000,
         has_owners: false,
+        has_latency: false,
     };
     let times = number("--times");
     let pages = times.map_or(PAGES, |times| times as usize);
@@ -46,14 +47,14 @@ fn main() -> anyhow::Result<()> {
         let info = Arc::new(info);
         let (supervisor, _failures) = Supervisor::new();
         let (logger, metrics) =
-            PrometheusLogger::launch(info.clone(), Arc::default(), Arc::default(), &supervisor);
+            PrometheusLogger::launch(info.clone(), Default::default(), false, &supervisor);
         let gzipped = Gzipped::default();
         for _ in 0..pages {
             let snapshot = Arc::new(source.next_snapshot()?);
             let published = Arc::new(Published::new(snapshot, info.clone()));
             logger.send(Deliver(published)).await?;
             let begun = Instant::now();
-            let plain = page(metrics.page().await)?;
+            let plain = page(metrics.page(Form::Text).await)?;
             plain_ms.push(begun.elapsed().as_secs_f64() * 1e3);
             sizes.0 = plain.len();
             if is_packed {

@@ -67,6 +67,7 @@ fn make(path: &Path, cpus: u32, count: u64) -> anyhow::Result<()> {
         period: Duration::from_nanos(INTERVAL_NS),
         frequency_hz: 1_000,
         has_owners: false,
+        has_latency: false,
     });
     let begin = info.started_unix_ns;
     let mut rounding = Rounding::default();

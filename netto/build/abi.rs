@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::Context;
 use metrics_common::Source;
 use metrics_common::component::{CLOCK_KINDS, SOFTIRQ_VECTORS};
+use metrics_common::latency::{BUCKETS, Point};
 
 /// The deepest stack that is kept. The deepest seen on real hosts has 55 frames.
 const MAX_FRAMES: usize = 96;
@@ -26,6 +27,17 @@ const CAUSE_WORDS: usize = 6;
 /// Places of drops that are told apart: a power of two.
 const DROP_PLACES: usize = 128;
 
+/// Points at which latencies are taken.
+const LATENCY_POINTS: usize = Point::ALL.len();
+/// Buckets of the histogram of each.
+const LATENCY_BUCKETS: usize = BUCKETS;
+/// Groups of packets with histograms of their own.
+const LATENCY_GROUPS: usize = 16;
+/// Places for segments and packets that wait: a power of two.
+const LATENCY_WAITING: usize = 1 << 16;
+/// Datagrams of a socket that can wait to be read at once: a power of two.
+const LATENCY_DATAGRAMS: usize = 128;
+
 /// Words for something of each kind: as many as a mask of bits can tell apart.
 const KIND_SLOTS: usize = CLOCK_KINDS.next_power_of_two();
 
@@ -37,7 +49,7 @@ struct Record {
     fields: &'static [(&'static str, usize, &'static str)],
 }
 
-const RECORDS: [Record; 8] = [
+const RECORDS: [Record; 11] = [
     Record {
         name: "control",
         about: "What user space tells the programs; written by nobody else.",
@@ -205,6 +217,65 @@ const RECORDS: [Record; 8] = [
             ("others", 1, "Calls that were looked at and not counted."),
         ],
     },
+    Record {
+        name: "latency",
+        about: "Latencies of one CPU, or of a group of packets on it: see latency.bpf.c.",
+        fields: &[
+            (
+                "runs",
+                1,
+                "Latencies that were taken, or not for being in no group.",
+            ),
+            (
+                "offset_ns",
+                1,
+                "What the clock of the day is ahead of the one that never goes back.",
+            ),
+            (
+                "trusted_from_ns",
+                1,
+                "Stamps before this are of another clock: it was set.",
+            ),
+            ("went_back", 1, "1: it was set back then."),
+            (
+                "met_socket",
+                1,
+                "The socket that the last packet was for; 0 if none.",
+            ),
+            ("met_stamp_ns", 1, "Stamp of that packet."),
+            ("met_interface", 1, "Interface by which it came."),
+            (
+                "sum_ns",
+                LATENCY_POINTS,
+                "Sum of the latencies at each point.",
+            ),
+            ("negative", LATENCY_POINTS, "Those that were negative."),
+            (
+                "too_long",
+                LATENCY_POINTS,
+                "Those that were too long for a bucket.",
+            ),
+            (
+                "buckets",
+                LATENCY_POINTS * LATENCY_BUCKETS,
+                "Histograms, one after another.",
+            ),
+        ],
+    },
+    Record {
+        name: "latency_clock",
+        about: "The clock that packets are stamped by; written by user space only.",
+        fields: &[(
+            "offset_ns",
+            1,
+            "What it is ahead of the one that never goes back.",
+        )],
+    },
+    Record {
+        name: "latency_groups",
+        about: "Which group of packets has which place, of all CPUs.",
+        fields: &[("key", LATENCY_GROUPS, "What it is known by; 0: none yet.")],
+    },
 ];
 
 /// Writes `netto_abi.h` and `abi.rs`.
@@ -233,6 +304,24 @@ pub fn generate(out_dir: &Path) -> anyhow::Result<()> {
     writeln!(
         rust,
         "/// Places of drops that are told apart.\npub const DROP_PLACES: usize = {DROP_PLACES};"
+    )?;
+    for (name, value) in [
+        ("POINTS", LATENCY_POINTS),
+        ("BUCKETS", LATENCY_BUCKETS),
+        ("GROUPS", LATENCY_GROUPS),
+        ("WAITING", LATENCY_WAITING),
+        ("DATAGRAMS", LATENCY_DATAGRAMS),
+    ] {
+        writeln!(c, "#define NETTO_LATENCY_{name} {value}")?;
+    }
+    writeln!(
+        rust,
+        "/// Places for packets that wait to be read.\npub const LATENCY_WAITING: u32 = {LATENCY_WAITING};"
+    )?;
+    writeln!(
+        rust,
+        "/// Groups of packets with histograms of their own.\n\
+         pub const LATENCY_GROUPS: usize = {LATENCY_GROUPS};"
     )?;
     writeln!(
         c,

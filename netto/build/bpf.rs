@@ -9,7 +9,9 @@ use libbpf_cargo::SkeletonBuilder;
 /// Compiles every object of `src/bpf` into a skeleton in `out_dir`.
 pub fn compile(out_dir: &Path) -> anyhow::Result<()> {
     println!("cargo:rerun-if-changed=src/bpf");
-    for object in ["netto", "socket", "tick", "owners", "drops", "work"] {
+    for object in [
+        "netto", "socket", "tick", "owners", "drops", "work", "latency",
+    ] {
         let mut include = OsString::from("-I");
         include.push(out_dir);
         SkeletonBuilder::new()

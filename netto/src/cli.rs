@@ -16,11 +16,16 @@ use crate::commands::diff::{self, DiffArgs};
 use crate::commands::report::{self, ReportArgs};
 use crate::environment;
 
+mod demo;
+pub mod latency;
+mod latency_show;
 pub mod log;
 mod log_level;
 mod otlp;
 pub mod owners;
 mod recordings;
+pub use demo::DemoArgs;
+pub use latency_show::{LatencyCompatArgs, LatencyShowArgs};
 pub use log_level::LogLevel;
 pub use otlp::OtlpArgs;
 pub use recordings::{DumpArgs, ReplayArgs, TopArgs};
@@ -68,6 +73,9 @@ pub enum Command {
     /// The dashboard's essentials on a terminal: of a daemon, a log, or this host
     #[command(after_help = EXIT_CODES)]
     Top(TopArgs),
+    /// How long packets wait inside the stack, live or once: of a daemon, or this host
+    #[command(after_help = EXIT_CODES)]
+    Latency(LatencyShowArgs),
     /// Write the last minutes of a running daemon as a log: what happened just before
     #[command(after_help = EXIT_CODES)]
     Dump(DumpArgs),
@@ -214,6 +222,9 @@ pub struct RunArgs {
         hide_env = true
     )]
     pub owners: Option<OwnersName>,
+    /// What latencies are measured.
+    #[command(flatten)]
+    pub latency: latency::LatencyArgs,
     /// Length of a measured interval, milliseconds [default: 500]
     #[arg(long, value_name = "MS", env = "NETTO_USER_PERIOD", hide_env = true)]
     pub user_period: Option<u64>,
@@ -229,6 +240,9 @@ pub struct RunArgs {
         hide_env = true
     )]
     pub log_file: Option<PathBuf>,
+    /// How metrics of latency are called.
+    #[command(flatten)]
+    pub latency_compat: LatencyCompatArgs,
     /// Where metrics are pushed.
     #[command(flatten)]
     pub otlp: OtlpArgs,
@@ -267,20 +281,6 @@ pub enum SamplerName {
     Perf,
     /// The scheduler's tick: no timer at all; an error where that is not possible
     Tick,
-}
-
-/// Options of `netto demo`.
-#[derive(Debug, Clone, Default, Args)]
-pub struct DemoArgs {
-    /// How many CPUs the made-up host has [default: 16]
-    #[arg(long, value_name = "COUNT", env = "NETTO_CPUS", hide_env = true)]
-    pub cpus: Option<u32>,
-    /// Another number makes up another host [default: 1]
-    #[arg(long, value_name = "NUMBER", env = "NETTO_SEED", hide_env = true)]
-    pub seed: Option<u64>,
-    /// Options of `netto run`.
-    #[command(flatten)]
-    pub run: RunArgs,
 }
 
 /// What came of the arguments, if not a command to carry out.
@@ -354,6 +354,7 @@ impl Cli {
             Some(Command::Demo(args)) => &mut args.run.host,
             Some(Command::Replay(args)) => &mut args.host,
             Some(Command::Top(args)) => &mut args.host,
+            Some(Command::Latency(args)) => &mut args.host,
             Some(Command::Check(host)) => host,
             Some(Command::List(args)) => &mut args.host,
             Some(Command::Dump(_) | Command::Report(_) | Command::Diff(_) | Command::Log(_)) => {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use self::file::{FileOptions, Place, read_file};
 use self::given::{given, host_names, in_range};
 pub use self::replay::check_speed;
+use crate::analysis::latency::Request as LatencyRequest;
 use crate::analysis::owned::OwnerLevel;
 use crate::analysis::plan::RequestedMethod;
 use crate::analysis::sampler::RequestedSampler;
@@ -18,6 +19,7 @@ use crate::sinks::otlp::target::Target;
 
 mod file;
 mod given;
+mod latency;
 mod log;
 mod otlp;
 mod replay;
@@ -44,6 +46,8 @@ pub struct Config {
     pub max_overhead_ratio: f64,
     /// How finely owners are told apart.
     pub owners: OwnerLevel,
+    /// What latencies are measured, if any.
+    pub latency: Option<LatencyRequest>,
     /// Whether somebody has asked for so many.
     pub frequency_is_given: bool,
     /// Length of an interval.
@@ -60,6 +64,8 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Dashboards that may be open at once.
     pub max_clients: usize,
+    /// Whether metrics of latency have netstacklat's names, too.
+    pub latency_compat: bool,
     /// Where to push metrics, if anywhere.
     pub otlp: Option<Target>,
     /// Where the kernel's proc file system is.
@@ -80,6 +86,7 @@ impl Default for Config {
             frequency_hz: 1000,
             max_overhead_ratio: 0.01,
             owners: OwnerLevel::None,
+            latency: None,
             frequency_is_given: false,
             user_period: Duration::from_millis(500),
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10880),
@@ -88,6 +95,7 @@ impl Default for Config {
             web_config_file: None,
             allowed_hosts: Vec::new(),
             max_clients: 64,
+            latency_compat: false,
             otlp: None,
             proc_root: PathBuf::from("/proc"),
             sys_root: PathBuf::from("/sys"),
@@ -173,6 +181,7 @@ impl Config {
         let default = Config::default();
         let otlp = otlp::target(args, &mut file)?;
         let log = LogSettings::resolve(args, &mut file)?;
+        let latency = latency::request(args, &mut file)?;
         let (host, place) = (&args.host, &file.place);
         let frequency_is_given = args.frequency.is_some() || file.frequency.is_some();
         let frequency_hz = match given("frequency", host, args.frequency, file.frequency, place) {
@@ -223,6 +232,7 @@ impl Config {
                 Some(name) => name.into(),
                 None => default.owners,
             },
+            latency,
             frequency_is_given,
             user_period,
             listen: SocketAddr::new(
@@ -240,6 +250,11 @@ impl Config {
             web_config_file: args.serve.web_config_file.clone().or(file.web_config_file),
             allowed_hosts,
             max_clients,
+            latency_compat: args
+                .latency_compat
+                .latency_compat
+                .or(file.latency_compat)
+                .unwrap_or(default.latency_compat),
             otlp,
             proc_root: host
                 .proc_root

@@ -255,8 +255,10 @@ impl Prepared {
             recent: self.replay.is_none().then(Shared::default),
         };
         let collector = MetricsCollector::launch(kept.clone(), drops.clone(), &supervisor);
+        let counted = (drops.clone(), clients.clone());
+        let has_compat = self.config.latency_compat;
         let (prometheus, metrics) =
-            PrometheusLogger::launch(info.clone(), drops.clone(), clients.clone(), &supervisor);
+            PrometheusLogger::launch(info.clone(), counted, has_compat, &supervisor);
         collector.do_send(Subscribe::snapshots(
             Sink::Prometheus,
             prometheus.clone().recipient(),

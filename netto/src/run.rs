@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use crate::cli::log::LogCommand;
 use crate::cli::{Cli, Command, DemoArgs, LogLevel, RunArgs};
-use crate::commands::{diff, dump, log, replay, report, top};
+use crate::commands::{diff, dump, latency, log, replay, report, top};
 use crate::config::{self, Config};
 use crate::demo::{self, Demo};
 use crate::ground::Settings;
@@ -40,6 +40,17 @@ pub fn command(cli: &Cli) -> Outcome {
             config::check_speed(&args.host, args.speed).and_then(|()| Config::for_host(&args.host)),
             Box::new(|config| top::run(config, args, || begin(config))),
         ),
+        Some(Command::Latency(args)) => (
+            Config::for_host(&args.host),
+            Box::new(|config| {
+                // Whoever asks to see latency wants it measured.
+                let config = &Config {
+                    latency: Some(config.latency.clone().unwrap_or_default()),
+                    ..config.clone()
+                };
+                latency::run(config, args, || begin(config))
+            }),
+        ),
         Some(Command::Check(args)) => (Config::for_host(args), Box::new(check)),
         Some(Command::List(args)) => (
             Config::for_host(&args.host),
@@ -62,7 +73,7 @@ pub fn command(cli: &Cli) -> Outcome {
     };
     telemetry::init(match &cli.command {
         // What is said on a terminal would stand in the middle of its screen.
-        Some(Command::Top(_)) => LogLevel::Error,
+        Some(Command::Top(_) | Command::Latency(_)) => LogLevel::Error,
         _ => config.log_level,
     });
     // Probes and sampling take descriptors before anybody is served.
@@ -146,6 +157,7 @@ fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
         period: config.user_period,
         frequency_hz: config.frequency_hz,
         has_owners: true,
+        has_latency: true,
     });
     for note in &info.notes {
         tracing::warn!("{note}");

@@ -14,6 +14,7 @@
 //! * [`format`](mod@format), [`tip`], [`export`]: numbers, words and files for people.
 
 pub mod basis;
+pub mod line;
 pub mod link;
 pub mod recent;
 pub mod view_model;

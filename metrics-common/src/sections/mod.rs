@@ -21,6 +21,7 @@ mod recorded;
 pub use columns::{Columns, Rows};
 pub use cost::{Correction, SplitBasis, sum_of_known};
 pub use drops::{DropPlace, MOST_PLACES};
+pub use latency::{GroupKind, GroupLatency, MOST_GROUPS, MissingPoint, PointLatency};
 pub use modes::CpuModes;
 pub use own::{CostliestCpu, InstrumentCost, OwnPart};
 pub use owners::{
@@ -189,6 +190,8 @@ sections! {
     traffic: Traffic,
     /// Packets that were dropped.
     drops: Drops,
+    /// How long packets wait inside the stack.
+    latency: Latency,
     /// What netto itself costs.
     own: OwnCost,
 }

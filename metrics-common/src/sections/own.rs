@@ -31,11 +31,13 @@ pub enum OwnPart {
     Drops,
     /// Counting messages of sockets and polls.
     Traffic,
+    /// Taking latencies of packets.
+    Latency,
 }
 
 impl OwnPart {
     /// All of them, in the order of the rows of [`OwnCost::taken_ns`].
-    pub const ALL: [OwnPart; 11] = [
+    pub const ALL: [OwnPart; 12] = [
         OwnPart::Softirqs,
         OwnPart::Sends,
         OwnPart::Receives,
@@ -47,6 +49,7 @@ impl OwnPart {
         OwnPart::Owners,
         OwnPart::Drops,
         OwnPart::Traffic,
+        OwnPart::Latency,
     ];
 
     /// Stable name for machines.
@@ -63,6 +66,7 @@ impl OwnPart {
             OwnPart::Owners => "owners",
             OwnPart::Drops => "drops",
             OwnPart::Traffic => "traffic",
+            OwnPart::Latency => "latency",
         }
     }
 
@@ -80,6 +84,7 @@ impl OwnPart {
             OwnPart::Owners => "Owners",
             OwnPart::Drops => "Drops",
             OwnPart::Traffic => "Traffic",
+            OwnPart::Latency => "Latency",
         }
     }
 
@@ -99,6 +104,7 @@ impl OwnPart {
             }
             OwnPart::Drops => "The probe at dropped packets.",
             OwnPart::Traffic => "Probes at messages of sockets and at polls.",
+            OwnPart::Latency => "Probes at the points where latencies of packets are taken.",
         }
     }
 
@@ -109,6 +115,7 @@ impl OwnPart {
             OwnPart::Owners => "owners",
             OwnPart::Drops => "drops",
             OwnPart::Traffic => "traffic",
+            OwnPart::Latency => "latency",
             _ => "cost",
         }
     }

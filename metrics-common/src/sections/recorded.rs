@@ -19,6 +19,8 @@ pub enum Unit {
     PerSecond,
     /// Bytes a second.
     BytesPerSecond,
+    /// Seconds: how long something took.
+    Seconds,
 }
 
 impl Unit {
@@ -29,6 +31,7 @@ impl Unit {
             Unit::Watts => "watts",
             Unit::PerSecond => "per_second",
             Unit::BytesPerSecond => "bytes_per_second",
+            Unit::Seconds => "seconds",
         }
     }
 
@@ -40,6 +43,8 @@ impl Unit {
             // Up to 400 million packets, and 400 gigabytes.
             Unit::PerSecond => 10.0,
             Unit::BytesPerSecond => 0.01,
+            // Of 5 ns, up to 21 s.
+            Unit::Seconds => 2e8,
         }
     }
 }

@@ -23,7 +23,7 @@ use netto::actors::supervisor::Supervisor;
 use netto::actors::trace_analyzer::SnapshotSource;
 use netto::demo::{self, Settings};
 use netto::kernel::system;
-use netto::sinks::prometheus::{PrometheusLogger, Totals};
+use netto::sinks::prometheus::{Form, PrometheusLogger, Totals};
 
 use self::host::{Host, Load};
 
@@ -100,6 +100,7 @@ fn of_host(cpus: u32) -> anyhow::Result<Vec<Figure>> {
         period: Duration::from_millis(500),
         frequency_hz: 1000,
         has_owners: false,
+        has_latency: false,
     });
     let (info, mut source, mut past) = (Arc::new(made_up.info), made_up.source, made_up.past);
     let mut snapshots = Vec::new();
@@ -126,14 +127,14 @@ fn of_host(cpus: u32) -> anyhow::Result<Vec<Figure>> {
     let scrapes = actix::System::new().block_on(async {
         let (supervisor, _failures) = Supervisor::new();
         let (logger, metrics) =
-            PrometheusLogger::launch(info.clone(), Arc::default(), Arc::default(), &supervisor);
+            PrometheusLogger::launch(info.clone(), Default::default(), false, &supervisor);
         let mut us = Vec::new();
         for snapshot in &snapshots[..TIMES] {
             let published = Published::new(snapshot.clone(), info.clone());
             logger.send(Deliver(Arc::new(published))).await?;
             // It is made on a thread of the runtime's.
             let begun_ns = own_cpu_ns();
-            let page = metrics.page().await.map_err(anyhow::Error::msg)?;
+            let page = metrics.page(Form::Text).await.map_err(anyhow::Error::msg)?;
             us.push((own_cpu_ns() - begun_ns) as f64 / 1e3);
             black_box(page);
         }

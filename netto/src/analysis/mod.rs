@@ -9,6 +9,7 @@ pub mod flame;
 pub mod found;
 pub mod groups;
 pub mod kernel_counts;
+pub mod latency;
 pub mod owned;
 pub mod pace;
 pub mod plan;

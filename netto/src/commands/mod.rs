@@ -3,7 +3,9 @@
 mod daemon;
 pub mod diff;
 pub mod dump;
+mod feed;
 mod figures;
+pub mod latency;
 pub mod log;
 mod output;
 mod progress;
@@ -11,3 +13,4 @@ pub mod replay;
 pub mod report;
 mod stacks;
 pub mod top;
+mod window;

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::ConfigError;
+use crate::cli::latency::GroupName;
 use crate::cli::log::{Age, Bytes};
 use crate::cli::owners::OwnersName;
 use crate::cli::{HostArgs, LogLevel, MethodName, SamplerName};
@@ -23,6 +24,17 @@ pub(super) struct FileOptions {
     pub(super) frequency: Option<Spanned<u64>>,
     pub(super) max_overhead: Option<Spanned<f64>>,
     pub(super) owners: Option<OwnersName>,
+    pub(super) latency: Option<bool>,
+    pub(super) latency_points: Option<Spanned<Vec<String>>>,
+    pub(super) latency_one_in: Option<Spanned<u64>>,
+    pub(super) latency_include_hol: Option<bool>,
+    pub(super) latency_interfaces: Option<Spanned<Vec<String>>>,
+    pub(super) latency_netns: Option<Spanned<Vec<String>>>,
+    pub(super) latency_cgroups: Option<Spanned<Vec<String>>>,
+    pub(super) latency_pids: Option<Spanned<Vec<u32>>>,
+    pub(super) latency_ports: Option<Spanned<Vec<u16>>>,
+    pub(super) latency_min_queue: Option<u32>,
+    pub(super) latency_group: Option<GroupName>,
     pub(super) user_period: Option<Spanned<u64>>,
     pub(super) address: Option<IpAddr>,
     pub(super) port: Option<u16>,
@@ -36,6 +48,7 @@ pub(super) struct FileOptions {
     pub(super) web_config_file: Option<PathBuf>,
     pub(super) allowed_host: Option<Spanned<Vec<String>>>,
     pub(super) max_clients: Option<Spanned<usize>>,
+    pub(super) latency_compat: Option<bool>,
     pub(super) otlp_endpoint: Option<Spanned<String>>,
     pub(super) otlp_headers: Option<Spanned<Vec<String>>>,
     pub(super) otlp_interval: Option<Spanned<u64>>,

@@ -30,7 +30,11 @@ fn sample(option: &str) -> &'static str {
         "log-level" => "\"warn\"",
         "log-max-size" => "\"500M\"",
         "log-max-age" => "\"24h\"",
-        "log-exact" | "log-stacks" => "true",
+        "log-exact" | "log-stacks" | "latency" | "latency-include-hol" | "latency-compat" => "true",
+        "latency-points" => "[\"ip-start\"]",
+        "latency-interfaces" | "latency-netns" | "latency-cgroups" => "[\"x\"]",
+        "latency-pids" | "latency-ports" => "[7]",
+        "latency-group" => "\"owner\"",
         "log-file" | "web-config-file" | "proc-root" | "sys-root" => "\"/x\"",
         _ => "77",
     }
@@ -54,7 +58,7 @@ fn every_option_is_also_a_variable_and_a_key() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 24);
+    assert_eq!(seen, 36);
 }
 
 #[test]

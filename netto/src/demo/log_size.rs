@@ -23,6 +23,7 @@ fn logged(intervals: u64, mut keep: impl FnMut(Snapshot) -> Snapshot) -> u64 {
         period: Duration::from_millis(500),
         frequency_hz: 1000,
         has_owners: false,
+        has_latency: false,
     };
     let mut source = Source::new(settings);
     let (mut block, mut packer) = (Block::default(), Packer::default());

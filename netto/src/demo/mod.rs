@@ -2,10 +2,11 @@
 //! root, and tests know what it must show.
 //!
 //! It owns the description of that host and the pace of its snapshots; what its CPUs do is
-//! `load`'s, in which functions `stacks`', what work that is `traffic`'s, whose it is `owners`', and
-//! what netto costs it `own`'s. Nothing here measures anything, and everything made here is labelled
+//! `load`'s, in which functions `stacks`', what work that is `traffic`'s, how long packets wait
+//! `latency`'s, whose it is `owners`', and what netto costs it `own`'s. Nothing here measures anything, and everything made here is labelled
 //! as a demonstration.
 
+mod latency;
 mod load;
 #[cfg(test)]
 mod log_size;
@@ -55,6 +56,8 @@ pub struct Settings {
     pub frequency_hz: u64,
     /// Whether its snapshots say whose the time was.
     pub has_owners: bool,
+    /// Whether they say how long packets waited.
+    pub has_latency: bool,
 }
 
 /// A made-up host in the middle of its day.
@@ -144,7 +147,10 @@ fn info(settings: Settings, now_ns: u64) -> Info {
             .iter()
             .map(|name| InstrumentInfo {
                 name: (*name).to_owned(),
-                availability: Availability::by("demo"),
+                availability: match *name {
+                    "latency" if !settings.has_latency => Availability::missing("made up without"),
+                    _ => Availability::by("demo"),
+                },
             })
             .collect(),
         notes: vec![format!(
@@ -244,6 +250,8 @@ impl Source {
             .then(|| owners::section(&work, seconds));
         let traffic = traffic::traffic(&work, interval_ns, seconds);
         let drops = traffic::drops(&traffic, seconds);
+        let has_latency = self.settings.has_latency;
+        let latency = has_latency.then(|| latency::latency(&traffic, seconds));
         let mut host = [0_u64; CpuModes::NAMES.len()];
         for modes in &work.modes {
             for (sum, ns) in host.iter_mut().zip(modes.values()) {
@@ -280,6 +288,7 @@ impl Source {
             }),
             traffic: Some(traffic),
             drops: Some(drops),
+            latency,
             own: Some(own),
             ..Sections::default()
         };
@@ -323,6 +332,7 @@ mod tests {
             period: Duration::from_millis(500),
             frequency_hz: 1000,
             has_owners: false,
+            has_latency: false,
         }
     }
 

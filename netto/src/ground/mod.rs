@@ -14,6 +14,7 @@ use metrics_common::{Availability, ComponentInfo, Info, InstrumentCost, Instrume
 use crate::analysis::classify::Classifier;
 use crate::analysis::groups::{Group, GroupSet};
 use crate::analysis::kernel_counts::context_switches;
+use crate::analysis::latency::Request as LatencyRequest;
 use crate::analysis::owned::{OwnedSample, OwnerLevel};
 use crate::analysis::plan::{Capabilities, Facts, Plan, RequestedMethod};
 use crate::analysis::proc_stat::{self, ProcStat};
@@ -55,6 +56,8 @@ pub struct Settings {
     pub max_overhead_ratio: f64,
     /// How finely owners are told apart.
     pub owners: OwnerLevel,
+    /// What latencies are measured, if any.
+    pub latency: Option<LatencyRequest>,
     /// Where `/proc` and `/sys` are.
     pub roots: Roots,
 }
@@ -69,6 +72,7 @@ impl From<&Config> for Settings {
             method: config.method,
             max_overhead_ratio: config.max_overhead_ratio,
             owners: config.owners,
+            latency: config.latency.clone(),
             roots: Roots {
                 proc_root: config.proc_root.clone(),
                 sys_root: config.sys_root.clone(),
@@ -98,6 +102,8 @@ pub struct Ground {
     pub stacks: Arc<SampledStacks>,
     /// How finely owners are told apart.
     pub owners: OwnerLevel,
+    /// What latencies are measured, if any.
+    pub latency: Option<LatencyRequest>,
     /// The interval's samples of networking with whose they are; `None` if nobody wants to know.
     pub owned: Option<Vec<OwnedSample>>,
     /// How often symbols have been read anew.
@@ -221,6 +227,7 @@ impl Ground {
             symbol_refresh: SymbolRefresh::new(roots.clone()),
             symbols_version: 0,
             owners: settings.owners,
+            latency: settings.latency.clone(),
             owned: readers.causes.is_ok().then(Vec::new),
             roots,
             readers,

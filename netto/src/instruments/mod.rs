@@ -47,7 +47,7 @@ macro_rules! instruments {
     };
 }
 
-instruments!(modes, cost, power, traffic, drops, owners, own);
+instruments!(modes, cost, power, traffic, drops, owners, latency, own);
 
 /// Those that run.
 #[derive(Default)]

@@ -51,6 +51,7 @@ macro_rules! skeletons {
 
 skeletons!(
     drops_skel: "/drops.skel.rs",
+    latency_skel: "/latency.skel.rs",
     netto_skel: "/netto.skel.rs",
     socket_skel: "/socket.skel.rs",
     tick_skel: "/tick.skel.rs",

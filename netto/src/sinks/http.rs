@@ -33,6 +33,7 @@ use super::gzip::Gzipped;
 use super::held::Room;
 use super::history::Histories;
 use super::hosts::HostPolicy;
+use super::latency::LatencyAnswers;
 use super::owners::OwnersAnswers;
 use super::prometheus::Metrics;
 use super::turns::Turns;
@@ -93,6 +94,7 @@ struct State {
     gzipped: GzippedPages,
     histories: Histories,
     owners: OwnersAnswers,
+    latency: LatencyAnswers,
     /// For answers that nobody keeps but their readers.
     room: Room,
 }
@@ -103,6 +105,8 @@ struct GzippedPages {
     info: Gzipped,
     snapshot: Gzipped,
     metrics: Gzipped,
+    /// The same as messages.
+    messages: Gzipped,
 }
 
 /// What the server counts of its clients.
@@ -136,7 +140,8 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
         answers: Answers::new(wiring.stacks.clone()),
         gzipped: GzippedPages::default(),
         histories: Histories::new(wiring.kept.past.clone(), turns.clone()),
-        owners: OwnersAnswers::new(wiring.kept.recent.clone(), turns),
+        owners: OwnersAnswers::new(wiring.kept.recent.clone(), turns.clone()),
+        latency: LatencyAnswers::new(wiring.kept.recent.clone(), turns),
         room: Room::default(),
         wiring,
         web,

@@ -17,6 +17,7 @@ pub mod held;
 pub mod history;
 pub mod hosts;
 pub mod http;
+pub mod latency;
 pub mod log_file;
 pub mod log_queue;
 pub mod log_rotation;

@@ -13,6 +13,7 @@ mod demo;
 mod endurance;
 mod figures;
 mod flame;
+mod latency;
 mod owners;
 mod pictures;
 mod reader;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         flame::TESTS,
         about::TESTS,
         owners::TESTS,
+        latency::TESTS,
         pictures::TESTS,
         endurance::TESTS,
     ]

@@ -64,6 +64,7 @@ fn settings() -> demo::Settings {
         period: Duration::from_nanos(INTERVAL_NS),
         frequency_hz: 1000,
         has_owners: false,
+        has_latency: false,
     }
 }
 

@@ -28,6 +28,7 @@ pub fn snapshots(cpus: u32, count: u64) -> (Info, Vec<Snapshot>) {
         period: Duration::from_nanos(INTERVAL_NS),
         frequency_hz: 1_000,
         has_owners: false,
+        has_latency: false,
     });
     info.started_unix_ns = BEGIN_UNIX_NS;
     let snapshots = (1..=count).map(|sequence| Snapshot {

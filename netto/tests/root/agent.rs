@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::bench::clock::Bare;
 use crate::uring::Worker;
-use crate::{bpf, burn, churn, copies, cpus, loads, messages, uring};
+use crate::{bpf, burn, churn, copies, cpus, latency_talk, loads, messages, uring};
 
 /// No agent outlives this.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -64,6 +64,12 @@ fn role(words: &[String]) -> Result<()> {
             go_on(|| answerer.serve())
         }
         ["ask-messages", to, turns] => messages::ask(to.parse()?, turns.parse()?),
+        ["answer-late", at, sleep_ms] => {
+            let answerer = latency_talk::LateAnswerer::bind(at.parse()?)?;
+            let sleep = Duration::from_millis(sleep_ms.parse()?);
+            go_on(|| answerer.serve(sleep))
+        }
+        ["ask-late", to, turns] => latency_talk::ask_late(to.parse()?, turns.parse()?),
         ["connect-storm"] => go_on(loads::connect_storm),
         ["unix-connect-storm"] => go_on(loads::unix_connect_storm),
         ["poll-storm"] => go_on(loads::poll_storm),

@@ -42,6 +42,11 @@ impl Namespace {
         Ok(namespace)
     }
 
+    /// What `ip netns` calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// A command that runs inside and dies with the tests.
     pub fn command(&self, program: &str) -> Command {
         let mut command = child::mortal("ip");

@@ -45,6 +45,9 @@ mod idle;
 mod kernels;
 mod lab;
 mod lab_itself;
+mod latency;
+mod latency_filters;
+mod latency_talk;
 mod limits;
 mod loads;
 mod log_disk;
@@ -119,6 +122,7 @@ fn main() -> ExitCode {
         idle::TESTS,
         pace::TESTS,
         messages::TESTS,
+        latency::TESTS,
         packets::TESTS,
         ticks::TESTS,
         hidden::TESTS,

@@ -227,7 +227,7 @@ fn websocket() -> Result<()> {
 }
 
 /// The messages of a log, which must begin with Hello and count its snapshots up by one.
-fn read_log(path: &Path) -> Result<(Vec<ServerMessage>, bool)> {
+pub fn read_log(path: &Path) -> Result<(Vec<ServerMessage>, bool)> {
     let mut reader = LogReader::new(File::open(path)?)?;
     let messages: Vec<ServerMessage> = reader.by_ref().collect::<Result<_, _>>()?;
     ensure!(reader.damaged_frames() == 0, "damaged frames");

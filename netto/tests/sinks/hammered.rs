@@ -119,6 +119,7 @@ fn no_interval_is_late_or_lost_and_no_dashboard_starves_while_clients_hammer() {
         period: PERIOD,
         frequency_hz: 1000,
         has_owners: false,
+        has_latency: false,
     });
     let prepared = run::bind(&config).expect("prepared");
     let daemon = Daemon::serving(prepared, host.info, host.source);

@@ -14,6 +14,7 @@ mod dashboards;
 mod endings;
 mod hammered;
 mod hostile;
+mod latency;
 mod log_file;
 mod log_kill;
 mod origin;

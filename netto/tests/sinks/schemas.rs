@@ -102,7 +102,7 @@ fn asked(address: std::net::SocketAddr, path: &str) -> Value {
 /// What a daemon that measures answers.
 fn of_daemon(address: std::net::SocketAddr) -> Vec<Given> {
     let history = "/api/v1/history?component=rx_softirq,xdp_generic,modes/idle,\
-                   power/network,traffic/packets,traffic/wire_rx,drops/packets";
+                   power/network,traffic/packets,traffic/wire_rx,drops/packets,latency/tcp-start/p99";
     vec![
         ("info", asked(address, "/api/v1/info")),
         ("snapshot", asked(address, "/api/v1/snapshot")),
@@ -135,6 +135,7 @@ fn everything() -> Vec<Given> {
     });
     given.extend(of_daemon(daemon.address));
     given.push(("owners", asked(daemon.address, "/api/v1/owners")));
+    given.push(("latency", asked(daemon.address, "/api/v1/latency")));
     let folder = tempfile::tempdir().expect("a folder");
     let log = |name: &str, bytes: Vec<u8>| {
         let path = folder.path().join(name);
@@ -149,6 +150,7 @@ fn everything() -> Vec<Given> {
     std::thread::sleep(std::time::Duration::from_secs(2));
     given.extend(of_daemon(demo.address));
     given.push(("owners", asked(demo.address, "/api/v1/owners?limit=3")));
+    given.push(("latency", asked(demo.address, "/api/v1/latency?last=1s")));
     let dump = get(demo.address, "/api/v1/dump", &[]);
     let path = log("demo.log", unchunked(&dump.body));
     given.extend(of_log(&path));

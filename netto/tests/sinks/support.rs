@@ -47,6 +47,7 @@ pub fn info() -> Info {
             fixture::probe("inet_sendmsg", "fentry", Some("not permitted")),
         ],
         power: Availability::by("rapl"),
+        instruments: work::instruments(),
         notes: vec!["a made-up host".to_owned()],
         ..fixture::info()
     }
@@ -92,6 +93,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
             }),
             traffic: Some(work::traffic()),
             drops: Some(work::drops()),
+            latency: Some(work::latency()),
             own: Some(OwnCost {
                 user_ns: 1_000_000,
                 system_ns: 500_000,

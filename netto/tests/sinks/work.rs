@@ -1,8 +1,11 @@
-//! The work of the made-up host: packets of an interface with an odd name, and some dropped.
+//! The work of the made-up host: packets of an interface with an odd name, some dropped, and how
+//! long others waited.
 
+use metrics_common::latency::{Histogram, Point, bucket_of};
+use metrics_common::sections::{GroupKind, GroupLatency, MissingPoint, PointLatency};
 use metrics_common::{
-    DropPlace, Drops, Interface, InterfaceCounts, Interfaces, ProtocolCount, SoftnetCount, Traffic,
-    Work, WorkCount,
+    Availability, DropPlace, Drops, InstrumentInfo, Interface, InterfaceCounts, Interfaces,
+    Latency, ProtocolCount, SoftnetCount, Traffic, Work, WorkCount,
 };
 
 /// How long an interval is.
@@ -45,5 +48,47 @@ pub fn drops() -> Drops {
         }],
         other_packets: 1,
         cpus: vec![4, 3],
+    }
+}
+
+/// How long segments took to TCP, in each interval: on the first CPU nine of ten a little, and on
+/// the second one of ten much longer.
+pub const SHORT_NS: u64 = 5_000;
+pub const LONG_NS: u64 = 3_000_000;
+
+/// What is said of the instruments: enough for a history of latency.
+pub fn instruments() -> Vec<InstrumentInfo> {
+    vec![InstrumentInfo {
+        name: "latency".to_owned(),
+        availability: Availability::by("running"),
+    }]
+}
+
+/// What it says of that.
+pub fn latency() -> Latency {
+    let mut point = PointLatency::new(Point::TcpStart, "fentry", 2);
+    let mut put = |ns: u64, counts: [u64; 2]| {
+        point.buckets[bucket_of(ns).expect("a bucket")] = Some(counts.to_vec());
+    };
+    put(SHORT_NS, [90, 0]);
+    put(LONG_NS, [0, 10]);
+    point.sum_ns = vec![90 * SHORT_NS, 10 * LONG_NS];
+    point.negative = vec![2, 1];
+    let mut histogram = Histogram::default();
+    histogram.record(SHORT_NS);
+    let group = |name: Option<&str>| GroupLatency {
+        kind: GroupKind::Interface,
+        name: name.map(str::to_owned),
+        point: Point::TcpStart,
+        histogram: histogram.clone(),
+    };
+    Latency {
+        one_in: 1,
+        points: vec![point],
+        groups: vec![group(Some("eth\"0\\")), group(None)],
+        missing: vec![MissingPoint {
+            point: Point::Qdisc,
+            reason: "no such tracepoint".to_owned(),
+        }],
     }
 }

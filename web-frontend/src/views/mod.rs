@@ -51,7 +51,7 @@ pub const OWN_PAGE: &str = "about";
 /// What can be of one component.
 const OF_ONE: &[&str] = &["cpus", "owners", "flame"];
 /// What is of all of them, and not on a component's page.
-const OF_ALL: &[&str] = &["now", "time", "table", "traffic", "missing"];
+const OF_ALL: &[&str] = &["now", "time", "table", "traffic", "latency", "missing"];
 
 macro_rules! views {
     ($($name:ident),* $(,)?) => {
@@ -80,8 +80,8 @@ macro_rules! views {
 }
 
 views!(
-    headline, status, own, replay, notes, about, now, time, owners, cpus, table, traffic, flame,
-    missing
+    headline, status, own, replay, notes, about, now, time, owners, cpus, table, traffic, latency,
+    flame, missing
 );
 
 #[cfg(test)]

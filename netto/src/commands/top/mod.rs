@@ -3,26 +3,23 @@
 //! It owns the loop between feed, model and terminal. Where intervals come from is `feed`'s,
 //! what is shown `model`'s, how that looks `draw`'s.
 
-mod connect;
 mod draw;
-mod feed;
 mod line;
 pub mod model;
 mod owners;
 mod terminal;
-mod window;
 
 use std::time::Duration;
 
 use anyhow::Context;
 use metrics_common::Info;
 
-use self::feed::{Event, Feed};
 use self::model::{Key, Link, Model};
 use self::terminal::{Screens, Wish};
 use crate::actors::trace_analyzer::SnapshotSource;
 use crate::cli::TopArgs;
 use crate::commands::daemon::{DEFAULT_URL, Daemon};
+use crate::commands::feed::{Event, Feed};
 use crate::config::Config;
 
 /// How long a key or an interval may wait to be seen.

@@ -11,10 +11,12 @@ pub enum Counter {
     Drops,
     /// Messages of sockets and polls.
     Traffic,
+    /// Latencies of packets.
+    Latency,
 }
 
 /// How many there are.
-pub const COUNTERS: usize = 2;
+pub const COUNTERS: usize = 3;
 
 /// What netto took from each CPU in an interval, by column, nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq)]

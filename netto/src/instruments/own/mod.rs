@@ -81,7 +81,7 @@ fn rows(taken: Taken) -> Vec<Option<Vec<u64>>> {
         interrupts,
         sampler,
         daemon,
-        counters: [drops, traffic],
+        counters: [drops, traffic, latency],
         ..
     } = taken;
     let rounded = |mut row: Vec<u64>| {
@@ -100,6 +100,7 @@ fn rows(taken: Taken) -> Vec<Option<Vec<u64>>> {
         owners,
         drops,
         traffic,
+        latency,
     ];
     rows.map(|row| row.map(rounded)).into()
 }

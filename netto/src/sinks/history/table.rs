@@ -84,6 +84,8 @@ pub enum Values {
     PerSecond(Vec<Option<f64>>),
     /// Bytes a second.
     BytesPerSecond(Vec<Option<f64>>),
+    /// Seconds.
+    Seconds(Vec<Option<f64>>),
     /// Share of the CPU's time, 0 to 1.
     ShareRatio(Vec<Option<f64>>),
 }
@@ -96,6 +98,7 @@ impl Values {
             Values::Watts(values) => ("watts", values),
             Values::PerSecond(values) => ("per_second", values),
             Values::BytesPerSecond(values) => ("bytes_per_second", values),
+            Values::Seconds(values) => ("seconds", values),
             Values::ShareRatio(values) => ("share_ratio", values),
         }
     }
@@ -233,22 +236,23 @@ impl Column {
                 Some(Unit::Watts) => Values::Watts(values),
                 Some(Unit::PerSecond) => Values::PerSecond(values),
                 Some(Unit::BytesPerSecond) => Values::BytesPerSecond(values),
+                Some(Unit::Seconds) => Values::Seconds(values),
             },
         }
     }
 
-    /// The mean over what was measured, to a millionth.
+    /// The mean over what was measured, to a millionth, and of seconds to a billionth.
     fn mean(&self, row: &Row, ring: &Ring<'_>) -> Option<f64> {
+        let steps = [1e6, 1e9][usize::from(self.unit == Some(Unit::Seconds))];
         let (mut sum, mut measured_ms) = (0.0, 0.0);
         for point in row.points.clone() {
             if let Some(value) = self.value(ring, point) {
-                // A point shorter than a millisecond counts as one.
-                let span_ms = ring.span_ms(point).max(1.0);
+                let span_ms = ring.span_ms(point).max(1.0); // A shorter one counts as a millisecond.
                 sum += value * span_ms;
                 measured_ms += span_ms;
             }
         }
-        (measured_ms > 0.0).then(|| (sum / measured_ms * 1e6).round() / 1e6)
+        (measured_ms > 0.0).then(|| (sum / measured_ms * steps).round() / steps)
     }
 }
 

@@ -1,5 +1,5 @@
-//! What was before, over HTTP: answers out of the history and about owners, and the newest
-//! snapshots as a log.
+//! What was before, over HTTP: answers out of the history, about owners and about latency, and
+//! the newest snapshots as a log.
 
 use std::convert::Infallible;
 
@@ -13,8 +13,8 @@ use super::routes::{newest_info, not_ready, text};
 use crate::sinks::dump;
 use crate::sinks::held::Held;
 use crate::sinks::history::question::{Form, question};
-use crate::sinks::owners;
 use crate::sinks::paced::Refusal;
+use crate::sinks::{latency, owners};
 
 /// Answers about the past.
 pub(super) async fn history(request: HttpRequest, state: Data<State>) -> HttpResponse {
@@ -50,6 +50,23 @@ pub(super) async fn owners(request: HttpRequest, state: Data<State>) -> HttpResp
     let from = request.peer_addr().map(|peer| peer.ip());
     let info = newest_info(&state);
     match state.owners.answer(question, info, from).await {
+        Some(answer) => given(&state, answer, "application/json"),
+        None => text(StatusCode::NOT_FOUND, OF_A_RECORDING),
+    }
+}
+
+/// How long packets waited of late.
+pub(super) async fn latency(request: HttpRequest, state: Data<State>) -> HttpResponse {
+    let question = match latency::question::question(request.query_string()) {
+        Ok(question) => question,
+        Err(complaint) => return text(StatusCode::BAD_REQUEST, complaint),
+    };
+    if state.wiring.kept.latest.get().is_none() {
+        return not_ready();
+    }
+    let from = request.peer_addr().map(|peer| peer.ip());
+    let info = newest_info(&state);
+    match state.latency.answer(question, info, from).await {
         Some(answer) => given(&state, answer, "application/json"),
         None => text(StatusCode::NOT_FOUND, OF_A_RECORDING),
     }

@@ -17,6 +17,7 @@ use super::past;
 use crate::actors::supervisor::Part;
 use crate::sinks::door::Visitor;
 use crate::sinks::gzip::Gzipped;
+use crate::sinks::prometheus::{Form, protobuf};
 use crate::sinks::websocket_client::{Surroundings, WebSocketClient};
 use crate::sinks::{assets, frames, gzip};
 
@@ -31,6 +32,7 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
         .service(resource("/api/v1/flamegraph", flame_graph).wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/history", past::history).wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/owners", past::owners).wrap(from_fn(from_own_page)))
+        .service(resource("/api/v1/latency", past::latency).wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/dump", past::dump).wrap(from_fn(from_own_page)))
         .service(resource("/ws", websocket).wrap(from_fn(from_own_page)))
         .service(resource("/", index))
@@ -67,7 +69,7 @@ pub(super) fn text(status: StatusCode, message: impl std::fmt::Display) -> HttpR
 pub(super) async fn not_found() -> HttpResponse {
     text(
         StatusCode::NOT_FOUND,
-        "no such page; there are /, /metrics, /api/v1/info, /api/v1/snapshot, /api/v1/flamegraph, /api/v1/history, /api/v1/owners, /api/v1/dump, /healthz, /readyz and /ws",
+        "no such page; there are /, /metrics, /api/v1/info, /api/v1/snapshot, /api/v1/flamegraph, /api/v1/history, /api/v1/owners, /api/v1/latency, /api/v1/dump, /healthz, /readyz and /ws",
     )
 }
 
@@ -139,7 +141,7 @@ async fn page(
     response
         .content_type(content_type)
         .insert_header((header::CACHE_CONTROL, "no-store"))
-        .insert_header((header::VARY, "Accept-Encoding"));
+        .insert_header((header::VARY, "Accept-Encoding, Accept"));
     if takes_gzip {
         response.insert_header((header::CONTENT_ENCODING, "gzip"));
     }
@@ -177,9 +179,19 @@ async fn flame_graph(state: Data<State>) -> HttpResponse {
 }
 
 async fn metrics(request: HttpRequest, state: Data<State>) -> HttpResponse {
-    let made = state.wiring.metrics.page().await;
-    let content_type = "text/plain; version=0.0.4; charset=utf-8";
-    page(made, content_type, &request, &state.gzipped.metrics).await
+    let accept = request.headers().get_all(header::ACCEPT);
+    let mut accept = accept.filter_map(|value| value.to_str().ok());
+    let gzipped = &state.gzipped;
+    let (form, content_type, gzipped) = match accept.any(protobuf::is_wanted) {
+        true => (Form::Messages, protobuf::CONTENT_TYPE, &gzipped.messages),
+        false => (
+            Form::Text,
+            "text/plain; version=0.0.4; charset=utf-8",
+            &gzipped.metrics,
+        ),
+    };
+    let made = state.wiring.metrics.page(form).await;
+    page(made, content_type, &request, gzipped).await
 }
 
 async fn websocket(

@@ -50,7 +50,11 @@ pub fn question(query: &str) -> Result<Question, Complaint> {
     })
 }
 
-fn last(text: &str) -> Result<u64, Complaint> {
+/// A length of time before now.
+///
+/// # Errors
+/// If it is none.
+pub fn last(text: &str) -> Result<u64, Complaint> {
     let ns = duration_ns(text.trim()).ok();
     let ns = ns.filter(|ns| (1..=LONGEST_NS).contains(ns));
     ns.ok_or_else(|| {

@@ -3,8 +3,6 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use prometheus::proto::MetricType;
-
 use super::families;
 use super::family::Family;
 
@@ -34,10 +32,7 @@ fn unit(name: &str) -> &'static str {
 }
 
 fn row<S>(table: &mut String, family: &Family<S>) {
-    let kind = match family.metric_type {
-        MetricType::COUNTER => "counter",
-        _ => "gauge",
-    };
+    let kind = family.kind();
     let labels: Vec<String> = family.labels.iter().map(|l| format!("`{l}`")).collect();
     let (name, help) = (family.name, family.help.replace('|', "\\|"));
     let (labels, unit) = (labels.join(", "), unit(name));

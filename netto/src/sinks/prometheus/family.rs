@@ -30,12 +30,23 @@ pub struct Family<S> {
     pub name: &'static str,
     /// What it says, in a sentence.
     pub help: &'static str,
-    /// Counter or gauge.
+    /// Counter, gauge or histogram.
     pub metric_type: MetricType,
     /// Names of its labels.
     pub labels: &'static [&'static str],
     /// Finds its series; none where the thing is not measured.
     pub series: fn(&Inputs<'_>, &mut S),
+}
+
+impl<S> Family<S> {
+    /// What it is, as the text format has it.
+    pub fn kind(&self) -> &'static str {
+        match self.metric_type {
+            MetricType::COUNTER => "counter",
+            MetricType::HISTOGRAM => "histogram",
+            _ => "gauge",
+        }
+    }
 }
 
 /// Collects the series of one family for the `prometheus` crate.

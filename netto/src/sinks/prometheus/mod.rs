@@ -20,7 +20,9 @@ use crate::sinks::rendered::Rendered;
 
 mod families;
 mod family;
+mod histogram;
 mod owner_totals;
+pub mod protobuf;
 mod text;
 
 use family::{CurrentInfo, Inputs, Series};
@@ -80,11 +82,11 @@ impl PrometheusLogger {
     /// Starts the logger on the current thread.
     pub fn launch(
         info: Arc<Info>,
-        drops: Arc<SinkDrops>,
-        clients: Arc<ClientCounts>,
+        counted: (Arc<SinkDrops>, Arc<ClientCounts>),
+        has_compat: bool,
         supervisor: &Supervisor,
     ) -> (Addr<PrometheusLogger>, Metrics) {
-        let metrics = Metrics::new(info, drops, clients);
+        let metrics = Metrics::new(info, counted, has_compat);
         let Shared { info, totals, .. } = metrics.shared.clone();
         let watch = supervisor.watch(Part::PrometheusLogger);
         let logger = Self::create(move |ctx| {
@@ -119,11 +121,13 @@ struct Shared {
     totals: SharedTotals,
     drops: Arc<SinkDrops>,
     clients: Arc<ClientCounts>,
+    /// Whether there are netstacklat's names too.
+    has_compat: bool,
 }
 
 impl Shared {
     /// A page, and how many snapshots are in it.
-    fn page(&self) -> (u64, Result<Bytes, String>) {
+    fn page(&self, form: Form) -> (u64, Result<Bytes, String>) {
         let info = self.info.get();
         // A copy: the next snapshot must not wait until a page is written.
         let totals = self.totals.lock().clone();
@@ -133,8 +137,12 @@ impl Shared {
             drops: &self.drops,
             clients: &self.clients,
         };
-        let mut text = Text::default();
-        for family in families::of_sections() {
+        let mut text = match form {
+            Form::Text => Text::default(),
+            Form::Messages => Text::messages(),
+        };
+        let compat = families::COMPAT.iter().filter(|_| self.has_compat);
+        for family in families::of_sections().chain(compat) {
             text.family(family, |text| (family.series)(&inputs, text));
         }
         let about = families::ABOUT.iter().map(|family| {
@@ -143,7 +151,11 @@ impl Shared {
             series.finish(family)
         });
         let about: Vec<_> = about.filter(|f| !f.get_metric().is_empty()).collect();
-        let mut page = text.into_bytes();
+        let (mut page, messages) = text.into_parts();
+        if let Some(mut messages) = messages {
+            about.iter().for_each(|family| messages.add(family));
+            return (totals.snapshots, Ok(Bytes::from(messages.into_bytes())));
+        }
         let page = match TextEncoder::new().encode(&about, &mut page) {
             Ok(()) => Ok(Bytes::from(page)),
             Err(error) => Err(format!("cannot write the metrics as text: {error}")),
@@ -155,7 +167,17 @@ impl Shared {
 /// All metrics, as a scrape wants them.
 pub struct Metrics {
     shared: Shared,
-    page: Rendered<Age, Result<Bytes, String>>,
+    text: Rendered<Age, Result<Bytes, String>>,
+    messages: Rendered<Age, Result<Bytes, String>>,
+}
+
+/// In which form a scraper has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Text, which has classic histograms.
+    Text,
+    /// Messages ([`protobuf`]), which have native ones too.
+    Messages,
 }
 
 /// What a page of metrics was made of, and when.
@@ -165,32 +187,42 @@ struct Age {
 }
 
 impl Metrics {
-    fn new(info: Arc<Info>, drops: Arc<SinkDrops>, clients: Arc<ClientCounts>) -> Self {
+    fn new(
+        info: Arc<Info>,
+        (drops, clients): (Arc<SinkDrops>, Arc<ClientCounts>),
+        has_compat: bool,
+    ) -> Self {
         Metrics {
             shared: Shared {
                 info: CurrentInfo::new(info),
                 totals: SharedTotals::default(),
                 drops,
                 clients,
+                has_compat,
             },
-            page: Rendered::default(),
+            text: Rendered::default(),
+            messages: Rendered::default(),
         }
     }
 
-    /// The metrics in the text format of Prometheus; the same bytes until the next snapshot.
+    /// The metrics in one of Prometheus' formats; the same bytes until the next snapshot.
     ///
     /// # Errors
     /// Why they cannot be written, for people.
-    pub async fn page(&self) -> Result<Bytes, String> {
+    pub async fn page(&self, form: Form) -> Result<Bytes, String> {
         let snapshots = self.shared.totals.lock().snapshots;
         let shared = self.shared.clone();
         let holds = |age: &Age| age.snapshots == snapshots && age.made.elapsed() < LONGEST_HELD;
         let make = move || {
-            let (snapshots, page) = shared.page();
+            let (snapshots, page) = shared.page(form);
             let made = Instant::now();
             (Age { snapshots, made }, page)
         };
-        match self.page.get(holds, make).await {
+        let rendered = match form {
+            Form::Text => &self.text,
+            Form::Messages => &self.messages,
+        };
+        match rendered.get(holds, make).await {
             Ok(page) => page,
             Err(unfinished) => Err(unfinished.to_string()),
         }

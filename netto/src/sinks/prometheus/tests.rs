@@ -28,7 +28,7 @@ fn totals_are_the_sums_of_the_intervals() {
 }
 
 fn metrics_of(info: Info) -> Metrics {
-    Metrics::new(Arc::new(info), Arc::default(), Arc::default())
+    Metrics::new(Arc::new(info), Default::default(), false)
 }
 
 /// The page of a host after these intervals.
@@ -37,7 +37,7 @@ fn page_of(info: Info, snapshots: &[&Snapshot]) -> String {
     for snapshot in snapshots {
         metrics.shared.totals.lock().add(snapshot);
     }
-    let page = metrics.shared.page().1.unwrap();
+    let page = metrics.shared.page(Form::Text).1.unwrap();
     String::from_utf8(page.to_vec()).unwrap()
 }
 
@@ -47,14 +47,14 @@ async fn a_page_is_the_same_bytes_until_the_next_snapshot() {
     let totals = metrics.shared.totals.clone();
     for count in 1..=2 {
         totals.lock().add(&snapshot(count));
-        let page = metrics.page().await.unwrap();
+        let page = metrics.page(Form::Text).await.unwrap();
         let text = String::from_utf8_lossy(&page);
         assert!(
             text.contains(&format!("netto_snapshots_total {count}\n")),
             "{text}"
         );
         // Many in less time than a page is held without a new snapshot.
-        let again = futures_util::future::join_all((0..50).map(|_| metrics.page())).await;
+        let again = futures_util::future::join_all((0..50).map(|_| metrics.page(Form::Text))).await;
         for other in again {
             assert_eq!(other.unwrap().as_ptr(), page.as_ptr());
         }

@@ -1,11 +1,14 @@
 //! Series as the lines that a scrape reads.
 //!
 //! A large host has a hundred series for each CPU, so each is written where it stays: no object is
-//! made of it, nothing is sorted, and totals are printed as the integers that they are.
+//! made of it, nothing is sorted, and totals are printed as the integers that they are. A page for
+//! those who want messages instead is written by the same calls (`protobuf.rs`).
 
-use prometheus::proto::MetricType;
+use metrics_common::latency::Histogram;
 
 use super::family::Family;
+use super::histogram;
+use super::protobuf::Messages;
 
 /// Room that a page has at first, bytes.
 const FIRST_BYTES: usize = 64 << 10;
@@ -29,6 +32,10 @@ pub struct Text {
     opening: Vec<u8>,
     /// `",label="` before each further label's value.
     separators: Vec<Vec<u8>>,
+    /// Name and labels of the family at hand.
+    family: (&'static str, &'static [&'static str]),
+    /// The page, if it is one of messages.
+    messages: Option<Messages>,
 }
 
 impl Default for Text {
@@ -37,13 +44,33 @@ impl Default for Text {
             out: Vec::with_capacity(FIRST_BYTES),
             opening: Vec::new(),
             separators: Vec::new(),
+            family: ("", &[]),
+            messages: None,
         }
     }
 }
 
 impl Text {
+    /// A page of messages.
+    pub fn messages() -> Self {
+        Text {
+            out: Vec::new(),
+            messages: Some(Messages::default()),
+            ..Text::default()
+        }
+    }
+
     /// Writes a family with the series that `add` pushes; nothing if those are none.
     pub fn family<S>(&mut self, family: &Family<S>, add: impl FnOnce(&mut Text)) {
+        if let Some(messages) = &mut self.messages {
+            messages.begin(family);
+            add(self);
+            if let Some(messages) = &mut self.messages {
+                messages.end();
+            }
+            return;
+        }
+        self.family = (family.name, family.labels);
         self.opening = family.name.as_bytes().to_vec();
         if let Some(first) = family.labels.first() {
             self.opening.extend_from_slice(b"{");
@@ -53,10 +80,7 @@ impl Text {
         let separator = |label: &&str| format!("\",{label}=\"").into_bytes();
         self.separators = family.labels.iter().skip(1).map(separator).collect();
         let before = self.out.len();
-        let kind = match family.metric_type {
-            MetricType::COUNTER => "counter",
-            _ => "gauge",
-        };
+        let kind = family.kind();
         let (name, help) = (family.name, family.help);
         let head = format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
         self.out.extend_from_slice(head.as_bytes());
@@ -69,6 +93,9 @@ impl Text {
 
     /// Adds a series: label values in the order of the family's labels, and its value.
     pub fn push(&mut self, values: &[&str], value: Value) {
+        if let Some(messages) = &mut self.messages {
+            return messages.push(values, value);
+        }
         let out = &mut self.out;
         out.extend_from_slice(&self.opening);
         if let Some((first, others)) = values.split_first() {
@@ -81,18 +108,67 @@ impl Text {
             out.extend_from_slice(b"\"}");
         }
         out.push(b' ');
-        match value {
-            Value::Count(count) => push_integer(out, count),
-            Value::Nanoseconds(ns) => push_seconds(out, ns),
-            Value::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
-        }
-        out.push(b'\n');
+        push_value(out, value);
     }
 
-    /// The page.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.out
+    /// Adds a series of a histogram: label values in the order of the family's labels.
+    pub fn push_histogram(&mut self, values: &[&str], latencies: &Histogram) {
+        if let Some(messages) = &mut self.messages {
+            return messages.push_histogram(values, latencies);
+        }
+        let (name, labels) = self.family;
+        let out = &mut self.out;
+        let mut line = |suffix: &str, end: Option<&str>, value: Value| {
+            out.extend_from_slice(format!("{name}{suffix}").as_bytes());
+            let own = labels.iter().copied().zip(values.iter().copied());
+            let mut separator = b'{';
+            for (label, value) in own.chain(end.map(|end| ("le", end))) {
+                out.push(separator);
+                separator = b',';
+                out.extend_from_slice(format!("{label}=\"").as_bytes());
+                push_escaped(out, value);
+                out.push(b'"');
+            }
+            if separator == b',' {
+                out.push(b'}');
+            }
+            out.push(b' ');
+            push_value(out, value);
+        };
+        let count = latencies.count();
+        for (end, below) in histogram::classic(latencies) {
+            line("_bucket", Some(&end_text(end)), Value::Count(below));
+        }
+        line("_bucket", Some("+Inf"), Value::Count(count));
+        line("_sum", None, Value::Nanoseconds(latencies.sum_ns));
+        line("_count", None, Value::Count(count));
     }
+
+    /// The page, but for what stands behind it.
+    pub fn into_parts(self) -> (Vec<u8>, Option<Messages>) {
+        (self.out, self.messages)
+    }
+}
+
+/// The end of a bucket, written as Prometheus itself writes it.
+fn end_text(end: f64) -> String {
+    match end < 1e-4 {
+        // At least two digits of the exponent.
+        true => format!("{end:e}")
+            .replace("e-", "e-0")
+            .replace("e-010", "e-10"),
+        false => end.to_string(),
+    }
+}
+
+/// A value, and the end of its line.
+fn push_value(out: &mut Vec<u8>, value: Value) {
+    match value {
+        Value::Count(count) => push_integer(out, count),
+        Value::Nanoseconds(ns) => push_seconds(out, ns),
+        Value::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+    }
+    out.push(b'\n');
 }
 
 /// A label's value, in which three characters have a meaning of their own.
@@ -149,6 +225,7 @@ fn push_seconds(out: &mut Vec<u8>, ns: u64) {
 #[cfg(test)]
 mod tests {
     use prometheus::TextEncoder;
+    use prometheus::proto::MetricType;
     use proptest::prelude::*;
 
     use super::*;
@@ -169,7 +246,7 @@ mod tests {
                 text.push(labels, *value);
             }
         });
-        String::from_utf8(text.into_bytes()).unwrap()
+        String::from_utf8(text.into_parts().0).unwrap()
     }
 
     proptest! {
@@ -195,6 +272,34 @@ mod tests {
                 ours.iter().map(|(cpu, thing, value)| ([cpu.as_str(), thing.as_str()], *value)).collect();
             let ours: Vec<(&[&str], Value)> = ours.iter().map(|(l, v)| (l.as_slice(), *v)).collect();
             prop_assert_eq!(page(&OF_CPUS, &ours), expected);
+        }
+    }
+
+    #[test]
+    fn a_histogram_counts_what_is_not_above_each_end() {
+        const WAIT: Family<Text> = Family {
+            name: "netto_wait_seconds",
+            metric_type: MetricType::HISTOGRAM,
+            labels: &["point"],
+            ..OF_CPUS
+        };
+        let mut latencies = Histogram::default();
+        for ns in [10, 100, 1_000_000_000] {
+            latencies.record(ns);
+        }
+        let mut text = Text::default();
+        text.family(&WAIT, |text| text.push_histogram(&["a\"b"], &latencies));
+        let page = String::from_utf8(text.into_parts().0).unwrap();
+        for line in [
+            "# TYPE netto_wait_seconds histogram",
+            r#"netto_wait_seconds_bucket{point="a\"b",le="6.4e-08"} 1"#,
+            r#"netto_wait_seconds_bucket{point="a\"b",le="0.000131072"} 2"#,
+            r#"netto_wait_seconds_bucket{point="a\"b",le="17.179869184"} 3"#,
+            r#"netto_wait_seconds_bucket{point="a\"b",le="+Inf"} 3"#,
+            r#"netto_wait_seconds_sum{point="a\"b"} 1.00000011"#,
+            r#"netto_wait_seconds_count{point="a\"b"} 3"#,
+        ] {
+            assert!(page.lines().any(|own| own == line), "{line} in {page}");
         }
     }
 

@@ -5,7 +5,6 @@ pub const NEEDS: Option<&str> = Some("traffic");
 
 pub mod choices;
 pub mod course;
-pub mod line;
 pub mod model;
 pub mod tables;
 

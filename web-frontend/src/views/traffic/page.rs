@@ -7,11 +7,11 @@ use web_sys::Window;
 
 use super::choices::Choices;
 use super::course::Ratio;
-use super::line::{self, Line};
 use super::{model, tables};
 use crate::axes::Place;
 use crate::color::Rgb;
 use crate::format;
+use crate::line::{self, Line};
 use crate::page::marks::show_cursor;
 use crate::state::{Address, Keys, Pairs};
 use crate::timeline;

@@ -19,6 +19,7 @@ fn model(cpus: u32) -> Model {
         period: Duration::from_millis(500),
         frequency_hz: 1000,
         has_owners: false,
+        has_latency: false,
     });
     let mut model = Model::default();
     model.meet(info);

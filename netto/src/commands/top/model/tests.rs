@@ -19,6 +19,7 @@ fn host(intervals: usize) -> (Info, Vec<Snapshot>) {
         period: Duration::from_millis(500),
         frequency_hz: 1000,
         has_owners: false,
+        has_latency: false,
     });
     let snapshots = (0..intervals).map(|_| source.next_snapshot().unwrap());
     (info, snapshots.collect())

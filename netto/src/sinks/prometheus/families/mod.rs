@@ -10,6 +10,7 @@ use super::text::Text;
 mod about;
 mod cost;
 mod drops;
+mod latency;
 mod modes;
 mod own;
 mod owners;
@@ -17,6 +18,7 @@ mod power;
 mod traffic;
 
 pub use about::FAMILIES as ABOUT;
+pub use latency::COMPAT;
 
 /// The families of all sections.
 pub fn of_sections() -> impl Iterator<Item = &'static Family<Text>> {
@@ -27,6 +29,7 @@ pub fn of_sections() -> impl Iterator<Item = &'static Family<Text>> {
         power::FAMILIES,
         traffic::FAMILIES,
         drops::FAMILIES,
+        latency::FAMILIES,
         own::FAMILIES,
     ]
     .into_iter()

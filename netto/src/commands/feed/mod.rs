@@ -1,5 +1,8 @@
-//! Where `netto top` has its intervals from: a daemon, a log, or a measurement of its own. Each
+//! Where commands on a terminal have their intervals from: a daemon, a log, or a measurement of
+//! their own. Each
 //! is a thread that puts events into one queue; a slow terminal holds back its own feed only.
+
+mod connect;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +12,6 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use metrics_common::{Info, Snapshot};
 
-use super::connect;
 use crate::actors::trace_analyzer::SnapshotSource;
 use crate::commands::daemon::Daemon;
 use crate::replay::controls::{Controls, Mode, SPEEDS, Wish};

@@ -1,4 +1,4 @@
-//! The connection of `netto top` to a running daemon: the WebSocket that dashboards use.
+//! The connection to a running daemon: the WebSocket that dashboards use.
 
 use anyhow::{Context, bail};
 use metrics_common::codec::{self, ServerMessage};
@@ -6,7 +6,7 @@ use tungstenite::client::IntoClientRequest;
 use tungstenite::http::{HeaderValue, header};
 use tungstenite::{Message, WebSocket};
 
-use super::feed::Event;
+use super::Event;
 use crate::commands::daemon::{Daemon, SILENCE_LIMIT, Stream, remedy};
 
 /// An open connection.

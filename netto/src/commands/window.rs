@@ -1,5 +1,5 @@
-//! The last minute in pieces, any last part of which is one interval: what `netto top` averages
-//! over. Pure.
+//! The last minute in pieces, any last part of which is one interval: what commands on a terminal
+//! average over. Pure.
 //!
 //! It is a sum of whole intervals, added up as everywhere else, so that its shares are those of
 //! the same intervals from the API. Memory is bounded: short intervals are added up to pieces.

@@ -1,0 +1,35 @@
+//! A point for people and their scripts: only buckets that hold something, with their bounds.
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+use super::PointLatency;
+use crate::latency::{Bounds, bounds};
+
+#[derive(Serialize)]
+struct Bucket<'a> {
+    #[serde(flatten)]
+    bounds: Bounds,
+    /// By CPU.
+    counts: &'a [u64],
+}
+
+impl Serialize for PointLatency {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let filled = self.buckets.iter().enumerate().filter_map(|(bucket, row)| {
+            let counts = row.as_deref().filter(|row| row.iter().any(|&n| n > 0))?;
+            Some(Bucket {
+                bounds: bounds(bucket),
+                counts,
+            })
+        });
+        let mut own = serializer.serialize_struct("PointLatency", 6)?;
+        own.serialize_field("point", &self.point)?;
+        own.serialize_field("method", &self.method)?;
+        own.serialize_field("buckets", &filled.collect::<Vec<_>>())?;
+        own.serialize_field("sum_ns", &self.sum_ns)?;
+        own.serialize_field("negative", &self.negative)?;
+        own.serialize_field("too_long", &self.too_long)?;
+        own.end()
+    }
+}

@@ -1,0 +1,222 @@
+//! How long packets wait inside the stack, at each of its points.
+
+use serde::{Deserialize, Serialize};
+
+use self::wire::LatencyWire;
+use super::columns::{Columns, Rows};
+use super::{Quantity, Recorded, Section, Unit};
+use crate::latency::{BUCKETS, Histogram, Point};
+use crate::packed::Damaged;
+use crate::snapshot::Info;
+
+mod json;
+mod recorded;
+mod wire;
+
+/// So many groups of one kind are named at one point; all others are one, which has no name.
+pub const MOST_GROUPS: usize = 32;
+
+/// What a group of packets has in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupKind {
+    /// The interface that they came in at.
+    Interface,
+    /// The owner (control group) of the socket that they are for.
+    Owner,
+}
+
+/// The latencies of an interval at one point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PointLatency {
+    /// Where.
+    pub point: Point,
+    /// How it is measured: `fentry`, or which tracepoint stands for it.
+    pub method: String,
+    /// How many were in each bucket ([`crate::latency::bounds`]), by CPU
+    /// ([`crate::Snapshot::cpus`]). A bucket that nothing was in may be absent.
+    pub buckets: Rows<u64>,
+    /// All latencies in the buckets together, nanoseconds, by CPU.
+    pub sum_ns: Vec<u64>,
+    /// Packets that were there before they had arrived, by their clocks, by CPU; in no bucket.
+    pub negative: Vec<u64>,
+    /// Packets that took [`crate::latency::LIMIT_NS`] or longer, by CPU; in no bucket.
+    pub too_long: Vec<u64>,
+}
+
+impl PointLatency {
+    /// A point where nothing was met on so many CPUs.
+    pub fn new(point: Point, method: impl Into<String>, cpus: usize) -> Self {
+        PointLatency {
+            point,
+            method: method.into(),
+            buckets: vec![None; BUCKETS],
+            sum_ns: vec![0; cpus],
+            negative: vec![0; cpus],
+            too_long: vec![0; cpus],
+        }
+    }
+
+    /// The latencies on all CPUs together.
+    pub fn histogram(&self) -> Histogram {
+        let mut all = Histogram::of(&[], total(&self.sum_ns));
+        for (bucket, row) in self.buckets.iter().enumerate() {
+            all.add(bucket, row.as_deref().map_or(0, total));
+        }
+        all
+    }
+
+    /// The latencies on the CPU of one column.
+    pub fn histogram_of(&self, column: usize) -> Histogram {
+        let of = |row: &[u64]| row.get(column).copied().unwrap_or(0);
+        let mut own = Histogram::of(&[], of(&self.sum_ns));
+        for (bucket, row) in self.buckets.iter().enumerate() {
+            own.add(bucket, row.as_deref().map_or(0, of));
+        }
+        own
+    }
+
+    /// Packets that seemed to have been there before they arrived, on all CPUs.
+    pub fn negative_total(&self) -> u64 {
+        total(&self.negative)
+    }
+
+    /// Packets that took too long for any bucket, on all CPUs.
+    pub fn too_long_total(&self) -> u64 {
+        total(&self.too_long)
+    }
+
+    fn add(&mut self, later: &PointLatency, columns: &Columns) {
+        let PointLatency {
+            point: _,
+            method,
+            buckets,
+            sum_ns,
+            negative,
+            too_long,
+        } = self;
+        method.clone_from(&later.method);
+        columns.add_rows(buckets, &later.buckets);
+        columns.add(sum_ns, &later.sum_ns);
+        columns.add(negative, &later.negative);
+        columns.add(too_long, &later.too_long);
+    }
+}
+
+fn total(row: &[u64]) -> u64 {
+    row.iter().fold(0, |sum, count| sum.saturating_add(*count))
+}
+
+/// The latencies of an interval of one group of packets at one point, on all CPUs together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GroupLatency {
+    /// What they have in common.
+    pub kind: GroupKind,
+    /// Name of the interface, or path of the control group; `None` of all groups that there was no
+    /// room for.
+    pub name: Option<String>,
+    /// Where.
+    pub point: Point,
+    /// The latencies.
+    pub histogram: Histogram,
+}
+
+/// A point that is not measured, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MissingPoint {
+    /// Which.
+    pub point: Point,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// How long packets waited in an interval.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Latency {
+    /// One packet in so many was looked at, on each CPU; 0 only where nothing is known.
+    pub one_in: u64,
+    /// The points that are measured, each once, in any order.
+    pub points: Vec<PointLatency>,
+    /// The same by group, where that is asked for: at most [`MOST_GROUPS`] names of each kind and
+    /// point, and one without a name.
+    pub groups: Vec<GroupLatency>,
+    /// Points that are not measured. One that nobody asked for is in neither list.
+    pub missing: Vec<MissingPoint>,
+}
+
+impl Latency {
+    /// What was found at a point; `None` if it is not measured.
+    pub fn of(&self, point: Point) -> Option<&PointLatency> {
+        self.points.iter().find(|own| own.point == point)
+    }
+
+    fn add_group(&mut self, later: &GroupLatency) {
+        let is_there = |own: &GroupLatency, name: &Option<String>| {
+            (own.kind, own.point, &own.name) == (later.kind, later.point, name)
+        };
+        let place = self
+            .groups
+            .iter()
+            .position(|own| is_there(own, &later.name));
+        let names = self
+            .groups
+            .iter()
+            .filter(|own| (own.kind, own.point) == (later.kind, later.point) && own.name.is_some());
+        let has_room = later.name.is_none() || names.count() < MOST_GROUPS;
+        let place = match place {
+            None if !has_room => self.groups.iter().position(|own| is_there(own, &None)),
+            place => place,
+        };
+        match place.and_then(|place| self.groups.get_mut(place)) {
+            Some(own) => own.histogram.merge(&later.histogram),
+            None => self.groups.push(GroupLatency {
+                name: later.name.clone().filter(|_| has_room),
+                ..later.clone()
+            }),
+        }
+    }
+}
+
+impl Section for Latency {
+    type Wire = LatencyWire;
+
+    fn to_wire(&self) -> LatencyWire {
+        LatencyWire::of(self)
+    }
+
+    fn from_wire(wire: LatencyWire, cpus: usize) -> Result<Self, Damaged> {
+        wire.read(cpus)
+    }
+
+    fn add(&mut self, later: &Self, columns: &Columns) {
+        let nothing = |point| PointLatency::new(point, "", 0);
+        for own in &mut self.points {
+            // Columns move for every point, whether it goes on or not.
+            if later.of(own.point).is_none() {
+                let method = std::mem::take(&mut own.method);
+                own.add(&nothing(own.point), columns);
+                own.method = method;
+            }
+        }
+        for more in &later.points {
+            match self.points.iter_mut().find(|own| own.point == more.point) {
+                Some(own) => own.add(more, columns),
+                None => {
+                    let mut own = nothing(more.point);
+                    own.add(more, columns);
+                    self.points.push(own);
+                }
+            }
+        }
+        for more in &later.groups {
+            self.add_group(more);
+        }
+        if later.one_in > 0 {
+            self.one_in = later.one_in;
+            self.missing.clone_from(&later.missing);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

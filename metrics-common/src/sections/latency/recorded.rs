@@ -1,0 +1,75 @@
+//! What of latency the history keeps: of each point two percentiles, and its buckets over time.
+
+use std::sync::LazyLock;
+
+use super::{Info, Latency, Quantity, Recorded, Unit};
+use crate::latency::{BUCKETS, Point};
+
+/// The percentiles that are series, and what they add to a point's name.
+const SERIES: [(f64, &str); 2] = [(0.5, "p50"), (0.99, "p99")];
+/// Numbers of all buckets, which are the rows of the grid.
+static ROWS: LazyLock<Vec<u32>> = LazyLock::new(|| (0..BUCKETS as u32).collect());
+
+/// Whether this host measures latency at all: a history has no room for what never comes.
+fn is_measured(info: &Info) -> bool {
+    let mut instruments = info.instruments.iter();
+    instruments.any(|own| own.name == "latency" && own.availability.is_available())
+}
+
+/// Series: of each point `p50` and `p99`. Grid: a layer for each point, a row for each bucket; a
+/// cell is the share of the point's packets that were in the bucket.
+impl Recorded for Latency {
+    fn series(info: &Info) -> Vec<Quantity> {
+        if !is_measured(info) {
+            return Vec::new();
+        }
+        let of = |point: &Point| {
+            let slug = point.slug();
+            SERIES.map(|(_, name)| Quantity {
+                name: format!("{slug}/{name}"),
+                unit: Unit::Seconds,
+            })
+        };
+        Point::ALL.iter().flat_map(of).collect()
+    }
+
+    fn value(&self, series: usize, _: u64) -> Option<f64> {
+        let point = self.of(*Point::ALL.get(series / SERIES.len())?)?;
+        let (share, _) = SERIES[series % SERIES.len()];
+        let percentile = point.histogram().percentile(share)?;
+        Some(percentile.ns as f64 / 1e9)
+    }
+
+    fn layers(info: &Info) -> Vec<String> {
+        match is_measured(info) {
+            true => Point::ALL.iter().map(|own| own.slug().to_owned()).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    fn rows<'a>(&'a self, _: &'a [u32]) -> &'a [u32] {
+        let is_filled = |bucket: &usize| {
+            let of = |row: Option<&Option<Vec<u64>>>| {
+                let row = row.and_then(Option::as_ref);
+                row.is_some_and(|row| row.iter().any(|&count| count > 0))
+            };
+            self.points.iter().any(|own| of(own.buckets.get(*bucket)))
+        };
+        let first = (0..BUCKETS).find(is_filled);
+        let last = (0..BUCKETS).rev().find(is_filled);
+        match first.zip(last) {
+            Some((first, last)) => &ROWS[first..=last],
+            None => &[],
+        }
+    }
+
+    fn share(&self, layer: usize, row: usize, _: u64) -> Option<f64> {
+        let bucket = *self.rows(&[]).get(row)? as usize;
+        let point = self.of(*Point::ALL.get(layer)?)?;
+        let histogram = point.histogram();
+        match histogram.count() {
+            0 => None,
+            count => Some(histogram.counts()[bucket] as f64 / count as f64),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The section `latency` as it travels and lies in logs, and whether what came that way makes
+//! sense.
+
+use serde::{Deserialize, Serialize};
+
+use super::{GroupKind, GroupLatency, Latency, MOST_GROUPS, MissingPoint, PointLatency};
+use crate::latency::{BUCKETS, Histogram, Point};
+use crate::packed::{self, Damaged, Packed};
+
+/// Points that a message may have: as many as this version knows, and those of newer ones.
+const MOST_POINTS: usize = 64;
+/// Rows of a point after its buckets: sum, negative, too long.
+const FURTHER_ROWS: usize = 3;
+/// Values that a message may have at all points together.
+const MOST_VALUES: usize = 1 << 22;
+/// Groups that a message may have.
+const MOST_GROUP_ROWS: usize = MOST_POINTS * 2 * (MOST_GROUPS + 1);
+/// The longest text that a message may have, bytes.
+const MOST_TEXT_BYTES: usize = 4096;
+
+/// [`Latency`] on the wire.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LatencyWire {
+    one_in: u64,
+    points: Vec<PointWire>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    missing: Vec<MissingWire>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<GroupWire>,
+    /// A row for each group: its buckets, then its sum.
+    #[serde(default)]
+    histograms: Packed,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct PointWire {
+    point: String,
+    method: String,
+    /// A row for each bucket, then sum, negative, too long; a column for each CPU.
+    table: Packed,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct MissingWire {
+    point: String,
+    reason: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct GroupWire {
+    kind: String,
+    name: Option<String>,
+    point: String,
+}
+
+const KINDS: [(GroupKind, &str); 2] = [
+    (GroupKind::Interface, "interface"),
+    (GroupKind::Owner, "owner"),
+];
+
+impl GroupKind {
+    /// Stable name for machines.
+    pub fn name(self) -> &'static str {
+        match self {
+            GroupKind::Interface => "interface",
+            GroupKind::Owner => "owner",
+        }
+    }
+}
+
+impl LatencyWire {
+    /// An interval for the wire; nothing is lost.
+    pub(super) fn of(latency: &Latency) -> LatencyWire {
+        let point = |own: &PointLatency| {
+            let buckets = own.buckets.iter().map(Option::as_deref);
+            let further = [&own.sum_ns, &own.negative, &own.too_long];
+            let further = further.map(|row| Some(row.as_slice()));
+            PointWire {
+                point: own.point.slug().to_owned(),
+                method: own.method.clone(),
+                table: packed::pack(buckets.chain(further)),
+            }
+        };
+        let rows: Vec<Vec<u64>> = latency.groups.iter().map(row_of).collect();
+        LatencyWire {
+            one_in: latency.one_in,
+            points: latency.points.iter().map(point).collect(),
+            missing: latency.missing.iter().map(MissingWire::of).collect(),
+            groups: latency.groups.iter().map(GroupWire::of).collect(),
+            histograms: packed::pack(rows.iter().map(|row| Some(row.as_slice()))),
+        }
+    }
+
+    /// The inverse of [`LatencyWire::of`], of an interval with so many CPUs. Points and kinds of
+    /// groups that this version does not know are passed over.
+    ///
+    /// # Errors
+    /// If it has other columns, or more of anything than it may have.
+    pub(super) fn read(self, cpus: usize) -> Result<Latency, Damaged> {
+        let counts = [self.points.len(), self.missing.len()];
+        if counts.iter().any(|&count| count > MOST_POINTS) || self.groups.len() > MOST_GROUP_ROWS {
+            return Err(Damaged);
+        }
+        let mut budget = MOST_VALUES;
+        let mut points: Vec<PointLatency> = Vec::new();
+        for wire in self.points {
+            let Some(point) = Point::of_slug(&wire.point) else {
+                continue;
+            };
+            if points.iter().any(|own| own.point == point) || wire.method.len() > MOST_TEXT_BYTES {
+                return Err(Damaged);
+            }
+            let table = packed::unpack_within(&wire.table, BUCKETS + FURTHER_ROWS, budget)?;
+            budget -= table.iter().flatten().map(Vec::len).sum::<usize>();
+            points.push(point_of(point, wire.method, table, cpus)?);
+        }
+        let missing = self.missing.into_iter().filter_map(MissingWire::read);
+        Ok(Latency {
+            one_in: self.one_in,
+            points,
+            missing: missing.collect::<Result<_, _>>()?,
+            groups: groups_of(self.groups, &self.histograms)?,
+        })
+    }
+}
+
+impl MissingWire {
+    fn of(missing: &MissingPoint) -> Self {
+        MissingWire {
+            point: missing.point.slug().to_owned(),
+            reason: missing.reason.clone(),
+        }
+    }
+
+    /// `None` if this version does not know the point.
+    fn read(self) -> Option<Result<MissingPoint, Damaged>> {
+        let point = Point::of_slug(&self.point)?;
+        let reason = self.reason;
+        Some(match reason.len() > MOST_TEXT_BYTES {
+            true => Err(Damaged),
+            false => Ok(MissingPoint { point, reason }),
+        })
+    }
+}
+
+impl GroupWire {
+    fn of(group: &GroupLatency) -> Self {
+        GroupWire {
+            kind: group.kind.name().to_owned(),
+            name: group.name.clone(),
+            point: group.point.slug().to_owned(),
+        }
+    }
+}
+
+fn row_of(group: &GroupLatency) -> Vec<u64> {
+    let counts = group.histogram.counts().iter().copied();
+    counts.chain([group.histogram.sum_ns]).collect()
+}
+
+fn point_of(
+    point: Point,
+    method: String,
+    mut table: packed::Rows,
+    cpus: usize,
+) -> Result<PointLatency, Damaged> {
+    let is_whole = table.iter().flatten().all(|row| row.len() == cpus);
+    if table.len() != BUCKETS + FURTHER_ROWS || !is_whole {
+        return Err(Damaged);
+    }
+    let mut last = || table.pop().flatten().ok_or(Damaged);
+    let (too_long, negative, sum_ns) = (last()?, last()?, last()?);
+    Ok(PointLatency {
+        point,
+        method,
+        buckets: table,
+        sum_ns,
+        negative,
+        too_long,
+    })
+}
+
+fn groups_of(wires: Vec<GroupWire>, histograms: &Packed) -> Result<Vec<GroupLatency>, Damaged> {
+    if wires.is_empty() {
+        return Ok(Vec::new());
+    }
+    let width = BUCKETS + 1;
+    let rows = packed::unpack_within(histograms, wires.len(), wires.len() * width)?;
+    if rows.len() != wires.len() {
+        return Err(Damaged);
+    }
+    let mut groups = Vec::new();
+    for (wire, row) in wires.into_iter().zip(rows) {
+        let row = row.filter(|row| row.len() == width).ok_or(Damaged)?;
+        if wire
+            .name
+            .as_ref()
+            .is_some_and(|name| name.len() > MOST_TEXT_BYTES)
+        {
+            return Err(Damaged);
+        }
+        let kind = KINDS.iter().find(|(_, name)| *name == wire.kind);
+        let (Some((kind, _)), Some(point)) = (kind, Point::of_slug(&wire.point)) else {
+            continue;
+        };
+        groups.push(GroupLatency {
+            kind: *kind,
+            name: wire.name,
+            point,
+            histogram: Histogram::of(&row[..BUCKETS], row[BUCKETS]),
+        });
+    }
+    Ok(groups)
+}

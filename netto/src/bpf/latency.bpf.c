@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * How long after its arrival a packet is at which point of the stack. An object of its own, loaded
+ * only if somebody wants latencies. Of the programs, user space loads those of the points that are
+ * wanted, by fentry and fexit where the kernel allows that, else what comes nearest.
+ *
+ * A packet that is not chosen, of one in N, costs its stamp and a multiplication.
+ */
+#include "latency.bpf.h"
+#include "latency_waits.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* A packet that has not met its socket yet. */
+static __always_inline int netto_start(struct sk_buff *skb, __u32 point)
+{
+	struct netto_packet packet = { .stamp = netto_stamp(skb) };
+	struct netto_latency *own;
+
+	if (!packet.stamp || !netto_is_chosen(packet.stamp))
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	packet.dev = skb->dev;
+	packet.ifindex = packet.dev ? packet.dev->ifindex : 0;
+	netto_take(own, &packet, point, netto_since(own, &packet));
+	return 0;
+}
+
+/* A driver hands a packet to GRO, which may keep it back. */
+SEC("tp_btf/napi_gro_receive_entry")
+int BPF_PROG(netto_gro, struct sk_buff *skb)
+{
+	netto_leave_note(skb, NETTO_DRIVER_TO_IP);
+	return 0;
+}
+
+SEC("tp_btf/napi_gro_frags_entry")
+int BPF_PROG(netto_gro_frags, struct sk_buff *skb)
+{
+	netto_leave_note(skb, NETTO_DRIVER_TO_IP);
+	return 0;
+}
+
+static __always_inline int netto_ip(struct sk_buff *skb)
+{
+	struct netto_packet packet = {};
+	struct netto_latency *own;
+	__u64 ns = ~0ULL;
+
+	if (netto_takes(NETTO_DRIVER_TO_IP))
+		ns = netto_take_note(skb, NETTO_DRIVER_TO_IP);
+	if (ns != ~0ULL) {
+		own = netto_own_latency();
+		packet.dev = skb->dev;
+		packet.ifindex = packet.dev ? packet.dev->ifindex : 0;
+		if (own)
+			netto_take(own, &packet, NETTO_DRIVER_TO_IP, ns);
+	}
+	return netto_takes(NETTO_IP_START) ? netto_start(skb, NETTO_IP_START) : 0;
+}
+
+SEC("fentry/ip_rcv_core")
+int BPF_PROG(netto_ip_v4, struct sk_buff *skb)
+{
+	return netto_ip(skb);
+}
+
+SEC("fentry/ip6_rcv_core")
+int BPF_PROG(netto_ip_v6, struct sk_buff *skb)
+{
+	return netto_ip(skb);
+}
+
+/*
+ * Instead: the packet is handed to protocols. Of those whose device hands them on to another one,
+ * such as a bridge's, this is not IP; they come again there.
+ */
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(netto_ip_near, struct sk_buff *skb)
+{
+	if (skb->protocol != bpf_htons(ETH_P_IP) && skb->protocol != bpf_htons(ETH_P_IPV6))
+		return 0;
+	if (skb->dev->rx_handler)
+		return 0;
+	return netto_ip(skb);
+}
+
+SEC("fentry/tcp_v4_rcv")
+int BPF_PROG(netto_tcp_v4, struct sk_buff *skb)
+{
+	return netto_start(skb, NETTO_TCP_START);
+}
+
+SEC("fentry/tcp_v6_rcv")
+int BPF_PROG(netto_tcp_v6, struct sk_buff *skb)
+{
+	return netto_start(skb, NETTO_TCP_START);
+}
+
+SEC("fentry/udp_rcv")
+int BPF_PROG(netto_udp_v4, struct sk_buff *skb)
+{
+	return netto_start(skb, NETTO_UDP_START);
+}
+
+SEC("fentry/udpv6_rcv")
+int BPF_PROG(netto_udp_v6, struct sk_buff *skb)
+{
+	return netto_start(skb, NETTO_UDP_START);
+}
+
+/*
+ * Instead: the packet has found its socket, whose control group, be it the root, is asked. What
+ * was met is kept for when it is enqueued, which is in the same softirq, or never.
+ */
+SEC("cgroup_skb/ingress")
+int netto_start_near(struct __sk_buff *skb)
+{
+	struct netto_packet packet = { .stamp = skb->tstamp };
+	struct netto_latency *own;
+	struct sock *sk;
+	__u16 protocol;
+
+	own = netto_own_latency();
+	sk = (struct sock *)skb->sk;
+	if (!own || !sk)
+		return 1;
+	packet.ifindex = skb->ingress_ifindex;
+	own->met_socket = (__u64)sk;
+	/* By way of memory it is a number, with which the verifier allows arithmetic. */
+	sk = (struct sock *)*(volatile __u64 *)&own->met_socket;
+	packet.sk = sk;
+	own->met_stamp_ns = packet.stamp;
+	own->met_interface = packet.ifindex;
+	if (!packet.stamp || !netto_is_chosen(packet.stamp))
+		return 1;
+	protocol = BPF_CORE_READ(sk, sk_protocol);
+	if (protocol == IPPROTO_TCP && netto_takes(NETTO_TCP_START))
+		netto_take(own, &packet, NETTO_TCP_START, netto_since(own, &packet));
+	else if (protocol == IPPROTO_UDP && netto_takes(NETTO_UDP_START))
+		netto_take(own, &packet, NETTO_UDP_START, netto_since(own, &packet));
+	return 1;
+}
+
+/* Instead of that, where no such program is allowed: a segment of an established connection. */
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(netto_tcp_near, struct sock *sk, struct sk_buff *skb)
+{
+	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
+	struct netto_latency *own;
+
+	if (!packet.stamp || !netto_is_chosen(packet.stamp))
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	packet.ifindex = skb->skb_iif;
+	netto_take(own, &packet, NETTO_TCP_START, netto_since(own, &packet));
+	return 0;
+}
+
+static __always_inline int netto_enqueue(struct sock *sk, struct sk_buff *skb, __u32 point, __u32 wait)
+{
+	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
+	struct netto_latency *own = netto_own_latency();
+
+	packet.ifindex = skb->skb_iif;
+	return own ? netto_enqueued(own, &packet, point, wait) : 0;
+}
+
+SEC("fexit/tcp_queue_rcv")
+int BPF_PROG(netto_tcp_enqueued, struct sock *sk, struct sk_buff *skb)
+{
+	return netto_enqueue(sk, skb, NETTO_TCP_ENQUEUED, NETTO_TCP_WAIT);
+}
+
+SEC("fexit/__udp_enqueue_schedule_skb")
+int BPF_PROG(netto_udp_enqueued, struct sock *sk, struct sk_buff *skb, int error)
+{
+	return error ? 0 : netto_enqueue(sk, skb, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
+}
+
+/* Datagrams of a socket that wait to be read, for where no reader can be asked for its packet. */
+struct netto_datagrams {
+	__u64 written;
+	__u64 read;
+	__u64 stamp[NETTO_LATENCY_DATAGRAMS];
+	__u32 ifindex[NETTO_LATENCY_DATAGRAMS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct netto_datagrams);
+} netto_datagrams SEC(".maps");
+
+/* Packets in a UDP socket. */
+static __always_inline __u32 netto_datagrams_in(struct sock *sk)
+{
+	struct udp_sock *udp = (void *)sk;
+
+	return BPF_CORE_READ(sk, sk_receive_queue.qlen) + BPF_CORE_READ(udp, reader_queue.qlen);
+}
+
+/*
+ * A datagram was enqueued. In which order the reader takes them is known, and who reads is met by
+ * netto_udp_read_near. What was there before the socket was first seen must be passed over.
+ */
+static __always_inline void netto_await(struct sock *sk, const struct netto_packet *packet)
+{
+	struct netto_datagrams *own = bpf_sk_storage_get(&netto_datagrams, sk, 0, 0);
+	__u64 number;
+	__u32 before;
+
+	if (!own) {
+		own = bpf_sk_storage_get(&netto_datagrams, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+		if (!own)
+			return;
+		before = netto_datagrams_in(sk);
+		own->written = before > 1 ? before - 1 : 0;
+	}
+	number = __sync_fetch_and_add(&own->written, 1);
+	own->stamp[number & (NETTO_LATENCY_DATAGRAMS - 1)] = packet->stamp;
+	own->ifindex[number & (NETTO_LATENCY_DATAGRAMS - 1)] = packet->ifindex;
+}
+
+/*
+ * Instead of both: a socket has something to read, the last packet of its queue. That is read of
+ * the queue while the socket is its task's (then segments come from the backlog), else it is the
+ * packet that was met last, for the queue's end may be a segment that came before this one, and
+ * datagrams may be gone already.
+ */
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(netto_ready, struct sock *sk)
+{
+	__u16 family = sk->__sk_common.skc_family, protocol;
+	struct netto_packet packet = { .sk = sk };
+	struct netto_latency *own;
+	struct sk_buff *skb;
+	bool is_tcp;
+
+	if (family != AF_INET && family != AF_INET6)
+		return 0;
+	protocol = sk->sk_protocol;
+	is_tcp = protocol == IPPROTO_TCP;
+	if (!is_tcp && protocol != IPPROTO_UDP)
+		return 0;
+	if (is_tcp && (sk->__sk_common.skc_state == TCP_LISTEN ||
+		       !(netto_takes(NETTO_TCP_ENQUEUED) || netto_takes(NETTO_TCP_WAIT))))
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	if (own->met_socket == (__u64)sk && !(is_tcp && sk->sk_lock.owned)) {
+		packet.stamp = own->met_stamp_ns;
+		packet.ifindex = own->met_interface;
+		own->met_socket = 0;
+	} else if (sk->sk_receive_queue.qlen) {
+		skb = sk->sk_receive_queue.prev;
+		packet.stamp = netto_stamp(skb);
+		packet.ifindex = skb->skb_iif;
+	}
+	if (is_tcp)
+		return netto_enqueued(own, &packet, NETTO_TCP_ENQUEUED, NETTO_TCP_WAIT);
+	if (netto_takes(NETTO_UDP_READ) || netto_takes(NETTO_UDP_WAIT))
+		netto_await(sk, &packet);
+	return netto_enqueued(own, &packet, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
+}
+
+/* A read of a connection ends; the stamp is that of the last segment in it. */
+SEC("fentry/tcp_recv_timestamp")
+int BPF_PROG(netto_tcp_read, void *msg, struct sock *sk, struct scm_timestamping_internal *stamps)
+{
+	struct netto_packet packet = { .sk = sk };
+	struct netto_latency *own;
+	struct tcp_sock *tcp = (void *)sk;
+
+	packet.stamp = stamps->ts[0].tv_sec * 1000000000ULL + stamps->ts[0].tv_nsec;
+	if (!packet.stamp || !netto_is_chosen(packet.stamp))
+		return 0;
+	own = netto_own_latency();
+	/* What was read last. */
+	if (!own || netto_may_have_been_blocked(sk, BPF_CORE_READ(tcp, copied_seq) - 1))
+		return 0;
+	packet.ifindex = sk->sk_rx_dst_ifindex;
+	return netto_read(own, &packet, NETTO_TCP_READ, NETTO_TCP_WAIT);
+}
+
+SEC("fentry/skb_consume_udp")
+int BPF_PROG(netto_udp_read, struct sock *sk, struct sk_buff *skb, int length)
+{
+	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
+	struct netto_latency *own;
+
+	if (length < 0 || !packet.stamp || !netto_is_chosen(packet.stamp))
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	packet.ifindex = skb->skb_iif;
+	return netto_read(own, &packet, NETTO_UDP_READ, NETTO_UDP_WAIT);
+}
+
+/* Instead: something is read of a segment; its beginning counts. */
+SEC("tp_btf/skb_copy_datagram_iovec")
+int BPF_PROG(netto_tcp_read_near, struct sk_buff *skb)
+{
+	struct netto_packet packet = { .stamp = netto_stamp(skb) };
+	struct tcp_skb_cb *cb = (void *)skb + bpf_core_field_offset(skb->cb);
+	struct netto_latency *own;
+	struct sock *sk = skb->sk;
+	__u16 family;
+	__u32 seq;
+
+	if (!sk || !packet.stamp || !netto_is_chosen(packet.stamp))
+		return 0;
+	family = sk->__sk_common.skc_family;
+	if ((family != AF_INET && family != AF_INET6) || sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	own = netto_own_latency();
+	seq = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);
+	if (!own || seq != BPF_CORE_READ(cb, seq) || netto_may_have_been_blocked(sk, seq))
+		return 0;
+	packet.sk = sk;
+	packet.ifindex = skb->skb_iif;
+	return netto_read(own, &packet, NETTO_TCP_READ, NETTO_TCP_WAIT);
+}
+
+/* Instead: a datagram was read, the first of those that wait. */
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(netto_udp_read_near, struct sock *sk, int length, int flags)
+{
+	__u16 family = sk->__sk_common.skc_family;
+	struct netto_packet packet = { .sk = sk };
+	struct netto_datagrams *datagrams;
+	struct netto_latency *own;
+	__u64 number, written;
+
+	if ((family != AF_INET && family != AF_INET6) || sk->sk_protocol != IPPROTO_UDP)
+		return 0;
+	if (length < 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)))
+		return 0;
+	datagrams = bpf_sk_storage_get(&netto_datagrams, sk, 0, 0);
+	if (!datagrams)
+		return 0;
+	number = __sync_fetch_and_add(&datagrams->read, 1);
+	written = *(volatile __u64 *)&datagrams->written;
+	if (number < written && written - number <= NETTO_LATENCY_DATAGRAMS) {
+		packet.stamp = datagrams->stamp[number & (NETTO_LATENCY_DATAGRAMS - 1)];
+		packet.ifindex = datagrams->ifindex[number & (NETTO_LATENCY_DATAGRAMS - 1)];
+	}
+	/* What was lost on the way to here is made up for whenever nothing waits. */
+	if (!netto_datagrams_in(sk))
+		datagrams->read = written;
+	if (!packet.stamp || !netto_is_chosen(packet.stamp))
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	return netto_read(own, &packet, NETTO_UDP_READ, NETTO_UDP_WAIT);
+}
+
+/* A packet that leaves has to wait. Those that go straight through are not met, here or below. */
+SEC("tp_btf/qdisc_enqueue")
+int BPF_PROG(netto_queued, void *qdisc, void *queue, struct sk_buff *skb)
+{
+	netto_leave_note(skb, NETTO_QDISC);
+	return 0;
+}
+
+/* So many packets are handed to a driver at most that have been taken out together. */
+#define NETTO_TOGETHER 16
+
+SEC("tp_btf/qdisc_dequeue")
+int BPF_PROG(netto_unqueued, void *qdisc, void *queue, int packets, struct sk_buff *skb)
+{
+	struct netto_latency *own = netto_own_latency();
+
+	if (!own)
+		return 0;
+	for (int number = 0; number < NETTO_TOGETHER && skb; number++) {
+		struct netto_packet packet = {};
+		__u64 ns = netto_take_note(skb, NETTO_QDISC);
+
+		if (ns != ~0ULL) {
+			struct sock *sk = skb->sk;
+
+			packet.dev = skb->dev;
+			packet.ifindex = packet.dev ? packet.dev->ifindex : 0;
+			/* What stands for a connection that is made or over is no socket. */
+			if (sk && sk->__sk_common.skc_state != TCP_NEW_SYN_RECV &&
+			    sk->__sk_common.skc_state != TCP_TIME_WAIT)
+				packet.sk = sk;
+			netto_take(own, &packet, NETTO_QDISC, ns);
+		}
+		skb = packets > number + 1 ? skb->next : 0;
+	}
+	return 0;
+}

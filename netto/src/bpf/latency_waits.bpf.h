@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Latencies: how long packets wait in a socket until they are read, and whether a segment waited
+ * for an earlier one.
+ */
+#ifndef NETTO_LATENCY_WAITS_H
+#define NETTO_LATENCY_WAITS_H
+
+#include "latency.bpf.h"
+
+/*
+ * When packets that wait to be read were enqueued: a place by the stamp's hash, which holds the
+ * hash's other half and the latency then, in steps of 4 ns. One word, so that no two CPUs can
+ * make something wrong of it; who finds another packet's knows nothing.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set before load if somebody wants such waits */
+	__type(key, __u32);
+	__type(value, __u64);
+} netto_waiting SEC(".maps");
+
+#define NETTO_HALF 0xffffffffULL
+
+static __always_inline __u64 *netto_place_of(__u64 hash)
+{
+	__u32 place = hash & (NETTO_LATENCY_WAITING - 1);
+
+	return bpf_map_lookup_elem(&netto_waiting, &place);
+}
+
+static __always_inline __u64 netto_hash_of(__u64 stamp)
+{
+	__u64 hash = stamp * 0x9e3779b97f4a7c15ULL;
+
+	return hash ^ hash >> 29;
+}
+
+/* A packet was enqueued so long after it came. */
+static __always_inline void netto_begin_wait(__u64 stamp, __u64 ns)
+{
+	__u64 hash = netto_hash_of(stamp);
+	__u64 *place = netto_place_of(hash);
+
+	if (place && ns < NETTO_LIMIT_NS)
+		*(volatile __u64 *)place = (hash & ~NETTO_HALF) | (ns >> 2 & NETTO_HALF);
+}
+
+/* A packet was read so long after it came. */
+static __always_inline void netto_end_wait(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __u64 ns)
+{
+	__u64 hash = netto_hash_of(packet->stamp);
+	__u64 *place = netto_place_of(hash);
+	__u64 word;
+
+	if (!place || ns >= NETTO_LIMIT_NS)
+		return;
+	word = *(volatile __u64 *)place;
+	if ((word & ~NETTO_HALF) != (hash & ~NETTO_HALF))
+		return;
+	word = (word & NETTO_HALF) << 2;
+	netto_take(own, packet, point, ns > word ? ns - word : 0);
+}
+
+/*
+ * The packet's address, for a hash: of a pointer's lower half the verifier makes a number, of all
+ * of it not.
+ */
+static __always_inline __u64 netto_number_of(struct sk_buff *skb)
+{
+	__u32 number;
+
+	asm volatile("%0 = %1" : "=w"(number) : "w"((__u32)(__u64)skb));
+	return number;
+}
+
+/*
+ * A packet without a stamp begins to wait: the same table, by the packet's address, with the time
+ * instead of a latency. A packet that nobody takes out leaves a word that the next one of its
+ * address or place overwrites.
+ */
+static __always_inline void netto_leave_note(struct sk_buff *skb, __u32 point)
+{
+	__u64 hash, *place;
+
+	/* Where no stamp can choose, the lot does. */
+	if (netto_chosen_to != ~0ULL && (__u64)bpf_get_prandom_u32() << 32 > netto_chosen_to)
+		return;
+	hash = netto_hash_of(netto_number_of(skb) * 2 + (point == NETTO_QDISC));
+	place = netto_place_of(hash);
+	if (place)
+		*(volatile __u64 *)place = (hash & ~NETTO_HALF) | (bpf_ktime_get_ns() >> 2 & NETTO_HALF);
+}
+
+/* How long it has waited, nanoseconds; all bits where it is not known. */
+static __always_inline __u64 netto_take_note(struct sk_buff *skb, __u32 point)
+{
+	__u64 hash = netto_hash_of(netto_number_of(skb) * 2 + (point == NETTO_QDISC));
+	__u64 *place = netto_place_of(hash);
+	__u64 word;
+
+	if (!place)
+		return ~0ULL;
+	word = *(volatile __u64 *)place;
+	if ((word & ~NETTO_HALF) != (hash & ~NETTO_HALF))
+		return ~0ULL;
+	*(volatile __u64 *)place = 0;
+	return (((bpf_ktime_get_ns() >> 2) - word) & NETTO_HALF) << 2;
+}
+
+static __always_inline int netto_enqueued(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __u32 wait)
+{
+	__u64 ns;
+
+	if (!packet->stamp || !netto_is_chosen(packet->stamp))
+		return 0;
+	ns = netto_since(own, packet);
+	if (netto_takes(point))
+		netto_take(own, packet, point, ns);
+	if (netto_takes(wait))
+		netto_begin_wait(packet->stamp, ns);
+	return 0;
+}
+
+static __always_inline int netto_read(struct netto_latency *own, const struct netto_packet *packet, __u32 point, __u32 wait)
+{
+	__u64 ns = netto_since(own, packet);
+
+	if (netto_takes(point) && !netto_take(own, packet, point, ns))
+		return 0;
+	if (netto_takes(wait))
+		netto_end_wait(own, packet, wait, ns);
+	return 0;
+}
+
+/* Up to where the stream of a socket came out of order, as far as it was seen. */
+struct netto_disorder {
+	__u32 segments;
+	__u32 until_seq;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct netto_disorder);
+} netto_disorders SEC(".maps");
+
+/*
+ * Whether what is read at this place of the stream may have waited for an earlier segment: which
+ * says nothing of the stack. From the first reading after segments came out of order, everything
+ * that could then have come so is taken to have.
+ */
+static __always_inline bool netto_may_have_been_blocked(struct sock *sk, __u32 seq)
+{
+	struct tcp_sock *tcp = (void *)sk;
+	struct netto_disorder *own;
+	__u32 segments;
+
+	if (netto_includes_hol)
+		return false;
+	segments = BPF_CORE_READ(tcp, rcv_ooopack);
+	if (!segments)
+		return false;
+	own = bpf_sk_storage_get(&netto_disorders, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!own)
+		return true;
+	if (segments != own->segments) {
+		own->segments = segments;
+		own->until_seq = BPF_CORE_READ(tcp, rcv_nxt);
+		if (BPF_CORE_READ(tcp, out_of_order_queue.rb_node)) {
+			struct sk_buff *last = BPF_CORE_READ(tcp, ooo_last_skb);
+			struct tcp_skb_cb *cb = (void *)last + bpf_core_field_offset(last->cb);
+
+			own->until_seq = BPF_CORE_READ(cb, end_seq);
+		}
+	}
+	return (__s32)(seq - own->until_seq) < 0;
+}
+
+#endif

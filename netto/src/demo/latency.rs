@@ -1,0 +1,165 @@
+//! How long the made-up host's packets wait: longer where a CPU has much to do, and now and then
+//! for a reader that is slow. Pure.
+
+use metrics_common::latency::{BUCKETS, Histogram, Point, bounds};
+use metrics_common::sections::{GroupKind, GroupLatency, MissingPoint, PointLatency};
+use metrics_common::{Latency, SoftnetCount, Traffic};
+
+/// The point that this host pretends to lack.
+const LACKING: Point = Point::DriverToIp;
+/// A bucket with less than this share of all packets has none.
+const LEAST_SHARE: f64 = 0.0004;
+/// The share of packets that wait many times as long, and how many times.
+const TAIL: f64 = 0.012;
+const TAIL_TIMES: f64 = 14.0;
+/// For so long in every so many seconds readers are slow, and how many times.
+const SLOW_SECONDS: (f64, f64) = (12.0, 150.0);
+const SLOW_TIMES: f64 = 9.0;
+/// Who shares the packets, and one part in how many each has.
+const INTERFACES: [(&str, u64); 3] = [("eth0", 2), ("veth3f1c9a2", 5), ("veth90b7e41", 9)];
+const OWNERS: [(&str, u64); 3] = [
+    ("/system.slice/web.service", 2),
+    ("/kubepods.slice/cache", 4),
+    ("/system.slice/dns.service", 8),
+];
+
+/// Of a point: what half of the packets are below, nanoseconds; how far they are scattered, powers
+/// of two; one packet in how many comes there.
+fn shape(point: Point) -> (f64, f64, u64) {
+    match point {
+        Point::IpStart => (2_100.0, 0.7, 1),
+        Point::TcpStart => (3_400.0, 0.7, 2),
+        Point::UdpStart => (3_000.0, 0.7, 5),
+        Point::TcpSocketEnqueued => (5_200.0, 0.8, 2),
+        Point::UdpSocketEnqueued => (4_300.0, 0.8, 5),
+        Point::TcpSocketRead => (31_000.0, 1.4, 3),
+        Point::UdpSocketRead => (24_000.0, 1.3, 6),
+        Point::DriverToIp => (900.0, 0.6, 1),
+        Point::Qdisc => (1_300.0, 1.1, 2),
+        Point::TcpReadWait => (25_000.0, 1.5, 3),
+        Point::UdpReadWait => (19_000.0, 1.4, 6),
+    }
+}
+
+/// Whether a reader's slowness is seen there.
+fn is_readers(point: Point) -> bool {
+    use Point::{TcpReadWait, TcpSocketRead, UdpReadWait, UdpSocketRead};
+    matches!(
+        point,
+        TcpSocketRead | UdpSocketRead | TcpReadWait | UdpReadWait
+    )
+}
+
+/// The latencies of so many packets.
+fn histogram(packets: u64, median_ns: f64, scatter: f64) -> Histogram {
+    let middle = |bucket: usize| bounds(bucket).middle_ns() as f64;
+    let weight = |bucket: usize| {
+        let of = |median_ns: f64| {
+            let away = (middle(bucket) / median_ns).log2() / scatter;
+            (-away * away / 2.0).exp()
+        };
+        of(median_ns) + TAIL * of(median_ns * TAIL_TIMES)
+    };
+    let weights: Vec<f64> = (0..BUCKETS).map(weight).collect();
+    let all: f64 = weights.iter().sum();
+    let mut own = Histogram::default();
+    for (bucket, weight) in weights.iter().enumerate() {
+        let share = weight / all;
+        if share >= LEAST_SHARE {
+            let count = (packets as f64 * share) as u64;
+            own.add(bucket, count);
+            own.sum_ns += count * middle(bucket) as u64;
+        }
+    }
+    own
+}
+
+/// The section, of the interval that ends at `seconds`.
+pub fn latency(traffic: &Traffic, seconds: f64) -> Latency {
+    let packets = traffic
+        .softnet_of(SoftnetCount::Packets)
+        .unwrap_or_default();
+    let most = packets.iter().max().copied().unwrap_or(0).max(1) as f64;
+    let (slow_for, slow_every) = SLOW_SECONDS;
+    let is_slow = seconds.rem_euclid(slow_every) < slow_for;
+    let mut latency = Latency {
+        one_in: 1,
+        missing: vec![MissingPoint {
+            point: LACKING,
+            reason: "this driver gives packets no stamp of their own (made up, like all of this)"
+                .to_owned(),
+        }],
+        ..Latency::default()
+    };
+    for &point in Point::ALL.iter().filter(|&&point| point != LACKING) {
+        let (median_ns, scatter, one_in) = shape(point);
+        let slowness = if is_slow && is_readers(point) {
+            SLOW_TIMES
+        } else {
+            1.0
+        };
+        let of_cpu = |packets: &u64| {
+            let load = *packets as f64 / most;
+            histogram(
+                packets / one_in,
+                median_ns * slowness * (1.0 + load * load),
+                scatter,
+            )
+        };
+        let cpus: Vec<Histogram> = packets.iter().map(of_cpu).collect();
+        let mut own = PointLatency::new(point, "demonstration of fentry", cpus.len());
+        for (bucket, row) in own.buckets.iter_mut().enumerate() {
+            let counts: Vec<u64> = cpus.iter().map(|cpu| cpu.counts()[bucket]).collect();
+            *row = counts.iter().any(|&count| count > 0).then_some(counts);
+        }
+        own.sum_ns = cpus.iter().map(|cpu| cpu.sum_ns).collect();
+        if let Some(first) = own.negative.first_mut().filter(|_| point == Point::IpStart) {
+            *first = packets.iter().sum::<u64>() / 1_000_000;
+        }
+        let all = own.histogram();
+        for (kind, names) in [
+            (GroupKind::Interface, INTERFACES),
+            (GroupKind::Owner, OWNERS),
+        ] {
+            latency.groups.extend(groups(kind, names, point, &all));
+        }
+        latency.points.push(own);
+    }
+    latency
+}
+
+/// The packets of a point by group; what is left has no name.
+fn groups(
+    kind: GroupKind,
+    names: [(&str, u64); 3],
+    point: Point,
+    all: &Histogram,
+) -> Vec<GroupLatency> {
+    let mut left = all.clone();
+    let part = |one_in: u64| {
+        let counts: Vec<u64> = all.counts().iter().map(|count| count / one_in).collect();
+        Histogram::of(&counts, all.sum_ns / one_in)
+    };
+    let mut found: Vec<GroupLatency> = Vec::new();
+    for (name, one_in) in names {
+        let histogram = part(one_in);
+        let counts = left.counts().iter().zip(histogram.counts());
+        let counts: Vec<u64> = counts
+            .map(|(left, own)| left.saturating_sub(*own))
+            .collect();
+        left = Histogram::of(&counts, left.sum_ns.saturating_sub(histogram.sum_ns));
+        found.push(GroupLatency {
+            kind,
+            name: Some(name.to_owned()),
+            point,
+            histogram,
+        });
+    }
+    found.push(GroupLatency {
+        kind,
+        name: None,
+        point,
+        histogram: left,
+    });
+    found
+}

@@ -1,0 +1,122 @@
+//! From what each CPU has counted since the start to what came in an interval.
+
+use metrics_common::latency::{BUCKETS, Histogram};
+use metrics_common::sections::PointLatency;
+
+/// What was counted at one point since the start, on one CPU or of one group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// By bucket.
+    pub buckets: Vec<u64>,
+    /// Their sum, nanoseconds.
+    pub sum_ns: u64,
+    /// Outside of buckets.
+    pub negative: u64,
+    /// Outside of buckets.
+    pub too_long: u64,
+}
+
+impl Counts {
+    /// What came since an earlier reading.
+    pub fn since(&self, before: &Counts) -> Counts {
+        let earlier = before.buckets.iter().copied().chain(std::iter::repeat(0));
+        Counts {
+            buckets: self
+                .buckets
+                .iter()
+                .zip(earlier)
+                .map(|(now, before)| now.saturating_sub(before))
+                .collect(),
+            sum_ns: self.sum_ns.saturating_sub(before.sum_ns),
+            negative: self.negative.saturating_sub(before.negative),
+            too_long: self.too_long.saturating_sub(before.too_long),
+        }
+    }
+
+    /// Adds those of another CPU.
+    pub fn add(&mut self, other: &Counts) {
+        self.buckets
+            .resize(self.buckets.len().max(other.buckets.len()), 0);
+        for (own, more) in self.buckets.iter_mut().zip(&other.buckets) {
+            *own = own.saturating_add(*more);
+        }
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.negative = self.negative.saturating_add(other.negative);
+        self.too_long = self.too_long.saturating_add(other.too_long);
+    }
+
+    /// As a histogram; what is in no bucket is left out.
+    pub fn histogram(&self) -> Histogram {
+        Histogram::of(&self.buckets, self.sum_ns)
+    }
+}
+
+/// Puts what came on the CPU of one column to the point's.
+pub fn put(point: &mut PointLatency, column: usize, grown: &Counts) {
+    let cpus = point.sum_ns.len();
+    for (bucket, &count) in grown.buckets.iter().enumerate().take(BUCKETS) {
+        if count > 0 {
+            let row = point.buckets[bucket].get_or_insert_with(|| vec![0; cpus]);
+            row[column] = count;
+        }
+    }
+    point.sum_ns[column] = grown.sum_ns;
+    point.negative[column] = grown.negative;
+    point.too_long[column] = grown.too_long;
+}
+
+/// What is left of all when a part is taken away.
+pub fn rest_of(all: &Histogram, part: &Histogram) -> Histogram {
+    let counts = all.counts().iter().zip(part.counts());
+    let counts: Vec<u64> = counts
+        .map(|(all, part)| all.saturating_sub(*part))
+        .collect();
+    Histogram::of(&counts, all.sum_ns.saturating_sub(part.sum_ns))
+}
+
+/// What the programs took of a CPU, nanoseconds: so many latencies, of one in so many packets. The
+/// packets that were not chosen cost little each, but there are more of them.
+pub fn taken_ns(runs: u64, one_in: u64, run_ns: u64, pass_ns: u64) -> u64 {
+    let passed = runs.saturating_mul(one_in.saturating_sub(1));
+    let passed_ns = passed.saturating_mul(pass_ns);
+    runs.saturating_mul(run_ns).saturating_add(passed_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::latency::Point;
+
+    use super::*;
+
+    #[test]
+    fn an_interval_has_what_came_since_the_one_before() {
+        let now = Counts {
+            buckets: vec![3, 0, 7],
+            sum_ns: 900,
+            negative: 2,
+            too_long: 1,
+        };
+        let before = Counts {
+            buckets: vec![1],
+            sum_ns: 100,
+            ..Counts::default()
+        };
+        let grown = now.since(&before);
+        assert_eq!(
+            (grown.buckets.as_slice(), grown.sum_ns),
+            ([2, 0, 7].as_slice(), 800)
+        );
+        let mut point = PointLatency::new(Point::IpStart, "fentry", 2);
+        put(&mut point, 1, &grown);
+        assert_eq!(point.buckets[2], Some(vec![0, 7]));
+        assert_eq!(point.buckets[1], None);
+        assert_eq!((point.negative, point.too_long), (vec![0, 2], vec![0, 1]));
+        assert_eq!(grown.histogram().count(), 9);
+    }
+
+    #[test]
+    fn packets_that_are_passed_over_cost_too() {
+        assert_eq!(taken_ns(10, 1, 100, 15), 1000);
+        assert_eq!(taken_ns(10, 64, 100, 15), 1000 + 10 * 63 * 15);
+    }
+}

@@ -1,0 +1,271 @@
+//! Latencies inside the stack: two processes on two hosts talk in turns, so that it is known how
+//! many packets are at which point, and how long a reader lets them wait.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use metrics_common::Availability;
+use metrics_common::latency::Point;
+
+use crate::child::Owned;
+use crate::daemon::Daemon;
+use crate::lab::{Namespace, Network};
+use crate::latency_filters::{filtered, grouped, polled, queued};
+use crate::latency_talk::Measured;
+use crate::running::programs_of;
+use crate::traffic;
+use crate::trial::Test;
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "latency::every_point_counts_every_packet",
+        tools: &["ip"],
+        body: counted,
+    },
+    Test {
+        name: "latency::a_reader_that_sleeps_is_seen_where_it_reads_and_nowhere_else",
+        tools: &["ip"],
+        body: slept,
+    },
+    Test {
+        name: "latency::one_in_eight_are_the_same_eighth_at_all_points",
+        tools: &["ip"],
+        body: sampled,
+    },
+    Test {
+        name: "latency::filters_let_through_what_they_name_and_nothing_else",
+        tools: &["ip"],
+        body: filtered,
+    },
+    Test {
+        name: "latency::groups_divide_what_is_counted",
+        tools: &["ip"],
+        body: grouped,
+    },
+    Test {
+        name: "latency::a_slow_queue_is_seen_where_packets_leave",
+        tools: &["ip", "tc"],
+        body: queued,
+    },
+    Test {
+        name: "latency::what_a_driver_hands_to_gro_is_seen_at_ip",
+        tools: &["ip", "ethtool"],
+        body: polled,
+    },
+    Test {
+        name: "latency::who_does_not_ask_has_no_program_and_is_told_how_to_ask",
+        tools: &[],
+        body: off,
+    },
+];
+
+pub const TURNS: u64 = 300;
+pub const PORT: u16 = 5201;
+/// What a reader sleeps.
+const SLEEP: Duration = Duration::from_millis(30);
+const SLEPT_TURNS: u64 = 25;
+/// How much longer a sleep may be than it was asked to, on a busy host.
+const LATE_NS: u64 = 10_000_000;
+const ONE_IN: u64 = 8;
+const SAMPLED_TURNS: u64 = 5_000;
+/// Standard deviations that a sample may be off.
+const SIGMAS: f64 = 5.0;
+/// What is measured at sockets.
+pub const AT_SOCKETS: [Point; 6] = [
+    Point::TcpSocketEnqueued,
+    Point::UdpSocketEnqueued,
+    Point::TcpSocketRead,
+    Point::UdpSocketRead,
+    Point::TcpReadWait,
+    Point::UdpReadWait,
+];
+
+/// The option's value for a namespace.
+pub fn netns(namespace: &Namespace) -> Result<String> {
+    let inode = std::fs::metadata(Path::new("/run/netns").join(namespace.name()))?.ino();
+    Ok(inode.to_string())
+}
+
+pub fn address(network: &Network, port: u16) -> String {
+    SocketAddr::new(network.right_v4, port).to_string()
+}
+
+pub fn answerer(at: &Namespace, to: &str) -> Result<Owned> {
+    traffic::agent(at, &["answer-late", to, "0"])
+}
+
+pub fn ask(from: &Namespace, to: &str, turns: u64) -> Result<()> {
+    traffic::agent_to_end(from, &["ask-late", to, &turns.to_string()]).map(drop)
+}
+
+/// Packets of all turns at a point: the end of a connection is enqueued, and never read.
+pub fn most(point: Point) -> u64 {
+    TURNS + u64::from(point == Point::TcpSocketEnqueued)
+}
+
+/// A value of `/proc/net/snmp` of a namespace.
+fn kernels_count(at: &Namespace, protocol: &str, name: &str) -> Result<u64> {
+    let text = at.run("cat", "/proc/net/snmp")?;
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
+    let (names, values) = (lines.next(), lines.next());
+    let names = names.unwrap_or_default().split_whitespace();
+    let mut both = names.zip(values.unwrap_or_default().split_whitespace());
+    let (_, value) = both
+        .find(|(found, _)| *found == name)
+        .with_context(|| format!("the kernel has no {protocol} {name}"))?;
+    Ok(value.parse()?)
+}
+
+fn counted() -> Result<()> {
+    let network = Network::direct()?;
+    let to = address(&network, PORT);
+    let measured = Measured::start(&["--latency-netns", &netns(&network.right)?])?;
+    let _answerer = answerer(&network.right, &to)?;
+    ask(&network.left, &to, TURNS)?;
+    let segments = kernels_count(&network.right, "Tcp:", "InSegs")?;
+    let packets = kernels_count(&network.right, "Ip:", "InReceives")?;
+    let found = measured.end()?;
+    found.print();
+    for point in AT_SOCKETS.into_iter().chain([Point::UdpStart]) {
+        let count = found.count(point)?;
+        ensure!(
+            (TURNS..=most(point)).contains(&count),
+            "{count} packets at {point}, of {TURNS}"
+        );
+    }
+    let at_tcp = found.count(Point::TcpStart)?;
+    println!("{at_tcp} segments at TCP of {segments}, {packets} packets of IPv4");
+    // The last acknowledgements may come after the kernel was asked; the connection's first
+    // and last packets may find no socket.
+    ensure!(
+        at_tcp.abs_diff(segments) <= 4,
+        "{at_tcp} segments of {segments}"
+    );
+    // A segment of a socket on this very machine has no stamp of its arrival before IP delivers it,
+    // but the time when it should be sent. IPv6 says hello to its neighbours.
+    let at_ip = found.count(Point::IpStart)?;
+    ensure!(
+        (packets - segments..packets + 30).contains(&at_ip) && at_ip >= TURNS,
+        "{at_ip} packets of {packets}"
+    );
+    let anomalies = found.anomalies();
+    ensure!(anomalies == 0, "{anomalies} anomalies");
+    Ok(())
+}
+
+fn slept() -> Result<()> {
+    let network = Network::direct()?;
+    let to = address(&network, PORT);
+    let measured = Measured::start(&["--latency-netns", &netns(&network.right)?])?;
+    let sleep_ms = SLEEP.as_millis().to_string();
+    let _answerer = traffic::agent(&network.right, &["answer-late", &to, &sleep_ms])?;
+    ask(&network.left, &to, SLEPT_TURNS)?;
+    let found = measured.end()?;
+    found.print();
+    let sleep_ns = SLEEP.as_nanos() as u64;
+    let median = |point: Point| -> Result<_> {
+        let histogram = found.of(point).with_context(|| format!("no {point}"))?;
+        histogram
+            .percentile(0.5)
+            .with_context(|| format!("nothing at {point}"))
+    };
+    let readers = [
+        Point::TcpSocketRead,
+        Point::UdpSocketRead,
+        Point::TcpReadWait,
+        Point::UdpReadWait,
+    ];
+    for point in readers {
+        let median = median(point)?;
+        ensure!(
+            median.upper_ns > sleep_ns && median.lower_ns < sleep_ns + LATE_NS,
+            "{point}: {median:?}, of {sleep_ns} ns"
+        );
+    }
+    for point in [Point::TcpSocketEnqueued, Point::UdpSocketEnqueued] {
+        let median = median(point)?;
+        ensure!(
+            median.upper_ns < sleep_ns / 10,
+            "{point}: {median:?}, though nobody sleeps there"
+        );
+    }
+    Ok(())
+}
+
+fn sampled() -> Result<()> {
+    let network = Network::direct()?;
+    let to = address(&network, PORT);
+    let one_in = ONE_IN.to_string();
+    let netns = netns(&network.right)?;
+    let measured = Measured::start(&["--latency-one-in", &one_in, "--latency-netns", &netns])?;
+    let _answerer = answerer(&network.right, &to)?;
+    ask(&network.left, &to, SAMPLED_TURNS)?;
+    let found = measured.end()?;
+    found.print();
+    let expected = SAMPLED_TURNS as f64 / ONE_IN as f64;
+    for point in [Point::UdpStart, Point::TcpSocketRead] {
+        let count = found.count(point)?;
+        ensure!(
+            (count as f64 - expected).abs() < SIGMAS * expected.sqrt(),
+            "{count} packets at {point}, of {expected} expected"
+        );
+    }
+    // The same ones at every point.
+    let (at_udp, at_tcp) = (
+        found.count(Point::UdpStart)?,
+        found.count(Point::TcpSocketRead)?,
+    );
+    for (point, expected) in [
+        (Point::UdpSocketEnqueued, at_udp),
+        (Point::UdpSocketRead, at_udp),
+        (Point::UdpReadWait, at_udp),
+        (Point::TcpReadWait, at_tcp),
+    ] {
+        let count = found.count(point)?;
+        ensure!(
+            count == expected,
+            "{count} packets at {point}, of {expected}"
+        );
+    }
+    let at_ip = found.count(Point::IpStart)?;
+    ensure!(at_ip >= at_udp, "{at_ip} at IP, {at_udp} at UDP");
+    Ok(())
+}
+
+fn off() -> Result<()> {
+    let daemon = Daemon::start(&[])?;
+    let info = daemon.info()?;
+    let known = info.instruments.iter().find(|own| own.name == "latency");
+    let Availability::Unavailable { reason } = &known.context("not listed")?.availability else {
+        bail!("it runs though nobody asked for it");
+    };
+    ensure!(reason.contains("--latency"), "{reason}");
+    ensure!(
+        daemon
+            .snapshot()?
+            .get("latency")
+            .is_none_or(serde_json::Value::is_null)
+    );
+    let without = programs_of(daemon.process.pid())?;
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", daemon.process.pid()))?;
+    ensure!(!without.is_empty() && !maps.is_empty());
+    let names = libbpf_rs::query::ProgInfoIter::default()
+        .filter(|program| without.contains(&program.id))
+        .map(|program| program.name.to_string_lossy().into_owned());
+    let names: Vec<String> = names.collect();
+    let of_latency = [
+        "netto_ready",
+        "netto_start_nea",
+        "netto_ip_near",
+        "netto_ip_v4",
+    ];
+    ensure!(
+        !names.iter().any(|name| of_latency.contains(&name.as_str())),
+        "{names:?}"
+    );
+    drop(daemon);
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Buckets over time: of each step, which share of a point's packets was in each power of two.
+
+use metrics_common::history::History;
+use metrics_common::latency::Point;
+use metrics_common::latency::words::{POWERS, power_begin_ns, power_of, time};
+use plotters::element::{PathElement, Rectangle, Text};
+use plotters::style::text_anchor::HPos;
+use plotters::style::{Color, FontStyle};
+
+use crate::axes::{Place, stretches};
+use crate::color::Rgb;
+use crate::plot::{FONT_PX, PlotError, Theme, document, rgb, text_style};
+use crate::timeline::{self, Frame};
+
+/// What less than this share of packets is in is not drawn.
+const LEAST_SHARE: f64 = 0.001;
+
+/// What is drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heat {
+    /// The stretch of time.
+    pub frame: Frame,
+    /// How far the reader's clock is ahead of UTC, milliseconds.
+    pub offset_ms: f64,
+    /// The first power that is shown, and the first that is not any more.
+    pub powers: (usize, usize),
+    /// Of each step and power, the share; empty where nothing was measured.
+    pub shares: Vec<Vec<f64>>,
+    /// Median and 99th percentile of each step, nanoseconds.
+    pub courses: [Vec<Option<f64>>; 2],
+}
+
+impl Heat {
+    /// Of a point's past.
+    pub fn of(
+        history: &History,
+        frame: Frame,
+        point: Point,
+        courses: [Vec<Option<f64>>; 2],
+        offset_ms: f64,
+    ) -> Self {
+        let mut sums = vec![(0.0, Vec::new()); frame.steps];
+        let grid = history.grid("latency");
+        let layer = grid.and_then(|grid| grid.layer(point.slug()));
+        if let Some((grid, layer)) = grid.zip(layer) {
+            for column in 0..grid.columns() {
+                let (begin, end) = grid.column_ms(column);
+                if end <= frame.from_ms || begin >= frame.to_ms() {
+                    continue;
+                }
+                let mut powers = [0.0; POWERS];
+                let mut is_measured = false;
+                for (row, bucket) in grid.rows().iter().enumerate() {
+                    if let Some(share) = grid.cell(column, layer, row) {
+                        is_measured = true;
+                        powers[power_of(*bucket as usize).min(POWERS - 1)] += share;
+                    }
+                }
+                let first = ((begin - frame.from_ms) / frame.step_ms).max(0.0) as usize;
+                let last = ((end - 1.0 - frame.from_ms) / frame.step_ms).max(0.0) as usize;
+                let steps = sums.iter_mut().take(last + 1).skip(first);
+                for (weight, sum) in steps.filter(|_| is_measured) {
+                    *weight += 1.0;
+                    sum.resize(POWERS, 0.0);
+                    sum.iter_mut()
+                        .zip(powers)
+                        .for_each(|(sum, own)| *sum += own);
+                }
+            }
+        }
+        let mean = |(weight, sum): (f64, Vec<f64>)| -> Vec<f64> {
+            sum.into_iter().map(|own| own / weight).collect()
+        };
+        let shares: Vec<Vec<f64>> = sums.into_iter().map(mean).collect();
+        let is_there = |power: &usize| {
+            let of = |step: &Vec<f64>| step.get(*power).is_some_and(|own| *own >= LEAST_SHARE);
+            shares.iter().any(of)
+        };
+        let first = (0..POWERS).find(is_there).unwrap_or(5);
+        let last = (0..POWERS).rev().find(is_there).unwrap_or(15);
+        Heat {
+            frame,
+            offset_ms,
+            powers: (first, last + 1),
+            shares,
+            courses,
+        }
+    }
+
+    /// What is known of a step, in words.
+    pub fn step_text(&self, step: usize) -> String {
+        let of = |which: usize| {
+            let value = self.courses[which].get(step).copied().flatten();
+            value.map_or("not measured".to_owned(), |ns| time(ns.round() as u64))
+        };
+        format!("half of the packets below {}, 99 % below {}", of(0), of(1))
+    }
+
+    /// The pixel of a latency.
+    fn y(&self, place: &Place, ns: f64) -> i32 {
+        let (first, end) = self.powers;
+        let power = match ns < power_begin_ns(1) as f64 {
+            true => 0.5,
+            false => 1.0 + (ns / power_begin_ns(1) as f64).log2(),
+        };
+        place.y(power - first as f64, (end - first) as f64)
+    }
+}
+
+/// The map as an SVG document of this size in pixels.
+///
+/// # Errors
+/// Only if plotters' SVG backend fails, which writes to memory.
+pub fn svg(heat: &Heat, color: Rgb, theme: Theme, size: (u32, u32)) -> Result<String, PlotError> {
+    let place = Place::of(size);
+    let (first, end) = heat.powers;
+    let rows = (end - first) as f64;
+    let label = |anchor| text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor);
+    document(size, |area| {
+        for (step, powers) in heat.shares.iter().enumerate() {
+            let x = |step: usize| {
+                let at = heat.frame.from_ms + heat.frame.step_ms * step as f64;
+                place.x_of(&heat.frame, at).round() as i32
+            };
+            for (power, share) in powers.iter().enumerate() {
+                if *share < LEAST_SHARE || !(first..end).contains(&power) {
+                    continue;
+                }
+                let y = |power: usize| place.y((power - first) as f64, rows);
+                let cell = [(x(step), y(power + 1)), (x(step + 1), y(power))];
+                // What is rare is seen too.
+                let strength = 0.08 + 0.92 * share.min(1.0).sqrt();
+                area.draw(&Rectangle::new(cell, rgb(color).mix(strength).filled()))?;
+            }
+        }
+        let every = (end - first).div_ceil(6).max(1);
+        for power in (first..end).step_by(every) {
+            let y = place.y((power - first) as f64, rows);
+            let text = time(power_begin_ns(power));
+            area.draw(&Text::new(
+                text,
+                (place.left - 4, y - 4),
+                label(HPos::Right),
+            ))?;
+        }
+        let most = ((place.right - place.left) / 72).max(1) as usize;
+        for (at, text) in timeline::ticks(&heat.frame, most, heat.offset_ms) {
+            let x = place.x_of(&heat.frame, at) as i32;
+            // A label that would be cut by an edge is left out.
+            if x > place.left + 14 && x < place.right - 22 {
+                let at = (x, place.bottom + 11);
+                area.draw(&Text::new(text, at, label(HPos::Center)))?;
+            }
+        }
+        for course in &heat.courses {
+            for steps in stretches(course.len(), |step| course[step].is_some()) {
+                let at = |step: usize| {
+                    let middle = heat.frame.step_begin_ms(step) + heat.frame.step_ms / 2.0;
+                    let x = place.x_of(&heat.frame, middle).round() as i32;
+                    (x, heat.y(&place, course[step].unwrap_or(0.0)))
+                };
+                let points: Vec<(i32, i32)> = steps.map(at).collect();
+                area.draw(&PathElement::new(points, rgb(theme.muted).stroke_width(1)))?;
+            }
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::courses;
+    use super::super::model::tests::{info, measured};
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn each_step_has_the_shares_of_its_powers_and_gaps_have_none() {
+        let mut history = History::new(&info());
+        for number in [1, 2, 5, 6] {
+            let mut snapshot = measured();
+            snapshot.sequence = number;
+            snapshot.time_unix_ns = number * 500 * fixture::MS;
+            history.push(&snapshot);
+        }
+        let frame = Frame {
+            from_ms: 0.0,
+            step_ms: 1_000.0,
+            steps: 3,
+        };
+        let point = Point::TcpSocketRead;
+        let heat = Heat::of(
+            &history,
+            frame,
+            point,
+            courses(&history, &frame, point),
+            0.0,
+        );
+        assert_eq!(heat.powers, (power_of(20), power_of(60) + 1));
+        assert!((heat.shares[0][power_of(20)] - 0.99).abs() < 0.02);
+        assert!((heat.shares[2][power_of(60)] - 0.01).abs() < 0.003);
+        assert!(heat.shares[1].is_empty());
+        let svg = svg(&heat, Rgb(1, 2, 3), Theme::LIGHT, (400, 150)).unwrap();
+        // Two steps with two powers each.
+        assert_eq!(svg.matches("#010203").count(), 4);
+        assert!(heat.step_text(0).contains("1.9 µs") && heat.step_text(1).contains("not measured"));
+    }
+}

@@ -1,0 +1,12 @@
+//! How long packets wait inside the stack: figures, buckets over time, and the cost beside them.
+
+/// The section that it shows.
+pub const NEEDS: Option<&str> = Some("latency");
+
+pub mod choices;
+pub mod draw;
+pub mod heat;
+pub mod model;
+
+#[cfg(target_arch = "wasm32")]
+pub mod page;
