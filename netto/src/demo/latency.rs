@@ -1,6 +1,8 @@
 //! How long the made-up host's packets wait: longer where a CPU has much to do, and now and then
 //! for a reader that is slow. Pure.
 
+use std::sync::LazyLock;
+
 use metrics_common::latency::{BUCKETS, Histogram, Point, bounds};
 use metrics_common::sections::{GroupKind, GroupLatency, MissingPoint, PointLatency};
 use metrics_common::{Latency, SoftnetCount, Traffic};
@@ -12,6 +14,8 @@ const LEAST_SHARE: f64 = 0.0004;
 /// The share of packets that wait many times as long, and how many times.
 const TAIL: f64 = 0.012;
 const TAIL_TIMES: f64 = 14.0;
+/// Steps of load that are told apart.
+const LOAD_STEPS: usize = 6;
 /// For so long in every so many seconds readers are slow, and how many times.
 const SLOW_SECONDS: (f64, f64) = (12.0, 150.0);
 const SLOW_TIMES: f64 = 9.0;
@@ -50,26 +54,48 @@ fn is_readers(point: Point) -> bool {
     )
 }
 
-/// The latencies of so many packets.
-fn histogram(packets: u64, median_ns: f64, scatter: f64) -> Histogram {
-    let middle = |bucket: usize| bounds(bucket).middle_ns() as f64;
+/// Buckets with their shares of a point's packets. Making them takes long, so it is done once.
+type Shares = Vec<(usize, f64)>;
+
+/// Shares by point, whether readers are slow, and step of load.
+static SHARES: LazyLock<Vec<Shares>> = LazyLock::new(|| {
+    let mut all = Vec::new();
+    for &point in Point::ALL {
+        let (median_ns, scatter, _) = shape(point);
+        for slowness in [1.0, SLOW_TIMES] {
+            for step in 0..=LOAD_STEPS {
+                let load = step as f64 / LOAD_STEPS as f64;
+                all.push(shares(median_ns * slowness * (1.0 + load * load), scatter));
+            }
+        }
+    }
+    all
+});
+
+fn shares(median_ns: f64, scatter: f64) -> Shares {
     let weight = |bucket: usize| {
         let of = |median_ns: f64| {
-            let away = (middle(bucket) / median_ns).log2() / scatter;
+            let middle = bounds(bucket).middle_ns() as f64;
+            let away = (middle / median_ns).log2() / scatter;
             (-away * away / 2.0).exp()
         };
         of(median_ns) + TAIL * of(median_ns * TAIL_TIMES)
     };
     let weights: Vec<f64> = (0..BUCKETS).map(weight).collect();
     let all: f64 = weights.iter().sum();
+    let shares = weights.iter().map(|weight| weight / all).enumerate();
+    shares.filter(|(_, share)| *share >= LEAST_SHARE).collect()
+}
+
+/// The latencies of so many packets.
+fn histogram(packets: u64, point: Point, is_slow: bool, load: f64) -> Histogram {
+    let step = (load.clamp(0.0, 1.0) * LOAD_STEPS as f64) as usize;
+    let place = (point.index() * 2 + usize::from(is_slow)) * (LOAD_STEPS + 1) + step;
     let mut own = Histogram::default();
-    for (bucket, weight) in weights.iter().enumerate() {
-        let share = weight / all;
-        if share >= LEAST_SHARE {
-            let count = (packets as f64 * share) as u64;
-            own.add(bucket, count);
-            own.sum_ns += count * middle(bucket) as u64;
-        }
+    for (bucket, share) in SHARES.get(place).into_iter().flatten() {
+        let count = (packets as f64 * share) as u64;
+        own.add(*bucket, count);
+        own.sum_ns += count * bounds(*bucket).middle_ns();
     }
     own
 }
@@ -92,20 +118,10 @@ pub fn latency(traffic: &Traffic, seconds: f64) -> Latency {
         ..Latency::default()
     };
     for &point in Point::ALL.iter().filter(|&&point| point != LACKING) {
-        let (median_ns, scatter, one_in) = shape(point);
-        let slowness = if is_slow && is_readers(point) {
-            SLOW_TIMES
-        } else {
-            1.0
-        };
-        let of_cpu = |packets: &u64| {
-            let load = *packets as f64 / most;
-            histogram(
-                packets / one_in,
-                median_ns * slowness * (1.0 + load * load),
-                scatter,
-            )
-        };
+        let (_, _, one_in) = shape(point);
+        let is_slow = is_slow && is_readers(point);
+        let of_cpu =
+            |packets: &u64| histogram(packets / one_in, point, is_slow, *packets as f64 / most);
         let cpus: Vec<Histogram> = packets.iter().map(of_cpu).collect();
         let mut own = PointLatency::new(point, "demonstration of fentry", cpus.len());
         for (bucket, row) in own.buckets.iter_mut().enumerate() {
