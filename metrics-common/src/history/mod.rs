@@ -7,7 +7,7 @@
 //! dashboard that connects, which goes on from there by itself.
 //!
 //! What it takes, for 78 components: a series holds [`POINTS`] values of 4
-//! bytes, and 87 series take 0.7 MB whatever the host. The columns of all CPUs together
+//! bytes, and some 100 series take 0.8 MB whatever the host. The columns of all CPUs together
 //! hold at most [`COLUMN_BYTES`]: on 2 CPUs a column is one interval; on 128 it
 //! is some 3 seconds, on 1024 some 25. A ranking takes 0.4 MB, and as much for its names at the
 //! most. Pure; the time is that of the snapshots.
