@@ -157,7 +157,7 @@ fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
         period: config.user_period,
         frequency_hz: config.frequency_hz,
         has_owners: true,
-        has_latency: true,
+        has_latency: config.latency.is_some(),
     });
     for note in &info.notes {
         tracing::warn!("{note}");

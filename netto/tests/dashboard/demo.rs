@@ -23,8 +23,17 @@ impl Demo {
         Demo::start_on(child::free_port()?, cpus, period_ms)
     }
 
+    /// The same with latencies.
+    pub fn with_latency(cpus: u32, period_ms: u32) -> Result<Self> {
+        Demo::start_with(child::free_port()?, cpus, period_ms, &["--latency"])
+    }
+
     /// The same on a chosen port.
     pub fn start_on(port: u16, cpus: u32, period_ms: u32) -> Result<Self> {
+        Demo::start_with(port, cpus, period_ms, &[])
+    }
+
+    fn start_with(port: u16, cpus: u32, period_ms: u32, options: &[&str]) -> Result<Self> {
         let mut command = child::mortal(env!("CARGO_BIN_EXE_netto"));
         command.args([
             "demo",
@@ -34,6 +43,7 @@ impl Demo {
             "--address=127.0.0.1",
             "--log-level=warn",
         ]);
+        command.args(options);
         let mut demo = Demo {
             process: Owned::start(&mut command)?,
             at: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),

@@ -27,7 +27,7 @@ fn latency() -> Result<()> {
             remarks: document.getElementById("latency-remarks").textContent,
         };
     "##;
-    let demo = Demo::start(16, 500)?;
+    let demo = Demo::with_latency(16, 500)?;
     let browser = Browser::start(TALL.0, TALL.1)?;
     browser.open(&demo.page(""))?;
     let (page, snapshot) = child::eventually(LIMIT, || {

@@ -231,6 +231,7 @@ fn address() -> Result<()> {
             "hide:cpus",
             "hide:table",
             "hide:traffic",
+            "hide:latency",
             "keys",
             "sort:load",
             "unit:entry"

@@ -145,7 +145,12 @@ fn own_cost() -> Result<()> {
             (0, &part["total_ns"], interval_ns * 4.0),
             (1, &part["cpu_ns"][cpu as usize], interval_ns),
         ] {
-            let expected = ns.as_f64().context("no time")? / of_ns * 100.0;
+            let Some(ns) = ns.as_f64() else {
+                // Nobody asked for it.
+                ensure!(slug == "latency" && cells[at] == "–", "{slug}: {cells}");
+                continue;
+            };
+            let expected = ns / of_ns * 100.0;
             ensure!(
                 (shown(at)? - expected).abs() <= 0.01,
                 "{slug}: {cells} of {part}"

@@ -8,7 +8,13 @@ use crate::quiet;
 use crate::trial::{self, Test};
 
 /// Begin of the names of those beside the ones that compare shares of the whole host.
-pub const REPEATED_TOO: &[&str] = &["counting::large_copies_", "idle::", "pace::"];
+pub const REPEATED_TOO: &[&str] = &[
+    "counting::large_copies_",
+    "idle::",
+    "latency::a_",
+    "latency::one_in_",
+    "pace::",
+];
 /// So many tries that agree decide, if the first one failed.
 const MAJORITY: usize = 2;
 

@@ -146,7 +146,7 @@ fn everything() -> Vec<Given> {
     given.extend(of_log(&log("made-up.log", unchunked(&dump.body))));
     drop(daemon);
 
-    let demo = Process::start("", "--cpus 4 --user-period 50");
+    let demo = Process::start("", "--cpus 4 --user-period 50 --latency");
     std::thread::sleep(std::time::Duration::from_secs(2));
     given.extend(of_daemon(demo.address));
     given.push(("owners", asked(demo.address, "/api/v1/owners?limit=3")));
