@@ -148,9 +148,7 @@ fn info(settings: Settings, now_ns: u64) -> Info {
             .map(|name| InstrumentInfo {
                 name: (*name).to_owned(),
                 availability: match *name {
-                    "latency" if !settings.has_latency => {
-                        Availability::missing("made up with --latency only")
-                    }
+                    "latency" if !settings.has_latency => Availability::missing("not asked for"),
                     _ => Availability::by("demo"),
                 },
             })
