@@ -63,8 +63,8 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     };
     let icount = options.icount || options.update_docs;
     let mut tally = Tally::default();
-    for &kernel in options.kernel.kernels() {
-        let report = guest(root, kernel, &programs, &args, icount, &mut tally)?;
+    let kernels = options.kernel.kernels();
+    for (kernel, report) in side_by_side(root, kernels, &programs, &args, icount, &mut tally)? {
         if options.update_docs {
             record::update(root, kernel, &report)?;
         }
@@ -88,38 +88,49 @@ pub fn matrix(root: &Path, tally: &mut Tally) -> Result<()> {
         return Ok(());
     }
     let programs = Programs::build(root)?;
+    for (kernel, report) in side_by_side(root, kernels::MATRIX, &programs, &[], false, tally)? {
+        let name = kernel.name();
+        let check = format!("docs/KERNELS.md tells how probes attach to {name}");
+        tally.check(&check, record::check(root, kernel, &report));
+    }
+    Ok(())
+}
+
+/// A guest of each kernel, all at the same time: QEMU has one thread for each, whatever its CPUs.
+fn side_by_side(
+    root: &Path,
+    matrix: &[Kernel],
+    programs: &Programs,
+    args: &[String],
+    icount: bool,
+    tally: &mut Tally,
+) -> Result<Vec<(Kernel, GuestReport)>> {
     let folder = folder(root)?;
-    for &kernel in kernels::MATRIX {
+    for &kernel in matrix {
         kernels::fetch(&folder, kernel)?;
     }
-    // Each has one thread of QEMU's, whatever its CPUs.
     let verdicts: Vec<Result<(Tally, GuestReport)>> = std::thread::scope(|scope| {
-        let programs = &programs;
         let start = |kernel: Kernel| {
             scope.spawn(move || {
                 let mut tally = Tally::default();
-                let report = guest(root, kernel, programs, &[], false, &mut tally)?;
+                let report = guest(root, kernel, programs, args, icount, &mut tally)?;
                 Ok((tally, report))
             })
         };
-        let guests: Vec<_> = kernels::MATRIX
-            .iter()
-            .map(|kernel| start(*kernel))
-            .collect();
+        let guests: Vec<_> = matrix.iter().map(|kernel| start(*kernel)).collect();
         let ended = guests.into_iter().map(|guest| {
             let panicked = |_| Err(anyhow::anyhow!("the thread that runs it panicked"));
             guest.join().unwrap_or_else(panicked)
         });
         ended.collect()
     });
-    for (&kernel, verdict) in kernels::MATRIX.iter().zip(verdicts) {
-        let name = kernel.name();
-        let (own, report) = verdict.with_context(|| format!("guest {name}"))?;
+    let mut reports = Vec::new();
+    for (&kernel, verdict) in matrix.iter().zip(verdicts) {
+        let (own, report) = verdict.with_context(|| format!("guest {}", kernel.name()))?;
         tally.add(own);
-        let check = format!("docs/KERNELS.md tells how probes attach to {name}");
-        tally.check(&check, record::check(root, kernel, &report));
+        reports.push((kernel, report));
     }
-    Ok(())
+    Ok(reports)
 }
 
 /// One guest from building it to its verdict.
