@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use metrics_common::component::index_of;
 use serde::Deserialize;
 
 use self::log::{LogArgs, LogCommand};
@@ -19,6 +18,7 @@ use crate::environment;
 mod demo;
 pub mod latency;
 mod latency_show;
+mod list;
 pub mod log;
 mod log_level;
 mod otlp;
@@ -26,6 +26,7 @@ pub mod owners;
 mod recordings;
 pub use demo::DemoArgs;
 pub use latency_show::{LatencyCompatArgs, LatencyShowArgs};
+pub use list::{ListArgs, Listed};
 pub use log_level::LogLevel;
 pub use otlp::OtlpArgs;
 pub use recordings::{DumpArgs, ReplayArgs, TopArgs};
@@ -82,7 +83,7 @@ pub enum Command {
     /// Say what this host supports, what netto will measure and how, and what not and why
     #[command(after_help = EXIT_CODES)]
     Check(HostArgs),
-    /// List the components with the kernel functions found for them here
+    /// List the components with the kernel functions found for them here, or the points of latency
     #[command(after_help = EXIT_CODES)]
     List(ListArgs),
     /// Say what a log holds: how much of the host networking was, when, where and in which part
@@ -94,22 +95,6 @@ pub enum Command {
     /// Look at log files
     #[command(subcommand)]
     Log(LogCommand),
-}
-
-/// Options of `netto list`.
-#[derive(Debug, Clone, Default, Args)]
-pub struct ListArgs {
-    /// Only these components, and every function that is found for them
-    #[arg(value_name = "COMPONENT", value_parser = component)]
-    pub components: Vec<usize>,
-    /// Where to look.
-    #[command(flatten)]
-    pub host: HostArgs,
-}
-
-/// Index of a component in the table, by its slug.
-fn component(slug: &str) -> Result<usize, String> {
-    index_of(slug).ok_or_else(|| "`netto list` names all that there are".to_owned())
 }
 
 /// Options that every command has.

@@ -78,6 +78,8 @@ pub struct Config {
     pub sampler: RequestedSampler,
     /// How much to log.
     pub log_level: LogLevel,
+    /// Whether a configuration file has had a say.
+    pub has_file: bool,
 }
 
 impl Default for Config {
@@ -102,6 +104,7 @@ impl Default for Config {
             method: RequestedMethod::Auto,
             sampler: RequestedSampler::Auto,
             log_level: LogLevel::default(),
+            has_file: false,
         }
     }
 }
@@ -226,6 +229,7 @@ impl Config {
                 None => Vec::new(),
             };
         Ok(Config {
+            has_file: !place.is_nowhere(),
             frequency_hz,
             max_overhead_ratio,
             owners: match args.owners.or(file.owners) {

@@ -13,7 +13,7 @@ use actix::{Addr, Arbiter, System};
 use anyhow::{Context, anyhow};
 use metrics_common::Info;
 use metrics_common::history::History;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::Signal;
 use tokio::time::timeout;
 
 use crate::actors::metrics_collector::{
@@ -25,7 +25,7 @@ use crate::actors::trace_analyzer::{self, SnapshotSource, StackSource, TraceAnal
 use crate::config::Config;
 use crate::kernel::{descriptors, system};
 use crate::replay::controls::Controls;
-use crate::sinks::file_logger::{FileLogger, Reopen};
+use crate::sinks::file_logger::FileLogger;
 use crate::sinks::hosts::HostPolicy;
 use crate::sinks::http::{self, ClientCounts, Wiring};
 use crate::sinks::log_file::LogFile;
@@ -34,6 +34,10 @@ use crate::sinks::otlp::OtlpLogger;
 use crate::sinks::prometheus::{self, PrometheusLogger};
 use crate::sinks::web_config::WebConfig;
 use crate::sinks::websocket_client::Patience;
+
+mod signals;
+
+pub use signals::Reread;
 
 /// How long each part may take to end before the process goes without it.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -50,6 +54,7 @@ pub struct Prepared {
     patience: Patience,
     past: Option<History>,
     replay: Option<Controls>,
+    reread: Option<Reread>,
 }
 
 /// Does everything that can fail for the user's settings alone, before any heavy work.
@@ -77,6 +82,7 @@ pub fn bind(config: &Config) -> anyhow::Result<Prepared> {
         patience: Patience::default(),
         past: None,
         replay: None,
+        reread: None,
     })
 }
 
@@ -133,6 +139,12 @@ impl Prepared {
         self
     }
 
+    /// Takes up what has changed in the settings at SIGHUP, as far as that is possible.
+    pub fn with_settings(mut self, reread: Reread) -> Self {
+        self.reread = Some(reread);
+        self
+    }
+
     /// Serves a recording, whose viewers get a hold on its deck.
     pub fn with_replay(mut self, controls: Controls) -> Self {
         self.replay = Some(controls);
@@ -145,10 +157,11 @@ impl Prepared {
     /// The true cause, if any part failed.
     pub fn serve(self, info: Info, source: Box<dyn SnapshotSource>) -> anyhow::Result<()> {
         System::new().block_on(async {
-            let stop = signals()?;
-            let hangups = match &self.log {
-                Some(_) => Some(hangups()?),
-                None => None,
+            let stop = signals::to_end()?;
+            // Whoever has neither ends when its terminal does.
+            let hangups = match self.log.is_some() || self.reread.is_some() {
+                true => Some(signals::hangups()?),
+                false => None,
             };
             self.conduct(info, source, stop, hangups).await
         })
@@ -168,7 +181,7 @@ impl Prepared {
     }
 
     async fn conduct(
-        self,
+        mut self,
         info: Info,
         source: Box<dyn SnapshotSource>,
         stop: impl Future<Output = String>,
@@ -182,6 +195,7 @@ impl Prepared {
         };
         let protected = self.web.auth.is_some();
         let period = self.config.user_period;
+        let (config, reread) = (self.config.clone(), self.reread.take());
         let info = Arc::new(info);
         let (mut running, mut failures) = self.start(info.clone(), source.stacks())?;
         tracing::info!("dashboard at {scheme}://{address}/");
@@ -198,13 +212,10 @@ impl Prepared {
             running.collector.clone(),
             &running.supervisor,
         );
-        if let (Some(mut hangups), Some((_, logger))) = (hangups, &running.file) {
-            let logger = logger.clone();
-            actix::spawn(async move {
-                while hangups.recv().await.is_some() {
-                    logger.do_send(Reopen);
-                }
-            });
+        if let Some(hangups) = hangups {
+            let logger = running.file.as_ref().map(|(_, logger)| logger.clone());
+            let take_up = signals::take_up(hangups, logger, analyzer.clone(), config, reread);
+            actix::spawn(take_up);
         }
         running.analyzer = Some((arbiter, analyzer));
         let outcome = tokio::select! {
@@ -347,26 +358,6 @@ fn affordable_clients(wanted: usize, limit: u64, open: u64) -> anyhow::Result<us
          {wanted} (--max-clients), which need {needed}; {remedy}"
     );
     Ok(affordable)
-}
-
-/// Resolves when the process is asked to end.
-fn signals() -> anyhow::Result<impl Future<Output = String>> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => "netto received SIGTERM".to_owned(),
-            _ = interrupt.recv() => "netto received SIGINT".to_owned(),
-        }
-    })
-}
-
-/// SIGHUP, which has the log file reopened.
-fn hangups() -> anyhow::Result<Signal> {
-    // A limit on the length of files (`ulimit -f`) is like a full disk, and would
-    // end the process if nobody had ever listened.
-    drop(signal(SignalKind::from_raw(libc::SIGXFSZ)).context("cannot listen for SIGXFSZ")?);
-    signal(SignalKind::hangup()).context("cannot listen for SIGHUP")
 }
 
 /// The actors of a running daemon.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use metrics_common::{Info, Snapshot};
 
 use crate::actors::trace_analyzer::{SnapshotSource, StackSource};
+use crate::analysis::latency::Request;
 use crate::analysis::sampler::Choice;
 use crate::ground::{Ground, Settings, Tick};
 use crate::instruments::{INSTRUMENTS, Running};
@@ -52,6 +53,13 @@ pub struct Snapshots {
 impl SnapshotSource for Snapshots {
     fn new_info(&mut self) -> Option<Info> {
         self.ground.new_info()
+    }
+
+    fn reload(&mut self, latency: Option<Request>) {
+        if self.ground.latency != latency {
+            self.ground.latency = latency;
+            self.instruments.restart("latency", &mut self.ground);
+        }
     }
 
     fn stacks(&self) -> Arc<dyn StackSource> {

@@ -3,12 +3,13 @@
 use std::io::Write as _;
 
 use crate::cli::log::LogCommand;
-use crate::cli::{Cli, Command, DemoArgs, LogLevel, RunArgs};
+use crate::cli::{Cli, Command, DemoArgs, Listed, LogLevel, RunArgs};
 use crate::commands::{diff, dump, latency, log, replay, report, top};
 use crate::config::{self, Config};
 use crate::demo::{self, Demo};
 use crate::ground::Settings;
 use crate::inspect;
+use crate::instruments;
 use crate::kernel::room::{self, Purpose};
 use crate::kernel::session::quieten_libbpf;
 use crate::kernel::{descriptors, preflight};
@@ -23,8 +24,11 @@ pub use crate::outcome::Outcome;
 pub fn command(cli: &Cli) -> Outcome {
     type Action<'a> = Box<dyn Fn(&Config) -> anyhow::Result<()> + 'a>;
     let (config, action): (_, Action) = match &cli.command {
-        None => (Config::for_run(&cli.run), Box::new(run)),
-        Some(Command::Run(args)) => (Config::for_run(args), Box::new(run)),
+        None => (
+            Config::for_run(&cli.run),
+            Box::new(|config| run(config, &cli.run)),
+        ),
+        Some(Command::Run(args)) => (Config::for_run(args), Box::new(|config| run(config, args))),
         Some(Command::Demo(args)) => (
             config::check_demo_cpus(args).and_then(|()| Config::for_run(&args.run)),
             Box::new(|config| demonstrate(config, args)),
@@ -54,7 +58,7 @@ pub fn command(cli: &Cli) -> Outcome {
         Some(Command::Check(args)) => (Config::for_host(args), Box::new(check)),
         Some(Command::List(args)) => (
             Config::for_host(&args.host),
-            Box::new(|config| list(config, &args.components)),
+            Box::new(|config| list(config, &args.what)),
         ),
         // These are about logs, on whichever host: no configuration holds for them.
         Some(Command::Dump(args)) => return dump::run(args),
@@ -113,9 +117,13 @@ fn probes(config: &Config) -> Purpose {
     Purpose::Measure { cpus }
 }
 
-fn run(config: &Config) -> anyhow::Result<()> {
+fn run(config: &Config, args: &RunArgs) -> anyhow::Result<()> {
     room::ensure(&[probes(config), serving()])?;
-    let prepared = bind(config)?;
+    let mut prepared = bind(config)?;
+    if config.has_file {
+        let args = args.clone();
+        prepared = prepared.with_settings(Box::new(move || Config::for_run(&args)));
+    }
     quieten_libbpf();
     let Measurement {
         info,
@@ -174,12 +182,26 @@ fn check(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn list(config: &Config, components: &[usize]) -> anyhow::Result<()> {
+fn list(config: &Config, what: &[Listed]) -> anyhow::Result<()> {
+    if what.contains(&Listed::Latency) {
+        let ways = instruments::latency::ways().map_err(|error| format!("{error:#}"));
+        print(&inspect::point_list(
+            ways.as_deref().map_err(String::as_str),
+        ));
+        if what.iter().all(|one| *one == Listed::Latency) {
+            return Ok(());
+        }
+    }
+    let components = what.iter().filter_map(|one| match one {
+        Listed::Component(index) => Some(*index),
+        Listed::Latency => None,
+    });
+    let components: Vec<usize> = components.collect();
     let symbols = preflight::read_symbols(&Settings::from(config).roots)
         .map_err(|error| format!("{error:#}"));
     print(&inspect::component_list(
         symbols.as_ref().map_err(String::as_str),
-        components,
+        &components,
     ));
     Ok(())
 }

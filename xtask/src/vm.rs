@@ -44,6 +44,10 @@ pub struct Options {
     /// Measure the probes, with --icount, and write docs/KERNELS.md anew
     #[arg(long, conflicts_with = "args")]
     update_docs: bool,
+    /// A program of this machine that the guests get, too, such as bpftrace; or a file, by a path
+    /// with a /, which they find in /root
+    #[arg(long = "tool", value_name = "PROGRAM")]
+    tools: Vec<String>,
     /// Arguments for the tests, e.g. part of a test's name
     #[arg(last = true)]
     args: Vec<String>,
@@ -61,10 +65,15 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     } else {
         options.args.clone()
     };
-    let icount = options.icount || options.update_docs;
+    let wanted = Wanted {
+        programs: &programs,
+        args: &args,
+        tools: &options.tools,
+        icount: options.icount || options.update_docs,
+    };
     let mut tally = Tally::default();
     let kernels = options.kernel.kernels();
-    for (kernel, report) in side_by_side(root, kernels, &programs, &args, icount, &mut tally)? {
+    for (kernel, report) in side_by_side(root, kernels, &wanted, &mut tally)? {
         if options.update_docs {
             record::update(root, kernel, &report)?;
         }
@@ -87,8 +96,13 @@ pub fn matrix(root: &Path, tally: &mut Tally) -> Result<()> {
         tally.skipped += kernels::MATRIX.len() as u64;
         return Ok(());
     }
-    let programs = Programs::build(root)?;
-    for (kernel, report) in side_by_side(root, kernels::MATRIX, &programs, &[], false, tally)? {
+    let wanted = Wanted {
+        programs: &Programs::build(root)?,
+        args: &[],
+        tools: &[],
+        icount: false,
+    };
+    for (kernel, report) in side_by_side(root, kernels::MATRIX, &wanted, tally)? {
         let name = kernel.name();
         let check = format!("docs/KERNELS.md tells how probes attach to {name}");
         tally.check(&check, record::check(root, kernel, &report));
@@ -96,13 +110,22 @@ pub fn matrix(root: &Path, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
+/// What guests are to do.
+struct Wanted<'a> {
+    programs: &'a Programs,
+    /// Arguments for the tests.
+    args: &'a [String],
+    /// More programs of this machine.
+    tools: &'a [String],
+    /// Whether a nanosecond is an instruction.
+    icount: bool,
+}
+
 /// A guest of each kernel, all at the same time: QEMU has one thread for each, whatever its CPUs.
 fn side_by_side(
     root: &Path,
     matrix: &[Kernel],
-    programs: &Programs,
-    args: &[String],
-    icount: bool,
+    wanted: &Wanted<'_>,
     tally: &mut Tally,
 ) -> Result<Vec<(Kernel, GuestReport)>> {
     let folder = folder(root)?;
@@ -113,7 +136,7 @@ fn side_by_side(
         let start = |kernel: Kernel| {
             scope.spawn(move || {
                 let mut tally = Tally::default();
-                let report = guest(root, kernel, programs, args, icount, &mut tally)?;
+                let report = guest(root, kernel, wanted, &mut tally)?;
                 Ok((tally, report))
             })
         };
@@ -137,18 +160,17 @@ fn side_by_side(
 fn guest(
     root: &Path,
     kernel: Kernel,
-    programs: &Programs,
-    args: &[String],
-    icount: bool,
+    wanted: &Wanted<'_>,
     tally: &mut Tally,
 ) -> Result<GuestReport> {
     let folder = folder(root)?;
     let unpacked = kernels::fetch(&folder, kernel)?;
+    let tools: Vec<&str> = wanted.tools.iter().map(String::as_str).collect();
     let payload = image::Payload {
-        netto: &programs.netto,
-        tests: &programs.tests,
-        args,
-        tools: &[],
+        netto: &wanted.programs.netto,
+        tests: &wanted.programs.tests,
+        args: wanted.args,
+        tools: &tools,
     };
     let file_system = folder.join(format!("{}.cpio", kernel.name()));
     std::fs::write(&file_system, image::build(&unpacked, &payload)?)
@@ -157,9 +179,9 @@ fn guest(
         kernel: &unpacked.image,
         file_system: &file_system,
         console: &folder.join(format!("{}.console", kernel.name())),
-        icount,
+        icount: wanted.icount,
         cpus: None,
-        limit: if icount { ICOUNT_LIMIT } else { LIMIT },
+        limit: if wanted.icount { ICOUNT_LIMIT } else { LIMIT },
     };
     let mut report = GuestReport::default();
     let failed_before = tally.failed;

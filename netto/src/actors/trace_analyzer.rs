@@ -18,6 +18,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use super::metrics_collector::{MetricsCollector, Publish, Rewind};
 use super::supervisor::{Part, Supervisor, Watch};
 use crate::analysis::flame::Folded;
+use crate::analysis::latency::Request;
 
 /// Snapshots that may wait for the collector before one is dropped.
 const MAX_ON_THEIR_WAY: usize = 64;
@@ -47,6 +48,9 @@ pub trait SnapshotSource: Send + 'static {
             snapshot: Some(self.next_snapshot()?),
         })
     }
+
+    /// Measures other latencies from now on, or none; what does not measure has none.
+    fn reload(&mut self, _latency: Option<Request>) {}
 
     /// Where the stacks can be read while snapshots are being made.
     fn stacks(&self) -> Arc<dyn StackSource>;
@@ -84,6 +88,10 @@ impl SnapshotSource for Box<dyn SnapshotSource> {
 
     fn next_step(&mut self) -> anyhow::Result<Step> {
         (**self).next_step()
+    }
+
+    fn reload(&mut self, latency: Option<Request>) {
+        (**self).reload(latency);
     }
 
     fn stacks(&self) -> Arc<dyn StackSource> {
@@ -193,6 +201,19 @@ impl TraceAnalyzer {
             tracing::warn!("snapshot dropped: the daemon's main thread is not keeping up");
         }
         place
+    }
+}
+
+/// Asks the analyzer to measure other latencies.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Reload(pub Option<Request>);
+
+impl Handler<Reload> for TraceAnalyzer {
+    type Result = ();
+
+    fn handle(&mut self, reload: Reload, _: &mut Self::Context) {
+        self.source.reload(reload.0);
     }
 }
 

@@ -4,12 +4,14 @@
 pub mod bias;
 pub mod budget;
 pub mod classify;
+pub mod escapes;
 mod families;
 pub mod flame;
 pub mod found;
 pub mod groups;
 pub mod kernel_counts;
 pub mod latency;
+pub mod mounts;
 pub mod owned;
 pub mod pace;
 pub mod plan;

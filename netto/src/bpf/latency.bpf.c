@@ -17,7 +17,7 @@ static __always_inline int netto_start(struct sk_buff *skb, __u32 point)
 	struct netto_packet packet = { .stamp = netto_stamp(skb) };
 	struct netto_latency *own;
 
-	if (!packet.stamp || !netto_is_chosen(packet.stamp))
+	if (!packet.stamp)
 		return 0;
 	own = netto_own_latency();
 	if (!own)
@@ -43,7 +43,7 @@ int BPF_PROG(netto_gro_frags, struct sk_buff *skb)
 	return 0;
 }
 
-static __always_inline int netto_ip(struct sk_buff *skb)
+static __noinline int netto_ip(struct sk_buff *skb)
 {
 	struct netto_packet packet = {};
 	struct netto_latency *own;
@@ -64,12 +64,16 @@ static __always_inline int netto_ip(struct sk_buff *skb)
 SEC("fentry/ip_rcv_core")
 int BPF_PROG(netto_ip_v4, struct sk_buff *skb)
 {
+	if (!netto_takes(NETTO_DRIVER_TO_IP) && netto_passes_over(skb))
+		return 0;
 	return netto_ip(skb);
 }
 
 SEC("fentry/ip6_rcv_core")
 int BPF_PROG(netto_ip_v6, struct sk_buff *skb)
 {
+	if (!netto_takes(NETTO_DRIVER_TO_IP) && netto_passes_over(skb))
+		return 0;
 	return netto_ip(skb);
 }
 
@@ -87,28 +91,38 @@ int BPF_PROG(netto_ip_near, struct sk_buff *skb)
 	return netto_ip(skb);
 }
 
+static __noinline int netto_tcp(struct sk_buff *skb)
+{
+	return netto_start(skb, NETTO_TCP_START);
+}
+
+static __noinline int netto_udp(struct sk_buff *skb)
+{
+	return netto_start(skb, NETTO_UDP_START);
+}
+
 SEC("fentry/tcp_v4_rcv")
 int BPF_PROG(netto_tcp_v4, struct sk_buff *skb)
 {
-	return netto_start(skb, NETTO_TCP_START);
+	return netto_passes_over(skb) ? 0 : netto_tcp(skb);
 }
 
 SEC("fentry/tcp_v6_rcv")
 int BPF_PROG(netto_tcp_v6, struct sk_buff *skb)
 {
-	return netto_start(skb, NETTO_TCP_START);
+	return netto_passes_over(skb) ? 0 : netto_tcp(skb);
 }
 
 SEC("fentry/udp_rcv")
 int BPF_PROG(netto_udp_v4, struct sk_buff *skb)
 {
-	return netto_start(skb, NETTO_UDP_START);
+	return netto_passes_over(skb) ? 0 : netto_udp(skb);
 }
 
 SEC("fentry/udpv6_rcv")
 int BPF_PROG(netto_udp_v6, struct sk_buff *skb)
 {
-	return netto_start(skb, NETTO_UDP_START);
+	return netto_passes_over(skb) ? 0 : netto_udp(skb);
 }
 
 /*
@@ -151,7 +165,7 @@ int BPF_PROG(netto_tcp_near, struct sock *sk, struct sk_buff *skb)
 	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
 	struct netto_latency *own;
 
-	if (!packet.stamp || !netto_is_chosen(packet.stamp))
+	if (!packet.stamp)
 		return 0;
 	own = netto_own_latency();
 	if (!own)
@@ -164,22 +178,35 @@ int BPF_PROG(netto_tcp_near, struct sock *sk, struct sk_buff *skb)
 static __always_inline int netto_enqueue(struct sock *sk, struct sk_buff *skb, __u32 point, __u32 wait)
 {
 	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
-	struct netto_latency *own = netto_own_latency();
+	struct netto_latency *own;
 
+	if (!packet.stamp)
+		return 0;
+	own = netto_own_latency();
 	packet.ifindex = skb->skb_iif;
 	return own ? netto_enqueued(own, &packet, point, wait) : 0;
+}
+
+static __noinline int netto_tcp_enqueue(struct sock *sk, struct sk_buff *skb)
+{
+	return netto_enqueue(sk, skb, NETTO_TCP_ENQUEUED, NETTO_TCP_WAIT);
+}
+
+static __noinline int netto_udp_enqueue(struct sock *sk, struct sk_buff *skb)
+{
+	return netto_enqueue(sk, skb, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
 }
 
 SEC("fexit/tcp_queue_rcv")
 int BPF_PROG(netto_tcp_enqueued, struct sock *sk, struct sk_buff *skb)
 {
-	return netto_enqueue(sk, skb, NETTO_TCP_ENQUEUED, NETTO_TCP_WAIT);
+	return netto_passes_over(skb) ? 0 : netto_tcp_enqueue(sk, skb);
 }
 
 SEC("fexit/__udp_enqueue_schedule_skb")
 int BPF_PROG(netto_udp_enqueued, struct sock *sk, struct sk_buff *skb, int error)
 {
-	return error ? 0 : netto_enqueue(sk, skb, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
+	return error || netto_passes_over(skb) ? 0 : netto_udp_enqueue(sk, skb);
 }
 
 /* Datagrams of a socket that wait to be read, for where no reader can be asked for its packet. */
@@ -276,32 +303,36 @@ int BPF_PROG(netto_tcp_read, void *msg, struct sock *sk, struct scm_timestamping
 {
 	struct netto_packet packet = { .sk = sk };
 	struct netto_latency *own;
-	struct tcp_sock *tcp = (void *)sk;
 
 	packet.stamp = stamps->ts[0].tv_sec * 1000000000ULL + stamps->ts[0].tv_nsec;
 	if (!packet.stamp || !netto_is_chosen(packet.stamp))
 		return 0;
 	own = netto_own_latency();
 	/* What was read last. */
-	if (!own || netto_may_have_been_blocked(sk, BPF_CORE_READ(tcp, copied_seq) - 1))
+	if (!own || netto_may_have_been_blocked(sk, 1))
 		return 0;
 	packet.ifindex = sk->sk_rx_dst_ifindex;
 	return netto_read(own, &packet, NETTO_TCP_READ, NETTO_TCP_WAIT);
 }
 
-SEC("fentry/skb_consume_udp")
-int BPF_PROG(netto_udp_read, struct sock *sk, struct sk_buff *skb, int length)
+static __noinline int netto_datagram_read(struct sock *sk, struct sk_buff *skb)
 {
 	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
 	struct netto_latency *own;
 
-	if (length < 0 || !packet.stamp || !netto_is_chosen(packet.stamp))
+	if (!packet.stamp)
 		return 0;
 	own = netto_own_latency();
 	if (!own)
 		return 0;
 	packet.ifindex = skb->skb_iif;
 	return netto_read(own, &packet, NETTO_UDP_READ, NETTO_UDP_WAIT);
+}
+
+SEC("fentry/skb_consume_udp")
+int BPF_PROG(netto_udp_read, struct sock *sk, struct sk_buff *skb, int length)
+{
+	return length < 0 || netto_passes_over(skb) ? 0 : netto_datagram_read(sk, skb);
 }
 
 /* Instead: something is read of a segment; its beginning counts. */
@@ -315,14 +346,14 @@ int BPF_PROG(netto_tcp_read_near, struct sk_buff *skb)
 	__u16 family;
 	__u32 seq;
 
-	if (!sk || !packet.stamp || !netto_is_chosen(packet.stamp))
+	if (!sk || !packet.stamp)
 		return 0;
 	family = sk->__sk_common.skc_family;
 	if ((family != AF_INET && family != AF_INET6) || sk->sk_protocol != IPPROTO_TCP)
 		return 0;
 	own = netto_own_latency();
 	seq = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);
-	if (!own || seq != BPF_CORE_READ(cb, seq) || netto_may_have_been_blocked(sk, seq))
+	if (!own || seq != BPF_CORE_READ(cb, seq) || netto_may_have_been_blocked(sk, 0))
 		return 0;
 	packet.sk = sk;
 	packet.ifindex = skb->skb_iif;

@@ -109,20 +109,35 @@ static __always_inline bool netto_is_chosen(__u64 stamp)
 	return netto_chosen_to == ~0ULL || stamp * 0x9e3779b97f4a7c15ULL <= netto_chosen_to;
 }
 
-/* When a packet came; 0 if it was not stamped, or only when it was sent. */
+/*
+ * Whether a program has nothing to do with a packet. What it does with others is a function of its
+ * own, so that those that are passed over do not pay for its registers.
+ */
+static __always_inline bool netto_passes_over(struct sk_buff *skb)
+{
+	return !netto_is_chosen(skb->tstamp);
+}
+
+/* Whether the stamp of a packet says when it is to be sent. */
+static __always_inline bool netto_is_to_be_sent(struct sk_buff *skb)
+{
+	if (bpf_core_field_exists(skb->tstamp_type))
+		return BPF_CORE_READ_BITFIELD(skb, tstamp_type);
+	struct sk_buff___before_6_11 *before = (void *)skb;
+
+	return bpf_core_field_exists(before->mono_delivery_time) &&
+	       BPF_CORE_READ_BITFIELD(before, mono_delivery_time);
+}
+
+/*
+ * When a packet came; 0 if it is not chosen, was not stamped, or only when it was sent. Most are
+ * not chosen, so that is asked first, of whatever stamp.
+ */
 static __always_inline __u64 netto_stamp(struct sk_buff *skb)
 {
-	if (bpf_core_field_exists(skb->tstamp_type)) {
-		if (BPF_CORE_READ_BITFIELD(skb, tstamp_type))
-			return 0;
-	} else {
-		struct sk_buff___before_6_11 *before = (void *)skb;
+	__u64 stamp = skb->tstamp;
 
-		if (bpf_core_field_exists(before->mono_delivery_time) &&
-		    BPF_CORE_READ_BITFIELD(before, mono_delivery_time))
-			return 0;
-	}
-	return skb->tstamp;
+	return netto_is_chosen(stamp) && !netto_is_to_be_sent(skb) ? stamp : 0;
 }
 
 static __always_inline struct netto_latency *netto_own_latency(void)
@@ -132,12 +147,16 @@ static __always_inline struct netto_latency *netto_own_latency(void)
 	return bpf_map_lookup_elem(&netto_latencies, &cpu);
 }
 
+/* What a leap second sets the clock back by, and some more. */
+#define NETTO_LEAP_NS 1100000000ULL
+
 /*
  * Now, on the clock that stamps are made by. What it is ahead of the monotonic one changes only
  * when it is set (also by a leap second, and after a sleep of the host), and user space, which is
  * woken then, says so. Stamps from before that are of another clock: they are older than now when
- * it is set forward, and in the future when it is set back, for as long as it was set back, of
- * which the longest latency is enough.
+ * it is set forward, and in the future when it is set back, for as long as it was set back. Where
+ * that is longer than any latency, nothing has to be done: by then they are gone. Around a leap
+ * second the offset is 0, and no stamp is trusted.
  */
 static __always_inline __u64 netto_now(struct netto_latency *own)
 {
@@ -148,17 +167,17 @@ static __always_inline __u64 netto_now(struct netto_latency *own)
 	__u64 now = bpf_ktime_get_ns() + offset;
 
 	if (offset != before) {
-		if (before) {
-			__u64 back = before - offset;
-			bool went_back = (__s64)back > 0;
+		__u64 back = before - offset;
 
-			if (!went_back)
-				back = 0;
-			if (back > NETTO_LIMIT_NS)
-				back = NETTO_LIMIT_NS;
+		own->went_back = (__s64)back > 0;
+		if (!own->went_back || back > NETTO_LIMIT_NS)
+			back = 0;
+		if (!offset)
+			own->trusted_from_ns = ~0ULL;
+		else if (own->trusted_from_ns == ~0ULL)
+			own->trusted_from_ns = now + NETTO_LEAP_NS;
+		else if (before)
 			own->trusted_from_ns = now + back;
-			own->went_back = went_back;
-		}
 		own->offset_ns = offset;
 	}
 	return now;
@@ -279,7 +298,10 @@ static __always_inline bool netto_passes(const struct netto_packet *packet)
 	return true;
 }
 
-/* The record of the packet's group on this CPU; NULL if it is in none, or there are too many. */
+/*
+ * The record of the packet's group on this CPU: the last one is of packets that are in none, or in
+ * one too many.
+ */
 static __always_inline struct netto_latency *netto_group_of(const struct netto_packet *packet)
 {
 	struct netto_latency_groups *groups;
@@ -294,9 +316,7 @@ static __always_inline struct netto_latency *netto_group_of(const struct netto_p
 		key = netto_cgroup_of(packet);
 	}
 	groups = bpf_map_lookup_elem(&netto_groups, &only);
-	if (!key || !groups)
-		return 0;
-	for (int tried = 0; tried < NETTO_LATENCY_GROUPS; tried++) {
+	for (int tried = 0; key && groups && tried < NETTO_LATENCY_GROUPS; tried++) {
 		known = groups->key[tried];
 		if (!known)
 			known = __sync_val_compare_and_swap(&groups->key[tried], 0, key);
@@ -305,9 +325,7 @@ static __always_inline struct netto_latency *netto_group_of(const struct netto_p
 			break;
 		}
 	}
-	if (place >= NETTO_LATENCY_GROUPS)
-		return 0;
-	place += netto_cpus + bpf_get_smp_processor_id() * NETTO_LATENCY_GROUPS;
+	place += netto_cpus + bpf_get_smp_processor_id() * (NETTO_LATENCY_GROUPS + 1);
 	return bpf_map_lookup_elem(&netto_latencies, &place);
 }
 
@@ -335,8 +353,11 @@ static __always_inline bool netto_take(struct netto_latency *own, const struct n
 	netto_count(own, point, ns);
 	if (netto_grouping) {
 		group = netto_group_of(packet);
-		if (group)
+		if (group) {
 			netto_count(group, point, ns);
+			/* Records of which this is what it was are not read. */
+			__sync_fetch_and_add(&group->runs, 1);
+		}
 	}
 	return true;
 }

@@ -147,11 +147,11 @@ struct {
 } netto_disorders SEC(".maps");
 
 /*
- * Whether what is read at this place of the stream may have waited for an earlier segment: which
- * says nothing of the stack. From the first reading after segments came out of order, everything
- * that could then have come so is taken to have.
+ * Whether what is read, so many bytes before where the reader is now, may have waited for an
+ * earlier segment: which says nothing of the stack. From the first reading after segments came out
+ * of order, everything that could then have come so is taken to have.
  */
-static __always_inline bool netto_may_have_been_blocked(struct sock *sk, __u32 seq)
+static __always_inline bool netto_may_have_been_blocked(struct sock *sk, __u32 before)
 {
 	struct tcp_sock *tcp = (void *)sk;
 	struct netto_disorder *own;
@@ -175,7 +175,7 @@ static __always_inline bool netto_may_have_been_blocked(struct sock *sk, __u32 s
 			own->until_seq = BPF_CORE_READ(cb, end_seq);
 		}
 	}
-	return (__s32)(seq - own->until_seq) < 0;
+	return (__s32)(BPF_CORE_READ(tcp, copied_seq) - before - own->until_seq) < 0;
 }
 
 #endif

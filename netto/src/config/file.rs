@@ -69,6 +69,11 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Whether there is no file.
+    pub(super) fn is_nowhere(&self) -> bool {
+        self.path.is_empty()
+    }
+
     /// `netto.toml, line 3: `
     pub(super) fn line(&self, at: usize) -> String {
         format!("{}, line {}: ", self.path, line_of(&self.text, at))

@@ -111,7 +111,11 @@ fn help_states_the_true_defaults() {
 
 #[test]
 fn nothing_said_means_the_defaults() {
-    assert_eq!(resolved(RunArgs::default(), "").unwrap(), Config::default());
+    let defaults = Config {
+        has_file: true,
+        ..Config::default()
+    };
+    assert_eq!(resolved(RunArgs::default(), "").unwrap(), defaults);
 }
 
 #[test]

@@ -76,6 +76,33 @@ impl Running {
         Ok(Running(running))
     }
 
+    /// Begins one anew, as the ground now wants it, or ends it: what it kept of before is gone.
+    pub fn restart(&mut self, name: &'static str, ground: &mut Ground) {
+        self.0.retain(|(entry, _)| entry.name != name);
+        ground.tell(name, None);
+        let Some(order) = INSTRUMENTS.iter().position(|entry| entry.name == name) else {
+            return;
+        };
+        let entry = &INSTRUMENTS[order];
+        match (entry.start)(ground) {
+            Ok(instrument) => {
+                ground.set_instrument(name, Availability::by("running"));
+                let is_before = |own: &(&Entry, _)| {
+                    INSTRUMENTS[..order]
+                        .iter()
+                        .any(|entry| entry.name == own.0.name)
+                };
+                let place = self.0.iter().filter(|own| is_before(own)).count();
+                self.0.insert(place, (entry, instrument));
+                tracing::info!("{name} begins anew");
+            }
+            Err(error) => {
+                tracing::info!("{name} does not run: {error:#}");
+                ground.set_instrument(name, Availability::missing(format!("{error:#}")));
+            }
+        }
+    }
+
     /// Asks each for its section. One that fails is switched off, and the user is told.
     ///
     /// # Errors

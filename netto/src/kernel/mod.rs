@@ -3,6 +3,7 @@
 
 mod bpf_stats;
 pub(crate) mod btf;
+pub(crate) mod cgroups;
 pub mod control;
 pub mod cpu_time;
 pub mod descriptors;

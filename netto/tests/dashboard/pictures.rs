@@ -27,13 +27,25 @@ const PICTURES: &[Picture] = &[
     ("narrow-dark", 4, (360, 800), "dark", "time"),
     ("flame-light", 16, (1280, 700), "light", "flame&flame=1"),
     ("traffic-light", 16, (1280, 960), "light", "traffic"),
+    ("owners-light", 16, (1280, 960), "light", "owners"),
+    ("latency-light", 16, (1280, 900), "light", "latency"),
+];
+
+/// Views that are scrolled to, and what is there when they are drawn.
+const DRAWN: &[(&str, &str)] = &[
+    ("traffic", "#per-packet svg polyline"),
+    ("owners", "#owners tbody tr"),
+    ("latency", "#latency-heat svg rect"),
 ];
 
 fn pictures() -> Result<()> {
     let folder = std::env::var_os("NETTO_SCREENSHOTS").map(std::path::PathBuf::from);
     let browser = Browser::start(1280, 900)?;
     for (name, cpus, (width, height), scheme, view) in PICTURES {
-        let demo = Demo::start(*cpus, 500)?;
+        let demo = match *view {
+            "latency" => Demo::with_latency(*cpus, 500)?,
+            _ => Demo::start(*cpus, 500)?,
+        };
         browser.resize(*width, *height)?;
         browser.prefer(scheme)?;
         browser.open(&demo.page(view))?;
@@ -50,11 +62,13 @@ fn pictures() -> Result<()> {
                  && document.querySelector('#flame-basis').textContent !== ''",
             )?;
         }
-        if *view == "traffic" {
+        if let Some((id, drawn)) = DRAWN.iter().find(|(id, _)| id == view) {
             browser.wait_until(
-                "the cost of packets is drawn",
-                "document.getElementById('traffic').scrollIntoView(); \
-                 return document.querySelector('#per-packet svg polyline') !== null",
+                "the view is drawn",
+                &format!(
+                    "document.getElementById('{id}').scrollIntoView(); \
+                     return document.querySelector('{drawn}') !== null"
+                ),
             )?;
         }
         // Large windows are shown smaller; the smallest has every pixel.

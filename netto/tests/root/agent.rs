@@ -31,6 +31,13 @@ pub fn main(words: &[String]) -> ExitCode {
     }
 }
 
+/// Takes all that its CPU has for it.
+fn spin_one() -> Result<()> {
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
 fn role(words: &[String]) -> Result<()> {
     std::thread::spawn(|| {
         std::thread::sleep(LONGEST);
@@ -46,6 +53,18 @@ fn role(words: &[String]) -> Result<()> {
         ["udp-flows", to] => udp_flows(to.parse()?),
         ["udp-count", to, count] => udp_count(to.parse()?, count.parse()?),
         ["udp-sink", at] => udp_sink(at.parse()?),
+        ["udp-spin-sink", at] => {
+            let socket = UdpSocket::bind(at)?;
+            go_on(|| loads::udp_spin_sink(&socket))
+        }
+        ["tcp-reads", at] => {
+            let listener = TcpListener::bind(at)?;
+            go_on(|| loads::tcp_reads(&listener))
+        }
+        ["tcp-ticks", to, per_second] => {
+            let (to, per_second) = (to.parse()?, per_second.parse()?);
+            go_on(|| loads::tcp_ticks(to, per_second))
+        }
         ["udp-shared-sink", at] => go_on(|| loads::udp_shared_sink(at.parse()?)),
         ["tcp-blast", to] => tcp_blast(to.parse()?),
         ["tcp-sink", at] => tcp_sink(at.parse()?),
@@ -86,11 +105,11 @@ fn role(words: &[String]) -> Result<()> {
         }
         ["uring-idle"] => hold(uring::idle_poller()?),
         ["spin"] => go_on(loads::spin),
-        ["spin-one"] => go_on(|| {
-            loop {
-                std::hint::spin_loop();
-            }
-        }),
+        ["spin-modestly"] => {
+            cpus::be_modest()?;
+            go_on(spin_one)
+        }
+        ["spin-one"] => go_on(spin_one),
         ["keepalive", pairs] => hold(loads::keepalive(pairs.parse()?)?),
         ["tap"] => hold(loads::tap()?),
         ["attach", how, device] => hold(bpf::attach(how, device)?),

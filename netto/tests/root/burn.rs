@@ -12,7 +12,7 @@ use crate::bpf;
 /// The kernel keeps fifteen characters.
 const SUMS: &str = "nettotest_burn";
 /// Readings of the clock after which a program ends in any case: the verifier must see an end.
-const MOST_READINGS: i32 = 1500;
+const MOST_READINGS: i32 = 7_000;
 
 /// What the program has taken so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -29,6 +29,30 @@ pub fn pin_to(cpu: usize) -> Result<()> {
     sched_setaffinity(Pid::from_raw(0), &one).with_context(|| format!("no CPU {cpu} to stay on"))
 }
 
+/// Keeps every thread that a process has now on one CPU.
+pub fn pin_process(pid: u32, cpu: usize) -> Result<()> {
+    let mut one = CpuSet::new();
+    one.set(cpu)?;
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let name = thread?.file_name();
+        let number = name.to_str().and_then(|name| name.parse().ok());
+        let number = number.context("a thread without a number")?;
+        sched_setaffinity(Pid::from_raw(number), &one)
+            .with_context(|| format!("no CPU {cpu} for thread {number}"))?;
+    }
+    Ok(())
+}
+
+/// Has less of its CPU than another one that wants it: two fifths as much (`sched_prio_to_weight`).
+pub fn be_modest() -> Result<()> {
+    const NICE: i32 = 4;
+    // SAFETY: the call takes three numbers and touches no memory of ours.
+    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()).context("cannot be modest"),
+    }
+}
+
 /// A counter on a cache line of its own.
 #[derive(Default)]
 #[repr(align(128))]

@@ -41,6 +41,8 @@ pub const OTHER_CPU: u32 = 0;
 /// How long a load is looked at, and two of them.
 pub const ALONE: Duration = Duration::from_secs(4);
 pub const TOGETHER: Duration = Duration::from_secs(10);
+/// The same where there are fewer samples in a second.
+const TOGETHER_IN_A_GUEST: Duration = Duration::from_secs(40);
 /// What two figures of the same may differ by.
 pub const TOLERANCE: f64 = 0.10;
 /// The same of two times of which each has its own chance.
@@ -89,7 +91,20 @@ pub struct Flow<'a> {
 /// Flows that are one in a guest, for to start a process takes long there.
 const MERGED: u16 = 4;
 
-impl Flow<'_> {
+impl<'a> Flow<'a> {
+    /// One flow of datagrams at even intervals.
+    pub fn udp(groups: [&'a Group; 2], network: &'a Network, port: u16, rate: u64) -> Self {
+        let [group, senders] = groups;
+        Flow {
+            group,
+            senders,
+            network,
+            port,
+            roles: ["udp-paced", "udp-sink"],
+            rate,
+            count: 1,
+        }
+    }
     /// All of them, each a sender and a receiver.
     pub fn start(&self) -> Result<Vec<[Owned; 2]>> {
         let (count, rate) = match guest::is_one() && self.count.is_multiple_of(MERGED) {
@@ -215,6 +230,10 @@ pub fn compare(
     }
     let _loads = [flows[0].start()?, flows[1].start()?];
     begin()?;
+    let together = match guest::is_one() {
+        true => together.max(TOGETHER_IN_A_GUEST),
+        false => together,
+    };
     let sum = look(followed, together)?;
     let found = [
         caused_by(&sum, flows[0].group, "rx_softirq")?,

@@ -13,6 +13,8 @@ pub const SELECTION: &[&str] = &[
     "hidden::what_wireguard",
     "idle::",
     "owners::who_does_not",
+    "latency::every_point",
+    "latency::the_clock_is_set",
     "ticks::no_timer",
     "ticks::a_tc_program",
     "packets::those_over",

@@ -2,7 +2,7 @@
 //! and what the probes cost. Told in lines that `cargo xtask vm` writes to
 //! docs/KERNELS.md; see there for what they mean.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -15,9 +15,8 @@ use metrics_common::component::index_of;
 use metrics_common::{Availability, KindName};
 
 use crate::follow::Followed;
-use crate::guest;
-use crate::running;
 use crate::trial::Test;
+use crate::{child, daemon, guest, running};
 
 pub const TESTS: &[Test] = &[Test {
     name: "kernels::socket_calls_are_attached_as_this_kernel_allows",
@@ -32,10 +31,12 @@ const PACKETS: usize = 2000;
 
 fn attached() -> Result<()> {
     let _statistics = Statistics::enable()?;
-    let mut daemon = Followed::start()?;
+    let mut followed = Followed::start_with(&["--latency"])?;
     exchange_packets()?;
-    daemon.catch_up()?;
-    let info = &daemon.info;
+    followed.catch_up()?;
+    let snapshot = followed.next()?;
+    let latency = snapshot.sections.latency.context("no latencies")?;
+    let info = &followed.info;
 
     println!("\n{FACT} release {}", info.kernel);
     for probe in &info.probes {
@@ -54,7 +55,16 @@ fn attached() -> Result<()> {
             println!("{FACT} event {} {method}", component.slug);
         }
     }
-    for (name, program) in programs(daemon.pid())? {
+    let hooks = hooks_of_points()?;
+    for point in &latency.points {
+        let slug = point.point.slug();
+        let hooks = hooks.get(slug).context("a point that is not listed")?;
+        println!(
+            "{FACT} point {slug} {} {hooks}",
+            point.method.replace(' ', "")
+        );
+    }
+    for (name, program) in programs(followed.pid())? {
         println!(
             "{FACT} program {name} {} {} {}",
             program.verified_instructions, program.run_time_ns, program.runs
@@ -68,6 +78,8 @@ fn attached() -> Result<()> {
     );
     // Here for hosts in general; the kernels of the guests are known to allow it.
     if guest::is_one() {
+        let missing = &latency.missing;
+        ensure!(missing.is_empty(), "points are not measured: {missing:?}");
         for slug in ["tx_syscall", "rx_syscall", "local_ipc"] {
             let row = index_of(slug).and_then(|index| info.components.get(index));
             let availability = &row.context("no such row")?.availability;
@@ -78,6 +90,20 @@ fn attached() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What `netto list latency` says is hooked for each point, by the best means of this kernel.
+fn hooks_of_points() -> Result<HashMap<String, String>> {
+    let listed = child::run(&mut daemon::command(&["list", "latency"]))?;
+    let (mut point, mut hooks) = (String::new(), HashMap::new());
+    for line in listed.lines() {
+        if let Some(found) = line.strip_prefix("    hooked at: ") {
+            hooks.insert(point.clone(), found.to_owned());
+        } else if !line.starts_with(' ') {
+            point = line.split(' ').next().unwrap_or_default().to_owned();
+        }
+    }
+    Ok(hooks)
 }
 
 /// Work for the probes on sends, receives, softirqs and context switches.

@@ -13,6 +13,7 @@ use metrics_common::{Availability, Latency};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::daemon::Daemon;
+use crate::groups;
 use crate::running::read_log;
 
 /// Bytes of each message.
@@ -86,6 +87,8 @@ pub struct Measured {
 
 impl Measured {
     pub fn start(options: &[&str]) -> Result<Self> {
+        // Where fentry is refused, sockets of the root group tell when UDP begins.
+        groups::hierarchy()?;
         let folder = tempfile::tempdir()?;
         let log = folder.path().join("netto.log");
         let log = log.to_str().context("no UTF-8 path")?;
@@ -152,10 +155,25 @@ impl Found {
     }
 
     pub fn anomalies(&self) -> u64 {
-        let points = self.0.iter().flat_map(|latency| &latency.points);
+        Point::ALL
+            .iter()
+            .map(|point| self.anomalies_at(*point))
+            .sum()
+    }
+
+    pub fn anomalies_at(&self, point: Point) -> u64 {
+        let points = self.0.iter().filter_map(|latency| latency.of(point));
         points
             .map(|point| point.negative_total() + point.too_long_total())
             .sum()
+    }
+
+    /// How a point is measured.
+    pub fn method(&self, point: Point) -> Result<&str> {
+        let last = self.0.last().and_then(|latency| latency.of(point));
+        Ok(&last
+            .with_context(|| format!("{point} is not measured"))?
+            .method)
     }
 
     pub fn print(&self) {

@@ -87,6 +87,38 @@ pub fn udp_paced(to: SocketAddr, per_second: u64) -> Result<()> {
     })
 }
 
+/// Receives without ever sleeping.
+pub fn udp_spin_sink(socket: &UdpSocket) -> Result<()> {
+    socket.set_nonblocking(true)?;
+    let mut packet = [0; 2048];
+    loop {
+        let _ = socket.recv(&mut packet);
+    }
+}
+
+/// Bytes of each of `tcp_ticks`' segments.
+const TICK_BYTES: usize = 300;
+
+/// Reads a segment of `tcp_ticks`' at a time.
+pub fn tcp_reads(listener: &TcpListener) -> Result<()> {
+    let (mut stream, _) = listener.accept()?;
+    let mut segment = [0; TICK_BYTES];
+    loop {
+        stream.read_exact(&mut segment)?;
+    }
+}
+
+/// Sends a segment at a time.
+pub fn tcp_ticks(to: SocketAddr, per_second: u64) -> Result<()> {
+    let mut stream = TcpStream::connect(to)?;
+    stream.set_nodelay(true)?;
+    let pause = Duration::from_secs(1) / u32::try_from(per_second)?;
+    loop {
+        stream.write_all(&[0x55; TICK_BYTES])?;
+        std::thread::sleep(pause);
+    }
+}
+
 /// Receives on a port that it shares with others, and says now and then how many packets it got.
 pub fn udp_shared_sink(at: SocketAddr) -> Result<()> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;

@@ -46,7 +46,10 @@ mod kernels;
 mod lab;
 mod lab_itself;
 mod latency;
+mod latency_changes;
+mod latency_delays;
 mod latency_filters;
+mod latency_script;
 mod latency_talk;
 mod limits;
 mod loads;
@@ -55,6 +58,7 @@ mod measure;
 mod messages;
 mod owners;
 mod owners_off;
+mod owners_pids;
 mod pace;
 mod packets;
 mod paths;
@@ -77,7 +81,11 @@ use common::{child, http, trial, webdriver};
 use libtest_mimic::Arguments;
 
 /// What takes minutes runs only if it is asked for by the begin of its name.
-const BY_NAME: &[&str] = &[diffs::TWENTY_PAIRS, churn::WHOLE_MINUTE];
+const BY_NAME: &[&str] = &[
+    diffs::TWENTY_PAIRS,
+    churn::WHOLE_MINUTE,
+    latency_script::BESIDE_BPFTRACE,
+];
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
@@ -123,6 +131,7 @@ fn main() -> ExitCode {
         pace::TESTS,
         messages::TESTS,
         latency::TESTS,
+        latency_script::TESTS,
         packets::TESTS,
         ticks::TESTS,
         hidden::TESTS,

@@ -9,6 +9,7 @@ use metrics_common::sections::OwnPart;
 use metrics_common::{OwnerKind, Snapshot};
 
 use crate::child::{self, Owned};
+use crate::cpus;
 use crate::daemon::Daemon;
 use crate::flows::{
     ALONE, Flow, OTHER_CPU, RECEIVING_CPU, TOGETHER, TOLERANCE, agent, caused_by, caused_by_kind,
@@ -19,9 +20,9 @@ use crate::groups::Group;
 use crate::guest;
 use crate::kernels::{self, Statistics};
 use crate::lab::Network;
-use crate::owners_off;
 use crate::traffic;
 use crate::trial::Test;
+use crate::{owners_off, owners_pids};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -60,6 +61,11 @@ pub const TESTS: &[Test] = &[
         body: processes_are_told_apart,
     },
     Test {
+        name: "owners::a_pid_that_two_processes_had_one_after_the_other_is_two_owners",
+        tools: &["ip"],
+        body: owners_pids::a_pid_is_used_again,
+    },
+    Test {
         name: "owners::what_finding_them_costs_is_what_the_kernel_says_of_its_programs",
         tools: &["ip"],
         body: its_price_is_the_kernels,
@@ -96,10 +102,22 @@ fn udp_costs_what_it_costs_alone() -> Result<()> {
     needs_two_cpus()?;
     let network = Network::direct()?;
     steer(&network.right, "lan")?;
-    let [one, two, senders, burner] = ["one", "two", "senders", "burner"].map(Group::new);
-    let (one, two, senders, burner) = (one?, two?, senders?, burner?);
+    let [one, two, senders, burner, modest] =
+        ["one", "two", "senders", "burner", "modest"].map(Group::new);
+    let (one, two, senders) = (one?, two?, senders?);
+    let burners = [burner?, modest?];
     let mut followed = Followed::start_with(&often("cgroup"))?;
-    let burning = agent(&burner, &network.left, RECEIVING_CPU, &["spin-one"])?;
+    // What netto does goes with the traffic, and would not be interrupted by chance.
+    cpus::pin_process(followed.pid(), OTHER_CPU as usize)?;
+    let burning = [
+        agent(&burners[0], &network.left, RECEIVING_CPU, &["spin-one"])?,
+        agent(
+            &burners[1],
+            &network.left,
+            RECEIVING_CPU,
+            &["spin-modestly"],
+        )?,
+    ];
     // A twentieth of what an emulated CPU receives is too little to be told.
     let loads: &[(u16, u16, Duration)] = match guest::is_one() {
         true => &[(12, 4, TOGETHER)],
@@ -107,46 +125,52 @@ fn udp_costs_what_it_costs_alone() -> Result<()> {
     };
     for &(many, few, together) in loads {
         let flow = |group, port, count| Flow {
-            group,
-            senders: &senders,
-            network: &network,
-            port,
-            roles: ["udp-paced", "udp-sink"],
-            rate: rate(PACKETS),
             count,
+            ..Flow::udp([group, &senders], &network, port, rate(PACKETS))
         };
         let flows = [flow(&one, 6001, many), flow(&two, 6101, few)];
         let mut before = None;
         let sum = compare(&flows, &mut followed, together, || {
-            before = Some((cpu_seconds(burning.pid())?, Instant::now()));
+            before = Some((waited(&burning)?, Instant::now()));
             Ok(())
         })?;
         let (before, begun) = before.context("both never ran together")?;
-        let busy = cpu_seconds(burning.pid())? - before;
-        pays(&sum, &burner, busy / begun.elapsed().as_secs_f64())?;
+        let (after, length) = (waited(&burning)?, begun.elapsed().as_secs_f64());
+        let busy = [0, 1].map(|one| 1.0 - (after[one] - before[one]) / length);
+        pay(&sum, &burners, busy)?;
     }
     Ok(())
 }
 
-/// CPU time that the kernel says a process had.
-fn cpu_seconds(pid: u32) -> Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let (_, fields) = stat.rsplit_once(") ").context("no such format")?;
-    let mut fields = fields.split(' ').skip(11);
-    let mut ticks = || -> Result<f64> { Ok(fields.next().context("too short")?.parse()?) };
-    Ok((ticks()? + ticks()?) / 100.0)
+/// How long the threads of a process were ready to run and did not, as the kernel says. Of one that
+/// always wants to run, the rest is when it was on its CPU; whether its own CPU time has the
+/// interrupts of that is a question of how the kernel was built.
+fn waited_seconds(pid: u32) -> Result<f64> {
+    let mut waited_ns = 0;
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let text = std::fs::read_to_string(thread?.path().join("schedstat"))?;
+        let field = text.split(' ').nth(1).context("no such format")?;
+        waited_ns += field.parse::<u64>()?;
+    }
+    Ok(waited_ns as f64 / 1e9)
 }
 
-/// Who has no socket causes nothing, and pays for the softirqs of its CPU while it runs there,
-/// which by its own CPU time it does for a part `busy` of all time.
-fn pays(sum: &Snapshot, burner: &Group, busy: f64) -> Result<()> {
-    ensure!(busy > 0.1, "it had only {busy:.2} of its CPU");
-    let rx_ns = total(sum, "rx_softirq")?;
-    let caused = caused_by(sum, burner, "rx_softirq")? / rx_ns;
+fn waited(burning: &[Owned; 2]) -> Result<[f64; 2]> {
+    Ok([
+        waited_seconds(burning[0].pid())?,
+        waited_seconds(burning[1].pid())?,
+    ])
+}
+
+/// Who has no socket causes nothing, and pays for the softirqs of its CPU while it runs there. Two
+/// of them did so for these parts of all time: as much pays each of what both do, and both at
+/// least for as much of all softirqs.
+fn pay(sum: &Snapshot, burners: &[Group; 2], busy: [f64; 2]) -> Result<()> {
     ensure!(
-        caused < NOTHING,
-        "who has no socket caused {caused:.3} of it"
+        busy[0] > 1.5 * busy[1] && busy[1] > 0.1,
+        "they had {busy:.2?} of their CPU"
     );
+    let rx_ns = total(sum, "rx_softirq")?;
     let owners = owners(sum)?;
     let column = sum.cpus.iter().position(|cpu| *cpu == RECEIVING_CPU);
     let column = column.context("no such CPU")?;
@@ -155,18 +179,30 @@ fn pays(sum: &Snapshot, burner: &Group, busy: f64) -> Result<()> {
         let row = index_of(slug).context("no such row")?;
         softirqs_ns += sum.cost().cpu_ns(row).map_or(0, |row| row[column]);
     }
-    let is_burner = |place: u32| owners.owners[place as usize].cgroup == burner.path();
-    let paid_ns: u64 = owners
-        .taken
-        .iter()
-        .filter(|taken| is_burner(taken.payer))
-        .map(|taken| taken.ns)
-        .sum();
-    let share = paid_ns as f64 / softirqs_ns as f64;
-    println!("it paid {share:.3} of the softirqs of its CPU, where it ran {busy:.3} of the time");
+    let mut paid = [0.0; 2];
+    for (burner, paid) in burners.iter().zip(&mut paid) {
+        let caused = caused_by(sum, burner, "rx_softirq")? / rx_ns;
+        ensure!(
+            caused < NOTHING,
+            "who has no socket caused {caused:.3} of it"
+        );
+        let is_burner = |place: u32| owners.owners[place as usize].cgroup == burner.path();
+        let taken = owners.taken.iter().filter(|taken| is_burner(taken.payer));
+        let paid_ns: u64 = taken.map(|taken| taken.ns).sum();
+        *paid = paid_ns as f64 / softirqs_ns as f64;
+    }
+    println!(
+        "they paid {paid:.3?} of the softirqs of their CPU, where they ran {busy:.3?} of the time"
+    );
+    let (share, expected) = (paid[0] / (paid[0] + paid[1]), busy[0] / (busy[0] + busy[1]));
     ensure!(
-        (share / busy - 1.0).abs() <= TOLERANCE,
-        "of the softirqs of its CPU it paid {share:.3}, though it ran {busy:.3} of the time"
+        (share / expected - 1.0).abs() <= TOLERANCE,
+        "of what both paid, one paid {share:.3}, though it had {expected:.3} of their time"
+    );
+    let (paid, busy) = (paid[0] + paid[1], busy[0] + busy[1]);
+    ensure!(
+        paid >= busy * (1.0 - TOLERANCE),
+        "both paid {paid:.3} of all, and ran {busy:.3} of the time"
     );
     Ok(())
 }
@@ -241,13 +277,8 @@ fn forwarded(network: &Network, part: &str) -> Result<()> {
     );
     let mut followed = Followed::start_with(&often("cgroup"))?;
     let flow = |group, port, count| Flow {
-        group,
-        senders: &senders,
-        network,
-        port,
-        roles: ["udp-paced", "udp-sink"],
-        rate: rate(PACKETS),
         count,
+        ..Flow::udp([group, &senders], network, port, rate(PACKETS))
     };
     let flows = [flow(&one, 6001, 12), flow(&two, 6101, 4)];
     let sum = compare(&flows, &mut followed, TOGETHER, || Ok(()))?;
@@ -276,16 +307,7 @@ fn owners_sum_to_the_component() -> Result<()> {
     let network = Network::direct()?;
     let (one, senders) = (Group::new("one")?, Group::new("senders")?);
     let mut followed = Followed::start_with(&["--owners", "process"])?;
-    let flow = Flow {
-        group: &one,
-        senders: &senders,
-        network: &network,
-        port: 6001,
-        roles: ["udp-paced", "udp-sink"],
-        rate: rate(20_000),
-        count: 1,
-    };
-    let _load = flow.start()?;
+    let _load = Flow::udp([&one, &senders], &network, 6001, rate(20_000)).start()?;
     followed.catch_up()?;
     let mut met = 0;
     for _ in 0..30 {
@@ -299,15 +321,7 @@ fn processes_are_told_apart() -> Result<()> {
     let network = Network::direct()?;
     let (one, senders) = (Group::new("one")?, Group::new("senders")?);
     let mut followed = Followed::start_with(&often("process"))?;
-    let flow = |port, rate| Flow {
-        group: &one,
-        senders: &senders,
-        network: &network,
-        port,
-        roles: ["udp-paced", "udp-sink"],
-        rate,
-        count: 1,
-    };
+    let flow = |port, rate| Flow::udp([&one, &senders], &network, port, rate);
     let loads = [
         flow(6001, rate(30_000)).start()?,
         flow(6002, rate(10_000)).start()?,
@@ -361,16 +375,7 @@ fn its_price_is_the_kernels() -> Result<()> {
     let (one, senders) = (Group::new("one")?, Group::new("senders")?);
     let mut followed = Followed::start_with(&["--owners", "cgroup", "--max-overhead", "5"])?;
     let _statistics = Statistics::enable()?;
-    let flow = Flow {
-        group: &one,
-        senders: &senders,
-        network: &network,
-        port: 6001,
-        roles: ["udp-paced", "udp-sink"],
-        rate: rate(10_000),
-        count: 1,
-    };
-    let _load = flow.start()?;
+    let _load = Flow::udp([&one, &senders], &network, 6001, rate(10_000)).start()?;
     // Prices are measured again five seconds after a load has become another.
     std::thread::sleep(Duration::from_secs(8));
     let pid = followed.pid();

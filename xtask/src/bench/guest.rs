@@ -11,7 +11,7 @@ const MANY: [u32; 2] = [64, 255];
 /// Measures; what the document says of before is kept.
 pub fn measure(inside: &Inside<'_>, rounds: usize, warm_up: f64, document: &str) -> Vec<Table> {
     let words = format!(
-        "start idle timer programs owners stacks throughput --rounds {rounds} --warm-up {warm_up}"
+        "start idle timer programs owners latency stacks throughput --rounds {rounds} --warm-up {warm_up}"
     );
     let one = inside.guest(1, &words);
     let two = inside.guest(2, "idle");
@@ -24,6 +24,7 @@ pub fn measure(inside: &Inside<'_>, rounds: usize, warm_up: f64, document: &str)
             document,
         ),
         Table::new("Whose the cost is, in the guest", owners(&one), document),
+        Table::new("Where packets wait, in the guest", latency(&one), document),
         Table::new(
             "The daemon in the guest",
             daemon(&one, &two, &many),
@@ -89,6 +90,32 @@ fn owners(one: &Said) -> Vec<Row> {
         row("a TCP segment", "segment_met_ns"),
         row("a packet that leaves", "packet_left_ns"),
     ]
+}
+
+/// A packet's programs at each point, and what choosing one in so many leaves of that.
+fn latency(one: &Said) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (what, name) in [
+        ("`ip-start`, a datagram", "ip_start"),
+        ("`udp-start`", "udp_start"),
+        ("`udp-socket-enqueued`", "udp_enqueued"),
+        ("`udp-socket-read`", "udp_read"),
+        ("`tcp-start`, bulk TCP", "tcp_start"),
+        ("`tcp-socket-enqueued`", "tcp_enqueued"),
+        ("`tcp-socket-read`", "tcp_read"),
+    ] {
+        for (how, suffix, aim) in [
+            ("", "", "≤ 395"),
+            (", with waits", "_with_waits", ""),
+            (", by interface", "_by_interface", ""),
+            (", one in 64", "_one_in_64", "≤ 86"),
+        ] {
+            let figure = one.figure(&format!("{name}{suffix}_ns"));
+            let row = Row::new(&format!("{what}{how}"), figure, "");
+            rows.push(row.floor("71").aim(aim));
+        }
+    }
+    rows
 }
 
 fn instructions(one: &Said, two: &Said) -> Vec<Row> {

@@ -35,7 +35,7 @@ pub struct Payload<'a> {
     pub tests: &'a Path,
     /// Arguments for the tests.
     pub args: &'a [String],
-    /// More programs of this machine, by name.
+    /// More programs of this machine by name, or files by path, which are put into `/root`.
     pub tools: &'a [&'a str],
 }
 
@@ -64,8 +64,15 @@ pub fn build(kernel: &Unpacked, payload: &Payload<'_>) -> Result<Vec<u8>> {
         ("usr/bin/netto".to_owned(), payload.netto.to_owned()),
         ("usr/bin/root-tests".to_owned(), payload.tests.to_owned()),
     ];
-    for name in PROGRAMS.iter().chain(payload.tools) {
+    let (files, tools): (Vec<&str>, Vec<&str>) =
+        payload.tools.iter().partition(|tool| tool.contains('/'));
+    for name in PROGRAMS.iter().copied().chain(tools) {
         programs.push((format!("usr/sbin/{name}"), find(name)?));
+    }
+    for file in files {
+        let path = Path::new(file);
+        let name = path.file_name().context("a path without a file's name")?;
+        archive.file(&format!("root/{}", name.to_string_lossy()), &read(path)?);
     }
     let mut libraries = libraries_of(&find("busybox")?)?;
     for (place, program) in &programs {

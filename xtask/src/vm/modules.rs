@@ -23,6 +23,9 @@ pub const WANTED: &[&str] = &[
     "cls_matchall",
     "act_gact",
     "act_mirred",
+    "sch_tbf",
+    "sch_netem",
+    "ifb",
     "wireguard",
     // Kernel TLS, and the cipher that the tests give it.
     "tls",

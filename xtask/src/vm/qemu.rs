@@ -87,7 +87,9 @@ pub fn run(boot: &Boot<'_>, mut see: impl FnMut(&str)) -> Result<i32> {
 fn command(boot: &Boot<'_>) -> Result<Command> {
     let mut console = std::ffi::OsString::from("file:");
     console.push(boot.console);
-    let mut command = Command::new(
+    // Whoever ends the tests ends their guests.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(
         process::find_program("qemu-system-x86_64")
             .context("the program qemu-system-x86_64 is missing; `cargo xtask setup` brings it")?,
     );
@@ -103,8 +105,11 @@ fn command(boot: &Boot<'_>) -> Result<Command> {
         // More can come than are there, as on most machines with firmware.
         (None, false) => "2,maxcpus=4".to_owned(),
     };
-    // The kernel and netto keep something for each CPU.
-    let megabytes = 512 + 8 * boot.cpus.unwrap_or(1);
+    // The kernel has all files in memory, for a moment twice; it and netto keep something for each
+    // CPU.
+    let files = std::fs::metadata(boot.file_system)
+        .with_context(|| format!("cannot read {}", boot.file_system.display()))?;
+    let megabytes = (files.len() >> 19) + 384 + 8 * u64::from(boot.cpus.unwrap_or(1));
     command
         .args(["-smp", &cpus, "-cpu", "max", "-m", &megabytes.to_string()])
         .args(["-nodefaults", "-display", "none", "-no-reboot"])

@@ -24,6 +24,8 @@ pub struct GuestReport {
     events: Vec<(String, String)>,
     /// By event: the functions and tracepoints of its probes, with their way.
     probes: BTreeMap<String, Vec<(String, String)>>,
+    /// By point of latency: how it is measured, and the functions and tracepoints of its probes.
+    points: Vec<(String, String, Vec<String>)>,
     programs: Vec<Program>,
 }
 
@@ -51,6 +53,11 @@ impl GuestReport {
                 .entry(slug.to_owned())
                 .or_default()
                 .push((method.to_owned(), name.to_owned())),
+            ["point", slug, method, ref hooks @ ..] => {
+                let hooks = hooks.iter().map(|hook| (*hook).to_owned());
+                self.points
+                    .push((slug.to_owned(), method.replace(',', ", "), hooks.collect()));
+            }
             ["program", name, instructions, run_time_ns, runs] => {
                 let number = |text: &str| text.parse().ok();
                 let (Some(verified_instructions), Some(run_time_ns), Some(runs)) =
@@ -70,7 +77,7 @@ impl GuestReport {
         true
     }
 
-    /// How events are attached, as a table: the same for every run on a kernel.
+    /// How events and points are attached, as tables: the same for every run on a kernel.
     fn attachment(&self) -> String {
         let mut table = "| event | way | attached to |\n|---|---|---|\n".to_owned();
         for (slug, way) in &self.events {
@@ -83,6 +90,14 @@ impl GuestReport {
                 .collect();
             // Formatting into a string cannot fail.
             let _ = writeln!(table, "| `{slug}` | {way} | {} |", names.join(" "));
+        }
+        if self.points.is_empty() {
+            return table;
+        }
+        table.push_str("\n| point of latency | way | attached to |\n|---|---|---|\n");
+        for (slug, way, hooks) in &self.points {
+            let hooks: Vec<String> = hooks.iter().map(|hook| format!("`{hook}`")).collect();
+            let _ = writeln!(table, "| `{slug}` | {way} | {} |", hooks.join(" "));
         }
         table
     }
@@ -224,6 +239,16 @@ mod tests {
              | `rx_softirq` | tp_btf |  |\n"
         );
         assert!(report().cost().contains("| `netto_fentry` | 120 | 100 |"));
+    }
+
+    #[test]
+    fn points_stand_below_events() {
+        let mut report = report();
+        assert!(report.read_line("kernel fact: point qdisc tp_btf,fentry qdisc_enqueue x"));
+        let tables = report.attachment();
+        let below = "\n\n| point of latency | way | attached to |\n|---|---|---|\n\
+                     | `qdisc` | tp_btf, fentry | `qdisc_enqueue` `x` |\n";
+        assert!(tables.ends_with(below), "{tables}");
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn show(feed: &Feed, args: &LatencyShowArgs) -> anyhow::Result<()> {
                 window.clear();
                 continue;
             }
-            Ok(Event::Snapshot(snapshot)) => snapshot,
+            Ok(Event::Snapshot(snapshot)) => *snapshot,
             Ok(Event::Lost(reason) | Event::Ended(reason)) => bail!("{reason}"),
             Err(RecvTimeoutError::Timeout) => {
                 bail!("nothing has come for {} s", PATIENCE.as_secs())
@@ -88,17 +88,18 @@ fn show(feed: &Feed, args: &LatencyShowArgs) -> anyhow::Result<()> {
             Err(RecvTimeoutError::Disconnected) => bail!("there is nothing more to show"),
         };
         let info = info.as_ref().context("an interval without a description")?;
-        let Some(latency) = &snapshot.sections.latency else {
+        if snapshot.sections.latency.is_none() {
             bail!("latency is not measured there: {}", view::reason(info));
+        }
+        measured_ns = measured_ns.saturating_add(snapshot.interval_ns);
+        let sections = Sections {
+            latency: snapshot.sections.latency,
+            ..Sections::default()
         };
         window.push(&Snapshot {
-            sections: Sections {
-                latency: Some(latency.clone()),
-                ..Sections::default()
-            },
-            ..(*snapshot).clone()
+            sections,
+            ..snapshot
         });
-        measured_ns = measured_ns.saturating_add(snapshot.interval_ns);
         if is_live {
             write(&format!(
                 "{HOME}{}",

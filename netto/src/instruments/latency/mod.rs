@@ -1,36 +1,29 @@
 //! How long after its arrival a packet is at which point of the stack. Nothing of it is loaded
 //! unless it is asked for; it stops for a while where it would cost too much.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
-
-use metrics_common::latency::Histogram;
-use metrics_common::sections::{GroupKind, GroupLatency, MissingPoint, PointLatency};
+use metrics_common::latency::Point;
+use metrics_common::sections::{MissingPoint, PointLatency};
 use metrics_common::{Latency, Sections};
 
 use self::analysis::growth::{self, Counts};
-use self::kernel::names;
-use self::kernel::probes::{GROUPS, Probes};
+use self::analysis::plan;
+use self::groups::Groups;
+use self::kernel::probes::{Probes, hookable};
 use super::Instrument;
-use crate::analysis::latency::{Grouping, Request};
+use crate::analysis::latency::Request;
 use crate::analysis::rest::{Rest, Turn};
 use crate::ground::overhead::Counter;
 use crate::ground::{Ground, Tick};
 
 pub mod analysis;
+mod groups;
 mod kernel;
 
 /// CPU time is measured without it.
 pub(super) const IS_ESSENTIAL: bool = false;
 
-/// What a latency takes, nanoseconds, with what calls the program.
-const RUN_NS: u64 = 120;
-/// What a packet takes that is not chosen.
-const PASS_NS: u64 = 15;
 /// Of what netto may cost a CPU, the part that latencies may.
 const MOST: f64 = 0.5;
-/// Control groups that are looked through for the path of one.
-const MOST_CGROUPS: usize = 20_000;
 
 /// What is kept from interval to interval.
 struct Latencies {
@@ -39,11 +32,23 @@ struct Latencies {
     /// As they were last read: by CPU, and by point in the plan's order.
     before: Vec<Vec<Counts>>,
     runs_before: Vec<u64>,
-    /// By place of the group, and point.
-    groups_before: Vec<Vec<Counts>>,
-    names: HashMap<u64, String>,
-    cgroups: Option<PathBuf>,
+    groups: Option<Groups>,
     rest: Rest,
+}
+
+/// How this kernel can measure a point, the best means first: what is hooked, or why that is not
+/// possible.
+pub type Ways = Vec<Result<String, String>>;
+
+/// How this kernel can measure each point. Nothing is loaded: whether it allows the first of them
+/// is told by who tries.
+///
+/// # Errors
+/// If its type information cannot be read.
+pub fn ways() -> anyhow::Result<Vec<(Point, Ways)>> {
+    let found = hookable()?;
+    let of = |point: &Point| (*point, plan::ways(*point, |own| found.contains(own.name)));
+    Ok(Point::ALL.iter().map(of).collect())
 }
 
 /// Begins to take latencies.
@@ -55,6 +60,8 @@ pub(super) fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> 
         anyhow::bail!("not asked for; --latency measures where packets wait in the stack");
     };
     let probes = Probes::start(&ground.roots, ground.readers.possible_cpus, &request)?;
+    // What another request has left behind.
+    ground.tell("many latencies", None);
     let missing = probes.plan().missing.iter();
     let missing = missing.map(|(point, reason)| format!("{point} ({reason})"));
     let missing: Vec<String> = missing.collect();
@@ -64,9 +71,7 @@ pub(super) fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> 
     Ok(Box::new(Latencies {
         before: Vec::new(),
         runs_before: Vec::new(),
-        groups_before: Vec::new(),
-        names: HashMap::new(),
-        cgroups: names::cgroup_mount(&ground.roots).ok(),
+        groups: Groups::new(&ground.roots, request.grouping),
         rest: Rest::default(),
         probes,
         request,
@@ -87,9 +92,10 @@ impl Latencies {
                 self.before.resize(cpu + 1, Vec::new());
             }
             let before = &mut self.before[cpu];
+            let record = self.probes.of_cpu(cpu);
             before.resize(points.len(), Counts::default());
             for (point, before) in points.iter_mut().zip(before) {
-                let now = self.probes.counts(cpu, point.point);
+                let now = record.counts(point.point);
                 growth::put(point, column, &now.since(before));
                 *before = now;
             }
@@ -99,90 +105,19 @@ impl Latencies {
 
     /// What the programs took of each of these CPUs, nanoseconds.
     fn taken_ns(&mut self, cpus: &[u32]) -> Vec<u64> {
+        let price = self.probes.plan().means.price();
         let mut taken_ns = Vec::with_capacity(cpus.len());
         for &cpu in cpus {
             let cpu = cpu as usize;
             if self.runs_before.len() <= cpu {
                 self.runs_before.resize(cpu + 1, 0);
             }
-            let now = self.probes.runs(cpu);
+            let now = self.probes.of_cpu(cpu).runs();
             let runs = now.saturating_sub(self.runs_before[cpu]);
             self.runs_before[cpu] = now;
-            taken_ns.push(growth::taken_ns(runs, self.request.one_in, RUN_NS, PASS_NS));
+            taken_ns.push(growth::taken_ns(runs, self.request.one_in, price));
         }
         taken_ns
-    }
-
-    /// What came of each group at each point; what is in no group has no name.
-    fn groups(&mut self, ground: &Ground, points: &[PointLatency]) -> Vec<GroupLatency> {
-        let kind = match self.request.grouping {
-            Grouping::None => return Vec::new(),
-            Grouping::Interface => GroupKind::Interface,
-            Grouping::Owner => GroupKind::Owner,
-        };
-        let mut groups: Vec<GroupLatency> = Vec::new();
-        let mut named = vec![Histogram::default(); points.len()];
-        self.groups_before.resize(GROUPS, Vec::new());
-        for place in 0..GROUPS {
-            let Some(key) = self.probes.group(place) else {
-                break;
-            };
-            let name = self.name(ground, kind, key);
-            self.groups_before[place].resize(points.len(), Counts::default());
-            for (number, point) in points.iter().enumerate() {
-                let mut now = Counts::default();
-                for cpu in 0..ground.readers.possible_cpus {
-                    now.add(&self.probes.group_counts(cpu, place, point.point));
-                }
-                let histogram = now.since(&self.groups_before[place][number]).histogram();
-                self.groups_before[place][number] = now;
-                if histogram.count() == 0 {
-                    continue;
-                }
-                named[number].merge(&histogram);
-                groups.push(GroupLatency {
-                    kind,
-                    name: Some(name.clone()),
-                    point: point.point,
-                    histogram,
-                });
-            }
-        }
-        for (point, named) in points.iter().zip(named) {
-            let histogram = growth::rest_of(&point.histogram(), &named);
-            if histogram.count() > 0 {
-                groups.push(GroupLatency {
-                    kind,
-                    name: None,
-                    point: point.point,
-                    histogram,
-                });
-            }
-        }
-        groups
-    }
-
-    /// What a group is called; its number where that is not to be had.
-    fn name(&mut self, ground: &Ground, kind: GroupKind, key: u64) -> String {
-        if let Some(name) = self.names.get(&key) {
-            return name.clone();
-        }
-        let name = match kind {
-            GroupKind::Interface => {
-                let (number, netns) = (key as u32, key >> 32);
-                let is_hosts = names::host_netns(&ground.roots) == Some(netns);
-                let name = names::name_of_interface(&ground.roots, number);
-                name.filter(|_| is_hosts)
-                    .unwrap_or_else(|| format!("{number} in network namespace {netns}"))
-            }
-            GroupKind::Owner => {
-                let mount = self.cgroups.as_deref();
-                let path = mount.and_then(|mount| names::path_of_cgroup(mount, key, MOST_CGROUPS));
-                path.unwrap_or_else(|| format!("control group {key}"))
-            }
-        };
-        self.names.insert(key, name.clone());
-        name
     }
 
     /// Whether latencies are taken in the interval to come.
@@ -208,7 +143,10 @@ impl Latencies {
 impl Instrument for Latencies {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
         let points = self.points(tick.cpus);
-        let groups = self.groups(tick.ground, &points);
+        let groups = match &mut self.groups {
+            Some(groups) => groups.collect(&self.probes, &tick.ground.roots, tick.cpus),
+            None => Vec::new(),
+        };
         let taken_ns = self.taken_ns(tick.cpus);
         let most_ns = taken_ns.iter().copied().max().unwrap_or(0);
         tick.ground.overhead.charge(Counter::Latency, taken_ns);

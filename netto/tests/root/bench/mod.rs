@@ -6,11 +6,13 @@
 
 pub mod clock;
 mod daemon;
+mod latency;
 mod owners;
 mod programs;
 mod sweep;
 mod throughput;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -37,6 +39,8 @@ pub struct Options {
     step: Duration,
     /// How long netto gets used to a load before it counts.
     warm_up: Duration,
+    /// An object whose programs are measured beside netto's.
+    beside: Option<PathBuf>,
 }
 
 impl Options {
@@ -116,6 +120,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
         rounds: 1,
         step: Duration::from_secs(3),
         warm_up: Duration::ZERO,
+        beside: None,
     };
     let mut parts = Vec::new();
     let mut words = words.iter();
@@ -129,6 +134,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
             "--netto-args" => {
                 options.netto = value()?.split_whitespace().map(str::to_owned).collect();
             }
+            "--beside" => options.beside = Some(value()?.into()),
             "--rounds" => options.rounds = value()?.parse()?,
             "--step" => options.step = Duration::from_secs_f64(value()?.parse()?),
             "--warm-up" => options.warm_up = Duration::from_secs_f64(value()?.parse()?),
@@ -145,6 +151,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
             "timer" => clock::timer(&options),
             "programs" => programs::measure(&options),
             "owners" => owners::measure(&options),
+            "latency" => latency::measure(&options),
             "throughput" => throughput::measure(&options),
             "stacks" => daemon::stacks(&options),
             "sweep" => sweep::measure(&options),

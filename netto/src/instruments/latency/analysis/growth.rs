@@ -3,7 +3,9 @@
 use metrics_common::latency::{BUCKETS, Histogram};
 use metrics_common::sections::PointLatency;
 
-/// What was counted at one point since the start, on one CPU or of one group.
+use super::plan::Price;
+
+/// What was counted at one point since the start, on one CPU, of all or of one group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// By bucket.
@@ -33,18 +35,6 @@ impl Counts {
         }
     }
 
-    /// Adds those of another CPU.
-    pub fn add(&mut self, other: &Counts) {
-        self.buckets
-            .resize(self.buckets.len().max(other.buckets.len()), 0);
-        for (own, more) in self.buckets.iter_mut().zip(&other.buckets) {
-            *own = own.saturating_add(*more);
-        }
-        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
-        self.negative = self.negative.saturating_add(other.negative);
-        self.too_long = self.too_long.saturating_add(other.too_long);
-    }
-
     /// As a histogram; what is in no bucket is left out.
     pub fn histogram(&self) -> Histogram {
         Histogram::of(&self.buckets, self.sum_ns)
@@ -65,21 +55,12 @@ pub fn put(point: &mut PointLatency, column: usize, grown: &Counts) {
     point.too_long[column] = grown.too_long;
 }
 
-/// What is left of all when a part is taken away.
-pub fn rest_of(all: &Histogram, part: &Histogram) -> Histogram {
-    let counts = all.counts().iter().zip(part.counts());
-    let counts: Vec<u64> = counts
-        .map(|(all, part)| all.saturating_sub(*part))
-        .collect();
-    Histogram::of(&counts, all.sum_ns.saturating_sub(part.sum_ns))
-}
-
 /// What the programs took of a CPU, nanoseconds: so many latencies, of one in so many packets. The
 /// packets that were not chosen cost little each, but there are more of them.
-pub fn taken_ns(runs: u64, one_in: u64, run_ns: u64, pass_ns: u64) -> u64 {
+pub fn taken_ns(runs: u64, one_in: u64, price: Price) -> u64 {
     let passed = runs.saturating_mul(one_in.saturating_sub(1));
-    let passed_ns = passed.saturating_mul(pass_ns);
-    runs.saturating_mul(run_ns).saturating_add(passed_ns)
+    let passed_ns = passed.saturating_mul(price.pass_ns);
+    runs.saturating_mul(price.run_ns).saturating_add(passed_ns)
 }
 
 #[cfg(test)]
@@ -116,7 +97,11 @@ mod tests {
 
     #[test]
     fn packets_that_are_passed_over_cost_too() {
-        assert_eq!(taken_ns(10, 1, 100, 15), 1000);
-        assert_eq!(taken_ns(10, 64, 100, 15), 1000 + 10 * 63 * 15);
+        let price = Price {
+            run_ns: 100,
+            pass_ns: 15,
+        };
+        assert_eq!(taken_ns(10, 1, price), 1000);
+        assert_eq!(taken_ns(10, 64, price), 1000 + 10 * 63 * 15);
     }
 }

@@ -122,11 +122,37 @@ pub enum Means {
 impl Means {
     /// In the order in which they are tried.
     pub const ALL: [Means; 3] = [Means::Functions, Means::Sockets, Means::Tracepoints];
+
+    /// What they take, as `latency::what_it_costs` of the root tests has the kernel tell.
+    pub fn price(self) -> Price {
+        match self {
+            Means::Functions => Price {
+                run_ns: 120,
+                pass_ns: 20,
+            },
+            // Whether a packet is chosen is not always known before its socket is asked.
+            Means::Sockets | Means::Tracepoints => Price {
+                run_ns: 160,
+                pass_ns: 85,
+            },
+        }
+    }
+}
+
+/// What a packet takes at a point, nanoseconds, with what calls the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Price {
+    /// A latency.
+    pub run_ns: u64,
+    /// A packet that is not chosen.
+    pub pass_ns: u64,
 }
 
 /// What is loaded, and what that gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
+    /// By these means.
+    pub means: Means,
     /// Programs.
     pub programs: Vec<Program>,
     /// Points, with how each is measured.
@@ -227,6 +253,7 @@ impl Plan {
         }
         let programs = PROGRAMS.iter().copied();
         Plan {
+            means,
             programs: programs.filter(|own| chosen.contains(own.name)).collect(),
             points,
             missing,
@@ -238,6 +265,24 @@ impl Plan {
         let bits = self.points.iter().map(|(point, _)| 1 << point.index());
         bits.fold(0, |mask, bit: u64| mask | bit)
     }
+}
+
+/// How a kernel that has these functions and tracepoints can measure a point, by the best means
+/// that it allows and by each that is tried after it: what is hooked, or why that is not possible.
+pub fn ways(point: Point, has: impl Fn(&Program) -> bool) -> Vec<Result<String, String>> {
+    let request = Request::default();
+    let mut ways: Vec<Result<String, String>> = Vec::new();
+    for means in Means::ALL {
+        let way = one(&request, point, means, &has).map(|(programs, _)| {
+            let mut hooks: Vec<&str> = programs.iter().map(|program| program.hook).collect();
+            hooks.dedup();
+            hooks.join(" ")
+        });
+        if ways.last() != Some(&way) {
+            ways.push(way);
+        }
+    }
+    ways
 }
 
 /// The programs of a point and what it is measured by, or why it is not.
@@ -317,6 +362,29 @@ mod tests {
         assert_eq!(plan.mask(), 1 << 2 | 1 << 10);
         let plan = Plan::new(&request, Means::Tracepoints, |_| true);
         assert_eq!(plan.missing[0].0, Point::UdpStart);
+    }
+
+    #[test]
+    fn each_means_that_differs_is_named() {
+        let all = |_: &Program| true;
+        assert_eq!(
+            ways(Point::Qdisc, all),
+            [Ok("qdisc_enqueue qdisc_dequeue".to_owned())]
+        );
+        let udp = ways(Point::UdpStart, all);
+        assert_eq!(
+            udp[..2],
+            [
+                Ok("udp_rcv udpv6_rcv".to_owned()),
+                Ok("cgroup_skb".to_owned())
+            ]
+        );
+        assert!(udp[2].as_ref().unwrap_err().contains("no tracepoint there"));
+        let none = ways(Point::Qdisc, |_| false);
+        assert_eq!(
+            none,
+            [Err("this kernel has no qdisc_enqueue to hook".to_owned())]
+        );
     }
 
     #[test]

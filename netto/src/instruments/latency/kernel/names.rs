@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use crate::kernel::cgroups::{self, Handles};
 use crate::kernel::files;
 use crate::kernel::system::Roots;
 
+/// Control groups that are looked through for the path of one.
+const MOST_CGROUPS: usize = 20_000;
 /// Where `ip netns` keeps namespaces.
 const NETNS: [&str; 2] = ["/run/netns", "/var/run/netns"];
 
@@ -72,14 +75,7 @@ pub fn host_netns(roots: &Roots) -> Option<u64> {
 /// # Errors
 /// If it is not.
 pub fn cgroup_mount(roots: &Roots) -> anyhow::Result<PathBuf> {
-    let text = files::read(&roots.proc_root.join("self/mountinfo"))?;
-    let mount = text.lines().find_map(|line| {
-        let (words, kind) = line.split_once(" - ")?;
-        let is_it = kind.starts_with("cgroup2 ");
-        let point = words.split(' ').nth(4)?;
-        is_it.then(|| PathBuf::from(point.replace("\\040", " ")))
-    });
-    mount.context("version 2 of control groups is not mounted")
+    cgroups::mount(roots)?.context("version 2 of control groups is not mounted")
 }
 
 /// The number of a control group, by its path below the mount.
@@ -96,22 +92,49 @@ pub fn cgroup(roots: &Roots, path: &str) -> anyhow::Result<u64> {
     Ok(found.ino())
 }
 
-/// The path of a control group with this number, looked for below the mount; `None` if it is gone.
-pub fn path_of_cgroup(mount: &Path, number: u64, most_groups: usize) -> Option<String> {
-    let mut waiting = vec![mount.to_owned()];
-    let mut seen = 0;
-    while let Some(path) = waiting.pop() {
-        seen += 1;
-        if seen > most_groups {
-            return None;
-        }
-        if fs::metadata(&path).is_ok_and(|group| group.ino() == number) {
-            let below = path.strip_prefix(mount).ok()?;
-            return Some(format!("/{}", below.display()));
-        }
-        let folders = fs::read_dir(&path).into_iter().flatten().flatten();
-        let folders = folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        waiting.extend(folders.map(|entry| entry.path()));
+/// Paths of control groups by their numbers.
+#[derive(Debug)]
+pub struct CgroupPaths {
+    mount: PathBuf,
+    /// `None` where the kernel does not let us: then all groups are looked through.
+    handles: Option<Handles>,
+}
+
+impl CgroupPaths {
+    /// `None` where there are none.
+    pub fn new(roots: &Roots) -> Option<Self> {
+        let mount = cgroup_mount(roots).ok()?;
+        Some(CgroupPaths {
+            handles: Handles::new(&mount),
+            mount,
+        })
     }
-    None
+
+    /// The path of the group with this number, from the root of the hierarchy; `None` if it is gone.
+    pub fn path(&self, number: u64) -> Option<String> {
+        let Some(handles) = &self.handles else {
+            return self.looked_for(number);
+        };
+        let path = handles.path(number, &self.mount)?;
+        Some(String::from_utf8_lossy(&path).into_owned())
+    }
+
+    fn looked_for(&self, number: u64) -> Option<String> {
+        let mut waiting = vec![self.mount.clone()];
+        let mut seen = 0;
+        while let Some(path) = waiting.pop() {
+            seen += 1;
+            if seen > MOST_CGROUPS {
+                return None;
+            }
+            if fs::metadata(&path).is_ok_and(|group| group.ino() == number) {
+                let below = path.strip_prefix(&self.mount).ok()?;
+                return Some(format!("/{}", below.display()));
+            }
+            let folders = fs::read_dir(&path).into_iter().flatten().flatten();
+            let folders = folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            waiting.extend(folders.map(|entry| entry.path()));
+        }
+        None
+    }
 }

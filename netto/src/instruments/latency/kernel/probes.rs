@@ -1,8 +1,10 @@
 //! The probes at the points of a packet's way (`bpf/latency.bpf.c`), and what they have counted.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, bail};
@@ -22,8 +24,8 @@ use crate::kernel::latency_skel::{LatencySkel, LatencySkelBuilder};
 use crate::kernel::mapped::MappedArray;
 use crate::kernel::system::Roots;
 
-/// Groups that have histograms of their own.
-pub const GROUPS: usize = abi::LATENCY_GROUPS;
+/// Records of groups on each CPU: the last is of packets that are in none of the others.
+pub const GROUPS: usize = abi::LATENCY_GROUPS + 1;
 
 /// What is filtered by: see `latency.bpf.h`.
 const KINDS: [&str; 5] = ["interface", "netns", "cgroup", "pid", "port"];
@@ -50,9 +52,7 @@ impl Probes {
     /// The kernel's refusal of the last means, or a name of a filter that nothing has.
     pub fn start(roots: &Roots, possible_cpus: usize, request: &Request) -> anyhow::Result<Self> {
         let wanted = wanted(roots, request)?;
-        let hooks: Vec<String> = PROGRAMS.iter().map(in_btf).collect();
-        let hooks: Vec<&str> = hooks.iter().map(String::as_str).collect();
-        let found = btf::functions_among(&hooks)?;
+        let found = hookable()?;
         let root = names::cgroup_mount(roots).and_then(|mount| Ok(File::open(mount)?));
         let mut root = root.ok();
         let mut refusals = Vec::new();
@@ -60,9 +60,7 @@ impl Probes {
             if means == Means::Sockets && root.is_none() {
                 continue;
             }
-            let plan = Plan::new(request, means, |program| {
-                program.by == By::Cgroup || found.contains(in_btf(program).as_str())
-            });
+            let plan = Plan::new(request, means, |program| found.contains(program.name));
             if plan.points.is_empty() {
                 refusals.extend(plan.missing.first().map(|(_, reason)| reason.clone()));
                 continue;
@@ -120,33 +118,41 @@ impl Probes {
         self.links.clear();
     }
 
-    /// Latencies that were taken on a CPU so far, whatever became of them.
-    pub fn runs(&self, cpu: usize) -> u64 {
-        let words = self.counts.element(cpu);
-        words
-            .get(abi::LATENCY_RUNS)
-            .map_or(0, |word| word.load(Relaxed))
+    /// The record of a CPU.
+    pub fn of_cpu(&self, cpu: usize) -> Record<'_> {
+        Record(self.counts.element(cpu))
     }
 
-    /// What a CPU has counted at a point so far.
-    pub fn counts(&self, cpu: usize, point: Point) -> Counts {
-        self.read(cpu, point)
-    }
-
-    /// What identifies the group of this place; `None` if it has none yet.
+    /// What identifies the group of this place; `None` if it has none yet, or never will.
     pub fn group(&self, place: usize) -> Option<u64> {
         let words = &self.groups.element(0)[abi::LATENCY_GROUPS_KEY..];
         let key = words.get(place)?.load(Relaxed);
         (key != 0).then_some(key)
     }
 
-    /// What a CPU has counted of a group at a point so far.
-    pub fn group_counts(&self, cpu: usize, place: usize, point: Point) -> Counts {
-        self.read(self.possible_cpus + cpu * GROUPS + place, point)
+    /// The record of a group on a CPU.
+    pub fn of_group(&self, cpu: usize, place: usize) -> Record<'_> {
+        Record(
+            self.counts
+                .element(self.possible_cpus + cpu * GROUPS + place),
+        )
+    }
+}
+
+/// What was counted since the start, on one CPU or of one group there.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a>(&'a [AtomicU64]);
+
+impl Record<'_> {
+    /// Latencies that were taken, whatever became of them. Where this is what it was, all is.
+    pub fn runs(&self) -> u64 {
+        let word = self.0.get(abi::LATENCY_RUNS);
+        word.map_or(0, |word| word.load(Relaxed))
     }
 
-    fn read(&self, element: usize, point: Point) -> Counts {
-        let words = self.counts.element(element);
+    /// What was counted at a point.
+    pub fn counts(&self, point: Point) -> Counts {
+        let words = self.0;
         let word = |at: usize| words.get(at).map_or(0, |word| word.load(Relaxed));
         let first = abi::LATENCY_BUCKETS + point.index() * BUCKETS;
         Counts {
@@ -164,6 +170,19 @@ fn in_btf(program: &Program) -> String {
         By::Tracepoint => format!("__traceiter_{}", program.hook),
         By::Function | By::Cgroup => program.hook.to_owned(),
     }
+}
+
+/// Names of the programs whose hooks the running kernel has.
+///
+/// # Errors
+/// If its type information cannot be read.
+pub fn hookable() -> anyhow::Result<BTreeSet<&'static str>> {
+    let hooks: Vec<String> = PROGRAMS.iter().map(in_btf).collect();
+    let hooks: Vec<&str> = hooks.iter().map(String::as_str).collect();
+    let found = btf::functions_among(&hooks)?;
+    let both = PROGRAMS.iter().zip(&hooks);
+    let hookable = both.filter(|(own, hook)| own.by == By::Cgroup || found.contains(*hook));
+    Ok(hookable.map(|(own, _)| own.name).collect())
 }
 
 /// What passes the filters, by kind.
@@ -199,8 +218,9 @@ type Loaded = (
 
 impl Open<'_> {
     fn load(&self, plan: &Plan) -> anyhow::Result<Loaded> {
-        // The skeleton borrows its storage. A process starts these probes once, by three means at
-        // most, so these few bytes may stay for as long as it runs.
+        // The skeleton borrows its storage. A process starts these probes once, and again when its
+        // administrator asks for other latencies, by three means at most: each time these few bytes
+        // stay for as long as it runs.
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = LatencySkelBuilder::default()
             .open(storage)

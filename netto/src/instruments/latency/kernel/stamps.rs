@@ -1,14 +1,14 @@
 //! Stamps at the arrival of packets: the kernel makes them of all packets of all namespaces as long
 //! as any socket asks for them.
 
-use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
 use anyhow::{Context, ensure};
+use socket2::{Domain, Socket, Type};
 
 /// Asks for stamps as long as it lives.
 #[derive(Debug)]
-pub struct Stamps(#[expect(dead_code, reason = "that it is open is all that matters")] UdpSocket);
+pub struct Stamps(#[expect(dead_code, reason = "that it is open is all that matters")] Socket);
 
 impl Stamps {
     /// Has packets stamped from now on, or some milliseconds later.
@@ -16,8 +16,10 @@ impl Stamps {
     /// # Errors
     /// If there is no such socket.
     pub fn ask() -> anyhow::Result<Stamps> {
-        let socket = UdpSocket::bind("127.0.0.1:0")
-            .or_else(|_| UdpSocket::bind("[::1]:0"))
+        // It has no port: nobody can send to it.
+        let open = |domain| Socket::new(domain, Type::DGRAM, None);
+        let socket = open(Domain::IPV4)
+            .or_else(|_| open(Domain::IPV6))
             .context("cannot open a socket that has packets stamped")?;
         let on: libc::c_int = 1;
         // SAFETY: the option takes an int, `on` is one, and its true size is given; the kernel only

@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use super::pods;
+use crate::analysis::escapes;
 
 /// What is shown of a name at most, bytes.
 pub const LONGEST_SHOWN_BYTES: usize = 256;
@@ -156,23 +157,7 @@ fn contains(part: &[u8], word: &[u8]) -> bool {
 
 /// What systemd's escapes (`\x2d`) stand for.
 fn unescaped(name: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(name.len());
-    let mut rest = name;
-    while let Some((first, after)) = rest.split_first() {
-        let escape = rest.strip_prefix(b"\\x").and_then(|digits| digits.get(..2));
-        let escape = escape.and_then(|digits| std::str::from_utf8(digits).ok());
-        match escape.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &rest[4..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    bytes
+    escapes::unescaped(name, b"\\x", 2, 16)
 }
 
 /// Bytes as a text that confuses no terminal and no page: what is no text, controls and marks

@@ -4,19 +4,17 @@
 //! Numbers are never used twice (`kernfs_new_node` counts generations), so that a path once learnt
 //! may be kept: a group that vanished has its name until it is driven out by others.
 
-use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use rustc_hash::FxHashSet;
 
-use super::handle::Handles;
 use super::slice::Slice;
 use super::walk::{Walk, below};
-use crate::instruments::owners::analysis::process::{cgroup2_mount, full_pressure_ns};
+use crate::instruments::owners::analysis::process::full_pressure_ns;
 use crate::instruments::owners::analysis::recent::Recent;
+use crate::kernel::cgroups::{self, Handles};
 use crate::kernel::files::{read, read_bytes};
 use crate::kernel::system::Roots;
 
@@ -29,7 +27,6 @@ const PAUSE_NS: u64 = 1_000_000_000;
 const MOST_WANTED: usize = 4096;
 /// So many processes of a group are looked at.
 const MOST_PROCESSES_BYTES: u64 = 64 << 10;
-const MOST_MOUNTS_BYTES: u64 = 16 << 20;
 
 /// Paths of control groups by number.
 #[derive(Debug)]
@@ -53,16 +50,13 @@ impl Cgroups {
     /// # Errors
     /// Where there is none, in words for the user.
     pub fn new(roots: &Roots) -> Result<Self, String> {
-        let mounts = roots.proc_root.join("self/mountinfo");
-        let text = read_bytes(&mounts, MOST_MOUNTS_BYTES).map_err(|error| format!("{error:#}"))?;
-        let mount =
-            cgroup2_mount(&text, roots.sys_root.as_os_str().as_bytes()).ok_or_else(|| {
-                format!(
-                    "control groups of version 2 are not mounted (none in {}); processes only",
-                    mounts.display()
-                )
-            })?;
-        let mount = PathBuf::from(OsString::from_vec(mount));
+        let mount = cgroups::mount(roots).map_err(|error| format!("{error:#}"))?;
+        let mount = mount.ok_or_else(|| {
+            format!(
+                "control groups of version 2 are not mounted (none in {}); processes only",
+                roots.proc_root.join("self/mountinfo").display()
+            )
+        })?;
         Ok(Cgroups {
             handles: Handles::new(&mount),
             mount,

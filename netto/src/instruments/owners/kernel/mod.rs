@@ -1,7 +1,6 @@
 //! Where names of owners are read: the file systems of the kernel and of the kubelet, and netlink.
 
 pub mod cgroups;
-mod handle;
 pub mod links;
 pub mod pods;
 pub mod processes;

@@ -1,16 +1,32 @@
-//! The folder of a control group by the group's number alone: the kernel takes the number for a
-//! file handle (`kernfs_fh_to_dentry`, since 5.5), as systemd's `cg_path_from_cgroupid` does.
+//! Where control groups are mounted, and the folder of one by its number alone: the kernel takes the
+//! number for a file handle (`kernfs_fh_to_dentry`, since 5.5), as systemd's `cg_path_from_cgroupid` does.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::files::read_bytes;
+use super::system::Roots;
+use crate::analysis::mounts::cgroup2_mount;
+
+const MOST_MOUNTS_BYTES: u64 = 16 << 20;
 /// `FILEID_KERNFS` of the kernel's `exportfs.h`.
 const FILEID_KERNFS: i32 = 0xfe;
 /// What the kernel puts behind the path of what was removed meanwhile.
 const REMOVED: &[u8] = b" (deleted)";
+
+/// Where version 2 of control groups is mounted; `None` if it is not.
+///
+/// # Errors
+/// If the list of mounts cannot be read.
+pub(crate) fn mount(roots: &Roots) -> anyhow::Result<Option<PathBuf>> {
+    let text = read_bytes(&roots.proc_root.join("self/mountinfo"), MOST_MOUNTS_BYTES)?;
+    let mount = cgroup2_mount(&text, roots.sys_root.as_os_str().as_bytes());
+    Ok(mount.map(|path| PathBuf::from(OsString::from_vec(path))))
+}
 
 /// `struct file_handle` with the bytes that such a handle has.
 #[repr(C)]
@@ -22,14 +38,14 @@ struct Handle {
 
 /// Finds folders of groups below a mount.
 #[derive(Debug)]
-pub(super) struct Handles {
+pub(crate) struct Handles {
     mount: File,
 }
 
 impl Handles {
     /// `None` if the kernel does not let us: it takes CAP_DAC_READ_SEARCH, and a hierarchy of
     /// groups.
-    pub(super) fn new(mount: &Path) -> Option<Self> {
+    pub(crate) fn new(mount: &Path) -> Option<Self> {
         let handles = Handles {
             mount: File::open(mount).ok()?,
         };
@@ -39,7 +55,7 @@ impl Handles {
     }
 
     /// Path of a group from the root of the hierarchy that is mounted there; `None` if it is gone.
-    pub(super) fn path(&self, id: u64, mount: &Path) -> Option<Vec<u8>> {
+    pub(crate) fn path(&self, id: u64, mount: &Path) -> Option<Vec<u8>> {
         let folder = self.open(id)?;
         // The link of our own descriptor: no other process' `/proc` has it.
         let link = fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd())).ok()?;

@@ -1,0 +1,78 @@
+//! Where a file system is mounted, from a process' `mountinfo`. Pure.
+
+use super::escapes::unescaped;
+
+/// Where control groups of version 2 are mounted, from a `mountinfo`; of several, one whose root
+/// is the hierarchy's, and one below this folder.
+pub fn cgroup2_mount(mountinfo: &[u8], below: &[u8]) -> Option<Vec<u8>> {
+    let mounts = mountinfo.split(|c| *c == b'\n').filter_map(|line| {
+        let words: Vec<&[u8]> = line.split(|c| *c == b' ').collect();
+        let end_of_options = words.iter().position(|word| *word == b"-")?;
+        if *words.get(end_of_options + 1)? != b"cgroup2" {
+            return None;
+        }
+        let (root, point) = (*words.get(3)?, without_octal(words.get(4)?));
+        Some((root == b"/", is_below(&point, below), point))
+    });
+    // The first of those that are alike: `max_by_key` would give the last.
+    let mut best: Option<(bool, bool, Vec<u8>)> = None;
+    for mount in mounts {
+        if best
+            .as_ref()
+            .is_none_or(|best| (mount.0, mount.1) > (best.0, best.1))
+        {
+            best = Some(mount);
+        }
+    }
+    best.map(|(_, _, point)| point)
+}
+
+fn is_below(path: &[u8], folder: &[u8]) -> bool {
+    path.strip_prefix(folder)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+/// What the kernel's escapes (`\040`, a blank) stand for.
+fn without_octal(word: &[u8]) -> Vec<u8> {
+    unescaped(word, b"\\", 3, 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn groups_of_the_second_version_are_found_where_they_are_mounted() {
+        let hybrid = b"31 23 0:28 / /s/fs/cgroup rw - tmpfs tmpfs rw\n\
+            32 31 0:29 / /s/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n\
+            41 31 0:38 / /s/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
+        assert_eq!(
+            cgroup2_mount(hybrid, b"/s").unwrap(),
+            b"/s/fs/cgroup/unified"
+        );
+        let several = b"1 2 0:3 /../.. /s/fs/cgroup rw - cgroup2 cgroup rw\n\
+            1 2 0:3 / /other rw - cgroup2 cgroup rw\n\
+            1 2 0:3 / /host/s/fs\\040x/cgroup rw - cgroup2 cgroup rw\n\
+            1 2 0:3 / /host/s/fs/cgroup rw - cgroup2 cgroup rw\n";
+        assert_eq!(
+            cgroup2_mount(several, b"/host/s").unwrap(),
+            b"/host/s/fs x/cgroup"
+        );
+        assert_eq!(cgroup2_mount(several, b"/s").unwrap(), b"/other");
+        assert_eq!(
+            cgroup2_mount(b"32 31 0:29 / /cpu rw - cgroup cgroup rw,cpu\n", b"/s"),
+            None
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in proptest::collection::vec(any::<u8>(), 0..120)) {
+            let _ = cgroup2_mount(&text, b"/s");
+            let with_words = [b"1 1 0:1 / \\", text.as_slice(), b" - cgroup2 "].concat();
+            let _ = cgroup2_mount(&with_words, b"");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What the process is told by signals.
+
+use std::future::Future;
+
+use actix::Addr;
+use anyhow::Context;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::actors::trace_analyzer::{Reload, TraceAnalyzer};
+use crate::config::{Config, ConfigError};
+use crate::sinks::file_logger::{FileLogger, Reopen};
+
+/// Reads the settings again, as far as they are in a file.
+pub type Reread = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;
+
+/// Resolves when the process is asked to end, to the reason.
+///
+/// # Errors
+/// If it cannot be told.
+pub fn to_end() -> anyhow::Result<impl Future<Output = String>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => "netto received SIGTERM".to_owned(),
+            _ = interrupt.recv() => "netto received SIGINT".to_owned(),
+        }
+    })
+}
+
+/// SIGHUP, which has the log file reopened and the configuration file read again.
+///
+/// # Errors
+/// If it cannot be told.
+pub fn hangups() -> anyhow::Result<Signal> {
+    // A limit on the length of files (`ulimit -f`) is like a full disk, and would
+    // end the process if nobody had ever listened.
+    drop(signal(SignalKind::from_raw(libc::SIGXFSZ)).context("cannot listen for SIGXFSZ")?);
+    signal(SignalKind::hangup()).context("cannot listen for SIGHUP")
+}
+
+/// At each SIGHUP has the log file reopened, and takes up what has changed in the settings.
+pub async fn take_up(
+    mut hangups: Signal,
+    logger: Option<Addr<FileLogger>>,
+    analyzer: Addr<TraceAnalyzer>,
+    begun_with: Config,
+    reread: Option<Reread>,
+) {
+    while hangups.recv().await.is_some() {
+        if let Some(logger) = &logger {
+            logger.do_send(Reopen);
+        }
+        let found = reread.as_ref().map(|reread| reread());
+        if let Some(reload) = found.and_then(|found| reload(&begun_with, found)) {
+            analyzer.do_send(reload);
+        }
+    }
+}
+
+/// What of the settings is taken up while everything runs.
+fn reload(begun_with: &Config, found: Result<Config, ConfigError>) -> Option<Reload> {
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::warn!("SIGHUP: everything stays as it was: {error}");
+            return None;
+        }
+    };
+    let others = Config {
+        latency: begun_with.latency.clone(),
+        ..found.clone()
+    };
+    if others != *begun_with {
+        tracing::warn!(
+            "SIGHUP: only what is said of latency is taken up; all else from the next start on"
+        );
+    }
+    Some(Reload(found.latency))
+}

@@ -1,0 +1,174 @@
+//! Latencies beside those of a plain script of bpftrace at the same functions, in the same run.
+//!
+//! By name only, in a guest of a kernel that allows fentry, which gets the program:
+//! `cargo xtask vm --kernel 6.12 --icount --tool bpftrace -- bpftrace::`
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use metrics_common::latency::{Point, bounds};
+use nix::time::{ClockId, clock_gettime};
+use serde_json::Value;
+
+use crate::child::{self, Owned};
+use crate::cpus;
+use crate::groups::Group;
+use crate::lab::Network;
+use crate::latency::{PORT, address, netns};
+use crate::latency_delays::{limit, reader_in};
+use crate::latency_talk::{Found, Measured};
+use crate::traffic;
+use crate::trial::Test;
+
+pub const TESTS: &[Test] = &[Test {
+    name: BESIDE_BPFTRACE,
+    tools: &["ip", "bpftrace"],
+    body: beside_bpftrace,
+}];
+
+/// Runs only if it is asked for by its name: `root bpftrace::`.
+pub const BESIDE_BPFTRACE: &str = "bpftrace::a_plain_script_at_the_same_functions_counts_the_same";
+
+/// What the script takes to be compiled, where all is emulated.
+const COMPILES: Duration = Duration::from_secs(240);
+const MEASURED: Duration = Duration::from_secs(20);
+const PER_SECOND: &str = "100";
+/// It says that it begins before it is at all functions.
+const ATTACHES: Duration = Duration::from_secs(3);
+/// What a bucket's counts may differ by.
+const TOLERANCE: f64 = 0.02;
+
+/// In a shorter bucket the time that one program takes before the other is more than that: with
+/// counted instructions, which is with one CPU, a microsecond.
+fn least_ns() -> Result<u64> {
+    Ok(match cpus::count()? {
+        1 => 1 << 16,
+        _ => 1 << 24,
+    })
+}
+
+/// Nanoseconds of a clock.
+fn now_ns(clock: ClockId) -> Result<i64> {
+    let now = clock_gettime(clock)?;
+    Ok(now.tv_sec() * 1_000_000_000 + now.tv_nsec())
+}
+
+/// Histograms by powers of two, of what sockets of one port read: the stamp of each against the
+/// clock of the day, which is what bpftrace's own is and this offset.
+fn script(offset_ns: i64) -> String {
+    let is_meant = format!("if (args->sk->__sk_common.skc_num == {PORT})");
+    format!(
+        "BEGIN {{ printf(\"ready\\n\"); }}\n\
+         kfunc:skb_consume_udp {{ {is_meant} {{ \
+         @udp = hist(nsecs + {offset_ns} - args->skb->tstamp); }} }}\n\
+         kfunc:tcp_recv_timestamp {{ {is_meant} {{ \
+         @tcp = hist(nsecs + {offset_ns} - args->tss->ts[0].tv_sec * 1000000000 \
+         - args->tss->ts[0].tv_nsec); }} }}\n"
+    )
+}
+
+/// Counts by the lower end of a power of two, as the script has them.
+fn of_script(said: &str, name: &str) -> Result<BTreeMap<u64, u64>> {
+    let lines = said
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut found = lines.filter_map(|line| Some(line["data"].get(format!("@{name}"))?.clone()));
+    let buckets = found
+        .next()
+        .with_context(|| format!("no @{name} in {said}"))?;
+    let buckets = buckets.as_array().context("no histogram")?;
+    let one = |bucket: &Value| Some((bucket["min"].as_u64()?, bucket["count"].as_u64()?));
+    Ok(buckets
+        .iter()
+        .filter_map(one)
+        .filter(|(_, count)| *count > 0)
+        .collect())
+}
+
+/// The same of netto's.
+fn of_netto(found: &Found, point: Point) -> Result<BTreeMap<u64, u64>> {
+    let all = found.of(point).context("not measured")?;
+    let mut powers = BTreeMap::new();
+    for (bucket, count) in all
+        .counts()
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| **count > 0)
+    {
+        let lower_ns = bounds(bucket).lower_ns;
+        let power = lower_ns.checked_ilog2().map_or(0, |power| 1 << power);
+        *powers.entry(power).or_insert(0) += count;
+    }
+    Ok(powers)
+}
+
+/// Readers that may not run for most of the time: latencies of all lengths, most of them far longer
+/// than what one program at a function takes before the other, which is tenths of a millisecond
+/// where all is emulated. At points that packets reach sooner it would be in the figures.
+fn beside_bpftrace() -> Result<()> {
+    let group = Group::new("script")?;
+    limit(&group)?;
+    let network = Network::direct()?;
+    let to = address(&network, PORT);
+    let netns = netns(&network.right)?;
+    let options = [
+        "--latency-netns",
+        &netns,
+        "--latency-points",
+        "tcp-socket-read,udp-socket-read",
+    ];
+    let measured = Measured::start(&options)?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("script.bt");
+    let offset_ns = now_ns(ClockId::CLOCK_REALTIME)? - now_ns(ClockId::CLOCK_BOOTTIME)?;
+    fs::write(&file, script(offset_ns))?;
+    let mut command = child::mortal("bpftrace");
+    command.args(["-f", "json"]).arg(&file);
+    let mut tracer = Owned::start(&mut command)?;
+    child::eventually(COMPILES, || {
+        let (said, complained) = (tracer.stdout(), tracer.stderr());
+        ensure!(said.contains("ready"), "{said}{complained}");
+        Ok(())
+    })?;
+    std::thread::sleep(ATTACHES);
+    let readers = [
+        reader_in(&group, &network.right, &["udp-spin-sink", &to])?,
+        reader_in(&group, &network.right, &["tcp-reads", &to])?,
+    ];
+    let senders = [
+        traffic::agent(&network.left, &["udp-paced", &to, PER_SECOND, "0"])?,
+        traffic::agent(&network.left, &["tcp-ticks", &to, PER_SECOND])?,
+    ];
+    std::thread::sleep(MEASURED);
+    drop(senders);
+    // What still waits is read.
+    std::thread::sleep(Duration::from_secs(1));
+    drop(readers);
+    tracer.signal("INT")?;
+    tracer.wait(COMPILES)?;
+    let said = tracer.stdout();
+    let found = measured.end()?;
+    let least_ns = least_ns()?;
+    println!();
+    for (name, point) in [("udp", Point::UdpSocketRead), ("tcp", Point::TcpSocketRead)] {
+        let (script, netto) = (of_script(&said, name)?, of_netto(&found, point)?);
+        let long = script.range(least_ns..).map(|(_, count)| count);
+        let total: u64 = long.sum();
+        ensure!(total > 500, "only {total} packets: {said}");
+        println!("{point}: {script:?} by the script, {netto:?} by netto");
+        let powers: BTreeSet<_> = script.keys().chain(netto.keys()).collect();
+        for power in powers.into_iter().filter(|power| **power >= least_ns) {
+            let count = |of: &BTreeMap<u64, u64>| of.get(power).copied().unwrap_or(0);
+            let (by_script, by_netto) = (count(&script), count(&netto));
+            // One packet at the border of a bucket is no difference.
+            let allowed = (TOLERANCE * by_script.max(by_netto) as f64).max(1.0);
+            ensure!(
+                by_script.abs_diff(by_netto) as f64 <= allowed,
+                "{point}: {by_script} packets from {power} ns on by the script, {by_netto} by netto"
+            );
+        }
+    }
+    Ok(())
+}
