@@ -247,7 +247,8 @@ impl Prepared {
         info: Arc<Info>,
         stacks: Arc<dyn StackSource>,
     ) -> anyhow::Result<(Running, Failures)> {
-        // Inherited by every connection: the kernel cuts off a peer that takes no data for so long.
+        // Inherited by every connection: the kernel cuts off a peer that is silent for so long,
+        // also where the connection is closed and all that is left to be taken is in its buffers.
         socket2::SockRef::from(&self.listener)
             .set_tcp_user_timeout(Some(self.patience.no_progress))
             .context("cannot set up the socket")?;

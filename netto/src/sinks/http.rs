@@ -134,6 +134,7 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
     };
     let clients = wiring.clients.clone();
     let is_replay = wiring.replay.is_some();
+    let longest_stall = wiring.patience.longest_stall();
     // Whatever is asked about the past, one answer is made at a time.
     let turns = Turns::new();
     let state = Data::new(State {
@@ -191,8 +192,11 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
                     counts.0.malformed.count(reason);
                 }
             });
-        fn_service(move |stream| let_in(stream, places.clone(), tls.clone(), counts.1.clone()))
-            .and_then(http)
+        let enter = move |stream| {
+            let (places, counts) = (places.clone(), counts.1.clone());
+            let_in(stream, places, tls.clone(), longest_stall, counts)
+        };
+        fn_service(enter).and_then(http)
     });
     Ok(builder.context("cannot serve on the socket")?.run())
 }
@@ -207,6 +211,7 @@ async fn let_in(
     stream: TcpStream,
     places: Rc<Places>,
     tls: Option<TlsAcceptor>,
+    longest_stall: Duration,
     counts: Arc<ClientCounts>,
 ) -> Result<(Turnstile, Protocol, Option<SocketAddr>), ()> {
     let peer = stream.peer_addr().ok();
@@ -226,5 +231,6 @@ async fn let_in(
             }
         }
     };
-    Ok((Turnstile::new(io, place), Protocol::Http1, peer))
+    let turnstile = Turnstile::new(io, place, longest_stall);
+    Ok((turnstile, Protocol::Http1, peer))
 }

@@ -41,6 +41,14 @@ pub struct Patience {
     pub keepalive: Duration,
 }
 
+impl Patience {
+    /// How long a connection of any kind may take nothing of what it is sent: a client's
+    /// actor comes first, and says so.
+    pub fn longest_stall(&self) -> Duration {
+        self.no_progress + self.keepalive
+    }
+}
+
 impl Default for Patience {
     fn default() -> Self {
         Patience {

@@ -3,7 +3,8 @@
 //!
 //! It stands between the socket and the HTTP library, which by itself reads as
 //! much as a client sends and keeps as much as it answers. `places` decides who
-//! stays, `seat` is what is known of each connection, `turnstile` lets one request at a time through, `body` hands out
+//! stays, `seat` is what is known of each connection, `turnstile` lets one request at
+//! a time through, `progress` ends connections that take nothing, `body` hands out
 //! answers in slices, `malformed` counts what is no HTTP, `leftovers` gives memory
 //! back. None of it knows a route or a snapshot.
 
@@ -11,6 +12,7 @@ mod body;
 mod leftovers;
 mod malformed;
 mod places;
+mod progress;
 mod seat;
 mod turnstile;
 

@@ -3,17 +3,19 @@
 //! The library decodes every request that it can read and queues them all, with
 //! their answers. Here it reads no further than the end of a request's head
 //! until that request is answered and its answer is on its way. A head that is
-//! too long is refused before it is whole. It knows where a head ends, nothing
-//! else of HTTP.
+//! too long is refused before it is whole, and who takes nothing of an answer for
+//! too long is cut off. It knows where a head ends, nothing else of HTTP.
 
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::places::Place;
+use super::progress::Progress;
 use super::seat::{Phase, Seat};
 use super::{MAX_DRAINED_BYTES, MAX_HEAD_BYTES};
 
@@ -50,11 +52,12 @@ pub struct Turnstile {
     searched: usize,
     /// Whether something written has not been taken.
     is_stalled: bool,
+    progress: Progress,
 }
 
 impl Turnstile {
-    /// Guards a connection that has a place.
-    pub fn new(io: Box<dyn Io>, place: Place) -> Self {
+    /// Guards a connection that has a place; who takes nothing for so long is cut off.
+    pub fn new(io: Box<dyn Io>, place: Place, patience: Duration) -> Self {
         Turnstile {
             io,
             place,
@@ -62,6 +65,7 @@ impl Turnstile {
             admitted: 0,
             searched: 0,
             is_stalled: false,
+            progress: Progress::new(patience),
         }
     }
 
@@ -248,14 +252,15 @@ impl AsyncWrite for Turnstile {
         } else if this.is_stalled && seat.gate.get() == Gate::Shut {
             seat.enter(Phase::Working);
         }
-        written
+        this.progress.check(written, cx)
     }
 
     /// The HTTP library calls this when it holds nothing more to be written.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.check(cx)?;
-        ready!(Pin::new(&mut this.io).poll_flush(cx))?;
+        let flushed = Pin::new(&mut this.io).poll_flush(cx);
+        ready!(this.progress.check(flushed, cx))?;
         if std::mem::take(&mut this.is_stalled) {
             // The next request may be read.
             cx.waker().wake_by_ref();
@@ -266,7 +271,8 @@ impl AsyncWrite for Turnstile {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.check(cx)?;
-        Pin::new(&mut this.io).poll_shutdown(cx)
+        let shut = Pin::new(&mut this.io).poll_shutdown(cx);
+        this.progress.check(shut, cx)
     }
 }
 
