@@ -297,22 +297,25 @@ int BPF_PROG(netto_ready, struct sock *sk)
 	return netto_enqueued(own, &packet, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
 }
 
+static __noinline int netto_segment_read(struct sock *sk, __u64 stamp)
+{
+	struct netto_packet packet = { .stamp = stamp, .sk = sk };
+	struct netto_latency *own = netto_own_latency();
+
+	/* What was read last. */
+	if (!stamp || !own || netto_may_have_been_blocked(sk, 1))
+		return 0;
+	packet.ifindex = sk->sk_rx_dst_ifindex;
+	return netto_read(own, &packet, NETTO_TCP_READ, NETTO_TCP_WAIT);
+}
+
 /* A read of a connection ends; the stamp is that of the last segment in it. */
 SEC("fentry/tcp_recv_timestamp")
 int BPF_PROG(netto_tcp_read, void *msg, struct sock *sk, struct scm_timestamping_internal *stamps)
 {
-	struct netto_packet packet = { .sk = sk };
-	struct netto_latency *own;
+	__u64 stamp = stamps->ts[0].tv_sec * 1000000000ULL + stamps->ts[0].tv_nsec;
 
-	packet.stamp = stamps->ts[0].tv_sec * 1000000000ULL + stamps->ts[0].tv_nsec;
-	if (!packet.stamp || !netto_is_chosen(packet.stamp))
-		return 0;
-	own = netto_own_latency();
-	/* What was read last. */
-	if (!own || netto_may_have_been_blocked(sk, 1))
-		return 0;
-	packet.ifindex = sk->sk_rx_dst_ifindex;
-	return netto_read(own, &packet, NETTO_TCP_READ, NETTO_TCP_WAIT);
+	return netto_is_chosen(stamp) ? netto_segment_read(sk, stamp) : 0;
 }
 
 static __noinline int netto_datagram_read(struct sock *sk, struct sk_buff *skb)
