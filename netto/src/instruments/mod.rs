@@ -49,6 +49,17 @@ macro_rules! instruments {
 
 instruments!(modes, cost, power, traffic, drops, owners, latency, own);
 
+/// Starts an instrument, and notes in the description whether it runs.
+fn begin(entry: &Entry, ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+    let begun = (entry.start)(ground);
+    let availability = match &begun {
+        Ok(_) => Availability::by("running"),
+        Err(error) => Availability::missing(format!("{error:#}")),
+    };
+    ground.set_instrument(entry.name, availability);
+    begun
+}
+
 /// Those that run.
 #[derive(Default)]
 pub struct Running(Vec<(&'static Entry, Box<dyn Instrument>)>);
@@ -61,16 +72,10 @@ impl Running {
     pub fn start(entries: &'static [Entry], ground: &mut Ground) -> anyhow::Result<Running> {
         let mut running = Vec::new();
         for entry in entries {
-            match (entry.start)(ground) {
-                Ok(instrument) => {
-                    ground.set_instrument(entry.name, Availability::by("running"));
-                    running.push((entry, instrument));
-                }
+            match begin(entry, ground) {
+                Ok(instrument) => running.push((entry, instrument)),
                 Err(error) if entry.is_essential => return Err(error),
-                Err(error) => {
-                    let reason = Availability::missing(format!("{error:#}"));
-                    ground.set_instrument(entry.name, reason);
-                }
+                Err(_) => {}
             }
         }
         Ok(Running(running))
@@ -80,26 +85,18 @@ impl Running {
     pub fn restart(&mut self, name: &'static str, ground: &mut Ground) {
         self.0.retain(|(entry, _)| entry.name != name);
         ground.tell(name, None);
-        let Some(order) = INSTRUMENTS.iter().position(|entry| entry.name == name) else {
+        let order = |name: &str| INSTRUMENTS.iter().position(|entry| entry.name == name);
+        let Some(entry) = order(name).map(|order| &INSTRUMENTS[order]) else {
             return;
         };
-        let entry = &INSTRUMENTS[order];
-        match (entry.start)(ground) {
+        match begin(entry, ground) {
             Ok(instrument) => {
-                ground.set_instrument(name, Availability::by("running"));
-                let is_before = |own: &(&Entry, _)| {
-                    INSTRUMENTS[..order]
-                        .iter()
-                        .any(|entry| entry.name == own.0.name)
-                };
-                let place = self.0.iter().filter(|own| is_before(own)).count();
+                let is_before = |own: &(&Entry, _)| order(own.0.name) < order(name);
+                let place = self.0.partition_point(is_before);
                 self.0.insert(place, (entry, instrument));
                 tracing::info!("{name} begins anew");
             }
-            Err(error) => {
-                tracing::info!("{name} does not run: {error:#}");
-                ground.set_instrument(name, Availability::missing(format!("{error:#}")));
-            }
+            Err(error) => tracing::info!("{name} does not run: {error:#}"),
         }
     }
 

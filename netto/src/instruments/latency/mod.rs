@@ -56,12 +56,12 @@ pub fn ways() -> anyhow::Result<Vec<(Point, Ways)>> {
 /// # Errors
 /// If nobody wants to know, or the kernel refuses all probes.
 pub(super) fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+    // What another request has left behind, also where nobody asks any more.
+    ground.tell("many latencies", None);
     let Some(request) = ground.latency.clone() else {
         anyhow::bail!("not asked for; --latency measures where packets wait in the stack");
     };
     let probes = Probes::start(&ground.roots, ground.readers.possible_cpus, &request)?;
-    // What another request has left behind.
-    ground.tell("many latencies", None);
     let missing = probes.plan().missing.iter();
     let missing = missing.map(|(point, reason)| format!("{point} ({reason})"));
     let missing: Vec<String> = missing.collect();
