@@ -11,8 +11,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::Context;
-use netto::analysis::classify::Classifier;
-use netto::instruments::cost::analysis::samples::{Sample, Samples};
+use netto_analysis::classify::Classifier;
+use netto_cost::analysis::samples::{Sample, Samples};
 
 /// As `examples/record_stacks.rs` writes them: a title, symbols, an empty line, stacks.
 const RECORDED: [&str; 4] = [

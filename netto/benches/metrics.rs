@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use actix::prelude::*;
 use actix_web::web::Bytes;
 use anyhow::Context as _;
-use netto::actors::metrics_collector::{Deliver, Published};
-use netto::actors::supervisor::Supervisor;
-use netto::actors::trace_analyzer::SnapshotSource;
-use netto::demo::{self, Demo, Settings};
-use netto::sinks::gzip::Gzipped;
-use netto::sinks::prometheus::{Form, PrometheusLogger};
+use netto_demo::{Demo, Settings};
+use netto_http::gzip::Gzipped;
+use netto_metrics::prometheus::{Form, PrometheusLogger};
+use netto_pipeline::metrics_collector::{Deliver, Published};
+use netto_pipeline::supervisor::Supervisor;
+use netto_pipeline::trace_analyzer::SnapshotSource;
 
 const CPUS: u32 = 256;
 const PAGES: usize = 60;
@@ -43,7 +43,7 @@ fn main() -> anyhow::Result<()> {
     System::new().block_on(async {
         let Demo {
             info, mut source, ..
-        } = demo::demo(settings);
+        } = netto_demo::demo(settings);
         let info = Arc::new(info);
         let (supervisor, _failures) = Supervisor::new();
         let (logger, metrics) =

@@ -13,12 +13,12 @@ use anyhow::{Context as _, ensure};
 use metrics_common::Snapshot;
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::log::{LogBuilder, Rounding};
-use netto::actors::trace_analyzer::SnapshotSource;
-use netto::demo::{self, Demo, Settings};
-use netto::offline::files::Files;
-use netto::offline::series::Entry;
-use netto::offline::summary::Summarizer;
-use netto::offline::times::Span;
+use netto_demo::{Demo, Settings};
+use netto_offline::files::Files;
+use netto_offline::series::Entry;
+use netto_offline::summary::Summarizer;
+use netto_pipeline::trace_analyzer::SnapshotSource;
+use netto_questions::times::Span;
 
 const EVERY_INTERVAL: &str = "--every-interval";
 const INTERVAL_NS: u64 = 500_000_000;
@@ -61,7 +61,7 @@ fn main() -> anyhow::Result<()> {
 fn make(path: &Path, cpus: u32, count: u64) -> anyhow::Result<()> {
     let Demo {
         info, mut source, ..
-    } = demo::demo(Settings {
+    } = netto_demo::demo(Settings {
         cpus,
         seed: 1,
         period: Duration::from_nanos(INTERVAL_NS),

@@ -12,10 +12,10 @@ use std::io::{BufRead, Write};
 use std::time::Duration;
 
 use anyhow::Context;
-use netto::analysis::plan::{Plan, RequestedMethod};
-use netto::kernel::preflight;
-use netto::kernel::session::{Session, quieten_libbpf};
-use netto::kernel::system::{Roots, kernel_release};
+use netto_analysis::plan::{Plan, RequestedMethod};
+use netto_sys::preflight;
+use netto_sys::session::{Session, quieten_libbpf};
+use netto_sys::system::{Roots, kernel_release};
 
 const FREQUENCY_HZ: u64 = 1000;
 

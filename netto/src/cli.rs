@@ -11,9 +11,9 @@ use serde::Deserialize;
 
 use self::log::{LogArgs, LogCommand};
 use self::owners::OwnersName;
-use crate::commands::diff::{self, DiffArgs};
-use crate::commands::report::{self, ReportArgs};
 use crate::environment;
+use netto_report::diff::{self, DiffArgs};
+use netto_report::report::{self, ReportArgs};
 
 mod demo;
 pub mod latency;

@@ -9,13 +9,12 @@ use std::time::Duration;
 use self::file::{FileOptions, Place, read_file};
 use self::given::{given, host_names, in_range};
 pub use self::replay::check_speed;
-use crate::analysis::latency::Request as LatencyRequest;
-use crate::analysis::owned::OwnerLevel;
-use crate::analysis::plan::RequestedMethod;
-use crate::analysis::sampler::RequestedSampler;
 use crate::cli::{DemoArgs, HostArgs, LogLevel, MethodName, RunArgs, SamplerName};
-use crate::demo;
-use crate::sinks::otlp::target::Target;
+use netto_analysis::latency::Request as LatencyRequest;
+use netto_analysis::owned::OwnerLevel;
+use netto_analysis::plan::RequestedMethod;
+use netto_analysis::sampler::RequestedSampler;
+use netto_metrics::otlp::target::Target;
 
 mod file;
 mod given;
@@ -24,7 +23,7 @@ mod log;
 mod otlp;
 mod replay;
 
-pub use self::log::LogSettings;
+pub use netto_log::settings::LogSettings;
 
 /// Stack samples per second and CPU that can be asked for.
 pub const FREQUENCY_HZ: RangeInclusive<u64> = 1..=100_000;
@@ -183,7 +182,7 @@ impl Config {
     fn resolve(args: &RunArgs, mut file: FileOptions) -> Result<Config, ConfigError> {
         let default = Config::default();
         let otlp = otlp::target(args, &mut file)?;
-        let log = LogSettings::resolve(args, &mut file)?;
+        let log = log::resolve(args, &mut file)?;
         let latency = latency::request(args, &mut file)?;
         let (host, place) = (&args.host, &file.place);
         let frequency_is_given = args.frequency.is_some() || file.frequency.is_some();
@@ -296,8 +295,27 @@ impl Config {
 pub fn check_demo_cpus(args: &DemoArgs) -> Result<(), ConfigError> {
     let place = Place::default();
     match given("cpus", &args.run.host, args.cpus, None, &place) {
-        Some(cpus) => in_range(cpus, &demo::CPUS, "").map(drop),
+        Some(cpus) => in_range(cpus, &netto_demo::CPUS, "").map(drop),
         None => Ok(()),
+    }
+}
+
+impl From<&Config> for netto_platform::Settings {
+    fn from(config: &Config) -> Self {
+        netto_platform::Settings {
+            frequency_hz: config.frequency_hz,
+            frequency_is_given: config.frequency_is_given,
+            sampler: config.sampler,
+            user_period: config.user_period,
+            method: config.method,
+            max_overhead_ratio: config.max_overhead_ratio,
+            owners: config.owners,
+            latency: config.latency.clone(),
+            roots: netto_sys::system::Roots {
+                proc_root: config.proc_root.clone(),
+                sys_root: config.sys_root.clone(),
+            },
+        }
     }
 }
 

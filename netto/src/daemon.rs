@@ -16,24 +16,25 @@ use metrics_common::history::History;
 use tokio::signal::unix::Signal;
 use tokio::time::timeout;
 
-use crate::actors::metrics_collector::{
+use crate::config::Config;
+use netto_http::hosts::HostPolicy;
+use netto_http::http::{self, Wiring};
+use netto_http::web_config::WebConfig;
+use netto_http::websocket_client::Patience;
+use netto_log::file_logger::FileLogger;
+use netto_log::log_file::LogFile;
+#[cfg(feature = "otlp")]
+use netto_metrics::otlp::OtlpLogger;
+use netto_metrics::prometheus::{self, PrometheusLogger};
+use netto_pipeline::clients::ClientCounts;
+use netto_pipeline::metrics_collector::{
     Farewell, Kept, Latest, MetricsCollector, Sink, SinkDrops, Subscribe,
 };
-use crate::actors::shared::Shared;
-use crate::actors::supervisor::{Failures, Part, Supervisor};
-use crate::actors::trace_analyzer::{self, SnapshotSource, StackSource, TraceAnalyzer};
-use crate::config::Config;
-use crate::kernel::{descriptors, system};
-use crate::replay::controls::Controls;
-use crate::sinks::file_logger::FileLogger;
-use crate::sinks::hosts::HostPolicy;
-use crate::sinks::http::{self, ClientCounts, Wiring};
-use crate::sinks::log_file::LogFile;
-#[cfg(feature = "otlp")]
-use crate::sinks::otlp::OtlpLogger;
-use crate::sinks::prometheus::{self, PrometheusLogger};
-use crate::sinks::web_config::WebConfig;
-use crate::sinks::websocket_client::Patience;
+use netto_pipeline::playback::Controls;
+use netto_pipeline::shared::Shared;
+use netto_pipeline::supervisor::{Failures, Part, Supervisor};
+use netto_pipeline::trace_analyzer::{self, SnapshotSource, StackSource, TraceAnalyzer};
+use netto_sys::{descriptors, system};
 
 mod signals;
 

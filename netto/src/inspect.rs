@@ -8,9 +8,9 @@ use metrics_common::advice::advice;
 use metrics_common::latency::Point;
 use metrics_common::{Availability, COMPONENTS, Info};
 
-use crate::analysis::classify::Classifier;
-use crate::analysis::sampler::{Choice, Sampler};
-use crate::instruments::latency::Ways;
+use netto_analysis::classify::Classifier;
+use netto_analysis::sampler::{Choice, Sampler};
+use netto_latency::Ways;
 
 /// What will be measured and how, and what not and why.
 pub fn check_report(info: &Info, sampling: Option<&Choice>) -> String {

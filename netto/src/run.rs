@@ -4,21 +4,22 @@ use std::io::Write as _;
 
 use crate::cli::log::LogCommand;
 use crate::cli::{Cli, Command, DemoArgs, Listed, LogLevel, RunArgs};
-use crate::commands::{diff, dump, latency, log, replay, report, top};
+use crate::commands::{dump, latency, log, replay, top};
 use crate::config::{self, Config};
-use crate::demo::{self, Demo};
-use crate::ground::Settings;
+use crate::features::FEATURES;
 use crate::inspect;
-use crate::instruments;
-use crate::kernel::room::{self, Purpose};
-use crate::kernel::session::quieten_libbpf;
-use crate::kernel::{descriptors, preflight};
-use crate::measurement::{self, Measurement};
-use crate::sinks::http;
 use crate::telemetry;
+use netto_demo::{self, Demo};
+use netto_feature::measurement::{self, Measurement};
+use netto_http::http;
+use netto_platform::Settings;
+use netto_report::{diff, report};
+use netto_sys::room::{self, Purpose};
+use netto_sys::session::quieten_libbpf;
+use netto_sys::{descriptors, preflight};
 
 pub use crate::daemon::{Prepared, bind, serve};
-pub use crate::outcome::Outcome;
+pub use netto_report::outcome::Outcome;
 
 /// Carries out what the user asked for.
 pub fn command(cli: &Cli) -> Outcome {
@@ -130,7 +131,7 @@ fn run(config: &Config, args: &RunArgs) -> anyhow::Result<()> {
         source,
         session,
         sampling,
-    } = measurement::start(&Settings::from(config))?;
+    } = measurement::start(&Settings::from(config), FEATURES)?;
     if let Some(choice) = sampling {
         tracing::info!("{}", inspect::sampler_line(&choice));
     }
@@ -152,14 +153,14 @@ fn begin(config: &Config) -> anyhow::Result<top::Begun> {
         source,
         session,
         ..
-    } = measurement::start(&Settings::from(config))?;
+    } = measurement::start(&Settings::from(config), FEATURES)?;
     Ok((info, Box::new(source), Box::new(session)))
 }
 
 fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
     room::ensure(&[serving()])?;
     let prepared = bind(config)?;
-    let Demo { info, past, source } = demo::demo(demo::Settings {
+    let Demo { info, past, source } = netto_demo::demo(netto_demo::Settings {
         cpus: args.cpus.unwrap_or(16),
         seed: args.seed.unwrap_or(1),
         period: config.user_period,
@@ -176,7 +177,7 @@ fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
 fn check(config: &Config) -> anyhow::Result<()> {
     room::ensure(&[probes(config)])?;
     quieten_libbpf();
-    let measurement = measurement::start(&Settings::from(config))?;
+    let measurement = measurement::start(&Settings::from(config), FEATURES)?;
     let sampling = measurement.sampling.as_ref();
     print(&inspect::check_report(&measurement.info, sampling));
     Ok(())
@@ -184,7 +185,7 @@ fn check(config: &Config) -> anyhow::Result<()> {
 
 fn list(config: &Config, what: &[Listed]) -> anyhow::Result<()> {
     if what.contains(&Listed::Latency) {
-        let ways = instruments::latency::ways().map_err(|error| format!("{error:#}"));
+        let ways = netto_latency::ways().map_err(|error| format!("{error:#}"));
         print(&inspect::point_list(
             ways.as_deref().map_err(String::as_str),
         ));

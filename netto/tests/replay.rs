@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use metrics_common::component::{children_of, index_of};
 use metrics_common::{COMPONENTS, Kind, Source};
-use netto::analysis::classify::Classifier;
-use netto::analysis::plan::Capabilities;
-use netto::instruments::cost::analysis::attribute::{Attribution, Interval, Split, StackCounts};
+use netto_analysis::classify::Classifier;
+use netto_analysis::plan::Capabilities;
+use netto_cost::analysis::attribute::{Attribution, Interval, Split, StackCounts};
 
 struct Recording {
     classifier: Classifier,

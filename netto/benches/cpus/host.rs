@@ -6,12 +6,12 @@ use metrics_common::component::{CLOCK_KINDS, children_of, index_of};
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, Info, Kind, Modes, Sections, Snapshot, Source,
 };
-use netto::analysis::classify::Owner;
-use netto::analysis::plan::Capabilities;
-use netto::analysis::proc_stat::{self, ProcStat};
-use netto::instruments::cost::analysis::attribute::{Attribution, Interval, StackCounts};
-use netto::instruments::cost::analysis::delta::Deltas;
-use netto::instruments::cost::analysis::section::{Cpu, Filling};
+use netto_analysis::classify::Owner;
+use netto_analysis::plan::Capabilities;
+use netto_analysis::proc_stat::{self, ProcStat};
+use netto_cost::analysis::attribute::{Attribution, Interval, StackCounts};
+use netto_cost::analysis::delta::Deltas;
+use netto_cost::analysis::section::{Cpu, Filling};
 
 const INTERVAL_NS: u64 = 500_000_000;
 const PERIOD_NS: u64 = 1_000_000;

@@ -18,12 +18,12 @@ use std::time::Duration;
 use anyhow::Context;
 use metrics_common::codec;
 use metrics_common::history::History;
-use netto::actors::metrics_collector::{Deliver, Published};
-use netto::actors::supervisor::Supervisor;
-use netto::actors::trace_analyzer::SnapshotSource;
-use netto::demo::{self, Settings};
-use netto::kernel::system;
-use netto::sinks::prometheus::{Form, PrometheusLogger, Totals};
+use netto_demo::Settings;
+use netto_metrics::prometheus::{Form, PrometheusLogger, Totals};
+use netto_pipeline::metrics_collector::{Deliver, Published};
+use netto_pipeline::supervisor::Supervisor;
+use netto_pipeline::trace_analyzer::SnapshotSource;
+use netto_sys::system;
 
 use self::host::{Host, Load};
 
@@ -94,7 +94,7 @@ fn of_host(cpus: u32) -> anyhow::Result<Vec<Figure>> {
         note(step, times(|| host.tick().map(drop))?);
     }
     // Every CPU of the made-up host works.
-    let made_up = demo::demo(Settings {
+    let made_up = netto_demo::demo(Settings {
         cpus,
         seed: 1,
         period: Duration::from_millis(500),

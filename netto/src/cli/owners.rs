@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use serde::Deserialize;
 
-use crate::analysis::owned::OwnerLevel;
+use netto_analysis::owned::OwnerLevel;
 
 /// See the head of this file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]

@@ -9,9 +9,9 @@ use anyhow::{Context as _, ensure};
 use metrics_common::log;
 
 use super::daemon::{DEFAULT_URL, Daemon};
-use super::output::is_closed_pipe;
 use crate::cli::DumpArgs;
-use crate::outcome::Outcome;
+use netto_report::outcome::Outcome;
+use netto_report::output::is_closed_pipe;
 
 /// The path that gives the log.
 const PATH: &str = "/api/v1/dump";

@@ -12,9 +12,9 @@ use anyhow::Context;
 use crate::cli::ReplayArgs;
 use crate::config::Config;
 use crate::daemon::bind;
-use crate::replay::controls::Controls;
-use crate::replay::player::Player;
-use crate::replay::recording::Recording;
+use netto_pipeline::playback::Controls;
+use netto_replay::player::Player;
+use netto_replay::recording::Recording;
 
 /// Reading that takes longer says how far it is, and again after each of these.
 const FIRST_WORD: Duration = Duration::from_secs(1);

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use super::ConfigError;
 use super::file::FileOptions;
 use super::given::{given, in_range};
-use crate::analysis::latency::{Request, points};
 use crate::cli::RunArgs;
+use netto_analysis::latency::{Request, points};
 
 /// Of so many packets one can be looked at.
 const ONE_IN: RangeInclusive<u64> = 1..=1_000_000;

@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use netto_log::settings::LogSettings;
+
 use super::ConfigError;
 use super::file::FileOptions;
 use super::given::{given, in_range};
@@ -19,71 +21,41 @@ pub const LOG_KEEP: RangeInclusive<usize> = 0..=100_000;
 /// How long snapshots may be asked to wait to be written, milliseconds.
 pub const LOG_FLUSH_MS: RangeInclusive<u64> = 0..=5_000;
 
-/// The settings of a log file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogSettings {
-    /// With so many bytes, another file is begun; `None`: never.
-    pub max_bytes: Option<u64>,
-    /// At this age, another file is begun; `None`: never.
-    pub max_age: Option<Duration>,
-    /// So many old files are kept.
-    pub keep: usize,
-    /// So long at most snapshots wait to be written together.
-    pub flush: Duration,
-    /// Whether nothing is rounded.
-    pub exact: bool,
-    /// Whether stacks are written, too.
-    pub stacks: bool,
-}
-
-impl Default for LogSettings {
-    fn default() -> Self {
-        LogSettings {
-            max_bytes: None,
-            max_age: None,
-            keep: 10,
-            // With the interval before and what writing takes on a busy host, this is less than
-            // five seconds.
-            flush: Duration::from_millis(3_500),
-            exact: false,
-            stacks: false,
-        }
-    }
-}
-
-impl LogSettings {
-    pub(super) fn resolve(args: &RunArgs, file: &mut FileOptions) -> Result<Self, ConfigError> {
-        let default = LogSettings::default();
-        let (args, host) = (&args.log, &args.host);
-        let keys = (
-            file.log_max_size.take(),
-            file.log_max_age.take(),
-            file.log_keep.take(),
-            file.log_flush.take(),
-        );
-        let place = &file.place;
-        let max_bytes = given("log_max_size", host, args.log_max_size, keys.0, place)
-            .map(|size| in_range(size, &LOG_MAX_SIZE, ""))
-            .transpose()?;
-        let max_age = given("log_max_age", host, args.log_max_age, keys.1, place)
-            .map(|age| in_range(age, &LOG_MAX_AGE, ""))
-            .transpose()?;
-        let keep = given("log_keep", host, args.log_keep, keys.2, place)
-            .map(|keep| in_range(keep, &LOG_KEEP, ""))
-            .transpose()?;
-        let flush = given("log_flush", host, args.log_flush, keys.3, place)
-            .map(|ms| in_range(ms, &LOG_FLUSH_MS, "ms"))
-            .transpose()?;
-        Ok(LogSettings {
-            max_bytes: max_bytes.map(|Bytes(bytes)| bytes),
-            max_age: max_age.map(|Age(age)| age),
-            keep: keep.unwrap_or(default.keep),
-            flush: flush.map_or(default.flush, Duration::from_millis),
-            exact: args.log_exact.or(file.log_exact).unwrap_or(default.exact),
-            stacks: args
-                .log_stacks
-                .or(file.log_stacks)
-                .unwrap_or(default.stacks),
-        })
-    }
+/// What was asked for of the log file.
+///
+/// # Errors
+/// An impossible value.
+pub(super) fn resolve(args: &RunArgs, file: &mut FileOptions) -> Result<LogSettings, ConfigError> {
+    let default = LogSettings::default();
+    let (args, host) = (&args.log, &args.host);
+    let keys = (
+        file.log_max_size.take(),
+        file.log_max_age.take(),
+        file.log_keep.take(),
+        file.log_flush.take(),
+    );
+    let place = &file.place;
+    let max_bytes = given("log_max_size", host, args.log_max_size, keys.0, place)
+        .map(|size| in_range(size, &LOG_MAX_SIZE, ""))
+        .transpose()?;
+    let max_age = given("log_max_age", host, args.log_max_age, keys.1, place)
+        .map(|age| in_range(age, &LOG_MAX_AGE, ""))
+        .transpose()?;
+    let keep = given("log_keep", host, args.log_keep, keys.2, place)
+        .map(|keep| in_range(keep, &LOG_KEEP, ""))
+        .transpose()?;
+    let flush = given("log_flush", host, args.log_flush, keys.3, place)
+        .map(|ms| in_range(ms, &LOG_FLUSH_MS, "ms"))
+        .transpose()?;
+    Ok(LogSettings {
+        max_bytes: max_bytes.map(|Bytes(bytes)| bytes),
+        max_age: max_age.map(|Age(age)| age),
+        keep: keep.unwrap_or(default.keep),
+        flush: flush.map_or(default.flush, Duration::from_millis),
+        exact: args.log_exact.or(file.log_exact).unwrap_or(default.exact),
+        stacks: args
+            .log_stacks
+            .or(file.log_stacks)
+            .unwrap_or(default.stacks),
+    })
 }

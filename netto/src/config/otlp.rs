@@ -6,8 +6,8 @@ use super::file::FileOptions;
 use super::given::{given, in_range};
 use super::{ConfigError, OTLP_INTERVAL_S};
 use crate::cli::RunArgs;
-use crate::sinks::otlp;
-use crate::sinks::otlp::target::{self, Target};
+use netto_metrics::otlp;
+use netto_metrics::otlp::target::{self, Target};
 
 /// From one push to the next.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);

@@ -4,7 +4,8 @@ use super::file::Place;
 use super::given::{given, in_range};
 use super::{Config, ConfigError};
 use crate::cli::{HostArgs, ReplayArgs, RunArgs};
-use crate::replay::{controls, player};
+use netto_pipeline::playback as controls;
+use netto_replay::player;
 
 /// Whether a recording can be played so many times as fast.
 ///

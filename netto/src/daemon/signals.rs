@@ -6,9 +6,9 @@ use actix::Addr;
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::actors::trace_analyzer::{Reload, TraceAnalyzer};
 use crate::config::{Config, ConfigError};
-use crate::sinks::file_logger::{FileLogger, Reopen};
+use netto_log::file_logger::{FileLogger, Reopen};
+use netto_pipeline::trace_analyzer::{Reload, TraceAnalyzer};
 
 /// Reads the settings again, as far as they are in a file.
 pub type Reread = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;

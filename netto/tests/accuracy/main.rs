@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use metrics_common::component::{CLOCK_KINDS, children_of, index_of};
 use metrics_common::{COMPONENTS, Kind, Source};
-use netto::analysis::classify::Classifier;
-use netto::analysis::plan::Capabilities;
-use netto::instruments::cost::analysis::attribute::{Attribution, Interval, StackCounts};
+use netto_analysis::classify::Classifier;
+use netto_analysis::plan::Capabilities;
+use netto_cost::analysis::attribute::{Attribution, Interval, StackCounts};
 
 use stacks::STACKS;
 

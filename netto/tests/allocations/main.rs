@@ -9,13 +9,13 @@ mod counting;
 
 use metrics_common::component::CLOCK_KINDS;
 use metrics_common::{COMPONENTS, Cost, Kind, Source};
-use netto::analysis::classify::Classifier;
-use netto::analysis::plan::Capabilities;
-use netto::analysis::proc_stat::{self, ProcStat};
-use netto::instruments::cost::analysis::attribute::{Attribution, Interval};
-use netto::instruments::cost::analysis::delta::Deltas;
-use netto::instruments::cost::analysis::samples::{Sample, Samples};
-use netto::instruments::cost::analysis::section::{Cpu, Filling};
+use netto_analysis::classify::Classifier;
+use netto_analysis::plan::Capabilities;
+use netto_analysis::proc_stat::{self, ProcStat};
+use netto_cost::analysis::attribute::{Attribution, Interval};
+use netto_cost::analysis::delta::Deltas;
+use netto_cost::analysis::samples::{Sample, Samples};
+use netto_cost::analysis::section::{Cpu, Filling};
 
 const CPUS: usize = 4;
 const INTERVAL_NS: u64 = 500_000_000;
@@ -110,12 +110,7 @@ impl Analysis {
 
     fn attribute(
         &mut self,
-        mut each: impl FnMut(
-            &mut Filling,
-            usize,
-            &Samples,
-            &netto::instruments::cost::analysis::attribute::Split,
-        ),
+        mut each: impl FnMut(&mut Filling, usize, &Samples, &netto_cost::analysis::attribute::Split),
     ) {
         let interval = Interval {
             length_ns: INTERVAL_NS,

@@ -10,9 +10,9 @@ use base64::Engine;
 use metrics_common::Snapshot;
 use metrics_common::codec::ServerMessage;
 use metrics_common::log::LogBuilder;
-use netto::actors::trace_analyzer::SnapshotSource;
-use netto::demo::{self, Demo};
-use netto::standalone::Standalone;
+use netto_demo::Demo;
+use netto_pipeline::trace_analyzer::SnapshotSource;
+use netto_report::standalone::Standalone;
 use serde_json::json;
 
 use crate::Test;
@@ -46,7 +46,7 @@ const BEGIN_NS: u64 = 1_700_000_000_000_000_000;
 const INTERVAL_NS: u64 = 500_000_000;
 
 fn snapshots() -> impl Iterator<Item = Snapshot> {
-    let Demo { mut source, .. } = demo::demo(settings());
+    let Demo { mut source, .. } = netto_demo::demo(settings());
     (1..=RECORDED).map_while(move |number| {
         let snapshot = source.next_snapshot().ok()?;
         let pause = if number > 1_000 { 600 } else { 0 };
@@ -57,8 +57,8 @@ fn snapshots() -> impl Iterator<Item = Snapshot> {
     })
 }
 
-fn settings() -> demo::Settings {
-    demo::Settings {
+fn settings() -> netto_demo::Settings {
+    netto_demo::Settings {
         cpus: 4,
         seed: 7,
         period: Duration::from_nanos(INTERVAL_NS),
@@ -70,7 +70,7 @@ fn settings() -> demo::Settings {
 
 /// Writes a log of a made-up host that is not labelled as one.
 fn record(path: &Path) -> Result<()> {
-    let Demo { mut info, .. } = demo::demo(settings());
+    let Demo { mut info, .. } = netto_demo::demo(settings());
     info.notes.clear();
     info.hostname = "web-1".to_owned();
     let mut log = LogBuilder::default();
@@ -259,7 +259,7 @@ fn fits() -> Result<()> {
 }
 
 fn standalone() -> Result<()> {
-    let Demo { info, .. } = demo::demo(settings());
+    let Demo { info, .. } = netto_demo::demo(settings());
     let all: Vec<Snapshot> = snapshots().collect();
     let end_ns = all.last().context("an interval")?.time_unix_ns;
     let mut report = Standalone::new(&info, BEGIN_NS, end_ns);

@@ -8,8 +8,8 @@ use metrics_common::codec::ServerMessage;
 use metrics_common::component::index_of;
 use metrics_common::log::LogBuilder;
 use metrics_common::{Info, Snapshot};
-use netto::actors::trace_analyzer::SnapshotSource;
-use netto::demo::{self, Demo, Settings};
+use netto_demo::{Demo, Settings};
+use netto_pipeline::trace_analyzer::SnapshotSource;
 use serde_json::Value;
 
 /// When made-up logs begin: 2026-05-01T12:00:00Z.
@@ -22,7 +22,7 @@ pub fn snapshots(cpus: u32, count: u64) -> (Info, Vec<Snapshot>) {
         mut info,
         mut source,
         ..
-    } = demo::demo(Settings {
+    } = netto_demo::demo(Settings {
         cpus,
         seed: 1,
         period: Duration::from_nanos(INTERVAL_NS),

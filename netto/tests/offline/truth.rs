@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use metrics_common::COMPONENTS;
 use metrics_common::log::LogIndex;
-use netto::offline::times::Rfc3339;
+use netto_questions::times::Rfc3339;
 use serde_json::Value;
 
 use super::files::*;

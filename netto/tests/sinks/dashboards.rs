@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use netto::config::Config;
 use netto::run;
-use netto::sinks::websocket_client::Patience;
+use netto_http::websocket_client::Patience;
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{HandshakeError, Message};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use metrics_common::codec::ServerMessage;
 use netto::config::Config;
-use netto::{demo, run};
+use netto::run;
 
 use crate::client::Dashboard;
 use crate::support::*;
@@ -113,7 +113,7 @@ fn no_interval_is_late_or_lost_and_no_dashboard_starves_while_clients_hammer() {
         log_file: Some(log.clone()),
         ..config()
     };
-    let host = demo::demo(demo::Settings {
+    let host = netto_demo::demo(netto_demo::Settings {
         cpus: 64,
         seed: 1,
         period: PERIOD,

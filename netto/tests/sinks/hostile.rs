@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use netto::sinks::door;
+use netto_http::door;
 use socket2::{Domain, Socket, Type};
 
 use crate::process::Process;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use flate2::read::GzDecoder;
 use metrics_common::{COMPONENTS, Kind, OwnPart, Snapshot};
 use netto::config::Config;
-use netto::sinks::otlp::target::Target;
+use netto_metrics::otlp::target::Target;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;

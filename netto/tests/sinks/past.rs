@@ -6,7 +6,7 @@ use std::process::Command;
 
 use metrics_common::codec::ServerMessage;
 use metrics_common::component::index_of;
-use netto::actors::recent;
+use netto_pipeline::recent;
 use socket2::{Domain, Socket, Type};
 
 use crate::support::*;

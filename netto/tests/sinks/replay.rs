@@ -10,10 +10,10 @@ use metrics_common::history::History;
 use metrics_common::log::LogBuilder;
 use metrics_common::{Info, Snapshot};
 use netto::config::Config;
-use netto::replay::controls::Controls;
-use netto::replay::player::{self, Player};
-use netto::replay::recording::Recording;
 use netto::run;
+use netto_pipeline::playback::Controls;
+use netto_replay::player::{self, Player};
+use netto_replay::recording::Recording;
 use serde_json::Value;
 use tungstenite::{Message, WebSocket};
 

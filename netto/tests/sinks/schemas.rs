@@ -9,8 +9,8 @@ use std::sync::Arc;
 use jsonschema::Validator;
 use metrics_common::component::index_of;
 use metrics_common::{Info, Missable, Snapshot, SplitBasis};
-use netto::actors::trace_analyzer::{SnapshotSource, StackSource};
 use netto::run;
+use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 use serde_json::Value;
 
 use crate::process::Process;

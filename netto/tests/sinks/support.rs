@@ -12,10 +12,10 @@ use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, Cost, CostliestCpu, CpuModes, Info, InstrumentCost,
     Modes, OwnCost, OwnPart, Power, Sections, Snapshot, ZonePower, fixture,
 };
-use netto::actors::trace_analyzer::{SnapshotSource, StackSource};
-use netto::analysis::flame::Folded;
 use netto::config::Config;
 use netto::run::{self, Prepared};
+use netto_analysis::flame::Folded;
+use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 use tokio::sync::oneshot;
 
 use crate::work;

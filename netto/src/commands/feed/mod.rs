@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use metrics_common::{Info, Snapshot};
 
-use crate::actors::trace_analyzer::SnapshotSource;
 use crate::commands::daemon::Daemon;
-use crate::replay::controls::{Controls, Mode, SPEEDS, Wish};
-use crate::replay::player::{self, Player};
-use crate::replay::recording::Recording;
+use netto_pipeline::playback::{Controls, Mode, SPEEDS, Wish};
+use netto_pipeline::trace_analyzer::SnapshotSource;
+use netto_replay::player::{self, Player};
+use netto_replay::recording::Recording;
 
 /// Events that may wait for the terminal.
 const MOST_WAITING: usize = 16;

@@ -15,12 +15,12 @@ use metrics_common::{Info, Sections, Snapshot};
 
 use super::daemon::{DEFAULT_URL, Daemon};
 use super::feed::{Event, Feed};
-use super::output::is_closed_pipe;
 use super::top::Begun;
-use super::window::Window;
 use crate::cli::LatencyShowArgs;
 use crate::config::Config;
-use crate::sinks::latency::view::{self, Measured, Span};
+use netto_http::latency::view::{self, Measured, Span};
+use netto_report::output::is_closed_pipe;
+use netto_report::window::Window;
 
 /// What is shown unless something else is asked for, seconds.
 const DEFAULT_SECONDS: u64 = 5;

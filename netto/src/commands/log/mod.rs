@@ -11,7 +11,7 @@ use metrics_common::log::{HEADER_BYTES, LogIndex, LogReader, MAGIC};
 
 use self::contents::{Contents, Damages};
 use crate::cli::log::VerifyArgs;
-use crate::utc;
+use netto_questions::utc;
 
 pub mod contents;
 

@@ -9,7 +9,7 @@ use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::Paragraph;
 
 use super::model::{Headline, Line, Link, Screen, Sort, Value};
-use crate::replay::words::utc;
+use netto_questions::words::utc;
 
 /// From this width on, headlines are whole sentences: narrower, their ends would be cut off.
 const WIDE: u16 = 80;

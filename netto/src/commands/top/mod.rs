@@ -16,11 +16,11 @@ use metrics_common::Info;
 
 use self::model::{Key, Link, Model};
 use self::terminal::{Screens, Wish};
-use crate::actors::trace_analyzer::SnapshotSource;
 use crate::cli::TopArgs;
 use crate::commands::daemon::{DEFAULT_URL, Daemon};
 use crate::commands::feed::{Event, Feed};
 use crate::config::Config;
+use netto_pipeline::trace_analyzer::SnapshotSource;
 
 /// How long a key or an interval may wait to be seen.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -6,7 +6,7 @@ use metrics_common::{Availability, Info, Snapshot, confidence, missed};
 pub use super::line::{Line, Value};
 use super::line::{ratio, rgb};
 use super::owners;
-use crate::commands::window::Window;
+use netto_report::window::Window;
 
 /// The component whose parts are shown first.
 const NETWORK: &str = "network";

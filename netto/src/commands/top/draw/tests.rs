@@ -6,9 +6,9 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::*;
-use crate::actors::trace_analyzer::SnapshotSource;
 use crate::commands::top::model::{Key, Model};
-use crate::demo::{Demo, Settings, demo};
+use netto_demo::{Demo, Settings, demo};
+use netto_pipeline::trace_analyzer::SnapshotSource;
 
 fn model(cpus: u32) -> Model {
     let Demo {

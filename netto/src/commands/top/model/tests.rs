@@ -6,9 +6,9 @@ use metrics_common::{Availability, Info, Snapshot};
 use serde_json::Value as Json;
 
 use super::*;
-use crate::actors::trace_analyzer::SnapshotSource;
-use crate::demo::{Demo, Settings, demo};
-use crate::sinks::api::SnapshotView;
+use netto_demo::{Demo, Settings, demo};
+use netto_http::api::SnapshotView;
+use netto_pipeline::trace_analyzer::SnapshotSource;
 
 fn host(intervals: usize) -> (Info, Vec<Snapshot>) {
     let Demo {

@@ -1,0 +1,181 @@
+//! Puts the dashboard into the binary, compressed,
+//! so that one file is all there is to copy to a host. Reads `www` and what
+//! xtask has built; never compiles anything itself.
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, bail};
+use flate2::write::GzEncoder;
+use flate2::{Compression, Crc};
+
+/// Markup and style, which stand in the repository.
+const PAGE_FILES: &[&str] = &["index.html", "style.css", "boot.js", "favicon.svg"];
+/// What xtask builds from `web-frontend`.
+const BUILT_FILES: &[&str] = &["netto_dashboard.js", "netto_dashboard_bg.wasm"];
+/// Before and after the name of a view, where the page has a place for its markup.
+const PLACE: (&str, &str) = ("<!-- view: ", " -->");
+/// Names the folder of [`BUILT_FILES`], if it is not `target/dashboard`.
+const DASHBOARD_DIR: &str = "NETTO_DASHBOARD_DIR";
+
+/// Served instead of the dashboard by a netto that was built without it.
+const PLACEHOLDER: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n\
+<meta charset=\"utf-8\">\n\
+<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+<meta name=\"color-scheme\" content=\"light dark\">\n\
+<title>netto</title>\n</head>\n<body>\n\
+<h1>netto is measuring, but has no dashboard</h1>\n\
+<p>This netto was built without the dashboard. Build it with <code>cargo xtask build</code>.</p>\n\
+<p>The measurements are at <a href=\"/metrics\">/metrics</a> (Prometheus) and \
+<a href=\"/api/v1/snapshot\">/api/v1/snapshot</a> (JSON).</p>\n\
+</body>\n</html>\n";
+
+/// The page with the markup of each view at its place, in an element by which it is hidden.
+fn with_views(page: &[u8], workspace_root: &Path) -> Result<Vec<u8>> {
+    let mut rest = std::str::from_utf8(page).context("index.html is not UTF-8")?;
+    let mut whole = String::with_capacity(2 * rest.len());
+    while let Some((before, after)) = rest.split_once(PLACE.0) {
+        let (name, after) = after
+            .split_once(PLACE.1)
+            .context("index.html has a place for a view that does not end")?;
+        let markup = workspace_root
+            .join("web-frontend/src/views")
+            .join(name)
+            .join("view.html");
+        println!("cargo:rerun-if-changed={}", markup.display());
+        let text = fs::read_to_string(&markup)
+            .with_context(|| format!("cannot read the markup of a view, {}", markup.display()))?;
+        whole.push_str(before);
+        let text = text.trim_end();
+        write!(
+            whole,
+            "<div class=\"view\" data-view=\"{name}\">{text}</div>"
+        )?;
+        rest = after;
+    }
+    whole.push_str(rest);
+    Ok(whole.into_bytes())
+}
+
+/// Writes `dashboard.rs` and the compressed files that it includes into `out_dir`.
+///
+/// The generated file defines `ASSETS: &[Asset]`; whoever includes it defines
+/// `Asset` with the fields `path`, `content_type`, `version` and `gzip`.
+///
+/// # Errors
+/// When a file of the dashboard cannot be read, when `NETTO_DASHBOARD_DIR` names
+/// a folder without a dashboard, or when `out_dir` cannot be written.
+fn embed(out_dir: &Path, workspace_root: &Path) -> Result<()> {
+    let files = match built_dashboard(workspace_root)? {
+        Some(dashboard) => {
+            let www = workspace_root.join("www");
+            let page = PAGE_FILES.iter().map(|name| (*name, www.join(name)));
+            let built = BUILT_FILES.iter().map(|name| (*name, dashboard.join(name)));
+            page.chain(built)
+                .map(|(name, path)| {
+                    println!("cargo:rerun-if-changed={}", path.display());
+                    let bytes = fs::read(&path).with_context(|| {
+                        format!("cannot read the dashboard's {}", path.display())
+                    })?;
+                    if name == "index.html" {
+                        return Ok((name, with_views(&bytes, workspace_root)?));
+                    }
+                    Ok((name, bytes))
+                })
+                .collect::<Result<Vec<_>>>()?
+        }
+        None => vec![("index.html", PLACEHOLDER.as_bytes().to_vec())],
+    };
+
+    let mut code = format!("static FILES: [Asset; {}] = [\n", files.len());
+    for (name, bytes) in files {
+        let compressed = out_dir.join(format!("{name}.gz"));
+        write_compressed(&compressed, &bytes)?;
+        let mut crc = Crc::new();
+        crc.update(&bytes);
+        let version = format!("{:08x}-{:x}", crc.sum(), bytes.len());
+        writeln!(
+            code,
+            "    Asset {{ path: {path:?}, content_type: {content_type:?}, version: {version:?}, \
+             gzip: include_bytes!({compressed:?}) }},",
+            path = format!("/{name}"),
+            content_type = content_type(name)?,
+        )?;
+    }
+    code.push_str("];\npub static ASSETS: &[Asset] = &FILES;\n");
+    let generated = out_dir.join("dashboard.rs");
+    fs::write(&generated, code).with_context(|| format!("cannot write {}", generated.display()))
+}
+
+/// The folder of the built dashboard; `None` if it was not built. Tells cargo
+/// what to watch for the answer to change.
+fn built_dashboard(workspace_root: &Path) -> Result<Option<PathBuf>> {
+    println!("cargo:rerun-if-env-changed={DASHBOARD_DIR}");
+    let is_whole = |dir: &Path| BUILT_FILES.iter().all(|name| dir.join(name).is_file());
+    if let Some(dir) = env::var_os(DASHBOARD_DIR) {
+        let dir = PathBuf::from(dir);
+        if !is_whole(&dir) {
+            bail!(
+                "{DASHBOARD_DIR} is {}, but no dashboard is there: \
+                 build it with `cargo xtask build`, or unset the variable",
+                dir.display()
+            );
+        }
+        return Ok(Some(dir));
+    }
+
+    let target = workspace_root.join("target");
+    let dir = target.join("dashboard");
+    if is_whole(&dir) {
+        return Ok(Some(dir));
+    }
+    // Cargo takes a watched path that does not exist for one that has changed,
+    // and would build anew each time; an empty folder that can be watched
+    // avoids that. Without the usual target directory there is nothing to watch.
+    if target.is_dir() && (dir.is_dir() || create_old(&dir).is_ok()) {
+        println!("cargo:rerun-if-changed={}", dir.display());
+    }
+    Ok(None)
+}
+
+/// Creates a folder that looks older than this run of the build script, which
+/// cargo would otherwise repeat once.
+fn create_old(dir: &Path) -> io::Result<()> {
+    fs::create_dir(dir)?;
+    fs::File::open(dir)?.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1))
+}
+
+fn write_compressed(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder
+        .write_all(bytes)
+        .and_then(|()| encoder.finish())
+        .and_then(|compressed| fs::write(path, compressed))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn content_type(name: &str) -> Result<&'static str> {
+    Ok(match name.rsplit('.').next() {
+        Some("html") => "text/html; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        Some("wasm") => "application/wasm",
+        _ => bail!("no content type is known for {name}"),
+    })
+}
+
+fn main() -> Result<()> {
+    let folder = |name| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .with_context(|| format!("cargo sets {name}"))
+    };
+    println!("cargo:rerun-if-changed=build.rs");
+    let workspace = folder("CARGO_MANIFEST_DIR")?.join("../../..");
+    embed(&folder("OUT_DIR")?, &workspace)
+}

@@ -1,0 +1,221 @@
+//! What the platform's programs and user space agree on. Kinds come from the component table.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use metrics_common::Source;
+use metrics_common::component::{CLOCK_KINDS, SOFTIRQ_VECTORS};
+
+use crate::{Abi, Constant, Record};
+
+/// The deepest stack that is kept. The deepest seen on real hosts has 55 frames.
+const MAX_FRAMES: usize = 96;
+
+/// Of the deepest stack that a trial of the tick's interrupt looks at; deeper ones are cut.
+const TRIAL_FRAMES: usize = 32;
+
+/// Whose a stack is, before its frames: see `stacks.bpf.h`.
+const OWNER_WORDS: usize = 9;
+
+/// What may stand before a stack's frames: the header, and whose it is.
+const HEADER_WORDS: usize = 1 + OWNER_WORDS;
+
+/// Words of what a sample that waited was told: see `owners.bpf.c`.
+const CAUSE_WORDS: usize = 6;
+
+/// Words for something of each kind: as many as a mask of bits can tell apart.
+const KIND_SLOTS: usize = CLOCK_KINDS.next_power_of_two();
+
+const CONSTANTS: &[Constant] = &[
+    Constant {
+        name: "MAX_FRAMES",
+        value: MAX_FRAMES,
+        about: "The deepest stack that is kept.",
+    },
+    Constant {
+        name: "OWNER_WORDS",
+        value: OWNER_WORDS,
+        about: "Words that say whose a trace is.",
+    },
+    Constant {
+        name: "CAUSE_WORDS",
+        value: CAUSE_WORDS,
+        about: "Words of what a sample that waited was told.",
+    },
+    Constant {
+        name: "TRIAL_FRAMES",
+        value: TRIAL_FRAMES,
+        about: "Frames that a trial of the tick has room for.",
+    },
+    Constant {
+        name: "TRACE_WORDS",
+        value: MAX_FRAMES + HEADER_WORDS,
+        about: "Words of the longest trace, its header included.",
+    },
+];
+
+const RECORDS: &[Record] = &[
+    Record {
+        name: "control",
+        about: "What user space tells the programs; written by nobody else.",
+        fields: &[
+            ("active_slot", 1, "The slot that samplers write to: 0 or 1."),
+            (
+                "softirqs_timed",
+                1,
+                "1: the clock knows of softirqs; 0: one may be on top of any task.",
+            ),
+            (
+                "epoch",
+                1,
+                "States that were parked with tasks in another one are worthless.",
+            ),
+        ],
+    },
+    Record {
+        name: "tick",
+        about: "What the sampler that the scheduler's tick calls must know of it.",
+        fields: &[
+            (
+                "own_frames",
+                1,
+                "Frames of the interrupt itself on every stack; 0: a trial is to tell.",
+            ),
+            ("tried", 1, "Ticks that the trial has met."),
+            ("fewest_frames", 1, "The shallowest stack of the trial."),
+            ("frames", TRIAL_FRAMES, "Room for a stack of the trial."),
+        ],
+    },
+    Record {
+        name: "cpu",
+        about: "The clock of one CPU.",
+        fields: &[
+            (
+                "total_ns",
+                KIND_SLOTS,
+                "Time charged to each kind; all kinds sum to since_ns - start_ns.",
+            ),
+            ("since_ns", 1, "Last transition, by bpf_ktime_get_ns."),
+            ("kind", 1, "What the time since then is charged to."),
+            (
+                "state",
+                1,
+                "What the running task is doing: see clock.bpf.h.",
+            ),
+            ("start_ns", 1, "Value of since_ns when counting began."),
+            (
+                "interrupted_ns",
+                1,
+                "When the NIC interrupt at work began; 0 if none is.",
+            ),
+            (
+                "irq_due_ns",
+                1,
+                "Time of NIC interrupts that is not charged yet.",
+            ),
+            (
+                "ksoftirqd_pid",
+                1,
+                "Thread of this CPU's ksoftirqd; written by user space before attaching.",
+            ),
+            (
+                "ksoftirqd_rx_ns",
+                1,
+                "RX softirq time that ran in ksoftirqd.",
+            ),
+            (
+                "idle_samples",
+                1,
+                "Samples that found the CPU idle; written by its sampler only.",
+            ),
+            (
+                "states_lost",
+                1,
+                "States of tasks that could not be kept over a context switch.",
+            ),
+            (
+                "unseen_returns",
+                1,
+                "Socket calls whose return no kretprobe had room to wait for.",
+            ),
+            ("switches", 1, "Context switches that were seen."),
+            (
+                "waiting",
+                1,
+                "Number of the sample that waits to be told whose work it is; 0 if none does.",
+            ),
+            (
+                "last_socket",
+                1,
+                "The socket that the softirq at hand met last; 0 if none.",
+            ),
+            ("numbered", 1, "Samples that were given a number."),
+            (
+                "leaving_skb",
+                1,
+                "The packet that left last with an answer, which may leave again.",
+            ),
+            (
+                "leaving_number",
+                1,
+                "Number of the sample that it answered.",
+            ),
+            ("leaving_to", 1, "Interface by which it left."),
+            (
+                "met",
+                1,
+                "Sockets and packets that were met by who tells owners.",
+            ),
+            ("entries", KIND_SLOTS, "How often each kind was entered."),
+        ],
+    },
+    Record {
+        name: "causes",
+        about: "Whose work the samples of one CPU were that had to wait to be told.",
+        fields: &[
+            ("told", 1, "Samples that were told."),
+            (
+                "words",
+                0,
+                "A ring of what they were told: see owners.bpf.h.",
+            ),
+        ],
+    },
+    Record {
+        name: "lane",
+        about: "The stacks sampled on one CPU in one slot.",
+        fields: &[
+            ("in_flight", 1, "Number of writers at work, 0 or 1."),
+            ("used_words", 1, "Words of whole traces."),
+            ("lost", 1, "Traces that found no room, since the beginning."),
+            ("words", 0, "Traces, packed: see stacks.bpf.h."),
+        ],
+    },
+];
+
+/// Writes `netto_abi.h` and `abi.rs`.
+///
+/// # Errors
+/// A folder that cannot be written to.
+pub fn generate(out_dir: &Path) -> anyhow::Result<()> {
+    let mut c = String::new();
+    writeln!(c, "#define NETTO_KIND_SLOTS {KIND_SLOTS}")?;
+    writeln!(c, "#define NETTO_SOFTIRQS {SOFTIRQ_VECTORS}")?;
+    writeln!(c, "#define NETTO_KIND_OF_SOFTIRQ(vector) (1ULL + (vector))")?;
+    for (name, source) in [
+        ("SOCKET_SEND", Source::SocketSend),
+        ("SOCKET_RECEIVE", Source::SocketReceive),
+        ("LOCAL_IPC", Source::LocalIpc),
+        ("IO_WORKER", Source::IoWorker),
+        ("NIC_INTERRUPT", Source::NicInterrupt),
+    ] {
+        writeln!(c, "#define NETTO_KIND_{name} {}ULL", source.clock_kind())?;
+    }
+    Abi {
+        name: "netto",
+        definitions: &c,
+        constants: CONSTANTS,
+        records: RECORDS,
+    }
+    .generate(out_dir)
+}

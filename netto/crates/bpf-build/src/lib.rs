@@ -1,0 +1,156 @@
+//! For build scripts: compiles BPF programs, and writes what they and user space agree on.
+//!
+//! A crate with programs says its records and constants once; [`Abi::generate`] emits them for
+//! both sides, `NAME_abi.h` for C and `abi.rs` for Rust. [`compile`] makes skeletons of its
+//! objects, which may include the platform's headers (`netto/crates/sys/src/bpf`).
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use libbpf_cargo::SkeletonBuilder;
+
+pub mod base;
+
+/// A record of 64-bit words that both sides see at the same offsets.
+#[derive(Debug, Clone, Copy)]
+pub struct Record {
+    /// Its name in both languages.
+    pub name: &'static str,
+    /// What it is, one sentence.
+    pub about: &'static str,
+    /// Name, number of words (0: as many as there are), comment.
+    pub fields: &'static [(&'static str, usize, &'static str)],
+}
+
+/// A number that both sides know by `NETTO_NAME` and `NAME`.
+#[derive(Debug, Clone, Copy)]
+pub struct Constant {
+    /// Its name in Rust, and in C after `NETTO_`.
+    pub name: &'static str,
+    /// Its value.
+    pub value: usize,
+    /// What it is, one sentence.
+    pub about: &'static str,
+}
+
+/// What the programs of one crate and its user space agree on.
+#[derive(Debug, Clone, Copy)]
+pub struct Abi<'a> {
+    /// Names the header.
+    pub name: &'a str,
+    /// Further lines of the header, before the records.
+    pub definitions: &'a str,
+    /// Its numbers.
+    pub constants: &'a [Constant],
+    /// Its records.
+    pub records: &'a [Record],
+}
+
+impl Abi<'_> {
+    /// Writes `NAME_abi.h` and `abi.rs`.
+    ///
+    /// # Errors
+    /// A folder that cannot be written to.
+    pub fn generate(&self, out_dir: &Path) -> anyhow::Result<()> {
+        let guard = format!("{}_ABI_H", self.name.to_uppercase());
+        let mut c = format!("/* Generated. */\n#ifndef {guard}\n#define {guard}\n\n");
+        let mut rust = String::from("// Generated.\n");
+        c.push_str(self.definitions);
+        for Constant { name, value, about } in self.constants {
+            writeln!(c, "#define NETTO_{name} {value}")?;
+            writeln!(rust, "/// {about}\npub const {name}: usize = {value};")?;
+        }
+        for record in self.records {
+            emit(record, &mut c, &mut rust)?;
+        }
+        c.push_str("\n#endif\n");
+        let header = format!("{}_abi.h", self.name);
+        fs::write(out_dir.join(&header), c).with_context(|| format!("cannot write {header}"))?;
+        fs::write(out_dir.join("abi.rs"), rust).context("cannot write abi.rs")
+    }
+}
+
+fn emit(record: &Record, c: &mut String, rust: &mut String) -> anyhow::Result<()> {
+    let name = record.name;
+    let constant = name.to_uppercase();
+    writeln!(c, "\n/* {} */\nstruct netto_{name} {{", record.about)?;
+    let mut offset = 0;
+    for (field, words, about) in record.fields {
+        let (array, shown) = match words {
+            0 => ("[]".to_owned(), "the rest"),
+            1 => (String::new(), "one word"),
+            _ => (format!("[{words}]"), "several words"),
+        };
+        let field_constant = field.to_uppercase();
+        writeln!(c, "\t__u64 {field}{array}; /* {about} */")?;
+        writeln!(
+            rust,
+            "/// Offset in words: {about} ({shown})\n\
+             pub const {constant}_{field_constant}: usize = {offset};"
+        )?;
+        offset += words;
+    }
+    if record.fields.iter().any(|(_, words, _)| *words == 0) {
+        writeln!(c, "}};")?;
+        return Ok(());
+    }
+    // Records of different CPUs must not share a cache line; prefetchers fetch lines in pairs,
+    // hence 128 bytes.
+    writeln!(c, "}} __attribute__((aligned(128)));")?;
+    let bytes = (offset * 8).next_multiple_of(128);
+    writeln!(
+        rust,
+        "/// Bytes of one record.\npub const {constant}_BYTES: usize = {bytes};"
+    )?;
+    Ok(())
+}
+
+/// Where the headers are that all programs may include.
+fn headers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sys/src/bpf")
+}
+
+/// Compiles `FOLDER/NAME.bpf.c` into the skeleton `NAME.skel.rs` in `out_dir`.
+///
+/// # Errors
+/// What the compiler says, and what it needs.
+pub fn compile(folder: &str, names: &[&str], out_dir: &Path) -> anyhow::Result<()> {
+    let headers = headers();
+    println!("cargo:rerun-if-changed={folder}");
+    println!("cargo:rerun-if-changed={}", headers.display());
+    for name in names {
+        let include = |path: &Path| {
+            let mut argument = OsString::from("-I");
+            argument.push(path);
+            argument
+        };
+        // Version 3 of the instructions has the atomic operations that return the old value.
+        let arguments = [
+            "-mcpu=v3",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-unused-parameter",
+        ];
+        let arguments = arguments.map(OsString::from);
+        SkeletonBuilder::new()
+            .source(format!("{folder}/{name}.bpf.c"))
+            .obj(out_dir.join(format!("{name}.bpf.o")))
+            .clang_args(
+                arguments
+                    .into_iter()
+                    .chain([include(out_dir), include(&headers)]),
+            )
+            .build_and_generate(out_dir.join(format!("{name}.skel.rs")))
+            .with_context(|| {
+                format!(
+                    "cannot compile {folder}/{name}.bpf.c; `cargo xtask setup` installs what it \
+                     needs (clang, libelf and zlib headers)"
+                )
+            })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! What measures: the trait of an instrument, how it is begun, and those that run.
+
+use metrics_common::{Availability, InstrumentCost, Sections};
+
+use netto_platform::{Ground, Tick};
+use netto_sys::system;
+
+/// What measures, and fills one section of each snapshot.
+pub trait Instrument: Send {
+    /// Puts what it found in the interval into its section.
+    ///
+    /// # Errors
+    /// What makes further intervals impossible: it is asked no more.
+    fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()>;
+}
+
+/// How an instrument is begun.
+pub struct Entry {
+    /// Its name, and its section's.
+    pub name: &'static str,
+    /// Whether the daemon ends when it fails; any other is switched off.
+    pub is_essential: bool,
+    /// Begins it; what was before belongs to no interval.
+    ///
+    /// # Errors
+    /// Why it cannot run here.
+    pub start: fn(&mut Ground) -> anyhow::Result<Box<dyn Instrument>>,
+}
+
+/// Starts an instrument, and notes in the description whether it runs.
+fn begin(entry: &Entry, ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+    let begun = (entry.start)(ground);
+    let availability = match &begun {
+        Ok(_) => Availability::by("running"),
+        Err(error) => Availability::missing(format!("{error:#}")),
+    };
+    ground.set_instrument(entry.name, availability);
+    begun
+}
+
+/// Those that run.
+#[derive(Default)]
+pub struct Running {
+    entries: &'static [Entry],
+    running: Vec<(&'static Entry, Box<dyn Instrument>)>,
+}
+
+impl Running {
+    /// Starts every instrument of the list; one that cannot run here is noted in the description.
+    ///
+    /// # Errors
+    /// Why an essential one cannot run.
+    pub fn start(entries: &'static [Entry], ground: &mut Ground) -> anyhow::Result<Running> {
+        let mut running = Vec::new();
+        for entry in entries {
+            match begin(entry, ground) {
+                Ok(instrument) => running.push((entry, instrument)),
+                Err(error) if entry.is_essential => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(Running { entries, running })
+    }
+
+    /// Begins one anew, as the ground now wants it, or ends it: what it kept of before is gone.
+    pub fn restart(&mut self, name: &'static str, ground: &mut Ground) {
+        self.running.retain(|(entry, _)| entry.name != name);
+        ground.tell(name, None);
+        let entries = self.entries;
+        let order = |name: &str| entries.iter().position(|entry| entry.name == name);
+        let Some(entry) = order(name).map(|order| &entries[order]) else {
+            return;
+        };
+        match begin(entry, ground) {
+            Ok(instrument) => {
+                let is_before = |own: &(&Entry, _)| order(own.0.name) < order(name);
+                let place = self.running.partition_point(is_before);
+                self.running.insert(place, (entry, instrument));
+                tracing::info!("{name} begins anew");
+            }
+            Err(error) => tracing::info!("{name} does not run: {error:#}"),
+        }
+    }
+
+    /// Asks each for its section. One that fails is switched off, and the user is told.
+    ///
+    /// # Errors
+    /// The failure of an essential one.
+    pub fn collect(&mut self, tick: &mut Tick<'_>) -> anyhow::Result<Sections> {
+        let mut sections = Sections::default();
+        let mut failed = Vec::new();
+        for (place, (entry, instrument)) in self.running.iter_mut().enumerate() {
+            let begun_ns = system::monotonic_ns();
+            if let Err(error) = instrument.collect(tick, &mut sections) {
+                if entry.is_essential {
+                    return Err(error);
+                }
+                let note = format!("{} is switched off: {error:#}.", entry.name);
+                tick.ground.tell(entry.name, Some(note));
+                let reason = Availability::missing(format!("switched off: {error:#}"));
+                tick.ground.set_instrument(entry.name, reason);
+                failed.push(place);
+            }
+            tick.analysis.push(InstrumentCost {
+                name: entry.name.to_owned(),
+                analysis_ns: system::monotonic_ns().saturating_sub(begun_ns),
+            });
+        }
+        for place in failed.into_iter().rev() {
+            self.running.remove(place);
+        }
+        Ok(sections)
+    }
+}

@@ -1,0 +1,4 @@
+//! What a feature is, those that run, and the order of a tick.
+
+pub mod instruments;
+pub mod measurement;

@@ -1,0 +1,87 @@
+//! One measurement from start to end, and the order of a tick: the ground ends the interval, the
+//! instruments fill its sections, the ground takes what has changed. Nothing else.
+
+use std::sync::Arc;
+
+use metrics_common::{Info, Snapshot};
+
+use crate::instruments::{Entry, Running};
+use netto_analysis::latency::Request;
+use netto_analysis::sampler::Choice;
+use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
+use netto_platform::{Ground, Settings, Tick};
+use netto_sys::session::Session;
+
+/// A running measurement. Dropping it detaches the probes.
+pub struct Measurement {
+    /// What it says of itself and its host.
+    pub info: Info,
+    /// What takes its stacks and why; `None` if nothing does.
+    pub sampling: Option<Choice>,
+    /// Makes the snapshots.
+    pub source: Snapshots,
+    /// Keeps the probes attached.
+    pub session: Session,
+}
+
+/// Attaches the probes and starts counting.
+///
+/// # Errors
+/// What makes every measurement impossible, with the remedy.
+pub fn start(settings: &Settings, features: &'static [Entry]) -> anyhow::Result<Measurement> {
+    let (mut ground, session) = Ground::start(settings)?;
+    let instruments = Running::start(features, &mut ground)?;
+    // Whoever starts the measurement tells this one.
+    let _ = ground.new_info();
+    Ok(Measurement {
+        info: ground.info().clone(),
+        sampling: ground.sampling.clone(),
+        source: Snapshots {
+            ground,
+            instruments,
+        },
+        session,
+    })
+}
+
+/// Makes one snapshot per interval from the running probes.
+pub struct Snapshots {
+    ground: Ground,
+    instruments: Running,
+}
+
+impl SnapshotSource for Snapshots {
+    fn new_info(&mut self) -> Option<Info> {
+        self.ground.new_info()
+    }
+
+    fn reload(&mut self, latency: Option<Request>) {
+        if self.ground.latency != latency {
+            self.ground.latency = latency;
+            self.instruments.restart("latency", &mut self.ground);
+        }
+    }
+
+    fn stacks(&self) -> Arc<dyn StackSource> {
+        self.ground.stacks.clone()
+    }
+
+    fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
+        let end = self.ground.end_interval()?;
+        let sections = self.instruments.collect(&mut Tick {
+            ground: &mut self.ground,
+            now_ns: end.now_ns,
+            interval_ns: end.interval_ns,
+            cpus: &end.cpus,
+            analysis: Vec::new(),
+        })?;
+        self.ground.refresh_symbols(end.now_ns);
+        Ok(Snapshot {
+            sequence: end.sequence,
+            time_unix_ns: end.time_unix_ns,
+            interval_ns: end.interval_ns,
+            cpus: end.cpus,
+            sections,
+        })
+    }
+}

@@ -1,0 +1,384 @@
+//! Time by clock kind × samples by owner → CPU time by component.
+//!
+//! A timed component gets what the clock charged to it, less the share of its
+//! samples that were found to be somebody else's work. Work that no clock
+//! times gets one sampling period per sample. Sampled parts then get the share
+//! of their whole's time that they have of its samples (or, where these are few,
+//! of those before: `shares`), and a remainder row the rest, so that parts
+//! always sum to the whole.
+
+use metrics_common::component::{CLOCK_KINDS, children, index_of_source};
+use metrics_common::{COMPONENTS, Correction, Kind, Source};
+
+use self::shares::{HostPool, Pool, Whole};
+use super::delta::Totals;
+use netto_analysis::plan::Capabilities;
+
+mod counts;
+mod shares;
+
+pub use self::counts::{Request, StackCounts, is_networking};
+pub use self::shares::Basis;
+
+/// The stretch of time that is attributed, on one CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval {
+    /// Its length, nanoseconds.
+    pub length_ns: u64,
+    /// Time that one sample stands for, nanoseconds; any if there are no samples.
+    pub sample_period_ns: u64,
+}
+
+/// CPU time and samples by component, of one CPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Split {
+    /// Nanoseconds by component; `None` where not measured.
+    pub time_ns: Vec<Option<u64>>,
+    /// Samples by component on which its time or its split rests.
+    pub samples: Vec<Option<u32>>,
+    /// By component that is split: on what the split rests.
+    pub basis: Vec<Option<Basis>>,
+}
+
+/// Everything that is divided by samples: the time of each clock kind among events,
+/// and that of each event among its parts.
+#[derive(Debug, Clone)]
+struct Wholes {
+    /// By clock kind, the event that takes what nobody else gets; `None` for kind 0.
+    owns: [Option<usize>; CLOCK_KINDS],
+    /// Events that have parts.
+    events: Vec<Event>,
+}
+
+/// An event that has parts.
+#[derive(Debug, Clone)]
+struct Event {
+    row: usize,
+    parts: Vec<usize>,
+    remainder: usize,
+}
+
+impl Wholes {
+    fn of_table() -> Self {
+        let mut owns = [None; CLOCK_KINDS];
+        for source in Source::ALL {
+            owns[usize::from(source.clock_kind())] = index_of_source(source);
+        }
+        let event = |row: usize| {
+            let (parts, others): (Vec<usize>, Vec<usize>) = children(row)
+                .iter()
+                .partition(|&&child| matches!(COMPONENTS[child].kind, Kind::Sampled(_)));
+            let is_remainder = |&child: &usize| COMPONENTS[child].kind == Kind::Remainder;
+            Some(Event {
+                row,
+                parts,
+                remainder: others.into_iter().find(is_remainder)?,
+            })
+        };
+        Wholes {
+            owns,
+            events: (0..COMPONENTS.len()).filter_map(event).collect(),
+        }
+    }
+
+    /// How many there are, kind 0 counted although it is no whole.
+    fn count(&self) -> usize {
+        CLOCK_KINDS + self.events.len()
+    }
+}
+
+/// What is shown of each row.
+#[derive(Debug, Clone, Default)]
+struct Shown {
+    capabilities: Capabilities,
+    /// By component: whether its time, or its split, comes from samples.
+    rests_on_samples: Vec<bool>,
+    /// By component: whether networking is taken out of it.
+    is_carved: Vec<bool>,
+    /// Rows that are the sums of others, the innermost first, with those that are measured of these.
+    sums: Vec<(usize, Vec<usize>)>,
+}
+
+impl Shown {
+    fn of(capabilities: &Capabilities) -> Shown {
+        let rows = 0..COMPONENTS.len();
+        let is_available = |row: &usize| capabilities.available[*row];
+        let parts = |row| children(row).iter().copied().filter(is_available).collect();
+        // Children stand after their parents.
+        let sums = rows
+            .clone()
+            .rev()
+            .filter(|&row| COMPONENTS[row].kind == Kind::Sum);
+        Shown {
+            sums: sums.map(|row| (row, parts(row))).collect(),
+            rests_on_samples: rows
+                .clone()
+                .map(|row| is_available(&row) && rests_on_samples(capabilities, row))
+                .collect(),
+            is_carved: rows.map(|row| is_carved(capabilities, row)).collect(),
+            capabilities: capabilities.clone(),
+        }
+    }
+}
+
+/// Makes time of samples, interval by interval.
+#[derive(Debug, Clone)]
+pub struct Attribution {
+    wholes: Wholes,
+    /// By whole.
+    host: Vec<HostPool>,
+    /// By CPU and whole.
+    cpus: Vec<Vec<Pool>>,
+    /// All intervals so far.
+    now_ns: u64,
+    /// By what softirqs are multiplied that samples alone find.
+    of_softirqs: f64,
+    /// Rows of work that io_uring's threads do for all requests: networking's and the others'.
+    of_requests: Option<[usize; 2]>,
+    /// What follows from the capabilities of the last interval.
+    shown: Shown,
+    // Scratch.
+    counts: Vec<(usize, u32)>,
+    time_ns: Vec<u64>,
+    split: Split,
+    /// Whether the samples in it are others than zeros.
+    split_has_samples: bool,
+}
+
+impl Default for Attribution {
+    fn default() -> Self {
+        let wholes = Wholes::of_table();
+        Attribution {
+            host: vec![HostPool::default(); wholes.count()],
+            cpus: Vec::new(),
+            now_ns: 0,
+            of_softirqs: 1.0,
+            of_requests: rows_of_requests(),
+            shown: Shown::default(),
+            counts: Vec::new(),
+            time_ns: vec![0; COMPONENTS.len()],
+            split: Split::default(),
+            split_has_samples: true,
+            wholes,
+        }
+    }
+}
+
+impl Attribution {
+    /// Begins an interval of this length, in which these samples were taken, by CPU.
+    pub fn begin(&mut self, interval_ns: u64, by_cpu: &[StackCounts]) {
+        self.now_ns += interval_ns;
+        self.host.iter_mut().for_each(|pool| pool.age(interval_ns));
+        for stacks in by_cpu.iter().filter(|stacks| stacks.taken() > 0) {
+            for whole in 1..self.wholes.count() {
+                count(&self.wholes, stacks, whole, &mut self.counts);
+                for &(row, count) in &self.counts {
+                    self.host[whole].add(row, count);
+                }
+            }
+        }
+    }
+
+    /// By what softirqs that samples alone find are multiplied from now on.
+    pub fn correct_softirqs(&mut self, correction: Option<Correction>) {
+        self.of_softirqs = correction.map_or(1.0, |correction| correction.ratio);
+    }
+
+    /// Attributes the interval of one CPU.
+    pub fn attribute(
+        &mut self,
+        cpu: usize,
+        capabilities: &Capabilities,
+        interval: Interval,
+        clock: &Totals,
+        stacks: &StackCounts,
+    ) -> &Split {
+        if self.cpus.len() <= cpu {
+            let nothing = vec![Pool::default(); self.wholes.count()];
+            self.cpus.resize(cpu + 1, nothing);
+        }
+        if self.shown.capabilities != *capabilities {
+            self.shown = Shown::of(capabilities);
+            self.split_has_samples = true;
+        }
+        let mut time_ns = std::mem::take(&mut self.time_ns);
+        let mut split = std::mem::take(&mut self.split);
+        time_ns.fill(0);
+        split.basis.clear();
+        split.basis.resize(COMPONENTS.len(), None);
+        for (kind, &clock_ns) in clock.iter().enumerate().skip(1) {
+            if let Some(own) = self.wholes.owns[kind] {
+                let whole = (cpu, kind, own);
+                let rests_on = match (clock_ns, stacks.kinds[kind]) {
+                    (0, 0) => Basis::default(),
+                    _ => self.divide(whole, interval, clock_ns, stacks, &mut time_ns),
+                };
+                split.basis[own] = self.shown.is_carved[own].then_some(rests_on);
+            }
+        }
+        if stacks.kinds[0] > 0 {
+            let timed_ns = clock[1..].iter().sum();
+            estimate(
+                interval.sample_period_ns,
+                self.of_softirqs,
+                interval.length_ns.saturating_sub(timed_ns),
+                stacks.of_kind(0),
+                &mut time_ns,
+            );
+        }
+        if let Some(rows) = self.of_requests {
+            share_requests(rows, stacks.requests, &mut time_ns);
+        }
+        for event in 0..self.wholes.events.len() {
+            let Event { row, remainder, .. } = self.wholes.events[event];
+            let whole_ns = time_ns[row];
+            let whole = (cpu, CLOCK_KINDS + event, remainder);
+            let rests_on = match (whole_ns, stacks.of_event[row]) {
+                (0, 0) => Basis::default(),
+                _ => self.divide(whole, interval, whole_ns, stacks, &mut time_ns),
+            };
+            split.basis[row] = capabilities.available[remainder].then_some(rests_on);
+        }
+        for (sum, parts) in &self.shown.sums {
+            time_ns[*sum] = parts.iter().map(|&part| time_ns[part]).sum();
+        }
+        split.time_ns.clear();
+        let available = capabilities.available.iter().zip(&time_ns);
+        split
+            .time_ns
+            .extend(available.map(|(available, ns)| available.then_some(*ns)));
+        // Most CPUs have no stack in most intervals, and then all of them are zeros already.
+        let has_stacks = stacks.taken() > 0;
+        if has_stacks || self.split_has_samples {
+            split.samples.clear();
+            let samples = self.shown.rests_on_samples.iter().zip(&stacks.of_event);
+            split
+                .samples
+                .extend(samples.map(|(rests, count)| rests.then_some(*count)));
+            self.split_has_samples = has_stacks;
+        }
+        self.time_ns = time_ns;
+        self.split = split;
+        &self.split
+    }
+
+    /// Divides the time of a whole (CPU, number of the whole, row that takes the rest).
+    fn divide(
+        &mut self,
+        (cpu, whole, rest): (usize, usize, usize),
+        interval: Interval,
+        whole_ns: u64,
+        stacks: &StackCounts,
+        time_ns: &mut [u64],
+    ) -> Basis {
+        count(&self.wholes, stacks, whole, &mut self.counts);
+        let divided = Whole {
+            time_ns: whole_ns,
+            period_ns: interval.sample_period_ns,
+            counts: &self.counts,
+            rest,
+            now_ns: self.now_ns,
+        };
+        let add = |row: usize, ns: u64| time_ns[row] += ns;
+        self.cpus[cpu][whole].divide(divided, &self.host[whole], add)
+    }
+}
+
+/// The samples of a whole by row, those that are nobody else's with its own row.
+fn count(wholes: &Wholes, stacks: &StackCounts, whole: usize, counts: &mut Vec<(usize, u32)>) {
+    counts.clear();
+    let (rest, all) = match whole.checked_sub(CLOCK_KINDS) {
+        None => {
+            let Some(own) = wholes.owns[whole] else {
+                return;
+            };
+            if stacks.kinds[whole] > 0 {
+                let events = stacks.of_kind(whole).iter().copied().enumerate();
+                counts.extend(events.filter(|&(row, count)| row != own && count > 0));
+            }
+            (own, stacks.kinds[whole])
+        }
+        Some(event) => {
+            let event = &wholes.events[event];
+            let parts = event.parts.iter().map(|&part| (part, stacks.parts[part]));
+            counts.extend(parts.filter(|&(_, count)| count > 0));
+            (event.remainder, stacks.of_event[event.row])
+        }
+    };
+    let others: u32 = counts.iter().map(|(_, count)| count).sum();
+    if all > others {
+        counts.push((rest, all - others));
+    }
+}
+
+/// Whether an event's time, or its split, comes from samples.
+fn rests_on_samples(capabilities: &Capabilities, row: usize) -> bool {
+    let is_sampled = |child: &usize| matches!(COMPONENTS[*child].kind, Kind::Sampled(_));
+    let has_parts = children(row).iter().any(is_sampled);
+    match COMPONENTS[row].kind {
+        Kind::Estimated(_) | Kind::Carved(..) => true,
+        Kind::Timed(..) => has_parts || !capabilities.timed[row] || is_carved(capabilities, row),
+        Kind::Sum | Kind::Sampled(_) | Kind::Remainder => false,
+    }
+}
+
+/// Whether networking is taken out of what this row times.
+fn is_carved(capabilities: &Capabilities, row: usize) -> bool {
+    let Kind::Timed(source, _) = COMPONENTS[row].kind else {
+        return false;
+    };
+    let from = |kind: Kind| matches!(kind, Kind::Carved(from, _) if from == source);
+    let mut rows = COMPONENTS.iter().zip(&capabilities.available);
+    rows.any(|(component, available)| *available && from(component.kind))
+}
+
+/// The rows of what io_uring threads spend on taking and completing requests: that of
+/// networking's and that of the others.
+fn rows_of_requests() -> Option<[usize; 2]> {
+    let of_threads =
+        |row: &usize| matches!(COMPONENTS[*row].kind, Kind::Carved(Source::IoWorker, _));
+    let (ours, others): (Vec<usize>, Vec<usize>) = (0..COMPONENTS.len())
+        .filter(of_threads)
+        .partition(|&row| is_networking(row));
+    match (&ours[..], &others[..]) {
+        ([ours], [others]) => Some([*ours, *others]),
+        _ => None,
+    }
+}
+
+/// Of what io_uring threads spend on that, networking keeps the share that it has of the
+/// requests; the rest is that of the others.
+fn share_requests([ours, others]: [usize; 2], requests: [u32; 2], time_ns: &mut [u64]) {
+    let [network, other] = requests.map(u64::from);
+    let kept_ns = share(time_ns[ours], network, network + other);
+    time_ns[others] += time_ns[ours] - kept_ns;
+    time_ns[ours] = kept_ns;
+}
+
+/// Gives one period per sample to what no clock times, within what the clock left over.
+/// Softirqs are multiplied by what samples are known to miss of them.
+fn estimate(period_ns: u64, of_softirqs: f64, free_ns: u64, by_event: &[u32], time_ns: &mut [u64]) {
+    let worth_ns = |(event, &count): (usize, &u32)| match COMPONENTS[event].kind {
+        _ if count == 0 => 0,
+        Kind::Timed(Source::Softirq(_), _) => {
+            ((u64::from(count) * period_ns) as f64 * of_softirqs) as u64
+        }
+        _ => u64::from(count) * period_ns,
+    };
+    let wanted_ns = by_event.iter().enumerate().map(worth_ns).sum::<u64>();
+    for event in by_event.iter().enumerate() {
+        time_ns[event.0] += share(wanted_ns.min(free_ns), worth_ns(event), wanted_ns);
+    }
+}
+
+/// `whole × part / all`, rounded down; 0 of nothing.
+fn share(whole: u64, part: u64, all: u64) -> u64 {
+    let product = u128::from(whole) * u128::from(part.min(all));
+    // At most `whole`, so it fits.
+    product.checked_div(u128::from(all)).unwrap_or(0) as u64
+}
+
+#[cfg(test)]
+mod long_run;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Samples of one CPU, counted by what they say.
+
+use metrics_common::component::CLOCK_KINDS;
+use metrics_common::{COMPONENTS, Kind, Source};
+
+use netto_analysis::classify::Owner;
+
+/// Samples of one CPU in one interval.
+#[derive(Debug, Clone)]
+pub struct StackCounts {
+    /// By clock kind, whoever owns them.
+    pub(super) kinds: [u32; CLOCK_KINDS],
+    /// By clock kind and event.
+    events: Vec<u32>,
+    /// By event, in whichever clock kind.
+    pub(super) of_event: Vec<u32>,
+    /// By sampled part.
+    pub(super) parts: Vec<u32>,
+    /// Of io_uring threads, by [`Request`].
+    pub(super) requests: [u32; 2],
+    /// Of the RX softirq, those whose stacks alone show it.
+    shown: u32,
+}
+
+impl Default for StackCounts {
+    fn default() -> Self {
+        StackCounts {
+            kinds: [0; CLOCK_KINDS],
+            events: vec![0; CLOCK_KINDS * COMPONENTS.len()],
+            of_event: vec![0; COMPONENTS.len()],
+            parts: vec![0; COMPONENTS.len()],
+            requests: [0; 2],
+            shown: 0,
+        }
+    }
+}
+
+impl StackCounts {
+    /// Counts a sample taken in clock kind `kind`.
+    pub fn add(&mut self, kind: u8, owner: Option<Owner>) {
+        let Some(count) = self.kinds.get_mut(usize::from(kind)) else {
+            return;
+        };
+        *count += 1;
+        if let Some(Owner { event, part }) = owner {
+            self.events[usize::from(kind) * COMPONENTS.len() + event] += 1;
+            self.of_event[event] += 1;
+            if let Some(part) = part {
+                self.parts[part] += 1;
+            }
+        }
+    }
+
+    /// Counts a sample of an io_uring thread that has been counted as such already.
+    pub fn add_request(&mut self, request: Request) {
+        self.requests[request as usize] += 1;
+    }
+
+    /// Counts a sample of the RX softirq that shows it without the clock, and that has been
+    /// counted as any other.
+    pub fn add_shown(&mut self) {
+        self.shown += 1;
+    }
+
+    /// Samples of the RX softirq that show it without the clock.
+    pub fn shown(&self) -> u32 {
+        self.shown
+    }
+
+    /// Forgets everything, keeping the memory.
+    pub fn clear(&mut self) {
+        // Most CPUs have none in most intervals.
+        if self.taken() == 0 {
+            return;
+        }
+        self.kinds = [0; CLOCK_KINDS];
+        self.events.fill(0);
+        self.of_event.fill(0);
+        self.parts.fill(0);
+        self.requests = [0; 2];
+        self.shown = 0;
+    }
+
+    /// Samples in all.
+    pub fn taken(&self) -> u64 {
+        self.kinds.iter().map(|&count| u64::from(count)).sum()
+    }
+
+    /// Whether networking was met at all.
+    pub fn has_networking(&self) -> bool {
+        let mut events = self.of_event.iter().enumerate();
+        events.any(|(event, &count)| count > 0 && is_networking(event))
+    }
+
+    /// Samples in one clock kind, by event.
+    pub(super) fn of_kind(&self, kind: usize) -> &[u32] {
+        &self.events[kind * COMPONENTS.len()..][..COMPONENTS.len()]
+    }
+}
+
+/// What an io_uring thread is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// Sends, receives, connections and the like.
+    Network,
+    /// Anything else.
+    Other,
+}
+
+impl Request {
+    /// What a sample of an io_uring thread says that belongs to this event: nothing, if
+    /// it is of a softirq or of the thread's own work, which serves all requests.
+    pub fn of(event: usize) -> Option<Self> {
+        match COMPONENTS[event].kind {
+            Kind::Timed(Source::Softirq(_) | Source::NicInterrupt | Source::IoWorker, _)
+            | Kind::Carved(Source::Softirq(_), _) => None,
+            Kind::Carved(Source::IoWorker, _) if is_networking(event) => None,
+            _ if is_networking(event) => Some(Request::Network),
+            _ => Some(Request::Other),
+        }
+    }
+}
+
+/// Whether an event is networking.
+pub fn is_networking(event: usize) -> bool {
+    COMPONENTS[event].parent == Some("network")
+}

@@ -1,0 +1,395 @@
+//! What many intervals come to, with a made-up host whose truth is known: sums that
+//! converge to it at any rate, and intervals that contain it as often as they say.
+
+use metrics_common::component::{children_of, index_of};
+use metrics_common::{
+    Availability, ComponentInfo, Cost, Info, Method, Sections, Snapshot, confidence, fixture,
+};
+
+use super::*;
+use netto_analysis::classify::Owner;
+
+const RX: usize = Source::NET_RX.clock_kind() as usize;
+const HRTIMER: usize = Source::HRTIMER.clock_kind() as usize;
+const INTERVAL_NS: u64 = 500_000_000;
+/// A thousand samples a second.
+const PERIOD_NS: u64 = 1_000_000;
+const MS_PER_SECOND: f64 = 1e6;
+/// Three parts of the RX softirq; the last has no rule that finds it.
+const PARTS: [&str; 3] = ["local_delivery_v4", "bridging", "rx_unattributed"];
+
+/// Numbers that look random and are the same each time (Sebastiano Vigna's splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn ratio(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((x ^ (x >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// How many samples meet so much work in many short pieces.
+    fn samples(&mut self, work_ns: f64) -> u32 {
+        let limit = (-work_ns / PERIOD_NS as f64).exp();
+        let mut product = self.ratio();
+        let mut count = 0;
+        while product > limit {
+            product *= self.ratio();
+            count += 1;
+        }
+        count
+    }
+}
+
+fn capabilities() -> Capabilities {
+    Capabilities {
+        available: vec![true; COMPONENTS.len()],
+        counted: vec![true; COMPONENTS.len()],
+        timed: vec![true; COMPONENTS.len()],
+    }
+}
+
+fn row(slug: &str) -> usize {
+    index_of(slug).unwrap()
+}
+
+/// Nanoseconds of each part's work on one CPU in one interval.
+type Work = [f64; 3];
+
+/// Samples of it, and the clock.
+fn observe(dice: &mut Dice, work: Work) -> (Totals, StackCounts) {
+    let mut stacks = StackCounts::default();
+    for (slug, ns) in PARTS.iter().zip(work) {
+        let part = row(slug);
+        let owner = Owner {
+            event: row("rx_softirq"),
+            part: (COMPONENTS[part].kind != Kind::Remainder).then_some(part),
+        };
+        for _ in 0..dice.samples(ns) {
+            stacks.add(RX as u8, Some(owner));
+        }
+    }
+    let mut clock = [0; CLOCK_KINDS];
+    clock[RX] = work.iter().sum::<f64>() as u64;
+    (clock, stacks)
+}
+
+/// A host at work.
+struct Host {
+    attribution: Attribution,
+    dice: Dice,
+    truth_ns: Work,
+    found_ns: Work,
+    /// What an interval's own samples alone would have said.
+    alone_ns: Work,
+    taken: u32,
+}
+
+impl Host {
+    fn new(seed: u64) -> Self {
+        Host {
+            attribution: Attribution::default(),
+            dice: Dice(seed),
+            truth_ns: [0.0; 3],
+            found_ns: [0.0; 3],
+            alone_ns: [0.0; 3],
+            taken: 0,
+        }
+    }
+
+    /// One interval of CPUs that do this work; their splits.
+    fn pass(&mut self, work: &[Work]) -> Vec<Split> {
+        let seen: Vec<(Totals, StackCounts)> = work
+            .iter()
+            .map(|&work| observe(&mut self.dice, work))
+            .collect();
+        let by_cpu: Vec<StackCounts> = seen.iter().map(|(_, stacks)| stacks.clone()).collect();
+        self.attribution.begin(INTERVAL_NS, &by_cpu);
+        let interval = Interval {
+            length_ns: INTERVAL_NS,
+            sample_period_ns: PERIOD_NS,
+        };
+        let mut splits = Vec::new();
+        for (cpu, ((clock, stacks), work)) in seen.iter().zip(work).enumerate() {
+            let split = self
+                .attribution
+                .attribute(cpu, &capabilities(), interval, clock, stacks)
+                .clone();
+            let parts: u64 = children_of("rx_softirq")
+                .map(|part| split.time_ns[part].unwrap())
+                .sum();
+            assert_eq!(parts, clock[RX], "to the nanosecond, on each CPU");
+            let basis = split.basis[row("rx_softirq")].unwrap();
+            assert_eq!(
+                basis.stacks_ns + basis.past_ns + basis.host_ns + basis.nothing_ns,
+                clock[RX]
+            );
+            self.add(work, clock, stacks, &split);
+            splits.push(split);
+        }
+        splits
+    }
+
+    fn add(&mut self, work: &Work, clock: &Totals, stacks: &StackCounts, split: &Split) {
+        let taken = stacks.kinds[RX];
+        self.taken += taken;
+        for (part, slug) in PARTS.iter().enumerate() {
+            self.truth_ns[part] += work[part];
+            self.found_ns[part] += split.time_ns[row(slug)].unwrap() as f64;
+            let samples = stacks.parts[row(slug)];
+            let time_ns = clock[RX] as f64;
+            self.alone_ns[part] += match (taken, part) {
+                (0, 2) => time_ns,
+                (0, _) => 0.0,
+                (_, 2) => 0.0,
+                _ => time_ns * f64::from(samples) / f64::from(taken),
+            };
+        }
+    }
+
+    /// A part's share of all that was found, and of all that there was.
+    fn shares(&self, part: usize) -> (f64, f64) {
+        let of = |ns: &Work| ns[part] / ns.iter().sum::<f64>();
+        (of(&self.found_ns), of(&self.truth_ns))
+    }
+
+    /// By how much a share of so many samples may be off: five standard deviations.
+    fn scatter(&self, part: usize) -> f64 {
+        let (_, truth) = self.shares(part);
+        let samples = f64::from(self.taken);
+        5.0 * (truth * (1.0 - truth) / samples).sqrt() + 10.0 / samples
+    }
+}
+
+fn work(ms_per_second: f64, shares: [f64; 3]) -> Work {
+    shares.map(|share| share * ms_per_second * MS_PER_SECOND * INTERVAL_NS as f64 / 1e9)
+}
+
+#[test]
+fn at_any_rate_the_unattributed_part_is_what_it_is_and_not_what_was_not_sampled() {
+    const SHARES: [f64; 3] = [0.62, 0.33, 0.05];
+    // Each interval by itself, those without a sample unattributed, came to so much.
+    for (rate, alone_at_least) in [(1.0, 0.58), (5.0, 0.08), (40.0, 0.0)] {
+        let mut host = Host::new(7);
+        for _ in 0..1_200 {
+            host.pass(&[work(rate, SHARES); 4]);
+        }
+        for (part, slug) in PARTS.iter().enumerate() {
+            let (found, truth) = host.shares(part);
+            let scatter = host.scatter(part);
+            assert!(
+                (found - truth).abs() < scatter,
+                "{rate} ms/s, {slug}: {found} of {truth} ± {scatter}"
+            );
+        }
+        let alone = host.alone_ns[2] / host.truth_ns.iter().sum::<f64>();
+        assert!(alone >= alone_at_least, "{alone}: these seeds show nothing");
+    }
+}
+
+/// Where kinds of work come at different rates, neither may be paid with the other's time.
+#[test]
+fn kinds_of_work_that_take_turns_at_different_rates_are_both_paid_what_they_are_worth() {
+    for (many, few, turn) in [
+        (20.0, 1.0, 1),
+        (10.0, 0.2, 1),
+        (20.0, 1.0, 20),
+        (400.0, 2.0, 7),
+        (5.0, 0.5, 120),
+    ] {
+        let mut host = Host::new(11);
+        for interval in 0..2_400_usize {
+            let now = if (interval / turn).is_multiple_of(2) {
+                work(many, [1.0, 0.0, 0.0])
+            } else {
+                work(few, [0.0, 1.0, 0.0])
+            };
+            host.pass(&[now; 2]);
+        }
+        let (found, truth) = host.shares(1);
+        let scatter = host.scatter(1);
+        // Each interval by itself pays a sample with the interval's time, however long.
+        let alone = host.alone_ns[1] / host.truth_ns.iter().sum::<f64>();
+        assert!(alone < 0.7 * truth, "{alone}: these seeds show nothing");
+        assert!(
+            (found - truth).abs() < scatter,
+            "{many} and {few} ms/s in turns of {turn}: {found} of {truth} ± {scatter}"
+        );
+    }
+}
+
+/// One interval of the first CPU of a host without others.
+fn split_of(attribution: &mut Attribution, clock: &Totals, stacks: &StackCounts) -> Split {
+    attribution.begin(INTERVAL_NS, std::slice::from_ref(stacks));
+    let interval = Interval {
+        length_ns: INTERVAL_NS,
+        sample_period_ns: PERIOD_NS,
+    };
+    let split = attribution.attribute(0, &capabilities(), interval, clock, stacks);
+    split.clone()
+}
+
+/// One interval with so much time of the HRTIMER softirq, a share of it networking's.
+fn hrtimer(attribution: &mut Attribution, dice: &mut Dice, time_ns: f64, share: f64) -> Split {
+    let mut stacks = StackCounts::default();
+    for (slug, share) in [("net_hrtimer", share), ("softirq_hrtimer", 1.0 - share)] {
+        let event = row(slug);
+        for _ in 0..dice.samples(share * time_ns) {
+            stacks.add(HRTIMER as u8, Some(Owner { event, part: None }));
+        }
+    }
+    let mut clock = [0; CLOCK_KINDS];
+    clock[HRTIMER] = time_ns as u64;
+    let split = split_of(attribution, &clock, &stacks);
+    let of = |slug: &str| split.time_ns[row(slug)].unwrap();
+    assert_eq!(of("net_hrtimer") + of("softirq_hrtimer"), clock[HRTIMER]);
+    split
+}
+
+#[test]
+fn networking_is_carved_out_of_a_softirq_at_low_rates_too() {
+    let mut attribution = Attribution::default();
+    let mut dice = Dice(3);
+    let mut net_ns = 0;
+    for _ in 0..4_000 {
+        let split = hrtimer(&mut attribution, &mut dice, 500_000.0, 0.7);
+        net_ns += split.time_ns[row("net_hrtimer")].unwrap();
+    }
+    let share = net_ns as f64 / (4_000.0 * 500_000.0);
+    assert!((share - 0.7).abs() < 0.06, "{share}");
+}
+
+/// A sampler that misses four of five samples (a CPU that is idle in between) and one
+/// that takes too many: shares are right all the same.
+#[test]
+fn a_sampler_at_odds_with_the_clock_does_not_bend_shares() {
+    for factor in [0.2, 1.3] {
+        let mut attribution = Attribution::default();
+        let mut dice = Dice(5);
+        let (mut found_ns, mut all_ns) = (0, 0);
+        for _ in 0..6_000 {
+            let (mut clock, stacks) = observe(&mut dice, work(3.0 * factor, [0.6, 0.4, 0.0]));
+            clock[RX] = (clock[RX] as f64 / factor) as u64;
+            let split = split_of(&mut attribution, &clock, &stacks);
+            found_ns += split.time_ns[row("bridging")].unwrap();
+            all_ns += clock[RX];
+        }
+        let share = found_ns as f64 / all_ns as f64;
+        assert!((share - 0.4).abs() < 0.06, "{factor}: {share}");
+    }
+}
+
+fn info() -> Info {
+    Info {
+        components: ComponentInfo::table(|row| match COMPONENTS[row].kind {
+            Kind::Timed(..) => Availability::by(Method::TpBtf),
+            _ => Availability::by(Method::Sampling),
+        }),
+        ..fixture::info()
+    }
+}
+
+fn snapshot(splits: &[Split]) -> Snapshot {
+    let rows = 0..COMPONENTS.len();
+    Snapshot {
+        sequence: 1,
+        time_unix_ns: 0,
+        interval_ns: INTERVAL_NS,
+        cpus: (0..splits.len() as u32).collect(),
+        sections: Sections {
+            cost: Some(Cost {
+                components: rows
+                    .clone()
+                    .map(|row| splits.iter().map(|split| split.time_ns[row]).collect())
+                    .collect(),
+                samples: rows
+                    .map(|row| splits.iter().map(|split| split.samples[row]).collect())
+                    .collect(),
+                ..Cost::default()
+            }),
+            ..Sections::default()
+        },
+    }
+}
+
+/// The least that a 95 % interval may cover in 400 rounds: two standard deviations below.
+const LEAST_COVERED: u32 = 372;
+const ROUNDS: usize = 400;
+
+/// The remainder and a rare part included, which most intervals have no sample of.
+#[test]
+fn the_interval_of_a_share_contains_the_truth_as_often_as_it_says() {
+    let info = info();
+    for shares in [[0.6, 0.35, 0.05], [0.97, 0.03, 0.0], [0.994, 0.004, 0.002]] {
+        for (cpus, rate) in [(1, 0.3), (1, 3.0), (4, 1.0), (4, 20.0), (1, 180.0)] {
+            let mut host = Host::new(13);
+            let work = work(rate, shares);
+            let mut covered = [0; 3];
+            for _ in 0..ROUNDS {
+                let snapshot = snapshot(&host.pass(&vec![work; cpus]));
+                for (part, slug) in PARTS.iter().enumerate() {
+                    let bounds = confidence::of_component(&info, &snapshot, row(slug));
+                    let (low, high) = bounds.unwrap();
+                    let truth = (work[part] * cpus as f64) as u64;
+                    covered[part] += u32::from((low..=high + 1).contains(&truth));
+                }
+            }
+            assert!(
+                covered.iter().all(|&rounds| rounds >= LEAST_COVERED),
+                "{shares:?} on {cpus} CPUs at {rate} ms/s: {covered:?} of {ROUNDS}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_interval_of_work_without_a_clock_contains_the_truth_without_a_sample_too() {
+    let info = info();
+    let own = row("connections");
+    for samples_expected in [0.05, 0.17, 0.5, 1.0, 3.0, 40.0] {
+        let truth_ns = samples_expected * PERIOD_NS as f64;
+        let mut dice = Dice(17);
+        let mut covered = 0;
+        for _ in 0..ROUNDS {
+            let mut stacks = StackCounts::default();
+            let owner = Owner {
+                event: own,
+                part: None,
+            };
+            (0..dice.samples(truth_ns)).for_each(|_| stacks.add(0, Some(owner)));
+            let split = split_of(&mut Attribution::default(), &[0; CLOCK_KINDS], &stacks);
+            let snapshot = snapshot(&[split]);
+            let (low, high) = confidence::of_component(&info, &snapshot, own).unwrap();
+            covered += u32::from((low..=high).contains(&(truth_ns as u64)));
+        }
+        assert!(covered >= LEAST_COVERED, "{samples_expected}: {covered}");
+    }
+}
+
+#[test]
+fn the_interval_of_what_is_carved_out_and_of_what_is_kept_contains_the_truth() {
+    let info = info();
+    let (net, own) = (row("net_hrtimer"), row("softirq_hrtimer"));
+    for (time_ns, share) in [(500_000.0, 0.7), (30e6, 0.02), (200e6, 0.0)] {
+        let mut attribution = Attribution::default();
+        let mut dice = Dice(19);
+        let mut covered = [0; 2];
+        for _ in 0..ROUNDS {
+            let split = hrtimer(&mut attribution, &mut dice, time_ns, share);
+            let snapshot = snapshot(&[split]);
+            for (covered, (row, share)) in
+                covered.iter_mut().zip([(net, share), (own, 1.0 - share)])
+            {
+                let (low, high) = confidence::of_component(&info, &snapshot, row).unwrap();
+                let truth = (time_ns * share) as u64;
+                *covered += u32::from((low..=high + 1).contains(&truth));
+            }
+        }
+        assert!(
+            covered.iter().all(|&rounds| rounds >= LEAST_COVERED),
+            "{covered:?}"
+        );
+    }
+}

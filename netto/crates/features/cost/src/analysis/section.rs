@@ -1,0 +1,257 @@
+//! The section `cost`, filled CPU by CPU: each of its rows is allocated once, and nothing else.
+
+use metrics_common::component::CLOCK_KINDS;
+use metrics_common::sections::Rows;
+use metrics_common::{COMPONENTS, Cost, Kind, SplitBasis};
+
+use super::attribute::Split;
+use netto_analysis::plan::Capabilities;
+
+/// Fills a section in every interval.
+#[derive(Debug, Default)]
+pub struct Filling {
+    cost: Cost,
+    /// Columns that there will be, and that there are.
+    cpus: usize,
+    filled: usize,
+    /// Components whose entries are counted, with their clock kinds.
+    counted: Vec<(usize, usize)>,
+    /// Of the components that are split.
+    basis: Vec<SplitBasis>,
+}
+
+/// What is known of one CPU but for its time.
+#[derive(Debug, Clone, Copy)]
+pub struct Cpu {
+    /// How often each clock kind was entered in the interval.
+    pub entries: [u64; CLOCK_KINDS],
+    /// RX softirq time that ran in ksoftirqd, nanoseconds; `None` where not measured.
+    pub ksoftirqd_rx_ns: Option<u64>,
+    /// Stacks that were taken.
+    pub taken: u64,
+    /// Stacks that were lost.
+    pub lost: u64,
+    /// How often it was due for a sample; `None` where none is taken, or only to look.
+    pub due: Option<u64>,
+}
+
+impl Filling {
+    /// Begins the section of an interval with so many CPUs.
+    pub fn begin(&mut self, capabilities: &Capabilities, cpus: usize) {
+        self.counted.clear();
+        self.counted.extend(counted_kinds(capabilities));
+        self.basis.clear();
+        self.cpus = cpus;
+        self.filled = 0;
+        let mut entries = vec![None; COMPONENTS.len()];
+        for (row, _) in &self.counted {
+            entries[*row] = Some(vec![0; cpus]);
+        }
+        self.cost = Cost {
+            entries,
+            stacks_taken: Vec::with_capacity(cpus),
+            stacks_lost: Vec::with_capacity(cpus),
+            ..Cost::NOTHING
+        };
+    }
+
+    /// Adds a CPU, one of those announced. What is measured on the first is measured on all.
+    pub fn add(&mut self, split: &Split, cpu: &Cpu) {
+        if self.filled == self.cpus {
+            return;
+        }
+        let (cost, cpus, column) = (&mut self.cost, self.cpus, self.filled);
+        self.filled += 1;
+        fill(&mut cost.components, &split.time_ns, column, cpus);
+        // Without stacks no row has a sample.
+        if column == 0 || cpu.taken > 0 {
+            fill(&mut cost.samples, &split.samples, column, cpus);
+        }
+        for &(row, kind) in &self.counted {
+            if let Some(row) = &mut cost.entries[row] {
+                row[column] = cpu.entries[kind];
+            }
+        }
+        if let Some(ns) = cpu.ksoftirqd_rx_ns {
+            let row = cost.ksoftirqd_rx_ns.get_or_insert_with(|| vec![0; cpus]);
+            row[column] = ns;
+        }
+        cost.stacks_taken.push(cpu.taken);
+        cost.stacks_lost.push(cpu.lost);
+        cost.fewest_due = [cost.fewest_due, cpu.due].into_iter().flatten().min();
+        if column == 0 {
+            let rows = split.basis.iter().zip(0..);
+            let split = rows.filter_map(|(basis, component)| basis.map(|_| component));
+            self.basis.extend(split.map(|component| SplitBasis {
+                component,
+                ..SplitBasis::default()
+            }));
+        }
+        for sum in &mut self.basis {
+            if let Some(basis) = split.basis[sum.component as usize] {
+                sum.stacks_ns += basis.stacks_ns;
+                sum.past_ns += basis.past_ns;
+                sum.host_ns += basis.host_ns;
+                sum.nothing_ns += basis.nothing_ns;
+            }
+        }
+    }
+
+    /// The section, with what probes missed in the interval.
+    pub fn end(&mut self, probe_missed: Vec<u64>) -> Cost {
+        Cost {
+            split_basis: self.basis.clone(),
+            probe_missed,
+            ..std::mem::replace(&mut self.cost, Cost::NOTHING)
+        }
+    }
+}
+
+/// The components whose entries are counted, with their clock kinds.
+fn counted_kinds(capabilities: &Capabilities) -> impl Iterator<Item = (usize, usize)> {
+    let rows = COMPONENTS.iter().zip(&capabilities.counted).enumerate();
+    rows.filter_map(|(row, (component, counted))| match component.kind {
+        Kind::Timed(source, _) if *counted => Some((row, usize::from(source.clock_kind()))),
+        _ => None,
+    })
+}
+
+/// Fills a column; the first says which rows there are.
+fn fill<T: Copy + Default + PartialEq>(
+    rows: &mut Rows<T>,
+    cells: &[Option<T>],
+    column: usize,
+    cpus: usize,
+) {
+    if column == 0 {
+        let row = |cell: &Option<T>| cell.map(|_| vec![T::default(); cpus]);
+        rows.extend(cells.iter().map(row));
+    }
+    for (row, cell) in rows.iter_mut().zip(cells) {
+        // Most cells are 0, as their rows were made.
+        if let (Some(row), Some(cell)) = (row, cell)
+            && *cell != T::default()
+        {
+            row[column] = *cell;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::Source;
+    use metrics_common::component::index_of;
+
+    use super::*;
+    use crate::analysis::attribute::Basis;
+
+    fn row(slug: &str) -> usize {
+        index_of(slug).unwrap()
+    }
+
+    /// Everything is measured but this.
+    fn all_but(slug: &str) -> Capabilities {
+        let mut capabilities = Capabilities {
+            available: vec![true; COMPONENTS.len()],
+            counted: vec![true; COMPONENTS.len()],
+            timed: vec![true; COMPONENTS.len()],
+        };
+        capabilities.available[row(slug)] = false;
+        capabilities.counted[row(slug)] = false;
+        capabilities
+    }
+
+    fn cpu(number: u64) -> Cpu {
+        Cpu {
+            entries: std::array::from_fn(|kind| 100 * kind as u64 + number),
+            ksoftirqd_rx_ns: Some(number),
+            taken: 10 + number,
+            lost: 20 + number,
+            due: Some(50 - number),
+        }
+    }
+
+    /// CPU time: the CPU's number for every row; the RX softirq rests on stacks alone.
+    fn split(capabilities: &Capabilities, number: u64) -> Split {
+        let basis = |row| Basis {
+            stacks_ns: 1000 + row,
+            ..Basis::default()
+        };
+        let rows = 0..COMPONENTS.len();
+        Split {
+            time_ns: capabilities
+                .available
+                .iter()
+                .map(|available| available.then_some(number))
+                .collect(),
+            samples: rows.clone().map(|_| Some(number as u32)).collect(),
+            basis: rows
+                .map(|at| (at == row("rx_softirq")).then_some(basis(number)))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn cpus_become_columns_and_what_is_not_measured_has_no_row() {
+        let capabilities = all_but("tx_syscall");
+        let mut filling = Filling::default();
+        // The second section knows nothing of the first.
+        for missed in [7, 8] {
+            filling.begin(&capabilities, 2);
+            for number in [0, 1] {
+                filling.add(&split(&capabilities, number), &cpu(number));
+            }
+            let cost = filling.end(vec![missed]);
+            assert_eq!(cost.cpu_ns(row("gro")), Some(&[0, 1][..]));
+            assert_eq!(cost.cpu_ns(row("tx_syscall")), None);
+            assert_eq!(cost.samples_of(row("rx_softirq")), Some(&[0, 1][..]));
+            let receive = u64::from(Source::SocketReceive.clock_kind());
+            let entered = [100 * receive, 100 * receive + 1];
+            assert_eq!(cost.entries_of(row("rx_syscall")), Some(&entered[..]));
+            assert_eq!(cost.entries_of(row("tx_syscall")), None, "not timed");
+            assert_eq!(cost.entries_of(row("gro")), None, "nobody enters it");
+            assert_eq!(cost.ksoftirqd_rx_ns.as_deref(), Some(&[0, 1][..]));
+            assert_eq!(
+                (cost.stacks_taken, cost.stacks_lost),
+                (vec![10, 11], vec![20, 21])
+            );
+            assert_eq!(cost.fewest_due, Some(49));
+            assert_eq!(cost.probe_missed, [missed]);
+            let [basis] = cost.split_basis[..] else {
+                panic!("one row is split: {:?}", cost.split_basis);
+            };
+            assert_eq!(basis.component as usize, row("rx_softirq"));
+            assert_eq!((basis.stacks_ns, basis.nothing_ns), (2001, 0));
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_is_left_alone_says_nothing_of_how_seldom_others_are_sampled() {
+        let capabilities = all_but("tx_syscall");
+        let mut filling = Filling::default();
+        for (due, fewest) in [
+            ([None, None], None),
+            ([None, Some(7)], Some(7)),
+            ([Some(0), Some(7)], Some(0)),
+        ] {
+            filling.begin(&capabilities, 2);
+            for due in due {
+                filling.add(&split(&capabilities, 0), &Cpu { due, ..cpu(0) });
+            }
+            assert_eq!(filling.end(Vec::new()).fewest_due, fewest);
+        }
+    }
+
+    #[test]
+    fn without_a_clock_no_time_of_ksoftirqd_is_known() {
+        let capabilities = all_but("tx_syscall");
+        let mut filling = Filling::default();
+        filling.begin(&capabilities, 1);
+        let clockless = Cpu {
+            ksoftirqd_rx_ns: None,
+            ..cpu(0)
+        };
+        filling.add(&split(&capabilities, 0), &clockless);
+        assert_eq!(filling.end(Vec::new()).ksoftirqd_rx_ns, None);
+    }
+}

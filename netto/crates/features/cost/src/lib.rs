@@ -1,0 +1,230 @@
+//! CPU time of networking, by component and CPU: the clocks' times, split by sampled stacks.
+
+use std::cell::RefCell;
+
+use metrics_common::component::CLOCK_KINDS;
+use metrics_common::{Correction, Cost, Modes, Sections, Source};
+
+use self::analysis::attribute::{Attribution, Interval, is_networking};
+use self::analysis::delta::Deltas;
+use self::analysis::idle::IdleSampling;
+use self::analysis::missed::Missed;
+use self::analysis::samples::{Sample, Samples};
+use self::analysis::section::{Cpu, Filling};
+use netto_analysis::groups::Group;
+use netto_analysis::owned::OwnedSample;
+use netto_feature::instruments::Instrument;
+use netto_platform::{Ground, Tick};
+use netto_sys::cpu_time::Reading;
+use netto_sys::system;
+
+pub mod analysis;
+
+/// It is what netto is for.
+pub const IS_ESSENTIAL: bool = true;
+
+/// What is kept from interval to interval.
+struct NetworkCost {
+    samples: Samples,
+    deltas: Deltas,
+    /// Each CPU's clock at the previous interval's end.
+    previous: Vec<Reading>,
+    attribution: Attribution,
+    filling: Filling,
+    idle_sampling: IdleSampling,
+    missed: Missed,
+}
+
+/// Begins with an empty buffer and the clocks as they are now.
+///
+/// # Errors
+/// None: what is impossible here, the ground has found out.
+pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+    let possible_cpus = ground.readers.possible_cpus;
+    let now_ns = system::monotonic_ns();
+    let mut cost = NetworkCost {
+        samples: Samples::new(possible_cpus, now_ns),
+        deltas: Deltas::default(),
+        previous: vec![Reading::default(); possible_cpus],
+        attribution: Attribution::default(),
+        filling: Filling::default(),
+        idle_sampling: IdleSampling::new(
+            ground
+                .roots
+                .perf_samples_between_ticks()
+                .unwrap_or(u64::MAX),
+        ),
+        missed: Missed::default(),
+    };
+    cost.drain_stacks(ground);
+    for cpu in 0..possible_cpus {
+        if let Some(reading) = ground.readers.clocks.read(cpu) {
+            cost.deltas.growth(cpu, &reading.total_ns, 0);
+            cost.previous[cpu] = reading;
+        }
+    }
+    ground
+        .stacks
+        .put_down(cost.samples.flame.counted(now_ns), 0);
+    Ok(Box::new(cost))
+}
+
+impl NetworkCost {
+    fn drain_stacks(&mut self, ground: &mut Ground) {
+        self.samples.begin();
+        let Some(classifier) = &mut ground.classifier else {
+            return;
+        };
+        // Two closures count in it, one after the other.
+        let samples = RefCell::new(&mut self.samples);
+        let owned = &mut ground.owned;
+        owned.iter_mut().for_each(Vec::clear);
+        ground.readers.stacks.drain(
+            |trace| {
+                let sample = Sample {
+                    cpu: trace.cpu,
+                    kind: trace.kind,
+                    is_idle_task: trace.is_idle_task,
+                    frames: trace.frames,
+                };
+                let found = samples.borrow_mut().add(classifier, sample);
+                if let (Some(owned), Some(found), Some(task)) = (&mut *owned, found, trace.owner)
+                    && is_networking(found.owner.event)
+                {
+                    owned.push(OwnedSample {
+                        cpu: trace.cpu,
+                        event: found.owner.event,
+                        part: found.owner.part,
+                        has_met_socket: found.has_met_socket,
+                        task,
+                    });
+                }
+            },
+            |cpu, count| samples.borrow_mut().lose(cpu, count),
+        );
+        for cpu in 0..ground.readers.possible_cpus {
+            if ground.overhead.is_looking(cpu) && self.samples.forget(cpu) {
+                ground.overhead.has_met(cpu);
+            }
+        }
+        if let Some(samplers) = &mut ground.readers.samplers {
+            samplers.end_interval();
+        }
+    }
+
+    /// Adds a CPU's interval to the section.
+    fn add_cpu(&mut self, ground: &mut Ground, cpu: usize, interval_ns: u64) {
+        let before = self.previous.get(cpu).copied().unwrap_or_default();
+        let reading = ground.readers.clocks.read(cpu).unwrap_or(before);
+        if let Some(previous) = self.previous.get_mut(cpu) {
+            *previous = reading;
+        }
+        let clock = self.deltas.growth(cpu, &reading.total_ns, interval_ns);
+        let counts = self.samples.of_cpu(cpu);
+        // Scale up for lost samples.
+        let (taken, lost) = (counts.taken(), self.samples.lost_on(cpu));
+        let period_ns = ground.readers.sample_period_ns(cpu as u32);
+        let interval = Interval {
+            length_ns: interval_ns,
+            sample_period_ns: period_ns * (taken + lost) / taken.max(1),
+        };
+        let is_counted = ground.readers.is_sampled(cpu as u32) && !ground.overhead.is_looking(cpu);
+        if is_counted {
+            let rx_ns = clock[usize::from(Source::NET_RX.clock_kind())];
+            let scaled_ns = interval.sample_period_ns;
+            ground.overhead.bias.add(rx_ns, counts.shown(), scaled_ns);
+        }
+        let capabilities = &ground.capabilities;
+        let split = self
+            .attribution
+            .attribute(cpu, capabilities, interval, &clock, counts);
+        let grown = |now: u64, before: u64| now.saturating_sub(before);
+        let ksoftirqd_rx_ns = grown(reading.ksoftirqd_rx_ns, before.ksoftirqd_rx_ns);
+        let mut entries: [u64; CLOCK_KINDS] =
+            std::array::from_fn(|kind| grown(reading.entries[kind], before.entries[kind]));
+        // Where no probe counts softirqs, or not all the time, the kernel does.
+        for (vector, count) in ground.overhead.softirqs(cpu).iter().flatten().enumerate() {
+            entries[usize::from(Source::Softirq(vector as u8).clock_kind())] = *count;
+        }
+        let timed = ground.overhead.timed();
+        let rx_is_timed = timed.has(Group::Softirqs) && timed.has(Group::Switches);
+        let of_cpu = Cpu {
+            entries,
+            ksoftirqd_rx_ns: rx_is_timed.then_some(ksoftirqd_rx_ns),
+            taken,
+            lost,
+            due: is_counted.then(|| interval_ns / period_ns.max(1)),
+        };
+        self.filling.add(split, &of_cpu);
+    }
+
+    /// Tells which CPUs are not sampled while they are idle, when that becomes known.
+    fn watch_idle_cpus(&mut self, ground: &mut Ground, cpus: &[u32], modes: Option<&Modes>) {
+        let (Some(samplers), Some(modes)) = (&ground.readers.samplers, modes) else {
+            return;
+        };
+        for (&cpu, modes) in cpus.iter().zip(&modes.cpus) {
+            let reading = self.previous.get(cpu as usize);
+            let by_stack = self.samples.idle_on(cpu as usize);
+            let taken = reading.map_or(0, |reading| reading.idle_samples) + by_stack;
+            if samplers.rate_hz(cpu) == 0 {
+                continue;
+            }
+            let period_ns = samplers.period_ns(cpu);
+            self.idle_sampling
+                .add_interval(cpu, modes.idle_ns, period_ns, taken);
+        }
+        ground.tell("idle CPUs", self.idle_sampling.note());
+    }
+}
+
+/// What a user should know of figures that were corrected: the ratio in steps that are worth a
+/// word.
+fn note_of(correction: Correction) -> String {
+    format!(
+        "Softirqs are sampled: what stacks show of them is multiplied by {:.2}, as was found here \
+         while they were timed.",
+        (20.0 * correction.ratio).round() / 20.0
+    )
+}
+
+impl Instrument for NetworkCost {
+    fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
+        let Tick {
+            ground,
+            now_ns,
+            interval_ns,
+            cpus,
+            ..
+        } = tick;
+        ground.stacks.take_back();
+        self.samples.flame.pass(*now_ns);
+        self.drain_stacks(ground);
+        self.attribution.begin(*interval_ns, self.samples.counts());
+        let counted = self.samples.flame.counted(*now_ns);
+        ground.stacks.put_down(counted, ground.symbols_version);
+
+        let softirqs_are_timed = ground.overhead.timed().has(Group::Softirqs);
+        let correction = ground
+            .overhead
+            .bias
+            .correction()
+            .filter(|_| !softirqs_are_timed);
+        self.attribution.correct_softirqs(correction);
+        self.filling.begin(&ground.capabilities, cpus.len());
+        for &cpu in *cpus {
+            self.add_cpu(ground, cpu as usize, *interval_ns);
+        }
+        let missed = ground.readers.missed.counts(&self.previous, *now_ns);
+        let cost = Cost {
+            softirq_correction: correction,
+            ..self.filling.end(self.missed.growth(missed))
+        };
+        self.watch_idle_cpus(ground, cpus, sections.modes.as_ref());
+        let note = self.missed.add_interval(ground.info(), &cost);
+        ground.tell("missed runs", note);
+        ground.tell("correction", correction.map(note_of));
+        sections.cost = Some(cost);
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! The probe at dropped packets (`bpf/drops.bpf.c`), what it has counted, and the names of the
+//! functions that it met.
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+use anyhow::Context;
+use libbpf_rs::Link;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use rustc_hash::FxHashMap;
+
+use super::analysis::{Counts, Place, Reasons};
+use crate::abi;
+use crate::drops_skel::{DropsSkel, DropsSkelBuilder};
+use netto_analysis::symbols;
+use netto_sys::btf;
+use netto_sys::mapped::MappedArray;
+use netto_sys::system::{self, Roots};
+
+/// After the symbol list was read, so many times as long passes before it is read again,
+const PAUSE: u64 = 20;
+/// but for the first times: most places are met soon after the start.
+const READINGS_AT_FIRST: u64 = 4;
+const SHORTEST_PAUSE_NS: u64 = 1_000_000_000;
+
+/// The reasons that the running kernel knows.
+///
+/// # Errors
+/// If its type information cannot be read.
+pub fn reasons() -> anyhow::Result<Reasons> {
+    let names = |name| anyhow::Ok(btf::enumeration(name)?.unwrap_or_default());
+    Ok(Reasons::of(
+        &names("skb_drop_reason")?,
+        &names("skb_drop_reason_subsys")?,
+    ))
+}
+
+/// The probe, loaded.
+pub struct Probe {
+    // Dropped before the program that it holds.
+    link: Option<Link>,
+    skel: DropsSkel<'static>,
+    places: MappedArray,
+    counts: MappedArray,
+}
+
+impl Probe {
+    /// Loads and attaches it.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn start(possible_cpus: usize, reasons: &Reasons) -> anyhow::Result<Self> {
+        // The skeleton borrows its storage. A process has one such probe in its life, so these few
+        // bytes may stay for as long as that.
+        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = DropsSkelBuilder::default()
+            .open(storage)
+            .context("cannot open the embedded BPF object")?;
+        let rodata = open
+            .maps
+            .rodata_data
+            .as_mut()
+            .context("the embedded BPF object has no configuration")?;
+        rodata.netto_has_reasons = reasons.are_given().into();
+        rodata.netto_consumed = reasons.consumed().map_or(u64::MAX, u64::from);
+        let counts = &mut open.maps.netto_drop_counts;
+        counts.set_max_entries(possible_cpus as u32)?;
+        let skel = open
+            .load()
+            .context("the kernel refuses the probe at dropped packets")?;
+        let places = MappedArray::new(&skel.maps.netto_drop_places, abi::DROP_PLACES_BYTES, 1)?;
+        let counts = &skel.maps.netto_drop_counts;
+        let counts = MappedArray::new(counts, abi::DROP_COUNTS_BYTES, possible_cpus)?;
+        let mut probe = Probe {
+            link: None,
+            skel,
+            places,
+            counts,
+        };
+        probe.attach()?;
+        Ok(probe)
+    }
+
+    /// Begins to count, or goes on.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn attach(&mut self) -> anyhow::Result<()> {
+        let link = self.skel.progs.netto_drop.attach_trace();
+        let link = link.context("cannot attach to tracepoint kfree_skb")?;
+        self.link = Some(link);
+        Ok(())
+    }
+
+    /// Stops counting; what was counted stays.
+    pub fn detach(&mut self) {
+        self.link = None;
+    }
+
+    /// The places by their slots; `None` for a slot that has none yet.
+    pub fn places(&self) -> impl Iterator<Item = Option<Place>> {
+        let words = &self.places.element(0)[abi::DROP_PLACES_PLACE..];
+        let words = words.iter().take(abi::DROP_PLACES);
+        words.map(|word| Some(Place(word.load(Relaxed))).filter(|place| place.0 != 0))
+    }
+
+    /// What a CPU has counted so far.
+    pub fn counts(&self, cpu: usize) -> Counts {
+        let words = self.counts.element(cpu);
+        let word = |at: usize| words.get(at).map_or(0, |word| word.load(Relaxed));
+        Counts {
+            runs: word(abi::DROP_COUNTS_RUNS),
+            other: word(abi::DROP_COUNTS_OTHER),
+            packets: (0..abi::DROP_PLACES)
+                .map(|slot| word(abi::DROP_COUNTS_PACKETS + slot))
+                .collect(),
+        }
+    }
+}
+
+/// Names by where functions start; `None` for one that has none.
+type Names = FxHashMap<u64, Option<String>>;
+
+/// Looks up functions' names on a thread of its own: the symbol list is long.
+#[derive(Debug)]
+pub struct NameReader {
+    roots: Roots,
+    known: Names,
+    running: Option<Receiver<(Names, u64)>>,
+    /// How often the list was read, and when it may be read again.
+    readings: u64,
+    from_ns: u64,
+}
+
+impl NameReader {
+    /// Nothing was looked up yet.
+    pub fn new(roots: Roots) -> Self {
+        NameReader {
+            roots,
+            known: Names::default(),
+            running: None,
+            readings: 0,
+            from_ns: 0,
+        }
+    }
+
+    /// The name of the function that starts there: `None` if that is not known yet, empty if it
+    /// has none.
+    pub fn name(&self, start: u64) -> Option<String> {
+        let known = self.known.get(&start)?;
+        Some(known.clone().unwrap_or_default())
+    }
+
+    /// Takes names that were found, and has those of these starts looked up.
+    pub fn look_up(&mut self, starts: impl Iterator<Item = u64>, now_ns: u64) {
+        if let Some(running) = &self.running {
+            match running.try_recv() {
+                Ok((names, took_ns)) => {
+                    self.known.extend(names);
+                    self.readings += 1;
+                    let pause_ns = match self.readings < READINGS_AT_FIRST {
+                        true => 0,
+                        false => PAUSE * took_ns,
+                    };
+                    self.from_ns = now_ns + SHORTEST_PAUSE_NS.max(pause_ns);
+                }
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => self.from_ns = now_ns + SHORTEST_PAUSE_NS,
+            }
+            self.running = None;
+        }
+        let is_new = |start: &u64| !self.known.contains_key(start);
+        let mut wanted: Names = starts.filter(is_new).map(|start| (start, None)).collect();
+        if wanted.is_empty() || now_ns < self.from_ns {
+            return;
+        }
+        let (done, running) = channel();
+        let roots = self.roots.clone();
+        let reader = std::thread::Builder::new().name("names".to_owned());
+        let started = reader.spawn(move || {
+            let read = roots
+                .kallsyms()
+                .and_then(|list| Ok(symbols::name(list, &mut wanted)?));
+            if let Err(error) = read {
+                tracing::debug!("functions that drop packets have no names: {error:#}");
+            }
+            // If nobody wants them any more, the daemon ends.
+            let _ = done.send((wanted, system::thread_cpu_ns()));
+        });
+        match started {
+            Ok(_) => self.running = Some(running),
+            Err(_) => self.from_ns = now_ns + SHORTEST_PAUSE_NS,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Packets that the kernel drops, by reason and function. Counting them stops for a while where
+//! it would cost too much.
+
+use metrics_common::{DropPlace, Drops, Sections};
+
+use self::analysis::{Growth, Place, Reasons};
+use self::kernel::{NameReader, Probe};
+use netto_analysis::rest::{Rest, Turn};
+use netto_feature::instruments::Instrument;
+use netto_platform::overhead::Counter;
+use netto_platform::{Ground, Tick};
+
+pub mod analysis;
+mod kernel;
+
+/// A kernel may refuse the probe.
+pub const IS_ESSENTIAL: bool = false;
+
+/// What a run of the probe takes, nanoseconds, with what calls it.
+const RUN_NS: u64 = 60;
+/// Of what netto may cost a CPU, the part that counting drops may.
+const MOST: f64 = 0.5;
+/// A function that is not among the symbols by then has no name.
+const PATIENCE_NS: u64 = 10_000_000_000;
+
+/// What is kept from interval to interval.
+struct DropCounter {
+    probe: Probe,
+    reasons: Reasons,
+    names: NameReader,
+    growth: Growth,
+    /// What each slot stands for, once that is known.
+    places: Vec<Option<DropPlace>>,
+    /// When a slot that has no name yet was first seen.
+    met_ns: Vec<u64>,
+    rest: Rest,
+}
+
+/// Begins to count.
+///
+/// # Errors
+/// If the kernel refuses the probe.
+pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+    let reasons = kernel::reasons()?;
+    let probe = Probe::start(ground.readers.possible_cpus, &reasons)?;
+    if !reasons.are_given() {
+        let note = "This kernel (before 5.17) gives no reasons for dropped packets, only the \
+                    functions that drop them.";
+        ground.tell("drops", Some(note.to_owned()));
+    }
+    Ok(Box::new(DropCounter {
+        probe,
+        reasons,
+        names: NameReader::new(ground.roots.clone()),
+        growth: Growth::default(),
+        places: Vec::new(),
+        met_ns: Vec::new(),
+        rest: Rest::default(),
+    }))
+}
+
+impl DropCounter {
+    /// Gives names to places that have none yet.
+    fn learn_names(&mut self, ground: &Ground, now_ns: u64) {
+        let slots: Vec<Option<Place>> = self.probe.places().collect();
+        self.places.resize(slots.len(), None);
+        self.met_ns.resize(slots.len(), 0);
+        let has_no_name = |(slot, place): (usize, &Option<Place>)| Some((slot, (*place)?));
+        let mut new: Vec<(usize, Place)> =
+            slots.iter().enumerate().filter_map(has_no_name).collect();
+        new.retain(|(slot, _)| self.places[*slot].is_none());
+        let classifier = ground.classifier.as_ref();
+        let start_of = |place: &Place| classifier?.function_returned_to(place.location());
+        let starts = new.iter().filter_map(|(_, place)| start_of(place));
+        self.names.look_up(starts, now_ns);
+        for (slot, place) in new {
+            let met_ns = &mut self.met_ns[slot];
+            if *met_ns == 0 {
+                *met_ns = now_ns;
+            }
+            let is_hopeless = classifier.is_none() || now_ns - *met_ns > PATIENCE_NS;
+            let function = match start_of(&place) {
+                Some(start) => self.names.name(start),
+                None => is_hopeless.then(String::new),
+            };
+            self.places[slot] = function.map(|function| DropPlace {
+                reason: self.reasons.name(place),
+                function,
+                packets: 0,
+            });
+        }
+    }
+
+    /// Whether it counts in the interval to come.
+    fn rest_or_go_on(&mut self, tick: &mut Tick<'_>, most_ns: u64) -> anyhow::Result<()> {
+        let may_cost = MOST * tick.ground.overhead.max_ratio();
+        let costs = most_ns as f64 / tick.interval_ns.max(1) as f64;
+        match self.rest.turn(costs, may_cost, tick.now_ns) {
+            Turn::Stop => {
+                self.probe.detach();
+                let note = "Dropped packets are counted for a moment every half minute only: there \
+                            are so many that counting them all would cost too much.";
+                tick.ground.tell("many drops", Some(note.to_owned()));
+            }
+            Turn::Begin => self.probe.attach()?,
+            Turn::Rest => {}
+            Turn::Count => tick.ground.tell("many drops", None),
+        }
+        Ok(())
+    }
+}
+
+impl Instrument for DropCounter {
+    fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
+        self.learn_names(tick.ground, tick.now_ns);
+        let mut drops = Drops::default();
+        let mut taken_ns = Vec::with_capacity(tick.cpus.len());
+        for &cpu in tick.cpus {
+            let counts = self.probe.counts(cpu as usize);
+            let runs = self
+                .growth
+                .add(&mut drops, cpu as usize, counts, &self.places);
+            taken_ns.push(runs * RUN_NS);
+        }
+        drops
+            .places
+            .sort_by_key(|place| std::cmp::Reverse(place.packets));
+        let most_ns = taken_ns.iter().copied().max().unwrap_or(0);
+        tick.ground.overhead.charge(Counter::Drops, taken_ns);
+        let counted = !self.rest.is_resting();
+        self.rest_or_go_on(tick, most_ns)?;
+        sections.drops = counted.then_some(drops);
+        Ok(())
+    }
+}
+
+/// What the programs and this crate agree on; see `build.rs`.
+#[allow(dead_code, reason = "some words are the programs' own")]
+pub(crate) mod abi {
+    include!(concat!(env!("OUT_DIR"), "/abi.rs"));
+}
+
+netto_sys::skeleton!(drops_skel, "/drops.skel.rs");

@@ -1,0 +1,121 @@
+//! The records and programs of this feature, for C and Rust.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use metrics_common::latency::{BUCKETS, Point};
+use netto_bpf_build::{Abi, Constant, Record, compile};
+
+/// Points at which latencies are taken.
+const LATENCY_POINTS: usize = Point::ALL.len();
+/// Buckets of the histogram of each.
+const LATENCY_BUCKETS: usize = BUCKETS;
+/// Groups of packets with histograms of their own.
+const LATENCY_GROUPS: usize = 16;
+/// Places for segments and packets that wait: a power of two.
+const LATENCY_WAITING: usize = 1 << 16;
+/// Datagrams of a socket that can wait to be read at once: a power of two.
+const LATENCY_DATAGRAMS: usize = 128;
+
+const CONSTANTS: &[Constant] = &[
+    Constant {
+        name: "LATENCY_POINTS",
+        value: LATENCY_POINTS,
+        about: "Points at which latencies are taken.",
+    },
+    Constant {
+        name: "LATENCY_HISTOGRAM_BUCKETS",
+        value: LATENCY_BUCKETS,
+        about: "Buckets of the histogram of each.",
+    },
+    Constant {
+        name: "LATENCY_GROUPS",
+        value: LATENCY_GROUPS,
+        about: "Groups of packets with histograms of their own.",
+    },
+    Constant {
+        name: "LATENCY_WAITING",
+        value: LATENCY_WAITING,
+        about: "Places for packets that wait to be read.",
+    },
+    Constant {
+        name: "LATENCY_DATAGRAMS",
+        value: LATENCY_DATAGRAMS,
+        about: "Datagrams of a socket that can wait to be read at once.",
+    },
+];
+
+const RECORDS: &[Record] = &[
+    Record {
+        name: "latency",
+        about: "Latencies of one CPU, or of a group of packets on it: see latency.bpf.c.",
+        fields: &[
+            (
+                "runs",
+                1,
+                "Latencies that were taken, or not for being in no group.",
+            ),
+            (
+                "offset_ns",
+                1,
+                "What the clock of the day is ahead of the one that never goes back.",
+            ),
+            (
+                "trusted_from_ns",
+                1,
+                "Stamps before this are of another clock: it was set.",
+            ),
+            ("went_back", 1, "1: it was set back then."),
+            (
+                "met_socket",
+                1,
+                "The socket that the last packet was for; 0 if none.",
+            ),
+            ("met_stamp_ns", 1, "Stamp of that packet."),
+            ("met_interface", 1, "Interface by which it came."),
+            (
+                "sum_ns",
+                LATENCY_POINTS,
+                "Sum of the latencies at each point.",
+            ),
+            ("negative", LATENCY_POINTS, "Those that were negative."),
+            (
+                "too_long",
+                LATENCY_POINTS,
+                "Those that were too long for a bucket.",
+            ),
+            (
+                "buckets",
+                LATENCY_POINTS * LATENCY_BUCKETS,
+                "Histograms, one after another.",
+            ),
+        ],
+    },
+    Record {
+        name: "latency_clock",
+        about: "The clock that packets are stamped by; written by user space only.",
+        fields: &[(
+            "offset_ns",
+            1,
+            "What it is ahead of the one that never goes back.",
+        )],
+    },
+    Record {
+        name: "latency_groups",
+        about: "Which group of packets has which place, of all CPUs.",
+        fields: &[("key", LATENCY_GROUPS, "What it is known by; 0: none yet.")],
+    },
+];
+
+fn main() -> anyhow::Result<()> {
+    let out_dir = std::env::var_os("OUT_DIR").map(PathBuf::from);
+    let out_dir = out_dir.context("cargo sets OUT_DIR")?;
+    Abi {
+        name: "latency",
+        definitions: "",
+        constants: CONSTANTS,
+        records: RECORDS,
+    }
+    .generate(&out_dir)?;
+    compile("src", &["latency"], &out_dir)
+}

@@ -1,0 +1,406 @@
+//! Which programs take which point's latencies, by what a kernel has and allows.
+
+use std::collections::BTreeSet;
+
+use metrics_common::latency::Point;
+
+use netto_analysis::latency::Request;
+
+/// What hooks a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// fentry or fexit on the function.
+    Function,
+    /// The tracepoint.
+    Tracepoint,
+    /// Sockets of the root control group, when a packet comes.
+    Cgroup,
+}
+
+/// What is known of a packet at a point, by which filters can be applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Known {
+    /// Its device.
+    Device,
+    /// Its socket, too.
+    Socket,
+    /// And who reads it.
+    Reader,
+}
+
+/// A program of `bpf/latency.bpf.c`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Program {
+    /// Its name there.
+    pub name: &'static str,
+    /// The function or tracepoint that it is hooked to.
+    pub hook: &'static str,
+    /// How.
+    pub by: By,
+}
+
+const fn function(name: &'static str, hook: &'static str) -> Program {
+    let by = By::Function;
+    Program { name, hook, by }
+}
+
+const fn tracepoint(name: &'static str, hook: &'static str) -> Program {
+    let by = By::Tracepoint;
+    Program { name, hook, by }
+}
+
+const IP: [Program; 2] = [
+    function("netto_ip_v4", "ip_rcv_core"),
+    function("netto_ip_v6", "ip6_rcv_core"),
+];
+const TCP: [Program; 2] = [
+    function("netto_tcp_v4", "tcp_v4_rcv"),
+    function("netto_tcp_v6", "tcp_v6_rcv"),
+];
+const UDP: [Program; 2] = [
+    function("netto_udp_v4", "udp_rcv"),
+    function("netto_udp_v6", "udpv6_rcv"),
+];
+const TCP_ENQUEUED: Program = function("netto_tcp_enqueued", "tcp_queue_rcv");
+const UDP_ENQUEUED: Program = function("netto_udp_enqueued", "__udp_enqueue_schedule_skb");
+const TCP_READ: Program = function("netto_tcp_read", "tcp_recv_timestamp");
+const UDP_READ: Program = function("netto_udp_read", "skb_consume_udp");
+
+const IP_NEAR: Program = tracepoint("netto_ip_near", "netif_receive_skb");
+const START_NEAR: Program = Program {
+    name: "netto_start_near",
+    hook: "cgroup_skb",
+    by: By::Cgroup,
+};
+const TCP_NEAR: Program = tracepoint("netto_tcp_near", "tcp_probe");
+const READY: Program = tracepoint("netto_ready", "sk_data_ready");
+const TCP_READ_NEAR: Program = tracepoint("netto_tcp_read_near", "skb_copy_datagram_iovec");
+const UDP_READ_NEAR: Program = tracepoint("netto_udp_read_near", "sock_recv_length");
+
+const GRO: [Program; 2] = [
+    tracepoint("netto_gro", "napi_gro_receive_entry"),
+    tracepoint("netto_gro_frags", "napi_gro_frags_entry"),
+];
+const QUEUED: Program = tracepoint("netto_queued", "qdisc_enqueue");
+const UNQUEUED: Program = tracepoint("netto_unqueued", "qdisc_dequeue");
+
+/// All of them.
+pub const PROGRAMS: [Program; 20] = [
+    IP[0],
+    IP[1],
+    TCP[0],
+    TCP[1],
+    UDP[0],
+    UDP[1],
+    TCP_ENQUEUED,
+    UDP_ENQUEUED,
+    TCP_READ,
+    UDP_READ,
+    IP_NEAR,
+    START_NEAR,
+    TCP_NEAR,
+    READY,
+    TCP_READ_NEAR,
+    UDP_READ_NEAR,
+    GRO[0],
+    GRO[1],
+    QUEUED,
+    UNQUEUED,
+];
+
+/// What is tried, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// Functions.
+    Functions,
+    /// Tracepoints, and control groups' sockets.
+    Sockets,
+    /// Tracepoints alone.
+    Tracepoints,
+}
+
+impl Means {
+    /// In the order in which they are tried.
+    pub const ALL: [Means; 3] = [Means::Functions, Means::Sockets, Means::Tracepoints];
+
+    /// What they take, as `latency::what_it_costs` of the root tests has the kernel tell.
+    pub fn price(self) -> Price {
+        match self {
+            Means::Functions => Price {
+                run_ns: 120,
+                pass_ns: 20,
+            },
+            // Whether a packet is chosen is not always known before its socket is asked.
+            Means::Sockets | Means::Tracepoints => Price {
+                run_ns: 160,
+                pass_ns: 85,
+            },
+        }
+    }
+}
+
+/// What a packet takes at a point, nanoseconds, with what calls the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Price {
+    /// A latency.
+    pub run_ns: u64,
+    /// A packet that is not chosen.
+    pub pass_ns: u64,
+}
+
+/// What is loaded, and what that gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// By these means.
+    pub means: Means,
+    /// Programs.
+    pub programs: Vec<Program>,
+    /// Points, with how each is measured.
+    pub points: Vec<(Point, String)>,
+    /// Points that were asked for and are not measured, and why.
+    pub missing: Vec<(Point, String)>,
+}
+
+/// What a way to a point takes: one of each group of programs at least, and what is known there.
+struct Way {
+    groups: Vec<Vec<Program>>,
+    /// Programs without which it is only less exact.
+    helpers: Vec<Program>,
+    known: Known,
+}
+
+fn way(point: Point, means: Means) -> Option<Way> {
+    let near = means != Means::Functions;
+    let helpers = match means {
+        Means::Sockets => vec![START_NEAR],
+        _ => Vec::new(),
+    };
+    let one = |program: Program| vec![program];
+    let (groups, helpers, known) = match point {
+        Point::IpStart if near => (vec![one(IP_NEAR)], vec![], Known::Device),
+        Point::IpStart => (vec![IP.to_vec()], vec![], Known::Device),
+        Point::TcpStart | Point::UdpStart if means == Means::Sockets => {
+            (vec![one(START_NEAR)], vec![], Known::Socket)
+        }
+        Point::TcpStart if near => (vec![one(TCP_NEAR)], vec![], Known::Socket),
+        Point::TcpStart => (vec![TCP.to_vec()], vec![], Known::Device),
+        Point::UdpStart if near => return None,
+        Point::UdpStart => (vec![UDP.to_vec()], vec![], Known::Device),
+        Point::TcpSocketEnqueued | Point::UdpSocketEnqueued if near => {
+            (vec![one(READY)], helpers, Known::Socket)
+        }
+        Point::TcpSocketEnqueued => (vec![one(TCP_ENQUEUED)], vec![], Known::Socket),
+        Point::UdpSocketEnqueued => (vec![one(UDP_ENQUEUED)], vec![], Known::Socket),
+        Point::TcpSocketRead if near => (vec![one(TCP_READ_NEAR)], vec![], Known::Reader),
+        Point::TcpSocketRead => (vec![one(TCP_READ)], vec![], Known::Reader),
+        Point::UdpSocketRead if near => {
+            (vec![one(READY), one(UDP_READ_NEAR)], helpers, Known::Reader)
+        }
+        Point::UdpSocketRead => (vec![one(UDP_READ)], vec![], Known::Reader),
+        Point::TcpReadWait | Point::UdpReadWait => {
+            let (from, until) = match point {
+                Point::TcpReadWait => (Point::TcpSocketEnqueued, Point::TcpSocketRead),
+                _ => (Point::UdpSocketEnqueued, Point::UdpSocketRead),
+            };
+            let mut both = way(from, means)?;
+            let until = way(until, means)?;
+            both.groups.extend(until.groups);
+            (both.groups, both.helpers, Known::Reader)
+        }
+        Point::DriverToIp => {
+            let ip = match near {
+                true => one(IP_NEAR),
+                false => IP.to_vec(),
+            };
+            (vec![GRO.to_vec(), ip], vec![], Known::Device)
+        }
+        Point::Qdisc => (vec![one(QUEUED), one(UNQUEUED)], vec![], Known::Socket),
+    };
+    Some(Way {
+        groups,
+        helpers,
+        known,
+    })
+}
+
+/// What is asked of a packet that is not known at a point; `None` if all is.
+fn unknown(request: &Request, known: Known) -> Option<&'static str> {
+    let asked = [
+        (!request.cgroups.is_empty(), Known::Socket, "control group"),
+        (!request.ports.is_empty(), Known::Socket, "ports"),
+        (request.min_queue > 0, Known::Socket, "socket's queue"),
+        (!request.pids.is_empty(), Known::Reader, "reader"),
+    ];
+    let lacking = asked
+        .iter()
+        .find(|(is_asked, needs, _)| *is_asked && *needs > known);
+    lacking.map(|(_, _, what)| *what)
+}
+
+impl Plan {
+    /// By these means, on a kernel that has these functions and tracepoints.
+    pub fn new(request: &Request, means: Means, has: impl Fn(&Program) -> bool) -> Plan {
+        let mut chosen = BTreeSet::new();
+        let (mut points, mut missing) = (Vec::new(), Vec::new());
+        for &point in &request.points {
+            match one(request, point, means, &has) {
+                Ok((programs, method)) => {
+                    chosen.extend(programs.iter().map(|program| program.name));
+                    points.push((point, method));
+                }
+                Err(reason) => missing.push((point, reason)),
+            }
+        }
+        let programs = PROGRAMS.iter().copied();
+        Plan {
+            means,
+            programs: programs.filter(|own| chosen.contains(own.name)).collect(),
+            points,
+            missing,
+        }
+    }
+
+    /// The points as bits, for the programs.
+    pub fn mask(&self) -> u64 {
+        let bits = self.points.iter().map(|(point, _)| 1 << point.index());
+        bits.fold(0, |mask, bit: u64| mask | bit)
+    }
+}
+
+/// How a kernel that has these functions and tracepoints can measure a point, by the best means
+/// that it allows and by each that is tried after it: what is hooked, or why that is not possible.
+pub fn ways(point: Point, has: impl Fn(&Program) -> bool) -> Vec<Result<String, String>> {
+    let request = Request::default();
+    let mut ways: Vec<Result<String, String>> = Vec::new();
+    for means in Means::ALL {
+        let way = one(&request, point, means, &has).map(|(programs, _)| {
+            let mut hooks: Vec<&str> = programs.iter().map(|program| program.hook).collect();
+            hooks.dedup();
+            hooks.join(" ")
+        });
+        if ways.last() != Some(&way) {
+            ways.push(way);
+        }
+    }
+    ways
+}
+
+/// The programs of a point and what it is measured by, or why it is not.
+fn one(
+    request: &Request,
+    point: Point,
+    means: Means,
+    has: impl Fn(&Program) -> bool,
+) -> Result<(Vec<Program>, String), String> {
+    let Some(way) = way(point, means) else {
+        let reason = "this kernel refuses fentry, or netto programs at sockets of control groups, \
+                      and has no tracepoint there";
+        return Err(reason.to_owned());
+    };
+    if let Some(what) = unknown(request, way.known) {
+        return Err(format!(
+            "a packet's {what} is not known there, which is filtered by"
+        ));
+    }
+    let (mut programs, mut methods) = (Vec::new(), Vec::new());
+    for group in &way.groups {
+        let found: Vec<Program> = group.iter().copied().filter(|own| has(own)).collect();
+        let Some(first) = found.first() else {
+            return Err(format!("this kernel has no {} to hook", group[0].hook));
+        };
+        let method = match first.by {
+            By::Function => "fentry",
+            By::Tracepoint | By::Cgroup => first.hook,
+        };
+        if !methods.contains(&method) {
+            methods.push(method);
+        }
+        programs.extend(found);
+    }
+    programs.extend(way.helpers);
+    Ok((programs, methods.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(plan: &Plan) -> Vec<&str> {
+        plan.programs.iter().map(|program| program.name).collect()
+    }
+
+    fn of(points: &[Point]) -> Request {
+        Request {
+            points: points.to_vec(),
+            ..Request::default()
+        }
+    }
+
+    #[test]
+    fn functions_are_hooked_where_they_are() {
+        let plan = Plan::new(&of(&[Point::IpStart]), Means::Functions, |_| true);
+        assert_eq!(names(&plan), ["netto_ip_v4", "netto_ip_v6"]);
+        assert_eq!(plan.points, [(Point::IpStart, "fentry".to_owned())]);
+        let without_v6 = |program: &Program| program.hook != "ip6_rcv_core";
+        let plan = Plan::new(&of(&[Point::IpStart]), Means::Functions, without_v6);
+        assert_eq!(names(&plan), ["netto_ip_v4"]);
+        let plan = Plan::new(&of(&[Point::IpStart]), Means::Functions, |_| false);
+        assert_eq!(plan.points, []);
+        assert_eq!(plan.missing[0].1, "this kernel has no ip_rcv_core to hook");
+    }
+
+    #[test]
+    fn what_is_nearest_stands_in() {
+        let request = of(&[Point::UdpStart, Point::UdpReadWait]);
+        let plan = Plan::new(&request, Means::Sockets, |_| true);
+        assert_eq!(
+            names(&plan),
+            ["netto_start_near", "netto_ready", "netto_udp_read_near"]
+        );
+        assert_eq!(plan.points[0].1, "cgroup_skb");
+        assert_eq!(plan.points[1].1, "sk_data_ready, sock_recv_length");
+        assert_eq!(plan.mask(), 1 << 2 | 1 << 10);
+        let plan = Plan::new(&request, Means::Tracepoints, |_| true);
+        assert_eq!(plan.missing[0].0, Point::UdpStart);
+    }
+
+    #[test]
+    fn each_means_that_differs_is_named() {
+        let all = |_: &Program| true;
+        assert_eq!(
+            ways(Point::Qdisc, all),
+            [Ok("qdisc_enqueue qdisc_dequeue".to_owned())]
+        );
+        let udp = ways(Point::UdpStart, all);
+        assert_eq!(
+            udp[..2],
+            [
+                Ok("udp_rcv udpv6_rcv".to_owned()),
+                Ok("cgroup_skb".to_owned())
+            ]
+        );
+        assert!(udp[2].as_ref().unwrap_err().contains("no tracepoint there"));
+        let none = ways(Point::Qdisc, |_| false);
+        assert_eq!(
+            none,
+            [Err("this kernel has no qdisc_enqueue to hook".to_owned())]
+        );
+    }
+
+    #[test]
+    fn a_point_that_cannot_tell_what_is_filtered_is_not_measured() {
+        let request = Request {
+            pids: vec![7],
+            ..Request::default()
+        };
+        let plan = Plan::new(&request, Means::Functions, |_| true);
+        let points: Vec<Point> = plan.points.iter().map(|(point, _)| *point).collect();
+        let readers = [
+            Point::TcpSocketRead,
+            Point::UdpSocketRead,
+            Point::TcpReadWait,
+            Point::UdpReadWait,
+        ];
+        assert_eq!(points, readers);
+    }
+}

@@ -1,0 +1,310 @@
+//! The probes at the points of a packet's way (`bpf/latency.bpf.c`), and what they have counted.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use anyhow::{Context, bail};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags};
+use metrics_common::latency::{BUCKETS, Point};
+
+use super::clock::Follower;
+use super::names;
+use super::stamps::Stamps;
+use crate::abi;
+use crate::analysis::growth::Counts;
+use crate::analysis::plan::{By, Means, PROGRAMS, Plan, Program};
+use crate::latency_skel::{LatencySkel, LatencySkelBuilder};
+use netto_analysis::latency::{Grouping, Request};
+use netto_sys::btf;
+use netto_sys::mapped::MappedArray;
+use netto_sys::system::Roots;
+
+/// Records of groups on each CPU: the last is of packets that are in none of the others.
+pub const GROUPS: usize = abi::LATENCY_GROUPS + 1;
+
+/// What is filtered by: see `latency.bpf.h`.
+const KINDS: [&str; 5] = ["interface", "netns", "cgroup", "pid", "port"];
+const BY_QUEUE: u64 = 5;
+
+/// The probes, attached.
+pub struct Probes {
+    // Dropped before the programs that they hold.
+    links: Vec<Link>,
+    skel: LatencySkel<'static>,
+    counts: MappedArray,
+    groups: MappedArray,
+    possible_cpus: usize,
+    plan: Plan,
+    root: Option<File>,
+    _clock: Follower,
+    _stamps: Stamps,
+}
+
+impl Probes {
+    /// Loads and attaches them by the best means that the kernel allows.
+    ///
+    /// # Errors
+    /// The kernel's refusal of the last means, or a name of a filter that nothing has.
+    pub fn start(roots: &Roots, possible_cpus: usize, request: &Request) -> anyhow::Result<Self> {
+        let wanted = wanted(roots, request)?;
+        let found = hookable()?;
+        let root = names::cgroup_mount(roots).and_then(|mount| Ok(File::open(mount)?));
+        let mut root = root.ok();
+        let mut refusals = Vec::new();
+        for means in Means::ALL {
+            if means == Means::Sockets && root.is_none() {
+                continue;
+            }
+            let plan = Plan::new(request, means, |program| found.contains(program.name));
+            if plan.points.is_empty() {
+                refusals.extend(plan.missing.first().map(|(_, reason)| reason.clone()));
+                continue;
+            }
+            let open = Open {
+                possible_cpus,
+                request,
+                wanted: &wanted,
+                root: root.as_ref(),
+            };
+            match open.load(&plan) {
+                Ok((skel, links, counts, groups, clock)) => {
+                    return Ok(Probes {
+                        links,
+                        skel,
+                        counts,
+                        groups,
+                        possible_cpus,
+                        plan,
+                        root: root.take(),
+                        _clock: clock,
+                        _stamps: Stamps::ask()?,
+                    });
+                }
+                Err(error) => {
+                    tracing::debug!("latencies cannot be taken by {means:?}: {error:#}");
+                    refusals.push(format!("{error:#}"));
+                }
+            }
+        }
+        bail!(
+            "{}",
+            refusals
+                .pop()
+                .unwrap_or_else(|| "no point was asked for".to_owned())
+        )
+    }
+
+    /// What is measured, how, and what is not.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Begins to count again.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn attach(&mut self) -> anyhow::Result<()> {
+        self.links = attach(&self.skel, &self.plan.programs, self.root.as_ref())?;
+        Ok(())
+    }
+
+    /// Stops counting; what was counted stays.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// The record of a CPU.
+    pub fn of_cpu(&self, cpu: usize) -> Record<'_> {
+        Record(self.counts.element(cpu))
+    }
+
+    /// What identifies the group of this place; `None` if it has none yet, or never will.
+    pub fn group(&self, place: usize) -> Option<u64> {
+        let words = &self.groups.element(0)[abi::LATENCY_GROUPS_KEY..];
+        let key = words.get(place)?.load(Relaxed);
+        (key != 0).then_some(key)
+    }
+
+    /// The record of a group on a CPU.
+    pub fn of_group(&self, cpu: usize, place: usize) -> Record<'_> {
+        Record(
+            self.counts
+                .element(self.possible_cpus + cpu * GROUPS + place),
+        )
+    }
+}
+
+/// What was counted since the start, on one CPU or of one group there.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a>(&'a [AtomicU64]);
+
+impl Record<'_> {
+    /// Latencies that were taken, whatever became of them. Where this is what it was, all is.
+    pub fn runs(&self) -> u64 {
+        let word = self.0.get(abi::LATENCY_RUNS);
+        word.map_or(0, |word| word.load(Relaxed))
+    }
+
+    /// What was counted at a point.
+    pub fn counts(&self, point: Point) -> Counts {
+        let words = self.0;
+        let word = |at: usize| words.get(at).map_or(0, |word| word.load(Relaxed));
+        let first = abi::LATENCY_BUCKETS + point.index() * BUCKETS;
+        Counts {
+            buckets: (first..first + BUCKETS).map(word).collect(),
+            sum_ns: word(abi::LATENCY_SUM_NS + point.index()),
+            negative: word(abi::LATENCY_NEGATIVE + point.index()),
+            too_long: word(abi::LATENCY_TOO_LONG + point.index()),
+        }
+    }
+}
+
+/// What calls a program: a kernel that has that function has the hook.
+fn in_btf(program: &Program) -> String {
+    match program.by {
+        By::Tracepoint => format!("__traceiter_{}", program.hook),
+        By::Function | By::Cgroup => program.hook.to_owned(),
+    }
+}
+
+/// Names of the programs whose hooks the running kernel has.
+///
+/// # Errors
+/// If its type information cannot be read.
+pub fn hookable() -> anyhow::Result<BTreeSet<&'static str>> {
+    let hooks: Vec<String> = PROGRAMS.iter().map(in_btf).collect();
+    let hooks: Vec<&str> = hooks.iter().map(String::as_str).collect();
+    let found = btf::functions_among(&hooks)?;
+    let both = PROGRAMS.iter().zip(&hooks);
+    let hookable = both.filter(|(own, hook)| own.by == By::Cgroup || found.contains(*hook));
+    Ok(hookable.map(|(own, _)| own.name).collect())
+}
+
+/// What passes the filters, by kind.
+fn wanted(roots: &Roots, request: &Request) -> anyhow::Result<[Vec<u64>; KINDS.len()]> {
+    let all = |names: &[String], number: &dyn Fn(&str) -> anyhow::Result<u64>| {
+        let numbers = names.iter().map(|name| number(name.trim()));
+        numbers.collect::<anyhow::Result<Vec<u64>>>()
+    };
+    Ok([
+        all(&request.interfaces, &|name| names::interface(roots, name))?,
+        all(&request.netns, &names::netns)?,
+        all(&request.cgroups, &|path| names::cgroup(roots, path))?,
+        request.pids.iter().map(|pid| u64::from(*pid)).collect(),
+        request.ports.iter().map(|port| u64::from(*port)).collect(),
+    ])
+}
+
+/// What an attempt is made with.
+struct Open<'a> {
+    possible_cpus: usize,
+    request: &'a Request,
+    wanted: &'a [Vec<u64>; KINDS.len()],
+    root: Option<&'a File>,
+}
+
+type Loaded = (
+    LatencySkel<'static>,
+    Vec<Link>,
+    MappedArray,
+    MappedArray,
+    Follower,
+);
+
+impl Open<'_> {
+    fn load(&self, plan: &Plan) -> anyhow::Result<Loaded> {
+        // The skeleton borrows its storage. A process starts these probes once, and again when its
+        // administrator asks for other latencies, by three means at most: each time these few bytes
+        // stay for as long as it runs.
+        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = LatencySkelBuilder::default()
+            .open(storage)
+            .context("cannot open the embedded BPF object")?;
+        let is_planned = |name: &str| plan.programs.iter().any(|own| own.name == name);
+        for mut program in open.open_object_mut().progs_mut() {
+            let is_planned = is_planned(&program.name().to_string_lossy());
+            program.set_autoload(is_planned);
+        }
+        let rodata = open
+            .maps
+            .rodata_data
+            .as_mut()
+            .context("the embedded BPF object has no configuration")?;
+        rodata.netto_points = plan.mask();
+        rodata.netto_chosen_to = u64::MAX / self.request.one_in.max(1);
+        rodata.netto_includes_hol = self.request.includes_hol.into();
+        rodata.netto_min_queue = self.request.min_queue.into();
+        rodata.netto_cpus = self.possible_cpus as u32;
+        rodata.netto_grouping = match self.request.grouping {
+            Grouping::None => 0,
+            Grouping::Interface => 1,
+            Grouping::Owner => 2,
+        };
+        let kinds = self.wanted.iter().enumerate();
+        let filters = kinds.filter(|(_, numbers)| !numbers.is_empty());
+        rodata.netto_filters = filters.fold(0, |bits, (kind, _)| bits | 1 << kind);
+        if self.request.min_queue > 0 {
+            rodata.netto_filters |= 1 << BY_QUEUE;
+        }
+        let groups = match self.request.grouping {
+            Grouping::None => 0,
+            Grouping::Interface | Grouping::Owner => GROUPS,
+        };
+        let elements = self.possible_cpus * (1 + groups);
+        open.maps.netto_latencies.set_max_entries(elements as u32)?;
+        let waits = [
+            Point::TcpReadWait,
+            Point::UdpReadWait,
+            Point::DriverToIp,
+            Point::Qdisc,
+        ];
+        if plan.points.iter().any(|(point, _)| waits.contains(point)) {
+            let waiting = &mut open.maps.netto_waiting;
+            waiting.set_max_entries(abi::LATENCY_WAITING as u32)?;
+        }
+        let skel = open
+            .load()
+            .context("the kernel refuses the probes at points of packets")?;
+        for (kind, numbers) in self.wanted.iter().enumerate() {
+            for number in numbers {
+                let key = (kind as u64) << 56 | (number & !(0xff << 56));
+                skel.maps
+                    .netto_wanted
+                    .update(&key.to_ne_bytes(), &[0; 8], MapFlags::ANY)
+                    .with_context(|| format!("cannot filter by {}", KINDS[kind]))?;
+            }
+        }
+        let counts = &skel.maps.netto_latencies;
+        let counts = MappedArray::new(counts, abi::LATENCY_BYTES, elements)?;
+        let groups = MappedArray::new(&skel.maps.netto_groups, abi::LATENCY_GROUPS_BYTES, 1)?;
+        let clock = Follower::start(&skel.maps.netto_clock)?;
+        let links = attach(&skel, &plan.programs, self.root)?;
+        Ok((skel, links, counts, groups, clock))
+    }
+}
+
+fn attach(
+    skel: &LatencySkel<'static>,
+    programs: &[Program],
+    root: Option<&File>,
+) -> anyhow::Result<Vec<Link>> {
+    let mut links = Vec::with_capacity(programs.len());
+    for planned in programs {
+        let mut all = skel.object().progs_mut();
+        let program = all
+            .find(|program| program.name() == planned.name)
+            .context("the embedded BPF object lacks a program")?;
+        let link = match (planned.by, root) {
+            (By::Cgroup, Some(root)) => program.attach_cgroup(root.as_raw_fd()),
+            (By::Cgroup, None) => bail!("version 2 of control groups is not mounted"),
+            (By::Function | By::Tracepoint, _) => program.attach(),
+        };
+        links.push(link.with_context(|| format!("cannot attach to {}", planned.hook))?);
+    }
+    Ok(links)
+}

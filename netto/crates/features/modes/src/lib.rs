@@ -1,0 +1,63 @@
+//! CPU time by mode, from `/proc/stat`.
+
+use metrics_common::{CpuModes, Modes, Sections};
+
+use netto_analysis::proc_stat::{self, ProcStat};
+use netto_feature::instruments::Instrument;
+use netto_platform::{Ground, Tick};
+use netto_sys::system;
+
+/// Networking's share of busy time and the page's bars rest on it.
+pub const IS_ESSENTIAL: bool = true;
+
+/// The previous reading, to which the next is compared.
+struct HostModes {
+    previous: ProcStat,
+    tick_ns: u64,
+}
+
+/// Begins with what `/proc/stat` says now.
+///
+/// # Errors
+/// None.
+pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+    Ok(Box::new(HostModes {
+        previous: ground.stat.clone(),
+        tick_ns: system::tick_ns(),
+    }))
+}
+
+impl HostModes {
+    fn of(&self, now: &ProcStat, cpu: u32, interval_ns: u64) -> CpuModes {
+        let find = |stat: &ProcStat| {
+            let mut cpus = stat.cpus.iter();
+            let found = cpus.find(|(number, _)| *number == cpu);
+            found.map(|(_, modes)| *modes)
+        };
+        match (find(&self.previous), find(now)) {
+            (Some(before), Some(after)) => {
+                proc_stat::growth(&before, &after, self.tick_ns, interval_ns, 1)
+            }
+            _ => CpuModes::default(),
+        }
+    }
+}
+
+impl Instrument for HostModes {
+    fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
+        let (now, interval_ns) = (&tick.ground.stat, tick.interval_ns);
+        let cpus = tick.cpus.iter();
+        sections.modes = Some(Modes {
+            cpus: cpus.map(|&cpu| self.of(now, cpu, interval_ns)).collect(),
+            host: proc_stat::growth(
+                &self.previous.host,
+                &now.host,
+                self.tick_ns,
+                interval_ns,
+                tick.cpus.len().max(now.cpus.len()),
+            ),
+        });
+        self.previous.clone_from(now);
+        Ok(())
+    }
+}

@@ -1,0 +1,226 @@
+//! What the path of a control group says: container, pod, unit; and how odd names are shown.
+//!
+//! There is no register of who names control groups how: each runtime has its convention, which
+//! all tools of this kind know. The innermost container counts, since one may run in another.
+
+use std::fmt::Write;
+
+use super::pods;
+use netto_analysis::escapes;
+
+/// What is shown of a name at most, bytes.
+pub const LONGEST_SHOWN_BYTES: usize = 256;
+/// How much of a longer one is from its beginning; the rest is its end, which tells more.
+const BEGINNING_BYTES: usize = 96;
+const ELLIPSIS: &str = "…";
+
+/// Hexadecimal digits of a container's identity.
+const ID_DIGITS: usize = 64;
+
+/// What begins the name of a container's scope or folder, before its identity, and whose it is.
+/// Podman counts the container's monitor as the container's; cri-o's is the pod's.
+const PREFIXES: &[(&str, &str)] = &[
+    ("docker-", "docker"),
+    ("cri-containerd-", "containerd"),
+    ("nerdctl-", "containerd"),
+    ("crio-", "cri-o"),
+    ("libpod-conmon-", "podman"),
+    ("libpod-", "podman"),
+];
+
+/// What runs below a unit of systemd's.
+const UNITS: &[&str] = &[".service", ".scope", ".socket", ".mount", ".swap"];
+
+/// What a path says. What it does not say is empty. All is shown as [`shown`] does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Identity or name of the innermost container.
+    pub container: String,
+    /// Who runs it; empty where only its identity is known.
+    pub runtime: &'static str,
+    /// Identity of the innermost Kubernetes pod, as the API server has it (`-`, not `_`).
+    pub pod_uid: String,
+    /// The innermost unit of systemd's that is not a slice, else the innermost slice.
+    pub unit: String,
+}
+
+/// What the path of a control group says, from the root of its hierarchy.
+pub fn names(path: &[u8]) -> Names {
+    let mut names = Names::default();
+    let (mut is_kubernetes, mut has_unit) = (false, false);
+    let mut above: &[u8] = b"";
+    let mut parts = path
+        .split(|byte| *byte == b'/')
+        .filter(|part| !part.is_empty())
+        .peekable();
+    while let Some(part) = parts.next() {
+        // systemd puts this before a name that might be a file of the kernel's.
+        let part = part.strip_prefix(b"_").unwrap_or(part);
+        is_kubernetes |= contains(part, b"kubepods");
+        if is_kubernetes && let Some(uid) = pod_uid(part) {
+            names.pod_uid = uid;
+        }
+        let is_last = parts.peek().is_none();
+        if let Some((container, runtime)) = container(part, above, is_last, is_kubernetes) {
+            names.container = shown(&container);
+            names.runtime = runtime;
+        }
+        if UNITS.iter().any(|ending| is_named(part, ending)) {
+            names.unit = shown(part);
+            has_unit = true;
+        } else if !has_unit && is_named(part, ".slice") {
+            names.unit = shown(part);
+        }
+        above = part;
+    }
+    names
+}
+
+/// A container that this part of a path names, below another part.
+fn container(
+    part: &[u8],
+    above: &[u8],
+    is_last: bool,
+    is_kubernetes: bool,
+) -> Option<(Vec<u8>, &'static str)> {
+    let bare = part.strip_suffix(b".scope").unwrap_or(part);
+    for (prefix, runtime) in PREFIXES {
+        if let Some(id) = bare.strip_prefix(prefix.as_bytes()).filter(|id| is_id(id)) {
+            return Some((id.to_vec(), runtime));
+        }
+    }
+    if is_id(part) {
+        return match above {
+            b"docker" => Some((part.to_vec(), "docker")),
+            _ if is_kubernetes => Some((part.to_vec(), "containerd")),
+            _ => is_last.then(|| (part.to_vec(), "")),
+        };
+    }
+    if let Some(name) = part
+        .strip_prefix(b"lxc.payload.")
+        .filter(|name| !name.is_empty())
+    {
+        return Some((name.to_vec(), "lxc"));
+    }
+    if matches!(above, b"lxc" | b"lxc.payload") {
+        return Some((part.to_vec(), "lxc"));
+    }
+    let nspawn = part
+        .strip_prefix(b"systemd-nspawn@")
+        .and_then(|name| name.strip_suffix(b".service"));
+    if let Some(name) = nspawn.filter(|name| !name.is_empty()) {
+        return Some((unescaped(name), "systemd-nspawn"));
+    }
+    let machine = part
+        .strip_prefix(b"machine-")
+        .and_then(|name| name.strip_suffix(b".scope"));
+    let name = unescaped(machine.filter(|name| !name.is_empty())?);
+    // libvirt registers its guests with systemd, too.
+    let is_guest = [&b"qemu-"[..], b"lxc-"]
+        .iter()
+        .any(|driver| name.starts_with(driver));
+    Some((
+        name,
+        if is_guest {
+            "libvirt"
+        } else {
+            "systemd-nspawn"
+        },
+    ))
+}
+
+/// The pod that `kubepods-burstable-pod….slice` or `pod…` names. A slice has `_` for each `-` of
+/// the identity, since `-` stands between slices there.
+fn pod_uid(part: &[u8]) -> Option<String> {
+    let part = std::str::from_utf8(part).ok()?;
+    let part = part.strip_suffix(".slice").unwrap_or(part);
+    let uid = match part.strip_prefix("pod") {
+        Some(uid) => uid,
+        None => part.rsplit_once("-pod")?.1,
+    };
+    let uid = uid.replace('_', "-");
+    pods::is_uid(&uid).then_some(uid)
+}
+
+fn is_id(part: &[u8]) -> bool {
+    part.len() == ID_DIGITS && part.iter().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Whether it is a name with this ending, and not the ending alone.
+fn is_named(part: &[u8], ending: &str) -> bool {
+    part.len() > ending.len() && part.ends_with(ending.as_bytes())
+}
+
+fn contains(part: &[u8], word: &[u8]) -> bool {
+    part.windows(word.len()).any(|window| window == word)
+}
+
+/// What systemd's escapes (`\x2d`) stand for.
+fn unescaped(name: &[u8]) -> Vec<u8> {
+    escapes::unescaped(name, b"\\x", 2, 16)
+}
+
+/// Bytes as a text that confuses no terminal and no page: what is no text, controls and marks
+/// that turn the direction of a text around are `\xff`, a backslash is two. No two short names are
+/// shown alike; of a long one the middle is left out.
+pub fn shown(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    // Where the text may be cut.
+    let mut ends = Vec::with_capacity(bytes.len() + 1);
+    ends.push(0);
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => text.push_str("\\\\"),
+                c if is_confusing(c) => {
+                    push_escaped(c.encode_utf8(&mut [0; 4]).as_bytes(), &mut text, &mut ends);
+                }
+                c => text.push(c),
+            }
+            ends.push(text.len());
+        }
+        push_escaped(chunk.invalid(), &mut text, &mut ends);
+    }
+    cut(text, &ends)
+}
+
+fn push_escaped(bytes: &[u8], text: &mut String, ends: &mut Vec<usize>) {
+    for byte in bytes {
+        // Writing to a text cannot fail.
+        let _ = write!(text, "\\x{byte:02x}");
+        ends.push(text.len());
+    }
+}
+
+/// Controls, and characters that are not seen but change what others look like.
+fn is_confusing(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// The text without its middle if it is too long, cut at two of these places, which ascend.
+fn cut(text: String, ends: &[usize]) -> String {
+    if text.len() <= LONGEST_SHOWN_BYTES {
+        return text;
+    }
+    let from = text.len() - (LONGEST_SHOWN_BYTES - BEGINNING_BYTES - ELLIPSIS.len());
+    let until = ends[..ends.partition_point(|end| *end <= BEGINNING_BYTES)].last();
+    let from = ends.get(ends.partition_point(|end| *end < from));
+    let beginning = &text[..until.copied().unwrap_or(0)];
+    let end = &text[from.copied().unwrap_or(text.len())..];
+    format!("{beginning}{ELLIPSIS}{end}")
+}
+
+#[cfg(test)]
+mod tests;

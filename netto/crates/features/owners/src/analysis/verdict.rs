@@ -1,0 +1,225 @@
+//! Whose work a sample is, by what is known of it: who caused it, who paid, and how that was found.
+
+use super::divide::{Found, interrupts, works_for_others};
+use super::register::Who;
+use netto_analysis::owned::{Cause, OwnedSample, OwnerLevel, TraceOwner};
+
+/// Where softirqs are not timed, an answer that came later than this is another packet's,
+/// nanoseconds.
+const SOON_NS: u64 = 500_000;
+
+/// A socket that is somebody's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Socket {
+    /// Number of the control group in which it was made; 0 if that is not known.
+    pub cgroup: u64,
+    /// Number of its inode; 0 if no process has it.
+    pub inode: u64,
+}
+
+/// For whom something was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Causer {
+    /// For the task that ran.
+    Task,
+    /// For a socket.
+    Socket(Socket),
+    /// For an interface.
+    Interface(Who),
+    /// It is not known.
+    Unknown,
+}
+
+impl Causer {
+    /// How that was found.
+    pub fn found(self) -> Found {
+        match self {
+            Causer::Task => Found::Task,
+            Causer::Socket(_) => Found::Socket,
+            Causer::Interface(_) => Found::Interface,
+            Causer::Unknown => Found::Nothing,
+        }
+    }
+}
+
+/// For whom a sample's work was done, if its CPU was told so since. `is_exact`: softirqs are timed,
+/// so that what a softirq met is known to be its own.
+pub fn causer(sample: &OwnedSample, told: Option<Cause>, is_exact: bool) -> Causer {
+    let task = &sample.task;
+    if !works_for_others(sample.event) && !task.is_of_kernel {
+        return Causer::Task;
+    }
+    let last = socket(task.last_cgroup, task.last_inode);
+    if sample.has_met_socket
+        && let Some(last) = last
+    {
+        return Causer::Socket(last);
+    }
+    let is_exact = is_exact && interrupts(sample.event);
+    let told = told.filter(|told| is_exact || told.time_ns.saturating_sub(task.time_ns) <= SOON_NS);
+    if let Some(told) = told {
+        if let Some(socket) = socket(told.cgroup, told.inode) {
+            return Causer::Socket(socket);
+        }
+        if told.from != 0 || told.to != 0 {
+            return Causer::Interface(Who::Interface {
+                netns: told.netns,
+                from: told.from,
+                to: told.to,
+            });
+        }
+    }
+    // What a softirq does at its end, it does for whom it met.
+    match last.filter(|_| is_exact) {
+        Some(last) => Causer::Socket(last),
+        None => Causer::Unknown,
+    }
+}
+
+fn socket(cgroup: u64, inode: u64) -> Option<Socket> {
+    (cgroup != 0 || inode != 0).then_some(Socket { cgroup, inode })
+}
+
+/// Who runs: as a process or as its control group, and what pays when it is interrupted.
+pub fn who_runs(task: &TraceOwner, level: OwnerLevel) -> Who {
+    if task.thread == 0 {
+        Who::Idle
+    } else if task.is_of_kernel {
+        Who::Kernel
+    } else {
+        match level {
+            OwnerLevel::Process => process(task),
+            OwnerLevel::Cgroup | OwnerLevel::None => Who::Cgroup(task.cgroup),
+        }
+    }
+}
+
+/// The process of a task.
+pub fn process(task: &TraceOwner) -> Who {
+    Who::Process {
+        pid: task.process,
+        started_cs: task.started_ns / 10_000_000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::component::index_of;
+
+    use super::*;
+
+    fn sample(event: &str) -> OwnedSample {
+        OwnedSample {
+            cpu: 0,
+            event: index_of(event).unwrap(),
+            part: None,
+            has_met_socket: false,
+            task: TraceOwner {
+                process: 10,
+                thread: 11,
+                cgroup: 99,
+                started_ns: 5_019_999_999,
+                time_ns: 1_000,
+                ..TraceOwner::default()
+            },
+        }
+    }
+
+    fn told(cgroup: u64, time_ns: u64) -> Option<Cause> {
+        Some(Cause {
+            cgroup,
+            time_ns,
+            from: 3,
+            netns: 7,
+            ..Cause::default()
+        })
+    }
+
+    const fn of(cgroup: u64) -> Causer {
+        Causer::Socket(Socket { cgroup, inode: 0 })
+    }
+
+    #[test]
+    fn a_send_is_its_tasks_whatever_was_met_since() {
+        assert_eq!(
+            causer(&sample("tx_syscall"), told(5, 1_100), true),
+            Causer::Task
+        );
+    }
+
+    #[test]
+    fn a_softirq_works_for_the_socket_that_is_met_next() {
+        let mut sample = sample("rx_softirq");
+        sample.task.last_cgroup = 4;
+        assert_eq!(causer(&sample, told(5, 1_100), true), of(5));
+        sample.has_met_socket = true;
+        assert_eq!(
+            causer(&sample, told(5, 1_100), true),
+            of(4),
+            "it is with that one now"
+        );
+    }
+
+    #[test]
+    fn the_end_of_a_softirq_is_for_the_socket_that_it_met_last() {
+        let mut sample = sample("rx_softirq");
+        sample.task.last_cgroup = 4;
+        assert_eq!(causer(&sample, None, true), of(4));
+        assert_eq!(
+            causer(&sample, None, false),
+            Causer::Unknown,
+            "it may be of an earlier one"
+        );
+    }
+
+    #[test]
+    fn work_that_meets_no_socket_is_for_the_interface() {
+        let interface = Who::Interface {
+            netns: 7,
+            from: 3,
+            to: 0,
+        };
+        assert_eq!(
+            causer(&sample("rx_softirq"), told(0, 1_100), true),
+            Causer::Interface(interface)
+        );
+        assert_eq!(causer(&sample("rx_softirq"), None, true), Causer::Unknown);
+    }
+
+    #[test]
+    fn an_answer_that_comes_late_counts_only_where_it_is_known_to_be_the_softirqs_own() {
+        let late = 1_000 + SOON_NS + 1;
+        assert_eq!(causer(&sample("rx_softirq"), told(5, late), true), of(5));
+        assert_eq!(
+            causer(&sample("rx_softirq"), told(5, late), false),
+            Causer::Unknown
+        );
+        assert_eq!(
+            causer(&sample("napi_thread"), told(5, late), true),
+            Causer::Unknown
+        );
+    }
+
+    #[test]
+    fn a_thread_of_the_kernel_works_for_others_in_whatever_it_does() {
+        let mut sample = sample("net_worker");
+        sample.task.is_of_kernel = true;
+        assert_eq!(causer(&sample, told(5, 1_100), true), of(5));
+        assert_eq!(causer(&sample, None, true), Causer::Unknown);
+    }
+
+    #[test]
+    fn who_runs_is_a_group_a_process_or_nobody_in_particular() {
+        let mut task = sample("rx_softirq").task;
+        assert_eq!(who_runs(&task, OwnerLevel::Cgroup), Who::Cgroup(99));
+        let process = Who::Process {
+            pid: 10,
+            started_cs: 501,
+        };
+        assert_eq!(who_runs(&task, OwnerLevel::Process), process);
+        task.is_of_kernel = true;
+        assert_eq!(who_runs(&task, OwnerLevel::Process), Who::Kernel);
+        task.thread = 0;
+        assert_eq!(who_runs(&task, OwnerLevel::Cgroup), Who::Idle);
+    }
+}

@@ -1,0 +1,263 @@
+//! Whose networking's CPU time is: who caused it, and from whom it was taken.
+//!
+//! What the section `cost` has of each component and CPU is divided as the samples of it are. Of
+//! what a task does, the task is the owner. Of what a softirq does, the socket that the packet
+//! ends in, which probes tell (`kernel/owners.rs` of the ground); and the task that it interrupted
+//! pays.
+
+use metrics_common::sections::{Caused, Taken};
+use metrics_common::{Owner, OwnerKind, Owners, Sections};
+use rustc_hash::FxHashMap;
+
+use self::analysis::divide::{
+    Attributed, Division, NOBODY, Portion, interrupts, leaf_of, works_for_others,
+};
+use self::analysis::pool::Pair;
+use self::analysis::ranking::Ranking;
+use self::analysis::register::{OTHER, Process, Register, Who};
+use self::analysis::verdict::{Causer, causer, process, who_runs};
+use self::naming::Naming;
+use netto_analysis::groups::Group;
+use netto_analysis::owned::{OwnedSample, OwnerLevel};
+use netto_feature::instruments::Instrument;
+use netto_platform::{Ground, Tick};
+use netto_sys::system;
+
+pub mod analysis;
+pub mod kernel;
+mod naming;
+
+/// Without it, it is only not known whose the cost is.
+pub const IS_ESSENTIAL: bool = false;
+
+/// What the user is told while nobody meets sockets.
+const DETACHED: &str = "Finding the owners of softirqs would cost too much: until it fits again \
+                        they go by who receives and sends.";
+
+/// See the head of this file.
+struct WhoseCost {
+    level: OwnerLevel,
+    naming: Naming,
+    register: Register,
+    division: Division,
+    ranking: Ranking,
+    portions: Vec<Portion>,
+}
+
+/// Begins with nobody known.
+///
+/// # Errors
+/// If nobody wants to know, or samples or probes are not to be had.
+pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+    anyhow::ensure!(
+        ground.owners != OwnerLevel::None,
+        "not asked for; --owners cgroup (or process) tells whose the CPU time is"
+    );
+    if let Err(reason) = &ground.readers.causes {
+        anyhow::bail!("{reason}");
+    }
+    let naming = Naming::new(&ground.roots, system::monotonic_ns());
+    let mut level = ground.owners;
+    if let Err(reason) = &naming.cgroups {
+        level = OwnerLevel::Process;
+        ground.tell("owners", Some(format!("Owners are processes: {reason}.")));
+    }
+    Ok(Box::new(WhoseCost {
+        level,
+        naming,
+        register: Register::default(),
+        division: Division::default(),
+        ranking: Ranking::default(),
+        portions: Vec::new(),
+    }))
+}
+
+impl WhoseCost {
+    /// Adds the interval's samples.
+    fn add_samples(&mut self, ground: &mut Ground, now_ns: u64) {
+        let samples = ground.owned.take().unwrap_or_default();
+        let timed = ground.overhead.timed();
+        let (are_told, is_exact) = (timed.has(Group::Owners), timed.has(Group::Softirqs));
+        for sample in &samples {
+            let is_for_others = works_for_others(sample.event);
+            // While nobody meets sockets, it goes by what is known.
+            if is_for_others && !are_told {
+                continue;
+            }
+            let told = match (&ground.readers.causes, sample.task.number) {
+                (Ok(causes), number @ 1..) => causes.of(sample.cpu, number),
+                _ => None,
+            };
+            let causer = causer(sample, told, is_exact);
+            let payer = self.runner(sample);
+            let cause = match causer {
+                Causer::Task => payer,
+                Causer::Socket(socket) => self.holder(socket, now_ns),
+                Causer::Interface(who) => self.register.number(who),
+                Causer::Unknown => NOBODY,
+            };
+            let payer = if interrupts(sample.event) {
+                payer
+            } else {
+                cause
+            };
+            self.division.add(Attributed {
+                cpu: sample.cpu,
+                event: sample.event,
+                leaf: leaf_of(sample.event, sample.part),
+                pair: Pair { cause, payer },
+                found: causer.found(),
+            });
+        }
+        ground.owned = Some(samples);
+    }
+
+    fn runner(&mut self, sample: &OwnedSample) -> u32 {
+        let task = &sample.task;
+        let who = who_runs(task, self.level);
+        match who {
+            Who::Process { .. } => {
+                let known = Process {
+                    cgroup: task.cgroup,
+                    comm: task.comm,
+                };
+                self.register.process(process(task), known)
+            }
+            _ => self.register.number(who),
+        }
+    }
+
+    /// Whose a socket is: the process that holds it, or the group in which it was made.
+    fn holder(&mut self, socket: analysis::verdict::Socket, now_ns: u64) -> u32 {
+        if self.level == OwnerLevel::Process
+            && let Some(holder) = self.naming.holder(socket, now_ns)
+        {
+            let mut comm = [0; 16];
+            let name = holder.comm.iter().take(comm.len());
+            comm.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+            let who = Who::Process {
+                pid: holder.pid,
+                started_cs: holder.started_ns / 10_000_000,
+            };
+            let known = Process {
+                cgroup: socket.cgroup,
+                comm,
+            };
+            return self.register.process(who, known);
+        }
+        match (&self.naming.cgroups, socket.cgroup) {
+            (Ok(_), 1..) => self.register.number(Who::Cgroup(socket.cgroup)),
+            _ => NOBODY,
+        }
+    }
+
+    /// The section, of what was handed out.
+    fn section(&mut self, columns: usize, now_ns: u64) -> Owners {
+        for portion in &self.portions {
+            self.ranking.add(portion.pair.cause, portion.ns);
+            if portion.pair.payer != portion.pair.cause {
+                self.ranking.add(portion.pair.payer, portion.ns);
+            }
+        }
+        let register = &self.register;
+        let has_a_name = |who| register.who(who).has_a_name();
+        let shown = self.ranking.shown(has_a_name);
+        let mut owners = Owners::default();
+        let mut places: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut rows: FxHashMap<(u32, u32), usize> = FxHashMap::default();
+        let mut pairs: FxHashMap<(u32, u32), u64> = FxHashMap::default();
+        for portion in &self.portions {
+            let [cause, payer] = [portion.pair.cause, portion.pair.payer].map(|who| {
+                *places.entry(who).or_insert_with(|| {
+                    let is_shown = !has_a_name(who) || shown.get(who as usize) == Some(&true);
+                    let owner = match is_shown {
+                        true => self.naming.owner(register.who(who), register, now_ns),
+                        false => Owner::single(OwnerKind::Other),
+                    };
+                    owners.place_of(&owner)
+                })
+            });
+            let row = *rows.entry((cause, portion.leaf as u32)).or_insert_with(|| {
+                owners.caused.push(Caused {
+                    owner: cause,
+                    component: portion.leaf as u32,
+                    cpu_ns: vec![0; columns],
+                });
+                owners.caused.len() - 1
+            });
+            owners.caused[row].cpu_ns[portion.column] += portion.ns;
+            if takes(portion.leaf) {
+                *pairs.entry((cause, payer)).or_default() += portion.ns;
+            }
+        }
+        let taken = pairs.into_iter();
+        owners.taken = taken
+            .map(|((cause, payer), ns)| Taken { cause, payer, ns })
+            .collect();
+        owners
+            .taken
+            .sort_unstable_by_key(|taken| (taken.cause, taken.payer));
+        owners.irq_pressure_ns = owners
+            .owners
+            .iter()
+            .map(|owner| self.naming.irq_pressure_ns(owner))
+            .collect();
+        self.naming.forget_pressure(&owners.owners);
+        owners
+    }
+
+    /// Of too many, forgets those that cost the least.
+    fn forget(&mut self) {
+        let ranking = &self.ranking;
+        if let Some(moved) = self.register.forget(|who| ranking.of_late_ns(who)) {
+            let renamed = |who: u32| moved.get(who as usize).copied().unwrap_or(OTHER);
+            self.division.rename(renamed);
+            self.ranking.rename(self.register.len(), renamed);
+        }
+    }
+}
+
+/// Whether the time of a component is taken from whoever is interrupted.
+fn takes(leaf: usize) -> bool {
+    use metrics_common::COMPONENTS;
+    use metrics_common::component::index_of;
+    let parent = COMPONENTS[leaf].parent.and_then(index_of);
+    interrupts(leaf) || parent.is_some_and(interrupts)
+}
+
+impl Instrument for WhoseCost {
+    fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
+        let (now_ns, cpus) = (tick.now_ns, tick.cpus);
+        let ground = &mut *tick.ground;
+        if let (Ok(causes), Ok(cgroups)) = (&ground.readers.causes, &mut self.naming.cgroups) {
+            for (id, path) in causes.new_groups() {
+                cgroups.learn(id, &path);
+            }
+        }
+        let is_detached = !ground.overhead.timed().has(Group::Owners);
+        ground.tell("detached", is_detached.then(|| DETACHED.to_owned()));
+        self.division
+            .begin(tick.interval_ns, ground.readers.possible_cpus);
+        self.ranking.begin(tick.interval_ns);
+        self.add_samples(ground, now_ns);
+        let Some(cost) = &sections.cost else {
+            return Ok(());
+        };
+        self.portions.clear();
+        let portions = &mut self.portions;
+        let basis = self
+            .division
+            .divide(cost, cpus, |portion| portions.push(portion));
+        let owners = self.section(cpus.len(), now_ns);
+        sections.owners = Some(Owners { basis, ..owners });
+        self.forget();
+        self.naming.refresh(now_ns);
+        if self.level == OwnerLevel::Process {
+            let refused = self.naming.refused().map(str::to_owned);
+            let note = refused
+                .map(|reason| format!("Whose some sockets are is not known by process: {reason}."));
+            ground.tell("processes", note);
+        }
+        Ok(())
+    }
+}

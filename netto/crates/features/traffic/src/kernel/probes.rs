@@ -1,0 +1,115 @@
+//! The probes at messages of sockets and at polls of NAPI (`bpf/work.bpf.c`), and what they have
+//! counted.
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering::Relaxed;
+
+use anyhow::Context;
+use libbpf_rs::Link;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use metrics_common::WorkCount;
+
+use crate::abi;
+use crate::analysis::work::Counts;
+use crate::work_skel::{WorkSkel, WorkSkelBuilder};
+use netto_sys::btf;
+use netto_sys::mapped::MappedArray;
+
+/// What calls the programs of a tracepoint: a kernel that has them has the tracepoint.
+const AT_MESSAGES: [&str; 2] = [
+    "__traceiter_sock_send_length",
+    "__traceiter_sock_recv_length",
+];
+
+/// The probes, loaded.
+pub struct Probes {
+    // Dropped before the programs that they hold.
+    links: Vec<Link>,
+    skel: WorkSkel<'static>,
+    counts: MappedArray,
+    sees_messages: bool,
+}
+
+impl Probes {
+    /// Loads and attaches them, those at messages where this kernel has the tracepoints.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn start(possible_cpus: usize) -> anyhow::Result<Self> {
+        let found = btf::functions_among(&AT_MESSAGES)?;
+        let sees_messages = found.len() == AT_MESSAGES.len();
+        // The skeleton borrows its storage. A process has one such skeleton in its life, so these
+        // few bytes may stay for as long as that.
+        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = WorkSkelBuilder::default()
+            .open(storage)
+            .context("cannot open the embedded BPF object")?;
+        open.progs.netto_sent.set_autoload(sees_messages);
+        open.progs.netto_received.set_autoload(sees_messages);
+        open.maps.netto_work.set_max_entries(possible_cpus as u32)?;
+        let skel = open
+            .load()
+            .context("the kernel refuses the probes at messages and polls")?;
+        let counts = MappedArray::new(&skel.maps.netto_work, abi::WORK_BYTES, possible_cpus)?;
+        let mut probes = Probes {
+            links: Vec::new(),
+            skel,
+            counts,
+            sees_messages,
+        };
+        probes.attach()?;
+        Ok(probes)
+    }
+
+    /// Whether messages are counted, and not polls alone.
+    pub fn sees_messages(&self) -> bool {
+        self.sees_messages
+    }
+
+    /// Whether a count is counted.
+    pub fn sees(&self, count: WorkCount) -> bool {
+        self.sees_messages || matches!(count, WorkCount::NapiPolls | WorkCount::NapiPackets)
+    }
+
+    /// Begins to count, or goes on.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn attach(&mut self) -> anyhow::Result<()> {
+        let programs = &self.skel.progs;
+        let polls = [(&programs.netto_polled, "napi_poll")];
+        let messages = [
+            (&programs.netto_sent, "sock_send_length"),
+            (&programs.netto_received, "sock_recv_length"),
+        ];
+        let messages = messages.into_iter().filter(|_| self.sees_messages);
+        let links = polls.into_iter().chain(messages).map(|(program, name)| {
+            let link = program.attach_trace();
+            link.with_context(|| format!("cannot attach to tracepoint {name}"))
+        });
+        self.links = links.collect::<anyhow::Result<_>>()?;
+        Ok(())
+    }
+
+    /// Stops counting; what was counted stays.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// What a CPU has counted so far.
+    pub fn counts(&self, cpu: usize) -> Counts {
+        let words = self.counts.element(cpu);
+        let word = |at: usize| words.get(at).map_or(0, |word| word.load(Relaxed));
+        Counts {
+            values: [
+                word(abi::WORK_MESSAGES_SENT),
+                word(abi::WORK_BYTES_SENT),
+                word(abi::WORK_MESSAGES_RECEIVED),
+                word(abi::WORK_BYTES_RECEIVED),
+                word(abi::WORK_POLLS),
+                word(abi::WORK_POLLED_PACKETS),
+            ],
+            others: word(abi::WORK_OTHERS),
+        }
+    }
+}

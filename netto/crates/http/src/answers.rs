@@ -1,0 +1,117 @@
+//! The answers of `/api/v1`, each made once and handed to all who ask.
+//!
+//! A snapshot and a description hold until there is another one. A flame graph
+//! changes with every snapshot, but takes so long to name and fold that it is made once a
+//! second at most, and never for more than a twentieth of the time.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix_web::web::Bytes;
+use metrics_common::Info;
+
+use super::api::SnapshotView;
+use netto_pipeline::metrics_collector::Published;
+use netto_pipeline::rendered::Rendered;
+use netto_pipeline::trace_analyzer::StackSource;
+
+/// A flame graph holds at least so long, and so many times as long as it took to make.
+const FLAME_GRAPH_HOLDS: Duration = Duration::from_secs(1);
+const FLAME_GRAPH_PAUSE: u32 = 20;
+
+/// A flame graph as it is sent; copies share the text.
+#[derive(Debug, Clone)]
+pub struct FlameGraph {
+    /// Folded stacks.
+    pub text: Bytes,
+    /// Length of the time in which they were sampled, nanoseconds.
+    pub window_ns: u64,
+    /// Samples in the text.
+    pub samples: u64,
+    /// Samples for whose stack there was no room.
+    pub left_out: u64,
+}
+
+type Made<T> = Result<T, String>;
+
+/// The newest of each kind.
+pub struct Answers {
+    stacks: Arc<dyn StackSource>,
+    info: Rendered<Arc<Info>, Made<Bytes>>,
+    snapshot: Rendered<Arc<Published>, Made<Bytes>>,
+    flame_graph: Rendered<Instant, Made<FlameGraph>>,
+}
+
+impl Answers {
+    /// None has been made yet.
+    pub fn new(stacks: Arc<dyn StackSource>) -> Self {
+        Answers {
+            stacks,
+            info: Rendered::default(),
+            snapshot: Rendered::default(),
+            flame_graph: Rendered::default(),
+        }
+    }
+
+    /// A description as JSON.
+    ///
+    /// # Errors
+    /// Why it cannot be written, for people.
+    pub async fn info(&self, info: Arc<Info>) -> Made<Bytes> {
+        let now = info.clone();
+        let made = self.info.get(
+            |made| Arc::ptr_eq(made, &now),
+            move || {
+                let text = json(&*info);
+                (info, text)
+            },
+        );
+        made.await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    /// A snapshot as JSON.
+    ///
+    /// # Errors
+    /// Why it cannot be written, for people.
+    pub async fn snapshot(&self, published: Arc<Published>) -> Made<Bytes> {
+        let now = published.clone();
+        let made = self.snapshot.get(
+            |made| Arc::ptr_eq(made, &now),
+            move || {
+                let text = json(&SnapshotView::new(&published.info, &published.snapshot));
+                (published, text)
+            },
+        );
+        made.await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    /// The stacks of the last half to whole minute, folded.
+    ///
+    /// # Errors
+    /// Why there are none, for people.
+    pub async fn flame_graph(&self) -> Made<FlameGraph> {
+        let stacks = self.stacks.clone();
+        let made = self.flame_graph.get(
+            |until| Instant::now() < *until,
+            move || {
+                let begun = Instant::now();
+                let graph = stacks.folded().map_err(|error| format!("{error:#}"));
+                let graph = graph.map(|folded| FlameGraph {
+                    text: folded.text.into(),
+                    window_ns: folded.window_ns,
+                    samples: folded.samples,
+                    left_out: folded.left_out,
+                });
+                let pause = FLAME_GRAPH_HOLDS.max(begun.elapsed() * FLAME_GRAPH_PAUSE);
+                (Instant::now() + pause, graph)
+            },
+        );
+        made.await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> Made<Bytes> {
+    serde_json::to_vec(value)
+        .map(Bytes::from)
+        .map_err(|error| format!("cannot write JSON: {error}"))
+}

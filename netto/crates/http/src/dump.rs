@@ -1,0 +1,67 @@
+//! The newest snapshots as a log: what happened just before.
+//!
+//! A piece is made when its reader has taken the one before, of bytes that the ring shares.
+
+use actix_web::web::Bytes;
+use metrics_common::log::{self, LogError};
+
+use netto_pipeline::recent::{Entry, Recent};
+
+/// The ring as a log file, in pieces.
+pub fn pieces(recent: &Recent) -> impl Iterator<Item = Result<Bytes, LogError>> + Unpin + use<> {
+    let entries: Vec<Entry> = recent.entries().cloned().collect();
+    let mut described: Option<Bytes> = None;
+    let messages = entries.into_iter().flat_map(move |entry| {
+        let place = |hello: &Bytes| hello.as_ptr();
+        let is_known = described.as_ref().map(place) == Some(place(&entry.hello));
+        let hello = (!is_known).then(|| entry.hello.clone());
+        described = Some(entry.hello);
+        hello.into_iter().chain([entry.snapshot])
+    });
+    as_log(messages)
+}
+
+/// How messages become a log file: in frames, because each is made when its reader takes it, and
+/// blocks would cost the daemon what only the reader's disk has of them.
+fn as_log(messages: impl Iterator<Item = Bytes>) -> impl Iterator<Item = Result<Bytes, LogError>> {
+    let header = std::iter::once_with(|| Ok(Bytes::from(log::file_header())));
+    header.chain(messages.map(|message| log::frame_of(&message).map(Bytes::from)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use metrics_common::codec::{ServerMessage, encode_snapshot};
+    use metrics_common::log::LogReader;
+    use metrics_common::{Snapshot, fixture};
+
+    use super::*;
+
+    #[test]
+    fn a_dump_is_a_log_in_which_each_description_stands_once() {
+        let first = Arc::new(fixture::info());
+        let second = Arc::new(fixture::info());
+        let mut recent = Recent::default();
+        for (sequence, info) in (1..).zip([&first, &first, &second, &second]) {
+            let snapshot = Snapshot {
+                sequence,
+                ..Snapshot::default()
+            };
+            let bytes = Bytes::from(encode_snapshot(&snapshot).unwrap());
+            recent.push(info, bytes, sequence).unwrap();
+        }
+        let bytes: Vec<u8> = pieces(&recent).flat_map(|piece| piece.unwrap()).collect();
+        let mut reader = LogReader::new(bytes.as_slice()).unwrap();
+        let kinds: Vec<String> = reader
+            .by_ref()
+            .map(|message| match message.unwrap() {
+                ServerMessage::Hello(_) => "hello".to_owned(),
+                ServerMessage::Snapshot(snapshot) => snapshot.sequence.to_string(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(kinds, ["hello", "1", "2", "hello", "3", "4"]);
+        assert_eq!(reader.damaged_frames(), 0);
+    }
+}

@@ -1,0 +1,227 @@
+//! The HTTP server: from a socket to what answers on it.
+//!
+//! It owns how connections become requests: TLS, time limits, one place each. Who
+//! may connect at all, and how much each connection takes, is the door's business;
+//! which requests may be asked is that of `admission`, and what they give that of
+//! `routes`. It measures nothing and keeps nothing. No request is a message to an
+//! actor that snapshots pass through.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Addr;
+use actix_http::error::DispatchError;
+use actix_http::{HttpService, Protocol};
+use actix_server::Server;
+use actix_service::{IntoServiceFactory, ServiceFactoryExt, fn_service, map_config};
+use actix_web::App;
+use actix_web::dev::AppConfig;
+use actix_web::middleware::from_fn;
+use actix_web::web::Data;
+use anyhow::Context;
+use metrics_common::Info;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::answers::Answers;
+use super::door::{self, Io, Leftovers, Limits, Places, Turnstile};
+use super::gzip::Gzipped;
+use super::held::Room;
+use super::history::Histories;
+use super::hosts::HostPolicy;
+use super::latency::LatencyAnswers;
+use super::owners::OwnersAnswers;
+use super::turns::Turns;
+use super::web_config::WebConfig;
+use super::websocket_client::Patience;
+use netto_metrics::prometheus::Metrics;
+use netto_pipeline::clients::ClientCounts;
+use netto_pipeline::metrics_collector::{Kept, MetricsCollector, SinkDrops};
+use netto_pipeline::playback::Controls;
+use netto_pipeline::supervisor::Supervisor;
+use netto_pipeline::trace_analyzer::StackSource;
+
+mod admission;
+mod deck;
+mod past;
+mod routes;
+
+/// How long a client may take to send a request's head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a connection is kept when nothing is asked.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// How long a client may take to agree on TLS.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What the server needs to answer.
+pub struct Wiring {
+    /// What this daemon was when it started; snapshots bring newer descriptions.
+    pub info: Arc<Info>,
+    /// Where dashboards subscribe to snapshots.
+    pub collector: Addr<MetricsCollector>,
+    /// Where the latest snapshot is, and what was before.
+    pub kept: Kept,
+    /// Where stacks are.
+    pub stacks: Arc<dyn StackSource>,
+    /// Where metrics are.
+    pub metrics: Metrics,
+    /// Where skipped snapshots are counted.
+    pub drops: Arc<SinkDrops>,
+    /// Where clients are counted that do not behave.
+    pub clients: Arc<ClientCounts>,
+    /// Under which names the server may be addressed.
+    pub hosts: HostPolicy,
+    /// How many WebSockets may be open at once.
+    pub max_clients: usize,
+    /// How long to wait for a slow one.
+    pub patience: Patience,
+    /// Where a panic is reported.
+    pub supervisor: Supervisor,
+    /// The deck, if a recording is played.
+    pub replay: Option<Controls>,
+}
+
+/// What handlers share.
+struct State {
+    wiring: Wiring,
+    web: WebConfig,
+    answers: Answers,
+    gzipped: GzippedPages,
+    histories: Histories,
+    owners: OwnersAnswers,
+    latency: LatencyAnswers,
+    /// For answers that nobody keeps but their readers.
+    room: Room,
+}
+
+/// The newest of each page in compressed form.
+#[derive(Default)]
+struct GzippedPages {
+    info: Gzipped,
+    snapshot: Gzipped,
+    metrics: Gzipped,
+    /// The same as messages.
+    messages: Gzipped,
+}
+
+/// Starts to serve; the result resolves when the server has ended.
+///
+/// # Errors
+/// If the socket cannot be used.
+pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyhow::Result<Server> {
+    let tls = web.tls.take().map(|mut tls| {
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        TlsAcceptor::from(Arc::new(tls))
+    });
+    let limits = Limits {
+        strangers: door::STRANGERS,
+        guests: door::GUESTS,
+        dashboards: wiring.max_clients,
+    };
+    let clients = wiring.clients.clone();
+    let is_replay = wiring.replay.is_some();
+    let longest_stall = wiring.patience.longest_stall();
+    // Whatever is asked about the past, one answer is made at a time.
+    let turns = Turns::new();
+    let state = Data::new(State {
+        answers: Answers::new(wiring.stacks.clone()),
+        gzipped: GzippedPages::default(),
+        histories: Histories::new(wiring.kept.past.clone(), turns.clone()),
+        owners: OwnersAnswers::new(wiring.kept.recent.clone(), turns.clone()),
+        latency: LatencyAnswers::new(wiring.kept.recent.clone(), turns),
+        room: Room::default(),
+        wiring,
+        web,
+    });
+    let builder = Server::build()
+        // One thread is plenty for what a daemon about this host is asked.
+        .workers(1)
+        // A password's check, and answers of each kind one at a time.
+        .worker_max_blocking_threads(4)
+        .max_concurrent_connections(connections(limits.dashboards))
+        .shutdown_timeout(1)
+        .disable_signals();
+    let shutdown = builder.graceful_shutdown_signal();
+    let builder = builder.listen("http", listener, move || {
+        let state = state.clone();
+        let app = App::new()
+            .app_data(state)
+            .wrap(from_fn(admission::admit))
+            .configure(move |config| {
+                routes::routes(config);
+                if is_replay {
+                    deck::routes(config);
+                }
+            })
+            .into_factory()
+            .map_err(|error: actix_web::Error| error.error_response());
+        let leftovers = Rc::new(Leftovers::default());
+        let when_left = move || leftovers.clean_up_later();
+        let places = Places::new(limits, clients.given_away.clone(), when_left);
+        let (tls, shutdown) = (tls.clone(), shutdown.clone());
+        let counts = (clients.clone(), clients.clone());
+        let http = HttpService::build()
+            .keep_alive(KEEP_ALIVE)
+            .client_request_timeout(HEAD_TIMEOUT)
+            .client_disconnect_timeout(Duration::from_secs(1))
+            .h1_write_buffer_size(door::SLICE_BYTES)
+            .graceful_shutdown_signal(move || {
+                let shutdown = shutdown.clone();
+                async move { shutdown.notified().await }
+            })
+            .on_connect_ext(|stream: &Turnstile, data| {
+                data.insert(stream.place().visitor());
+            })
+            .finish(map_config(app, |()| AppConfig::default()))
+            .map_err(move |error| {
+                if let DispatchError::Parse(reason) = error {
+                    counts.0.malformed.count(reason);
+                }
+            });
+        let enter = move |stream| {
+            let (places, counts) = (places.clone(), counts.1.clone());
+            let_in(stream, places, tls.clone(), longest_stall, counts)
+        };
+        fn_service(enter).and_then(http)
+    });
+    Ok(builder.context("cannot serve on the socket")?.run())
+}
+
+/// Most connections at a time, with so many dashboards.
+pub fn connections(dashboards: usize) -> usize {
+    door::STRANGERS + door::GUESTS + door::CLOSING + dashboards
+}
+
+/// Gives a new connection a place, and agrees on TLS.
+async fn let_in(
+    stream: TcpStream,
+    places: Rc<Places>,
+    tls: Option<TlsAcceptor>,
+    longest_stall: Duration,
+    counts: Arc<ClientCounts>,
+) -> Result<(Turnstile, Protocol, Option<SocketAddr>), ()> {
+    let peer = stream.peer_addr().ok();
+    let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
+    let place = places.admit(address).ok_or(())?;
+    let io: Box<dyn Io> = match tls {
+        None => Box::new(stream),
+        Some(tls) => {
+            let handshake = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));
+            match place.unless_sent_away(handshake).await {
+                Some(Ok(Ok(stream))) => Box::new(stream),
+                Some(Ok(Err(error))) => {
+                    counts.malformed.count(error);
+                    return Err(());
+                }
+                Some(Err(_)) | None => return Err(()),
+            }
+        }
+    };
+    let turnstile = Turnstile::new(io, place, longest_stall);
+    Ok((turnstile, Protocol::Http1, peer))
+}

@@ -1,0 +1,144 @@
+//! The checks that every request passes: is it meant for this host, may it be asked, and
+//! by a page of which site?
+//!
+//! What a request asks for is no matter here.
+
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::{StatusCode, header};
+use actix_web::middleware::Next;
+use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
+
+use super::State;
+use super::routes::text;
+use crate::auth::Verdict;
+use crate::door::{Guarded, RequestBody, Turn, Visitor};
+
+/// The page runs WebAssembly, sets styles on SVG, and talks to its own host.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; \
+    script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; \
+    img-src 'self' data:; connect-src 'self' ws: wss:; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Every request passes here: is it meant for this host, and may it be asked?
+pub(super) async fn admit(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let state = request
+        .app_data::<Data<State>>()
+        .cloned()
+        .ok_or_else(|| actix_web::error::ErrorInternalServerError("no state"))?;
+    let visitor = request.conn_data::<Visitor>().cloned();
+    let turn = visitor
+        .as_ref()
+        .map(|visitor| Turn::new(visitor.seat().clone(), announced_body(request.headers())));
+    let mut response = match refusal(&state, request.request()).await {
+        Some(response) => request.into_response(response),
+        None => next.call(request).await?.map_into_boxed_body(),
+    };
+    if let Some(visitor) = visitor
+        && !response.status().is_client_error()
+        && !response.status().is_server_error()
+    {
+        visitor.is_welcome();
+    }
+    let headers = response.headers_mut();
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        header::HeaderValue::from_static("nosniff"),
+    );
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        header::HeaderValue::from_static(CONTENT_SECURITY_POLICY),
+    );
+    for (name, value) in &state.web.headers {
+        headers.insert(name.clone(), value.clone());
+    }
+    Ok(response.map_body(|_, body| BoxBody::new(Guarded::new(body, turn))))
+}
+
+/// What a request says will follow its head.
+fn announced_body(headers: &header::HeaderMap) -> RequestBody {
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        RequestBody::Chunked
+    } else if headers.contains_key(header::UPGRADE)
+        || headers
+            .get(header::CONTENT_LENGTH)
+            .is_some_and(|length| length != "0")
+    {
+        RequestBody::Announced
+    } else {
+        RequestBody::None
+    }
+}
+
+/// Requests to the API and WebSockets pass here: were they made by a page of this host?
+///
+/// It stands on the resources, so that no spelling of a path leads around it.
+pub(super) async fn from_own_page(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let accepted = match (
+        request.headers().get(header::ORIGIN),
+        request.app_data::<Data<State>>(),
+    ) {
+        (None, _) => true,
+        (Some(origin), Some(state)) => state
+            .wiring
+            .hosts
+            .accepts_origin(origin.to_str().unwrap_or_default(), host(request.headers())),
+        (Some(_), None) => false,
+    };
+    if accepted {
+        return Ok(next.call(request).await?.map_into_boxed_body());
+    }
+    Ok(request.into_response(text(
+        StatusCode::FORBIDDEN,
+        "pages of other sites may not read netto; to allow one, start netto with --allowed-host NAME",
+    )))
+}
+
+/// Under which name this host was addressed.
+fn host(headers: &header::HeaderMap) -> &str {
+    match headers.get(header::HOST) {
+        Some(value) => value.to_str().unwrap_or_default(),
+        // Only HTTP/1.0 may leave it out, and no browser speaks that.
+        None => "localhost",
+    }
+}
+
+/// The answer to a request that is not let through; `None` if it may pass.
+async fn refusal(state: &State, request: &HttpRequest) -> Option<HttpResponse> {
+    if !state.wiring.hosts.accepts_host(host(request.headers())) {
+        return Some(text(
+            StatusCode::MISDIRECTED_REQUEST,
+            "netto is not known by this host name; use its address, or start it with --allowed-host NAME",
+        ));
+    }
+    let verdict = match &state.web.auth {
+        Some(auth) => {
+            let from = request.peer_addr().map(|peer| peer.ip());
+            auth.check(request.headers().get(header::AUTHORIZATION), from)
+                .await
+        }
+        None => Verdict::Accepted,
+    };
+    match verdict {
+        Verdict::Accepted => None,
+        Verdict::Refused => {
+            let mut response = text(StatusCode::UNAUTHORIZED, "user name and password, please");
+            response.headers_mut().insert(
+                header::WWW_AUTHENTICATE,
+                header::HeaderValue::from_static("Basic realm=\"netto\", charset=\"UTF-8\""),
+            );
+            Some(response)
+        }
+        Verdict::Busy => Some(text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many passwords to check at once; try again later",
+        )),
+    }
+}

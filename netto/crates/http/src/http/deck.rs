@@ -1,0 +1,132 @@
+//! The deck of a replay over HTTP: how it stands, its course, and what viewers ask for.
+//!
+//! These paths are there only while a recording is played. A request either is understood
+//! whole or changes nothing.
+
+use actix_web::http::{StatusCode, header};
+use actix_web::middleware::from_fn;
+use actix_web::web::{self, Data};
+use actix_web::{HttpRequest, HttpResponse, guard};
+
+use super::State;
+use super::admission::from_own_page;
+use super::routes::{not_found, resource, text};
+use netto_pipeline::playback::{SPEEDS, Wish};
+
+/// The paths of a replay.
+pub(super) fn routes(config: &mut web::ServiceConfig) {
+    let readable = guard::Any(guard::Get()).or(guard::Head());
+    let deck = web::resource("/api/v1/replay")
+        .route(web::route().guard(readable).to(status))
+        .route(web::post().to(ask))
+        .default_service(web::to(method_not_allowed));
+    config
+        .service(deck.wrap(from_fn(from_own_page)))
+        .service(resource("/api/v1/replay/course", course).wrap(from_fn(from_own_page)));
+}
+
+async fn method_not_allowed() -> HttpResponse {
+    let mut response = text(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "a replay is read by GET and controlled by POST",
+    );
+    response.headers_mut().insert(
+        header::ALLOW,
+        header::HeaderValue::from_static("GET, HEAD, POST"),
+    );
+    response
+}
+
+fn json(value: &impl serde::Serialize) -> HttpResponse {
+    HttpResponse::Ok()
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .json(value)
+}
+
+async fn status(state: Data<State>) -> HttpResponse {
+    match &state.wiring.replay {
+        Some(controls) => json(&controls.status()),
+        None => not_found().await,
+    }
+}
+
+async fn course(state: Data<State>) -> HttpResponse {
+    match &state.wiring.replay {
+        Some(controls) => json(&controls.facts().course),
+        None => not_found().await,
+    }
+}
+
+async fn ask(request: HttpRequest, state: Data<State>) -> HttpResponse {
+    let Some(controls) = &state.wiring.replay else {
+        return not_found().await;
+    };
+    match wish(request.query_string()) {
+        Ok(wish) => {
+            controls.ask(wish);
+            json(&controls.status())
+        }
+        Err(complaint) => text(StatusCode::BAD_REQUEST, complaint),
+    }
+}
+
+/// What a query asks for.
+fn wish(query: &str) -> Result<Wish, String> {
+    let mut wish = Wish::default();
+    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+        match key.as_ref() {
+            "playing" => {
+                let playing = value.parse();
+                wish.playing = Some(playing.map_err(|_| "playing is true or false")?);
+            }
+            "speed" => {
+                let speed = value.parse().ok().filter(|speed| SPEEDS.contains(speed));
+                wish.speed = Some(speed.ok_or_else(|| {
+                    format!("speed is {} to {} times", SPEEDS.start(), SPEEDS.end())
+                })?);
+            }
+            "seek_unix_ms" => {
+                let ms = value.parse();
+                let complaint = "seek_unix_ms is a time in milliseconds since 1970";
+                wish.seek_unix_ms = Some(ms.map_err(|_| complaint)?);
+            }
+            _ => return Err("a replay knows playing, speed and seek_unix_ms".to_owned()),
+        }
+    }
+    if wish == Wish::default() {
+        return Err("nothing is asked for: playing, speed or seek_unix_ms".to_owned());
+    }
+    Ok(wish)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wish_is_understood_whole_or_not_at_all() {
+        let all = wish("playing=true&speed=60&seek_unix_ms=1700000000000");
+        let expected = Wish {
+            playing: Some(true),
+            speed: Some(60.0),
+            seek_unix_ms: Some(1_700_000_000_000),
+        };
+        assert_eq!(all, Ok(expected));
+        for nonsense in [
+            "",
+            "playing",
+            "playing=yes",
+            "speed=0",
+            "speed=-1",
+            "speed=nan",
+            "speed=inf",
+            "speed=1e9",
+            "seek_unix_ms=",
+            "seek_unix_ms=-5",
+            "seek_unix_ms=99999999999999999999999",
+            "playing=true&eject=1",
+        ] {
+            assert!(wish(nonsense).is_err(), "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What was before, over HTTP: answers out of the history, about owners and about latency, and
+//! the newest snapshots as a log.
+
+use std::convert::Infallible;
+
+use actix_web::body::{BodySize, BoxBody};
+use actix_web::http::{StatusCode, header};
+use actix_web::web::{Bytes, Data};
+use actix_web::{HttpRequest, HttpResponse};
+
+use super::State;
+use super::routes::{newest_info, not_ready, text};
+use crate::dump;
+use crate::held::Held;
+use crate::history::question::{Form, question};
+use crate::paced::Refusal;
+use crate::{latency, owners};
+
+/// Answers about the past.
+pub(super) async fn history(request: HttpRequest, state: Data<State>) -> HttpResponse {
+    let question = match question(request.query_string(), request.headers()) {
+        Ok(question) => question,
+        Err(complaint) => return text(StatusCode::BAD_REQUEST, complaint),
+    };
+    if state.wiring.kept.latest.get().is_none() {
+        return not_ready();
+    }
+    let content_type = match question.form {
+        Form::Json => "application/json",
+        Form::Csv => "text/csv; charset=utf-8",
+    };
+    let from = request.peer_addr().map(|peer| peer.ip());
+    let info = newest_info(&state);
+    given(
+        &state,
+        state.histories.answer(question, info, from).await,
+        content_type,
+    )
+}
+
+/// Whose networking's time was of late.
+pub(super) async fn owners(request: HttpRequest, state: Data<State>) -> HttpResponse {
+    let question = match owners::question::question(request.query_string()) {
+        Ok(question) => question,
+        Err(complaint) => return text(StatusCode::BAD_REQUEST, complaint),
+    };
+    if state.wiring.kept.latest.get().is_none() {
+        return not_ready();
+    }
+    let from = request.peer_addr().map(|peer| peer.ip());
+    let info = newest_info(&state);
+    match state.owners.answer(question, info, from).await {
+        Some(answer) => given(&state, answer, "application/json"),
+        None => text(StatusCode::NOT_FOUND, OF_A_RECORDING),
+    }
+}
+
+/// How long packets waited of late.
+pub(super) async fn latency(request: HttpRequest, state: Data<State>) -> HttpResponse {
+    let question = match latency::question::question(request.query_string()) {
+        Ok(question) => question,
+        Err(complaint) => return text(StatusCode::BAD_REQUEST, complaint),
+    };
+    if state.wiring.kept.latest.get().is_none() {
+        return not_ready();
+    }
+    let from = request.peer_addr().map(|peer| peer.ip());
+    let info = newest_info(&state);
+    match state.latency.answer(question, info, from).await {
+        Some(answer) => given(&state, answer, "application/json"),
+        None => text(StatusCode::NOT_FOUND, OF_A_RECORDING),
+    }
+}
+
+/// Why nothing is made of snapshots that are kept.
+const OF_A_RECORDING: &str = "a recording is played here: the log that it is of has all snapshots";
+
+/// What an answer, or that there is none, is over HTTP.
+fn given(
+    state: &State,
+    answer: Result<Bytes, Refusal>,
+    content_type: &'static str,
+) -> HttpResponse {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(refusal @ Refusal::Wrong(_)) => return text(StatusCode::BAD_REQUEST, refusal),
+        Err(refusal @ Refusal::Busy) => return later(refusal),
+        Err(refusal @ Refusal::Failed(_)) => {
+            return text(StatusCode::INTERNAL_SERVER_ERROR, refusal);
+        }
+    };
+    let Some(place) = state.room.take(answer.len()) else {
+        return full();
+    };
+    let size = BodySize::Sized(answer.len() as u64);
+    let piece = std::iter::once(Ok::<_, Infallible>(answer));
+    HttpResponse::Ok()
+        .content_type(content_type)
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .insert_header((header::VARY, "Accept"))
+        .body(BoxBody::new(Held::new(piece, size, place)))
+}
+
+/// The newest snapshots as a log.
+pub(super) async fn dump(state: Data<State>) -> HttpResponse {
+    let kept = &state.wiring.kept;
+    let Some(recent) = &kept.recent else {
+        return text(StatusCode::NOT_FOUND, OF_A_RECORDING);
+    };
+    if kept.latest.get().is_none() {
+        return not_ready();
+    }
+    let (_, recent) = recent.get();
+    let Some(place) = state.room.take(recent.bytes()) else {
+        return full();
+    };
+    HttpResponse::Ok()
+        .content_type("application/octet-stream")
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .insert_header((
+            header::CONTENT_DISPOSITION,
+            "attachment; filename=\"netto.log\"",
+        ))
+        .body(BoxBody::new(Held::new(
+            dump::pieces(&recent),
+            BodySize::Stream,
+            place,
+        )))
+}
+
+fn full() -> HttpResponse {
+    later("too many long answers are being read; ask again in some seconds")
+}
+
+fn later(reason: impl std::fmt::Display) -> HttpResponse {
+    let mut response = text(StatusCode::SERVICE_UNAVAILABLE, reason);
+    let seconds = header::HeaderValue::from_static("5");
+    response.headers_mut().insert(header::RETRY_AFTER, seconds);
+    response
+}

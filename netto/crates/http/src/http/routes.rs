@@ -1,0 +1,236 @@
+//! Which path gives what.
+//!
+//! What is shown is made once and handed to all who ask (`answers`), and WebSockets
+//! become actors of their own.
+
+use std::sync::Arc;
+
+use actix_web::http::{StatusCode, header};
+use actix_web::middleware::from_fn;
+use actix_web::web::{self, Data};
+use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, guard};
+use metrics_common::Info;
+
+use super::State;
+use super::admission::from_own_page;
+use super::past;
+use crate::assets;
+use crate::door::Visitor;
+use crate::gzip::Gzipped;
+use crate::websocket_client::{Surroundings, WebSocketClient};
+use crate::{frames, gzip};
+use netto_metrics::prometheus::{Form, protobuf};
+use netto_pipeline::supervisor::Part;
+
+/// Every path that there is.
+pub(super) fn routes(config: &mut web::ServiceConfig) {
+    config
+        .service(resource("/metrics", metrics))
+        .service(resource("/healthz", healthz))
+        .service(resource("/readyz", readyz))
+        .service(resource("/api/v1/info", info).wrap(from_fn(from_own_page)))
+        .service(resource("/api/v1/snapshot", snapshot).wrap(from_fn(from_own_page)))
+        .service(resource("/api/v1/flamegraph", flame_graph).wrap(from_fn(from_own_page)))
+        .service(resource("/api/v1/history", past::history).wrap(from_fn(from_own_page)))
+        .service(resource("/api/v1/owners", past::owners).wrap(from_fn(from_own_page)))
+        .service(resource("/api/v1/latency", past::latency).wrap(from_fn(from_own_page)))
+        .service(resource("/api/v1/dump", past::dump).wrap(from_fn(from_own_page)))
+        .service(resource("/ws", websocket).wrap(from_fn(from_own_page)))
+        .service(resource("/", index))
+        .default_service(web::to(not_found));
+    for asset in netto_assets::ASSETS {
+        config.service(resource(
+            asset.path,
+            move |request: HttpRequest| async move { assets::respond(asset, &request) },
+        ));
+    }
+}
+
+/// A path that can be read, and nothing else.
+pub(super) fn resource<F, Args>(path: &str, handler: F) -> Resource
+where
+    F: Handler<Args>,
+    Args: FromRequest + 'static,
+    F::Output: Responder + 'static,
+{
+    let readable = guard::Any(guard::Get()).or(guard::Head());
+    web::resource(path)
+        .route(web::route().guard(readable).to(handler))
+        .default_service(web::to(method_not_allowed))
+}
+
+/// A plain answer of one line.
+pub(super) fn text(status: StatusCode, message: impl std::fmt::Display) -> HttpResponse {
+    HttpResponse::build(status)
+        .content_type("text/plain; charset=utf-8")
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .body(format!("{message}\n"))
+}
+
+pub(super) async fn not_found() -> HttpResponse {
+    text(
+        StatusCode::NOT_FOUND,
+        "no such page; there are /, /metrics, /api/v1/info, /api/v1/snapshot, /api/v1/flamegraph, /api/v1/history, /api/v1/owners, /api/v1/latency, /api/v1/dump, /healthz, /readyz and /ws",
+    )
+}
+
+async fn method_not_allowed() -> HttpResponse {
+    let mut response = text(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "netto can only be read: use GET",
+    );
+    response
+        .headers_mut()
+        .insert(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"));
+    response
+}
+
+async fn index(request: HttpRequest) -> HttpResponse {
+    match netto_assets::find("/index.html") {
+        Some(page) => assets::respond(page, &request),
+        None => text(
+            StatusCode::NOT_FOUND,
+            "this netto was built without its dashboard; its data is at /metrics and /api/v1/snapshot",
+        ),
+    }
+}
+
+async fn healthz() -> HttpResponse {
+    text(StatusCode::OK, "alive")
+}
+
+pub(super) fn not_ready() -> HttpResponse {
+    text(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "not ready: no interval has been measured yet",
+    )
+}
+
+async fn readyz(state: Data<State>) -> HttpResponse {
+    match state.wiring.kept.latest.get() {
+        Some(_) => text(StatusCode::OK, "ready"),
+        None => not_ready(),
+    }
+}
+
+/// What the newest snapshot's rows mean.
+pub(super) fn newest_info(state: &State) -> Arc<Info> {
+    match state.wiring.kept.latest.get() {
+        Some(latest) => latest.info.clone(),
+        None => state.wiring.info.clone(),
+    }
+}
+
+/// A page that holds now and should not be kept, compressed for those who take that, or why
+/// there is none.
+async fn page(
+    made: Result<web::Bytes, String>,
+    content_type: &str,
+    request: &HttpRequest,
+    gzipped: &Gzipped,
+) -> HttpResponse {
+    let takes_gzip = gzip::accepts_gzip(request.headers());
+    let body = match made {
+        Ok(plain) if takes_gzip => gzipped.of(plain).await,
+        made => made,
+    };
+    let body = match body {
+        Ok(body) => body,
+        Err(reason) => return text(StatusCode::INTERNAL_SERVER_ERROR, reason),
+    };
+    let mut response = HttpResponse::Ok();
+    response
+        .content_type(content_type)
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .insert_header((header::VARY, "Accept-Encoding, Accept"));
+    if takes_gzip {
+        response.insert_header((header::CONTENT_ENCODING, "gzip"));
+    }
+    response.body(body)
+}
+
+async fn info(request: HttpRequest, state: Data<State>) -> HttpResponse {
+    let made = state.answers.info(newest_info(&state)).await;
+    page(made, "application/json", &request, &state.gzipped.info).await
+}
+
+async fn snapshot(request: HttpRequest, state: Data<State>) -> HttpResponse {
+    let Some(latest) = state.wiring.kept.latest.get() else {
+        return not_ready();
+    };
+    let made = state.answers.snapshot(latest).await;
+    page(made, "application/json", &request, &state.gzipped.snapshot).await
+}
+
+/// Folded stacks, as flame graph tools read them; what they stand for is in the headers.
+async fn flame_graph(state: Data<State>) -> HttpResponse {
+    match state.answers.flame_graph().await {
+        Ok(graph) => HttpResponse::Ok()
+            .content_type("text/plain; charset=utf-8")
+            .insert_header((header::CACHE_CONTROL, "no-store"))
+            .insert_header((
+                "x-netto-window-seconds",
+                format!("{:.1}", graph.window_ns as f64 / 1e9),
+            ))
+            .insert_header(("x-netto-samples", graph.samples))
+            .insert_header(("x-netto-samples-left-out", graph.left_out))
+            .body(graph.text),
+        Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, reason),
+    }
+}
+
+async fn metrics(request: HttpRequest, state: Data<State>) -> HttpResponse {
+    let accept = request.headers().get_all(header::ACCEPT);
+    let mut accept = accept.filter_map(|value| value.to_str().ok());
+    let gzipped = &state.gzipped;
+    let (form, content_type, gzipped) = match accept.any(protobuf::is_wanted) {
+        true => (Form::Messages, protobuf::CONTENT_TYPE, &gzipped.messages),
+        false => (
+            Form::Text,
+            "text/plain; version=0.0.4; charset=utf-8",
+            &gzipped.metrics,
+        ),
+    };
+    let made = state.wiring.metrics.page(form).await;
+    page(made, content_type, &request, gzipped).await
+}
+
+async fn websocket(
+    request: HttpRequest,
+    payload: web::Payload,
+    state: Data<State>,
+) -> Result<HttpResponse, actix_web::Error> {
+    // Asked first, so that a mistake costs nobody's place.
+    actix_http::ws::handshake(request.head())?;
+    let visitor = request.conn_data::<Visitor>();
+    let Some(place) = visitor.and_then(Visitor::open_dashboard) else {
+        return Ok(text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!(
+                "all {} dashboards are taken; close one, or start netto with a larger --max-clients",
+                state.wiring.max_clients
+            ),
+        ));
+    };
+    let payload = frames::checked(&request, payload).await?;
+    let (response, session, messages) = actix_ws::handle(&request, payload)?;
+    if let Some(visitor) = visitor {
+        visitor.seat().open_gate();
+    }
+    let wiring = &state.wiring;
+    WebSocketClient::launch(
+        session,
+        messages.max_frame_size(frames::MAX_DATA_BYTES),
+        Surroundings {
+            collector: wiring.collector.clone(),
+            info: newest_info(&state),
+            wants_past: form_urlencoded::parse(request.query_string().as_bytes())
+                .any(|(option, _)| option == "history"),
+            drops: wiring.drops.clone(),
+            patience: wiring.patience,
+            place,
+            watch: wiring.supervisor.watch(Part::WebSocketClient),
+        },
+    );
+    Ok(response)
+}

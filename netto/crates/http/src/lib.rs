@@ -1,0 +1,25 @@
+//! Everything that shows snapshots to somebody: pages, sockets, files, Prometheus.
+//!
+//! A sink sees a snapshot when it is finished and cannot change, delay or lose
+//! it for another sink. None knows how anything was measured.
+
+pub mod answers;
+pub mod api;
+pub mod assets;
+pub mod auth;
+pub mod certificates;
+pub mod door;
+pub mod dump;
+pub mod frames;
+pub mod gzip;
+pub mod held;
+pub mod history;
+pub mod hosts;
+pub mod http;
+pub mod latency;
+pub mod owners;
+pub mod paced;
+pub mod turns;
+pub mod unpacked;
+pub mod web_config;
+pub mod websocket_client;

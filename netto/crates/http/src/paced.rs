@@ -1,0 +1,167 @@
+//! Answers that differ with the question, whose making is bounded by time: one at a time away
+//! from the event loop, addresses in turn, and after each a pause of several times what it took.
+//! An answer is kept until what it was made of changes, so that many who ask the same cost as
+//! much as one. This file knows nothing of what is in an answer.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use actix_web::web::{self, Bytes};
+use tokio::sync::oneshot;
+
+use super::turns::Turns;
+use netto_pipeline::shared::Shared;
+
+/// A pause is so many times as long as the work before it: a tenth of a CPU is the most.
+const PAUSE: u32 = 9;
+/// Answers of one kind that are kept until there is something newer, bytes.
+const KEPT_BYTES: usize = 4 << 20;
+
+/// What is wrong with a question, for people.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Complaint(pub String);
+
+impl From<String> for Complaint {
+    fn from(text: String) -> Self {
+        Complaint(text)
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There never will be one.
+    #[error(transparent)]
+    Wrong(#[from] Complaint),
+    /// Others are asking too.
+    #[error("too many questions about the past wait already; ask again in some seconds")]
+    Busy,
+    /// It could not be made.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Answers of one kind; those that share their turns are made one at a time together.
+pub struct Paced<Q> {
+    turns: Turns,
+    kept: Arc<Mutex<Kept<Q>>>,
+}
+
+/// Answers made of one version of something.
+struct Kept<Q> {
+    version: u64,
+    answers: Vec<(Q, Bytes)>,
+    bytes: usize,
+}
+
+impl<Q> Default for Kept<Q> {
+    fn default() -> Self {
+        Kept {
+            version: 0,
+            answers: Vec::new(),
+            bytes: 0,
+        }
+    }
+}
+
+impl<Q: PartialEq> Kept<Q> {
+    fn find(&self, version: u64, question: &Q) -> Option<Bytes> {
+        let mut answers = self.answers.iter().filter(|_| self.version == version);
+        let (_, answer) = answers.find(|(known, _)| known == question)?;
+        Some(answer.clone())
+    }
+
+    fn keep(&mut self, version: u64, question: Q, answer: &Bytes) {
+        if self.version != version {
+            *self = Kept {
+                version,
+                ..Kept::default()
+            };
+        }
+        if self.bytes + answer.len() <= KEPT_BYTES {
+            self.bytes += answer.len();
+            self.answers.push((question, answer.clone()));
+        }
+    }
+}
+
+fn lock<Q>(kept: &Mutex<Kept<Q>>) -> MutexGuard<'_, Kept<Q>> {
+    // What is kept is only ever what was made.
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<Q: PartialEq + Send + 'static> Paced<Q> {
+    /// None has been made yet.
+    pub fn new(turns: Turns) -> Self {
+        Paced {
+            turns,
+            kept: Arc::default(),
+        }
+    }
+
+    /// The answer to a question of somebody at this address, made of what is shared as it is then.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn answer<T: Clone + Send + Sync + 'static>(
+        &self,
+        shared: &Shared<T>,
+        question: Q,
+        from: Option<IpAddr>,
+        make: impl FnOnce(&Q, Arc<T>) -> Result<Vec<u8>, Refusal> + Send + 'static,
+    ) -> Result<Bytes, Refusal> {
+        if let Some(answer) = lock(&self.kept).find(shared.get().0, &question) {
+            return Ok(answer);
+        }
+        let place = self.turns.place(from).ok_or(Refusal::Busy)?;
+        let turn = place.turn().await.ok_or(Refusal::Busy)?;
+        let (shared, kept) = (shared.clone(), self.kept.clone());
+        let (tell, told) = oneshot::channel();
+        // The work and the pause after it go on without whoever asked.
+        actix_web::rt::spawn(async move {
+            let begun = Instant::now();
+            let made = web::block(move || {
+                let (version, value) = shared.get();
+                // Somebody else may have asked the same meanwhile.
+                if let Some(answer) = lock(&kept).find(version, &question) {
+                    return Ok(answer);
+                }
+                let text = make(&question, value)?;
+                let answer = Bytes::from(text.into_boxed_slice());
+                lock(&kept).keep(version, question, &answer);
+                Ok(answer)
+            });
+            let made = made.await;
+            let took = begun.elapsed();
+            let unfinished = |_| Err(Refusal::Failed("this answer could not be made".to_owned()));
+            // Whoever is gone does without.
+            let _ = tell.send(made.unwrap_or_else(unfinished));
+            tokio::time::sleep((took * PAUSE).min(Duration::from_secs(2))).await;
+            drop(turn);
+        });
+        let ended = |_| Err(Refusal::Failed("netto ends".to_owned()));
+        told.await.unwrap_or_else(ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_kept_within_the_bound_and_for_one_version_only() {
+        let mut kept = Kept::default();
+        let half = Bytes::from(vec![0; KEPT_BYTES / 2]);
+        for name in ["a", "b", "c"] {
+            kept.keep(1, name, &half);
+        }
+        assert!(kept.find(1, &"b").is_some());
+        assert!(kept.find(1, &"c").is_none(), "no room");
+        assert!(kept.find(2, &"b").is_none());
+        kept.keep(2, "c", &half);
+        assert!(kept.find(2, &"c").is_some());
+        assert!(kept.find(1, &"b").is_none());
+    }
+}

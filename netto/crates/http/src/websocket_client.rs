@@ -1,0 +1,302 @@
+//! The actor behind one dashboard: Hello, the past if it was asked for, the
+//! latest snapshot, then every new one.
+//!
+//! After every snapshot it sends a ping, and counts a snapshot as arrived when
+//! the pong comes back. While too many are on their way it keeps only the
+//! newest one, so that a slow reader skips snapshots instead of lagging behind,
+//! and the memory that a client can take is bounded. It owns its connection and
+//! nothing else; it understands no messages from clients.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix::prelude::*;
+use actix_web::web::Bytes;
+use actix_ws::{CloseCode, CloseReason, Message, ProtocolError, Session};
+use futures_util::FutureExt;
+use metrics_common::Info;
+use metrics_common::codec::{self, ServerMessage};
+
+use crate::door::Dashboard;
+use crate::frames::FrameRefusal;
+use netto_pipeline::metrics_collector::{
+    Deliver, Farewell, MetricsCollector, Published, Remember, Sink, SinkDrops, Subscribe,
+};
+use netto_pipeline::supervisor::Watch;
+
+/// Snapshots that may be on their way to a client: enough for a round trip of
+/// a second at the default period, few enough that a slow reader is not far behind.
+const WINDOW: usize = 4;
+
+/// Snapshots that may wait for the actor itself.
+const MAILBOX_MESSAGES: usize = 4;
+
+/// How long to be patient with a client.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// A client is dropped if nothing arrives there for so long.
+    pub no_progress: Duration,
+    /// How often a silent connection is tried.
+    pub keepalive: Duration,
+}
+
+impl Patience {
+    /// How long a connection of any kind may take nothing of what it is sent: a client's
+    /// actor comes first, and says so.
+    pub fn longest_stall(&self) -> Duration {
+        self.no_progress + self.keepalive
+    }
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience {
+            no_progress: Duration::from_secs(30),
+            keepalive: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What a client needs besides its connection.
+pub struct Surroundings {
+    /// Where snapshots come from.
+    pub collector: Addr<MetricsCollector>,
+    /// What the rows of snapshots mean, as the client is told.
+    pub info: Arc<Info>,
+    /// Whether the client asked for the past.
+    pub wants_past: bool,
+    /// Where to count skipped snapshots.
+    pub drops: Arc<SinkDrops>,
+    /// How long to wait for the reader.
+    pub patience: Patience,
+    /// The client's place among the permitted number of clients.
+    pub place: Dashboard,
+    /// Reports a panic.
+    pub watch: Watch,
+}
+
+/// The actor; see the head of this file.
+pub struct WebSocketClient {
+    session: Option<Session>,
+    around: Surroundings,
+    /// Number of the last ping, and those without a pong: number and time of sending.
+    pings: u64,
+    on_their_way: VecDeque<(u64, Instant)>,
+    /// The past and the newest snapshot, while too many are on their way.
+    waiting_past: Option<Remember>,
+    waiting: Option<Arc<Published>>,
+}
+
+impl WebSocketClient {
+    /// Starts the client on the current thread.
+    pub fn launch<S>(session: Session, messages: S, around: Surroundings)
+    where
+        S: Stream<Item = Result<Message, ProtocolError>> + 'static,
+    {
+        Self::create(move |ctx| {
+            ctx.set_mailbox_capacity(MAILBOX_MESSAGES);
+            ctx.add_stream(messages);
+            WebSocketClient {
+                session: Some(session),
+                around,
+                pings: 0,
+                on_their_way: VecDeque::new(),
+                waiting_past: None,
+                waiting: None,
+            }
+        });
+    }
+
+    /// Queues a message. The window leaves room for all that netto sends on its
+    /// own account, so a full queue means a client that asks without reading.
+    fn push(&mut self, message: Message, ctx: &mut Context<Self>) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        let sent = match message {
+            Message::Binary(bytes) => session.binary(bytes).now_or_never(),
+            Message::Ping(bytes) => session.ping(&bytes).now_or_never(),
+            Message::Pong(bytes) => session.pong(&bytes).now_or_never(),
+            _ => None,
+        };
+        if !matches!(sent, Some(Ok(()))) {
+            self.session = None;
+            ctx.stop();
+        }
+    }
+
+    fn ping(&mut self, ctx: &mut Context<Self>) {
+        self.pings += 1;
+        self.on_their_way.push_back((self.pings, Instant::now()));
+        let number = Bytes::copy_from_slice(&self.pings.to_be_bytes());
+        self.push(Message::Ping(number), ctx);
+    }
+
+    fn greet(&mut self, ctx: &mut Context<Self>) {
+        let hello = ServerMessage::Hello(Box::new((*self.around.info).clone()));
+        match codec::encode(&hello) {
+            Ok(bytes) => self.push(Message::Binary(bytes.into()), ctx),
+            Err(error) => self.hang_up(CloseCode::Error, &error.to_string(), ctx),
+        }
+    }
+
+    /// Introduces the daemon anew if rows mean something else from now on.
+    fn meet(&mut self, info: &Arc<Info>, ctx: &mut Context<Self>) {
+        if !Arc::ptr_eq(&self.around.info, info) {
+            self.around.info = info.clone();
+            self.greet(ctx);
+        }
+    }
+
+    fn send_past(&mut self, Remember { past, info }: Remember, ctx: &mut Context<Self>) {
+        if let Some(info) = info {
+            self.meet(&info, ctx);
+        }
+        self.push(Message::Binary(past), ctx);
+        self.ping(ctx);
+    }
+
+    fn send_snapshot(&mut self, published: &Published, ctx: &mut Context<Self>) {
+        self.meet(&published.info, ctx);
+        match published.message() {
+            Ok(bytes) => {
+                self.push(Message::Binary(bytes), ctx);
+                self.ping(ctx);
+            }
+            Err(error) => self.hang_up(CloseCode::Error, &error.to_string(), ctx),
+        }
+    }
+
+    fn hang_up(&mut self, code: CloseCode, reason: &str, ctx: &mut Context<Self>) {
+        if let Some(session) = self.session.take() {
+            let reason = CloseReason {
+                code,
+                description: Some(reason.to_owned()),
+            };
+            // If there is no room even for this, the connection is cut without a word.
+            let _ = session.close(Some(reason)).now_or_never();
+        }
+        ctx.stop();
+    }
+
+    fn look_after(&mut self, ctx: &mut Context<Self>) {
+        match self.on_their_way.front() {
+            Some((_, sent)) if sent.elapsed() >= self.around.patience.no_progress => {
+                tracing::info!("a dashboard is dropped: it has stopped reading");
+                self.hang_up(CloseCode::Policy, "no progress; connect again", ctx);
+            }
+            Some(_) => {}
+            None => self.ping(ctx),
+        }
+    }
+
+    fn arrived(&mut self, payload: &[u8], ctx: &mut Context<Self>) {
+        let Ok(number) = payload.try_into().map(u64::from_be_bytes) else {
+            // A pong that nobody asked for is allowed and means nothing.
+            return;
+        };
+        while self
+            .on_their_way
+            .front()
+            .is_some_and(|(sent, _)| *sent <= number)
+        {
+            self.on_their_way.pop_front();
+        }
+        if self.on_their_way.len() < WINDOW
+            && let Some(past) = self.waiting_past.take()
+        {
+            self.send_past(past, ctx);
+        }
+        if self.on_their_way.len() < WINDOW
+            && let Some(published) = self.waiting.take()
+        {
+            self.send_snapshot(&published, ctx);
+        }
+    }
+}
+
+impl Actor for WebSocketClient {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.greet(ctx);
+        if !self.around.collector.connected() {
+            self.hang_up(CloseCode::Away, "netto ends", ctx);
+            return;
+        }
+        self.around.collector.do_send(Subscribe {
+            sink: Sink::WebSocket,
+            updates: ctx.address().recipient(),
+            past: self.around.wants_past.then(|| ctx.address().recipient()),
+            farewell: Some(ctx.address().recipient()),
+        });
+        ctx.run_interval(self.around.patience.keepalive, Self::look_after);
+    }
+
+    fn stopped(&mut self, _: &mut Self::Context) {
+        self.around.watch.settle();
+    }
+}
+
+impl Handler<Deliver> for WebSocketClient {
+    type Result = ();
+
+    fn handle(&mut self, Deliver(published): Deliver, ctx: &mut Self::Context) {
+        if self.on_their_way.len() < WINDOW && self.waiting_past.is_none() {
+            self.send_snapshot(&published, ctx);
+        } else if self.waiting.replace(published).is_some() {
+            self.around.drops.count(Sink::WebSocket);
+        }
+    }
+}
+
+impl Handler<Remember> for WebSocketClient {
+    type Result = ();
+
+    fn handle(&mut self, remember: Remember, ctx: &mut Self::Context) {
+        // A snapshot from before another past would come behind it.
+        if self.waiting.take().is_some() {
+            self.around.drops.count(Sink::WebSocket);
+        }
+        if self.on_their_way.len() < WINDOW {
+            self.send_past(remember, ctx);
+        } else {
+            self.waiting_past = Some(remember);
+        }
+    }
+}
+
+impl Handler<Farewell> for WebSocketClient {
+    type Result = ();
+
+    fn handle(&mut self, Farewell(reason): Farewell, ctx: &mut Self::Context) {
+        if let Ok(bytes) = codec::encode(&ServerMessage::Bye(reason)) {
+            self.push(Message::Binary(bytes.into()), ctx);
+        }
+        self.hang_up(CloseCode::Away, "netto ends", ctx);
+    }
+}
+
+impl StreamHandler<Result<Message, ProtocolError>> for WebSocketClient {
+    fn handle(&mut self, message: Result<Message, ProtocolError>, ctx: &mut Self::Context) {
+        match message {
+            Ok(Message::Ping(payload)) => self.push(Message::Pong(payload), ctx),
+            Ok(Message::Pong(payload)) => self.arrived(&payload, ctx),
+            Ok(Message::Nop) => {}
+            Ok(Message::Close(_)) => self.hang_up(CloseCode::Normal, "", ctx),
+            Ok(Message::Text(_) | Message::Binary(_) | Message::Continuation(_)) => self.hang_up(
+                CloseCode::Unsupported,
+                "netto only sends; it understands no messages",
+                ctx,
+            ),
+            Err(ProtocolError::Overflow) => {
+                self.hang_up(CloseCode::Size, &FrameRefusal::TooLong.to_string(), ctx);
+            }
+            Err(error) => match FrameRefusal::of(&error) {
+                Some(refusal) => self.hang_up(refusal.close_code(), &refusal.to_string(), ctx),
+                None => self.hang_up(CloseCode::Protocol, &error.to_string(), ctx),
+            },
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The actor in front of the log file: makes a message of each snapshot, and
+//! watches over the thread that writes them.
+//!
+//! It never waits for the disk, except at the end. A log that cannot be written
+//! at the start is an error: somebody relies on it. After that it ends nothing:
+//! the host would not be measured at all because its disk was full for a
+//! minute. What is missing is counted, said on standard error, and written into
+//! the log as soon as it can be (`log_writer`).
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use actix::prelude::*;
+use anyhow::Context as _;
+use metrics_common::Info;
+use metrics_common::codec::{self, ServerMessage, Stacks};
+use metrics_common::log::Rounding;
+
+use super::log_file::LogFile;
+use super::log_queue::{Entry, Missing};
+use super::log_writer::{Link, LogStore, Writer};
+use crate::settings::LogSettings;
+use netto_pipeline::metrics_collector::{Deliver, Farewell, Sink, SinkDrops};
+use netto_pipeline::supervisor::{Part, Supervisor, Watch};
+use netto_pipeline::trace_analyzer::StackSource;
+
+/// Snapshots that may wait to be made a frame of.
+const MAILBOX_MESSAGES: usize = 16;
+/// A write that takes longer is reported as stuck.
+const STUCK: Duration = Duration::from_secs(5);
+/// How often that is looked at: after so long and [`STUCK`] it is said.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often stacks are written, where that is wanted: they are those of the last half to whole
+/// minute.
+const STACKS: Duration = Duration::from_secs(60);
+/// Until the end of the log is given up; the daemon itself waits for less.
+const END: Duration = Duration::from_secs(5);
+
+/// The file may have been renamed: look now, not at the next snapshot.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Reopen;
+
+/// Stacks are to be written now.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct TakeStacks;
+
+/// The actor; see the head of this file.
+pub struct FileLogger {
+    path: PathBuf,
+    info: Arc<Info>,
+    /// The info as a Hello, encoded.
+    hello: Arc<[u8]>,
+    /// `None`: nothing is rounded.
+    rounding: Option<Rounding>,
+    link: Arc<Link>,
+    drops: Arc<SinkDrops>,
+    stacks: Option<Arc<dyn StackSource>>,
+    /// Held while they are read.
+    reading_stacks: Arc<Mutex<()>>,
+    /// How long the write that was reported as stuck has taken, and what was dropped meanwhile.
+    stuck: Option<(Duration, u64)>,
+    watch: Watch,
+}
+
+impl FileLogger {
+    /// Starts the logger on two threads of its own; with stacks, if there are any to be written.
+    ///
+    /// # Errors
+    /// If there can be no more threads.
+    pub fn launch(
+        log: LogFile,
+        stacks: Option<Arc<dyn StackSource>>,
+        info: Arc<Info>,
+        drops: Arc<SinkDrops>,
+        supervisor: &Supervisor,
+    ) -> anyhow::Result<(Arbiter, Addr<FileLogger>)> {
+        let (path, settings) = (log.path().to_owned(), *log.settings());
+        Self::launch_with(log, path, settings, stacks, info, drops, supervisor)
+    }
+
+    /// The same with any store; the path is for messages.
+    ///
+    /// # Errors
+    /// If there can be no more threads.
+    pub fn launch_with(
+        store: impl LogStore,
+        path: PathBuf,
+        settings: LogSettings,
+        stacks: Option<Arc<dyn StackSource>>,
+        info: Arc<Info>,
+        drops: Arc<SinkDrops>,
+        supervisor: &Supervisor,
+    ) -> anyhow::Result<(Arbiter, Addr<FileLogger>)> {
+        let link = Arc::new(Link::default());
+        let hello = hello_of(&info)?;
+        let watch = supervisor.watch(Part::FileLogger);
+        let writer = Writer::new(
+            store,
+            path.clone(),
+            settings.flush,
+            hello.clone(),
+            link.clone(),
+            watch,
+        );
+        std::thread::Builder::new()
+            .name("netto-log".to_owned())
+            .spawn(move || writer.run())
+            .context("cannot start the thread that writes the log file")?;
+        let logger = FileLogger {
+            path,
+            info,
+            hello,
+            rounding: (!settings.exact).then(Rounding::default),
+            link,
+            drops,
+            stacks,
+            reading_stacks: Arc::default(),
+            stuck: None,
+            watch: supervisor.watch(Part::FileLogger),
+        };
+        let arbiter = Arbiter::new();
+        let address = Self::start_in_arbiter(&arbiter.handle(), move |ctx| {
+            ctx.set_mailbox_capacity(MAILBOX_MESSAGES);
+            logger
+        });
+        Ok((arbiter, address))
+    }
+
+    fn drop_snapshots(&mut self, count: u64) {
+        (0..count).for_each(|_| self.drops.count(Sink::File));
+        if let Some((_, dropped)) = &mut self.stuck {
+            *dropped += count;
+        }
+    }
+
+    /// Says when a write gets stuck, and when it no longer is.
+    fn look_at_disk(&mut self) {
+        let path = self.path.display();
+        match (self.link.busy_for(), &mut self.stuck) {
+            (Some((time, waiting)), None) if time >= STUCK => {
+                tracing::error!(
+                    "the disk of the log file {path} has not answered for {:.0} s; netto goes on \
+                     measuring, {waiting} snapshots wait, and the newest are kept until it does",
+                    time.as_secs_f64(),
+                );
+                self.stuck = Some((time, 0));
+            }
+            (Some((time, _)), Some((stuck, _))) if time >= *stuck => *stuck = time,
+            (_, Some((stuck, dropped))) => {
+                tracing::warn!(
+                    "the disk of the log file {path} answers again after {:.0} s; \
+                     {dropped} snapshots are missing in it",
+                    stuck.as_secs_f64(),
+                );
+                self.stuck = None;
+            }
+            _ => {}
+        }
+    }
+}
+
+impl FileLogger {
+    /// Has the stacks read and written by a thread of its own: reading symbols takes a while.
+    fn take_stacks(&self) {
+        let Some(source) = self.stacks.clone() else {
+            return;
+        };
+        let (link, reading) = (self.link.clone(), self.reading_stacks.clone());
+        let thread = std::thread::Builder::new().name("netto-log-stacks".to_owned());
+        let spawned = thread.spawn(move || {
+            // Whoever comes while they are being read is content with those.
+            let Ok(_reading) = reading.try_lock() else {
+                return;
+            };
+            match encoded_stacks(source.as_ref()) {
+                Ok(message) => link.push_other(message),
+                Err(error) => tracing::warn!("no stacks for the log file: {error:#}"),
+            }
+        });
+        if let Err(error) = spawned {
+            tracing::warn!("no stacks for the log file: {error}");
+        }
+    }
+}
+
+fn encoded_stacks(source: &dyn StackSource) -> anyhow::Result<Vec<u8>> {
+    let folded = source.folded()?;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let stacks = Stacks {
+        time_unix_ns: since.map_or(0, |since| since.as_nanos() as u64),
+        window_ns: folded.window_ns,
+        samples: folded.samples,
+        left_out: folded.left_out,
+        folded: folded.text,
+    };
+    Ok(codec::encode(&ServerMessage::Stacks(Box::new(stacks)))?)
+}
+
+fn hello_of(info: &Info) -> anyhow::Result<Arc<[u8]>> {
+    let hello = ServerMessage::Hello(Box::new(info.clone()));
+    Ok(codec::encode(&hello)?.into())
+}
+
+impl Actor for FileLogger {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.run_interval(LOOK, |logger, _| logger.look_at_disk());
+        ctx.run_interval(STACKS, |logger, _| logger.take_stacks());
+    }
+}
+
+impl Handler<Deliver> for FileLogger {
+    type Result = ();
+
+    fn handle(&mut self, Deliver(published): Deliver, _: &mut Self::Context) {
+        let snapshot = &published.snapshot;
+        let message = (|| {
+            if !Arc::ptr_eq(&self.info, &published.info) {
+                self.hello = hello_of(&published.info)?;
+                self.info = published.info.clone();
+            }
+            anyhow::Ok(match &mut self.rounding {
+                Some(rounding) => codec::encode_snapshot(&rounding.round(snapshot))?,
+                None => published.message()?.to_vec(),
+            })
+        })();
+        let dropped = match message {
+            Ok(message) => self.link.push(Entry {
+                hello: self.hello.clone(),
+                message,
+                sequence: snapshot.sequence,
+                time_unix_ns: snapshot.time_unix_ns,
+                missing: None,
+            }),
+            Err(error) => {
+                tracing::error!("a snapshot is missing in the log file: {error:#}");
+                let (sequence, time) = (snapshot.sequence, snapshot.time_unix_ns);
+                self.link.skip(Missing::one(sequence, time));
+                1
+            }
+        };
+        self.drop_snapshots(dropped);
+    }
+}
+
+impl Handler<Reopen> for FileLogger {
+    type Result = ();
+
+    fn handle(&mut self, _: Reopen, _: &mut Self::Context) {
+        self.link.reopen();
+    }
+}
+
+impl Handler<TakeStacks> for FileLogger {
+    type Result = ();
+
+    fn handle(&mut self, _: TakeStacks, _: &mut Self::Context) {
+        self.take_stacks();
+    }
+}
+
+impl Handler<Farewell> for FileLogger {
+    type Result = ();
+
+    fn handle(&mut self, Farewell(reason): Farewell, ctx: &mut Self::Context) {
+        self.link.end(reason, END);
+        self.watch.settle();
+        ctx.stop();
+    }
+}

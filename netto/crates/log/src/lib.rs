@@ -1,0 +1,9 @@
+//! The log file: it owns writing, rotation and the queue before the disk; it knows no section and
+//! no feature.
+
+pub mod file_logger;
+pub mod log_file;
+pub mod log_queue;
+pub mod log_rotation;
+pub mod log_writer;
+pub mod settings;

@@ -1,0 +1,162 @@
+//! The file behind `--log-file`: opening it without harming what is there,
+//! keeping others from writing into it, and noticing what becomes of it.
+//!
+//! It owns the open file and its lock (`open`), and begins another one when it is
+//! due (`log_rotation`). Before each write it looks whether the
+//! path still leads to this file and whether the file is as long as it was left:
+//! logs are rotated by renaming, by copying and emptying, and by hand. It never
+//! waits for anything but the disk, and decides nothing about failures.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Context as _;
+use metrics_common::log::HEADER_BYTES;
+
+use self::open::OpenFile;
+use super::log_rotation;
+use super::log_writer::LogStore;
+use crate::settings::LogSettings;
+
+mod open;
+
+/// Until a rotation that failed is tried again.
+const ROTATE_AGAIN: Duration = Duration::from_secs(60);
+
+/// A log that is open for appending, and is opened anew when it must be.
+pub struct LogFile {
+    path: PathBuf,
+    open: Option<OpenFile>,
+    settings: LogSettings,
+    /// When a rotation failed.
+    could_not_rotate: Option<Instant>,
+}
+
+impl LogFile {
+    /// Opens a new log, or an existing one to append to.
+    ///
+    /// # Errors
+    /// If the path cannot be written, holds something that is not a log of this
+    /// format, or another process writes to it.
+    pub fn open(path: &Path, settings: &LogSettings) -> anyhow::Result<LogFile> {
+        Ok(LogFile {
+            path: path.to_owned(),
+            open: Some(OpenFile::open(path)?),
+            settings: *settings,
+            could_not_rotate: None,
+        })
+    }
+
+    /// How it is to be written.
+    pub fn settings(&self) -> &LogSettings {
+        &self.settings
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the path leads to the file that is open.
+    fn is_in_place(&self) -> bool {
+        match self.open.as_ref().map(|open| open.regular) {
+            Some(Some(identity)) => {
+                fs::metadata(&self.path).is_ok_and(|there| (there.dev(), there.ino()) == identity)
+            }
+            Some(None) => true,
+            None => false,
+        }
+    }
+}
+
+impl LogFile {
+    /// Whether the file is so long or so old that another one is due.
+    fn is_due(&self) -> bool {
+        let Some(open) = self.open.as_ref().filter(|open| open.regular.is_some()) else {
+            return false;
+        };
+        let age = SystemTime::now().duration_since(open.began);
+        let is_large = self
+            .settings
+            .max_bytes
+            .is_some_and(|most| open.length >= most);
+        let is_old = self
+            .settings
+            .max_age
+            .is_some_and(|most| age.is_ok_and(|age| age >= most));
+        let failed = self.could_not_rotate;
+        open.length > HEADER_BYTES as u64
+            && (is_large || is_old)
+            && failed.is_none_or(|at| at.elapsed() >= ROTATE_AGAIN)
+    }
+
+    /// Ends this file and gives it another name.
+    fn rotate(&mut self) {
+        let outcome = self
+            .open
+            .as_mut()
+            .map_or(Ok(()), OpenFile::finish)
+            .context("cannot finish it")
+            .and_then(|()| log_rotation::set_aside(&self.path, self.settings.keep));
+        match outcome {
+            Ok(()) => {
+                self.open = None;
+                self.could_not_rotate = None;
+            }
+            Err(error) => {
+                tracing::error!(
+                    "cannot begin another log file after {}: {error:#}; it grows on",
+                    self.path.display()
+                );
+                self.could_not_rotate = Some(Instant::now());
+            }
+        }
+    }
+}
+
+impl LogStore for LogFile {
+    fn prepare(&mut self) -> anyhow::Result<bool> {
+        if !self.is_in_place() {
+            self.open = None;
+        }
+        if self.is_due() {
+            self.rotate();
+        }
+        match &mut self.open {
+            Some(open) => open.look_again(&self.path),
+            None => {
+                self.open = Some(OpenFile::open(&self.path)?);
+                Ok(true)
+            }
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> anyhow::Result<bool> {
+        let open = self.open.as_mut().context("the log file is not open")?;
+        let outcome = open.append(bytes);
+        if let Err(error) = &outcome {
+            let is_full = matches!(
+                error.kind(),
+                io::ErrorKind::StorageFull
+                    | io::ErrorKind::QuotaExceeded
+                    | io::ErrorKind::FileTooLarge
+            );
+            if !is_full || open.cut().is_err() {
+                // Perhaps another try with the path finds a better file.
+                self.open = None;
+            }
+        }
+        outcome.with_context(|| format!("cannot write to the log file {}", self.path.display()))
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        let finished = self.open.as_mut().map_or(Ok(()), OpenFile::finish);
+        finished.with_context(|| format!("cannot finish the log file {}", self.path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! The open file itself: its lock, what stands in it, how long it is, its digests and its index.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::SystemTime;
+
+use anyhow::{Context as _, anyhow, bail};
+use metrics_common::log::{
+    self, Beginning, DigestBuilder, HEADER_BYTES, IndexBuilder, LOG_VERSION, LogError, LogReader,
+    MAGIC,
+};
+
+use netto_sys::locks;
+
+/// See the head of this file.
+pub(super) struct OpenFile {
+    pub(super) file: File,
+    /// Device and number of a regular file; pipes and terminals are written as they are.
+    pub(super) regular: Option<(u64, u64)>,
+    /// As long as it was left, bytes. Shorter, and somebody has emptied it.
+    pub(super) length: u64,
+    needs_header: bool,
+    /// What was written and stands in no index yet.
+    index: IndexBuilder,
+    /// What was written and stands in no digest yet.
+    digests: DigestBuilder,
+    /// When the file was begun, as far as that is known.
+    pub(super) began: SystemTime,
+}
+
+impl OpenFile {
+    /// Opens it, a new one if there is none.
+    pub(super) fn open(path: &Path) -> anyhow::Result<OpenFile> {
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(|error| {
+                anyhow!(
+                    "cannot open the log file {}: {error}; choose another with --log-file",
+                    path.display()
+                )
+            })?;
+        let metadata = file
+            .metadata()
+            .with_context(|| format!("cannot examine the log file {}", path.display()))?;
+        let mut open = OpenFile {
+            file,
+            regular: metadata.is_file().then(|| (metadata.dev(), metadata.ino())),
+            length: 0,
+            needs_header: true,
+            index: IndexBuilder::default(),
+            digests: DigestBuilder::default(),
+            began: SystemTime::now(),
+        };
+        if open.regular.is_some() {
+            open.lock(path, &metadata)?;
+            open.examine(path)?;
+            if let (Ok(created), true) = (metadata.created(), open.length > 0) {
+                open.began = created;
+            }
+        }
+        Ok(open)
+    }
+
+    /// Takes the file for this process alone; the lock goes with the open file.
+    fn lock(&self, path: &Path, metadata: &fs::Metadata) -> anyhow::Result<()> {
+        match self.file.try_lock() {
+            Ok(()) => Ok(()),
+            Err(TryLockError::WouldBlock) => {
+                let holder = locks::holder_of(Path::new("/proc"), metadata).map_or_else(
+                    || "another process that cannot be seen from here".to_owned(),
+                    |holder| holder.to_string(),
+                );
+                bail!(
+                    "the log file {} is being written by {holder}; \
+                     end that, or choose another file with --log-file",
+                    path.display()
+                )
+            }
+            Err(TryLockError::Error(error)) => {
+                tracing::warn!(
+                    "the log file {} cannot be locked ({error}): \
+                     nothing keeps another netto from writing to it, too",
+                    path.display()
+                );
+                Ok(())
+            }
+        }
+    }
+
+    /// Looks at what the file holds before anything is appended.
+    fn examine(&mut self, path: &Path) -> anyhow::Result<()> {
+        let cannot = |doing: &str| format!("cannot {doing} the log file {}", path.display());
+        self.needs_header = false;
+        self.file.rewind().with_context(|| cannot("read"))?;
+        match LogReader::new(&self.file).map(|reader| reader.beginning()) {
+            Ok(Beginning::Header) => self.check_version(path)?,
+            Ok(Beginning::Damaged { zero_bytes }) => tracing::warn!(
+                "the log file {} has lost its beginning ({zero_bytes} bytes of zeros are there \
+                 instead); it is continued, and readable from its first whole frame on",
+                path.display()
+            ),
+            Err(LogError::NotALog) if self.is_part_of_header()? => {
+                // A header that was cut while being written: the file holds nothing yet.
+                self.file.set_len(0).with_context(|| cannot("empty"))?;
+                self.needs_header = true;
+            }
+            Err(LogError::NotALog) => bail!(
+                "{} exists and is not a netto log; move it away, or choose another with --log-file",
+                path.display()
+            ),
+            Err(LogError::TooNew { major, .. }) => return Err(other_format(path, major)),
+            Err(error) => return Err(anyhow!(error).context(cannot("read"))),
+        }
+        // Whatever its last frame looks like, the reader finds the next one by its marker.
+        self.length = self
+            .file
+            .metadata()
+            .with_context(|| cannot("examine"))?
+            .len();
+        self.index = IndexBuilder::new(self.length);
+        self.digests = DigestBuilder::default();
+        Ok(())
+    }
+
+    fn first_bytes(&mut self) -> io::Result<Vec<u8>> {
+        let mut found = Vec::with_capacity(HEADER_BYTES);
+        self.file.rewind()?;
+        (&self.file)
+            .take(HEADER_BYTES as u64)
+            .read_to_end(&mut found)?;
+        Ok(found)
+    }
+
+    fn is_part_of_header(&mut self) -> io::Result<bool> {
+        let found = self.first_bytes()?;
+        Ok(found.len() < HEADER_BYTES && (MAGIC.starts_with(&found) || found.starts_with(MAGIC)))
+    }
+
+    /// A log of an older format is continued by one of this format, header and all.
+    fn check_version(&mut self, path: &Path) -> anyhow::Result<()> {
+        let found = self.first_bytes()?;
+        let Some(&[low, high]) = found.get(MAGIC.len()..MAGIC.len() + 2) else {
+            return Ok(());
+        };
+        match u16::from_le_bytes([low, high]) {
+            0 => return Err(other_format(path, 0)),
+            major => self.needs_header = major < LOG_VERSION.0,
+        }
+        Ok(())
+    }
+
+    /// Notices that the file has become shorter; `true` if so.
+    pub(super) fn look_again(&mut self, path: &Path) -> anyhow::Result<bool> {
+        if self.regular.is_none() {
+            return Ok(false);
+        }
+        let length = self.length_now()?;
+        if length >= self.length {
+            return Ok(false);
+        }
+        tracing::info!(
+            "the log file {} was emptied by somebody; it is begun anew",
+            path.display()
+        );
+        self.examine(path)?;
+        self.began = SystemTime::now();
+        Ok(true)
+    }
+
+    fn length_now(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// Appends whole blocks; `false` if the file was emptied meanwhile.
+    pub(super) fn append(&mut self, blocks: &[u8]) -> io::Result<bool> {
+        if self.regular.is_none() {
+            let header = self.needs_header.then(log::file_header);
+            self.file
+                .write_all(&[&header.unwrap_or_default(), blocks].concat())?;
+            self.needs_header = false;
+            return Ok(true);
+        }
+        self.length = self.length_now()?;
+        // Before the blocks: an index, if the last one is far, a header, where one is missing, and
+        // what the blocks before come to, where they are enough.
+        let mut bytes = Vec::with_capacity(blocks.len());
+        let begins_index = self.index.is_full();
+        if begins_index {
+            bytes.extend(self.index.index(self.length));
+        }
+        if self.needs_header {
+            bytes.extend(log::file_header());
+        }
+        let before = self.length + bytes.len() as u64;
+        let digests = self.digests.due(before);
+        bytes.extend_from_slice(&digests);
+        bytes.extend_from_slice(blocks);
+        self.file.write_all(&bytes)?;
+        self.needs_header = false;
+        if begins_index {
+            self.index = IndexBuilder::new(before);
+        }
+        self.index.wrote(before, &digests);
+        self.digests.written();
+        let behind = before + digests.len() as u64;
+        self.index.wrote(behind, blocks);
+        self.digests.wrote(behind, blocks);
+        let length = self.length_now()?;
+        let expected = self.length + bytes.len() as u64;
+        self.length = expected;
+        if length >= expected {
+            return Ok(true);
+        }
+        if length <= bytes.len() as u64 {
+            // It holds nothing but this, without a beginning.
+            self.file.set_len(0)?;
+        }
+        Ok(false)
+    }
+
+    /// Ends the file: with a digest and an index, if there is room for them, and so that it survives
+    /// a power cut.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        if self.regular.is_none() {
+            // Pipes and terminals cannot be synchronised and need not be.
+            return Ok(());
+        }
+        if self.length_now()? == self.length {
+            self.digests.end();
+            let (at, digests) = (self.length, self.digests.due(self.length));
+            if self.leave(&digests)? {
+                self.index.wrote(at, &digests);
+                self.digests.written();
+            }
+            if self.leave(&self.index.index(self.length))? {
+                self.index = IndexBuilder::new(self.length);
+            }
+        }
+        self.file.sync_all()
+    }
+
+    /// Writes what readers can do without; `false`, and nothing written, if there is no room.
+    fn leave(&mut self, bytes: &[u8]) -> io::Result<bool> {
+        let written = self.file.write_all(bytes).is_ok();
+        match written {
+            true => self.length += bytes.len() as u64,
+            false => self.cut()?,
+        }
+        Ok(written)
+    }
+
+    /// Takes back the part of a block that was written before the disk was full.
+    pub(super) fn cut(&mut self) -> io::Result<()> {
+        // Never longer: that would fill the file with zeros.
+        if self.regular.is_some() && self.length_now()? > self.length {
+            self.file.set_len(self.length)?;
+        }
+        Ok(())
+    }
+}
+
+fn other_format(path: &Path, major: u16) -> anyhow::Error {
+    anyhow!(
+        "{} is a netto log of format {major}, this netto writes format {}; \
+         choose another file with --log-file",
+        path.display(),
+        LOG_VERSION.0
+    )
+}

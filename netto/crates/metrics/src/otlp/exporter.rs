@@ -1,0 +1,125 @@
+//! The actor: keeps totals since the start, and makes an export of them when one is due.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix::prelude::*;
+use metrics_common::Info;
+use prost::Message as _;
+
+use super::link::Link;
+use super::points;
+use super::sender::{self, Sender};
+use super::target::Target;
+use crate::prometheus::Totals;
+use netto_pipeline::compression::gzip;
+use netto_pipeline::metrics_collector::{Deliver, Farewell, Sink, SinkDrops};
+use netto_pipeline::supervisor::{Part, Supervisor, Watch};
+
+/// Snapshots that may wait; a dropped snapshot would be missing from every sum.
+const MAILBOX_MESSAGES: usize = 64;
+/// For what waits at the end of netto, which itself waits no longer than two seconds.
+const END: Duration = Duration::from_millis(1500);
+
+/// The actor; see the head of this file.
+pub struct OtlpLogger {
+    totals: Totals,
+    info: Arc<Info>,
+    interval: Duration,
+    /// When, and how many snapshots were in it.
+    exported: Option<(Instant, u64)>,
+    link: Arc<Link>,
+    drops: Arc<SinkDrops>,
+    watch: Watch,
+}
+
+impl OtlpLogger {
+    /// Starts the logger on two threads of its own.
+    ///
+    /// # Errors
+    /// If this host trusts nobody, or there can be no more threads.
+    pub fn launch(
+        target: Target,
+        info: Arc<Info>,
+        drops: Arc<SinkDrops>,
+        supervisor: &Supervisor,
+    ) -> anyhow::Result<(Arbiter, Addr<OtlpLogger>)> {
+        if let Some(warning) = target.warning() {
+            tracing::warn!("{warning}");
+        }
+        let link = Arc::new(Link::default());
+        let logger = OtlpLogger {
+            totals: Totals::default(),
+            info,
+            interval: target.interval,
+            exported: None,
+            link: link.clone(),
+            drops: drops.clone(),
+            watch: supervisor.watch(Part::OtlpLogger),
+        };
+        tracing::info!("pushing metrics to {}", target.url);
+        sender::start(Sender {
+            client: sender::client(&target)?,
+            target,
+            link,
+            drops,
+            watch: supervisor.watch(Part::OtlpLogger),
+        })?;
+        let arbiter = Arbiter::new();
+        let address = Self::start_in_arbiter(&arbiter.handle(), move |ctx| {
+            ctx.set_mailbox_capacity(MAILBOX_MESSAGES);
+            logger
+        });
+        Ok((arbiter, address))
+    }
+
+    fn is_due(&self, interval_ns: u64) -> bool {
+        // Snapshots come at their own times: the one next to the due time is the right one.
+        let early = Duration::from_nanos(interval_ns / 2);
+        self.exported
+            .is_none_or(|(at, _)| at.elapsed() + early >= self.interval)
+    }
+
+    fn export(&mut self) {
+        self.exported = Some((Instant::now(), self.totals.snapshots));
+        let request = points::request(&self.info, &self.totals.sum).encode_to_vec();
+        let dropped = match gzip(&request) {
+            Ok(bytes) => self.link.push(bytes[..].into()),
+            Err(error) => {
+                tracing::error!("an export is left out: {error}");
+                1
+            }
+        };
+        (0..dropped).for_each(|_| self.drops.count(Sink::Otlp));
+    }
+}
+
+impl Actor for OtlpLogger {
+    type Context = Context<Self>;
+}
+
+impl Handler<Deliver> for OtlpLogger {
+    type Result = ();
+
+    fn handle(&mut self, Deliver(published): Deliver, _: &mut Self::Context) {
+        self.info = published.info.clone();
+        self.totals.add(&published.snapshot);
+        if self.is_due(published.snapshot.interval_ns) {
+            self.export();
+        }
+    }
+}
+
+impl Handler<Farewell> for OtlpLogger {
+    type Result = ();
+
+    fn handle(&mut self, _: Farewell, ctx: &mut Self::Context) {
+        let is_new = |snapshots| self.totals.snapshots > snapshots;
+        if is_new(self.exported.map_or(0, |(_, snapshots)| snapshots)) {
+            self.export();
+        }
+        self.link.end(END);
+        self.watch.settle();
+        ctx.stop();
+    }
+}

@@ -1,0 +1,257 @@
+//! The thread that waits for the network: pushes what waits, oldest first, and tries again.
+//!
+//! A receiver that is gone, slow or full ends nothing. It owns the words about that.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
+use prost::Message as _;
+use ureq::Agent;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+use super::link::{Export, Link};
+use super::target::Target;
+use netto_pipeline::metrics_collector::{Sink, SinkDrops};
+use netto_pipeline::supervisor::Watch;
+
+/// For one try.
+const TRY: Duration = Duration::from_secs(10);
+/// Before the second try, and then twice as long each time.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// As long at most, whatever the receiver says.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Of an answer, this much is read.
+const MOST_ANSWER_BYTES: u64 = 64 << 10;
+/// So often at most it is said that something is refused.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// What came of a try.
+#[derive(Debug)]
+enum Outcome {
+    Accepted,
+    /// Worth another try, perhaps not before this time has passed.
+    Again(String, Option<Duration>),
+    /// No use in another try.
+    Refused(String),
+}
+
+/// A client for this receiver, and nobody else.
+///
+/// # Errors
+/// The receiver is to be reached by TLS, and this host trusts nobody.
+pub(super) fn client(target: &Target) -> anyhow::Result<Agent> {
+    let mut config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .proxy(None)
+        .user_agent(concat!("netto/", env!("CARGO_PKG_VERSION")));
+    if target.is_encrypted() {
+        let found = rustls_native_certs::load_native_certs();
+        let roots: Vec<_> = found
+            .certs
+            .iter()
+            .map(|der| Certificate::from_der(der).to_owned())
+            .collect();
+        ensure!(
+            !roots.is_empty(),
+            "cannot push to {}: this host has no certificates of authorities; install \
+             ca-certificates, or name a file with them by SSL_CERT_FILE",
+            target.url
+        );
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        config = config.tls_config(
+            TlsConfig::builder()
+                .unversioned_rustls_crypto_provider(provider)
+                .root_certs(RootCerts::new_with_certs(&roots))
+                .build(),
+        );
+    }
+    Ok(Agent::new_with_config(config.build()))
+}
+
+/// The time in which nothing gets through.
+struct Trouble {
+    since: Instant,
+    tries: u32,
+}
+
+/// The thread's own.
+pub(super) struct Sender {
+    pub(super) client: Agent,
+    pub(super) target: Target,
+    pub(super) link: Arc<Link>,
+    pub(super) drops: Arc<SinkDrops>,
+    pub(super) watch: Watch,
+}
+
+impl Sender {
+    /// Pushes until the end.
+    pub(super) fn run(mut self) {
+        let mut trouble = None;
+        let mut refused_at = None;
+        while let Some(export) = self.link.next() {
+            match self.attempt(&export) {
+                Outcome::Accepted => {
+                    self.link.done(&export);
+                    self.recovered(&mut trouble);
+                }
+                Outcome::Refused(cause) => {
+                    self.link.done(&export);
+                    self.drops.count(Sink::Otlp);
+                    self.refused(&mut refused_at, &cause);
+                }
+                Outcome::Again(cause, after) => {
+                    if self.link.deadline().is_some() {
+                        let lost = self.link.waiting();
+                        tracing::warn!("{lost} exports did not reach {}: {cause}", self.target.url);
+                        break;
+                    }
+                    let pause = self.failed(&mut trouble, &cause);
+                    self.link.pause(after.unwrap_or(pause).min(LONGEST_PAUSE));
+                }
+            }
+        }
+        self.watch.settle();
+        self.link.ended();
+    }
+
+    fn attempt(&self, export: &Export) -> Outcome {
+        let left = self
+            .link
+            .deadline()
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        let limit = left.map_or(TRY, |left| left.min(TRY));
+        if limit.is_zero() {
+            return Outcome::Again("netto ends".to_owned(), None);
+        }
+        let mut request = self
+            .client
+            .post(&self.target.url)
+            .config()
+            .timeout_global(Some(limit))
+            .build()
+            .header("content-type", "application/x-protobuf")
+            .header("content-encoding", "gzip");
+        for (name, value) in &self.target.headers {
+            request = request.header(name, value);
+        }
+        let mut answer = match request.send(&export.bytes[..]) {
+            Ok(answer) => answer,
+            Err(error) => return Outcome::Again(error.to_string(), None),
+        };
+        let status = answer.status();
+        let retry_after = answer
+            .headers()
+            .get("retry-after")
+            .and_then(|value| value.to_str().ok()?.trim().parse().ok())
+            .map(Duration::from_secs);
+        let body = answer
+            .body_mut()
+            .with_config()
+            .limit(MOST_ANSWER_BYTES)
+            .read_to_vec();
+        match status.as_u16() {
+            200..=299 => {
+                self.read_answer(&body.unwrap_or_default());
+                Outcome::Accepted
+            }
+            // By the specification of OTLP/HTTP.
+            429 | 502..=504 => Outcome::Again(format!("it answers {status}"), retry_after),
+            _ => Outcome::Refused(format!("it answers {status}")),
+        }
+    }
+
+    /// A receiver may take a part only; trying again would not help.
+    fn read_answer(&self, body: &[u8]) {
+        let answer = ExportMetricsServiceResponse::decode(body).unwrap_or_default();
+        if let Some(partial) = answer
+            .partial_success
+            .filter(|p| p.rejected_data_points > 0)
+        {
+            tracing::warn!(
+                "{} has not taken {} points: {}",
+                self.target.url,
+                partial.rejected_data_points,
+                partial.error_message.escape_debug()
+            );
+        }
+    }
+
+    /// Says so the first time; gives how long to wait.
+    fn failed(&self, trouble: &mut Option<Trouble>, cause: &str) -> Duration {
+        if trouble.is_none() {
+            tracing::warn!(
+                "cannot push to {}: {cause}; netto goes on measuring, tries again, and keeps \
+                 what it can",
+                self.target.url
+            );
+        }
+        let trouble = trouble.get_or_insert_with(|| Trouble {
+            since: Instant::now(),
+            tries: 0,
+        });
+        let pause = backoff(trouble.tries, RandomState::new().build_hasher().finish());
+        trouble.tries += 1;
+        pause
+    }
+
+    fn recovered(&self, trouble: &mut Option<Trouble>) {
+        if let Some(trouble) = trouble.take() {
+            tracing::info!(
+                "{} takes metrics again after {:.0} s; {} exports wait",
+                self.target.url,
+                trouble.since.elapsed().as_secs_f64(),
+                self.link.waiting()
+            );
+        }
+    }
+
+    fn refused(&self, said_at: &mut Option<Instant>, cause: &str) {
+        if said_at.is_none_or(|at| at.elapsed() > QUIET) {
+            *said_at = Some(Instant::now());
+            tracing::error!(
+                "{} refuses metrics: {cause}; see --otlp-endpoint and --otlp-headers",
+                self.target.url
+            );
+        }
+    }
+}
+
+/// How long to wait after so many tries: each time twice as long, and the later half of that at
+/// random, lest a fleet comes back at once.
+fn backoff(tries: u32, random: u64) -> Duration {
+    let longest = FIRST_PAUSE
+        .saturating_mul(1 << tries.min(10))
+        .min(LONGEST_PAUSE / 2);
+    let half = longest / 2;
+    half + half.mul_f64(random as f64 / u64::MAX as f64)
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// If there can be no more threads.
+pub(super) fn start(sender: Sender) -> anyhow::Result<()> {
+    std::thread::Builder::new()
+        .name("netto-otlp".to_owned())
+        .spawn(move || sender.run())
+        .map(drop)
+        .context("cannot start the thread that pushes metrics")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_half_a_minute_and_are_never_the_same_for_all() {
+        for (tries, most_s) in [(0, 1), (1, 2), (2, 4), (4, 16), (5, 30), (1000, 30)] {
+            let most = Duration::from_secs(most_s);
+            assert_eq!(backoff(tries, u64::MAX), most);
+            assert_eq!(backoff(tries, 0), most / 2);
+        }
+    }
+}

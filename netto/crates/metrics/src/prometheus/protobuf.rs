@@ -1,0 +1,324 @@
+//! The metrics as the messages of `io.prometheus.client`, one behind the other with its length
+//! before it: the only form in which a scraper takes native histograms.
+//!
+//! The messages are the part of Prometheus' data model that netto has need of, by the numbers of
+//! its fields.
+
+use metrics_common::latency::Histogram as Latencies;
+use prometheus::proto;
+use prost::Message;
+
+use super::family::Family;
+use super::histogram::{self, SCHEMA, ZERO_THRESHOLD};
+use super::text::Value;
+
+/// How the form is called in a request and an answer.
+pub const CONTENT_TYPE: &str = "application/vnd.google.protobuf; \
+                                proto=io.prometheus.client.MetricFamily; encoding=delimited";
+/// Its first part, by which a scraper asks for it.
+const MEDIA_TYPE: &str = "application/vnd.google.protobuf";
+const MESSAGE: &str = "io.prometheus.client.MetricFamily";
+
+/// Whether a request with this header would rather have this form than text.
+pub fn is_wanted(accept: &str) -> bool {
+    let (mut own, mut text) = (0.0, 0.0_f64);
+    for range in accept.split(',') {
+        let mut parts = range.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let (mut quality, mut is_ours) = (1.0, true);
+        for (key, value) in parts.filter_map(|part| part.split_once('=')) {
+            match key.trim() {
+                "q" => quality = value.trim().parse().unwrap_or(0.0),
+                "proto" => is_ours &= value.trim() == MESSAGE,
+                "encoding" => is_ours &= value.trim() == "delimited",
+                _ => {}
+            }
+        }
+        match name {
+            MEDIA_TYPE if is_ours => own = quality,
+            "text/plain" => text = text.max(quality),
+            _ => {}
+        }
+    }
+    own > 0.0 && own >= text
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct MetricFamily {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    help: String,
+    #[prost(int32, tag = "3")]
+    kind: i32,
+    #[prost(message, repeated, tag = "4")]
+    metrics: Vec<Metric>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Metric {
+    #[prost(message, repeated, tag = "1")]
+    labels: Vec<Label>,
+    #[prost(message, optional, tag = "2")]
+    gauge: Option<Number>,
+    #[prost(message, optional, tag = "3")]
+    counter: Option<Number>,
+    #[prost(message, optional, tag = "7")]
+    histogram: Option<Histogram>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Label {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Number {
+    #[prost(double, tag = "1")]
+    value: f64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Histogram {
+    #[prost(uint64, tag = "1")]
+    count: u64,
+    #[prost(double, tag = "2")]
+    sum: f64,
+    #[prost(message, repeated, tag = "3")]
+    classic: Vec<Bucket>,
+    #[prost(sint32, tag = "5")]
+    schema: i32,
+    #[prost(double, tag = "6")]
+    zero_threshold: f64,
+    #[prost(uint64, tag = "7")]
+    zero_count: u64,
+    #[prost(message, repeated, tag = "12")]
+    spans: Vec<Span>,
+    #[prost(sint64, repeated, tag = "13")]
+    deltas: Vec<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Bucket {
+    #[prost(uint64, tag = "1")]
+    cumulative_count: u64,
+    #[prost(double, tag = "2")]
+    upper_bound: f64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Span {
+    #[prost(sint32, tag = "1")]
+    offset: i32,
+    #[prost(uint32, tag = "2")]
+    length: u32,
+}
+
+impl Histogram {
+    fn of(latencies: &Latencies) -> Self {
+        let native = histogram::native(latencies);
+        let (spans, deltas) = histogram::spans(&native);
+        let classic = histogram::classic(latencies).into_iter();
+        let spans = spans.into_iter();
+        Histogram {
+            count: latencies.count(),
+            sum: latencies.sum_ns as f64 / 1e9,
+            classic: classic
+                .map(|(upper_bound, cumulative_count)| Bucket {
+                    cumulative_count,
+                    upper_bound,
+                })
+                .collect(),
+            schema: SCHEMA,
+            zero_threshold: ZERO_THRESHOLD,
+            zero_count: native.zero,
+            spans: spans
+                .map(|(offset, length)| Span { offset, length })
+                .collect(),
+            deltas,
+        }
+    }
+}
+
+/// Metrics in the making.
+#[derive(Debug, Default)]
+pub struct Messages {
+    bytes: Vec<u8>,
+    labels: &'static [&'static str],
+    family: MetricFamily,
+}
+
+impl Messages {
+    /// What is pushed from here on is of this family.
+    pub fn begin<S>(&mut self, family: &Family<S>) {
+        self.labels = family.labels;
+        self.family = MetricFamily {
+            name: family.name.to_owned(),
+            help: family.help.to_owned(),
+            kind: family.metric_type as i32,
+            metrics: Vec::new(),
+        };
+    }
+
+    /// The family is complete; it is not mentioned if it has no series.
+    pub fn end(&mut self) {
+        let family = std::mem::take(&mut self.family);
+        if !family.metrics.is_empty() {
+            self.bytes.extend(family.encode_length_delimited_to_vec());
+        }
+    }
+
+    /// Adds a series.
+    pub fn push(&mut self, values: &[&str], value: Value) {
+        let number = Some(Number {
+            value: match value {
+                Value::Count(count) => count as f64,
+                Value::Nanoseconds(ns) => ns as f64 / 1e9,
+                Value::Number(number) => number,
+            },
+        });
+        let mut metric = self.metric(values);
+        match self.family.kind == proto::MetricType::COUNTER as i32 {
+            true => metric.counter = number,
+            false => metric.gauge = number,
+        }
+        self.family.metrics.push(metric);
+    }
+
+    /// Adds a series of a histogram.
+    pub fn push_histogram(&mut self, values: &[&str], latencies: &Latencies) {
+        let mut metric = self.metric(values);
+        metric.histogram = Some(Histogram::of(latencies));
+        self.family.metrics.push(metric);
+    }
+
+    fn metric(&self, values: &[&str]) -> Metric {
+        let labels = self.labels.iter().zip(values);
+        Metric {
+            labels: labels
+                .map(|(name, value)| Label {
+                    name: (*name).to_owned(),
+                    value: (*value).to_owned(),
+                })
+                .collect(),
+            ..Metric::default()
+        }
+    }
+
+    /// Adds a family that the `prometheus` crate holds: of counters or gauges.
+    pub fn add(&mut self, family: &proto::MetricFamily) {
+        let is_counter = family.get_field_type() == proto::MetricType::COUNTER;
+        let metrics = family.get_metric().iter().map(|metric| {
+            let labels = metric.get_label().iter().map(|label| Label {
+                name: label.name().to_owned(),
+                value: label.value().to_owned(),
+            });
+            let number = |value| Some(Number { value });
+            Metric {
+                labels: labels.collect(),
+                counter: is_counter
+                    .then(|| number(metric.get_counter().get_value()))
+                    .flatten(),
+                gauge: (!is_counter)
+                    .then(|| number(metric.get_gauge().get_value()))
+                    .flatten(),
+                histogram: None,
+            }
+        });
+        let own = MetricFamily {
+            name: family.name().to_owned(),
+            help: family.help().to_owned(),
+            kind: family.get_field_type() as i32,
+            metrics: metrics.collect(),
+        };
+        self.bytes.extend(own.encode_length_delimited_to_vec());
+    }
+
+    /// All families.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prometheus::text::Text;
+
+    #[test]
+    fn it_is_given_to_those_who_would_rather_have_it() {
+        let ours = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+        for (accept, expected) in [
+            (
+                format!("{ours},text/plain;version=0.0.4;q=0.3,*/*;q=0.1"),
+                true,
+            ),
+            (
+                format!("{ours};q=0.2,text/plain;version=0.0.4;q=0.3"),
+                false,
+            ),
+            (format!("{ours};q=0"), false),
+            ("*/*".to_owned(), false),
+            (
+                "application/vnd.google.protobuf;encoding=text".to_owned(),
+                false,
+            ),
+            (String::new(), false),
+        ] {
+            assert_eq!(is_wanted(&accept), expected, "{accept}");
+        }
+    }
+
+    #[test]
+    fn series_and_histograms_are_read_back() {
+        const COUNTER: Family<Text> = Family {
+            name: "netto_things_total",
+            help: "Things.",
+            metric_type: proto::MetricType::COUNTER,
+            labels: &["cpu"],
+            series: |_, _| {},
+        };
+        const LATENCY: Family<Text> = Family {
+            name: "netto_wait_seconds",
+            metric_type: proto::MetricType::HISTOGRAM,
+            ..COUNTER
+        };
+        let mut messages = Messages::default();
+        messages.begin(&COUNTER);
+        messages.push(&["3"], Value::Nanoseconds(1_500_000_000));
+        messages.end();
+        messages.begin(&COUNTER);
+        messages.end();
+        messages.begin(&LATENCY);
+        let mut latencies = Latencies::default();
+        for ns in [10, 1 << 20, (1 << 20) + 1] {
+            latencies.record(ns);
+        }
+        messages.push_histogram(&["3"], &latencies);
+        messages.end();
+        let bytes = messages.into_bytes();
+        let mut rest = bytes.as_slice();
+        let counter = MetricFamily::decode_length_delimited(&mut rest).unwrap();
+        assert_eq!(
+            (counter.kind, counter.name.as_str()),
+            (0, "netto_things_total")
+        );
+        assert_eq!(counter.metrics[0].counter.as_ref().unwrap().value, 1.5);
+        assert_eq!(counter.metrics[0].labels[0].value, "3");
+        let family = MetricFamily::decode_length_delimited(&mut rest).unwrap();
+        assert!(rest.is_empty() && family.kind == 4);
+        let histogram = family.metrics[0].histogram.as_ref().unwrap();
+        assert_eq!(
+            (histogram.count, histogram.zero_count, histogram.schema),
+            (3, 1, 2)
+        );
+        // Their bucket lies across those that end at 2^-9.75 and 2^-9.5 s; two whole packets are not
+        // enough for both.
+        assert_eq!(histogram.spans[0].offset, -38, "{histogram:?}");
+        assert_eq!(histogram.deltas, [2]);
+        assert_eq!(histogram.classic.len(), 29);
+    }
+}

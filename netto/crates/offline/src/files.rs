@@ -1,0 +1,156 @@
+//! The log files of one host: which of them hold intervals, from when to when, and whose they are.
+//! How they are one series is `series`'.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use metrics_common::codec::ServerMessage;
+
+use super::file;
+use super::findings::{Findings, SeriesError};
+use super::series::Series;
+use netto_questions::times::Span;
+
+/// Log files of one host, in the order of their first intervals.
+#[derive(Debug)]
+pub struct Files {
+    files: Vec<Known>,
+    problems: Vec<String>,
+    length_bytes: u64,
+    read_bytes: Arc<AtomicU64>,
+}
+
+/// A file that holds an interval.
+#[derive(Debug)]
+struct Known {
+    path: PathBuf,
+    /// End and beginning of its first interval, nanoseconds since the Unix epoch.
+    first_end_unix_ns: u64,
+    first_begin_unix_ns: u64,
+    hostname: Option<String>,
+}
+
+impl Files {
+    /// Looks at the beginning of each file.
+    ///
+    /// # Errors
+    /// If none of them holds an interval, or they are of different hosts. A file that holds none
+    /// beside others that do is a finding.
+    pub fn look(paths: &[PathBuf]) -> Result<Files, SeriesError> {
+        let mut files = Files {
+            files: Vec::new(),
+            problems: Vec::new(),
+            length_bytes: 0,
+            read_bytes: Arc::default(),
+        };
+        for path in paths {
+            match files.look_at(path) {
+                Ok(known) => files.files.push(known),
+                Err(reason) => files.problems.push(format!("{} {reason}", path.display())),
+            }
+        }
+        if files.files.is_empty() {
+            return Err(SeriesError::Nothing(files.problems.join("; ")));
+        }
+        files.files.sort_by_key(|file| file.first_end_unix_ns);
+        let mut named = files
+            .files
+            .iter()
+            .filter_map(|file| Some((file.path.display(), file.hostname.as_deref()?)));
+        if let Some((first_path, first)) = named.next()
+            && let Some((other_path, other)) = named.find(|(_, other)| *other != first)
+        {
+            return Err(SeriesError::DifferentHosts {
+                first_path: first_path.to_string(),
+                first: first.to_owned(),
+                other_path: other_path.to_string(),
+                other: other.to_owned(),
+            });
+        }
+        files.read_bytes.store(0, Ordering::Relaxed);
+        Ok(files)
+    }
+
+    fn look_at(&mut self, path: &Path) -> Result<Known, String> {
+        self.length_bytes += file::length_bytes(path)?;
+        let mut hostname = None;
+        for message in file::open(path, Span::EVER, &self.read_bytes)? {
+            match message.map_err(|error| file::wording(&error))? {
+                ServerMessage::Hello(info) => {
+                    hostname.get_or_insert(info.hostname);
+                }
+                ServerMessage::Snapshot(first) => {
+                    return Ok(Known {
+                        path: path.to_owned(),
+                        first_end_unix_ns: first.time_unix_ns,
+                        first_begin_unix_ns: first.time_unix_ns.saturating_sub(first.interval_ns),
+                        hostname,
+                    });
+                }
+                _ => {}
+            }
+        }
+        Err("holds no interval".to_owned())
+    }
+
+    /// Where the first interval begins, nanoseconds since the Unix epoch.
+    pub fn begin_unix_ns(&self) -> u64 {
+        let begins = self.files.iter().map(|file| file.first_begin_unix_ns);
+        begins.min().unwrap_or(0)
+    }
+
+    /// Where the last interval ends, nanoseconds since the Unix epoch. Reads files whose blocks do
+    /// not tell.
+    pub fn end_unix_ns(&self) -> u64 {
+        let mut end = self.begin_unix_ns();
+        for known in &self.files {
+            // What is wrong with a file is found when it is read for what it holds.
+            if let Ok(Some(last)) = file::end_unix_ns(&known.path, &self.read_bytes) {
+                end = end.max(last);
+                continue;
+            }
+            let Ok(reader) = file::open(&known.path, Span::EVER, &self.read_bytes) else {
+                continue;
+            };
+            for message in reader.map_while(Result::ok) {
+                if let ServerMessage::Snapshot(snapshot) = message {
+                    end = end.max(snapshot.time_unix_ns);
+                }
+            }
+        }
+        self.read_bytes.store(0, Ordering::Relaxed);
+        end
+    }
+
+    /// Length of all files, bytes.
+    pub fn length_bytes(&self) -> u64 {
+        self.length_bytes
+    }
+
+    /// Counts the bytes that a series of them has read.
+    pub fn read_bytes(&self) -> Arc<AtomicU64> {
+        self.read_bytes.clone()
+    }
+
+    /// The intervals of a span.
+    pub fn series(&self, span: Span) -> Series {
+        self.read(span, false)
+    }
+
+    /// The same, with the digests of intervals instead of these where all of them belong to the
+    /// span and no file holds others in between; without stacks there.
+    pub fn series_by_digests(&self, span: Span) -> Series {
+        self.read(span, true)
+    }
+
+    fn read(&self, span: Span, by_digests: bool) -> Series {
+        let files = self.files.iter();
+        let files = files.map(|known| (known.path.clone(), known.first_end_unix_ns));
+        let findings = Findings {
+            problems: self.problems.clone(),
+            ..Findings::default()
+        };
+        Series::of(files, span, by_digests, findings, self.read_bytes.clone())
+    }
+}

@@ -1,0 +1,82 @@
+//! Counts what clients send that is no HTTP, and says so now and then: a line
+//! for each would let any client fill the log.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// There is at most one line in this time.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Malformed requests since the start.
+#[derive(Debug, Default)]
+pub struct Malformed {
+    total: AtomicU64,
+    said: Mutex<Said>,
+}
+
+#[derive(Debug, Default)]
+struct Said {
+    at: Option<Instant>,
+    total: u64,
+}
+
+impl Malformed {
+    /// How many there were.
+    pub fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// Counts one, and logs how many there were if it is time.
+    pub fn count(&self, reason: impl std::fmt::Display) {
+        if let Some(news) = self.add(Instant::now()) {
+            tracing::warn!("{news} could not be understood; the last: {reason}");
+        }
+    }
+
+    fn add(&self, now: Instant) -> Option<String> {
+        let total = self.total.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.at.is_some_and(|at| now.duration_since(at) < PAUSE) {
+            return None;
+        }
+        let new = total.saturating_sub(said.total);
+        *said = Said {
+            at: Some(now),
+            total,
+        };
+        Some(match new {
+            1 => "1 request".to_owned(),
+            new => format!("{new} requests since the last such line"),
+        })
+    }
+}
+
+/// What the server counts of its clients.
+#[derive(Debug, Default)]
+pub struct ClientCounts {
+    /// Requests that were no HTTP.
+    pub malformed: Malformed,
+    /// Connections that were closed or refused because others needed the place.
+    pub given_away: Arc<AtomicU64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_a_line_a_minute_with_its_count() {
+        let malformed = Malformed::default();
+        let start = Instant::now();
+        let lines: Vec<_> = (0..1000)
+            .filter_map(|at| malformed.add(start + Duration::from_millis(100 * at)))
+            .collect();
+        assert_eq!(
+            lines,
+            ["1 request", "600 requests since the last such line"]
+        );
+        assert_eq!(malformed.total(), 1000);
+    }
+}

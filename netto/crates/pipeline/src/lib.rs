@@ -1,0 +1,14 @@
+//! The actors between the measurement and the sinks: lifecycle and delivery only.
+//!
+//! Nothing here knows what a component means or how a sink writes it down.
+
+pub mod clients;
+pub mod compression;
+pub mod course;
+pub mod metrics_collector;
+pub mod playback;
+pub mod recent;
+pub mod rendered;
+pub mod shared;
+pub mod supervisor;
+pub mod trace_analyzer;

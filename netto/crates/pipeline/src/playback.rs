@@ -1,0 +1,253 @@
+//! The deck of a replay: what its viewers ask for, and how far it is.
+//!
+//! All viewers of one replay share one deck. HTTP writes wishes here and reads the state;
+//! the player, on a thread of its own, takes the wishes and reports. Nobody waits for
+//! anybody, and of several places to go to only the last counts.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+use crate::course::CourseView;
+
+/// How many times as fast as it was recorded it can be played.
+pub const SPEEDS: std::ops::RangeInclusive<f64> = 0.1..=1000.0;
+
+/// What never changes of a replay.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// Begin and end on the axis of the recording, nanoseconds.
+    pub span_ns: (u64, u64),
+    /// How many snapshots there are.
+    pub snapshots: u64,
+    /// Networking's share over all of it.
+    pub course: CourseView,
+}
+
+/// How a replay stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Time goes on.
+    Playing,
+    /// Time stands still.
+    Paused,
+    /// There is nothing more to play.
+    Ended,
+}
+
+/// What viewers may ask for; what is `None` stays as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Wish {
+    /// To go on, or to stand still. At the end, going on means from the beginning.
+    pub playing: Option<bool>,
+    /// So many times as fast as it was recorded, within [`SPEEDS`].
+    pub speed: Option<f64>,
+    /// To go to this place on the axis, milliseconds since the Unix epoch.
+    pub seek_unix_ms: Option<u64>,
+}
+
+/// What viewers are told.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Status {
+    /// Where the recording begins on its axis, milliseconds since the Unix epoch.
+    pub begin_unix_ms: u64,
+    /// Where it ends.
+    pub end_unix_ms: u64,
+    /// Where it is, or is about to be.
+    pub position_unix_ms: u64,
+    /// End of the interval that was shown last, by the recorded clock; 0 before the first.
+    pub time_unix_ms: u64,
+    /// Whether it plays.
+    pub state: Mode,
+    /// How many times as fast as it was recorded.
+    pub speed: f64,
+    /// How many snapshots there are in all.
+    pub snapshots: u64,
+}
+
+/// What is wanted of the player.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Orders {
+    /// Whether to go on.
+    pub playing: bool,
+    /// How fast.
+    pub speed: f64,
+    /// Where to go first, nanoseconds on the axis; asked for once.
+    pub seek_ns: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Deck {
+    orders: Orders,
+    ended: bool,
+    position_ns: u64,
+    time_unix_ns: u64,
+}
+
+/// A hold on the deck; copies share it.
+#[derive(Debug, Clone)]
+pub struct Controls {
+    facts: Arc<Facts>,
+    deck: Arc<Mutex<Deck>>,
+}
+
+impl Controls {
+    /// At the beginning, about to show its first interval.
+    pub fn new(facts: Facts, playing: bool, speed: f64) -> Self {
+        let begin_ns = facts.span_ns.0;
+        Controls {
+            facts: Arc::new(facts),
+            deck: Arc::new(Mutex::new(Deck {
+                orders: Orders {
+                    playing,
+                    speed,
+                    seek_ns: Some(begin_ns),
+                },
+                ended: false,
+                position_ns: begin_ns,
+                time_unix_ns: 0,
+            })),
+        }
+    }
+
+    fn deck(&self) -> MutexGuard<'_, Deck> {
+        // Each change is a few plain stores: none can be left half done.
+        self.deck.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What never changes.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// A viewer asks for something.
+    pub fn ask(&self, wish: Wish) {
+        let mut deck = self.deck();
+        let (begin_ns, end_ns) = self.facts.span_ns;
+        if let Some(ms) = wish.seek_unix_ms {
+            // All of that millisecond: an interval that ends within it is shown.
+            let ns = ms.saturating_mul(1_000_000).saturating_add(999_999);
+            deck.orders.seek_ns = Some(ns.clamp(begin_ns, end_ns));
+            deck.ended = false;
+        }
+        if let Some(speed) = wish.speed {
+            deck.orders.speed = speed.clamp(*SPEEDS.start(), *SPEEDS.end());
+        }
+        if let Some(playing) = wish.playing {
+            if playing && deck.ended {
+                deck.orders.seek_ns = Some(begin_ns);
+                deck.ended = false;
+            }
+            deck.orders.playing = playing;
+        }
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> Status {
+        let deck = self.deck();
+        let ms = |ns: u64| ns / 1_000_000;
+        Status {
+            begin_unix_ms: ms(self.facts.span_ns.0),
+            end_unix_ms: ms(self.facts.span_ns.1),
+            position_unix_ms: ms(deck.orders.seek_ns.unwrap_or(deck.position_ns)),
+            time_unix_ms: ms(deck.time_unix_ns),
+            state: match (deck.ended, deck.orders.playing) {
+                (true, _) => Mode::Ended,
+                (false, true) => Mode::Playing,
+                (false, false) => Mode::Paused,
+            },
+            speed: deck.orders.speed,
+            snapshots: self.facts.snapshots,
+        }
+    }
+
+    /// What the player is to do now.
+    pub fn take_orders(&self) -> Orders {
+        let mut deck = self.deck();
+        Orders {
+            seek_ns: deck.orders.seek_ns.take(),
+            ..deck.orders
+        }
+    }
+
+    /// The player says where it is, when the last interval was recorded, and whether there is more.
+    pub fn report(&self, position_ns: u64, time_unix_ns: Option<u64>, is_over: bool) {
+        let mut deck = self.deck();
+        deck.position_ns = position_ns;
+        if let Some(time_unix_ns) = time_unix_ns {
+            deck.time_unix_ns = time_unix_ns;
+        }
+        // Somebody may have asked for another place meanwhile.
+        if is_over && deck.orders.seek_ns.is_none() {
+            deck.ended = true;
+            deck.orders.playing = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::course::Course;
+
+    fn controls() -> Controls {
+        let facts = Facts {
+            span_ns: (5_000_000, 90_000_000),
+            snapshots: 7,
+            course: Course::new(0).view(),
+        };
+        Controls::new(facts, true, 1.0)
+    }
+
+    fn seek(ms: u64) -> Wish {
+        Wish {
+            seek_unix_ms: Some(ms),
+            ..Wish::default()
+        }
+    }
+
+    #[test]
+    fn of_several_places_only_the_last_counts_and_only_once() {
+        let controls = controls();
+        controls.ask(seek(20));
+        controls.ask(seek(30));
+        assert_eq!(controls.status().position_unix_ms, 30);
+        assert_eq!(controls.take_orders().seek_ns, Some(30_999_999));
+        assert_eq!(controls.take_orders().seek_ns, None);
+    }
+
+    #[test]
+    fn a_place_outside_of_the_recording_is_its_nearest_end() {
+        let controls = controls();
+        for (wanted, expected) in [(0, 5_000_000), (u64::MAX, 90_000_000)] {
+            controls.ask(seek(wanted));
+            assert_eq!(controls.take_orders().seek_ns, Some(expected));
+        }
+    }
+
+    #[test]
+    fn at_the_end_it_stops_and_going_on_means_from_the_beginning() {
+        let controls = controls();
+        controls.take_orders();
+        controls.report(90_000_000, Some(90_000_000), true);
+        assert_eq!(controls.status().state, Mode::Ended);
+        assert!(!controls.take_orders().playing);
+        controls.ask(Wish {
+            playing: Some(true),
+            ..Wish::default()
+        });
+        assert_eq!(controls.status().state, Mode::Playing);
+        assert_eq!(controls.take_orders().seek_ns, Some(5_000_000));
+    }
+
+    #[test]
+    fn whoever_asks_while_the_end_is_reported_is_heard() {
+        let controls = controls();
+        controls.take_orders();
+        controls.ask(seek(10));
+        controls.report(90_000_000, None, true);
+        assert_eq!(controls.status().state, Mode::Playing);
+        assert_eq!(controls.take_orders().seek_ns, Some(10_999_999));
+    }
+}

@@ -1,0 +1,232 @@
+//! The actor that sets the pace: every user period it drains the measurement
+//! into one snapshot and sends that, in one message, to the collector.
+//!
+//! It owns the snapshot source and a thread of its own, because draining reads
+//! memory and files and must not wait for anybody's socket. No client's request
+//! is ever answered there. It never looks into a snapshot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use futures_util::stream;
+use metrics_common::history::History;
+use metrics_common::{Info, Snapshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use super::metrics_collector::{MetricsCollector, Publish, Rewind};
+use super::supervisor::{Part, Supervisor, Watch};
+use netto_analysis::flame::Folded;
+use netto_analysis::latency::Request;
+
+/// Snapshots that may wait for the collector before one is dropped.
+const MAX_ON_THEIR_WAY: usize = 64;
+
+/// Where snapshots come from: the measurement, or a made-up one in tests.
+pub trait SnapshotSource: Send + 'static {
+    /// One drain: everything since the previous call, as one snapshot.
+    ///
+    /// # Errors
+    /// Whatever makes further snapshots impossible; the daemon ends with it.
+    fn next_snapshot(&mut self) -> anyhow::Result<Snapshot>;
+
+    /// What the rows mean from the next snapshot on, if that has changed.
+    fn new_info(&mut self) -> Option<Info> {
+        None
+    }
+
+    /// What is new since the previous call: of a measurement always a snapshot, of a
+    /// recording perhaps nothing, or another place in it.
+    ///
+    /// # Errors
+    /// As for [`SnapshotSource::next_snapshot`].
+    fn next_step(&mut self) -> anyhow::Result<Step> {
+        Ok(Step {
+            info: self.new_info(),
+            past: None,
+            snapshot: Some(self.next_snapshot()?),
+        })
+    }
+
+    /// Measures other latencies from now on, or none; what does not measure has none.
+    fn reload(&mut self, _latency: Option<Request>) {}
+
+    /// Where the stacks can be read while snapshots are being made.
+    fn stacks(&self) -> Arc<dyn StackSource>;
+}
+
+/// What a source has that is new.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// What the rows mean from this snapshot on, if that has changed.
+    pub info: Option<Info>,
+    /// Another past, in place of all that was told before.
+    pub past: Option<History>,
+    /// The snapshot that follows it.
+    pub snapshot: Option<Snapshot>,
+}
+
+/// The stacks of the last half to whole minute. They are read on any thread but the
+/// analyzer's, which must never wait for a reader.
+pub trait StackSource: Send + Sync + 'static {
+    /// The stacks with the names of their functions. May take some hundred milliseconds.
+    ///
+    /// # Errors
+    /// Why there are none, for people.
+    fn folded(&self) -> anyhow::Result<Folded>;
+}
+
+impl SnapshotSource for Box<dyn SnapshotSource> {
+    fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
+        (**self).next_snapshot()
+    }
+
+    fn new_info(&mut self) -> Option<Info> {
+        (**self).new_info()
+    }
+
+    fn next_step(&mut self) -> anyhow::Result<Step> {
+        (**self).next_step()
+    }
+
+    fn reload(&mut self, latency: Option<Request>) {
+        (**self).reload(latency);
+    }
+
+    fn stacks(&self) -> Arc<dyn StackSource> {
+        (**self).stacks()
+    }
+}
+
+/// The actor; see the head of this file.
+pub struct TraceAnalyzer {
+    source: Box<dyn SnapshotSource>,
+    info: Arc<Info>,
+    period: Duration,
+    collector: Addr<MetricsCollector>,
+    /// For snapshots that are on their way to the collector.
+    places: Arc<Semaphore>,
+    watch: Watch,
+}
+
+impl TraceAnalyzer {
+    /// Starts the analyzer on a thread of its own.
+    pub fn launch(
+        source: Box<dyn SnapshotSource>,
+        info: Arc<Info>,
+        period: Duration,
+        collector: Addr<MetricsCollector>,
+        supervisor: &Supervisor,
+    ) -> (Arbiter, Addr<TraceAnalyzer>) {
+        let arbiter = Arbiter::new();
+        let analyzer = TraceAnalyzer {
+            source,
+            info,
+            period,
+            collector,
+            places: Arc::new(Semaphore::new(MAX_ON_THEIR_WAY)),
+            watch: supervisor.watch(Part::TraceAnalyzer),
+        };
+        let address = Self::start_in_arbiter(&arbiter.handle(), move |_| analyzer);
+        (arbiter, address)
+    }
+}
+
+/// The end of a user period.
+struct Tick;
+
+impl Actor for TraceAnalyzer {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let mut interval = interval_at(Instant::now() + self.period, self.period);
+        // After a stall one snapshot covers the whole gap; a burst of them would cover nothing.
+        interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        ctx.add_stream(stream::unfold(interval, |mut interval| async move {
+            interval.tick().await;
+            Some((Tick, interval))
+        }));
+    }
+}
+
+impl StreamHandler<Tick> for TraceAnalyzer {
+    fn handle(&mut self, _: Tick, ctx: &mut Self::Context) {
+        let step = match self.source.next_step() {
+            Ok(step) => step,
+            Err(cause) => {
+                self.watch.fail(cause);
+                ctx.stop();
+                return;
+            }
+        };
+        if let Some(info) = step.info {
+            self.info = Arc::new(info);
+        }
+        if !self.collector.connected() {
+            // The collector has reported its own end; this is not another cause.
+            self.watch.settle();
+            ctx.stop();
+            return;
+        }
+        if let Some(past) = step.past
+            && let Some(place) = self.place()
+        {
+            self.collector.do_send(Rewind {
+                past: Box::new(past),
+                info: self.info.clone(),
+                place,
+            });
+        }
+        if let Some(snapshot) = step.snapshot
+            && let Some(place) = self.place()
+        {
+            self.collector.do_send(Publish {
+                snapshot: Arc::new(snapshot),
+                info: self.info.clone(),
+                place,
+            });
+        }
+    }
+}
+
+impl TraceAnalyzer {
+    /// A place on the way to the collector, if there is one left.
+    ///
+    /// Not by way of the mailbox's capacity: clients ask for things there, too, and must not
+    /// take a snapshot's place.
+    fn place(&self) -> Option<OwnedSemaphorePermit> {
+        let place = self.places.clone().try_acquire_owned().ok();
+        if place.is_none() {
+            tracing::warn!("snapshot dropped: the daemon's main thread is not keeping up");
+        }
+        place
+    }
+}
+
+/// Asks the analyzer to measure other latencies.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Reload(pub Option<Request>);
+
+impl Handler<Reload> for TraceAnalyzer {
+    type Result = ();
+
+    fn handle(&mut self, reload: Reload, _: &mut Self::Context) {
+        self.source.reload(reload.0);
+    }
+}
+
+/// Asks the analyzer to end; when answered, no further snapshot will be made.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Finish;
+
+impl Handler<Finish> for TraceAnalyzer {
+    type Result = ();
+
+    fn handle(&mut self, _: Finish, ctx: &mut Self::Context) {
+        self.watch.settle();
+        ctx.stop();
+    }
+}

@@ -1,0 +1,388 @@
+//! What instruments stand on: the host's facts and the plan, the per-CPU clock, the stack
+//! sampler and its buffer, the kernel's symbols, the CPUs that are online, and what the user is
+//! told of all that.
+//!
+//! It knows no instrument and no section. An instrument is given the ground with each [`Tick`],
+//! takes what it needs, and keeps its own state to itself.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use metrics_common::{Availability, ComponentInfo, Info, InstrumentCost, InstrumentInfo};
+
+use netto_analysis::classify::Classifier;
+use netto_analysis::groups::{Group, GroupSet};
+use netto_analysis::kernel_counts::context_switches;
+use netto_analysis::latency::Request as LatencyRequest;
+use netto_analysis::owned::{OwnedSample, OwnerLevel};
+use netto_analysis::plan::{Capabilities, Facts, Plan, RequestedMethod};
+use netto_analysis::proc_stat::{self, ProcStat};
+use netto_analysis::sampler::{Choice, RequestedSampler};
+use netto_sys::kept::KeptFile;
+use netto_sys::preflight;
+use netto_sys::session::{Readers, Session};
+use netto_sys::system::{self, Roots};
+
+mod cpus;
+mod notes;
+pub mod overhead;
+mod process;
+pub mod sampled_stacks;
+mod sampling;
+mod symbol_refresh;
+
+use self::cpus::Cpus;
+use self::notes::Notes;
+use self::overhead::{Found, Overhead, Taken};
+use self::sampled_stacks::SampledStacks;
+use self::symbol_refresh::SymbolRefresh;
+
+/// What a measurement is asked to do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Stack samples per second and CPU.
+    pub frequency_hz: u64,
+    /// Whether somebody has asked for so many.
+    pub frequency_is_given: bool,
+    /// What is to take them.
+    pub sampler: RequestedSampler,
+    /// Length of an interval.
+    pub user_period: Duration,
+    /// By which means.
+    pub method: RequestedMethod,
+    /// What netto may cost, as a share of each CPU's time.
+    pub max_overhead_ratio: f64,
+    /// How finely owners are told apart.
+    pub owners: OwnerLevel,
+    /// What latencies are measured, if any.
+    pub latency: Option<LatencyRequest>,
+    /// Where `/proc` and `/sys` are.
+    pub roots: Roots,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Ground {
+    /// Where `/proc` and `/sys` are.
+    pub roots: Roots,
+    /// The probes' ends that are read once per interval.
+    pub readers: Readers,
+    /// Whose a stack is; `None` if symbols or stacks are not to be had.
+    pub classifier: Option<Classifier>,
+    /// What takes the stacks and why; `None` if nothing does.
+    pub sampling: Option<Choice>,
+    /// What can be measured here now.
+    pub capabilities: Capabilities,
+    /// Whether the per-CPU clock runs.
+    pub has_clock: bool,
+    /// What netto itself costs, and may.
+    pub overhead: Overhead,
+    /// Where readers of the flame graph find the stacks between two drains.
+    pub stacks: Arc<SampledStacks>,
+    /// How finely owners are told apart.
+    pub owners: OwnerLevel,
+    /// What latencies are measured, if any.
+    pub latency: Option<LatencyRequest>,
+    /// The interval's samples of networking with whose they are; `None` if nobody wants to know.
+    pub owned: Option<Vec<OwnedSample>>,
+    /// How often symbols have been read anew.
+    pub symbols_version: u64,
+    /// `/proc/stat` now.
+    pub stat: ProcStat,
+    stat_file: KeptFile,
+    symbol_refresh: SymbolRefresh,
+    cpus: Cpus,
+    knowledge: Knowledge,
+    notes: Notes,
+    method: RequestedMethod,
+    sequence: u64,
+    previous_ns: u64,
+}
+
+/// An interval that has just ended, as instruments are given it.
+#[derive(Debug)]
+pub struct Tick<'a> {
+    /// What they stand on.
+    pub ground: &'a mut Ground,
+    /// When it ended, on the clock that never goes back.
+    pub now_ns: u64,
+    /// Its length, by the same clock.
+    pub interval_ns: u64,
+    /// The CPUs that it is of: the columns of everything per CPU.
+    pub cpus: &'a [u32],
+    /// What the instruments that were asked so far took for their analysis.
+    pub analysis: Vec<InstrumentCost>,
+}
+
+/// The end of an interval.
+#[derive(Debug)]
+pub struct End {
+    /// Number of the interval, from 1.
+    pub sequence: u64,
+    /// When, nanoseconds since the Unix epoch.
+    pub time_unix_ns: u64,
+    /// When, on the clock that never goes back.
+    pub now_ns: u64,
+    /// Length of the interval.
+    pub interval_ns: u64,
+    /// CPUs of the interval.
+    pub cpus: Vec<u32>,
+}
+
+impl Ground {
+    /// Finds out what the host allows, attaches the probes and starts the clock.
+    ///
+    /// # Errors
+    /// What makes every measurement impossible, with the remedy.
+    pub fn start(settings: &Settings) -> anyhow::Result<(Ground, Session)> {
+        let roots = settings.roots.clone();
+        let (facts, classifier) = preflight::gather(&roots, settings.frequency_hz)?;
+        let plan = Plan::new(&facts, settings.method)?;
+        let interval_ms = settings.user_period.as_millis() as u64;
+        let wants_owners = settings.owners != OwnerLevel::None && plan.stacks.is_ok();
+        let (session, mut readers) = Session::start(
+            &plan,
+            &roots,
+            settings.frequency_hz,
+            interval_ms,
+            wants_owners,
+        )?;
+        let sampling = sampling::start(settings, &plan, &session, &mut readers)?;
+        let mut notes = plan.notes();
+        for probe in session.probes() {
+            if let Some(failure) = &probe.failure {
+                notes.push(format!("{} is not hooked: {failure}.", probe.name));
+            }
+        }
+        let info = Info {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            kernel: system::kernel_release(),
+            hostname: system::hostname(),
+            boot_id: roots.boot_id(),
+            started_unix_ns: unix_ns(),
+            user_period_ms: interval_ms,
+            frequency_hz: sampling
+                .as_ref()
+                .map_or(settings.frequency_hz, |choice| choice.frequency_hz),
+            sampler: sampling
+                .as_ref()
+                .map(|choice| choice.sampler.name().to_owned()),
+            max_overhead_ratio: Some(settings.max_overhead_ratio),
+            possible_cpus: readers.possible_cpus as u32,
+            numa_nodes: roots.numa_nodes(readers.possible_cpus),
+            components: ComponentInfo::table(|index| plan.components[index].clone()),
+            probes: session.probes().to_vec(),
+            missable: readers.missed.ways().to_vec(),
+            power: Availability::missing("not looked for"),
+            instruments: Vec::new(),
+            notes,
+        };
+        let knowledge = Knowledge { facts, info };
+        let stat_file = roots.proc_stat()?;
+        // Who asks for a means gets it, whatever it costs; what only probes can show stays.
+        let may_go = settings.method == RequestedMethod::Auto && plan.stacks.is_ok();
+        let planned = match &readers.causes {
+            Ok(_) => plan.groups().with(Group::Owners),
+            Err(_) => plan.groups(),
+        };
+        let overhead = Overhead::new(
+            settings.max_overhead_ratio,
+            settings.frequency_hz,
+            planned,
+            may_go,
+            &roots,
+            &readers,
+        );
+        let mut ground = Ground {
+            capabilities: plan.capabilities(),
+            has_clock: plan.has_clock,
+            overhead,
+            stacks: Arc::new(SampledStacks::new(
+                roots.clone(),
+                knowledge.why_no_stacks(classifier.is_some()),
+            )),
+            stat: proc_stat::parse(&stat_file.text()?)?,
+            stat_file,
+            symbol_refresh: SymbolRefresh::new(roots.clone()),
+            symbols_version: 0,
+            owners: settings.owners,
+            latency: settings.latency.clone(),
+            owned: readers.causes.is_ok().then(Vec::new),
+            roots,
+            readers,
+            sampling,
+            classifier,
+            cpus: Cpus::default(),
+            knowledge,
+            notes: Notes::default(),
+            method: settings.method,
+            sequence: 0,
+            previous_ns: system::monotonic_ns(),
+        };
+        ground.follow_cpus()?;
+        Ok((ground, session))
+    }
+
+    /// Ends an interval.
+    ///
+    /// # Errors
+    /// If the host does not say any more which CPUs it has and what they do.
+    pub fn end_interval(&mut self) -> anyhow::Result<End> {
+        let now_ns = system::monotonic_ns();
+        let time_unix_ns = unix_ns();
+        let interval_ns = now_ns.saturating_sub(self.previous_ns);
+        self.previous_ns = now_ns;
+        self.sequence += 1;
+        self.follow_interrupts(now_ns);
+        let text = self.stat_file.text()?;
+        proc_stat::parse_into(&text, &mut self.stat).context("cannot tell CPU modes")?;
+        self.overhead.begin(context_switches(&text));
+        let cpus = self.follow_cpus()?;
+        Ok(End {
+            sequence: self.sequence,
+            time_unix_ns,
+            now_ns,
+            interval_ns,
+            cpus,
+        })
+    }
+
+    /// CPUs of this interval; the sampler is started on those that are new.
+    fn follow_cpus(&mut self) -> anyhow::Result<Vec<u32>> {
+        let warns = self.sequence > 0;
+        let cpus = self
+            .cpus
+            .follow(&self.roots, &self.stat, &mut self.readers, warns)?;
+        let told = self.cpus.notes().to_vec();
+        self.notes.set("cpus", told, &mut self.knowledge.info.notes);
+        Ok(cpus)
+    }
+
+    /// Looks for network devices that came or were brought up, now and then.
+    fn follow_interrupts(&mut self, now_ns: u64) {
+        if self.has_clock
+            && let Err(error) = self.readers.interrupts.follow(&self.roots, now_ns)
+        {
+            tracing::warn!("interrupts of new network devices are not timed: {error}");
+        }
+    }
+
+    /// Ends an interval for netto's own cost: what it took, and what is measured by which means
+    /// from now on.
+    pub fn keep_to_budget(&mut self, found: &Found<'_>, now_ns: u64) -> Taken {
+        let before = self.overhead.timed();
+        let taken = self.overhead.end(found, now_ns, &mut self.readers);
+        if self.overhead.timed() != before {
+            let has_symbols = self.knowledge.facts.has_symbols.clone();
+            self.learn(has_symbols);
+        }
+        taken
+    }
+
+    fn learn(&mut self, has_symbols: Vec<bool>) {
+        let timed = self.overhead.timed();
+        if let Some(plan) = self.knowledge.learn(has_symbols, self.method, timed) {
+            self.capabilities = plan.capabilities();
+            self.notes.has_news = true;
+        }
+    }
+
+    /// Takes symbols that were read anew. What they change holds from the next interval on.
+    pub fn refresh_symbols(&mut self, now_ns: u64) {
+        if self.classifier.is_none() {
+            return;
+        }
+        let Some(mut classifier) = self.symbol_refresh.poll(now_ns) else {
+            return;
+        };
+        self.learn(classifier.found().availability());
+        if let Some(before) = self.classifier.take() {
+            classifier.take_over(before);
+        }
+        self.classifier = Some(classifier);
+        self.symbols_version += 1;
+    }
+
+    /// Tells the user something about this topic, or takes it back.
+    pub fn tell(&mut self, topic: &'static str, note: Option<String>) {
+        let notes = &mut self.knowledge.info.notes;
+        if self.notes.set(topic, note.iter().cloned().collect(), notes)
+            && let Some(note) = note
+        {
+            tracing::warn!("{note}");
+        }
+    }
+
+    /// What is said of the measurement and its host.
+    pub fn info(&self) -> &Info {
+        &self.knowledge.info
+    }
+
+    /// Says of an instrument whether it runs.
+    pub fn set_instrument(&mut self, name: &str, availability: Availability) {
+        let info = &mut self.knowledge.info;
+        if name == "power" {
+            info.power = availability.clone();
+        }
+        match info.instruments.iter_mut().find(|known| known.name == name) {
+            Some(known) => known.availability = availability,
+            None => info.instruments.push(InstrumentInfo {
+                name: name.to_owned(),
+                availability,
+            }),
+        }
+        self.notes.has_news = true;
+    }
+
+    /// The description, if it has changed since the previous call.
+    pub fn new_info(&mut self) -> Option<Info> {
+        std::mem::take(&mut self.notes.has_news).then(|| self.knowledge.info.clone())
+    }
+}
+
+/// What was found out about the host, and what follows from it.
+#[derive(Debug)]
+struct Knowledge {
+    facts: Facts,
+    /// What everybody is told; the availability of its components is the plan's.
+    info: Info,
+}
+
+impl Knowledge {
+    /// Takes the kernel's functions anew, and the probes that are attached. Where that changes
+    /// what can be measured,
+    /// the description says so, and the plan that now holds is returned.
+    fn learn(
+        &mut self,
+        has_symbols: Vec<bool>,
+        method: RequestedMethod,
+        timed: GroupSet,
+    ) -> Option<Plan> {
+        self.facts.has_symbols = has_symbols;
+        // It was possible at the start, and symbols do not make it impossible.
+        let plan = Plan::while_timed(&self.facts, method, timed).ok()?;
+        let mut has_news = false;
+        for (component, now) in self.info.components.iter_mut().zip(&plan.components) {
+            has_news |= component.availability != *now;
+            component.availability.clone_from(now);
+        }
+        has_news.then_some(plan)
+    }
+
+    /// Why there is nothing for a flame graph, if so.
+    fn why_no_stacks(&self, has_symbols: bool) -> Option<String> {
+        let facts = &self.facts;
+        let reason = facts.stacks.as_ref().and(facts.symbols.as_ref()).err();
+        (!has_symbols).then(|| reason.cloned().unwrap_or_default())
+    }
+}
+
+fn unix_ns() -> u64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |time| time.as_nanos() as u64)
+}
+
+#[cfg(test)]
+mod tests;

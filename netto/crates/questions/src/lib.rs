@@ -1,0 +1,6 @@
+//! What users may ask of a span of time: moments, spans, CPUs, and how times are written.
+
+pub mod cpus;
+pub mod times;
+pub mod utc;
+pub mod words;

@@ -1,0 +1,268 @@
+//! `netto diff`: two logs, or two spans of one, against each other. Here is what the options mean;
+//! what has changed is `offline::compare`'s to say.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use jiff::tz::TimeZone;
+
+use super::output::{Output, is_closed_pipe};
+use super::progress::Progress;
+use crate::outcome::Outcome;
+use netto_offline::compare::{Comparison, Condition, Judgement, Side, compare};
+use netto_offline::files::Files;
+use netto_offline::series::Entry;
+use netto_offline::stacks::{Compared, Stacks, Which};
+use netto_questions::times::{Moment, Wanted};
+
+mod flame;
+mod html;
+mod table;
+
+/// How `netto diff` ends.
+pub const EXIT_CODES: &str = "\
+A and B are logs, or parts of logs: run.log@14:00..14:30 (either end may be left out).
+
+Exit codes:
+  0  all went well, and no condition of --fail-if is met
+  1  the logs cannot be read or compared, or a condition is met or cannot be judged
+  2  wrong usage: an unknown option or an impossible value";
+
+/// What `netto diff` compares, and how it says it.
+#[derive(Debug, Clone, Args)]
+pub struct DiffArgs {
+    /// What was before: LOG, or LOG@FROM..TO
+    #[arg(value_name = "A")]
+    pub a: Part,
+    /// What is now: LOG, or LOG@FROM..TO
+    #[arg(value_name = "B")]
+    pub b: Part,
+    /// In which form: table, json, html (one page with everything in it), or folded (sampled stacks
+    /// with the samples of both sides, for differential flame graphs)
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        hide_possible_values = true
+    )]
+    pub format: Format,
+    /// Exit with 1 if a component has really changed by more than this: 'network>+5%' (of what it
+    /// was) or 'rx_softirq>+0.5pp' (percentage points of the host); may be given several times
+    #[arg(long, value_name = "CONDITION")]
+    pub fail_if: Vec<Condition>,
+    /// Write to this file rather than to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Forms of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people on a terminal
+    Table,
+    /// For programs
+    Json,
+    /// A page
+    Html,
+    /// Stacks, for flame graph tools
+    Folded,
+}
+
+/// A log, or a part of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    path: PathBuf,
+    wanted: Wanted,
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // A file's name may hold the sign too.
+        let Some((path, (from, to))) = text
+            .rsplit_once('@')
+            .and_then(|(path, span)| Some((path, span.split_once("..")?)))
+        else {
+            return Ok(Part {
+                path: text.into(),
+                wanted: Wanted::default(),
+            });
+        };
+        let moment = |text: &str| -> Result<Option<Moment>, String> {
+            match text.trim() {
+                "" => Ok(None),
+                text => text.parse().map(Some),
+            }
+        };
+        Ok(Part {
+            path: path.into(),
+            wanted: Wanted {
+                from: moment(from)?,
+                to: moment(to)?,
+                last_ns: None,
+            },
+        })
+    }
+}
+
+/// Carries out the command.
+pub fn run(args: &DiffArgs) -> Outcome {
+    let zone = TimeZone::system();
+    // Other forms do not show them.
+    let mut stacks = matches!(args.format, Format::Html | Format::Folded).then(Stacks::default);
+    let mut side = |part, which| side(part, which, stacks.as_mut(), &zone);
+    let sides = side(&args.a, Which::A).and_then(|a| Ok((a, side(&args.b, Which::B)?)));
+    let (a, b) = match sides {
+        Ok(sides) => sides,
+        Err(outcome) => return outcome,
+    };
+    let Some(comparison) = compare(&a, &b) else {
+        let empty = if a.about().is_none() {
+            &args.a
+        } else {
+            &args.b
+        };
+        return Outcome::Failed(anyhow::anyhow!(
+            "no interval of {} is in that span",
+            empty.path.display()
+        ));
+    };
+    match write(args, &comparison, stacks, &zone) {
+        Ok(()) => {}
+        Err(error) if is_closed_pipe(&error) => {}
+        Err(error) => return Outcome::Failed(error),
+    }
+    let judged = args.fail_if.iter().map(|one| one.judge(&comparison));
+    let failed: Vec<String> = judged
+        .filter_map(|judgement| match judgement {
+            Judgement::Passed => None,
+            Judgement::Failed(why) | Judgement::Unknown(why) => Some(why),
+        })
+        .collect();
+    match failed.is_empty() {
+        true => Outcome::Done,
+        false => Outcome::Failed(anyhow::anyhow!("{}", failed.join("\nerror: "))),
+    }
+}
+
+/// Reads one side, and its stacks if they are wanted.
+fn side(
+    part: &Part,
+    which: Which,
+    mut stacks: Option<&mut Stacks>,
+    zone: &TimeZone,
+) -> Result<Side, Outcome> {
+    let paths = std::slice::from_ref(&part.path);
+    let files = Files::look(paths).map_err(|error| Outcome::Failed(error.into()))?;
+    let span = part
+        .wanted
+        .within(files.begin_unix_ns(), || files.end_unix_ns(), zone)
+        .map_err(|error| Outcome::Usage(format!("{}: {error}", part.path.display())))?;
+    let (mut side, mut described) = (Side::default(), None);
+    let mut progress = Progress::of(files.read_bytes(), files.length_bytes());
+    let findings = files.series(span).for_each(|entry| {
+        progress.tick();
+        match entry {
+            Entry::Described(info) => {
+                side.describe(&info);
+                described = Some(info);
+            }
+            Entry::Interval(snapshot) => {
+                side.interval(&snapshot);
+                if let (Some(stacks), Some(info)) = (&mut stacks, &described) {
+                    stacks.interval(which, info, &snapshot);
+                }
+            }
+            Entry::Stacks(sampled) => {
+                if let Some(stacks) = &mut stacks {
+                    stacks.add(which, &sampled);
+                }
+            }
+            Entry::Digest(_) | Entry::Missing(_) => {}
+        }
+        Ok::<(), std::convert::Infallible>(())
+    });
+    drop(progress);
+    let Ok(findings) = findings;
+    for trouble in super::report::troubles(&findings) {
+        let path = part.path.display();
+        // If standard error is closed, there is nobody to be warned.
+        let _ = writeln!(std::io::stderr(), "warning: {path}: {trouble}");
+    }
+    Ok(side)
+}
+
+/// The stacks of both sides.
+///
+/// # Errors
+/// Which log has none, and what to do.
+fn compared(args: &DiffArgs, stacks: Option<Stacks>) -> anyhow::Result<Compared> {
+    let stacks = stacks.unwrap_or_default();
+    let lacks = match stacks.about(Which::A).messages {
+        0 => &args.a,
+        _ => &args.b,
+    };
+    let why = super::stacks::none(&lacks.path.display().to_string());
+    stacks.compared().context(why)
+}
+
+fn write(
+    args: &DiffArgs,
+    comparison: &Comparison,
+    stacks: Option<Stacks>,
+    zone: &TimeZone,
+) -> anyhow::Result<()> {
+    let names = [&args.a, &args.b].map(|part| part.path.display().to_string());
+    let text = match args.format {
+        Format::Table => table::text(comparison, &names, zone),
+        Format::Html => {
+            let flame = compared(args, stacks)
+                .map(|compared| flame::section(&compared))
+                .map_err(|lack| format!("{lack:#}"));
+            html::text(comparison, &names, &flame, zone)
+        }
+        Format::Folded => {
+            let compared = compared(args, stacks)?;
+            let mut output = Output::to(args.output.as_deref())?;
+            super::stacks::write(&compared.lines, 2, &mut output)
+                .context("cannot write the stacks")?;
+            return output.finish();
+        }
+        Format::Json => serde_json::to_string_pretty(comparison)? + "\n",
+    };
+    let mut output = Output::to(args.output.as_deref())?;
+    output
+        .write_all(text.as_bytes())
+        .context("cannot write the comparison")?;
+    output.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_side_is_a_log_or_a_part_of_one() {
+        let whole: Part = "a@b.log".parse().unwrap();
+        assert_eq!(
+            (whole.path, whole.wanted),
+            ("a@b.log".into(), Wanted::default())
+        );
+        let part: Part = "dir@1/a.log@14:00..15:30".parse().unwrap();
+        assert_eq!(part.path, PathBuf::from("dir@1/a.log"));
+        assert_eq!(part.wanted.from, Some("14:00".parse().unwrap()));
+        assert_eq!(part.wanted.to, Some("15:30".parse().unwrap()));
+        let open: Part = "a.log@..2026-05-01T00:00:00Z".parse().unwrap();
+        assert!(open.wanted.from.is_none() && open.wanted.to.is_some());
+        assert!(
+            "a.log@noon.."
+                .parse::<Part>()
+                .unwrap_err()
+                .contains("14:30")
+        );
+    }
+}

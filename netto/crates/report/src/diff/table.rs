@@ -1,0 +1,130 @@
+//! A comparison for people on a terminal. Arranges and words; computes nothing.
+
+use std::fmt::Write as _;
+
+use jiff::tz::TimeZone;
+
+use super::super::figures::{counted, percent_number, plain};
+use netto_offline::compare::{About, Change, Comparison, FEWEST_BLOCKS};
+use netto_questions::times::{length, shown};
+
+/// Lines for components that did not change, or of which that is not known.
+const OTHERS: usize = 8;
+const NAMES: usize = 30;
+
+/// The whole comparison.
+pub(super) fn text(comparison: &Comparison, names: &[String; 2], zone: &TimeZone) -> String {
+    let mut out = String::new();
+    let mut line = |text: &str| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "{}", text.trim_end());
+    };
+    for (letter, name, about) in [
+        ("A", &names[0], &comparison.a),
+        ("B", &names[1], &comparison.b),
+    ] {
+        line(&format!("{letter}  {}", plain(&side(name, about, zone))));
+    }
+    line(&certainty(comparison));
+    line("");
+    line(&format!(
+        "{:NAMES$}{:>8}{:>8}  {:28}{:>9}{:>10}",
+        "% of the CPUs' time", "A", "B", "change in points (95 %)", "CPUs", "of A"
+    ));
+    let (real, others): (Vec<&Change>, Vec<&Change>) = comparison
+        .changes
+        .iter()
+        .partition(|change| change.is_real == Some(true));
+    line(match (real.is_empty(), comparison.blocks) {
+        (false, _) => "Changed",
+        (true, Some(_)) => "Nothing has changed by more than chance",
+        (true, None) => "Whether anything has changed cannot be told",
+    });
+    for change in &real {
+        line(&row(change));
+    }
+    let shown = others.iter().filter(|change| change.share.value != 0.0);
+    let shown: Vec<&&Change> = shown.take(OTHERS).collect();
+    if !shown.is_empty() && comparison.blocks.is_some() {
+        line("Within chance");
+    }
+    for change in &shown {
+        line(&row(change));
+    }
+    if others.len() > shown.len() {
+        let most = others
+            .get(shown.len())
+            .map_or(0.0, |change| change.share.value.abs());
+        line(&format!(
+            "  … {} more, each by at most {} points",
+            others.len() - shown.len(),
+            percent_number(most)
+        ));
+    }
+    if !comparison.incomparable.is_empty() {
+        line("");
+        line("Not comparable");
+        for other in comparison.incomparable.iter().take(OTHERS) {
+            let text = format!("  {}: {}", other.label, other.unavailable);
+            line(&plain(&text));
+        }
+        let more = comparison.incomparable.len().saturating_sub(OTHERS);
+        if more > 0 {
+            line(&format!("  … {more} more; see --format json"));
+        }
+    }
+    out
+}
+
+/// Whose a side is and when it was.
+pub(super) fn side(name: &str, about: &About, zone: &TimeZone) -> String {
+    format!(
+        "{name} · {} · Linux {} · {} to {} · {} in {}",
+        about.hostname,
+        about.kernel,
+        shown(about.from_unix_ns, zone),
+        shown(about.to_unix_ns, zone),
+        length(about.measured_ns),
+        counted(about.intervals, "interval", "intervals"),
+    )
+}
+
+/// On what the intervals rest.
+pub(super) fn certainty(comparison: &Comparison) -> String {
+    match (comparison.blocks, comparison.block_ns) {
+        (Some((a, b)), Some((a_ns, b_ns))) => format!(
+            "Intervals hold for all components together; from {a} blocks of {} and {b} of {}",
+            length(a_ns),
+            length(b_ns)
+        ),
+        _ => format!(
+            "Too few intervals to tell a change from chance: each side needs {FEWEST_BLOCKS} at least"
+        ),
+    }
+}
+
+fn row(change: &Change) -> String {
+    let points = |value: f64| format!("{:+.3}", value * 100.0);
+    let found = match change.share.interval {
+        Some((low, high)) => format!(
+            "{} ({} … {})",
+            points(change.share.value),
+            points(low),
+            points(high)
+        ),
+        None => points(change.share.value),
+    };
+    let relative = match change.relative_ratio {
+        Some(ratio) if ratio.abs() < 100.0 => format!("{:+.1} %", ratio * 100.0),
+        Some(ratio) => format!("× {:.0}", ratio + 1.0),
+        None => "new".to_owned(),
+    };
+    format!(
+        "  {:width$}{:>8}{:>8}  {found:28}{:>+9.3}{relative:>10}",
+        plain(&change.label),
+        percent_number(change.a.share_ratio),
+        percent_number(change.b.share_ratio),
+        change.cpus.value,
+        width = NAMES - 2,
+    )
+}

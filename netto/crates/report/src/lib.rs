@@ -1,0 +1,11 @@
+//! What is made of logs for people and programs: `netto report` and `netto diff`.
+
+pub mod diff;
+pub mod figures;
+pub mod outcome;
+pub mod output;
+pub mod progress;
+pub mod report;
+pub mod stacks;
+pub mod standalone;
+pub mod window;

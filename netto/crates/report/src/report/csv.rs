@@ -1,0 +1,74 @@
+//! The long form as text with commas. Lines that begin with `#` say whose it is and what the
+//! columns are; DuckDB, Polars and pandas are told so by an option.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use super::long_form::{COLUMNS, LongForm};
+use super::{Output, Source, about};
+use netto_offline::series::{Entry, Findings};
+use netto_questions::times::Rfc3339;
+
+/// Writes all rows of a series, as they are read.
+pub(super) fn write(
+    source: &Source<'_>,
+    component: Option<&str>,
+    path: Option<&Path>,
+) -> anyhow::Result<Findings> {
+    let mut output = Output::to(path)?;
+    let mut form = LongForm::of(component);
+    let mut has_head = false;
+    let cannot = "cannot write the rows";
+    let findings = source.for_each(|entry| {
+        match entry {
+            Entry::Described(info) => {
+                if !has_head {
+                    for (name, value) in about(&info) {
+                        let value = super::super::figures::plain(&value);
+                        writeln!(output, "# {name}: {value}").context(cannot)?;
+                    }
+                    writeln!(output, "{}", COLUMNS.join(",")).context(cannot)?;
+                    has_head = true;
+                }
+                form.describe(info);
+            }
+            Entry::Interval(snapshot) => {
+                let time = Rfc3339(snapshot.time_unix_ns).to_string();
+                for row in form.rows(&snapshot) {
+                    write!(
+                        output,
+                        "{time},{},{},{},{},{},",
+                        row.interval_ns,
+                        row.cpu,
+                        field(row.slug),
+                        field(row.parent.unwrap_or_default()),
+                        row.cpu_ns
+                    )
+                    .context(cannot)?;
+                    if let Some(samples) = row.samples {
+                        write!(output, "{samples}").context(cannot)?;
+                    }
+                    match row.entries {
+                        Some(entries) => writeln!(output, ",{entries}"),
+                        None => writeln!(output, ","),
+                    }
+                    .context(cannot)?;
+                }
+            }
+            Entry::Digest(_) | Entry::Missing(_) | Entry::Stacks(_) => {}
+        }
+        Ok(())
+    })?;
+    output.finish()?;
+    Ok(findings)
+}
+
+/// A slug as it may stand between commas: none of netto's needs quotes, a stranger's may.
+fn field(slug: &str) -> std::borrow::Cow<'_, str> {
+    match slug.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", slug.replace('"', "\"\"")).into(),
+        false => slug.into(),
+    }
+}

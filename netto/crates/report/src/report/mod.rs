@@ -1,0 +1,338 @@
+//! `netto report`: what a log says, on one screen or for other programs. Here is what the options
+//! mean and in which order things are done; the figures are `offline::summary`'s.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use jiff::tz::TimeZone;
+use metrics_common::Info;
+use metrics_common::component::index_of;
+
+use super::output::{Output, is_closed_pipe};
+use super::progress::Progress;
+use crate::outcome::Outcome;
+use netto_offline::files::Files;
+use netto_offline::owners::OwnersSum;
+use netto_offline::series::{Entry, Findings, Series};
+use netto_offline::stacks::{Stacks, Which};
+use netto_offline::summary::{Strip, Summarizer, Summary};
+use netto_questions::cpus::CpuSet;
+use netto_questions::times::{self, Moment, Span, Wanted};
+
+mod csv;
+mod html;
+mod json;
+mod long_form;
+mod owners;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod svg;
+mod table;
+
+pub(super) use table::troubles;
+
+/// How `netto report` ends.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0  all went well
+  1  the logs cannot be read, or hold nothing of that span
+  2  wrong usage: an unknown option or an impossible value";
+
+/// What `netto report` is about, and how it says it.
+#[derive(Debug, Clone, Args)]
+pub struct ReportArgs {
+    /// Log files of one host, in any order; what several hold counts once
+    #[arg(value_name = "LOG", required = true)]
+    pub logs: Vec<PathBuf>,
+    /// In which form: table (one screen), json (the same, for programs), html (the dashboard, in
+    /// one file), svg (a picture), csv or parquet (every interval, CPU and component), or folded
+    /// (sampled stacks, for flame graph tools)
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        hide_possible_values = true
+    )]
+    pub format: Format,
+    /// Only what is after this moment: 2026-05-01T14:30:00Z, 2026-05-01T14:30 or 14:30 (local
+    /// time; the first in the log)
+    #[arg(long, value_name = "MOMENT")]
+    pub from: Option<Moment>,
+    /// Only what is not after this moment
+    #[arg(long, value_name = "MOMENT")]
+    pub to: Option<Moment>,
+    /// Only the end of the log: 90s, 15m, 2h
+    #[arg(
+        long,
+        value_name = "LENGTH",
+        value_parser = times::duration_ns,
+        conflicts_with_all = ["from", "to"]
+    )]
+    pub last: Option<u64>,
+    /// Only these CPUs: 0-3,8
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<CpuSet>,
+    /// Only this component and its parts, such as rx_softirq; `netto list` names all
+    #[arg(long, value_name = "COMPONENT", value_parser = known_component)]
+    pub component: Option<String>,
+    /// Read every interval, also where the log has what five minutes of them come to: slower, the
+    /// same figures, and all damage is found
+    #[arg(long)]
+    pub every_interval: bool,
+    /// Write to this file rather than to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Forms of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// One screen
+    Table,
+    /// The same for programs
+    Json,
+    /// Every interval, CPU and component as text
+    Csv,
+    /// Every interval, CPU and component as a Parquet file
+    Parquet,
+    /// The dashboard in one file
+    Html,
+    /// A picture
+    Svg,
+    /// Stacks, for flame graph tools
+    Folded,
+}
+
+/// The slug of a component that this netto knows.
+fn known_component(slug: &str) -> Result<String, String> {
+    match index_of(slug) {
+        Some(_) => Ok(slug.to_owned()),
+        None => Err("`netto list` names all that there are".to_owned()),
+    }
+}
+
+/// A series, and what of it is meant.
+struct Source<'a> {
+    files: &'a Files,
+    span: Span,
+    cpus: Option<&'a CpuSet>,
+    every_interval: bool,
+}
+
+impl Source<'_> {
+    /// Hands on every interval that is meant, and all else, and tells the user how far it has come.
+    fn for_each(&self, each: impl FnMut(Entry) -> anyhow::Result<()>) -> anyhow::Result<Findings> {
+        self.read(self.files.series(self.span), each)
+    }
+
+    /// The same for who wants nothing but sums: by digests where they have what is meant.
+    fn for_each_or_digest(
+        &self,
+        each: impl FnMut(Entry) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Findings> {
+        // The course in a digest is of all CPUs together.
+        match self.every_interval || self.cpus.is_some() {
+            true => self.for_each(each),
+            false => self.read(self.files.series_by_digests(self.span), each),
+        }
+    }
+
+    fn read(
+        &self,
+        series: Series,
+        mut each: impl FnMut(Entry) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Findings> {
+        let mut progress = Progress::of(self.files.read_bytes(), self.files.length_bytes());
+        series.for_each(|entry| {
+            progress.tick();
+            match (entry, self.cpus) {
+                (Entry::Interval(snapshot), Some(cpus)) => {
+                    each(Entry::Interval(Box::new(cpus.of(*snapshot))))
+                }
+                (entry, _) => each(entry),
+            }
+        })
+    }
+}
+
+/// Carries out the command.
+pub fn run(args: &ReportArgs) -> Outcome {
+    if args.component.is_some() && args.format == Format::Html {
+        return Outcome::Usage(
+            "--component does not go with --format html: the page shows any of them".to_owned(),
+        );
+    }
+    if args.format == Format::Folded && (args.component.is_some() || args.cpus.is_some()) {
+        return Outcome::Usage(
+            "--component and --cpus do not go with --format folded: logs hold the stacks of all \
+             CPUs together, and each line begins with its event"
+                .to_owned(),
+        );
+    }
+    let zone = TimeZone::system();
+    let files = match Files::look(&args.logs) {
+        Ok(files) => files,
+        Err(error) => return Outcome::Failed(error.into()),
+    };
+    let wanted = Wanted {
+        from: args.from,
+        to: args.to,
+        last_ns: args.last,
+    };
+    let span = match wanted.within(files.begin_unix_ns(), || files.end_unix_ns(), &zone) {
+        Ok(span) => span,
+        Err(error) => return Outcome::Usage(error.to_string()),
+    };
+    let source = Source {
+        files: &files,
+        span,
+        cpus: args.cpus.as_ref(),
+        every_interval: args.every_interval,
+    };
+    match report(args, &source, &zone) {
+        Ok(()) => Outcome::Done,
+        Err(error) if is_closed_pipe(&error) => Outcome::Done,
+        Err(error) => Outcome::Failed(error),
+    }
+}
+
+fn report(args: &ReportArgs, source: &Source<'_>, zone: &TimeZone) -> anyhow::Result<()> {
+    let component = args.component.as_deref();
+    let findings = match args.format {
+        Format::Csv => csv::write(source, component, args.output.as_deref())?,
+        Format::Parquet => parquet(source, component, args)?,
+        Format::Folded => folded(source, args)?,
+        Format::Html => {
+            let (text, findings) = html::text(source, zone)?;
+            write(args, &text)?;
+            findings
+        }
+        Format::Table | Format::Json | Format::Svg => {
+            let mut owners = OwnersSum::default();
+            let (summary, strip, findings) = summed_up(source, component, &mut owners, zone)?;
+            let owners = owners.finish(component);
+            let text = match args.format {
+                Format::Json => json::text(&summary, &findings, owners.as_ref())?,
+                Format::Svg => svg::text(&summary, strip, zone)?,
+                _ => {
+                    table::text(&summary, &findings, source.cpus, zone)
+                        + &owners::lines(owners.as_ref())
+                }
+            };
+            write(args, &text)?;
+            findings
+        }
+    };
+    // The table tells it itself.
+    if args.format != Format::Table {
+        for problem in troubles(&findings) {
+            // If standard error is closed, there is nobody to be warned.
+            let _ = writeln!(std::io::stderr(), "warning: {problem}");
+        }
+    }
+    Ok(())
+}
+
+fn write(args: &ReportArgs, text: &str) -> anyhow::Result<()> {
+    let mut output = Output::to(args.output.as_deref())?;
+    output
+        .write_all(text.as_bytes())
+        .context("cannot write the report")?;
+    output.finish()
+}
+
+fn summed_up(
+    source: &Source<'_>,
+    component: Option<&str>,
+    owners: &mut OwnersSum,
+    zone: &TimeZone,
+) -> anyhow::Result<(Summary, Strip, Findings)> {
+    let mut summarizer = Summarizer::of(component.unwrap_or("network"));
+    let findings = source.for_each_or_digest(|entry| {
+        match entry {
+            Entry::Described(info) => summarizer.describe(&info),
+            Entry::Interval(snapshot) => {
+                owners.interval(&snapshot);
+                summarizer.add(&*snapshot);
+            }
+            Entry::Digest(digest) => {
+                owners.interval(&digest.sum);
+                summarizer.add(&*digest);
+            }
+            Entry::Missing(gap) => summarizer.missing(&gap),
+            Entry::Stacks(_) => {}
+        }
+        Ok(())
+    })?;
+    let (summary, strip) = summarizer
+        .finish()
+        .with_context(|| nothing_there(source, zone))?;
+    Ok((summary, strip, findings))
+}
+
+/// Writes the stacks of all logs together.
+fn folded(source: &Source<'_>, args: &ReportArgs) -> anyhow::Result<Findings> {
+    let mut stacks = Stacks::default();
+    let findings = source.for_each(|entry| {
+        if let Entry::Stacks(sampled) = entry {
+            stacks.add(Which::A, &sampled);
+        }
+        Ok(())
+    })?;
+    let logs: Vec<String> = args
+        .logs
+        .iter()
+        .map(|log| log.display().to_string())
+        .collect();
+    anyhow::ensure!(
+        stacks.about(Which::A).messages > 0,
+        super::stacks::none(&logs.join(", "))
+    );
+    let mut output = Output::to(args.output.as_deref())?;
+    super::stacks::write(&stacks.counted(), 1, &mut output).context("cannot write the stacks")?;
+    output.finish()?;
+    Ok(findings)
+}
+
+/// Why there is nothing to report on.
+fn nothing_there(source: &Source<'_>, zone: &TimeZone) -> String {
+    let begin = times::shown(source.files.begin_unix_ns(), zone);
+    format!(
+        "no interval of these logs is in that span, or of those CPUs: they begin at {begin} \
+         (local time)"
+    )
+}
+
+#[cfg(feature = "parquet")]
+fn parquet(
+    source: &Source<'_>,
+    component: Option<&str>,
+    args: &ReportArgs,
+) -> anyhow::Result<Findings> {
+    parquet::write(source, component, args.output.as_deref())
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet(_: &Source<'_>, _: Option<&str>, _: &ReportArgs) -> anyhow::Result<Findings> {
+    anyhow::bail!(
+        "this netto was built without Parquet: build it with the cargo feature `parquet`, \
+         or take --format csv"
+    )
+}
+
+/// Whose a log is, for the head of an exported file.
+fn about(info: &Arc<Info>) -> Vec<(&'static str, String)> {
+    vec![
+        ("host", info.hostname.clone()),
+        ("kernel", info.kernel.clone()),
+        ("netto_version", info.version.clone()),
+        ("netto_boot_id", info.boot_id.clone()),
+        (
+            "netto_is_demonstration",
+            info.is_demonstration().to_string(),
+        ),
+    ]
+}

@@ -1,0 +1,27 @@
+//! Stacks as lines that flame graph tools read, and what to say where a log has none. Words only.
+
+use std::io::{self, Write};
+
+use super::figures::plain;
+use netto_offline::stacks::Line;
+
+/// Writes a line for each stack: functions with a semicolon between, a blank, then the samples of
+/// the first `sides` sides with a blank between.
+pub(super) fn write(lines: &[Line], sides: usize, into: &mut impl Write) -> io::Result<()> {
+    for (stack, counts) in lines {
+        write!(into, "{}", plain(stack))?;
+        for count in counts.iter().take(sides) {
+            write!(into, " {count}")?;
+        }
+        writeln!(into)?;
+    }
+    Ok(())
+}
+
+/// Why there are no stacks, and what to do.
+pub(super) fn none(log: &str) -> String {
+    format!(
+        "{log} holds no sampled stacks of that span: write logs with --log-stacks (once a minute), \
+         and choose spans of some minutes"
+    )
+}

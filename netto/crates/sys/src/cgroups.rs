@@ -1,0 +1,89 @@
+//! Where control groups are mounted, and the folder of one by its number alone: the kernel takes the
+//! number for a file handle (`kernfs_fh_to_dentry`, since 5.5), as systemd's `cg_path_from_cgroupid` does.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::files::read_bytes;
+use super::system::Roots;
+use netto_analysis::mounts::cgroup2_mount;
+
+const MOST_MOUNTS_BYTES: u64 = 16 << 20;
+/// `FILEID_KERNFS` of the kernel's `exportfs.h`.
+const FILEID_KERNFS: i32 = 0xfe;
+/// What the kernel puts behind the path of what was removed meanwhile.
+const REMOVED: &[u8] = b" (deleted)";
+
+/// Where version 2 of control groups is mounted; `None` if it is not.
+///
+/// # Errors
+/// If the list of mounts cannot be read.
+pub fn mount(roots: &Roots) -> anyhow::Result<Option<PathBuf>> {
+    let text = read_bytes(&roots.proc_root.join("self/mountinfo"), MOST_MOUNTS_BYTES)?;
+    let mount = cgroup2_mount(&text, roots.sys_root.as_os_str().as_bytes());
+    Ok(mount.map(|path| PathBuf::from(OsString::from_vec(path))))
+}
+
+/// `struct file_handle` with the bytes that such a handle has.
+#[repr(C)]
+struct Handle {
+    bytes: u32,
+    kind: i32,
+    id: u64,
+}
+
+/// Finds folders of groups below a mount.
+#[derive(Debug)]
+pub struct Handles {
+    mount: File,
+}
+
+impl Handles {
+    /// `None` if the kernel does not let us: it takes CAP_DAC_READ_SEARCH, and a hierarchy of
+    /// groups.
+    pub fn new(mount: &Path) -> Option<Self> {
+        let handles = Handles {
+            mount: File::open(mount).ok()?,
+        };
+        let root = fs::metadata(mount).ok()?.ino();
+        let found = handles.path(root, mount)?;
+        (found == b"/").then_some(handles)
+    }
+
+    /// Path of a group from the root of the hierarchy that is mounted there; `None` if it is gone.
+    pub fn path(&self, id: u64, mount: &Path) -> Option<Vec<u8>> {
+        let folder = self.open(id)?;
+        // The link of our own descriptor: no other process' `/proc` has it.
+        let link = fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd())).ok()?;
+        let path = link.as_os_str().as_bytes();
+        let path = path.strip_prefix(mount.as_os_str().as_bytes())?;
+        match path {
+            b"" => Some(b"/".to_vec()),
+            path if !path.starts_with(b"/") => None,
+            path => Some(path.strip_suffix(REMOVED).unwrap_or(path).to_vec()),
+        }
+    }
+
+    fn open(&self, id: u64) -> Option<OwnedFd> {
+        let mut handle = Handle {
+            bytes: size_of::<u64>() as u32,
+            kind: FILEID_KERNFS,
+            id,
+        };
+        // SAFETY: the kernel reads `bytes` bytes behind the head of the structure, which are
+        // those of `id`, and writes nothing; the mount's descriptor is open.
+        let descriptor = unsafe {
+            libc::open_by_handle_at(
+                self.mount.as_raw_fd(),
+                (&raw mut handle).cast::<libc::file_handle>(),
+                libc::O_PATH | libc::O_CLOEXEC,
+            )
+        };
+        // SAFETY: the call has just opened it, so that nobody else owns it.
+        (descriptor >= 0).then(|| unsafe { OwnedFd::from_raw_fd(descriptor) })
+    }
+}

@@ -1,0 +1,114 @@
+//! Text of the kernel's files, read within bounds: a file that is none of the kernel's must
+//! neither fill the memory nor be waited for.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+
+/// No file of the kernel's is longer: symbols, the longest, take 15 MB. One that has no end
+/// must not fill the memory.
+pub const LONGEST_BYTES: u64 = 64 << 20;
+/// No name or identity is.
+const LONGEST_NAME_BYTES: usize = 128;
+
+/// Opens a file to be read, and never waits for what is no file but a pipe.
+pub fn open(path: &Path) -> io::Result<File> {
+    File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+}
+
+/// The text of a file of the kernel's.
+///
+/// # Errors
+/// The file and why it cannot be read.
+pub fn read(path: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    open(path)
+        .and_then(|file| file.take(LONGEST_BYTES).read_to_string(&mut text))
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    ensure!(
+        (text.len() as u64) < LONGEST_BYTES,
+        "{} is longer than any file of the kernel's ({LONGEST_BYTES} bytes)",
+        path.display()
+    );
+    Ok(text)
+}
+
+/// As much of a file as this many bytes; the kernel shows names with any byte in some of its files.
+pub fn read_bytes(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)
+        .and_then(|file| file.take(most).read_to_end(&mut bytes))
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(bytes)
+}
+
+/// A name of one line, without what surrounds it; `None` if it cannot be one.
+pub fn short_line(text: &str) -> Option<String> {
+    let name = text.trim();
+    let fits = !name.is_empty() && name.len() <= LONGEST_NAME_BYTES;
+    (fits && !name.contains(char::is_control)).then(|| name.to_owned())
+}
+
+/// The number that a file of the kernel's holds.
+///
+/// # Errors
+/// The file and why there is none.
+pub fn read_number(path: &Path) -> anyhow::Result<u64> {
+    let text = read(path)?;
+    text.trim()
+        .parse()
+        .with_context(|| format!("{}: {:?} is not a number", path.display(), excerpt(&text)))
+}
+
+/// What an error shows of a file's text.
+pub fn excerpt(text: &str) -> String {
+    text.trim().chars().take(80).collect()
+}
+
+/// `0-3,5` as its numbers; at least one, or it is no list.
+pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
+    // A set, so that a range that stands there a million times takes no more room.
+    let mut cpus = BTreeSet::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        // No kernel has more; a damaged list must not fill the memory.
+        if first > last || last >= 1 << 16 {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_have_ranges_and_single_numbers() {
+        assert_eq!(parse_cpu_list("0-3,5,7-8"), Some(vec![0, 1, 2, 3, 5, 7, 8]));
+        assert_eq!(parse_cpu_list("0"), Some(vec![0]));
+        for damaged in ["", "0-", "a", "0-99999999", "1,,2", "5-0", "0,5-4", "-1"] {
+            assert_eq!(parse_cpu_list(damaged), None, "{damaged:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_an_empty_list_of_cpus(text in "[-0-9,a \\n]{0,30}|.{0,20}") {
+            if let Some(cpus) = parse_cpu_list(&text) {
+                prop_assert!(!cpus.is_empty() && cpus.is_sorted_by(|a, b| a < b), "{cpus:?}");
+            }
+        }
+    }
+}

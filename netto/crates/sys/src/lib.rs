@@ -1,0 +1,57 @@
+//! The wall around the kernel: libbpf, `/proc`, `/sys` and unsafe code are here, and in `kernel`
+//! of an instrument for what it alone reads. Nothing here knows what a metric is called.
+
+mod bpf_stats;
+pub mod btf;
+pub mod cgroups;
+pub mod control;
+pub mod cpu_time;
+pub mod descriptors;
+pub mod files;
+pub mod interrupts;
+pub mod kept;
+pub mod locks;
+pub mod mapped;
+pub mod memory;
+pub mod missed;
+pub mod owners;
+pub mod perf;
+pub mod preflight;
+pub mod room;
+pub mod session;
+mod sockets;
+pub mod stacks;
+pub mod system;
+pub mod tick;
+pub mod timer_cost;
+
+/// What the BPF programs and this module agree on; see `build/abi.rs`. Some words
+/// are the BPF side's own.
+#[allow(dead_code)]
+pub(crate) mod abi {
+    include!(concat!(env!("OUT_DIR"), "/abi.rs"));
+}
+
+/// Includes a skeleton that the build script made, in a module of its own.
+#[macro_export]
+macro_rules! skeleton {
+    ($module:ident, $file:literal) => {
+        #[allow(
+            missing_docs,
+            clippy::all,
+            clippy::pedantic,
+            clippy::undocumented_unsafe_blocks,
+            clippy::unwrap_used,
+            clippy::expect_used,
+            unused_qualifications
+        )]
+        pub(crate) mod $module {
+            include!(concat!(env!("OUT_DIR"), $file));
+        }
+    };
+}
+
+skeleton!(netto_skel, "/netto.skel.rs");
+skeleton!(socket_skel, "/socket.skel.rs");
+skeleton!(tick_skel, "/tick.skel.rs");
+skeleton!(owners_skel, "/owners.skel.rs");

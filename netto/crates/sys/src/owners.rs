@@ -1,0 +1,256 @@
+//! The probes that tell whose work a softirq does: `bpf/owners.bpf.c`. It owns loading them, and
+//! what they tell; which sample that is of, the stacks say (`stacks.rs`).
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use anyhow::Context;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{RingBuffer, RingBufferBuilder};
+use metrics_common::{Method, ProbeInfo};
+
+use super::mapped::MappedArray;
+use super::owners_skel::{OwnersSkel, OwnersSkelBuilder};
+use super::session::probes::{Probe, Role, Way};
+use super::{abi, cpu_time};
+use netto_analysis::groups::Group;
+use netto_analysis::owned::Cause;
+
+/// New control groups that are kept until they are asked for.
+const MOST_GROUPS: usize = 8192;
+/// What is known of a new control group: its number, and its path with a byte 0 at the end.
+const GROUP_BYTES: usize = 8 + 256;
+
+/// What the probes tell.
+pub struct Causes {
+    rings: MappedArray,
+    mask: u64,
+    // Dropped before the map that it reads.
+    groups: RingBuffer<'static>,
+    made: Receiver<(u64, Vec<u8>)>,
+    _skel: OwnersSkel<'static>,
+}
+
+impl std::fmt::Debug for Causes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Causes")
+            .field("mask", &self.mask)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the probes work with that belongs to the session.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnerMaps<'a> {
+    pub(super) cpus: BorrowedFd<'a>,
+    /// The record that user space controls.
+    pub(super) control: BorrowedFd<'a>,
+    pub(super) possible_cpus: usize,
+    /// Samples of one CPU and interval, at the most.
+    pub(super) most_samples: u64,
+}
+
+/// Probes that are attached, and what they tell.
+pub(super) struct Loaded {
+    pub(super) causes: Causes,
+    pub(super) probes: Vec<Probe>,
+    pub(super) told: Vec<ProbeInfo>,
+}
+
+/// The programs, with what they hook, by which means. Sockets that get something to read are met
+/// by a tracepoint that has been there since Linux 6.2, or by the function that nearly all use.
+const PROGRAMS: [(&str, &str, Method); 7] = [
+    ("netto_ready", "sk_data_ready", Method::TpBtf),
+    ("netto_readable", "sock_def_readable", Method::Fentry),
+    ("netto_segment", "tcp_probe", Method::TpBtf),
+    ("netto_no_room", "udp_fail_queue_rcv_skb", Method::TpBtf),
+    ("netto_leaves", "net_dev_start_xmit", Method::TpBtf),
+    ("netto_dropped", "kfree_skb", Method::TpBtf),
+    ("netto_mkdir", "cgroup_mkdir", Method::TpBtf),
+];
+
+/// Loads and attaches the probes.
+///
+/// # Errors
+/// Why sockets cannot be met here.
+pub(super) fn start(maps: OwnerMaps<'_>) -> anyhow::Result<Loaded> {
+    let tried = load("netto_readable", maps);
+    let skel = match tried {
+        Ok(skel) => skel,
+        Err(_) => load("netto_ready", maps)?,
+    };
+    let mut probes = Vec::new();
+    let mut told = Vec::new();
+    for program in skel.object().progs().filter(|program| program.autoload()) {
+        let name = program.name().to_string_lossy().into_owned();
+        let Some((_, hook, method)) = PROGRAMS.iter().find(|known| known.0 == name) else {
+            continue;
+        };
+        let fd = program.as_fd().try_clone_to_owned();
+        let fd = fd.context("cannot duplicate a descriptor")?;
+        let mut probe = Probe::new(Group::Owners, Role::Begin, Way::Trace, fd);
+        let attached = probe.attach();
+        told.push(ProbeInfo {
+            name: (*hook).to_owned(),
+            method: method.clone(),
+            purpose: "owners".to_owned(),
+            failure: attached.as_ref().err().map(ToString::to_string),
+        });
+        if attached.is_ok() {
+            probes.push(probe);
+        }
+    }
+    Ok(Loaded {
+        causes: Causes::new(skel, maps)?,
+        probes,
+        told,
+    })
+}
+
+/// The object without one of its programs.
+fn load(without: &str, maps: OwnerMaps<'_>) -> anyhow::Result<OwnersSkel<'static>> {
+    // The skeleton borrows its storage, of which a process has as many as it has sessions.
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = OwnersSkelBuilder::default()
+        .open(storage)
+        .context("cannot open the embedded BPF object")?;
+    let places = places(maps.most_samples);
+    let rodata = open.maps.rodata_data.as_mut();
+    let rodata = rodata.context("the embedded BPF object has no configuration")?;
+    rodata.netto_possible_cpus = maps.possible_cpus as u64;
+    rodata.netto_owners = 1;
+    rodata.netto_causes_mask = places - 1;
+    let records = cpu_time::records_bytes(maps.possible_cpus);
+    open.maps.data_cpus.set_value_size(records)?;
+    open.maps.data_cpus.reuse_fd(maps.cpus)?;
+    open.maps.data_control.reuse_fd(maps.control)?;
+    let rings = &mut open.maps.netto_rings;
+    rings.set_max_entries(maps.possible_cpus as u32)?;
+    rings.set_value_size(ring_bytes(places) as u32)?;
+    for mut program in open.open_object_mut().progs_mut() {
+        if program.name() == without {
+            program.set_autoload(false);
+        }
+    }
+    open.load()
+        .context("the kernel refuses the programs that meet sockets")
+}
+
+/// Places of a ring: what is told of the samples of an interval must be there at its end.
+fn places(most_samples: u64) -> u64 {
+    most_samples.clamp(256, 1 << 14).next_power_of_two()
+}
+
+fn ring_bytes(places: u64) -> usize {
+    (abi::CAUSES_WORDS + places as usize * abi::CAUSE_WORDS) * 8
+}
+
+impl Causes {
+    fn new(skel: OwnersSkel<'static>, maps: OwnerMaps<'_>) -> anyhow::Result<Causes> {
+        let places = places(maps.most_samples);
+        let rings = skel.maps.netto_rings.as_fd();
+        let rings = MappedArray::new(rings, ring_bytes(places), maps.possible_cpus)?;
+        let (sender, made) = sync_channel(MOST_GROUPS);
+        let mut builder = RingBufferBuilder::new();
+        builder.add(&skel.maps.netto_groups, move |bytes: &[u8]| {
+            send_group(&sender, bytes)
+        })?;
+        let groups = builder
+            .build()
+            .context("cannot read of new control groups")?;
+        Ok(Causes {
+            rings,
+            mask: places - 1,
+            groups,
+            made,
+            _skel: skel,
+        })
+    }
+
+    /// What a sample was told, by its CPU and number; `None` if nothing, or it is too long ago.
+    pub fn of(&self, cpu: usize, number: u64) -> Option<Cause> {
+        let ring = self.rings.element(cpu).get(abi::CAUSES_WORDS..)?;
+        let at = (number & self.mask) as usize * abi::CAUSE_WORDS;
+        read_place(ring.get(at..at + abi::CAUSE_WORDS)?, number)
+    }
+
+    /// Control groups that were made since the last call: number and path. Of very many, some are
+    /// left out.
+    pub fn new_groups(&self) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        // What cannot be read now is read later.
+        let _ = self.groups.consume();
+        self.made.try_iter()
+    }
+}
+
+/// A place of the ring, if it is that of this sample before and afterwards.
+fn read_place(place: &[AtomicU64], number: u64) -> Option<Cause> {
+    let word = |at: usize| place.get(at).map_or(0, |word| word.load(Acquire));
+    let is_its = || number != 0 && word(0) == number;
+    if !is_its() {
+        return None;
+    }
+    let interfaces = word(4);
+    let cause = Cause {
+        time_ns: word(1),
+        cgroup: word(2),
+        inode: word(3),
+        from: interfaces as u32,
+        to: (interfaces >> 32) as u32,
+        netns: place.get(5).map_or(0, |word| word.load(Relaxed)),
+    };
+    is_its().then_some(cause)
+}
+
+/// Keeps a control group that was made; 0, so that libbpf goes on.
+fn send_group(sender: &SyncSender<(u64, Vec<u8>)>, bytes: &[u8]) -> i32 {
+    if let Some((id, path)) = bytes
+        .get(..GROUP_BYTES)
+        .and_then(<[u8]>::split_first_chunk::<8>)
+    {
+        let path: Vec<u8> = path.iter().copied().take_while(|byte| *byte != 0).collect();
+        // A full channel has as many as anybody will look at.
+        let _ = sender.try_send((u64::from_ne_bytes(*id), path));
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_is_another_samples_tells_nothing() {
+        let place = [7, 1000, 42, 99, 3 | 5 << 32, 4_026_531_840].map(AtomicU64::new);
+        let cause = Cause {
+            time_ns: 1000,
+            cgroup: 42,
+            inode: 99,
+            from: 3,
+            to: 5,
+            netns: 4_026_531_840,
+        };
+        assert_eq!(read_place(&place, 7), Some(cause));
+        assert_eq!(read_place(&place, 8), None);
+        place[0].store(0, Relaxed);
+        assert_eq!(read_place(&place, 0), None, "0 is no sample's number");
+    }
+
+    #[test]
+    fn a_group_is_kept_with_its_path_up_to_its_end_and_what_is_too_short_is_not() {
+        let (sender, made) = sync_channel(4);
+        let mut bytes = vec![0; GROUP_BYTES];
+        bytes[0] = 9;
+        bytes[8..14].copy_from_slice(b"/a\xffb/c");
+        send_group(&sender, &bytes);
+        send_group(&sender, &bytes[..20]);
+        let id = u64::from_ne_bytes([9, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(
+            made.try_iter().collect::<Vec<_>>(),
+            [(id, b"/a\xffb/c".to_vec())]
+        );
+    }
+}

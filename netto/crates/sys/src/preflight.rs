@@ -1,0 +1,103 @@
+//! Finds out what this host allows, by trying, and words the remedies.
+//!
+//! Facts only; what follows from them is decided in `analysis::plan`.
+
+use anyhow::{Context, bail};
+
+use super::btf;
+use super::perf::SamplingEvent;
+use super::sockets;
+use super::system::Roots;
+use metrics_common::COMPONENTS;
+use netto_analysis::classify::Classifier;
+use netto_analysis::plan::{Facts, SOCKET_FUNCTIONS};
+
+/// Below `/sys`: the kernel's description of its types.
+const BTF: &str = "kernel/btf/vmlinux";
+
+/// Gathers the facts; with them comes the classifier, if symbols can be read.
+///
+/// # Errors
+/// BTF that cannot be read.
+pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option<Classifier>)> {
+    let type_information = roots.sys_root.join(BTF);
+    if !type_information.exists() {
+        let lack = format!(
+            "the kernel has no type information (there is no {}), by which netto's BPF programs find their way; \
+             run a kernel built with CONFIG_DEBUG_INFO_BTF=y",
+            type_information.display()
+        );
+        return Ok((Facts::without_type_information(lack), None));
+    }
+    let names: Vec<&str> = SOCKET_FUNCTIONS
+        .iter()
+        .map(|function| function.name)
+        .collect();
+    let existing =
+        btf::functions_among(&names).context("cannot read the kernel's type information (BTF)")?;
+    let mut socket_functions = SOCKET_FUNCTIONS.to_vec();
+    socket_functions.retain(|function| existing.contains(function.name));
+
+    let fentry = match socket_functions.first() {
+        Some(function) => sockets::try_load(*function).map_err(|error| format!("{error:#}")),
+        None => Err("this kernel has none of the functions to hook".to_owned()),
+    };
+    let has_kprobes = roots
+        .sys_root
+        .join("bus/event_source/devices/kprobe")
+        .exists();
+    let kprobe = match (&fentry, socket_functions.first()) {
+        _ if !has_kprobes => Err("has no kprobes (CONFIG_KPROBE_EVENTS)".to_owned()),
+        // What is refused although it exists (lockdown=confidentiality) matters
+        // only where it must stand in.
+        (Err(_), Some(function)) => {
+            sockets::try_kprobe(*function).map_err(|error| format!("refuses kprobes ({error:#})"))
+        }
+        _ => Ok(()),
+    };
+    let (symbols, classifier) = match read_symbols(roots) {
+        Ok(classifier) => (Ok(()), Some(classifier)),
+        Err(error) => (Err(format!("{error:#}")), None),
+    };
+    let has_symbols = match &classifier {
+        Some(classifier) => classifier.found().availability(),
+        None => vec![false; COMPONENTS.len()],
+    };
+    let stacks = try_sampling(roots, frequency_hz).map_err(|error| format!("{error:#}"));
+    let facts = Facts {
+        type_information: Ok(()),
+        fentry,
+        kprobe,
+        socket_functions,
+        stacks,
+        symbols,
+        has_symbols,
+    };
+    Ok((facts, classifier))
+}
+
+/// Reads the kernel's symbols.
+///
+/// # Errors
+/// Why they cannot be used, with the remedy.
+pub fn read_symbols(roots: &Roots) -> anyhow::Result<Classifier> {
+    Ok(Classifier::new(roots.kallsyms()?)?)
+}
+
+fn try_sampling(roots: &Roots, frequency_hz: u64) -> anyhow::Result<()> {
+    // Any will do; which there are is told elsewhere.
+    let online = roots.online_cpus().unwrap_or_default();
+    let cpu = online.first().copied().unwrap_or(0);
+    match SamplingEvent::open(cpu, frequency_hz) {
+        Ok(_) => Ok(()),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            bail!(
+                "the kernel refuses to sample {frequency_hz} times a second; lower --frequency or raise \
+                 sysctl kernel.perf_event_max_sample_rate"
+            )
+        }
+        Err(error) => bail!(
+            "the kernel refuses to open a sampling event ({error}); run as root or with CAP_PERFMON"
+        ),
+    }
+}

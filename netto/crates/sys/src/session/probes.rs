@@ -1,0 +1,157 @@
+//! The programs that can be attached and detached while netto runs, and doing so.
+//!
+//! Loading happens once, elsewhere. A program that is loaded and not attached costs nothing.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use libbpf_rs::libbpf_sys::bpf_raw_tracepoint_open;
+use libbpf_rs::{Link, Object};
+
+use netto_analysis::groups::{Group, GroupSet};
+
+/// Where in what it times a program stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It begins a kind.
+    Begin,
+    /// It ends one: useless, but harmless without the beginning.
+    End,
+}
+
+/// By which means a program is attached.
+pub(crate) enum Way {
+    /// The program says itself where it belongs: BTF tracepoints, fentry, fexit.
+    Trace,
+    /// A kprobe or kretprobe on a function, by this program of an object that is never unloaded.
+    Kprobe {
+        object: &'static Object,
+        program: &'static str,
+        function: &'static str,
+    },
+}
+
+/// A program, and whether it is attached.
+pub(crate) struct Probe {
+    pub(crate) group: Group,
+    pub(crate) role: Role,
+    /// Whether it tells interrupts from what they interrupt, which other devices' cause as well.
+    pub(crate) is_of_interrupts: bool,
+    pub(crate) program: OwnedFd,
+    way: Way,
+    link: Option<Attachment>,
+}
+
+/// Dropping it detaches the program.
+enum Attachment {
+    Descriptor { _link: OwnedFd },
+    Libbpf { _link: Link },
+}
+
+impl Probe {
+    /// A program that is loaded and not attached.
+    pub(crate) fn new(group: Group, role: Role, way: Way, program: OwnedFd) -> Self {
+        Probe {
+            group,
+            role,
+            is_of_interrupts: false,
+            way,
+            program,
+            link: None,
+        }
+    }
+
+    /// Attaches it, if it is not.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(crate) fn attach(&mut self) -> io::Result<()> {
+        if self.link.is_some() {
+            return Ok(());
+        }
+        self.link = Some(match &self.way {
+            Way::Trace => Attachment::Descriptor {
+                _link: attach_trace(&self.program)?,
+            },
+            Way::Kprobe {
+                object,
+                program,
+                function,
+            } => Attachment::Libbpf {
+                _link: attach_kprobe(object, program, function, self.role)?,
+            },
+        });
+        Ok(())
+    }
+
+    /// Detaches it, if it is attached.
+    pub(crate) fn detach(&mut self) {
+        self.link = None;
+    }
+}
+
+fn attach_trace(program: &OwnedFd) -> io::Result<OwnedFd> {
+    // SAFETY: the descriptor is that of a loaded program, and no name is given: a
+    // program of this type knows where it belongs.
+    let fd = unsafe { bpf_raw_tracepoint_open(ptr::null(), program.as_raw_fd()) };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the kernel has just returned this descriptor, and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn attach_kprobe(object: &Object, name: &str, function: &str, role: Role) -> io::Result<Link> {
+    let program = object.progs_mut().find(|program| program.name() == name);
+    let program = program.ok_or(io::ErrorKind::NotFound)?;
+    let link = program.attach_kprobe(role == Role::End, function);
+    link.map_err(io::Error::other)
+}
+
+impl std::fmt::Debug for ProbeSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProbeSet")
+            .field("probes", &self.probes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// All programs of a session that can come and go.
+#[derive(Default)]
+pub(crate) struct ProbeSet {
+    /// Kprobes look whether their return is waited for, and so must come before the kretprobes.
+    pub(crate) begins_come_first: bool,
+    pub(crate) probes: Vec<Probe>,
+}
+
+impl ProbeSet {
+    /// Attaches every program of these groups: what ends a kind before what begins it, for a
+    /// beginning without an end would charge its task for ever.
+    ///
+    /// # Errors
+    /// The kernel's refusal; programs of the group that were attached before it stay.
+    pub(crate) fn attach(&mut self, groups: GroupSet) -> io::Result<()> {
+        let [first, then] = if self.begins_come_first {
+            [Role::Begin, Role::End]
+        } else {
+            [Role::End, Role::Begin]
+        };
+        for role in [first, then] {
+            for probe in self.of(groups, role) {
+                probe.attach()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Detaches what begins a kind, or what ends it.
+    pub(crate) fn detach(&mut self, groups: GroupSet, role: Role) {
+        self.of(groups, role).for_each(Probe::detach);
+    }
+
+    fn of(&mut self, groups: GroupSet, role: Role) -> impl Iterator<Item = &mut Probe> {
+        let probes = self.probes.iter_mut();
+        probes.filter(move |probe| groups.has(probe.group) && probe.role == role)
+    }
+}

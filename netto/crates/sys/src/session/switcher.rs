@@ -1,0 +1,309 @@
+//! Attaches and detaches groups of probes while netto runs, and measures what they cost.
+//!
+//! On a thread of its own: the kernel takes up to some hundred milliseconds to change
+//! trampolines, and no interval may wait for it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::probes::{Probe, ProbeSet, Role};
+use crate::bpf_stats::{Runs, Statistics, runs_of};
+use crate::control::Control;
+use crate::cpu_time::CpuClocks;
+use netto_analysis::groups::{GROUPS, Group, GroupSet};
+
+/// For so long the kernel's statistics are on.
+const CALIBRATION: Duration = Duration::from_millis(50);
+/// For so long probes are attached to be compared with samples.
+const MOMENT: Duration = Duration::from_millis(100);
+/// How often, and how many times, states are looked at that nobody would end.
+const LEFTOVER_PAUSE: Duration = Duration::from_millis(2);
+const LEFTOVER_LOOKS: usize = 50;
+/// Fewer runs than this say nothing of what one costs.
+const ENOUGH_RUNS: u64 = 100;
+
+/// What events and samples cost, as far as it was measured, nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct MeasuredCosts {
+    /// By group: all its programs, for one event.
+    pub event_ns: [Option<f64>; GROUPS],
+    /// Programs at interrupts, for each softirq.
+    pub interrupts_ns: Option<f64>,
+    /// One run of the sampler's program, whether it took a stack or not.
+    pub sample_ns: Option<f64>,
+}
+
+/// What the thread has done, for whoever asks.
+#[derive(Debug, Default)]
+struct State {
+    attached: GroupSet,
+    is_busy: bool,
+    costs: Option<MeasuredCosts>,
+    failures: Vec<String>,
+}
+
+enum Order {
+    Sampler(OwnedFd),
+    Attach(GroupSet),
+    Moment(Group),
+    Calibrate,
+    End,
+}
+
+/// Gives orders; never waits for them to be carried out.
+#[derive(Debug, Clone)]
+pub struct Panel {
+    orders: Sender<Order>,
+    state: Arc<Mutex<State>>,
+}
+
+impl Panel {
+    /// Makes these the groups that are attached.
+    pub fn attach(&self, groups: GroupSet) {
+        self.order(Order::Attach(groups));
+    }
+
+    /// Attaches a group for a moment.
+    pub fn attach_for_a_moment(&self, group: Group) {
+        self.order(Order::Moment(group));
+    }
+
+    /// Measures what programs cost.
+    pub fn calibrate(&self) {
+        self.order(Order::Calibrate);
+    }
+
+    /// Tells which program takes the samples, if it is another than at the start.
+    pub(super) fn measure_sampler(&self, program: OwnedFd) {
+        self.order(Order::Sampler(program));
+    }
+
+    /// The groups that are wholly attached now.
+    pub fn attached(&self) -> GroupSet {
+        self.state().attached
+    }
+
+    /// Whether an order is still being carried out.
+    pub fn is_busy(&self) -> bool {
+        self.state().is_busy
+    }
+
+    /// What was measured since the last call.
+    pub fn take_costs(&self) -> Option<MeasuredCosts> {
+        self.state().costs.take()
+    }
+
+    /// What failed since the last call, for people.
+    pub fn take_failures(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().failures)
+    }
+
+    fn order(&self, order: Order) {
+        self.state().is_busy = true;
+        // Nobody listens any more when the session ends.
+        if self.orders.send(order).is_err() {
+            self.state().is_busy = false;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread; dropping it detaches everything.
+#[derive(Debug)]
+pub(super) struct Switcher {
+    panel: Panel,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Switcher {
+    /// Takes over probes that are attached.
+    ///
+    /// # Errors
+    /// The operating system has no thread to give.
+    pub(super) fn start(
+        attached: GroupSet,
+        set: ProbeSet,
+        sampler: Option<OwnedFd>,
+        clocks: Arc<CpuClocks>,
+        control: Arc<Control>,
+    ) -> anyhow::Result<Switcher> {
+        let (orders, received) = channel();
+        let state = State {
+            attached,
+            ..State::default()
+        };
+        let panel = Panel {
+            orders,
+            state: Arc::new(Mutex::new(state)),
+        };
+        let worker = Worker {
+            set,
+            sampler,
+            clocks,
+            control,
+            panel: panel.clone(),
+        };
+        let thread = thread::Builder::new()
+            .name("probes".to_owned())
+            .spawn(move || worker.work(&received))
+            .context("cannot start the thread that attaches probes")?;
+        Ok(Switcher {
+            panel,
+            thread: Some(thread),
+        })
+    }
+
+    pub(super) fn panel(&self) -> Panel {
+        self.panel.clone()
+    }
+}
+
+impl Drop for Switcher {
+    fn drop(&mut self) {
+        self.panel.order(Order::End);
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to tell but a panic, which was printed already.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Worker {
+    set: ProbeSet,
+    sampler: Option<OwnedFd>,
+    clocks: Arc<CpuClocks>,
+    control: Arc<Control>,
+    panel: Panel,
+}
+
+impl Worker {
+    fn work(mut self, orders: &Receiver<Order>) {
+        for order in orders {
+            let attached = self.panel.attached();
+            match order {
+                Order::Sampler(program) => self.sampler = Some(program),
+                Order::Attach(wanted) => {
+                    self.detach(attached.minus(wanted));
+                    self.attach(wanted.minus(attached));
+                }
+                Order::Moment(group) if !attached.has(group) => {
+                    let group = GroupSet::NONE.with(group);
+                    self.attach(group);
+                    thread::sleep(MOMENT);
+                    self.detach(group);
+                }
+                Order::Moment(_) => {}
+                Order::Calibrate => match self.calibrate() {
+                    Ok(costs) => self.panel.state().costs = Some(costs),
+                    Err(error) => tracing::debug!("BPF statistics cannot be had: {error}"),
+                },
+                Order::End => break,
+            }
+            self.panel.state().is_busy = false;
+        }
+        // Ends stay until nothing begins any more.
+        self.set.detach(GroupSet::ALL, Role::Begin);
+        self.set.detach(GroupSet::ALL, Role::End);
+    }
+
+    fn attach(&mut self, groups: GroupSet) {
+        for group in groups.iter() {
+            let alone = GroupSet::NONE.with(group);
+            match self.set.attach(alone) {
+                Ok(()) => self.note(self.panel.attached().with(group)),
+                Err(error) => {
+                    self.take_off(alone);
+                    let what = group.label();
+                    let failure = format!("{what} cannot be timed again: {error}");
+                    self.panel.state().failures.push(failure);
+                }
+            }
+        }
+    }
+
+    fn detach(&mut self, groups: GroupSet) {
+        if groups.is_empty() {
+            return;
+        }
+        // From now on samples must tell what the clock no longer does.
+        self.note(self.panel.attached().minus(groups));
+        self.take_off(groups);
+    }
+
+    /// What is under way when its beginnings go is seen to its end, if that comes soon. What
+    /// then is left would never end: it is given up, with the tasks that sleep in it.
+    fn take_off(&mut self, groups: GroupSet) {
+        self.set.detach(groups, Role::Begin);
+        self.control.begin_epoch();
+        for _ in 0..LEFTOVER_LOOKS {
+            if self.clocks.are_outside_of(groups) {
+                break;
+            }
+            thread::sleep(LEFTOVER_PAUSE);
+        }
+        self.set.detach(groups, Role::End);
+        for _ in 0..LEFTOVER_LOOKS {
+            if self.clocks.leave(groups) {
+                break;
+            }
+            thread::sleep(LEFTOVER_PAUSE);
+        }
+    }
+
+    fn note(&self, attached: GroupSet) {
+        let softirqs = attached.has(Group::Softirqs);
+        self.control.set_softirqs_timed(softirqs);
+        self.panel.state().attached = attached;
+    }
+
+    fn calibrate(&self) -> io::Result<MeasuredCosts> {
+        let statistics = Statistics::on()?;
+        let read = || -> Vec<Runs> {
+            let programs = self.set.probes.iter().map(|probe| &probe.program);
+            programs.chain(&self.sampler).map(runs_of).collect()
+        };
+        let before = read();
+        thread::sleep(CALIBRATION);
+        let after = read();
+        drop(statistics);
+        let grown: Vec<Runs> = after
+            .iter()
+            .zip(&before)
+            .map(|(a, b)| a.since(*b))
+            .collect();
+        let sum = |wanted: &dyn Fn(&Probe) -> bool| {
+            let probes = self.set.probes.iter().zip(&grown);
+            probes
+                .filter(|(probe, _)| wanted(probe))
+                .fold(Runs::default(), |sum, (_, runs)| sum.plus(*runs))
+        };
+        let events = |group: Group| {
+            let is_one = |probe: &Probe| {
+                probe.group == group && probe.role == Role::Begin && !probe.is_of_interrupts
+            };
+            Some(sum(&is_one).count).filter(|&events| events >= ENOUGH_RUNS)
+        };
+        let event_ns = |group: Group| {
+            let of_group = |probe: &Probe| probe.group == group && !probe.is_of_interrupts;
+            Some(sum(&of_group).ns as f64 / events(group)? as f64)
+        };
+        let interrupts_ns = events(Group::Softirqs)
+            .map(|softirqs| sum(&|probe| probe.is_of_interrupts).ns as f64 / softirqs as f64);
+        let sampler = self.sampler.as_ref().and_then(|_| grown.last());
+        let sampler = sampler.filter(|runs| runs.count > 0);
+        Ok(MeasuredCosts {
+            event_ns: Group::ALL.map(event_ns),
+            interrupts_ns,
+            sample_ns: sampler.map(|runs| runs.ns as f64 / runs.count as f64),
+        })
+    }
+}

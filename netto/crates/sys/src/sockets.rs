@@ -1,0 +1,284 @@
+//! The probes on socket calls: `bpf/socket.bpf.c`, with one pair of programs per kernel function.
+
+use std::io::BufRead;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use anyhow::{Context, anyhow};
+use libbpf_rs::OpenObject;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+
+use super::cpu_time;
+use super::missed::MissedRuns;
+use super::session::probes::{Probe, ProbeSet, Role, Way};
+use super::socket_skel::{OpenSocketSkel, SocketSkel, SocketSkelBuilder};
+use super::system::Roots;
+use metrics_common::Source;
+use metrics_common::component::{COMPONENTS, index_of_source};
+use netto_analysis::groups::{Group, GroupSet};
+use netto_analysis::plan::SocketFunction;
+
+/// Maps that the socket probes share with all others.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SharedMaps<'a> {
+    pub(super) cpus: BorrowedFd<'a>,
+    pub(super) possible_cpus: usize,
+}
+
+/// Probes that are attached, and for each function the kernel's refusal, if it was refused.
+pub(super) type Hooked = (Vec<Probe>, Vec<(SocketFunction, Option<String>)>);
+
+/// Hooks begin and end of these functions: the probes of those that could be,
+/// and for each function the kernel's refusal, if it was refused.
+pub(super) fn attach(
+    functions: &[SocketFunction],
+    maps: SharedMaps<'_>,
+    missed: &mut MissedRuns,
+) -> Hooked {
+    // All at once is one reading of the kernel's types instead of one each.
+    // If that fails, each alone shows which of them is to blame.
+    if let Ok(probes) = attach_together(functions, maps, missed) {
+        return (
+            probes,
+            functions.iter().map(|function| (*function, None)).collect(),
+        );
+    }
+    let mut probes = Vec::new();
+    let mut outcome = Vec::new();
+    for function in functions {
+        match attach_together(&[*function], maps, missed) {
+            Ok(own) => {
+                probes.extend(own);
+                outcome.push((*function, None));
+            }
+            Err(error) => outcome.push((*function, Some(format!("{error:#}")))),
+        }
+    }
+    (probes, outcome)
+}
+
+fn attach_together(
+    functions: &[SocketFunction],
+    maps: SharedMaps<'_>,
+    missed: &mut MissedRuns,
+) -> anyhow::Result<Vec<Probe>> {
+    let mut storage = MaybeUninit::uninit();
+    let mut open = open(functions, &mut storage)?;
+    share_maps(&mut open, maps)?;
+    let skel = open.load().context("refused at load")?;
+    // The ends first: an end without a beginning is ignored, a beginning without
+    // an end would charge its task for ever.
+    let mut attached = ProbeSet::default();
+    for program in skel.object().progs() {
+        let name = program.name().to_string_lossy();
+        let Some(function) = pair_of(&name)
+            .and_then(|pair| functions.get(pair))
+            .filter(|_| program.autoload())
+        else {
+            continue;
+        };
+        let is_end = name.starts_with("netto_fexit_");
+        attached.probes.push(Probe::new(
+            Group::of(function.source),
+            if is_end { Role::End } else { Role::Begin },
+            Way::Trace,
+            duplicate(program.as_fd())?,
+        ));
+    }
+    attached
+        .attach(GroupSet::ALL)
+        .context("refused at attaching")?;
+    for program in skel.object().progs() {
+        if let Some(function) = pair_of(&program.name().to_string_lossy())
+            .and_then(|pair| functions.get(pair))
+            .filter(|_| program.autoload())
+        {
+            missed.program(function.name, slug_of(function.source), program.as_fd());
+        }
+    }
+    Ok(attached.probes)
+}
+
+fn duplicate(program: BorrowedFd<'_>) -> anyhow::Result<OwnedFd> {
+    let fd = program.try_clone_to_owned();
+    fd.context("cannot duplicate a descriptor")
+}
+
+/// The pair that a program belongs to, by its name.
+fn pair_of(program: &str) -> Option<usize> {
+    program.rsplit_once('_')?.1.parse().ok()
+}
+
+/// Slug of the component that a source's time belongs to.
+pub(super) fn slug_of(source: Source) -> &'static str {
+    index_of_source(source).map_or("", |index| COMPONENTS[index].slug)
+}
+
+/// Where the kernel sends returns that a kretprobe waits for: its name since
+/// Linux 5.18, and before.
+const RETURN_TRAMPOLINES: [&str; 2] = ["arch_rethook_trampoline", "__kretprobe_trampoline"];
+
+/// The address of the kernel's return trampoline; `None` where symbols cannot be
+/// read, or where the return address is not on the stack when a function begins.
+fn return_trampoline(roots: &Roots) -> Option<u64> {
+    if !cfg!(target_arch = "x86_64") {
+        return None;
+    }
+    let lines = roots.kallsyms().ok()?.lines().map_while(Result::ok);
+    lines
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let (address, _, name) = (words.next()?, words.next()?, words.next()?);
+            if !RETURN_TRAMPOLINES.contains(&name) {
+                return None;
+            }
+            u64::from_str_radix(address, 16).ok()
+        })
+        .find(|address| *address != 0)
+}
+
+/// Hooks begin and end of these functions by kprobes and kretprobes; the result is that of [`attach`].
+///
+/// A kretprobe waits for a limited number of returns. The beginnings look
+/// whether theirs is among them, and for that are attached before the ends: the
+/// kernel runs what was attached last first. A call that begins in between
+/// is seen to have no end, and is not timed.
+///
+/// # Errors
+/// The kernel refuses the programs themselves.
+pub(super) fn attach_kprobes(
+    functions: &[SocketFunction],
+    maps: SharedMaps<'_>,
+    roots: &Roots,
+    missed: &mut MissedRuns,
+) -> anyhow::Result<Hooked> {
+    // A kprobe can only be attached by way of its object, which therefore stays: a process has
+    // one session in its life.
+    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = SocketSkelBuilder::default()
+        .open(storage)
+        .context("cannot open the embedded BPF object")?;
+    let trampoline = return_trampoline(roots);
+    if let Some(rodata) = &mut open.maps.rodata_data {
+        rodata.netto_return_trampoline = trampoline.unwrap_or(0);
+    }
+    if trampoline.is_some() {
+        // Mostly of receives: those that sleep take up the room.
+        let receives = slug_of(Source::SocketReceive);
+        missed.records("kretprobe", "no_room", receives, |cpu| cpu.unseen_returns);
+    }
+    for mut program in open.open_object_mut().progs_mut() {
+        let is_kprobe = program.name().to_string_lossy().starts_with("netto_kp_");
+        program.set_autoload(is_kprobe);
+    }
+    share_maps(&mut open, maps)?;
+    let skel = open.load().context("the kernel refuses kprobe programs")?;
+    let skel: &'static SocketSkel<'static> = Box::leak(Box::new(skel));
+    let mut probes = Vec::new();
+    let mut outcome = Vec::new();
+    for function in functions {
+        let beginning = match function.source {
+            Source::SocketSend => "netto_kp_send",
+            Source::SocketReceive => "netto_kp_recv",
+            _ => "netto_kp_ipc",
+        };
+        let mut pair = Vec::new();
+        for (role, program) in [(Role::Begin, beginning), (Role::End, "netto_kp_return")] {
+            let mut loaded = skel.object().progs();
+            let loaded = loaded.find(|loaded| loaded.name() == program);
+            let loaded = loaded.context("the embedded BPF object lacks a program")?;
+            let way = Way::Kprobe {
+                object: skel.object(),
+                program,
+                function: function.name,
+            };
+            let group = Group::of(function.source);
+            pair.push(Probe::new(group, role, way, duplicate(loaded.as_fd())?));
+        }
+        match pair.iter_mut().try_for_each(Probe::attach) {
+            Ok(()) => {
+                probes.append(&mut pair);
+                outcome.push((*function, None));
+            }
+            Err(error) => outcome.push((*function, Some(error.to_string()))),
+        }
+    }
+    Ok((probes, outcome))
+}
+
+fn share_maps(open: &mut OpenSocketSkel<'_>, maps: SharedMaps<'_>) -> anyhow::Result<()> {
+    let rodata = open.maps.rodata_data.as_mut();
+    let rodata = rodata.context("the embedded BPF object has no configuration")?;
+    rodata.netto_possible_cpus = maps.possible_cpus as u64;
+    let records = cpu_time::records_bytes(maps.possible_cpus);
+    open.maps.data_cpus.set_value_size(records)?;
+    open.maps.data_cpus.reuse_fd(maps.cpus)?;
+    Ok(())
+}
+
+/// Whether this kernel takes fentry programs at all, tried on one function.
+///
+/// # Errors
+/// The kernel's refusal.
+pub(super) fn try_load(function: SocketFunction) -> anyhow::Result<()> {
+    let mut storage = MaybeUninit::uninit();
+    open(&[function], &mut storage)?
+        .load()
+        .map(drop)
+        .map_err(|error| anyhow!("{error}"))
+}
+
+/// Whether this kernel takes kprobes, tried on one function.
+///
+/// # Errors
+/// The kernel's refusal.
+pub(super) fn try_kprobe(function: SocketFunction) -> anyhow::Result<()> {
+    let mut storage = MaybeUninit::uninit();
+    let mut open = SocketSkelBuilder::default()
+        .open(&mut storage)
+        .context("cannot open the embedded BPF object")?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let is_end = program.name() == "netto_kp_return";
+        program.set_autoload(is_end);
+    }
+    // An end without a beginning does nothing.
+    let skel = open.load().map_err(|error| anyhow!("{error}"))?;
+    let end = &skel.progs.netto_kp_return;
+    end.attach_kprobe(true, function.name)
+        .map(drop)
+        .map_err(|error| anyhow!("{error}"))
+}
+
+/// Opens the object with the n-th function served by pair n, and only those pairs in use.
+fn open<'a>(
+    functions: &[SocketFunction],
+    storage: &'a mut MaybeUninit<OpenObject>,
+) -> anyhow::Result<OpenSocketSkel<'a>> {
+    let mut open = SocketSkelBuilder::default()
+        .open(storage)
+        .context("cannot open the embedded BPF object")?;
+    if let Some(rodata) = &mut open.maps.rodata_data {
+        for (kind, function) in rodata.netto_pair_kind.iter_mut().zip(functions) {
+            *kind = u64::from(function.source.clock_kind());
+        }
+    }
+    let mut used = 0;
+    for mut program in open.open_object_mut().progs_mut() {
+        let pair = pair_of(&program.name().to_string_lossy());
+        match pair.and_then(|pair| functions.get(pair)) {
+            Some(function) => {
+                program
+                    .set_attach_target(0, Some(function.name.to_owned()))
+                    .context("no such function")?;
+                used += 1;
+            }
+            None => program.set_autoload(false),
+        }
+    }
+    anyhow::ensure!(
+        used == 2 * functions.len(),
+        "netto has no room for {} socket functions",
+        functions.len()
+    );
+    Ok(open)
+}

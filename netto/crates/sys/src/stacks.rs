@@ -1,0 +1,205 @@
+//! Drains the double buffer of sampled stacks.
+//!
+//! The BPF side is `bpf/stacks.bpf.h`. User space owns the inactive slot: after
+//! a flip it waits until no sampler is at work in the other slot any more, and
+//! then nobody else touches that slot until the next flip.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::time::{Duration, Instant};
+
+use super::abi;
+use super::control::Control;
+use super::mapped::MappedParts;
+use netto_analysis::owned::TraceOwner;
+
+/// How long a flip waits for samplers in flight. They run with interrupts off
+/// for a few microseconds; only a virtual CPU that is not running takes longer.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// The double buffer.
+#[derive(Debug)]
+pub struct StackBuffer {
+    lanes: MappedParts,
+    control: Arc<Control>,
+    possible_cpus: usize,
+    lost: Vec<u64>,
+    frames: Vec<u64>,
+}
+
+/// One sampled stack.
+#[derive(Debug, Clone, Copy)]
+pub struct Trace<'a> {
+    /// CPU on which it was taken.
+    pub cpu: usize,
+    /// What the per-CPU clock said the CPU was doing.
+    pub kind: u8,
+    /// Whether the idle task was running, and the sampler could not tell what was on top of it.
+    pub is_idle_task: bool,
+    /// Whose it is, if the sampler was asked to say.
+    pub owner: Option<TraceOwner>,
+    /// Return addresses, innermost first; empty if the kernel could not unwind.
+    pub frames: &'a [u64],
+}
+
+/// Reads what `bpf/whose.bpf.h` has written.
+fn owner_of(words: &[AtomicU64; abi::OWNER_WORDS]) -> TraceOwner {
+    let word = |at: usize| words[at].load(Relaxed);
+    let mut comm = [0; 16];
+    comm[..8].copy_from_slice(&word(3).to_ne_bytes());
+    comm[8..].copy_from_slice(&word(4).to_ne_bytes());
+    TraceOwner {
+        process: (word(0) >> 32) as u32,
+        thread: word(0) as u32 & !OF_KERNEL,
+        is_of_kernel: word(0) as u32 & OF_KERNEL != 0,
+        cgroup: word(1),
+        started_ns: word(2),
+        comm,
+        time_ns: word(5),
+        number: word(6),
+        last_cgroup: word(7),
+        last_inode: word(8),
+    }
+}
+
+/// Beside a thread's number, which is smaller: whether it is one of the kernel's.
+const OF_KERNEL: u32 = 1 << 31;
+const IS_IDLE_TASK: u64 = 1 << 40;
+const HAS_OWNER: u64 = 1 << 41;
+
+/// The words of a trace: header, owner, return addresses, and what comes after it.
+type Taken<'a> = (u64, Option<TraceOwner>, &'a [AtomicU64], &'a [AtomicU64]);
+
+/// Takes the first trace of these words; `None` at their end, or where they are damaged.
+fn take_trace(words: &[AtomicU64]) -> Option<Taken<'_>> {
+    let (header, mut tail) = words.split_first()?;
+    let header = header.load(Relaxed);
+    let mut owner = None;
+    if header & HAS_OWNER != 0 {
+        let (words, frames) = tail.split_first_chunk()?;
+        owner = Some(owner_of(words));
+        tail = frames;
+    }
+    let depth = (header as u32 as usize).min(tail.len());
+    let (frames, rest) = tail.split_at(depth);
+    Some((header, owner, frames, rest))
+}
+
+impl StackBuffer {
+    pub(super) fn new(lanes: MappedParts, control: Arc<Control>, possible_cpus: usize) -> Self {
+        StackBuffer {
+            lanes,
+            control,
+            possible_cpus,
+            lost: vec![0; 2 * possible_cpus],
+            frames: Vec::with_capacity(abi::TRACE_WORDS),
+        }
+    }
+
+    /// Hands every stack sampled since the previous drain to `each`, and the
+    /// number of stacks lost meanwhile to `lost`, by CPU.
+    pub fn drain(&mut self, mut each: impl FnMut(Trace<'_>), mut lost: impl FnMut(usize, u64)) {
+        let drained = self.control.active_slot();
+        // A sampler either sees this flip, or its announcement is seen below.
+        self.control.set_active_slot(drained ^ 1);
+        let deadline = Instant::now() + PATIENCE;
+        for cpu in 0..self.possible_cpus {
+            let index = drained * self.possible_cpus + cpu;
+            let lane = self.lanes.part(index);
+            // A lane whose writer is stuck keeps its traces for the next drain of this slot.
+            if !settled(&lane[abi::LANE_IN_FLIGHT], deadline) {
+                continue;
+            }
+            // Nor can a lane be read that there is no memory to map.
+            let used = lane[abi::LANE_USED_WORDS].load(Acquire) as usize;
+            if self.lanes.reach(index, abi::LANE_WORDS + used).is_err() {
+                continue;
+            }
+            let lane = self.lanes.part(index);
+            let lost_so_far = lane[abi::LANE_LOST].load(Acquire);
+            lost(cpu, lost_so_far.saturating_sub(self.lost[index]));
+            self.lost[index] = lost_so_far;
+
+            let words = &lane[abi::LANE_WORDS..];
+            let mut rest = &words[..used.min(words.len())];
+            while let Some((header, owner, frames, next)) = take_trace(rest) {
+                self.frames.clear();
+                self.frames
+                    .extend(frames.iter().map(|word| word.load(Relaxed)));
+                each(Trace {
+                    cpu,
+                    kind: (header >> 32) as u8,
+                    is_idle_task: header & IS_IDLE_TASK != 0,
+                    owner,
+                    frames: &self.frames,
+                });
+                rest = next;
+            }
+            lane[abi::LANE_USED_WORDS].store(0, SeqCst);
+        }
+    }
+}
+
+/// Waits until a lane has no writer.
+fn settled(in_flight: &AtomicU64, deadline: Instant) -> bool {
+    while in_flight.load(SeqCst) != 0 {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_with_and_without_an_owner_follow_each_other() {
+        let kind = 7 << 32;
+        let name = u64::from_ne_bytes(*b"iperf3\0\0");
+        let whose = [4711 << 32 | 4712, 99, 5, name, 0, 1000, 3, 98, 77];
+        let mut words = vec![2 | kind, 11, 12, 1 | HAS_OWNER];
+        words.extend(whose);
+        words.extend([21, IS_IDLE_TASK]);
+        let words: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
+        let mut rest = words.as_slice();
+        let mut found = Vec::new();
+        while let Some((header, owner, frames, next)) = take_trace(rest) {
+            let frames: Vec<u64> = frames.iter().map(|frame| frame.load(Relaxed)).collect();
+            found.push((header >> 32 & 0xff, owner, frames));
+            rest = next;
+        }
+        let owner = TraceOwner {
+            process: 4711,
+            thread: 4712,
+            is_of_kernel: false,
+            cgroup: 99,
+            started_ns: 5,
+            comm: *b"iperf3\0\0\0\0\0\0\0\0\0\0",
+            time_ns: 1000,
+            number: 3,
+            last_cgroup: 98,
+            last_inode: 77,
+        };
+        let expected = [
+            (7, None, vec![11, 12]),
+            (0, Some(owner), vec![21]),
+            (0, None, vec![]),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_was_cut_is_read_to_its_end_and_no_further() {
+        for words in [&[5, 1, 2][..], &[1 | HAS_OWNER, 3], &[HAS_OWNER]] {
+            let words: Vec<AtomicU64> = words.iter().copied().map(AtomicU64::new).collect();
+            match take_trace(&words) {
+                Some((_, _, frames, rest)) => assert!(frames.len() == 2 && rest.is_empty()),
+                None => assert!(words.len() < 3),
+            }
+        }
+    }
+}

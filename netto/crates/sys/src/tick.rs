@@ -1,0 +1,242 @@
+//! The stack sampler that the scheduler's tick calls: `bpf/tick.bpf.c`, an interrupt that comes
+//! anyway, so that no timer is armed for samples. It owns finding the tick among the kernel's
+//! timers, and how many frames of each stack are the interrupt's own.
+
+use std::io::BufRead;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use libbpf_rs::Link;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+
+use super::files::{read, short_line};
+use super::mapped::MappedArray;
+use super::system::{self, Roots};
+use super::tick_skel::{TickSkel, TickSkelBuilder};
+use super::{abi, cpu_time};
+
+/// The function that the tick's timer runs, under its names since Linux 3.10, 6.8 and 6.9. The
+/// oldest goes first: those kernels have another function of the newest name.
+const FUNCTIONS: [&str; 3] = [
+    "tick_sched_timer",
+    "tick_nohz_highres_handler",
+    "tick_nohz_handler",
+];
+/// Name of the thread that a trial interrupts: as long as the kernel keeps, so that no other has it.
+const TRIAL: &str = "netto-tick-tria";
+/// A trial is over after so many ticks of that thread.
+const ENOUGH_TICKS: u64 = 3;
+/// For so many ticks' time a trial waits, on a CPU that others want too.
+const PATIENCE_TICKS: u32 = 25;
+/// The trial's thread looks at the clock once in so many turns.
+const TURNS: u32 = 1000;
+
+/// What the tick sampler works with that belongs to the session.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SamplerMaps<'a> {
+    pub(super) cpus: BorrowedFd<'a>,
+    pub(super) lanes: BorrowedFd<'a>,
+    /// The record that user space controls.
+    pub(super) control: BorrowedFd<'a>,
+    pub(super) possible_cpus: usize,
+    pub(super) lane_words: u32,
+    pub(super) sampled_kinds: u64,
+    pub(super) wants_owners: bool,
+}
+
+/// Samples at every tick of every CPU until it is dropped.
+pub struct TickSampler {
+    // Dropped before the program that it holds.
+    link: Option<Link>,
+    skel: TickSkel<'static>,
+    period_ns: u64,
+}
+
+impl std::fmt::Debug for TickSampler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TickSampler")
+            .field("period_ns", &self.period_ns)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Length of a tick, nanoseconds, where every busy CPU has them.
+///
+/// # Errors
+/// Why the tick cannot call a sampler here.
+pub fn period_ns(roots: &Roots) -> Result<u64, String> {
+    let tickless = read(&roots.sys_root.join("devices/system/cpu/nohz_full")).ok();
+    let tickless = tickless.as_deref().and_then(short_line);
+    if let Some(cpus) = tickless.filter(|cpus| cpus != "(null)") {
+        return Err(format!("CPUs {cpus} have no tick while busy (nohz_full)"));
+    }
+    if !cfg!(target_arch = "x86_64") {
+        return Err("how deep its interrupt's own frames reach is known of x86-64 only".to_owned());
+    }
+    system::scheduler_tick_ns().ok_or_else(|| "the kernel does not tell how long it is".to_owned())
+}
+
+/// Where the function of the tick's timer is.
+fn function_address(roots: &Roots) -> anyhow::Result<u64> {
+    let mut symbols = roots.kallsyms()?;
+    let mut found = [None; FUNCTIONS.len()];
+    let mut line = String::new();
+    while found[0].is_none() && symbols.read_line(&mut line)? > 0 {
+        let mut words = line.split_ascii_whitespace();
+        let (address, name) = (words.next(), words.nth(1));
+        if let Some(place) = FUNCTIONS.iter().position(|known| Some(*known) == name) {
+            let address = address.and_then(|address| u64::from_str_radix(address, 16).ok());
+            found[place] = address.filter(|address| *address != 0);
+        }
+        line.clear();
+    }
+    let first = found.into_iter().flatten().next();
+    first.context("none of the kernel's symbols is a function that we know the tick's timer to run")
+}
+
+impl TickSampler {
+    /// Hooks the tick and finds out how deep its own frames are, for which one thread of this
+    /// process keeps a CPU busy for three ticks. Stacks come from then on.
+    ///
+    /// # Errors
+    /// The kernel refuses the program, or no tick came.
+    pub(super) fn start(maps: SamplerMaps<'_>, roots: &Roots) -> anyhow::Result<Self> {
+        let period_ns = period_ns(roots).map_err(anyhow::Error::msg)?;
+        let function = function_address(roots)?;
+        // The skeleton borrows its storage. A process has one session in its
+        // life, so these few bytes may stay for as long as that.
+        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = TickSkelBuilder::default()
+            .open(storage)
+            .context("cannot open the embedded BPF object")?;
+        let rodata = open
+            .maps
+            .rodata_data
+            .as_mut()
+            .context("the embedded BPF object has no configuration")?;
+        rodata.netto_possible_cpus = maps.possible_cpus as u64;
+        rodata.netto_lane_words = maps.lane_words;
+        rodata.netto_sampled_kinds = maps.sampled_kinds;
+        rodata.netto_owners = u64::from(maps.wants_owners);
+        rodata.netto_tick_function = function;
+        rodata.netto_trial_name = trial_name();
+        let records = cpu_time::records_bytes(maps.possible_cpus);
+        open.maps.data_cpus.set_value_size(records)?;
+        open.maps.data_cpus.reuse_fd(maps.cpus)?;
+        open.maps.netto_lanes.reuse_fd(maps.lanes)?;
+        open.maps.data_control.reuse_fd(maps.control)?;
+        let skel = open
+            .load()
+            .context("the kernel refuses a program on its timers")?;
+        let tick = MappedArray::new(skel.maps.netto_ticks.as_fd(), abi::TICK_BYTES, 1)?;
+        let mut sampler = TickSampler {
+            link: None,
+            skel,
+            period_ns,
+        };
+        let attached = sampler.skel.progs.netto_tick.attach_trace();
+        sampler.link = Some(attached.context("cannot attach to tracepoint hrtimer_expire_entry")?);
+        let own_frames = trial(&tick, Duration::from_nanos(period_ns))?;
+        tick.element(0)[abi::TICK_OWN_FRAMES].store(own_frames, Relaxed);
+        Ok(sampler)
+    }
+
+    /// Time that one sample stands for, nanoseconds: that between two ticks.
+    pub fn period_ns(&self) -> u64 {
+        self.period_ns
+    }
+
+    /// Its program.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(super) fn program(&self) -> anyhow::Result<OwnedFd> {
+        let program = self.skel.progs.netto_tick.as_fd().try_clone_to_owned();
+        program.context("cannot duplicate a descriptor")
+    }
+}
+
+/// The name of the trial's thread as the kernel compares it.
+fn trial_name() -> [u64; 2] {
+    let mut bytes = [0; 16];
+    bytes[..TRIAL.len()].copy_from_slice(TRIAL.as_bytes());
+    let (first, second) = bytes.split_at(8);
+    [first, second].map(|half| u64::from_ne_bytes(std::array::from_fn(|at| half[at])))
+}
+
+/// Spins in user mode until ticks have shown how many frames are theirs.
+fn trial(tick: &MappedArray, period: Duration) -> anyhow::Result<u64> {
+    let word = |at: usize| tick.element(0)[at].load(Relaxed);
+    let spin = || {
+        let deadline = Instant::now() + period * PATIENCE_TICKS;
+        while Instant::now() < deadline {
+            for _ in 0..TURNS {
+                if word(abi::TICK_TRIED) >= ENOUGH_TICKS {
+                    return true;
+                }
+            }
+        }
+        false
+    };
+    let is_over = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name(TRIAL.to_owned());
+        let thread = thread
+            .spawn_scoped(scope, spin)
+            .context("cannot start a thread")?;
+        Ok::<_, anyhow::Error>(thread.join().unwrap_or(false))
+    })?;
+    let own_frames = word(abi::TICK_FEWEST_FRAMES);
+    ensure!(
+        is_over,
+        "of {PATIENCE_TICKS} ticks on a busy CPU, {} were met",
+        word(abi::TICK_TRIED)
+    );
+    if own_frames as usize >= abi::TRIAL_FRAMES {
+        bail!("its interrupt has more frames than {own_frames}");
+    }
+    Ok(own_frames)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::testing::tree;
+
+    #[test]
+    fn the_oldest_name_of_the_ticks_function_is_the_right_one() {
+        let old = "10 t tick_nohz_handler\n20 t tick_sched_timer\n30 t other\n";
+        let (_dir, roots) = tree(&[("proc/kallsyms", old)]);
+        assert_eq!(function_address(&roots).unwrap(), 0x20);
+        let (_dir, roots) = tree(&[("proc/kallsyms", "f0 t tick_nohz_handler\n")]);
+        assert_eq!(function_address(&roots).unwrap(), 0xf0);
+    }
+
+    #[test]
+    fn symbols_without_addresses_or_without_a_tick_are_refused() {
+        for text in ["0 t tick_sched_timer\n", "10 t x\n", "", "tick_sched_timer"] {
+            let (_dir, roots) = tree(&[("proc/kallsyms", text)]);
+            assert!(function_address(&roots).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn where_busy_cpus_have_no_tick_it_is_not_to_be_had() {
+        let file = "sys/devices/system/cpu/nohz_full";
+        let (_dir, roots) = tree(&[(file, "2-7\n")]);
+        assert!(period_ns(&roots).unwrap_err().contains("2-7"));
+        for none in ["(null)\n", "\n", ""] {
+            let (_dir, roots) = tree(&[(file, none)]);
+            let is_known = cfg!(target_arch = "x86_64");
+            assert_eq!(period_ns(&roots).is_ok(), is_known, "{none:?}");
+        }
+    }
+
+    #[test]
+    fn the_trials_thread_has_a_name_that_the_kernel_keeps_whole() {
+        assert_eq!(TRIAL.len(), 15);
+        assert_eq!(trial_name()[0].to_ne_bytes(), *b"netto-ti");
+    }
+}

@@ -1,0 +1,104 @@
+//! What one interrupt of the sampler's clock takes from the program that it interrupts, measured:
+//! next to nothing on bare metal, and in a virtual machine what leaving it costs, twice.
+
+use std::io;
+use std::time::Duration;
+
+use anyhow::Context;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+use super::perf::SamplingEvent;
+use super::system::monotonic_ns;
+use netto_analysis::sampler::Undisturbed;
+
+/// The clock fires so often while it is measured.
+const PERIOD: Duration = Duration::from_micros(100);
+/// Of the CPU's time so much is taken: two hundred interrupts.
+const MEASURED: Duration = Duration::from_millis(20);
+/// On a CPU that others want too, that takes so long at most.
+const LONGEST: Duration = Duration::from_millis(80);
+/// Readings of the time that say how long one takes.
+const QUIET_READINGS: usize = 2000;
+/// Interrupts that are kept: more than the clock makes.
+const MOST_INTERRUPTS: usize = 1024;
+
+/// What an interrupt of the sampler's clock costs on this host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimerCost {
+    /// Time that one takes from the program that it interrupts, no BPF program counted, nanoseconds.
+    pub interrupt_ns: u64,
+}
+
+/// Keeps this CPU busy for 20 ms with reading the time, while perf's clock interrupts
+/// that 10,000 times a second, and looks at the gaps.
+///
+/// # Errors
+/// Why it cannot be told here: no event, or a CPU that others keep too busy.
+pub fn measure(cpu: u32) -> anyhow::Result<TimerCost> {
+    // A thread of its own, so that nobody must be moved back.
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("netto-timer".to_owned());
+        let thread = thread
+            .spawn_scoped(scope, || on_this_thread(cpu))
+            .context("cannot start a thread")?;
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread panicked").into()))
+    })
+}
+
+fn on_this_thread(cpu: u32) -> anyhow::Result<TimerCost> {
+    let mut only = CpuSet::new();
+    only.set(cpu as usize).context("no such CPU")?;
+    sched_setaffinity(Pid::from_raw(0), &only).context("cannot stay on one CPU")?;
+    // Written to before it is used: a page that comes meanwhile is a gap, too.
+    let mut quiet = vec![0; QUIET_READINGS];
+    let mut gaps = vec![0; MOST_INTERRUPTS];
+    let mut before = monotonic_ns();
+    for gap in &mut quiet {
+        let now = monotonic_ns();
+        *gap = u32::try_from(now - before).unwrap_or(u32::MAX);
+        before = now;
+    }
+    let undisturbed = Undisturbed::new(&mut quiet).context("no time was read")?;
+    let event = SamplingEvent::open(cpu, 1).context("cannot open a sampling event")?;
+    event
+        .count(PERIOD.as_nanos() as u64)
+        .context("cannot start a sampling event")?;
+    let begin = monotonic_ns();
+    let (mut before, mut ran_ns, mut met) = (begin, 0, 0);
+    while ran_ns < MEASURED.as_nanos() as u64 && before - begin < LONGEST.as_nanos() as u64 {
+        let now = monotonic_ns();
+        let gap_ns = now - before;
+        before = now;
+        if Undisturbed::is_turn(gap_ns) {
+            continue;
+        }
+        ran_ns += gap_ns;
+        if undisturbed.is_interrupt(gap_ns)
+            && let Some(gap) = gaps.get_mut(met)
+        {
+            *gap = gap_ns as u32;
+            met += 1;
+        }
+    }
+    drop(event);
+    let expected = ran_ns / PERIOD.as_nanos() as u64;
+    let interrupt_ns = undisturbed
+        .interrupt_ns(&mut gaps[..met], expected)
+        .with_context(|| {
+            format!("of {expected} interrupts of a clock on CPU {cpu}, {met} were seen")
+        })?;
+    Ok(TimerCost { interrupt_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_no_place_to_measure() {
+        assert!(measure(1 << 20).is_err());
+    }
+}
