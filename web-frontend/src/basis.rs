@@ -1,7 +1,7 @@
 //! In what CPU time is said: one basis for the whole page, by one switch. The only place that
 //! converts; views ask it for values and words. Pure.
 
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use crate::format::{self, fine_percent};
 use crate::view_model::{HEADLINE, index_of, reason_missing};

@@ -3,7 +3,7 @@
 use metrics_common::component::index_of;
 use metrics_common::history::History;
 use metrics_common::sections::{Cost, CpuModes, Modes, OwnCost, Power, Sections};
-use metrics_common::snapshot::{Availability, Info, Snapshot};
+use metrics_common::{Availability, Info, Snapshot};
 
 /// Milliseconds in nanoseconds.
 pub const MS: u64 = 1_000_000;

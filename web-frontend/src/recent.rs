@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use crate::view_model::{HEADLINE, index_of, parts_of};
 

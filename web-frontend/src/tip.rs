@@ -2,7 +2,7 @@
 //! and what one entry is called. Pure.
 
 use metrics_common::confidence::of_component;
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use crate::basis::{Amount, Basis, THIS_HOST};
 use crate::format;

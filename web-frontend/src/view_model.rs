@@ -5,7 +5,7 @@
 use metrics_common::history::History;
 use metrics_common::missed;
 use metrics_common::sections::{Columns, Sections};
-use metrics_common::snapshot::{Availability, Info, Snapshot};
+use metrics_common::{Availability, Info, Snapshot};
 
 use crate::format;
 

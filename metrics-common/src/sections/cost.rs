@@ -5,10 +5,11 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use super::columns::{Columns, Rows};
-use super::{Quantity, Recorded, Section, Unit};
+use super::recorded::{Quantity, Recorded, Unit};
+use super::section::Section;
 use crate::component::{self, COMPONENTS};
+use crate::info::Info;
 use crate::packed::{self, Damaged, MOST_ROWS, Packed};
-use crate::snapshot::Info;
 
 /// On what the split of a component's time among its parts rests, nanoseconds over
 /// all CPUs. The four sum to the component's time, and with what was carved out of it.
@@ -160,9 +161,7 @@ pub struct CostWire {
     /// Rows: `ksoftirqd_rx_ns`, `stacks_taken`, `stacks_lost`.
     counts: Packed,
     probe_missed: Vec<u64>,
-    #[serde(default)]
     softirq_correction: Option<Correction>,
-    #[serde(default)]
     fewest_due: Option<u64>,
 }
 
@@ -321,7 +320,7 @@ fn widen(rows: &Rows<u32>) -> Rows<u64> {
 }
 
 /// Rows of samples.
-pub(crate) fn narrow(rows: Rows<u64>) -> Result<Rows<u32>, Damaged> {
+fn narrow(rows: Rows<u64>) -> Result<Rows<u32>, Damaged> {
     let narrow = |row: Vec<u64>| -> Result<Vec<u32>, Damaged> {
         row.into_iter()
             .map(|count| u32::try_from(count).map_err(|_| Damaged))
@@ -333,7 +332,7 @@ pub(crate) fn narrow(rows: Rows<u64>) -> Result<Rows<u32>, Damaged> {
 }
 
 /// Rows of [`SplitBasis::values`].
-pub(crate) fn bases(rows: Rows<u64>) -> Result<Vec<SplitBasis>, Damaged> {
+fn bases(rows: Rows<u64>) -> Result<Vec<SplitBasis>, Damaged> {
     let basis = |row: Option<Vec<u64>>| SplitBasis::from_values(row?.try_into().ok()?);
     rows.into_iter()
         .map(|row| basis(row).ok_or(Damaged))

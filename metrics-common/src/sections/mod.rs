@@ -10,13 +10,13 @@
 //! A section is absent where its instrument does not run. A reader that does not know a section
 //! passes over it; one that misses a section shows nothing of it.
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::packed::Damaged;
 
 mod columns;
 mod recorded;
+mod section;
 
 pub use columns::{Columns, Rows};
 pub use cost::{Correction, SplitBasis, sum_of_known};
@@ -29,42 +29,14 @@ pub use owners::{
 };
 pub use power::ZonePower;
 pub use recorded::{Quantity, Recorded, Unit};
+pub use section::Section;
 pub use traffic::{
     Interface, InterfaceCounts, Interfaces, LOOPBACK, MOST_INTERFACES, ProtocolCount, SoftnetCount,
     Work, WorkCount,
 };
 
-pub(crate) use cost::{SUMS, bases, narrow};
-pub(crate) use modes::by_cpu;
+pub(crate) use cost::SUMS;
 pub(crate) use recorded::Records;
-
-/// What one instrument found in an interval. Serialized, it is for people and their scripts.
-pub trait Section: Recorded + Sized + Serialize {
-    /// The section as it travels and lies in logs.
-    type Wire: Serialize + DeserializeOwned;
-
-    /// The section for the wire; nothing is lost.
-    fn to_wire(&self) -> Self::Wire;
-
-    /// The inverse of [`Section::to_wire`], of a snapshot with so many CPUs.
-    ///
-    /// # Errors
-    /// If it holds anything else than so many columns.
-    fn from_wire(wire: Self::Wire, cpus: usize) -> Result<Self, Damaged>;
-
-    /// Adds a later interval. Times and counts are sums, states (such as memory) the later ones.
-    fn add(&mut self, later: &Self, columns: &Columns);
-
-    /// The same of all CPUs together, in one column.
-    fn sum(&self) -> Self
-    where
-        Self: Default,
-    {
-        let mut sum = Self::default();
-        sum.add(self, &Columns::folded());
-        sum
-    }
-}
 
 /// What is done with each section, whatever its type.
 pub trait Visitor {
@@ -93,7 +65,7 @@ macro_rules! sections {
         #[derive(Debug, Serialize, Deserialize)]
         pub(crate) struct SectionsWire {
             $(
-                #[serde(default, skip_serializing_if = "Option::is_none")]
+                #[serde(skip_serializing_if = "Option::is_none")]
                 $name: Option<<$section as Section>::Wire>,
             )*
         }

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::columns::Columns;
-use super::{Quantity, Recorded, Section, Unit};
+use super::recorded::{Quantity, Recorded, Unit};
+use super::section::Section;
+use crate::info::Info;
 use crate::packed::Damaged;
-use crate::snapshot::Info;
 
 /// No host has more; a hostile log must not fill the memory of whoever adds it up.
 const MOST_ZONES: usize = 256;

@@ -2,7 +2,7 @@
 //! on top of each other; with its text alternative and what is said below it. Pure.
 
 use metrics_common::history::History;
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 
 use super::draw::{Chart, Layer};
 use super::legend;

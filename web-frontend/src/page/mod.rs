@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use metrics_common::codec::ServerMessage;
 use metrics_common::history::History;
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 

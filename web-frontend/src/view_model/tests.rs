@@ -1,6 +1,6 @@
 //! What the page must say of given messages.
 
-use metrics_common::snapshot::{ComponentInfo, Missable, ProbeInfo};
+use metrics_common::{ComponentInfo, Missable, ProbeInfo};
 
 use super::*;
 use crate::fixture::{self, MS};

@@ -1,7 +1,7 @@
 //! What a view is to the page, and what it is shown.
 
 use metrics_common::history::History;
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 use wasm_bindgen::prelude::*;
 use web_sys::Element;
 

@@ -3,7 +3,7 @@
 //! It owns where a stretch begins and ends. It keeps the sum of one stretch and its course, so
 //! that its memory is bounded by the host's CPUs and the length of a stretch.
 
-use super::{Course, Cover, Digest, Extremes, IMPLAUSIBLE};
+use super::{Coverage, Digest, Extremes, IMPLAUSIBLE, IntervalTotals};
 use crate::codec::{self, ServerMessage};
 use crate::log::block::{self, BlockHead, Packer, Unpacker};
 use crate::sections::{Rows, Sections};
@@ -148,7 +148,7 @@ impl DigestBuilder {
     pub fn due(&mut self, offset: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for stretch in &self.ended {
-            let cover = Cover {
+            let cover = Coverage {
                 bytes: offset + bytes.len() as u64 - stretch.from,
                 blocks: stretch.blocks,
             };
@@ -192,7 +192,7 @@ fn is_plausible(snapshot: &Snapshot) -> bool {
 
 impl Stretch {
     fn new(from: u64, first: &Snapshot, shape: Shape) -> Stretch {
-        let mut course = Course::default();
+        let mut course = IntervalTotals::default();
         let rows = first.cost().components.iter();
         course.totals_ns = rows.map(|row| row.as_ref().map(|_| Vec::new())).collect();
         push(&mut course, first);
@@ -215,7 +215,7 @@ impl Stretch {
     }
 }
 
-fn push(course: &mut Course, snapshot: &Snapshot) {
+fn push(course: &mut IntervalTotals, snapshot: &Snapshot) {
     course.times_unix_ns.push(snapshot.time_unix_ns);
     course.intervals_ns.push(snapshot.interval_ns);
     let cost = snapshot.cost();

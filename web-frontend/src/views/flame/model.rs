@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use metrics_common::ownership::Owned;
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 
 use crate::format;
 use crate::view_model::index_of;

@@ -1,7 +1,7 @@
 //! What happened lately, beside the headline, as plain values. Pure.
 
 use metrics_common::history::History;
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use crate::basis::{self, Amount, Basis};
 use crate::timeline::{self, Frame};

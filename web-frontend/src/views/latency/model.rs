@@ -4,7 +4,7 @@ use metrics_common::history::History;
 use metrics_common::latency::words::{bars, time};
 use metrics_common::latency::{Histogram, PERCENTILES, Percentile, Point};
 use metrics_common::sections::GroupKind;
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use super::choices::Grouping;
 use crate::format;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 

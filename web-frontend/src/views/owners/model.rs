@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use metrics_common::sections::{
     Account, Owner, OwnerBasis, OwnerKind, Owners, event_of, is_softirq,
 };
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use crate::basis::{Amount, Basis, name_of_whole};
 use crate::format::{self, fine_percent};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 
 /// Size of the drawing of the course, in its own units; the page stretches it.
 const WIDTH: f64 = 1000.0;

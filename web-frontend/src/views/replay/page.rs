@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlInputElement, Window};
 

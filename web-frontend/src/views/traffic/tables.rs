@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use metrics_common::efficiency::Efficiency;
 use metrics_common::sections::{Interface, InterfaceCounts, SoftnetCount};
-use metrics_common::snapshot::{Availability, Info, Snapshot};
+use metrics_common::{Availability, Info, Snapshot};
 
 use super::model::{bits, rate, time};
 use crate::format::{self, escape_html};
@@ -198,7 +198,7 @@ pub fn drops(info: &Info, snapshot: &Snapshot) -> String {
 #[cfg(test)]
 mod tests {
     use metrics_common::sections::{DropPlace, Drops, Interfaces, Traffic};
-    use metrics_common::snapshot::InstrumentInfo;
+    use metrics_common::InstrumentInfo;
 
     use super::*;
     use crate::fixture;
