@@ -16,6 +16,7 @@
 //! * [`words`]: what readers of the wire compare.
 //! * [`confidence`]: how far an estimate may be off.
 //! * [`codec`] and [`packed`]: all of it as MessagePack.
+//! * [`rounding`]: times and counts in steps, nothing lost in sums.
 //! * [`log`]: both in a file that survives being cut or damaged.
 //! * [`missed`]: when it matters that probes missed something.
 
@@ -33,8 +34,10 @@ pub mod log;
 pub mod missed;
 pub mod ownership;
 pub mod packed;
+pub mod rounding;
 pub mod sections;
 pub mod snapshot;
+mod steps;
 pub mod text;
 pub mod words;
 

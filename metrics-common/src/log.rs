@@ -28,7 +28,6 @@ mod index;
 mod pieces;
 mod reader;
 mod rounding;
-mod steps;
 mod walk;
 
 use std::io;

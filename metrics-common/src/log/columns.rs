@@ -16,9 +16,9 @@
 //! number of the same CPU before, or by their mean since the run began. All are integers of
 //! variable length; differences are folded, so that small ones of either sign are short.
 
-use super::steps;
 use super::walk;
 use crate::packed::{Damaged, MOST_ROWS, RawTable, Reader, put};
+use crate::steps;
 
 /// No table of a message has more values than rows and CPUs allow.
 const MOST_VALUES: usize = MOST_ROWS * crate::packed::MOST_CPUS;

@@ -10,6 +10,7 @@ use super::section::Section;
 use crate::component::{self, COMPONENTS};
 use crate::info::Info;
 use crate::packed::{self, Damaged, MOST_ROWS, Packed};
+use crate::rounding::{Carry, TIME_UNIT_NS};
 
 /// On what the split of a component's time among its parts rests, nanoseconds over
 /// all CPUs. The four sum to the component's time, and with what was carved out of it.
@@ -229,6 +230,43 @@ impl Section for Cost {
         Ok(cost)
     }
 
+    fn round(&mut self, carry: &mut Carry) {
+        let sums = match self.components.len() == COMPONENTS.len() {
+            true => SUMS.as_slice(),
+            false => &[],
+        };
+        // Wholes stand before their parts: what they have of their own, first. A whole is then the
+        // sum of its rounded parts and its own rounded rest.
+        let is_sum: Vec<bool> = sums
+            .iter()
+            .rev()
+            .map(|(whole, parts)| with_parts(&mut self.components, *whole, parts, u64::checked_sub))
+            .collect();
+        carry.round_rows("components", &mut self.components, TIME_UNIT_NS);
+        for ((whole, parts), is_sum) in sums.iter().zip(is_sum.into_iter().rev()) {
+            if is_sum {
+                with_parts(&mut self.components, *whole, parts, u64::checked_add);
+            }
+        }
+        carry.round_rows("entries", &mut self.entries, 1);
+        if let Some(row) = self.ksoftirqd_rx_ns.take() {
+            let mut rows = vec![Some(row)];
+            carry.round_rows("ksoftirqd_rx", &mut rows, TIME_UNIT_NS);
+            self.ksoftirqd_rx_ns = rows.pop().flatten();
+        }
+    }
+
+    fn layout(&self) -> Vec<Vec<bool>> {
+        fn rows<T>(rows: &Rows<T>) -> Vec<bool> {
+            rows.iter().map(Option::is_some).collect()
+        }
+        vec![
+            rows(&self.components),
+            rows(&self.samples),
+            rows(&self.entries),
+        ]
+    }
+
     fn add(&mut self, later: &Self, columns: &Columns) {
         let Cost {
             components,
@@ -337,4 +375,31 @@ fn bases(rows: Rows<u64>) -> Result<Vec<SplitBasis>, Damaged> {
     rows.into_iter()
         .map(|row| basis(row).ok_or(Damaged))
         .collect()
+}
+
+/// Takes the parts out of a whole, or adds them to it; `false`, and nothing done, where that is
+/// not possible.
+fn with_parts(
+    rows: &mut [Option<Vec<u64>>],
+    whole: usize,
+    parts: &[usize],
+    with: fn(u64, u64) -> Option<u64>,
+) -> bool {
+    let row = (|| {
+        let mut row = rows.get(whole)?.clone()?;
+        for part in parts.iter().filter_map(|&part| rows.get(part)?.as_ref()) {
+            if part.len() != row.len() {
+                return None;
+            }
+            for (value, part) in row.iter_mut().zip(part) {
+                *value = with(*value, *part)?;
+            }
+        }
+        Some(row)
+    })();
+    let is_done = row.is_some();
+    if is_done {
+        rows[whole] = row;
+    }
+    is_done
 }

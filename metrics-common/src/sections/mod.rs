@@ -5,14 +5,17 @@
 //! keeps; [`Sections`] does each of these for all of them, taken apart exhaustively.
 //!
 //! **To add a section, add its file and a line to the list below**: the file's name, which is
-//! the section's, and the type.
+//! the section's, and the type. History, log and digests ask it what they need ([`Section`]).
 //!
 //! A section is absent where its instrument does not run. A reader that does not know a section
 //! passes over it; one that misses a section shows nothing of it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::packed::Damaged;
+use crate::rounding::Carry;
 
 mod columns;
 mod recorded;
@@ -53,7 +56,7 @@ pub trait Visitor {
 /// Defines [`Sections`] and its wire form from one list, and declares the files.
 macro_rules! sections {
     ($( $(#[$text:meta])* $name:ident: $section:ident, )*) => {
-        $( mod $name; pub use $name::$section; )*
+        $( pub mod $name; pub use $name::$section; )*
 
         /// What the instruments found, by the instrument's name.
         #[derive(Debug, Clone, Default, PartialEq)]
@@ -132,6 +135,23 @@ macro_rules! sections {
                 Ok(Sections {
                     $( $name: $name.map(|wire| Section::from_wire(wire, cpus)).transpose()?, )*
                 })
+            }
+
+            /// Rounds each section that is there, with what was left over of each.
+            pub(crate) fn round(&mut self, carries: &mut BTreeMap<&'static str, Carry>) {
+                let Sections { $( $name, )* } = self;
+                $(
+                    if let Some(section) = $name {
+                        section.round(carries.entry(stringify!($name)).or_default());
+                    }
+                )*
+            }
+
+            /// Name and [`Section::layout`] of each section that is there.
+            pub(crate) fn layout(&self) -> Vec<(&'static str, Vec<Vec<bool>>)> {
+                let Sections { $( $name, )* } = self;
+                let all = [$( $name.as_ref().map(|own| (stringify!($name), own.layout())), )*];
+                all.into_iter().flatten().collect()
             }
 
             /// Adds a later interval, section by section.

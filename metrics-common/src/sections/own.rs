@@ -6,6 +6,7 @@ use super::columns::{Columns, Rows};
 use super::recorded::Recorded;
 use super::section::Section;
 use crate::packed::{self, Damaged, Packed};
+use crate::rounding::{Carry, TIME_UNIT_NS, seven_digits};
 
 /// A part of what netto costs a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -252,6 +253,18 @@ impl Section for OwnCost {
             costliest: wire.costliest,
             instruments: wire.instruments,
         })
+    }
+
+    fn round(&mut self, carry: &mut Carry) {
+        carry.round_rows("taken", &mut self.taken_ns, 5 * TIME_UNIT_NS);
+        if let Some(costliest) = &mut self.costliest {
+            costliest.ratio = seven_digits(costliest.ratio);
+        }
+    }
+
+    fn layout(&self) -> Vec<Vec<bool>> {
+        let rows = self.taken_ns.iter().map(Option::is_some);
+        vec![rows.collect(), vec![self.resident_bytes > 0]]
     }
 
     fn add(&mut self, later: &Self, columns: &Columns) {

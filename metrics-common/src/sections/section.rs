@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use super::columns::Columns;
 use super::recorded::Recorded;
 use crate::packed::Damaged;
+use crate::rounding::Carry;
 
 /// What one instrument found in an interval. Serialized, it is for people and their scripts.
 pub trait Section: Recorded + Sized + Serialize {
@@ -23,6 +24,17 @@ pub trait Section: Recorded + Sized + Serialize {
 
     /// Adds a later interval. Times and counts are sums, states (such as memory) the later ones.
     fn add(&mut self, later: &Self, columns: &Columns);
+
+    /// Rounds what a log keeps in steps; the carry is this section's own, and lasts as long as the
+    /// CPUs stay the same. Parts still sum to their whole afterwards. Unless the section says
+    /// otherwise, everything is kept as it is.
+    fn round(&mut self, _carry: &mut Carry) {}
+
+    /// Which of its rows are there, table by table: one digest of a log stands only for intervals
+    /// that are alike in this. Nothing where rows do not come and go.
+    fn layout(&self) -> Vec<Vec<bool>> {
+        Vec::new()
+    }
 
     /// The same of all CPUs together, in one column.
     fn sum(&self) -> Self

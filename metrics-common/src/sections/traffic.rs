@@ -12,6 +12,7 @@ use super::recorded::{Quantity, Recorded, Unit};
 use super::section::Section;
 use crate::info::Info;
 use crate::packed::{self, Damaged, MOST_ROWS, Packed};
+use crate::rounding::Carry;
 
 mod interfaces;
 
@@ -165,6 +166,13 @@ impl Section for Traffic {
             protocols: wire.protocols,
             work: wire.work.map(WorkWire::into_work).transpose()?,
         })
+    }
+
+    fn round(&mut self, carry: &mut Carry) {
+        carry.round_rows("softnet", &mut self.softnet, 1);
+        if let Some(work) = &mut self.work {
+            carry.round_counts("work", &mut work.counts);
+        }
     }
 
     fn add(&mut self, later: &Self, columns: &Columns) {

@@ -6,7 +6,6 @@
 use super::{Coverage, Digest, Extremes, IMPLAUSIBLE, IntervalTotals};
 use crate::codec::{self, ServerMessage};
 use crate::log::block::{self, BlockHead, Packer, Unpacker};
-use crate::sections::{Rows, Sections};
 use crate::snapshot::Snapshot;
 
 /// A stretch with so many intervals is ended.
@@ -34,36 +33,19 @@ struct Stretch {
     digest: Digest,
 }
 
-/// What must be the same in all intervals of a stretch.
+/// What must be the same in all intervals of a stretch: the CPUs, and which sections and rows are
+/// there.
 #[derive(Clone, PartialEq, Eq)]
 struct Shape {
     cpus: Vec<u32>,
-    /// Of all sections, and of the rows of some, which are there.
-    present: [Vec<bool>; 5],
-    has_process: bool,
+    sections: Vec<(&'static str, Vec<Vec<bool>>)>,
 }
 
 impl Shape {
     fn of(snapshot: &Snapshot) -> Shape {
-        fn rows<T>(rows: &Rows<T>) -> Vec<bool> {
-            rows.iter().map(Option::is_some).collect()
-        }
-        let sections = &snapshot.sections;
-        let cost = snapshot.cost();
-        let own = sections.own.as_ref();
         Shape {
             cpus: snapshot.cpus.clone(),
-            present: [
-                Sections::NAMES
-                    .iter()
-                    .map(|name| sections.has(name))
-                    .collect(),
-                rows(&cost.components),
-                rows(&cost.samples),
-                rows(&cost.entries),
-                own.map_or(Vec::new(), |own| rows(&own.taken_ns)),
-            ],
-            has_process: own.is_some_and(|own| own.resident_bytes > 0),
+            sections: snapshot.sections.layout(),
         }
     }
 }
