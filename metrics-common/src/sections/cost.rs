@@ -90,8 +90,7 @@ pub struct Cost {
     /// Stack samples by component and CPU on which the split of this row rests;
     /// `None` where the row is not split or itself found by sampling.
     pub samples: Rows<u32>,
-    /// For each component that is split by stacks, on which ones; of an interval that
-    /// an older netto wrote, nothing.
+    /// For each component that is split by stacks, on which ones.
     pub split_basis: Vec<SplitBasis>,
     /// How often a timed component was entered (sends, receives, softirqs), by
     /// component and CPU; `None` where that is not counted.

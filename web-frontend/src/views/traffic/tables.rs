@@ -269,7 +269,7 @@ mod tests {
     fn drops_stand_with_reason_and_function_or_with_why_they_are_not_known() {
         let mut snapshot = measured(Vec::new());
         let mut info = fixture::info();
-        assert_eq!(drops(&info, &snapshot), "", "an older netto");
+        assert_eq!(drops(&info, &snapshot), "", "no such instrument");
         info.instruments.push(InstrumentInfo {
             name: "drops".to_owned(),
             availability: Availability::missing("refused <here>"),
