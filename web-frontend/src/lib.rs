@@ -3,7 +3,7 @@
 //! Everything but `app` (connection, listeners) and the `page` modules (the
 //! document) is pure and tested on the host. In reading order:
 //!
-//! * [`link`]: the connection to the daemon and its decoded messages.
+//! * [`link`]: the connection to the daemon; [`messagepack`]: how its messages are decoded.
 //! * [`view_model`]: what the page says; [`state`], [`action`]: what its reader
 //!   chose to see, and what the buttons do.
 //! * [`views`]: what is on the page, one folder for each view.
@@ -16,6 +16,7 @@
 pub mod basis;
 pub mod line;
 pub mod link;
+pub mod messagepack;
 pub mod recent;
 pub mod view_model;
 
@@ -32,6 +33,7 @@ pub mod timeline;
 
 pub mod export;
 pub mod format;
+pub mod sort;
 pub mod tip;
 
 #[cfg(target_arch = "wasm32")]

@@ -8,6 +8,7 @@ use crate::axes::{Place, round_up, stretches};
 use crate::color::Rgb;
 use crate::format;
 use crate::plot::{FONT_PX, PlotError, Theme, document, rgb, text_style};
+use crate::sort::sort_by;
 use crate::timeline::{self, Frame};
 
 /// Lines of the grid above the lowest.
@@ -29,7 +30,7 @@ impl Line {
     /// press the others down.
     pub fn top(&self) -> f64 {
         let mut values: Vec<f64> = self.values.iter().flatten().copied().collect();
-        values.sort_by(f64::total_cmp);
+        sort_by(&mut values, f64::total_cmp);
         let high = values.len().saturating_sub(1 + values.len() / 100);
         round_up(values.get(high).copied().unwrap_or(0.0))
     }

@@ -125,9 +125,11 @@ mod socket {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    use metrics_common::codec::{self, ServerMessage};
+    use metrics_common::codec::ServerMessage;
     use wasm_bindgen::prelude::*;
     use web_sys::{BinaryType, CloseEvent, MessageEvent, WebSocket};
+
+    use crate::messagepack;
 
     /// What happens on the connection.
     pub enum Event {
@@ -142,9 +144,14 @@ mod socket {
     impl Event {
         /// What these bytes say.
         pub fn of(bytes: &[u8]) -> Event {
-            match codec::decode(bytes) {
+            match messagepack::decode(bytes) {
                 Ok(message) => Event::Message(message),
-                Err(error) => Event::Garbage(error.to_string()),
+                Err(error) => {
+                    let length = bytes.len();
+                    Event::Garbage(format!(
+                        "cannot decode a message of {length} bytes: {error}"
+                    ))
+                }
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::action::Action;
 use crate::basis::Amount;
 use crate::color::Rgb;
 use crate::format::escape_html;
+use crate::sort::sort_by;
 
 /// So many components have a line of their own; the rest is one, so that all add up.
 const TOP: usize = 6;
@@ -40,7 +41,7 @@ pub fn lines(chart: &Chart, step: Option<usize>) -> Vec<Line> {
         .iter()
         .map(|layer| (layer, layer.cpus.iter().flatten().sum()))
         .collect();
-    layers.sort_by(|a, b| b.1.total_cmp(&a.1));
+    sort_by(&mut layers, |a, b| b.1.total_cmp(&a.1));
     let layers: Vec<&Layer> = layers.into_iter().map(|(layer, _)| layer).collect();
     if layers.is_empty() {
         return Vec::new();
@@ -194,7 +195,7 @@ mod tests {
         let whole_cpus = whole.collect();
         let layers = layers.iter().map(|(key, values)| Layer {
             key: (*key).to_owned(),
-            label: key.to_uppercase(),
+            label: key.to_ascii_uppercase(),
             color: Rgb(0, 0, 0),
             cpus: values.to_vec(),
             values: Vec::new(),

@@ -6,6 +6,8 @@ use metrics_common::history::History;
 use super::choices::Sort;
 use crate::axes::round_up;
 use crate::color::Rgb;
+use crate::format;
+use crate::sort::sort_by;
 use crate::timeline::Frame;
 
 /// From nothing to the most, by ascending contrast to the page; told apart by
@@ -60,15 +62,15 @@ impl Filter {
         let mut filter = Filter::default();
         let words = text.split([',', ' ', ';']).filter(|word| !word.is_empty());
         for word in words.filter(|word| *word != "%") {
-            let number = |text: &str| text.trim_end_matches('%').parse::<f64>().ok();
+            let number = |text: &str| format::parse_decimal(text.trim_end_matches('%'));
             let cpu = |text: &str| text.trim_start_matches("cpu").parse::<u32>().ok();
             if let Some(node) = word.strip_prefix("node") {
                 filter
                     .nodes
                     .push(node.parse().map_err(|_| word.to_owned())?);
             } else if let Some(percent) = word.strip_prefix('>') {
-                let percent = number(percent).filter(|p| p.is_finite());
-                filter.above_ratio = Some(percent.ok_or_else(|| word.to_owned())? / 100.0);
+                let percent = number(percent).ok_or_else(|| word.to_owned())?;
+                filter.above_ratio = Some(percent / 100.0);
             } else {
                 let (from, to) = word.split_once('-').unwrap_or((word, word));
                 match (cpu(from), cpu(to)) {
@@ -147,7 +149,7 @@ impl Map {
             .filter(|line| filter.takes(line.cpu, line.node, line.highest()))
             .collect();
         if sort == Sort::Load {
-            lines.sort_by(|a, b| b.mean().total_cmp(&a.mean()));
+            sort_by(&mut lines, |a, b| b.mean().total_cmp(&a.mean()));
         }
         let highest = lines.iter().map(Line::highest).fold(0.0, f64::max);
         Map {

@@ -8,6 +8,8 @@ use wasm_bindgen::prelude::*;
 use web_sys::{Response, Window};
 
 use super::model::Answer;
+use crate::format;
+use crate::page::dom::error_message;
 
 /// Relative, as the page's own address may have a path of its own.
 const ADDRESS: &str = "api/v1/flamegraph";
@@ -62,7 +64,7 @@ impl Asker {
 
     fn take_head(&self, response: &Response) -> Result<(), JsValue> {
         let headers = response.headers();
-        let number = |name: &str| -> Option<f64> { headers.get(name).ok()??.trim().parse().ok() };
+        let number = |name: &str| format::parse_decimal(headers.get(name).ok()??.trim());
         *self.head.borrow_mut() = Answer {
             status: response.status(),
             window_seconds: number("x-netto-window-seconds"),
@@ -75,10 +77,5 @@ impl Asker {
 }
 
 fn text_of(error: &JsValue) -> String {
-    let message = js_sys::Reflect::get(error, &"message".into());
-    let message = message.ok().and_then(|message| message.as_string());
-    format!(
-        "The daemon does not answer: {}.",
-        message.unwrap_or_else(|| format!("{error:?}"))
-    )
+    format!("The daemon does not answer: {}.", error_message(error))
 }

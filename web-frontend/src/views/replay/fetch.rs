@@ -7,6 +7,7 @@ use wasm_bindgen::prelude::*;
 use web_sys::{RequestInit, Response, Window};
 
 use super::model::{Course, Deck, Mode};
+use crate::page::dom::error_message;
 
 /// Relative, as the page's own address may have a path of its own.
 const DECK: &str = "api/v1/replay";
@@ -40,7 +41,7 @@ impl Asker {
                 if let Some(asker) = own.upgrade()
                     && let Err(error) = asker.take_head(&response.unchecked_into())
                 {
-                    failed(Answer::Failed(text_of(&error)));
+                    failed(Answer::Failed(error_message(&error)));
                 }
             });
             let told = done.clone();
@@ -49,7 +50,7 @@ impl Asker {
                 told(read(&json).unwrap_or_else(lost));
             });
             let on_failure =
-                Closure::new(move |error: JsValue| done(Answer::Failed(text_of(&error))));
+                Closure::new(move |error: JsValue| done(Answer::Failed(error_message(&error))));
             Asker {
                 window,
                 on_head,
@@ -86,12 +87,6 @@ impl Asker {
         let _ = response.json()?.then2(&self.on_json, &self.on_failure);
         Ok(())
     }
-}
-
-fn text_of(error: &JsValue) -> String {
-    let message = Reflect::get(error, &"message".into()).ok();
-    let message = message.and_then(|message| message.as_string());
-    message.unwrap_or_else(|| format!("{error:?}"))
 }
 
 fn read(json: &JsValue) -> Option<Answer> {

@@ -11,6 +11,7 @@ use web_sys::{Element, HtmlInputElement, Window};
 use super::fetch::{Answer, Asker};
 use super::model::{self, Course, Deck, Mode};
 use crate::action::Action;
+use crate::format;
 use crate::page::dom::{Dom, set_attribute};
 use crate::state::Keys;
 use crate::views::{Reply, Scene, View};
@@ -124,7 +125,7 @@ impl View for Replay {
     }
 
     fn change(&mut self, id: &str, value: &str) -> Reply {
-        let Some(ms) = value.parse().ok().filter(|_| id == "replay-slider") else {
+        let Some(ms) = format::parse_decimal(value).filter(|_| id == "replay-slider") else {
             return Reply::Ignored;
         };
         self.wanted_ms = Some(ms);
