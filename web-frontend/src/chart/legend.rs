@@ -178,13 +178,7 @@ pub fn texts(chart: &Chart, lines: &[Line], when: Option<String>) -> Vec<String>
 mod tests {
     use super::*;
     use crate::basis::Basis;
-    use crate::timeline::Frame;
-
-    const FRAME: Frame = Frame {
-        from_ms: 0.0,
-        step_ms: 1_000.0,
-        steps: 3,
-    };
+    use crate::fixture::FRAME;
 
     /// A host of two CPUs; each layer with its CPUs in three steps.
     fn chart(basis: Basis, layers: &[(&str, [Option<f64>; 3])]) -> Chart {

@@ -10,7 +10,8 @@ use super::save;
 use crate::action::Action;
 use crate::state::{Address, Keys};
 use crate::timeline::Frame;
-use crate::views::{OWN_PAGE, Pointer, Reply};
+use crate::views::info::Pages;
+use crate::views::view::{Pointer, Reply};
 
 /// A drag shorter than this is a click, pixels.
 const SHORTEST_DRAG_PX: f64 = 6.0;
@@ -42,7 +43,13 @@ impl Page {
                 let file = self.with_scene(|views, _, scene| {
                     for (_, view) in views {
                         if let Some(file) = view.file(scene, &what, format)? {
-                            return save::give(scene, &what, format, file);
+                            return save::give(
+                                scene.dom,
+                                &scene.info.hostname,
+                                &what,
+                                format,
+                                file,
+                            );
                         }
                     }
                     Ok(())
@@ -274,7 +281,7 @@ impl Page {
     fn frame(&self) -> Option<Frame> {
         let is_overview = self.shared.about.is_empty();
         let views = self.views.iter();
-        let mut there = views.filter(|(entry, _)| entry.name != OWN_PAGE || !is_overview);
+        let mut there = views.filter(|(info, _)| info.pages != Pages::Component || !is_overview);
         there.find_map(|(_, view)| view.frame())
     }
 

@@ -24,7 +24,9 @@ use crate::link::{Link, LinkState};
 use crate::recent::{Recent, Shown};
 use crate::state::{Keys, Pairs, Shared};
 use crate::view_model;
-use crate::views::{self, Entry, Scene, View};
+use crate::views;
+use crate::views::info::ViewInfo;
+use crate::views::view::{Scene, View};
 
 /// Everything that the page holds on to.
 pub struct Page {
@@ -34,7 +36,7 @@ pub struct Page {
     /// What the daemon has said.
     told: Told,
     shared: Shared,
-    views: Vec<(&'static Entry, Box<dyn View>)>,
+    views: Vec<(&'static ViewInfo, Box<dyn View>)>,
     cursor_ms: Option<f64>,
     /// Where a stretch is being chosen: id of the plot, first pixel and moment.
     brush: Option<(String, f64, f64)>,
@@ -177,7 +179,7 @@ impl Page {
                 let is_shown = entry.is_shown(sections, shared);
                 scene
                     .dom
-                    .show_view(entry.name, entry.is_there(sections), is_shown)?;
+                    .show_view(entry.name, entry.has_data(sections), is_shown)?;
                 if is_shown {
                     view.draw(scene)?;
                 }
@@ -199,7 +201,11 @@ impl Page {
     /// there is nothing to show.
     fn with_scene<T>(
         &mut self,
-        act: impl FnOnce(&mut [(&'static Entry, Box<dyn View>)], &Shared, &Scene) -> Result<T, JsValue>,
+        act: impl FnOnce(
+            &mut [(&'static ViewInfo, Box<dyn View>)],
+            &Shared,
+            &Scene,
+        ) -> Result<T, JsValue>,
     ) -> Result<Option<T>, JsValue> {
         let told = &self.told;
         let (Some(info), Some(latest), Some(now), Some(history)) =

@@ -7,7 +7,6 @@ use super::dom::Dom;
 use crate::action::Format;
 use crate::export;
 use crate::state::name_of;
-use crate::views::Scene;
 
 /// Pixels of a picture for each pixel of the page.
 const PICTURE_SCALE: f64 = 2.0;
@@ -28,13 +27,16 @@ pub enum File {
 ///
 /// # Errors
 /// The browser's.
-pub fn give(scene: &Scene, what: &str, format: Format, file: File) -> Result<(), JsValue> {
-    let dom = scene.dom;
+pub fn give(
+    dom: &Dom,
+    hostname: &str,
+    what: &str,
+    format: Format,
+    file: File,
+) -> Result<(), JsValue> {
     let time = export::iso_time(js_sys::Date::now());
     let stamp = time.get(..19).unwrap_or(&time).replace(':', "");
-    let host: String = scene
-        .info
-        .hostname
+    let host: String = hostname
         .chars()
         .map(|c| {
             if c.is_ascii_alphanumeric() || c == '-' {
@@ -58,7 +60,7 @@ pub fn give(scene: &Scene, what: &str, format: Format, file: File) -> Result<(),
         File::Clipboard(text) => copy(dom, &text),
         File::Canvas(canvas) => picture_of(&canvas, &name),
         File::Drawing(svg) => {
-            let title = format!("netto: {what} of {} at {time}", scene.info.hostname);
+            let title = format!("netto: {what} of {hostname} at {time}");
             let svg = export::standalone_svg(&svg, dom.theme().surface, &title);
             if format == Format::Svg {
                 dom.download(&name, "image/svg+xml", &svg)

@@ -170,30 +170,19 @@ pub fn svg(heat: &Heat, color: Rgb, theme: Theme, size: (u32, u32)) -> Result<St
 #[cfg(test)]
 mod tests {
     use super::super::model::courses;
-    use super::super::model::tests::{info, measured};
+    use super::super::model::tests::history;
     use super::*;
-    use crate::fixture;
+    use crate::fixture::FRAME;
 
     #[test]
     fn each_step_has_the_shares_of_its_powers_and_gaps_have_none() {
-        let mut history = History::new(&info());
-        for number in [1, 2, 5, 6] {
-            let mut snapshot = measured();
-            snapshot.sequence = number;
-            snapshot.time_unix_ns = number * 500 * fixture::MS;
-            history.push(&snapshot);
-        }
-        let frame = Frame {
-            from_ms: 0.0,
-            step_ms: 1_000.0,
-            steps: 3,
-        };
+        let history = history(&[1, 2, 5, 6]);
         let point = Point::TcpSocketRead;
         let heat = Heat::of(
             &history,
-            frame,
+            FRAME,
             point,
-            courses(&history, &frame, point),
+            courses(&history, &FRAME, point),
             0.0,
         );
         assert_eq!(heat.powers, (power_of(20), power_of(60) + 1));

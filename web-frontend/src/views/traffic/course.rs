@@ -156,14 +156,8 @@ mod tests {
     use metrics_common::sections::{Sections, Work};
 
     use super::*;
-    use crate::fixture;
+    use crate::fixture::{self, FRAME};
     use crate::views::traffic::model::tests::measured;
-
-    const FRAME: Frame = Frame {
-        from_ms: 0.0,
-        step_ms: 1_000.0,
-        steps: 3,
-    };
 
     /// Half seconds with so many packets; the last one is not measured.
     fn history() -> History {
