@@ -11,7 +11,7 @@ use web_sys::{
     Window,
 };
 
-use crate::link::{Event, Socket, socket_url};
+use crate::connection::{Event, Socket, socket_url};
 use crate::page::Page;
 use crate::page::dom::action_of;
 
@@ -89,7 +89,7 @@ impl App {
 
     /// Marks the connection as lost and plans the next attempt.
     fn give_up(&self, reason: &str) {
-        let wait_ms = self.page.borrow_mut().link.lost(reason);
+        let wait_ms = self.page.borrow_mut().connection.lost(reason);
         if !self.connect_pending.replace(true) {
             let handler = self.connect.as_ref().unchecked_ref();
             let planned = self
@@ -101,7 +101,10 @@ impl App {
 
     fn connect_now(&self) {
         self.connect_pending.set(false);
-        self.page.borrow_mut().link.attempt(js_sys::Date::now());
+        self.page
+            .borrow_mut()
+            .connection
+            .attempt(js_sys::Date::now());
         report(self.socket.connect(&self.url));
     }
 

@@ -1,5 +1,4 @@
-//! Where values stand in a drawing over time: what the charts and the heat map
-//! share, so that a moment has the same pixel in all of them. Pure.
+//! The plot area of a drawing over time, which the charts and the heat map share, so that a moment has the same pixel in all of them. Pure.
 
 use std::ops::Range;
 
@@ -22,9 +21,9 @@ pub fn round_up(value: f64) -> f64 {
         .unwrap_or(10.0 * decade)
 }
 
-/// Where in a drawing the values stand, pixels.
+/// The part of a drawing inside its axes, pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct PlotArea {
     /// Left edge.
     pub left: i32,
     /// Right edge.
@@ -35,11 +34,11 @@ pub struct Place {
     pub bottom: i32,
 }
 
-impl Place {
-    /// The place in a drawing of this size.
+impl PlotArea {
+    /// The plot area of a drawing of this size.
     pub fn of((width, height): (u32, u32)) -> Self {
         let right = (width as i32 - RIGHT_PX).max(LEFT_PX + 1);
-        Place {
+        PlotArea {
             left: LEFT_PX,
             right,
             top: TOP_PX,
@@ -47,7 +46,7 @@ impl Place {
         }
     }
 
-    /// The moment at a pixel; outside of the place, that of the nearest edge.
+    /// The moment at a pixel; outside of the area, that of the nearest edge.
     pub fn ms_at(&self, frame: &Frame, x: f64) -> f64 {
         let share = (x - f64::from(self.left)) / f64::from(self.right - self.left);
         frame.from_ms + share.clamp(0.0, 1.0) * (frame.to_ms() - frame.from_ms)

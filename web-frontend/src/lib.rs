@@ -3,7 +3,7 @@
 //! Everything but `app` (connection, listeners) and the `page` modules (the
 //! document) is pure and tested on the host. In reading order:
 //!
-//! * [`link`]: the connection to the daemon; [`messagepack`]: how its messages are decoded.
+//! * [`connection`]: the connection to the daemon; [`messagepack`]: how its messages are decoded.
 //! * [`view_model`]: what the page says; [`state`], [`action`]: what its reader
 //!   chose to see, and what the buttons do.
 //! * [`views`]: what is on the page, one folder for each view.
@@ -14,8 +14,8 @@
 //! * [`format`](mod@format), [`tip`], [`export`]: numbers, words and files for people.
 
 pub mod basis;
-pub mod line;
-pub mod link;
+pub mod connection;
+pub mod line_chart;
 pub mod messagepack;
 pub mod recent;
 pub mod view_model;

@@ -9,7 +9,7 @@ use plotters::prelude::{DrawingArea, DrawingBackend};
 use plotters::style::text_anchor::HPos;
 use plotters::style::{Color, FontStyle};
 
-use crate::axes::{Place, round_up, stretches};
+use crate::axes::{PlotArea, round_up, stretches};
 use crate::basis::{Amount, Basis};
 use crate::color::Rgb;
 use crate::plot::{FONT_PX, PlotError, Theme, document, rgb, text_style};
@@ -128,30 +128,30 @@ pub fn draw<DB: DrawingBackend>(
     chart: &Chart,
     theme: Theme,
 ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
-    let place = Place::of(area.dim_in_pixel());
+    let plot = PlotArea::of(area.dim_in_pixel());
     let grid = rgb(theme.empty).mix(0.7).stroke_width(1);
     let label = |anchor| text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor);
-    let lines = lines_below(chart.top, place.bottom - place.top > 90);
+    let lines = lines_below(chart.top, plot.bottom - plot.top > 90);
     for line in 0..=lines {
         let value = chart.top * f64::from(line) / f64::from(lines);
-        let y = place.y(value, chart.top);
+        let y = plot.y(value, chart.top);
         area.draw(&PathElement::new(
-            vec![(place.left, y), (place.right, y)],
+            vec![(plot.left, y), (plot.right, y)],
             grid,
         ))?;
         let text = value_label(value, chart.top, chart.basis);
-        area.draw(&Text::new(text, (place.left - 6, y), label(HPos::Right)))?;
+        area.draw(&Text::new(text, (plot.left - 6, y), label(HPos::Right)))?;
     }
-    let most = ((place.right - place.left) / 72).max(1) as usize;
+    let most = ((plot.right - plot.left) / 72).max(1) as usize;
     for (at, text) in timeline::ticks(&chart.frame, most, chart.offset_ms) {
-        let x = place.x_of(&chart.frame, at) as i32;
+        let x = plot.x_of(&chart.frame, at) as i32;
         area.draw(&PathElement::new(
-            vec![(x, place.top), (x, place.bottom)],
+            vec![(x, plot.top), (x, plot.bottom)],
             grid,
         ))?;
         // A label that would be cut by an edge is left out.
-        if x > place.left + 14 && x < place.right - 22 {
-            let at = (x, place.bottom + 11);
+        if x > plot.left + 14 && x < plot.right - 22 {
+            let at = (x, plot.bottom + 11);
             area.draw(&Text::new(text, at, label(HPos::Center)))?;
         }
     }
@@ -163,7 +163,7 @@ pub fn draw<DB: DrawingBackend>(
             .map(|(below, value)| below + value.unwrap_or(0.0))
             .collect();
         for steps in stretches(chart.frame.steps, |step| chart.sum_at(step).is_some()) {
-            draw_layer(area, chart, place, layer.color, (&below, &above), steps)?;
+            draw_layer(area, chart, plot, layer.color, (&below, &above), steps)?;
         }
         below = above;
     }
@@ -186,18 +186,18 @@ fn lines_below(top: f64, is_tall: bool) -> u32 {
 fn draw_layer<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     chart: &Chart,
-    place: Place,
+    plot: PlotArea,
     color: Rgb,
     (below, above): (&[f64], &[f64]),
     steps: Range<usize>,
 ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
-    let y = |value: f64| place.y(value, chart.top);
+    let y = |value: f64| plot.y(value, chart.top);
     if !steps.clone().any(|step| y(below[step]) != y(above[step])) {
         return Ok(());
     }
     let x = |at: usize| {
         let ms = chart.frame.from_ms + chart.frame.step_ms * at as f64;
-        place.x_of(&chart.frame, ms).round() as i32
+        plot.x_of(&chart.frame, ms).round() as i32
     };
     // A value stands in the middle of its step; the outermost reach to the edges.
     let points = |values: &[f64]| -> Vec<(i32, i32)> {

@@ -102,7 +102,7 @@ impl Page {
         let url = format!("{path}{search}#{}", address.text());
         let history = self.dom.window.history()?;
         // The browser's way back leads from one page to the one before.
-        if self.shared.about != self.turn.shown {
+        if self.shared.about != self.switch.shown {
             return history.push_state_with_url(&JsValue::NULL, "", Some(url.as_str()));
         }
         history.replace_state_with_url(&JsValue::NULL, "", Some(url.as_str()))

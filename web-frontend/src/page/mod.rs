@@ -7,7 +7,7 @@ pub mod chart;
 pub mod dom;
 pub mod marks;
 pub mod save;
-mod turn;
+mod switch;
 
 use std::rc::Rc;
 
@@ -18,9 +18,9 @@ use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use self::dom::{Dom, action_of, all, set_attribute};
-use self::turn::Turn;
+use self::switch::PageSwitch;
 use crate::action::Action;
-use crate::link::{Link, LinkState};
+use crate::connection::{Connection, ConnectionState};
 use crate::recent::{Recent, Shown};
 use crate::state::{Keys, Pairs, Shared};
 use crate::view_model;
@@ -32,22 +32,22 @@ use crate::views::view::{Scene, View};
 pub struct Page {
     dom: Dom,
     /// The connection as the page sees it.
-    pub link: Link,
+    pub connection: Connection,
     /// What the daemon has said.
-    told: Told,
+    received: Received,
     shared: Shared,
     views: Vec<(&'static ViewInfo, Box<dyn View>)>,
     cursor_ms: Option<f64>,
     /// Where a stretch is being chosen: id of the plot, first pixel and moment.
     brush: Option<(String, f64, f64)>,
     introduced: bool,
-    turn: Turn,
+    switch: PageSwitch,
     redraw: Rc<dyn Fn()>,
 }
 
 /// What the daemon has said, as far as it is kept.
 #[derive(Default)]
-struct Told {
+struct Received {
     info: Option<Info>,
     latest: Option<Snapshot>,
     recent: Recent,
@@ -69,14 +69,14 @@ impl Page {
         let views = views::all(&window, redraw);
         let mut page = Page {
             dom: Dom::new(window)?,
-            link: Link::new(js_sys::Date::now()),
-            told: Told::default(),
+            connection: Connection::new(js_sys::Date::now()),
+            received: Received::default(),
             shared: Shared::default(),
             views,
             cursor_ms: None,
             brush: None,
             introduced: false,
-            turn: Turn::default(),
+            switch: PageSwitch::default(),
             redraw: redraw.clone(),
         };
         page.read_address()?;
@@ -85,25 +85,25 @@ impl Page {
 
     /// Receives a message; drawing is for later.
     pub fn receive(&mut self, message: ServerMessage) {
-        self.link.heard(&message, js_sys::Date::now());
-        let told = &mut self.told;
+        self.connection.received(&message, js_sys::Date::now());
+        let received = &mut self.received;
         match message {
             ServerMessage::Hello(info) => {
-                told.recent.forget();
-                let known = told.info.as_ref().zip(told.history.take());
-                told.history = Some(view_model::go_on(known, &info));
-                told.info = Some(*info);
+                received.recent.forget();
+                let known = received.info.as_ref().zip(received.history.take());
+                received.history = Some(view_model::go_on(known, &info));
+                received.info = Some(*info);
                 self.introduced = false;
             }
             ServerMessage::History(message) => {
                 // It comes after the daemon has introduced itself.
-                let Some(info) = &told.info else { return };
+                let Some(info) = &received.info else { return };
                 match History::from_message(info, &message) {
                     Ok(mut history) => {
-                        if let Some(old) = told.history.take() {
+                        if let Some(old) = received.history.take() {
                             history.continue_from(old);
                         }
-                        told.history = Some(history);
+                        received.history = Some(history);
                     }
                     Err(error) => {
                         web_sys::console::error_1(&format!("netto: the past: {error}").into())
@@ -114,14 +114,14 @@ impl Page {
                 for (_, view) in &mut self.views {
                     view.receive(&snapshot);
                 }
-                if let Some(history) = &mut told.history {
+                if let Some(history) = &mut received.history {
                     history.push(&snapshot);
                 }
-                if let Some(info) = &told.info {
-                    told.recent.push(info, (*snapshot).clone());
-                    told.is_drawn_up = false;
+                if let Some(info) = &received.info {
+                    received.recent.push(info, (*snapshot).clone());
+                    received.is_drawn_up = false;
                 }
-                told.latest = Some(*snapshot);
+                received.latest = Some(*snapshot);
             }
             ServerMessage::Bye(_) | ServerMessage::Gap(_) | ServerMessage::Stacks(_) => {}
         }
@@ -131,12 +131,12 @@ impl Page {
     ///
     /// A recording that stands still is silent, and its view tells if nobody is there.
     pub fn is_silent(&self) -> bool {
-        let info = self.told.info.as_ref();
+        let info = self.received.info.as_ref();
         if info.is_some_and(Info::is_recording) {
             return false;
         }
         let period_ms = info.map_or(0, |info| info.user_period_ms);
-        self.link.is_silent(js_sys::Date::now(), period_ms)
+        self.connection.is_silent(js_sys::Date::now(), period_ms)
     }
 
     /// A second has passed, or a little more.
@@ -148,7 +148,7 @@ impl Page {
 
     /// The present, milliseconds since the Unix epoch; of a recording, the moment it is at.
     fn now_ms(&self) -> f64 {
-        match (&self.told.info, &self.told.latest) {
+        match (&self.received.info, &self.received.latest) {
             (Some(info), Some(latest)) if info.is_recording() => latest.time_unix_ns as f64 / 1e6,
             _ => js_sys::Date::now(),
         }
@@ -159,14 +159,14 @@ impl Page {
     /// # Errors
     /// If the markup is not what this code was built with.
     pub fn draw(&mut self) -> Result<(), JsValue> {
-        self.turn.begin(&self.dom, &self.shared.about)?;
+        self.switch.begin(&self.dom, &self.shared.about)?;
         let measured = self.views.iter().flat_map(|(_, view)| view.measured());
         self.dom.measure(measured.copied());
         self.draw_link()?;
         self.draw_controls()?;
-        self.told.draw_up();
-        self.told.freeze(self.shared.range.is_paused());
-        if let (Some(info), false) = (&self.told.info, self.introduced) {
+        self.received.draw_up();
+        self.received.freeze(self.shared.range.is_paused());
+        if let (Some(info), false) = (&self.received.info, self.introduced) {
             self.introduced = true;
             introduce(&self.dom, info)?;
             for (_, view) in &mut self.views {
@@ -188,11 +188,11 @@ impl Page {
             let sequence = scene.shown.sequence.to_string();
             set_attribute(&scene.dom.root, "data-sequence", &sequence)
         })?;
-        if self.turn.end(&self.dom)? {
+        if self.switch.end(&self.dom)? {
             // Places were measured on the page before.
             (self.redraw)();
         }
-        let shown = self.told.frozen.as_ref().or(self.told.now.as_ref());
+        let shown = self.received.frozen.as_ref().or(self.received.now.as_ref());
         let first = shown.map_or_else(String::new, |shown| shown.first_sequence.to_string());
         set_attribute(&self.dom.root, "data-first-sequence", &first)
     }
@@ -207,10 +207,13 @@ impl Page {
             &Scene,
         ) -> Result<T, JsValue>,
     ) -> Result<Option<T>, JsValue> {
-        let told = &self.told;
-        let (Some(info), Some(latest), Some(now), Some(history)) =
-            (&told.info, &told.latest, &told.now, &told.history)
-        else {
+        let received = &self.received;
+        let (Some(info), Some(latest), Some(now), Some(history)) = (
+            &received.info,
+            &received.latest,
+            &received.now,
+            &received.history,
+        ) else {
             return Ok(None);
         };
         let scene = Scene {
@@ -219,27 +222,27 @@ impl Page {
             history,
             latest,
             now: &now.snapshot,
-            shown: &told.frozen.as_ref().unwrap_or(now).snapshot,
+            shown: &received.frozen.as_ref().unwrap_or(now).snapshot,
             shared: &self.shared,
             cursor_ms: self.cursor_ms,
-            is_live: *self.link.state() == LinkState::Live,
+            is_live: *self.connection.state() == ConnectionState::Live,
         };
         act(&mut self.views, &self.shared, &scene).map(Some)
     }
 
     fn draw_link(&self) -> Result<(), JsValue> {
-        let info = self.told.info.as_ref();
-        let state = self.link.state();
+        let info = self.received.info.as_ref();
+        let state = self.connection.state();
         let (word, alarm) = match state {
-            LinkState::Connecting => ("connecting…".to_owned(), None),
-            LinkState::Live if self.dom.root.has_attribute("data-standalone") => {
+            ConnectionState::Connecting => ("connecting…".to_owned(), None),
+            ConnectionState::Live if self.dom.root.has_attribute("data-standalone") => {
                 ("none: this is a report".to_owned(), None)
             }
-            LinkState::Live if info.is_some_and(Info::is_recording) => {
+            ConnectionState::Live if info.is_some_and(Info::is_recording) => {
                 ("recording".to_owned(), None)
             }
-            LinkState::Live => ("live".to_owned(), None),
-            LinkState::Lost { reason } => (
+            ConnectionState::Live => ("live".to_owned(), None),
+            ConnectionState::Lost { reason } => (
                 "connection lost".to_owned(),
                 Some(match info {
                     Some(_) => {
@@ -315,7 +318,7 @@ impl Page {
     }
 }
 
-impl Told {
+impl Received {
     /// Adds up what is shown as now, once for each interval that is drawn.
     fn draw_up(&mut self) {
         if !std::mem::replace(&mut self.is_drawn_up, true) {

@@ -255,7 +255,7 @@ pub struct FlameBox {
 
 /// What the daemon answered.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answer {
+pub struct FlameResponse {
     /// Status of HTTP.
     pub status: u16,
     /// How long the samples were taken, seconds.
@@ -286,7 +286,7 @@ impl Profile {
     ///
     /// # Errors
     /// Why there is no flame graph, for the reader.
-    pub fn of(answer: Answer) -> Result<Profile, String> {
+    pub fn of(answer: FlameResponse) -> Result<Profile, String> {
         let said = answer.body.trim();
         match answer.status {
             200 => {}

@@ -86,7 +86,7 @@ impl Headline {
         let color = index_of(info, view_model::HEADLINE).map_or(Rgb(0x80, 0x80, 0x80), |i| {
             Rgb::parse(&info.components[i].color)
         });
-        let svg = sparkline(&trend.course, color, (180, 40))
+        let svg = sparkline(&trend.values, color, (180, 40))
             .map_err(|error| JsValue::from(error.to_string()))?;
         if svg != self.spark {
             dom.element("spark")?.set_inner_html(&svg);

@@ -13,7 +13,7 @@ use crate::view_model::{HEADLINE, index_of};
 
 /// A line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct LatencyRow {
     /// Where.
     pub point: Point,
     /// The group; `None`: all packets of the point.
@@ -50,9 +50,9 @@ impl Figure {
     }
 }
 
-fn line(point: Point, group: Option<String>, histogram: &Histogram, interval_ns: u64) -> Line {
+fn line(point: Point, group: Option<String>, histogram: &Histogram, interval_ns: u64) -> LatencyRow {
     let rate = histogram.count() as f64 / interval_ns.max(1) as f64 * 1e9;
-    Line {
+    LatencyRow {
         point,
         group,
         figures: PERCENTILES
@@ -64,7 +64,7 @@ fn line(point: Point, group: Option<String>, histogram: &Histogram, interval_ns:
 }
 
 /// The lines of the table: each point that is measured, and its groups below it.
-pub fn lines(snapshot: &Snapshot, grouping: Grouping) -> Vec<Line> {
+pub fn lines(snapshot: &Snapshot, grouping: Grouping) -> Vec<LatencyRow> {
     let Some(latency) = &snapshot.sections.latency else {
         return Vec::new();
     };
@@ -132,7 +132,7 @@ pub fn cost(info: &Info, history: &History, frame: &Frame) -> Vec<Option<f64>> {
 }
 
 /// Median and 99th percentile of a point in each step, nanoseconds: the means of the intervals'.
-pub fn courses(history: &History, frame: &Frame, point: Point) -> [Vec<Option<f64>>; 2] {
+pub fn percentiles(history: &History, frame: &Frame, point: Point) -> [Vec<Option<f64>>; 2] {
     [0, 1].map(|which| {
         let series = 2 * point.index() + which;
         let seconds = timeline::means(history, frame, |at| {
@@ -236,9 +236,9 @@ pub(super) mod tests {
             cost(&info, &history, &FRAME),
             [Some(240.0), Some(240.0), None]
         );
-        let [median, high] = courses(&history, &FRAME, Point::TcpSocketRead);
+        let [median, high] = percentiles(&history, &FRAME, Point::TcpSocketRead);
         assert_eq!(median, [Some(1_920.0), Some(1_920.0), None]);
         assert_eq!(high, median);
-        assert_eq!(courses(&history, &FRAME, Point::IpStart)[0], [None; 3]);
+        assert_eq!(percentiles(&history, &FRAME, Point::IpStart)[0], [None; 3]);
     }
 }

@@ -41,7 +41,7 @@ impl Cell {
 
 /// A line: an owner, or one of its components.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct OwnerRow {
     /// Name of the owner for the document and its address.
     pub key: String,
     /// Name for people.
@@ -62,7 +62,7 @@ pub struct Table {
     /// Heading of each column of values, and what it is in.
     pub columns: Vec<(&'static str, String)>,
     /// The lines.
-    pub lines: Vec<Line>,
+    pub lines: Vec<OwnerRow>,
     /// Owners that had no time in the stretch shown.
     pub zeros: usize,
     /// In what its values are said.
@@ -215,7 +215,7 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
         }
         let key = key(own.owner);
         let is_open = asked.open.contains(&key);
-        lines.push(Line {
+        lines.push(OwnerRow {
             label: own.owner.label(),
             help: help(own.owner),
             depth: 0,
@@ -290,7 +290,7 @@ type Event = (usize, u64, Vec<(usize, u64)>);
 
 /// The events of an owner and their parts, the largest first: lines without values, nanoseconds,
 /// and whether it runs in softirqs.
-fn parts(info: &Info, owners: &Owners, place: usize, key: &str) -> Vec<(Line, u64, bool)> {
+fn parts(info: &Info, owners: &Owners, place: usize, key: &str) -> Vec<(OwnerRow, u64, bool)> {
     let mut events: Vec<Event> = Vec::new();
     for caused in &owners.caused {
         let ns: u64 = caused.cpu_ns.iter().sum();
@@ -310,7 +310,7 @@ fn parts(info: &Info, owners: &Owners, place: usize, key: &str) -> Vec<(Line, u6
     sort_by(&mut events, |a, b| b.1.cmp(&a.1));
     let line = |component: usize, depth| {
         let own = info.components.get(component);
-        Line {
+        OwnerRow {
             key: format!("{key}-{component}"),
             label: own.map_or_else(String::new, |own| own.label.clone()),
             help: own.map_or_else(String::new, |own| own.help.clone()),

@@ -1,4 +1,4 @@
-//! The deck of a recording: what it is of, its course as a slider, play, pause and speed.
+//! The playback of a recording: what it is of, its overview as a slider, play, pause and speed.
 //! Only there where the daemon plays a log.
 
 use super::info::Pages;

@@ -6,7 +6,7 @@ use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use crate::action::Format;
-use crate::axes::Place;
+use crate::axes::PlotArea;
 use crate::page::chart::TimeChart;
 use crate::page::save::File;
 use crate::state::{Keys, Shared};
@@ -71,7 +71,7 @@ impl View for OverTime {
     fn ms_at(&self, plot: &str, x: f64) -> Option<f64> {
         let own = self.charts.iter().find(|chart| chart.id == plot)?;
         let (chart, size, _) = own.drawn.as_ref()?;
-        Some(Place::of(*size).ms_at(&chart.frame, x))
+        Some(PlotArea::of(*size).ms_at(&chart.frame, x))
     }
 
     fn frame(&self) -> Option<Frame> {

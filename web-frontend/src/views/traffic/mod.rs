@@ -8,7 +8,7 @@ pub const NEEDS: Option<&str> = Some("traffic");
 pub const PAGES: Pages = Pages::Overview;
 
 pub mod choices;
-pub mod course;
+pub mod unit_cost;
 pub mod model;
 pub mod tables;
 

@@ -15,7 +15,7 @@ const SHORTEST_SILENCE_MS: f64 = 5_000.0;
 
 /// How it stands with the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LinkState {
+pub enum ConnectionState {
     /// The first attempt is under way.
     Connecting,
     /// Intervals arrive.
@@ -27,54 +27,54 @@ pub enum LinkState {
     },
 }
 
-impl LinkState {
+impl ConnectionState {
     /// For the document's `data-state`.
     pub fn name(&self) -> &'static str {
         match self {
-            LinkState::Connecting => "connecting",
-            LinkState::Live => "live",
-            LinkState::Lost { .. } => "lost",
+            ConnectionState::Connecting => "connecting",
+            ConnectionState::Live => "live",
+            ConnectionState::Lost { .. } => "lost",
         }
     }
 }
 
 /// What the page knows of the connection.
 #[derive(Debug, Clone)]
-pub struct Link {
-    state: LinkState,
+pub struct Connection {
+    state: ConnectionState,
     attempts: u32,
-    farewell: Option<String>,
-    heard_ms: f64,
+    close_reason: Option<String>,
+    last_message_ms: f64,
 }
 
-impl Link {
+impl Connection {
     /// Before the first attempt.
     pub fn new(now_ms: f64) -> Self {
-        Link {
-            state: LinkState::Connecting,
+        Connection {
+            state: ConnectionState::Connecting,
             attempts: 0,
-            farewell: None,
-            heard_ms: now_ms,
+            close_reason: None,
+            last_message_ms: now_ms,
         }
     }
 
     /// How it stands.
-    pub fn state(&self) -> &LinkState {
+    pub fn state(&self) -> &ConnectionState {
         &self.state
     }
 
     /// A message came.
-    pub fn heard(&mut self, message: &ServerMessage, now_ms: f64) {
-        self.heard_ms = now_ms;
+    pub fn received(&mut self, message: &ServerMessage, now_ms: f64) {
+        self.last_message_ms = now_ms;
         match message {
-            ServerMessage::Hello(_) => self.farewell = None,
+            ServerMessage::Hello(_) => self.close_reason = None,
             ServerMessage::History(_) | ServerMessage::Gap(_) | ServerMessage::Stacks(_) => {}
             // Only an interval proves that the daemon measures again.
             ServerMessage::Snapshot(_) => {
-                self.state = LinkState::Live;
+                self.state = ConnectionState::Live;
                 self.attempts = 0;
             }
-            ServerMessage::Bye(reason) => self.farewell = Some(reason.clone()),
+            ServerMessage::Bye(reason) => self.close_reason = Some(reason.clone()),
         }
     }
 
@@ -82,11 +82,11 @@ impl Link {
     /// wait before the next attempt.
     pub fn lost(&mut self, reason: &str) -> u32 {
         // That the next attempts find nobody says less than the daemon's own words.
-        let reason = match &self.farewell {
-            Some(farewell) => format!("the daemon said goodbye: {farewell}"),
+        let reason = match &self.close_reason {
+            Some(close_reason) => format!("the daemon said goodbye: {close_reason}"),
             None => reason.to_owned(),
         };
-        self.state = LinkState::Lost { reason };
+        self.state = ConnectionState::Lost { reason };
         let wait = FIRST_RETRY_MS
             .saturating_mul(2_u32.saturating_pow(self.attempts))
             .min(LONGEST_RETRY_MS);
@@ -96,14 +96,14 @@ impl Link {
 
     /// A new attempt begins.
     pub fn attempt(&mut self, now_ms: f64) {
-        self.heard_ms = now_ms;
+        self.last_message_ms = now_ms;
     }
 
     /// Whether a connection that claims to be open must be given up, because
     /// nothing has come for several periods (a laptop slept, a network went away).
     pub fn is_silent(&self, now_ms: f64, period_ms: u64) -> bool {
         let limit = (period_ms as f64 * SILENT_PERIODS).max(SHORTEST_SILENCE_MS);
-        now_ms - self.heard_ms > limit
+        now_ms - self.last_message_ms > limit
     }
 }
 
@@ -228,52 +228,52 @@ mod tests {
     }
 
     #[test]
-    fn the_link_is_live_with_the_first_interval_and_not_before() {
-        let mut link = Link::new(0.0);
-        assert_eq!(link.state().name(), "connecting");
-        link.heard(&hello(), 1.0);
-        assert_eq!(link.state().name(), "connecting");
-        link.heard(&interval(), 2.0);
-        assert_eq!(link.state().name(), "live");
+    fn the_connection_is_live_with_the_first_interval_and_not_before() {
+        let mut connection = Connection::new(0.0);
+        assert_eq!(connection.state().name(), "connecting");
+        connection.received(&hello(), 1.0);
+        assert_eq!(connection.state().name(), "connecting");
+        connection.received(&interval(), 2.0);
+        assert_eq!(connection.state().name(), "live");
     }
 
     #[test]
     fn waits_grow_to_a_bound_and_start_over_after_success() {
-        let mut link = Link::new(0.0);
-        let waits: Vec<u32> = (0..6).map(|_| link.lost("no answer")).collect();
+        let mut connection = Connection::new(0.0);
+        let waits: Vec<u32> = (0..6).map(|_| connection.lost("no answer")).collect();
         assert_eq!(waits, [500, 1000, 2000, 4000, 5000, 5000]);
         for _ in 0..100 {
-            assert_eq!(link.lost("no answer"), LONGEST_RETRY_MS);
+            assert_eq!(connection.lost("no answer"), LONGEST_RETRY_MS);
         }
-        link.heard(&hello(), 1.0);
+        connection.received(&hello(), 1.0);
         assert_eq!(
-            link.lost("it broke off"),
+            connection.lost("it broke off"),
             LONGEST_RETRY_MS,
             "a greeting alone is no success"
         );
-        link.heard(&interval(), 2.0);
-        assert_eq!(link.lost("it broke off"), FIRST_RETRY_MS);
+        connection.received(&interval(), 2.0);
+        assert_eq!(connection.lost("it broke off"), FIRST_RETRY_MS);
     }
 
     #[test]
-    fn a_farewell_explains_the_loss_until_a_daemon_is_back() {
-        let mut link = Link::new(0.0);
-        link.heard(&interval(), 1.0);
-        link.heard(&ServerMessage::Bye("shutting down".to_owned()), 2.0);
+    fn a_close_reason_explains_the_loss_until_a_daemon_is_back() {
+        let mut connection = Connection::new(0.0);
+        connection.received(&interval(), 1.0);
+        connection.received(&ServerMessage::Bye("shutting down".to_owned()), 2.0);
         for reason in ["closed", "cannot be reached"] {
-            link.lost(reason);
+            connection.lost(reason);
             assert_eq!(
-                link.state(),
-                &LinkState::Lost {
+                connection.state(),
+                &ConnectionState::Lost {
                     reason: "the daemon said goodbye: shutting down".to_owned()
                 }
             );
         }
-        link.heard(&hello(), 3.0);
-        link.lost("cannot be reached");
+        connection.received(&hello(), 3.0);
+        connection.lost("cannot be reached");
         assert_eq!(
-            link.state(),
-            &LinkState::Lost {
+            connection.state(),
+            &ConnectionState::Lost {
                 reason: "cannot be reached".to_owned()
             }
         );
@@ -281,14 +281,14 @@ mod tests {
 
     #[test]
     fn silence_is_measured_in_periods_but_short_ones_get_time() {
-        let mut link = Link::new(0.0);
-        link.heard(&interval(), 1_000.0);
-        assert!(!link.is_silent(5_900.0, 500));
-        assert!(link.is_silent(6_100.0, 500));
-        assert!(!link.is_silent(30_000.0, 10_000));
-        assert!(link.is_silent(51_100.0, 10_000));
-        link.attempt(51_100.0);
-        assert!(!link.is_silent(51_200.0, 10_000));
+        let mut connection = Connection::new(0.0);
+        connection.received(&interval(), 1_000.0);
+        assert!(!connection.is_silent(5_900.0, 500));
+        assert!(connection.is_silent(6_100.0, 500));
+        assert!(!connection.is_silent(30_000.0, 10_000));
+        assert!(connection.is_silent(51_100.0, 10_000));
+        connection.attempt(51_100.0);
+        assert!(!connection.is_silent(51_200.0, 10_000));
     }
 
     #[test]
