@@ -2,7 +2,15 @@
 
 use std::ops::Range;
 
-use crate::timeline::Frame;
+use plotters::coord::Shift;
+use plotters::drawing::DrawingAreaErrorKind;
+use plotters::element::{PathElement, Text};
+use plotters::prelude::{DrawingArea, DrawingBackend};
+use plotters::style::text_anchor::HPos;
+use plotters::style::{Color, FontStyle, ShapeStyle, TextStyle};
+
+use crate::plot::{FONT_PX, Theme, rgb, text_style};
+use crate::timeline::{self, Frame};
 
 /// Room for the labels of the value axis, and of the time axis, pixels.
 pub const LEFT_PX: i32 = 44;
@@ -63,6 +71,53 @@ impl PlotArea {
         let share = (value / top).clamp(0.0, 1.0);
         self.bottom - (share * f64::from(self.bottom - self.top)).round() as i32
     }
+}
+
+pub(crate) fn label_style(theme: Theme, anchor: HPos) -> TextStyle<'static> {
+    text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor)
+}
+
+/// Draws a line of the grid at a value, which stands to the left of it.
+pub(crate) fn draw_value_line<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    plot: PlotArea,
+    theme: Theme,
+    y: i32,
+    text: String,
+) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
+    let line = vec![(plot.left, y), (plot.right, y)];
+    area.draw(&PathElement::new(line, grid_style(theme)))?;
+    let label = label_style(theme, HPos::Right);
+    area.draw(&Text::new(text, (plot.left - 6, y), label))
+}
+
+/// Draws times below the plot area, and lines of the grid at them if wanted.
+pub(crate) fn draw_times<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    plot: PlotArea,
+    theme: Theme,
+    frame: &Frame,
+    offset_ms: f64,
+    has_lines: bool,
+) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
+    let most = ((plot.right - plot.left) / 72).max(1) as usize;
+    for (at, text) in timeline::ticks(frame, most, offset_ms) {
+        let x = plot.x_of(frame, at) as i32;
+        if has_lines {
+            let line = vec![(x, plot.top), (x, plot.bottom)];
+            area.draw(&PathElement::new(line, grid_style(theme)))?;
+        }
+        // A label that would be cut by an edge is left out.
+        if x > plot.left + 14 && x < plot.right - 22 {
+            let label = label_style(theme, HPos::Center);
+            area.draw(&Text::new(text, (x, plot.bottom + 11), label))?;
+        }
+    }
+    Ok(())
+}
+
+fn grid_style(theme: Theme) -> ShapeStyle {
+    rgb(theme.empty).mix(0.7).stroke_width(1)
 }
 
 /// Stretches without a gap, as first and one past the last.

@@ -1,20 +1,19 @@
 //! One value over time as a line with axes. Knows pixels, but not what the value is.
 
-use plotters::element::{PathElement, Text};
-use plotters::style::text_anchor::HPos;
-use plotters::style::{Color, FontStyle};
+use plotters::element::PathElement;
+use plotters::style::Color;
 
-use crate::axes::{PlotArea, round_up, stretches};
+use crate::axes::{PlotArea, draw_times, draw_value_line, round_up, stretches};
 use crate::color::Rgb;
 use crate::format;
-use crate::plot::{FONT_PX, PlotError, Theme, document, rgb, text_style};
+use crate::plot::{PlotError, Theme, document, rgb};
 use crate::sort::sort_by;
-use crate::timeline::{self, Frame};
+use crate::timeline::Frame;
 
 /// Lines of the grid above the lowest.
 const LINES: u32 = 4;
 
-/// A course of a value.
+/// One value over time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LineChart {
     /// The stretch of time.
@@ -47,28 +46,13 @@ pub fn svg(
     size: (u32, u32),
 ) -> Result<String, PlotError> {
     let (plot, top) = (PlotArea::of(size), line.top());
-    let grid = rgb(theme.empty).mix(0.7).stroke_width(1);
-    let label = |anchor| text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor);
     document(size, |area| {
         for number in 0..=LINES {
             let value = top * f64::from(number) / f64::from(LINES);
-            let y = plot.y(value, top);
-            area.draw(&PathElement::new(
-                vec![(plot.left, y), (plot.right, y)],
-                grid,
-            ))?;
             let text = format::count(value.round() as u64);
-            area.draw(&Text::new(text, (plot.left - 6, y), label(HPos::Right)))?;
+            draw_value_line(area, plot, theme, plot.y(value, top), text)?;
         }
-        let most = ((plot.right - plot.left) / 72).max(1) as usize;
-        for (at, text) in timeline::ticks(&line.frame, most, line.offset_ms) {
-            let x = plot.x_of(&line.frame, at) as i32;
-            // A label that would be cut by an edge is left out.
-            if x > plot.left + 14 && x < plot.right - 22 {
-                let at = (x, plot.bottom + 11);
-                area.draw(&Text::new(text, at, label(HPos::Center)))?;
-            }
-        }
+        draw_times(area, plot, theme, &line.frame, line.offset_ms, false)?;
         let at = |step: usize| {
             let middle = line.frame.step_begin_ms(step) + line.frame.step_ms / 2.0;
             let x = plot.x_of(&line.frame, middle).round() as i32;

@@ -4,16 +4,15 @@ use std::ops::Range;
 
 use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
-use plotters::element::{PathElement, Polygon, Text};
+use plotters::element::Polygon;
 use plotters::prelude::{DrawingArea, DrawingBackend};
-use plotters::style::text_anchor::HPos;
-use plotters::style::{Color, FontStyle};
+use plotters::style::Color;
 
-use crate::axes::{PlotArea, round_up, stretches};
+use crate::axes::{PlotArea, draw_times, draw_value_line, round_up, stretches};
 use crate::basis::{Amount, Basis};
 use crate::color::Rgb;
-use crate::plot::{FONT_PX, PlotError, Theme, document, rgb, text_style};
-use crate::timeline::{self, Frame};
+use crate::plot::{PlotError, Theme, document, rgb};
+use crate::timeline::Frame;
 
 /// One series of a chart.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,32 +128,13 @@ pub fn draw<DB: DrawingBackend>(
     theme: Theme,
 ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
     let plot = PlotArea::of(area.dim_in_pixel());
-    let grid = rgb(theme.empty).mix(0.7).stroke_width(1);
-    let label = |anchor| text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor);
     let lines = lines_below(chart.top, plot.bottom - plot.top > 90);
     for line in 0..=lines {
         let value = chart.top * f64::from(line) / f64::from(lines);
-        let y = plot.y(value, chart.top);
-        area.draw(&PathElement::new(
-            vec![(plot.left, y), (plot.right, y)],
-            grid,
-        ))?;
         let text = value_label(value, chart.top, chart.basis);
-        area.draw(&Text::new(text, (plot.left - 6, y), label(HPos::Right)))?;
+        draw_value_line(area, plot, theme, plot.y(value, chart.top), text)?;
     }
-    let most = ((plot.right - plot.left) / 72).max(1) as usize;
-    for (at, text) in timeline::ticks(&chart.frame, most, chart.offset_ms) {
-        let x = plot.x_of(&chart.frame, at) as i32;
-        area.draw(&PathElement::new(
-            vec![(x, plot.top), (x, plot.bottom)],
-            grid,
-        ))?;
-        // A label that would be cut by an edge is left out.
-        if x > plot.left + 14 && x < plot.right - 22 {
-            let at = (x, plot.bottom + 11);
-            area.draw(&Text::new(text, at, label(HPos::Center)))?;
-        }
-    }
+    draw_times(area, plot, theme, &chart.frame, chart.offset_ms, true)?;
     let mut below = vec![0.0; chart.frame.steps];
     for layer in &chart.layers {
         let above: Vec<f64> = below

@@ -5,12 +5,12 @@ use metrics_common::latency::Point;
 use metrics_common::latency::words::{POWERS, power_begin_ns, power_of, time};
 use plotters::element::{PathElement, Rectangle, Text};
 use plotters::style::text_anchor::HPos;
-use plotters::style::{Color, FontStyle};
+use plotters::style::Color;
 
-use crate::axes::{PlotArea, stretches};
+use crate::axes::{PlotArea, stretches, draw_times, label_style};
 use crate::color::Rgb;
-use crate::plot::{FONT_PX, PlotError, Theme, document, rgb, text_style};
-use crate::timeline::{self, Frame};
+use crate::plot::{PlotError, Theme, document, rgb};
+use crate::timeline::Frame;
 
 /// What less than this share of packets is in is not drawn.
 const LEAST_SHARE: f64 = 0.001;
@@ -115,7 +115,6 @@ pub fn svg(heat: &Heat, color: Rgb, theme: Theme, size: (u32, u32)) -> Result<St
     let plot = PlotArea::of(size);
     let (first, end) = heat.powers;
     let rows = (end - first) as f64;
-    let label = |anchor| text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor);
     document(size, |area| {
         for (step, powers) in heat.shares.iter().enumerate() {
             let x = |step: usize| {
@@ -140,18 +139,10 @@ pub fn svg(heat: &Heat, color: Rgb, theme: Theme, size: (u32, u32)) -> Result<St
             area.draw(&Text::new(
                 text,
                 (plot.left - 4, y - 4),
-                label(HPos::Right),
+                label_style(theme, HPos::Right),
             ))?;
         }
-        let most = ((plot.right - plot.left) / 72).max(1) as usize;
-        for (at, text) in timeline::ticks(&heat.frame, most, heat.offset_ms) {
-            let x = plot.x_of(&heat.frame, at) as i32;
-            // A label that would be cut by an edge is left out.
-            if x > plot.left + 14 && x < plot.right - 22 {
-                let at = (x, plot.bottom + 11);
-                area.draw(&Text::new(text, at, label(HPos::Center)))?;
-            }
-        }
+        draw_times(area, plot, theme, &heat.frame, heat.offset_ms, false)?;
         for percentile in &heat.percentiles {
             for steps in stretches(percentile.len(), |step| percentile[step].is_some()) {
                 let at = |step: usize| {
