@@ -1,5 +1,5 @@
-//! What keeps the page going: the connection, the listeners, and one drawing
-//! for each frame of the browser at the most.
+//! The event loop of the page: connects, listens to events, and draws at most once for each frame
+//! of the browser.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
@@ -249,7 +249,7 @@ fn target(event: &DomEvent) -> Option<Element> {
     event.target()?.dyn_into().ok()
 }
 
-/// The page's last resort; there is nobody to return an error to.
+/// Shows an error where no caller can handle it.
 fn report(result: Result<(), JsValue>) {
     if let Err(error) = result {
         web_sys::console::error_2(&"netto:".into(), &error);

@@ -1,19 +1,18 @@
-//! The connection to the daemon: its state, when to try again, and (in the
-//! browser only) the WebSocket itself. Hands decoded messages on; does not know
-//! what they are for.
+//! The connection to the daemon: its state, when to connect again, and (in the browser only) the
+//! WebSocket. It decodes messages and passes them on.
 
 use metrics_common::codec::ServerMessage;
 
-/// Wait before the first new attempt, milliseconds.
+/// Delay before the first new attempt, milliseconds.
 const FIRST_RETRY_MS: u32 = 500;
-/// Longest wait between two attempts: somebody may be looking at the page.
+/// Longest delay between two attempts, short enough for a reader who waits.
 const LONGEST_RETRY_MS: u32 = 5_000;
-/// A connection that is silent for so many periods is dead.
+/// A connection without a message for this many periods is closed.
 const SILENT_PERIODS: f64 = 5.0;
-/// But never sooner than this, milliseconds.
+/// A connection is not closed sooner than this, milliseconds.
 const SHORTEST_SILENCE_MS: f64 = 5_000.0;
 
-/// How it stands with the connection.
+/// The state of the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectionState {
     /// The first attempt is under way.
@@ -38,7 +37,7 @@ impl ConnectionState {
     }
 }
 
-/// What the page knows of the connection.
+/// The state of the connection and when to connect again.
 #[derive(Debug, Clone)]
 pub struct Connection {
     state: ConnectionState,
@@ -58,12 +57,12 @@ impl Connection {
         }
     }
 
-    /// How it stands.
+    /// The state of the connection.
     pub fn state(&self) -> &ConnectionState {
         &self.state
     }
 
-    /// A message came.
+    /// Notes a message.
     pub fn received(&mut self, message: &ServerMessage, now_ms: f64) {
         self.last_message_ms = now_ms;
         match message {
@@ -78,10 +77,10 @@ impl Connection {
         }
     }
 
-    /// The connection ended or never came to be. Returns the milliseconds to
-    /// wait before the next attempt.
+    /// Notes that the connection ended or could not be opened. Returns the delay before the next
+    /// attempt, milliseconds.
     pub fn lost(&mut self, reason: &str) -> u32 {
-        // That the next attempts find nobody says less than the daemon's own words.
+        // The daemon's own reason says more than the failure of the next attempts.
         let reason = match &self.close_reason {
             Some(close_reason) => format!("the daemon said goodbye: {close_reason}"),
             None => reason.to_owned(),
@@ -94,13 +93,13 @@ impl Connection {
         wait
     }
 
-    /// A new attempt begins.
+    /// Notes that a new attempt begins.
     pub fn attempt(&mut self, now_ms: f64) {
         self.last_message_ms = now_ms;
     }
 
-    /// Whether a connection that claims to be open must be given up, because
-    /// nothing has come for several periods (a laptop slept, a network went away).
+    /// Whether an open connection must be closed, because no message has come for several periods
+    /// (after a laptop's sleep, or a lost network).
     pub fn is_silent(&self, now_ms: f64, period_ms: u64) -> bool {
         let limit = (period_ms as f64 * SILENT_PERIODS).max(SHORTEST_SILENCE_MS);
         now_ms - self.last_message_ms > limit
@@ -131,18 +130,18 @@ mod socket {
 
     use crate::messagepack;
 
-    /// What happens on the connection.
+    /// An event of the connection.
     pub enum Event {
         /// A message of the daemon.
         Message(ServerMessage),
-        /// Something that is none, with the decoder's complaint.
+        /// Bytes that are no message, with the decoder's error.
         Garbage(String),
-        /// The connection is gone.
+        /// The connection is closed, with the reason.
         Closed(String),
     }
 
     impl Event {
-        /// What these bytes say.
+        /// Decodes a message.
         pub fn of(bytes: &[u8]) -> Event {
             match messagepack::decode(bytes) {
                 Ok(message) => Event::Message(message),

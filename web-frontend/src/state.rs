@@ -291,7 +291,7 @@ impl Shared {
     }
 }
 
-/// Takes a word into a list, or out of it.
+/// Adds a word to a list, or removes it.
 pub fn toggle(list: &mut Vec<String>, word: &str) {
     match list.iter().position(|own| own == word) {
         Some(at) => drop(list.remove(at)),

@@ -1,5 +1,5 @@
-//! What the reader does: buttons, pointer, keyboard. Changes what is chosen and
-//! the address; drawing follows. What concerns one view only is left to that view.
+//! Handles buttons, pointer and keyboard: changes the choices and the page's address. The next
+//! drawing shows the result. What concerns one view only, that view handles.
 
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlInputElement, HtmlSelectElement};

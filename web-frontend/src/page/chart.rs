@@ -135,7 +135,7 @@ impl TimeChart {
     }
 }
 
-/// Puts a legend's markup into the document; the keyboard stays where it was.
+/// Puts a legend's markup into the document and keeps the focus.
 fn fill(
     legend: &Element,
     lines: &[legend::LegendRow],

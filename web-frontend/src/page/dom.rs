@@ -230,7 +230,7 @@ impl Dom {
         -js_sys::Date::new_0().get_timezone_offset() * 60_000.0
     }
 
-    /// Gives the reader a file.
+    /// Offers a file.
     ///
     /// # Errors
     /// The browser's.
@@ -242,7 +242,7 @@ impl Dom {
         self.download_blob(name, &blob)
     }
 
-    /// Gives the reader a file.
+    /// Offers a file.
     ///
     /// # Errors
     /// The browser's.
@@ -293,7 +293,7 @@ pub fn action_of(button: &Element) -> Option<Action> {
     button.get_attribute("data-act")?.parse().ok()
 }
 
-/// What the button does that has the keyboard within an element, so that it can be given back.
+/// The action of the focused button within an element, to focus it again after a change.
 ///
 /// # Errors
 /// The browser's.

@@ -1,6 +1,5 @@
-//! The document: takes the daemon's messages and the reader's wishes, and has the
-//! views bring the page up to date with the least that has to change. Only what
-//! is below this folder, and the `page` of each view, touches the DOM.
+//! Updates the document from the daemon's messages and the reader's input, by way of the views.
+//! Only this folder and the `page` of each view touch the DOM.
 
 mod act;
 pub mod chart;
@@ -28,12 +27,12 @@ use crate::views;
 use crate::views::info::ViewInfo;
 use crate::views::view::{Scene, View};
 
-/// Everything that the page holds on to.
+/// The state of the page.
 pub struct Page {
     dom: Dom,
     /// The connection as the page sees it.
     pub connection: Connection,
-    /// What the daemon has said.
+    /// What the page keeps of the daemon's messages.
     received: Received,
     shared: Shared,
     views: Vec<(&'static ViewInfo, Box<dyn View>)>,
@@ -45,14 +44,14 @@ pub struct Page {
     redraw: Rc<dyn Fn()>,
 }
 
-/// What the daemon has said, as far as it is kept.
+/// What the page keeps of the daemon's messages.
 #[derive(Default)]
 struct Received {
     info: Option<Info>,
     latest: Option<Snapshot>,
     recent: Recent,
-    /// Whether that is in `now`.
-    is_drawn_up: bool,
+    /// Whether `now` contains all of `recent`.
+    is_summed: bool,
     /// What of that is shown as now.
     now: Option<Shown>,
     /// What is shown while the page stands still.
@@ -83,7 +82,7 @@ impl Page {
         Ok(page)
     }
 
-    /// Receives a message; drawing is for later.
+    /// Stores a message; the next drawing shows it.
     pub fn receive(&mut self, message: ServerMessage) {
         self.connection.received(&message, js_sys::Date::now());
         let received = &mut self.received;
@@ -91,7 +90,7 @@ impl Page {
             ServerMessage::Hello(info) => {
                 received.recent.forget();
                 let known = received.info.as_ref().zip(received.history.take());
-                received.history = Some(view_model::go_on(known, &info));
+                received.history = Some(view_model::continued_history(known, &info));
                 received.info = Some(*info);
                 self.introduced = false;
             }
@@ -119,7 +118,7 @@ impl Page {
                 }
                 if let Some(info) = &received.info {
                     received.recent.push(info, (*snapshot).clone());
-                    received.is_drawn_up = false;
+                    received.is_summed = false;
                 }
                 received.latest = Some(*snapshot);
             }
@@ -139,7 +138,7 @@ impl Page {
         self.connection.is_silent(js_sys::Date::now(), period_ms)
     }
 
-    /// A second has passed, or a little more.
+    /// Runs about once a second.
     pub fn every_second(&mut self) {
         for (_, view) in &mut self.views {
             view.every_second();
@@ -164,7 +163,7 @@ impl Page {
         self.dom.measure(measured.copied());
         self.draw_link()?;
         self.draw_controls()?;
-        self.received.draw_up();
+        self.received.sum_recent();
         self.received.freeze(self.shared.range.is_paused());
         if let (Some(info), false) = (&self.received.info, self.introduced) {
             self.introduced = true;
@@ -319,9 +318,9 @@ impl Page {
 }
 
 impl Received {
-    /// Adds up what is shown as now, once for each interval that is drawn.
-    fn draw_up(&mut self) {
-        if !std::mem::replace(&mut self.is_drawn_up, true) {
+    /// Sums the recent intervals that are shown as now, once for each drawn interval.
+    fn sum_recent(&mut self) {
+        if !std::mem::replace(&mut self.is_summed, true) {
             self.now = self.recent.shown();
         }
     }
@@ -336,7 +335,7 @@ impl Received {
     }
 }
 
-/// What only changes with the daemon.
+/// Shows what changes only with the daemon's description.
 fn introduce(dom: &Dom, info: &Info) -> Result<(), JsValue> {
     dom.set_text("host", &info.hostname)?;
     dom.set_text("kernel", &format!("Linux {}", info.kernel))?;

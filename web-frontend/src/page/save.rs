@@ -1,4 +1,4 @@
-//! Gives the reader files of what is shown.
+//! Offers drawings and tables as files.
 
 use wasm_bindgen::prelude::*;
 use web_sys::{Blob, CanvasRenderingContext2d, HtmlCanvasElement, HtmlImageElement};
@@ -11,7 +11,7 @@ use crate::state::name_of;
 /// Pixels of a picture for each pixel of the page.
 const PICTURE_SCALE: f64 = 2.0;
 
-/// What a view has to give.
+/// The content of a file, as a view provides it.
 pub enum File {
     /// Text of a file.
     Text(String),
@@ -23,7 +23,7 @@ pub enum File {
     Canvas(HtmlCanvasElement),
 }
 
-/// Gives the reader what a view had of the drawing named `what`.
+/// Offers the content that a view provides of the drawing named `what`.
 ///
 /// # Errors
 /// The browser's.
@@ -71,7 +71,7 @@ pub fn give(
     }
 }
 
-/// Puts text on the clipboard, where the page may; else it becomes a file.
+/// Puts text on the clipboard where the page may, and else offers it as a file.
 fn copy(dom: &Dom, text: &str) -> Result<(), JsValue> {
     let navigator = dom.window.navigator();
     // Only pages from the host itself or over HTTPS have a clipboard.
@@ -107,7 +107,7 @@ pub fn enlarged(dom: &Dom, canvas: &HtmlCanvasElement) -> Result<HtmlCanvasEleme
     Ok(copy)
 }
 
-/// Turns a drawing into a picture, by way of the browser's own eyes.
+/// Renders SVG to a PNG file by the browser.
 fn picture(dom: &Dom, svg: &str, name: String) -> Result<(), JsValue> {
     let image = HtmlImageElement::new()?;
     let (document, loaded) = (dom.document().clone(), image.clone());

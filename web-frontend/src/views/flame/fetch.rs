@@ -14,7 +14,7 @@ use crate::page::dom::error_message;
 /// Relative, as the page's own address may have a path of its own.
 const ADDRESS: &str = "api/v1/flamegraph";
 
-/// Asks, and calls back with the answer or with what went wrong.
+/// Asks for the stacks, and calls back with the answer or the error.
 pub struct FlameClient {
     window: Window,
     on_head: Closure<dyn FnMut(JsValue)>,
@@ -25,7 +25,7 @@ pub struct FlameClient {
 }
 
 impl FlameClient {
-    /// Prepares; the callbacks are made once, so that questions leave nothing behind.
+    /// Creates the callbacks once, so that requests leave nothing behind.
     pub fn new(window: Window, done: impl Fn(Result<FlameResponse, String>) + 'static) -> Rc<FlameClient> {
         let done = Rc::new(done);
         Rc::new_cyclic(|weak: &Weak<FlameClient>| {

@@ -1,4 +1,4 @@
-//! Talks to the daemon about its playback. Only carries what is said; what it means is `model`'s.
+//! Requests to the daemon that control the playback of a recording.
 
 use std::rc::{Rc, Weak};
 
@@ -15,15 +15,15 @@ const OVERVIEW: &str = "api/v1/replay/course";
 
 /// What the daemon answers.
 pub enum ReplayAnswer {
-    /// How the recording stands.
+    /// The state of the playback.
     PlaybackState(PlaybackState),
     /// Its overview.
     Overview(Overview),
-    /// It cannot be asked, for this reason.
+    /// The request failed, for this reason.
     Failed(String),
 }
 
-/// Asks, and hands the answers on.
+/// Sends requests and passes the answers on.
 pub struct ReplayClient {
     window: Window,
     on_head: Closure<dyn FnMut(JsValue)>,
@@ -32,7 +32,7 @@ pub struct ReplayClient {
 }
 
 impl ReplayClient {
-    /// Prepares; the callbacks are made once, so that questions leave nothing behind.
+    /// Creates the callbacks once, so that requests leave nothing behind.
     pub fn new(window: Window, done: impl Fn(ReplayAnswer) + 'static) -> Rc<ReplayClient> {
         let done = Rc::new(done);
         Rc::new_cyclic(|weak: &Weak<ReplayClient>| {
@@ -60,7 +60,7 @@ impl ReplayClient {
         })
     }
 
-    /// Asks how it stands.
+    /// Asks for the state of the playback.
     pub fn look(&self) {
         self.send(PLAYBACK, "GET");
     }
@@ -70,7 +70,7 @@ impl ReplayClient {
         self.send(OVERVIEW, "GET");
     }
 
-    /// Asks for something, as a query.
+    /// Sends a command, as a query.
     pub fn ask(&self, command: &str) {
         self.send(&format!("{PLAYBACK}?{command}"), "POST");
     }
@@ -82,7 +82,7 @@ impl ReplayClient {
         let _ = asked.then2(&self.on_head, &self.on_failure);
     }
 
-    /// A refusal is no JSON, and fails as that.
+    /// Reads the body as JSON; that of a refusal is none, which fails.
     fn take_head(&self, response: &Response) -> Result<(), JsValue> {
         let _ = response.json()?.then2(&self.on_json, &self.on_failure);
         Ok(())

@@ -8,15 +8,15 @@ use metrics_common::snapshot::Info;
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
 
-/// Whether time goes on in a recording.
+/// Whether a recording plays.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PlaybackMode {
-    /// It does.
+    /// It plays.
     Playing,
-    /// It stands still.
+    /// It is paused.
     #[default]
     Paused,
-    /// There is nothing more.
+    /// It is at its end.
     Ended,
 }
 
@@ -32,7 +32,7 @@ impl PlaybackMode {
     }
 }
 
-/// How a recording stands.
+/// The state of a recording's playback.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PlaybackState {
     /// Begin, end and place on the axis of the recording, milliseconds.
