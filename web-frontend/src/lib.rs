@@ -23,6 +23,7 @@ pub mod view_model;
 pub mod action;
 pub mod state;
 
+pub mod view_info;
 pub mod views;
 
 pub mod axes;
@@ -42,3 +43,5 @@ mod app;
 mod fixture;
 #[cfg(target_arch = "wasm32")]
 mod page;
+#[cfg(target_arch = "wasm32")]
+pub mod view;

@@ -10,8 +10,8 @@ use super::save;
 use crate::action::Action;
 use crate::state::{Address, Keys};
 use crate::timeline::Frame;
-use crate::views::info::Pages;
-use crate::views::view::{Pointer, Reply};
+use crate::view::{Pointer, Reply};
+use crate::view_info::Pages;
 
 /// A drag shorter than this is a click, pixels.
 const SHORTEST_DRAG_PX: f64 = 6.0;

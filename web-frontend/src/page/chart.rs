@@ -12,8 +12,8 @@ use crate::axes::PlotArea;
 use crate::chart::draw::{self, Chart};
 use crate::chart::{csv, legend, model};
 use crate::timeline;
+use crate::view::Scene;
 use crate::view_model::{HEADLINE, index_of};
-use crate::views::view::Scene;
 
 /// Height of a chart: a part of its width, within these bounds.
 const HEIGHT_PX: (u32, u32) = (150, 230);

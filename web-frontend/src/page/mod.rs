@@ -22,10 +22,10 @@ use crate::action::Action;
 use crate::connection::{Connection, ConnectionState};
 use crate::recent::{Recent, Shown};
 use crate::state::{Keys, Pairs, Shared};
+use crate::view::{Scene, View};
+use crate::view_info::ViewInfo;
 use crate::view_model;
 use crate::views;
-use crate::views::info::ViewInfo;
-use crate::views::view::{Scene, View};
 
 /// The state of the page.
 pub struct Page {

@@ -9,11 +9,7 @@
 //! markup there, in an element with `data-view="NAME"`, which is hidden as a whole. No view
 //! knows another; what they share is the scene that they are shown, and [`crate::state`].
 
-use self::info::ViewInfo;
-
-pub mod info;
-#[cfg(target_arch = "wasm32")]
-pub mod view;
+use crate::view_info::ViewInfo;
 
 macro_rules! views {
     ($($name:ident),* $(,)?) => {
@@ -38,7 +34,7 @@ macro_rules! views {
         pub fn all(
             window: &web_sys::Window,
             redraw: &std::rc::Rc<dyn Fn()>,
-        ) -> Vec<(&'static ViewInfo, Box<dyn view::View>)> {
+        ) -> Vec<(&'static ViewInfo, Box<dyn crate::view::View>)> {
             let views = [$($name::page::start(window, redraw)),*];
             VIEWS.iter().zip(views).collect()
         }

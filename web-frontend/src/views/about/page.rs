@@ -16,7 +16,7 @@ use crate::page::save::File;
 use crate::state::Keys;
 use crate::timeline::Frame;
 use crate::view_model::index_of;
-use crate::views::view::{Pointer, Scene, View};
+use crate::view::{Pointer, Scene, View};
 
 /// Id of the chart.
 const TIME: &str = "about-time";

@@ -1,6 +1,6 @@
 //! CPUs over time: one component on every CPU as a heat map.
 
-use super::info::Pages;
+use crate::view_info::Pages;
 
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("cost");

@@ -21,7 +21,7 @@ use crate::page::save::{self, File};
 use crate::state::{Address, Keys, Pairs};
 use crate::timeline;
 use crate::view_model::{Row, index_of, tree};
-use crate::views::view::{Pointer, Reply, Scene, View};
+use crate::view::{Pointer, Reply, Scene, View};
 
 /// Height of the map, pixels, as far as lines of a readable height allow.
 const HEIGHT_PX: f64 = 384.0;

@@ -1,6 +1,6 @@
 //! The flame graph: the kernel's functions in which networking's time goes.
 
-use super::info::Pages;
+use crate::view_info::Pages;
 
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("cost");

@@ -18,7 +18,7 @@ use crate::format;
 use crate::page::dom::{Dom, set_attribute};
 use crate::page::save::File;
 use crate::state::{Address, Keys, Pairs};
-use crate::views::view::{Pointer, Reply, Scene, View};
+use crate::view::{Pointer, Reply, Scene, View};
 
 /// Milliseconds between two questions to the daemon.
 const REFRESH_MS: f64 = 5_000.0;

@@ -1,6 +1,6 @@
 //! The headline: networking's share of the host, how it went lately, what leads.
 
-use super::info::Pages;
+use crate::view_info::Pages;
 
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("cost");

@@ -15,7 +15,7 @@ use crate::color::Rgb;
 use crate::page::dom::{Dom, set_attribute};
 use crate::state::Keys;
 use crate::view_model::{self, index_of};
-use crate::views::view::{Scene, View};
+use crate::view::{Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {

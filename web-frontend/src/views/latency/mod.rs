@@ -1,6 +1,6 @@
 //! How long packets wait inside the stack: figures, buckets over time, and the cost beside them.
 
-use super::info::Pages;
+use crate::view_info::Pages;
 
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("latency");

@@ -19,7 +19,7 @@ use crate::page::marks::show_cursor;
 use crate::state::{Address, Keys, Pairs, name_of, named};
 use crate::timeline::{self, Frame};
 use crate::view_model::{HEADLINE, index_of};
-use crate::views::view::{Pointer, Reply, Scene, View};
+use crate::view::{Pointer, Reply, Scene, View};
 
 /// Ids of the plots, and their heights, pixels.
 const HEAT: (&str, u32) = ("latency-heat", 190);

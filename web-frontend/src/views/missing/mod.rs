@@ -1,6 +1,6 @@
 //! What this host does not measure, and why.
 
-use super::info::Pages;
+use crate::view_info::Pages;
 
 /// Reasons are there whatever is measured.
 pub const NEEDS: Option<&str> = None;

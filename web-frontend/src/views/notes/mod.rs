@@ -1,6 +1,6 @@
 //! What the daemon wants its user to know before any figure is read.
 
-use super::info::Pages;
+use crate::view_info::Pages;
 
 /// The daemon says them, whatever it measures.
 pub const NEEDS: Option<&str> = None;

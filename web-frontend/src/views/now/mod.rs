@@ -1,6 +1,6 @@
 //! Where the time goes now: three linked bars, and lists of what they hold.
 
-use super::info::Pages;
+use crate::view_info::Pages;
 
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("cost");

@@ -1,6 +1,6 @@
 //! What netto itself costs: one figure, and its parts for those who ask.
 
-use super::info::Pages;
+use crate::view_info::Pages;
 
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("own");

@@ -1,6 +1,6 @@
 //! Whose networking's CPU time is: who caused it, who paid for it, and who took from whom.
 
-use super::info::Pages;
+use crate::view_info::Pages;
 
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("owners");

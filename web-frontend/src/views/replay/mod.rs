@@ -1,7 +1,7 @@
 //! The playback of a recording: what it is of, its overview as a slider, play, pause and speed.
 //! Only there where the daemon plays a log.
 
-use super::info::Pages;
+use crate::view_info::Pages;
 
 /// A recording may hold any section, or none.
 pub const NEEDS: Option<&str> = None;

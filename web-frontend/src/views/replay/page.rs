@@ -14,7 +14,7 @@ use crate::action::Action;
 use crate::format;
 use crate::page::dom::{Dom, set_attribute};
 use crate::state::Keys;
-use crate::views::view::{Reply, Scene, View};
+use crate::view::{Reply, Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(window: &Window, redraw: &Rc<dyn Fn()>) -> Box<dyn View> {

@@ -1,6 +1,6 @@
 //! The line on the state of the measurement itself.
 
-use super::info::Pages;
+use crate::view_info::Pages;
 
 /// The state of the connection and the probes concerns every measurement.
 pub const NEEDS: Option<&str> = None;

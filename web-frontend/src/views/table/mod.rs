@@ -1,6 +1,6 @@
 //! Components by CPU: every value of one interval.
 
-use super::info::Pages;
+use crate::view_info::Pages;
 
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("cost");

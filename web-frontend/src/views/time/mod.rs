@@ -1,6 +1,6 @@
 //! Over time: events, and the parts of one, as areas on top of each other.
 
-use super::info::Pages;
+use crate::view_info::Pages;
 
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("cost");

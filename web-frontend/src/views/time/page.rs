@@ -12,7 +12,7 @@ use crate::page::save::File;
 use crate::state::{Keys, Shared};
 use crate::timeline::Frame;
 use crate::view_model::{HEADLINE, index_of};
-use crate::views::view::{Pointer, Scene, View};
+use crate::view::{Pointer, Scene, View};
 
 /// Ids of the charts in the document.
 const EVENTS: &str = "events";

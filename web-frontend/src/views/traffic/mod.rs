@@ -1,6 +1,6 @@
 //! What work networking does, what a packet of it costs, and what was dropped.
 
-use super::info::Pages;
+use crate::view_info::Pages;
 
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("traffic");

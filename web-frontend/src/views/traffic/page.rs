@@ -16,7 +16,7 @@ use crate::page::marks::show_cursor;
 use crate::state::{Address, Keys, Pairs};
 use crate::timeline;
 use crate::view_model::index_of;
-use crate::views::view::{Pointer, Reply, Scene, View};
+use crate::view::{Pointer, Reply, Scene, View};
 
 /// Id of the plot.
 const PLOT: &str = "per-packet";

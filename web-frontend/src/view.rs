@@ -87,7 +87,7 @@ pub enum Reply {
     Act(Action),
 }
 
-/// A view of the page; see [`super`] for what belongs to it.
+/// A view of the page; see [`crate::views`] for what belongs to it.
 pub trait View: Keys {
     /// Ids of the elements whose place and size its drawing depends on.
     fn measured(&self) -> &'static [&'static str] {
