@@ -15,7 +15,7 @@ use crate::format;
 use crate::page::dom::{Dom, LiveText, action_of, all, set_attribute};
 use crate::page::save::File;
 use crate::state::{Keys, Shared};
-use crate::views::{Pointer, Reply, Scene, View};
+use crate::view::{Pointer, Reply, Scene, View};
 
 /// Below this width of the chart, in pixels, it is drawn lower.
 const NARROW_PX: u32 = 560;
