@@ -3,7 +3,7 @@
 //!
 //! A line of output for each figure: its name and its values. A part that fails takes no other away.
 
-pub mod clock;
+mod clock;
 mod daemon;
 mod felt;
 mod latency;
