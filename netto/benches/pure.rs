@@ -151,7 +151,7 @@ fn report(bencher: Bencher<'_, '_>) {
     let path = folder.path().join("netto.log");
     std::fs::write(&path, log.finish()).unwrap();
     bencher.bench(|| {
-        let files = Files::look(&[path.clone()]).unwrap();
+        let files = Files::look(std::slice::from_ref(&path)).unwrap();
         let mut summarizer = Summarizer::of("network");
         let read = files.series_by_digests(Span::EVER).for_each(|entry| {
             match entry {

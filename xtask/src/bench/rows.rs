@@ -1,6 +1,6 @@
 //! The lines of the table: what is measured, in which part, and what it should be at most.
 
-use super::Part::{self, Felt, Guest, GuestSweep, Idle, Page, Pure, Sweep};
+use super::part::Part::{self, Felt, Guest, GuestSweep, Idle, Page, Pure, Sweep};
 
 /// One line.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::Part;
 use super::measured::{Measured, Spread};
+use super::part::Part;
 use super::rows::{ROWS, Row};
 
 const DOCUMENT: &str = "docs/PERFORMANCE.md";
