@@ -6,13 +6,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::history::HistoryMessage;
-use crate::snapshot::{Info, Snapshot};
+use crate::info::Info;
+use crate::snapshot::Snapshot;
 
-/// Version of the wire and log formats. The major part changes when an older
-/// reader would misread; the minor part when something was added. Since 2.0, a snapshot has
-/// sections, since 2.1 what netto itself costs has parts, since 2.2 logs may have stacks, since 2.3
-/// there are traffic and drops, and since 2.4 latency; 1.x is still read.
-pub const FORMAT_VERSION: (u16, u16) = (2, 4);
+/// Version of the messages, major and minor, on the WebSocket and in logs; every Hello has it. The
+/// minor part grows when messages, sections or fields are added: a reader passes over what it does
+/// not know, and shows nothing of what it misses. The major part changes when an older reader would
+/// misread; a reader refuses a newer one.
+pub const FORMAT_VERSION: (u16, u16) = (1, 0);
 
 /// What the daemon sends on `/ws`, one message per frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,17 +22,58 @@ pub enum ServerMessage {
     /// The first message: what the rows of the following snapshots mean. It comes
     /// again, before the first snapshot that it holds for, when that has changed
     /// because a kernel module came or went.
-    Hello(Box<Info>),
+    Hello(#[serde(with = "hello")] Box<Info>),
     /// What was before, to clients that have asked for it (`/ws?history`).
     History(Box<HistoryMessage>),
     /// One interval.
     Snapshot(Box<Snapshot>),
     /// The last message, with the reason why the daemon hangs up.
     Bye(String),
-    /// Snapshots that are missing here (only in logs, since 1.1).
+    /// Snapshots that are missing here (only in logs).
     Gap(Gap),
-    /// Where time went, function by function (only in logs, since 2.2, where it is asked for).
+    /// Where time went, function by function (only in logs, where it is asked for).
     Stacks(Box<Stacks>),
+}
+
+/// A Hello on the wire: the version, and then what it is the version of.
+mod hello {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{FORMAT_VERSION, Info};
+
+    pub(super) fn serialize<S: Serializer>(
+        info: &impl Serialize,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        (FORMAT_VERSION, info).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Box<Info>, D::Error> {
+        let (Readable, info) = Deserialize::deserialize(deserializer)?;
+        Ok(info)
+    }
+
+    /// Stands where a version is that this netto can read.
+    #[derive(Deserialize)]
+    #[serde(try_from = "(u16, u16)")]
+    struct Readable;
+
+    impl TryFrom<(u16, u16)> for Readable {
+        type Error = String;
+
+        fn try_from((major, minor): (u16, u16)) -> Result<Self, String> {
+            let newest = FORMAT_VERSION.0;
+            match major > newest {
+                true => Err(format!(
+                    "these messages have format {major}.{minor}, this netto reads up to \
+                     {newest}.x; use a newer netto"
+                )),
+                false => Ok(Readable),
+            }
+        }
+    }
 }
 
 /// Sampled stacks of some time, counted.

@@ -1,8 +1,9 @@
 //! How far an estimate from samples may be off. Pure arithmetic.
 
 use crate::component::{COMPONENTS, Kind, Source, index_of, index_of_source};
+use crate::info::{Availability, ComponentInfo, Info};
 use crate::sections::Correction;
-use crate::snapshot::{Availability, ComponentInfo, Info, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::words::{KindName, Method};
 
 /// What intervals hold about each component, over all CPUs: what a confidence interval follows from.

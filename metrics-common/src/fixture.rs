@@ -1,7 +1,9 @@
 //! A host for the tests of all crates: what is written here is what tests do not care about.
 
+use crate::codec::{self, ServerMessage};
 use crate::component::index_of;
-use crate::snapshot::{Availability, ComponentInfo, Info, ProbeInfo};
+use crate::info::{Availability, ComponentInfo, Info, ProbeInfo};
+use crate::log::{Block, LogError};
 use crate::{COMPONENTS, Cost, CpuModes, Modes, OwnCost, Sections, Snapshot};
 
 /// A daemon on two CPUs that measures everything but power.
@@ -25,6 +27,21 @@ pub fn info() -> Info {
         instruments: Vec::new(),
         notes: Vec::new(),
     }
+}
+
+/// A message as a block of its own, not compressed.
+///
+/// # Errors
+/// If it is too large for any log.
+pub fn block(message: &ServerMessage) -> Result<Vec<u8>, LogError> {
+    let mut block = Block::default();
+    let encoded = codec::encode(message)?;
+    match message {
+        ServerMessage::Hello(_) => block.push_hello(encoded)?,
+        ServerMessage::Snapshot(of) => block.push_snapshot(encoded, of.time_unix_ns)?,
+        _ => block.push(encoded)?,
+    }
+    Ok(block.close_plain())
 }
 
 /// A probe for sends, and why it is not attached, if so.

@@ -7,7 +7,8 @@
 //! * [`component`]: the one table of components; everything else derives from it.
 //! * [`advice`]: what makes each component large, and what one can do about it.
 //! * [`ownership`]: which part of an event a stack of named functions belongs to.
-//! * [`snapshot`]: one update, and the description of the host that made it.
+//! * [`info`]: the description of a host and of what is measured there.
+//! * [`snapshot`]: one update.
 //! * [`sections`]: what each instrument adds to an update.
 //! * [`efficiency`]: what that costs for what it does.
 //! * [`latency`]: where packets wait, and the histogram of how long.
@@ -15,6 +16,7 @@
 //! * [`words`]: what readers of the wire compare.
 //! * [`confidence`]: how far an estimate may be off.
 //! * [`codec`] and [`packed`]: all of it as MessagePack.
+//! * [`rounding`]: times and counts in steps, nothing lost in sums.
 //! * [`log`]: both in a file that survives being cut or damaged.
 //! * [`missed`]: when it matters that probes missed something.
 
@@ -26,24 +28,26 @@ pub mod efficiency;
 #[doc(hidden)]
 pub mod fixture;
 pub mod history;
+pub mod info;
 pub mod latency;
 pub mod log;
 pub mod missed;
 pub mod ownership;
 pub mod packed;
+pub mod rounding;
 pub mod sections;
 pub mod snapshot;
+mod steps;
 pub mod text;
 pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};
 pub use efficiency::Efficiency;
+pub use info::{Availability, ComponentInfo, Info, InstrumentInfo, Missable, ProbeInfo};
 pub use sections::{
     Correction, Cost, CostliestCpu, CpuModes, DropPlace, Drops, InstrumentCost, Interface,
     InterfaceCounts, Interfaces, Latency, Modes, OwnCost, OwnPart, Owner, OwnerKind, Owners, Power,
     ProtocolCount, Sections, SoftnetCount, SplitBasis, Traffic, Work, WorkCount, ZonePower,
 };
-pub use snapshot::{
-    Availability, ComponentInfo, Info, InstrumentInfo, Missable, ProbeInfo, Snapshot,
-};
+pub use snapshot::Snapshot;
 pub use words::{KindName, Method};

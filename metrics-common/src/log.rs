@@ -1,12 +1,10 @@
 //! The framing of the log file: what makes it survive being cut or damaged.
 //!
 //! ```text
-//! file    = magic "NETTOLOG", major u16, minor u16, (block | index | digest | frame)…   (little-endian)
-//! block   = several messages, compressed: `block`
+//! file    = magic "NETTOLOG", major u16, minor u16, (block | index | digest)…   (little-endian)
+//! block   = one or several messages, compressed or not: `block`
 //! index   = where the blocks are, at the end and now and then: `index`; not needed to read
 //! digest  = what some hundred intervals come to: `digest`; not needed to read
-//! frame   = marker "NTFR", length u32, crc32(length ‖ message) u32, message: all that files
-//!           of major 1 and 2 have, and what dumps consist of, which are made as they are read
 //! message = ServerMessage as MessagePack (`codec`): first Hello, then Snapshot…, at a clean end Bye;
 //!           another Hello where what the rows mean has changed, or another run was appended;
 //!           a Gap where snapshots are missing, because they could not be written;
@@ -22,6 +20,7 @@
 mod between;
 mod block;
 mod builder;
+mod checksums;
 mod columns;
 mod compress;
 mod digest;
@@ -29,35 +28,31 @@ mod index;
 mod pieces;
 mod reader;
 mod rounding;
-mod steps;
-mod sums;
 mod walk;
 
 use std::io;
 
-use crate::codec::{self, CodecError, ServerMessage};
+use crate::codec::CodecError;
 
 pub use between::Between;
 pub use block::{Block, BlockHead, MOST_BLOCK_WORK, Packer, WORK_PER_STORED_BYTE, heads};
 pub use builder::LogBuilder;
-pub use digest::{Course, Digest, DigestBuilder, Digested, Extremes, IMPLAUSIBLE, Item};
+pub use digest::{Digest, DigestBuilder, Digested, Extremes, IMPLAUSIBLE, IntervalTotals, Item};
 pub use index::{IndexBuilder, LogIndex, Part};
 pub use reader::{Beginning, Damage, LogReader, ReadCounts, WORK_PER_BYTE};
 pub use rounding::Rounding;
 
-/// Version of the file format: since 3, messages stand in blocks, since 3.1 there are digests. The
-/// messages themselves have [`codec::FORMAT_VERSION`].
-pub const LOG_VERSION: (u16, u16) = (3, 1);
+/// Version of the file format, major and minor. A reader passes over messages that it does not
+/// know and reads files of a newer minor version; it refuses a newer major version, which it would
+/// misread. What is in the messages has [`crate::codec::FORMAT_VERSION`].
+pub const LOG_VERSION: (u16, u16) = (1, 0);
 
 /// The first bytes of every log file.
 pub const MAGIC: &[u8; 8] = b"NETTOLOG";
-const MARKER: &[u8; 4] = b"NTFR";
-const HEAD_BYTES: usize = 12;
 /// Length of the header, bytes.
 pub const HEADER_BYTES: usize = 12;
 
-/// Larger frames and blocks are taken for damage; 4096 CPUs × 60 components × 5 bytes fit ten
-/// times.
+/// Larger blocks are taken for damage; 4096 CPUs × 60 components × 5 bytes fit ten times.
 pub const MAX_PAYLOAD_BYTES: usize = 16 << 20;
 
 /// A log could not be written or read.
@@ -74,8 +69,8 @@ pub enum LogError {
         /// Minor version found.
         minor: u16,
     },
-    /// A message too large for one frame.
-    #[error("a message of {0} bytes does not fit into a log frame")]
+    /// A message too large for any block.
+    #[error("a message of {0} bytes does not fit into a log")]
     TooLarge(usize),
     /// Encoding failed.
     #[error(transparent)]
@@ -91,36 +86,4 @@ pub fn file_header() -> Vec<u8> {
     bytes.extend_from_slice(&LOG_VERSION.0.to_le_bytes());
     bytes.extend_from_slice(&LOG_VERSION.1.to_le_bytes());
     bytes
-}
-
-fn checksum(length: [u8; 4], payload: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&length);
-    hasher.update(payload);
-    hasher.finalize()
-}
-
-/// One message as a frame, as the first version had it.
-///
-/// # Errors
-/// If it is too large.
-pub fn frame(message: &ServerMessage) -> Result<Vec<u8>, LogError> {
-    frame_of(&codec::encode(message)?)
-}
-
-/// A message that is encoded already, as a frame.
-///
-/// # Errors
-/// If it is too large.
-pub fn frame_of(payload: &[u8]) -> Result<Vec<u8>, LogError> {
-    if payload.len() > MAX_PAYLOAD_BYTES {
-        return Err(LogError::TooLarge(payload.len()));
-    }
-    let length = (payload.len() as u32).to_le_bytes();
-    let mut bytes = Vec::with_capacity(HEAD_BYTES + payload.len());
-    bytes.extend_from_slice(MARKER);
-    bytes.extend_from_slice(&length);
-    bytes.extend_from_slice(&checksum(length, payload).to_le_bytes());
-    bytes.extend_from_slice(payload);
-    Ok(bytes)
 }

@@ -1,7 +1,7 @@
 //! Rows of numbers as few bytes, exactly.
 //!
 //! ```text
-//! table  = 0, unit that every value is divided by, number of rows, row…, sum…
+//! table  = unit that every value is divided by, number of rows, row…, sum…
 //! row    = 0 (absent), or length + 1, bits, values
 //! values = where bits is 0: each value; a 0 is followed by the number of further zeros
 //!          else: so many bits of each value, up to a whole byte
@@ -11,21 +11,19 @@
 //!
 //! All are integers of variable length (seven bits a byte, the low ones first), but for values of
 //! so many bits. Most CPUs do nothing in most components, so most of a table is runs of zeros.
-//! Format 1.1 had neither the 0 in front nor `bits`, as if that were 0.
 //!
 //! This file knows numbers only, and never what they mean.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::marker::PhantomData;
 
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// More rows than any table has; a message that claims more is damaged.
 pub const MOST_ROWS: usize = 256;
-/// The first byte of every table; no unit is 0.
-const MARK: u8 = 0;
+/// CPUs that a kernel can have at most (`NR_CPUS` of x86).
+pub(crate) const MOST_CPUS: usize = 8192;
 /// Units to which a table may be shortened, the coarsest first.
 const UNITS: [u64; 4] = [10_000_000, 1_000_000, 10_000, 1_000];
 
@@ -108,7 +106,7 @@ pub fn pack_with_sums<'a>(
         values.all(|value| value.is_multiple_of(unit))
     };
     let unit = UNITS.into_iter().find(|&unit| divides(unit)).unwrap_or(1);
-    let mut bytes = vec![MARK];
+    let mut bytes = Vec::new();
     put(&mut bytes, unit);
     put(&mut bytes, left.len() as u64);
     for row in left {
@@ -166,8 +164,7 @@ pub fn unpack(packed: &Packed, width: usize) -> Result<Rows, Damaged> {
 /// # Errors
 /// As for [`unpack`].
 pub(crate) fn unpack_within(packed: &Packed, rows: usize, values: usize) -> Result<Rows, Damaged> {
-    let is_old = packed.0.first() != Some(&MARK);
-    let mut reader = Reader(&packed.0[usize::from(!is_old)..]);
+    let mut reader = Reader(&packed.0);
     let unit = reader.number()?;
     let count = reader.number()?;
     if count > rows as u64 {
@@ -181,7 +178,7 @@ pub(crate) fn unpack_within(packed: &Packed, rows: usize, values: usize) -> Resu
             continue;
         };
         budget = budget.checked_sub(length).ok_or(Damaged)?;
-        let row = match if is_old { 0 } else { reader.number()? } {
+        let row = match reader.number()? {
             0 => reader.runs(length, unit)?,
             bits => reader.bits(length, unit, bits)?,
         };
@@ -198,7 +195,7 @@ pub(crate) fn unpack_within(packed: &Packed, rows: usize, values: usize) -> Resu
 
 /// A packed table taken apart into what its bytes hold, nothing multiplied or added up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Apart {
+pub(crate) struct RawTable {
     /// What every value is divided by.
     pub(crate) unit: u64,
     /// The values as they are written.
@@ -207,11 +204,11 @@ pub(crate) struct Apart {
     pub(crate) rest: Vec<u8>,
 }
 
-impl Apart {
-    /// Takes a table of at most so many values apart; `None` if [`Apart::bytes`] would not
+impl RawTable {
+    /// Takes a table of at most so many values apart; `None` if [`RawTable::bytes`] would not
     /// bring back the same bytes.
-    pub(crate) fn of(bytes: &[u8], values: usize) -> Option<Apart> {
-        let mut reader = Reader(bytes.strip_prefix(&[MARK])?);
+    pub(crate) fn of(bytes: &[u8], values: usize) -> Option<RawTable> {
+        let mut reader = Reader(bytes);
         let unit = reader.number().ok()?;
         let count = reader.number().ok()?;
         if count > MOST_ROWS as u64 {
@@ -232,13 +229,13 @@ impl Apart {
             rows.push(Some(row.ok()?));
         }
         let rest = reader.0.to_vec();
-        let apart = Apart { unit, rows, rest };
+        let apart = RawTable { unit, rows, rest };
         (apart.bytes() == bytes).then_some(apart)
     }
 
     /// The table's bytes again.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![MARK];
+        let mut bytes = Vec::new();
         put(&mut bytes, self.unit);
         put(&mut bytes, self.rows.len() as u64);
         for row in &self.rows {
@@ -408,41 +405,6 @@ impl<'a> Reader<'a> {
             }
         }
         Err(Damaged)
-    }
-}
-
-/// A field that is either packed or an array of `T`, as the first formats had both.
-#[derive(Debug)]
-pub(crate) enum PackedOr<T> {
-    /// Packed.
-    Packed(Packed),
-    /// An array.
-    Array(Vec<T>),
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for PackedOr<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Either<T> {
-            type Value = PackedOr<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array or a packed table")
-            }
-
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Self::Value, E> {
-                Ok(PackedOr::Packed(Packed(bytes.to_vec())))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut values = Vec::with_capacity(seq.size_hint().unwrap_or(0).min(1 << 16));
-                while let Some(value) = seq.next_element()? {
-                    values.push(value);
-                }
-                Ok(PackedOr::Array(values))
-            }
-        }
-        deserializer.deserialize_any(Either(PhantomData))
     }
 }
 

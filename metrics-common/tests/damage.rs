@@ -12,12 +12,12 @@ use std::ops::Range;
 
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::log::{self, Block, LogIndex, LogReader, Packer, WORK_PER_BYTE};
-use metrics_common::{Cost, Sections, Snapshot};
+use metrics_common::{Cost, Sections, Snapshot, fixture};
 
 const DAMAGES: u64 = 1000;
 const SNAPSHOTS: u64 = 60;
 
-/// A log and, for each of its frames or blocks, where it stands and which snapshots it holds.
+/// A log and, for each of its blocks, where it stands and which snapshots it holds.
 struct Log {
     bytes: Vec<u8>,
     pieces: Vec<(Range<usize>, Range<u64>)>,
@@ -37,16 +37,14 @@ impl Log {
         self.pieces.push((from..self.bytes.len(), sequences));
     }
 
-    /// Messages one by one, as the first version had them.
-    fn of_frames() -> Log {
+    /// Each message in a block of its own, not compressed, as a dump has them.
+    fn of_plain_blocks() -> Log {
         let mut log = Log::new();
         for sequence in 1..=SNAPSHOTS {
-            log.push(
-                &log::frame(&snapshot(sequence)).unwrap(),
-                sequence..sequence + 1,
-            );
+            let block = fixture::block(&snapshot(sequence)).unwrap();
+            log.push(&block, sequence..sequence + 1);
         }
-        log.push(&log::frame(&bye()).unwrap(), 0..0);
+        log.push(&fixture::block(&bye()).unwrap(), 0..0);
         log
     }
 
@@ -176,7 +174,7 @@ fn read(bytes: &[u8]) -> (Vec<u64>, bool) {
         bytes.len()
     );
     let jumps = sequences.windows(2).any(|pair| pair[1] != pair[0] + 1);
-    let has_told = reader.damaged_frames() > 0 || reader.is_cut() || counts.lost_bytes > 0;
+    let has_told = reader.damaged_stretches() > 0 || reader.is_cut() || counts.lost_bytes > 0;
     (sequences, has_told || jumps || !is_ended)
 }
 
@@ -228,8 +226,8 @@ fn a_thousand_damages_to_blocks_cost_no_more_than_they_touch() {
 }
 
 #[test]
-fn a_thousand_damages_to_frames_cost_no_more_than_they_touch() {
-    try_damages(&Log::of_frames());
+fn a_thousand_damages_to_plain_blocks_cost_no_more_than_they_touch() {
+    try_damages(&Log::of_plain_blocks());
 }
 
 #[test]
@@ -273,7 +271,7 @@ fn a_block_that_would_grow_beyond_its_bytes_is_refused_by_its_head() {
         let bytes = [log::file_header(), bomb].concat();
         let mut reader = LogReader::new(bytes.as_slice()).unwrap();
         assert!(reader.next().is_none());
-        assert_eq!(reader.damaged_frames(), 1);
+        assert_eq!(reader.damaged_stretches(), 1);
     }
     // One that promises less than it has is not unpacked to the end.
     let mut bomb = whole;
@@ -283,5 +281,5 @@ fn a_block_that_would_grow_beyond_its_bytes_is_refused_by_its_head() {
     let bytes = [log::file_header(), bomb].concat();
     let mut reader = LogReader::new(bytes.as_slice()).unwrap();
     assert!(reader.next().is_none());
-    assert_eq!(reader.damaged_frames(), 1);
+    assert_eq!(reader.damaged_stretches(), 1);
 }

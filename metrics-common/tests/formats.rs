@@ -1,9 +1,9 @@
 //! The wire and log formats, from outside: what is written is read back, and
-//! damage costs no more than the frames that it hits.
+//! damage costs no more than the blocks that it hits.
 
 #![allow(clippy::unwrap_used)]
 
-use metrics_common::codec::{self, ServerMessage};
+use metrics_common::codec::{self, FORMAT_VERSION, ServerMessage};
 use metrics_common::component::{children_of, index_of};
 use metrics_common::latency::{BUCKETS, Histogram, Point};
 use metrics_common::log::{self, LogError, LogReader};
@@ -145,7 +145,7 @@ prop_compose! {
     }
 }
 
-/// A log of a hello and these snapshots, and where each frame begins.
+/// A log of a hello and these snapshots, and where each block begins.
 fn written(snapshots: &[Snapshot]) -> (Vec<u8>, Vec<usize>) {
     let mut bytes = log::file_header();
     let mut starts = Vec::new();
@@ -155,7 +155,7 @@ fn written(snapshots: &[Snapshot]) -> (Vec<u8>, Vec<usize>) {
         .map(|s| ServerMessage::Snapshot(Box::new(s.clone())));
     for message in std::iter::once(hello).chain(messages) {
         starts.push(bytes.len());
-        bytes.extend(log::frame(&message).unwrap());
+        bytes.extend(fixture::block(&message).unwrap());
     }
     (bytes, starts)
 }
@@ -259,11 +259,11 @@ fn a_busy_host_of_128_cpus_and_60_components_fits_into_25_kilobytes_exactly() {
 }
 
 #[test]
-fn a_snapshot_is_written_the_same_for_socket_and_log() {
+fn a_snapshot_that_stays_where_it_is_is_written_as_a_message() {
     let snapshot = busy(3);
     let message = codec::encode_snapshot(&snapshot).unwrap();
-    let frame = log::frame(&ServerMessage::Snapshot(Box::new(snapshot))).unwrap();
-    assert_eq!(log::frame_of(&message).unwrap(), frame);
+    let whole = ServerMessage::Snapshot(Box::new(snapshot));
+    assert_eq!(codec::encode(&whole).unwrap(), message);
 }
 
 #[test]
@@ -278,6 +278,27 @@ fn every_message_is_read_back_as_it_was_written() {
             message
         );
     }
+}
+
+#[test]
+fn a_newer_minor_version_of_messages_is_read_and_a_newer_major_one_is_refused() {
+    let hello = ServerMessage::Hello(Box::new(info()));
+    let bytes = codec::encode(&hello).unwrap();
+    let (major, minor) = FORMAT_VERSION;
+    let version = codec::encode(&FORMAT_VERSION).unwrap();
+    let at = bytes.windows(version.len()).position(|w| w == version);
+    let with = |version: (u16, u16)| {
+        let mut bytes = bytes.clone();
+        let (from, version) = (at.unwrap(), codec::encode(&version).unwrap());
+        bytes[from..from + version.len()].copy_from_slice(&version);
+        codec::decode::<ServerMessage>(&bytes)
+    };
+    assert_eq!(with((major, minor + 1)).unwrap(), hello);
+    let error = with((major + 1, 3)).unwrap_err().to_string();
+    assert!(
+        error.contains("format 2.3") && error.contains("use a newer netto"),
+        "{error}"
+    );
 }
 
 /// A newer netto has sections and fields that this one does not know, and may have left some out.
@@ -303,6 +324,7 @@ fn sections_and_fields_that_one_side_does_not_know_do_no_harm() {
         system_ns: u64,
         resident_bytes: u64,
         analysis_ns: u64,
+        instruments: [u8; 0],
         mood: &'static str,
     }
     let newer = Newer {
@@ -317,6 +339,7 @@ fn sections_and_fields_that_one_side_does_not_know_do_no_harm() {
                 system_ns: 0,
                 resident_bytes: 0,
                 analysis_ns: 0,
+                instruments: [],
                 mood: "fine",
             },
         },
@@ -378,6 +401,8 @@ fn foreign_files_and_newer_formats_are_told_apart() {
         Err(LogError::NotALog)
     ));
     let mut newer = log::file_header();
+    newer[10] = 7;
+    assert_eq!(LogReader::new(newer.as_slice()).unwrap().count(), 0);
     newer[8] = 99;
     let error = LogReader::new(newer.as_slice()).unwrap_err();
     assert!(
@@ -388,12 +413,12 @@ fn foreign_files_and_newer_formats_are_told_apart() {
 }
 
 #[test]
-fn a_damaged_frame_costs_that_frame_and_is_counted() {
+fn a_damaged_block_costs_that_block_and_is_counted() {
     let (mut bytes, starts) = written(&numbered(3));
     bytes[starts[2] + 20] ^= 0x55;
     let mut reader = LogReader::new(bytes.as_slice()).unwrap();
     assert_eq!(sequences(&mut reader), [1, 3]);
-    assert_eq!((reader.damaged_frames(), reader.is_cut()), (1, false));
+    assert_eq!((reader.damaged_stretches(), reader.is_cut()), (1, false));
 }
 
 #[test]
@@ -403,7 +428,7 @@ fn a_length_that_was_damaged_does_not_swallow_what_follows() {
         bytes[starts[2] + 4..starts[2] + 8].copy_from_slice(&damaged_length.to_le_bytes());
         let mut reader = LogReader::new(bytes.as_slice()).unwrap();
         assert_eq!(sequences(&mut reader), [1, 3, 4], "length {damaged_length}");
-        assert_eq!(reader.damaged_frames(), 1);
+        assert_eq!(reader.damaged_stretches(), 1);
     }
 }
 
@@ -411,7 +436,7 @@ fn a_length_that_was_damaged_does_not_swallow_what_follows() {
 fn a_log_that_goes_on_after_a_cut_is_read_on() {
     let (first, starts) = written(&numbered(2));
     let mut bytes = first[..starts[2] + 9].to_vec();
-    bytes.extend(log::frame(&ServerMessage::Snapshot(Box::new(empty_snapshot(8)))).unwrap());
+    bytes.extend(fixture::block(&ServerMessage::Snapshot(Box::new(empty_snapshot(8)))).unwrap());
     let mut reader = LogReader::new(bytes.as_slice()).unwrap();
     assert_eq!(sequences(&mut reader), [1, 8]);
 }

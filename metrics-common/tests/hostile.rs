@@ -5,32 +5,38 @@
 #![allow(clippy::unwrap_used)]
 
 use metrics_common::codec::{self, Gap, ServerMessage};
-use metrics_common::log::{self, Beginning, LogError, LogReader, MAX_PAYLOAD_BYTES, WORK_PER_BYTE};
+use metrics_common::fixture;
+use metrics_common::log::{
+    self, Beginning, Block, HEADER_BYTES, LogError, LogReader, MAX_PAYLOAD_BYTES, WORK_PER_BYTE,
+    heads,
+};
+use metrics_common::packed::Packed;
 use proptest::prelude::*;
 
-/// A first frame that stands behind zeros is looked at twice.
+/// A first block that stands behind zeros is looked at twice.
 const TWICE_BYTES: u64 = 256;
 
 fn bye(text: &str) -> Vec<u8> {
-    log::frame(&ServerMessage::Bye(text.to_owned())).unwrap()
+    fixture::block(&ServerMessage::Bye(text.to_owned())).unwrap()
 }
 
-/// What claims to begin a frame with a payload of so many bytes.
+/// Length of a block's head, bytes.
+const HEAD_BYTES: usize = 40;
+
+/// What claims to begin a block with a payload of so many bytes, the head's checksum right.
 fn claim(length: u32) -> Vec<u8> {
-    let mut bytes = b"NTFR".to_vec();
-    bytes.extend(length.to_le_bytes());
-    bytes
+    let mut head = bye("x")[..HEAD_BYTES].to_vec();
+    head[4..8].copy_from_slice(&length.to_le_bytes());
+    let sum = crc32fast::hash(&head[..32]);
+    head[32..36].copy_from_slice(&sum.to_le_bytes());
+    head
 }
 
-/// A frame with any payload, its checksum right.
-fn frame_of(payload: &[u8]) -> Vec<u8> {
-    let mut bytes = claim(payload.len() as u32);
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&bytes[4..8]);
-    hasher.update(payload);
-    bytes.extend(hasher.finalize().to_le_bytes());
-    bytes.extend(payload);
-    bytes
+/// A block with any message, its checksums right.
+fn block_of(message: &[u8]) -> Vec<u8> {
+    let mut block = Block::default();
+    block.push(message.to_vec()).unwrap();
+    block.close_plain()
 }
 
 fn log_of(parts: &[Vec<u8>]) -> Vec<u8> {
@@ -43,7 +49,7 @@ fn log_of(parts: &[Vec<u8>]) -> Vec<u8> {
 struct Found {
     texts: Vec<String>,
     beginning: Beginning,
-    damaged_frames: u64,
+    damaged_stretches: u64,
     unknown_messages: u64,
     is_cut: bool,
 }
@@ -64,7 +70,7 @@ fn read(bytes: &[u8]) -> Found {
     Found {
         texts,
         beginning: reader.beginning(),
-        damaged_frames: reader.damaged_frames(),
+        damaged_stretches: reader.damaged_stretches(),
         unknown_messages: reader.unknown_messages(),
         is_cut: reader.is_cut(),
     }
@@ -73,21 +79,25 @@ fn read(bytes: &[u8]) -> Found {
 /// The same by trying every byte, however long that takes.
 fn read_naively(bytes: &[u8]) -> Vec<String> {
     let mut texts = Vec::new();
-    let mut at = 12;
-    while at + 12 <= bytes.len() {
-        let word = |from: usize| u32::from_le_bytes(bytes[from..from + 4].try_into().unwrap());
-        let length = word(at + 4) as usize;
-        let end = at + 12 + length;
-        if &bytes[at..at + 4] == b"NTFR"
-            && end <= bytes.len()
-            && frame_of(&bytes[at + 12..end])[8..12] == bytes[at + 8..at + 12]
-        {
-            if let Ok(ServerMessage::Bye(text)) = codec::decode(&bytes[at + 12..end]) {
-                texts.push(text);
+    let mut at = HEADER_BYTES;
+    while at < bytes.len() {
+        let block = heads(&bytes[at..]).next();
+        let block = block.map(|(_, head)| &bytes[at..at + head.block_bytes() as usize]);
+        let is_whole = |block: &&[u8]| {
+            let sum = u32::from_le_bytes(block[36..HEAD_BYTES].try_into().unwrap());
+            crc32fast::hash(&block[HEAD_BYTES..]) == sum
+        };
+        match block.filter(is_whole) {
+            Some(block) => {
+                let alone = [&log::file_header()[..], block].concat();
+                let read = LogReader::new(alone.as_slice()).unwrap();
+                texts.extend(read.filter_map(|message| match message.unwrap() {
+                    ServerMessage::Bye(text) => Some(text),
+                    _ => None,
+                }));
+                at += block.len();
             }
-            at = end;
-        } else {
-            at += 1;
+            None => at += 1,
         }
     }
     texts
@@ -103,9 +113,9 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         2 => (0_u32..2_000, small.clone()).prop_map(|(length, rest)| [claim(length), rest].concat()),
         1 => small,
         1 => (0_usize..200).prop_map(|count| vec![0; count]),
-        1 => (0_usize..90, "[a-z]{80}").prop_map(|(cut, text)| bye(&text)[..cut].to_vec()),
-        1 => "[a-z]{0,90}".prop_map(|text| frame_of(&bye(&text))),
-        1 => Just(b"NTF".to_vec()),
+        1 => (0_usize..120, "[a-z]{80}").prop_map(|(cut, text)| bye(&text)[..cut].to_vec()),
+        1 => "[a-z]{0,90}".prop_map(|text| block_of(&bye(&text))),
+        1 => Just(b"NTB".to_vec()),
     ]
 }
 
@@ -121,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn zeros_before_the_first_frame_are_passed_over(
+    fn zeros_before_the_first_block_are_passed_over(
         zeros in 0_usize..40_000, pieces in prop::collection::vec(piece(), 0..10), header: bool
     ) {
         let mut bytes = vec![0; zeros];
@@ -140,24 +150,24 @@ proptest! {
     }
 }
 
-/// The file of the attack: thousands of places that claim to begin a long frame.
+/// The file of the attack: thousands of places that claim to begin a long block.
 #[test]
 fn thousands_of_false_claims_cost_no_more_than_their_bytes() {
     const FILE_BYTES: u32 = 1_600_000;
     type LengthAt = fn(u32) -> u32;
     let ends: [(&str, LengthAt); 4] = [
         ("the end of the file", |at| {
-            FILE_BYTES.saturating_sub(at + 60)
+            FILE_BYTES.saturating_sub(at + 120)
         }),
         ("beyond the file", |at| FILE_BYTES - at + 1),
         ("the most that is allowed", |_| MAX_PAYLOAD_BYTES as u32),
         ("the middle", |at| FILE_BYTES.saturating_sub(at) / 2),
     ];
     for (name, length_at) in ends {
-        // Eight bytes is as close as claims can stand; the others move them off any round index.
-        for distance in [8_u32, 13, 71] {
+        // A head is as close as claims can stand; the others move them off any round index.
+        for distance in [40_u32, 43, 71] {
             let mut bytes = log::file_header();
-            while (bytes.len() as u32) < FILE_BYTES - 40 {
+            while (bytes.len() as u32) < FILE_BYTES - 80 {
                 let at = bytes.len() as u32;
                 bytes.extend(claim(length_at(at).min(MAX_PAYLOAD_BYTES as u32)));
                 bytes.resize((at + distance) as usize, b'x');
@@ -165,14 +175,14 @@ fn thousands_of_false_claims_cost_no_more_than_their_bytes() {
             bytes.extend(bye("the end"));
             let found = read(&bytes);
             assert_eq!(found.texts, ["the end"], "{name}, every {distance} bytes");
-            assert_eq!(found.damaged_frames, 1);
+            assert_eq!(found.damaged_stretches, 1);
         }
     }
 }
 
-/// Between whole frames, so that every claim is met by a reader that is in step.
+/// Between whole blocks, so that every claim is met by a reader that is in step.
 #[test]
-fn false_claims_between_whole_frames_cost_no_more_than_their_bytes() {
+fn false_claims_between_whole_blocks_cost_no_more_than_their_bytes() {
     let mut bytes = log::file_header();
     let mut whole = 0;
     while bytes.len() < 1_600_000 {
@@ -191,7 +201,7 @@ fn logs_put_one_behind_the_other_are_a_log() {
     let two = log_of(&[bye("two")]);
     let found = read(&[one, two].concat());
     assert_eq!(found.texts, ["one", "two"]);
-    assert_eq!((found.damaged_frames, found.is_cut), (0, false));
+    assert_eq!((found.damaged_stretches, found.is_cut), (0, false));
 }
 
 #[test]
@@ -227,17 +237,17 @@ fn a_gap_is_read_back() {
         last_time_unix_ns: 2,
         reason: "No space left on device".to_owned(),
     });
-    let bytes = log_of(&[log::frame(&gap).unwrap()]);
+    let bytes = log_of(&[fixture::block(&gap).unwrap()]);
     let mut reader = LogReader::new(bytes.as_slice()).unwrap();
     assert_eq!(reader.next().unwrap().unwrap(), gap);
 }
 
 #[test]
 fn messages_of_a_newer_netto_are_passed_over_and_no_damage() {
-    let unknown = frame_of(b"\x81\xa7weather\xa5sunny");
+    let unknown = block_of(b"\x81\xa7weather\xa5sunny");
     let found = read(&log_of(&[bye("a"), unknown, bye("b")]));
     assert_eq!(found.texts, ["a", "b"]);
-    assert_eq!((found.damaged_frames, found.unknown_messages), (0, 1));
+    assert_eq!((found.damaged_stretches, found.unknown_messages), (0, 1));
 }
 
 /// `{"snapshot": {"x": …}}`: a field that no reader knows, and must skip.
@@ -261,7 +271,7 @@ fn nesting_without_end_is_refused_before_the_stack_is_used_up() {
             let payload = with_unknown_field(&opening.repeat(200_000));
             let error = codec::decode::<ServerMessage>(&payload).unwrap_err();
             assert!(error.to_string().contains("cannot decode"), "{error}");
-            let found = read(&log_of(&[frame_of(&payload), bye("after")]));
+            let found = read(&log_of(&[block_of(&payload), bye("after")]));
             assert_eq!(found.texts, ["after"]);
             assert_eq!(found.unknown_messages, 1);
         }
@@ -277,7 +287,7 @@ fn announced_lengths_take_no_memory() {
     let text = b"\xdb\xff\xff\xff\xff";
     let binary = b"\xc6\xff\xff\xff\xff";
     for length in [array, map, text, binary] {
-        for field in ["cpus", "components", "samples", "cpu_modes", "power", "x"] {
+        for field in ["cpus", "sections", "x"] {
             let mut payload = b"\x81\xa8snapshot\x81".to_vec();
             payload.push(0xa0 | field.len() as u8);
             payload.extend(field.as_bytes());
@@ -299,46 +309,75 @@ fn peak_memory_kilobytes() -> u64 {
     number.parse().unwrap()
 }
 
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Message<'a> {
+    Snapshot(WithDrops<'a>),
+}
+
+#[derive(serde::Serialize)]
+struct WithDrops<'a> {
+    sequence: u64,
+    time_unix_ns: u64,
+    interval_ns: u64,
+    cpus: &'a [u32],
+    sections: Sections,
+}
+
+#[derive(serde::Serialize)]
+struct Sections {
+    drops: Drops,
+}
+
+#[derive(serde::Serialize)]
+struct Drops {
+    places: [u64; 0],
+    other_packets: u64,
+    cpus: Packed,
+}
+
 /// A packed row of a few bytes may stand for a million zeros, so that it must have a column for
 /// each CPU that the snapshot names; and there are no more CPUs than a kernel can have.
 #[test]
 fn a_message_stands_for_no_more_than_its_cpus_and_rows() {
-    let number = |value: u64| rmp_serde::to_vec(&value).unwrap();
-    let text = |text: &str| rmp_serde::to_vec(text).unwrap();
-    let snapshot = |cpus: &[u32], table: &[u8]| {
-        let mut payload = b"\x81\xa8snapshot\x85".to_vec();
-        for field in ["sequence", "time_unix_ns", "interval_ns"] {
-            payload.extend([text(field), number(1)].concat());
-        }
-        payload.extend([text("cpus"), rmp_serde::to_vec(cpus).unwrap()].concat());
-        payload.extend(
-            [
-                text("components"),
-                vec![0xc4, table.len() as u8],
-                table.to_vec(),
-            ]
-            .concat(),
-        );
-        payload
+    let number = |value: u64| match value {
+        0..0x80 => vec![value as u8],
+        0x80..0x4000 => vec![value as u8 | 0x80, (value >> 7) as u8],
+        _ => vec![
+            value as u8 | 0x80,
+            (value >> 7) as u8 | 0x80,
+            (value >> 14) as u8,
+        ],
     };
-    // Unit 1, one row of 2^20 numbers, all of them 0.
-    let row_of_a_million = b"\x01\x01\x81\x80\x40\x00\xff\xff\x3f";
-    // The same of two numbers, and of none.
-    let row_of_two = b"\x01\x01\x03\x00\x01";
-    let read = |cpus: &[u32], table: &[u8]| {
-        codec::decode::<ServerMessage>(&snapshot(cpus, table)).map_err(|error| error.to_string())
+    // Unit 1, one row of so many numbers, all of them 0.
+    let row_of = |length: u64| {
+        let zeros = [number(length + 1), vec![0, 0], number(length - 1)];
+        Packed([vec![1, 1], zeros.concat()].concat())
     };
-    assert!(read(&[0, 1], row_of_two).is_ok());
-    for (cpus, table) in [
-        (&[0, 1][..], &row_of_a_million[..]),
-        (&[0], row_of_two),
-        (&[], row_of_two),
-    ] {
-        let error = read(cpus, table).unwrap_err();
+    let all: Vec<u32> = (0..8193).collect();
+    let read = |cpus: usize, row: u64| {
+        let message = Message::Snapshot(WithDrops {
+            sequence: 1,
+            time_unix_ns: 1,
+            interval_ns: 1,
+            cpus: &all[..cpus],
+            sections: Sections {
+                drops: Drops {
+                    places: [],
+                    other_packets: 0,
+                    cpus: row_of(row),
+                },
+            },
+        });
+        let message = codec::encode(&message).unwrap();
+        codec::decode::<ServerMessage>(&message).map_err(|error| error.to_string())
+    };
+    assert!(read(2, 2).is_ok());
+    for (cpus, row) in [(2, 1 << 20), (1, 2), (0, 2)] {
+        let error = read(cpus, row).unwrap_err();
         assert!(error.contains("damaged"), "{error}");
     }
-    let most: Vec<u32> = (0..8192).collect();
-    assert!(read(&most, b"\x01\x00").is_ok());
-    let more: Vec<u32> = (0..8193).collect();
-    assert!(read(&more, b"\x01\x00").is_err());
+    assert!(read(8192, 8192).is_ok());
+    let error = read(8193, 8193).unwrap_err();
+    assert!(error.contains("more CPUs"), "{error}");
 }

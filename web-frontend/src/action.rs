@@ -1,6 +1,5 @@
-//! What a button of the page does. In the document it stands as one word and
-//! perhaps an object, `unit:ms`; this file is the only one that reads or writes
-//! that form. Pure.
+//! Actions of the page's buttons. The document contains them as a word, some with an object:
+//! `unit:entry`. Only this file reads and writes that form. Pure.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +10,7 @@ use crate::state::{name_of, named};
 use crate::views::cpus::choices::Sort;
 use crate::views::table::choices::Unit;
 
-/// In what form something is given to the reader.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// A drawing.
@@ -37,14 +36,14 @@ impl Format {
     ];
 }
 
-/// What the reader asks for by a button, a click in a drawing, or a key.
+/// What a button, a click in a drawing, or a key does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Follow the present.
     Live,
-    /// Stand still, or go on.
+    /// Pause, or continue.
     Pause,
-    /// Have a recording go on, or stand still.
+    /// Play a recording, or pause it.
     Play,
     /// Play a recording so many times as fast as it was recorded.
     Speed(u32),
@@ -54,13 +53,13 @@ pub enum Action {
     Event(String),
     /// Show the component with this slug by CPU.
     Component(String),
-    /// Give the page to the component with this slug: its time, CPUs, functions, and help.
+    /// Show the page of the component with this slug: its time, CPUs, functions, and help.
     About(String),
-    /// Give the page back to all of them.
+    /// Show the overview of all components.
     Overview,
-    /// Say all values on this basis.
+    /// Show all values in this unit of CPU time.
     Basis(Basis),
-    /// Say the table's values in this unit.
+    /// Show the table's values in this unit.
     Unit(Unit),
     /// Order the CPUs so.
     Sort(Sort),
@@ -74,15 +73,15 @@ pub enum Action {
     Owner(String),
     /// Go back in the flame graph to so many functions below the whole.
     Zoom(usize),
-    /// Heed keys that are pressed alone, or leave them to the browser.
+    /// Switch shortcuts of single keys on or off.
     Keys,
     /// Hide the view of this name, or show it.
     Hide(String),
-    /// Give the reader the drawing of this name.
+    /// Offer the drawing of this name as a file.
     Save(String, Format),
 }
 
-/// What stands in the document is none of [`Action`].
+/// The text is no [`Action`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoAction;
 

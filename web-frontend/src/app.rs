@@ -1,5 +1,5 @@
-//! What keeps the page going: the connection, the listeners, and one drawing
-//! for each frame of the browser at the most.
+//! The event loop of the page: connects, listens to events, and draws at most once for each frame
+//! of the browser.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
@@ -11,7 +11,7 @@ use web_sys::{
     Window,
 };
 
-use crate::link::{Event, Socket, socket_url};
+use crate::connection::{Event, Socket, socket_url};
 use crate::page::Page;
 use crate::page::dom::action_of;
 
@@ -89,7 +89,7 @@ impl App {
 
     /// Marks the connection as lost and plans the next attempt.
     fn give_up(&self, reason: &str) {
-        let wait_ms = self.page.borrow_mut().link.lost(reason);
+        let wait_ms = self.page.borrow_mut().connection.lost(reason);
         if !self.connect_pending.replace(true) {
             let handler = self.connect.as_ref().unchecked_ref();
             let planned = self
@@ -101,7 +101,10 @@ impl App {
 
     fn connect_now(&self) {
         self.connect_pending.set(false);
-        self.page.borrow_mut().link.attempt(js_sys::Date::now());
+        self.page
+            .borrow_mut()
+            .connection
+            .attempt(js_sys::Date::now());
         report(self.socket.connect(&self.url));
     }
 
@@ -246,7 +249,7 @@ fn target(event: &DomEvent) -> Option<Element> {
     event.target()?.dyn_into().ok()
 }
 
-/// The page's last resort; there is nobody to return an error to.
+/// Shows an error where no caller can handle it.
 fn report(result: Result<(), JsValue>) {
     if let Err(error) = result {
         web_sys::console::error_2(&"netto:".into(), &error);

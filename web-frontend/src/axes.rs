@@ -1,9 +1,16 @@
-//! Where values stand in a drawing over time: what the charts and the heat map
-//! share, so that a moment has the same pixel in all of them. Pure.
+//! The plot area of a drawing over time, which the charts and the heat map share, so that a moment has the same pixel in all of them. Pure.
 
 use std::ops::Range;
 
-use crate::timeline::Frame;
+use plotters::coord::Shift;
+use plotters::drawing::DrawingAreaErrorKind;
+use plotters::element::{PathElement, Text};
+use plotters::prelude::{DrawingArea, DrawingBackend};
+use plotters::style::text_anchor::HPos;
+use plotters::style::{Color, FontStyle, ShapeStyle, TextStyle};
+
+use crate::plot::{FONT_PX, Theme, rgb, text_style};
+use crate::timeline::{self, Frame};
 
 /// Room for the labels of the value axis, and of the time axis, pixels.
 pub const LEFT_PX: i32 = 44;
@@ -22,9 +29,9 @@ pub fn round_up(value: f64) -> f64 {
         .unwrap_or(10.0 * decade)
 }
 
-/// Where in a drawing the values stand, pixels.
+/// The part of a drawing inside its axes, pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct PlotArea {
     /// Left edge.
     pub left: i32,
     /// Right edge.
@@ -35,11 +42,11 @@ pub struct Place {
     pub bottom: i32,
 }
 
-impl Place {
-    /// The place in a drawing of this size.
+impl PlotArea {
+    /// The plot area of a drawing of this size.
     pub fn of((width, height): (u32, u32)) -> Self {
         let right = (width as i32 - RIGHT_PX).max(LEFT_PX + 1);
-        Place {
+        PlotArea {
             left: LEFT_PX,
             right,
             top: TOP_PX,
@@ -47,7 +54,7 @@ impl Place {
         }
     }
 
-    /// The moment at a pixel; outside of the place, that of the nearest edge.
+    /// The moment at a pixel; outside of the area, that of the nearest edge.
     pub fn ms_at(&self, frame: &Frame, x: f64) -> f64 {
         let share = (x - f64::from(self.left)) / f64::from(self.right - self.left);
         frame.from_ms + share.clamp(0.0, 1.0) * (frame.to_ms() - frame.from_ms)
@@ -64,6 +71,53 @@ impl Place {
         let share = (value / top).clamp(0.0, 1.0);
         self.bottom - (share * f64::from(self.bottom - self.top)).round() as i32
     }
+}
+
+pub(crate) fn label_style(theme: Theme, anchor: HPos) -> TextStyle<'static> {
+    text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor)
+}
+
+/// Draws a line of the grid at a value, which stands to the left of it.
+pub(crate) fn draw_value_line<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    plot: PlotArea,
+    theme: Theme,
+    y: i32,
+    text: String,
+) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
+    let line = vec![(plot.left, y), (plot.right, y)];
+    area.draw(&PathElement::new(line, grid_style(theme)))?;
+    let label = label_style(theme, HPos::Right);
+    area.draw(&Text::new(text, (plot.left - 6, y), label))
+}
+
+/// Draws times below the plot area, and lines of the grid at them if wanted.
+pub(crate) fn draw_times<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    plot: PlotArea,
+    theme: Theme,
+    frame: &Frame,
+    offset_ms: f64,
+    has_lines: bool,
+) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
+    let most = ((plot.right - plot.left) / 72).max(1) as usize;
+    for (at, text) in timeline::ticks(frame, most, offset_ms) {
+        let x = plot.x_of(frame, at) as i32;
+        if has_lines {
+            let line = vec![(x, plot.top), (x, plot.bottom)];
+            area.draw(&PathElement::new(line, grid_style(theme)))?;
+        }
+        // A label that would be cut by an edge is left out.
+        if x > plot.left + 14 && x < plot.right - 22 {
+            let label = label_style(theme, HPos::Center);
+            area.draw(&Text::new(text, (x, plot.bottom + 11), label))?;
+        }
+    }
+    Ok(())
+}
+
+fn grid_style(theme: Theme) -> ShapeStyle {
+    rgb(theme.empty).mix(0.7).stroke_width(1)
 }
 
 /// Stretches without a gap, as first and one past the last.

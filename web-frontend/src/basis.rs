@@ -1,12 +1,12 @@
-//! In what CPU time is said: one basis for the whole page, by one switch. The only place that
-//! converts; views ask it for values and words. Pure.
+//! The unit of CPU time, one for the whole page. Only this file converts; the views ask it for
+//! values and words. Pure.
 
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use crate::format::{self, fine_percent};
 use crate::view_model::{HEADLINE, index_of, reason_missing};
 
-/// What CPU time is compared with, and in what unit it is said.
+/// The unit of CPU time, and what it is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Basis {
     /// Per cent of the time that all CPUs had; of one CPU's values, of what that CPU had.

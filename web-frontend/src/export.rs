@@ -1,9 +1,9 @@
-//! What all files for the reader share: fields of CSV, moments, and a drawing
-//! that stands alone. Pure; what is in a file is said by the view it is of.
+//! Parts of all files that the page offers: fields of CSV, times, and stand-alone SVG. The views
+//! decide what is in a file. Pure.
 
 use crate::color::Rgb;
 
-/// A moment as ISO 8601 in UTC, with milliseconds.
+/// A time as ISO 8601 in UTC, with milliseconds.
 pub fn iso_time(unix_ms: f64) -> String {
     let ms = unix_ms.max(0.0) as u64;
     let (days, in_day) = (ms / 86_400_000, ms % 86_400_000);

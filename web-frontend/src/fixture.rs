@@ -3,10 +3,19 @@
 use metrics_common::component::index_of;
 use metrics_common::history::History;
 use metrics_common::sections::{Cost, CpuModes, Modes, OwnCost, Power, Sections};
-use metrics_common::snapshot::{Availability, Info, Snapshot};
+use metrics_common::{Availability, Info, Snapshot};
+
+use crate::timeline::Frame;
 
 /// Milliseconds in nanoseconds.
 pub const MS: u64 = 1_000_000;
+
+/// The first three seconds since the epoch.
+pub const FRAME: Frame = Frame {
+    from_ms: 0.0,
+    step_ms: 1_000.0,
+    steps: 3,
+};
 
 pub use metrics_common::fixture::info;
 

@@ -98,6 +98,32 @@ pub fn ratio(numerator: u64, denominator: u64) -> f64 {
     }
 }
 
+/// Reads a decimal number without an exponent, as [`f64`] displays finite ones. Digits beyond the
+/// sixteenth count as zeros. `str::parse` would bring 15 kB of tables into the page.
+pub fn parse_decimal(text: &str) -> Option<f64> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let mut value = 0_u64;
+    let mut exponent = whole.len() as i32;
+    for digit in whole.chars().chain(fraction.chars()) {
+        let digit = u64::from(digit.to_digit(10)?);
+        if value < 10_u64.pow(15) {
+            value = 10 * value + digit;
+            exponent -= 1;
+        }
+    }
+    let value = value as f64;
+    // A power of ten that is exact, so that the result is rounded once.
+    let value = match exponent {
+        0.. => value * 10_f64.powi(exponent),
+        _ => value / 10_f64.powi(-exponent),
+    };
+    Some(if text.starts_with('-') { -value } else { value })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,5 +187,31 @@ mod tests {
     fn a_share_of_nothing_is_nothing() {
         assert_eq!(ratio(5, 0), 0.0);
         assert_eq!(ratio(1, 4), 0.25);
+    }
+
+    #[test]
+    fn decimal_numbers_are_read_as_they_are_displayed() {
+        for number in [
+            0.0,
+            5.0,
+            -0.25,
+            0.1,
+            99.9,
+            1_732_444_444_123.456,
+            9_007_199_254_740_991.0,
+            1e21,
+            1e-7,
+        ] {
+            assert_eq!(parse_decimal(&number.to_string()), Some(number), "{number}");
+        }
+        assert_eq!(parse_decimal("+.5"), Some(0.5));
+        assert_eq!(parse_decimal("007."), Some(7.0));
+        let long = parse_decimal("0.30000000000000004").unwrap();
+        assert!((long - 0.3).abs() < 1e-15);
+        for text in [
+            "", "-", ".", "1e5", "inf", "NaN", "1,5", " 1", "--1", "1.2.3",
+        ] {
+            assert_eq!(parse_decimal(text), None, "{text}");
+        }
     }
 }

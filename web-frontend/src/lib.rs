@@ -3,7 +3,7 @@
 //! Everything but `app` (connection, listeners) and the `page` modules (the
 //! document) is pure and tested on the host. In reading order:
 //!
-//! * [`link`]: the connection to the daemon and its decoded messages.
+//! * [`connection`]: the connection to the daemon; [`messagepack`]: how its messages are decoded.
 //! * [`view_model`]: what the page says; [`state`], [`action`]: what its reader
 //!   chose to see, and what the buttons do.
 //! * [`views`]: what is on the page, one folder for each view.
@@ -14,14 +14,16 @@
 //! * [`format`](mod@format), [`tip`], [`export`]: numbers, words and files for people.
 
 pub mod basis;
-pub mod line;
-pub mod link;
+pub mod connection;
+pub mod line_chart;
+pub mod messagepack;
 pub mod recent;
 pub mod view_model;
 
 pub mod action;
 pub mod state;
 
+pub mod view_info;
 pub mod views;
 
 pub mod axes;
@@ -32,6 +34,7 @@ pub mod timeline;
 
 pub mod export;
 pub mod format;
+pub mod sort;
 pub mod tip;
 
 #[cfg(target_arch = "wasm32")]
@@ -40,3 +43,5 @@ mod app;
 mod fixture;
 #[cfg(target_arch = "wasm32")]
 mod page;
+#[cfg(target_arch = "wasm32")]
+pub mod view;

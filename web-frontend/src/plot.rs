@@ -7,7 +7,7 @@ use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::{DrawingArea, DrawingBackend, IntoDrawingArea, RGBColor, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, FontStyle, IntoFont, TextStyle};
+use plotters::style::{Color, FontFamily, FontStyle, IntoFont, TextStyle};
 
 use crate::color::Rgb;
 
@@ -91,7 +91,7 @@ pub(crate) fn text_style(
 ) -> TextStyle<'static> {
     let size = f64::from(px) * SVG_FONT_SCALE;
     TextStyle {
-        font: ("sans-serif", size).into_font().style(style),
+        font: (FontFamily::SansSerif, size).into_font().style(style),
         color: rgb(color).to_backend_color(),
         pos: Pos::new(anchor, VPos::Center),
     }

@@ -4,11 +4,11 @@
 
 use std::collections::VecDeque;
 
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use crate::view_model::{HEADLINE, index_of, parts_of};
 
-/// With so many stacks, a half is known to seven points (95 %).
+/// With this many stacks, a share of a half has a 95 % interval of ± 7 percentage points.
 pub const ENOUGH_STACKS: u64 = 200;
 /// Time further back is another load's.
 const LONGEST_NS: u64 = 30_000_000_000;

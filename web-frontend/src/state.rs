@@ -3,6 +3,7 @@
 //! choose is in that view's `choices`. Pure.
 
 use crate::basis::Basis;
+use crate::format;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Lengths of time that can be chosen, in minutes.
@@ -189,8 +190,7 @@ impl Pairs {
     }
 
     fn number(&self, key: &str) -> Option<f64> {
-        let number = self.get(key)?.parse().ok();
-        number.filter(|n: &f64| n.is_finite())
+        format::parse_decimal(self.get(key)?)
     }
 
     /// The section to begin with.
@@ -291,7 +291,7 @@ impl Shared {
     }
 }
 
-/// Takes a word into a list, or out of it.
+/// Adds a word to a list, or removes it.
 pub fn toggle(list: &mut Vec<String>, word: &str) {
     match list.iter().position(|own| own == word) {
         Some(at) => drop(list.remove(at)),

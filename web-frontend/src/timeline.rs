@@ -1,8 +1,8 @@
-//! The history as a chart wants it: a stretch of time cut into steps that are
-//! as wide as a pixel or two, and the mean of every series in each. Pure.
+//! The history in steps that are a pixel or two wide, with the mean of every series in each step.
+//! Pure.
 //!
-//! Steps begin at whole multiples of their length since the epoch, so that a
-//! chart moves on without its shapes trembling.
+//! Steps begin at whole multiples of their length since the epoch, so that a chart keeps its shape
+//! while it moves.
 
 use metrics_common::history::History;
 

@@ -1,8 +1,8 @@
-//! What is said of a figure beside its value: how far an estimate may be off, on what it rests,
-//! and what one entry is called. Pure.
+//! The text beside a figure: the confidence interval of an estimate, its basis, and what one entry
+//! is called. Pure.
 
 use metrics_common::confidence::of_component;
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use crate::basis::{Amount, Basis, THIS_HOST};
 use crate::format;

@@ -1,11 +1,11 @@
-//! What the page says, as plain values: the tree of rows, the headline, the
+//! The content of the page as plain values: the tree of rows, the headline, the
 //! state of the measurement, and what is not measured. Pure; fed with the
 //! messages of the daemon, it never touches the browser.
 
 use metrics_common::history::History;
 use metrics_common::missed;
 use metrics_common::sections::{Columns, Sections};
-use metrics_common::snapshot::{Availability, Info, Snapshot};
+use metrics_common::{Availability, Info, Snapshot};
 
 use crate::format;
 
@@ -97,11 +97,10 @@ pub fn total_ns(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<u64> {
     snapshot.total_ns(component)
 }
 
-/// The past to go on with when the daemon has introduced itself: what the page
-/// knows, as long as rows mean the same, over a restart of the daemon too. The
-/// same daemon, whose host can now measure something else, goes on in the very
-/// same history, points under way included.
-pub fn go_on(known: Option<(&Info, History)>, info: &Info) -> History {
+/// The history to continue after a message with the daemon's description. The page keeps what it
+/// has while the rows mean the same, also after a restart of the daemon. The same daemon, whose
+/// host can now measure something else, continues the unfinished points too.
+pub fn continued_history(known: Option<(&Info, History)>, info: &Info) -> History {
     let mut fresh = History::new(info);
     let Some((old, history)) = known else {
         return fresh;

@@ -176,8 +176,7 @@ fn compile(root: &Path, way: &Way, target_dir: &Path) -> Result<PathBuf> {
         .args(["--profile", "wasm", "--target", TARGET, "--target-dir"])
         .arg(target_dir)
         // Flags meant for the host's compiler and linker do not fit this target.
-        .env_remove("RUSTFLAGS")
-        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+        .env("CARGO_ENCODED_RUSTFLAGS", rust_flags());
     if let Way::Debian { linker } = way {
         command
             .arg("-Zbuild-std=std,panic_abort")
@@ -195,6 +194,20 @@ fn compile(root: &Path, way: &Way, target_dir: &Path) -> Result<PathBuf> {
         );
     }
     Ok(target_dir.join(TARGET).join("wasm/web_frontend.wasm"))
+}
+
+/// Keeps the folder of downloaded crates out of the module, which then has the same bytes
+/// wherever it is built.
+fn rust_flags() -> OsString {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
+    let mut flags = OsString::new();
+    if let Some(home) = home {
+        flags.push("--remap-path-prefix=");
+        flags.push(home.join("registry/src"));
+        flags.push("=");
+    }
+    flags
 }
 
 /// Writes the JavaScript glue and the module that fits it.

@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::grid::{ABSENT, Moved, places};
 use super::series::NO_VALUE;
-use super::top::{LARGEST, MOST_NAMES, NAME_BYTES, Point};
+use super::top::{LARGEST, MOST_NAMES, NAME_BYTES, TopPoint};
 use super::{Grid, History, POINTS, Series, Times, Top};
+use crate::info::Info;
 use crate::packed::{self, Damaged, Packed};
-use crate::snapshot::{Info, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// More than any history holds; a message that claims more is damaged.
 const MOST_ROWS: usize = 1 << 10;
@@ -27,11 +28,8 @@ pub struct HistoryMessage {
     pub(super) last_sequence: u64,
     /// Ends and lengths of the points.
     pub(super) times: Packed,
-    #[serde(default)]
     pub(super) series: SeriesMessage,
-    #[serde(default)]
     pub(super) grids: Vec<GridMessage>,
-    #[serde(default)]
     pub(super) tops: Vec<TopMessage>,
     /// What has been added since the last whole point.
     pub(super) under_way: Snapshot,
@@ -245,13 +243,13 @@ impl Top {
             return Err(Damaged);
         }
         let mut left = places.into_iter().map(|place| place as u16).zip(amounts);
-        let point = |(other, count): (&u64, &u64)| -> Result<Option<Point>, Damaged> {
+        let point = |(other, count): (&u64, &u64)| -> Result<Option<TopPoint>, Damaged> {
             if *count > LARGEST as u64 {
                 return Err(Damaged);
             }
             let largest: Vec<_> = left.by_ref().take(*count as usize).collect();
             let is_whole = largest.len() as u64 == *count && (*other > 0 || *count == 0);
-            let point = |other| Point { largest, other };
+            let point = |other| TopPoint { largest, other };
             is_whole
                 .then(|| other.checked_sub(1).map(point))
                 .ok_or(Damaged)

@@ -12,8 +12,9 @@
 //! is some 3 seconds, on 1024 some 25. A ranking takes 0.4 MB, and as much for its names at the
 //! most. Pure; the time is that of the snapshots.
 
+use crate::info::Info;
 use crate::sections::{Columns, Sections};
-use crate::snapshot::{Info, Snapshot};
+use crate::snapshot::Snapshot;
 
 pub mod grid;
 mod message;

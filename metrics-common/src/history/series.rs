@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use crate::info::Info;
 use crate::sections::{Sections, Unit};
-use crate::snapshot::Info;
 
 /// The code of what was not measured.
 pub(super) const NO_VALUE: u32 = u32::MAX;

@@ -32,12 +32,12 @@ pub struct Top {
     /// A name keeps its place as long as it is known.
     pub(super) names: Vec<String>,
     /// `None` where it was not measured.
-    pub(super) points: VecDeque<Option<Point>>,
+    pub(super) points: VecDeque<Option<TopPoint>>,
 }
 
 /// What there was in a point.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Point {
+pub(super) struct TopPoint {
     /// Places of the largest, with their amounts.
     pub(super) largest: Vec<(u16, u64)>,
     /// Everything else.
@@ -112,7 +112,7 @@ impl Top {
         amounts.retain(|(_, amount)| *amount > 0);
         amounts.sort_by_key(|(_, amount)| Reverse(*amount));
         amounts.truncate(LARGEST);
-        let mut point = Point {
+        let mut point = TopPoint {
             largest: Vec::with_capacity(amounts.len()),
             other: total,
         };
@@ -153,7 +153,7 @@ impl Top {
         let mut by_age: Vec<usize> = (0..known).collect();
         by_age.sort_by_key(|&place| last_seen[place]);
         by_age.truncate(wanted - room.len());
-        for Point { largest, other } in self.points.iter_mut().flatten() {
+        for TopPoint { largest, other } in self.points.iter_mut().flatten() {
             largest.retain(|(place, amount)| {
                 let stays = !by_age.contains(&usize::from(*place));
                 if !stays {
@@ -211,7 +211,7 @@ impl Top {
         };
         for point in older.points.into_iter().rev() {
             let point = point.map(|mut point| {
-                let Point { largest, other } = &mut point;
+                let TopPoint { largest, other } = &mut point;
                 largest.retain_mut(|(place, amount)| {
                     let name = &older.names[usize::from(*place)];
                     let known = self.names.iter().position(|known| known == name);
@@ -233,9 +233,9 @@ impl Top {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let names: usize = self.names.iter().map(|name| name.capacity() + 24).sum();
-        let largest = |point: &Point| point.largest.capacity() * size_of::<(u16, u64)>();
+        let largest = |point: &TopPoint| point.largest.capacity() * size_of::<(u16, u64)>();
         let largest: usize = self.points.iter().flatten().map(largest).sum();
-        names + largest + self.points.capacity() * size_of::<Option<Point>>()
+        names + largest + self.points.capacity() * size_of::<Option<TopPoint>>()
     }
 }
 

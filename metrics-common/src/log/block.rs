@@ -220,11 +220,20 @@ impl Block {
 
     /// The block's bytes; afterwards it is empty. Nothing in, nothing out.
     pub fn close(&mut self, packer: &mut Packer) -> Vec<u8> {
+        self.close_as(|messages| packer.pack(messages))
+    }
+
+    /// The same with the messages as they are: larger, and made for next to nothing.
+    pub fn close_plain(&mut self) -> Vec<u8> {
+        self.close_as(plain)
+    }
+
+    fn close_as(&mut self, pack: impl FnOnce(&[Vec<u8>]) -> (u8, u64, Vec<u8>)) -> Vec<u8> {
         let block = std::mem::take(self);
         if block.is_empty() {
             return Vec::new();
         }
-        let (kind, work, payload) = packer.pack(&block.messages);
+        let (kind, work, payload) = pack(&block.messages);
         let (first_time_unix_ns, last_time_unix_ns) = block.times.unwrap_or_default();
         let head = BlockHead {
             payload_bytes: payload.len() as u32,

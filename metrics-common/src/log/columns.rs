@@ -16,15 +16,15 @@
 //! number of the same CPU before, or by their mean since the run began. All are integers of
 //! variable length; differences are folded, so that small ones of either sign are short.
 
-use super::steps;
 use super::walk;
-use crate::packed::{Apart, Damaged, MOST_ROWS, Reader, put};
+use crate::packed::{Damaged, MOST_ROWS, RawTable, Reader, put};
+use crate::steps;
 
 /// No table of a message has more values than rows and CPUs allow.
-const MOST_VALUES: usize = MOST_ROWS * crate::snapshot::MOST_CPUS;
+const MOST_VALUES: usize = MOST_ROWS * crate::packed::MOST_CPUS;
 
 /// Messages as streams, each of which is compressed by itself.
-pub(super) struct Columns {
+pub(super) struct EncodedColumns {
     pub(super) streams: Vec<Vec<u8>>,
     /// What it takes to bring the messages back: about the bytes and values to be written.
     pub(super) work: u64,
@@ -42,16 +42,16 @@ const PREDICTORS: [Predictor; 3] = [Predictor::Nothing, Predictor::Last, Predict
 
 /// A table and what precedes it in its run.
 #[derive(PartialEq, Eq)]
-struct Shape {
+struct TableShape {
     unit: u64,
     lengths: Vec<Option<usize>>,
     rest: Vec<u8>,
 }
 
-impl Shape {
-    fn of(table: &Apart) -> Shape {
+impl TableShape {
+    fn of(table: &RawTable) -> TableShape {
         let length = |row: &Option<Vec<u64>>| row.as_ref().map(Vec::len);
-        Shape {
+        TableShape {
             unit: table.unit,
             lengths: table.rows.iter().map(length).collect(),
             rest: table.rest.clone(),
@@ -73,7 +73,7 @@ impl Shape {
         bytes.extend_from_slice(&self.rest);
     }
 
-    fn take(reader: &mut Reader<'_>) -> Result<Shape, Damaged> {
+    fn take(reader: &mut Reader<'_>) -> Result<TableShape, Damaged> {
         let unit = reader.number()?;
         let rows = reader.number()?;
         if rows > MOST_ROWS as u64 {
@@ -88,16 +88,16 @@ impl Shape {
         }
         let rest = reader.number()?;
         let rest = reader.bytes(usize::try_from(rest).map_err(|_| Damaged)?)?;
-        Ok(Shape {
+        Ok(TableShape {
             unit,
             lengths,
             rest: rest.to_vec(),
         })
     }
 
-    fn empty_table(&self) -> Apart {
+    fn empty_table(&self) -> RawTable {
         let row = |length: &Option<usize>| length.map(|length| vec![0; length]);
-        Apart {
+        RawTable {
             unit: self.unit,
             rows: self.lengths.iter().map(row).collect(),
             rest: self.rest.clone(),
@@ -106,11 +106,11 @@ impl Shape {
 }
 
 /// Takes messages apart.
-pub(super) fn encode(messages: &[Vec<u8>]) -> Columns {
+pub(super) fn encode(messages: &[Vec<u8>]) -> EncodedColumns {
     let (mut skeletons, mut modes) = (Vec::new(), Vec::new());
     let mut work = 0;
     // By place in a message: runs of tables of one shape.
-    let mut places: Vec<Vec<(Shape, Vec<Apart>)>> = Vec::new();
+    let mut places: Vec<Vec<(TableShape, Vec<RawTable>)>> = Vec::new();
     for message in messages {
         let (skeleton, tables) = take_apart(message);
         put(&mut skeletons, skeleton.len() as u64);
@@ -121,7 +121,7 @@ pub(super) fn encode(messages: &[Vec<u8>]) -> Columns {
                 places.push(Vec::new());
             }
             put(&mut skeletons, at as u64);
-            let shape = Shape::of(&table);
+            let shape = TableShape::of(&table);
             work += shape.work();
             match places[place].last_mut() {
                 Some((last, run)) if *last == shape => {
@@ -156,18 +156,18 @@ pub(super) fn encode(messages: &[Vec<u8>]) -> Columns {
     }
     streams.insert(0, modes);
     streams.insert(0, skeletons);
-    Columns { streams, work }
+    EncodedColumns { streams, work }
 }
 
 /// A message without its tables, and the tables with where they stood in what is left.
-fn take_apart(message: &[u8]) -> (Vec<u8>, Vec<(usize, Apart)>) {
+fn take_apart(message: &[u8]) -> (Vec<u8>, Vec<(usize, RawTable)>) {
     let (mut skeleton, mut tables) = (Vec::new(), Vec::new());
     let mut at = 0;
     for (whole, content) in walk::binaries(message).unwrap_or_default() {
         if message[whole.start..content.start] != walk::head(content.len()) {
             continue;
         }
-        if let Some(table) = Apart::of(&message[content], MOST_VALUES) {
+        if let Some(table) = RawTable::of(&message[content], MOST_VALUES) {
             skeleton.extend_from_slice(&message[at..whole.start]);
             tables.push((skeleton.len(), table));
             at = whole.end;
@@ -328,7 +328,7 @@ pub(super) fn decode(streams: &[Vec<u8>], mut work: u64) -> Result<Vec<Vec<u8>>,
     };
     let mut reader = Reader(skeletons);
     let mut messages: Vec<(&[u8], Vec<usize>)> = Vec::new();
-    let mut runs: Vec<Vec<(Shape, Vec<Apart>)>> = Vec::new();
+    let mut runs: Vec<Vec<(TableShape, Vec<RawTable>)>> = Vec::new();
     runs.resize_with(places.len() / 2, Vec::new);
     while !reader.0.is_empty() {
         let length = usize::try_from(reader.number()?).map_err(|_| Damaged)?;
@@ -341,7 +341,7 @@ pub(super) fn decode(streams: &[Vec<u8>], mut work: u64) -> Result<Vec<Vec<u8>>,
         for runs in runs.iter_mut().take(tables as usize) {
             positions.push(usize::try_from(reader.number()?).map_err(|_| Damaged)?);
             if reader.bytes(1)? != [1] {
-                runs.push((Shape::take(&mut reader)?, Vec::new()));
+                runs.push((TableShape::take(&mut reader)?, Vec::new()));
             }
             let (shape, run) = runs.last_mut().ok_or(Damaged)?;
             spend(shape.work())?;
@@ -387,7 +387,7 @@ pub(super) fn decode(streams: &[Vec<u8>], mut work: u64) -> Result<Vec<Vec<u8>>,
 }
 
 fn decode_rows(
-    run: &mut [Apart],
+    run: &mut [RawTable],
     row: usize,
     mode: u8,
     values: &mut Reader<'_>,

@@ -38,8 +38,7 @@ const MOST_PARTS: usize = 1 << 16;
 const FIRST_CHUNK_BYTES: u64 = 512;
 const CHUNK_BYTES: u64 = 64 << 10;
 
-/// A block in its file; or a stretch in which there is none, but perhaps frames of the first
-/// version, or damage.
+/// A block in its file; or a stretch in which there is none, but perhaps damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
     /// Where it begins, bytes from the beginning of the file.
@@ -222,14 +221,13 @@ impl LogIndex {
         self.is_complete
     }
 
-    /// Whether it is known of all parts what is in them: there is neither a frame of the first
-    /// version nor damage.
+    /// Whether it is known of all parts what is in them: there is no damage.
     pub fn is_known(&self) -> bool {
         self.parts.iter().all(|part| part.messages.is_some())
     }
 
     /// Times of the first and last snapshot in all blocks, nanoseconds since the Unix epoch;
-    /// `None` if that is not known: the log is of the first version, or has none.
+    /// `None` if there are none.
     pub fn span_unix_ns(&self) -> Option<(u64, u64)> {
         let times = self.parts.iter().map(|part| part.times_unix_ns);
         times.fold(None, join)

@@ -1,23 +1,23 @@
-//! Reading a log: every frame whose checksum holds, whatever is between them.
+//! Reading a log: every block whose checksums hold, whatever is between them.
 //!
 //! A reader is given files that crashed hosts, full disks and strangers have
 //! left. So its work is bounded whatever a file holds: at most
 //! [`WORK_PER_BYTE`] times its length, and what the blocks' heads allow to be
-//! unpacked; and never more memory than the largest frame or block takes and as
-//! much again.
+//! unpacked; and never more memory than the largest block takes and as much
+//! again.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
 
-use super::block::{self, BlockHead, Unpacker};
-use super::sums::{STEP, Sums};
-use super::{HEAD_BYTES, HEADER_BYTES, LOG_VERSION, LogError, MAGIC, MARKER, MAX_PAYLOAD_BYTES};
+use super::block::{BlockHead, HEAD_BYTES, MARKER, Unpacker};
+use super::checksums::{PrefixChecksums, STEP};
+use super::{HEADER_BYTES, LOG_VERSION, LogError, MAGIC};
 use crate::codec::{self, ServerMessage};
 
 /// How often a byte of a file is looked at, at most and on average: once to be
-/// searched, once to be moved, once to be hashed, and 16 times because every
-/// eight bytes may claim to begin a frame, which costs up to 126 bytes and the
-/// four of the length (or every four a block, whose head has 32).
+/// searched, once to be moved, once to be hashed, and the rest because every
+/// four bytes may claim to begin a head of 40 bytes, and every twelve to begin
+/// one whose checksum holds, which costs up to 126 bytes more for its payload's.
 pub const WORK_PER_BYTE: u64 = 20;
 
 const CHUNK_BYTES: usize = 16 << 10;
@@ -27,10 +27,10 @@ const CHUNK_BYTES: usize = 16 << 10;
 pub enum Beginning {
     /// With a header, as it was made.
     Header,
-    /// With a frame, or with so many zeros and then a frame or a header: it was
+    /// With a block, or with so many zeros and then a block or a header: it was
     /// emptied while somebody wrote, or the host lost power.
     Damaged {
-        /// Bytes of zeros before the first frame.
+        /// Bytes of zeros before the first block.
         zero_bytes: u64,
     },
 }
@@ -50,8 +50,6 @@ const MOST_PLACES: usize = 100;
 /// What was read so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadCounts {
-    /// Frames of the first version.
-    pub frames: u64,
     /// Blocks of messages.
     pub blocks: u64,
     /// Those of them that are compressed.
@@ -60,7 +58,7 @@ pub struct ReadCounts {
     pub indices: u64,
     /// Digests, likewise.
     pub digests: u64,
-    /// Bytes of frames and blocks, heads included.
+    /// Bytes of blocks, heads included.
     pub stored_bytes: u64,
     /// Bytes of the messages in them, not compressed.
     pub message_bytes: u64,
@@ -77,7 +75,7 @@ pub struct LogReader<R> {
     at: usize,
     /// Bytes that were before `bytes`.
     gone_bytes: u64,
-    sums: Sums,
+    checksums: PrefixChecksums,
     unpacker: Unpacker,
     /// The messages of the block that was read last.
     unpacked: VecDeque<Vec<u8>>,
@@ -88,7 +86,7 @@ pub struct LogReader<R> {
     beginning: Beginning,
     at_end: bool,
     skipping: bool,
-    damaged_frames: u64,
+    damaged_stretches: u64,
     unknown_messages: u64,
     cut: bool,
     failed: bool,
@@ -96,7 +94,7 @@ pub struct LogReader<R> {
 }
 
 impl<R: Read> LogReader<R> {
-    /// Reads up to the first frame.
+    /// Reads up to the first block.
     ///
     /// # Errors
     /// [`LogError::NotALog`] and [`LogError::TooNew`] for foreign files, [`LogError::Io`] otherwise.
@@ -105,12 +103,10 @@ impl<R: Read> LogReader<R> {
         if !reader.header()? {
             let zero_bytes = reader.skip_zeros()?;
             reader.beginning = Beginning::Damaged { zero_bytes };
-            if !reader.header()?
-                && !matches!(reader.frame_here()?, Place::Frame(_) | Place::Block(_))
-            {
+            if !reader.header()? && !matches!(reader.next_here()?, Next::Block(_)) {
                 return Err(LogError::NotALog);
             }
-            reader.damaged_frames += 1;
+            reader.damaged_stretches += 1;
             reader.lose(0, zero_bytes);
         }
         Ok(reader)
@@ -123,7 +119,7 @@ impl<R: Read> LogReader<R> {
             bytes: Vec::new(),
             at: 0,
             gone_bytes: 0,
-            sums: Sums::new(),
+            checksums: PrefixChecksums::new(),
             unpacker: Unpacker::default(),
             unpacked: VecDeque::new(),
             counts: ReadCounts::default(),
@@ -132,7 +128,7 @@ impl<R: Read> LogReader<R> {
             beginning: Beginning::Header,
             at_end: false,
             skipping: false,
-            damaged_frames: 0,
+            damaged_stretches: 0,
             unknown_messages: 0,
             cut: false,
             failed: false,
@@ -150,18 +146,17 @@ impl<R: Read> LogReader<R> {
         self.beginning
     }
 
-    /// Stretches of damage skipped so far; each cost at least one frame.
-    pub fn damaged_frames(&self) -> u64 {
-        self.damaged_frames
+    /// Stretches of damage skipped so far; each cost at least one block.
+    pub fn damaged_stretches(&self) -> u64 {
+        self.damaged_stretches
     }
 
-    /// Whole frames passed over because they hold nothing that this netto knows:
-    /// a newer one wrote them.
+    /// Messages passed over because this netto does not know them: a newer one wrote them.
     pub fn unknown_messages(&self) -> u64 {
         self.unknown_messages
     }
 
-    /// Whether the file ended in the middle of a frame.
+    /// Whether the file ended in the middle of a block.
     pub fn is_cut(&self) -> bool {
         self.cut
     }
@@ -191,7 +186,7 @@ impl<R: Read> LogReader<R> {
 
     /// Bytes searched, moved and hashed so far: at most [`WORK_PER_BYTE`] times those read.
     pub fn work_bytes(&self) -> u64 {
-        self.work_bytes + self.sums.hashed_bytes
+        self.work_bytes + self.checksums.hashed_bytes
     }
 
     /// Has at least so many bytes ready; `false` at the end of the file.
@@ -219,7 +214,7 @@ impl<R: Read> LogReader<R> {
         self.work_bytes += (self.bytes.len() - gone) as u64;
         self.bytes.drain(..gone);
         self.gone_bytes += gone as u64;
-        self.sums.forget(steps);
+        self.checksums.forget(steps);
         self.at -= gone;
         self.searched = self.searched.saturating_sub(gone);
     }
@@ -261,7 +256,7 @@ impl<R: Read> LogReader<R> {
         let rest = self.bytes.get(from..).unwrap_or_default();
         let found = rest
             .windows(MARKER.len())
-            .position(|window| window == MARKER || window == block::MARKER);
+            .position(|window| window == MARKER);
         // The last bytes may be the beginning of one.
         let passed = found.unwrap_or(rest.len().saturating_sub(MARKER.len() - 1));
         self.work_bytes += passed as u64;
@@ -269,11 +264,11 @@ impl<R: Read> LogReader<R> {
         found.is_some()
     }
 
-    /// Drops bytes up to the next place that may begin a frame.
+    /// Drops bytes up to the next place that may begin a block.
     fn resynchronise(&mut self) {
         if !self.skipping {
             self.skipping = true;
-            self.damaged_frames += 1;
+            self.damaged_stretches += 1;
         }
         self.marker_follows();
         let from = self.at;
@@ -281,60 +276,39 @@ impl<R: Read> LogReader<R> {
         self.lose(self.gone_bytes + from as u64, (self.at - from) as u64);
     }
 
-    /// What stands here, where a frame should begin.
-    fn frame_here(&mut self) -> Result<Place, LogError> {
+    /// What stands here, where a block should begin.
+    fn next_here(&mut self) -> Result<Next, LogError> {
         if !self.fill(HEAD_BYTES)? {
-            return Ok(Place::End);
+            let rest = &self.bytes[self.at..];
+            return Ok(match rest.len() {
+                0..HEADER_BYTES => Next::End,
+                _ if rest.starts_with(MARKER) => Next::Beyond,
+                _ => Next::Damage,
+            });
         }
-        if self.bytes[self.at..].starts_with(block::MARKER) {
-            return self.block_here();
+        if !self.bytes[self.at..].starts_with(MARKER) {
+            return Ok(Next::Damage);
         }
-        let head = &self.bytes[self.at..self.at + HEAD_BYTES];
-        let length_bytes = [head[4], head[5], head[6], head[7]];
-        let expected = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
-        let length = u32::from_le_bytes(length_bytes) as usize;
-        if !head.starts_with(MARKER) || length > MAX_PAYLOAD_BYTES {
-            return Ok(Place::Damage);
-        }
-        if !self.fill(HEAD_BYTES + length)? {
-            return Ok(Place::Beyond);
-        }
-        let from = self.at + HEAD_BYTES;
-        let sum = self
-            .sums
-            .of(&length_bytes, &self.bytes, from, from + length);
-        Ok(if sum == expected {
-            Place::Frame(length)
-        } else {
-            Place::Damage
-        })
-    }
-
-    /// The same where a block's marker stands.
-    fn block_here(&mut self) -> Result<Place, LogError> {
-        if !self.fill(block::HEAD_BYTES)? {
-            return Ok(Place::Beyond);
-        }
-        self.work_bytes += block::HEAD_BYTES as u64;
+        self.work_bytes += HEAD_BYTES as u64;
         let Some(head) = BlockHead::of(&self.bytes[self.at..]) else {
-            return Ok(Place::Damage);
+            return Ok(Next::Damage);
         };
         let length = head.payload_bytes as usize;
-        if !self.fill(block::HEAD_BYTES + length)? {
-            return Ok(Place::Beyond);
+        if !self.fill(HEAD_BYTES + length)? {
+            return Ok(Next::Beyond);
         }
-        let from = self.at + block::HEAD_BYTES;
-        let sum = self.sums.of(&[], &self.bytes, from, from + length);
+        let from = self.at + HEAD_BYTES;
+        let sum = self.checksums.of(&self.bytes, from, from + length);
         Ok(if sum == head.payload_crc {
-            Place::Block(head)
+            Next::Block(head)
         } else {
-            Place::Damage
+            Next::Damage
         })
     }
 
     /// Takes the messages out of the block that stands here.
     fn open_block(&mut self, head: &BlockHead) {
-        let from = self.at + block::HEAD_BYTES;
+        let from = self.at + HEAD_BYTES;
         let to = from + head.payload_bytes as usize;
         let offset = self.gone_bytes + self.at as u64;
         let messages = self.unpacker.messages(head, &self.bytes[from..to]);
@@ -342,7 +316,7 @@ impl<R: Read> LogReader<R> {
         self.skipping = false;
         let Ok(messages) = messages else {
             // Its checksum holds: somebody has made it so.
-            self.damaged_frames += 1;
+            self.damaged_stretches += 1;
             self.lose(offset, head.block_bytes());
             return;
         };
@@ -355,61 +329,37 @@ impl<R: Read> LogReader<R> {
         self.unpacked = messages.into();
     }
 
-    /// Understands a message, whose checksum held; of a newer minor version, there may be nothing.
-    fn decoded(
-        &mut self,
-        message: Result<ServerMessage, codec::CodecError>,
-    ) -> Option<ServerMessage> {
-        self.unknown_messages += u64::from(message.is_err());
-        message.ok()
-    }
-
     fn next_message(&mut self) -> Result<Option<ServerMessage>, LogError> {
         loop {
             if let Some(message) = self.unpacked.pop_front() {
                 self.counts.message_bytes += message.len() as u64;
-                match self.decoded(codec::decode(&message)) {
-                    Some(message) => return Ok(Some(message)),
-                    None => continue,
+                // Its checksum held, so that what is not understood is of a newer minor version.
+                if let Ok(message) = codec::decode(&message) {
+                    return Ok(Some(message));
                 }
+                self.unknown_messages += 1;
+                continue;
             }
             // Another log was appended to this one.
             if self.header()? {
                 self.skipping = false;
                 continue;
             }
-            let length = match self.frame_here()? {
-                Place::Frame(length) => length,
-                Place::Block(head) => {
-                    self.open_block(&head);
-                    continue;
-                }
-                Place::End => {
+            match self.next_here()? {
+                Next::Block(head) => self.open_block(&head),
+                Next::End => {
                     // What is left of a damaged stretch was counted as damage already.
                     self.cut |= self.at < self.bytes.len() && !self.skipping;
                     self.lose_the_rest();
                     return Ok(None);
                 }
-                // Either the file was cut here, or the length is damaged and whole frames follow.
-                Place::Beyond if !self.marker_follows() => {
+                // Either the file was cut here, or the length is damaged and whole blocks follow.
+                Next::Beyond if !self.marker_follows() => {
                     self.cut = true;
                     self.lose_the_rest();
                     return Ok(None);
                 }
-                Place::Beyond | Place::Damage => {
-                    self.resynchronise();
-                    continue;
-                }
-            };
-            let from = self.at + HEAD_BYTES;
-            let message = codec::decode(&self.bytes[from..from + length]);
-            self.at = from + length;
-            self.skipping = false;
-            self.counts.frames += 1;
-            self.counts.stored_bytes += (HEAD_BYTES + length) as u64;
-            self.counts.message_bytes += length as u64;
-            if let Some(message) = self.decoded(message) {
-                return Ok(Some(message));
+                Next::Beyond | Next::Damage => self.resynchronise(),
             }
         }
     }
@@ -421,16 +371,15 @@ impl<R: Read> LogReader<R> {
     }
 }
 
-enum Place {
-    /// A whole frame with a payload of so many bytes.
-    Frame(usize),
+/// What stands where a block should begin.
+enum Next {
     /// A whole block.
     Block(BlockHead),
-    /// Neither.
+    /// Something else.
     Damage,
-    /// What may be a frame, but for its end, which the file does not have.
+    /// What may be a block, but for its end, which the file does not have.
     Beyond,
-    /// Too little for a frame.
+    /// Too little for a block.
     End,
 }
 

@@ -102,15 +102,12 @@ fn a_cut_table_is_damaged_wherever_it_is_cut() {
 
 #[test]
 fn a_claim_of_endless_zeros_takes_no_memory() {
-    for head in [&[1, 1][..], &[0, 1, 1]] {
-        let mut bytes = head.to_vec();
-        put(&mut bytes, u64::MAX);
-        bytes.extend(head.first().filter(|first| **first == 0));
-        bytes.push(0);
-        put(&mut bytes, u64::MAX - 2);
-        assert_eq!(unpack_any(&Packed(bytes)), Err(Damaged));
-    }
-    let mut bytes = vec![0, 1, 1];
+    let mut bytes = vec![1, 1];
+    put(&mut bytes, u64::MAX);
+    bytes.extend([0, 0]);
+    put(&mut bytes, u64::MAX - 2);
+    assert_eq!(unpack_any(&Packed(bytes)), Err(Damaged));
+    let mut bytes = vec![1, 1];
     put(&mut bytes, 1 << 20);
     bytes.push(64);
     assert_eq!(unpack_any(&Packed(bytes)), Err(Damaged));
@@ -133,6 +130,6 @@ fn a_row_of_another_width_and_a_row_too_many_are_refused() {
 fn zeros_and_round_values_are_cheap() {
     assert!(packed(&vec![Some(vec![0; 1000]); 10]).0.len() < 70);
     let ticks = vec![Some(vec![470_000_000, 10_000_000, 20_000_000])];
-    assert_eq!(packed(&ticks).0.len(), 1 + 4 + 1 + 2 + 3);
+    assert_eq!(packed(&ticks).0.len(), 4 + 1 + 2 + 3);
     assert_eq!(unpack(&packed(&ticks), 3), Ok(ticks));
 }

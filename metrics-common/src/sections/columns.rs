@@ -12,12 +12,12 @@ pub struct Columns {
     width: usize,
     /// For each column of the sum; `None` if all stay where they are.
     moved: Option<Vec<usize>>,
-    places: Places,
+    targets: Targets,
 }
 
 /// Where the columns of the later interval go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Places {
+enum Targets {
     /// Where they are: the usual case.
     Same,
     /// All into the first.
@@ -33,7 +33,7 @@ impl Columns {
             return Columns {
                 width: sum.len(),
                 moved: None,
-                places: Places::Same,
+                targets: Targets::Same,
             };
         }
         let mut both = [sum.as_slice(), later].concat();
@@ -46,7 +46,7 @@ impl Columns {
         let columns = Columns {
             width: both.len(),
             moved: (!stays).then_some(moved),
-            places: Places::At(later.iter().map(place).collect()),
+            targets: Targets::At(later.iter().map(place).collect()),
         };
         *sum = both;
         columns
@@ -57,7 +57,7 @@ impl Columns {
         Columns {
             width: 1,
             moved: None,
-            places: Places::First,
+            targets: Targets::First,
         }
     }
 
@@ -67,12 +67,12 @@ impl Columns {
     }
 
     /// A row of a later interval where it lies in the sum, with nothing where it has no column.
-    pub(super) fn place<T: Cell>(&self, later: &[T]) -> Vec<T> {
+    pub(super) fn placed<T: Cell>(&self, later: &[T]) -> Vec<T> {
         let mut placed = vec![T::default(); self.width];
         let columns = Columns {
             width: self.width,
             moved: None,
-            places: self.places.clone(),
+            targets: self.targets.clone(),
         };
         columns.add(&mut placed, later);
         placed
@@ -89,8 +89,8 @@ impl Columns {
         if sum.len() != self.width {
             sum.resize(self.width, T::default());
         }
-        match &self.places {
-            Places::Same => {
+        match &self.targets {
+            Targets::Same => {
                 // Most CPUs do nothing in most components.
                 for (sums, values) in sum.chunks_mut(AT_ONCE).zip(later.chunks(AT_ONCE)) {
                     if T::are_nothing(values) {
@@ -101,7 +101,7 @@ impl Columns {
                     }
                 }
             }
-            Places::First => {
+            Targets::First => {
                 let all = |all: T, value: &T| all.plus(value);
                 let some = later
                     .chunks(AT_ONCE)
@@ -109,8 +109,8 @@ impl Columns {
                 let all = some.flatten().fold(T::default(), all);
                 sum[0] = sum[0].plus(&all);
             }
-            Places::At(places) => {
-                for (value, &place) in later.iter().zip(places) {
+            Targets::At(targets) => {
+                for (value, &place) in later.iter().zip(targets) {
                     sum[place] = sum[place].plus(value);
                 }
             }

@@ -5,10 +5,12 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use super::columns::{Columns, Rows};
-use super::{Quantity, Recorded, Section, Unit};
+use super::recorded::{Quantity, Recorded, Unit};
+use super::section::Section;
 use crate::component::{self, COMPONENTS};
+use crate::info::Info;
 use crate::packed::{self, Damaged, MOST_ROWS, Packed};
-use crate::snapshot::Info;
+use crate::rounding::{Carry, TIME_UNIT_NS};
 
 /// On what the split of a component's time among its parts rests, nanoseconds over
 /// all CPUs. The four sum to the component's time, and with what was carved out of it.
@@ -88,8 +90,7 @@ pub struct Cost {
     /// Stack samples by component and CPU on which the split of this row rests;
     /// `None` where the row is not split or itself found by sampling.
     pub samples: Rows<u32>,
-    /// For each component that is split by stacks, on which ones; of an interval that
-    /// an older netto wrote, nothing.
+    /// For each component that is split by stacks, on which ones.
     pub split_basis: Vec<SplitBasis>,
     /// How often a timed component was entered (sends, receives, softirqs), by
     /// component and CPU; `None` where that is not counted.
@@ -160,9 +161,7 @@ pub struct CostWire {
     /// Rows: `ksoftirqd_rx_ns`, `stacks_taken`, `stacks_lost`.
     counts: Packed,
     probe_missed: Vec<u64>,
-    #[serde(default)]
     softirq_correction: Option<Correction>,
-    #[serde(default)]
     fewest_due: Option<u64>,
 }
 
@@ -228,6 +227,43 @@ impl Section for Cost {
             fewest_due: wire.fewest_due,
         };
         Ok(cost)
+    }
+
+    fn round(&mut self, carry: &mut Carry) {
+        let sums = match self.components.len() == COMPONENTS.len() {
+            true => SUMS.as_slice(),
+            false => &[],
+        };
+        // Wholes stand before their parts: what they have of their own, first. A whole is then the
+        // sum of its rounded parts and its own rounded rest.
+        let is_sum: Vec<bool> = sums
+            .iter()
+            .rev()
+            .map(|(whole, parts)| with_parts(&mut self.components, *whole, parts, u64::checked_sub))
+            .collect();
+        carry.round_rows("components", &mut self.components, TIME_UNIT_NS);
+        for ((whole, parts), is_sum) in sums.iter().zip(is_sum.into_iter().rev()) {
+            if is_sum {
+                with_parts(&mut self.components, *whole, parts, u64::checked_add);
+            }
+        }
+        carry.round_rows("entries", &mut self.entries, 1);
+        if let Some(row) = self.ksoftirqd_rx_ns.take() {
+            let mut rows = vec![Some(row)];
+            carry.round_rows("ksoftirqd_rx", &mut rows, TIME_UNIT_NS);
+            self.ksoftirqd_rx_ns = rows.pop().flatten();
+        }
+    }
+
+    fn layout(&self) -> Vec<Vec<bool>> {
+        fn rows<T>(rows: &Rows<T>) -> Vec<bool> {
+            rows.iter().map(Option::is_some).collect()
+        }
+        vec![
+            rows(&self.components),
+            rows(&self.samples),
+            rows(&self.entries),
+        ]
     }
 
     fn add(&mut self, later: &Self, columns: &Columns) {
@@ -321,7 +357,7 @@ fn widen(rows: &Rows<u32>) -> Rows<u64> {
 }
 
 /// Rows of samples.
-pub(crate) fn narrow(rows: Rows<u64>) -> Result<Rows<u32>, Damaged> {
+fn narrow(rows: Rows<u64>) -> Result<Rows<u32>, Damaged> {
     let narrow = |row: Vec<u64>| -> Result<Vec<u32>, Damaged> {
         row.into_iter()
             .map(|count| u32::try_from(count).map_err(|_| Damaged))
@@ -333,9 +369,36 @@ pub(crate) fn narrow(rows: Rows<u64>) -> Result<Rows<u32>, Damaged> {
 }
 
 /// Rows of [`SplitBasis::values`].
-pub(crate) fn bases(rows: Rows<u64>) -> Result<Vec<SplitBasis>, Damaged> {
+fn bases(rows: Rows<u64>) -> Result<Vec<SplitBasis>, Damaged> {
     let basis = |row: Option<Vec<u64>>| SplitBasis::from_values(row?.try_into().ok()?);
     rows.into_iter()
         .map(|row| basis(row).ok_or(Damaged))
         .collect()
+}
+
+/// Takes the parts out of a whole, or adds them to it; `false`, and nothing done, where that is
+/// not possible.
+fn with_parts(
+    rows: &mut [Option<Vec<u64>>],
+    whole: usize,
+    parts: &[usize],
+    with: fn(u64, u64) -> Option<u64>,
+) -> bool {
+    let row = (|| {
+        let mut row = rows.get(whole)?.clone()?;
+        for part in parts.iter().filter_map(|&part| rows.get(part)?.as_ref()) {
+            if part.len() != row.len() {
+                return None;
+            }
+            for (value, part) in row.iter_mut().zip(part) {
+                *value = with(*value, *part)?;
+            }
+        }
+        Some(row)
+    })();
+    let is_done = row.is_some();
+    if is_done {
+        rows[whole] = row;
+    }
+    is_done
 }

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::columns::Columns;
-use super::{Quantity, Recorded, Section, Unit};
+use super::recorded::{Quantity, Recorded, Unit};
+use super::section::Section;
+use crate::info::Info;
 use crate::packed::{self, Damaged, Packed};
-use crate::snapshot::Info;
 
 /// So many places a snapshot or a sum of some names; what comes from others is one sum.
 pub const MOST_PLACES: usize = 128;

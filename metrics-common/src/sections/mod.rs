@@ -5,18 +5,21 @@
 //! keeps; [`Sections`] does each of these for all of them, taken apart exhaustively.
 //!
 //! **To add a section, add its file and a line to the list below**: the file's name, which is
-//! the section's, and the type.
+//! the section's, and the type. History, log and digests ask it what they need ([`Section`]).
 //!
 //! A section is absent where its instrument does not run. A reader that does not know a section
 //! passes over it; one that misses a section shows nothing of it.
 
-use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::packed::Damaged;
+use crate::rounding::Carry;
 
 mod columns;
 mod recorded;
+mod section;
 
 pub use columns::{Columns, Rows};
 pub use cost::{Correction, SplitBasis, sum_of_known};
@@ -29,42 +32,14 @@ pub use owners::{
 };
 pub use power::ZonePower;
 pub use recorded::{Quantity, Recorded, Unit};
+pub use section::Section;
 pub use traffic::{
     Interface, InterfaceCounts, Interfaces, LOOPBACK, MOST_INTERFACES, ProtocolCount, SoftnetCount,
     Work, WorkCount,
 };
 
-pub(crate) use cost::{SUMS, bases, narrow};
-pub(crate) use modes::by_cpu;
+pub(crate) use cost::SUMS;
 pub(crate) use recorded::Records;
-
-/// What one instrument found in an interval. Serialized, it is for people and their scripts.
-pub trait Section: Recorded + Sized + Serialize {
-    /// The section as it travels and lies in logs.
-    type Wire: Serialize + DeserializeOwned;
-
-    /// The section for the wire; nothing is lost.
-    fn to_wire(&self) -> Self::Wire;
-
-    /// The inverse of [`Section::to_wire`], of a snapshot with so many CPUs.
-    ///
-    /// # Errors
-    /// If it holds anything else than so many columns.
-    fn from_wire(wire: Self::Wire, cpus: usize) -> Result<Self, Damaged>;
-
-    /// Adds a later interval. Times and counts are sums, states (such as memory) the later ones.
-    fn add(&mut self, later: &Self, columns: &Columns);
-
-    /// The same of all CPUs together, in one column.
-    fn sum(&self) -> Self
-    where
-        Self: Default,
-    {
-        let mut sum = Self::default();
-        sum.add(self, &Columns::folded());
-        sum
-    }
-}
 
 /// What is done with each section, whatever its type.
 pub trait Visitor {
@@ -81,7 +56,7 @@ pub trait Visitor {
 /// Defines [`Sections`] and its wire form from one list, and declares the files.
 macro_rules! sections {
     ($( $(#[$text:meta])* $name:ident: $section:ident, )*) => {
-        $( mod $name; pub use $name::$section; )*
+        $( pub mod $name; pub use $name::$section; )*
 
         /// What the instruments found, by the instrument's name.
         #[derive(Debug, Clone, Default, PartialEq)]
@@ -93,7 +68,7 @@ macro_rules! sections {
         #[derive(Debug, Serialize, Deserialize)]
         pub(crate) struct SectionsWire {
             $(
-                #[serde(default, skip_serializing_if = "Option::is_none")]
+                #[serde(skip_serializing_if = "Option::is_none")]
                 $name: Option<<$section as Section>::Wire>,
             )*
         }
@@ -160,6 +135,23 @@ macro_rules! sections {
                 Ok(Sections {
                     $( $name: $name.map(|wire| Section::from_wire(wire, cpus)).transpose()?, )*
                 })
+            }
+
+            /// Rounds each section that is there, with what was left over of each.
+            pub(crate) fn round(&mut self, carries: &mut BTreeMap<&'static str, Carry>) {
+                let Sections { $( $name, )* } = self;
+                $(
+                    if let Some(section) = $name {
+                        section.round(carries.entry(stringify!($name)).or_default());
+                    }
+                )*
+            }
+
+            /// Name and [`Section::layout`] of each section that is there.
+            pub(crate) fn layout(&self) -> Vec<(&'static str, Vec<Vec<bool>>)> {
+                let Sections { $( $name, )* } = self;
+                let all = [$( $name.as_ref().map(|own| (stringify!($name), own.layout())), )*];
+                all.into_iter().flatten().collect()
             }
 
             /// Adds a later interval, section by section.

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::columns::{Cell, Columns};
-use super::{Quantity, Recorded, Section, Unit};
+use super::recorded::{Quantity, Recorded, Unit};
+use super::section::Section;
+use crate::info::Info;
 use crate::packed::{self, Damaged, Packed};
-use crate::snapshot::Info;
 
 /// CPU time by mode, nanoseconds in the interval, from `/proc/stat`
 /// (which counts in ticks of 10 ms, `man 5 proc_stat`).
@@ -162,7 +163,7 @@ impl Recorded for Modes {
 }
 
 /// Rows by mode → modes by CPU.
-pub(crate) fn by_cpu(rows: packed::Rows) -> Result<Vec<CpuModes>, Damaged> {
+fn by_cpu(rows: packed::Rows) -> Result<Vec<CpuModes>, Damaged> {
     let rows: Vec<Vec<u64>> = rows.into_iter().collect::<Option<_>>().ok_or(Damaged)?;
     let rows: [Vec<u64>; CpuModes::NAMES.len()] = rows.try_into().map_err(|_| Damaged)?;
     (0..rows[0].len())

@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::columns::{Columns, Rows};
-use super::{Recorded, Section};
+use super::recorded::Recorded;
+use super::section::Section;
 use crate::packed::{self, Damaged, Packed};
+use crate::rounding::{Carry, TIME_UNIT_NS, seven_digits};
 
 /// A part of what netto costs a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -163,7 +165,7 @@ pub struct OwnCost {
     /// The CPU that has paid most over the last ten seconds, and its share of that time;
     /// `None` until known.
     pub costliest: Option<CostliestCpu>,
-    /// The analysis, by instrument; of an interval that an older netto wrote, nothing.
+    /// The analysis, by instrument.
     pub instruments: Vec<InstrumentCost>,
 }
 
@@ -202,21 +204,17 @@ fn total<'a>(values: impl Iterator<Item = Option<&'a u64>>) -> Option<u64> {
         .reduce(|all, more| all.saturating_add(more))
 }
 
-/// [`OwnCost`] on the wire. Format 2.0 had the first four fields, and 1.x had them elsewhere.
+/// [`OwnCost`] on the wire.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct OwnCostWire {
     user_ns: u64,
     system_ns: u64,
     resident_bytes: u64,
     analysis_ns: u64,
-    #[serde(default)]
     taken_ns: Option<Packed>,
     /// One row.
-    #[serde(default)]
     sampling_hz: Option<Packed>,
-    #[serde(default)]
     costliest: Option<CostliestCpu>,
-    #[serde(default)]
     instruments: Vec<InstrumentCost>,
 }
 
@@ -257,6 +255,18 @@ impl Section for OwnCost {
         })
     }
 
+    fn round(&mut self, carry: &mut Carry) {
+        carry.round_rows("taken", &mut self.taken_ns, 5 * TIME_UNIT_NS);
+        if let Some(costliest) = &mut self.costliest {
+            costliest.ratio = seven_digits(costliest.ratio);
+        }
+    }
+
+    fn layout(&self) -> Vec<Vec<bool>> {
+        let rows = self.taken_ns.iter().map(Option::is_some);
+        vec![rows.collect(), vec![self.resident_bytes > 0]]
+    }
+
     fn add(&mut self, later: &Self, columns: &Columns) {
         let OwnCost {
             user_ns,
@@ -273,7 +283,10 @@ impl Section for OwnCost {
         *resident_bytes = later.resident_bytes;
         *analysis_ns = analysis_ns.saturating_add(later.analysis_ns);
         columns.add_rows(taken_ns, &later.taken_ns);
-        *sampling_hz = later.sampling_hz.as_ref().map(|later| columns.place(later));
+        *sampling_hz = later
+            .sampling_hz
+            .as_ref()
+            .map(|later| columns.placed(later));
         *costliest = later.costliest;
         for more in &later.instruments {
             let has_room = instruments.len() < MOST_INSTRUMENTS;

@@ -8,11 +8,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use self::wire::OwnersWire;
-use super::columns::Columns;
-use super::{Recorded, Section};
+use super::recorded::Recorded;
 use crate::component::COMPONENTS;
-use crate::packed::Damaged;
 
 mod accounts;
 mod sum;
@@ -295,22 +292,6 @@ fn is_within(mut component: usize, whole: usize) -> bool {
             Some(parent) => component = parent,
             None => return false,
         }
-    }
-}
-
-impl Section for Owners {
-    type Wire = OwnersWire;
-
-    fn to_wire(&self) -> OwnersWire {
-        OwnersWire::of(self)
-    }
-
-    fn from_wire(wire: OwnersWire, cpus: usize) -> Result<Self, Damaged> {
-        wire.read(cpus)
-    }
-
-    fn add(&mut self, later: &Self, columns: &Columns) {
-        self.add_interval(later, columns);
     }
 }
 

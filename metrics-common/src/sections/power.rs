@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::columns::Columns;
-use super::{Quantity, Recorded, Section, Unit};
+use super::recorded::{Quantity, Recorded, Unit};
+use super::section::Section;
+use crate::info::Info;
 use crate::packed::Damaged;
-use crate::snapshot::Info;
+use crate::rounding::{Carry, seven_digits};
 
 /// No host has more; a hostile log must not fill the memory of whoever adds it up.
 const MOST_ZONES: usize = 256;
@@ -43,6 +45,18 @@ impl Section for Power {
 
     fn from_wire(wire: Power, _: usize) -> Result<Self, Damaged> {
         Ok(wire)
+    }
+
+    fn round(&mut self, _: &mut Carry) {
+        let zones = self.zones.iter_mut().map(|zone| &mut zone.energy_joules);
+        let host = [
+            &mut self.host_watts,
+            &mut self.network_watts,
+            &mut self.network_energy_joules,
+        ];
+        for value in host.into_iter().chain(zones) {
+            *value = seven_digits(*value);
+        }
     }
 
     fn add(&mut self, later: &Self, _: &Columns) {

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::snapshot::Info;
+use crate::info::Info;
 
 /// What a series is measured in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

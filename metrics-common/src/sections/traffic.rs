@@ -5,12 +5,14 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use self::interfaces::InterfacesWire;
 pub use self::interfaces::{Interface, InterfaceCounts, Interfaces, LOOPBACK, MOST_INTERFACES};
-use self::work::WorkWire;
 pub use self::work::{Work, WorkCount};
+use self::work::{WorkWire, add_known};
 use super::columns::{Columns, Rows};
-use super::{Quantity, Recorded, Section, Unit};
+use super::recorded::{Quantity, Recorded, Unit};
+use super::section::Section;
+use crate::info::Info;
 use crate::packed::{self, Damaged, MOST_ROWS, Packed};
-use crate::snapshot::Info;
+use crate::rounding::Carry;
 
 mod interfaces;
 
@@ -135,10 +137,9 @@ fn protocols_by_name<S: Serializer>(
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TrafficWire {
     softnet: Packed,
-    #[serde(default)]
     interfaces: Option<InterfacesWire>,
     protocols: Vec<Option<u64>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     work: Option<WorkWire>,
 }
 
@@ -167,6 +168,13 @@ impl Section for Traffic {
         })
     }
 
+    fn round(&mut self, carry: &mut Carry) {
+        carry.round_rows("softnet", &mut self.softnet, 1);
+        if let Some(work) = &mut self.work {
+            carry.round_counts("work", &mut work.counts);
+        }
+    }
+
     fn add(&mut self, later: &Self, columns: &Columns) {
         let Traffic {
             softnet,
@@ -182,19 +190,6 @@ impl Section for Traffic {
         if let Some(later) = &later.work {
             work.get_or_insert_default().add(later);
         }
-    }
-}
-
-/// Adds counts of which some are not known.
-fn add_known(sums: &mut Vec<Option<u64>>, later: &[Option<u64>]) {
-    if sums.len() < later.len() {
-        sums.resize(later.len(), None);
-    }
-    for (sum, more) in sums.iter_mut().zip(later) {
-        *sum = match (*sum, *more) {
-            (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
-            (sum, more) => sum.or(more),
-        };
     }
 }
 

@@ -133,7 +133,7 @@ fn logs() -> Result<()> {
         }
     }
     ensure!(snapshots >= 5, "only {snapshots} snapshots");
-    let lost = (reader.unknown_messages(), reader.damaged_frames());
+    let lost = (reader.unknown_messages(), reader.damaged_stretches());
     ensure!(lost == (0, 0), "unknown and damaged messages: {lost:?}");
     let found = read_by_changed(&path)?;
     let all =

@@ -73,7 +73,7 @@ fn read(path: &Path) -> Result<(Vec<u64>, Vec<Gap>)> {
             _ => {}
         }
     }
-    ensure!(reader.damaged_frames() == 0 && !reader.is_cut(), "damaged");
+    ensure!(reader.damaged_stretches() == 0 && !reader.is_cut(), "damaged");
     Ok((sequences, gaps))
 }
 
@@ -115,7 +115,7 @@ fn full() -> Result<()> {
         Ok(())
     })?;
     daemon.must_live()?;
-    // What is there ends with a whole frame.
+    // What is there ends with a whole block.
     let (before, _) = read(&path)?;
     fs::remove_file(&stuffing)?;
     says(&daemon, "is written again")?;

@@ -230,7 +230,7 @@ fn websocket() -> Result<()> {
 pub fn read_log(path: &Path) -> Result<(Vec<ServerMessage>, bool)> {
     let mut reader = LogReader::new(File::open(path)?)?;
     let messages: Vec<ServerMessage> = reader.by_ref().collect::<Result<_, _>>()?;
-    ensure!(reader.damaged_frames() == 0, "damaged frames");
+    ensure!(reader.damaged_stretches() == 0, "damaged stretches");
     ensure!(
         matches!(messages.first(), Some(ServerMessage::Hello(_))),
         "the log begins with {:?}",

@@ -145,7 +145,7 @@ impl Log {
                 ServerMessage::History(_) | ServerMessage::Stacks(_) => {}
             }
         }
-        log.damaged = reader.damaged_frames();
+        log.damaged = reader.damaged_stretches();
         Some(log)
     }
 

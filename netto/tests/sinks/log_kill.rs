@@ -47,7 +47,7 @@ fn kill_after(lived: Duration, path: &Path) {
             times.push((snapshot.sequence, snapshot.time_unix_ns));
         }
     }
-    assert_eq!(reader.damaged_frames(), 0, "killed after {lived:?}");
+    assert_eq!(reader.damaged_stretches(), 0, "killed after {lived:?}");
     let is_complete = times.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1);
     assert!(is_complete, "killed after {lived:?}: {times:?}");
     // Its first snapshot may come late where much else runs.

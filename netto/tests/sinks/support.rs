@@ -446,5 +446,5 @@ pub fn read_log(path: &Path) -> (Vec<metrics_common::codec::ServerMessage>, u64)
         .by_ref()
         .map(|message| message.expect("it can be read"))
         .collect();
-    (messages, reader.damaged_frames())
+    (messages, reader.damaged_stretches())
 }

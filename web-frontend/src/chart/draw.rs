@@ -4,16 +4,15 @@ use std::ops::Range;
 
 use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
-use plotters::element::{PathElement, Polygon, Text};
+use plotters::element::Polygon;
 use plotters::prelude::{DrawingArea, DrawingBackend};
-use plotters::style::text_anchor::HPos;
-use plotters::style::{Color, FontStyle};
+use plotters::style::Color;
 
-use crate::axes::{Place, round_up, stretches};
+use crate::axes::{PlotArea, draw_times, draw_value_line, round_up, stretches};
 use crate::basis::{Amount, Basis};
 use crate::color::Rgb;
-use crate::plot::{FONT_PX, PlotError, Theme, document, rgb, text_style};
-use crate::timeline::{self, Frame};
+use crate::plot::{PlotError, Theme, document, rgb};
+use crate::timeline::Frame;
 
 /// One series of a chart.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,33 +127,14 @@ pub fn draw<DB: DrawingBackend>(
     chart: &Chart,
     theme: Theme,
 ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
-    let place = Place::of(area.dim_in_pixel());
-    let grid = rgb(theme.empty).mix(0.7).stroke_width(1);
-    let label = |anchor| text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor);
-    let lines = lines_below(chart.top, place.bottom - place.top > 90);
+    let plot = PlotArea::of(area.dim_in_pixel());
+    let lines = lines_below(chart.top, plot.bottom - plot.top > 90);
     for line in 0..=lines {
         let value = chart.top * f64::from(line) / f64::from(lines);
-        let y = place.y(value, chart.top);
-        area.draw(&PathElement::new(
-            vec![(place.left, y), (place.right, y)],
-            grid,
-        ))?;
         let text = value_label(value, chart.top, chart.basis);
-        area.draw(&Text::new(text, (place.left - 6, y), label(HPos::Right)))?;
+        draw_value_line(area, plot, theme, plot.y(value, chart.top), text)?;
     }
-    let most = ((place.right - place.left) / 72).max(1) as usize;
-    for (at, text) in timeline::ticks(&chart.frame, most, chart.offset_ms) {
-        let x = place.x_of(&chart.frame, at) as i32;
-        area.draw(&PathElement::new(
-            vec![(x, place.top), (x, place.bottom)],
-            grid,
-        ))?;
-        // A label that would be cut by an edge is left out.
-        if x > place.left + 14 && x < place.right - 22 {
-            let at = (x, place.bottom + 11);
-            area.draw(&Text::new(text, at, label(HPos::Center)))?;
-        }
-    }
+    draw_times(area, plot, theme, &chart.frame, chart.offset_ms, true)?;
     let mut below = vec![0.0; chart.frame.steps];
     for layer in &chart.layers {
         let above: Vec<f64> = below
@@ -163,7 +143,7 @@ pub fn draw<DB: DrawingBackend>(
             .map(|(below, value)| below + value.unwrap_or(0.0))
             .collect();
         for steps in stretches(chart.frame.steps, |step| chart.sum_at(step).is_some()) {
-            draw_layer(area, chart, place, layer.color, (&below, &above), steps)?;
+            draw_layer(area, chart, plot, layer.color, (&below, &above), steps)?;
         }
         below = above;
     }
@@ -186,18 +166,18 @@ fn lines_below(top: f64, is_tall: bool) -> u32 {
 fn draw_layer<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     chart: &Chart,
-    place: Place,
+    plot: PlotArea,
     color: Rgb,
     (below, above): (&[f64], &[f64]),
     steps: Range<usize>,
 ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
-    let y = |value: f64| place.y(value, chart.top);
+    let y = |value: f64| plot.y(value, chart.top);
     if !steps.clone().any(|step| y(below[step]) != y(above[step])) {
         return Ok(());
     }
     let x = |at: usize| {
         let ms = chart.frame.from_ms + chart.frame.step_ms * at as f64;
-        place.x_of(&chart.frame, ms).round() as i32
+        plot.x_of(&chart.frame, ms).round() as i32
     };
     // A value stands in the middle of its step; the outermost reach to the edges.
     let points = |values: &[f64]| -> Vec<(i32, i32)> {

@@ -6,13 +6,14 @@ use crate::action::Action;
 use crate::basis::Amount;
 use crate::color::Rgb;
 use crate::format::escape_html;
+use crate::sort::sort_by;
 
 /// So many components have a line of their own; the rest is one, so that all add up.
 const TOP: usize = 6;
 
 /// One line of a legend.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub struct LegendRow {
     /// Slug of the component; `None` for what is several.
     pub key: Option<String>,
     /// Name for people.
@@ -30,7 +31,7 @@ pub struct Line {
 /// The legend at a step (the last one that has values, if none is given): the largest mean
 /// first, then the others, if there are any, then all. Means and moments of the lines add
 /// up to those of all; their largest values need not have been at one time.
-pub fn lines(chart: &Chart, step: Option<usize>) -> Vec<Line> {
+pub fn lines(chart: &Chart, step: Option<usize>) -> Vec<LegendRow> {
     let step = step.or_else(|| {
         let mut latest_first = (0..chart.frame.steps).rev();
         latest_first.find(|&step| chart.sum_at(step).is_some())
@@ -40,7 +41,7 @@ pub fn lines(chart: &Chart, step: Option<usize>) -> Vec<Line> {
         .iter()
         .map(|layer| (layer, layer.cpus.iter().flatten().sum()))
         .collect();
-    layers.sort_by(|a, b| b.1.total_cmp(&a.1));
+    sort_by(&mut layers, |a, b| b.1.total_cmp(&a.1));
     let layers: Vec<&Layer> = layers.into_iter().map(|(layer, _)| layer).collect();
     if layers.is_empty() {
         return Vec::new();
@@ -52,7 +53,7 @@ pub fn lines(chart: &Chart, step: Option<usize>) -> Vec<Line> {
         layers.len()
     };
     let (top, rest) = layers.split_at(shown);
-    let line = |of: &[&Layer], key: Option<&Layer>, label: String| Line {
+    let line = |of: &[&Layer], key: Option<&Layer>, label: String| LegendRow {
         key: key.map(|layer| layer.key.clone()),
         label,
         color: key.map(|layer| layer.color),
@@ -62,7 +63,7 @@ pub fn lines(chart: &Chart, step: Option<usize>) -> Vec<Line> {
             .filter_map(|step| value_at(chart, of, step))
             .reduce(f64::max),
     };
-    let mut lines: Vec<Line> = top
+    let mut lines: Vec<LegendRow> = top
         .iter()
         .map(|layer| line(&[*layer], Some(layer), layer.label.clone()))
         .collect();
@@ -107,7 +108,7 @@ fn mean(chart: &Chart, layers: &[&Layer]) -> Option<f64> {
 }
 
 /// What the markup of a legend depends on; its values change more often.
-pub fn layout(lines: &[Line]) -> Vec<(Option<String>, String)> {
+pub fn layout(lines: &[LegendRow]) -> Vec<(Option<String>, String)> {
     lines
         .iter()
         .map(|line| (line.key.clone(), line.label.clone()))
@@ -119,7 +120,7 @@ pub type More = fn(&str, &str) -> String;
 
 /// The legend without values, as a table; what gets a value has `data-value`, in the order
 /// of [`texts`]. `more` is a second button beside a name, of slug and label.
-pub fn html(lines: &[Line], caption: &str, more: Option<More>) -> String {
+pub fn html(lines: &[LegendRow], caption: &str, more: Option<More>) -> String {
     let mut html = format!(
         "<caption>{}</caption><thead><tr><th scope=\"col\">Component</th>\
          <th scope=\"col\" class=\"when\" data-value></th><th scope=\"col\">Mean</th>\
@@ -160,7 +161,7 @@ pub fn html(lines: &[Line], caption: &str, more: Option<More>) -> String {
 
 /// The values in the order of the markup: what the first column of numbers is, then the
 /// numbers of each line.
-pub fn texts(chart: &Chart, lines: &[Line], when: Option<String>) -> Vec<String> {
+pub fn texts(chart: &Chart, lines: &[LegendRow], when: Option<String>) -> Vec<String> {
     let text = |value: Option<f64>| match value {
         Some(value) => chart.basis.aligned(value),
         None => "–".to_owned(),
@@ -177,13 +178,7 @@ pub fn texts(chart: &Chart, lines: &[Line], when: Option<String>) -> Vec<String>
 mod tests {
     use super::*;
     use crate::basis::Basis;
-    use crate::timeline::Frame;
-
-    const FRAME: Frame = Frame {
-        from_ms: 0.0,
-        step_ms: 1_000.0,
-        steps: 3,
-    };
+    use crate::fixture::FRAME;
 
     /// A host of two CPUs; each layer with its CPUs in three steps.
     fn chart(basis: Basis, layers: &[(&str, [Option<f64>; 3])]) -> Chart {
@@ -194,7 +189,7 @@ mod tests {
         let whole_cpus = whole.collect();
         let layers = layers.iter().map(|(key, values)| Layer {
             key: (*key).to_owned(),
-            label: key.to_uppercase(),
+            label: key.to_ascii_uppercase(),
             color: Rgb(0, 0, 0),
             cpus: values.to_vec(),
             values: Vec::new(),
@@ -270,7 +265,7 @@ mod tests {
             let [total, others @ ..] = &lines.iter().rev().collect::<Vec<_>>()[..] else {
                 panic!("no lines");
             };
-            for of in [|l: &Line| l.at, |l: &Line| l.mean] {
+            for of in [|l: &LegendRow| l.at, |l: &LegendRow| l.mean] {
                 let sum: f64 = others.iter().filter_map(|line| of(line)).sum();
                 assert!((sum - of(total).unwrap()).abs() < 1e-9, "{basis:?}");
             }

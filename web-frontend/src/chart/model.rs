@@ -2,7 +2,7 @@
 //! on top of each other; with its text alternative and what is said below it. Pure.
 
 use metrics_common::history::History;
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 
 use super::draw::{Chart, Layer};
 use super::legend;
@@ -114,13 +114,7 @@ fn step(ms: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
-
-    const FRAME: Frame = Frame {
-        from_ms: 0.0,
-        step_ms: 1_000.0,
-        steps: 3,
-    };
+    use crate::fixture::{self, FRAME};
 
     #[test]
     fn a_chart_holds_the_parts_that_appear_and_the_whole_if_there_are_none() {

@@ -1,5 +1,5 @@
-//! What the reader does: buttons, pointer, keyboard. Changes what is chosen and
-//! the address; drawing follows. What concerns one view only is left to that view.
+//! Handles buttons, pointer and keyboard: changes the choices and the page's address. The next
+//! drawing shows the result. What concerns one view only, that view handles.
 
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlInputElement, HtmlSelectElement};
@@ -10,7 +10,8 @@ use super::save;
 use crate::action::Action;
 use crate::state::{Address, Keys};
 use crate::timeline::Frame;
-use crate::views::{OWN_PAGE, Pointer, Reply};
+use crate::view::{Pointer, Reply};
+use crate::view_info::Pages;
 
 /// A drag shorter than this is a click, pixels.
 const SHORTEST_DRAG_PX: f64 = 6.0;
@@ -42,7 +43,13 @@ impl Page {
                 let file = self.with_scene(|views, _, scene| {
                     for (_, view) in views {
                         if let Some(file) = view.file(scene, &what, format)? {
-                            return save::give(scene, &what, format, file);
+                            return save::give(
+                                scene.dom,
+                                &scene.info.hostname,
+                                &what,
+                                format,
+                                file,
+                            );
                         }
                     }
                     Ok(())
@@ -95,7 +102,7 @@ impl Page {
         let url = format!("{path}{search}#{}", address.text());
         let history = self.dom.window.history()?;
         // The browser's way back leads from one page to the one before.
-        if self.shared.about != self.turn.shown {
+        if self.shared.about != self.switch.shown {
             return history.push_state_with_url(&JsValue::NULL, "", Some(url.as_str()));
         }
         history.replace_state_with_url(&JsValue::NULL, "", Some(url.as_str()))
@@ -274,7 +281,7 @@ impl Page {
     fn frame(&self) -> Option<Frame> {
         let is_overview = self.shared.about.is_empty();
         let views = self.views.iter();
-        let mut there = views.filter(|(entry, _)| entry.name != OWN_PAGE || !is_overview);
+        let mut there = views.filter(|(info, _)| info.pages != Pages::Component || !is_overview);
         there.find_map(|(_, view)| view.frame())
     }
 

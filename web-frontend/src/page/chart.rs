@@ -8,12 +8,12 @@ use super::dom::{LiveText, all, focused_act, set_attribute};
 use super::marks::show_cursor;
 use super::save::File;
 use crate::action::{Format, parts_button};
-use crate::axes::Place;
+use crate::axes::PlotArea;
 use crate::chart::draw::{self, Chart};
 use crate::chart::{csv, legend, model};
 use crate::timeline;
+use crate::view::Scene;
 use crate::view_model::{HEADLINE, index_of};
-use crate::views::Scene;
 
 /// Height of a chart: a part of its width, within these bounds.
 const HEIGHT_PX: (u32, u32) = (150, 230);
@@ -99,7 +99,7 @@ impl TimeChart {
         let at = scene
             .cursor_ms
             .filter(|ms| chart.frame.step_at(*ms).is_some());
-        let x = at.map(|ms| Place::of(*size).x_of(&chart.frame, ms));
+        let x = at.map(|ms| PlotArea::of(*size).x_of(&chart.frame, ms));
         show_cursor(&holder, x)?;
         let step = at.and_then(|ms| chart.frame.step_at(ms));
         let lines = legend::lines(chart, step);
@@ -135,8 +135,12 @@ impl TimeChart {
     }
 }
 
-/// Puts a legend's markup into the document; the keyboard stays where it was.
-fn fill(legend: &Element, lines: &[legend::Line], whole: &str) -> Result<Vec<LiveText>, JsValue> {
+/// Puts a legend's markup into the document and keeps the focus.
+fn fill(
+    legend: &Element,
+    lines: &[legend::LegendRow],
+    whole: &str,
+) -> Result<Vec<LiveText>, JsValue> {
     let held = focused_act(legend)?;
     let caption = "Last, mean and largest values of the chart above";
     // Events unfold into their parts.

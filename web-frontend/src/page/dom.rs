@@ -2,7 +2,6 @@
 //! attributes that change only when they must, files for the reader.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 
 use wasm_bindgen::prelude::*;
 use web_sys::{Blob, BlobPropertyBag, Document, Element, HtmlElement, Node, Url, Window};
@@ -31,7 +30,7 @@ pub struct Dom {
     /// The element that holds the page's state.
     pub root: Element,
     window_height: Cell<f64>,
-    extents: RefCell<BTreeMap<&'static str, Extent>>,
+    extents: RefCell<Vec<(&'static str, Extent)>>,
 }
 
 impl Dom {
@@ -164,14 +163,19 @@ impl Dom {
                     width: element.client_width().max(0) as u32,
                     scroll_left: element.scroll_left(),
                 };
-                extents.insert(id, extent);
+                match extents.iter_mut().find(|(known, _)| *known == id) {
+                    Some((_, known)) => *known = extent,
+                    None => extents.push((id, extent)),
+                }
             }
         }
     }
 
     /// Where an element was when the drawing began.
     pub fn extent(&self, id: &str) -> Extent {
-        self.extents.borrow().get(id).copied().unwrap_or_default()
+        let extents = self.extents.borrow();
+        let known = extents.iter().find(|(known, _)| *known == id);
+        known.map(|(_, extent)| *extent).unwrap_or_default()
     }
 
     /// Whether any part of an element was in sight then, or nearly.
@@ -226,7 +230,7 @@ impl Dom {
         -js_sys::Date::new_0().get_timezone_offset() * 60_000.0
     }
 
-    /// Gives the reader a file.
+    /// Offers a file.
     ///
     /// # Errors
     /// The browser's.
@@ -238,7 +242,7 @@ impl Dom {
         self.download_blob(name, &blob)
     }
 
-    /// Gives the reader a file.
+    /// Offers a file.
     ///
     /// # Errors
     /// The browser's.
@@ -289,7 +293,7 @@ pub fn action_of(button: &Element) -> Option<Action> {
     button.get_attribute("data-act")?.parse().ok()
 }
 
-/// What the button does that has the keyboard within an element, so that it can be given back.
+/// The action of the focused button within an element, to focus it again after a change.
 ///
 /// # Errors
 /// The browser's.
@@ -320,4 +324,11 @@ pub fn all(within: &Element, selector: &str) -> Result<Vec<Element>, JsValue> {
         .filter_map(|index| found.item(index))
         .map(|node| node.dyn_into::<Element>().map_err(JsValue::from))
         .collect()
+}
+
+/// What the browser says of an error of its own.
+pub fn error_message(error: &JsValue) -> String {
+    let message = js_sys::Reflect::get(error, &"message".into()).ok();
+    let message = message.and_then(|message| message.as_string());
+    message.unwrap_or_else(|| "an unknown error".to_owned())
 }

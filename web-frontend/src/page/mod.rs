@@ -1,56 +1,57 @@
-//! The document: takes the daemon's messages and the reader's wishes, and has the
-//! views bring the page up to date with the least that has to change. Only what
-//! is below this folder, and the `page` of each view, touches the DOM.
+//! Updates the document from the daemon's messages and the reader's input, by way of the views.
+//! Only this folder and the `page` of each view touch the DOM.
 
 mod act;
 pub mod chart;
 pub mod dom;
 pub mod marks;
 pub mod save;
-mod turn;
+mod switch;
 
 use std::rc::Rc;
 
 use metrics_common::codec::ServerMessage;
 use metrics_common::history::History;
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use self::dom::{Dom, action_of, all, set_attribute};
-use self::turn::Turn;
+use self::switch::PageSwitch;
 use crate::action::Action;
-use crate::link::{Link, LinkState};
+use crate::connection::{Connection, ConnectionState};
 use crate::recent::{Recent, Shown};
 use crate::state::{Keys, Pairs, Shared};
+use crate::view::{Scene, View};
+use crate::view_info::ViewInfo;
 use crate::view_model;
-use crate::views::{self, Entry, Scene, View};
+use crate::views;
 
-/// Everything that the page holds on to.
+/// The state of the page.
 pub struct Page {
     dom: Dom,
     /// The connection as the page sees it.
-    pub link: Link,
-    /// What the daemon has said.
-    told: Told,
+    pub connection: Connection,
+    /// What the page keeps of the daemon's messages.
+    received: Received,
     shared: Shared,
-    views: Vec<(&'static Entry, Box<dyn View>)>,
+    views: Vec<(&'static ViewInfo, Box<dyn View>)>,
     cursor_ms: Option<f64>,
     /// Where a stretch is being chosen: id of the plot, first pixel and moment.
     brush: Option<(String, f64, f64)>,
     introduced: bool,
-    turn: Turn,
+    switch: PageSwitch,
     redraw: Rc<dyn Fn()>,
 }
 
-/// What the daemon has said, as far as it is kept.
+/// What the page keeps of the daemon's messages.
 #[derive(Default)]
-struct Told {
+struct Received {
     info: Option<Info>,
     latest: Option<Snapshot>,
     recent: Recent,
-    /// Whether that is in `now`.
-    is_drawn_up: bool,
+    /// Whether `now` contains all of `recent`.
+    is_summed: bool,
     /// What of that is shown as now.
     now: Option<Shown>,
     /// What is shown while the page stands still.
@@ -67,41 +68,41 @@ impl Page {
         let views = views::all(&window, redraw);
         let mut page = Page {
             dom: Dom::new(window)?,
-            link: Link::new(js_sys::Date::now()),
-            told: Told::default(),
+            connection: Connection::new(js_sys::Date::now()),
+            received: Received::default(),
             shared: Shared::default(),
             views,
             cursor_ms: None,
             brush: None,
             introduced: false,
-            turn: Turn::default(),
+            switch: PageSwitch::default(),
             redraw: redraw.clone(),
         };
         page.read_address()?;
         Ok(page)
     }
 
-    /// Receives a message; drawing is for later.
+    /// Stores a message; the next drawing shows it.
     pub fn receive(&mut self, message: ServerMessage) {
-        self.link.heard(&message, js_sys::Date::now());
-        let told = &mut self.told;
+        self.connection.received(&message, js_sys::Date::now());
+        let received = &mut self.received;
         match message {
             ServerMessage::Hello(info) => {
-                told.recent.forget();
-                let known = told.info.as_ref().zip(told.history.take());
-                told.history = Some(view_model::go_on(known, &info));
-                told.info = Some(*info);
+                received.recent.forget();
+                let known = received.info.as_ref().zip(received.history.take());
+                received.history = Some(view_model::continued_history(known, &info));
+                received.info = Some(*info);
                 self.introduced = false;
             }
             ServerMessage::History(message) => {
                 // It comes after the daemon has introduced itself.
-                let Some(info) = &told.info else { return };
+                let Some(info) = &received.info else { return };
                 match History::from_message(info, &message) {
                     Ok(mut history) => {
-                        if let Some(old) = told.history.take() {
+                        if let Some(old) = received.history.take() {
                             history.continue_from(old);
                         }
-                        told.history = Some(history);
+                        received.history = Some(history);
                     }
                     Err(error) => {
                         web_sys::console::error_1(&format!("netto: the past: {error}").into())
@@ -112,14 +113,14 @@ impl Page {
                 for (_, view) in &mut self.views {
                     view.receive(&snapshot);
                 }
-                if let Some(history) = &mut told.history {
+                if let Some(history) = &mut received.history {
                     history.push(&snapshot);
                 }
-                if let Some(info) = &told.info {
-                    told.recent.push(info, (*snapshot).clone());
-                    told.is_drawn_up = false;
+                if let Some(info) = &received.info {
+                    received.recent.push(info, (*snapshot).clone());
+                    received.is_summed = false;
                 }
-                told.latest = Some(*snapshot);
+                received.latest = Some(*snapshot);
             }
             ServerMessage::Bye(_) | ServerMessage::Gap(_) | ServerMessage::Stacks(_) => {}
         }
@@ -129,15 +130,15 @@ impl Page {
     ///
     /// A recording that stands still is silent, and its view tells if nobody is there.
     pub fn is_silent(&self) -> bool {
-        let info = self.told.info.as_ref();
+        let info = self.received.info.as_ref();
         if info.is_some_and(Info::is_recording) {
             return false;
         }
         let period_ms = info.map_or(0, |info| info.user_period_ms);
-        self.link.is_silent(js_sys::Date::now(), period_ms)
+        self.connection.is_silent(js_sys::Date::now(), period_ms)
     }
 
-    /// A second has passed, or a little more.
+    /// Runs about once a second.
     pub fn every_second(&mut self) {
         for (_, view) in &mut self.views {
             view.every_second();
@@ -146,7 +147,7 @@ impl Page {
 
     /// The present, milliseconds since the Unix epoch; of a recording, the moment it is at.
     fn now_ms(&self) -> f64 {
-        match (&self.told.info, &self.told.latest) {
+        match (&self.received.info, &self.received.latest) {
             (Some(info), Some(latest)) if info.is_recording() => latest.time_unix_ns as f64 / 1e6,
             _ => js_sys::Date::now(),
         }
@@ -157,14 +158,14 @@ impl Page {
     /// # Errors
     /// If the markup is not what this code was built with.
     pub fn draw(&mut self) -> Result<(), JsValue> {
-        self.turn.begin(&self.dom, &self.shared.about)?;
+        self.switch.begin(&self.dom, &self.shared.about)?;
         let measured = self.views.iter().flat_map(|(_, view)| view.measured());
         self.dom.measure(measured.copied());
         self.draw_link()?;
         self.draw_controls()?;
-        self.told.draw_up();
-        self.told.freeze(self.shared.range.is_paused());
-        if let (Some(info), false) = (&self.told.info, self.introduced) {
+        self.received.sum_recent();
+        self.received.freeze(self.shared.range.is_paused());
+        if let (Some(info), false) = (&self.received.info, self.introduced) {
             self.introduced = true;
             introduce(&self.dom, info)?;
             for (_, view) in &mut self.views {
@@ -177,7 +178,7 @@ impl Page {
                 let is_shown = entry.is_shown(sections, shared);
                 scene
                     .dom
-                    .show_view(entry.name, entry.is_there(sections), is_shown)?;
+                    .show_view(entry.name, entry.has_data(sections), is_shown)?;
                 if is_shown {
                     view.draw(scene)?;
                 }
@@ -186,11 +187,11 @@ impl Page {
             let sequence = scene.shown.sequence.to_string();
             set_attribute(&scene.dom.root, "data-sequence", &sequence)
         })?;
-        if self.turn.end(&self.dom)? {
+        if self.switch.end(&self.dom)? {
             // Places were measured on the page before.
             (self.redraw)();
         }
-        let shown = self.told.frozen.as_ref().or(self.told.now.as_ref());
+        let shown = self.received.frozen.as_ref().or(self.received.now.as_ref());
         let first = shown.map_or_else(String::new, |shown| shown.first_sequence.to_string());
         set_attribute(&self.dom.root, "data-first-sequence", &first)
     }
@@ -199,12 +200,19 @@ impl Page {
     /// there is nothing to show.
     fn with_scene<T>(
         &mut self,
-        act: impl FnOnce(&mut [(&'static Entry, Box<dyn View>)], &Shared, &Scene) -> Result<T, JsValue>,
+        act: impl FnOnce(
+            &mut [(&'static ViewInfo, Box<dyn View>)],
+            &Shared,
+            &Scene,
+        ) -> Result<T, JsValue>,
     ) -> Result<Option<T>, JsValue> {
-        let told = &self.told;
-        let (Some(info), Some(latest), Some(now), Some(history)) =
-            (&told.info, &told.latest, &told.now, &told.history)
-        else {
+        let received = &self.received;
+        let (Some(info), Some(latest), Some(now), Some(history)) = (
+            &received.info,
+            &received.latest,
+            &received.now,
+            &received.history,
+        ) else {
             return Ok(None);
         };
         let scene = Scene {
@@ -213,27 +221,27 @@ impl Page {
             history,
             latest,
             now: &now.snapshot,
-            shown: &told.frozen.as_ref().unwrap_or(now).snapshot,
+            shown: &received.frozen.as_ref().unwrap_or(now).snapshot,
             shared: &self.shared,
             cursor_ms: self.cursor_ms,
-            is_live: *self.link.state() == LinkState::Live,
+            is_live: *self.connection.state() == ConnectionState::Live,
         };
         act(&mut self.views, &self.shared, &scene).map(Some)
     }
 
     fn draw_link(&self) -> Result<(), JsValue> {
-        let info = self.told.info.as_ref();
-        let state = self.link.state();
+        let info = self.received.info.as_ref();
+        let state = self.connection.state();
         let (word, alarm) = match state {
-            LinkState::Connecting => ("connecting…".to_owned(), None),
-            LinkState::Live if self.dom.root.has_attribute("data-standalone") => {
+            ConnectionState::Connecting => ("connecting…".to_owned(), None),
+            ConnectionState::Live if self.dom.root.has_attribute("data-standalone") => {
                 ("none: this is a report".to_owned(), None)
             }
-            LinkState::Live if info.is_some_and(Info::is_recording) => {
+            ConnectionState::Live if info.is_some_and(Info::is_recording) => {
                 ("recording".to_owned(), None)
             }
-            LinkState::Live => ("live".to_owned(), None),
-            LinkState::Lost { reason } => (
+            ConnectionState::Live => ("live".to_owned(), None),
+            ConnectionState::Lost { reason } => (
                 "connection lost".to_owned(),
                 Some(match info {
                     Some(_) => {
@@ -309,10 +317,10 @@ impl Page {
     }
 }
 
-impl Told {
-    /// Adds up what is shown as now, once for each interval that is drawn.
-    fn draw_up(&mut self) {
-        if !std::mem::replace(&mut self.is_drawn_up, true) {
+impl Received {
+    /// Sums the recent intervals that are shown as now, once for each drawn interval.
+    fn sum_recent(&mut self) {
+        if !std::mem::replace(&mut self.is_summed, true) {
             self.now = self.recent.shown();
         }
     }
@@ -327,7 +335,7 @@ impl Told {
     }
 }
 
-/// What only changes with the daemon.
+/// Shows what changes only with the daemon's description.
 fn introduce(dom: &Dom, info: &Info) -> Result<(), JsValue> {
     dom.set_text("host", &info.hostname)?;
     dom.set_text("kernel", &format!("Linux {}", info.kernel))?;

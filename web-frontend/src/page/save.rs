@@ -1,4 +1,4 @@
-//! Gives the reader files of what is shown.
+//! Offers drawings and tables as files.
 
 use wasm_bindgen::prelude::*;
 use web_sys::{Blob, CanvasRenderingContext2d, HtmlCanvasElement, HtmlImageElement};
@@ -7,12 +7,11 @@ use super::dom::Dom;
 use crate::action::Format;
 use crate::export;
 use crate::state::name_of;
-use crate::views::Scene;
 
 /// Pixels of a picture for each pixel of the page.
 const PICTURE_SCALE: f64 = 2.0;
 
-/// What a view has to give.
+/// The content of a file, as a view provides it.
 pub enum File {
     /// Text of a file.
     Text(String),
@@ -24,17 +23,20 @@ pub enum File {
     Canvas(HtmlCanvasElement),
 }
 
-/// Gives the reader what a view had of the drawing named `what`.
+/// Offers the content that a view provides of the drawing named `what`.
 ///
 /// # Errors
 /// The browser's.
-pub fn give(scene: &Scene, what: &str, format: Format, file: File) -> Result<(), JsValue> {
-    let dom = scene.dom;
+pub fn give(
+    dom: &Dom,
+    hostname: &str,
+    what: &str,
+    format: Format,
+    file: File,
+) -> Result<(), JsValue> {
     let time = export::iso_time(js_sys::Date::now());
     let stamp = time.get(..19).unwrap_or(&time).replace(':', "");
-    let host: String = scene
-        .info
-        .hostname
+    let host: String = hostname
         .chars()
         .map(|c| {
             if c.is_ascii_alphanumeric() || c == '-' {
@@ -58,7 +60,7 @@ pub fn give(scene: &Scene, what: &str, format: Format, file: File) -> Result<(),
         File::Clipboard(text) => copy(dom, &text),
         File::Canvas(canvas) => picture_of(&canvas, &name),
         File::Drawing(svg) => {
-            let title = format!("netto: {what} of {} at {time}", scene.info.hostname);
+            let title = format!("netto: {what} of {hostname} at {time}");
             let svg = export::standalone_svg(&svg, dom.theme().surface, &title);
             if format == Format::Svg {
                 dom.download(&name, "image/svg+xml", &svg)
@@ -69,7 +71,7 @@ pub fn give(scene: &Scene, what: &str, format: Format, file: File) -> Result<(),
     }
 }
 
-/// Puts text on the clipboard, where the page may; else it becomes a file.
+/// Puts text on the clipboard where the page may, and else offers it as a file.
 fn copy(dom: &Dom, text: &str) -> Result<(), JsValue> {
     let navigator = dom.window.navigator();
     // Only pages from the host itself or over HTTPS have a clipboard.
@@ -105,7 +107,7 @@ pub fn enlarged(dom: &Dom, canvas: &HtmlCanvasElement) -> Result<HtmlCanvasEleme
     Ok(copy)
 }
 
-/// Turns a drawing into a picture, by way of the browser's own eyes.
+/// Renders SVG to a PNG file by the browser.
 fn picture(dom: &Dom, svg: &str, name: String) -> Result<(), JsValue> {
     let image = HtmlImageElement::new()?;
     let (document, loaded) = (dom.document().clone(), image.clone());

@@ -1,6 +1,6 @@
 //! What the page must say of given messages.
 
-use metrics_common::snapshot::{ComponentInfo, Missable, ProbeInfo};
+use metrics_common::{ComponentInfo, Missable, ProbeInfo};
 
 use super::*;
 use crate::fixture::{self, MS};
@@ -257,11 +257,11 @@ fn what_becomes_measurable_goes_on_in_the_same_past() {
         fixture::cost(&mut snapshot).components[index] = is_measured.then(|| vec![50 * MS, 0]);
         history.push(&snapshot);
     };
-    let mut history = go_on(None, &info);
+    let mut history = continued_history(None, &info);
     (1..=3).for_each(|number| push(&mut history, number, false));
     let before = history.clone();
 
-    let mut history = go_on(Some((&info, history)), &fixture::info());
+    let mut history = continued_history(Some((&info, history)), &fixture::info());
     assert_eq!(history, before, "the daemon is the same");
     // The last one comes again, as it does to a dashboard that connects anew.
     (3..=5).for_each(|number| push(&mut history, number, true));
@@ -276,9 +276,9 @@ fn the_past_goes_on_over_a_restart_but_not_with_other_rows() {
     let known = || Some((&old, fixture::history(&[1, 2, 3])));
     let mut restarted = fixture::info();
     restarted.started_unix_ns = 1;
-    let history = go_on(known(), &restarted);
+    let history = continued_history(known(), &restarted);
     assert_eq!((history.points(), history.last_sequence()), (3, 0));
     let mut other = restarted;
     other.components.pop();
-    assert_eq!(go_on(known(), &other).points(), 0);
+    assert_eq!(continued_history(known(), &other).points(), 0);
 }

@@ -36,7 +36,7 @@ proptest! {
         messages in prop::collection::vec(message(), 1..6),
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..5),
     ) {
-        let Columns { mut streams, work } = encode(&messages);
+        let EncodedColumns { mut streams, work } = encode(&messages);
         for (stream, at, byte) in flips {
             let stream = stream.get_mut(&mut streams);
             if !stream.is_empty() {

@@ -3,10 +3,9 @@
 //! It owns where a stretch begins and ends. It keeps the sum of one stretch and its course, so
 //! that its memory is bounded by the host's CPUs and the length of a stretch.
 
-use super::{Course, Cover, Digest, Extremes, IMPLAUSIBLE};
+use super::{Coverage, Digest, Extremes, IMPLAUSIBLE, IntervalTotals};
 use crate::codec::{self, ServerMessage};
 use crate::log::block::{self, BlockHead, Packer, Unpacker};
-use crate::sections::{Rows, Sections};
 use crate::snapshot::Snapshot;
 
 /// A stretch with so many intervals is ended.
@@ -34,36 +33,19 @@ struct Stretch {
     digest: Digest,
 }
 
-/// What must be the same in all intervals of a stretch.
+/// What must be the same in all intervals of a stretch: the CPUs, and which sections and rows are
+/// there.
 #[derive(Clone, PartialEq, Eq)]
 struct Shape {
     cpus: Vec<u32>,
-    /// Of all sections, and of the rows of some, which are there.
-    present: [Vec<bool>; 5],
-    has_process: bool,
+    sections: Vec<(&'static str, Vec<Vec<bool>>)>,
 }
 
 impl Shape {
     fn of(snapshot: &Snapshot) -> Shape {
-        fn rows<T>(rows: &Rows<T>) -> Vec<bool> {
-            rows.iter().map(Option::is_some).collect()
-        }
-        let sections = &snapshot.sections;
-        let cost = snapshot.cost();
-        let own = sections.own.as_ref();
         Shape {
             cpus: snapshot.cpus.clone(),
-            present: [
-                Sections::NAMES
-                    .iter()
-                    .map(|name| sections.has(name))
-                    .collect(),
-                rows(&cost.components),
-                rows(&cost.samples),
-                rows(&cost.entries),
-                own.map_or(Vec::new(), |own| rows(&own.taken_ns)),
-            ],
-            has_process: own.is_some_and(|own| own.resident_bytes > 0),
+            sections: snapshot.sections.layout(),
         }
     }
 }
@@ -148,7 +130,7 @@ impl DigestBuilder {
     pub fn due(&mut self, offset: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for stretch in &self.ended {
-            let cover = Cover {
+            let cover = Coverage {
                 bytes: offset + bytes.len() as u64 - stretch.from,
                 blocks: stretch.blocks,
             };
@@ -192,7 +174,7 @@ fn is_plausible(snapshot: &Snapshot) -> bool {
 
 impl Stretch {
     fn new(from: u64, first: &Snapshot, shape: Shape) -> Stretch {
-        let mut course = Course::default();
+        let mut course = IntervalTotals::default();
         let rows = first.cost().components.iter();
         course.totals_ns = rows.map(|row| row.as_ref().map(|_| Vec::new())).collect();
         push(&mut course, first);
@@ -215,7 +197,7 @@ impl Stretch {
     }
 }
 
-fn push(course: &mut Course, snapshot: &Snapshot) {
+fn push(course: &mut IntervalTotals, snapshot: &Snapshot) {
     course.times_unix_ns.push(snapshot.time_unix_ns);
     course.intervals_ns.push(snapshot.interval_ns);
     let cost = snapshot.cost();

@@ -54,14 +54,14 @@ pub struct Digest {
     /// The sum of all its intervals, as [`Snapshot::add`] makes it.
     pub sum: Snapshot,
     /// Each of them.
-    pub course: Course,
+    pub course: IntervalTotals,
     /// What the sum does not keep.
     pub extremes: Extremes,
 }
 
 /// How it went from interval to interval.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Course {
+pub struct IntervalTotals {
     /// Where each interval ends, nanoseconds since the Unix epoch; ascending.
     pub times_unix_ns: Vec<u64>,
     /// Length of each, nanoseconds.
@@ -132,29 +132,29 @@ impl Extremes {
 
 /// Which blocks a digest stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cover {
+struct Coverage {
     /// From where the first of them begins to where the digest does.
     bytes: u64,
     /// How many.
     blocks: u64,
 }
 
-impl Cover {
-    fn of(payload: &mut packed::Reader<'_>) -> Result<Cover, Damaged> {
+impl Coverage {
+    fn of(payload: &mut packed::Reader<'_>) -> Result<Coverage, Damaged> {
         let (bytes, blocks) = (payload.number()?, payload.number()?);
-        Ok(Cover { bytes, blocks })
+        Ok(Coverage { bytes, blocks })
     }
 }
 
 /// What stands before the sum.
 #[derive(Serialize, Deserialize)]
-struct Beginning {
+struct StretchSummary {
     first_time_unix_ns: u64,
     intervals: u64,
     extremes: Extremes,
 }
 
-impl Course {
+impl IntervalTotals {
     fn first_time_unix_ns(&self) -> u64 {
         self.times_unix_ns.first().copied().unwrap_or(0)
     }
@@ -185,13 +185,13 @@ impl Course {
         Ok(tables)
     }
 
-    /// The inverse of [`Course::tables`].
+    /// The inverse of [`IntervalTotals::tables`].
     fn of_tables(
         tables: &[Vec<u8>],
         mut before: u64,
         mut intervals: usize,
-    ) -> Result<Course, Damaged> {
-        let mut course = Course::default();
+    ) -> Result<IntervalTotals, Damaged> {
+        let mut course = IntervalTotals::default();
         for table in tables {
             let (times, totals): (Packed, Packed) = codec::decode(table).map_err(|_| Damaged)?;
             let width = intervals.min(TABLE_INTERVALS);
@@ -228,8 +228,8 @@ impl Course {
 
 impl Digest {
     /// As a block; nothing if it is too large for one.
-    fn block(&self, cover: Cover, packer: &mut Packer) -> Result<Vec<u8>, LogError> {
-        let beginning = Beginning {
+    fn block(&self, cover: Coverage, packer: &mut Packer) -> Result<Vec<u8>, LogError> {
+        let beginning = StretchSummary {
             first_time_unix_ns: self.course.first_time_unix_ns(),
             intervals: self.course.times_unix_ns.len() as u64,
             extremes: self.extremes,
@@ -257,15 +257,15 @@ impl Digest {
         head: &BlockHead,
         payload: &[u8],
         unpacker: &mut Unpacker,
-    ) -> Result<(Cover, Digest), Damaged> {
+    ) -> Result<(Coverage, Digest), Damaged> {
         let mut reader = packed::Reader(payload);
-        let cover = Cover::of(&mut reader)?;
+        let cover = Coverage::of(&mut reader)?;
         let kind = reader.bytes(1)?[0];
         let messages = unpacker.unpack(kind, head.work(), reader.0)?;
         let [beginning, sum, tables @ ..] = messages.as_slice() else {
             return Err(Damaged);
         };
-        let beginning: Beginning = codec::decode(beginning).map_err(|_| Damaged)?;
+        let beginning: StretchSummary = codec::decode(beginning).map_err(|_| Damaged)?;
         let sum: Snapshot = codec::decode(sum).map_err(|_| Damaged)?;
         if beginning.intervals > MOST_INTERVALS {
             return Err(Damaged);
@@ -277,7 +277,7 @@ impl Digest {
         let first = beginning.first_time_unix_ns;
         let digest = Digest {
             sum,
-            course: Course::of_tables(tables, first, intervals)?,
+            course: IntervalTotals::of_tables(tables, first, intervals)?,
             extremes: beginning.extremes,
         };
         let times = (head.first_time_unix_ns, head.last_time_unix_ns);

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::io::{Read, Seek};
 
-use super::{Cover, Digest, MOST_COVER_BYTES};
+use super::{Coverage, Digest, MOST_COVER_BYTES};
 use crate::codec::ServerMessage;
 use crate::log::block::{self, BlockHead, Unpacker};
 use crate::log::index::{join, read_at};
@@ -31,7 +31,7 @@ enum Segment {
     Messages(Ranges),
     Stretch {
         digest: Part,
-        cover: Cover,
+        cover: Coverage,
         /// Its blocks.
         instead: Ranges,
     },
@@ -42,7 +42,7 @@ struct Stretch {
     from: u64,
     to: u64,
     digest: Part,
-    cover: Cover,
+    cover: Coverage,
 }
 
 /// The items of a log, see the head of this file.
@@ -134,7 +134,8 @@ impl LogIndex {
             }
             let beginning = read_at(source, digest.offset, block::HEAD_BYTES + MOST_COVER_BYTES)?;
             let found = beginning.split_at_checked(block::HEAD_BYTES);
-            let cover = found.and_then(|(_, payload)| Cover::of(&mut packed::Reader(payload)).ok());
+            let cover =
+                found.and_then(|(_, payload)| Coverage::of(&mut packed::Reader(payload)).ok());
             let stretch = cover.and_then(|cover| self.stretch(*digest, cover));
             // Of two that claim the same blocks, the first.
             let end = stretches.last().map_or(0, |stretch| stretch.to);
@@ -144,7 +145,7 @@ impl LogIndex {
     }
 
     /// The stretch that a digest claims, if all of its blocks are there and have its times.
-    fn stretch(&self, digest: Part, cover: Cover) -> Option<Stretch> {
+    fn stretch(&self, digest: Part, cover: Coverage) -> Option<Stretch> {
         let from = digest.offset.checked_sub(cover.bytes)?;
         let first = self.parts().partition_point(|part| part.offset < from);
         let behind = self.parts().get(first..)?.iter();
@@ -179,8 +180,8 @@ impl<S: Read + Seek> Digested<S> {
     }
 
     /// Stretches of damage, and digests that are none, so far.
-    pub fn damaged_frames(&self) -> u64 {
-        self.damaged + self.reader.as_ref().map_or(0, LogReader::damaged_frames)
+    pub fn damaged_stretches(&self) -> u64 {
+        self.damaged + self.reader.as_ref().map_or(0, LogReader::damaged_stretches)
     }
 
     /// Messages of a newer netto so far.
@@ -195,7 +196,7 @@ impl<S: Read + Seek> Digested<S> {
 
     /// All messages of a segment are read.
     fn leave(&mut self, reader: LogReader<Pieces<S>>) {
-        self.damaged += reader.damaged_frames();
+        self.damaged += reader.damaged_stretches();
         self.unknown += reader.unknown_messages();
         if reader.is_cut() {
             // In the middle of the file it is damage.
@@ -245,7 +246,7 @@ impl<S: Read + Seek> Digested<S> {
     }
 
     /// The digest that stands there; `None` if it is none, or another one.
-    fn digest(&mut self, part: &Part, cover: Cover) -> Result<Option<Digest>, LogError> {
+    fn digest(&mut self, part: &Part, cover: Coverage) -> Result<Option<Digest>, LogError> {
         let Some(source) = &mut self.source else {
             return Ok(None);
         };

@@ -138,7 +138,7 @@ fn read_some(bytes: &[u8], is_wanted: impl Fn(u64, u64) -> bool) -> Found {
             }
         }
     }
-    found.damaged = items.damaged_frames() + u64::from(items.is_cut());
+    found.damaged = items.damaged_stretches() + u64::from(items.is_cut());
     found
 }
 
@@ -153,7 +153,7 @@ fn expected(sequences: std::ops::RangeInclusive<u64>) -> Digest {
     }
     let totals = |row| snapshots.iter().map(|s| s.total_ns(row)).collect();
     Digest {
-        course: Course {
+        course: IntervalTotals {
             times_unix_ns: snapshots.iter().map(|s| s.time_unix_ns).collect(),
             intervals_ns: snapshots.iter().map(|s| s.interval_ns).collect(),
             totals_ns: (0..COMPONENTS.len()).map(totals).collect(),
@@ -195,7 +195,10 @@ fn who_reads_in_order_passes_over_digests() {
     let mut reader = LogReader::new(bytes.as_slice()).unwrap();
     assert_eq!(reader.by_ref().filter(Result::is_ok).count(), 701);
     assert_eq!(reader.counts().digests, 2);
-    assert_eq!((reader.damaged_frames(), reader.unknown_messages()), (0, 0));
+    assert_eq!(
+        (reader.damaged_stretches(), reader.unknown_messages()),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -292,12 +295,12 @@ fn a_log_that_was_cut_or_goes_on_is_read_by_the_digests_that_it_has() {
 }
 
 /// A digest with this content, its checksums right, in the place of another.
-fn with_digest(bytes: &[u8], digest: &Digest, cover: impl Fn(Cover) -> Cover) -> Vec<u8> {
+fn with_digest(bytes: &[u8], digest: &Digest, cover: impl Fn(Coverage) -> Coverage) -> Vec<u8> {
     let index = LogIndex::of(&mut Cursor::new(bytes)).unwrap();
     let part = *index.parts().iter().find(|part| part.is_digest()).unwrap();
     let (from, to) = (part.offset as usize, part.end() as usize);
     let cover_at = from + block::HEAD_BYTES;
-    let is = Cover::of(&mut packed::Reader(&bytes[cover_at..to])).unwrap();
+    let is = Coverage::of(&mut packed::Reader(&bytes[cover_at..to])).unwrap();
     let other = digest.block(cover(is), &mut Packer::default()).unwrap();
     // Without the index, whose places would be others.
     [&bytes[..from], &other].concat()
@@ -326,20 +329,20 @@ fn a_digest_that_its_intervals_cannot_come_to_is_damage_and_they_are_read_instea
         assert_eq!(found.damaged, 1, "{number}");
     }
     // One that claims other blocks than those before it is left alone.
-    let claims: [fn(Cover) -> Cover; 4] = [
-        |is| Cover {
+    let claims: [fn(Coverage) -> Coverage; 4] = [
+        |is| Coverage {
             blocks: is.blocks - 1,
             ..is
         },
-        |is| Cover {
+        |is| Coverage {
             blocks: u64::MAX,
             ..is
         },
-        |is| Cover {
+        |is| Coverage {
             bytes: is.bytes + 1,
             ..is
         },
-        |is| Cover {
+        |is| Coverage {
             bytes: u64::MAX,
             ..is
         },

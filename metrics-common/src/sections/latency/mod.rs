@@ -2,12 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use self::wire::LatencyWire;
 use super::columns::{Columns, Rows};
-use super::{Quantity, Recorded, Section, Unit};
 use crate::latency::{BUCKETS, Histogram, Point};
-use crate::packed::Damaged;
-use crate::snapshot::Info;
 
 mod json;
 mod recorded;
@@ -175,20 +171,9 @@ impl Latency {
             }),
         }
     }
-}
 
-impl Section for Latency {
-    type Wire = LatencyWire;
-
-    fn to_wire(&self) -> LatencyWire {
-        LatencyWire::of(self)
-    }
-
-    fn from_wire(wire: LatencyWire, cpus: usize) -> Result<Self, Damaged> {
-        wire.read(cpus)
-    }
-
-    fn add(&mut self, later: &Self, columns: &Columns) {
+    /// Adds a later interval.
+    fn add_interval(&mut self, later: &Self, columns: &Columns) {
         let nothing = |point| PointLatency::new(point, "", 0);
         for own in &mut self.points {
             // Columns move for every point, whether it goes on or not.

@@ -2,8 +2,10 @@
 
 use std::sync::LazyLock;
 
-use super::{Info, Latency, Quantity, Recorded, Unit};
+use super::Latency;
+use crate::info::Info;
 use crate::latency::{BUCKETS, Point};
+use crate::sections::recorded::{Quantity, Recorded, Unit};
 
 /// The percentiles that are series, and what they add to a point's name.
 const SERIES: [(f64, &str); 2] = [(0.5, "p50"), (0.99, "p99")];

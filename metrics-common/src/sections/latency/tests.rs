@@ -1,7 +1,10 @@
 //! Sums of latencies, bounds on what they name, and bytes that are not to be trusted.
 
+use super::wire::LatencyWire;
 use super::*;
 use crate::codec;
+use crate::packed::Damaged;
+use crate::sections::{Recorded, Section};
 
 fn point(point: Point, bucket: usize, counts: &[u64]) -> PointLatency {
     let mut own = PointLatency::new(point, "fentry", counts.len());

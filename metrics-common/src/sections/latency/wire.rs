@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{GroupKind, GroupLatency, Latency, MOST_GROUPS, MissingPoint, PointLatency};
 use crate::latency::{BUCKETS, Histogram, Point};
 use crate::packed::{self, Damaged, Packed};
+use crate::sections::columns::Columns;
+use crate::sections::section::Section;
 
 /// Points that a message may have: as many as this version knows, and those of newer ones.
 const MOST_POINTS: usize = 64;
@@ -23,12 +25,9 @@ const MOST_TEXT_BYTES: usize = 4096;
 pub struct LatencyWire {
     one_in: u64,
     points: Vec<PointWire>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     missing: Vec<MissingWire>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     groups: Vec<GroupWire>,
     /// A row for each group: its buckets, then its sum.
-    #[serde(default)]
     histograms: Packed,
 }
 
@@ -68,9 +67,10 @@ impl GroupKind {
     }
 }
 
-impl LatencyWire {
-    /// An interval for the wire; nothing is lost.
-    pub(super) fn of(latency: &Latency) -> LatencyWire {
+impl Section for Latency {
+    type Wire = LatencyWire;
+
+    fn to_wire(&self) -> LatencyWire {
         let point = |own: &PointLatency| {
             let buckets = own.buckets.iter().map(Option::as_deref);
             let further = [&own.sum_ns, &own.negative, &own.too_long];
@@ -81,46 +81,47 @@ impl LatencyWire {
                 table: packed::pack(buckets.chain(further)),
             }
         };
-        let rows: Vec<Vec<u64>> = latency.groups.iter().map(row_of).collect();
+        let rows: Vec<Vec<u64>> = self.groups.iter().map(row_of).collect();
         LatencyWire {
-            one_in: latency.one_in,
-            points: latency.points.iter().map(point).collect(),
-            missing: latency.missing.iter().map(MissingWire::of).collect(),
-            groups: latency.groups.iter().map(GroupWire::of).collect(),
+            one_in: self.one_in,
+            points: self.points.iter().map(point).collect(),
+            missing: self.missing.iter().map(MissingWire::of).collect(),
+            groups: self.groups.iter().map(GroupWire::of).collect(),
             histograms: packed::pack(rows.iter().map(|row| Some(row.as_slice()))),
         }
     }
 
-    /// The inverse of [`LatencyWire::of`], of an interval with so many CPUs. Points and kinds of
-    /// groups that this version does not know are passed over.
-    ///
-    /// # Errors
-    /// If it has other columns, or more of anything than it may have.
-    pub(super) fn read(self, cpus: usize) -> Result<Latency, Damaged> {
-        let counts = [self.points.len(), self.missing.len()];
-        if counts.iter().any(|&count| count > MOST_POINTS) || self.groups.len() > MOST_GROUP_ROWS {
+    /// Points and kinds of groups that this version does not know are passed over.
+    fn from_wire(wire: LatencyWire, cpus: usize) -> Result<Self, Damaged> {
+        let counts = [wire.points.len(), wire.missing.len()];
+        if counts.iter().any(|&count| count > MOST_POINTS) || wire.groups.len() > MOST_GROUP_ROWS {
             return Err(Damaged);
         }
         let mut budget = MOST_VALUES;
         let mut points: Vec<PointLatency> = Vec::new();
-        for wire in self.points {
-            let Some(point) = Point::of_slug(&wire.point) else {
+        for own in wire.points {
+            let Some(point) = Point::of_slug(&own.point) else {
                 continue;
             };
-            if points.iter().any(|own| own.point == point) || wire.method.len() > MOST_TEXT_BYTES {
+            if points.iter().any(|known| known.point == point) || own.method.len() > MOST_TEXT_BYTES
+            {
                 return Err(Damaged);
             }
-            let table = packed::unpack_within(&wire.table, BUCKETS + FURTHER_ROWS, budget)?;
+            let table = packed::unpack_within(&own.table, BUCKETS + FURTHER_ROWS, budget)?;
             budget -= table.iter().flatten().map(Vec::len).sum::<usize>();
-            points.push(point_of(point, wire.method, table, cpus)?);
+            points.push(point_of(point, own.method, table, cpus)?);
         }
-        let missing = self.missing.into_iter().filter_map(MissingWire::read);
+        let missing = wire.missing.into_iter().filter_map(MissingWire::read);
         Ok(Latency {
-            one_in: self.one_in,
+            one_in: wire.one_in,
             points,
             missing: missing.collect::<Result<_, _>>()?,
-            groups: groups_of(self.groups, &self.histograms)?,
+            groups: groups_of(wire.groups, &wire.histograms)?,
         })
+    }
+
+    fn add(&mut self, later: &Self, columns: &Columns) {
+        self.add_interval(later, columns);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::{Caused, Identity, MOST_OWNERS, Owner, OwnerKind, Owners, Taken};
 use crate::component::COMPONENTS;
-use crate::sections::Columns;
+use crate::sections::columns::Columns;
 
 impl Owners {
     /// Adds a later interval.
@@ -118,7 +118,7 @@ impl Owners {
                 self.caused.push(Caused {
                     owner: key.0,
                     component: key.1,
-                    cpu_ns: columns.place(&more.cpu_ns),
+                    cpu_ns: columns.placed(&more.cpu_ns),
                 });
                 is_met.push(true);
                 continue;
@@ -127,7 +127,7 @@ impl Owners {
             match std::mem::replace(&mut is_met[row], true) {
                 false => columns.add(&mut self.caused[row].cpu_ns, &more.cpu_ns),
                 true => {
-                    let more = columns.place(&more.cpu_ns);
+                    let more = columns.placed(&more.cpu_ns);
                     for (sum, more) in self.caused[row].cpu_ns.iter_mut().zip(more) {
                         *sum = sum.saturating_add(more);
                     }

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
+use super::wire::OwnersWire;
 use super::*;
+use crate::packed::Damaged;
+use crate::sections::{Columns, Section};
 
 fn group(id: u64) -> Owner {
     Owner {

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{Caused, Owner, OwnerBasis, Owners, Taken};
 use crate::component::COMPONENTS;
 use crate::packed::{self, Damaged, Packed};
+use crate::sections::columns::Columns;
+use crate::sections::section::Section;
 
 /// Rows of [`Owners::caused`], pairs of [`Owners::taken`] and owners that a message may have; one
 /// with more is damaged.
@@ -21,39 +23,35 @@ pub struct OwnersWire {
     pub(super) caused: Packed,
     pub(super) taken: Vec<(u32, u32, u64)>,
     pub(super) basis: Vec<OwnerBasis>,
-    #[serde(default)]
     pub(super) irq_pressure_ns: Vec<Option<u64>>,
 }
 
-impl OwnersWire {
-    /// An interval for the wire; nothing is lost.
-    pub(super) fn of(owners: &Owners) -> OwnersWire {
-        let rows = owners.caused.iter();
+impl Section for Owners {
+    type Wire = OwnersWire;
+
+    fn to_wire(&self) -> OwnersWire {
+        let rows = self.caused.iter();
         OwnersWire {
-            owners: owners.owners.clone(),
+            owners: self.owners.clone(),
             rows: rows.clone().map(|row| (row.owner, row.component)).collect(),
             caused: packed::pack(rows.map(|row| Some(row.cpu_ns.as_slice()))),
-            taken: owners
+            taken: self
                 .taken
                 .iter()
                 .map(|taken| (taken.cause, taken.payer, taken.ns))
                 .collect(),
-            basis: owners.basis.clone(),
-            irq_pressure_ns: owners.irq_pressure_ns.clone(),
+            basis: self.basis.clone(),
+            irq_pressure_ns: self.irq_pressure_ns.clone(),
         }
     }
 
-    /// The inverse of [`OwnersWire::of`], of an interval with so many CPUs.
-    ///
-    /// # Errors
-    /// If it has other columns, or names what is not there.
-    pub(super) fn read(self, cpus: usize) -> Result<Owners, Damaged> {
+    fn from_wire(wire: OwnersWire, cpus: usize) -> Result<Self, Damaged> {
         let table =
-            packed::unpack_within(&self.caused, MOST_ROWS, (MOST_ROWS * cpus).min(MOST_VALUES))?;
-        if table.len() != self.rows.len() {
+            packed::unpack_within(&wire.caused, MOST_ROWS, (MOST_ROWS * cpus).min(MOST_VALUES))?;
+        if table.len() != wire.rows.len() {
             return Err(Damaged);
         }
-        let rows = self.rows.into_iter().zip(table);
+        let rows = wire.rows.into_iter().zip(table);
         let caused = rows.map(|((owner, component), cpu_ns)| match cpu_ns {
             Some(cpu_ns) if cpu_ns.len() == cpus => Ok(Caused {
                 owner,
@@ -62,20 +60,24 @@ impl OwnersWire {
             }),
             _ => Err(Damaged),
         });
-        let taken = self.taken.into_iter();
+        let taken = wire.taken.into_iter();
         let owners = Owners {
             caused: caused.collect::<Result<_, Damaged>>()?,
             taken: taken
                 .map(|(cause, payer, ns)| Taken { cause, payer, ns })
                 .collect(),
-            basis: self.basis,
-            irq_pressure_ns: self.irq_pressure_ns,
-            owners: self.owners,
+            basis: wire.basis,
+            irq_pressure_ns: wire.irq_pressure_ns,
+            owners: wire.owners,
         };
         match owners.is_whole() {
             true => Ok(owners),
             false => Err(Damaged),
         }
+    }
+
+    fn add(&mut self, later: &Self, columns: &Columns) {
+        self.add_interval(later, columns);
     }
 }
 

@@ -139,13 +139,13 @@ fn a_sum_says_for_how_long_work_was_counted() {
 }
 
 #[test]
-fn what_an_older_netto_wrote_has_no_work_and_is_read() {
+fn a_message_without_work_is_read() {
     let wire = serde_json::to_value(worked(Some(4)).to_wire()).unwrap();
-    let mut older = wire.clone();
-    older.as_object_mut().unwrap().remove("work").unwrap();
+    let mut without = wire.clone();
+    without.as_object_mut().unwrap().remove("work").unwrap();
     let read = |wire| Traffic::from_wire(serde_json::from_value(wire).unwrap(), 0).unwrap();
     assert_eq!(read(wire), worked(Some(4)));
-    assert_eq!(read(older), Traffic::default());
+    assert_eq!(read(without), Traffic::default());
 }
 
 #[test]

@@ -37,7 +37,20 @@ impl Work {
 
     pub(super) fn add(&mut self, later: &Work) {
         self.counted_ns = self.counted_ns.saturating_add(later.counted_ns);
-        super::add_known(&mut self.counts, &later.counts);
+        add_known(&mut self.counts, &later.counts);
+    }
+}
+
+/// Adds counts of which some are not known.
+pub(super) fn add_known(sums: &mut Vec<Option<u64>>, later: &[Option<u64>]) {
+    if sums.len() < later.len() {
+        sums.resize(later.len(), None);
+    }
+    for (sum, more) in sums.iter_mut().zip(later) {
+        *sum = match (*sum, *more) {
+            (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
+            (sum, more) => sum.or(more),
+        };
     }
 }
 

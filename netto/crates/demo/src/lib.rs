@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use metrics_common::history::{History, LEAST_COVERED_NS};
-use metrics_common::snapshot::DEMO_NOTE_PREFIX;
+use metrics_common::info::DEMO_NOTE_PREFIX;
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, Cost, CpuModes, Info, InstrumentInfo, Kind, Modes,
     Power, ProbeInfo, Sections, Snapshot, ZonePower,

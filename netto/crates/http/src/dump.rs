@@ -3,7 +3,7 @@
 //! A piece is made when its reader has taken the one before, of bytes that the ring shares.
 
 use actix_web::web::Bytes;
-use metrics_common::log::{self, LogError};
+use metrics_common::log::{self, Block, LogError};
 
 use netto_pipeline::recent::{Entry, Recent};
 
@@ -11,21 +11,29 @@ use netto_pipeline::recent::{Entry, Recent};
 pub fn pieces(recent: &Recent) -> impl Iterator<Item = Result<Bytes, LogError>> + Unpin + use<> {
     let entries: Vec<Entry> = recent.entries().cloned().collect();
     let mut described: Option<Bytes> = None;
-    let messages = entries.into_iter().flat_map(move |entry| {
+    let blocks = entries.into_iter().flat_map(move |entry| {
         let place = |hello: &Bytes| hello.as_ptr();
         let is_known = described.as_ref().map(place) == Some(place(&entry.hello));
         let hello = (!is_known).then(|| entry.hello.clone());
-        described = Some(entry.hello);
-        hello.into_iter().chain([entry.snapshot])
+        described = Some(entry.hello.clone());
+        let hello = hello.into_iter().map(|hello| plain_block(&hello, None));
+        let snapshot = move || plain_block(&entry.snapshot, Some(entry.time_unix_ns()));
+        hello.chain(std::iter::once_with(snapshot))
     });
-    as_log(messages)
+    let header = std::iter::once_with(|| Ok(Bytes::from(log::file_header())));
+    header.chain(blocks)
 }
 
-/// How messages become a log file: in frames, because each is made when its reader takes it, and
-/// blocks would cost the daemon what only the reader's disk has of them.
-fn as_log(messages: impl Iterator<Item = Bytes>) -> impl Iterator<Item = Result<Bytes, LogError>> {
-    let header = std::iter::once_with(|| Ok(Bytes::from(log::file_header())));
-    header.chain(messages.map(|message| log::frame_of(&message).map(Bytes::from)))
+/// A Hello, or a snapshot with its time, as a block of its own that is not compressed: it is made
+/// when its reader takes it, and compression would cost the daemon what only the reader's disk has
+/// of it.
+fn plain_block(message: &Bytes, time_unix_ns: Option<u64>) -> Result<Bytes, LogError> {
+    let mut block = Block::default();
+    match time_unix_ns {
+        Some(time_unix_ns) => block.push_snapshot(message.to_vec(), time_unix_ns)?,
+        None => block.push_hello(message.to_vec())?,
+    }
+    Ok(block.close_plain().into())
 }
 
 #[cfg(test)]
@@ -62,6 +70,6 @@ mod tests {
             })
             .collect();
         assert_eq!(kinds, ["hello", "1", "2", "hello", "3", "4"]);
-        assert_eq!(reader.damaged_frames(), 0);
+        assert_eq!(reader.damaged_stretches(), 0);
     }
 }

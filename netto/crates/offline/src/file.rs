@@ -138,8 +138,8 @@ impl Opened {
     /// What was wrong with the file so far: damaged stretches, unknown messages, whether it is cut.
     pub(super) fn wrong(&self) -> (u64, u64, bool) {
         match self {
-            Opened::Messages(of) => (of.damaged_frames(), of.unknown_messages(), of.is_cut()),
-            Opened::Digests(of, _) => (of.damaged_frames(), of.unknown_messages(), of.is_cut()),
+            Opened::Messages(of) => (of.damaged_stretches(), of.unknown_messages(), of.is_cut()),
+            Opened::Digests(of, _) => (of.damaged_stretches(), of.unknown_messages(), of.is_cut()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a recording says of itself, for people. Pure.
 
 use metrics_common::codec::Gap;
-use metrics_common::snapshot::RECORDING_NOTE_PREFIX;
+use metrics_common::info::RECORDING_NOTE_PREFIX;
 use time::OffsetDateTime;
 
 /// So many stretches without snapshots are named; of others there is the number.
@@ -11,8 +11,8 @@ const NAMED_GAPS: usize = 5;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Missing {
     /// Stretches that were damaged.
-    pub damaged_frames: u64,
-    /// Whole frames of a newer netto.
+    pub damaged_stretches: u64,
+    /// Messages of a newer netto.
     pub unknown_messages: u64,
     /// Whether the file ends in the middle of a block.
     pub is_cut: bool,
@@ -51,10 +51,10 @@ impl Missing {
             }
         };
         say(
-            self.damaged_frames > 0,
+            self.damaged_stretches > 0,
             format!(
                 "The file is damaged in {} places; what was there is missing.",
-                self.damaged_frames
+                self.damaged_stretches
             ),
         );
         say(

@@ -100,7 +100,7 @@ impl Recording {
             floors.message_ended(read);
             progress(read, length_bytes);
         }
-        missing.damaged_frames = reader.damaged_frames();
+        missing.damaged_stretches = reader.damaged_stretches();
         missing.unknown_messages = reader.unknown_messages();
         missing.is_cut = reader.is_cut();
         missing.description_is_lost = narration.has_guessed;

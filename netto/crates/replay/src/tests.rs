@@ -50,11 +50,11 @@ fn hello(hostname: &str) -> ServerMessage {
     }))
 }
 
-/// As the first version of the log had them: each in a frame.
+/// Each in a block of its own, not compressed, as in a dump.
 fn bytes_of(messages: impl IntoIterator<Item = ServerMessage>) -> Vec<u8> {
     let mut bytes = log::file_header();
     for message in messages {
-        bytes.extend(log::frame(&message).unwrap());
+        bytes.extend(fixture::block(&message).unwrap());
     }
     bytes
 }
@@ -147,14 +147,14 @@ fn shown(steps: Vec<Step>) -> impl Iterator<Item = Snapshot> {
 
 #[test]
 fn what_is_shown_adds_up_to_the_log_at_any_speed() {
-    let (frames, blocks) = (usual(3_000), in_blocks(3_000));
+    let (plain, blocks) = (usual(3_000), in_blocks(3_000));
     let expected = sum((1..=3_000).map(snapshot));
     for (bytes, speed, step_ms) in [
-        (&frames, 1.0, 100),
+        (&plain, 1.0, 100),
         (&blocks, 1.0, 100),
         (&blocks, 1.0, 730),
         (&blocks, 10.0, 100),
-        (&frames, 60.0, 100),
+        (&plain, 60.0, 100),
         (&blocks, 1000.0, 100),
     ] {
         let mut show = Show::of(bytes, speed);
@@ -287,7 +287,7 @@ fn behind_the_end_it_begins_anew() {
 fn nobody_waits_where_nothing_was_recorded() {
     let mut bytes = usual(10);
     let hours_later = (7_200 * 5..7_200 * 5 + 10).map(message);
-    bytes.extend(hours_later.flat_map(|message| log::frame(&message).unwrap()));
+    bytes.extend(hours_later.flat_map(|message| fixture::block(&message).unwrap()));
     let mut show = Show::of(&bytes, 1.0);
     let steps = show.play_out(100);
     assert!(steps.len() < 150, "{} steps for ten seconds", steps.len());
@@ -366,7 +366,7 @@ fn a_damaged_file_is_played_but_for_the_damage_and_says_so() {
 #[test]
 fn a_file_without_its_beginning_is_still_shown() {
     let whole = usual(50);
-    let hello = log::frame(&hello("web-1")).unwrap().len();
+    let hello = fixture::block(&hello("web-1")).unwrap().len();
     let mut show = Show::of(&whole[log::file_header().len() + hello..], 1.0);
     let info = show.player.first_info().unwrap();
     assert!(
@@ -411,9 +411,9 @@ proptest! {
     fn whatever_was_damaged_what_the_reader_reads_is_what_is_played(
         damages in prop::collection::vec((0.0..1.0_f64, any::<u8>(), 1..40_usize), 1..6),
         end in 0.2..1.0_f64,
-        are_frames: bool,
+        are_plain: bool,
     ) {
-        let mut bytes = if are_frames { usual(120) } else { in_blocks(120) };
+        let mut bytes = if are_plain { usual(120) } else { in_blocks(120) };
         for (place, value, length) in damages {
             let at = (bytes.len() as f64 * place) as usize;
             let until = (at + length).min(bytes.len());

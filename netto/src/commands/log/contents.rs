@@ -48,8 +48,6 @@ pub struct Stored {
     pub blocks: u64,
     /// Those that are compressed.
     pub compressed_blocks: u64,
-    /// Frames of the first version.
-    pub frames: u64,
     /// Indices.
     pub indices: u64,
     /// Digests.
@@ -161,7 +159,6 @@ impl Contents {
         contents.stored = Stored {
             blocks: counts.blocks,
             compressed_blocks: counts.compressed_blocks,
-            frames: counts.frames,
             indices: counts.indices,
             digests: counts.digests,
             stored_bytes: counts.stored_bytes,
@@ -169,7 +166,7 @@ impl Contents {
         };
         contents.unknown_messages = reader.unknown_messages();
         let damage = &mut contents.damage;
-        damage.stretches = reader.damaged_frames() + u64::from(reader.is_cut());
+        damage.stretches = reader.damaged_stretches() + u64::from(reader.is_cut());
         damage.is_cut = reader.is_cut();
         damage.lost_bytes = counts.lost_bytes;
         let places = reader.damage().iter().take(MOST_LISTED);
@@ -264,7 +261,7 @@ fn push_new<T: PartialEq>(list: &mut Vec<T>, one: T) {
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::log;
+    use metrics_common::{fixture, log};
 
     use super::*;
 
@@ -279,7 +276,7 @@ mod tests {
     fn hello(started_unix_ns: u64) -> ServerMessage {
         ServerMessage::Hello(Box::new(Info {
             started_unix_ns,
-            ..metrics_common::fixture::info()
+            ..fixture::info()
         }))
     }
 
@@ -297,7 +294,7 @@ mod tests {
     fn contents(messages: &[ServerMessage]) -> Contents {
         let mut bytes = log::file_header();
         for message in messages {
-            bytes.extend(log::frame(message).unwrap());
+            bytes.extend(fixture::block(message).unwrap());
         }
         Contents::of(LogReader::new(bytes.as_slice()).unwrap()).unwrap()
     }

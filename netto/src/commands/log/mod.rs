@@ -99,9 +99,6 @@ fn text(contents: &Contents) -> String {
             counts.blocks - counts.compressed_blocks
         ));
     }
-    if counts.frames > 0 {
-        stored.push(format!("{} frames of the first version", counts.frames));
-    }
     if counts.digests > 0 {
         stored.push(format!("{} digests", counts.digests));
     }

@@ -55,22 +55,22 @@ fn layers_stand_on_each_other_in_proportion() {
     assert_eq!(chart.top, 40.0);
     // 174 pixels for the values, 0 at the bottom and 40 % at the top.
     let svg = svg(&chart, Theme::LIGHT, (448, 200)).unwrap();
-    let place = Place::of((448, 200));
+    let plot = PlotArea::of((448, 200));
     let found = polygons(&svg);
     assert_eq!(found.len(), 2);
     let heights = |points: &[(i32, i32)]| {
         let ys = points.iter().map(|p| p.1);
         (ys.clone().min().unwrap(), ys.max().unwrap())
     };
-    let quarter = (place.bottom - place.top) / 4;
+    let quarter = (plot.bottom - plot.top) / 4;
     let (low_top, low_bottom) = heights(&found[0]);
     let (high_top, high_bottom) = heights(&found[1]);
-    assert_eq!(low_bottom, place.bottom);
-    assert!((place.bottom - low_top - quarter).abs() <= 1, "{low_top}");
+    assert_eq!(low_bottom, plot.bottom);
+    assert!((plot.bottom - low_top - quarter).abs() <= 1, "{low_top}");
     assert_eq!(high_bottom, low_top);
     assert!((low_top - high_top - 2 * quarter).abs() <= 1, "{high_top}");
     for (x, _) in found.concat() {
-        assert!((place.left..=place.right).contains(&x));
+        assert!((plot.left..=plot.right).contains(&x));
     }
     assert_eq!(
         found[0].len(),
@@ -144,13 +144,13 @@ fn the_grid_has_round_labels() {
 
 #[test]
 fn a_pixel_and_its_moment_belong_together() {
-    let place = Place::of((600, 160));
+    let plot = PlotArea::of((600, 160));
     for ms in [0.0, 2_500.0, 10_000.0] {
-        let x = place.x_of(&FRAME, ms);
-        assert!((place.ms_at(&FRAME, x) - ms).abs() < 1e-6);
+        let x = plot.x_of(&FRAME, ms);
+        assert!((plot.ms_at(&FRAME, x) - ms).abs() < 1e-6);
     }
-    assert_eq!(place.ms_at(&FRAME, -50.0), 0.0);
-    assert_eq!(place.ms_at(&FRAME, 5_000.0), 10_000.0);
+    assert_eq!(plot.ms_at(&FRAME, -50.0), 0.0);
+    assert_eq!(plot.ms_at(&FRAME, 5_000.0), 10_000.0);
 }
 
 #[test]

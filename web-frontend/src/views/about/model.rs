@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use metrics_common::snapshot::{Availability, Info, Snapshot};
+use metrics_common::{Availability, Info, Snapshot};
 
 use crate::action::Action;
 use crate::basis::{self, Amount, Basis};

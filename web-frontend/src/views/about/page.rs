@@ -8,7 +8,7 @@ use web_sys::Window;
 
 use super::model;
 use crate::action::Format;
-use crate::axes::Place;
+use crate::axes::PlotArea;
 use crate::format;
 use crate::page::chart::TimeChart;
 use crate::page::dom::{Dom, focused_act};
@@ -16,7 +16,7 @@ use crate::page::save::File;
 use crate::state::Keys;
 use crate::timeline::Frame;
 use crate::view_model::index_of;
-use crate::views::{Pointer, Scene, View};
+use crate::view::{Pointer, Scene, View};
 
 /// Id of the chart.
 const TIME: &str = "about-time";
@@ -84,7 +84,7 @@ impl View for About {
 
     fn ms_at(&self, plot: &str, x: f64) -> Option<f64> {
         let (chart, size, _) = self.chart.drawn.as_ref().filter(|_| plot == TIME)?;
-        Some(Place::of(*size).ms_at(&chart.frame, x))
+        Some(PlotArea::of(*size).ms_at(&chart.frame, x))
     }
 
     fn file(&self, scene: &Scene, what: &str, format: Format) -> Result<Option<File>, JsValue> {

@@ -6,6 +6,8 @@ use metrics_common::history::History;
 use super::choices::Sort;
 use crate::axes::round_up;
 use crate::color::Rgb;
+use crate::format;
+use crate::sort::sort_by;
 use crate::timeline::Frame;
 
 /// From nothing to the most, by ascending contrast to the page; told apart by
@@ -60,15 +62,15 @@ impl Filter {
         let mut filter = Filter::default();
         let words = text.split([',', ' ', ';']).filter(|word| !word.is_empty());
         for word in words.filter(|word| *word != "%") {
-            let number = |text: &str| text.trim_end_matches('%').parse::<f64>().ok();
+            let number = |text: &str| format::parse_decimal(text.trim_end_matches('%'));
             let cpu = |text: &str| text.trim_start_matches("cpu").parse::<u32>().ok();
             if let Some(node) = word.strip_prefix("node") {
                 filter
                     .nodes
                     .push(node.parse().map_err(|_| word.to_owned())?);
             } else if let Some(percent) = word.strip_prefix('>') {
-                let percent = number(percent).filter(|p| p.is_finite());
-                filter.above_ratio = Some(percent.ok_or_else(|| word.to_owned())? / 100.0);
+                let percent = number(percent).ok_or_else(|| word.to_owned())?;
+                filter.above_ratio = Some(percent / 100.0);
             } else {
                 let (from, to) = word.split_once('-').unwrap_or((word, word));
                 match (cpu(from), cpu(to)) {
@@ -90,7 +92,7 @@ impl Filter {
 
 /// One line of the map.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub struct CpuRow {
     /// Number of the CPU.
     pub cpu: u32,
     /// Its NUMA node, if the host has several.
@@ -99,7 +101,7 @@ pub struct Line {
     pub values: Vec<Option<f64>>,
 }
 
-impl Line {
+impl CpuRow {
     fn mean(&self) -> f64 {
         let there = self.values.iter().flatten();
         let count = there.clone().count().max(1) as f64;
@@ -117,7 +119,7 @@ pub struct Map {
     /// The stretch of time.
     pub frame: Frame,
     /// From the top to the bottom.
-    pub lines: Vec<Line>,
+    pub lines: Vec<CpuRow>,
     /// How many CPUs the filter has left out.
     pub hidden: usize,
     /// Share of a CPU at the end of the colour scale.
@@ -135,7 +137,7 @@ impl Map {
         sort: Sort,
     ) -> Self {
         let columns = columns(history, &frame);
-        let all = history.cpus().iter().enumerate().map(|(place, &cpu)| Line {
+        let all = history.cpus().iter().enumerate().map(|(place, &cpu)| CpuRow {
             cpu,
             node: nodes.get(cpu as usize).copied(),
             values: columns
@@ -143,13 +145,13 @@ impl Map {
                 .map(|column| history.cell((*column)?, component, place))
                 .collect(),
         });
-        let mut lines: Vec<Line> = all
+        let mut lines: Vec<CpuRow> = all
             .filter(|line| filter.takes(line.cpu, line.node, line.highest()))
             .collect();
         if sort == Sort::Load {
-            lines.sort_by(|a, b| b.mean().total_cmp(&a.mean()));
+            sort_by(&mut lines, |a, b| b.mean().total_cmp(&a.mean()));
         }
-        let highest = lines.iter().map(Line::highest).fold(0.0, f64::max);
+        let highest = lines.iter().map(CpuRow::highest).fold(0.0, f64::max);
         Map {
             frame,
             hidden: history.cpus().len() - lines.len(),
@@ -320,7 +322,7 @@ mod tests {
         let map = map("", Sort::Number);
         assert_eq!(map.node_stretches(), [(0, 0, 1), (1, 1, 1)]);
         let plain = Map {
-            lines: vec![Line {
+            lines: vec![CpuRow {
                 node: None,
                 ..map.lines[0].clone()
             }],

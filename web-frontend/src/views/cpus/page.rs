@@ -12,7 +12,7 @@ use super::choices::Choices;
 use super::csv;
 use super::model::{self, Filter, Map};
 use crate::action::{Action, Format};
-use crate::axes::{LEFT_PX, Place};
+use crate::axes::{LEFT_PX, PlotArea};
 use crate::basis::{Amount, Basis};
 use crate::format::{self, escape_html};
 use crate::page::dom::{Dom, set_attribute};
@@ -21,7 +21,7 @@ use crate::page::save::{self, File};
 use crate::state::{Address, Keys, Pairs};
 use crate::timeline;
 use crate::view_model::{Row, index_of, tree};
-use crate::views::{Pointer, Reply, Scene, View};
+use crate::view::{Pointer, Reply, Scene, View};
 
 /// Height of the map, pixels, as far as lines of a readable height allow.
 const HEIGHT_PX: f64 = 384.0;
@@ -88,7 +88,7 @@ impl View for HeatMap {
         let at = scene
             .cursor_ms
             .filter(|ms| map.frame.step_at(*ms).is_some());
-        let x = at.map(|ms| Place::of((*width, 0)).x_of(&map.frame, ms));
+        let x = at.map(|ms| PlotArea::of((*width, 0)).x_of(&map.frame, ms));
         show_cursor(&holder, x)?;
         let y = pointer
             .and_then(|pointer| pointer.within("heat"))
@@ -122,7 +122,7 @@ impl View for HeatMap {
 
     fn ms_at(&self, plot: &str, x: f64) -> Option<f64> {
         let (map, width, _) = self.drawn.as_ref().filter(|_| plot == "heat")?;
-        Some(Place::of((*width, 0)).ms_at(&map.frame, x))
+        Some(PlotArea::of((*width, 0)).ms_at(&map.frame, x))
     }
 
     fn act(&mut self, action: &Action) -> Reply {

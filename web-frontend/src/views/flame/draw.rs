@@ -1,10 +1,9 @@
 //! Draws the flame graph on any plotters backend: callers above, what they
 //! called below. Knows pixels and colours, but not where stacks come from.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
 use plotters::element::{Rectangle, Text};
@@ -41,8 +40,8 @@ pub struct Flames<'a> {
     pub tree: &'a Tree,
     /// The boxes, as [`Tree::boxes`] gives them.
     pub boxes: &'a [FlameBox],
-    /// Nodes that a search has found; `None` while nothing is searched for.
-    pub found: Option<&'a BTreeSet<usize>>,
+    /// Nodes that a search has found, ascending; `None` while nothing is searched for.
+    pub found: Option<&'a [usize]>,
 }
 
 /// Boxes of a profile in a drawing of this width, with what is looked for in it.
@@ -58,7 +57,7 @@ pub fn of_profile(
 ) -> Result<String, PlotError> {
     let tree = &profile.tree;
     let found = tree.search(find, |node| label(info, node)).0;
-    let found = Some(&found).filter(|_| !find.trim().is_empty());
+    let found = Some(found.as_slice()).filter(|_| !find.trim().is_empty());
     let flames = Flames {
         info,
         tree,
@@ -176,7 +175,7 @@ fn color(flames: &Flames, own: &FlameBox, theme: Theme) -> Rgb {
         _ => 0.12 + 0.07 * f64::from(tint_of(name)),
     };
     let pale = match flames.found {
-        Some(found) if !found.contains(&own.node) => NOT_FOUND,
+        Some(found) if found.binary_search(&own.node).is_err() => NOT_FOUND,
         Some(_) => 0.0,
         None if own.is_caller => CALLER,
         None => tint,

@@ -7,44 +7,46 @@ use std::rc::{Rc, Weak};
 use wasm_bindgen::prelude::*;
 use web_sys::{Response, Window};
 
-use super::model::Answer;
+use super::model::FlameResponse;
+use crate::format;
+use crate::page::dom::error_message;
 
 /// Relative, as the page's own address may have a path of its own.
 const ADDRESS: &str = "api/v1/flamegraph";
 
-/// Asks, and calls back with the answer or with what went wrong.
-pub struct Asker {
+/// Asks for the stacks, and calls back with the answer or the error.
+pub struct FlameClient {
     window: Window,
     on_head: Closure<dyn FnMut(JsValue)>,
     on_body: Closure<dyn FnMut(JsValue)>,
     on_failure: Closure<dyn FnMut(JsValue)>,
     /// What the head of the answer said.
-    head: RefCell<Answer>,
+    head: RefCell<FlameResponse>,
 }
 
-impl Asker {
-    /// Prepares; the callbacks are made once, so that questions leave nothing behind.
-    pub fn new(window: Window, done: impl Fn(Result<Answer, String>) + 'static) -> Rc<Asker> {
+impl FlameClient {
+    /// Creates the callbacks once, so that requests leave nothing behind.
+    pub fn new(window: Window, done: impl Fn(Result<FlameResponse, String>) + 'static) -> Rc<FlameClient> {
         let done = Rc::new(done);
-        Rc::new_cyclic(|weak: &Weak<Asker>| {
+        Rc::new_cyclic(|weak: &Weak<FlameClient>| {
             let (own, failed) = (weak.clone(), done.clone());
             let on_head = Closure::new(move |response: JsValue| {
-                if let Some(asker) = own.upgrade()
-                    && let Err(error) = asker.take_head(&response.unchecked_into())
+                if let Some(client) = own.upgrade()
+                    && let Err(error) = client.take_head(&response.unchecked_into())
                 {
                     failed(Err(text_of(&error)));
                 }
             });
             let (own, told) = (weak.clone(), done.clone());
             let on_body = Closure::new(move |body: JsValue| {
-                if let Some(asker) = own.upgrade() {
-                    let mut answer = asker.head.take();
+                if let Some(client) = own.upgrade() {
+                    let mut answer = client.head.take();
                     answer.body = body.as_string().unwrap_or_default();
                     told(Ok(answer));
                 }
             });
             let on_failure = Closure::new(move |error: JsValue| done(Err(text_of(&error))));
-            Asker {
+            FlameClient {
                 window,
                 on_head,
                 on_body,
@@ -62,8 +64,8 @@ impl Asker {
 
     fn take_head(&self, response: &Response) -> Result<(), JsValue> {
         let headers = response.headers();
-        let number = |name: &str| -> Option<f64> { headers.get(name).ok()??.trim().parse().ok() };
-        *self.head.borrow_mut() = Answer {
+        let number = |name: &str| format::parse_decimal(headers.get(name).ok()??.trim());
+        *self.head.borrow_mut() = FlameResponse {
             status: response.status(),
             window_seconds: number("x-netto-window-seconds"),
             left_out: number("x-netto-samples-left-out").map(|count| count as u64),
@@ -75,10 +77,5 @@ impl Asker {
 }
 
 fn text_of(error: &JsValue) -> String {
-    let message = js_sys::Reflect::get(error, &"message".into());
-    let message = message.ok().and_then(|message| message.as_string());
-    format!(
-        "The daemon does not answer: {}.",
-        message.unwrap_or_else(|| format!("{error:?}"))
-    )
+    format!("The daemon does not answer: {}.", error_message(error))
 }

@@ -1,7 +1,11 @@
 //! The flame graph: the kernel's functions in which networking's time goes.
 
+use crate::view_info::Pages;
+
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("cost");
+/// The pages that it is on.
+pub const PAGES: Pages = Pages::OverviewAndComponent;
 
 pub mod choices;
 pub mod draw;

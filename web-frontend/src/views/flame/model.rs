@@ -2,12 +2,11 @@
 //! that is zoomed into as boxes, and what a search finds. Pure; `flame_plot`
 //! draws the boxes.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use metrics_common::ownership::Owned;
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 
 use crate::format;
+use crate::sort::sort_by;
 use crate::view_model::index_of;
 
 /// Stacks deeper than this are cut: no kernel stack has as many functions.
@@ -54,7 +53,6 @@ impl Tree {
             parent: 0,
             depth: 0,
         }];
-        let mut places: BTreeMap<(usize, &str), usize> = BTreeMap::new();
         let mut unreadable = 0;
         for line in folded.lines().filter(|line| !line.trim().is_empty()) {
             let parsed = line
@@ -68,20 +66,23 @@ impl Tree {
             let mut at = 0;
             nodes[at].samples = nodes[at].samples.saturating_add(count);
             for frame in stack.split(';').filter(|f| !f.is_empty()).take(MOST_FRAMES) {
-                at = *places.entry((at, frame)).or_insert_with(|| {
-                    let new = nodes.len();
-                    nodes[at].children.push(new);
-                    let depth = nodes[at].depth + 1;
+                let parent = at;
+                let known = nodes[parent].children.iter().copied();
+                at = known
+                    .rev()
+                    .find(|&child| nodes[child].name == frame)
+                    .unwrap_or(nodes.len());
+                if at == nodes.len() {
+                    nodes[parent].children.push(at);
                     nodes.push(Node {
                         name: frame.to_owned(),
                         samples: 0,
                         own: 0,
                         children: Vec::new(),
-                        parent: at,
-                        depth,
+                        parent,
+                        depth: nodes[parent].depth + 1,
                     });
-                    new
-                });
+                }
                 nodes[at].samples = nodes[at].samples.saturating_add(count);
             }
             nodes[at].own = nodes[at].own.saturating_add(count);
@@ -89,7 +90,7 @@ impl Tree {
         // One function stays at one place while the shares change.
         for at in 0..nodes.len() {
             let mut children = std::mem::take(&mut nodes[at].children);
-            children.sort_by(|a, b| nodes[*a].name.cmp(&nodes[*b].name));
+            sort_by(&mut children, |a, b| nodes[*a].name.cmp(&nodes[*b].name));
             nodes[at].children = children;
         }
         Tree { nodes, unreadable }
@@ -189,27 +190,28 @@ impl Tree {
         boxes
     }
 
-    /// The nodes whose names contain this, whatever the case, and the share of all
-    /// samples that passed through any of them. Nothing matches an empty search.
-    pub fn search(&self, wanted: &str, label: impl Fn(&Node) -> String) -> (BTreeSet<usize>, f64) {
-        let wanted = wanted.trim().to_lowercase();
-        let mut found = BTreeSet::new();
+    /// The nodes whose names contain this, whatever the case, in ascending order, and the share
+    /// of all samples that passed through any of them. Nothing matches an empty search.
+    pub fn search(&self, wanted: &str, label: impl Fn(&Node) -> String) -> (Vec<usize>, f64) {
+        let wanted = wanted.trim().to_ascii_lowercase();
+        let mut found = Vec::new();
         if wanted.is_empty() {
             return (found, 0.0);
         }
         let mut samples = 0;
-        let mut open = vec![(0, false)];
-        while let Some((at, is_within)) = open.pop() {
-            let node = &self.nodes[at];
-            let matches = at != 0 && label(node).to_lowercase().contains(&wanted);
+        // Every node comes after its parent.
+        let mut is_within = vec![false; self.nodes.len()];
+        for (at, node) in self.nodes.iter().enumerate().skip(1) {
+            let parent_is_within = is_within[node.parent];
+            let matches = label(node).to_ascii_lowercase().contains(&wanted);
             if matches {
-                found.insert(at);
-                // What is inside of a match is counted with it.
-                if !is_within {
-                    samples += node.samples;
-                }
+                found.push(at);
             }
-            open.extend(node.children.iter().map(|&c| (c, is_within || matches)));
+            // What is inside of a match is counted with it.
+            if matches && !parent_is_within {
+                samples += node.samples;
+            }
+            is_within[at] = parent_is_within || matches;
         }
         (found, format::ratio(samples, self.samples()))
     }
@@ -217,17 +219,20 @@ impl Tree {
     /// The functions in which most samples were taken, below a node and
     /// whoever called them, with their samples.
     pub fn hottest(&self, within: usize) -> Vec<(&str, u64)> {
-        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut owns: Vec<(&str, u64)> = Vec::new();
         let mut open = vec![within];
         while let Some(at) = open.pop() {
             let node = &self.nodes[at];
             if node.own > 0 {
-                *sums.entry(&node.name).or_default() += node.own;
+                owns.push((&node.name, node.own));
             }
             open.extend(&node.children);
         }
-        let mut sums: Vec<(&str, u64)> = sums.into_iter().collect();
-        sums.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        sort_by(&mut owns, |a, b| a.0.cmp(b.0));
+        let by_name = owns.chunk_by(|a, b| a.0 == b.0);
+        let sum = |all: &[(&str, u64)]| all.iter().map(|(_, own)| own).sum();
+        let mut sums: Vec<(&str, u64)> = by_name.map(|all| (all[0].0, sum(all))).collect();
+        sort_by(&mut sums, |a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
         sums.truncate(NAMED);
         sums
     }
@@ -250,7 +255,7 @@ pub struct FlameBox {
 
 /// What the daemon answered.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answer {
+pub struct FlameResponse {
     /// Status of HTTP.
     pub status: u16,
     /// How long the samples were taken, seconds.
@@ -281,7 +286,7 @@ impl Profile {
     ///
     /// # Errors
     /// Why there is no flame graph, for the reader.
-    pub fn of(answer: Answer) -> Result<Profile, String> {
+    pub fn of(answer: FlameResponse) -> Result<Profile, String> {
         let said = answer.body.trim();
         match answer.status {
             200 => {}

@@ -4,21 +4,21 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlElement, HtmlInputElement, Window};
 
 use super::choices::Choices;
 use super::draw::{self, LEAST_PX};
-use super::fetch::Asker;
-use super::model::{self, Answer, FlameBox, Profile};
+use super::fetch::FlameClient;
+use super::model::{self, FlameResponse, FlameBox, Profile};
 use super::path::path_html;
 use crate::action::{Action, Format};
 use crate::format;
 use crate::page::dom::{Dom, set_attribute};
 use crate::page::save::File;
 use crate::state::{Address, Keys, Pairs};
-use crate::views::{Pointer, Reply, Scene, View};
+use crate::view::{Pointer, Reply, Scene, View};
 
 /// Milliseconds between two questions to the daemon.
 const REFRESH_MS: f64 = 5_000.0;
@@ -35,14 +35,14 @@ struct Drawn {
 
 /// The view, before anything is shown.
 pub fn start(window: &Window, redraw: &Rc<dyn Fn()>) -> Box<dyn View> {
-    let inbox: Rc<RefCell<Option<Result<Answer, String>>>> = Rc::default();
+    let inbox: Rc<RefCell<Option<Result<FlameResponse, String>>>> = Rc::default();
     let (arrived, redraw) = (inbox.clone(), redraw.clone());
-    let asker = Asker::new(window.clone(), move |answer| {
+    let client = FlameClient::new(window.clone(), move |answer| {
         *arrived.borrow_mut() = Some(answer);
         redraw();
     });
     Box::new(FlameGraph {
-        asker,
+        client,
         inbox,
         choices: Choices::default(),
         profile: None,
@@ -59,9 +59,9 @@ pub fn start(window: &Window, redraw: &Rc<dyn Fn()>) -> Box<dyn View> {
 
 /// What of the flame graph is in the document.
 struct FlameGraph {
-    asker: Rc<Asker>,
+    client: Rc<FlameClient>,
     /// The daemon's answer, until the next drawing takes it.
-    inbox: Rc<RefCell<Option<Result<Answer, String>>>>,
+    inbox: Rc<RefCell<Option<Result<FlameResponse, String>>>>,
     choices: Choices,
     profile: Option<Result<Profile, String>>,
     asked_ms: Option<f64>,
@@ -207,12 +207,12 @@ impl FlameGraph {
         let is_wanted = self.is_open() && is_there && scene.is_live && !is_paused;
         if is_wanted && is_due && !self.is_waiting && scene.dom.is_in_sight("flame") {
             (self.asked_ms, self.is_waiting) = (Some(now_ms), true);
-            self.asker.ask();
+            self.client.ask();
         }
     }
 
     /// Takes what the daemon answered, or why it did not.
-    fn take_answer(&mut self, answer: Result<Answer, String>, is_paused: bool) {
+    fn take_answer(&mut self, answer: Result<FlameResponse, String>, is_paused: bool) {
         self.is_waiting = false;
         // The answer to a question from before the pause.
         if is_paused && matches!(self.profile, Some(Ok(_))) {

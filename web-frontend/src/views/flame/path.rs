@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 
 use super::model::{self, Profile};
 use crate::action::Action;

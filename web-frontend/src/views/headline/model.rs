@@ -1,6 +1,6 @@
 //! The headline as plain values: how much networking costs this host. Pure.
 
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use crate::basis::{Amount, Basis, THIS_HOST};
 use crate::format;

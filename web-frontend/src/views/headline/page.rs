@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
@@ -15,7 +15,7 @@ use crate::color::Rgb;
 use crate::page::dom::{Dom, set_attribute};
 use crate::state::Keys;
 use crate::view_model::{self, index_of};
-use crate::views::{Scene, View};
+use crate::view::{Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
@@ -86,7 +86,7 @@ impl Headline {
         let color = index_of(info, view_model::HEADLINE).map_or(Rgb(0x80, 0x80, 0x80), |i| {
             Rgb::parse(&info.components[i].color)
         });
-        let svg = sparkline(&trend.course, color, (180, 40))
+        let svg = sparkline(&trend.values, color, (180, 40))
             .map_err(|error| JsValue::from(error.to_string()))?;
         if svg != self.spark {
             dom.element("spark")?.set_inner_html(&svg);

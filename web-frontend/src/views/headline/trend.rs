@@ -1,7 +1,7 @@
 //! What happened lately, beside the headline, as plain values. Pure.
 
 use metrics_common::history::History;
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use crate::basis::{self, Amount, Basis};
 use crate::timeline::{self, Frame};
@@ -22,7 +22,7 @@ pub struct Leader {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trend {
     /// Networking's CPUs' worth of time in steps of the last minutes.
-    pub course: Vec<Option<f64>>,
+    pub values: Vec<Option<f64>>,
     /// By how much networking is more than a minute ago; `None` without a minute to compare
     /// with.
     pub change: Option<f64>,
@@ -64,7 +64,7 @@ pub fn trend(info: &Info, history: &History, now: &Snapshot, basis: Basis) -> Tr
     let events = || parts_of(info, HEADLINE);
     let parts = events().flat_map(|event| parts_of(info, &info.components[event].slug));
     Trend {
-        course: timeline::means(history, &frame, cpus),
+        values: timeline::means(history, &frame, cpus),
         change: at(now_ms).zip(at(now_ms - MINUTE_MS)).map(change),
         event: leader(info, now, basis, events()),
         part: leader(info, now, basis, parts),
@@ -114,7 +114,7 @@ mod tests {
         assert!((change(Basis::Host) - 120.0).abs() < 1e-6);
         assert!((change(Basis::Cpus) - 120.0).abs() < 1e-6);
         let all = trend(&info, &history, &now, Basis::Host);
-        assert!(all.course.iter().flatten().count() > 20);
+        assert!(all.values.iter().flatten().count() > 20);
         let short = trend(&info, &fixture::history(&[1, 2]), &now, Basis::Host);
         assert_eq!(short.change, None, "there was no minute ago");
         let none = trend(&info, &fixture::history(&[]), &now, Basis::Host);

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use metrics_common::latency::PERCENTILES;
 
-use super::model::Line;
+use super::model::LatencyRow;
 use crate::format::escape_html;
 
 /// The table.
-pub fn table(lines: &[Line]) -> String {
+pub fn table(lines: &[LatencyRow]) -> String {
     if lines.is_empty() {
         return String::new();
     }

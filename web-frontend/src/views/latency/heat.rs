@@ -5,12 +5,12 @@ use metrics_common::latency::Point;
 use metrics_common::latency::words::{POWERS, power_begin_ns, power_of, time};
 use plotters::element::{PathElement, Rectangle, Text};
 use plotters::style::text_anchor::HPos;
-use plotters::style::{Color, FontStyle};
+use plotters::style::Color;
 
-use crate::axes::{Place, stretches};
+use crate::axes::{PlotArea, stretches, draw_times, label_style};
 use crate::color::Rgb;
-use crate::plot::{FONT_PX, PlotError, Theme, document, rgb, text_style};
-use crate::timeline::{self, Frame};
+use crate::plot::{PlotError, Theme, document, rgb};
+use crate::timeline::Frame;
 
 /// What less than this share of packets is in is not drawn.
 const LEAST_SHARE: f64 = 0.001;
@@ -27,7 +27,7 @@ pub struct Heat {
     /// Of each step and power, the share; empty where nothing was measured.
     pub shares: Vec<Vec<f64>>,
     /// Median and 99th percentile of each step, nanoseconds.
-    pub courses: [Vec<Option<f64>>; 2],
+    pub percentiles: [Vec<Option<f64>>; 2],
 }
 
 impl Heat {
@@ -36,7 +36,7 @@ impl Heat {
         history: &History,
         frame: Frame,
         point: Point,
-        courses: [Vec<Option<f64>>; 2],
+        percentiles: [Vec<Option<f64>>; 2],
         offset_ms: f64,
     ) -> Self {
         let mut sums = vec![(0.0, Vec::new()); frame.steps];
@@ -83,27 +83,27 @@ impl Heat {
             offset_ms,
             powers: (first, last + 1),
             shares,
-            courses,
+            percentiles,
         }
     }
 
     /// What is known of a step, in words.
     pub fn step_text(&self, step: usize) -> String {
         let of = |which: usize| {
-            let value = self.courses[which].get(step).copied().flatten();
+            let value = self.percentiles[which].get(step).copied().flatten();
             value.map_or("not measured".to_owned(), |ns| time(ns.round() as u64))
         };
         format!("half of the packets below {}, 99 % below {}", of(0), of(1))
     }
 
     /// The pixel of a latency.
-    fn y(&self, place: &Place, ns: f64) -> i32 {
+    fn y(&self, plot: &PlotArea, ns: f64) -> i32 {
         let (first, end) = self.powers;
         let power = match ns < power_begin_ns(1) as f64 {
             true => 0.5,
             false => 1.0 + (ns / power_begin_ns(1) as f64).log2(),
         };
-        place.y(power - first as f64, (end - first) as f64)
+        plot.y(power - first as f64, (end - first) as f64)
     }
 }
 
@@ -112,21 +112,20 @@ impl Heat {
 /// # Errors
 /// Only if plotters' SVG backend fails, which writes to memory.
 pub fn svg(heat: &Heat, color: Rgb, theme: Theme, size: (u32, u32)) -> Result<String, PlotError> {
-    let place = Place::of(size);
+    let plot = PlotArea::of(size);
     let (first, end) = heat.powers;
     let rows = (end - first) as f64;
-    let label = |anchor| text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor);
     document(size, |area| {
         for (step, powers) in heat.shares.iter().enumerate() {
             let x = |step: usize| {
                 let at = heat.frame.from_ms + heat.frame.step_ms * step as f64;
-                place.x_of(&heat.frame, at).round() as i32
+                plot.x_of(&heat.frame, at).round() as i32
             };
             for (power, share) in powers.iter().enumerate() {
                 if *share < LEAST_SHARE || !(first..end).contains(&power) {
                     continue;
                 }
-                let y = |power: usize| place.y((power - first) as f64, rows);
+                let y = |power: usize| plot.y((power - first) as f64, rows);
                 let cell = [(x(step), y(power + 1)), (x(step + 1), y(power))];
                 // What is rare is seen too.
                 let strength = 0.08 + 0.92 * share.min(1.0).sqrt();
@@ -135,29 +134,21 @@ pub fn svg(heat: &Heat, color: Rgb, theme: Theme, size: (u32, u32)) -> Result<St
         }
         let every = (end - first).div_ceil(6).max(1);
         for power in (first..end).step_by(every) {
-            let y = place.y((power - first) as f64, rows);
+            let y = plot.y((power - first) as f64, rows);
             let text = time(power_begin_ns(power));
             area.draw(&Text::new(
                 text,
-                (place.left - 4, y - 4),
-                label(HPos::Right),
+                (plot.left - 4, y - 4),
+                label_style(theme, HPos::Right),
             ))?;
         }
-        let most = ((place.right - place.left) / 72).max(1) as usize;
-        for (at, text) in timeline::ticks(&heat.frame, most, heat.offset_ms) {
-            let x = place.x_of(&heat.frame, at) as i32;
-            // A label that would be cut by an edge is left out.
-            if x > place.left + 14 && x < place.right - 22 {
-                let at = (x, place.bottom + 11);
-                area.draw(&Text::new(text, at, label(HPos::Center)))?;
-            }
-        }
-        for course in &heat.courses {
-            for steps in stretches(course.len(), |step| course[step].is_some()) {
+        draw_times(area, plot, theme, &heat.frame, heat.offset_ms, false)?;
+        for percentile in &heat.percentiles {
+            for steps in stretches(percentile.len(), |step| percentile[step].is_some()) {
                 let at = |step: usize| {
                     let middle = heat.frame.step_begin_ms(step) + heat.frame.step_ms / 2.0;
-                    let x = place.x_of(&heat.frame, middle).round() as i32;
-                    (x, heat.y(&place, course[step].unwrap_or(0.0)))
+                    let x = plot.x_of(&heat.frame, middle).round() as i32;
+                    (x, heat.y(&plot, percentile[step].unwrap_or(0.0)))
                 };
                 let points: Vec<(i32, i32)> = steps.map(at).collect();
                 area.draw(&PathElement::new(points, rgb(theme.muted).stroke_width(1)))?;
@@ -169,31 +160,20 @@ pub fn svg(heat: &Heat, color: Rgb, theme: Theme, size: (u32, u32)) -> Result<St
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::courses;
-    use super::super::model::tests::{info, measured};
+    use super::super::model::percentiles;
+    use super::super::model::tests::history;
     use super::*;
-    use crate::fixture;
+    use crate::fixture::FRAME;
 
     #[test]
     fn each_step_has_the_shares_of_its_powers_and_gaps_have_none() {
-        let mut history = History::new(&info());
-        for number in [1, 2, 5, 6] {
-            let mut snapshot = measured();
-            snapshot.sequence = number;
-            snapshot.time_unix_ns = number * 500 * fixture::MS;
-            history.push(&snapshot);
-        }
-        let frame = Frame {
-            from_ms: 0.0,
-            step_ms: 1_000.0,
-            steps: 3,
-        };
+        let history = history(&[1, 2, 5, 6]);
         let point = Point::TcpSocketRead;
         let heat = Heat::of(
             &history,
-            frame,
+            FRAME,
             point,
-            courses(&history, &frame, point),
+            percentiles(&history, &FRAME, point),
             0.0,
         );
         assert_eq!(heat.powers, (power_of(20), power_of(60) + 1));

@@ -4,7 +4,7 @@ use metrics_common::history::History;
 use metrics_common::latency::words::{bars, time};
 use metrics_common::latency::{Histogram, PERCENTILES, Percentile, Point};
 use metrics_common::sections::GroupKind;
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use super::choices::Grouping;
 use crate::format;
@@ -13,7 +13,7 @@ use crate::view_model::{HEADLINE, index_of};
 
 /// A line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct LatencyRow {
     /// Where.
     pub point: Point,
     /// The group; `None`: all packets of the point.
@@ -50,9 +50,9 @@ impl Figure {
     }
 }
 
-fn line(point: Point, group: Option<String>, histogram: &Histogram, interval_ns: u64) -> Line {
+fn line(point: Point, group: Option<String>, histogram: &Histogram, interval_ns: u64) -> LatencyRow {
     let rate = histogram.count() as f64 / interval_ns.max(1) as f64 * 1e9;
-    Line {
+    LatencyRow {
         point,
         group,
         figures: PERCENTILES
@@ -64,7 +64,7 @@ fn line(point: Point, group: Option<String>, histogram: &Histogram, interval_ns:
 }
 
 /// The lines of the table: each point that is measured, and its groups below it.
-pub fn lines(snapshot: &Snapshot, grouping: Grouping) -> Vec<Line> {
+pub fn lines(snapshot: &Snapshot, grouping: Grouping) -> Vec<LatencyRow> {
     let Some(latency) = &snapshot.sections.latency else {
         return Vec::new();
     };
@@ -132,7 +132,7 @@ pub fn cost(info: &Info, history: &History, frame: &Frame) -> Vec<Option<f64>> {
 }
 
 /// Median and 99th percentile of a point in each step, nanoseconds: the means of the intervals'.
-pub fn courses(history: &History, frame: &Frame, point: Point) -> [Vec<Option<f64>>; 2] {
+pub fn percentiles(history: &History, frame: &Frame, point: Point) -> [Vec<Option<f64>>; 2] {
     [0, 1].map(|which| {
         let series = 2 * point.index() + which;
         let seconds = timeline::means(history, frame, |at| {
@@ -149,7 +149,7 @@ pub(super) mod tests {
     use metrics_common::{Availability, InstrumentInfo, Latency};
 
     use super::*;
-    use crate::fixture;
+    use crate::fixture::{self, FRAME};
 
     /// A host that measures latency.
     pub fn info() -> Info {
@@ -187,6 +187,18 @@ pub(super) mod tests {
         snapshot
     }
 
+    /// Half seconds of these numbers, all alike.
+    pub fn history(numbers: &[u64]) -> History {
+        let mut history = History::new(&info());
+        for &number in numbers {
+            let mut snapshot = measured();
+            snapshot.sequence = number;
+            snapshot.time_unix_ns = number * 500 * fixture::MS;
+            history.push(&snapshot);
+        }
+        history
+    }
+
     #[test]
     fn each_point_has_its_percentiles_and_groups_below_it_where_they_are_wanted() {
         let lines_by = |grouping| lines(&measured(), grouping);
@@ -218,26 +230,15 @@ pub(super) mod tests {
     #[test]
     fn cost_and_latency_are_of_the_same_seconds() {
         let info = info();
-        let mut history = History::new(&info);
-        for number in 1..=4 {
-            let mut snapshot = measured();
-            snapshot.sequence = number;
-            snapshot.time_unix_ns = number * 500 * fixture::MS;
-            history.push(&snapshot);
-        }
-        let frame = Frame {
-            from_ms: 0.0,
-            step_ms: 1_000.0,
-            steps: 3,
-        };
+        let history = history(&[1, 2, 3, 4]);
         // 120 of 500 ms.
         assert_eq!(
-            cost(&info, &history, &frame),
+            cost(&info, &history, &FRAME),
             [Some(240.0), Some(240.0), None]
         );
-        let [median, high] = courses(&history, &frame, Point::TcpSocketRead);
+        let [median, high] = percentiles(&history, &FRAME, Point::TcpSocketRead);
         assert_eq!(median, [Some(1_920.0), Some(1_920.0), None]);
         assert_eq!(high, median);
-        assert_eq!(courses(&history, &frame, Point::IpStart)[0], [None; 3]);
+        assert_eq!(percentiles(&history, &FRAME, Point::IpStart)[0], [None; 3]);
     }
 }

@@ -10,16 +10,16 @@ use web_sys::{HtmlSelectElement, Window};
 use super::choices::{Choices, Grouping};
 use super::heat::{self, Heat};
 use super::{draw, model};
-use crate::axes::Place;
+use crate::axes::PlotArea;
 use crate::color::Rgb;
 use crate::format::{self, escape_html};
-use crate::line::{self, Line};
+use crate::line_chart::{self, LineChart};
 use crate::page::dom::Dom;
 use crate::page::marks::show_cursor;
 use crate::state::{Address, Keys, Pairs, name_of, named};
 use crate::timeline::{self, Frame};
 use crate::view_model::{HEADLINE, index_of};
-use crate::views::{Pointer, Reply, Scene, View};
+use crate::view::{Pointer, Reply, Scene, View};
 
 /// Ids of the plots, and their heights, pixels.
 const HEAT: (&str, u32) = ("latency-heat", 190);
@@ -34,7 +34,7 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 #[derive(Default)]
 struct Latency {
     choices: Choices,
-    drawn: Option<(Heat, Line, u32, bool)>,
+    drawn: Option<(Heat, LineChart, u32, bool)>,
     table: String,
     options: String,
 }
@@ -98,10 +98,10 @@ impl Latency {
         };
         let width = width.clamp(160, 4000);
         let frame = scene.frame(width, scene.history.resolution_ms());
-        let courses = model::courses(scene.history, &frame, point);
+        let percentiles = model::percentiles(scene.history, &frame, point);
         let offset_ms = dom.clock_offset_ms();
-        let heat = Heat::of(scene.history, frame, point, courses, offset_ms);
-        let cost = Line {
+        let heat = Heat::of(scene.history, frame, point, percentiles, offset_ms);
+        let cost = LineChart {
             values: model::cost(scene.info, scene.history, &frame),
             frame,
             offset_ms,
@@ -114,7 +114,7 @@ impl Latency {
         let (color, theme) = (color(scene), dom.theme());
         let drawings = [
             (HEAT.0, heat::svg(&now.0, color, theme, (width, HEAT.1))),
-            (COST.0, line::svg(&now.1, color, theme, (width, COST.1))),
+            (COST.0, line_chart::svg(&now.1, color, theme, (width, COST.1))),
         ];
         for (id, svg) in drawings {
             let svg = svg.map_err(|error| JsValue::from(error.to_string()))?;
@@ -180,8 +180,8 @@ impl View for Latency {
             .cursor_ms
             .and_then(|ms| Some((ms, frame.step_at(ms)?)));
         for (id, height) in [HEAT, COST] {
-            let place = Place::of((*width, height));
-            let x = at.map(|(ms, _)| place.x_of(frame, ms));
+            let plot = PlotArea::of((*width, height));
+            let x = at.map(|(ms, _)| plot.x_of(frame, ms));
             show_cursor(&scene.dom.element(id)?, x)?;
         }
         let what = self.point(scene).help();
@@ -200,6 +200,6 @@ impl View for Latency {
     fn ms_at(&self, plot: &str, x: f64) -> Option<f64> {
         let (_, height) = [HEAT, COST].into_iter().find(|(id, _)| *id == plot)?;
         let (heat, _, width, _) = self.drawn.as_ref()?;
-        Some(Place::of((*width, height)).ms_at(&heat.frame, x))
+        Some(PlotArea::of((*width, height)).ms_at(&heat.frame, x))
     }
 }

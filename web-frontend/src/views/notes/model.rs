@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 
 use crate::format::escape_html;
 

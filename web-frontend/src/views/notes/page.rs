@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use super::model;
 use crate::page::dom::Dom;
 use crate::state::Keys;
-use crate::views::{Scene, View};
+use crate::view::{Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {

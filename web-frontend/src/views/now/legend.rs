@@ -13,7 +13,7 @@ pub type Layout = Vec<(Vec<String>, Vec<String>)>;
 
 /// What one entry says now.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct LegendEntry {
     /// What is read.
     pub text: String,
     /// Share of the bar, 0 to 1.
@@ -87,10 +87,10 @@ pub fn html(bars: &[Bar]) -> String {
 }
 
 /// The values in the order of the entries in the markup.
-pub fn entries(bars: &[Bar]) -> Vec<Entry> {
+pub fn entries(bars: &[Bar]) -> Vec<LegendEntry> {
     bars.iter()
         .flat_map(|bar| top_down(bar).map(move |segment| (bar, segment)))
-        .map(|(bar, segment)| Entry {
+        .map(|(bar, segment)| LegendEntry {
             text: bar.text(segment),
             ratio: segment.ratio,
         })

@@ -3,7 +3,7 @@
 //! `legend` writes them out, so that both always say the same.
 
 use metrics_common::sections::CpuModes;
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use crate::basis::{self, Amount, Basis, THIS_HOST};
 use crate::color::Rgb;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
@@ -15,7 +15,7 @@ use crate::format;
 use crate::page::dom::{Dom, LiveText, action_of, all, set_attribute};
 use crate::page::save::File;
 use crate::state::{Keys, Shared};
-use crate::views::{Pointer, Reply, Scene, View};
+use crate::view::{Pointer, Reply, Scene, View};
 
 /// Below this width of the chart, in pixels, it is drawn lower.
 const NARROW_PX: u32 = 560;

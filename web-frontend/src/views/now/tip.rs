@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use super::model::{Bar, Segment};
 use crate::color::Rgb;

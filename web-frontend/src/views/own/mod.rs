@@ -1,7 +1,11 @@
 //! What netto itself costs: one figure, and its parts for those who ask.
 
+use crate::view_info::Pages;
+
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("own");
+/// The pages that it is on.
+pub const PAGES: Pages = Pages::Every;
 
 pub mod model;
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use metrics_common::sections::{OwnCost, OwnPart};
-use metrics_common::snapshot::{Availability, Info, Snapshot};
+use metrics_common::{Availability, Info, Snapshot};
 
 use crate::format::{self, escape_html};
 use crate::view_model::index_of;

@@ -8,7 +8,7 @@ use web_sys::Window;
 use super::model;
 use crate::page::dom::set_attribute;
 use crate::state::Keys;
-use crate::views::{Scene, View};
+use crate::view::{Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {

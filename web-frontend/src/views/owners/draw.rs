@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::matrix::{Head, Matrix};
-use super::model::{Cell, Line, Table};
+use super::model::{Cell, OwnerRow, Table};
 use crate::action::Action;
 use crate::format::escape_html;
 
@@ -41,7 +41,7 @@ pub fn table(table: &Table) -> String {
 }
 
 /// An owner's name is the button that opens it.
-fn name(line: &Line) -> String {
+fn name(line: &OwnerRow) -> String {
     let label = escape_html(&line.label);
     let text = format!("<span class=\"owner\">{label}</span>");
     let Some(is_open) = line.is_open else {

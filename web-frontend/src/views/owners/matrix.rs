@@ -1,7 +1,7 @@
 //! Who took softirq time from whom, as a table of the largest: lines caused it, columns paid. Pure.
 
 use metrics_common::sections::{Owners, Taken};
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use super::model::{self, Cell};
 use crate::basis::{Amount, Basis};

@@ -3,13 +3,15 @@
 
 use std::cmp::Reverse;
 
+use metrics_common::component;
 use metrics_common::sections::{
     Account, Owner, OwnerBasis, OwnerKind, Owners, event_of, is_softirq,
 };
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use crate::basis::{Amount, Basis, name_of_whole};
 use crate::format::{self, fine_percent};
+use crate::sort::sort_by;
 use crate::view_model::{HEADLINE, index_of};
 
 /// So many owners have a line; the others are one.
@@ -39,7 +41,7 @@ impl Cell {
 
 /// A line: an owner, or one of its components.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct OwnerRow {
     /// Name of the owner for the document and its address.
     pub key: String,
     /// Name for people.
@@ -60,7 +62,7 @@ pub struct Table {
     /// Heading of each column of values, and what it is in.
     pub columns: Vec<(&'static str, String)>,
     /// The lines.
-    pub lines: Vec<Line>,
+    pub lines: Vec<OwnerRow>,
     /// Owners that had no time in the stretch shown.
     pub zeros: usize,
     /// In what its values are said.
@@ -158,12 +160,13 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
         .collect();
     if !is_all {
         // Of one component, who paid is not known.
-        ranked.sort_by_key(|own| {
+        let key = |own: &Ranked| {
             (
                 own.owner.kind == OwnerKind::Other,
                 Reverse(own.account.caused_ns),
             )
-        });
+        };
+        sort_by(&mut ranked, |a, b| key(a).cmp(&key(b)));
     }
     let has_pressure = is_all && ranked.iter().any(|own| own.pressure_ns.is_some());
     let columns = columns(asked.basis, is_all, has_pressure);
@@ -212,7 +215,7 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
         }
         let key = key(own.owner);
         let is_open = asked.open.contains(&key);
-        lines.push(Line {
+        lines.push(OwnerRow {
             label: own.owner.label(),
             help: help(own.owner),
             depth: 0,
@@ -287,7 +290,7 @@ type Event = (usize, u64, Vec<(usize, u64)>);
 
 /// The events of an owner and their parts, the largest first: lines without values, nanoseconds,
 /// and whether it runs in softirqs.
-fn parts(info: &Info, owners: &Owners, place: usize, key: &str) -> Vec<(Line, u64, bool)> {
+fn parts(info: &Info, owners: &Owners, place: usize, key: &str) -> Vec<(OwnerRow, u64, bool)> {
     let mut events: Vec<Event> = Vec::new();
     for caused in &owners.caused {
         let ns: u64 = caused.cpu_ns.iter().sum();
@@ -304,10 +307,10 @@ fn parts(info: &Info, owners: &Owners, place: usize, key: &str) -> Vec<(Line, u6
             None => events.push((event, ns, vec![(component, ns)])),
         }
     }
-    events.sort_by_key(|(_, ns, _)| Reverse(*ns));
+    sort_by(&mut events, |a, b| b.1.cmp(&a.1));
     let line = |component: usize, depth| {
         let own = info.components.get(component);
-        Line {
+        OwnerRow {
             key: format!("{key}-{component}"),
             label: own.map_or_else(String::new, |own| own.label.clone()),
             help: own.map_or_else(String::new, |own| own.help.clone()),
@@ -320,7 +323,7 @@ fn parts(info: &Info, owners: &Owners, place: usize, key: &str) -> Vec<(Line, u6
     for (event, ns, mut parts) in events {
         let in_softirq = is_softirq(event);
         lines.push((line(event, 1), ns, in_softirq));
-        parts.sort_by_key(|(_, ns)| Reverse(*ns));
+        sort_by(&mut parts, |a, b| b.1.cmp(&a.1));
         let parts = parts.into_iter().filter(|(part, _)| *part != event);
         lines.extend(parts.map(|(part, ns)| (line(part, 2), ns, in_softirq)));
     }
@@ -360,9 +363,7 @@ pub fn pair(info: &Info, snapshot: &Snapshot, owners: &Owners, basis: Basis) -> 
 /// How the owners of a component were found.
 pub fn found(owners: &Owners, component: usize) -> String {
     let event = event_of(component);
-    let is_all = metrics_common::COMPONENTS
-        .get(event)
-        .is_some_and(|row| row.slug == HEADLINE);
+    let is_all = component::index_of(HEADLINE) == Some(event);
     let mut sum = OwnerBasis::default();
     let of_it = |own: &&OwnerBasis| is_all || own.component as usize == event;
     for own in owners.basis.iter().filter(of_it) {

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use metrics_common::COMPONENTS;
 use metrics_common::sections::event_of;
 use wasm_bindgen::prelude::*;
 use web_sys::{HtmlElement, Window};
@@ -17,7 +16,7 @@ use crate::page::dom::{Dom, LiveText, all, focused_act, set_attribute};
 use crate::page::save::File;
 use crate::state::{Address, Keys, Pairs};
 use crate::view_model::{HEADLINE, index_of, tree};
-use crate::views::{Reply, Scene, View};
+use crate::view::{Reply, Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
@@ -164,8 +163,10 @@ impl Owners {
     fn draw_options(&mut self, scene: &Scene, chosen: usize) -> Result<(), JsValue> {
         let mut html = String::new();
         let is_networking = |component: usize| {
-            let event = COMPONENTS.get(event_of(component));
-            event.is_some_and(|row| row.slug == HEADLINE || row.parent == Some(HEADLINE))
+            let event = scene.info.components.get(event_of(component));
+            event.is_some_and(|row| {
+                row.slug == HEADLINE || row.parent.as_deref() == Some(HEADLINE)
+            })
         };
         for row in tree(scene.info) {
             let own = &scene.info.components[row.component];

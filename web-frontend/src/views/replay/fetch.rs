@@ -1,4 +1,4 @@
-//! Talks to the daemon about its deck. Only carries what is said; what it means is `model`'s.
+//! Requests to the daemon that control the playback of a recording.
 
 use std::rc::{Rc, Weak};
 
@@ -6,51 +6,52 @@ use js_sys::Reflect;
 use wasm_bindgen::prelude::*;
 use web_sys::{RequestInit, Response, Window};
 
-use super::model::{Course, Deck, Mode};
+use super::model::{Overview, PlaybackState, PlaybackMode};
+use crate::page::dom::error_message;
 
 /// Relative, as the page's own address may have a path of its own.
-const DECK: &str = "api/v1/replay";
-const COURSE: &str = "api/v1/replay/course";
+const PLAYBACK: &str = "api/v1/replay";
+const OVERVIEW: &str = "api/v1/replay/course";
 
 /// What the daemon answers.
-pub enum Answer {
-    /// How the recording stands.
-    Deck(Deck),
-    /// Its course.
-    Course(Course),
-    /// It cannot be asked, for this reason.
+pub enum ReplayAnswer {
+    /// The state of the playback.
+    PlaybackState(PlaybackState),
+    /// Its overview.
+    Overview(Overview),
+    /// The request failed, for this reason.
     Failed(String),
 }
 
-/// Asks, and hands the answers on.
-pub struct Asker {
+/// Sends requests and passes the answers on.
+pub struct ReplayClient {
     window: Window,
     on_head: Closure<dyn FnMut(JsValue)>,
     on_json: Closure<dyn FnMut(JsValue)>,
     on_failure: Closure<dyn FnMut(JsValue)>,
 }
 
-impl Asker {
-    /// Prepares; the callbacks are made once, so that questions leave nothing behind.
-    pub fn new(window: Window, done: impl Fn(Answer) + 'static) -> Rc<Asker> {
+impl ReplayClient {
+    /// Creates the callbacks once, so that requests leave nothing behind.
+    pub fn new(window: Window, done: impl Fn(ReplayAnswer) + 'static) -> Rc<ReplayClient> {
         let done = Rc::new(done);
-        Rc::new_cyclic(|weak: &Weak<Asker>| {
+        Rc::new_cyclic(|weak: &Weak<ReplayClient>| {
             let (own, failed) = (weak.clone(), done.clone());
             let on_head = Closure::new(move |response: JsValue| {
-                if let Some(asker) = own.upgrade()
-                    && let Err(error) = asker.take_head(&response.unchecked_into())
+                if let Some(client) = own.upgrade()
+                    && let Err(error) = client.take_head(&response.unchecked_into())
                 {
-                    failed(Answer::Failed(text_of(&error)));
+                    failed(ReplayAnswer::Failed(error_message(&error)));
                 }
             });
             let told = done.clone();
             let on_json = Closure::new(move |json: JsValue| {
-                let lost = || Answer::Failed("it plays no recording any more".to_owned());
+                let lost = || ReplayAnswer::Failed("it plays no recording any more".to_owned());
                 told(read(&json).unwrap_or_else(lost));
             });
             let on_failure =
-                Closure::new(move |error: JsValue| done(Answer::Failed(text_of(&error))));
-            Asker {
+                Closure::new(move |error: JsValue| done(ReplayAnswer::Failed(error_message(&error))));
+            ReplayClient {
                 window,
                 on_head,
                 on_json,
@@ -59,19 +60,19 @@ impl Asker {
         })
     }
 
-    /// Asks how it stands.
+    /// Asks for the state of the playback.
     pub fn look(&self) {
-        self.send(DECK, "GET");
+        self.send(PLAYBACK, "GET");
     }
 
-    /// Asks for its course.
-    pub fn course(&self) {
-        self.send(COURSE, "GET");
+    /// Asks for its overview.
+    pub fn overview(&self) {
+        self.send(OVERVIEW, "GET");
     }
 
-    /// Asks for something, as a query.
-    pub fn ask(&self, wish: &str) {
-        self.send(&format!("{DECK}?{wish}"), "POST");
+    /// Sends a command, as a query.
+    pub fn ask(&self, command: &str) {
+        self.send(&format!("{PLAYBACK}?{command}"), "POST");
     }
 
     fn send(&self, address: &str, method: &str) {
@@ -81,20 +82,14 @@ impl Asker {
         let _ = asked.then2(&self.on_head, &self.on_failure);
     }
 
-    /// A refusal is no JSON, and fails as that.
+    /// Reads the body as JSON; that of a refusal is none, which fails.
     fn take_head(&self, response: &Response) -> Result<(), JsValue> {
         let _ = response.json()?.then2(&self.on_json, &self.on_failure);
         Ok(())
     }
 }
 
-fn text_of(error: &JsValue) -> String {
-    let message = Reflect::get(error, &"message".into()).ok();
-    let message = message.and_then(|message| message.as_string());
-    message.unwrap_or_else(|| format!("{error:?}"))
-}
-
-fn read(json: &JsValue) -> Option<Answer> {
+fn read(json: &JsValue) -> Option<ReplayAnswer> {
     let value = |key: &str| Reflect::get(json, &key.into()).ok();
     let number = |key: &str| value(key)?.as_f64();
     let list = |key: &str| -> Option<Vec<Option<f64>>> {
@@ -102,15 +97,15 @@ fn read(json: &JsValue) -> Option<Answer> {
         Some(list.iter().map(|item| item.as_f64()).collect())
     };
     if let Some(state) = value("state").and_then(|state| state.as_string()) {
-        return Some(Answer::Deck(Deck {
+        return Some(ReplayAnswer::PlaybackState(PlaybackState {
             begin_ms: number("begin_unix_ms")?,
             end_ms: number("end_unix_ms")?,
             position_ms: number("position_unix_ms")?,
-            mode: Mode::named(&state)?,
+            mode: PlaybackMode::named(&state)?,
             speed: number("speed")?,
         }));
     }
-    Some(Answer::Course(Course {
+    Some(ReplayAnswer::Overview(Overview {
         begin_ms: number("begin_unix_ms")?,
         step_ms: number("step_ms")?,
         mean: list("mean_ratio")?,

@@ -1,40 +1,40 @@
-//! A recording's deck as plain values: its state in words, its course as a drawing. Pure.
+//! A recording's playback as plain values: its state in words, its overview as a drawing. Pure.
 
 use std::fmt::Write as _;
 
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 
-/// Size of the drawing of the course, in its own units; the page stretches it.
+/// Size of the drawing of the overview, in its own units; the page stretches it.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
 
-/// Whether time goes on in a recording.
+/// Whether a recording plays.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// It does.
+pub enum PlaybackMode {
+    /// It plays.
     Playing,
-    /// It stands still.
+    /// It is paused.
     #[default]
     Paused,
-    /// There is nothing more.
+    /// It is at its end.
     Ended,
 }
 
-impl Mode {
+impl PlaybackMode {
     /// The mode of this name.
-    pub fn named(name: &str) -> Option<Mode> {
+    pub fn named(name: &str) -> Option<PlaybackMode> {
         match name {
-            "playing" => Some(Mode::Playing),
-            "paused" => Some(Mode::Paused),
-            "ended" => Some(Mode::Ended),
+            "playing" => Some(PlaybackMode::Playing),
+            "paused" => Some(PlaybackMode::Paused),
+            "ended" => Some(PlaybackMode::Ended),
             _ => None,
         }
     }
 }
 
-/// How a recording stands.
+/// The state of a recording's playback.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Deck {
+pub struct PlaybackState {
     /// Begin, end and place on the axis of the recording, milliseconds.
     pub begin_ms: f64,
     /// See `begin_ms`.
@@ -42,14 +42,14 @@ pub struct Deck {
     /// See `begin_ms`.
     pub position_ms: f64,
     /// Whether time goes on.
-    pub mode: Mode,
+    pub mode: PlaybackMode,
     /// How many times as fast as it was recorded.
     pub speed: f64,
 }
 
 /// Networking's share over a recording, a value for each stretch of equal length.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Course {
+pub struct Overview {
     /// Where the first stretch begins on the axis, milliseconds.
     pub begin_ms: f64,
     /// Length of a stretch, milliseconds.
@@ -62,7 +62,7 @@ pub struct Course {
     pub time_ms: Vec<Option<f64>>,
 }
 
-impl Course {
+impl Overview {
     /// The recorded time at a place of the axis, which differs where the clock was set.
     pub fn time_at(&self, axis_ms: f64) -> f64 {
         let stretch = ((axis_ms - self.begin_ms) / self.step_ms.max(1.0)).floor();
@@ -83,10 +83,10 @@ impl Course {
         }
     }
 
-    /// The course as a drawing without text, as wide as the recording is long.
-    pub fn svg(&self, deck: &Deck) -> String {
+    /// The overview as a drawing without text, as wide as the recording is long.
+    pub fn svg(&self, playback: &PlaybackState) -> String {
         let top = self.peak.iter().flatten().copied().fold(0.0, f64::max);
-        let span_ms = (deck.end_ms - self.begin_ms).max(1.0);
+        let span_ms = (playback.end_ms - self.begin_ms).max(1.0);
         let mut svg = format!(
             "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" focusable=\"false\">"
         );
@@ -119,20 +119,20 @@ pub fn title(info: &Info) -> String {
 }
 
 /// What the button does.
-pub fn button(mode: Mode) -> &'static str {
+pub fn button(mode: PlaybackMode) -> &'static str {
     match mode {
-        Mode::Playing => "Pause",
-        Mode::Paused => "Play",
-        Mode::Ended => "Play again",
+        PlaybackMode::Playing => "Pause",
+        PlaybackMode::Paused => "Play",
+        PlaybackMode::Ended => "Play again",
     }
 }
 
 /// The state in words; nothing while it plays, or screen readers would never be silent.
-pub fn state_text(mode: Mode) -> &'static str {
+pub fn state_text(mode: PlaybackMode) -> &'static str {
     match mode {
-        Mode::Playing => "",
-        Mode::Paused => "paused",
-        Mode::Ended => "the recording ends here",
+        PlaybackMode::Playing => "",
+        PlaybackMode::Paused => "paused",
+        PlaybackMode::Ended => "the recording ends here",
     }
 }
 
@@ -140,8 +140,8 @@ pub fn state_text(mode: Mode) -> &'static str {
 mod tests {
     use super::*;
 
-    fn course() -> Course {
-        Course {
+    fn overview() -> Overview {
+        Overview {
             begin_ms: 1_000.0,
             step_ms: 1_000.0,
             mean: vec![Some(0.1), None, Some(0.05)],
@@ -152,38 +152,38 @@ mod tests {
 
     #[test]
     fn the_course_is_as_wide_as_the_recording_and_has_no_ground_where_nothing_was_measured() {
-        let deck = Deck {
+        let playback = PlaybackState {
             begin_ms: 1_000.0,
             end_ms: 4_000.0,
-            ..Deck::default()
+            ..PlaybackState::default()
         };
-        let svg = course().svg(&deck);
+        let svg = overview().svg(&playback);
         assert_eq!(svg.matches('M').count(), 4, "{svg}");
         assert!(svg.contains("M0.0 100V0.0H333.3V100Z"), "{svg}");
         assert!(svg.contains("M666.7 100V75.0H1000.0V100Z"), "{svg}");
-        let empty = Course::default().svg(&Deck::default());
+        let empty = Overview::default().svg(&PlaybackState::default());
         assert!(empty.contains("d=\"\""), "{empty}");
     }
 
     #[test]
     fn a_place_is_said_in_recorded_time_where_the_clock_was_set() {
-        let mut course = course();
-        assert_eq!(course.time_at(2_700.0), 2_700.0);
-        course.time_ms[2] = Some(50_000.0);
-        assert_eq!(course.time_at(3_200.0), 50_200.0);
-        assert_eq!(Course::default().time_at(7.0), 7.0);
+        let mut overview = overview();
+        assert_eq!(overview.time_at(2_700.0), 2_700.0);
+        overview.time_ms[2] = Some(50_000.0);
+        assert_eq!(overview.time_at(3_200.0), 50_200.0);
+        assert_eq!(Overview::default().time_at(7.0), 7.0);
     }
 
     #[test]
     fn the_button_says_what_it_does() {
         for (name, mode, word) in [
-            ("playing", Mode::Playing, "Pause"),
-            ("paused", Mode::Paused, "Play"),
-            ("ended", Mode::Ended, "Play again"),
+            ("playing", PlaybackMode::Playing, "Pause"),
+            ("paused", PlaybackMode::Paused, "Play"),
+            ("ended", PlaybackMode::Ended, "Play again"),
         ] {
-            assert_eq!(Mode::named(name), Some(mode));
+            assert_eq!(PlaybackMode::named(name), Some(mode));
             assert_eq!(button(mode), word);
         }
-        assert_eq!(Mode::named("rewinding"), None);
+        assert_eq!(PlaybackMode::named("rewinding"), None);
     }
 }

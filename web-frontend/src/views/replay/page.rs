@@ -1,34 +1,35 @@
-//! The deck of a recording in the document. It asks the daemon how the recording stands once a
+//! The playback of a recording in the document. It asks the daemon how the recording stands once a
 //! second, since another viewer may have changed that, and after everything that it asks for.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlInputElement, Window};
 
-use super::fetch::{Answer, Asker};
-use super::model::{self, Course, Deck, Mode};
+use super::fetch::{ReplayAnswer, ReplayClient};
+use super::model::{self, Overview, PlaybackState, PlaybackMode};
 use crate::action::Action;
+use crate::format;
 use crate::page::dom::{Dom, set_attribute};
 use crate::state::Keys;
-use crate::views::{Reply, Scene, View};
+use crate::view::{Reply, Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(window: &Window, redraw: &Rc<dyn Fn()>) -> Box<dyn View> {
-    let inbox: Rc<RefCell<Vec<Answer>>> = Rc::default();
+    let inbox: Rc<RefCell<Vec<ReplayAnswer>>> = Rc::default();
     let (arrived, redraw) = (inbox.clone(), redraw.clone());
-    let asker = Asker::new(window.clone(), move |answer| {
+    let client = ReplayClient::new(window.clone(), move |answer| {
         arrived.borrow_mut().push(answer);
         redraw();
     });
     Box::new(Replay {
-        asker,
+        client,
         inbox,
         is_there: false,
-        deck: None,
-        course: None,
+        playback: None,
+        overview: None,
         failure: None,
         under_way: 0,
         wanted_ms: None,
@@ -36,20 +37,20 @@ pub fn start(window: &Window, redraw: &Rc<dyn Fn()>) -> Box<dyn View> {
     })
 }
 
-/// What of the deck is in the document.
+/// What of the playback is in the document.
 struct Replay {
-    asker: Rc<Asker>,
+    client: Rc<ReplayClient>,
     /// The daemon's answers, until the next drawing takes them.
-    inbox: Rc<RefCell<Vec<Answer>>>,
+    inbox: Rc<RefCell<Vec<ReplayAnswer>>>,
     is_there: bool,
-    deck: Option<Deck>,
-    course: Option<Course>,
+    playback: Option<PlaybackState>,
+    overview: Option<Overview>,
     failure: Option<String>,
     /// Questions without an answer.
     under_way: usize,
     /// Where the reader has moved the slider since the last question.
     wanted_ms: Option<f64>,
-    /// Whether the course is not drawn yet.
+    /// Whether the overview is not drawn yet.
     is_stale: bool,
 }
 
@@ -62,8 +63,8 @@ impl View for Replay {
         dom.set_hidden("replay", !self.is_there)?;
         if self.is_there {
             dom.set_text("replay-what", &model::title(info))?;
-            self.ask(Asker::look);
-            self.ask(Asker::course);
+            self.ask(ReplayClient::look);
+            self.ask(ReplayClient::overview);
         }
         Ok(())
     }
@@ -71,7 +72,7 @@ impl View for Replay {
     fn every_second(&mut self) {
         // One at a time, so that a daemon that is slow is not asked ever more.
         if self.is_there && self.under_way == 0 {
-            self.ask(Asker::look);
+            self.ask(ReplayClient::look);
         }
     }
 
@@ -81,25 +82,25 @@ impl View for Replay {
         }
         self.take_answers();
         let dom = scene.dom;
-        let (Some(deck), Some(course)) = (&self.deck, &self.course) else {
+        let (Some(playback), Some(overview)) = (&self.playback, &self.overview) else {
             return dom.set_text("replay-state", self.failure.as_deref().unwrap_or(""));
         };
         if std::mem::take(&mut self.is_stale) {
             dom.element("replay-course")?
-                .set_inner_html(&course.svg(deck));
+                .set_inner_html(&overview.svg(playback));
             let slider = dom.element("replay-slider")?;
-            set_attribute(&slider, "min", &deck.begin_ms.to_string())?;
-            set_attribute(&slider, "max", &deck.end_ms.to_string())?;
+            set_attribute(&slider, "min", &playback.begin_ms.to_string())?;
+            set_attribute(&slider, "max", &playback.end_ms.to_string())?;
             let offset_ms = dom.clock_offset_ms();
-            let end = |ms: f64| moment(course.time_at(ms), offset_ms);
-            dom.set_text("replay-begin", &end(deck.begin_ms))?;
-            dom.set_text("replay-end", &end(deck.end_ms))?;
+            let end = |ms: f64| moment(overview.time_at(ms), offset_ms);
+            dom.set_text("replay-begin", &end(playback.begin_ms))?;
+            dom.set_text("replay-end", &end(playback.end_ms))?;
         }
-        self.show_place(dom, deck, course, scene.latest.time_unix_ns as f64 / 1e6)?;
-        dom.set_text("replay-play", model::button(deck.mode))?;
+        self.show_place(dom, playback, overview, scene.latest.time_unix_ns as f64 / 1e6)?;
+        dom.set_text("replay-play", model::button(playback.mode))?;
         let state = match &self.failure {
             Some(failure) => failure.as_str(),
-            None => model::state_text(deck.mode),
+            None => model::state_text(playback.mode),
         };
         dom.set_text("replay-state", state)
     }
@@ -107,8 +108,8 @@ impl View for Replay {
     fn has_taken(&self, action: &Action) -> Option<bool> {
         match action {
             Action::Speed(times) => {
-                let deck = self.deck.as_ref()?;
-                Some((deck.speed - f64::from(*times)).abs() < 1e-9)
+                let playback = self.playback.as_ref()?;
+                Some((playback.speed - f64::from(*times)).abs() < 1e-9)
             }
             _ => None,
         }
@@ -117,14 +118,14 @@ impl View for Replay {
     fn act(&mut self, action: &Action) -> Reply {
         match action {
             Action::Play => self.toggle(),
-            Action::Speed(times) => self.wish(&format!("speed={times}")),
+            Action::Speed(times) => self.command(&format!("speed={times}")),
             _ => return Reply::Ignored,
         }
         Reply::Done
     }
 
     fn change(&mut self, id: &str, value: &str) -> Reply {
-        let Some(ms) = value.parse().ok().filter(|_| id == "replay-slider") else {
+        let Some(ms) = format::parse_decimal(value).filter(|_| id == "replay-slider") else {
             return Reply::Ignored;
         };
         self.wanted_ms = Some(ms);
@@ -146,23 +147,23 @@ impl View for Replay {
 }
 
 impl Replay {
-    fn ask(&mut self, question: impl FnOnce(&Asker)) {
+    fn ask(&mut self, question: impl FnOnce(&ReplayClient)) {
         self.under_way += 1;
-        question(&self.asker);
+        question(&self.client);
     }
 
-    fn wish(&mut self, wish: &str) {
-        self.ask(|asker| asker.ask(wish));
+    fn command(&mut self, command: &str) {
+        self.ask(|client| client.ask(command));
     }
 
     fn toggle(&mut self) {
-        let playing = self.deck.as_ref().map(|deck| deck.mode) == Some(Mode::Playing);
-        self.wish(&format!("playing={}", !playing));
+        let playing = self.playback.as_ref().map(|playback| playback.mode) == Some(PlaybackMode::Playing);
+        self.command(&format!("playing={}", !playing));
     }
 
     fn seek(&mut self) {
         if let Some(ms) = self.wanted_ms.take() {
-            self.wish(&format!("seek_unix_ms={:.0}", ms.max(0.0)));
+            self.command(&format!("seek_unix_ms={:.0}", ms.max(0.0)));
         }
     }
 
@@ -170,16 +171,16 @@ impl Replay {
         for answer in self.inbox.take() {
             self.under_way = self.under_way.saturating_sub(1);
             match answer {
-                Answer::Deck(deck) => {
+                ReplayAnswer::PlaybackState(playback) => {
                     self.failure = None;
-                    self.is_stale |= self.deck.is_none();
-                    self.deck = Some(deck);
+                    self.is_stale |= self.playback.is_none();
+                    self.playback = Some(playback);
                 }
-                Answer::Course(course) => {
-                    self.course = Some(course);
+                ReplayAnswer::Overview(overview) => {
+                    self.overview = Some(overview);
                     self.is_stale = true;
                 }
-                Answer::Failed(cause) => {
+                ReplayAnswer::Failed(cause) => {
                     self.failure = Some(format!("cannot ask the daemon: {cause}"));
                 }
             }
@@ -193,17 +194,17 @@ impl Replay {
     fn show_place(
         &self,
         dom: &Dom,
-        deck: &Deck,
-        course: &Course,
+        playback: &PlaybackState,
+        overview: &Overview,
         latest_ms: f64,
     ) -> Result<(), JsValue> {
         let offset_ms = dom.clock_offset_ms();
         // The newest interval is ahead of the last answer while it plays.
-        let is_next = latest_ms >= deck.position_ms && latest_ms <= deck.end_ms;
+        let is_next = latest_ms >= playback.position_ms && latest_ms <= playback.end_ms;
         let (at_ms, time_ms) = match self.wanted_ms {
-            Some(ms) => (ms, course.time_at(ms)),
-            None if deck.mode == Mode::Playing && is_next => (latest_ms, latest_ms),
-            None => (deck.position_ms, course.time_at(deck.position_ms)),
+            Some(ms) => (ms, overview.time_at(ms)),
+            None if playback.mode == PlaybackMode::Playing && is_next => (latest_ms, latest_ms),
+            None => (playback.position_ms, overview.time_at(playback.position_ms)),
         };
         let text = moment(time_ms, offset_ms);
         dom.set_text("replay-time", &text)?;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
@@ -10,7 +10,7 @@ use super::model;
 use crate::page::dom::Dom;
 use crate::state::Keys;
 use crate::view_model::{self, SinceOpened};
-use crate::views::{Scene, View};
+use crate::view::{Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {

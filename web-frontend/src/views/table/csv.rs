@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 
 use crate::export::field;
 use crate::view_model::tree;

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
@@ -15,7 +15,7 @@ use crate::format;
 use crate::page::dom::{Dom, LiveText, all, focused_act};
 use crate::page::save::File;
 use crate::state::{Address, Keys, Pairs};
-use crate::views::{Reply, Scene, View};
+use crate::view::{Reply, Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {

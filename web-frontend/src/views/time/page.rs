@@ -6,13 +6,13 @@ use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use crate::action::Format;
-use crate::axes::Place;
+use crate::axes::PlotArea;
 use crate::page::chart::TimeChart;
 use crate::page::save::File;
 use crate::state::{Keys, Shared};
 use crate::timeline::Frame;
 use crate::view_model::{HEADLINE, index_of};
-use crate::views::{Pointer, Scene, View};
+use crate::view::{Pointer, Scene, View};
 
 /// Ids of the charts in the document.
 const EVENTS: &str = "events";
@@ -71,7 +71,7 @@ impl View for OverTime {
     fn ms_at(&self, plot: &str, x: f64) -> Option<f64> {
         let own = self.charts.iter().find(|chart| chart.id == plot)?;
         let (chart, size, _) = own.drawn.as_ref()?;
-        Some(Place::of(*size).ms_at(&chart.frame, x))
+        Some(PlotArea::of(*size).ms_at(&chart.frame, x))
     }
 
     fn frame(&self) -> Option<Frame> {

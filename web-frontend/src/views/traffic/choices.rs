@@ -1,6 +1,6 @@
 //! Which cost by work is drawn over time. Pure.
 
-use super::course::Ratio;
+use super::unit_cost::Ratio;
 use crate::state::{Address, Keys, Pairs};
 
 /// What was chosen.

@@ -1,10 +1,14 @@
 //! What work networking does, what a packet of it costs, and what was dropped.
 
+use crate::view_info::Pages;
+
 /// The section that it shows.
 pub const NEEDS: Option<&str> = Some("traffic");
+/// The pages that it is on.
+pub const PAGES: Pages = Pages::Overview;
 
 pub mod choices;
-pub mod course;
+pub mod unit_cost;
 pub mod model;
 pub mod tables;
 

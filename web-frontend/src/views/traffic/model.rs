@@ -2,7 +2,7 @@
 
 use metrics_common::efficiency::{Efficiency, whole_work};
 use metrics_common::sections::{ProtocolCount, SoftnetCount, WorkCount};
-use metrics_common::snapshot::Snapshot;
+use metrics_common::Snapshot;
 
 use crate::format;
 

@@ -6,17 +6,17 @@ use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use super::choices::Choices;
-use super::course::Ratio;
+use super::unit_cost::Ratio;
 use super::{model, tables};
-use crate::axes::Place;
+use crate::axes::PlotArea;
 use crate::color::Rgb;
 use crate::format;
-use crate::line::{self, Line};
+use crate::line_chart::{self, LineChart};
 use crate::page::marks::show_cursor;
 use crate::state::{Address, Keys, Pairs};
 use crate::timeline;
 use crate::view_model::index_of;
-use crate::views::{Pointer, Reply, Scene, View};
+use crate::view::{Pointer, Reply, Scene, View};
 
 /// Id of the plot.
 const PLOT: &str = "per-packet";
@@ -32,7 +32,7 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 #[derive(Default)]
 struct Traffic {
     choices: Choices,
-    drawn: Option<(Line, u32, bool)>,
+    drawn: Option<(LineChart, u32, bool)>,
     /// Markup by the id of its place.
     written: Vec<(&'static str, String)>,
 }
@@ -69,8 +69,8 @@ impl Traffic {
         let width = width.clamp(160, 4000);
         let frame = scene.frame(width, scene.history.resolution_ms());
         let ratio = self.choices.ratio;
-        let line = Line {
-            values: ratio.course(scene.info, scene.history, &frame),
+        let line = LineChart {
+            values: ratio.values(scene.info, scene.history, &frame),
             frame,
             offset_ms: dom.clock_offset_ms(),
         };
@@ -82,7 +82,7 @@ impl Traffic {
         let color = index_of(scene.info, "rx_softirq").map_or(Rgb(0x80, 0x80, 0x80), |index| {
             Rgb::parse(&scene.info.components[index].color)
         });
-        let svg = line::svg(&now.0, color, dom.theme(), (width, HEIGHT_PX))
+        let svg = line_chart::svg(&now.0, color, dom.theme(), (width, HEIGHT_PX))
             .map_err(|error| JsValue::from(error.to_string()))?;
         if let Some(canvas) = holder.query_selector(".drawing")? {
             canvas.set_inner_html(&svg);
@@ -144,8 +144,8 @@ impl View for Traffic {
         let at = scene
             .cursor_ms
             .and_then(|ms| Some((ms, line.frame.step_at(ms)?)));
-        let place = Place::of((*width, HEIGHT_PX));
-        let x = at.map(|(ms, _)| place.x_of(&line.frame, ms));
+        let plot = PlotArea::of((*width, HEIGHT_PX));
+        let x = at.map(|(ms, _)| plot.x_of(&line.frame, ms));
         show_cursor(&scene.dom.element(PLOT)?, x)?;
         let ratio = self.choices.ratio;
         let what = ratio.sentence();
@@ -163,6 +163,6 @@ impl View for Traffic {
 
     fn ms_at(&self, plot: &str, x: f64) -> Option<f64> {
         let (line, width, _) = self.drawn.as_ref().filter(|_| plot == PLOT)?;
-        Some(Place::of((*width, HEIGHT_PX)).ms_at(&line.frame, x))
+        Some(PlotArea::of((*width, HEIGHT_PX)).ms_at(&line.frame, x))
     }
 }

@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use metrics_common::efficiency::Efficiency;
 use metrics_common::sections::{Interface, InterfaceCounts, SoftnetCount};
-use metrics_common::snapshot::{Availability, Info, Snapshot};
+use metrics_common::{Availability, Info, Snapshot};
 
 use super::model::{bits, rate, time};
 use crate::format::{self, escape_html};
+use crate::sort::sort_by;
 
 /// A table has so many rows at most, and one for the rest.
 const MOST_ROWS: usize = 12;
@@ -68,7 +69,9 @@ pub fn interfaces(snapshot: &Snapshot) -> String {
         ]
     };
     let mut named: Vec<&Interface> = interfaces.named.iter().collect();
-    named.sort_by_key(|own| u64::MAX - own.counts.packets());
+    sort_by(&mut named, |a, b| {
+        b.counts.packets().cmp(&a.counts.packets())
+    });
     let rest = named.split_off(named.len().min(MOST_ROWS));
     for own in named {
         let queues = match own.rx_queues == own.tx_queues {
@@ -117,10 +120,10 @@ pub fn cpus(snapshot: &Snapshot) -> String {
         .as_ref()
         .map(|drops| drops.cpus.as_slice());
     let mut order: Vec<usize> = (0..packets.len().min(snapshot.cpus.len())).collect();
-    order.sort_by_key(|column| (u64::MAX - packets[*column], *column));
+    sort_by(&mut order, |a, b| packets[*b].cmp(&packets[*a]));
     let idle = order.iter().filter(|column| packets[**column] == 0).count();
     order.truncate((order.len() - idle).clamp(1, MOST_ROWS));
-    order.sort_unstable();
+    sort_by(&mut order, usize::cmp);
     let shown = order.len();
     let cell = |row: Option<&[u64]>, column: usize| {
         let value = row.and_then(|row| row.get(column));
@@ -198,7 +201,7 @@ pub fn drops(info: &Info, snapshot: &Snapshot) -> String {
 #[cfg(test)]
 mod tests {
     use metrics_common::sections::{DropPlace, Drops, Interfaces, Traffic};
-    use metrics_common::snapshot::InstrumentInfo;
+    use metrics_common::InstrumentInfo;
 
     use super::*;
     use crate::fixture;
@@ -269,7 +272,7 @@ mod tests {
     fn drops_stand_with_reason_and_function_or_with_why_they_are_not_known() {
         let mut snapshot = measured(Vec::new());
         let mut info = fixture::info();
-        assert_eq!(drops(&info, &snapshot), "", "an older netto");
+        assert_eq!(drops(&info, &snapshot), "", "no such instrument");
         info.instruments.push(InstrumentInfo {
             name: "drops".to_owned(),
             availability: Availability::missing("refused <here>"),

@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!(
         "snapshots {snapshots} cost {costs} ticks {ticks} unknown {} damaged {}",
         reader.unknown_messages(),
-        reader.damaged_frames()
+        reader.damaged_stretches()
     );
     Ok(())
 }

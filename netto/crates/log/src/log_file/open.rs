@@ -98,10 +98,10 @@ impl OpenFile {
         self.needs_header = false;
         self.file.rewind().with_context(|| cannot("read"))?;
         match LogReader::new(&self.file).map(|reader| reader.beginning()) {
-            Ok(Beginning::Header) => self.check_version(path)?,
+            Ok(Beginning::Header) => {}
             Ok(Beginning::Damaged { zero_bytes }) => tracing::warn!(
                 "the log file {} has lost its beginning ({zero_bytes} bytes of zeros are there \
-                 instead); it is continued, and readable from its first whole frame on",
+                 instead); it is continued, and readable from its first whole block on",
                 path.display()
             ),
             Err(LogError::NotALog) if self.is_part_of_header()? => {
@@ -113,10 +113,15 @@ impl OpenFile {
                 "{} exists and is not a netto log; move it away, or choose another with --log-file",
                 path.display()
             ),
-            Err(LogError::TooNew { major, .. }) => return Err(other_format(path, major)),
+            Err(LogError::TooNew { major, .. }) => bail!(
+                "{} is a netto log of format {major}, this netto writes format {}; \
+                 choose another file with --log-file",
+                path.display(),
+                LOG_VERSION.0
+            ),
             Err(error) => return Err(anyhow!(error).context(cannot("read"))),
         }
-        // Whatever its last frame looks like, the reader finds the next one by its marker.
+        // Whatever its last block looks like, the reader finds the next one by its marker.
         self.length = self
             .file
             .metadata()
@@ -127,31 +132,13 @@ impl OpenFile {
         Ok(())
     }
 
-    fn first_bytes(&mut self) -> io::Result<Vec<u8>> {
+    fn is_part_of_header(&mut self) -> io::Result<bool> {
         let mut found = Vec::with_capacity(HEADER_BYTES);
         self.file.rewind()?;
         (&self.file)
             .take(HEADER_BYTES as u64)
             .read_to_end(&mut found)?;
-        Ok(found)
-    }
-
-    fn is_part_of_header(&mut self) -> io::Result<bool> {
-        let found = self.first_bytes()?;
         Ok(found.len() < HEADER_BYTES && (MAGIC.starts_with(&found) || found.starts_with(MAGIC)))
-    }
-
-    /// A log of an older format is continued by one of this format, header and all.
-    fn check_version(&mut self, path: &Path) -> anyhow::Result<()> {
-        let found = self.first_bytes()?;
-        let Some(&[low, high]) = found.get(MAGIC.len()..MAGIC.len() + 2) else {
-            return Ok(());
-        };
-        match u16::from_le_bytes([low, high]) {
-            0 => return Err(other_format(path, 0)),
-            major => self.needs_header = major < LOG_VERSION.0,
-        }
-        Ok(())
     }
 
     /// Notices that the file has become shorter; `true` if so.
@@ -262,13 +249,4 @@ impl OpenFile {
         }
         Ok(())
     }
-}
-
-fn other_format(path: &Path, major: u16) -> anyhow::Error {
-    anyhow!(
-        "{} is a netto log of format {major}, this netto writes format {}; \
-         choose another file with --log-file",
-        path.display(),
-        LOG_VERSION.0
-    )
 }

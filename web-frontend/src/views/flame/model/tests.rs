@@ -138,10 +138,10 @@ fn the_hottest_functions_are_summed_over_their_callers() {
 
 #[test]
 fn an_answer_without_stacks_says_why() {
-    let answer = |status, body: &str| Answer {
+    let answer = |status, body: &str| FlameResponse {
         status,
         body: body.to_owned(),
-        ..Answer::default()
+        ..FlameResponse::default()
     };
     let reason = Profile::of(answer(503, "the sampler is off\n")).unwrap_err();
     assert_eq!(reason, "No flame graph here: the sampler is off");
@@ -158,7 +158,7 @@ fn an_answer_without_stacks_says_why() {
     let empty = Profile::of(answer(200, "")).unwrap();
     assert_eq!(empty.basis(), "No sample of networking in the last minute.");
     assert_eq!(empty.hottest_text(&fixture::info(), 0), "");
-    let full = Profile::of(Answer {
+    let full = Profile::of(FlameResponse {
         window_seconds: Some(47.5),
         left_out: Some(12),
         ..answer(200, STACKS)
@@ -175,12 +175,12 @@ fn an_answer_without_stacks_says_why() {
 #[test]
 fn of_one_component_there_are_its_own_stacks() {
     let info = fixture::info();
-    let profile = Profile::of(Answer {
+    let profile = Profile::of(FlameResponse {
         status: 200,
         body: "rx_softirq;net_rx_action;__napi_poll;x_poll;dev_gro_receive 30\n\
                rx_softirq;net_rx_action;__napi_poll;x_poll 50\ntx_syscall;tcp_sendmsg 20\n"
             .to_owned(),
-        ..Answer::default()
+        ..FlameResponse::default()
     });
     let profile = profile.unwrap();
     let gro = profile.of_component(&info, "gro").unwrap();

@@ -80,7 +80,7 @@ fn asked(component: &str, open: &[String]) -> Table {
     table(&fixture::info(), &fixture::snapshot(1), &owners(), question)
 }
 
-fn texts(line: &Line) -> Vec<&str> {
+fn texts(line: &OwnerRow) -> Vec<&str> {
     line.cells.iter().map(|cell| cell.text.as_str()).collect()
 }
 

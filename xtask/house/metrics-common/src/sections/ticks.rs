@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Section;
 use super::columns::Columns;
 use super::recorded::Recorded;
+use super::section::Section;
 use crate::packed::Damaged;
 
 /// Ticks of the instrument.

@@ -6,7 +6,7 @@ use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
 use crate::state::Keys;
-use crate::views::{Scene, View};
+use crate::view::{Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {

@@ -1,21 +1,21 @@
 //! One value over time as a line with axes. Knows pixels, but not what the value is.
 
-use plotters::element::{PathElement, Text};
-use plotters::style::text_anchor::HPos;
-use plotters::style::{Color, FontStyle};
+use plotters::element::PathElement;
+use plotters::style::Color;
 
-use crate::axes::{Place, round_up, stretches};
+use crate::axes::{PlotArea, draw_times, draw_value_line, round_up, stretches};
 use crate::color::Rgb;
 use crate::format;
-use crate::plot::{FONT_PX, PlotError, Theme, document, rgb, text_style};
-use crate::timeline::{self, Frame};
+use crate::plot::{PlotError, Theme, document, rgb};
+use crate::sort::sort_by;
+use crate::timeline::Frame;
 
 /// Lines of the grid above the lowest.
 const LINES: u32 = 4;
 
-/// A course of a value.
+/// One value over time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub struct LineChart {
     /// The stretch of time.
     pub frame: Frame,
     /// In each step; `None` where nothing was measured.
@@ -24,12 +24,12 @@ pub struct Line {
     pub offset_ms: f64,
 }
 
-impl Line {
+impl LineChart {
     /// Where the value axis ends: above all values but for the highest in a hundred, which would
     /// press the others down.
     pub fn top(&self) -> f64 {
         let mut values: Vec<f64> = self.values.iter().flatten().copied().collect();
-        values.sort_by(f64::total_cmp);
+        sort_by(&mut values, f64::total_cmp);
         let high = values.len().saturating_sub(1 + values.len() / 100);
         round_up(values.get(high).copied().unwrap_or(0.0))
     }
@@ -39,34 +39,24 @@ impl Line {
 ///
 /// # Errors
 /// Only if plotters' SVG backend fails, which writes to memory.
-pub fn svg(line: &Line, color: Rgb, theme: Theme, size: (u32, u32)) -> Result<String, PlotError> {
-    let (place, top) = (Place::of(size), line.top());
-    let grid = rgb(theme.empty).mix(0.7).stroke_width(1);
-    let label = |anchor| text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor);
+pub fn svg(
+    line: &LineChart,
+    color: Rgb,
+    theme: Theme,
+    size: (u32, u32),
+) -> Result<String, PlotError> {
+    let (plot, top) = (PlotArea::of(size), line.top());
     document(size, |area| {
         for number in 0..=LINES {
             let value = top * f64::from(number) / f64::from(LINES);
-            let y = place.y(value, top);
-            area.draw(&PathElement::new(
-                vec![(place.left, y), (place.right, y)],
-                grid,
-            ))?;
             let text = format::count(value.round() as u64);
-            area.draw(&Text::new(text, (place.left - 6, y), label(HPos::Right)))?;
+            draw_value_line(area, plot, theme, plot.y(value, top), text)?;
         }
-        let most = ((place.right - place.left) / 72).max(1) as usize;
-        for (at, text) in timeline::ticks(&line.frame, most, line.offset_ms) {
-            let x = place.x_of(&line.frame, at) as i32;
-            // A label that would be cut by an edge is left out.
-            if x > place.left + 14 && x < place.right - 22 {
-                let at = (x, place.bottom + 11);
-                area.draw(&Text::new(text, at, label(HPos::Center)))?;
-            }
-        }
+        draw_times(area, plot, theme, &line.frame, line.offset_ms, false)?;
         let at = |step: usize| {
             let middle = line.frame.step_begin_ms(step) + line.frame.step_ms / 2.0;
-            let x = place.x_of(&line.frame, middle).round() as i32;
-            (x, place.y(line.values[step].unwrap_or(0.0), top))
+            let x = plot.x_of(&line.frame, middle).round() as i32;
+            (x, plot.y(line.values[step].unwrap_or(0.0), top))
         };
         for steps in stretches(line.values.len(), |step| line.values[step].is_some()) {
             let mut points: Vec<(i32, i32)> = steps.map(at).collect();
@@ -84,8 +74,8 @@ pub fn svg(line: &Line, color: Rgb, theme: Theme, size: (u32, u32)) -> Result<St
 mod tests {
     use super::*;
 
-    fn line(values: Vec<Option<f64>>) -> Line {
-        Line {
+    fn line(values: Vec<Option<f64>>) -> LineChart {
+        LineChart {
             frame: Frame {
                 from_ms: 0.0,
                 step_ms: 1_000.0,
@@ -96,14 +86,14 @@ mod tests {
         }
     }
 
-    fn drawn(line: &Line) -> String {
+    fn drawn(line: &LineChart) -> String {
         svg(line, Rgb(1, 2, 3), Theme::LIGHT, (400, 150)).unwrap()
     }
 
     #[test]
     fn gaps_cut_the_line_and_a_value_alone_is_drawn() {
         let with_gap = line(vec![Some(1_000.0), Some(1_100.0), None, Some(900.0)]);
-        let lines = |line: &Line| drawn(line).matches("#010203").count();
+        let lines = |line: &LineChart| drawn(line).matches("#010203").count();
         assert_eq!(lines(&with_gap), 2);
         assert_eq!(lines(&line(vec![None; 5])), 0);
     }

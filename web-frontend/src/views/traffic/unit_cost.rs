@@ -1,7 +1,7 @@
 //! Cost by work over time: all of a step's CPU time by all that was done in it. Pure.
 
 use metrics_common::history::History;
-use metrics_common::snapshot::Info;
+use metrics_common::Info;
 
 use super::model::time;
 use crate::timeline::{self, Frame};
@@ -125,7 +125,7 @@ impl Ratio {
 
     /// In each step, in the unit of [`Ratio::sentence`]; `None` where one of the two sides is not
     /// known, or next to nothing was done.
-    pub fn course(self, info: &Info, history: &History, frame: &Frame) -> Vec<Option<f64>> {
+    pub fn values(self, info: &Info, history: &History, frame: &Frame) -> Vec<Option<f64>> {
         let sides = self.sides();
         let Some(component) = index_of(info, sides.component) else {
             return vec![None; frame.steps];
@@ -156,14 +156,8 @@ mod tests {
     use metrics_common::sections::{Sections, Work};
 
     use super::*;
-    use crate::fixture;
+    use crate::fixture::{self, FRAME};
     use crate::views::traffic::model::tests::measured;
-
-    const FRAME: Frame = Frame {
-        from_ms: 0.0,
-        step_ms: 1_000.0,
-        steps: 3,
-    };
 
     /// Half seconds with so many packets; the last one is not measured.
     fn history() -> History {
@@ -189,24 +183,24 @@ mod tests {
     #[test]
     fn a_step_is_all_of_its_time_by_all_of_its_packets_and_none_is_no_figure() {
         // Two tenths of a second for 200,000 packets, then one for none.
-        let course = Ratio::Packet.course(&fixture::info(), &history(), &FRAME);
-        assert!((course[0].unwrap() - 1_000.0).abs() < 1.0, "{course:?}");
-        assert_eq!(course[1..], [None, None]);
+        let values = Ratio::Packet.values(&fixture::info(), &history(), &FRAME);
+        assert!((values[0].unwrap() - 1_000.0).abs() < 1.0, "{values:?}");
+        assert_eq!(values[1..], [None, None]);
     }
 
     #[test]
     fn a_gigabit_is_what_sockets_sent_and_received_together() {
         let (info, history) = (fixture::info(), history());
-        let course = Ratio::Sockets.course(&info, &history, &FRAME);
+        let values = Ratio::Sockets.values(&info, &history, &FRAME);
         let network = index_of(&info, "network").unwrap();
         let cpus = history.component_cpus(network, 0).unwrap();
         // Two gigabits a second.
         assert!(
-            (course[0].unwrap() - cpus * 1e3 / 2.0).abs() < 1.0,
-            "{course:?}, {cpus} CPUs"
+            (values[0].unwrap() - cpus * 1e3 / 2.0).abs() < 1.0,
+            "{values:?}, {cpus} CPUs"
         );
-        assert_eq!(Ratio::Wire.course(&info, &history, &FRAME), [None; 3]);
-        assert_eq!(Ratio::Send.course(&info, &history, &FRAME), [None; 3]);
+        assert_eq!(Ratio::Wire.values(&info, &history, &FRAME), [None; 3]);
+        assert_eq!(Ratio::Send.values(&info, &history, &FRAME), [None; 3]);
         assert_eq!(Ratio::Sockets.text(123.4), "123 ms");
     }
 }

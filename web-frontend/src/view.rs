@@ -1,7 +1,7 @@
-//! What a view is to the page, and what it is shown.
+//! The interface between the page and its views.
 
 use metrics_common::history::History;
-use metrics_common::snapshot::{Info, Snapshot};
+use metrics_common::{Info, Snapshot};
 use wasm_bindgen::prelude::*;
 use web_sys::Element;
 
@@ -17,13 +17,13 @@ use crate::timeline::Frame;
 const STEP_PX: u32 = 3;
 const MOST_STEPS: u32 = 320;
 
-/// What a view is drawn of.
+/// The data that a view draws.
 pub struct Scene<'a> {
     /// The document.
     pub dom: &'a Dom,
     /// The daemon.
     pub info: &'a Info,
-    /// What was.
+    /// The past.
     pub history: &'a History,
     /// The newest interval.
     pub latest: &'a Snapshot,
@@ -56,7 +56,7 @@ impl Scene<'_> {
     }
 }
 
-/// Where the pointer is, or what the keyboard has reached.
+/// The position of the pointer, or the focused element.
 pub struct Pointer<'a> {
     /// The element under it.
     pub target: &'a Element,
@@ -75,26 +75,26 @@ impl Pointer<'_> {
     }
 }
 
-/// What a view has made of something that the reader did.
+/// A view's answer to an event.
 pub enum Reply {
-    /// It meant nothing to this view.
+    /// The event is not for this view.
     Ignored,
-    /// It is done; no choice has changed.
+    /// The view has handled it; no choice has changed.
     Done,
     /// A choice of the view's own has changed.
     Changed,
-    /// It means this.
+    /// The page has to perform this action.
     Act(Action),
 }
 
-/// A view of the page; see [`super`] for what belongs to it.
+/// A view of the page; see [`crate::views`] for what belongs to it.
 pub trait View: Keys {
     /// Ids of the elements whose place and size its drawing depends on.
     fn measured(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Another daemon, or the same one with another description.
+    /// Takes the daemon's description, which is new or has changed.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
@@ -102,10 +102,10 @@ pub trait View: Keys {
         Ok(())
     }
 
-    /// A snapshot has come, which may never be drawn.
+    /// Takes a snapshot; not every one is drawn.
     fn receive(&mut self, _: &Snapshot) {}
 
-    /// A second has passed, or a little more.
+    /// Runs about once a second.
     fn every_second(&mut self) {}
 
     /// Puts its choices into the fields that the reader writes to.
@@ -116,7 +116,7 @@ pub trait View: Keys {
         Ok(())
     }
 
-    /// Whether this is what is chosen now; `None` if it is no choice of this view.
+    /// Whether the action's choice is the current one; `None` if it is no choice of this view.
     fn has_taken(&self, _: &Action) -> Option<bool> {
         None
     }
@@ -143,7 +143,7 @@ pub trait View: Keys {
         Ok(false)
     }
 
-    /// The tip is gone.
+    /// Ends what the view shows while the tip is visible.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
@@ -161,22 +161,22 @@ pub trait View: Keys {
         None
     }
 
-    /// An action: does it, if it is its own.
+    /// Performs an action of this view.
     fn act(&mut self, _: &Action) -> Reply {
         Reply::Ignored
     }
 
-    /// A field of this id has another value.
+    /// Takes the new value of the field with this id.
     fn change(&mut self, _id: &str, _value: &str) -> Reply {
         Reply::Ignored
     }
 
-    /// A click in one of its drawings.
+    /// Handles a click in one of its drawings.
     fn click(&mut self, _: &Pointer) -> Reply {
         Reply::Ignored
     }
 
-    /// A key, pressed in this element.
+    /// Handles a key that was pressed in this element.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
@@ -184,7 +184,7 @@ pub trait View: Keys {
         Ok(Reply::Ignored)
     }
 
-    /// What it can give the reader of this name in this format.
+    /// The file of this name in this format, if the view offers it.
     ///
     /// # Errors
     /// The browser's.

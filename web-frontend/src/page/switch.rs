@@ -1,37 +1,37 @@
-//! The turn from the overview to a component's page and back: where the reader was before is
-//! where the reader is again.
+//! Switches between the overview and a component's page. Back in the overview, scroll position and
+//! focus are as the reader left them.
 
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlElement};
 
 use super::dom::Dom;
 
-/// Where the reader was in the overview.
-struct Left {
+/// Scroll position and focus in the overview.
+struct OverviewPosition {
     scroll_px: f64,
     focus: Option<Element>,
     act: Option<String>,
 }
 
-/// Which page is in the document, and the way back.
+/// Which page is in the document, and where the reader left the overview.
 #[derive(Default)]
-pub struct Turn {
+pub struct PageSwitch {
     /// Slug of the component whose page is shown; empty for the overview.
     pub shown: String,
-    has_turned: bool,
-    left: Option<Left>,
+    is_other: bool,
+    left: Option<OverviewPosition>,
 }
 
-impl Turn {
-    /// Another page is about to be drawn, or the same.
+impl PageSwitch {
+    /// Notes which page is about to be drawn, and where the reader leaves the overview.
     ///
     /// # Errors
     /// The browser's.
     pub fn begin(&mut self, dom: &Dom, about: &str) -> Result<(), JsValue> {
-        self.has_turned = self.shown != about;
-        if self.has_turned && self.shown.is_empty() {
+        self.is_other = self.shown != about;
+        if self.is_other && self.shown.is_empty() {
             let focus = dom.document().active_element();
-            self.left = Some(Left {
+            self.left = Some(OverviewPosition {
                 scroll_px: dom.window.scroll_y()?,
                 act: focus
                     .as_ref()
@@ -45,12 +45,12 @@ impl Turn {
             .map(|_| ())
     }
 
-    /// It is drawn: a component's page begins at its heading. Says whether it is another one.
+    /// Scrolls to where the page that was drawn begins. Returns whether it is another page than before.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
     pub fn end(&mut self, dom: &Dom) -> Result<bool, JsValue> {
-        if !std::mem::take(&mut self.has_turned) {
+        if !std::mem::take(&mut self.is_other) {
             return Ok(false);
         }
         if !self.shown.is_empty() {

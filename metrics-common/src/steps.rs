@@ -41,7 +41,7 @@ pub fn nearest(number: u64) -> u64 {
 }
 
 /// Place of a number among those that are multiples of their step; `None` if it is not one.
-pub(super) fn index(number: u64) -> Option<u64> {
+pub(crate) fn index(number: u64) -> Option<u64> {
     let bits = bits(number);
     let shift = shift(bits);
     if number == 0 {
@@ -66,7 +66,7 @@ const FIRST: [u64; 1024] = {
 };
 
 /// The inverse of [`index`]; `None` if there is none.
-pub(super) fn number(index: u64) -> Option<u64> {
+pub(crate) fn number(index: u64) -> Option<u64> {
     if let Some(&number) = FIRST.get(usize::try_from(index).ok()?) {
         return Some(number);
     }

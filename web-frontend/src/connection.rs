@@ -1,21 +1,20 @@
-//! The connection to the daemon: its state, when to try again, and (in the
-//! browser only) the WebSocket itself. Hands decoded messages on; does not know
-//! what they are for.
+//! The connection to the daemon: its state, when to connect again, and (in the browser only) the
+//! WebSocket. It decodes messages and passes them on.
 
 use metrics_common::codec::ServerMessage;
 
-/// Wait before the first new attempt, milliseconds.
+/// Delay before the first new attempt, milliseconds.
 const FIRST_RETRY_MS: u32 = 500;
-/// Longest wait between two attempts: somebody may be looking at the page.
+/// Longest delay between two attempts, short enough for a reader who waits.
 const LONGEST_RETRY_MS: u32 = 5_000;
-/// A connection that is silent for so many periods is dead.
+/// A connection without a message for this many periods is closed.
 const SILENT_PERIODS: f64 = 5.0;
-/// But never sooner than this, milliseconds.
+/// A connection is not closed sooner than this, milliseconds.
 const SHORTEST_SILENCE_MS: f64 = 5_000.0;
 
-/// How it stands with the connection.
+/// The state of the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LinkState {
+pub enum ConnectionState {
     /// The first attempt is under way.
     Connecting,
     /// Intervals arrive.
@@ -27,66 +26,66 @@ pub enum LinkState {
     },
 }
 
-impl LinkState {
+impl ConnectionState {
     /// For the document's `data-state`.
     pub fn name(&self) -> &'static str {
         match self {
-            LinkState::Connecting => "connecting",
-            LinkState::Live => "live",
-            LinkState::Lost { .. } => "lost",
+            ConnectionState::Connecting => "connecting",
+            ConnectionState::Live => "live",
+            ConnectionState::Lost { .. } => "lost",
         }
     }
 }
 
-/// What the page knows of the connection.
+/// The state of the connection and when to connect again.
 #[derive(Debug, Clone)]
-pub struct Link {
-    state: LinkState,
+pub struct Connection {
+    state: ConnectionState,
     attempts: u32,
-    farewell: Option<String>,
-    heard_ms: f64,
+    close_reason: Option<String>,
+    last_message_ms: f64,
 }
 
-impl Link {
+impl Connection {
     /// Before the first attempt.
     pub fn new(now_ms: f64) -> Self {
-        Link {
-            state: LinkState::Connecting,
+        Connection {
+            state: ConnectionState::Connecting,
             attempts: 0,
-            farewell: None,
-            heard_ms: now_ms,
+            close_reason: None,
+            last_message_ms: now_ms,
         }
     }
 
-    /// How it stands.
-    pub fn state(&self) -> &LinkState {
+    /// The state of the connection.
+    pub fn state(&self) -> &ConnectionState {
         &self.state
     }
 
-    /// A message came.
-    pub fn heard(&mut self, message: &ServerMessage, now_ms: f64) {
-        self.heard_ms = now_ms;
+    /// Notes a message.
+    pub fn received(&mut self, message: &ServerMessage, now_ms: f64) {
+        self.last_message_ms = now_ms;
         match message {
-            ServerMessage::Hello(_) => self.farewell = None,
+            ServerMessage::Hello(_) => self.close_reason = None,
             ServerMessage::History(_) | ServerMessage::Gap(_) | ServerMessage::Stacks(_) => {}
             // Only an interval proves that the daemon measures again.
             ServerMessage::Snapshot(_) => {
-                self.state = LinkState::Live;
+                self.state = ConnectionState::Live;
                 self.attempts = 0;
             }
-            ServerMessage::Bye(reason) => self.farewell = Some(reason.clone()),
+            ServerMessage::Bye(reason) => self.close_reason = Some(reason.clone()),
         }
     }
 
-    /// The connection ended or never came to be. Returns the milliseconds to
-    /// wait before the next attempt.
+    /// Notes that the connection ended or could not be opened. Returns the delay before the next
+    /// attempt, milliseconds.
     pub fn lost(&mut self, reason: &str) -> u32 {
-        // That the next attempts find nobody says less than the daemon's own words.
-        let reason = match &self.farewell {
-            Some(farewell) => format!("the daemon said goodbye: {farewell}"),
+        // The daemon's own reason says more than the failure of the next attempts.
+        let reason = match &self.close_reason {
+            Some(close_reason) => format!("the daemon said goodbye: {close_reason}"),
             None => reason.to_owned(),
         };
-        self.state = LinkState::Lost { reason };
+        self.state = ConnectionState::Lost { reason };
         let wait = FIRST_RETRY_MS
             .saturating_mul(2_u32.saturating_pow(self.attempts))
             .min(LONGEST_RETRY_MS);
@@ -94,16 +93,16 @@ impl Link {
         wait
     }
 
-    /// A new attempt begins.
+    /// Notes that a new attempt begins.
     pub fn attempt(&mut self, now_ms: f64) {
-        self.heard_ms = now_ms;
+        self.last_message_ms = now_ms;
     }
 
-    /// Whether a connection that claims to be open must be given up, because
-    /// nothing has come for several periods (a laptop slept, a network went away).
+    /// Whether an open connection must be closed, because no message has come for several periods
+    /// (after a laptop's sleep, or a lost network).
     pub fn is_silent(&self, now_ms: f64, period_ms: u64) -> bool {
         let limit = (period_ms as f64 * SILENT_PERIODS).max(SHORTEST_SILENCE_MS);
-        now_ms - self.heard_ms > limit
+        now_ms - self.last_message_ms > limit
     }
 }
 
@@ -125,26 +124,33 @@ mod socket {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    use metrics_common::codec::{self, ServerMessage};
+    use metrics_common::codec::ServerMessage;
     use wasm_bindgen::prelude::*;
     use web_sys::{BinaryType, CloseEvent, MessageEvent, WebSocket};
 
-    /// What happens on the connection.
+    use crate::messagepack;
+
+    /// An event of the connection.
     pub enum Event {
         /// A message of the daemon.
         Message(ServerMessage),
-        /// Something that is none, with the decoder's complaint.
+        /// Bytes that are no message, with the decoder's error.
         Garbage(String),
-        /// The connection is gone.
+        /// The connection is closed, with the reason.
         Closed(String),
     }
 
     impl Event {
-        /// What these bytes say.
+        /// Decodes a message.
         pub fn of(bytes: &[u8]) -> Event {
-            match codec::decode(bytes) {
+            match messagepack::decode(bytes) {
                 Ok(message) => Event::Message(message),
-                Err(error) => Event::Garbage(error.to_string()),
+                Err(error) => {
+                    let length = bytes.len();
+                    Event::Garbage(format!(
+                        "cannot decode a message of {length} bytes: {error}"
+                    ))
+                }
             }
         }
     }
@@ -221,52 +227,52 @@ mod tests {
     }
 
     #[test]
-    fn the_link_is_live_with_the_first_interval_and_not_before() {
-        let mut link = Link::new(0.0);
-        assert_eq!(link.state().name(), "connecting");
-        link.heard(&hello(), 1.0);
-        assert_eq!(link.state().name(), "connecting");
-        link.heard(&interval(), 2.0);
-        assert_eq!(link.state().name(), "live");
+    fn the_connection_is_live_with_the_first_interval_and_not_before() {
+        let mut connection = Connection::new(0.0);
+        assert_eq!(connection.state().name(), "connecting");
+        connection.received(&hello(), 1.0);
+        assert_eq!(connection.state().name(), "connecting");
+        connection.received(&interval(), 2.0);
+        assert_eq!(connection.state().name(), "live");
     }
 
     #[test]
     fn waits_grow_to_a_bound_and_start_over_after_success() {
-        let mut link = Link::new(0.0);
-        let waits: Vec<u32> = (0..6).map(|_| link.lost("no answer")).collect();
+        let mut connection = Connection::new(0.0);
+        let waits: Vec<u32> = (0..6).map(|_| connection.lost("no answer")).collect();
         assert_eq!(waits, [500, 1000, 2000, 4000, 5000, 5000]);
         for _ in 0..100 {
-            assert_eq!(link.lost("no answer"), LONGEST_RETRY_MS);
+            assert_eq!(connection.lost("no answer"), LONGEST_RETRY_MS);
         }
-        link.heard(&hello(), 1.0);
+        connection.received(&hello(), 1.0);
         assert_eq!(
-            link.lost("it broke off"),
+            connection.lost("it broke off"),
             LONGEST_RETRY_MS,
             "a greeting alone is no success"
         );
-        link.heard(&interval(), 2.0);
-        assert_eq!(link.lost("it broke off"), FIRST_RETRY_MS);
+        connection.received(&interval(), 2.0);
+        assert_eq!(connection.lost("it broke off"), FIRST_RETRY_MS);
     }
 
     #[test]
-    fn a_farewell_explains_the_loss_until_a_daemon_is_back() {
-        let mut link = Link::new(0.0);
-        link.heard(&interval(), 1.0);
-        link.heard(&ServerMessage::Bye("shutting down".to_owned()), 2.0);
+    fn a_close_reason_explains_the_loss_until_a_daemon_is_back() {
+        let mut connection = Connection::new(0.0);
+        connection.received(&interval(), 1.0);
+        connection.received(&ServerMessage::Bye("shutting down".to_owned()), 2.0);
         for reason in ["closed", "cannot be reached"] {
-            link.lost(reason);
+            connection.lost(reason);
             assert_eq!(
-                link.state(),
-                &LinkState::Lost {
+                connection.state(),
+                &ConnectionState::Lost {
                     reason: "the daemon said goodbye: shutting down".to_owned()
                 }
             );
         }
-        link.heard(&hello(), 3.0);
-        link.lost("cannot be reached");
+        connection.received(&hello(), 3.0);
+        connection.lost("cannot be reached");
         assert_eq!(
-            link.state(),
-            &LinkState::Lost {
+            connection.state(),
+            &ConnectionState::Lost {
                 reason: "cannot be reached".to_owned()
             }
         );
@@ -274,14 +280,14 @@ mod tests {
 
     #[test]
     fn silence_is_measured_in_periods_but_short_ones_get_time() {
-        let mut link = Link::new(0.0);
-        link.heard(&interval(), 1_000.0);
-        assert!(!link.is_silent(5_900.0, 500));
-        assert!(link.is_silent(6_100.0, 500));
-        assert!(!link.is_silent(30_000.0, 10_000));
-        assert!(link.is_silent(51_100.0, 10_000));
-        link.attempt(51_100.0);
-        assert!(!link.is_silent(51_200.0, 10_000));
+        let mut connection = Connection::new(0.0);
+        connection.received(&interval(), 1_000.0);
+        assert!(!connection.is_silent(5_900.0, 500));
+        assert!(connection.is_silent(6_100.0, 500));
+        assert!(!connection.is_silent(30_000.0, 10_000));
+        assert!(connection.is_silent(51_100.0, 10_000));
+        connection.attempt(51_100.0);
+        assert!(!connection.is_silent(51_200.0, 10_000));
     }
 
     #[test]

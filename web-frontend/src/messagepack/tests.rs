@@ -1,0 +1,145 @@
+use metrics_common::codec::{self, Gap, ServerMessage};
+use metrics_common::sections::{
+    Drops, Latency, Owner, OwnerBasis, OwnerKind, Owners, Sections, Traffic,
+};
+use metrics_common::snapshot::Snapshot;
+use serde::Serialize;
+
+use super::*;
+use crate::fixture;
+
+/// With every section.
+fn snapshot() -> Snapshot {
+    let mut owners = Owners::default();
+    owners.place_of(&Owner::single(OwnerKind::Cgroup));
+    owners.basis.push(OwnerBasis::default());
+    let mut snapshot = fixture::snapshot(1);
+    snapshot.time_unix_ns = 1_700_000_000_123_456_789;
+    snapshot.sections = Sections {
+        owners: Some(owners),
+        power: Some(fixture::power()),
+        traffic: Some(Traffic::default()),
+        drops: Some(Drops {
+            cpus: vec![0, 300],
+            ..Drops::default()
+        }),
+        latency: Some(Latency::default()),
+        ..snapshot.sections
+    };
+    snapshot
+}
+
+fn messages() -> Vec<ServerMessage> {
+    let mut history = fixture::history(&[1, 2, 3]);
+    let mut later = snapshot();
+    later.sequence = 4;
+    history.push(&later);
+    vec![
+        ServerMessage::Hello(Box::new(fixture::info())),
+        ServerMessage::History(Box::new(history.to_message())),
+        ServerMessage::Snapshot(Box::new(snapshot())),
+        ServerMessage::Bye("shutting down".to_owned()),
+        ServerMessage::Gap(Gap {
+            snapshots: 3,
+            first_sequence: 200,
+            last_sequence: 70_000,
+            first_time_unix_ns: 1 << 40,
+            last_time_unix_ns: u64::MAX,
+            reason: "ä".repeat(40),
+        }),
+    ]
+}
+
+#[test]
+fn every_message_is_read_as_it_was_written() {
+    for message in messages() {
+        let bytes = codec::encode(&message).unwrap();
+        let read: ServerMessage = decode(&bytes).unwrap();
+        assert_eq!(read, codec::decode(&bytes).unwrap());
+        assert_eq!(codec::encode(&read).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn damaged_messages_are_refused_or_read_as_the_codec_reads_them() {
+    let mut agreed = 0;
+    for message in messages() {
+        let bytes = codec::encode(&message).unwrap();
+        // What follows is like what comes before, and would take long.
+        let tried = bytes.len().min(500);
+        for length in 0..tried {
+            let cut: Result<ServerMessage, _> = decode(&bytes[..length]);
+            assert!(cut.is_err(), "cut at {length}");
+        }
+        for at in 0..tried {
+            for flip in [0x01, 0x80, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= flip;
+                let ours: Result<ServerMessage, _> = decode(&damaged);
+                let theirs: Result<ServerMessage, _> = codec::decode(&damaged);
+                if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
+                    // Not by `==`: a number may have become NaN.
+                    assert_eq!(format!("{ours:?}"), format!("{theirs:?}"), "{at} {flip:x}");
+                    agreed += 1;
+                }
+            }
+        }
+    }
+    assert!(agreed > 1_000, "only {agreed} damages changed a value only");
+}
+
+#[test]
+fn numbers_of_every_width_keep_their_value() {
+    for value in [0, 127, 128, 255, 256, 65_535, 65_536, u64::MAX] {
+        assert_eq!(decode(&codec::encode(&value).unwrap()), Ok(value));
+        assert_eq!(
+            decode(&codec::encode(&value).unwrap()),
+            Ok(value as f64),
+            "an integer where a fraction is expected"
+        );
+    }
+    for value in [-1, -32, -33, -128, -129, -32_769, i64::MIN] {
+        assert_eq!(decode(&codec::encode(&value).unwrap()), Ok(value));
+    }
+    assert_eq!(decode(&codec::encode(&1.5_f32).unwrap()), Ok(1.5));
+    assert_eq!(decode(&codec::encode(&true).unwrap()), Ok(true));
+    let too_large = codec::encode(&256).unwrap();
+    assert_eq!(decode::<u8>(&too_large), Err(DecodeError::WrongKind));
+}
+
+#[test]
+fn a_field_that_is_not_known_is_passed_over_with_all_that_is_in_it() {
+    #[derive(Serialize)]
+    struct Newer {
+        unknown: Vec<Vec<(u8, Option<String>)>>,
+        known: u8,
+    }
+    #[derive(serde::Deserialize, Debug, PartialEq)]
+    struct Older {
+        known: u8,
+    }
+    let newer = Newer {
+        unknown: vec![vec![(1, None), (2, Some("text".to_owned()))]; 20],
+        known: 7,
+    };
+    let bytes = codec::encode(&newer).unwrap();
+    assert_eq!(decode(&bytes), Ok(Older { known: 7 }));
+}
+
+#[test]
+fn hostile_messages_are_refused() {
+    #[derive(serde::Deserialize, Debug, PartialEq)]
+    struct Nested(Vec<Nested>);
+    let deepest = MAX_DEPTH as usize;
+    let nested = |levels: usize| [vec![0x91; levels - 1], vec![0x90]].concat();
+    assert!(decode::<Nested>(&nested(deepest)).is_ok());
+    let too_deep = decode::<Nested>(&nested(deepest + 1));
+    assert_eq!(too_deep, Err(DecodeError::TooDeep));
+    let endless = [0xdd, 0xff, 0xff, 0xff, 0xff];
+    assert_eq!(decode::<Vec<u64>>(&endless), Err(DecodeError::Cut));
+    assert_eq!(decode::<String>(&[0xd9]), Err(DecodeError::Cut));
+    let extension = [0xd4, 0x01, 0x02];
+    assert_eq!(decode::<u8>(&extension), Err(DecodeError::WrongKind));
+    let not_utf8 = decode::<String>(&[0xa1, 0xff]);
+    assert!(matches!(not_utf8, Err(DecodeError::Invalid(_))));
+}
