@@ -1,3 +1,5 @@
+//! What the decoder makes of every message, whole, cut and damaged, beside the codec.
+
 use metrics_common::codec::{self, Gap, ServerMessage};
 use metrics_common::sections::{
     Drops, Latency, Owner, OwnerBasis, OwnerKind, Owners, Sections, Traffic,
