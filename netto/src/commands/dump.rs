@@ -8,8 +8,8 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use metrics_common::log;
 
-use super::daemon::{DEFAULT_URL, Daemon};
 use crate::cli::DumpArgs;
+use netto_client::{DEFAULT_URL, Daemon};
 use netto_report::outcome::Outcome;
 use netto_report::output::is_closed_pipe;
 

@@ -8,7 +8,10 @@ use netto_feature::instruments::Instrument;
 use netto_platform::{Ground, Tick};
 
 mod analysis;
+mod api;
 mod kernel;
+
+pub use api::API;
 
 /// Most virtual machines have no RAPL.
 pub const IS_ESSENTIAL: bool = false;
