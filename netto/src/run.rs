@@ -46,7 +46,12 @@ pub fn command(cli: &Cli) -> Outcome {
             Config::for_replay(args),
             Box::new(|config| {
                 room::ensure(&[serving()])?;
-                replay::run(config, args)
+                replay::run(
+                    bind(config)?,
+                    &args.log,
+                    args.paused,
+                    args.speed.unwrap_or(1.0),
+                )
             }),
         ),
         Some(Command::Top(args)) => (
@@ -76,7 +81,13 @@ pub fn command(cli: &Cli) -> Outcome {
             Box::new(|config| list(config, &args.what)),
         ),
         // These are about logs, on whichever host: no configuration holds for them.
-        Some(Command::Dump(args)) => return dump::run(args),
+        Some(Command::Dump(args)) => {
+            return dump::run(
+                args.connect.as_deref(),
+                args.ca_file.as_deref(),
+                &args.output,
+            );
+        }
         Some(Command::Report(args)) => return report::run(args),
         Some(Command::Diff(args)) => return diff::run(args),
         Some(Command::Log(LogCommand::Verify(args))) => {

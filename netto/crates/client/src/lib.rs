@@ -280,14 +280,6 @@ mod tests {
                 b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
                 "",
             ),
-            (
-                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabcd\r\n",
-                "",
-            ),
-            (
-                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-2\r\nab\r\n",
-                "",
-            ),
             (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", ""),
             (b"HTTP/1.1 200 OK\r\nContent-", "breaks off"),
             (b"", "breaks off"),

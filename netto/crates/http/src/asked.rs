@@ -80,7 +80,6 @@ mod tests {
     use netto_pipeline::recent::exact;
     use netto_pipeline::shared::Shared;
     use netto_questions::history::HISTORY;
-    use netto_questions::selection::Key;
 
     use super::*;
 
@@ -88,7 +87,7 @@ mod tests {
     /// Answers with the sequence numbers of the snapshots.
     const NUMBERS: Question = Question {
         name: "numbers",
-        keys: &[Key::Last],
+        keys: &["last"],
         answer: Answer::Recent(|_, snapshots, _| {
             let numbers = snapshots.map(|own| own.map(|own| own.sequence as u8));
             numbers.collect()

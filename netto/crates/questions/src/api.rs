@@ -6,7 +6,7 @@ use metrics_common::{Availability, Info, Snapshot};
 use serde::Serialize;
 
 use crate::line::Line;
-use crate::selection::{Key, Selection};
+use crate::selection::Selection;
 
 /// What a feature shows.
 #[derive(Debug, Clone, Copy)]
@@ -33,8 +33,8 @@ impl Api {
 pub struct Question {
     /// The path's last part.
     pub name: &'static str,
-    /// What a query may hold.
-    pub keys: &'static [Key],
+    /// What a query may hold, by the names of [`Selection::parse`].
+    pub keys: &'static [&'static str],
     /// Makes the answer.
     pub answer: Answer,
 }
@@ -102,14 +102,18 @@ pub enum Measured<'a, T> {
 }
 
 impl<'a, T> Measured<'a, T> {
-    /// Of a feature's measurement, if there is one.
-    pub fn of(info: &'a Info, feature: &str, measured: Option<T>) -> Self {
+    /// What was measured, or else why nothing was.
+    pub fn or(measured: Option<T>, unavailable: &'a str) -> Self {
         match measured {
             Some(measured) => Measured::Measured(measured),
-            None => Measured::Unavailable {
-                unavailable: absence(info, feature).unwrap_or("not measured in this time"),
-            },
+            None => Measured::Unavailable { unavailable },
         }
+    }
+
+    /// What a feature measured in the time that was asked for.
+    pub fn of(info: &'a Info, feature: &str, measured: Option<T>) -> Self {
+        let reason = absence(info, feature).unwrap_or("not measured in this time");
+        Measured::or(measured, reason)
     }
 }
 

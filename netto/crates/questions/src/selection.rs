@@ -18,43 +18,6 @@ const LATEST_UNIX_SECONDS: f64 = 1e11;
 /// The most things that stand by themselves.
 const MOST_LIMIT: usize = 500;
 
-/// What a query may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Key {
-    /// Names of series.
-    Component,
-    /// Numbers of CPUs.
-    Cpu,
-    /// A moment.
-    From,
-    /// A moment.
-    To,
-    /// A length of time before the end.
-    Last,
-    /// A length of time.
-    Step,
-    /// A number.
-    Limit,
-    /// A form of answers.
-    Format,
-}
-
-impl Key {
-    /// As it is written in an address.
-    pub fn name(self) -> &'static str {
-        match self {
-            Key::Component => "component",
-            Key::Cpu => "cpu",
-            Key::From => "from",
-            Key::To => "to",
-            Key::Last => "last",
-            Key::Step => "step",
-            Key::Limit => "limit",
-            Key::Format => "format",
-        }
-    }
-}
-
 /// What a client wants to know.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
@@ -130,8 +93,9 @@ impl When {
 }
 
 impl Selection {
-    /// What a query asks for; `accept`, a header of HTTP, says in which form if the query does
-    /// not.
+    /// What a query asks for, as far as the question takes it: `component`, `cpu`, `from`, `to`,
+    /// `last`, `step`, `limit` and `format`. `accept`, a header of HTTP, says in which form if the
+    /// query does not.
     ///
     /// # Errors
     /// If any of it is not understood.
@@ -139,30 +103,29 @@ impl Selection {
         let mut selection = Selection::default();
         let (mut cpus, mut given) = (Vec::new(), Vec::new());
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            let key = question.keys.iter().find(|key| key.name() == name);
+            let key = question.keys.iter().find(|key| **key == name);
             let key = *key.ok_or_else(|| unknown(&name, question))?;
             match (given.contains(&key), key) {
                 (false, _) => given.push(key),
-                (true, Key::Component | Key::Cpu) => {}
-                (true, _) => {
-                    return Err(format!("{name} is given twice: give it once").into());
-                }
+                (true, "component" | "cpu") => {}
+                (true, _) => return Err(format!("{key} is given twice: give it once").into()),
             }
             match key {
-                Key::Component => selection.add_names(&value)?,
-                Key::Cpu => cpus.push(value.into_owned()),
-                Key::From => selection.from = Some(when("from", &value)?),
-                Key::To => selection.to = Some(when("to", &value)?),
-                Key::Last => selection.last_ns = last(&value)?,
-                Key::Step => selection.step_seconds = Some(step(&value)?),
-                Key::Limit => selection.limit = limit(&value)?,
-                Key::Format => selection.form = form(&value)?,
+                "component" => selection.add_names(&value)?,
+                "cpu" => cpus.push(value.into_owned()),
+                "from" => selection.from = Some(when(key, &value)?),
+                "to" => selection.to = Some(when(key, &value)?),
+                "last" => selection.last_ns = last(&value)?,
+                "step" => selection.step_seconds = Some(step(&value)?),
+                "limit" => selection.limit = limit(&value)?,
+                "format" => selection.form = form(&value)?,
+                _ => return Err(unknown(key, question)),
             }
         }
         if !cpus.is_empty() {
             selection.cpus = Some(cpu_set(&cpus.join(","))?);
         }
-        if question.keys.contains(&Key::Format) && !given.contains(&Key::Format) {
+        if question.keys.contains(&"format") && !given.contains(&"format") {
             selection.form = accepted(accept);
         }
         Ok(selection)
@@ -182,8 +145,7 @@ impl Selection {
 }
 
 fn unknown(name: &str, question: &Question) -> Complaint {
-    let keys: Vec<&str> = question.keys.iter().map(|key| key.name()).collect();
-    let known = match keys.split_last() {
+    let known = match question.keys.split_last() {
         None => "there is nothing to ask for".to_owned(),
         Some((only, [])) => format!("there is {only}"),
         Some((last, others)) => format!("there are {} and {last}", others.join(", ")),
@@ -320,7 +282,7 @@ mod tests {
     fn asked_of_recent(query: &str) -> Result<Selection, Complaint> {
         let question = Question {
             name: "things",
-            keys: &[Key::Last, Key::Limit],
+            keys: &["last", "limit"],
             answer: Answer::Recent(|_, _, _| Ok(Vec::new())),
         };
         Selection::parse(query, "text/csv", &question)

@@ -2,7 +2,7 @@
 //! reason. It only rearranges, and computes nothing but totals and shares. Pure.
 
 use metrics_common::{Cost, Info, Snapshot, SplitBasis, confidence};
-use netto_questions::api::{Api, Object, reason};
+use netto_questions::api::{Api, Measured, Object, reason};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -49,28 +49,22 @@ struct Missed<'a> {
 }
 
 #[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum ComponentView<'a> {
-    Measured {
-        cpu_ns: &'a [u64],
-        total_ns: u64,
-        /// Share of the CPU time that all CPUs had in the interval, 0 to 1.
-        share_ratio: f64,
-        /// Where an estimate lies with a confidence of 95 %, nanoseconds.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        total_interval_ns: Option<(u64, u64)>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        samples: Option<&'a [u32]>,
-        /// On what its split among its parts rests.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        split_basis: Option<BasisView>,
-        /// How often it was entered.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        entries: Option<&'a [u64]>,
-    },
-    Unavailable {
-        unavailable: &'a str,
-    },
+struct ComponentView<'a> {
+    cpu_ns: &'a [u64],
+    total_ns: u64,
+    /// Share of the CPU time that all CPUs had in the interval, 0 to 1.
+    share_ratio: f64,
+    /// Where an estimate lies with a confidence of 95 %, nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_interval_ns: Option<(u64, u64)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    samples: Option<&'a [u32]>,
+    /// On what its split among its parts rests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    split_basis: Option<BasisView>,
+    /// How often it was entered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entries: Option<&'a [u64]>,
 }
 
 /// On what a split rests, nanoseconds over all CPUs; see [`SplitBasis`].
@@ -113,29 +107,25 @@ impl Serialize for Components<'_> {
 }
 
 impl<'a> Components<'a> {
-    fn row(&self, index: usize) -> ComponentView<'a> {
+    fn row(&self, index: usize) -> Measured<'a, ComponentView<'a>> {
         let snapshot = self.snapshot;
         let cost = snapshot.cost();
-        match cost.cpu_ns(index) {
-            Some(cpu_ns) => {
-                let total_ns = cpu_ns.iter().sum();
-                ComponentView::Measured {
-                    cpu_ns,
-                    total_ns,
-                    share_ratio: match snapshot.capacity_ns() {
-                        0 => 0.0,
-                        capacity_ns => total_ns as f64 / capacity_ns as f64,
-                    },
-                    total_interval_ns: confidence::of_component(self.info, snapshot, index),
-                    samples: cost.samples_of(index),
-                    split_basis: BasisView::of(cost, index),
-                    entries: cost.entries_of(index),
-                }
+        let view = cost.cpu_ns(index).map(|cpu_ns| {
+            let total_ns = cpu_ns.iter().sum();
+            ComponentView {
+                cpu_ns,
+                total_ns,
+                share_ratio: match snapshot.capacity_ns() {
+                    0 => 0.0,
+                    capacity_ns => total_ns as f64 / capacity_ns as f64,
+                },
+                total_interval_ns: confidence::of_component(self.info, snapshot, index),
+                samples: cost.samples_of(index),
+                split_basis: BasisView::of(cost, index),
+                entries: cost.entries_of(index),
             }
-            None => ComponentView::Unavailable {
-                unavailable: reason(&self.info.components[index].availability),
-            },
-        }
+        });
+        Measured::or(view, reason(&self.info.components[index].availability))
     }
 }
 

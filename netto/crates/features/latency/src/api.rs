@@ -4,7 +4,7 @@ use metrics_common::latency::{Histogram, PERCENTILES, Percentile, Point};
 use metrics_common::sections::{Columns, GroupKind, MissingPoint, PointLatency, Section};
 use metrics_common::{Info, Latency, Snapshot};
 use netto_questions::api::{Answer, Api, Covered, Measured, Question, Refusal, Snapshots, json};
-use netto_questions::selection::{Key, Selection};
+use netto_questions::selection::Selection;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -12,7 +12,7 @@ use serde::ser::{SerializeMap, Serializer};
 pub const API: Api = Api {
     questions: &[Question {
         name: "latency",
-        keys: &[Key::Last],
+        keys: &["last"],
         answer: Answer::Recent(answer),
     }],
     ..Api::SECTION

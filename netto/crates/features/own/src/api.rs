@@ -1,7 +1,7 @@
 //! What netto itself costs, as JSON.
 
 use metrics_common::{CostliestCpu, Info, InstrumentCost, OwnCost, OwnPart, Snapshot};
-use netto_questions::api::{Api, Object};
+use netto_questions::api::{Api, Measured, Object};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -69,16 +69,10 @@ impl<'a> OwnView<'a> {
 struct Parts<'a>(&'a OwnCost);
 
 #[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum PartView<'a> {
-    Known {
-        instrument: &'static str,
-        cpu_ns: &'a [u64],
-        total_ns: u64,
-    },
-    Unavailable {
-        unavailable: &'static str,
-    },
+struct PartView<'a> {
+    instrument: &'static str,
+    cpu_ns: &'a [u64],
+    total_ns: u64,
 }
 
 impl Serialize for Parts<'_> {
@@ -86,16 +80,13 @@ impl Serialize for Parts<'_> {
         let own = self.0;
         let mut map = serializer.serialize_map(Some(OwnPart::ALL.len()))?;
         for part in OwnPart::ALL {
-            let view = match own.part_ns(part).zip(own.part_total_ns(part)) {
-                Some((cpu_ns, total_ns)) => PartView::Known {
-                    instrument: part.instrument(),
-                    cpu_ns,
-                    total_ns,
-                },
-                None => PartView::Unavailable {
-                    unavailable: "not known in this interval",
-                },
-            };
+            let known = own.part_ns(part).zip(own.part_total_ns(part));
+            let view = known.map(|(cpu_ns, total_ns)| PartView {
+                instrument: part.instrument(),
+                cpu_ns,
+                total_ns,
+            });
+            let view = Measured::or(view, "not known in this interval");
             map.serialize_entry(part.slug(), &view)?;
         }
         map.end()

@@ -6,7 +6,7 @@ use metrics_common::{Info, Owner, Owners, Snapshot};
 use netto_questions::api::{
     Answer, Api, Breakdown, Covered, Measured, Object, Question, Refusal, Snapshots, json,
 };
-use netto_questions::selection::{Key, Selection};
+use netto_questions::selection::Selection;
 use serde::Serialize;
 
 use crate::terminal;
@@ -16,7 +16,7 @@ pub const API: Api = Api {
     snapshot: Some(write),
     questions: &[Question {
         name: "owners",
-        keys: &[Key::Last, Key::Limit],
+        keys: &["last", "limit"],
         answer: Answer::Recent(answer),
     }],
     breakdown: Some(Breakdown {

@@ -4,7 +4,7 @@ use metrics_common::Info;
 use metrics_common::history::History;
 
 use crate::api::{Answer, Question, Refusal};
-use crate::selection::{Key, Selection};
+use crate::selection::Selection;
 
 pub mod table;
 mod text;
@@ -12,14 +12,7 @@ mod text;
 /// `/api/v1/history`.
 pub const HISTORY: Question = Question {
     name: "history",
-    keys: &[
-        Key::Component,
-        Key::Cpu,
-        Key::From,
-        Key::To,
-        Key::Step,
-        Key::Format,
-    ],
+    keys: &["component", "cpu", "from", "to", "step", "format"],
     answer: Answer::History(answer),
 };
 

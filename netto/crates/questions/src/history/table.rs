@@ -8,7 +8,7 @@ use std::ops::Range;
 use metrics_common::history::History;
 use metrics_common::sections::Unit;
 use metrics_common::{Availability, Info};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::api::Complaint;
 use crate::selection::{Selection, shortened};
@@ -67,41 +67,16 @@ pub struct Series {
     /// Which CPU; `None`: the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
-    /// A value for each row, under the name of its unit.
-    #[serde(flatten)]
-    pub values: Values,
+    /// A value for each row, under the name of its unit; `None` where nothing was measured.
+    #[serde(flatten, serialize_with = "under_unit")]
+    pub values: (&'static str, Vec<Option<f64>>),
 }
 
-/// Values in their unit; `None` where nothing was measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Values {
-    /// How many CPUs it kept busy.
-    BusyCpus(Vec<Option<f64>>),
-    /// Watts.
-    Watts(Vec<Option<f64>>),
-    /// Things a second.
-    PerSecond(Vec<Option<f64>>),
-    /// Bytes a second.
-    BytesPerSecond(Vec<Option<f64>>),
-    /// Seconds.
-    Seconds(Vec<Option<f64>>),
-    /// Share of the CPU's time, 0 to 1.
-    ShareRatio(Vec<Option<f64>>),
-}
-
-impl Values {
-    /// Name of the unit, and the values.
-    pub fn parts(&self) -> (&'static str, &[Option<f64>]) {
-        match self {
-            Values::BusyCpus(values) => ("busy_cpus", values),
-            Values::Watts(values) => ("watts", values),
-            Values::PerSecond(values) => ("per_second", values),
-            Values::BytesPerSecond(values) => ("bytes_per_second", values),
-            Values::Seconds(values) => ("seconds", values),
-            Values::ShareRatio(values) => ("share_ratio", values),
-        }
-    }
+fn under_unit<S: Serializer>(
+    (unit, values): &(&'static str, Vec<Option<f64>>),
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map([(unit, values)])
 }
 
 /// Something that cannot be answered.
@@ -227,17 +202,15 @@ impl Column {
 
     fn of(&self, rows: &[Row], ring: &Ring<'_>) -> Series {
         let values = rows.iter().map(|row| self.mean(row, ring)).collect();
+        let unit = match self.unit {
+            None => "share_ratio",
+            Some(Unit::Cpus) => "busy_cpus",
+            Some(unit) => unit.name(),
+        };
         Series {
             name: self.name.clone(),
             cpu: self.cpu,
-            values: match self.unit {
-                None => Values::ShareRatio(values),
-                Some(Unit::Cpus) => Values::BusyCpus(values),
-                Some(Unit::Watts) => Values::Watts(values),
-                Some(Unit::PerSecond) => Values::PerSecond(values),
-                Some(Unit::BytesPerSecond) => Values::BytesPerSecond(values),
-                Some(Unit::Seconds) => Values::Seconds(values),
-            },
+            values: (unit, values),
         }
     }
 

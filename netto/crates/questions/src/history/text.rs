@@ -28,8 +28,7 @@ fn csv(table: &Table) -> String {
             .cpu
             .map(|cpu| format!("_cpu{cpu}"))
             .unwrap_or_default();
-        let (unit, _) = series.values.parts();
-        let _ = write!(text, ",{name}{cpu}_{unit}");
+        let _ = write!(text, ",{name}{cpu}_{}", series.values.0);
     }
     text.push('\n');
     let times = &table.times;
@@ -38,7 +37,7 @@ fn csv(table: &Table) -> String {
         let _ = write!(text, "{begin},{end},{measured}");
         for series in &table.series {
             text.push(',');
-            if let Some(Some(value)) = series.values.parts().1.get(row) {
+            if let Some(Some(value)) = series.values.1.get(row) {
                 let _ = write!(text, "{value}");
             }
         }

@@ -64,7 +64,7 @@ fn asked(query: &str, history: &History) -> Result<Table, Complaint> {
 }
 
 fn values(table: &Table, column: usize) -> &[Option<f64>] {
-    table.series[column].values.parts().1
+    &table.series[column].values.1
 }
 
 #[test]
@@ -151,10 +151,8 @@ fn what_the_ring_does_not_hold_has_a_reason() {
 #[test]
 fn a_cpu_has_shares_as_exact_as_the_ring_keeps_them() {
     let table = asked("component=rx_softirq&cpu=2", &history(60, &[0, 2])).unwrap();
-    let Values::ShareRatio(shares) = &table.series[0].values else {
-        panic!("{table:?}");
-    };
-    assert_eq!(shares.len(), 60);
+    let (unit, shares) = &table.series[0].values;
+    assert_eq!((*unit, shares.len()), ("share_ratio", 60));
     for (sequence, share) in (1..).zip(shares) {
         let off = share.unwrap() - f64::from(sequence) / 100.0;
         assert!(off.abs() < 0.016, "{sequence}: {off}");
@@ -203,11 +201,7 @@ fn no_answer_is_longer_than_the_bound() {
         .collect();
     let query = format!("component={}&cpu=0-63", all.join(","));
     let table = asked(&query, &history).unwrap();
-    let count: usize = table
-        .series
-        .iter()
-        .map(|one| one.values.parts().1.len())
-        .sum();
+    let count: usize = table.series.iter().map(|one| one.values.1.len()).sum();
     assert!(
         count > 0 && count <= MOST_VALUES + table.series.len(),
         "{count} of {columns}"
