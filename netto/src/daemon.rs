@@ -17,6 +17,7 @@ use tokio::signal::unix::Signal;
 use tokio::time::timeout;
 
 use crate::config::Config;
+use crate::features::FEATURES;
 use netto_http::hosts::HostPolicy;
 use netto_http::http::{self, Wiring};
 use netto_http::web_config::WebConfig;
@@ -314,6 +315,7 @@ impl Prepared {
                 max_clients,
                 patience: self.patience,
                 supervisor: supervisor.clone(),
+                features: FEATURES.iter().map(|own| (own.name, own.api)).collect(),
                 replay: self.replay,
             },
         )?;

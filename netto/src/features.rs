@@ -11,6 +11,7 @@ macro_rules! features {
                 name: stringify!($name),
                 is_essential: $module::IS_ESSENTIAL,
                 start: $module::start,
+                api: $module::API,
             }),*
         ];
     };

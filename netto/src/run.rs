@@ -1,10 +1,11 @@
 //! Carries out a command of the user, and is where the measurement is plugged in.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use crate::cli::log::LogCommand;
-use crate::cli::{self, Cli, Command, DemoArgs, Listed, LogLevel, Refusal};
-use crate::commands::{dump, latency, log, replay, top};
+use crate::cli::{self, Cli, Command, DemoArgs, LatencyShowArgs, Listed, LogLevel, Refusal};
+use crate::commands::{dump, log, replay};
 use crate::config::Config;
 use crate::features::FEATURES;
 use crate::inspect;
@@ -13,13 +14,20 @@ use netto_demo::{self, Demo};
 use netto_feature::measurement::{self, Measurement};
 use netto_http::http;
 use netto_platform::Settings;
+use netto_report::output::is_closed_pipe;
 use netto_report::{diff, report};
 use netto_sys::room::{self, Purpose};
 use netto_sys::session::quieten_libbpf;
 use netto_sys::{descriptors, preflight};
+use netto_tui::feed::{Begun, Feed};
+use netto_tui::top;
+use netto_tui::watch::{self, Form};
 
 pub use crate::daemon::{Prepared, bind, serve};
 pub use netto_report::outcome::Outcome;
+
+/// What `netto latency` shows unless something else is asked for, seconds.
+const LATENCY_SECONDS: u64 = 5;
 
 /// Carries out what the user asked for.
 pub fn command(cli: &Cli) -> Outcome {
@@ -35,12 +43,23 @@ pub fn command(cli: &Cli) -> Outcome {
             Config::for_replay(args),
             Box::new(|config| {
                 room::ensure(&[serving()])?;
-                replay::run(config, args)
+                replay::run(
+                    bind(config)?,
+                    &args.log,
+                    args.paused,
+                    args.speed.unwrap_or(1.0),
+                )
             }),
         ),
         Some(Command::Top(args)) => (
             Config::for_host(&args.host),
-            Box::new(|config| top::run(config, args, || begin(config))),
+            Box::new(|config| {
+                let breakdowns = FEATURES.iter().filter_map(|feature| feature.api.breakdown);
+                top::run(breakdowns.collect(), || match &args.replay {
+                    Some(log) => Feed::replay(log, args.speed.unwrap_or(1.0)),
+                    None => live(config, args.connect.as_deref(), args.ca_file.as_deref()),
+                })
+            }),
         ),
         Some(Command::Latency(args)) => (
             Config::for_host(&args.host),
@@ -50,7 +69,7 @@ pub fn command(cli: &Cli) -> Outcome {
                     latency: Some(config.latency.clone().unwrap_or_default()),
                     ..config.clone()
                 };
-                latency::run(config, args, || begin(config))
+                show_latency(config, args)
             }),
         ),
         Some(Command::Check(args)) => (Config::for_host(args), Box::new(check)),
@@ -59,7 +78,13 @@ pub fn command(cli: &Cli) -> Outcome {
             Box::new(|config| list(config, &args.what)),
         ),
         // These are about logs, on whichever host: no configuration holds for them.
-        Some(Command::Dump(args)) => return dump::run(args),
+        Some(Command::Dump(args)) => {
+            return dump::run(
+                args.connect.as_deref(),
+                args.ca_file.as_deref(),
+                &args.output,
+            );
+        }
         Some(Command::Report(args)) => return report::run(args),
         Some(Command::Diff(args)) => return diff::run(args),
         Some(Command::Log(LogCommand::Verify(args))) => {
@@ -139,8 +164,28 @@ fn run(config: &Config) -> anyhow::Result<()> {
     outcome
 }
 
+/// Intervals for a terminal: of a daemon, or of this host.
+fn live(config: &Config, url: Option<&str>, ca_file: Option<&Path>) -> anyhow::Result<Feed> {
+    Feed::live(url, ca_file, config.user_period, || begin(config))
+}
+
+fn show_latency(config: &Config, args: &LatencyShowArgs) -> anyhow::Result<()> {
+    let form = match (args.json, args.once) {
+        (true, _) => Form::Json,
+        (false, true) => Form::Once,
+        (false, false) => Form::Live,
+    };
+    let length_ns = args.seconds.unwrap_or(LATENCY_SECONDS) * 1_000_000_000;
+    let feed = live(config, args.connect.as_deref(), args.ca_file.as_deref())?;
+    let mut view = netto_latency::View::new(args.groups);
+    match watch::run(&feed, &mut view, length_ns, form) {
+        Err(error) if is_closed_pipe(&error) => Ok(()),
+        shown => shown,
+    }
+}
+
 /// Measures for a terminal: nobody is served.
-fn begin(config: &Config) -> anyhow::Result<top::Begun> {
+fn begin(config: &Config) -> anyhow::Result<Begun> {
     room::ensure(&[probes(config)])?;
     quieten_libbpf();
     let Measurement {

@@ -8,8 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use metrics_common::log;
 
-use super::daemon::{DEFAULT_URL, Daemon};
-use crate::cli::DumpArgs;
+use netto_client::{DEFAULT_URL, Daemon};
 use netto_report::outcome::Outcome;
 use netto_report::output::is_closed_pipe;
 
@@ -18,14 +17,13 @@ const PATH: &str = "/api/v1/dump";
 /// What stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
 
-/// Carries out the command.
-pub fn run(args: &DumpArgs) -> Outcome {
-    let url = args.connect.as_deref().unwrap_or(DEFAULT_URL);
-    let daemon = match Daemon::at(url, args.ca_file.as_deref()) {
+/// Writes what the daemon at this address has into a file.
+pub fn run(url: Option<&str>, ca_file: Option<&Path>, output: &Path) -> Outcome {
+    let daemon = match Daemon::at(url.unwrap_or(DEFAULT_URL), ca_file) {
         Ok(daemon) => daemon,
         Err(error) => return Outcome::Usage(format!("{error:#}")),
     };
-    let is_standard_output = args.output == Path::new(STANDARD_OUTPUT);
+    let is_standard_output = output == Path::new(STANDARD_OUTPUT);
     if is_standard_output && io::stdout().is_terminal() {
         return Outcome::Usage(
             "a log is nothing to read on a terminal\n  name a file with --output, or redirect it"
@@ -35,14 +33,14 @@ pub fn run(args: &DumpArgs) -> Outcome {
     let written = match is_standard_output {
         true => dump(&daemon, || Ok(io::stdout())),
         false => dump(&daemon, || {
-            let path = args.output.display();
-            File::create(&args.output).with_context(|| format!("cannot write {path}"))
+            let path = output.display();
+            File::create(output).with_context(|| format!("cannot write {path}"))
         }),
     };
     match written {
         Ok(bytes) => {
             if !is_standard_output {
-                let path = args.output.display();
+                let path = output.display();
                 // If standard error is closed, there is nobody to be told.
                 let _ = writeln!(
                     io::stderr(),

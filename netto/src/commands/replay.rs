@@ -4,14 +4,13 @@
 //! played is `replay`'s.
 
 use std::io::{IsTerminal, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::cli::ReplayArgs;
-use crate::config::Config;
-use crate::daemon::bind;
+use crate::daemon::Prepared;
 use netto_pipeline::playback::Controls;
 use netto_replay::player::Player;
 use netto_replay::recording::Recording;
@@ -24,20 +23,19 @@ const NEXT_WORD: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// If the log cannot be played, or any part of the daemon failed.
-pub fn run(config: &Config, args: &ReplayArgs) -> anyhow::Result<()> {
-    let prepared = bind(config)?;
+pub fn run(prepared: Prepared, log: &Path, is_paused: bool, speed: f64) -> anyhow::Result<()> {
     let mut progress = Progress::new();
-    let recording = Recording::open(&args.log, &mut |read, all| progress.tell(read, all))?;
+    let recording = Recording::open(log, &mut |read, all| progress.tell(read, all))?;
     progress.end();
     for note in recording.missing() {
         tracing::warn!("{note}");
     }
     let facts = recording.facts().clone();
-    let controls = Controls::new(facts, !args.paused, args.speed.unwrap_or(1.0));
+    let controls = Controls::new(facts, !is_paused, speed);
     let mut player = Player::new(Arc::new(recording), controls.clone());
     let info = player
         .first_info()
-        .with_context(|| format!("{} has changed while it was read", args.log.display()))?;
+        .with_context(|| format!("{} has changed while it was read", log.display()))?;
     if let Some(label) = info.notes.first() {
         tracing::info!("{label}");
     }

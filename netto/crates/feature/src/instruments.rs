@@ -3,6 +3,7 @@
 use metrics_common::{Availability, InstrumentCost, Sections};
 
 use netto_platform::{Ground, Tick};
+use netto_questions::api::Api;
 use netto_sys::system;
 
 /// What measures, and fills one section of each snapshot.
@@ -25,6 +26,8 @@ pub struct Entry {
     /// # Errors
     /// Why it cannot run here.
     pub start: fn(&mut Ground) -> anyhow::Result<Box<dyn Instrument>>,
+    /// What it shows of itself.
+    pub api: Api,
 }
 
 /// Starts an instrument, and notes in the description whether it runs.

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use actix_web::web::Bytes;
 use metrics_common::Info;
 
-use super::api::SnapshotView;
+use super::api::{self, Shown};
 use netto_pipeline::metrics_collector::Published;
 use netto_pipeline::rendered::Rendered;
 use netto_pipeline::trace_analyzer::StackSource;
+use netto_questions::api::json;
 
 /// A flame graph holds at least so long, and so many times as long as it took to make.
 const FLAME_GRAPH_HOLDS: Duration = Duration::from_secs(1);
@@ -37,6 +38,7 @@ type Made<T> = Result<T, String>;
 /// The newest of each kind.
 pub struct Answers {
     stacks: Arc<dyn StackSource>,
+    features: Arc<[Shown]>,
     info: Rendered<Arc<Info>, Made<Bytes>>,
     snapshot: Rendered<Arc<Published>, Made<Bytes>>,
     flame_graph: Rendered<Instant, Made<FlameGraph>>,
@@ -44,9 +46,10 @@ pub struct Answers {
 
 impl Answers {
     /// None has been made yet.
-    pub fn new(stacks: Arc<dyn StackSource>) -> Self {
+    pub fn new(stacks: Arc<dyn StackSource>, features: Arc<[Shown]>) -> Self {
         Answers {
             stacks,
+            features,
             info: Rendered::default(),
             snapshot: Rendered::default(),
             flame_graph: Rendered::default(),
@@ -62,8 +65,8 @@ impl Answers {
         let made = self.info.get(
             |made| Arc::ptr_eq(made, &now),
             move || {
-                let text = json(&*info);
-                (info, text)
+                let text = json(&*info).map(Bytes::from);
+                (info, text.map_err(|error| error.to_string()))
             },
         );
         made.await.unwrap_or_else(|error| Err(error.to_string()))
@@ -74,11 +77,12 @@ impl Answers {
     /// # Errors
     /// Why it cannot be written, for people.
     pub async fn snapshot(&self, published: Arc<Published>) -> Made<Bytes> {
-        let now = published.clone();
+        let (now, features) = (published.clone(), self.features.clone());
         let made = self.snapshot.get(
             |made| Arc::ptr_eq(made, &now),
             move || {
-                let text = json(&SnapshotView::new(&published.info, &published.snapshot));
+                let text = api::snapshot(&features, &published.info, &published.snapshot);
+                let text = text.map(Bytes::from).map_err(|error| error.to_string());
                 (published, text)
             },
         );
@@ -108,10 +112,4 @@ impl Answers {
         );
         made.await.unwrap_or_else(|error| Err(error.to_string()))
     }
-}
-
-fn json(value: &impl serde::Serialize) -> Made<Bytes> {
-    serde_json::to_vec(value)
-        .map(Bytes::from)
-        .map_err(|error| format!("cannot write JSON: {error}"))
 }

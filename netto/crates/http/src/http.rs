@@ -27,13 +27,12 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::answers::Answers;
+use super::api::Shown;
+use super::asked::Asked;
 use super::door::{self, Io, Leftovers, Limits, Places, Turnstile};
 use super::gzip::Gzipped;
 use super::held::Room;
-use super::history::Histories;
 use super::hosts::HostPolicy;
-use super::latency::LatencyAnswers;
-use super::owners::OwnersAnswers;
 use super::turns::Turns;
 use super::web_config::WebConfig;
 use super::websocket_client::Patience;
@@ -43,6 +42,7 @@ use netto_pipeline::metrics_collector::{Kept, MetricsCollector, SinkDrops};
 use netto_pipeline::playback::Controls;
 use netto_pipeline::supervisor::Supervisor;
 use netto_pipeline::trace_analyzer::StackSource;
+use netto_questions::history::HISTORY;
 
 mod admission;
 mod deck;
@@ -82,6 +82,8 @@ pub struct Wiring {
     pub patience: Patience,
     /// Where a panic is reported.
     pub supervisor: Supervisor,
+    /// What features show.
+    pub features: Arc<[Shown]>,
     /// The deck, if a recording is played.
     pub replay: Option<Controls>,
 }
@@ -92,9 +94,7 @@ struct State {
     web: WebConfig,
     answers: Answers,
     gzipped: GzippedPages,
-    histories: Histories,
-    owners: OwnersAnswers,
-    latency: LatencyAnswers,
+    asked: Vec<Asked>,
     /// For answers that nobody keeps but their readers.
     room: Room,
 }
@@ -128,12 +128,14 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
     let longest_stall = wiring.patience.longest_stall();
     // Whatever is asked about the past, one answer is made at a time.
     let turns = Turns::new();
+    let of_features = wiring.features.iter().flat_map(|(_, api)| api.questions);
+    let questions = std::iter::once(&HISTORY).chain(of_features);
     let state = Data::new(State {
-        answers: Answers::new(wiring.stacks.clone()),
+        answers: Answers::new(wiring.stacks.clone(), wiring.features.clone()),
         gzipped: GzippedPages::default(),
-        histories: Histories::new(wiring.kept.past.clone(), turns.clone()),
-        owners: OwnersAnswers::new(wiring.kept.recent.clone(), turns.clone()),
-        latency: LatencyAnswers::new(wiring.kept.recent.clone(), turns),
+        asked: questions
+            .map(|question| Asked::new(question, turns.clone()))
+            .collect(),
         room: Room::default(),
         wiring,
         web,
@@ -150,10 +152,10 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
     let builder = builder.listen("http", listener, move || {
         let state = state.clone();
         let app = App::new()
-            .app_data(state)
+            .app_data(state.clone())
             .wrap(from_fn(admission::admit))
             .configure(move |config| {
-                routes::routes(config);
+                routes::routes(config, &state);
                 if is_replay {
                     deck::routes(config);
                 }

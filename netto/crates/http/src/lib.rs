@@ -5,6 +5,7 @@
 
 pub mod answers;
 pub mod api;
+pub mod asked;
 pub mod assets;
 pub mod auth;
 pub mod certificates;
@@ -13,11 +14,8 @@ pub mod dump;
 pub mod frames;
 pub mod gzip;
 pub mod held;
-pub mod history;
 pub mod hosts;
 pub mod http;
-pub mod latency;
-pub mod owners;
 pub mod paced;
 pub mod turns;
 pub mod unpacked;

@@ -12,36 +12,12 @@ use tokio::sync::oneshot;
 
 use super::turns::Turns;
 use netto_pipeline::shared::Shared;
+use netto_questions::api::Refusal;
 
 /// A pause is so many times as long as the work before it: a tenth of a CPU is the most.
 const PAUSE: u32 = 9;
 /// Answers of one kind that are kept until there is something newer, bytes.
 const KEPT_BYTES: usize = 4 << 20;
-
-/// What is wrong with a question, for people.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Complaint(pub String);
-
-impl From<String> for Complaint {
-    fn from(text: String) -> Self {
-        Complaint(text)
-    }
-}
-
-/// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// There never will be one.
-    #[error(transparent)]
-    Wrong(#[from] Complaint),
-    /// Others are asking too.
-    #[error("too many questions about the past wait already; ask again in some seconds")]
-    Busy,
-    /// It could not be made.
-    #[error("{0}")]
-    Failed(String),
-}
 
 /// Answers of one kind; those that share their turns are made one at a time together.
 pub struct Paced<Q> {

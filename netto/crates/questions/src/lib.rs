@@ -1,6 +1,12 @@
-//! What users may ask of a span of time: moments, spans, CPUs, and how times are written.
+//! What users may ask of a span of time, over HTTP and on a terminal: which moments, CPUs, series
+//! and how much; how an answer is written; and what a feature gives of itself to be asked.
 
+pub mod api;
 pub mod cpus;
+pub mod history;
+pub mod line;
+pub mod selection;
 pub mod times;
 pub mod utc;
+pub mod window;
 pub mod words;

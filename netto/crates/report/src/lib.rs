@@ -8,4 +8,3 @@ pub mod progress;
 pub mod report;
 pub mod stacks;
 pub mod standalone;
-pub mod window;

@@ -19,6 +19,10 @@ use netto_sys::cpu_time::Reading;
 use netto_sys::system;
 
 pub mod analysis;
+mod api;
+mod efficiency;
+
+pub use api::API;
 
 /// It is what netto is for.
 pub const IS_ESSENTIAL: bool = true;

@@ -9,9 +9,13 @@ use netto_analysis::rest::{Rest, Turn};
 use netto_feature::instruments::Instrument;
 use netto_platform::overhead::Counter;
 use netto_platform::{Ground, Tick};
+use netto_questions::api::Api;
 
 pub mod analysis;
 mod kernel;
+
+/// What is shown of it.
+pub const API: Api = Api::SECTION;
 
 /// A kernel may refuse the probe.
 pub const IS_ESSENTIAL: bool = false;

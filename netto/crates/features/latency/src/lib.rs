@@ -16,8 +16,13 @@ use netto_platform::overhead::Counter;
 use netto_platform::{Ground, Tick};
 
 pub mod analysis;
+mod api;
 mod groups;
 mod kernel;
+mod terminal;
+
+pub use api::API;
+pub use terminal::View;
 
 /// CPU time is measured without it.
 pub const IS_ESSENTIAL: bool = false;

@@ -5,7 +5,16 @@ use metrics_common::{CpuModes, Modes, Sections};
 use netto_analysis::proc_stat::{self, ProcStat};
 use netto_feature::instruments::Instrument;
 use netto_platform::{Ground, Tick};
+use netto_questions::api::Api;
 use netto_sys::system;
+
+/// What is shown of modes.
+pub const API: Api = Api {
+    snapshot: Some(|_, snapshot, object| {
+        object.optional("cpu_modes", snapshot.sections.modes.as_ref());
+    }),
+    ..Api::SECTION
+};
 
 /// Networking's share of busy time and the page's bars rest on it.
 pub const IS_ESSENTIAL: bool = true;

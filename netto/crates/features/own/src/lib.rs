@@ -10,6 +10,10 @@ use netto_platform::overhead::{Found, Taken};
 use netto_platform::{Ground, Tick};
 use netto_sys::system;
 
+mod api;
+
+pub use api::API;
+
 /// It can do nothing that fails.
 pub const IS_ESSENTIAL: bool = false;
 

@@ -24,8 +24,12 @@ use netto_platform::{Ground, Tick};
 use netto_sys::system;
 
 pub mod analysis;
+mod api;
 pub mod kernel;
 mod naming;
+mod terminal;
+
+pub use api::API;
 
 /// Without it, it is only not known whose the cost is.
 pub const IS_ESSENTIAL: bool = false;

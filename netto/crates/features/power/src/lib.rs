@@ -1,14 +1,21 @@
 //! Networking's power: RAPL's energy, by networking's share of busy CPU time.
 
-use metrics_common::Sections;
 use metrics_common::component::index_of;
+use metrics_common::{Info, Sections, Snapshot};
 
 use self::analysis::Energy;
 use netto_feature::instruments::Instrument;
 use netto_platform::{Ground, Tick};
+use netto_questions::api::{Api, Measured, Object, reason};
 
 mod analysis;
 mod kernel;
+
+/// What is shown of power.
+pub const API: Api = Api {
+    snapshot: Some(write),
+    ..Api::SECTION
+};
 
 /// Most virtual machines have no RAPL.
 pub const IS_ESSENTIAL: bool = false;
@@ -42,5 +49,47 @@ impl Instrument for Rapl {
                 .advance(&zones, tick.interval_ns, network_ns, busy_ns);
         }
         Ok(())
+    }
+}
+
+fn write(info: &Info, snapshot: &Snapshot, object: &mut Object) {
+    let power = snapshot.sections.power.as_ref();
+    object.member("power", &Measured::or(power, reason(&info.power)));
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::fixture::{measured as snapshot, without_xdp as info};
+    use metrics_common::{Power, ZonePower};
+
+    use super::*;
+
+    fn shown(info: &Info, snapshot: &Snapshot) -> serde_json::Value {
+        let mut object = Object::default();
+        write(info, snapshot, &mut object);
+        let shown: serde_json::Value = serde_json::from_slice(&object.end().unwrap()).unwrap();
+        shown["power"].clone()
+    }
+
+    #[test]
+    fn power_is_given_or_explained() {
+        let info = info();
+        let mut snapshot = snapshot(1);
+        assert_eq!(
+            shown(&info, &snapshot),
+            serde_json::json!({"unavailable": "no RAPL"})
+        );
+        snapshot.sections.power = Some(Power {
+            host_watts: 40.0,
+            network_watts: 10.0,
+            network_energy_joules: 5.0,
+            zones: vec![ZonePower {
+                zone: "package-0".to_owned(),
+                energy_joules: 20.0,
+            }],
+        });
+        let power = &shown(&info, &snapshot);
+        assert_eq!(power["network_watts"], 10.0);
+        assert_eq!(power["zones"][0]["zone"], "package-0");
     }
 }

@@ -11,11 +11,15 @@ use self::counter::WorkCounter;
 use self::kernel::{Devices, LinkReader, ProtocolFiles};
 use netto_feature::instruments::Instrument;
 use netto_platform::{Ground, Tick};
+use netto_questions::api::Api;
 use netto_sys::kept::KeptFile;
 
 pub mod analysis;
 mod counter;
 mod kernel;
+
+/// What is shown of it.
+pub const API: Api = Api::SECTION;
 
 /// CPU time is measured without it.
 pub const IS_ESSENTIAL: bool = false;

@@ -46,20 +46,20 @@ fn json(value: &impl serde::Serialize) -> HttpResponse {
 async fn status(state: Data<State>) -> HttpResponse {
     match &state.wiring.replay {
         Some(controls) => json(&controls.status()),
-        None => not_found().await,
+        None => not_found(state).await,
     }
 }
 
 async fn course(state: Data<State>) -> HttpResponse {
     match &state.wiring.replay {
         Some(controls) => json(&controls.facts().course),
-        None => not_found().await,
+        None => not_found(state).await,
     }
 }
 
 async fn ask(request: HttpRequest, state: Data<State>) -> HttpResponse {
     let Some(controls) = &state.wiring.replay else {
-        return not_found().await;
+        return not_found(state).await;
     };
     match wish(request.query_string()) {
         Ok(wish) => {

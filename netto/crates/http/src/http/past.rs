@@ -1,5 +1,4 @@
-//! What was before, over HTTP: answers out of the history, about owners and about latency, and
-//! the newest snapshots as a log.
+//! What was before, over HTTP: answers to questions, and the newest snapshots as a log.
 
 use std::convert::Infallible;
 
@@ -12,62 +11,28 @@ use super::State;
 use super::routes::{newest_info, not_ready, text};
 use crate::dump;
 use crate::held::Held;
-use crate::history::question::{Form, question};
-use crate::paced::Refusal;
-use crate::{latency, owners};
+use netto_questions::api::Refusal;
+use netto_questions::selection::Selection;
 
-/// Answers about the past.
-pub(super) async fn history(request: HttpRequest, state: Data<State>) -> HttpResponse {
-    let question = match question(request.query_string(), request.headers()) {
-        Ok(question) => question,
+/// The answer to the question at this place of the list.
+pub(super) async fn answer(place: usize, request: HttpRequest, state: Data<State>) -> HttpResponse {
+    let asked = &state.asked[place];
+    let accept = request.headers().get_all(header::ACCEPT);
+    let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
+    let query = request.query_string();
+    let selection = match Selection::parse(query, &accept.join(","), asked.question) {
+        Ok(selection) => selection,
         Err(complaint) => return text(StatusCode::BAD_REQUEST, complaint),
     };
-    if state.wiring.kept.latest.get().is_none() {
+    let kept = &state.wiring.kept;
+    if kept.latest.get().is_none() {
         return not_ready();
     }
-    let content_type = match question.form {
-        Form::Json => "application/json",
-        Form::Csv => "text/csv; charset=utf-8",
-    };
+    let content_type = selection.form.content_type();
     let from = request.peer_addr().map(|peer| peer.ip());
     let info = newest_info(&state);
-    given(
-        &state,
-        state.histories.answer(question, info, from).await,
-        content_type,
-    )
-}
-
-/// Whose networking's time was of late.
-pub(super) async fn owners(request: HttpRequest, state: Data<State>) -> HttpResponse {
-    let question = match owners::question::question(request.query_string()) {
-        Ok(question) => question,
-        Err(complaint) => return text(StatusCode::BAD_REQUEST, complaint),
-    };
-    if state.wiring.kept.latest.get().is_none() {
-        return not_ready();
-    }
-    let from = request.peer_addr().map(|peer| peer.ip());
-    let info = newest_info(&state);
-    match state.owners.answer(question, info, from).await {
-        Some(answer) => given(&state, answer, "application/json"),
-        None => text(StatusCode::NOT_FOUND, OF_A_RECORDING),
-    }
-}
-
-/// How long packets waited of late.
-pub(super) async fn latency(request: HttpRequest, state: Data<State>) -> HttpResponse {
-    let question = match latency::question::question(request.query_string()) {
-        Ok(question) => question,
-        Err(complaint) => return text(StatusCode::BAD_REQUEST, complaint),
-    };
-    if state.wiring.kept.latest.get().is_none() {
-        return not_ready();
-    }
-    let from = request.peer_addr().map(|peer| peer.ip());
-    let info = newest_info(&state);
-    match state.latency.answer(question, info, from).await {
-        Some(answer) => given(&state, answer, "application/json"),
+    match asked.answer(selection, kept, info, from).await {
+        Some(answer) => given(&state, answer, content_type),
         None => text(StatusCode::NOT_FOUND, OF_A_RECORDING),
     }
 }

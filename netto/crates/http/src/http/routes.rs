@@ -23,7 +23,7 @@ use netto_metrics::prometheus::{Form, protobuf};
 use netto_pipeline::supervisor::Part;
 
 /// Every path that there is.
-pub(super) fn routes(config: &mut web::ServiceConfig) {
+pub(super) fn routes(config: &mut web::ServiceConfig, state: &State) {
     config
         .service(resource("/metrics", metrics))
         .service(resource("/healthz", healthz))
@@ -31,13 +31,15 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
         .service(resource("/api/v1/info", info).wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/snapshot", snapshot).wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/flamegraph", flame_graph).wrap(from_fn(from_own_page)))
-        .service(resource("/api/v1/history", past::history).wrap(from_fn(from_own_page)))
-        .service(resource("/api/v1/owners", past::owners).wrap(from_fn(from_own_page)))
-        .service(resource("/api/v1/latency", past::latency).wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/dump", past::dump).wrap(from_fn(from_own_page)))
         .service(resource("/ws", websocket).wrap(from_fn(from_own_page)))
         .service(resource("/", index))
         .default_service(web::to(not_found));
+    for (place, asked) in state.asked.iter().enumerate() {
+        let path = format!("/api/v1/{}", asked.question.name);
+        let answer = move |request, state| past::answer(place, request, state);
+        config.service(resource(&path, answer).wrap(from_fn(from_own_page)));
+    }
     for asset in netto_assets::ASSETS {
         config.service(resource(
             asset.path,
@@ -67,10 +69,15 @@ pub(super) fn text(status: StatusCode, message: impl std::fmt::Display) -> HttpR
         .body(format!("{message}\n"))
 }
 
-pub(super) async fn not_found() -> HttpResponse {
+pub(super) async fn not_found(state: Data<State>) -> HttpResponse {
+    let asked = state.asked.iter().map(|asked| asked.question.name);
+    let asked: String = asked.map(|name| format!("/api/v1/{name}, ")).collect();
     text(
         StatusCode::NOT_FOUND,
-        "no such page; there are /, /metrics, /api/v1/info, /api/v1/snapshot, /api/v1/flamegraph, /api/v1/history, /api/v1/owners, /api/v1/latency, /api/v1/dump, /healthz, /readyz and /ws",
+        format!(
+            "no such page; there are /, /metrics, /api/v1/info, /api/v1/snapshot, \
+             /api/v1/flamegraph, {asked}/api/v1/dump, /healthz, /readyz and /ws"
+        ),
     )
 }
 

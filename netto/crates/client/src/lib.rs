@@ -1,0 +1,306 @@
+//! The client of a running daemon: its address, requests over HTTP, and the WebSocket that
+//! dashboards use. Commands that look at a daemon from outside share it, with its words for what
+//! goes wrong.
+
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
+use ureq::http::Uri;
+use ureq::{Agent, Timeout};
+
+mod tls;
+mod websocket;
+
+pub use websocket::Connection;
+
+/// The daemon that is asked when none is named.
+pub const DEFAULT_URL: &str = "http://127.0.0.1:10880";
+/// How long each step of connecting may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// A daemon that says nothing for so long is gone: it pings every ten seconds.
+pub const SILENCE_LIMIT: Duration = Duration::from_secs(30);
+/// How much of a refusal is repeated, bytes.
+const MOST_REFUSAL_BYTES: u64 = 300;
+
+/// Where a daemon is and who asks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Daemon {
+    host: String,
+    port: u16,
+    /// What all its paths begin with.
+    base: String,
+    is_tls: bool,
+    authorization: Option<String>,
+    ca_file: Option<PathBuf>,
+}
+
+impl Daemon {
+    /// The daemon with this address, as in a browser: `http://user:password@host:10880`.
+    ///
+    /// # Errors
+    /// If that is no address of a daemon.
+    pub fn at(url: &str, ca_file: Option<&Path>) -> anyhow::Result<Daemon> {
+        let example = "it looks like http://127.0.0.1:10880";
+        let uri: Uri = url
+            .parse()
+            .map_err(|error| anyhow!("{url} is no address of a daemon: {error}; {example}"))?;
+        let is_tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => bail!("{url} is no address of a daemon: it begins with http:// or https://"),
+        };
+        let authority = uri.authority().context("an address without a host")?;
+        let host = authority.host().trim_matches(['[', ']']).to_owned();
+        ensure!(!host.is_empty(), "{url} names no host; {example}");
+        let authorization = authority.as_str().rsplit_once('@').map(|(user, _)| {
+            // Basic authentication is of bytes, and an address writes some of them as %40.
+            let plain: Vec<u8> = percent_decode_str(user).collect();
+            format!("Basic {}", STANDARD.encode(plain))
+        });
+        Ok(Daemon {
+            host,
+            port: authority
+                .port_u16()
+                .unwrap_or(if is_tls { 443 } else { 10880 }),
+            base: uri.path().trim_end_matches('/').to_owned(),
+            is_tls,
+            authorization,
+            ca_file: ca_file.map(Path::to_owned),
+        })
+    }
+
+    /// Its name for people, without passwords.
+    pub fn name(&self) -> String {
+        let host = match self.host.contains(':') {
+            true => format!("[{}]", self.host),
+            false => self.host.clone(),
+        };
+        format!("{host}:{}", self.port)
+    }
+
+    /// The whole address of one of its paths, by `http` or `ws`.
+    fn url(&self, protocol: &str, path: &str) -> String {
+        let secure = if self.is_tls { "s" } else { "" };
+        format!("{protocol}{secure}://{}{}{path}", self.name(), self.base)
+    }
+
+    /// What to say where something answers that is no netto.
+    fn stranger(&self) -> String {
+        let name = self.name();
+        match self.is_tls {
+            true => format!("what answers at {name} is no netto"),
+            false => format!("what answers at {name} is no netto, or one behind https://"),
+        }
+    }
+
+    fn unreachable(&self) -> String {
+        format!("cannot reach a netto at {}", self.name())
+    }
+
+    /// Asks for one of its paths, and gives the body of its answer.
+    ///
+    /// # Errors
+    /// Why there is none, with what to do.
+    pub fn get(&self, path: &str) -> anyhow::Result<impl Read + use<>> {
+        let agent = self.agent().with_context(|| self.unreachable())?;
+        let mut request = agent.get(self.url("http", path));
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        let answer = request.call().map_err(|error| self.explained(error))?;
+        let status = answer.status().as_u16();
+        let mut body = answer.into_body().into_reader();
+        if status != 200 {
+            let mut said = Vec::new();
+            // A refusal that breaks off is a refusal too.
+            let _ = body
+                .by_ref()
+                .take(MOST_REFUSAL_BYTES)
+                .read_to_end(&mut said);
+            bail!(
+                "{} refuses with {status}: {}",
+                self.name(),
+                refusal(status, &said)
+            );
+        }
+        Ok(body)
+    }
+
+    fn agent(&self) -> anyhow::Result<Agent> {
+        let mut config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            .timeout_connect(Some(CONNECT_LIMIT))
+            .timeout_per_write(Some(CONNECT_LIMIT))
+            .timeout_per_read(Some(SILENCE_LIMIT));
+        if self.is_tls {
+            config = config.tls_config(tls::of_agent(self.ca_file.as_deref())?);
+        }
+        Ok(Agent::new_with_config(config.build()))
+    }
+
+    /// Why a request has no answer.
+    fn explained(&self, error: ureq::Error) -> anyhow::Error {
+        let broken = || match self.is_tls {
+            true => format!("{} breaks off", self.name()),
+            false => format!("{} breaks off, or is one behind https://", self.name()),
+        };
+        match error {
+            ureq::Error::Io(error) if is_end(&error) => anyhow::Error::new(error).context(broken()),
+            ureq::Error::Io(error) => tls::explained(error).context(self.unreachable()),
+            ureq::Error::HostNotFound => {
+                anyhow!("the name {} has no address", self.host).context(self.unreachable())
+            }
+            ureq::Error::ConnectionFailed
+            | ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect)
+            | ureq::Error::Tls(_)
+            | ureq::Error::Rustls(_) => anyhow::Error::new(error).context(self.unreachable()),
+            ureq::Error::Timeout(_) => anyhow::Error::new(error).context(broken()),
+            error => anyhow::Error::new(error).context(self.stranger()),
+        }
+    }
+}
+
+/// Whether the other end has gone in the middle of an answer.
+fn is_end(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+    )
+}
+
+/// What a daemon that refuses wants, by the status of its answer.
+fn remedy(status: u16) -> Option<&'static str> {
+    Some(match status {
+        401 => "give user and password as in http://user:password@host:10880",
+        421 => "start that netto with --allowed-host, or use its address",
+        _ => return None,
+    })
+}
+
+/// Why a request was refused: what is known of it, or else what the daemon says.
+fn refusal(status: u16, said: &[u8]) -> String {
+    if let Some(remedy) = remedy(status) {
+        return remedy.to_owned();
+    }
+    let said = String::from_utf8_lossy(said);
+    let line = said.lines().next().unwrap_or_default();
+    let line: String = line.chars().filter(|c| !c.is_control()).collect();
+    match line.is_empty() {
+        true => "see that netto's log".to_owned(),
+        false => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn an_address_is_as_in_a_browser() {
+        let daemon = Daemon::at("http://me:p%40ss@netto.example/sub/", None).unwrap();
+        assert_eq!(
+            (daemon.host.as_str(), daemon.port),
+            ("netto.example", 10880)
+        );
+        assert_eq!(daemon.url("ws", "/ws"), "ws://netto.example:10880/sub/ws");
+        let expected = format!("Basic {}", STANDARD.encode("me:p@ss"));
+        assert_eq!(daemon.authorization.as_deref(), Some(expected.as_str()));
+        assert_eq!(daemon.name(), "netto.example:10880", "without the password");
+        let daemon = Daemon::at("https://[::1]:8443", None).unwrap();
+        assert_eq!(
+            (daemon.name().as_str(), daemon.is_tls),
+            ("[::1]:8443", true)
+        );
+        assert_eq!(daemon.url("ws", "/ws"), "wss://[::1]:8443/ws");
+    }
+
+    #[test]
+    fn what_is_no_address_is_told() {
+        for url in [
+            "",
+            "ftp://x",
+            "127.0.0.1:10880",
+            "http://",
+            "http://:80",
+            "http://a b",
+        ] {
+            assert!(Daemon::at(url, None).is_err(), "{url}");
+        }
+    }
+
+    /// Answers one request with this, byte for byte.
+    fn answering(answer: &'static [u8]) -> Daemon {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 1024];
+            let length = stream.read(&mut request).unwrap();
+            assert!(request[..length].starts_with(b"GET /x HTTP/1.1\r\n"));
+            stream.write_all(answer).unwrap();
+        });
+        Daemon::at(&format!("http://{address}"), None).unwrap()
+    }
+
+    fn answered(answer: &'static [u8]) -> anyhow::Result<String> {
+        let mut body = answering(answer).get("/x")?;
+        let mut text = String::new();
+        body.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    #[test]
+    fn an_answer_is_read_however_it_is_framed() {
+        for answer in [
+            &b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"[..],
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\n\r\nabc",
+        ] {
+            assert_eq!(answered(answer).unwrap(), "abc");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_breaks_off_or_is_none_is_an_error() {
+        for (answer, why) in [
+            (
+                &b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"[..],
+                "",
+            ),
+            (
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
+                "",
+            ),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", ""),
+            (b"HTTP/1.1 200 OK\r\nContent-", "breaks off"),
+            (b"", "breaks off"),
+            // What a server of TLS says to whom it does not understand.
+            (b"\x15\x03\x03\x00\x02\x02\x46", "https://"),
+            (b"SSH-2.0-OpenSSH\r\n\r\n", "no netto"),
+            (
+                b"HTTP/1.1 200 OK\r\nContent-Length: -3\r\n\r\nabc",
+                "no netto",
+            ),
+            (b"HTTP/1.1 401 No\r\n\r\nno", "user:password"),
+            (
+                b"HTTP/1.1 404 No\r\n\r\nno \x1bsuch page\nat all",
+                "no such page",
+            ),
+            (b"HTTP/1.1 503 No\r\n\r\n", "log"),
+        ] {
+            let error = format!("{:#}", answered(answer).unwrap_err());
+            assert!(error.contains(why), "{error}");
+        }
+        let endless: &'static [u8] = Box::leak(vec![b'x'; 1 << 20].into_boxed_slice());
+        assert!(answered(endless).is_err());
+    }
+}

@@ -1,0 +1,64 @@
+//! Cost by work as JSON: of the host and of each CPU. Pure.
+
+use metrics_common::component::index_of;
+use metrics_common::efficiency::whole_work;
+use metrics_common::{Efficiency, Snapshot, WorkCount};
+use serde::Serialize;
+
+/// How messages of sockets are counted: each where its call ends;
+const TRACEPOINTS: &str = "tracepoints";
+/// or each call that is timed.
+const TIMED_CALLS: &str = "timed_calls";
+
+/// [`Efficiency`] with how messages were counted.
+#[derive(Debug, Serialize)]
+pub(super) struct EfficiencyView {
+    /// Of all CPUs together.
+    host: Efficiency,
+    /// Of each CPU.
+    cpus: Vec<Efficiency>,
+    /// Messages of sockets; absent where they are not counted and calls are not timed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<Messages>,
+}
+
+#[derive(Debug, Serialize)]
+struct Messages {
+    method: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sent: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    received: Option<u64>,
+}
+
+impl EfficiencyView {
+    /// Of an interval; `None` if nothing is known of its work.
+    pub(super) fn of(snapshot: &Snapshot) -> Option<Self> {
+        let columns = 0..snapshot.cpus.len();
+        let calls = |slug: &str| {
+            let row = snapshot.cost().entries_of(index_of(slug)?)?;
+            Some(
+                row.iter()
+                    .fold(0, |sum: u64, count| sum.saturating_add(*count)),
+            )
+        };
+        let counted = |count| whole_work(snapshot)?.of(count);
+        let of = |method, sent: Option<u64>, received: Option<u64>| {
+            sent.or(received).map(|_| Messages {
+                method,
+                sent,
+                received,
+            })
+        };
+        let sent = counted(WorkCount::MessagesSent);
+        let messages = of(TRACEPOINTS, sent, counted(WorkCount::MessagesReceived))
+            .or_else(|| of(TIMED_CALLS, calls("tx_syscall"), calls("rx_syscall")));
+        (snapshot.sections.traffic.is_some() || messages.is_some()).then(|| EfficiencyView {
+            host: Efficiency::of(snapshot),
+            cpus: columns
+                .map(|column| Efficiency::of_cpu(snapshot, column))
+                .collect(),
+            messages,
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! Latency as JSON, over the newest snapshots as one and of the newest by itself. Pure.
+
+use metrics_common::latency::{Histogram, PERCENTILES, Percentile, Point};
+use metrics_common::sections::{Columns, GroupKind, MissingPoint, PointLatency, Section};
+use metrics_common::{Info, Latency, Snapshot};
+use netto_questions::api::{Answer, Api, Covered, Measured, Question, Refusal, Snapshots, json};
+use netto_questions::selection::Selection;
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+/// What is shown of latency.
+pub const API: Api = Api {
+    questions: &[Question {
+        name: "latency",
+        keys: &["last"],
+        answer: Answer::Recent(answer),
+    }],
+    ..Api::SECTION
+};
+
+/// Latency over some time, and in the newest interval of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Summed {
+    /// When the intervals were.
+    span: Covered,
+    /// All of them as one, all CPUs in one column.
+    sum: Latency,
+    /// When the newest interval was.
+    newest_span: Covered,
+    /// The newest interval.
+    newest: Latency,
+}
+
+impl Summed {
+    /// Adds an interval that has latency, and is later than those before it.
+    pub(crate) fn add(&mut self, snapshot: &Snapshot, latency: &Latency) {
+        self.span.add(snapshot);
+        self.sum.add(latency, &Columns::folded());
+        self.set_newest(snapshot, latency);
+    }
+
+    /// Which interval is the newest.
+    pub(crate) fn set_newest(&mut self, snapshot: &Snapshot, latency: &Latency) {
+        self.newest_span = Covered::default();
+        self.newest_span.add(snapshot);
+        self.newest = latency.clone();
+    }
+}
+
+fn answer(_: &Selection, snapshots: Snapshots<'_>, info: &Info) -> Result<Vec<u8>, Refusal> {
+    let mut summed: Option<Summed> = None;
+    for snapshot in snapshots {
+        let snapshot = snapshot?;
+        if let Some(latency) = &snapshot.sections.latency {
+            summed.get_or_insert_default().add(&snapshot, latency);
+        }
+    }
+    text(summed.as_ref(), info)
+}
+
+/// The answer: what was measured, or why nothing was.
+pub(crate) fn text(summed: Option<&Summed>, info: &Info) -> Result<Vec<u8>, Refusal> {
+    json(&Measured::of(info, "latency", summed.map(view)))
+}
+
+#[derive(Debug, Serialize)]
+struct AnswerView<'a> {
+    one_in: u64,
+    span: Covered,
+    interval: Covered,
+    points: Vec<PointView<'a>>,
+    groups: Vec<GroupView<'a>>,
+    missing: &'a [MissingPoint],
+}
+
+#[derive(Debug, Serialize)]
+struct PointView<'a> {
+    point: Point,
+    label: &'static str,
+    help: &'static str,
+    method: &'a str,
+    /// Of the whole span.
+    #[serde(flatten)]
+    span: Figures,
+    /// Of the newest interval; absent if the point was not measured then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval: Option<Figures>,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Figures {
+    histogram: Histogram,
+    percentiles: Percentiles,
+    negative: u64,
+    too_long: u64,
+}
+
+impl Figures {
+    fn of(point: &PointLatency) -> Self {
+        let histogram = point.histogram();
+        Figures {
+            percentiles: Percentiles::of(&histogram),
+            histogram,
+            negative: point.negative_total(),
+            too_long: point.too_long_total(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct GroupView<'a> {
+    kind: GroupKind,
+    name: Option<&'a str>,
+    point: Point,
+    histogram: Histogram,
+    percentiles: Percentiles,
+}
+
+/// The percentiles by their names; none of nothing.
+#[derive(Debug)]
+struct Percentiles([Option<Percentile>; PERCENTILES.len()]);
+
+impl Percentiles {
+    fn of(histogram: &Histogram) -> Self {
+        Percentiles(PERCENTILES.map(|(share, _)| histogram.percentile(share)))
+    }
+}
+
+impl Serialize for Percentiles {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for ((_, name), percentile) in PERCENTILES.iter().zip(&self.0) {
+            if let Some(percentile) = percentile {
+                map.serialize_entry(name, percentile)?;
+            }
+        }
+        map.end()
+    }
+}
+
+fn view(summed: &Summed) -> AnswerView<'_> {
+    let sum = &summed.sum;
+    // In the order of the table, whoever measured.
+    let points = Point::ALL.iter().filter_map(|point| sum.of(*point));
+    let points = points.map(|own| PointView {
+        point: own.point,
+        label: own.point.label(),
+        help: own.point.help(),
+        method: &own.method,
+        span: Figures::of(own),
+        interval: summed.newest.of(own.point).map(Figures::of),
+    });
+    let groups = sum.groups.iter().map(|own| GroupView {
+        kind: own.kind,
+        name: own.name.as_deref(),
+        point: own.point,
+        histogram: own.histogram.clone(),
+        percentiles: Percentiles::of(&own.histogram),
+    });
+    AnswerView {
+        one_in: sum.one_in,
+        span: summed.span,
+        interval: summed.newest_span,
+        points: points.collect(),
+        groups: groups.collect(),
+        missing: &sum.missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::{Availability, InstrumentInfo, Sections, fixture};
+    use serde_json::Value;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn snapshots(latencies: &[Option<Latency>]) -> Vec<Snapshot> {
+        let numbered = (1..).zip(latencies);
+        let snapshot = |(number, latency): (u64, &Option<Latency>)| Snapshot {
+            time_unix_ns: number * SECOND,
+            interval_ns: SECOND,
+            cpus: vec![0, 1],
+            sections: Sections {
+                latency: latency.clone(),
+                ..Sections::default()
+            },
+            ..Snapshot::default()
+        };
+        numbered.map(snapshot).collect()
+    }
+
+    fn of(bucket: usize) -> Option<Latency> {
+        let mut point = PointLatency::new(Point::TcpStart, "fentry", 2);
+        point.buckets[bucket] = Some(vec![1, 98]);
+        point.too_long = vec![1, 0];
+        Some(Latency {
+            one_in: 1,
+            points: vec![point],
+            ..Latency::default()
+        })
+    }
+
+    fn answered(latencies: &[Option<Latency>], info: &Info) -> Value {
+        let mut snapshots = snapshots(latencies).into_iter().map(Ok);
+        let text = answer(&Selection::default(), &mut snapshots, info);
+        serde_json::from_slice(&text.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn it_is_of_the_span_and_of_the_newest_interval() {
+        let answer = answered(&[of(5), of(9)], &fixture::info());
+        let point = &answer["points"][0];
+        assert_eq!(
+            (&point["point"], &point["label"]),
+            (&"tcp-start".into(), &"TCP".into())
+        );
+        assert_eq!(point["histogram"]["count"], 198);
+        assert_eq!(point["interval"]["histogram"]["count"], 99);
+        assert_eq!(point["percentiles"]["p50"]["lower_ns"], 128);
+        assert_eq!(point["interval"]["percentiles"]["p99.9"]["lower_ns"], 256);
+        assert_eq!(
+            (&point["too_long"], &point["negative"]),
+            (&2.into(), &0.into())
+        );
+        assert_eq!(answer["span"]["intervals"], 2);
+    }
+
+    #[test]
+    fn where_it_is_not_measured_the_reason_stands() {
+        let mut info = fixture::info();
+        info.instruments = vec![InstrumentInfo {
+            name: "latency".to_owned(),
+            availability: Availability::missing("not asked for"),
+        }];
+        assert_eq!(answered(&[None], &info)["unavailable"], "not asked for");
+    }
+}

@@ -1,0 +1,144 @@
+//! What netto itself costs, as JSON.
+
+use metrics_common::{CostliestCpu, Info, InstrumentCost, OwnCost, OwnPart, Snapshot};
+use netto_questions::api::{Api, Measured, Object};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+/// What is shown of netto's own cost.
+pub const API: Api = Api {
+    snapshot: Some(write),
+    ..Api::SECTION
+};
+
+fn write(info: &Info, snapshot: &Snapshot, object: &mut Object) {
+    let own = snapshot.sections.own.as_ref();
+    object.optional("own", own.map(|own| OwnView::new(info, snapshot, own)));
+}
+
+/// [`OwnCost`] with its parts under their names.
+#[derive(Debug, Serialize)]
+struct OwnView<'a> {
+    user_ns: u64,
+    system_ns: u64,
+    resident_bytes: u64,
+    analysis_ns: u64,
+    /// What all known parts took from all CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    taken_ns: Option<u64>,
+    /// That as a share of the CPU time that all CPUs had in the interval, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share_ratio: Option<f64>,
+    /// The CPU that has paid most over the last ten seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    costliest: Option<CostliestCpu>,
+    /// What that may be; absent if it is not limited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_overhead_ratio: Option<f64>,
+    parts: Parts<'a>,
+    /// Stack samples per second that each CPU is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sampling_hz: Option<&'a [u64]>,
+    instruments: &'a [InstrumentCost],
+}
+
+impl<'a> OwnView<'a> {
+    fn new(info: &Info, snapshot: &Snapshot, own: &'a OwnCost) -> Self {
+        let capacity_ns = snapshot.capacity_ns();
+        let taken_ns = own.taken_total_ns();
+        OwnView {
+            user_ns: own.user_ns,
+            system_ns: own.system_ns,
+            resident_bytes: own.resident_bytes,
+            analysis_ns: own.analysis_ns,
+            taken_ns,
+            share_ratio: taken_ns
+                .filter(|_| capacity_ns > 0)
+                .map(|ns| ns as f64 / capacity_ns as f64),
+            costliest: own.costliest,
+            max_overhead_ratio: info.max_overhead_ratio,
+            parts: Parts(own),
+            sampling_hz: own.sampling_hz.as_deref(),
+            instruments: &own.instruments,
+        }
+    }
+}
+
+/// The rows under their slugs, in order.
+#[derive(Debug)]
+struct Parts<'a>(&'a OwnCost);
+
+#[derive(Debug, Serialize)]
+struct PartView<'a> {
+    instrument: &'static str,
+    cpu_ns: &'a [u64],
+    total_ns: u64,
+}
+
+impl Serialize for Parts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let own = self.0;
+        let mut map = serializer.serialize_map(Some(OwnPart::ALL.len()))?;
+        for part in OwnPart::ALL {
+            let known = own.part_ns(part).zip(own.part_total_ns(part));
+            let view = known.map(|(cpu_ns, total_ns)| PartView {
+                instrument: part.instrument(),
+                cpu_ns,
+                total_ns,
+            });
+            let view = Measured::or(view, "not known in this interval");
+            map.serialize_entry(part.slug(), &view)?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::fixture::{measured, without_xdp as info};
+
+    use super::*;
+
+    fn shown(snapshot: &Snapshot) -> serde_json::Value {
+        let mut object = Object::default();
+        write(&info(), snapshot, &mut object);
+        let shown: serde_json::Value = serde_json::from_slice(&object.end().unwrap()).unwrap();
+        shown["own"].clone()
+    }
+
+    #[test]
+    fn what_netto_costs_stands_under_its_parts() {
+        let mut snapshot = measured(1);
+        let own = snapshot.sections.own.as_mut().unwrap();
+        own.taken_ns = vec![None; OwnPart::ALL.len()];
+        own.taken_ns[OwnPart::Sampler as usize] = Some(vec![3_000_000, 1_000_000]);
+        own.taken_ns[OwnPart::Daemon as usize] = Some(vec![0, 1_000_000]);
+        own.sampling_hz = Some(vec![1000, 0]);
+        own.costliest = Some(CostliestCpu {
+            cpu: 0,
+            ratio: 0.006,
+        });
+        let own = shown(&snapshot);
+        assert_eq!(own["taken_ns"], 5_000_000);
+        assert_eq!(own["share_ratio"], 0.005);
+        assert_eq!(own["costliest"]["cpu"], 0);
+        assert_eq!(own["costliest"]["ratio"], 0.006);
+        assert_eq!(own["max_overhead_ratio"], 0.01);
+        assert_eq!(own["sampling_hz"], serde_json::json!([1000, 0]));
+        let sampler = &own["parts"]["sampler"];
+        assert_eq!(sampler["cpu_ns"], serde_json::json!([3_000_000, 1_000_000]));
+        assert_eq!(sampler["total_ns"], 4_000_000);
+        assert_eq!(sampler["instrument"], "cost");
+        let sends = &own["parts"]["sends"];
+        assert_eq!(sends["unavailable"], "not known in this interval");
+    }
+
+    #[test]
+    fn what_netto_costs_is_absent_where_it_is_not_known() {
+        let own = shown(&measured(1));
+        assert_eq!(own["user_ns"], 1_000_000);
+        for absent in ["taken_ns", "share_ratio", "costliest", "sampling_hz"] {
+            assert_eq!(own.get(absent), None, "{absent}");
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Whose networking's CPU time was, as JSON: in a snapshot, and over the newest snapshots as one.
+//! Components and events stand by their slugs, owners by their names. Pure.
+
+use metrics_common::sections::{Account, Caused, Columns, OwnerBasis, Section, Taken, event_of};
+use metrics_common::{Info, Owner, Owners, Snapshot};
+use netto_questions::api::{
+    Answer, Api, Breakdown, Covered, Measured, Object, Question, Refusal, Snapshots, json,
+};
+use netto_questions::selection::Selection;
+use serde::Serialize;
+
+use crate::terminal;
+
+/// What is shown of owners.
+pub const API: Api = Api {
+    snapshot: Some(write),
+    questions: &[Question {
+        name: "owners",
+        keys: &["last", "limit"],
+        answer: Answer::Recent(answer),
+    }],
+    breakdown: Some(Breakdown {
+        key: 'o',
+        name: "owners",
+        lines: terminal::lines,
+    }),
+};
+
+/// [`Owners`] with what each caused beside its name.
+#[derive(Debug, Serialize)]
+struct SectionView<'a> {
+    owners: Vec<SectionOwner<'a>>,
+    taken: &'a [Taken],
+    basis: Vec<BasisView<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct SectionOwner<'a> {
+    label: String,
+    #[serde(flatten)]
+    owner: &'a Owner,
+    irq_pressure_ns: Option<u64>,
+    caused: Vec<CausedView<'a>>,
+}
+
+/// What an owner caused of a component.
+#[derive(Debug, Serialize)]
+struct CausedView<'a> {
+    component: &'a str,
+    cpu_ns: &'a [u64],
+    total_ns: u64,
+}
+
+/// How the owners of an event were found, under its slug; see [`OwnerBasis`].
+#[derive(Debug, Serialize)]
+struct BasisView<'a> {
+    event: &'a str,
+    task_ns: u64,
+    socket_ns: u64,
+    interface_ns: u64,
+    proportion_ns: u64,
+    nothing_ns: u64,
+}
+
+impl<'a> BasisView<'a> {
+    fn of(info: &'a Info, basis: &OwnerBasis) -> Self {
+        BasisView {
+            event: slug(info, basis.component as usize),
+            task_ns: basis.task_ns,
+            socket_ns: basis.socket_ns,
+            interface_ns: basis.interface_ns,
+            proportion_ns: basis.proportion_ns,
+            nothing_ns: basis.nothing_ns,
+        }
+    }
+}
+
+/// The slug of a component; empty if there is no such row.
+fn slug(info: &Info, component: usize) -> &str {
+    let component = info.components.get(component);
+    component.map_or("", |component| &component.slug)
+}
+
+impl<'a> SectionView<'a> {
+    fn new(info: &'a Info, owners: &'a Owners) -> Self {
+        let caused = |caused: &'a Caused| CausedView {
+            component: slug(info, caused.component as usize),
+            cpu_ns: &caused.cpu_ns,
+            total_ns: caused.cpu_ns.iter().sum(),
+        };
+        let views = owners.owners.iter().enumerate().map(|(place, owner)| {
+            let own = owners.caused.iter();
+            let own = own.filter(|caused| caused.owner as usize == place);
+            SectionOwner {
+                label: owner.label(),
+                owner,
+                irq_pressure_ns: owners.irq_pressure_ns.get(place).copied().flatten(),
+                caused: own.map(caused).collect(),
+            }
+        });
+        SectionView {
+            owners: views.collect(),
+            taken: &owners.taken,
+            basis: owners
+                .basis
+                .iter()
+                .map(|basis| BasisView::of(info, basis))
+                .collect(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct AnswerView<'a> {
+    span: Span,
+    /// What all owners caused.
+    total_ns: u64,
+    /// Softirq time of which it is known who paid.
+    taken_total_ns: u64,
+    events: Vec<EventView<'a>>,
+    owners: Vec<OwnerView<'a>>,
+    taken: &'a [Taken],
+}
+
+/// Of when it is.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+struct Span {
+    #[serde(flatten)]
+    covered: Covered,
+    /// Time that all CPUs had.
+    capacity_ns: u64,
+}
+
+/// An event, of all owners.
+#[derive(Debug, Serialize)]
+struct EventView<'a> {
+    event: &'a str,
+    total_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    basis: Option<BasisView<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct OwnerView<'a> {
+    label: String,
+    #[serde(flatten)]
+    owner: &'a Owner,
+    #[serde(flatten)]
+    account: Account,
+    /// What it caused as a share of the time that all CPUs had, 0 to 1.
+    share_ratio: f64,
+    irq_pressure_ns: Option<u64>,
+    /// What it caused, by event.
+    events: Vec<CausedEvent<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct CausedEvent<'a> {
+    event: &'a str,
+    total_ns: u64,
+    components: Vec<CausedComponent<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct CausedComponent<'a> {
+    component: &'a str,
+    total_ns: u64,
+}
+
+fn write(info: &Info, snapshot: &Snapshot, object: &mut Object) {
+    let owners = snapshot.sections.owners.as_ref();
+    object.optional("owners", owners.map(|own| SectionView::new(info, own)));
+}
+
+fn answer(
+    selection: &Selection,
+    snapshots: Snapshots<'_>,
+    info: &Info,
+) -> Result<Vec<u8>, Refusal> {
+    let (mut sum, mut span) = (None, Span::default());
+    for snapshot in snapshots {
+        let snapshot = snapshot?;
+        if let Some(owners) = &snapshot.sections.owners {
+            // All CPUs in one column.
+            let sum: &mut Owners = sum.get_or_insert_default();
+            sum.add(owners, &Columns::folded());
+            span.covered.add(&snapshot);
+            span.capacity_ns = span.capacity_ns.saturating_add(snapshot.capacity_ns());
+        }
+    }
+    let sum = sum.map(|owners| owners.largest(selection.limit));
+    let measured = sum.as_ref().map(|owners| measured(owners, span, info));
+    json(&Measured::of(info, "owners", measured))
+}
+
+fn measured<'a>(owners: &'a Owners, span: Span, info: &'a Info) -> AnswerView<'a> {
+    let accounts = owners.accounts();
+    let views = owners.owners.iter().zip(accounts).enumerate();
+    let views = views.map(|(place, (owner, account))| OwnerView {
+        label: owner.label(),
+        owner,
+        account,
+        share_ratio: match span.capacity_ns {
+            0 => 0.0,
+            capacity_ns => account.caused_ns as f64 / capacity_ns as f64,
+        },
+        irq_pressure_ns: owners.irq_pressure_ns.get(place).copied().flatten(),
+        events: events_of(owners, place as u32, info),
+    });
+    let total = |values: &mut dyn Iterator<Item = u64>| values.fold(0, u64::saturating_add);
+    AnswerView {
+        span,
+        total_ns: total(&mut owners.totals_ns().into_iter()),
+        taken_total_ns: total(&mut owners.taken.iter().map(|taken| taken.ns)),
+        events: events(owners, info),
+        owners: views.collect(),
+        taken: &owners.taken,
+    }
+}
+
+/// What an owner caused, by event and component, in the order of the table.
+fn events_of<'a>(owners: &Owners, owner: u32, info: &'a Info) -> Vec<CausedEvent<'a>> {
+    let mut rows: Vec<(usize, u64)> = owners
+        .caused
+        .iter()
+        .filter(|caused| caused.owner == owner)
+        .map(|caused| (caused.component as usize, caused.cpu_ns.iter().sum()))
+        .collect();
+    rows.sort_unstable();
+    let mut events: Vec<CausedEvent<'a>> = Vec::new();
+    for (component, total_ns) in rows {
+        let event = slug(info, event_of(component));
+        let component = CausedComponent {
+            component: slug(info, component),
+            total_ns,
+        };
+        match events.iter_mut().find(|known| known.event == event) {
+            Some(known) => {
+                known.total_ns = known.total_ns.saturating_add(total_ns);
+                known.components.push(component);
+            }
+            None => events.push(CausedEvent {
+                event,
+                total_ns,
+                components: vec![component],
+            }),
+        }
+    }
+    events
+}
+
+/// Every event, of all owners, in the order of the table.
+fn events<'a>(owners: &Owners, info: &'a Info) -> Vec<EventView<'a>> {
+    let mut totals = std::collections::BTreeMap::new();
+    for caused in &owners.caused {
+        let total = totals.entry(event_of(caused.component as usize));
+        let ns = caused.cpu_ns.iter().sum::<u64>();
+        let total: &mut u64 = total.or_default();
+        *total = total.saturating_add(ns);
+    }
+    let views = totals.into_iter().map(|(event, total_ns)| EventView {
+        event: slug(info, event),
+        total_ns,
+        basis: owners
+            .basis
+            .iter()
+            .find(|basis| basis.component as usize == event)
+            .map(|basis| BasisView::of(info, basis)),
+    });
+    views.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::component::index_of;
+    use metrics_common::{OwnerKind, Sections, fixture};
+
+    use super::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn group(id: u64) -> Owner {
+        Owner {
+            id,
+            cgroup: format!("/g{id}"),
+            ..Owner::single(OwnerKind::Cgroup)
+        }
+    }
+
+    /// A second on two CPUs, in which groups 1 to 3 caused `ns` of GRO each, taken from group 9.
+    fn snapshot(sequence: u64, ns: u64) -> Snapshot {
+        let row = |slug| index_of(slug).unwrap() as u32;
+        let mut owners = Owners::default();
+        let payer = owners.place_of(&group(9));
+        for id in 1..=3 {
+            let owner = owners.place_of(&group(id));
+            owners.caused.push(Caused {
+                owner,
+                component: row("gro"),
+                cpu_ns: vec![ns * id, ns],
+            });
+            owners.taken.push(Taken {
+                cause: owner,
+                payer,
+                ns,
+            });
+        }
+        owners.basis.push(OwnerBasis {
+            component: row("rx_softirq"),
+            socket_ns: 9 * ns,
+            ..OwnerBasis::default()
+        });
+        Snapshot {
+            sequence,
+            time_unix_ns: sequence * SECOND_NS,
+            interval_ns: SECOND_NS,
+            cpus: vec![0, 1],
+            sections: Sections {
+                owners: Some(owners),
+                ..Sections::default()
+            },
+        }
+    }
+
+    fn answered(snapshots: &[Snapshot], limit: usize) -> serde_json::Value {
+        let selection = Selection {
+            limit,
+            ..Selection::default()
+        };
+        let mut snapshots = snapshots.iter().cloned().map(Ok);
+        let text = answer(&selection, &mut snapshots, &fixture::info()).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    }
+
+    #[test]
+    fn the_answer_is_of_all_snapshots_as_one() {
+        let recent: Vec<_> = (141..=200).map(|sequence| snapshot(sequence, 10)).collect();
+        let answer = answered(&recent, 50);
+        assert_eq!(answer["span"]["intervals"], 60);
+        assert_eq!(answer["span"]["begin_unix_seconds"], 140.0);
+        assert_eq!(answer["span"]["end_unix_seconds"], 200.0);
+        assert_eq!(answer["span"]["capacity_ns"], 120 * SECOND_NS);
+        assert_eq!(answer["total_ns"], 60 * 90);
+        assert_eq!(answer["taken_total_ns"], 60 * 30);
+        assert_eq!(answer["events"][0]["event"], "rx_softirq");
+        assert_eq!(answer["events"][0]["basis"]["socket_ns"], 60 * 90);
+        let payer = &answer["owners"][1];
+        assert_eq!(
+            payer["label"], "/g9",
+            "who paid 30 stands before who caused 20"
+        );
+        assert_eq!(payer["others_took_ns"], 60 * 30);
+    }
+
+    #[test]
+    fn owners_beyond_the_limit_are_one_and_nothing_is_dropped_from_totals() {
+        let recent: Vec<_> = (1..=5).map(|sequence| snapshot(sequence, 7)).collect();
+        let (all, some) = (answered(&recent, 50), answered(&recent, 1));
+        for total in ["total_ns", "taken_total_ns", "events"] {
+            assert_eq!(all[total], some[total], "{total}");
+        }
+        let owners = some["owners"].as_array().unwrap();
+        let labels: Vec<&str> = owners
+            .iter()
+            .filter_map(|own| own["label"].as_str())
+            .collect();
+        assert_eq!(labels, ["/g3", "other"]);
+        assert_eq!(owners[1]["caused_ns"], 5 * 7 * (2 + 3));
+        let parts = &owners[1]["events"][0]["components"];
+        assert_eq!(parts[0]["component"], "gro");
+        assert_eq!(parts[0]["total_ns"], owners[1]["caused_ns"]);
+    }
+
+    #[test]
+    fn where_owners_are_not_measured_the_reason_is_the_answer() {
+        let bare = |sequence| Snapshot {
+            sections: Sections::default(),
+            ..snapshot(sequence, 1)
+        };
+        for snapshots in [vec![bare(1), bare(2)], Vec::new()] {
+            let answer = answered(&snapshots, 50);
+            assert_eq!(answer["unavailable"], "not measured in this time");
+        }
+    }
+}

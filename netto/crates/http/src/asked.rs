@@ -1,0 +1,157 @@
+//! Answers to questions of features, out of what the collector keeps: its history, and the newest
+//! snapshots. `paced` says how they are bounded.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use actix_web::web::Bytes;
+use metrics_common::codec::{self, ServerMessage};
+use metrics_common::{Info, Snapshot};
+use netto_pipeline::metrics_collector::Kept;
+use netto_pipeline::recent::Recent;
+use netto_questions::api::{Answer, Question, Refusal};
+use netto_questions::selection::Selection;
+
+use super::paced::Paced;
+use super::turns::Turns;
+
+/// A question with the answers that hold.
+pub struct Asked {
+    /// What can be asked.
+    pub question: &'static Question,
+    paced: Paced<Selection>,
+}
+
+impl Asked {
+    /// Answers are made in these turns.
+    pub fn new(question: &'static Question, turns: Turns) -> Self {
+        Asked {
+            question,
+            paced: Paced::new(turns),
+        }
+    }
+
+    /// The answer to somebody at this address; `None` if it is of snapshots that are not kept,
+    /// because they are of a log.
+    pub async fn answer(
+        &self,
+        selection: Selection,
+        kept: &Kept,
+        info: Arc<Info>,
+        from: Option<IpAddr>,
+    ) -> Option<Result<Bytes, Refusal>> {
+        Some(match self.question.answer {
+            Answer::History(answer) => {
+                let make =
+                    move |selection: &Selection, past: Arc<_>| answer(selection, &past, &info);
+                self.paced.answer(&kept.past, selection, from, make).await
+            }
+            Answer::Recent(answer) => {
+                let make = move |selection: &Selection, recent: Arc<Recent>| {
+                    answer(selection, &mut newest(&recent, selection.last_ns), &info)
+                };
+                let recent = kept.recent.as_ref()?;
+                self.paced.answer(recent, selection, from, make).await
+            }
+        })
+    }
+}
+
+/// The newest snapshots of so many nanoseconds.
+fn newest(recent: &Recent, last_ns: u64) -> impl Iterator<Item = Result<Snapshot, Refusal>> {
+    let newest = recent.entries().map(|entry| entry.time_unix_ns()).max();
+    let after_ns = newest.unwrap_or(0).saturating_sub(last_ns);
+    let entries = recent.entries();
+    let entries = entries.filter(move |entry| entry.time_unix_ns() > after_ns);
+    entries.filter_map(|entry| match codec::decode(&entry.snapshot) {
+        Ok(ServerMessage::Snapshot(snapshot)) => Some(Ok(*snapshot)),
+        Ok(_) => None,
+        Err(error) => Some(Err(Refusal::Failed(format!(
+            "a snapshot that was kept: {error}"
+        )))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::fixture;
+    use metrics_common::history::History;
+    use netto_pipeline::metrics_collector::Latest;
+    use netto_pipeline::recent::exact;
+    use netto_pipeline::shared::Shared;
+    use netto_questions::history::HISTORY;
+
+    use super::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+    /// Answers with the sequence numbers of the snapshots.
+    const NUMBERS: Question = Question {
+        name: "numbers",
+        keys: &["last"],
+        answer: Answer::Recent(|_, snapshots, _| {
+            let numbers = snapshots.map(|own| own.map(|own| own.sequence as u8));
+            numbers.collect()
+        }),
+    };
+
+    fn snapshot(sequence: u64) -> Snapshot {
+        Snapshot {
+            sequence,
+            time_unix_ns: sequence * SECOND_NS,
+            interval_ns: SECOND_NS,
+            ..Snapshot::default()
+        }
+    }
+
+    fn kept(snapshots: u64) -> Kept {
+        let info = Arc::new(fixture::info());
+        let mut recent = Recent::default();
+        for snapshot in (1..=snapshots).map(snapshot) {
+            let bytes = exact(codec::encode_snapshot(&snapshot).unwrap());
+            recent.push(&info, bytes, snapshot.time_unix_ns).unwrap();
+        }
+        Kept {
+            latest: Latest::default(),
+            past: Shared::new(History::new(&info)),
+            recent: Some(Shared::new(recent)),
+        }
+    }
+
+    async fn answered(asked: &Asked, query: &str, kept: &Kept) -> Option<Result<Bytes, Refusal>> {
+        let selection = Selection::parse(query, "", asked.question).unwrap();
+        let info = Arc::new(fixture::info());
+        asked.answer(selection, kept, info, None).await
+    }
+
+    #[actix_web::test]
+    async fn who_asks_the_same_gets_the_same_until_there_is_another_snapshot() {
+        let (kept, asked) = (kept(0), Asked::new(&HISTORY, Turns::new()));
+        let answer = async |query| answered(&asked, query, &kept).await.unwrap().unwrap();
+        let first = answer("component=rx_softirq").await;
+        assert_eq!(
+            answer("component=rx_softirq").await.as_ptr(),
+            first.as_ptr()
+        );
+        assert_ne!(answer("component=gro").await, first);
+        kept.past.change(|past| past.push(&snapshot(5)));
+        assert_ne!(answer("component=rx_softirq").await, first);
+    }
+
+    #[actix_web::test]
+    async fn a_question_that_cannot_be_answered_is_told_so() {
+        let (kept, asked) = (kept(0), Asked::new(&HISTORY, Turns::new()));
+        let answer = answered(&asked, "component=nonsense", &kept).await.unwrap();
+        assert!(matches!(answer, Err(Refusal::Wrong(_))), "{answer:?}");
+    }
+
+    #[actix_web::test]
+    async fn an_answer_is_of_the_newest_snapshots_of_the_time_that_is_asked_for() {
+        let (mut kept, asked) = (kept(100), Asked::new(&NUMBERS, Turns::new()));
+        for (query, first) in [("", 41), ("last=2s", 99), ("last=1h", 1)] {
+            let answer = answered(&asked, query, &kept).await.unwrap().unwrap();
+            assert_eq!(answer, (first..=100).collect::<Vec<u8>>(), "{query}");
+        }
+        kept.recent = None;
+        assert!(answered(&asked, "", &kept).await.is_none());
+    }
+}

@@ -1,0 +1,235 @@
+//! What a feature shows of itself: its part of a snapshot as JSON, its questions, and its views on
+//! a terminal. Server and terminal take a list of these and know no feature by name.
+
+use metrics_common::history::History;
+use metrics_common::{Availability, Info, Snapshot};
+use serde::Serialize;
+
+use crate::line::Line;
+use crate::selection::Selection;
+
+/// What a feature shows.
+#[derive(Debug, Clone, Copy)]
+pub struct Api {
+    /// Writes its part of `/api/v1/snapshot`; `None`: its section as it is, under its name.
+    pub snapshot: Option<fn(&Info, &Snapshot, &mut Object)>,
+    /// What can be asked of it.
+    pub questions: &'static [Question],
+    /// How it divides a component's time on a terminal.
+    pub breakdown: Option<Breakdown>,
+}
+
+impl Api {
+    /// Its section as it is, and nothing else.
+    pub const SECTION: Api = Api {
+        snapshot: None,
+        questions: &[],
+        breakdown: None,
+    };
+}
+
+/// A path below `/api/v1` whose answer depends on what is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Question {
+    /// The path's last part.
+    pub name: &'static str,
+    /// What a query may hold, by the names of [`Selection::parse`].
+    pub keys: &'static [&'static str],
+    /// Makes the answer.
+    pub answer: Answer,
+}
+
+/// What an answer is made of.
+#[derive(Debug, Clone, Copy)]
+pub enum Answer {
+    /// The newest snapshots, the oldest first: those of the selection's `last_ns`.
+    Recent(fn(&Selection, Snapshots<'_>, &Info) -> Result<Vec<u8>, Refusal>),
+    /// The history that the daemon keeps.
+    History(fn(&Selection, &History, &Info) -> Result<Vec<u8>, Refusal>),
+}
+
+/// Snapshots, each decoded when it is asked for.
+pub type Snapshots<'a> = &'a mut dyn Iterator<Item = Result<Snapshot, Refusal>>;
+
+/// What is wrong with a question, for people.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Complaint(pub String);
+
+impl From<String> for Complaint {
+    fn from(text: String) -> Self {
+        Complaint(text)
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The question is wrong: asking again does not help.
+    #[error(transparent)]
+    Wrong(#[from] Complaint),
+    /// Others are asking too.
+    #[error("too many questions about the past wait already; ask again in some seconds")]
+    Busy,
+    /// It could not be made.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// An answer as JSON.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn json(answer: &impl Serialize) -> Result<Vec<u8>, Refusal> {
+    serde_json::to_vec(answer).map_err(cannot_write)
+}
+
+fn cannot_write(error: serde_json::Error) -> Refusal {
+    Refusal::Failed(format!("cannot write JSON: {error}"))
+}
+
+/// An answer, or why it cannot be given.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Measured<'a, T> {
+    /// What was measured.
+    Measured(T),
+    /// Nothing was.
+    Unavailable {
+        /// Why.
+        unavailable: &'a str,
+    },
+}
+
+impl<'a, T> Measured<'a, T> {
+    /// What was measured, or else why nothing was.
+    pub fn or(measured: Option<T>, unavailable: &'a str) -> Self {
+        match measured {
+            Some(measured) => Measured::Measured(measured),
+            None => Measured::Unavailable { unavailable },
+        }
+    }
+
+    /// What a feature measured in the time that was asked for.
+    pub fn of(info: &'a Info, feature: &str, measured: Option<T>) -> Self {
+        let reason = absence(info, feature).unwrap_or("not measured in this time");
+        Measured::or(measured, reason)
+    }
+}
+
+/// Why a feature does not measure; `None` if it does.
+pub fn absence<'a>(info: &'a Info, feature: &str) -> Option<&'a str> {
+    let known = info.instruments.iter().find(|own| own.name == feature)?;
+    match &known.availability {
+        Availability::Unavailable { reason } => Some(reason),
+        Availability::Available { .. } => None,
+    }
+}
+
+/// Why a thing is absent from a snapshot.
+pub fn reason(availability: &Availability) -> &str {
+    match availability {
+        Availability::Unavailable { reason } => reason,
+        Availability::Available { .. } => "not measured in this interval",
+    }
+}
+
+/// When an answer's intervals were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Covered {
+    begin_unix_seconds: f64,
+    end_unix_seconds: f64,
+    /// How much of that was measured.
+    measured_seconds: f64,
+    intervals: u64,
+    #[serde(skip)]
+    measured_ns: u64,
+}
+
+impl Covered {
+    /// One interval more, which is later than those before it.
+    pub fn add(&mut self, snapshot: &Snapshot) {
+        if self.intervals == 0 {
+            let begin_ns = snapshot.time_unix_ns.saturating_sub(snapshot.interval_ns);
+            self.begin_unix_seconds = begin_ns as f64 / 1e9;
+        }
+        self.end_unix_seconds = snapshot.time_unix_ns as f64 / 1e9;
+        self.measured_ns = self.measured_ns.saturating_add(snapshot.interval_ns);
+        self.measured_seconds = self.measured_ns as f64 / 1e9;
+        self.intervals += 1;
+    }
+}
+
+/// A JSON object that is written member by member.
+#[derive(Debug, Default)]
+pub struct Object {
+    text: Vec<u8>,
+    failure: Option<serde_json::Error>,
+}
+
+impl Object {
+    /// Adds a member. A value that cannot be written is told by [`Object::end`].
+    pub fn member<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
+        self.text
+            .push(if self.text.is_empty() { b'{' } else { b',' });
+        let mut write = || {
+            serde_json::to_writer(&mut self.text, name)?;
+            self.text.push(b':');
+            serde_json::to_writer(&mut self.text, value)
+        };
+        if let Err(error) = write() {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    /// Adds a member if there is a value.
+    pub fn optional<T: Serialize>(&mut self, name: &str, value: Option<T>) {
+        if let Some(value) = value {
+            self.member(name, &value);
+        }
+    }
+
+    /// The whole text.
+    ///
+    /// # Errors
+    /// If a value could not be written.
+    pub fn end(mut self) -> Result<Vec<u8>, Refusal> {
+        if self.text.is_empty() {
+            self.text.push(b'{');
+        }
+        self.text.push(b'}');
+        match self.failure {
+            None => Ok(self.text),
+            Some(error) => Err(cannot_write(error)),
+        }
+    }
+}
+
+/// How a feature divides a component's time among things of its own, on a terminal.
+#[derive(Debug, Clone, Copy)]
+pub struct Breakdown {
+    /// The key that shows it.
+    pub key: char,
+    /// Name of those things.
+    pub name: &'static str,
+    /// The lines of the component with this index, or one that says why there are none.
+    pub lines: fn(&Info, &Snapshot, usize) -> Vec<Line>,
+}
+
+/// A feature's view as text, which is drawn anew with each interval.
+pub trait TextView {
+    /// Takes what it shows of an interval.
+    ///
+    /// # Errors
+    /// Why the interval has nothing to show.
+    fn push(&mut self, info: &Info, snapshot: Snapshot) -> Result<(), String>;
+    /// What came before has nothing to do with what follows.
+    fn clear(&mut self);
+    /// The newest intervals that last so long, for people.
+    fn text(&self, info: &Info, length_ns: u64) -> String;
+    /// The same for programs, as an answer over HTTP.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn json(&self, info: &Info, length_ns: u64) -> Result<Vec<u8>, Refusal>;
+}

@@ -1,0 +1,423 @@
+//! The answer to a question about the past. Pure: a history in, a table out.
+//!
+//! It invents nothing: a row is a stretch of time that the ring holds, or a gap between two; a
+//! value that was not measured is null, and what the ring does not hold has a reason.
+
+use std::ops::Range;
+
+use metrics_common::history::History;
+use metrics_common::sections::Unit;
+use metrics_common::{Availability, Info};
+use serde::{Serialize, Serializer};
+
+use crate::api::Complaint;
+use crate::selection::{Selection, shortened};
+
+/// Values in an answer at the most, but for gaps.
+pub const MOST_VALUES: usize = 200_000;
+/// The section that has components, and a grid by CPU.
+const COST: &str = "cost";
+/// Names that are near to what was asked for.
+const MOST_ADVICE: usize = 3;
+/// Letters that a name may be off.
+const MOST_MISTAKES: usize = 3;
+
+/// What `/api/v1/history` answers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Table {
+    /// From one row to the next, seconds: what was asked for, as a multiple of the next.
+    pub step_seconds: f64,
+    /// From one point of the ring to the next, seconds.
+    pub resolution_seconds: f64,
+    /// What the ring covers; `None` before its first point.
+    pub ring: Option<Covered>,
+    /// The rows.
+    pub times: Times,
+    /// The columns.
+    pub series: Vec<Series>,
+    /// What was asked for and cannot be answered.
+    pub unavailable: Vec<Absent>,
+}
+
+/// From when to when.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Covered {
+    /// Begin, seconds since the Unix epoch.
+    pub begin_unix_seconds: f64,
+    /// End, seconds since the Unix epoch.
+    pub end_unix_seconds: f64,
+}
+
+/// When each row was.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Times {
+    /// Begin of each row, seconds since the Unix epoch.
+    pub begin_unix_seconds: Vec<f64>,
+    /// End of each row, seconds since the Unix epoch.
+    pub end_unix_seconds: Vec<f64>,
+    /// How much of each row was measured; 0 in a gap.
+    pub measured_seconds: Vec<f64>,
+}
+
+/// One column.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Series {
+    /// Component, or section and series.
+    pub name: String,
+    /// Which CPU; `None`: the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// A value for each row, under the name of its unit; `None` where nothing was measured.
+    #[serde(flatten, serialize_with = "under_unit")]
+    pub values: (&'static str, Vec<Option<f64>>),
+}
+
+fn under_unit<S: Serializer>(
+    (unit, values): &(&'static str, Vec<Option<f64>>),
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map([(unit, values)])
+}
+
+/// Something that cannot be answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Absent {
+    /// As in [`Series::name`].
+    pub name: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// Answers a selection.
+///
+/// # Errors
+/// If it asks for what there is not, or for too much.
+pub fn answer(selection: &Selection, history: &History, info: &Info) -> Result<Table, Complaint> {
+    let ring = Ring::of(selection, history)?;
+    let (columns, unavailable) = columns(selection, history, info, &ring)?;
+    let Some(end_ms) = ring.end_ms() else {
+        return Ok(Table {
+            step_seconds: ring.resolution_ms / 1e3,
+            resolution_seconds: ring.resolution_ms / 1e3,
+            ring: None,
+            times: Times::default(),
+            series: columns.iter().map(|column| column.of(&[], &ring)).collect(),
+            unavailable,
+        });
+    };
+    let range = within(selection, &ring, end_ms)?;
+    let points = step(selection, &ring, range.len(), columns.len())?;
+    let rows = rows(&ring, range, points);
+    let mut times = Times::default();
+    for row in &rows {
+        times.begin_unix_seconds.push(row.begin_ms / 1e3);
+        times.end_unix_seconds.push(row.end_ms / 1e3);
+        let spans = row.points.clone().map(|point| ring.span_ms(point));
+        times.measured_seconds.push(spans.sum::<f64>() / 1e3);
+    }
+    Ok(Table {
+        step_seconds: ring.resolution_ms * points as f64 / 1e3,
+        resolution_seconds: ring.resolution_ms / 1e3,
+        ring: Some(Covered {
+            begin_unix_seconds: ring.stretches[0].0 / 1e3,
+            end_unix_seconds: end_ms / 1e3,
+        }),
+        times,
+        series: columns
+            .iter()
+            .map(|column| column.of(&rows, &ring))
+            .collect(),
+        unavailable,
+    })
+}
+
+/// The part of the history that a question is about.
+struct Ring<'a> {
+    history: &'a History,
+    /// Begin and end of each point, milliseconds since the Unix epoch.
+    stretches: Vec<(f64, f64)>,
+    resolution_ms: f64,
+    /// Numbers of the CPUs that are meant, with their places in the grid.
+    cpus: Option<Vec<(u32, usize)>>,
+}
+
+impl<'a> Ring<'a> {
+    fn of(selection: &Selection, history: &'a History) -> Result<Self, Complaint> {
+        let Some(cpus) = &selection.cpus else {
+            return Ok(Ring {
+                history,
+                stretches: (0..history.points())
+                    .map(|at| history.point_ms(at))
+                    .collect(),
+                resolution_ms: history.resolution_ms(),
+                cpus: None,
+            });
+        };
+        let known = history.cpus();
+        let places = known.iter().enumerate().map(|(place, &cpu)| (cpu, place));
+        let meant: Vec<_> = places.filter(|(cpu, _)| cpus.holds(*cpu)).collect();
+        if let (true, Some(first), Some(last)) = (meant.is_empty(), known.first(), known.last()) {
+            return Err(Complaint(format!(
+                "there is no CPU {} here: the ring holds {} CPUs, numbered {first} to {last}",
+                shortened(cpus.text()),
+                known.len()
+            )));
+        }
+        Ok(Ring {
+            history,
+            stretches: (0..history.columns())
+                .map(|at| history.column_ms(at))
+                .collect(),
+            resolution_ms: history.column_length_ms(),
+            cpus: Some(meant),
+        })
+    }
+
+    fn end_ms(&self) -> Option<f64> {
+        self.stretches.last().map(|(_, end)| *end)
+    }
+
+    fn span_ms(&self, point: usize) -> f64 {
+        let (begin, end) = self.stretches[point];
+        end - begin
+    }
+}
+
+/// Where a column's values come from.
+struct Column {
+    name: String,
+    cpu: Option<u32>,
+    unit: Option<Unit>,
+    /// Place of a series, or layer and row of the grid.
+    place: (usize, usize),
+}
+
+impl Column {
+    fn value(&self, ring: &Ring<'_>, point: usize) -> Option<f64> {
+        match self.cpu {
+            None => ring.history.series().at(self.place.0, point),
+            Some(_) => ring.history.cell(point, self.place.0, self.place.1),
+        }
+    }
+
+    fn of(&self, rows: &[Row], ring: &Ring<'_>) -> Series {
+        let values = rows.iter().map(|row| self.mean(row, ring)).collect();
+        let unit = match self.unit {
+            None => "share_ratio",
+            Some(Unit::Cpus) => "busy_cpus",
+            Some(unit) => unit.name(),
+        };
+        Series {
+            name: self.name.clone(),
+            cpu: self.cpu,
+            values: (unit, values),
+        }
+    }
+
+    /// The mean over what was measured, to a millionth, and of seconds to a billionth.
+    fn mean(&self, row: &Row, ring: &Ring<'_>) -> Option<f64> {
+        let steps = [1e6, 1e9][usize::from(self.unit == Some(Unit::Seconds))];
+        let (mut sum, mut measured_ms) = (0.0, 0.0);
+        for point in row.points.clone() {
+            if let Some(value) = self.value(ring, point) {
+                let span_ms = ring.span_ms(point).max(1.0); // A shorter one counts as a millisecond.
+                sum += value * span_ms;
+                measured_ms += span_ms;
+            }
+        }
+        (measured_ms > 0.0).then(|| (sum / measured_ms * steps).round() / steps)
+    }
+}
+
+fn columns(
+    selection: &Selection,
+    history: &History,
+    info: &Info,
+    ring: &Ring<'_>,
+) -> Result<(Vec<Column>, Vec<Absent>), Complaint> {
+    let outermost = || {
+        let rows = info.components.iter().filter(|row| row.parent.is_none());
+        rows.map(|row| row.slug.clone()).collect()
+    };
+    let names: Vec<String> = match selection.names.is_empty() {
+        true => outermost(),
+        false => selection.names.clone(),
+    };
+    let (mut columns, mut unavailable) = (Vec::new(), Vec::new());
+    let mut absent = |name: &str, reason: &str| {
+        unavailable.push(Absent {
+            name: name.to_owned(),
+            reason: reason.to_owned(),
+        });
+    };
+    for name in names {
+        let component = info.components.iter().find(|row| row.slug == name);
+        if let Some(Availability::Unavailable { reason }) = component.map(|row| &row.availability) {
+            absent(&name, reason);
+            continue;
+        }
+        let series = match component {
+            Some(_) => format!("{COST}/{name}"),
+            None => name.clone(),
+        };
+        let Some(place) = history.series().place(&series) else {
+            return Err(unknown(&name, info, history));
+        };
+        let unit = history.series().names().nth(place).map(|(_, unit)| unit);
+        let layer = history.grid(COST).and_then(|grid| grid.layer(&name));
+        match (&ring.cpus, layer) {
+            (None, _) if series == "power/network" && !info.power.is_available() => {
+                if let Availability::Unavailable { reason } = &info.power {
+                    absent(&name, reason);
+                }
+            }
+            (None, _) => columns.push(Column {
+                name,
+                cpu: None,
+                unit,
+                place: (place, 0),
+            }),
+            (Some(cpus), Some(layer)) => columns.extend(cpus.iter().map(|&(cpu, row)| Column {
+                name: name.clone(),
+                cpu: Some(cpu),
+                unit: None,
+                place: (layer, row),
+            })),
+            (Some(_), None) => absent(
+                &name,
+                "the ring holds this of the whole host only: ask without cpu",
+            ),
+        }
+    }
+    Ok((columns, unavailable))
+}
+
+/// What there is instead of an unknown name.
+fn unknown(name: &str, info: &Info, history: &History) -> Complaint {
+    let others = history.series().names().map(|(name, _)| name);
+    let others = others.filter(|name| !name.starts_with("cost/"));
+    let slugs = info.components.iter().map(|row| row.slug.as_str());
+    // What is too long to be a name is near to none.
+    let asked: String = name.chars().take(80).collect::<String>().to_lowercase();
+    let mut near: Vec<(usize, &str)> = slugs
+        .chain(others)
+        .map(|known| (strsim::damerau_levenshtein(&asked, known), known))
+        .filter(|(mistakes, known)| {
+            *mistakes <= MOST_MISTAKES || (asked.len() > 2 && known.contains(&asked))
+        })
+        .collect();
+    near.sort_unstable();
+    let near: Vec<&str> = near
+        .iter()
+        .map(|(_, name)| *name)
+        .take(MOST_ADVICE)
+        .collect();
+    let advice = match near.is_empty() {
+        true => "`netto list` names all components".to_owned(),
+        false => format!("perhaps {}; `netto list` names all", near.join(" or ")),
+    };
+    Complaint(format!(
+        "there is no component \"{}\": {advice}, and /api/v1/info those of this host",
+        shortened(name)
+    ))
+}
+
+/// The points that are meant: those that end in the span.
+fn within(selection: &Selection, ring: &Ring<'_>, end_ms: f64) -> Result<Range<usize>, Complaint> {
+    let from_ms = selection.from.map(|when| when.unix_ms(end_ms));
+    let to_ms = selection.to.map(|when| when.unix_ms(end_ms));
+    if let (Some(from_ms), Some(to_ms)) = (from_ms, to_ms)
+        && to_ms <= from_ms
+    {
+        return Err(Complaint(format!(
+            "from ({}) is not before to ({}): ask for a span that ends after it begins",
+            from_ms / 1e3,
+            to_ms / 1e3
+        )));
+    }
+    let until = |ms: f64| ring.stretches.partition_point(|(_, end)| *end <= ms);
+    let first = from_ms.map_or(0, until);
+    Ok(first..to_ms.map_or(ring.stretches.len(), until).max(first))
+}
+
+/// How many points of the ring make a row.
+fn step(
+    selection: &Selection,
+    ring: &Ring<'_>,
+    points: usize,
+    columns: usize,
+) -> Result<usize, Complaint> {
+    let too_much = |what: String| {
+        Complaint(format!(
+            "{what}, and an answer holds {MOST_VALUES} at the most: ask for fewer components or \
+             CPUs, a shorter time, or a longer step"
+        ))
+    };
+    let most_rows = MOST_VALUES / columns.max(1);
+    if most_rows == 0 {
+        return Err(too_much(format!("that is {columns} values in each row")));
+    }
+    let least = points.div_ceil(most_rows).max(1);
+    let Some(seconds) = selection.step_seconds else {
+        return Ok(least);
+    };
+    // A little less than a multiple is that multiple.
+    let wanted = (seconds * 1e3 / ring.resolution_ms - 1e-6).ceil().max(1.0) as usize;
+    if wanted < least {
+        let values = points.div_ceil(wanted).saturating_mul(columns);
+        let fits = ring.resolution_ms * least as f64 / 1e3;
+        return Err(too_much(format!(
+            "that is {values} values with a step of {seconds} s, and fits with {fits} s"
+        )));
+    }
+    Ok(wanted)
+}
+
+/// A stretch of time: some points, or a gap between two.
+#[derive(Debug, Clone, PartialEq)]
+struct Row {
+    begin_ms: f64,
+    end_ms: f64,
+    points: Range<usize>,
+}
+
+/// The rows of so many points each. Longer steps begin where their multiples do, so that whoever
+/// asks again gets the same rows.
+fn rows(ring: &Ring<'_>, range: Range<usize>, points: usize) -> Vec<Row> {
+    let step_ms = ring.resolution_ms * points as f64;
+    let bin = |point: usize| match points {
+        1 => point as f64,
+        _ => ((ring.stretches[point].1 - 1.0) / step_ms).floor(),
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    let mut current = None;
+    for point in range {
+        let (begin_ms, end_ms) = ring.stretches[point];
+        match rows.last_mut() {
+            Some(row) if current == Some(bin(point)) => {
+                row.points.end = point + 1;
+                row.end_ms = end_ms;
+                continue;
+            }
+            Some(Row { end_ms: before, .. }) if begin_ms - *before > ring.resolution_ms / 2.0 => {
+                let before = *before;
+                rows.push(Row {
+                    begin_ms: before,
+                    end_ms: begin_ms,
+                    points: point..point,
+                });
+            }
+            _ => {}
+        }
+        current = Some(bin(point));
+        rows.push(Row {
+            begin_ms,
+            end_ms,
+            points: point..point + 1,
+        });
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! `netto top`: the page's essentials on a terminal.
+//!
+//! It owns the loop between feed, model and terminal. Where intervals come from is `feed`'s,
+//! what is shown `model`'s, how that looks `draw`'s.
+
+mod draw;
+pub mod model;
+mod terminal;
+
+use std::time::Duration;
+
+use netto_questions::api::Breakdown;
+
+use self::model::{Key, Link, Model};
+use self::terminal::{Screens, Wish};
+use crate::feed::{Event, Feed};
+
+/// How long a key or an interval may wait to be seen.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Shows the terminal's dashboard until the user has seen enough. A component's time can be divided
+/// in these ways.
+///
+/// # Errors
+/// If there is no terminal, or nothing to show.
+pub fn run(
+    breakdowns: Vec<Breakdown>,
+    open: impl FnOnce() -> anyhow::Result<Feed>,
+) -> anyhow::Result<()> {
+    terminal::must_be_there()?;
+    let feed = open()?;
+    // The terminal is back before the feed ends.
+    show(Screens::take()?, Model::new(breakdowns), &feed)
+}
+
+fn show(mut screens: Screens, mut model: Model, feed: &Feed) -> anyhow::Result<()> {
+    let mut is_stale = true;
+    loop {
+        while let Ok(event) = feed.events.try_recv() {
+            take(&mut model, event);
+            is_stale = true;
+        }
+        if std::mem::take(&mut is_stale) {
+            screens.show(&model.screen())?;
+        }
+        let Some(wish) = screens.wish(PATIENCE)? else {
+            continue;
+        };
+        is_stale = true;
+        match wish {
+            Wish::Quit => return Ok(()),
+            Wish::Redraw => {}
+            Wish::Faster => feed.change_speed(10.0),
+            Wish::Slower => feed.change_speed(0.1),
+            Wish::Key(key) => {
+                model.press(key);
+                if key == Key::Pause {
+                    feed.pause(model.is_paused());
+                }
+            }
+        }
+    }
+}
+
+fn take(model: &mut Model, event: Event) {
+    match event {
+        Event::Info(info) => model.meet(*info),
+        Event::Jump => model.forget(),
+        Event::Snapshot(snapshot) => model.receive(&snapshot),
+        Event::Lost(reason) => model.set_link(Link::Lost(reason)),
+        Event::Ended(reason) => model.set_link(Link::Ended(reason)),
+    }
+}

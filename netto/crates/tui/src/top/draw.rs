@@ -1,0 +1,321 @@
+//! How `netto top` looks: a screen of the model on a terminal of any size.
+//!
+//! It decides what gives way on a small terminal, and touches no terminal itself.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line as Text, Span};
+use ratatui::widgets::Paragraph;
+
+use super::model::{Headline, Link, Screen, Sort};
+use netto_questions::line::{Line, Value};
+use netto_questions::words::utc;
+
+/// From this width on, headlines are whole sentences: narrower, their ends would be cut off.
+const WIDE: u16 = 80;
+/// Terminals that are lower have no CPUs, and narrower ones no intervals.
+const CPUS_FROM_HEIGHT: u16 = 16;
+const INTERVALS_FROM_WIDTH: u16 = 70;
+/// Width of the names, of a share, of an interval and of CPUs' worth.
+const NAME: usize = 24;
+const NARROW_NAME: usize = 16;
+const SHARE: usize = 9;
+const INTERVAL: usize = 15;
+const WORTH: usize = 8;
+/// Width of a CPU among the CPUs.
+const CPU: u16 = 26;
+
+const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+const LOUD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+
+/// Draws a screen.
+pub fn draw(frame: &mut Frame, screen: &Screen) {
+    let area = frame.area();
+    let cpus_height = match area.height {
+        high if high >= CPUS_FROM_HEIGHT => (high / 3).min(rows_for_cpus(screen, area.width) + 1),
+        _ => 0,
+    };
+    let [head, body, cpus, help] = Layout::vertical([
+        Constraint::Length(3),
+        Constraint::Min(0),
+        Constraint::Length(cpus_height),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    frame.render_widget(Paragraph::new(heading(screen, area.width)), head);
+    lines(frame, body, screen);
+    self::cpus(frame, cpus, screen);
+    frame.render_widget(
+        Paragraph::new(Text::styled(help_text(screen, area.width), DIM)),
+        help,
+    );
+}
+
+fn help_text(screen: &Screen, width: u16) -> String {
+    let breakdowns = screen.breakdowns.iter();
+    let breakdowns: String = breakdowns
+        .map(|(key, name)| format!("{key} {name} · "))
+        .collect();
+    let all =
+        format!(" ↑↓ choose · ⏎ in · ← out · {breakdowns}s sort · w window · space pause · q quit");
+    match usize::from(width) {
+        wide if wide >= all.chars().count() => all,
+        wide if wide >= 38 => " ↑↓ ⏎ in ← out s w space q=quit".to_owned(),
+        _ => " q=quit".to_owned(),
+    }
+}
+
+fn heading(screen: &Screen, width: u16) -> Vec<Text<'static>> {
+    let mut first = vec![Span::styled(" netto ", BOLD)];
+    if let Some(badge) = screen.badge {
+        first.push(Span::styled(
+            format!(" {badge} "),
+            Style::new().add_modifier(Modifier::REVERSED),
+        ));
+        first.push(Span::raw(" "));
+    }
+    match &screen.link {
+        Link::Lost(_) | Link::Ended(_) | Link::Waiting if screen.host.is_empty() => {}
+        _ => first.push(Span::raw(screen.host.clone())),
+    }
+    match (&screen.link, screen.is_paused) {
+        (Link::Lost(reason), _) => first.push(Span::styled(format!(" · lost: {reason}"), LOUD)),
+        (Link::Ended(reason), _) => first.push(Span::styled(format!(" · {reason}"), LOUD)),
+        (_, true) => first.push(Span::styled(" · paused", LOUD)),
+        (Link::Waiting, false) => first.push(Span::styled(" · waiting for an interval", DIM)),
+        (Link::Live, false) => {}
+    }
+    let mut texts = vec![Text::from(first)];
+    if let Some(headline) = &screen.headline {
+        texts.push(network(headline, width));
+        texts.push(own(headline, screen, width));
+    }
+    texts
+}
+
+fn network(headline: &Headline, width: u16) -> Text<'static> {
+    let value = match &headline.network {
+        Ok(value) => value,
+        Err(reason) => return Text::styled(format!(" Networking unavailable: {reason}"), LOUD),
+    };
+    let bound = if headline.at_least { "at least " } else { "" };
+    let mut spans = vec![
+        Span::raw(format!(" Networking {bound}")),
+        Span::styled(format!("{} %", percent(value.ratio)), BOLD),
+    ];
+    if width >= WIDE {
+        spans.push(Span::raw(format!(
+            " of this host's CPU: {:.2} CPUs' worth of {}",
+            value.cpus, headline.cpus
+        )));
+    } else {
+        spans.push(Span::raw(format!(
+            ", {:.2} of {} CPUs",
+            value.cpus, headline.cpus
+        )));
+    }
+    if let Some(watts) = headline.network_watts {
+        spans.push(Span::raw(format!(" ≈ {watts:.1} W")));
+    }
+    Text::from(spans)
+}
+
+fn own(headline: &Headline, screen: &Screen, width: u16) -> Text<'static> {
+    let mut spans = Vec::new();
+    let mut say = |text: String, style: Style| {
+        let dot = if spans.is_empty() { " " } else { " · " };
+        spans.push(Span::raw(dot));
+        spans.push(Span::styled(text, style));
+    };
+    match (headline.own_costliest, headline.own_ratio) {
+        (Some((ratio, cpu)), _) if width >= WIDE => say(
+            format!("netto itself {} % of CPU {cpu}", percent(ratio)),
+            DIM,
+        ),
+        (Some((ratio, _)), _) | (None, Some(ratio)) => {
+            say(format!("netto {} %", percent(ratio)), DIM);
+        }
+        (None, None) => {}
+    }
+    match headline.stacks_lost {
+        0 => say("0 lost".to_owned(), DIM),
+        lost => say(format!("{lost} stacks lost"), LOUD),
+    }
+    if let Some((probe, ratio)) = &headline.missed {
+        say(format!("{probe} missed {} %", percent(*ratio)), LOUD);
+    }
+    if headline.skipped > 0 {
+        say(format!("{} intervals skipped", headline.skipped), LOUD);
+    }
+    if width >= WIDE {
+        say(
+            format!("over the last {:.1} s", screen.window_ns as f64 / 1e9),
+            DIM,
+        );
+        let time = utc(screen.time_unix_ns);
+        say(time.get(11..19).unwrap_or(&time).to_owned() + " UTC", DIM);
+    }
+    Text::from(spans)
+}
+
+fn lines(frame: &mut Frame, area: Rect, screen: &Screen) {
+    if area.height == 0 {
+        return;
+    }
+    let width = usize::from(area.width);
+    let has_intervals = area.width >= INTERVALS_FROM_WIDTH;
+    let name = if has_intervals { NAME } else { NARROW_NAME };
+    let order = match screen.sort {
+        Sort::Time => "",
+        Sort::Table => " (in the table's order)",
+    };
+    let title = format!(" {}{order}", screen.path.join(" › "));
+    let head = if has_intervals {
+        format!(
+            "{:>SHARE$}{:>INTERVAL$}{:>WORTH$}",
+            "% of host", "95 %", "CPUs"
+        )
+    } else {
+        format!("{:>SHARE$}", "% of host")
+    };
+    let columns = head.chars().count();
+    let bar = width.saturating_sub(name + 2 + columns);
+    let room = width.saturating_sub(columns);
+    let mut texts = vec![Text::styled(
+        format!("{}{head}", fitted(&title, room)),
+        BOLD.add_modifier(Modifier::UNDERLINED),
+    )];
+    let shown = usize::from(area.height) - 1;
+    let chosen = screen.lines.iter().position(|line| line.is_chosen);
+    let first = chosen.unwrap_or(0).saturating_sub(shown.saturating_sub(1));
+    let known = screen
+        .lines
+        .iter()
+        .filter_map(|line| line.value.as_ref().ok());
+    let most = known.map(|value| value.ratio).fold(0.0, f64::max);
+    for line in screen.lines.iter().skip(first).take(shown) {
+        texts.push(component(line, name, bar, has_intervals, most));
+    }
+    frame.render_widget(Paragraph::new(texts), area);
+}
+
+fn component(
+    line: &Line,
+    name: usize,
+    bar: usize,
+    has_intervals: bool,
+    most: f64,
+) -> Text<'static> {
+    let mark = if line.is_chosen { ">" } else { " " };
+    let parts = if line.has_parts { "+" } else { " " };
+    let label = fitted(&line.label, name.saturating_sub(1));
+    let style = if line.is_chosen { BOLD } else { Style::new() };
+    let mut spans = vec![Span::styled(format!("{mark}{parts}{label} "), style)];
+    match &line.value {
+        Ok(value) => {
+            let filled = bar_cells(value.ratio, most, bar);
+            spans.push(Span::styled("█".repeat(filled), color(line)));
+            spans.push(Span::raw(" ".repeat(bar.saturating_sub(filled))));
+            spans.push(Span::styled(figures(value, has_intervals), style));
+        }
+        Err(reason) => spans.push(Span::styled(format!("unavailable: {reason}"), DIM)),
+    }
+    Text::from(spans)
+}
+
+fn figures(value: &Value, has_intervals: bool) -> String {
+    let share = percent(value.ratio);
+    if !has_intervals {
+        return format!("{share:>SHARE$}");
+    }
+    let interval = match value.interval_ratio {
+        Some((low, high)) => format!("{}–{}", percent(low), percent(high)),
+        None => String::new(),
+    };
+    format!(
+        "{share:>SHARE$}{interval:>INTERVAL$}{:>WORTH$.2}",
+        value.cpus
+    )
+}
+
+/// So many of the cells of a bar are filled; what is not nothing has one.
+fn bar_cells(ratio: f64, most: f64, cells: usize) -> usize {
+    if ratio <= 0.0 || most <= 0.0 || !ratio.is_finite() {
+        return 0;
+    }
+    (((ratio / most) * cells as f64).round() as usize).clamp(1.min(cells), cells)
+}
+
+fn color(line: &Line) -> Style {
+    let (red, green, blue) = line.color;
+    Style::new().fg(Color::Rgb(red, green, blue))
+}
+
+fn cpu_columns(width: u16) -> u16 {
+    (width / CPU).max(1)
+}
+
+fn rows_for_cpus(screen: &Screen, width: u16) -> u16 {
+    let cpus = u16::try_from(screen.cpus.len()).unwrap_or(u16::MAX);
+    cpus.div_ceil(cpu_columns(width))
+}
+
+fn cpus(frame: &mut Frame, area: Rect, screen: &Screen) {
+    if area.height == 0 || screen.cpus.is_empty() {
+        return;
+    }
+    let columns = usize::from(cpu_columns(area.width));
+    let rows = usize::from(area.height) - 1;
+    let room = columns * rows;
+    let left = screen.cpus.len().saturating_sub(room);
+    let more = if left > 0 {
+        format!(", {left} more")
+    } else {
+        String::new()
+    };
+    let title = format!(" {} by CPU, % of that CPU{more}", screen.cpus_of);
+    let mut texts = vec![Text::styled(
+        fitted(&title, usize::from(area.width)),
+        BOLD.add_modifier(Modifier::UNDERLINED),
+    )];
+    for row in screen.cpus.chunks(columns).take(rows) {
+        let mut spans = Vec::new();
+        for line in row {
+            let Ok(value) = &line.value else { continue };
+            let filled = bar_cells(value.ratio, 1.0, 10);
+            spans.push(Span::raw(format!(" {:<8}", line.label)));
+            spans.push(Span::styled("█".repeat(filled), color(line)));
+            spans.push(Span::raw(" ".repeat(10 - filled)));
+            spans.push(Span::raw(format!("{:>6} ", percent(value.ratio))));
+        }
+        texts.push(Text::from(spans));
+    }
+    frame.render_widget(Paragraph::new(texts), area);
+}
+
+/// Exactly so many characters of a text; a longer one ends with an ellipsis.
+fn fitted(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return format!("{text:<width$}");
+    }
+    let mut cut: String = text.chars().take(width.saturating_sub(1)).collect();
+    if width > 0 {
+        cut.push('…');
+    }
+    cut
+}
+
+/// A ratio as per cent: nothing and next to nothing read differently.
+pub fn percent(ratio: f64) -> String {
+    match ratio * 100.0 {
+        none if none <= 0.0 || !none.is_finite() => "0".to_owned(),
+        low if low < 0.005 => "<0.01".to_owned(),
+        low if low < 0.995 => format!("{low:.2}"),
+        value => format!("{value:.1}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

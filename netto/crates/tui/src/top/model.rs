@@ -1,0 +1,417 @@
+//! What `netto top` shows, as plain values: from snapshots and keys to lines. Pure: no
+//! terminal, no clock, no connection.
+
+use metrics_common::{Availability, Info, Snapshot, confidence, missed};
+
+use netto_questions::api::Breakdown;
+use netto_questions::line::{Line, Value, ratio, rgb};
+use netto_questions::window::Window;
+
+/// The component whose parts are shown first.
+const NETWORK: &str = "network";
+/// Lengths of the window that can be chosen, seconds; 0: one interval.
+pub const WINDOWS_SECONDS: [u64; 3] = [5, 60, 0];
+
+/// What a key asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    /// One line up.
+    Up,
+    /// One line down.
+    Down,
+    /// Into the component of the line.
+    In,
+    /// Back to the whole.
+    Out,
+    /// The next order of lines.
+    Sort,
+    /// The next length of the window.
+    Window,
+    /// One of the breakdowns, by its key, instead of parts, or back.
+    By(char),
+    /// Stand still, or go on.
+    Pause,
+}
+
+/// The order of lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// The most CPU time first.
+    #[default]
+    Time,
+    /// As in netto's table of components, and CPUs by number.
+    Table,
+}
+
+/// How it stands with the source.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Link {
+    /// Nothing has come yet.
+    #[default]
+    Waiting,
+    /// Intervals come.
+    Live,
+    /// They do not, for this reason; it is tried again.
+    Lost(String),
+    /// There are no more, for this reason.
+    Ended(String),
+}
+
+/// Everything that is known; see the head of this file.
+#[derive(Debug, Default)]
+pub struct Model {
+    info: Option<Info>,
+    window: Window,
+    /// Which of [`WINDOWS_SECONDS`].
+    window_choice: usize,
+    /// What is shown while it stands still.
+    frozen: Option<Window>,
+    is_paused: bool,
+    /// Slugs of the components on the way from the whole to what is shown.
+    path: Vec<String>,
+    breakdowns: Vec<Breakdown>,
+    /// Which of them is shown instead of the parts.
+    shown: Option<Breakdown>,
+    /// The line that is chosen, by its slug, so that it stays chosen while lines change places.
+    chosen: Option<String>,
+    sort: Sort,
+    link: Link,
+    last_sequence: Option<u64>,
+    skipped: u64,
+}
+
+/// What stands above the lines.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Headline {
+    /// Networking, of all CPUs; or why it is not known.
+    pub network: Result<Value, String>,
+    /// Whether a part of networking is not measured here.
+    pub at_least: bool,
+    /// Number of CPUs.
+    pub cpus: usize,
+    /// Watts of networking, where known.
+    pub network_watts: Option<f64>,
+    /// What netto takes: share of the costliest CPU with its number, and of the host.
+    pub own_costliest: Option<(f64, u32)>,
+    /// See `own_costliest`; 0 to 1.
+    pub own_ratio: Option<f64>,
+    /// Stacks lost in the window.
+    pub stacks_lost: u64,
+    /// Intervals that did not arrive since the start.
+    pub skipped: u64,
+    /// The probe that missed most, and its share of what it should have seen.
+    pub missed: Option<(String, f64)>,
+}
+
+/// All that is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Screen {
+    /// Host and kernel.
+    pub host: String,
+    /// What must not be taken for the present: `DEMO`, `RECORDING`.
+    pub badge: Option<&'static str>,
+    /// How it stands with the source.
+    pub link: Link,
+    /// Whether it stands still.
+    pub is_paused: bool,
+    /// What stands above; `None` before the first interval.
+    pub headline: Option<Headline>,
+    /// Labels of the components on the way to what is shown.
+    pub path: Vec<String>,
+    /// The parts of the last of them.
+    pub lines: Vec<Line>,
+    /// Each CPU's share of the chosen component.
+    pub cpus: Vec<Line>,
+    /// Name of that component.
+    pub cpus_of: String,
+    /// Length of the time that is averaged over, nanoseconds.
+    pub window_ns: u64,
+    /// End of the newest interval, nanoseconds since the Unix epoch.
+    pub time_unix_ns: u64,
+    /// The order of lines.
+    pub sort: Sort,
+    /// Keys of the breakdowns, with what they show.
+    pub breakdowns: Vec<(char, &'static str)>,
+}
+
+impl Model {
+    /// Nothing is known yet. A component's time can be divided in these ways.
+    pub fn new(breakdowns: Vec<Breakdown>) -> Self {
+        Model {
+            breakdowns,
+            ..Model::default()
+        }
+    }
+
+    /// What rows mean from now on.
+    pub fn meet(&mut self, info: Info) {
+        let slugs = |info: &Info| -> Vec<String> {
+            info.components.iter().map(|row| row.slug.clone()).collect()
+        };
+        if let Some(known) = &self.info
+            && (slugs(known) != slugs(&info) || known.hostname != info.hostname)
+        {
+            self.forget();
+            self.path.clear();
+        }
+        // A daemon that begins anew counts anew.
+        self.last_sequence = None;
+        self.info = Some(info);
+    }
+
+    /// What came before has nothing to do with what follows.
+    pub fn forget(&mut self) {
+        self.window.clear();
+        self.last_sequence = None;
+    }
+
+    /// An interval has ended.
+    pub fn receive(&mut self, snapshot: &Snapshot) {
+        if let Some(last) = self.last_sequence
+            && snapshot.sequence > last
+        {
+            self.skipped += snapshot.sequence - last - 1;
+        }
+        self.last_sequence = Some(snapshot.sequence);
+        self.link = Link::Live;
+        self.window.push(snapshot);
+    }
+
+    /// Something has happened to the source.
+    pub fn set_link(&mut self, link: Link) {
+        self.link = link;
+    }
+
+    /// Whether it stands still.
+    pub fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    /// A key was pressed.
+    pub fn press(&mut self, key: Key) {
+        match key {
+            Key::Up => self.choose(|at, _| at.saturating_sub(1)),
+            Key::Down => self.choose(|at, last| (at + 1).min(last)),
+            Key::In => {
+                let lines = self.screen().lines;
+                if let Some(line) = lines
+                    .into_iter()
+                    .find(|line| line.is_chosen && line.has_parts)
+                {
+                    self.path.push(line.key);
+                    self.chosen = None;
+                }
+            }
+            Key::Out => self.chosen = self.path.pop().or(self.chosen.take()),
+            Key::Sort => {
+                self.sort = match self.sort {
+                    Sort::Time => Sort::Table,
+                    Sort::Table => Sort::Time,
+                };
+            }
+            Key::Window => self.window_choice = (self.window_choice + 1) % WINDOWS_SECONDS.len(),
+            Key::By(key) => {
+                if let Some(own) = self.breakdowns.iter().find(|own| own.key == key) {
+                    let is_shown = self.shown.is_some_and(|shown| shown.key == key);
+                    self.shown = (!is_shown).then_some(*own);
+                    self.chosen = None;
+                }
+            }
+            Key::Pause => {
+                self.is_paused = !self.is_paused;
+                self.frozen = self.is_paused.then(|| self.window.clone());
+            }
+        }
+    }
+
+    fn choose(&mut self, to: impl Fn(usize, usize) -> usize) {
+        let lines = self.screen().lines;
+        let at = lines.iter().position(|line| line.is_chosen).unwrap_or(0);
+        let last = lines.len().saturating_sub(1);
+        self.chosen = lines.get(to(at, last)).map(|line| line.key.clone());
+    }
+
+    /// What is to be shown now.
+    pub fn screen(&self) -> Screen {
+        let mut screen = Screen {
+            host: String::new(),
+            badge: None,
+            link: self.link.clone(),
+            is_paused: self.is_paused,
+            headline: None,
+            path: Vec::new(),
+            lines: Vec::new(),
+            cpus: Vec::new(),
+            cpus_of: String::new(),
+            window_ns: 0,
+            time_unix_ns: 0,
+            sort: self.sort,
+            breakdowns: self
+                .breakdowns
+                .iter()
+                .map(|own| (own.key, own.name))
+                .collect(),
+        };
+        let Some(info) = &self.info else {
+            return screen;
+        };
+        screen.host = format!("{} · Linux {}", info.hostname, info.kernel);
+        screen.badge = match (info.is_demonstration(), info.is_recording()) {
+            (_, true) => Some("RECORDING"),
+            (true, false) => Some("DEMO"),
+            (false, false) => None,
+        };
+        let seconds = WINDOWS_SECONDS.get(self.window_choice).copied();
+        let window = self.frozen.as_ref().unwrap_or(&self.window);
+        let Some(sum) = window.sum(seconds.unwrap_or(0) * 1_000_000_000) else {
+            return screen;
+        };
+        let view = View { info, sum: &sum };
+        screen.window_ns = sum.interval_ns;
+        screen.time_unix_ns = sum.time_unix_ns;
+        screen.headline = Some(view.headline(self.skipped));
+        let whole = self.path.last().map_or(NETWORK, String::as_str);
+        let label = |slug: &str| match view.row(slug) {
+            Some(row) => info.components[row].label.clone(),
+            None => slug.to_owned(),
+        };
+        screen.path.push(label(NETWORK));
+        screen.path.extend(self.path.iter().map(|slug| label(slug)));
+        screen.lines = match self.shown.zip(view.row(whole)) {
+            Some((breakdown, row)) => {
+                screen.path.push(breakdown.name.to_owned());
+                (breakdown.lines)(info, &sum, row)
+            }
+            None => view.parts(whole),
+        };
+        if self.sort == Sort::Time {
+            screen.lines.sort_by_key(order);
+        }
+        let chosen = self.chosen.as_deref();
+        let at = screen
+            .lines
+            .iter()
+            .position(|line| Some(line.key.as_str()) == chosen);
+        if let Some(line) = screen.lines.get_mut(at.unwrap_or(0)) {
+            line.is_chosen = true;
+        }
+        // Before anything is chosen, the CPUs are those of the whole.
+        let shown = at
+            .filter(|_| self.shown.is_none())
+            .map_or(whole, |at| screen.lines[at].key.as_str())
+            .to_owned();
+        screen.cpus = view.cpus(&shown);
+        if self.sort == Sort::Time {
+            screen.cpus.sort_by_key(order);
+        }
+        screen.cpus_of = label(&shown);
+        screen
+    }
+}
+
+/// The most first, what is not known last.
+fn order(line: &Line) -> std::cmp::Reverse<Option<u64>> {
+    std::cmp::Reverse(line.value.as_ref().ok().map(|value| value.ns))
+}
+
+/// The window and what its rows mean.
+struct View<'a> {
+    info: &'a Info,
+    sum: &'a Snapshot,
+}
+
+impl View<'_> {
+    fn row(&self, slug: &str) -> Option<usize> {
+        self.info.components.iter().position(|row| row.slug == slug)
+    }
+
+    fn headline(&self, skipped: u64) -> Headline {
+        let sections = &self.sum.sections;
+        let network = self.row(NETWORK).map(|row| self.value(row));
+        let is_missing = |row: usize| self.value(row).is_err();
+        let own = sections.own.as_ref();
+        let taken_ns = own.and_then(|own| own.taken_total_ns());
+        Headline {
+            network: network.unwrap_or_else(|| Err("this netto knows no such total".to_owned())),
+            at_least: self.parts_of(NETWORK).any(is_missing),
+            cpus: self.sum.cpus.len(),
+            network_watts: sections.power.as_ref().map(|power| power.network_watts),
+            own_costliest: own.and_then(|own| Some((own.costliest?.ratio, own.costliest?.cpu))),
+            own_ratio: taken_ns.map(|ns| ratio(ns, self.sum.capacity_ns())),
+            stacks_lost: self.sum.cost().stacks_lost.iter().sum(),
+            skipped,
+            missed: missed::worst(self.info, self.sum.cost()).map(|(way, counted)| {
+                let all = counted.missed.saturating_add(counted.seen);
+                (way.probe.clone(), ratio(counted.missed, all))
+            }),
+        }
+    }
+
+    /// What a component took of the host, or why that is not known.
+    fn value(&self, row: usize) -> Result<Value, String> {
+        let known = self.info.components.get(row).map(|row| &row.availability);
+        if let Some(Availability::Unavailable { reason }) = known {
+            return Err(reason.clone());
+        }
+        let Some(ns) = self.sum.total_ns(row) else {
+            return Err("not measured in this interval".to_owned());
+        };
+        let capacity_ns = self.sum.capacity_ns();
+        let interval_ns = confidence::of_component(self.info, self.sum, row);
+        Ok(Value {
+            ns,
+            cpus: ratio(ns, self.sum.interval_ns),
+            ratio: ratio(ns, capacity_ns),
+            interval_ratio: interval_ns
+                .map(|(low, high)| (ratio(low, capacity_ns), ratio(high, capacity_ns))),
+        })
+    }
+
+    fn parts_of(&self, slug: &str) -> impl Iterator<Item = usize> {
+        let rows = self.info.components.iter().enumerate();
+        let of_it = rows.filter(move |(_, row)| row.parent.as_deref() == Some(slug));
+        of_it.map(|(row, _)| row).collect::<Vec<_>>().into_iter()
+    }
+
+    fn parts(&self, slug: &str) -> Vec<Line> {
+        let line = |row: usize| {
+            let component = &self.info.components[row];
+            Line {
+                key: component.slug.clone(),
+                label: component.label.clone(),
+                color: rgb(&component.color),
+                value: self.value(row),
+                has_parts: self.parts_of(&component.slug).next().is_some(),
+                is_chosen: false,
+            }
+        };
+        self.parts_of(slug).map(line).collect()
+    }
+
+    fn cpus(&self, slug: &str) -> Vec<Line> {
+        let Some(row) = self.row(slug) else {
+            return Vec::new();
+        };
+        let Some(values) = self.sum.cost().cpu_ns(row) else {
+            return Vec::new();
+        };
+        let color = rgb(&self.info.components[row].color);
+        let line = |(cpu, &ns): (&u32, &u64)| Line {
+            key: cpu.to_string(),
+            label: format!("CPU {cpu}"),
+            color,
+            value: Ok(Value {
+                ns,
+                cpus: ratio(ns, self.sum.interval_ns),
+                ratio: ratio(ns, self.sum.interval_ns),
+                interval_ratio: None,
+            }),
+            has_parts: false,
+            is_chosen: false,
+        };
+        self.sum.cpus.iter().zip(values).map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! The terminal while `netto top` has it: taken, drawn on, and given back whatever happens.
+
+use std::io::{self, IsTerminal, Stdout};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::draw;
+use super::model::{Key, Screen};
+
+/// The terminal, until it is dropped.
+pub struct Screens {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+    has_ended: Arc<AtomicBool>,
+}
+
+/// What the user wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// Something of the model.
+    Key(Key),
+    /// A recording faster, or slower.
+    Faster,
+    /// See `Faster`.
+    Slower,
+    /// The same once more: the terminal has another size.
+    Redraw,
+    /// The end.
+    Quit,
+}
+
+/// Whether there is a terminal at all.
+///
+/// # Errors
+/// If there is none, with what to use instead.
+pub fn must_be_there() -> anyhow::Result<()> {
+    ensure!(
+        io::stdout().is_terminal() && io::stdin().is_terminal(),
+        "`netto top` needs a terminal for its screen and keys, and standard input or output is \
+         none; for programs there is /api/v1/snapshot"
+    );
+    Ok(())
+}
+
+impl Screens {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    pub fn take() -> anyhow::Result<Screens> {
+        let has_ended = Arc::new(AtomicBool::new(false));
+        for signal in [SIGTERM, SIGHUP, SIGINT] {
+            signal_hook::flag::register(signal, has_ended.clone())
+                .context("cannot listen for signals")?;
+        }
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            give_back();
+            usual(panic);
+        }));
+        enable_raw_mode().context("cannot read single keys from this terminal")?;
+        // From here on it is given back.
+        let terminal = Terminal::new(CrosstermBackend::new(io::stdout()));
+        let entered = execute!(io::stdout(), EnterAlternateScreen);
+        match terminal.and_then(|terminal| entered.map(|()| terminal)) {
+            Ok(terminal) => Ok(Screens {
+                terminal,
+                has_ended,
+            }),
+            Err(error) => {
+                give_back();
+                Err(error).context("cannot draw on this terminal")
+            }
+        }
+    }
+
+    /// Shows a screen.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn show(&mut self, screen: &Screen) -> anyhow::Result<()> {
+        self.terminal
+            .draw(|frame| draw::draw(frame, screen))
+            .context("the terminal is gone")?;
+        Ok(())
+    }
+
+    /// What the user wants within so much time.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn wish(&self, patience: Duration) -> anyhow::Result<Option<Wish>> {
+        let there = match event::poll(patience) {
+            Ok(there) => there,
+            // A signal; which one is seen below.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
+            Err(error) => return Err(error).context("the terminal is gone"),
+        };
+        if self.has_ended.load(Ordering::Relaxed) {
+            return Ok(Some(Wish::Quit));
+        }
+        if !there {
+            return Ok(None);
+        }
+        Ok(match event::read().context("the terminal is gone")? {
+            Event::Key(key) if key.kind != KeyEventKind::Release => wish(key),
+            Event::Resize(..) => Some(Wish::Redraw),
+            _ => None,
+        })
+    }
+}
+
+impl Drop for Screens {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Leaves the terminal as it was; doing so twice makes no difference.
+fn give_back() {
+    // Nothing can be done about a terminal that is gone.
+    let _ = disable_raw_mode();
+    let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
+}
+
+fn wish(key: KeyEvent) -> Option<Wish> {
+    if key.modifiers.contains(KeyModifiers::CONTROL) {
+        return matches!(key.code, KeyCode::Char('c' | 'd')).then_some(Wish::Quit);
+    }
+    Some(match key.code {
+        KeyCode::Char('q') | KeyCode::Esc => Wish::Quit,
+        KeyCode::Up | KeyCode::Char('k') => Wish::Key(Key::Up),
+        KeyCode::Down | KeyCode::Char('j') => Wish::Key(Key::Down),
+        KeyCode::Enter | KeyCode::Right => Wish::Key(Key::In),
+        KeyCode::Left | KeyCode::Backspace => Wish::Key(Key::Out),
+        KeyCode::Char('s') => Wish::Key(Key::Sort),
+        KeyCode::Char('w') => Wish::Key(Key::Window),
+        KeyCode::Char(' ' | 'p') => Wish::Key(Key::Pause),
+        KeyCode::Char('+') => Wish::Faster,
+        KeyCode::Char('-') => Wish::Slower,
+        KeyCode::Char(other) => Wish::Key(Key::By(other)),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_c_quits_as_q_does_and_c_alone_does_not() {
+        let plain = |code| wish(KeyEvent::new(code, KeyModifiers::NONE));
+        let control = |code| wish(KeyEvent::new(code, KeyModifiers::CONTROL));
+        assert_eq!(control(KeyCode::Char('c')), Some(Wish::Quit));
+        assert_eq!(plain(KeyCode::Char('q')), Some(Wish::Quit));
+        assert_eq!(plain(KeyCode::Char('c')), Some(Wish::Key(Key::By('c'))));
+        assert_eq!(control(KeyCode::Char('q')), None);
+        assert_eq!(plain(KeyCode::Enter), Some(Wish::Key(Key::In)));
+    }
+}
