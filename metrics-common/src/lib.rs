@@ -16,6 +16,7 @@
 //! * [`confidence`]: how far an estimate may be off.
 //! * [`codec`] and [`packed`]: all of it as MessagePack.
 //! * [`log`]: both in a file that survives being cut or damaged.
+//! * [`random`]: numbers that look random and are always the same.
 //! * [`missed`]: when it matters that probes missed something.
 
 pub mod advice;
@@ -25,12 +26,14 @@ pub mod confidence;
 pub mod efficiency;
 #[doc(hidden)]
 pub mod fixture;
+mod folded;
 pub mod history;
 pub mod latency;
 pub mod log;
 pub mod missed;
 pub mod ownership;
 pub mod packed;
+pub mod random;
 pub mod sections;
 pub mod snapshot;
 pub mod text;
@@ -38,6 +41,7 @@ pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};
 pub use efficiency::Efficiency;
+pub use folded::Folded;
 pub use sections::{
     Correction, Cost, CostliestCpu, CpuModes, DropPlace, Drops, InstrumentCost, Interface,
     InterfaceCounts, Interfaces, Latency, Modes, OwnCost, OwnPart, Owner, OwnerKind, Owners, Power,

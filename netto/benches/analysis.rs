@@ -11,6 +11,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::Context;
+use metrics_common::random::SplitMix64;
 use netto_analysis::classify::Classifier;
 use netto_cost::analysis::samples::{Sample, Samples};
 
@@ -130,9 +131,9 @@ fn recording(text: &str) -> anyhow::Result<Recording> {
             .collect::<Result<Vec<_>, _>>()?;
         stacks.extend((0..count).map(|_| (kind, frames.clone())));
     }
-    let mut dice = Dice(0x2545_f491_4f6c_dd1d);
+    let mut random = SplitMix64(1);
     for last in (1..stacks.len()).rev() {
-        stacks.swap(last, dice.below(last as u64 + 1) as usize);
+        stacks.swap(last, random.below(last as u64 + 1) as usize);
     }
     Ok(Recording {
         classifier: Classifier::new(symbols.as_bytes())?,
@@ -153,16 +154,4 @@ fn long_list(text: &str) -> anyhow::Result<String> {
         )?;
     }
     Ok(list)
-}
-
-/// Numbers that look random and are the same each time (xorshift).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
 }

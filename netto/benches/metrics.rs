@@ -33,8 +33,8 @@ fn main() -> anyhow::Result<()> {
         seed: 1,
         period: Duration::from_millis(500),
         frequency_hz: 1000,
-        has_owners: false,
-        has_latency: false,
+        features: netto::features::FEATURES,
+        without: &["owners", "latency"],
     };
     let times = number("--times");
     let pages = times.map_or(PAGES, |times| times as usize);

@@ -66,8 +66,8 @@ fn make(path: &Path, cpus: u32, count: u64) -> anyhow::Result<()> {
         seed: 1,
         period: Duration::from_nanos(INTERVAL_NS),
         frequency_hz: 1_000,
-        has_owners: false,
-        has_latency: false,
+        features: netto::features::FEATURES,
+        without: &["owners", "latency"],
     });
     let begin = info.started_unix_ns;
     let mut rounding = Rounding::default();

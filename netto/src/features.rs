@@ -3,7 +3,7 @@
 use netto_feature::instruments::Entry;
 
 macro_rules! features {
-    ($($name:ident: $module:ident),* $(,)?) => {
+    ($($name:ident: $module:ident $({ summary: $summary:path })?),* $(,)?) => {
         /// All of them, in the order in which they are asked: one may read the sections of those
         /// before it.
         pub const FEATURES: &[Entry] = &[
@@ -11,8 +11,19 @@ macro_rules! features {
                 name: stringify!($name),
                 is_essential: $module::IS_ESSENTIAL,
                 start: $module::start,
+                demo: $module::demo::generator,
+                summary: optional!($($summary)?),
             }),*
         ];
+    };
+}
+
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($value:path) => {
+        Some($value)
     };
 }
 
@@ -22,7 +33,7 @@ features!(
     power: netto_power,
     traffic: netto_traffic,
     drops: netto_drops,
-    owners: netto_owners,
+    owners: netto_owners { summary: netto_owners::report::summarizer },
     latency: netto_latency,
     own: netto_own,
 );

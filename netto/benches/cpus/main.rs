@@ -99,8 +99,8 @@ fn of_host(cpus: u32) -> anyhow::Result<Vec<Figure>> {
         seed: 1,
         period: Duration::from_millis(500),
         frequency_hz: 1000,
-        has_owners: false,
-        has_latency: false,
+        features: netto::features::FEATURES,
+        without: &["owners", "latency"],
     });
     let (info, mut source, mut past) = (Arc::new(made_up.info), made_up.source, made_up.past);
     let mut snapshots = Vec::new();

@@ -8,7 +8,6 @@ pub mod compare;
 mod file;
 pub mod files;
 mod findings;
-pub mod owners;
 pub mod series;
 pub mod stacks;
 pub mod summary;

@@ -17,7 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::metrics_collector::{MetricsCollector, Publish, Rewind};
 use super::supervisor::{Part, Supervisor, Watch};
-use netto_analysis::flame::Folded;
+use metrics_common::Folded;
 use netto_analysis::latency::Request;
 
 /// Snapshots that may wait for the collector before one is dropped.

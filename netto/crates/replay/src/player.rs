@@ -15,7 +15,7 @@ use metrics_common::history::{History, LEAST_COVERED_NS};
 use metrics_common::{Info, Snapshot};
 
 use super::recording::{Frame, Reading, Recording};
-use netto_analysis::flame::Folded;
+use metrics_common::Folded;
 use netto_pipeline::playback::Controls;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource, Step};
 

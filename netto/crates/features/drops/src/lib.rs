@@ -11,6 +11,7 @@ use netto_platform::overhead::Counter;
 use netto_platform::{Ground, Tick};
 
 pub mod analysis;
+pub mod demo;
 mod kernel;
 
 /// A kernel may refuse the probe.

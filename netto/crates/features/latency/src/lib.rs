@@ -16,6 +16,7 @@ use netto_platform::overhead::Counter;
 use netto_platform::{Ground, Tick};
 
 pub mod analysis;
+pub mod demo;
 mod groups;
 mod kernel;
 

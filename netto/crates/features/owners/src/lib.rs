@@ -24,8 +24,10 @@ use netto_platform::{Ground, Tick};
 use netto_sys::system;
 
 pub mod analysis;
+pub mod demo;
 pub mod kernel;
 mod naming;
+pub mod report;
 
 /// Without it, it is only not known whose the cost is.
 pub const IS_ESSENTIAL: bool = false;

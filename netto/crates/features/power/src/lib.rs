@@ -8,6 +8,7 @@ use netto_feature::instruments::Instrument;
 use netto_platform::{Ground, Tick};
 
 mod analysis;
+pub mod demo;
 mod kernel;
 
 /// Most virtual machines have no RAPL.

@@ -15,6 +15,7 @@ use netto_sys::kept::KeptFile;
 
 pub mod analysis;
 mod counter;
+pub mod demo;
 mod kernel;
 
 /// CPU time is measured without it.

@@ -26,7 +26,7 @@ pub(super) fn write(
             Entry::Described(info) => {
                 if !has_head {
                     for (name, value) in about(&info) {
-                        let value = super::super::figures::plain(&value);
+                        let value = netto_questions::figures::plain(&value);
                         writeln!(output, "# {name}: {value}").context(cannot)?;
                     }
                     writeln!(output, "{}", COLUMNS.join(",")).context(cannot)?;
