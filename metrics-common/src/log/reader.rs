@@ -9,6 +9,8 @@
 use std::collections::VecDeque;
 use std::io::{self, Read};
 
+use serde::Serialize;
+
 use super::block::{self, BlockHead, Unpacker};
 use super::sums::{STEP, Sums};
 use super::{HEAD_BYTES, HEADER_BYTES, LOG_VERSION, LogError, MAGIC, MARKER, MAX_PAYLOAD_BYTES};
@@ -36,7 +38,7 @@ pub enum Beginning {
 }
 
 /// A stretch of a file that holds no message that can be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Damage {
     /// Where it begins, bytes from where reading began.
     pub offset: u64,
@@ -48,7 +50,7 @@ pub struct Damage {
 const MOST_PLACES: usize = 100;
 
 /// What was read so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ReadCounts {
     /// Frames of the first version.
     pub frames: u64,
@@ -65,6 +67,7 @@ pub struct ReadCounts {
     /// Bytes of the messages in them, not compressed.
     pub message_bytes: u64,
     /// Bytes in which nothing could be read.
+    #[serde(skip)]
     pub lost_bytes: u64,
 }
 
@@ -86,6 +89,9 @@ pub struct LogReader<R> {
     /// No marker begins before this index, but at or before `at`.
     searched: usize,
     beginning: Beginning,
+    version: Option<(u16, u16)>,
+    /// Where the frame or block begins that was read last.
+    offset: u64,
     at_end: bool,
     skipping: bool,
     damaged_frames: u64,
@@ -130,6 +136,8 @@ impl<R: Read> LogReader<R> {
             places: Vec::new(),
             searched: 0,
             beginning: Beginning::Header,
+            version: None,
+            offset: 0,
             at_end: false,
             skipping: false,
             damaged_frames: 0,
@@ -148,6 +156,16 @@ impl<R: Read> LogReader<R> {
     /// How the file begins.
     pub fn beginning(&self) -> Beginning {
         self.beginning
+    }
+
+    /// Version in the first header that was read.
+    pub fn version(&self) -> Option<(u16, u16)> {
+        self.version
+    }
+
+    /// Where the frame or block of the last message begins, bytes from where reading began.
+    pub fn offset(&self) -> u64 {
+        self.offset
     }
 
     /// Stretches of damage skipped so far; each cost at least one frame.
@@ -235,6 +253,7 @@ impl<R: Read> LogReader<R> {
         if major > LOG_VERSION.0 {
             return Err(LogError::TooNew { major, minor });
         }
+        self.version.get_or_insert((major, minor));
         self.at += HEADER_BYTES;
         Ok(true)
     }
@@ -337,6 +356,7 @@ impl<R: Read> LogReader<R> {
         let from = self.at + block::HEAD_BYTES;
         let to = from + head.payload_bytes as usize;
         let offset = self.gone_bytes + self.at as u64;
+        self.offset = offset;
         let messages = self.unpacker.messages(head, &self.bytes[from..to]);
         self.at = to;
         self.skipping = false;
@@ -403,6 +423,7 @@ impl<R: Read> LogReader<R> {
             };
             let from = self.at + HEAD_BYTES;
             let message = codec::decode(&self.bytes[from..from + length]);
+            self.offset = self.gone_bytes + self.at as u64;
             self.at = from + length;
             self.skipping = false;
             self.counts.frames += 1;

@@ -1,7 +1,7 @@
 //! What a comparison calls changed, on made-up series.
 
-use metrics_common::random::SplitMix64;
 use metrics_common::component::index_of;
+use metrics_common::random::SplitMix64;
 use metrics_common::{COMPONENTS, Cost, Info, Sections, Snapshot, fixture};
 
 use super::*;

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 
 use super::long_form::{COLUMNS, LongForm};
 use super::{Output, Source, about};
-use netto_offline::series::{Entry, Findings};
+use netto_log::read::{Entry, Findings};
 use netto_questions::times::Rfc3339;
 
 /// Writes all rows of a series, as they are read.

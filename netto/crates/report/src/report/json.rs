@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Parts;
-use netto_offline::series::Findings;
+use netto_log::read::Findings;
 use netto_offline::summary::Summary;
 
 /// The whole report, with a line break at its end. What a log does not have is `null`.

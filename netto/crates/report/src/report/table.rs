@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jiff::tz::TimeZone;
 use metrics_common::KindName;
 
-use netto_offline::series::Findings;
+use netto_log::read::Findings;
 use netto_offline::summary::{
     ComponentSummary, Found, Headline, Measured, OwnSummary, PowerSummary, Spread, Summary,
 };
