@@ -18,6 +18,7 @@
 //! * [`codec`] and [`packed`]: all of it as MessagePack.
 //! * [`rounding`]: times and counts in steps, nothing lost in sums.
 //! * [`log`]: both in a file that survives being cut or damaged.
+//! * [`random`]: numbers that look random and are always the same.
 //! * [`missed`]: when it matters that probes missed something.
 
 pub mod advice;
@@ -27,6 +28,7 @@ pub mod confidence;
 pub mod efficiency;
 #[doc(hidden)]
 pub mod fixture;
+mod folded;
 pub mod history;
 pub mod info;
 pub mod latency;
@@ -34,6 +36,7 @@ pub mod log;
 pub mod missed;
 pub mod ownership;
 pub mod packed;
+pub mod random;
 pub mod rounding;
 pub mod sections;
 pub mod snapshot;
@@ -43,6 +46,7 @@ pub mod words;
 
 pub use component::{COMPONENTS, Component, Kind, Rule, Source};
 pub use efficiency::Efficiency;
+pub use folded::Folded;
 pub use info::{Availability, ComponentInfo, Info, InstrumentInfo, Missable, ProbeInfo};
 pub use sections::{
     Correction, Cost, CostliestCpu, CpuModes, DropPlace, Drops, InstrumentCost, Interface,

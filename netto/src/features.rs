@@ -3,7 +3,7 @@
 use netto_feature::instruments::Entry;
 
 macro_rules! features {
-    ($($name:ident: $module:ident),* $(,)?) => {
+    ($($name:ident: $module:ident $({ summary: $summary:path })?),* $(,)?) => {
         /// All of them, in the order in which they are asked: one may read the sections of those
         /// before it.
         pub const FEATURES: &[Entry] = &[
@@ -12,8 +12,19 @@ macro_rules! features {
                 is_essential: $module::IS_ESSENTIAL,
                 start: $module::start,
                 api: $module::API,
+                demo: $module::demo::generator,
+                summary: optional!($($summary)?),
             }),*
         ];
+    };
+}
+
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($value:path) => {
+        Some($value)
     };
 }
 
@@ -23,7 +34,7 @@ features!(
     power: netto_power,
     traffic: netto_traffic,
     drops: netto_drops,
-    owners: netto_owners,
+    owners: netto_owners { summary: netto_owners::report::summarizer },
     latency: netto_latency,
     own: netto_own,
 );

@@ -85,7 +85,7 @@ pub fn command(cli: &Cli) -> Outcome {
                 &args.output,
             );
         }
-        Some(Command::Report(args)) => return report::run(args),
+        Some(Command::Report(args)) => return report::run(args, FEATURES),
         Some(Command::Diff(args)) => return diff::run(args),
         Some(Command::Log(LogCommand::Verify(args))) => {
             return match log::verify(args, print) {
@@ -205,8 +205,11 @@ fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
         seed: args.seed.unwrap_or(1),
         period: config.user_period,
         frequency_hz: config.frequency_hz,
-        has_owners: true,
-        has_latency: config.latency.is_some(),
+        features: FEATURES,
+        without: match config.latency {
+            Some(_) => &[],
+            None => &["latency"],
+        },
     });
     for note in &info.notes {
         tracing::warn!("{note}");

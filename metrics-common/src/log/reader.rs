@@ -9,6 +9,8 @@
 use std::collections::VecDeque;
 use std::io::{self, Read};
 
+use serde::Serialize;
+
 use super::block::{BlockHead, HEAD_BYTES, MARKER, Unpacker};
 use super::checksums::{PrefixChecksums, STEP};
 use super::{HEADER_BYTES, LOG_VERSION, LogError, MAGIC};
@@ -36,7 +38,7 @@ pub enum Beginning {
 }
 
 /// A stretch of a file that holds no message that can be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Damage {
     /// Where it begins, bytes from where reading began.
     pub offset: u64,
@@ -48,7 +50,7 @@ pub struct Damage {
 const MOST_PLACES: usize = 100;
 
 /// What was read so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ReadCounts {
     /// Blocks of messages.
     pub blocks: u64,
@@ -63,6 +65,7 @@ pub struct ReadCounts {
     /// Bytes of the messages in them, not compressed.
     pub message_bytes: u64,
     /// Bytes in which nothing could be read.
+    #[serde(skip)]
     pub lost_bytes: u64,
 }
 
@@ -84,6 +87,9 @@ pub struct LogReader<R> {
     /// No marker begins before this index, but at or before `at`.
     searched: usize,
     beginning: Beginning,
+    version: Option<(u16, u16)>,
+    /// Where the frame or block begins that was read last.
+    offset: u64,
     at_end: bool,
     skipping: bool,
     damaged_stretches: u64,
@@ -126,6 +132,8 @@ impl<R: Read> LogReader<R> {
             places: Vec::new(),
             searched: 0,
             beginning: Beginning::Header,
+            version: None,
+            offset: 0,
             at_end: false,
             skipping: false,
             damaged_stretches: 0,
@@ -144,6 +152,16 @@ impl<R: Read> LogReader<R> {
     /// How the file begins.
     pub fn beginning(&self) -> Beginning {
         self.beginning
+    }
+
+    /// Version in the first header that was read.
+    pub fn version(&self) -> Option<(u16, u16)> {
+        self.version
+    }
+
+    /// Where the block of the last message begins, bytes from where reading began.
+    pub fn offset(&self) -> u64 {
+        self.offset
     }
 
     /// Stretches of damage skipped so far; each cost at least one block.
@@ -230,6 +248,7 @@ impl<R: Read> LogReader<R> {
         if major > LOG_VERSION.0 {
             return Err(LogError::TooNew { major, minor });
         }
+        self.version.get_or_insert((major, minor));
         self.at += HEADER_BYTES;
         Ok(true)
     }
@@ -311,6 +330,7 @@ impl<R: Read> LogReader<R> {
         let from = self.at + HEAD_BYTES;
         let to = from + head.payload_bytes as usize;
         let offset = self.gone_bytes + self.at as u64;
+        self.offset = offset;
         let messages = self.unpacker.messages(head, &self.bytes[from..to]);
         self.at = to;
         self.skipping = false;

@@ -63,8 +63,8 @@ fn settings() -> netto_demo::Settings {
         seed: 7,
         period: Duration::from_nanos(INTERVAL_NS),
         frequency_hz: 1000,
-        has_owners: false,
-        has_latency: false,
+        features: netto::features::FEATURES,
+        without: &["owners", "latency"],
     }
 }
 

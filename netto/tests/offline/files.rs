@@ -27,8 +27,8 @@ pub fn snapshots(cpus: u32, count: u64) -> (Info, Vec<Snapshot>) {
         seed: 1,
         period: Duration::from_nanos(INTERVAL_NS),
         frequency_hz: 1_000,
-        has_owners: false,
-        has_latency: false,
+        features: netto::features::FEATURES,
+        without: &["owners", "latency"],
     });
     info.started_unix_ns = BEGIN_UNIX_NS;
     let snapshots = (1..=count).map(|sequence| Snapshot {

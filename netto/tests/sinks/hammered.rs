@@ -118,8 +118,8 @@ fn no_interval_is_late_or_lost_and_no_dashboard_starves_while_clients_hammer() {
         seed: 1,
         period: PERIOD,
         frequency_hz: 1000,
-        has_owners: false,
-        has_latency: false,
+        features: netto::features::FEATURES,
+        without: &["owners", "latency"],
     });
     let prepared = run::bind(&config).expect("prepared");
     let daemon = Daemon::serving(prepared, host.info, host.source);

@@ -14,7 +14,7 @@ use metrics_common::{
 };
 use netto::config::Config;
 use netto::run::{self, Prepared};
-use netto_analysis::flame::Folded;
+use metrics_common::Folded;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 use tokio::sync::oneshot;
 

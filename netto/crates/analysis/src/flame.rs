@@ -6,11 +6,10 @@
 //! if it is still being read when counting goes on. Owns no names: they are given
 //! when somebody wants to read. Pure.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
-use metrics_common::COMPONENTS;
 use metrics_common::component::index_of;
+use metrics_common::{COMPONENTS, Folded};
 use rustc_hash::FxHashMap;
 
 use super::classify::Known;
@@ -92,42 +91,6 @@ pub struct Counted {
     current: Arc<Generation>,
     previous: Arc<Generation>,
     until_ns: u64,
-}
-
-/// Stacks in the folded format that flame graph tools read: on each line the
-/// event's slug, the functions from the outermost to the innermost, all with a
-/// semicolon between, then a blank and the number of samples.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Folded {
-    /// The lines, sorted.
-    pub text: String,
-    /// Length of the time in which they were sampled, nanoseconds.
-    pub window_ns: u64,
-    /// Samples in the lines.
-    pub samples: u64,
-    /// Samples for whose stack there was no room.
-    pub left_out: u64,
-}
-
-impl Folded {
-    /// Adds one line.
-    pub fn add<'a>(&mut self, event: &str, functions: impl Iterator<Item = &'a str>, count: u64) {
-        self.text.push_str(event);
-        for function in functions {
-            self.text.push(';');
-            self.text.push_str(function);
-        }
-        self.samples += count;
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.text, " {count}");
-    }
-
-    /// Brings the lines into order.
-    pub fn sort(&mut self) {
-        let mut lines: Vec<&str> = self.text.lines().collect();
-        lines.sort_unstable();
-        self.text = lines.iter().flat_map(|line| [line, "\n"]).collect();
-    }
 }
 
 impl Flame {

@@ -4,6 +4,7 @@
 
 use metrics_common::component::{children_of, index_of_source};
 use metrics_common::{COMPONENTS, Component, CpuModes, Kind, Source};
+use netto_feature::demo::Work;
 
 /// A tick of `/proc/stat`.
 const TICK_NS: f64 = 10_000_000.0;
@@ -13,21 +14,6 @@ const BRIDGE_SECONDS: (f64, f64) = (600.0, 210.0);
 const BURST_SECONDS: (f64, f64) = (97.0, 9.0);
 /// One receive queue for so many CPUs.
 const CPUS_PER_QUEUE: u32 = 4;
-
-/// A table of a snapshot: rows by component, columns by CPU.
-type Rows<T> = Vec<Option<Vec<T>>>;
-
-/// What was done in an interval.
-pub struct Work {
-    /// CPU time, nanoseconds.
-    pub components: Rows<u64>,
-    /// Stacks on which a split rests.
-    pub samples: Rows<u32>,
-    /// How often a timed component was entered.
-    pub entries: Rows<u64>,
-    /// Modes of each CPU.
-    pub modes: Vec<CpuModes>,
-}
 
 /// The made-up CPUs.
 pub struct Load {
@@ -395,5 +381,61 @@ fn weight(slug: &str, bridge: bool) -> f64 {
         // No program of any kind is attached to this host's devices or sockets.
         "xdp_native" | "xdp_generic" | "taps" | "nf_ingress" | "send_tls" | "receive_tls" => 0.0,
         _ => 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::component::index_of;
+
+    use super::*;
+
+    const INTERVAL_NS: u64 = 500_000_000;
+
+    fn intervals(cpus: u32, nodes: u32, count: u32) -> impl Iterator<Item = Work> {
+        let mut load = Load::new(cpus, nodes, 1);
+        let seconds = (1..=count).map(|number| f64::from(number) / 2.0);
+        seconds.map(move |seconds| load.interval(seconds, INTERVAL_NS, 500))
+    }
+
+    #[test]
+    fn everything_adds_up_on_every_cpu() {
+        for work in intervals(16, 2, 40) {
+            for component in COMPONENTS {
+                let row = |index: usize| work.components[index].as_ref().unwrap();
+                let whole = row(index_of(component.slug).unwrap());
+                let parts: Vec<_> = children_of(component.slug).map(row).collect();
+                for (cpu, &ns) in whole.iter().enumerate() {
+                    assert!(ns <= INTERVAL_NS, "{} on {cpu}", component.slug);
+                    let sum: u64 = parts.iter().map(|part| part[cpu]).sum();
+                    assert!(parts.is_empty() || sum == ns, "{} on {cpu}", component.slug);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn modes_fill_the_time_in_ticks_and_hold_networking() {
+        let (mut kernel_ns, mut network_ns) = (0, 0);
+        for work in intervals(8, 2, 60) {
+            for modes in &work.modes {
+                assert!(modes.total_ns().abs_diff(INTERVAL_NS) <= 80_000_000);
+                assert!(modes.values().iter().all(|ns| ns % 10_000_000 == 0));
+                kernel_ns += modes.system_ns + modes.irq_ns + modes.softirq_ns;
+            }
+            network_ns += work.components[0].iter().flatten().sum::<u64>();
+        }
+        assert!(kernel_ns > network_ns);
+    }
+
+    #[test]
+    fn one_core_is_hot() {
+        let rx = index_of("rx_softirq").unwrap();
+        for work in intervals(128, 4, 20) {
+            let mut sorted = work.components[rx].clone().unwrap();
+            sorted.sort_unstable();
+            assert!(sorted[127] > INTERVAL_NS / 2, "hot");
+            assert!(sorted[126] < sorted[127], "and alone");
+        }
     }
 }

@@ -6,7 +6,7 @@
 use metrics_common::COMPONENTS;
 use metrics_common::component::index_of;
 
-use netto_analysis::flame::Folded;
+use metrics_common::Folded;
 
 /// What the outermost functions of each event are.
 const CALLS: &[(&str, &str)] = &[

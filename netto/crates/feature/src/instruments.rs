@@ -2,6 +2,8 @@
 
 use metrics_common::{Availability, InstrumentCost, Sections};
 
+use crate::demo::Generator;
+use crate::summary::Summarizer;
 use netto_platform::{Ground, Tick};
 use netto_questions::api::Api;
 use netto_sys::system;
@@ -28,6 +30,10 @@ pub struct Entry {
     pub start: fn(&mut Ground) -> anyhow::Result<Box<dyn Instrument>>,
     /// What it shows of itself.
     pub api: Api,
+    /// Makes up its section for a demonstration.
+    pub demo: fn() -> Generator,
+    /// What it adds to the report on a log.
+    pub summary: Option<fn() -> Box<dyn Summarizer>>,
 }
 
 /// Starts an instrument, and notes in the description whether it runs.

@@ -1,4 +1,4 @@
-//! The log file: it owns writing, rotation and the queue before the disk; it knows no section and
+//! Log files: writing, rotation and the queue before the disk; and reading. It knows no section and
 //! no feature.
 
 pub mod file_logger;
@@ -6,4 +6,5 @@ pub mod log_file;
 pub mod log_queue;
 pub mod log_rotation;
 pub mod log_writer;
+pub mod read;
 pub mod settings;

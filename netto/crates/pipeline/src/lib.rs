@@ -4,8 +4,8 @@
 
 pub mod clients;
 pub mod compression;
-pub mod course;
 pub mod metrics_collector;
+pub mod overview;
 pub mod playback;
 pub mod recent;
 pub mod rendered;

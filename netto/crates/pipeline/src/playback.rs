@@ -1,14 +1,14 @@
-//! The deck of a replay: what its viewers ask for, and how far it is.
+//! The state of a replay: what its viewers ask for, and how far it is.
 //!
-//! All viewers of one replay share one deck. HTTP writes wishes here and reads the state;
-//! the player, on a thread of its own, takes the wishes and reports. Nobody waits for
-//! anybody, and of several places to go to only the last counts.
+//! All viewers of one replay share it. HTTP writes commands here and reads the status; the player,
+//! on a thread of its own, takes the commands and reports. Neither waits for the other, and of
+//! several places to go to only the last counts.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use crate::course::CourseView;
+use crate::overview::OverviewTable;
 
 /// How many times as fast as it was recorded it can be played.
 pub const SPEEDS: std::ops::RangeInclusive<f64> = 0.1..=1000.0;
@@ -21,7 +21,7 @@ pub struct Facts {
     /// How many snapshots there are.
     pub snapshots: u64,
     /// Networking's share over all of it.
-    pub course: CourseView,
+    pub overview: OverviewTable,
 }
 
 /// How a replay stands.
@@ -38,7 +38,7 @@ pub enum Mode {
 
 /// What viewers may ask for; what is `None` stays as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Wish {
+pub struct Command {
     /// To go on, or to stand still. At the end, going on means from the beginning.
     pub playing: Option<bool>,
     /// So many times as fast as it was recorded, within [`SPEEDS`].
@@ -78,18 +78,18 @@ pub struct Orders {
 }
 
 #[derive(Debug)]
-struct Deck {
+struct PlaybackState {
     orders: Orders,
     ended: bool,
     position_ns: u64,
     time_unix_ns: u64,
 }
 
-/// A hold on the deck; copies share it.
+/// A handle to the state; copies share it.
 #[derive(Debug, Clone)]
 pub struct Controls {
     facts: Arc<Facts>,
-    deck: Arc<Mutex<Deck>>,
+    state: Arc<Mutex<PlaybackState>>,
 }
 
 impl Controls {
@@ -98,7 +98,7 @@ impl Controls {
         let begin_ns = facts.span_ns.0;
         Controls {
             facts: Arc::new(facts),
-            deck: Arc::new(Mutex::new(Deck {
+            state: Arc::new(Mutex::new(PlaybackState {
                 orders: Orders {
                     playing,
                     speed,
@@ -111,9 +111,9 @@ impl Controls {
         }
     }
 
-    fn deck(&self) -> MutexGuard<'_, Deck> {
+    fn state(&self) -> MutexGuard<'_, PlaybackState> {
         // Each change is a few plain stores: none can be left half done.
-        self.deck.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What never changes.
@@ -122,66 +122,66 @@ impl Controls {
     }
 
     /// A viewer asks for something.
-    pub fn ask(&self, wish: Wish) {
-        let mut deck = self.deck();
+    pub fn ask(&self, command: Command) {
+        let mut state = self.state();
         let (begin_ns, end_ns) = self.facts.span_ns;
-        if let Some(ms) = wish.seek_unix_ms {
+        if let Some(ms) = command.seek_unix_ms {
             // All of that millisecond: an interval that ends within it is shown.
             let ns = ms.saturating_mul(1_000_000).saturating_add(999_999);
-            deck.orders.seek_ns = Some(ns.clamp(begin_ns, end_ns));
-            deck.ended = false;
+            state.orders.seek_ns = Some(ns.clamp(begin_ns, end_ns));
+            state.ended = false;
         }
-        if let Some(speed) = wish.speed {
-            deck.orders.speed = speed.clamp(*SPEEDS.start(), *SPEEDS.end());
+        if let Some(speed) = command.speed {
+            state.orders.speed = speed.clamp(*SPEEDS.start(), *SPEEDS.end());
         }
-        if let Some(playing) = wish.playing {
-            if playing && deck.ended {
-                deck.orders.seek_ns = Some(begin_ns);
-                deck.ended = false;
+        if let Some(playing) = command.playing {
+            if playing && state.ended {
+                state.orders.seek_ns = Some(begin_ns);
+                state.ended = false;
             }
-            deck.orders.playing = playing;
+            state.orders.playing = playing;
         }
     }
 
     /// How it stands.
     pub fn status(&self) -> Status {
-        let deck = self.deck();
+        let state = self.state();
         let ms = |ns: u64| ns / 1_000_000;
         Status {
             begin_unix_ms: ms(self.facts.span_ns.0),
             end_unix_ms: ms(self.facts.span_ns.1),
-            position_unix_ms: ms(deck.orders.seek_ns.unwrap_or(deck.position_ns)),
-            time_unix_ms: ms(deck.time_unix_ns),
-            state: match (deck.ended, deck.orders.playing) {
+            position_unix_ms: ms(state.orders.seek_ns.unwrap_or(state.position_ns)),
+            time_unix_ms: ms(state.time_unix_ns),
+            state: match (state.ended, state.orders.playing) {
                 (true, _) => Mode::Ended,
                 (false, true) => Mode::Playing,
                 (false, false) => Mode::Paused,
             },
-            speed: deck.orders.speed,
+            speed: state.orders.speed,
             snapshots: self.facts.snapshots,
         }
     }
 
     /// What the player is to do now.
     pub fn take_orders(&self) -> Orders {
-        let mut deck = self.deck();
+        let mut state = self.state();
         Orders {
-            seek_ns: deck.orders.seek_ns.take(),
-            ..deck.orders
+            seek_ns: state.orders.seek_ns.take(),
+            ..state.orders
         }
     }
 
     /// The player says where it is, when the last interval was recorded, and whether there is more.
     pub fn report(&self, position_ns: u64, time_unix_ns: Option<u64>, is_over: bool) {
-        let mut deck = self.deck();
-        deck.position_ns = position_ns;
+        let mut state = self.state();
+        state.position_ns = position_ns;
         if let Some(time_unix_ns) = time_unix_ns {
-            deck.time_unix_ns = time_unix_ns;
+            state.time_unix_ns = time_unix_ns;
         }
-        // Somebody may have asked for another place meanwhile.
-        if is_over && deck.orders.seek_ns.is_none() {
-            deck.ended = true;
-            deck.orders.playing = false;
+        // A viewer may have asked for another place meanwhile.
+        if is_over && state.orders.seek_ns.is_none() {
+            state.ended = true;
+            state.orders.playing = false;
         }
     }
 }
@@ -189,21 +189,21 @@ impl Controls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::course::Course;
+    use crate::overview::Overview;
 
     fn controls() -> Controls {
         let facts = Facts {
             span_ns: (5_000_000, 90_000_000),
             snapshots: 7,
-            course: Course::new(0).view(),
+            overview: Overview::new(0).view(),
         };
         Controls::new(facts, true, 1.0)
     }
 
-    fn seek(ms: u64) -> Wish {
-        Wish {
+    fn seek(ms: u64) -> Command {
+        Command {
             seek_unix_ms: Some(ms),
-            ..Wish::default()
+            ..Command::default()
         }
     }
 
@@ -233,9 +233,9 @@ mod tests {
         controls.report(90_000_000, Some(90_000_000), true);
         assert_eq!(controls.status().state, Mode::Ended);
         assert!(!controls.take_orders().playing);
-        controls.ask(Wish {
+        controls.ask(Command {
             playing: Some(true),
-            ..Wish::default()
+            ..Command::default()
         });
         assert_eq!(controls.status().state, Mode::Playing);
         assert_eq!(controls.take_orders().seek_ns, Some(5_000_000));

@@ -17,7 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::metrics_collector::{MetricsCollector, Publish, Rewind};
 use super::supervisor::{Part, Supervisor, Watch};
-use netto_analysis::flame::Folded;
+use metrics_common::Folded;
 use netto_analysis::latency::Request;
 
 /// Snapshots that may wait for the collector before one is dropped.
@@ -41,8 +41,8 @@ pub trait SnapshotSource: Send + 'static {
     ///
     /// # Errors
     /// As for [`SnapshotSource::next_snapshot`].
-    fn next_step(&mut self) -> anyhow::Result<Step> {
-        Ok(Step {
+    fn next_step(&mut self) -> anyhow::Result<Update> {
+        Ok(Update {
             info: self.new_info(),
             past: None,
             snapshot: Some(self.next_snapshot()?),
@@ -58,7 +58,7 @@ pub trait SnapshotSource: Send + 'static {
 
 /// What a source has that is new.
 #[derive(Debug, Default)]
-pub struct Step {
+pub struct Update {
     /// What the rows mean from this snapshot on, if that has changed.
     pub info: Option<Info>,
     /// Another past, in place of all that was told before.
@@ -86,7 +86,7 @@ impl SnapshotSource for Box<dyn SnapshotSource> {
         (**self).new_info()
     }
 
-    fn next_step(&mut self) -> anyhow::Result<Step> {
+    fn next_step(&mut self) -> anyhow::Result<Update> {
         (**self).next_step()
     }
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rustc_hash::FxHashMap;
 
-use netto_analysis::flame::{Counted, Folded};
+use metrics_common::Folded;
+use netto_analysis::flame::Counted;
 use netto_analysis::symbols;
 use netto_pipeline::trace_analyzer::StackSource;
 use netto_sys::system::Roots;

@@ -3,6 +3,7 @@
 
 pub mod api;
 pub mod cpus;
+pub mod figures;
 pub mod history;
 pub mod line;
 pub mod selection;

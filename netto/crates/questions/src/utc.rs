@@ -25,7 +25,7 @@ pub fn rfc3339(unix_ns: u64) -> String {
     text(unix_ns, "%Y-%m-%dT%H:%M:%SZ")
 }
 
-fn text(unix_ns: u64, format: &str) -> String {
+pub(super) fn text(unix_ns: u64, format: &str) -> String {
     // All of 64 bits are before the year 2600.
     let time = Timestamp::from_nanosecond(unix_ns.into()).unwrap_or(Timestamp::MAX);
     time.strftime(format).to_string()

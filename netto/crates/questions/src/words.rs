@@ -2,7 +2,8 @@
 
 use metrics_common::codec::Gap;
 use metrics_common::info::RECORDING_NOTE_PREFIX;
-use time::OffsetDateTime;
+
+use super::utc::text;
 
 /// So many stretches without snapshots are named; of others there is the number.
 const NAMED_GAPS: usize = 5;
@@ -108,18 +109,7 @@ pub fn label(hostname: &str, begin_unix_ns: u64, end_unix_ns: u64) -> String {
 
 /// A moment as `2026-11-22 09:24:33 UTC`.
 pub fn utc(unix_ns: u64) -> String {
-    let Ok(at) = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_ns)) else {
-        return format!("{} s after 1970", unix_ns / 1_000_000_000);
-    };
-    format!(
-        "{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC",
-        at.year(),
-        u8::from(at.month()),
-        at.day(),
-        at.hour(),
-        at.minute(),
-        at.second()
-    )
+    text(unix_ns, "%Y-%m-%d %H:%M:%S UTC")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The index of a recording: places of its file from which a snapshot surely follows, in bounded
+//! The index of a recording: where in its file the blocks of some of its snapshots begin, in bounded
 //! memory. Pure: offsets are told, nothing is read.
 
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use metrics_common::codec;
 use metrics_common::{Info, Snapshot};
 
-use super::narration::Frame;
-use super::tape::TapeClock;
+use super::recording::Frame;
+use super::timeline::MonotonicTimeline;
 
 /// Places in the index.
 const MOST_POINTS: usize = 4096;
@@ -19,13 +19,13 @@ const MOST_INFO_BYTES: usize = 16 << 20;
 /// A place from which a snapshot can be read.
 #[derive(Debug, Clone)]
 pub(super) struct Point {
-    /// Bytes of the file before the place.
+    /// Where its block begins, bytes from the beginning of the file.
     pub(super) offset: u64,
-    /// Time and number of the snapshot, and its end on the axis.
+    /// Time and number of the snapshot, and its end on the timeline.
     pub(super) key: (u64, u64),
     pub(super) at_ns: u64,
-    /// The axis before it.
-    pub(super) clock: TapeClock,
+    /// The timeline before it.
+    pub(super) before: MonotonicTimeline,
     /// Its description, by its place in the list of them.
     pub(super) info: usize,
 }
@@ -46,7 +46,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    pub(super) fn add(&mut self, frame: &Frame, offset: u64, clock: TapeClock) {
+    pub(super) fn add(&mut self, frame: &Frame, offset: u64, before: MonotonicTimeline) {
         self.stride = self.stride.max(FIRST_STRIDE);
         let is_due = self.frames.is_multiple_of(self.stride);
         self.frames += 1;
@@ -69,7 +69,7 @@ impl Index {
             offset,
             key: key_of(&frame.snapshot),
             at_ns: frame.at_ns,
-            clock,
+            before,
             info,
         });
     }
@@ -86,27 +86,5 @@ impl Index {
         self.info_bytes += bytes;
         self.infos.push(info.clone());
         Some(self.infos.len() - 1)
-    }
-}
-
-/// Which bytes surely stand before the frame with the next message, judged by how many the
-/// reader had taken whenever it gave one.
-///
-/// If it took some for a message, that one ends behind all that it had before. A frame may
-/// hold several messages, so the next message's frame begins where the one before it ended.
-#[derive(Debug, Default)]
-pub(super) struct Floors {
-    read: u64,
-    floor: u64,
-    pub(super) surely_before: u64,
-}
-
-impl Floors {
-    pub(super) fn message_ended(&mut self, read: u64) {
-        if read > self.read {
-            self.surely_before = self.floor;
-            self.floor = self.read;
-            self.read = read;
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! The player: a recording as a source of snapshots, at the pace of its deck.
+//! The player: a recording as a source of snapshots, at the pace that its viewers ask for.
 //!
 //! At each step it gives at most one snapshot. Where several intervals have ended since the
 //! last step, because it plays faster than was recorded, they are added up to one: so sums
@@ -15,9 +15,9 @@ use metrics_common::history::{History, LEAST_COVERED_NS};
 use metrics_common::{Info, Snapshot};
 
 use super::recording::{Frame, Reading, Recording};
-use netto_analysis::flame::Folded;
+use metrics_common::Folded;
 use netto_pipeline::playback::Controls;
-use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource, Step};
+use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource, Update};
 
 /// How often the player looks what is due.
 pub const PERIOD: Duration = Duration::from_millis(100);
@@ -53,7 +53,7 @@ impl SnapshotSource for Player {
         Arc::new(NoStacks)
     }
 
-    /// The next interval of the recording, whatever the deck says.
+    /// The next interval of the recording, whatever its viewers ask for.
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
         match self.reading.next() {
             Some(frame) => {
@@ -64,7 +64,7 @@ impl SnapshotSource for Player {
         }
     }
 
-    fn next_step(&mut self) -> anyhow::Result<Step> {
+    fn next_step(&mut self) -> anyhow::Result<Update> {
         let now = Instant::now();
         let last = self.last_step.replace(now).unwrap_or(now);
         Ok(self.step(now.duration_since(last).min(LONGEST_STEP)))
@@ -89,17 +89,18 @@ impl Player {
 
     /// The description of the first interval.
     pub fn first_info(&mut self) -> Option<Info> {
-        self.reading.peek().map(|frame| (*frame.info).clone())
+        let first = self.reading.peek()?;
+        Some(self.recording.presented(&first.info))
     }
 
     /// What is due after so much time.
-    pub fn step(&mut self, elapsed: Duration) -> Step {
+    pub fn step(&mut self, elapsed: Duration) -> Update {
         let orders = self.controls.take_orders();
         if let Some(to_ns) = orders.seek_ns {
             return self.go_to(to_ns);
         }
         if !orders.playing {
-            return Step::default();
+            return Update::default();
         }
         let begun = Instant::now();
         let length_ns = (elapsed.as_nanos() as f64 * orders.speed) as u64;
@@ -129,7 +130,7 @@ impl Player {
             }
         }
         let is_over = self.reading.peek().is_none();
-        // Whatever is left for the next step is not jumped over.
+        // What is left for the next step is not skipped.
         let waits = self
             .reading
             .peek()
@@ -141,7 +142,7 @@ impl Player {
     }
 
     /// Goes to a place, with the past of that place.
-    fn go_to(&mut self, to_ns: u64) -> Step {
+    fn go_to(&mut self, to_ns: u64) -> Update {
         let from_ns = to_ns.saturating_sub(LEAST_COVERED_NS);
         self.reading = self.recording.read_from(from_ns).peekable();
         let mut past = Past::default();
@@ -167,21 +168,21 @@ impl Player {
         self.give(last, history, is_over)
     }
 
-    /// Tells the deck, and makes a step of what is to be shown.
-    fn give(&mut self, frame: Option<Frame>, past: Option<History>, is_over: bool) -> Step {
+    /// Reports where it is, and makes a step of what is to be shown.
+    fn give(&mut self, frame: Option<Frame>, past: Option<History>, is_over: bool) -> Update {
         let time_unix_ns = frame.as_ref().map(|frame| frame.snapshot.time_unix_ns);
         self.controls
             .report(self.position_ns, time_unix_ns, is_over);
         let Some(frame) = frame else {
-            return Step::default();
+            return Update::default();
         };
         let is_known = self
             .info
             .as_ref()
             .is_some_and(|known| Arc::ptr_eq(known, &frame.info));
-        let info = (!is_known).then(|| (*frame.info).clone());
+        let info = (!is_known).then(|| self.recording.presented(&frame.info));
         self.info = Some(frame.info);
-        Step {
+        Update {
             info,
             past,
             snapshot: Some(self.number(frame.snapshot)),

@@ -1,44 +1,56 @@
 //! A log that is played: read once for an index, then from any place of it.
 //!
-//! It owns the file and what is known of it. Memory is bounded whatever the file holds: the
-//! index is bounded, and so are the descriptions that it keeps (`index`). The reader of logs tells no offsets, so an index has places from which
-//! its snapshot surely follows; what comes before that one is passed over.
+//! Memory is bounded whatever the file holds: so are the index and the descriptions that it keeps.
 
-use std::fs::File;
-use std::io::{self, Cursor, Read};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::{Context, bail, ensure};
-use metrics_common::Info;
-use metrics_common::codec::ServerMessage;
-use metrics_common::log::{self, LogReader};
+use anyhow::{Context, bail};
+use metrics_common::{Info, Snapshot};
 
-use super::index::{Floors, Index, Point, key_of};
-pub use super::narration::Frame;
-use super::narration::{Heard, Narration, Notes};
-use netto_pipeline::course::Course;
+use super::index::{Index, Point, key_of};
+use super::timeline::MonotonicTimeline;
+use netto_log::read::{Event, Events, LogFile, OpenError};
+use netto_pipeline::overview::Overview;
 use netto_pipeline::playback::Facts;
-use netto_questions::words::Missing;
+use netto_questions::times::Span;
+use netto_questions::words::{self, Missing};
 
-/// Messages that may stand between a place and its snapshot.
+/// Events that may stand between the beginning of a block and its snapshot.
 const MOST_PASSED_OVER: usize = 4096;
 /// Places that are tried before the file is read from its beginning.
 const TRIES: usize = 3;
-/// The component whose share is the course.
+/// The component whose share is the overview.
 const NETWORK: &str = "network";
+
+/// An interval as it is played.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// Its end on the timeline of the recording, nanoseconds.
+    pub at_ns: u64,
+    /// What its rows mean.
+    pub info: Arc<Info>,
+    /// The interval as it was recorded.
+    pub snapshot: Snapshot,
+}
+
+impl Frame {
+    /// Its begin on the timeline of the recording, nanoseconds.
+    pub fn begin_ns(&self) -> u64 {
+        self.at_ns.saturating_sub(self.snapshot.interval_ns)
+    }
+}
 
 /// A log that can be played; see the head of this file.
 #[derive(Debug)]
 pub struct Recording {
-    file: Arc<File>,
-    length_bytes: u64,
-    header: Vec<u8>,
+    file: LogFile,
     points: Vec<Point>,
     infos: Vec<Arc<Info>>,
-    notes: Notes,
+    /// Recorded begin and end, nanoseconds since the Unix epoch.
+    span_unix_ns: (u64, u64),
+    missing: Vec<String>,
     facts: Facts,
 }
 
@@ -50,82 +62,69 @@ impl Recording {
     /// If this is no log, holds no snapshot, or cannot be read at all.
     pub fn open(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> anyhow::Result<Recording> {
         let shown = path.display();
-        let file = File::open(path).with_context(|| format!("cannot open the log {shown}"))?;
-        let about = file
-            .metadata()
-            .with_context(|| format!("cannot read the log {shown}"))?;
-        ensure!(
-            about.is_file(),
-            "{shown} is no regular file: a replay goes back and forth in it; copy it to one first"
-        );
-        Self::of(file, about.len(), progress).with_context(|| format!("cannot replay {shown}"))
+        let read_bytes = Arc::<AtomicU64>::default();
+        let file = match LogFile::open(path, &read_bytes) {
+            Ok(file) => file,
+            Err(OpenError::NotRegular) => bail!(
+                "{shown} is no regular file: a replay goes back and forth in it; copy it to one \
+                 first"
+            ),
+            Err(OpenError::Io(error)) => {
+                return Err(error).with_context(|| format!("cannot open the log {shown}"));
+            }
+        };
+        let length_bytes = file.length_bytes();
+        Self::of(file, &mut || {
+            progress(read_bytes.load(Ordering::Relaxed), length_bytes);
+        })
+        .with_context(|| format!("cannot replay {shown}"))
     }
 
-    fn of(
-        file: File,
-        length_bytes: u64,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> anyhow::Result<Recording> {
-        let file = Arc::new(file);
-        let header = header_of(&file)?;
-        let read_bytes = Arc::new(AtomicU64::new(0));
-        let mut reader =
-            LogReader::new(Source::new(Vec::new(), &file, 0..length_bytes, &read_bytes))?;
-        let mut narration = Narration::default();
+    fn of(file: LogFile, progress: &mut dyn FnMut()) -> anyhow::Result<Recording> {
+        let mut events = file.events(Span::EVER)?;
+        let mut timeline = MonotonicTimeline::default();
         let mut index = Index::default();
         let mut missing = Missing::default();
-        let mut floors = Floors::default();
         let mut seen: Option<Seen> = None;
-        for message in reader.by_ref() {
-            let message = match message {
-                Ok(message) => message,
-                Err(error) => {
-                    missing.stopped = Some(error.to_string());
-                    break;
-                }
-            };
-            let (clock, before) = (narration.clock, floors.surely_before);
-            if let ServerMessage::Gap(gap) = &message {
-                missing.add_gap(gap);
-            }
-            match narration.hear(message) {
-                Heard::Frame(frame) => {
-                    index.add(&frame, before, clock);
+        while let Some(event) = events.next() {
+            match event {
+                Ok(Event::Interval(info, snapshot)) => {
+                    let before = timeline;
+                    let frame = frame(&mut timeline, info, *snapshot);
+                    if let Some(offset) = events.offset() {
+                        index.add(&frame, offset, before);
+                    }
                     seen.get_or_insert_with(|| Seen::new(&frame)).add(&frame);
                 }
-                Heard::Unexplained => missing.unexplained_snapshots += 1,
-                Heard::Nothing => {}
+                Ok(Event::Undescribed(_)) => missing.unexplained_snapshots += 1,
+                Ok(Event::Gap(gap)) => missing.add_gap(&gap),
+                Ok(Event::Stacks(_) | Event::Digest(_)) => {}
+                Err(error) => missing.stopped = Some(error.to_string()),
             }
-            let read = read_bytes.load(Ordering::Relaxed);
-            floors.message_ended(read);
-            progress(read, length_bytes);
+            progress();
         }
-        missing.damaged_stretches = reader.damaged_stretches();
-        missing.unknown_messages = reader.unknown_messages();
-        missing.is_cut = reader.is_cut();
-        missing.description_is_lost = narration.has_guessed;
+        missing.damaged_stretches = events.damaged_stretches();
+        missing.unknown_messages = events.unknown_messages();
+        missing.is_cut = events.is_cut();
+        let undescribed = events.decoder().undescribed();
+        missing.description_is_lost = undescribed > missing.unexplained_snapshots;
+        let missing = missing.notes();
         let Some(seen) = seen else {
-            match missing.notes().first() {
+            match missing.first() {
                 Some(cause) => bail!("it holds no snapshot that could be shown; {cause}"),
                 None => bail!("it holds no snapshot; netto had not finished an interval yet"),
             }
         };
-        let notes = Notes {
-            span_unix_ns: Some(seen.unix_ns),
-            missing: missing.notes().into(),
-        };
-        let presented = |info: Arc<Info>| Arc::new(notes.added_to((*info).clone()));
         Ok(Recording {
             file,
-            length_bytes,
-            header,
             points: index.points,
-            infos: index.infos.into_iter().map(presented).collect(),
-            notes,
+            infos: index.infos,
+            span_unix_ns: seen.unix_ns,
+            missing,
             facts: Facts {
                 span_ns: seen.span_ns,
                 snapshots: seen.snapshots,
-                course: seen.course.view(),
+                overview: seen.overview.view(),
             },
         })
     }
@@ -137,79 +136,64 @@ impl Recording {
 
     /// What the recording says is missing, one sentence each.
     pub fn missing(&self) -> &[String] {
-        &self.notes.missing
+        &self.missing
     }
 
-    /// Reads on from a place on its axis: the first interval may end some time before that.
+    /// A description as viewers get it: with notes on the recording before its own.
+    pub fn presented(&self, info: &Info) -> Info {
+        let (begin, end) = self.span_unix_ns;
+        let label = words::label(&info.hostname, begin, end);
+        let notes = [label].into_iter().chain(self.missing.iter().cloned());
+        Info {
+            notes: notes.chain(info.notes.iter().cloned()).collect(),
+            ..info.clone()
+        }
+    }
+
+    /// Reads on from a place on its timeline: the first interval may end some time before that.
     pub fn read_from(&self, at_ns: u64) -> Reading {
         let until = self.points.partition_point(|point| point.at_ns <= at_ns);
         let near = self.points[..until].iter().rev().take(TRIES);
-        near.filter(|point| point.offset > 0)
-            .find_map(|point| self.read_at(point))
-            .unwrap_or_else(|| self.read_from_start())
-    }
-
-    fn read_from_start(&self) -> Reading {
-        let read = Arc::default();
-        let source = Source::new(Vec::new(), &self.file, 0..self.length_bytes, &read);
-        Reading {
-            // The same bytes have been read before; only a file that has changed since fails here.
-            reader: LogReader::new(source).ok(),
-            narration: Narration {
-                notes: self.notes.clone(),
-                ..Narration::default()
-            },
-            first: None,
-        }
+        near.filter_map(|point| self.read_at(point))
+            .next()
+            .unwrap_or_else(|| Reading {
+                // It could be read before: only a file that has changed since fails here.
+                events: self.file.events(Span::EVER).ok(),
+                timeline: MonotonicTimeline::default(),
+                first: None,
+            })
     }
 
     /// Reads on from the snapshot of an index's place, if it is found there.
     fn read_at(&self, point: &Point) -> Option<Reading> {
-        let read = Arc::default();
-        let bytes = point.offset..self.length_bytes;
-        let source = Source::new(self.header.clone(), &self.file, bytes, &read);
-        let mut reader = LogReader::new(source).ok()?;
-        let found = reader.by_ref().take(MOST_PASSED_OVER).find_map(|message| {
-            let snapshot = match message {
-                Ok(ServerMessage::Snapshot(snapshot)) => snapshot,
-                _ => return None,
-            };
-            (key_of(&snapshot) == point.key).then_some(snapshot)
+        let info = self.infos.get(point.info)?.clone();
+        let mut events = self.file.events_from(point.offset, info);
+        let found = events.by_ref().take(MOST_PASSED_OVER);
+        let (info, snapshot) = found.filter_map(Result::ok).find_map(|event| match event {
+            Event::Interval(info, own) if key_of(&own) == point.key => Some((info, own)),
+            _ => None,
         })?;
-        let mut narration = Narration {
-            info: self.infos.get(point.info).cloned(),
-            clock: point.clock,
-            notes: self.notes.clone(),
-            ..Narration::default()
-        };
-        let Heard::Frame(first) = narration.hear(ServerMessage::Snapshot(found)) else {
-            return None;
-        };
+        let mut timeline = point.before;
         Some(Reading {
-            reader: Some(reader),
-            narration,
-            first: Some(*first),
+            first: Some(frame(&mut timeline, info, *snapshot)),
+            events: Some(events),
+            timeline,
         })
     }
 }
 
-/// The file's own header, or what would be one.
-fn header_of(file: &File) -> io::Result<Vec<u8>> {
-    let usual = log::file_header();
-    let mut own = vec![0; usual.len()];
-    match file.read_exact_at(&mut own, 0) {
-        Ok(()) if own.starts_with(log::MAGIC) => Ok(own),
-        Ok(()) => Ok(usual),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(usual),
-        Err(error) => Err(error),
+fn frame(timeline: &mut MonotonicTimeline, info: Arc<Info>, snapshot: Snapshot) -> Frame {
+    Frame {
+        at_ns: timeline.advance(&snapshot),
+        info,
+        snapshot,
     }
 }
 
 /// Intervals of a recording, one after the other.
-#[derive(Debug)]
 pub struct Reading {
-    reader: Option<LogReader<Source>>,
-    narration: Narration,
+    events: Option<Events>,
+    timeline: MonotonicTimeline,
     first: Option<Frame>,
 }
 
@@ -221,16 +205,16 @@ impl Iterator for Reading {
             return Some(first);
         }
         loop {
-            let message = match self.reader.as_mut()?.next()? {
-                Ok(message) => message,
+            match self.events.as_mut()?.next()? {
+                Ok(Event::Interval(info, snapshot)) => {
+                    return Some(frame(&mut self.timeline, info, *snapshot));
+                }
+                Ok(_) => {}
                 Err(error) => {
                     tracing::warn!("the recording ends here: {error}");
-                    self.reader = None;
+                    self.events = None;
                     return None;
                 }
-            };
-            if let Heard::Frame(frame) = self.narration.hear(message) {
-                return Some(*frame);
             }
         }
     }
@@ -241,7 +225,7 @@ struct Seen {
     span_ns: (u64, u64),
     unix_ns: (u64, u64),
     snapshots: u64,
-    course: Course,
+    overview: Overview,
     /// The row of networking, of this description.
     network: Option<(Arc<Info>, Option<usize>)>,
 }
@@ -254,7 +238,7 @@ impl Seen {
             span_ns: (begin_ns, first.at_ns),
             unix_ns: (time_ns.saturating_sub(first.snapshot.interval_ns), time_ns),
             snapshots: 0,
-            course: Course::new(begin_ns),
+            overview: Overview::new(begin_ns),
             network: None,
         }
     }
@@ -268,51 +252,9 @@ impl Seen {
         });
         let network_ns = row.and_then(|row| frame.snapshot.total_ns(row));
         self.network = Some((info, row));
-        self.course.add(frame.at_ns, &frame.snapshot, network_ns);
+        self.overview.add(frame.at_ns, &frame.snapshot, network_ns);
         self.span_ns.1 = frame.at_ns;
         self.unix_ns.1 = frame.snapshot.time_unix_ns;
         self.snapshots += 1;
-    }
-}
-
-/// Bytes of a file behind some others, read without a place that others share.
-#[derive(Debug)]
-struct Source {
-    before: Cursor<Vec<u8>>,
-    file: Arc<File>,
-    bytes: std::ops::Range<u64>,
-    read: Arc<AtomicU64>,
-}
-
-impl Source {
-    fn new(
-        before: Vec<u8>,
-        file: &Arc<File>,
-        bytes: std::ops::Range<u64>,
-        read: &Arc<AtomicU64>,
-    ) -> Self {
-        Source {
-            before: Cursor::new(before),
-            file: file.clone(),
-            bytes,
-            read: read.clone(),
-        }
-    }
-}
-
-impl Read for Source {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let own = self.before.read(buffer)?;
-        if own > 0 || buffer.is_empty() {
-            return Ok(own);
-        }
-        let left = self.bytes.end.saturating_sub(self.bytes.start);
-        let wanted = buffer
-            .len()
-            .min(usize::try_from(left).unwrap_or(usize::MAX));
-        let count = self.file.read_at(&mut buffer[..wanted], self.bytes.start)?;
-        self.bytes.start += count as u64;
-        self.read.fetch_add(count as u64, Ordering::Relaxed);
-        Ok(count)
     }
 }

@@ -12,8 +12,8 @@ use tempfile::NamedTempFile;
 
 use super::player::Player;
 use super::recording::Recording;
-use netto_pipeline::playback::{Controls, Mode, Wish};
-use netto_pipeline::trace_analyzer::{SnapshotSource, Step};
+use netto_pipeline::playback::{Command, Controls, Mode};
+use netto_pipeline::trace_analyzer::{SnapshotSource, Update};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const INTERVAL_NS: u64 = SECOND_NS / 2;
@@ -106,23 +106,23 @@ impl Show {
         }
     }
 
-    fn seek(&mut self, unix_ms: u64) -> Step {
-        self.controls.ask(Wish {
+    fn seek(&mut self, unix_ms: u64) -> Update {
+        self.controls.ask(Command {
             seek_unix_ms: Some(unix_ms),
-            ..Wish::default()
+            ..Command::default()
         });
         self.player.step(Duration::ZERO)
     }
 
     fn play(&self, playing: bool) {
-        self.controls.ask(Wish {
+        self.controls.ask(Command {
             playing: Some(playing),
-            ..Wish::default()
+            ..Command::default()
         });
     }
 
     /// Plays to the end in steps of so many milliseconds.
-    fn play_out(&mut self, step_ms: u64) -> Vec<Step> {
+    fn play_out(&mut self, step_ms: u64) -> Vec<Update> {
         let mut steps = Vec::new();
         while self.controls.status().state == Mode::Playing {
             steps.push(self.player.step(Duration::from_millis(step_ms)));
@@ -141,7 +141,7 @@ fn sum(snapshots: impl IntoIterator<Item = Snapshot>) -> Option<Snapshot> {
     Some(sum)
 }
 
-fn shown(steps: Vec<Step>) -> impl Iterator<Item = Snapshot> {
+fn shown(steps: Vec<Update>) -> impl Iterator<Item = Snapshot> {
     steps.into_iter().filter_map(|step| step.snapshot)
 }
 
@@ -171,7 +171,7 @@ fn what_is_shown_adds_up_to_the_log_at_any_speed() {
 #[test]
 fn numbers_grow_by_one_whatever_is_played() {
     let mut show = Show::of(&usual(500), 60.0);
-    let mut steps: Vec<Step> = (0..20)
+    let mut steps: Vec<Update> = (0..20)
         .map(|_| show.player.step(Duration::from_millis(100)))
         .collect();
     steps.push(show.seek(BEGIN_NS / 1_000_000 + 20_000));

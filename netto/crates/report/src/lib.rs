@@ -1,7 +1,6 @@
 //! What is made of logs for people and programs: `netto report` and `netto diff`.
 
 pub mod diff;
-pub mod figures;
 pub mod outcome;
 pub mod output;
 pub mod progress;

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::figures::plain;
 use netto_offline::stacks::Line;
+use netto_questions::figures::plain;
 
 /// Writes a line for each stack: functions with a semicolon between, a blank, then the samples of
 /// the first `sides` sides with a blank between.

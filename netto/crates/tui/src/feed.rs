@@ -13,7 +13,7 @@ use metrics_common::codec::ServerMessage;
 use metrics_common::{Info, Snapshot};
 
 use netto_client::{Connection, DEFAULT_URL, Daemon};
-use netto_pipeline::playback::{Controls, Mode, SPEEDS, Wish};
+use netto_pipeline::playback::{Command, Controls, Mode, SPEEDS};
 use netto_pipeline::trace_analyzer::SnapshotSource;
 use netto_replay::player::{self, Player};
 use netto_replay::recording::Recording;
@@ -204,9 +204,9 @@ impl Feed {
 
     /// Stands still, or goes on, where that can be had: the present cannot.
     pub fn pause(&self, paused: bool) {
-        self.ask(|_| Wish {
+        self.ask(|_| Command {
             playing: Some(!paused),
-            ..Wish::default()
+            ..Command::default()
         });
     }
 
@@ -214,15 +214,15 @@ impl Feed {
     pub fn change_speed(&self, times: f64) {
         self.ask(|controls| {
             let status = controls.status();
-            Wish {
+            Command {
                 playing: (status.state == Mode::Ended).then_some(true),
                 speed: Some((status.speed * times).clamp(*SPEEDS.start(), *SPEEDS.end())),
-                ..Wish::default()
+                ..Command::default()
             }
         });
     }
 
-    fn ask(&self, wish: impl Fn(&Controls) -> Wish) {
+    fn ask(&self, wish: impl Fn(&Controls) -> Command) {
         if let Some(controls) = &self.controls {
             controls.ask(wish(controls));
         }

@@ -20,6 +20,7 @@ use netto_sys::system;
 
 pub mod analysis;
 mod api;
+pub mod demo;
 mod efficiency;
 
 pub use api::API;

@@ -12,6 +12,7 @@ use netto_platform::{Ground, Tick};
 use netto_questions::api::Api;
 
 pub mod analysis;
+pub mod demo;
 mod kernel;
 
 /// What is shown of it.

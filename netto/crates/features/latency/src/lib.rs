@@ -17,6 +17,7 @@ use netto_platform::{Ground, Tick};
 
 pub mod analysis;
 mod api;
+pub mod demo;
 mod groups;
 mod kernel;
 mod terminal;

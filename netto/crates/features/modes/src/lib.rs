@@ -8,6 +8,8 @@ use netto_platform::{Ground, Tick};
 use netto_questions::api::Api;
 use netto_sys::system;
 
+pub mod demo;
+
 /// What is shown of modes.
 pub const API: Api = Api {
     snapshot: Some(|_, snapshot, object| {

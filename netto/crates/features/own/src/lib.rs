@@ -11,6 +11,7 @@ use netto_platform::{Ground, Tick};
 use netto_sys::system;
 
 mod api;
+pub mod demo;
 
 pub use api::API;
 

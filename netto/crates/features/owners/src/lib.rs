@@ -25,8 +25,10 @@ use netto_sys::system;
 
 pub mod analysis;
 mod api;
+pub mod demo;
 pub mod kernel;
 mod naming;
+pub mod report;
 mod terminal;
 
 pub use api::API;

@@ -9,6 +9,7 @@ use netto_platform::{Ground, Tick};
 use netto_questions::api::{Api, Measured, Object, reason};
 
 mod analysis;
+pub mod demo;
 mod kernel;
 
 /// What is shown of power.

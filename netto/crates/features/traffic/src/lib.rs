@@ -16,6 +16,7 @@ use netto_sys::kept::KeptFile;
 
 pub mod analysis;
 mod counter;
+pub mod demo;
 mod kernel;
 
 /// What is shown of it.

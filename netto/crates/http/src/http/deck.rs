@@ -11,7 +11,7 @@ use actix_web::{HttpRequest, HttpResponse, guard};
 use super::State;
 use super::admission::from_own_page;
 use super::routes::{not_found, resource, text};
-use netto_pipeline::playback::{SPEEDS, Wish};
+use netto_pipeline::playback::{SPEEDS, Command};
 
 /// The paths of a replay.
 pub(super) fn routes(config: &mut web::ServiceConfig) {
@@ -52,7 +52,7 @@ async fn status(state: Data<State>) -> HttpResponse {
 
 async fn course(state: Data<State>) -> HttpResponse {
     match &state.wiring.replay {
-        Some(controls) => json(&controls.facts().course),
+        Some(controls) => json(&controls.facts().overview),
         None => not_found(state).await,
     }
 }
@@ -71,8 +71,8 @@ async fn ask(request: HttpRequest, state: Data<State>) -> HttpResponse {
 }
 
 /// What a query asks for.
-fn wish(query: &str) -> Result<Wish, String> {
-    let mut wish = Wish::default();
+fn wish(query: &str) -> Result<Command, String> {
+    let mut wish = Command::default();
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
         match key.as_ref() {
             "playing" => {
@@ -93,7 +93,7 @@ fn wish(query: &str) -> Result<Wish, String> {
             _ => return Err("a replay knows playing, speed and seek_unix_ms".to_owned()),
         }
     }
-    if wish == Wish::default() {
+    if wish == Command::default() {
         return Err("nothing is asked for: playing, speed or seek_unix_ms".to_owned());
     }
     Ok(wish)
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_wish_is_understood_whole_or_not_at_all() {
         let all = wish("playing=true&speed=60&seek_unix_ms=1700000000000");
-        let expected = Wish {
+        let expected = Command {
             playing: Some(true),
             speed: Some(60.0),
             seek_unix_ms: Some(1_700_000_000_000),

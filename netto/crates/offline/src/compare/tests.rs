@@ -1,6 +1,7 @@
 //! What a comparison calls changed, on made-up series.
 
 use metrics_common::component::index_of;
+use metrics_common::random::SplitMix64;
 use metrics_common::{COMPONENTS, Cost, Info, Sections, Snapshot, fixture};
 
 use super::*;
@@ -10,19 +11,15 @@ const INTERVAL_NS: u64 = 500_000_000;
 
 /// Noise of an autoregression of first order, with a variance of 1.
 struct Noise {
-    state: u64,
+    random: SplitMix64,
     last: Vec<f64>,
     correlation: f64,
 }
 
 impl Noise {
     fn new(seed: u64, rows: usize, correlation: f64) -> Self {
-        // Neighbouring seeds must not begin alike.
-        let mut state = (seed ^ (seed << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let mut noise = Noise {
-            state: (state ^ (state >> 31)) | 1,
+            random: SplitMix64(seed),
             last: vec![0.0; rows],
             correlation,
         };
@@ -32,15 +29,8 @@ impl Noise {
         noise
     }
 
-    fn uniform(&mut self) -> f64 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        (self.state >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
     fn normal(&mut self) -> f64 {
-        let (a, b) = (self.uniform().max(1e-300), self.uniform());
+        let (a, b) = (self.random.ratio().max(1e-300), self.random.ratio());
         (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
     }
 

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use metrics_common::text::{count, escape_html};
 
-use super::super::figures::plain;
 use netto_offline::stacks::{About, Compared, Rect, layout};
+use netto_questions::figures::plain;
 use netto_questions::times::length;
 
 /// Width of the picture, in its own units.

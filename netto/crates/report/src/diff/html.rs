@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use jiff::tz::TimeZone;
 use metrics_common::text::escape_html;
 
-use super::super::figures::percent_number;
 use super::table::{certainty, side};
 use netto_offline::compare::{Change, Comparison};
+use netto_questions::figures::percent_number;
 
 const STYLE: &str = "\
 body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;\

@@ -12,9 +12,9 @@ use jiff::tz::TimeZone;
 use super::output::{Output, is_closed_pipe};
 use super::progress::Progress;
 use crate::outcome::Outcome;
+use netto_log::read::Entry;
+use netto_log::read::Files;
 use netto_offline::compare::{Comparison, Condition, Judgement, Side, compare};
-use netto_offline::files::Files;
-use netto_offline::series::Entry;
 use netto_offline::stacks::{Compared, Stacks, Which};
 use netto_questions::times::{Moment, Wanted};
 

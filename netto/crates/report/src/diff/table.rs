@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;
 
-use super::super::figures::{counted, percent_number, plain};
 use netto_offline::compare::{About, Change, Comparison, FEWEST_BLOCKS};
+use netto_questions::figures::{counted, percent_number, plain};
 use netto_questions::times::{length, shown};
 
 /// Lines for components that did not change, or of which that is not known.

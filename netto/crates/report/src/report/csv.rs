@@ -8,7 +8,7 @@ use anyhow::Context as _;
 
 use super::long_form::{COLUMNS, LongForm};
 use super::{Output, Source, about};
-use netto_offline::series::{Entry, Findings};
+use netto_log::read::{Entry, Findings};
 use netto_questions::times::Rfc3339;
 
 /// Writes all rows of a series, as they are read.
@@ -26,7 +26,7 @@ pub(super) fn write(
             Entry::Described(info) => {
                 if !has_head {
                     for (name, value) in about(&info) {
-                        let value = super::super::figures::plain(&value);
+                        let value = netto_questions::figures::plain(&value);
                         writeln!(output, "# {name}: {value}").context(cannot)?;
                     }
                     writeln!(output, "{}", COLUMNS.join(",")).context(cannot)?;

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 
 use super::{Source, nothing_there, troubles};
 use crate::standalone::Standalone;
-use netto_offline::series::{Entry, Findings};
+use netto_log::read::{Entry, Findings};
 
 /// The file, and what was wrong with the logs.
 pub(super) fn text(source: &Source<'_>, zone: &TimeZone) -> anyhow::Result<(String, Findings)> {

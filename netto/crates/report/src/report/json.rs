@@ -1,32 +1,23 @@
 //! A report for programs.
 
-use serde::Serialize;
+use std::fmt::Write as _;
 
-use netto_offline::owners::OwnersSummary;
-use netto_offline::series::Findings;
+use super::Parts;
+use netto_log::read::Findings;
 use netto_offline::summary::Summary;
 
-#[derive(Serialize)]
-struct Report<'a> {
-    #[serde(flatten)]
-    summary: &'a Summary,
-    /// Whose it was; absent from a log that does not have it.
-    owners: Option<&'a OwnersSummary>,
-    /// What was wrong with the files.
-    files: &'a Findings,
-}
-
-/// The whole report, with a line break at its end.
-pub(super) fn text(
-    summary: &Summary,
-    files: &Findings,
-    owners: Option<&OwnersSummary>,
-) -> anyhow::Result<String> {
-    let mut text = serde_json::to_string_pretty(&Report {
-        summary,
-        owners,
-        files,
-    })?;
-    text.push('\n');
+/// The whole report, with a line break at its end. What a log does not have is `null`.
+pub(super) fn text(summary: &Summary, files: &Findings, parts: &Parts) -> anyhow::Result<String> {
+    let whole = serde_json::to_string_pretty(summary)?;
+    let mut text = whole.trim_end_matches("\n}").to_owned();
+    let mut add = |name: &str, json: &str| {
+        // Writing to a String cannot fail. No line break stands within a value.
+        let _ = write!(text, ",\n  \"{name}\": {}", json.replace('\n', "\n  "));
+    };
+    for (name, part) in parts {
+        add(name, part.as_ref().map_or("null", |part| &part.json));
+    }
+    add("files", &serde_json::to_string_pretty(files)?);
+    text.push_str("\n}\n");
     Ok(text)
 }

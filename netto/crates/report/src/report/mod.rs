@@ -8,15 +8,16 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
-use metrics_common::Info;
 use metrics_common::component::index_of;
+use metrics_common::{Info, Snapshot};
 
 use super::output::{Output, is_closed_pipe};
 use super::progress::Progress;
 use crate::outcome::Outcome;
-use netto_offline::files::Files;
-use netto_offline::owners::OwnersSum;
-use netto_offline::series::{Entry, Findings, Series};
+use netto_feature::instruments::Entry as Feature;
+use netto_feature::summary;
+use netto_log::read::Files;
+use netto_log::read::{Entry, Findings, Series};
 use netto_offline::stacks::{Stacks, Which};
 use netto_offline::summary::{Strip, Summarizer, Summary};
 use netto_questions::cpus::CpuSet;
@@ -26,7 +27,6 @@ mod csv;
 mod html;
 mod json;
 mod long_form;
-mod owners;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod svg;
@@ -158,8 +158,11 @@ impl Source<'_> {
     }
 }
 
+/// What features say of a log, by their names.
+type Parts = Vec<(&'static str, Option<summary::Summary>)>;
+
 /// Carries out the command.
-pub fn run(args: &ReportArgs) -> Outcome {
+pub fn run(args: &ReportArgs, features: &[Feature]) -> Outcome {
     if args.component.is_some() && args.format == Format::Html {
         return Outcome::Usage(
             "--component does not go with --format html: the page shows any of them".to_owned(),
@@ -192,14 +195,19 @@ pub fn run(args: &ReportArgs) -> Outcome {
         cpus: args.cpus.as_ref(),
         every_interval: args.every_interval,
     };
-    match report(args, &source, &zone) {
+    match report(args, features, &source, &zone) {
         Ok(()) => Outcome::Done,
         Err(error) if is_closed_pipe(&error) => Outcome::Done,
         Err(error) => Outcome::Failed(error),
     }
 }
 
-fn report(args: &ReportArgs, source: &Source<'_>, zone: &TimeZone) -> anyhow::Result<()> {
+fn report(
+    args: &ReportArgs,
+    features: &[Feature],
+    source: &Source<'_>,
+    zone: &TimeZone,
+) -> anyhow::Result<()> {
     let component = args.component.as_deref();
     let findings = match args.format {
         Format::Csv => csv::write(source, component, args.output.as_deref())?,
@@ -211,15 +219,14 @@ fn report(args: &ReportArgs, source: &Source<'_>, zone: &TimeZone) -> anyhow::Re
             findings
         }
         Format::Table | Format::Json | Format::Svg => {
-            let mut owners = OwnersSum::default();
-            let (summary, strip, findings) = summed_up(source, component, &mut owners, zone)?;
-            let owners = owners.finish(component);
+            let (summary, strip, parts, findings) = summed_up(source, component, features, zone)?;
             let text = match args.format {
-                Format::Json => json::text(&summary, &findings, owners.as_ref())?,
+                Format::Json => json::text(&summary, &findings, &parts)?,
                 Format::Svg => svg::text(&summary, strip, zone)?,
                 _ => {
-                    table::text(&summary, &findings, source.cpus, zone)
-                        + &owners::lines(owners.as_ref())
+                    let parts = parts.iter().filter_map(|(_, part)| part.as_ref());
+                    let lines = parts.map(|part| part.text.as_str());
+                    table::text(&summary, &findings, source.cpus, zone) + &lines.collect::<String>()
                 }
             };
             write(args, &text)?;
@@ -247,19 +254,24 @@ fn write(args: &ReportArgs, text: &str) -> anyhow::Result<()> {
 fn summed_up(
     source: &Source<'_>,
     component: Option<&str>,
-    owners: &mut OwnersSum,
+    features: &[Feature],
     zone: &TimeZone,
-) -> anyhow::Result<(Summary, Strip, Findings)> {
+) -> anyhow::Result<(Summary, Strip, Parts, Findings)> {
     let mut summarizer = Summarizer::of(component.unwrap_or("network"));
+    let with_part = features
+        .iter()
+        .filter_map(|own| Some((own.name, own.summary?())));
+    let mut parts: Vec<_> = with_part.collect();
+    let mut add = |snapshot: &Snapshot| parts.iter_mut().for_each(|(_, part)| part.add(snapshot));
     let findings = source.for_each_or_digest(|entry| {
         match entry {
             Entry::Described(info) => summarizer.describe(&info),
             Entry::Interval(snapshot) => {
-                owners.interval(&snapshot);
+                add(&snapshot);
                 summarizer.add(&*snapshot);
             }
             Entry::Digest(digest) => {
-                owners.interval(&digest.sum);
+                add(&digest.sum);
                 summarizer.add(&*digest);
             }
             Entry::Missing(gap) => summarizer.missing(&gap),
@@ -270,7 +282,9 @@ fn summed_up(
     let (summary, strip) = summarizer
         .finish()
         .with_context(|| nothing_there(source, zone))?;
-    Ok((summary, strip, findings))
+    let parts = parts.into_iter();
+    let parts = parts.map(|(name, part)| (name, part.finish(component)));
+    Ok((summary, strip, parts.collect(), findings))
 }
 
 /// Writes the stacks of all logs together.

@@ -16,7 +16,7 @@ use parquet::schema::parser::parse_message_type;
 
 use super::long_form::{LongForm, Row};
 use super::{Output, Source, about};
-use netto_offline::series::{Entry, Findings};
+use netto_log::read::{Entry, Findings};
 
 /// The columns and their types. Numbers that cannot be negative have unsigned types.
 const SCHEMA: &str = "

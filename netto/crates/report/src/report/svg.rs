@@ -7,8 +7,8 @@ use plotters::element::{PathElement, Polygon, Rectangle, Text};
 use plotters::prelude::{DrawingArea, SVGBackend};
 use plotters::style::{BLACK, Color, IntoFont, RGBColor, TextStyle, WHITE};
 
-use super::super::figures::{percent, plain};
 use netto_offline::summary::{Step, Strip, Summary, Timeline};
+use netto_questions::figures::{percent, plain};
 use netto_questions::times::{length, shown, shown_time};
 
 const SIZE: (u32, u32) = (1_000, 420);

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use jiff::tz::TimeZone;
 use metrics_common::KindName;
 
-use super::super::figures::{count, counted, cpus, energy, percent, percent_number, plain};
-use netto_offline::series::Findings;
+use netto_log::read::Findings;
 use netto_offline::summary::{
     ComponentSummary, Found, Headline, Measured, OwnSummary, PowerSummary, Spread, Summary,
 };
 use netto_questions::cpus::CpuSet;
+use netto_questions::figures::{count, counted, cpus, energy, percent, percent_number, plain};
 use netto_questions::times::{length, shown, shown_time};
 
 /// Lines for components, CPUs, and reasons why something was not measured.

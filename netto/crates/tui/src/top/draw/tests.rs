@@ -18,8 +18,8 @@ fn model(cpus: u32) -> Model {
         seed: 3,
         period: Duration::from_millis(500),
         frequency_hz: 1000,
-        has_owners: false,
-        has_latency: false,
+        features: crate::features::FEATURES,
+        without: &["owners", "latency"],
     });
     let mut model = Model::default();
     model.meet(info);

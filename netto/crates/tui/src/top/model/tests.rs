@@ -18,8 +18,8 @@ fn host(intervals: usize) -> (Info, Vec<Snapshot>) {
         seed: 3,
         period: Duration::from_millis(500),
         frequency_hz: 1000,
-        has_owners: false,
-        has_latency: false,
+        features: crate::features::FEATURES,
+        without: &["owners", "latency"],
     });
     let snapshots = (0..intervals).map(|_| source.next_snapshot().unwrap());
     (info, snapshots.collect())

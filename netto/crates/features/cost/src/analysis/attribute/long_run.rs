@@ -2,6 +2,7 @@
 //! converge to it at any rate, and intervals that contain it as often as they say.
 
 use metrics_common::component::{children_of, index_of};
+use metrics_common::random::SplitMix64;
 use metrics_common::{
     Availability, ComponentInfo, Cost, Info, Method, Sections, Snapshot, confidence, fixture,
 };
@@ -18,29 +19,16 @@ const MS_PER_SECOND: f64 = 1e6;
 /// Three parts of the RX softirq; the last has no rule that finds it.
 const PARTS: [&str; 3] = ["local_delivery_v4", "bridging", "rx_unattributed"];
 
-/// Numbers that look random and are the same each time (Sebastiano Vigna's splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn ratio(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ (x >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+/// How many samples meet so much work in many short pieces.
+fn samples(random: &mut SplitMix64, work_ns: f64) -> u32 {
+    let limit = (-work_ns / PERIOD_NS as f64).exp();
+    let mut product = random.ratio();
+    let mut count = 0;
+    while product > limit {
+        product *= random.ratio();
+        count += 1;
     }
-
-    /// How many samples meet so much work in many short pieces.
-    fn samples(&mut self, work_ns: f64) -> u32 {
-        let limit = (-work_ns / PERIOD_NS as f64).exp();
-        let mut product = self.ratio();
-        let mut count = 0;
-        while product > limit {
-            product *= self.ratio();
-            count += 1;
-        }
-        count
-    }
+    count
 }
 
 fn capabilities() -> Capabilities {
@@ -59,7 +47,7 @@ fn row(slug: &str) -> usize {
 type Work = [f64; 3];
 
 /// Samples of it, and the clock.
-fn observe(dice: &mut Dice, work: Work) -> (Totals, StackCounts) {
+fn observe(random: &mut SplitMix64, work: Work) -> (Totals, StackCounts) {
     let mut stacks = StackCounts::default();
     for (slug, ns) in PARTS.iter().zip(work) {
         let part = row(slug);
@@ -67,7 +55,7 @@ fn observe(dice: &mut Dice, work: Work) -> (Totals, StackCounts) {
             event: row("rx_softirq"),
             part: (COMPONENTS[part].kind != Kind::Remainder).then_some(part),
         };
-        for _ in 0..dice.samples(ns) {
+        for _ in 0..samples(random, ns) {
             stacks.add(RX as u8, Some(owner));
         }
     }
@@ -79,7 +67,7 @@ fn observe(dice: &mut Dice, work: Work) -> (Totals, StackCounts) {
 /// A host at work.
 struct Host {
     attribution: Attribution,
-    dice: Dice,
+    random: SplitMix64,
     truth_ns: Work,
     found_ns: Work,
     /// What an interval's own samples alone would have said.
@@ -91,7 +79,7 @@ impl Host {
     fn new(seed: u64) -> Self {
         Host {
             attribution: Attribution::default(),
-            dice: Dice(seed),
+            random: SplitMix64(seed),
             truth_ns: [0.0; 3],
             found_ns: [0.0; 3],
             alone_ns: [0.0; 3],
@@ -103,7 +91,7 @@ impl Host {
     fn pass(&mut self, work: &[Work]) -> Vec<Split> {
         let seen: Vec<(Totals, StackCounts)> = work
             .iter()
-            .map(|&work| observe(&mut self.dice, work))
+            .map(|&work| observe(&mut self.random, work))
             .collect();
         let by_cpu: Vec<StackCounts> = seen.iter().map(|(_, stacks)| stacks.clone()).collect();
         self.attribution.begin(INTERVAL_NS, &by_cpu);
@@ -232,11 +220,16 @@ fn split_of(attribution: &mut Attribution, clock: &Totals, stacks: &StackCounts)
 }
 
 /// One interval with so much time of the HRTIMER softirq, a share of it networking's.
-fn hrtimer(attribution: &mut Attribution, dice: &mut Dice, time_ns: f64, share: f64) -> Split {
+fn hrtimer(
+    attribution: &mut Attribution,
+    random: &mut SplitMix64,
+    time_ns: f64,
+    share: f64,
+) -> Split {
     let mut stacks = StackCounts::default();
     for (slug, share) in [("net_hrtimer", share), ("softirq_hrtimer", 1.0 - share)] {
         let event = row(slug);
-        for _ in 0..dice.samples(share * time_ns) {
+        for _ in 0..samples(random, share * time_ns) {
             stacks.add(HRTIMER as u8, Some(Owner { event, part: None }));
         }
     }
@@ -251,10 +244,10 @@ fn hrtimer(attribution: &mut Attribution, dice: &mut Dice, time_ns: f64, share: 
 #[test]
 fn networking_is_carved_out_of_a_softirq_at_low_rates_too() {
     let mut attribution = Attribution::default();
-    let mut dice = Dice(3);
+    let mut random = SplitMix64(3);
     let mut net_ns = 0;
     for _ in 0..4_000 {
-        let split = hrtimer(&mut attribution, &mut dice, 500_000.0, 0.7);
+        let split = hrtimer(&mut attribution, &mut random, 500_000.0, 0.7);
         net_ns += split.time_ns[row("net_hrtimer")].unwrap();
     }
     let share = net_ns as f64 / (4_000.0 * 500_000.0);
@@ -267,10 +260,10 @@ fn networking_is_carved_out_of_a_softirq_at_low_rates_too() {
 fn a_sampler_at_odds_with_the_clock_does_not_bend_shares() {
     for factor in [0.2, 1.3] {
         let mut attribution = Attribution::default();
-        let mut dice = Dice(5);
+        let mut random = SplitMix64(5);
         let (mut found_ns, mut all_ns) = (0, 0);
         for _ in 0..6_000 {
-            let (mut clock, stacks) = observe(&mut dice, work(3.0 * factor, [0.6, 0.4, 0.0]));
+            let (mut clock, stacks) = observe(&mut random, work(3.0 * factor, [0.6, 0.4, 0.0]));
             clock[RX] = (clock[RX] as f64 / factor) as u64;
             let split = split_of(&mut attribution, &clock, &stacks);
             found_ns += split.time_ns[row("bridging")].unwrap();
@@ -350,7 +343,7 @@ fn the_interval_of_work_without_a_clock_contains_the_truth_without_a_sample_too(
     let own = row("connections");
     for samples_expected in [0.05, 0.17, 0.5, 1.0, 3.0, 40.0] {
         let truth_ns = samples_expected * PERIOD_NS as f64;
-        let mut dice = Dice(17);
+        let mut random = SplitMix64(17);
         let mut covered = 0;
         for _ in 0..ROUNDS {
             let mut stacks = StackCounts::default();
@@ -358,7 +351,7 @@ fn the_interval_of_work_without_a_clock_contains_the_truth_without_a_sample_too(
                 event: own,
                 part: None,
             };
-            (0..dice.samples(truth_ns)).for_each(|_| stacks.add(0, Some(owner)));
+            (0..samples(&mut random, truth_ns)).for_each(|_| stacks.add(0, Some(owner)));
             let split = split_of(&mut Attribution::default(), &[0; CLOCK_KINDS], &stacks);
             let snapshot = snapshot(&[split]);
             let (low, high) = confidence::of_component(&info, &snapshot, own).unwrap();
@@ -374,10 +367,10 @@ fn the_interval_of_what_is_carved_out_and_of_what_is_kept_contains_the_truth() {
     let (net, own) = (row("net_hrtimer"), row("softirq_hrtimer"));
     for (time_ns, share) in [(500_000.0, 0.7), (30e6, 0.02), (200e6, 0.0)] {
         let mut attribution = Attribution::default();
-        let mut dice = Dice(19);
+        let mut random = SplitMix64(19);
         let mut covered = [0; 2];
         for _ in 0..ROUNDS {
-            let split = hrtimer(&mut attribution, &mut dice, time_ns, share);
+            let split = hrtimer(&mut attribution, &mut random, time_ns, share);
             let snapshot = snapshot(&[split]);
             for (covered, (row, share)) in
                 covered.iter_mut().zip([(net, share), (own, 1.0 - share)])

@@ -18,14 +18,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 
-use metrics_common::codec::{Gap, ServerMessage, Stacks};
-use metrics_common::log::{Beginning, Digest, Item};
-use metrics_common::{COMPONENTS, Info, Snapshot};
+use metrics_common::codec::{Gap, Stacks};
+use metrics_common::log::{Beginning, Digest};
+use metrics_common::{Info, Snapshot};
 
-pub use super::findings::Findings;
-
-use super::file::{self, Opened};
-use super::findings::undescribed;
+use super::decoder::Event;
+use super::file::{Events, LogFile};
+use super::findings::{Findings, wording};
 use netto_questions::times::Span;
 
 /// Longer intervals are damage, nanoseconds: a week.
@@ -54,17 +53,8 @@ pub enum Entry {
 /// A file as far as it was read.
 struct Head {
     path: PathBuf,
-    reader: Option<Opened>,
-    info: Option<Arc<Info>>,
-    next: Option<Next>,
-}
-
-#[derive(Debug)]
-enum Next {
-    Interval(Box<Snapshot>),
-    Digest(Box<Digest>),
-    Missing(Gap),
-    Stacks(Box<Stacks>),
+    events: Option<Events>,
+    next: Option<Event>,
 }
 
 /// The intervals of several files, one after the other.
@@ -103,8 +93,7 @@ impl Series {
             queue.push(Reverse((first_end_unix_ns, heads.len())));
             heads.push(Head {
                 path,
-                reader: None,
-                info: None,
+                events: None,
                 next: None,
             });
         }
@@ -159,83 +148,72 @@ impl Series {
         &self.findings
     }
 
-    /// Reads on in a file, up to its next interval or gap, and gives the time of that.
+    /// Reads on in a file, up to its next event, and gives the time of that.
     fn advance(&mut self, index: usize) -> Option<u64> {
         let head = self.heads.get_mut(index)?;
-        if head.reader.is_none() {
-            let open = match self.by_digests {
-                true => Opened::for_digests,
-                false => Opened::for_messages,
-            };
-            match open(&head.path, self.span, &self.read_bytes) {
-                Ok(reader) => {
-                    if matches!(reader.beginning(), Beginning::Damaged { .. }) {
-                        let path = head.path.display();
+        let path = head.path.display();
+        if head.events.is_none() {
+            let opened = LogFile::open(&head.path, &self.read_bytes);
+            let events = opened.map_err(|error| error.to_string()).and_then(|file| {
+                let events = match self.by_digests {
+                    true => file.events_by_digests(self.span),
+                    false => file.events(self.span),
+                };
+                events.map_err(|error| wording(&error))
+            });
+            match events {
+                Ok(events) => {
+                    if matches!(events.beginning(), Beginning::Damaged { .. }) {
                         let problem = format!("{path} has lost its beginning");
                         self.findings.problems.push(problem);
                     }
-                    head.reader = Some(reader);
+                    head.events = Some(events);
                 }
                 Err(reason) => {
-                    let path = head.path.display();
                     self.findings.problems.push(format!("{path} {reason}"));
                     return None;
                 }
             }
         }
-        let reader = head.reader.as_mut()?;
-        loop {
-            let message = match reader.next() {
-                Some(Ok(Item::Message(message))) => message,
-                Some(Ok(Item::Digest(digest))) => {
-                    let first = digest.course.times_unix_ns.first().copied();
-                    head.next = Some(Next::Digest(digest));
-                    return first;
-                }
-                Some(Err(error)) => {
-                    let (path, reason) = (head.path.display(), file::wording(&error));
-                    let problem = format!("{path} could not be read to its end: {reason}");
-                    self.findings.problems.push(problem);
-                    self.close(index);
-                    return None;
-                }
-                None => {
-                    self.close(index);
-                    return None;
-                }
-            };
-            let (time, next) = match message {
-                ServerMessage::Hello(info) => {
-                    head.info = Some(Arc::new(*info));
-                    continue;
-                }
-                ServerMessage::History(_) | ServerMessage::Bye(_) => continue,
-                ServerMessage::Snapshot(own) => (own.time_unix_ns, Next::Interval(own)),
-                ServerMessage::Gap(gap) => (gap.last_time_unix_ns, Next::Missing(gap)),
-                ServerMessage::Stacks(own) => (own.time_unix_ns, Next::Stacks(own)),
-            };
-            head.next = Some(next);
-            return Some(time);
+        match head.events.as_mut()?.next() {
+            Some(Ok(event)) => {
+                let time = match &event {
+                    Event::Interval(_, own) | Event::Undescribed(own) => own.time_unix_ns,
+                    Event::Digest(own) => own.course.times_unix_ns.first().copied()?,
+                    Event::Gap(gap) => gap.last_time_unix_ns,
+                    Event::Stacks(own) => own.time_unix_ns,
+                };
+                head.next = Some(event);
+                Some(time)
+            }
+            Some(Err(error)) => {
+                let reason = wording(&error);
+                let problem = format!("{path} could not be read to its end: {reason}");
+                self.findings.problems.push(problem);
+                self.close(index);
+                None
+            }
+            None => {
+                self.close(index);
+                None
+            }
         }
     }
 
     fn close(&mut self, index: usize) {
-        let Some(reader) = self
-            .heads
-            .get_mut(index)
-            .and_then(|head| head.reader.take())
-        else {
+        let head = self.heads.get_mut(index);
+        let Some(events) = head.and_then(|head| head.events.take()) else {
             return;
         };
-        let (damaged_stretches, unknown_messages, is_cut) = reader.wrong();
-        self.findings.damaged_stretches += damaged_stretches;
-        self.findings.unknown_messages += unknown_messages;
-        self.findings.cut_files += u64::from(is_cut);
+        self.findings.damaged_stretches += events.damaged_stretches();
+        self.findings.unknown_messages += events.unknown_messages();
+        self.findings.cut_files += u64::from(events.is_cut());
+        self.findings.undescribed_intervals += events.decoder().undescribed();
     }
 
     /// Hands on an interval, with its description where that is another one; not one that was
     /// counted already, cannot be, or is not wanted.
-    fn take(&mut self, index: usize, snapshot: Box<Snapshot>) {
+    fn take(&mut self, index: usize, info: Arc<Info>, snapshot: Box<Snapshot>) {
         if snapshot.interval_ns == 0
             || snapshot.interval_ns > LONGEST_INTERVAL_NS
             || snapshot.cpus.is_empty()
@@ -243,21 +221,6 @@ impl Series {
             self.findings.implausible_intervals += 1;
             return;
         }
-        let Some(info) = self.heads.get(index).and_then(|head| head.info.clone()) else {
-            self.findings.undescribed_intervals += 1;
-            if snapshot.cost().components.len() != COMPONENTS.len() {
-                return;
-            }
-            let info = Arc::new(undescribed());
-            if let Some(head) = self.heads.get_mut(index) {
-                head.info = Some(info.clone());
-            }
-            return self.take_described(index, snapshot, info);
-        };
-        self.take_described(index, snapshot, info);
-    }
-
-    fn take_described(&mut self, index: usize, snapshot: Box<Snapshot>, info: Arc<Info>) {
         let run = info.started_unix_ns;
         let last = self.last_sequences.get(&run);
         if last.is_some_and(|&last| snapshot.sequence <= last) {
@@ -284,13 +247,15 @@ impl Series {
 
     /// Hands on a digest, if each of its intervals would be handed on; else reads these.
     fn take_digest(&mut self, index: usize, digest: Box<Digest>) {
-        let Some(head) = self.heads.get_mut(index) else {
+        let head = self.heads.get_mut(index);
+        let Some(events) = head.and_then(|head| head.events.as_mut()) else {
             return;
         };
+        let info = events.decoder().info().cloned();
         let (course, sum) = (&digest.course, &digest.sum);
         let first_unix_ns = course.times_unix_ns.first().copied().unwrap_or(0);
         let first_ns = course.intervals_ns.first().copied().unwrap_or(0);
-        let run = head.info.as_ref().map(|info| info.started_unix_ns);
+        let run = info.as_ref().map(|info| info.started_unix_ns);
         let is_new = run.is_some_and(|run| {
             let last = self.last_sequences.get(&run);
             let is_later = last.is_none_or(|&last| digest.first_sequence() > last);
@@ -309,17 +274,13 @@ impl Series {
             .iter()
             .all(|ns| *ns <= LONGEST_INTERVAL_NS);
         let is_inside = self.span.holds(first_unix_ns) && self.span.holds(sum.time_unix_ns);
-        match head.info.clone() {
+        match info {
             Some(info) if is_new && is_alone && is_plausible && is_inside => {
                 self.count(index, info.started_unix_ns, sum);
                 self.tell(info);
                 self.ready.push_back(Entry::Digest(digest));
             }
-            _ => {
-                if let Some(reader) = &mut head.reader {
-                    reader.read_instead();
-                }
-            }
+            _ => events.read_instead(),
         }
     }
 
@@ -357,16 +318,16 @@ impl Iterator for Series {
             let Reverse((_, index)) = self.queue.pop()?;
             let next = self.heads.get_mut(index).and_then(|head| head.next.take());
             match next {
-                Some(Next::Interval(snapshot)) => self.take(index, snapshot),
-                Some(Next::Digest(digest)) => self.take_digest(index, digest),
-                Some(Next::Missing(gap)) => {
+                Some(Event::Interval(info, snapshot)) => self.take(index, info, snapshot),
+                Some(Event::Digest(digest)) => self.take_digest(index, digest),
+                Some(Event::Gap(gap)) => {
                     let is_new = self.last_gap.as_ref() != Some(&gap);
                     if is_new && self.span.holds(gap.last_time_unix_ns) {
                         self.ready.push_back(Entry::Missing(gap.clone()));
                     }
                     self.last_gap = Some(gap);
                 }
-                Some(Next::Stacks(stacks)) => {
+                Some(Event::Stacks(stacks)) => {
                     let end_unix_ns = stacks.time_unix_ns;
                     let begin_unix_ns = end_unix_ns.saturating_sub(stacks.window_ns);
                     // Those that several files hold count once.
@@ -377,7 +338,7 @@ impl Iterator for Series {
                         self.ready.push_back(Entry::Stacks(stacks));
                     }
                 }
-                None => {}
+                Some(Event::Undescribed(_)) | None => {}
             }
             if let Some(time) = self.advance(index) {
                 self.queue.push(Reverse((time, index)));

@@ -1,19 +1,13 @@
-//! `netto log`: looking at log files. Only files and wording are owned here; what a log holds is
-//! found out by `contents`.
+//! `netto log`: looking at log files. Only wording is owned here; what a log holds is found out by
+//! its reader.
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{BufReader, Read as _};
-use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use metrics_common::log::{HEADER_BYTES, LogIndex, LogReader, MAGIC};
 
-use self::contents::{Contents, Damages};
 use crate::cli::log::VerifyArgs;
+use netto_log::read::{Contents, Damages};
 use netto_questions::utc;
-
-pub mod contents;
 
 /// Says what each file holds and what of it is damaged.
 ///
@@ -23,7 +17,8 @@ pub fn verify(args: &VerifyArgs, mut print: impl FnMut(&str)) -> anyhow::Result<
     let mut found = Vec::new();
     let (mut damaged, mut unreadable) = (0, Vec::new());
     for path in &args.files {
-        match examine(path) {
+        let contents = Contents::of_file(path);
+        match contents.with_context(|| format!("cannot read {}", path.display())) {
             Ok(contents) => {
                 damaged += usize::from(contents.damage.is_any());
                 if !args.json {
@@ -44,39 +39,6 @@ pub fn verify(args: &VerifyArgs, mut print: impl FnMut(&str)) -> anyhow::Result<
         0 => Ok(()),
         count => bail!("{count} of {} files damaged", args.files.len()),
     }
-}
-
-fn examine(path: &Path) -> anyhow::Result<Contents> {
-    let cannot = || format!("cannot read {}", path.display());
-    let mut file = File::open(path).with_context(cannot)?;
-    let metadata = file.metadata().with_context(cannot)?;
-    let is_indexed = match metadata.is_file() {
-        true => {
-            let index = LogIndex::of(&mut file).with_context(cannot)?;
-            std::io::Seek::rewind(&mut file).with_context(cannot)?;
-            index.is_complete()
-        }
-        false => false,
-    };
-    let mut source = BufReader::with_capacity(1 << 16, file);
-    let mut header = Vec::new();
-    source
-        .by_ref()
-        .take(HEADER_BYTES as u64)
-        .read_to_end(&mut header)
-        .with_context(cannot)?;
-    let version = header.strip_prefix(MAGIC).and_then(|version| {
-        let [a, b, c, d] = *version.first_chunk()?;
-        Some((u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])))
-    });
-    let whole = std::io::Cursor::new(header).chain(source);
-    let reader = LogReader::new(whole).with_context(cannot)?;
-    let mut contents = Contents::of(reader).with_context(cannot)?;
-    contents.file = path.display().to_string();
-    contents.bytes = metadata.len();
-    contents.format = version.map(|(major, minor)| format!("{major}.{minor}"));
-    contents.is_indexed = is_indexed;
-    Ok(contents)
 }
 
 fn text(contents: &Contents) -> String {

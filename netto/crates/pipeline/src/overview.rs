@@ -1,4 +1,4 @@
-//! Networking's share over a whole recording, in bounded memory: the ground of the slider.
+//! Networking's share over a whole recording, in bounded memory: what is drawn behind the slider.
 //!
 //! Stretches are as short as fits into their number; when the recording goes on beyond the
 //! last one, neighbours are joined. Pure.
@@ -35,7 +35,7 @@ impl Stretch {
 
 /// The share in the making.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Course {
+pub struct Overview {
     begin_ns: u64,
     length_ns: u64,
     stretches: Vec<Stretch>,
@@ -43,7 +43,7 @@ pub struct Course {
 
 /// The share as it is shown: lists of equal length, with a value for each stretch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CourseView {
+pub struct OverviewTable {
     /// Where the first stretch begins, on the axis of the recording, milliseconds.
     pub begin_unix_ms: u64,
     /// Length of a stretch, milliseconds.
@@ -56,10 +56,10 @@ pub struct CourseView {
     pub time_unix_ms: Vec<Option<u64>>,
 }
 
-impl Course {
+impl Overview {
     /// A recording that begins at this place of its axis.
     pub fn new(begin_ns: u64) -> Self {
-        Course {
+        Overview {
             begin_ns,
             length_ns: SHORTEST_NS,
             stretches: Vec::new(),
@@ -99,14 +99,14 @@ impl Course {
     }
 
     /// What there is to show.
-    pub fn view(&self) -> CourseView {
+    pub fn view(&self) -> OverviewTable {
         let all = self.stretches.iter();
         let mean = |stretch: &Stretch| {
             (stretch.capacity_ns > 0)
                 .then(|| stretch.network_ns as f64 / stretch.capacity_ns as f64)
         };
         let ms = |stretch: &Stretch| stretch.time_unix_ns.map(|ns| ns / 1_000_000);
-        CourseView {
+        OverviewTable {
             begin_unix_ms: self.begin_ns / 1_000_000,
             step_ms: self.length_ns / 1_000_000,
             mean_ratio: all.clone().map(mean).collect(),
@@ -120,8 +120,11 @@ impl Course {
 mod tests {
     use super::*;
 
-    fn course(seconds: impl Iterator<Item = u64>, of: impl Fn(u64) -> Option<u64>) -> CourseView {
-        let mut course = Course::new(0);
+    fn overview(
+        seconds: impl Iterator<Item = u64>,
+        of: impl Fn(u64) -> Option<u64>,
+    ) -> OverviewTable {
+        let mut overview = Overview::new(0);
         for second in seconds {
             let snapshot = Snapshot {
                 time_unix_ns: second * 1_000_000_000,
@@ -129,14 +132,14 @@ mod tests {
                 cpus: vec![0, 1],
                 ..Snapshot::default()
             };
-            course.add(snapshot.time_unix_ns, &snapshot, of(second));
+            overview.add(snapshot.time_unix_ns, &snapshot, of(second));
         }
-        course.view()
+        overview.view()
     }
 
     #[test]
     fn means_and_peaks_survive_being_joined() {
-        let day = course(1..=86_400, |second| {
+        let day = overview(1..=86_400, |second| {
             Some(if second % 7 == 0 { 1_000_000_000 } else { 0 })
         });
         assert!(day.mean_ratio.len() <= STRETCHES && day.mean_ratio.len() > STRETCHES / 2);
@@ -149,7 +152,7 @@ mod tests {
     #[test]
     fn where_nothing_was_measured_there_is_no_share() {
         let seconds = [1, 2, 10, 11].into_iter();
-        let seen = course(seconds, |second| (second != 2).then_some(500_000_000));
+        let seen = overview(seconds, |second| (second != 2).then_some(500_000_000));
         let mut expected = vec![None; 11];
         for measured in [0, 9, 10] {
             expected[measured] = Some(0.25);
@@ -162,6 +165,6 @@ mod tests {
     #[test]
     fn a_hostile_time_takes_no_memory() {
         let far = [1, u64::MAX / 1_000_000_000].into_iter();
-        assert!(course(far, |_| Some(1)).mean_ratio.len() <= STRETCHES);
+        assert!(overview(far, |_| Some(1)).mean_ratio.len() <= STRETCHES);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use metrics_common::latency::{BUCKETS, Histogram, Point, bounds};
 use metrics_common::sections::{GroupKind, GroupLatency, MissingPoint, PointLatency};
 use metrics_common::{Latency, SoftnetCount, Traffic};
+use netto_feature::demo::Generator;
 
 /// The point that this host pretends to lack.
 const LACKING: Point = Point::DriverToIp;
@@ -100,8 +101,16 @@ fn histogram(packets: u64, point: Point, is_slow: bool, load: f64) -> Histogram 
     own
 }
 
+/// The packets are those of the section of traffic.
+pub fn generator() -> Generator {
+    Box::new(|interval, sections| {
+        let traffic = sections.traffic.as_ref();
+        sections.latency = traffic.map(|traffic| latency(traffic, interval.seconds));
+    })
+}
+
 /// The section, of the interval that ends at `seconds`.
-pub fn latency(traffic: &Traffic, seconds: f64) -> Latency {
+fn latency(traffic: &Traffic, seconds: f64) -> Latency {
     let packets = traffic
         .softnet_of(SoftnetCount::Packets)
         .unwrap_or_default();

@@ -1,11 +1,8 @@
 //! What netto would cost the made-up host: its probes by how often they would run, its samples by
 //! their number, and a process on one CPU.
 
-use metrics_common::{
-    COMPONENTS, CostliestCpu, InstrumentCost, Kind, OwnCost, OwnPart, Sections, Source,
-};
-
-use super::load::Work;
+use metrics_common::{COMPONENTS, CostliestCpu, InstrumentCost, Kind, OwnCost, OwnPart, Source};
+use netto_feature::demo::{Generator, Work};
 
 /// What a pair of probes takes, nanoseconds, and what a stack does with its timer interrupt.
 const SOFTIRQ_NS: u64 = 240;
@@ -14,23 +11,31 @@ const LOCAL_CALL_NS: u64 = 110;
 const SWITCH_NS: u64 = 105;
 const INTERRUPT_NS: u64 = 60;
 const STACK_NS: u64 = 2_900;
-/// netto's share of any CPU's time, at most; beyond that this host would be sampled more rarely.
-pub const MAX_OVERHEAD: f64 = 0.01;
+/// netto's share of any CPU's time, at most; somewhat less than it may have.
 const MOST: f64 = 0.0085;
 /// Times are estimates, and this step takes few bytes.
 const STEP_NS: u64 = 10_000;
 /// Over how long a CPU's share is averaged, nanoseconds.
 const AVERAGED_NS: f64 = 1e10;
 
+/// Costs follow what the CPUs did.
+pub fn generator() -> Generator {
+    let mut overhead = Overhead::default();
+    Box::new(move |interval, sections| {
+        let own = overhead.interval(interval.work, interval.length_ns, interval.stacks);
+        sections.own = Some(own);
+    })
+}
+
 /// netto's share of each CPU's time, of late.
 #[derive(Default)]
-pub struct Overhead {
+struct Overhead {
     ratios: Vec<f64>,
 }
 
 impl Overhead {
     /// The section, of an interval in which this was done and each CPU had so many stacks taken.
-    pub fn interval(&mut self, work: &Work, interval_ns: u64, stacks: u64) -> OwnCost {
+    fn interval(&mut self, work: &Work, interval_ns: u64, stacks: u64) -> OwnCost {
         let cpus = work.modes.len();
         let user_ns = interval_ns / 800 + cpus as u64 * 3_000;
         let system_ns = interval_ns / 900;
@@ -66,11 +71,6 @@ impl Overhead {
             ("drops", 2),
             ("own", 2),
         ];
-        debug_assert!(
-            shares
-                .iter()
-                .all(|(name, _)| Sections::NAMES.contains(name))
-        );
         let mut own = OwnCost {
             user_ns,
             system_ns,
@@ -132,4 +132,25 @@ fn parts_of(work: &Work, cpu: usize, stacks: u64) -> [u64; OwnPart::ALL.len()] {
     put(OwnPart::Switches, calls / 2 * SWITCH_NS);
     put(OwnPart::Sampler, stacks * STACK_NS);
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use netto_demo::load::Load;
+    use netto_feature::demo::MAX_OVERHEAD;
+
+    use super::*;
+
+    #[test]
+    fn netto_costs_no_cpu_more_than_it_may() {
+        let (mut load, mut overhead) = (Load::new(16, 2, 1), Overhead::default());
+        for number in 1..=40 {
+            let work = load.interval(f64::from(number) / 2.0, 500_000_000, 500);
+            let own = overhead.interval(&work, 500_000_000, 500);
+            let costliest = own.costliest.unwrap();
+            assert!(costliest.ratio > 0.001 && costliest.ratio < MAX_OVERHEAD);
+            let total: u64 = (0..16).filter_map(|cpu| own.cpu_taken_ns(cpu)).sum();
+            assert_eq!(own.taken_total_ns(), Some(total));
+        }
+    }
 }

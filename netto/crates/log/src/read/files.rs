@@ -1,14 +1,15 @@
 //! The log files of one host: which of them hold intervals, from when to when, and whose they are.
-//! How they are one series is `series`'.
+//! How they become one series, `series` decides.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use metrics_common::codec::ServerMessage;
+use metrics_common::log::LogIndex;
 
-use super::file;
-use super::findings::{Findings, SeriesError};
+use super::decoder::Event;
+use super::file::LogFile;
+use super::findings::{Findings, SeriesError, wording};
 use super::series::Series;
 use netto_questions::times::Span;
 
@@ -73,23 +74,26 @@ impl Files {
     }
 
     fn look_at(&mut self, path: &Path) -> Result<Known, String> {
-        self.length_bytes += file::length_bytes(path)?;
-        let mut hostname = None;
-        for message in file::open(path, Span::EVER, &self.read_bytes)? {
-            match message.map_err(|error| file::wording(&error))? {
-                ServerMessage::Hello(info) => {
-                    hostname.get_or_insert(info.hostname);
-                }
-                ServerMessage::Snapshot(first) => {
-                    return Ok(Known {
-                        path: path.to_owned(),
-                        first_end_unix_ns: first.time_unix_ns,
-                        first_begin_unix_ns: first.time_unix_ns.saturating_sub(first.interval_ns),
-                        hostname,
-                    });
-                }
-                _ => {}
-            }
+        let file = LogFile::open(path, &self.read_bytes).map_err(|error| error.to_string())?;
+        if file.length_bytes() == 0 {
+            return Err("is empty: nothing was written to it yet".to_owned());
+        }
+        self.length_bytes += file.length_bytes();
+        let mut events = file.events(Span::EVER).map_err(|error| wording(&error))?;
+        while let Some(event) = events.next() {
+            let (Event::Interval(_, first) | Event::Undescribed(first)) =
+                event.map_err(|error| wording(&error))?
+            else {
+                continue;
+            };
+            let decoder = events.decoder();
+            let info = decoder.info().filter(|_| !decoder.is_guess());
+            return Ok(Known {
+                path: path.to_owned(),
+                first_end_unix_ns: first.time_unix_ns,
+                first_begin_unix_ns: first.time_unix_ns.saturating_sub(first.interval_ns),
+                hostname: info.map(|info| info.hostname.clone()),
+            });
         }
         Err("holds no interval".to_owned())
     }
@@ -106,15 +110,17 @@ impl Files {
         let mut end = self.begin_unix_ns();
         for known in &self.files {
             // What is wrong with a file is found when it is read for what it holds.
-            if let Ok(Some(last)) = file::end_unix_ns(&known.path, &self.read_bytes) {
+            let Ok(file) = LogFile::open(&known.path, &self.read_bytes) else {
+                continue;
+            };
+            let index = file.index().ok().filter(LogIndex::is_known);
+            if let Some((_, last)) = index.and_then(|index| index.span_unix_ns()) {
                 end = end.max(last);
                 continue;
             }
-            let Ok(reader) = file::open(&known.path, Span::EVER, &self.read_bytes) else {
-                continue;
-            };
-            for message in reader.map_while(Result::ok) {
-                if let ServerMessage::Snapshot(snapshot) = message {
+            let events = file.events(Span::EVER).into_iter().flatten();
+            for event in events.map_while(Result::ok) {
+                if let Event::Interval(_, snapshot) | Event::Undescribed(snapshot) = event {
                     end = end.max(snapshot.time_unix_ns);
                 }
             }

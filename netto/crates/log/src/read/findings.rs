@@ -1,7 +1,7 @@
-//! What is left to say of a series besides its intervals: what was wrong with its files, why files
-//! make none, and what stands in for a description that is lost. Pure.
+//! What is left to say of a series besides its intervals: what was wrong with its files, and why
+//! files make none. Pure.
 
-use metrics_common::{Availability, ComponentInfo, Info};
+use metrics_common::log::LogError;
 use serde::Serialize;
 
 /// What was wrong with files, and what was not counted.
@@ -48,28 +48,12 @@ pub enum SeriesError {
     },
 }
 
-/// The description of intervals whose own is lost: rows as this netto has them.
-pub(super) fn undescribed() -> Info {
-    Info {
-        version: "unknown".to_owned(),
-        kernel: "unknown".to_owned(),
-        hostname: "unknown".to_owned(),
-        boot_id: String::new(),
-        started_unix_ns: 0,
-        user_period_ms: 0,
-        frequency_hz: 0,
-        sampler: None,
-        max_overhead_ratio: None,
-        possible_cpus: 0,
-        numa_nodes: Vec::new(),
-        components: ComponentInfo::table(|_| Availability::by("unknown")),
-        probes: Vec::new(),
-        missable: Vec::new(),
-        power: Availability::missing("the log has lost its description"),
-        instruments: Vec::new(),
-        notes: vec![
-            "The log has lost its description: components are named as this netto names them."
-                .to_owned(),
-        ],
+/// What is wrong with a log, behind its name.
+pub(super) fn wording(error: &LogError) -> String {
+    match error {
+        LogError::NotALog => {
+            "is no log of netto's: it does not begin with \"NETTOLOG\", nor with a frame".to_owned()
+        }
+        other => other.to_string(),
     }
 }

@@ -1,14 +1,12 @@
-//! What work the made-up host does: packets by the time of its RX softirqs, bytes by packets, and
-//! drops where one core gets too much. Pure.
+//! What work the made-up host does: packets by the time of its RX softirqs, and bytes by packets.
+//! Pure.
 
 use metrics_common::component::index_of;
 use metrics_common::sections::LOOPBACK;
 use metrics_common::{
-    DropPlace, Drops, Interface, InterfaceCounts, Interfaces, ProtocolCount, SoftnetCount, Traffic,
-    WorkCount,
+    Interface, InterfaceCounts, Interfaces, ProtocolCount, SoftnetCount, Traffic, WorkCount,
 };
-
-use super::load::Work;
+use netto_feature::demo::{Generator, Work};
 
 /// What a packet takes in the RX softirq, nanoseconds, and by how much that changes with time: by
 /// how much the bridge has to do.
@@ -50,8 +48,16 @@ fn interface(name: &str, driver: &str, queues: u32, packets_in: u64, part: u64) 
     }
 }
 
+/// Packets are as many as the RX softirqs had time for.
+pub fn generator() -> Generator {
+    Box::new(|interval, sections| {
+        let work = traffic(interval.work, interval.length_ns, interval.seconds);
+        sections.traffic = Some(work);
+    })
+}
+
 /// The section, of the interval that ends at `seconds`.
-pub fn traffic(work: &Work, interval_ns: u64, seconds: f64) -> Traffic {
+fn traffic(work: &Work, interval_ns: u64, seconds: f64) -> Traffic {
     let swing = 1.0 + SWING * (seconds * std::f64::consts::TAU / SWING_SECONDS).sin();
     let packets: Vec<u64> = row(work, "rx_softirq")
         .iter()
@@ -118,51 +124,5 @@ pub fn traffic(work: &Work, interval_ns: u64, seconds: f64) -> Traffic {
             counted_ns: interval_ns,
             counts: counts.collect(),
         }),
-    }
-}
-
-/// The section of drops that goes with it.
-pub fn drops(traffic: &Traffic, seconds: f64) -> Drops {
-    let packets = traffic
-        .softnet_of(SoftnetCount::Packets)
-        .unwrap_or_default();
-    let backlog = traffic
-        .softnet_of(SoftnetCount::Dropped)
-        .unwrap_or_default();
-    let all: u64 = packets.iter().sum();
-    let scan = if seconds.rem_euclid(180.0) < 25.0 {
-        all / 400
-    } else {
-        0
-    };
-    let errors = traffic
-        .protocol(ProtocolCount::UdpReceiveBufferErrors)
-        .unwrap_or(0);
-    let mut places = vec![
-        ("NETFILTER_DROP", "nf_hook_slow", all / 1_500),
-        ("CPU_BACKLOG", "enqueue_to_backlog", backlog.iter().sum()),
-        ("SOCKET_RCVBUFF", "__udp_queue_rcv_skb", errors),
-        ("NO_SOCKET", "__udp4_lib_rcv", all / 12_000),
-        ("NO_SOCKET", "tcp_v4_rcv", scan),
-    ];
-    places.retain(|(_, _, count)| *count > 0);
-    places.sort_by_key(|(_, _, count)| u64::MAX - count);
-    let total: u64 = places.iter().map(|(_, _, count)| count).sum();
-    // Where packets are, so are drops; what does not divide is the first CPU's.
-    let of = |count: &u64| (u128::from(total) * u128::from(*count) / u128::from(all.max(1))) as u64;
-    let mut cpus: Vec<u64> = packets.iter().map(of).collect();
-    let left = total.saturating_sub(cpus.iter().sum());
-    if let Some(first) = cpus.first_mut() {
-        *first += left;
-    }
-    let place = |(reason, function, packets): (&str, &str, u64)| DropPlace {
-        reason: reason.to_owned(),
-        function: function.to_owned(),
-        packets,
-    };
-    Drops {
-        places: places.into_iter().map(place).collect(),
-        other_packets: 0,
-        cpus,
     }
 }

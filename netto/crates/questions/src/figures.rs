@@ -1,15 +1,15 @@
 //! Figures as people read them on a terminal. Pure.
 
-pub(super) use metrics_common::text::count;
+pub use metrics_common::text::count;
 
 /// A ratio as per cent: two decimals below one, then one. Nothing is `0 %`; too little to be
 /// shown is `<0.01 %`, so that the two differ.
-pub(super) fn percent(ratio: f64) -> String {
+pub fn percent(ratio: f64) -> String {
     format!("{} %", percent_number(ratio))
 }
 
 /// [`percent`] without the sign.
-pub(super) fn percent_number(ratio: f64) -> String {
+pub fn percent_number(ratio: f64) -> String {
     let value = ratio * 100.0;
     if value.is_nan() || value <= 0.0 {
         "0".to_owned()
@@ -23,7 +23,7 @@ pub(super) fn percent_number(ratio: f64) -> String {
 }
 
 /// A number of CPUs.
-pub(super) fn cpus(count: f64) -> String {
+pub fn cpus(count: f64) -> String {
     if count > 0.0 && count < 0.0005 {
         "<0.001".to_owned()
     } else if count < 9.995 {
@@ -34,7 +34,7 @@ pub(super) fn cpus(count: f64) -> String {
 }
 
 /// Energy in the unit that its size deserves.
-pub(super) fn energy(joules: f64) -> String {
+pub fn energy(joules: f64) -> String {
     match joules {
         little if little < 1e3 => format!("{little:.1} J"),
         some if some < 3.6e6 => format!("{:.2} Wh", some / 3_600.0),
@@ -43,12 +43,12 @@ pub(super) fn energy(joules: f64) -> String {
 }
 
 /// A count of things with their name.
-pub(super) fn counted(value: u64, one: &str, many: &str) -> String {
+pub fn counted(value: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(value), if value == 1 { one } else { many })
 }
 
 /// Text of a log without what would move a terminal's cursor or colour what follows.
-pub(super) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let shown = |character: char| match character.is_control() {
         true => '\u{fffd}',
         false => character,

@@ -5,11 +5,12 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use metrics_common::codec::ServerMessage;
 use metrics_common::log::{LogBuilder, LogIndex, Part};
-use metrics_common::{Cost, Sections, fixture};
+use metrics_common::{COMPONENTS, Cost, Sections, fixture};
 
 use super::*;
-use crate::files::Files;
+use crate::read::Files;
 
 const SECOND: u64 = 1_000_000_000;
 

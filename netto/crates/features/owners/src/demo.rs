@@ -5,8 +5,7 @@
 use metrics_common::component::children;
 use metrics_common::sections::{Caused, OwnerBasis, Taken, event_of, is_softirq};
 use metrics_common::{COMPONENTS, Owner, OwnerKind, Owners};
-
-use super::load::Work;
+use netto_feature::demo::{Generator, Work};
 
 /// Seconds in which the noisy neighbour has become noisy and quiet again.
 const NOISE_SECONDS: f64 = 150.0;
@@ -93,8 +92,15 @@ fn cast() -> Vec<Owner> {
 /// Who has how many parts of a CPU's work.
 type Shares = [(usize, u64); 4];
 
+/// The history holds no owners.
+pub fn generator() -> Generator {
+    Box::new(|interval, sections| {
+        sections.owners = (!interval.is_past).then(|| section(interval.work, interval.seconds));
+    })
+}
+
 /// The section of an interval that ends at `seconds`, in which this was done.
-pub fn section(work: &Work, seconds: f64) -> Owners {
+fn section(work: &Work, seconds: f64) -> Owners {
     let owners = cast();
     let cpus = work.modes.len();
     let mut caused: Vec<Vec<Option<Vec<u64>>>> = vec![vec![None; COMPONENTS.len()]; owners.len()];
@@ -220,7 +226,8 @@ fn taken(softirq_ns: &[Vec<u64>], seconds: f64) -> Vec<Taken> {
 mod tests {
     use metrics_common::component::index_of;
 
-    use super::super::load::Load;
+    use netto_demo::load::Load;
+
     use super::*;
 
     #[test]

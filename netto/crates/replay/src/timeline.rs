@@ -1,8 +1,8 @@
-//! The axis of time of a recording: the recorded clock, made to go forward only.
+//! The timeline of a recording: the recorded clock, made monotonic.
 //!
-//! A host's clock may have been set while it was recorded. Where it went back, the axis goes
-//! on by the interval's length; where it leapt ahead by more than a day, too. Everywhere else
-//! the axis is the recorded time, in nanoseconds since the Unix epoch. Pure.
+//! A host's clock may have been set while it was recorded. Where it went back, or ahead by more
+//! than a day, the timeline goes on by the interval's length. Everywhere else it is the recorded
+//! time, in nanoseconds since the Unix epoch. Pure.
 
 use metrics_common::Snapshot;
 
@@ -11,12 +11,12 @@ const LONGEST_PAUSE_NS: u64 = 24 * 3_600_000_000_000;
 
 /// Goes along a recording, one snapshot after the other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TapeClock {
+pub struct MonotonicTimeline {
     /// Recorded time and place of the last snapshot.
     last: Option<(u64, u64)>,
 }
 
-impl TapeClock {
+impl MonotonicTimeline {
     /// The place of the next snapshot's end, nanoseconds.
     pub fn advance(&mut self, snapshot: &Snapshot) -> u64 {
         let time_ns = snapshot.time_unix_ns;
@@ -39,9 +39,9 @@ mod tests {
     use super::*;
 
     fn places(times: &[u64]) -> Vec<u64> {
-        let mut clock = TapeClock::default();
+        let mut timeline = MonotonicTimeline::default();
         let place = |&time_unix_ns: &u64| {
-            clock.advance(&Snapshot {
+            timeline.advance(&Snapshot {
                 time_unix_ns,
                 interval_ns: 10,
                 ..Snapshot::default()
@@ -51,12 +51,12 @@ mod tests {
     }
 
     #[test]
-    fn the_axis_is_the_recorded_time_as_long_as_that_goes_forward() {
+    fn the_timeline_is_the_recorded_time_as_long_as_that_goes_forward() {
         assert_eq!(places(&[100, 110, 121, 500]), [100, 110, 121, 500]);
     }
 
     #[test]
-    fn a_clock_that_was_set_moves_the_axis_by_an_interval() {
+    fn a_clock_that_was_set_moves_the_timeline_by_an_interval() {
         assert_eq!(places(&[100, 50, 60, 60]), [100, 110, 120, 130]);
         let leap = 100 + LONGEST_PAUSE_NS + 1;
         assert_eq!(places(&[100, leap, leap + 10]), [100, 110, 120]);

@@ -1,14 +1,17 @@
 //! What a log holds, what of it is missing, and why: found by reading all of it once, in memory
 //! that does not grow with its length.
-//!
-//! Pure but for the reading of the source that is given.
 
+use std::fs::File;
 use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
 
 use metrics_common::codec::{Gap, ServerMessage};
-use metrics_common::log::{LogError, LogReader};
+use metrics_common::log::{Damage, LogError, LogReader, ReadCounts};
 use metrics_common::{Info, Snapshot};
 use serde::Serialize;
+
+use super::file::{LogFile, OpenError};
 
 /// Of hosts, gaps and places of damage, the first so many are told one by one.
 const MOST_LISTED: usize = 20;
@@ -41,39 +44,13 @@ pub struct ToldGap {
     pub reason: String,
 }
 
-/// How messages stand in the file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Stored {
-    /// Blocks of messages.
-    pub blocks: u64,
-    /// Those that are compressed.
-    pub compressed_blocks: u64,
-    /// Indices.
-    pub indices: u64,
-    /// Digests.
-    pub digests: u64,
-    /// Bytes of all of them.
-    pub stored_bytes: u64,
-    /// Bytes of the messages in them.
-    pub message_bytes: u64,
-}
-
-/// A stretch of a file that cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Place {
-    /// Where it begins.
-    pub offset: u64,
-    /// Its length.
-    pub bytes: u64,
-}
-
 /// What is damaged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Damages {
     /// Stretches that cannot be read.
     pub stretches: u64,
     /// The first of them.
-    pub places: Vec<Place>,
+    pub places: Vec<Damage>,
     /// Bytes in all of them.
     pub lost_bytes: u64,
     /// Whether the file ends in the middle of a block.
@@ -108,7 +85,7 @@ pub struct Contents {
     /// Whether indices lead to every block.
     pub is_indexed: bool,
     /// How messages stand in it.
-    pub stored: Stored,
+    pub stored: ReadCounts,
     /// Who wrote it.
     pub hosts: Vec<Host>,
     /// Earliest and latest time of a snapshot, nanoseconds since the Unix epoch.
@@ -145,37 +122,48 @@ struct Run {
 }
 
 impl Contents {
+    /// Reads all of a log, which may be a pipe.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or goes on in a newer format.
+    pub fn of_file(path: &Path) -> Result<Contents, LogError> {
+        let mut contents;
+        match LogFile::open(path, &Arc::default()) {
+            Ok(file) => {
+                contents = Contents::of(LogReader::new(file.bytes())?)?;
+                contents.bytes = file.length_bytes();
+                contents.is_indexed = file.index()?.is_complete();
+            }
+            Err(OpenError::NotRegular) => {
+                contents = Contents::of(LogReader::new(File::open(path)?)?)?;
+            }
+            Err(OpenError::Io(error)) => return Err(error.into()),
+        }
+        contents.file = path.display().to_string();
+        Ok(contents)
+    }
+
     /// Reads all of a log.
     ///
     /// # Errors
     /// If the source cannot be read, or goes on in a newer format.
-    pub fn of<R: Read>(mut reader: LogReader<R>) -> Result<Contents, LogError> {
+    fn of<R: Read>(mut reader: LogReader<R>) -> Result<Contents, LogError> {
         let mut contents = Contents::default();
         let mut run = Run::default();
         for message in reader.by_ref() {
             contents.add(message?, &mut run);
         }
         let counts = reader.counts();
-        contents.stored = Stored {
-            blocks: counts.blocks,
-            compressed_blocks: counts.compressed_blocks,
-            indices: counts.indices,
-            digests: counts.digests,
-            stored_bytes: counts.stored_bytes,
-            message_bytes: counts.message_bytes,
-        };
+        contents.stored = counts;
+        let version = reader.version();
+        contents.format = version.map(|(major, minor)| format!("{major}.{minor}"));
         contents.unknown_messages = reader.unknown_messages();
         let damage = &mut contents.damage;
         damage.stretches = reader.damaged_stretches() + u64::from(reader.is_cut());
         damage.is_cut = reader.is_cut();
         damage.lost_bytes = counts.lost_bytes;
         let places = reader.damage().iter().take(MOST_LISTED);
-        damage.places = places
-            .map(|place| Place {
-                offset: place.offset,
-                bytes: place.bytes,
-            })
-            .collect();
+        damage.places = places.copied().collect();
         Ok(contents)
     }
 

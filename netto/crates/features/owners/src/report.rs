@@ -1,0 +1,247 @@
+//! Whose networking's CPU time was, over the intervals of a log: the largest owners, and who took
+//! most from whom. Pure, and bounded by what a sum of owners keeps apart.
+
+use std::fmt::Write as _;
+
+use metrics_common::component::index_of;
+use metrics_common::sections::{Account, Columns, Section};
+use metrics_common::{OwnerKind, Owners, Snapshot};
+use netto_feature::summary::{Summarizer, Summary};
+use netto_questions::figures::{cpus, percent, plain};
+use serde::Serialize;
+
+/// So many owners stand by themselves.
+const MOST_OWNERS: usize = 20;
+/// Owners that have a line.
+const LINES: usize = 8;
+/// Columns for their names.
+const NAMES: usize = 36;
+
+/// Adds up the owners of intervals.
+pub fn summarizer() -> Box<dyn Summarizer> {
+    Box::new(Sum::default())
+}
+
+/// See [`summarizer`].
+#[derive(Debug, Clone, Default)]
+struct Sum {
+    sum: Option<Owners>,
+    measured_ns: u64,
+}
+
+/// What they came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Found {
+    /// Length of the intervals that have owners, nanoseconds.
+    measured_ns: u64,
+    /// What all owners caused, nanoseconds over all CPUs.
+    total_ns: u64,
+    /// The owners, the largest first.
+    owners: Vec<OwnerSummary>,
+    /// Of owners with a name, who took most softirq time from another.
+    largest_pair: Option<Pair>,
+}
+
+/// An owner.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct OwnerSummary {
+    /// Its name for people.
+    label: String,
+    /// What it is.
+    kind: OwnerKind,
+    /// What it caused and paid.
+    #[serde(flatten)]
+    account: Account,
+}
+
+/// Who took softirq time from whom.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Pair {
+    /// Name for people of who caused it.
+    cause: String,
+    /// Name for people of who was interrupted.
+    payer: String,
+    /// CPU time, nanoseconds.
+    ns: u64,
+}
+
+impl Summarizer for Sum {
+    fn add(&mut self, snapshot: &Snapshot) {
+        if let Some(owners) = &snapshot.sections.owners {
+            let sum = self.sum.get_or_insert_default();
+            sum.add(owners, &Columns::folded());
+            self.measured_ns = self.measured_ns.saturating_add(snapshot.interval_ns);
+        }
+    }
+
+    fn finish(self: Box<Self>, component: Option<&str>) -> Option<Summary> {
+        let found = self.found(component)?;
+        Some(Summary {
+            text: lines(&found),
+            json: serde_json::to_string_pretty(&found).ok()?,
+        })
+    }
+}
+
+impl Sum {
+    fn found(self, component: Option<&str>) -> Option<Found> {
+        let sum = self.sum?;
+        let sum = match component.and_then(index_of) {
+            Some(component) => sum.of_component(component),
+            None => sum,
+        };
+        let totals = sum.totals_ns();
+        let pair = sum.largest_pair();
+        let label = |place: u32| sum.owners[place as usize].label();
+        let largest = sum.largest(MOST_OWNERS);
+        let owners = largest.owners.iter().zip(largest.accounts());
+        Some(Found {
+            measured_ns: self.measured_ns,
+            total_ns: totals.into_iter().fold(0, u64::saturating_add),
+            owners: owners
+                .filter(|(_, account)| account.weight_ns() > 0)
+                .map(|(owner, account)| OwnerSummary {
+                    label: owner.label(),
+                    kind: owner.kind,
+                    account,
+                })
+                .collect(),
+            largest_pair: pair.map(|taken| Pair {
+                cause: label(taken.cause),
+                payer: label(taken.payer),
+                ns: taken.ns,
+            }),
+        })
+    }
+}
+
+/// The lines, with an empty one before.
+fn lines(owners: &Found) -> String {
+    let mut text = String::new();
+    if owners.measured_ns == 0 {
+        return text;
+    }
+    let of_time = |ns: u64| cpus(ns as f64 / owners.measured_ns as f64);
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "\n{:<NAMES$} {:>8} {:>8} {:>12} {:>12}",
+        "whose it was", "share", "CPUs", "others paid", "others took"
+    );
+    let shown = owners.owners.iter().filter(|own| own.kind.loses());
+    for own in shown.take(LINES) {
+        let account = &own.account;
+        let share = account.caused_ns as f64 / owners.total_ns.max(1) as f64;
+        let _ = writeln!(
+            text,
+            "{:<NAMES$} {:>8} {:>8} {:>12} {:>12}",
+            shortened(&plain(&own.label)),
+            percent(share),
+            of_time(account.caused_ns),
+            of_time(account.made_others_pay_ns),
+            of_time(account.others_took_ns),
+        );
+    }
+    if let Some(pair) = &owners.largest_pair {
+        let _ = writeln!(
+            text,
+            "{} took {} CPUs from {}",
+            plain(&pair.cause),
+            of_time(pair.ns),
+            plain(&pair.payer)
+        );
+    }
+    text
+}
+
+fn shortened(label: &str) -> String {
+    if label.chars().count() <= NAMES {
+        return label.to_owned();
+    }
+    let cut: String = label.chars().take(NAMES - 1).collect();
+    format!("{cut}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::sections::{Caused, Taken};
+    use metrics_common::{Owner, Sections};
+
+    use super::*;
+
+    fn interval(ns: u64) -> Snapshot {
+        let group = |id| Owner {
+            id,
+            unit: format!("{id}.service"),
+            ..Owner::single(OwnerKind::Cgroup)
+        };
+        let mut owners = Owners::default();
+        let (cause, payer) = (owners.place_of(&group(1)), owners.place_of(&group(2)));
+        for (owner, slug) in [(cause, "gro"), (payer, "send_copy")] {
+            owners.caused.push(Caused {
+                owner,
+                component: index_of(slug).unwrap() as u32,
+                cpu_ns: vec![ns, ns],
+            });
+        }
+        owners.taken.push(Taken { cause, payer, ns });
+        Snapshot {
+            interval_ns: 1_000,
+            cpus: vec![0, 1],
+            sections: Sections {
+                owners: Some(owners),
+                ..Sections::default()
+            },
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn owners_of_intervals_add_up_and_a_component_has_its_own() {
+        let mut sum = Sum::default();
+        sum.add(&interval(10));
+        sum.add(&Snapshot::default());
+        sum.add(&interval(5));
+        let all = sum.clone().found(None).unwrap();
+        assert_eq!((all.measured_ns, all.total_ns), (2_000, 60));
+        assert_eq!(all.owners[0].label, "2.service", "it caused 30 and paid 15");
+        let pair = all.largest_pair.unwrap();
+        let named = (pair.cause.as_str(), pair.payer.as_str(), pair.ns);
+        assert_eq!(named, ("1.service", "2.service", 15));
+        let of_one = sum.found(Some("rx_softirq")).unwrap();
+        assert_eq!(of_one.total_ns, 30);
+        assert_eq!(of_one.owners[0].label, "1.service");
+        assert_eq!(Sum::default().found(None), None);
+    }
+
+    #[test]
+    fn the_largest_stand_with_their_shares_and_who_took_most_from_whom() {
+        let own = |label: &str, kind, caused_ns| OwnerSummary {
+            label: label.to_owned(),
+            kind,
+            account: Account {
+                caused_ns,
+                others_took_ns: 500_000_000,
+                ..Account::default()
+            },
+        };
+        let summary = Found {
+            measured_ns: 1_000_000_000,
+            total_ns: 2_000_000_000,
+            owners: vec![
+                own(&"\u{1b}long".repeat(12), OwnerKind::Cgroup, 500_000_000),
+                own("idle CPUs", OwnerKind::Idle, 0),
+            ],
+            largest_pair: Some(Pair {
+                cause: "a".to_owned(),
+                payer: "b".to_owned(),
+                ns: 250_000_000,
+            }),
+        };
+        let text = lines(&summary);
+        assert!(!text.contains('\u{1b}') && text.contains("…"), "{text}");
+        assert!(text.contains("25.0"), "{text}");
+        assert!(text.contains("a took 0.250 CPUs from b"), "{text}");
+        assert!(!text.contains("idle CPUs"), "they lose nothing: {text}");
+    }
+}
