@@ -8,7 +8,7 @@ use metrics_common::advice::advice;
 use metrics_common::latency::Point;
 use metrics_common::{Availability, COMPONENTS, Info};
 
-use netto_analysis::classify::Classifier;
+use netto_analysis::found::FoundSymbols;
 use netto_analysis::sampler::{Choice, Sampler};
 use netto_latency::Ways;
 
@@ -99,7 +99,7 @@ fn depth_of(info: &Info, parent: Option<&str>) -> usize {
 /// Components with their functions in this kernel: all, those that only a pattern fits
 /// as their number; or the `wanted` ones (indexes in the table) with all functions.
 /// `symbols` is the reason if they cannot be read.
-pub fn component_list(symbols: Result<&Classifier, &str>, wanted: &[usize]) -> String {
+pub fn component_list(symbols: Result<&FoundSymbols, &str>, wanted: &[usize]) -> String {
     let mut out = String::new();
     for (index, row) in COMPONENTS.iter().enumerate() {
         if !wanted.is_empty() && !wanted.contains(&index) {
@@ -118,8 +118,8 @@ pub fn component_list(symbols: Result<&Classifier, &str>, wanted: &[usize]) -> S
                 line(&mut out, &format!("    {sentence}"));
             }
         }
-        if let Ok(classifier) = symbols {
-            for text in functions_of(classifier, index, !wanted.is_empty()) {
+        if let Ok(found) = symbols {
+            for text in functions_of(found, index, !wanted.is_empty()) {
                 line(&mut out, &format!("    symbols: {text}"));
             }
         }
@@ -162,18 +162,17 @@ pub fn point_list(ways: Result<&[(Point, Ways)], &str>) -> String {
 }
 
 /// Which functions make a component, line by line.
-fn functions_of(classifier: &Classifier, component: usize, in_full: bool) -> Vec<String> {
+fn functions_of(found: &FoundSymbols, component: usize, in_full: bool) -> Vec<String> {
     let rules = COMPONENTS[component].kind.rules();
     let mut lines: Vec<String> = rules
         .iter()
         .filter(|rule| rule.frame == "*")
         .map(|rule| format!("whatever is called by {}", rule.under.join(", ")))
         .collect();
-    let found = classifier.found().of(component);
     if in_full {
-        lines.extend(found.iter().cloned());
+        lines.extend(found.of(component).iter().cloned());
     } else {
-        let (named, patterns) = classifier.found().by_rule(component);
+        let (named, patterns) = found.by_rule(component);
         if !named.is_empty() {
             lines.push(named.join(" "));
         }
@@ -268,13 +267,13 @@ mod tests {
 
     #[test]
     fn the_list_shows_the_symbols_of_each_component_on_this_kernel() {
-        let classifier = Classifier::new(
+        let found = FoundSymbols::read(
             "1000 t br_handle_frame\t[bridge]\n1100 t br_forward\t[bridge]\n1200 t br_flood\t[bridge]\n\
              2000 t ip_rcv\n"
                 .as_bytes(),
         )
         .unwrap();
-        let list = component_list(Ok(&classifier), &[]);
+        let list = component_list(Ok(&found), &[]);
         assert!(list.contains("symbols: br_handle_frame\n"), "{list}");
         assert!(list.contains("and those like br_* (2)\n"), "{list}");
         assert!(list.contains("whatever is called by __napi_poll"), "{list}");
@@ -282,7 +281,7 @@ mod tests {
         assert!(component_list(Err("hidden"), &[]).contains("Symbols are not shown: hidden"));
 
         let bridging = index_of("bridging").unwrap();
-        let one = component_list(Ok(&classifier), &[bridging]);
+        let one = component_list(Ok(&found), &[bridging]);
         assert!(one.starts_with("bridging ("), "{one}");
         assert!(one.contains("symbols: br_forward\n"), "{one}");
         assert!(!one.contains("ip_rcv"), "{one}");

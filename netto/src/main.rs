@@ -7,6 +7,7 @@ use netto::cli::{self, Refusal};
 use netto::run::{self, Outcome};
 
 fn main() -> ExitCode {
+    netto_sys::memory::keep_little();
     let outcome = match cli::parse(std::env::args_os()) {
         Ok(cli) => run::command(&cli),
         Err(Refusal::Answer(answer)) => {

@@ -241,7 +241,7 @@ fn list(config: &Config, what: &[Listed]) -> anyhow::Result<()> {
         Listed::Latency => None,
     });
     let components: Vec<usize> = components.collect();
-    let symbols = preflight::read_symbols(&Settings::from(config).roots)
+    let symbols = preflight::read_found_symbols(&Settings::from(config).roots)
         .map_err(|error| format!("{error:#}"));
     print(&inspect::component_list(
         symbols.as_ref().map_err(String::as_str),

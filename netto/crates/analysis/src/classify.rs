@@ -22,7 +22,7 @@ use metrics_common::{COMPONENTS, Kind, Source};
 use self::verdict::{NOBODYS, Ruling, Verdict};
 use self::walk::Walk;
 use super::families::{Families, Family};
-use super::found::{Finding, FoundSymbols};
+use super::found::Named;
 use super::repeated::{Most, Numbered, Repeated};
 use super::rules::Patterns;
 use super::symbols::{self, Ranges, SymbolError};
@@ -66,7 +66,6 @@ const THREAD_FRAMES: usize = 4;
 #[derive(Debug, Clone)]
 pub struct Classifier {
     ranges: Ranges<Marker>,
-    markers: usize,
     is_boundary: Vec<bool>,
     /// By marker: whether a packet in this function has met its socket.
     meets_socket: Vec<bool>,
@@ -85,7 +84,8 @@ pub struct Classifier {
     parts: Vec<Walk>,
     /// By hash of the address.
     remembered: Vec<(u64, Place)>,
-    found: FoundSymbols,
+    /// By component: whether this kernel has a function that its rules name.
+    has_symbols: Vec<bool>,
     /// Clock kind and innermost function of each known stack, then its callers.
     known: Repeated,
     /// By their numbers.
@@ -129,14 +129,17 @@ impl Classifier {
         let rules = walks.iter().flat_map(|walk| &walk.rules);
         let patterns = Patterns::of(rules.map(|(_, rule)| rule));
         let mut interned: HashMap<Vec<u16>, Marker> = HashMap::from([(Vec::new(), ORDINARY)]);
-        let mut finding = Finding::new(&patterns);
+        let named = Named::by(&patterns);
+        let mut has_symbols = vec![false; COMPONENTS.len()];
         let mut set = Vec::new();
         let ranges = symbols::parse(kallsyms, |symbol| {
             patterns.matching(symbol, &mut set);
             if set.is_empty() {
                 return None;
             }
-            finding.note(symbol, &set);
+            for row in named.rows(symbol, &set) {
+                has_symbols[row] = true;
+            }
             let next = interned.len() as Marker;
             let marker = interned.get(&set).copied();
             Some(marker.unwrap_or_else(|| *interned.entry(set.clone()).or_insert(next)))
@@ -172,7 +175,6 @@ impl Classifier {
         }
         Ok(Classifier {
             ranges,
-            markers,
             is_boundary,
             meets_socket,
             shared,
@@ -187,7 +189,7 @@ impl Classifier {
             parts,
             // Address 0 is no function's.
             remembered: vec![(0, NOWHERE); REMEMBERED_ADDRESSES],
-            found: finding.all(),
+            has_symbols,
             known: Repeated::new(MOST),
             verdicts: Vec::new(),
             epoch: 1,
@@ -289,9 +291,9 @@ impl Classifier {
         *verdict.unwrap_or(&NOBODYS)
     }
 
-    /// The kernel functions that the rules of each component name here.
-    pub fn found(&self) -> &FoundSymbols {
-        &self.found
+    /// By component: whether this kernel has a function that its rules name.
+    pub fn has_symbols(&self) -> &[bool] {
+        &self.has_symbols
     }
 
     /// Where the function starts that a call from there returns to; `None` if that is none that was

@@ -1,26 +1,19 @@
 //! Which functions of this kernel each component's rules name: what makes a component
 //! available, and what `netto list` shows.
 
+use std::io::BufRead;
+
 use metrics_common::COMPONENTS;
 
 use super::rules::{Patterns, matches};
-use super::symbols::Symbol;
+use super::symbols::{self, Symbol, SymbolError};
 
-/// By component: the kernel functions that its rules match. Rules by position
-/// alone (`*`) name none, and BPF programs are no functions of the kernel.
-#[derive(Debug, Clone)]
-pub struct FoundSymbols(Vec<Vec<String>>);
+/// By pattern: the components that have a rule for it.
+pub(super) struct Named(Vec<Vec<usize>>);
 
-/// Finds them, symbol by symbol.
-pub(super) struct Finding {
-    /// By pattern: the components that have a rule for it.
-    components: Vec<Vec<usize>>,
-    found: Vec<Vec<String>>,
-}
-
-impl Finding {
-    /// Nothing yet, by these patterns.
-    pub(super) fn new(patterns: &Patterns) -> Self {
+impl Named {
+    /// By these patterns.
+    pub(super) fn by(patterns: &Patterns) -> Self {
         let mut components = vec![Vec::new(); patterns.len()];
         for (row, component) in COMPONENTS.iter().enumerate() {
             for rule in component.kind.rules() {
@@ -29,40 +22,49 @@ impl Finding {
                 }
             }
         }
-        Finding {
-            components,
-            found: vec![Vec::new(); COMPONENTS.len()],
-        }
+        Named(components)
     }
 
-    /// Looks at one more function of the kernel, which matches these patterns.
-    pub(super) fn note(&mut self, symbol: Symbol<'_>, set: &[u16]) {
-        if symbol.is_bpf {
-            return;
-        }
-        for &row in set
-            .iter()
-            .flat_map(|number| &self.components[usize::from(*number)])
-        {
-            let names = &mut self.found[row];
-            // Several rules of a row may match.
-            if names.last().is_none_or(|last| last != symbol.name) {
-                names.push(symbol.name.to_owned());
-            }
-        }
-    }
-
-    /// All that was found.
-    pub(super) fn all(mut self) -> FoundSymbols {
-        for names in &mut self.found {
-            names.sort_unstable();
-            names.dedup();
-        }
-        FoundSymbols(self.found)
+    /// The components whose rules name a symbol that matches these patterns: rules by position alone
+    /// (`*`) name none, and BPF programs are no functions of the kernel.
+    pub(super) fn rows(&self, symbol: Symbol<'_>, set: &[u16]) -> impl Iterator<Item = usize> {
+        let set = if symbol.is_bpf { &[] } else { set };
+        let rows = set.iter().flat_map(|number| &self.0[usize::from(*number)]);
+        rows.copied()
     }
 }
 
+/// By component: the kernel functions that its rules name.
+#[derive(Debug, Clone)]
+pub struct FoundSymbols(Vec<Vec<String>>);
+
 impl FoundSymbols {
+    /// Finds them in the kernel's symbol list.
+    ///
+    /// # Errors
+    /// See [`SymbolError`].
+    pub fn read(kallsyms: impl BufRead) -> Result<Self, SymbolError> {
+        let rules = COMPONENTS
+            .iter()
+            .flat_map(|component| component.kind.rules());
+        let patterns = Patterns::of(rules);
+        let named = Named::by(&patterns);
+        let mut found: Vec<Vec<String>> = vec![Vec::new(); COMPONENTS.len()];
+        let mut set = Vec::new();
+        symbols::parse(kallsyms, |symbol| {
+            patterns.matching(symbol, &mut set);
+            for row in named.rows(symbol, &set) {
+                found[row].push(symbol.name.to_owned());
+            }
+            None::<()>
+        })?;
+        for names in &mut found {
+            names.sort_unstable();
+            names.dedup();
+        }
+        Ok(FoundSymbols(found))
+    }
+
     /// Of this component (index in the table), sorted.
     pub fn of(&self, component: usize) -> &[String] {
         self.0.get(component).map_or(&[], Vec::as_slice)
@@ -94,10 +96,5 @@ impl FoundSymbols {
         patterns.dedup();
         let counts = patterns.into_iter().map(count);
         (named, counts.filter(|(_, count)| *count > 0).collect())
-    }
-
-    /// By component: whether this kernel has a function that its rules name.
-    pub fn availability(&self) -> Vec<bool> {
-        self.0.iter().map(|names| !names.is_empty()).collect()
     }
 }

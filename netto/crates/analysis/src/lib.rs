@@ -12,6 +12,7 @@ pub mod groups;
 pub mod kernel_counts;
 pub mod latency;
 pub mod mounts;
+pub mod netlink;
 pub mod owned;
 pub mod pace;
 pub mod plan;

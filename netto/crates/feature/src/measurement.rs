@@ -31,6 +31,8 @@ pub struct Measurement {
 pub fn start(settings: &Settings, features: &'static [Entry]) -> anyhow::Result<Measurement> {
     let (mut ground, session) = Ground::start(settings)?;
     let instruments = Running::start(features, &mut ground)?;
+    // Symbols and type information were read that nobody needs any more.
+    netto_sys::memory::give_back();
     // Whoever starts the measurement tells this one.
     let _ = ground.new_info();
     Ok(Measurement {

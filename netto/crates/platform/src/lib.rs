@@ -296,7 +296,7 @@ impl Ground {
         let Some(mut classifier) = self.symbol_refresh.poll(now_ns) else {
             return;
         };
-        self.learn(classifier.found().availability());
+        self.learn(classifier.has_symbols().to_vec());
         if let Some(before) = self.classifier.take() {
             classifier.take_over(before);
         }

@@ -14,6 +14,7 @@ pub mod locks;
 pub mod mapped;
 pub mod memory;
 pub mod missed;
+pub mod netlink;
 pub mod owners;
 pub mod perf;
 pub mod preflight;

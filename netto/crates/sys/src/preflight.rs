@@ -10,6 +10,7 @@ use super::sockets;
 use super::system::Roots;
 use metrics_common::COMPONENTS;
 use netto_analysis::classify::Classifier;
+use netto_analysis::found::FoundSymbols;
 use netto_analysis::plan::{Facts, SOCKET_FUNCTIONS};
 
 /// Below `/sys`: the kernel's description of its types.
@@ -60,7 +61,7 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
         Err(error) => (Err(format!("{error:#}")), None),
     };
     let has_symbols = match &classifier {
-        Some(classifier) => classifier.found().availability(),
+        Some(classifier) => classifier.has_symbols().to_vec(),
         None => vec![false; COMPONENTS.len()],
     };
     let stacks = try_sampling(roots, frequency_hz).map_err(|error| format!("{error:#}"));
@@ -82,6 +83,14 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
 /// Why they cannot be used, with the remedy.
 pub fn read_symbols(roots: &Roots) -> anyhow::Result<Classifier> {
     Ok(Classifier::new(roots.kallsyms()?)?)
+}
+
+/// The kernel functions that the rules of each component name.
+///
+/// # Errors
+/// As [`read_symbols`].
+pub fn read_found_symbols(roots: &Roots) -> anyhow::Result<FoundSymbols> {
+    Ok(FoundSymbols::read(roots.kallsyms()?)?)
 }
 
 fn try_sampling(roots: &Roots, frequency_hz: u64) -> anyhow::Result<()> {

@@ -122,14 +122,12 @@ impl Classifier {
     /// The first frame before `end` for which a rule holds, from the innermost
     /// outwards and no further than the first boundary: the component found, and where.
     fn search(&mut self, table: Table, frames: &[u64], end: usize) -> Option<(usize, usize)> {
-        if self.walk(table).table.is_empty() {
+        if self.walk(table).rules.is_empty() {
             return None;
         }
         for at in 0..end {
             let (marker, caller) = (self.marker_at(frames, at), self.marker_at(frames, at + 1));
-            if let Some(found) =
-                self.walk(table).table[usize::from(marker) * self.markers + usize::from(caller)]
-            {
+            if let Some(found) = self.walk(table).find(marker, caller) {
                 return Some((usize::from(found), at));
             }
             if self.is_boundary[usize::from(marker)] {

@@ -1,6 +1,9 @@
 //! Stacks of real kernels, and stacks that no kernel ever had.
 
+use std::collections::BTreeSet;
+
 use super::*;
+use crate::found::FoundSymbols;
 use metrics_common::ownership::Parts;
 use proptest::prelude::*;
 
@@ -120,15 +123,34 @@ fn an_empty_stack_is_whatever_the_clock_says_and_an_unknown_kind_nothing() {
 
 #[test]
 fn the_symbols_found_are_listed_by_component() {
-    let classifier = Classifier::new(
-        "1000 t br_handle_frame\t[bridge]\n2000 t br_forward\n3000 t ip_rcv\n".as_bytes(),
-    )
-    .unwrap();
+    let text = "1000 t br_handle_frame\t[bridge]\n2000 t br_forward\n3000 t ip_rcv\n";
+    let found = FoundSymbols::read(text.as_bytes()).unwrap();
+    let has_symbols = Classifier::new(text.as_bytes()).unwrap().has_symbols;
     let bridging = index_of("bridging").unwrap();
-    assert_eq!(
-        classifier.found().of(bridging),
-        ["br_forward", "br_handle_frame"]
-    );
+    assert_eq!(found.of(bridging), ["br_forward", "br_handle_frame"]);
+    for (component, has_symbols) in has_symbols.into_iter().enumerate() {
+        assert_eq!(has_symbols, !found.of(component).is_empty(), "{component}");
+    }
+}
+
+/// With all kernel functions that rules name in full, each in a set of its own.
+#[test]
+fn tables_have_a_row_for_what_differs_and_not_for_each_function() {
+    let rules = COMPONENTS
+        .iter()
+        .flat_map(|component| component.kind.rules());
+    let names: BTreeSet<&str> = rules.map(|rule| rule.frame).collect();
+    let named = names.iter().filter(|name| !name.contains('*'));
+    let lines = (1_u64..)
+        .zip(named)
+        .map(|(at, name)| format!("{at:x}000 t {name}\n"));
+    let text: String = lines.collect();
+    let classifier = Classifier::new(text.as_bytes()).unwrap();
+    let walks = classifier.carved.iter().chain(&classifier.parts);
+    let cells: usize = walks.chain([&classifier.tasks]).map(Walk::cells).sum();
+    let markers = classifier.is_boundary.len();
+    assert!(markers > 200, "{markers}");
+    assert!(cells < markers * 200, "{cells} for {markers} markers");
 }
 
 /// Without probes the clock is always at kind 0, and the stack tells everything.

@@ -3,6 +3,9 @@
 
 use metrics_common::{COMPONENTS, Rule};
 
+use rustc_hash::FxHashMap;
+
+use super::Marker;
 use crate::rules::{NumberedRule, Patterns, best};
 
 /// What a walk finds: nothing, or the index of a component.
@@ -12,8 +15,10 @@ pub(super) type Found = Option<u8>;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Walk {
     pub(super) rules: Vec<(usize, Rule)>,
-    /// Row: marker of a function; column: marker of its caller.
-    pub(super) table: Vec<Found>,
+    /// By marker of a function: its row. Most functions have one of very few.
+    rows: Vec<u16>,
+    /// The different rows, one after the other; column: marker of the caller.
+    table: Vec<Found>,
 }
 
 impl Walk {
@@ -29,8 +34,20 @@ impl Walk {
             .collect();
         Walk {
             rules,
-            table: Vec::new(),
+            ..Walk::default()
         }
+    }
+
+    /// What is found of a function with this marker that one with that marker calls.
+    pub(super) fn find(&self, marker: Marker, caller: Marker) -> Found {
+        let markers = self.rows.len();
+        let row = usize::from(self.rows[usize::from(marker)]);
+        self.table[row * markers + usize::from(caller)]
+    }
+
+    #[cfg(test)]
+    pub(super) fn cells(&self) -> usize {
+        self.table.len()
     }
 
     /// Fills the table, once every marker is known.
@@ -42,13 +59,19 @@ impl Walk {
         let rules: Vec<NumberedRule> = rules
             .map(|(row, rule)| patterns.numbered(*row, rule))
             .collect();
-        self.table = Vec::with_capacity(sets.len() * sets.len());
+        let mut numbers: FxHashMap<Vec<Found>, u16> = FxHashMap::default();
         for frame in sets {
             // Most functions are claimed by few rules, if any.
             let claims: Vec<&NumberedRule> =
                 rules.iter().filter(|rule| rule.claims(frame)).collect();
-            self.table
-                .extend(sets.iter().map(|caller| best(&claims, caller)));
+            let row: Vec<Found> = sets.iter().map(|caller| best(&claims, caller)).collect();
+            let next = numbers.len() as u16;
+            let number = *numbers.entry(row).or_insert_with_key(|row| {
+                self.table.extend(row);
+                next
+            });
+            self.rows.push(number);
         }
+        self.table.shrink_to_fit();
     }
 }

@@ -1,6 +1,9 @@
-//! What a place of the probe's stands for, and what came there in an interval. Pure.
+//! What a place of the probe's stands for, what came there in an interval, and which places give
+//! their slots back. Pure.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use metrics_common::{DropPlace, Drops};
 
@@ -12,6 +15,14 @@ const CONSUMED: &str = "CONSUMED";
 const SUBSYSTEM: &str = "SUBSYS_";
 /// The subsystem stands above so many bits of a reason.
 const SUBSYSTEM_SHIFT: u32 = 16;
+
+/// A place that had no drop for so long gives its slot back, nanoseconds.
+const QUIET_NS: u64 = 300_000_000_000;
+/// Between two looks at all slots, nanoseconds: a run of the probe is long over by the next.
+const LOOK_NS: u64 = 10_000_000_000;
+/// What a slot holds that is being given back: the probe neither counts there nor claims it. No
+/// place is this word, since no function has the address.
+const RETIRED: u64 = 1;
 
 /// Where packets are dropped, as one word: see `bpf/drops.bpf.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -107,9 +118,23 @@ struct Followed {
     last: Counts,
     /// Of the packets at each place, those that were in a section.
     shown: Vec<u64>,
+    /// Whether all of them were, and the last reading said nothing new.
+    is_settled: bool,
 }
 
 impl Growth {
+    /// Whether a reading of a CPU whose probe has run so often would say nothing new.
+    pub fn is_settled(&self, cpu: usize, runs: u64) -> bool {
+        let known = self.0.get(cpu);
+        known.is_some_and(|known| known.is_settled && known.last.runs == runs)
+    }
+
+    /// Of the packets at the place of this slot, those that were in a section.
+    fn shown(&self, slot: usize) -> u64 {
+        let each = self.0.iter().filter_map(|cpu| cpu.shown.get(slot));
+        each.fold(0, |sum, shown| sum.wrapping_add(*shown))
+    }
+
     /// Adds what came on a CPU since its last reading, as the section's next column; gives the
     /// probe's runs. `places` has what each is called; what came at one that has no name yet is
     /// shown in the interval in which it has, and until then only counted.
@@ -123,7 +148,11 @@ impl Growth {
         if self.0.len() <= cpu {
             self.0.resize(cpu + 1, Followed::default());
         }
-        let Followed { last, shown } = &mut self.0[cpu];
+        let Followed {
+            last,
+            shown,
+            is_settled,
+        } = &mut self.0[cpu];
         let all = |counts: &Counts| {
             let places = counts.packets.iter();
             places.fold(counts.other, |sum, packets| sum.saturating_add(*packets))
@@ -131,7 +160,7 @@ impl Growth {
         drops.cpus.push(all(&now).saturating_sub(all(last)));
         drops.other_packets += now.other.saturating_sub(last.other);
         shown.resize(now.packets.len().max(shown.len()), 0);
-        for ((packets, shown), place) in now.packets.iter().zip(shown).zip(places) {
+        for ((packets, shown), place) in now.packets.iter().zip(shown.iter_mut()).zip(places) {
             let Some(place) = place.as_ref().filter(|_| packets > shown) else {
                 continue;
             };
@@ -148,8 +177,63 @@ impl Growth {
             }
         }
         let runs = now.runs.saturating_sub(last.runs);
+        // A run that was counted may not have counted its packet yet: read once more.
+        *is_settled = runs == 0 && now.packets == *shown;
         *last = now;
         runs
+    }
+}
+
+/// Follows which places have drops, so that those that have none any more make room for others.
+#[derive(Debug, Default)]
+pub struct Aging {
+    slots: Vec<Aged>,
+    from_ns: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Aged {
+    packets: u64,
+    /// Since when there are so many.
+    since_ns: u64,
+}
+
+impl Aging {
+    /// Looks now and then which slots have had no drop for long: they are retired first, and free
+    /// at the next look, when no run of the probe can be under way that still counts there. Those
+    /// that are free now. `packets` are those of all CPUs at a slot, also of CPUs that are offline;
+    /// while some were not shown yet, it is still their place's.
+    pub fn give_back(
+        &mut self,
+        slots: &[AtomicU64],
+        packets: impl Fn(usize) -> u64,
+        growth: &Growth,
+        now_ns: u64,
+    ) -> Vec<usize> {
+        let mut free = Vec::new();
+        if now_ns < self.from_ns {
+            return free;
+        }
+        self.from_ns = now_ns + LOOK_NS;
+        self.slots.resize(slots.len(), Aged::default());
+        for (number, (slot, aged)) in slots.iter().zip(&mut self.slots).enumerate() {
+            let place = slot.load(Relaxed);
+            let packets = packets(number);
+            let is_shown = packets == growth.shown(number);
+            if place == RETIRED && is_shown {
+                slot.store(0, Relaxed);
+                free.push(number);
+            } else if place == 0 || aged.packets != packets || !is_shown {
+                *aged = Aged {
+                    packets,
+                    since_ns: now_ns,
+                };
+            } else if place != RETIRED && now_ns - aged.since_ns >= QUIET_NS {
+                // The probe changes no slot that has a place.
+                slot.store(RETIRED, Relaxed);
+            }
+        }
+        free
     }
 }
 
@@ -262,5 +346,160 @@ mod tests {
         assert_eq!(drops.cpus, [2, 2]);
         assert_eq!(drops.places.len(), 1);
         assert_eq!(drops.places[0].packets, 4);
+    }
+
+    const SECOND: u64 = 1_000_000_000;
+    const SLOTS: usize = 16;
+
+    /// What the probe does, of one CPU.
+    struct Kernel {
+        slots: Vec<AtomicU64>,
+        counts: Counts,
+    }
+
+    impl Kernel {
+        fn drop_at(&mut self, place: u64) {
+            self.counts.runs += 1;
+            for tried in 0..8 {
+                let slot = (place as usize + tried) % SLOTS;
+                let _ = self.slots[slot].compare_exchange(0, place, Relaxed, Relaxed);
+                if self.slots[slot].load(Relaxed) == place {
+                    self.counts.packets[slot] += 1;
+                    return;
+                }
+            }
+            self.counts.other += 1;
+        }
+    }
+
+    /// User space, at the end of an interval.
+    struct User {
+        growth: Growth,
+        aging: Aging,
+        names: Vec<Option<DropPlace>>,
+        now_ns: u64,
+        all: Drops,
+    }
+
+    impl User {
+        fn collect(&mut self, kernel: &Kernel) {
+            for (name, slot) in self.names.iter_mut().zip(&kernel.slots) {
+                let place_here = slot.load(Relaxed);
+                if name.is_none() && place_here != 0 {
+                    *name = place(&place_here.to_string());
+                }
+            }
+            let drops = &mut self.all;
+            self.growth
+                .add(drops, 0, kernel.counts.clone(), &self.names);
+            let packets = |slot: usize| kernel.counts.packets[slot];
+            let (slots, now_ns) = (&kernel.slots, self.now_ns);
+            for slot in self.aging.give_back(slots, packets, &self.growth, now_ns) {
+                self.names[slot] = None;
+            }
+        }
+
+        fn packets_of(&self, place: u64) -> u64 {
+            let name = place.to_string();
+            let own = self.all.places.iter().find(|own| own.function == name);
+            own.map_or(0, |own| own.packets)
+        }
+    }
+
+    fn host() -> (Kernel, User) {
+        let kernel = Kernel {
+            slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
+            counts: counts(&[0; SLOTS], 0),
+        };
+        let user = User {
+            growth: Growth::default(),
+            aging: Aging::default(),
+            names: vec![None; SLOTS],
+            now_ns: SECOND,
+            all: Drops::default(),
+        };
+        (kernel, user)
+    }
+
+    #[test]
+    fn places_that_have_no_drops_any_more_make_room_and_no_packet_is_lost() {
+        let (mut kernel, mut user) = host();
+        let mut dropped = 0;
+        // One place goes on, all others are new every two thousand seconds.
+        for interval in 0..4000_u64 {
+            user.now_ns += 5 * SECOND;
+            kernel.drop_at(100);
+            let others = 1000 + interval / 400 * SLOTS as u64;
+            for place in others..others + SLOTS as u64 / 2 {
+                kernel.drop_at(place);
+            }
+            dropped += 1 + SLOTS as u64 / 2;
+            user.collect(&kernel);
+        }
+        assert_eq!(user.packets_of(100), 4000);
+        let newest = 1000 + 9 * SLOTS as u64;
+        let known: u64 = (newest..newest + 8).map(|it| user.packets_of(it)).sum();
+        assert!(known > 8 * 300, "{known} of {} are known", 8 * 400);
+        let shown: u64 = user.all.places.iter().map(|own| own.packets).sum();
+        assert_eq!(shown + user.all.other_packets, dropped);
+    }
+
+    #[test]
+    fn a_slot_is_free_only_when_no_run_can_still_count_there() {
+        let (mut kernel, mut user) = host();
+        kernel.drop_at(5);
+        user.collect(&kernel);
+        user.now_ns += QUIET_NS + LOOK_NS;
+        user.collect(&kernel);
+        assert_eq!(kernel.slots[5].load(Relaxed), RETIRED);
+        // A run had found the slot before that; and a drop at the same place has another.
+        kernel.counts.packets[5] += 1;
+        kernel.counts.runs += 1;
+        kernel.drop_at(5);
+        assert_eq!(kernel.counts.packets[6], 1);
+        user.now_ns += LOOK_NS - 1;
+        user.collect(&kernel);
+        assert_eq!(kernel.slots[5].load(Relaxed), RETIRED, "too soon");
+        assert_eq!(user.packets_of(5), 3);
+        user.now_ns += 1;
+        user.collect(&kernel);
+        assert_eq!(kernel.slots[5].load(Relaxed), 0);
+        assert!(user.names[5].is_none());
+        // What another place counts there is its own.
+        kernel.drop_at(5 + SLOTS as u64);
+        user.collect(&kernel);
+        assert_eq!((user.packets_of(5), user.packets_of(21)), (3, 1));
+    }
+
+    #[test]
+    fn what_was_not_shown_keeps_its_place() {
+        let (mut kernel, mut user) = host();
+        kernel.drop_at(5);
+        let nobody = vec![None; SLOTS];
+        for _ in 0..100 {
+            user.now_ns += LOOK_NS;
+            user.growth
+                .add(&mut user.all, 0, kernel.counts.clone(), &nobody);
+            let packets = |slot: usize| kernel.counts.packets[slot];
+            let (slots, now_ns) = (&kernel.slots, user.now_ns);
+            user.aging.give_back(slots, packets, &user.growth, now_ns);
+        }
+        assert_eq!(kernel.slots[5].load(Relaxed), 5);
+    }
+
+    #[test]
+    fn a_cpu_is_read_again_until_nothing_new_is_said() {
+        let mut growth = Growth::default();
+        let mut add = |packets: &[u64], name: &[Option<DropPlace>]| {
+            let now = counts(packets, 0);
+            let runs = now.runs;
+            growth.add(&mut Drops::default(), 0, now, name);
+            (growth.is_settled(0, runs), growth.is_settled(0, runs + 1))
+        };
+        assert_eq!(add(&[1], &[place("a")]), (false, false));
+        assert_eq!(add(&[1], &[place("a")]), (true, false));
+        assert_eq!(add(&[1, 1], &[place("a"), None]), (false, false));
+        assert_eq!(add(&[1, 1], &[place("a"), None]), (false, false));
+        assert!(!Growth::default().is_settled(0, 0));
     }
 }

@@ -3,8 +3,9 @@
  * Counts packets that the kernel drops, by place: the function that dropped and the reason that it
  * gave. An object of its own, since nothing else depends on it.
  *
- * A place is one word. It is claimed once in a table that all CPUs share and nobody ever empties;
- * from then on that table is only read, and each CPU counts in a record of its own.
+ * A place is one word. It is claimed once in a table that all CPUs share; from then on that table is
+ * only read, and each CPU counts in a record of its own. User space gives the slot of a place back
+ * that has had no drops for long; what is claimed twice because of that, it adds up.
  */
 #include "kernel.h"
 #include "drops_abi.h"

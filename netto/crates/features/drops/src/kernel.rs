@@ -2,6 +2,7 @@
 //! functions that it met.
 
 use std::mem::MaybeUninit;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
@@ -10,7 +11,7 @@ use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use rustc_hash::FxHashMap;
 
-use super::analysis::{Counts, Place, Reasons};
+use super::analysis::{Counts, Reasons};
 use crate::abi;
 use crate::drops_skel::{DropsSkel, DropsSkelBuilder};
 use netto_analysis::symbols;
@@ -43,6 +44,7 @@ pub struct Probe {
     skel: DropsSkel<'static>,
     places: MappedArray,
     counts: MappedArray,
+    possible_cpus: usize,
 }
 
 impl Probe {
@@ -77,6 +79,7 @@ impl Probe {
             skel,
             places,
             counts,
+            possible_cpus,
         };
         probe.attach()?;
         Ok(probe)
@@ -98,17 +101,32 @@ impl Probe {
         self.link = None;
     }
 
-    /// The places by their slots; `None` for a slot that has none yet.
-    pub fn places(&self) -> impl Iterator<Item = Option<Place>> {
-        let words = &self.places.element(0)[abi::DROP_PLACES_PLACE..];
-        let words = words.iter().take(abi::DROP_PLACES);
-        words.map(|word| Some(Place(word.load(Relaxed))).filter(|place| place.0 != 0))
+    /// The places by their slots; 0 for a slot that has none.
+    pub fn slots(&self) -> &[AtomicU64] {
+        let from = abi::DROP_PLACES_PLACE;
+        &self.places.element(0)[from..from + abi::DROP_PLACES]
+    }
+
+    /// How often it has run on a CPU.
+    pub fn runs(&self, cpu: usize) -> u64 {
+        self.word(cpu, abi::DROP_COUNTS_RUNS)
+    }
+
+    /// Packets that all CPUs have counted at a slot.
+    pub fn packets(&self, slot: usize) -> u64 {
+        let cpus = 0..self.possible_cpus;
+        let packets = cpus.map(|cpu| self.word(cpu, abi::DROP_COUNTS_PACKETS + slot));
+        packets.fold(0, u64::wrapping_add)
+    }
+
+    fn word(&self, cpu: usize, at: usize) -> u64 {
+        let words = self.counts.element(cpu);
+        words.get(at).map_or(0, |word| word.load(Relaxed))
     }
 
     /// What a CPU has counted so far.
     pub fn counts(&self, cpu: usize) -> Counts {
-        let words = self.counts.element(cpu);
-        let word = |at: usize| words.get(at).map_or(0, |word| word.load(Relaxed));
+        let word = |at: usize| self.word(cpu, at);
         Counts {
             runs: word(abi::DROP_COUNTS_RUNS),
             other: word(abi::DROP_COUNTS_OTHER),

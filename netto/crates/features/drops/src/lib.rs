@@ -1,9 +1,11 @@
 //! Packets that the kernel drops, by reason and function. Counting them stops for a while where
 //! it would cost too much.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use metrics_common::{DropPlace, Drops, Sections};
 
-use self::analysis::{Growth, Place, Reasons};
+use self::analysis::{Aging, Growth, Place, Reasons};
 use self::kernel::{NameReader, Probe};
 use netto_analysis::rest::{Rest, Turn};
 use netto_feature::instruments::Instrument;
@@ -34,6 +36,7 @@ struct DropCounter {
     reasons: Reasons,
     names: NameReader,
     growth: Growth,
+    aging: Aging,
     /// What each slot stands for, once that is known.
     places: Vec<Option<DropPlace>>,
     /// When a slot that has no name yet was first seen.
@@ -58,6 +61,7 @@ pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
         reasons,
         names: NameReader::new(ground.roots.clone()),
         growth: Growth::default(),
+        aging: Aging::default(),
         places: Vec::new(),
         met_ns: Vec::new(),
         rest: Rest::default(),
@@ -67,13 +71,13 @@ pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
 impl DropCounter {
     /// Gives names to places that have none yet.
     fn learn_names(&mut self, ground: &Ground, now_ns: u64) {
-        let slots: Vec<Option<Place>> = self.probe.places().collect();
+        let slots = self.probe.slots();
         self.places.resize(slots.len(), None);
         self.met_ns.resize(slots.len(), 0);
-        let has_no_name = |(slot, place): (usize, &Option<Place>)| Some((slot, (*place)?));
-        let mut new: Vec<(usize, Place)> =
-            slots.iter().enumerate().filter_map(has_no_name).collect();
-        new.retain(|(slot, _)| self.places[*slot].is_none());
+        let slots = slots.iter().zip(&self.places).enumerate();
+        let new = slots.filter(|(_, (_, known))| known.is_none());
+        let new = new.map(|(slot, (place, _))| (slot, Place(place.load(Relaxed))));
+        let new: Vec<(usize, Place)> = new.filter(|(_, place)| place.0 != 0).collect();
         let classifier = ground.classifier.as_ref();
         let start_of = |place: &Place| classifier?.function_returned_to(place.location());
         let starts = new.iter().filter_map(|(_, place)| start_of(place));
@@ -121,11 +125,21 @@ impl Instrument for DropCounter {
         let mut drops = Drops::default();
         let mut taken_ns = Vec::with_capacity(tick.cpus.len());
         for &cpu in tick.cpus {
-            let counts = self.probe.counts(cpu as usize);
-            let runs = self
-                .growth
-                .add(&mut drops, cpu as usize, counts, &self.places);
+            let cpu = cpu as usize;
+            if self.growth.is_settled(cpu, self.probe.runs(cpu)) {
+                drops.cpus.push(0);
+                taken_ns.push(0);
+                continue;
+            }
+            let counts = self.probe.counts(cpu);
+            let runs = self.growth.add(&mut drops, cpu, counts, &self.places);
             taken_ns.push(runs * RUN_NS);
+        }
+        let (slots, packets) = (self.probe.slots(), |slot| self.probe.packets(slot));
+        let now_ns = tick.now_ns;
+        for slot in self.aging.give_back(slots, packets, &self.growth, now_ns) {
+            self.places[slot] = None;
+            self.met_ns[slot] = 0;
         }
         drops
             .places

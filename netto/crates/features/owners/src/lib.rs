@@ -16,19 +16,18 @@ use self::analysis::pool::Pair;
 use self::analysis::ranking::Ranking;
 use self::analysis::register::{OTHER, Process, Register, Who};
 use self::analysis::verdict::{Causer, causer, process, who_runs};
-use self::naming::Naming;
+use self::resolver::OwnerResolver;
 use netto_analysis::groups::Group;
 use netto_analysis::owned::{OwnedSample, OwnerLevel};
 use netto_feature::instruments::Instrument;
 use netto_platform::{Ground, Tick};
-use netto_sys::system;
 
 pub mod analysis;
 mod api;
 pub mod demo;
 pub mod kernel;
-mod naming;
 pub mod report;
+mod resolver;
 mod terminal;
 
 pub use api::API;
@@ -43,7 +42,7 @@ const DETACHED: &str = "Finding the owners of softirqs would cost too much: unti
 /// See the head of this file.
 struct WhoseCost {
     level: OwnerLevel,
-    naming: Naming,
+    resolver: OwnerResolver,
     register: Register,
     division: Division,
     ranking: Ranking,
@@ -62,15 +61,15 @@ pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
     if let Err(reason) = &ground.readers.causes {
         anyhow::bail!("{reason}");
     }
-    let naming = Naming::new(&ground.roots, system::monotonic_ns());
+    let resolver = OwnerResolver::start(&ground.roots)?;
     let mut level = ground.owners;
-    if let Err(reason) = &naming.cgroups {
+    if let Err(reason) = &resolver.cgroups {
         level = OwnerLevel::Process;
         ground.tell("owners", Some(format!("Owners are processes: {reason}.")));
     }
     Ok(Box::new(WhoseCost {
         level,
-        naming,
+        resolver,
         register: Register::default(),
         division: Division::default(),
         ranking: Ranking::default(),
@@ -136,7 +135,7 @@ impl WhoseCost {
     /// Whose a socket is: the process that holds it, or the group in which it was made.
     fn holder(&mut self, socket: analysis::verdict::Socket, now_ns: u64) -> u32 {
         if self.level == OwnerLevel::Process
-            && let Some(holder) = self.naming.holder(socket, now_ns)
+            && let Some(holder) = self.resolver.holder(socket, now_ns)
         {
             let mut comm = [0; 16];
             let name = holder.comm.iter().take(comm.len());
@@ -151,7 +150,7 @@ impl WhoseCost {
             };
             return self.register.process(who, known);
         }
-        match (&self.naming.cgroups, socket.cgroup) {
+        match (&self.resolver.cgroups, socket.cgroup) {
             (Ok(_), 1..) => self.register.number(Who::Cgroup(socket.cgroup)),
             _ => NOBODY,
         }
@@ -177,7 +176,7 @@ impl WhoseCost {
                 *places.entry(who).or_insert_with(|| {
                     let is_shown = !has_a_name(who) || shown.get(who as usize) == Some(&true);
                     let owner = match is_shown {
-                        true => self.naming.owner(register.who(who), register, now_ns),
+                        true => self.resolver.owner(register.who(who), register, now_ns),
                         false => Owner::single(OwnerKind::Other),
                     };
                     owners.place_of(&owner)
@@ -206,9 +205,9 @@ impl WhoseCost {
         owners.irq_pressure_ns = owners
             .owners
             .iter()
-            .map(|owner| self.naming.irq_pressure_ns(owner))
+            .map(|owner| self.resolver.irq_pressure_ns(owner))
             .collect();
-        self.naming.forget_pressure(&owners.owners);
+        self.resolver.forget_pressure(&owners.owners);
         owners
     }
 
@@ -235,11 +234,12 @@ impl Instrument for WhoseCost {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
         let (now_ns, cpus) = (tick.now_ns, tick.cpus);
         let ground = &mut *tick.ground;
-        if let (Ok(causes), Ok(cgroups)) = (&ground.readers.causes, &mut self.naming.cgroups) {
+        if let Ok(causes) = &ground.readers.causes {
             for (id, path) in causes.new_groups() {
-                cgroups.learn(id, &path);
+                self.resolver.learn(id, &path);
             }
         }
+        self.resolver.take_answers(now_ns);
         let is_detached = !ground.overhead.timed().has(Group::Owners);
         ground.tell("detached", is_detached.then(|| DETACHED.to_owned()));
         self.division
@@ -257,9 +257,8 @@ impl Instrument for WhoseCost {
         let owners = self.section(cpus.len(), now_ns);
         sections.owners = Some(Owners { basis, ..owners });
         self.forget();
-        self.naming.refresh(now_ns);
         if self.level == OwnerLevel::Process {
-            let refused = self.naming.refused().map(str::to_owned);
+            let refused = self.resolver.refused().map(str::to_owned);
             let note = refused
                 .map(|reason| format!("Whose some sockets are is not known by process: {reason}."));
             ground.tell("processes", note);

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -11,25 +10,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use nix::sched::{CloneFlags, setns};
-use socket2::{Domain, Protocol, Socket, Type};
-
-use super::analysis::follow::Device;
-use super::analysis::links::{self, Link};
+use metrics_common::InterfaceCounts;
+use netto_analysis::netlink::{Link, Message, Request};
 use netto_sys::files;
 use netto_sys::kept::KeptFile;
+use netto_sys::netlink::{LinkChanges, RouteSocket};
 use netto_sys::system::Roots;
+use nix::sched::{CloneFlags, setns};
+
+use super::analysis::follow::Device;
 
 pub(super) mod probes;
 
-/// A datagram of the kernel's has 32 KiB at most.
-const DATAGRAM_BYTES: usize = 64 << 10;
 /// For an answer that takes longer, an interval does not wait.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// An answer that has not come then never will.
-const LONGEST: Duration = Duration::from_secs(10);
-/// More datagrams than an answer has.
-const MOST_DATAGRAMS: usize = 10_000;
 
 /// Opens `/proc/net/softnet_stat`.
 ///
@@ -90,29 +84,39 @@ pub struct LinkReader {
 }
 
 impl LinkReader {
-    /// Opens a socket in the host's network namespace, with the thread that reads it.
+    /// Starts the thread that asks, in the host's network namespace.
     ///
     /// # Errors
-    /// If that cannot be entered, or there is no such socket.
+    /// If that cannot be entered, or there is no socket to ask by.
     pub fn start(roots: &Roots) -> anyhow::Result<Self> {
         let namespace = foreign_namespace(roots)?;
+        LinkReader::over(move || {
+            // The thread alone goes there.
+            enter(namespace.as_deref())?;
+            let mut listed = Listed::open()?;
+            Ok(move || listed.now())
+        })
+    }
+
+    /// Has a thread read, after it has begun. A reading that fails is tried again when it is asked
+    /// for again.
+    pub(super) fn over<R: FnMut() -> anyhow::Result<Vec<Link>>>(
+        begin: impl FnOnce() -> anyhow::Result<R> + Send + 'static,
+    ) -> anyhow::Result<Self> {
         let (asks, asked) = sync_channel(1);
         let (answer, answers) = sync_channel(1);
-        let (opened, is_opened) = sync_channel(1);
+        let (begun, has_begun) = sync_channel(1);
         let read = move || {
-            // The thread alone goes there, and ends with its socket.
-            let socket = match open(namespace.as_deref()) {
-                Ok(socket) => socket,
+            let mut read = match begin() {
+                Ok(read) => read,
                 Err(error) => {
-                    let _ = opened.send(Err(error));
+                    let _ = begun.send(Err(error));
                     return;
                 }
             };
-            let _ = opened.send(Ok(()));
-            let (mut sequence, mut buffer) = (0_u32, vec![0; DATAGRAM_BYTES]);
+            let _ = begun.send(Ok(()));
             while asked.recv().is_ok() {
-                sequence = sequence.wrapping_add(1);
-                if answer.send(dump(&socket, sequence, &mut buffer)).is_err() {
+                if answer.send(read()).is_err() {
                     return;
                 }
             }
@@ -121,7 +125,7 @@ impl LinkReader {
             .name("interfaces".to_owned())
             .spawn(read)
             .context("cannot start a thread")?;
-        is_opened.recv().context("its thread has ended")??;
+        has_begun.recv().context("its thread has ended")??;
         Ok(LinkReader {
             asks,
             answers,
@@ -147,7 +151,7 @@ impl LinkReader {
     /// it in time; `None` if it cannot yet.
     ///
     /// # Errors
-    /// If the kernel refuses, or the thread has ended.
+    /// If the kernel refused, or the thread has ended.
     pub fn answer(&mut self) -> anyhow::Result<Option<Vec<Link>>> {
         match self.answers.recv_timeout(PATIENCE) {
             Ok(answer) => {
@@ -172,45 +176,85 @@ fn foreign_namespace(roots: &Roots) -> anyhow::Result<Option<PathBuf>> {
     }
 }
 
-fn open(namespace: Option<&Path>) -> anyhow::Result<Socket> {
-    if let Some(path) = namespace {
-        let file = files::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        setns(file, CloneFlags::CLONE_NEWNET).context(
-            "cannot enter the host's network namespace; run netto there, or with CAP_SYS_ADMIN",
-        )?;
-    }
-    let socket = Socket::new(
-        Domain::from(libc::AF_NETLINK),
-        Type::RAW,
-        Some(Protocol::from(libc::NETLINK_ROUTE)),
-    );
-    let socket = socket.context("the kernel refuses a netlink socket")?;
-    socket.set_read_timeout(Some(LONGEST))?;
-    Ok(socket)
+fn enter(namespace: Option<&Path>) -> anyhow::Result<()> {
+    let Some(path) = namespace else {
+        return Ok(());
+    };
+    let file = files::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    setns(file, CloneFlags::CLONE_NEWNET).context(
+        "cannot enter the host's network namespace; run netto there, or with CAP_SYS_ADMIN",
+    )
 }
 
-fn dump(socket: &Socket, sequence: u32, buffer: &mut [u8]) -> anyhow::Result<Vec<Link>> {
-    let mut all = Vec::new();
-    socket
-        .send(&links::request(sequence))
-        .context("cannot ask the kernel for its interfaces")?;
-    for _ in 0..MOST_DATAGRAMS {
-        let mut reader = socket;
-        let length = reader
-            .read(buffer)
-            .context("the kernel does not answer about its interfaces")?;
-        if links::read(&buffer[..length], sequence, &mut all).context("the kernel")? {
-            return Ok(all);
+/// The interfaces as they were last listed. While none comes, goes or is renamed, only their counts
+/// are read: the rest of what the kernel says of each is most of the cost.
+struct Listed {
+    socket: RouteSocket,
+    /// `None` where the kernel does not tell.
+    changes: Option<LinkChanges>,
+    links: Vec<Link>,
+    is_current: bool,
+}
+
+impl Listed {
+    fn open() -> anyhow::Result<Self> {
+        Ok(Listed {
+            socket: RouteSocket::open()?,
+            changes: LinkChanges::watch().ok(),
+            links: Vec::new(),
+            is_current: false,
+        })
+    }
+
+    /// All interfaces as they are now.
+    fn now(&mut self) -> anyhow::Result<Vec<Link>> {
+        let read = self.read();
+        if read.is_err() {
+            self.is_current = false;
+            // What comes late is no answer to what is asked next.
+            self.socket = RouteSocket::open()?;
+        }
+        read.map(|()| self.links.clone())
+    }
+
+    fn read(&mut self) -> anyhow::Result<()> {
+        self.is_current &= self.changes.as_mut().is_some_and(|changes| !changes.any());
+        if self.is_current {
+            let counts = self.socket.list(Request::Counts, |message| match message {
+                Message::Counts(index, counts) => Some((index, counts)),
+                _ => None,
+            });
+            // A kernel that does not know the question is asked the other one.
+            self.is_current = counts.is_ok_and(|counts| take_counts(&mut self.links, counts));
+        }
+        if !self.is_current {
+            self.links = self.socket.list(Request::Links, |message| match message {
+                Message::Link(link) => Some(link),
+                _ => None,
+            })?;
+            self.is_current = true;
+        }
+        Ok(())
+    }
+}
+
+/// Gives each interface its counts; whether they are of just these.
+fn take_counts(links: &mut [Link], counts: Vec<(u32, InterfaceCounts)>) -> bool {
+    let mut counts: HashMap<u32, InterfaceCounts> = counts.into_iter().collect();
+    for link in &mut *links {
+        match counts.remove(&link.index) {
+            Some(now) => link.counts = now,
+            None => return false,
         }
     }
-    bail!("the kernel's answer about interfaces has no end")
+    counts.is_empty()
 }
 
 /// What sysfs says of interfaces: asked once for each.
 #[derive(Debug)]
 pub struct Devices {
     folder: PathBuf,
-    known: HashMap<(i32, Vec<u8>), Device>,
+    known: HashMap<(u32, Vec<u8>), Device>,
 }
 
 /// Beyond that, those that are gone are forgotten.
@@ -305,19 +349,65 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_knows_loopback() {
+    fn the_kernel_knows_loopback_and_goes_on_counting() {
         let roots = Roots {
             proc_root: "/proc".into(),
             sys_root: "/sys".into(),
         };
         let mut reader = LinkReader::start(&roots).unwrap();
-        reader.ask().unwrap();
-        let links = (0..100).find_map(|_| reader.answer().unwrap()).unwrap();
-        assert!(
-            links
-                .iter()
-                .any(|link| link.is_loopback && link.name == b"lo"),
-            "{links:?}"
-        );
+        let mut before = InterfaceCounts::default();
+        for _ in 0..3 {
+            reader.ask().unwrap();
+            let links = (0..100).find_map(|_| reader.answer().unwrap()).unwrap();
+            let loopback = links.iter().find(|link| link.is_loopback).unwrap();
+            assert_eq!(loopback.name, b"lo");
+            assert!(loopback.counts.since(&before).is_some());
+            before = loopback.counts;
+        }
+    }
+
+    #[test]
+    fn counts_are_only_of_the_interfaces_that_are_known() {
+        let mut links = [link(b"eth0")];
+        let counts = |index: u32, rx_packets: u64| {
+            let counts = InterfaceCounts {
+                rx_packets,
+                ..InterfaceCounts::default()
+            };
+            (index, counts)
+        };
+        assert!(take_counts(&mut links, vec![counts(1, 5)]));
+        assert_eq!(links[0].counts.rx_packets, 5);
+        for others in [vec![], vec![counts(2, 6)], vec![counts(1, 6), counts(2, 6)]] {
+            assert!(!take_counts(&mut links, others));
+        }
+    }
+
+    #[test]
+    fn after_a_reading_that_failed_the_next_is_tried() {
+        let mut readings = 0;
+        let read = move || {
+            readings += 1;
+            match readings {
+                2 => bail!("the kernel does not answer about its interfaces"),
+                _ => Ok(vec![link(b"eth0")]),
+            }
+        };
+        let mut reader = LinkReader::over(move || Ok(read)).unwrap();
+        let mut next = || {
+            reader.ask().unwrap();
+            (0..100).find_map(|_| reader.answer().transpose()).unwrap()
+        };
+        assert_eq!(next().unwrap().len(), 1);
+        assert!(next().is_err());
+        assert_eq!(next().unwrap().len(), 1);
+        let refused = LinkReader::over(|| {
+            fn never() -> anyhow::Result<Vec<Link>> {
+                bail!("not asked")
+            }
+            enter(Some(Path::new("/nowhere")))?;
+            Ok(never)
+        });
+        assert!(format!("{:#}", refused.unwrap_err()).contains("/nowhere"));
     }
 }

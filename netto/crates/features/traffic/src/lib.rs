@@ -5,8 +5,9 @@ use metrics_common::sections::Rows;
 use metrics_common::{Interfaces, ProtocolCount, Sections, Traffic};
 
 use self::analysis::follow::Follower;
+use self::analysis::protocols;
 use self::analysis::softnet::{self, Softnet};
-use self::analysis::{links::Link, protocols};
+use self::analysis::stillness::Stillness;
 use self::counter::WorkCounter;
 use self::kernel::{Devices, LinkReader, ProtocolFiles};
 use netto_feature::instruments::Instrument;
@@ -31,6 +32,7 @@ struct Work {
     softnet: Softnet,
     protocol_files: Option<ProtocolFiles>,
     protocols: protocols::Counts,
+    stillness: Stillness,
     links: Option<LinkReader>,
     follower: Follower,
     devices: Devices,
@@ -75,6 +77,7 @@ pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
         softnet: Softnet::default(),
         protocol_files,
         protocols: protocols::Counts::default(),
+        stillness: Stillness::default(),
         links,
         follower: Follower::default(),
         devices,
@@ -82,11 +85,9 @@ pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
     };
     let online: Vec<u32> = ground.stat.cpus.iter().map(|(cpu, _)| *cpu).collect();
     work.softnet(&online, 0);
-    work.protocols();
-    let asked = work.ask_for_links();
-    if let Ok(Some(links)) = asked.and_then(|()| work.links()) {
-        work.interfaces(links);
-    }
+    work.protocols(false);
+    // What cannot be read now is read at the end of the first interval.
+    let _ = work.ask_for_links().and_then(|()| work.interfaces());
     Ok(Box::new(work))
 }
 
@@ -103,7 +104,11 @@ impl Work {
         }
     }
 
-    fn protocols(&mut self) -> Vec<Option<u64>> {
+    /// `is_still`: nothing has come or gone since the last reading, so that nothing was counted.
+    fn protocols(&mut self, is_still: bool) -> Vec<Option<u64>> {
+        if is_still {
+            return protocols::growth(&self.protocols, &self.protocols);
+        }
         let texts = self.protocol_files.as_ref().map(ProtocolFiles::texts);
         let Some(Ok((snmp_and_netstat, snmp6))) = texts else {
             return vec![None; ProtocolCount::ALL.len()];
@@ -118,13 +123,12 @@ impl Work {
         self.links.as_mut().map_or(Ok(()), LinkReader::ask)
     }
 
-    fn links(&mut self) -> anyhow::Result<Option<Vec<Link>>> {
-        self.links.as_mut().map_or(Ok(None), LinkReader::answer)
-    }
-
-    fn interfaces(&mut self, links: Vec<Link>) -> Interfaces {
+    /// What interfaces have done since they were last read; `None` if the kernel does not say it
+    /// in time.
+    fn interfaces(&mut self) -> anyhow::Result<Option<Interfaces>> {
+        let links = self.links.as_mut().map_or(Ok(None), LinkReader::answer)?;
         let devices = &mut self.devices;
-        self.follower.advance(links, |link| devices.of(link))
+        Ok(links.map(|links| self.follower.advance(links, |link| devices.of(link))))
     }
 }
 
@@ -133,16 +137,21 @@ impl Instrument for Work {
         // The kernel answers while the others are read.
         let asked = self.ask_for_links();
         let softnet = self.softnet(tick.cpus, tick.interval_ns);
-        let protocols = self.protocols();
-        let links = match asked.and_then(|()| self.links()) {
-            Ok(links) => links,
+        let interfaces = match asked.and_then(|()| self.interfaces()) {
+            Ok(interfaces) => {
+                if interfaces.is_some() {
+                    tick.ground.tell("interfaces", None);
+                }
+                interfaces
+            }
             Err(error) => {
-                let note = format!("Packets of interfaces are not counted any more: {error:#}.");
-                tick.ground.tell("traffic", Some(note));
-                self.links = None;
+                let note = format!("Packets of interfaces are not counted for now: {error:#}.");
+                tick.ground.tell("interfaces", Some(note));
                 None
             }
         };
+        let is_still = self.stillness.is_still(interfaces.as_ref());
+        let protocols = self.protocols(is_still);
         let counter = self.counter.as_mut();
         let work = match counter.map_or(Ok(None), |counter| counter.collect(tick)) {
             Ok(work) => work,
@@ -155,11 +164,66 @@ impl Instrument for Work {
         };
         sections.traffic = Some(Traffic {
             softnet,
-            interfaces: links.map(|links| self.interfaces(links)),
+            interfaces,
             protocols,
             work,
         });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+    use metrics_common::InterfaceCounts;
+    use netto_analysis::netlink::Link;
+    use netto_sys::system::testing::tree;
+
+    use super::*;
+
+    #[test]
+    fn after_a_stall_interfaces_are_counted_again_with_what_came_meanwhile() {
+        let mut readings = 0;
+        let read = move || {
+            readings += 1;
+            if readings == 2 {
+                bail!("the kernel does not answer about its interfaces");
+            }
+            let counts = InterfaceCounts {
+                rx_packets: 10 * readings,
+                ..InterfaceCounts::default()
+            };
+            Ok(vec![Link {
+                index: 1,
+                name: b"eth0".to_vec(),
+                counts,
+                ..Link::default()
+            }])
+        };
+        let (_dir, roots) = tree(&[]);
+        let mut work = Work {
+            softnet_file: None,
+            softnet: Softnet::default(),
+            protocol_files: None,
+            protocols: protocols::Counts::default(),
+            stillness: Stillness::default(),
+            links: Some(LinkReader::over(move || Ok(read)).unwrap()),
+            follower: Follower::default(),
+            devices: Devices::new(&roots),
+            counter: None,
+        };
+        let mut next = || {
+            let answer = |work: &mut Work| {
+                work.ask_for_links().unwrap();
+                work.interfaces().transpose()
+            };
+            let interfaces = (0..100).find_map(|_| answer(&mut work)).unwrap();
+            interfaces.map(|interfaces| interfaces.named[0].counts.rx_packets)
+        };
+        assert_eq!(next().unwrap(), 0);
+        assert!(next().is_err());
+        assert_eq!(next().unwrap(), 20);
+        assert_eq!(next().unwrap(), 10);
     }
 }
 

@@ -218,8 +218,8 @@ impl Events {
     /// Stretches of damage so far.
     pub fn damaged_stretches(&self) -> u64 {
         match &self.reader {
-            Reader::Messages(of) => of.damaged_frames(),
-            Reader::Digests(of, _) => of.damaged_frames(),
+            Reader::Messages(of) => of.damaged_stretches(),
+            Reader::Digests(of, _) => of.damaged_stretches(),
         }
     }
 

@@ -1,9 +1,7 @@
 //! From samples with whose they are to the time that each owner caused, and who paid; and what
 //! names of owners are made of. Pure.
 
-pub mod allowance;
 pub mod divide;
-pub mod netlink;
 pub mod path;
 pub mod pods;
 pub mod pool;

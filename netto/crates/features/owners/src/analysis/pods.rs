@@ -34,6 +34,11 @@ pub fn of_log_folder(folder: &str) -> Option<(String, Pod)> {
     })
 }
 
+/// The 32 digits of an identity as a number.
+pub fn number_of(uid: &str) -> Option<u128> {
+    u128::from_str_radix(&uid.replace('-', ""), 16).ok()
+}
+
 /// Whether it can be a pod's identity: a UUID, or the hash of the file that a pod of the node
 /// itself is described in.
 pub fn is_uid(uid: &str) -> bool {
@@ -88,6 +93,21 @@ mod tests {
             "a_b_c".to_owned(),
         ] {
             assert_eq!(of_log_folder(&folder), None, "{folder:?}");
+        }
+    }
+
+    #[test]
+    fn an_identity_is_a_number_and_other_texts_are_none() {
+        assert_eq!(
+            number_of("11111111-2222-3333-4444-555555555555"),
+            number_of("11111111222233334444555555555555")
+        );
+        assert_eq!(
+            number_of("0123456789abcdef0123456789abcdef"),
+            Some(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef)
+        );
+        for odd in ["", "no identity", "🦀"] {
+            assert_eq!(number_of(odd), None);
         }
     }
 

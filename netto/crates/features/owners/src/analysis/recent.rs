@@ -4,6 +4,14 @@ use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
+/// What was found is believed for so long, nanoseconds.
+pub const BELIEVED_NS: u64 = 10_000_000_000;
+
+/// Whether what was found at a time is not believed any more.
+pub fn is_old(at_ns: u64, now_ns: u64) -> bool {
+    now_ns.saturating_sub(at_ns) >= BELIEVED_NS
+}
+
 /// Values by key, of bounded weight together.
 #[derive(Debug)]
 pub struct Recent<K, V> {

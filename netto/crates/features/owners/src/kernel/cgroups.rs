@@ -2,50 +2,34 @@
 //! number the BPF programs told.
 //!
 //! Numbers are never used twice (`kernfs_new_node` counts generations), so that a path once learnt
-//! may be kept: a group that vanished has its name until it is driven out by others.
+//! may be kept: a group that vanished has its name.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
-use rustc_hash::FxHashSet;
-
-use super::slice::Slice;
-use super::walk::{Walk, below};
+use super::pace::Pace;
 use crate::analysis::process::full_pressure_ns;
-use crate::analysis::recent::Recent;
 use netto_sys::cgroups::{self, Handles};
 use netto_sys::files::{read, read_bytes};
 use netto_sys::system::Roots;
 
-/// What paths take at most, bytes, and what each takes beside its own: some 50,000 paths.
-const MOST_BYTES: usize = 8 << 20;
-const ENTRY_BYTES: usize = 64;
-/// Between two walks, nanoseconds.
-const PAUSE_NS: u64 = 1_000_000_000;
-/// So many groups are looked for at once.
-const MOST_WANTED: usize = 4096;
-/// So many processes of a group are looked at.
+/// So many bytes of the processes of a group are looked at.
 const MOST_PROCESSES_BYTES: u64 = 64 << 10;
+/// So many folders are looked into in a walk, and so many bytes of paths wait for it.
+const MOST_FOLDERS: usize = 65_536;
+const MOST_WAITING_BYTES: usize = 8 << 20;
 
-/// Paths of control groups by number.
-#[derive(Debug)]
+/// The hierarchy of control groups.
+#[derive(Debug, Clone)]
 pub struct Cgroups {
     mount: PathBuf,
-    /// Where the kernel allows it: no walk is needed then, but for the first.
-    handles: Option<Handles>,
-    /// `None`: it was looked for and is gone.
-    paths: Recent<u64, Option<Box<[u8]>>>,
-    walk: Option<Walk>,
-    /// Groups that a walk shall find: those that were asked for before it began, and since.
-    sought: FxHashSet<u64>,
-    wanted: FxHashSet<u64>,
-    /// When the next walk may begin, on the clock that never goes back.
-    from_ns: u64,
 }
 
 impl Cgroups {
-    /// Finds the hierarchy. The first [`refresh`](Self::refresh) begins a walk through it.
+    /// Finds it.
     ///
     /// # Errors
     /// Where there is none, in words for the user.
@@ -57,78 +41,55 @@ impl Cgroups {
                 roots.proc_root.join("self/mountinfo").display()
             )
         })?;
-        Ok(Cgroups {
-            handles: Handles::new(&mount),
-            mount,
-            paths: Recent::new(MOST_BYTES, |path| {
-                ENTRY_BYTES + path.as_ref().map_or(0, |path| path.len())
-            }),
-            walk: Some(Walk::new()),
-            sought: FxHashSet::default(),
-            wanted: FxHashSet::default(),
-            from_ns: 0,
-        })
+        Ok(Cgroups { mount })
     }
 
-    /// A group of this number was made, with this path.
-    pub fn learn(&mut self, id: u64, path: &[u8]) {
-        learn(&mut self.paths, id, path);
+    /// Groups by number alone, where the kernel allows it.
+    pub(super) fn handles(&self) -> Option<Handles> {
+        Handles::new(&self.mount)
     }
 
     /// Path of a group from the root of the hierarchy, as bytes: `/` is the root itself. `None` if
-    /// it is not known, or not yet: then the next walks look for it.
-    pub fn path(&mut self, id: u64, slice: &mut Slice) -> Option<&[u8]> {
-        if self.paths.peek(id).is_none() {
-            match &self.handles {
-                Some(handles) if slice.goes_on() => {
-                    let path = handles.path(id, &self.mount);
-                    self.paths.insert(id, path.map(Vec::into_boxed_slice));
-                }
-                None if self.wanted.len() < MOST_WANTED => {
-                    self.wanted.insert(id);
-                }
-                _ => {}
-            }
-        }
-        self.paths.get(id)?.as_deref()
+    /// it is gone.
+    pub(super) fn path(&self, handles: &Handles, id: u64) -> Option<Vec<u8>> {
+        handles.path(id, &self.mount)
     }
 
-    /// Number of the group with this path, if it is there now.
-    pub fn id(&self, path: &[u8]) -> Option<u64> {
-        let folder = self.folder(path)?;
-        fs::metadata(folder).ok().map(|folder| folder.ino())
-    }
-
-    /// Walks on while there is time: the first walk, and another when a group is not known.
-    pub fn refresh(&mut self, now_ns: u64, slice: &mut Slice) {
-        if self.walk.is_none() {
-            if self.wanted.is_empty() || now_ns < self.from_ns {
-                return;
+    /// Walks through all groups and hands over each one's number and path. A folder's inode is its
+    /// group's number (`kernfs_ino`).
+    pub(super) fn walk(&self, pace: &mut Pace, mut found: impl FnMut(u64, &[u8])) {
+        if let Ok(root) = fs::metadata(&self.mount) {
+            found(root.ino(), b"/");
+        }
+        let mut waiting = vec![b"/".to_vec()];
+        let mut waiting_bytes = 1;
+        for _ in 0..MOST_FOLDERS {
+            let Some(path) = waiting.pop() else { return };
+            waiting_bytes -= path.len();
+            // It may be gone by now.
+            let entries = fs::read_dir(below(&self.mount, &path))
+                .into_iter()
+                .flatten();
+            for entry in entries.flatten() {
+                if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    continue;
+                }
+                let mut inner = path.strip_suffix(b"/").unwrap_or(&path).to_vec();
+                inner.push(b'/');
+                inner.extend(entry.file_name().as_bytes());
+                found(entry.ino(), &inner);
+                if waiting_bytes + inner.len() <= MOST_WAITING_BYTES {
+                    waiting_bytes += inner.len();
+                    waiting.push(inner);
+                }
             }
-            self.sought = std::mem::take(&mut self.wanted);
-            self.walk = Some(Walk::new());
-        }
-        let Some(walk) = &mut self.walk else { return };
-        let paths = &mut self.paths;
-        let root = fs::metadata(&self.mount).map(|root| root.ino());
-        if let Ok(root) = root {
-            learn(paths, root, b"/");
-        }
-        if !walk.go_on(&self.mount, slice, |id, path| learn(paths, id, path)) {
-            return;
-        }
-        self.walk = None;
-        self.from_ns = now_ns.saturating_add(PAUSE_NS);
-        for id in self.sought.drain() {
-            if self.paths.peek(id).is_none() {
-                self.paths.insert(id, None);
-            }
+            pace.step();
         }
     }
 
     /// Numbers of the processes in a group, ascending; empty if it is gone, or is a group of
     /// threads.
-    pub fn processes(&self, path: &[u8]) -> Vec<u32> {
+    pub(super) fn processes(&self, path: &[u8]) -> Vec<u32> {
         let file = self.folder(path).map(|folder| folder.join("cgroup.procs"));
         let text = file.and_then(|file| read_bytes(&file, MOST_PROCESSES_BYTES).ok());
         let text = String::from_utf8(text.unwrap_or_default()).unwrap_or_default();
@@ -154,11 +115,10 @@ impl Cgroups {
     }
 }
 
-fn learn(paths: &mut Recent<u64, Option<Box<[u8]>>>, id: u64, path: &[u8]) {
-    let is_known = |known: &Option<Box<[u8]>>| known.as_deref() == Some(path);
-    if !paths.peek(id).is_some_and(is_known) {
-        paths.insert(id, Some(path.into()));
-    }
+/// The folder of a path from the root of a hierarchy.
+fn below(mount: &Path, path: &[u8]) -> PathBuf {
+    let path = path.strip_prefix(b"/").unwrap_or(path);
+    mount.join(OsStr::from_bytes(path))
 }
 
 /// Control groups that a test made up.
@@ -189,8 +149,6 @@ pub mod testing {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use proptest::prelude::*;
 
     use super::testing::hierarchy;
@@ -203,80 +161,20 @@ mod tests {
         (dir, cgroups)
     }
 
-    fn inode(dir: &tempfile::TempDir, path: &str) -> u64 {
-        let folder = dir.path().join(format!("sys/fs/cgroup{path}"));
-        fs::metadata(folder).unwrap().ino()
-    }
-
-    fn path(cgroups: &mut Cgroups, id: u64) -> Option<String> {
-        let path = cgroups.path(id, &mut Slice::endless())?;
-        Some(String::from_utf8_lossy(path).into_owned())
-    }
-
     #[test]
-    fn groups_are_found_by_number_in_however_many_pieces() {
-        let (dir, mut cgroups) =
+    fn a_walk_finds_all_groups_by_number() {
+        let (dir, cgroups) =
             groups(&[("/a.slice/b.service/cgroup.procs", ""), ("/c/cpu.stat", "")]);
-        let ids =
-            ["/", "/a.slice", "/a.slice/b.service", "/c"].map(|path| (path, inode(&dir, path)));
-        for _ in 0..10 {
-            cgroups.refresh(1, &mut Slice::of_steps(2));
-        }
-        for (name, id) in ids {
-            assert_eq!(path(&mut cgroups, id).as_deref(), Some(name));
-            assert_eq!(cgroups.id(name.as_bytes()), Some(id));
-        }
-    }
-
-    #[test]
-    fn one_made_later_is_found_by_a_later_walk_and_keeps_its_name_when_it_is_gone() {
-        let (dir, mut cgroups) = groups(&[]);
-        cgroups.refresh(1, &mut Slice::endless());
-        let folder = dir.path().join("sys/fs/cgroup/late");
-        fs::create_dir(&folder).unwrap();
-        let id = inode(&dir, "/late");
-        assert_eq!(path(&mut cgroups, id), None);
-        cgroups.refresh(PAUSE_NS, &mut Slice::endless());
-        assert_eq!(path(&mut cgroups, id), None, "too soon for another walk");
-        cgroups.refresh(PAUSE_NS + 1, &mut Slice::endless());
-        assert_eq!(path(&mut cgroups, id).as_deref(), Some("/late"));
-        fs::remove_dir(&folder).unwrap();
-        assert_eq!(path(&mut cgroups, id).as_deref(), Some("/late"));
-        assert_eq!(cgroups.id(b"/late"), None);
-    }
-
-    #[test]
-    fn one_that_nobody_finds_is_not_looked_for_again() {
-        let (_dir, mut cgroups) = groups(&[]);
-        cgroups.refresh(1, &mut Slice::endless());
-        assert_eq!(path(&mut cgroups, u64::MAX), None);
-        cgroups.refresh(2 * PAUSE_NS, &mut Slice::endless());
-        assert_eq!(path(&mut cgroups, u64::MAX), None);
-        assert!(cgroups.wanted.is_empty());
-        // Unless somebody says what it is.
-        cgroups.learn(u64::MAX, b"/told");
-        assert_eq!(path(&mut cgroups, u64::MAX).as_deref(), Some("/told"));
-    }
-
-    #[test]
-    fn a_hundred_thousand_groups_take_bounded_room() {
-        let (_dir, mut cgroups) = groups(&[]);
-        for id in 0..100_000 {
-            cgroups.learn(id, format!("/{}/{id}", "x".repeat(200)).as_bytes());
-        }
-        let kept: usize = cgroups
-            .paths
-            .iter()
-            .flat_map(|(_, path)| path)
-            .map(|path| path.len())
-            .sum();
-        assert!(kept < MOST_BYTES && kept > MOST_BYTES / 2, "{kept}");
-        assert!(path(&mut cgroups, 99_999).unwrap().ends_with("/99999"));
-        assert_eq!(path(&mut cgroups, 1), None);
-        for id in 0..100_000 {
-            let _ = path(&mut cgroups, id);
-        }
-        assert!(cgroups.wanted.len() <= MOST_WANTED);
+        let mut found = Vec::new();
+        cgroups.walk(&mut Pace::new(), |id, path| {
+            found.push((String::from_utf8(path.to_vec()).unwrap(), id));
+        });
+        found.sort();
+        let expected = ["/", "/a.slice", "/a.slice/b.service", "/c"].map(|path| {
+            let folder = dir.path().join(format!("sys/fs/cgroup{path}"));
+            (path.to_owned(), fs::metadata(folder).unwrap().ino())
+        });
+        assert_eq!(found, expected);
     }
 
     #[test]
@@ -294,10 +192,13 @@ mod tests {
 
     #[test]
     fn no_path_leads_out_of_the_hierarchy() {
-        let (_dir, cgroups) = groups(&[("/a/irq.pressure", "full total=1\n")]);
+        let (_dir, cgroups) = groups(&[
+            ("/a/irq.pressure", "full total=1\n"),
+            ("/a/cgroup.procs", "1\n"),
+        ]);
         for path in [&b"/../cgroup/a"[..], b"/a/../a", b"a", b"", b"/\0"] {
             assert_eq!(cgroups.irq_pressure_ns(path), None);
-            assert_eq!(cgroups.id(path), None);
+            assert!(cgroups.processes(path).is_empty());
         }
     }
 
@@ -322,16 +223,15 @@ mod tests {
             proc_root: PathBuf::from("/proc"),
             sys_root: PathBuf::from("/sys"),
         };
-        let Ok(mut cgroups) = Cgroups::new(&roots) else {
+        let Ok(cgroups) = Cgroups::new(&roots) else {
             return;
         };
-        let Some(handles) = Handles::new(&cgroups.mount) else {
+        let Some(handles) = cgroups.handles() else {
             return;
         };
         let root = fs::metadata(&cgroups.mount).unwrap().ino();
-        assert_eq!(handles.path(root, &cgroups.mount).unwrap(), b"/");
-        assert_eq!(handles.path(u64::MAX, &cgroups.mount), None);
-        assert_eq!(path(&mut cgroups, root).as_deref(), Some("/"));
+        assert_eq!(cgroups.path(&handles, root).unwrap(), b"/");
+        assert_eq!(cgroups.path(&handles, u64::MAX), None);
         assert!(Handles::new(Path::new("/proc")).is_none());
     }
 

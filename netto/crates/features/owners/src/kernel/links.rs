@@ -1,40 +1,26 @@
 //! Interfaces of this process' network namespace: what they are called, and in which namespace the
 //! other end of one is. Asked of the kernel by netlink, one interface at a time.
-//!
-//! An answer lies in the socket when the request has been sent, so that nothing is waited for.
-
-use std::io::{self, Read};
 
 use anyhow::Context;
+use netto_analysis::netlink::{Link, Message, Request};
+use netto_sys::netlink::RouteSocket;
 use rustc_hash::{FxHashMap, FxHashSet};
-use socket2::{Domain, Protocol, Socket, Type};
 
+use super::pace::Pace;
 use super::processes::Processes;
-use super::slice::Slice;
-use crate::analysis::netlink::{self, Answer, Link};
-use crate::analysis::recent::Recent;
+use crate::analysis::recent::{Recent, is_old};
 
 /// So many interfaces are known.
 const MOST_LINKS: usize = 16_384;
-/// An interface, and a namespace's number, are believed for so long, nanoseconds.
-const BELIEVED_NS: u64 = 10_000_000_000;
-/// No answer is longer; that of a plain interface has some 800 bytes.
-const MOST_BYTES: usize = 64 << 10;
-/// Answers to earlier requests that are passed over.
-const MOST_ANSWERS: usize = 8;
 
 /// Interfaces by number, and network namespaces by the number that ours has for each.
 #[derive(Debug)]
 pub struct Links {
-    socket: Socket,
-    sequence: u32,
-    buffer: Vec<u8>,
+    socket: RouteSocket,
     links: Recent<u32, Known>,
     namespaces: FxHashMap<i32, Inhabited>,
-    /// Namespaces, by inode, whose numbers were asked for since processes were searched last, and
-    /// whether these are all.
+    /// Namespaces, by inode, whose numbers were asked for since this search of processes.
     asked: FxHashSet<u64>,
-    is_all_asked: bool,
     search: u64,
 }
 
@@ -45,11 +31,22 @@ struct Known {
 }
 
 /// A network namespace with somebody in it.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Inhabited {
     inode: u64,
     pid: u32,
     at_ns: u64,
+}
+
+/// Where the other end of an interface is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// There is none, or it is in our network namespace.
+    Ours,
+    /// In the network namespace of this inode.
+    In(u64),
+    /// In another in which no process is known.
+    Unknown,
 }
 
 impl Links {
@@ -58,19 +55,11 @@ impl Links {
     /// # Errors
     /// If the kernel refuses.
     pub fn new() -> anyhow::Result<Self> {
-        let domain = Domain::from(libc::AF_NETLINK);
-        let protocol = Protocol::from(libc::NETLINK_ROUTE);
-        let socket = Socket::new(domain, Type::RAW, Some(protocol))
-            .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
-            .context("cannot open a socket of netlink's to ask for interfaces")?;
         Ok(Links {
-            socket,
-            sequence: 0,
-            buffer: vec![0; MOST_BYTES],
+            socket: socket()?,
             links: Recent::new(MOST_LINKS, |_| 1),
             namespaces: FxHashMap::default(),
             asked: FxHashSet::default(),
-            is_all_asked: false,
             search: 0,
         })
     }
@@ -79,9 +68,8 @@ impl Links {
     pub fn link(&mut self, index: u32, now_ns: u64) -> Option<&Link> {
         let known = self.links.get(index);
         if known.is_none_or(|known| is_old(known.at_ns, now_ns)) {
-            let answer = self.ask(|sequence| netlink::link_request(index, sequence));
-            let link = match answer {
-                Ok(Answer::Link(link)) if link.index == index => Some(link),
+            let link = match self.ask(Request::Link(index)) {
+                Some(Message::Link(link)) if link.index == index => Some(link),
                 // What was is better than nothing: it may have gone since packets went there.
                 _ => self.links.get(index).and_then(|known| known.link.take()),
             };
@@ -91,91 +79,71 @@ impl Links {
         self.links.get(index)?.link.as_ref()
     }
 
-    /// Inode of the network namespace in which the other end of this interface is. `None` if it
-    /// is in ours or has none, or nobody is known who is in there: then it is looked for among
-    /// the processes, and may be known later.
-    pub fn peer_namespace(
+    /// Where the other end of this interface is.
+    pub(super) fn peer(
         &mut self,
         index: u32,
-        processes: &mut Processes,
+        processes: &Processes,
         now_ns: u64,
-        slice: &mut Slice,
-    ) -> Option<u64> {
-        let nsid = self.link(index, now_ns)?.peer_nsid?;
-        if let Some(known) = self.namespaces.get(&nsid) {
-            let (inode, pid, at_ns) = (known.inode, known.pid, known.at_ns);
-            if !is_old(at_ns, now_ns) {
-                return Some(inode);
+        pace: &mut Pace,
+    ) -> Peer {
+        let Some(nsid) = self.link(index, now_ns).and_then(|link| link.peer_nsid) else {
+            return Peer::Ours;
+        };
+        if let Some(known) = self.namespaces.get(&nsid).copied() {
+            if !is_old(known.at_ns, now_ns) {
+                return Peer::In(known.inode);
             }
             // It may have ended, and its numbers be another's by now.
-            if self.nsid(pid) == Some(nsid) && processes.is_in(pid, inode) {
-                self.namespaces.insert(
-                    nsid,
-                    Inhabited {
-                        inode,
-                        pid,
-                        at_ns: now_ns,
-                    },
-                );
-                return Some(inode);
+            if self.nsid(known.pid) == Some(nsid) && processes.is_in(known.pid, known.inode) {
+                let at_ns = now_ns;
+                self.namespaces.insert(nsid, Inhabited { at_ns, ..known });
+                return Peer::In(known.inode);
             }
             self.namespaces.remove(&nsid);
-            processes.want_namespaces();
         }
-        if self.search != processes.searches_of_all() {
-            self.search = processes.searches_of_all();
+        if std::mem::replace(&mut self.search, processes.searches()) != processes.searches() {
             self.asked.clear();
-            self.is_all_asked = false;
         }
-        if !self.is_all_asked {
-            for (inode, pid) in processes.namespaces() {
-                if !slice.goes_on() {
-                    return None;
-                }
-                if self.asked.insert(inode)
-                    && let Some(found) = self.nsid(pid)
-                {
-                    let at_ns = now_ns;
-                    self.namespaces
-                        .insert(found, Inhabited { inode, pid, at_ns });
-                }
+        for (inode, pid) in processes.namespaces() {
+            if self.asked.insert(inode)
+                && let Some(found) = self.nsid(pid)
+            {
+                let at_ns = now_ns;
+                self.namespaces
+                    .insert(found, Inhabited { inode, pid, at_ns });
             }
-            self.is_all_asked = true;
+            pace.step();
         }
-        let found = self
-            .namespaces
-            .get(&nsid)
-            .filter(|known| !is_old(known.at_ns, now_ns));
-        if found.is_none() {
-            processes.want_namespaces();
-        }
-        found.map(|known| known.inode)
+        let found = self.namespaces.get(&nsid);
+        found.map_or(Peer::Unknown, |known| Peer::In(known.inode))
     }
 
     /// Number that our namespace has for a process'.
     fn nsid(&mut self, pid: u32) -> Option<i32> {
-        match self.ask(|sequence| netlink::nsid_request(pid, sequence)) {
-            Ok(Answer::Nsid(nsid)) => nsid,
+        match self.ask(Request::NamespaceOf(pid))? {
+            Message::Namespace(nsid) => nsid,
             _ => None,
         }
     }
 
-    fn ask(&mut self, request: impl FnOnce(u32) -> Vec<u8>) -> io::Result<Answer> {
-        self.sequence = self.sequence.wrapping_add(1);
-        self.socket.send(&request(self.sequence))?;
-        for _ in 0..MOST_ANSWERS {
-            let length = self.socket.read(&mut self.buffer)?;
-            let received = self.buffer.get(..length).unwrap_or_default();
-            if let Some(answer) = netlink::answer(received, self.sequence) {
-                return Ok(answer);
+    /// The kernel's answer; after an error the next question has a new socket.
+    fn ask(&mut self, request: Request) -> Option<Message> {
+        match self.socket.ask(request) {
+            Ok(message) => Some(message),
+            Err(error) => {
+                tracing::debug!("interfaces have no names: {error:#}");
+                if let Ok(socket) = socket() {
+                    self.socket = socket;
+                }
+                None
             }
         }
-        Err(io::ErrorKind::InvalidData.into())
     }
 }
 
-fn is_old(at_ns: u64, now_ns: u64) -> bool {
-    now_ns.saturating_sub(at_ns) >= BELIEVED_NS
+fn socket() -> anyhow::Result<RouteSocket> {
+    RouteSocket::open().context("cannot open a socket of netlink's to ask for interfaces")
 }
 
 #[cfg(test)]
@@ -189,14 +157,11 @@ mod tests {
     #[test]
     fn the_loopback_interface_has_its_name_and_no_other_end() {
         let mut links = Links::new().unwrap();
-        assert_eq!(links.link(LOOPBACK, 1).unwrap().name, "lo");
+        assert_eq!(links.link(LOOPBACK, 1).unwrap().name, b"lo");
         let (_dir, roots) = tree(&[]);
-        let mut processes = Processes::new(&roots);
-        let slice = &mut Slice::endless();
-        assert_eq!(
-            links.peer_namespace(LOOPBACK, &mut processes, 1, slice),
-            None
-        );
+        let processes = Processes::new(&roots);
+        let peer = links.peer(LOOPBACK, &processes, 1, &mut Pace::new());
+        assert_eq!(peer, Peer::Ours);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Where names of owners are read: the file systems of the kernel and of the kubelet, and netlink.
+//! Everything here may wait: it is done by the thread of `search.rs`.
 
 pub mod cgroups;
 pub mod links;
+mod pace;
 pub mod pods;
 pub mod processes;
-pub mod slice;
-mod visit;
-mod walk;
+pub mod search;

@@ -1,37 +1,34 @@
 //! Which process a socket belongs to, and which processes are in a network namespace: `/proc`
-//! is searched for it, a little at a time, and only for what somebody asks.
+//! is searched for it, and only for what somebody asks.
 //!
 //! A socket is owned by the lowest process number of those that hold it: a server's, not its
 //! workers'. What was found is believed for some seconds; then the process that was found is
 //! looked at again, since numbers of sockets, namespaces and processes come back.
 
-use std::collections::VecDeque;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Error, ErrorKind};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
-
-use super::cgroups::Cgroups;
-use super::slice::Slice;
-use super::visit::{Seen, Visit};
-use crate::analysis::process::inode;
-use crate::analysis::recent::Recent;
-use netto_sys::system::Roots;
+use super::pace::Pace;
+use crate::analysis::process::{cgroup, inode, stat};
+use crate::analysis::recent::{BELIEVED_NS, Recent, is_old};
+use netto_sys::files::read_bytes;
+use netto_sys::system::{Roots, tick_ns};
 
 /// So many sockets are known.
 const MOST_SOCKETS: usize = 65_536;
 /// So many network namespaces are known.
 const MOST_NAMESPACES: usize = 16_384;
-/// So many of each are looked for at once.
-const MOST_WANTED: usize = 4096;
 /// So many processes are looked at in one search.
 const MOST_PROCESSES: usize = 1 << 20;
-/// Between two searches of all processes, nanoseconds.
-const PAUSE_NS: u64 = 10_000_000_000;
-/// What was found is believed for so long, nanoseconds.
-const BELIEVED_NS: u64 = 10_000_000_000;
+/// So many sockets of one process are kept.
+const MOST_OF_ONE: usize = 65_536;
+/// No file that says who a process is, is longer.
+const MOST_BYTES: u64 = 64 << 10;
 
 /// A process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,23 +44,23 @@ pub struct Process {
 }
 
 /// What was found, and when.
-#[derive(Debug)]
-struct Found {
-    process: Arc<Process>,
-    /// On the clock that never goes back.
-    at_ns: u64,
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Who it is.
+    pub process: Arc<Process>,
+    /// On CLOCK_MONOTONIC.
+    pub at_ns: u64,
     /// The search that found it last.
     search: u64,
 }
 
-/// A search that goes on.
-#[derive(Debug)]
-struct Search {
-    number: u64,
-    pids: VecDeque<u32>,
-    sockets: bool,
-    namespaces: bool,
-    visit: Option<Visit>,
+/// What a search looks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sought {
+    /// Who holds which sockets.
+    pub sockets: bool,
+    /// Who is in which network namespace.
+    pub namespaces: bool,
 }
 
 /// Owners of sockets and inhabitants of network namespaces.
@@ -74,22 +71,7 @@ pub struct Processes {
     own_namespace: Option<u64>,
     sockets: Recent<u64, Found>,
     namespaces: Recent<u64, Found>,
-    /// Sockets that are looked for.
-    wanted: FxHashSet<u64>,
-    wants_namespaces: bool,
-    /// Processes and groups in which they are looked for first.
-    near_pids: FxHashSet<u32>,
-    near_groups: FxHashSet<Box<[u8]>>,
-    /// Where it is likely.
-    near: Option<Search>,
-    /// Everywhere, which is what makes sure that there is no owner.
-    all: Option<Search>,
-    /// Sockets that the search of all was begun for.
-    sought: FxHashSet<u64>,
     searches: u64,
-    searches_of_all: u64,
-    /// When all may be searched again, on the clock that never goes back.
-    from_ns: u64,
     refused: Option<String>,
 }
 
@@ -102,67 +84,37 @@ impl Processes {
             own_namespace: own.and_then(|link| inode(link.as_os_str().as_bytes(), "net")),
             sockets: Recent::new(MOST_SOCKETS, |_| 1),
             namespaces: Recent::new(MOST_NAMESPACES, |_| 1),
-            wanted: FxHashSet::default(),
-            wants_namespaces: false,
-            near_pids: FxHashSet::default(),
-            near_groups: FxHashSet::default(),
-            near: None,
-            all: None,
-            sought: FxHashSet::default(),
             searches: 0,
-            searches_of_all: 0,
-            from_ns: 0,
             refused: None,
         }
     }
 
-    /// The process that holds the socket of this inode. One that is not known is looked for from
-    /// the next [`refresh`](Self::refresh) on, first in the group of this path if it is known.
-    pub fn socket(
-        &mut self,
-        socket: u64,
-        group: Option<&[u8]>,
-        now_ns: u64,
-    ) -> Option<Arc<Process>> {
-        let found = self.sockets.get(socket);
-        let found = found.map(|found| (found.process.clone(), found.at_ns));
-        if found
-            .as_ref()
-            .is_none_or(|(_, at_ns)| is_old(*at_ns, now_ns))
-            && (self.wanted.len() < MOST_WANTED && self.wanted.insert(socket))
-        {
-            match (&found, group) {
-                (Some((process, _)), _) => self.near_pids.extend([process.pid]),
-                (None, Some(group)) => self.near_groups.extend([group.into()]),
-                (None, None) => {}
-            }
-        }
-        found.map(|(process, _)| process)
+    /// The process that holds the socket of this inode, if that was found of late.
+    pub fn holder(&mut self, socket: u64, now_ns: u64) -> Option<Found> {
+        let found = self.sockets.get(socket)?;
+        (!is_old(found.at_ns, now_ns)).then(|| found.clone())
+    }
+
+    /// The process that held it when it was last looked for.
+    pub fn last_holder(&self, socket: u64) -> Option<u32> {
+        self.sockets.peek(socket).map(|found| found.process.pid)
     }
 
     /// A process in the network namespace of this inode: the lowest number of those that are in a
-    /// control group other than the root. `None` if it is this process' own, or not known, or not
-    /// yet: then it is looked for from the next [`refresh`](Self::refresh) on.
-    pub fn namespace(&mut self, namespace: u64, now_ns: u64) -> Option<Arc<Process>> {
-        if Some(namespace) == self.own_namespace {
+    /// control group other than the root. `None` if it is this process' own, or not known.
+    pub fn inhabitant(&mut self, namespace: u64, now_ns: u64) -> Option<Found> {
+        if self.is_own(namespace) {
             return None;
         }
-        let Some(found) = self.namespaces.get(namespace) else {
-            self.wants_namespaces = true;
-            return None;
-        };
-        let process = found.process.clone();
+        let found = self.namespaces.get(namespace)?;
         if is_old(found.at_ns, now_ns) {
-            let at = &self.proc_root;
-            if namespace_of(at, process.pid) == Some(namespace) {
-                found.at_ns = now_ns;
-            } else {
+            if namespace_of(&self.proc_root, found.process.pid) != Some(namespace) {
                 self.namespaces.remove(namespace);
-                self.wants_namespaces = true;
                 return None;
             }
+            found.at_ns = now_ns;
         }
-        Some(process)
+        Some(found.clone())
     }
 
     /// Whether this process is in the network namespace of this inode.
@@ -182,14 +134,9 @@ impl Processes {
         namespace_of(&self.proc_root, pid) == Some(namespace)
     }
 
-    /// Has all network namespaces looked for.
-    pub fn want_namespaces(&mut self) {
-        self.wants_namespaces = true;
-    }
-
-    /// Of how many searches of all processes [`namespaces`](Self::namespaces) is the outcome.
-    pub fn searches_of_all(&self) -> u64 {
-        self.searches_of_all
+    /// Number of the last search.
+    pub fn searches(&self) -> u64 {
+        self.searches
     }
 
     /// Why sockets and namespaces of some processes are not seen, in words for the user.
@@ -197,157 +144,83 @@ impl Processes {
         self.refused.as_deref()
     }
 
-    /// Searches while there is time and somebody asked: first where it is likely, then everywhere,
-    /// but not too often.
-    pub fn refresh(&mut self, now_ns: u64, groups: Option<&Cgroups>, slice: &mut Slice) {
-        while slice.goes_on() {
-            if let Some(mut near) = self.near.take().or_else(|| self.search_near(groups)) {
-                if !self.go_on(&mut near, now_ns, slice) {
-                    self.near = Some(near);
-                }
-            } else if let Some(mut all) = self.all.take().or_else(|| self.search_all(now_ns)) {
-                if self.go_on(&mut all, now_ns, slice) {
-                    self.end(&all, now_ns);
-                } else {
-                    self.all = Some(all);
-                }
-            } else {
-                return;
-            }
-        }
-    }
-
-    fn search_near(&mut self, groups: Option<&Cgroups>) -> Option<Search> {
-        let mut pids: Vec<u32> = self.near_pids.drain().collect();
-        for group in self.near_groups.drain() {
-            pids.extend(
-                groups
-                    .map(|groups| groups.processes(&group))
-                    .unwrap_or_default(),
-            );
-        }
-        (!pids.is_empty()).then(|| self.search(pids, true, false))
-    }
-
-    fn search_all(&mut self, now_ns: u64) -> Option<Search> {
-        let (sockets, namespaces) = (!self.wanted.is_empty(), self.wants_namespaces);
-        if now_ns < self.from_ns || !(sockets || namespaces) {
-            return None;
-        }
-        self.sought.clone_from(&self.wanted);
-        self.wants_namespaces = false;
-        Some(self.search(self.processes(), sockets, namespaces))
-    }
-
-    fn search(&mut self, mut pids: Vec<u32>, sockets: bool, namespaces: bool) -> Search {
-        pids.sort_unstable();
-        pids.dedup();
+    /// Looks for sockets where they are likely.
+    pub(super) fn look_at(&mut self, pids: &[u32], now_ns: u64, pace: &mut Pace) {
         self.searches += 1;
-        Search {
-            number: self.searches,
-            pids: pids.into(),
-            sockets,
-            namespaces,
-            visit: None,
+        let sought = Sought {
+            sockets: true,
+            namespaces: false,
+        };
+        for pid in pids {
+            self.visit(*pid, sought, now_ns, pace);
         }
     }
 
-    fn processes(&self) -> Vec<u32> {
+    /// Looks at all processes. The names of `/proc` are read as they are needed.
+    pub(super) fn search(&mut self, sought: Sought, now_ns: u64, pace: &mut Pace) {
+        self.searches += 1;
         let entries = fs::read_dir(&self.proc_root)
             .into_iter()
             .flatten()
             .flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.take(MOST_PROCESSES).collect()
-    }
-
-    /// Whether it is at its end.
-    fn go_on(&mut self, search: &mut Search, now_ns: u64, slice: &mut Slice) -> bool {
-        loop {
-            if search.visit.is_none() {
-                let Some(pid) = search.pids.pop_front() else {
-                    return true;
-                };
-                search.visit =
-                    Visit::begin(&self.proc_root, pid, search.sockets, search.namespaces);
-            }
-            if let Some(visit) = &mut search.visit {
-                if !visit.go_on(slice) {
-                    return false;
-                }
-                if let Some(visit) = search.visit.take() {
-                    self.keep(visit.end(), search.number, now_ns);
-                }
-            }
-            if !slice.goes_on() {
-                return false;
-            }
+        for pid in pids.take(MOST_PROCESSES) {
+            self.visit(pid, sought, now_ns, pace);
+            pace.step();
+        }
+        if sought.namespaces {
+            let gone = |found: &Found| found.search != self.searches;
+            let all = self.namespaces.iter();
+            let gone: Vec<u64> = all.filter(|(_, it)| gone(it)).map(|it| it.0).collect();
+            gone.into_iter().for_each(|it| self.namespaces.remove(it));
         }
     }
 
-    fn keep(&mut self, seen: Seen, search: u64, now_ns: u64) {
-        if let Some(pid) = seen.refused_by
-            && self.refused.is_none()
-        {
+    fn visit(&mut self, pid: u32, sought: Sought, now_ns: u64, pace: &mut Pace) {
+        let Some(mut visit) = Visit::begin(&self.proc_root, pid) else {
+            return;
+        };
+        let namespace = sought.namespaces.then(|| visit.namespace()).flatten();
+        let namespace = namespace.filter(|it| Some(*it) != self.own_namespace);
+        let sockets = match sought.sockets {
+            true => visit.sockets(pace),
+            false => Vec::new(),
+        };
+        if visit.is_refused && self.refused.is_none() {
             self.refused = Some(format!(
                 "sockets and network namespaces of some processes cannot be seen, such as those \
                  of process {pid}: it takes CAP_SYS_PTRACE"
             ));
         }
-        let Some(process) = seen.process.map(Arc::new) else {
+        if sockets.is_empty() && namespace.is_none() {
+            return;
+        }
+        // It may have ended meanwhile.
+        let Some(process) = visit.process().map(Arc::new) else {
             return;
         };
+        let search = self.searches;
         let found = || Found {
             process: process.clone(),
             at_ns: now_ns,
             search,
         };
-        for socket in seen.sockets {
-            self.wanted.remove(&socket);
-            if self
-                .sockets
-                .peek(socket)
-                .is_none_or(|known| known.search != search)
-            {
+        for socket in sockets {
+            let known = self.sockets.peek(socket);
+            if known.is_none_or(|known| known.search != search || known.process.pid > pid) {
                 self.sockets.insert(socket, found());
             }
         }
-        let namespace = seen.namespace.filter(|it| Some(*it) != self.own_namespace);
         if let Some(namespace) = namespace {
             let known = self.namespaces.peek(namespace);
-            let is_better = known.is_none_or(|known| {
-                known.search != search || (is_in_root(&known.process) && !is_in_root(&process))
-            });
-            if is_better {
+            let order = |process: &Process| (is_in_root(process), process.pid);
+            if known.is_none_or(|known| {
+                known.search != search || order(&known.process) > order(&process)
+            }) {
                 self.namespaces.insert(namespace, found());
             }
         }
     }
-
-    /// What was not found of what was sought is not there: whoever asks again waits for the next
-    /// search of all.
-    fn end(&mut self, search: &Search, now_ns: u64) {
-        self.from_ns = now_ns.saturating_add(PAUSE_NS);
-        self.searches_of_all += 1;
-        for socket in self.sought.drain() {
-            if self.wanted.remove(&socket) {
-                self.sockets.remove(socket);
-            }
-        }
-        if search.namespaces {
-            let is_gone = |found: &Found| found.search != search.number;
-            let gone: Vec<u64> = (self.namespaces.iter())
-                .filter(|(_, found)| is_gone(found))
-                .map(|(namespace, _)| namespace)
-                .collect();
-            gone.into_iter()
-                .for_each(|namespace| self.namespaces.remove(namespace));
-        }
-    }
-}
-
-fn is_old(at_ns: u64, now_ns: u64) -> bool {
-    now_ns.saturating_sub(at_ns) >= BELIEVED_NS
 }
 
 fn is_in_root(process: &Process) -> bool {
@@ -360,5 +233,74 @@ fn namespace_of(proc_root: &Path, pid: u32) -> Option<u64> {
     inode(link.as_os_str().as_bytes(), "net")
 }
 
+/// A process that is being looked at. Its folder is open meanwhile, so that another one that gets
+/// its number is never taken for it.
+struct Visit {
+    pid: u32,
+    _folder: File,
+    path: PathBuf,
+    /// Whether the kernel would not show its sockets or its namespace.
+    is_refused: bool,
+}
+
+impl Visit {
+    /// `None` if there is none of this number.
+    fn begin(proc_root: &Path, pid: u32) -> Option<Self> {
+        let folder = File::options()
+            .read(true)
+            .custom_flags(libc::O_DIRECTORY | libc::O_PATH)
+            .open(proc_root.join(pid.to_string()))
+            .ok()?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+        Some(Visit {
+            pid,
+            _folder: folder,
+            path,
+            is_refused: false,
+        })
+    }
+
+    fn namespace(&mut self) -> Option<u64> {
+        let link = fs::read_link(self.path.join("ns/net"));
+        let link = link.map_err(|error| self.failed(&error)).ok()?;
+        inode(link.as_os_str().as_bytes(), "net")
+    }
+
+    /// Inodes of its sockets.
+    fn sockets(&mut self, pace: &mut Pace) -> Vec<u64> {
+        let mut sockets = Vec::new();
+        let descriptors = fs::read_dir(self.path.join("fd"));
+        let descriptors = descriptors.map_err(|error| self.failed(&error));
+        for entry in descriptors.into_iter().flatten() {
+            match entry.and_then(|entry| fs::read_link(entry.path())) {
+                Ok(link) => sockets.extend(inode(link.as_os_str().as_bytes(), "socket")),
+                Err(error) => self.failed(&error),
+            }
+            if sockets.len() >= MOST_OF_ONE {
+                break;
+            }
+            pace.step();
+        }
+        sockets
+    }
+
+    fn process(&self) -> Option<Process> {
+        let text = read_bytes(&self.path.join("stat"), MOST_BYTES).ok()?;
+        let (comm, ticks) = stat(&text)?;
+        let groups = read_bytes(&self.path.join("cgroup"), MOST_BYTES).unwrap_or_default();
+        Some(Process {
+            pid: self.pid,
+            started_ns: ticks.saturating_mul(tick_ns()),
+            comm: comm.to_vec(),
+            cgroup: cgroup(&groups).to_vec(),
+        })
+    }
+
+    /// A process that has ended, or closed a descriptor, is no failure.
+    fn failed(&mut self, error: &Error) {
+        self.is_refused |= error.kind() == ErrorKind::PermissionDenied;
+    }
+}
+
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use metrics_common::sections::{LOOPBACK, MOST_INTERFACES};
 use metrics_common::{Interface, InterfaceCounts, Interfaces};
 
-use super::links::Link;
+use netto_analysis::netlink::Link;
 
 /// What sysfs says of an interface beyond what the kernel's message does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Device {
 
 /// Follows all interfaces.
 #[derive(Debug, Default)]
-pub struct Follower(HashMap<i32, InterfaceCounts>);
+pub struct Follower(HashMap<u32, InterfaceCounts>);
 
 impl Follower {
     /// What each has done since the last reading. One that is new, or whose counts went back, begins
@@ -87,7 +87,7 @@ fn shown(name: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn link(index: i32, name: &str, packets: u64) -> Link {
+    fn link(index: u32, name: &str, packets: u64) -> Link {
         Link {
             index,
             name: name.as_bytes().to_vec(),
@@ -129,8 +129,8 @@ mod tests {
     fn those_with_most_packets_are_named_and_no_packet_of_the_others_is_lost() {
         let mut follower = Follower::default();
         let links = |packets: u64| {
-            let all =
-                (0..200).map(|index| link(index, &format!("veth{index}"), packets * index as u64));
+            let all = (0..200)
+                .map(|index| link(index, &format!("veth{index}"), packets * u64::from(index)));
             all.collect::<Vec<_>>()
         };
         follower.advance(links(1), |_| Device::default());

@@ -4,17 +4,22 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 use netto_sys::system::testing::tree;
-use netto_sys::system::tick_ns;
 
 /// A made-up `/proc`, in which this process' own network namespace has the number 1.
-fn host() -> (tempfile::TempDir, Roots) {
+pub(in crate::kernel) fn host() -> (tempfile::TempDir, Roots) {
     let (dir, roots) = tree(&[("proc/self/ns/other", "")]);
     symlink("net:[1]", roots.proc_root.join("self/ns/net")).unwrap();
     (dir, roots)
 }
 
 /// Puts a process there that holds these sockets.
-fn put(roots: &Roots, pid: u32, group: &str, namespace: u64, sockets: &[u64]) {
+pub(in crate::kernel) fn put(
+    roots: &Roots,
+    pid: u32,
+    group: &str,
+    namespace: u64,
+    sockets: &[u64],
+) {
     let folder = roots.proc_root.join(pid.to_string());
     fs::create_dir_all(folder.join("fd")).unwrap();
     fs::create_dir_all(folder.join("ns")).unwrap();
@@ -35,14 +40,23 @@ fn put(roots: &Roots, pid: u32, group: &str, namespace: u64, sockets: &[u64]) {
     }
 }
 
+const SOCKETS: Sought = Sought {
+    sockets: true,
+    namespaces: false,
+};
+const NAMESPACES: Sought = Sought {
+    sockets: false,
+    namespaces: true,
+};
+
 fn pid_of(processes: &mut Processes, socket: u64, now_ns: u64) -> Option<u32> {
-    processes
-        .socket(socket, None, now_ns)
-        .map(|process| process.pid)
+    let found = processes.holder(socket, now_ns)?;
+    Some(found.process.pid)
 }
 
-fn refresh(processes: &mut Processes, now_ns: u64) {
-    processes.refresh(now_ns, None, &mut Slice::endless());
+fn group_of(processes: &mut Processes, namespace: u64, now_ns: u64) -> Option<Vec<u8>> {
+    let found = processes.inhabitant(namespace, now_ns)?;
+    Some(found.process.cgroup.clone())
 }
 
 #[test]
@@ -51,82 +65,18 @@ fn a_socket_belongs_to_the_first_of_those_that_hold_it() {
     put(&roots, 30, "/web.service", 1, &[700, 701]);
     put(&roots, 200, "/web.service", 1, &[700]);
     let mut processes = Processes::new(&roots);
-    assert_eq!(processes.socket(700, None, 1), None);
-    refresh(&mut processes, 1);
-    let found = processes.socket(700, None, 1).unwrap();
+    processes.search(SOCKETS, 1, &mut Pace::new());
+    let found = processes.holder(700, 1).unwrap();
     let expected = Process {
         pid: 30,
         started_ns: 60 * tick_ns(),
         comm: b"p 30".to_vec(),
         cgroup: b"/web.service".to_vec(),
     };
-    assert_eq!(*found, expected);
+    assert_eq!((&*found.process, found.at_ns), (&expected, 1));
     assert_eq!(pid_of(&mut processes, 701, 1), Some(30));
+    assert_eq!(pid_of(&mut processes, 702, 1), None);
     assert_eq!(processes.refused(), None);
-}
-
-#[test]
-fn a_search_goes_on_where_its_time_was_over() {
-    let (_dir, roots) = host();
-    for pid in 1..20 {
-        put(&roots, pid, "/", 1, &[u64::from(pid) + 100, 500]);
-    }
-    let mut processes = Processes::new(&roots);
-    assert_eq!(pid_of(&mut processes, 119, 1), None);
-    let mut pieces = 0;
-    while pid_of(&mut processes, 119, 1).is_none() {
-        processes.refresh(1, None, &mut Slice::of_steps(3));
-        pieces += 1;
-        assert!(pieces < 1000);
-    }
-    assert!(pieces > 19, "{pieces}");
-    assert_eq!(pid_of(&mut processes, 500, 1), Some(1));
-}
-
-#[test]
-fn what_nobody_holds_is_unknown_and_searched_for_at_most_now_and_then() {
-    let (_dir, roots) = host();
-    let mut processes = Processes::new(&roots);
-    for now_ns in 1..100 {
-        assert_eq!(pid_of(&mut processes, 700, now_ns), None);
-        refresh(&mut processes, now_ns);
-    }
-    assert_eq!(processes.searches_of_all(), 1);
-    put(&roots, 30, "/", 1, &[700]);
-    refresh(&mut processes, PAUSE_NS + 1);
-    assert_eq!(pid_of(&mut processes, 700, PAUSE_NS + 1), Some(30));
-}
-
-#[test]
-fn nobody_asks_and_nothing_is_read() {
-    let (_dir, roots) = host();
-    let mut processes = Processes::new(&roots);
-    refresh(&mut processes, 1);
-    assert_eq!((processes.searches_of_all(), processes.searches), (0, 0));
-}
-
-#[test]
-fn a_known_group_is_looked_into_instead_of_all_processes() {
-    let (dir, roots) = host();
-    put(&roots, 30, "/web", 1, &[700]);
-    put(&roots, 31, "/other", 1, &[701]);
-    let group = dir.path().join("sys/fs/cgroup/web");
-    fs::create_dir_all(&group).unwrap();
-    fs::write(group.join("cgroup.procs"), "30\n").unwrap();
-    let mount = dir.path().join("sys/fs/cgroup");
-    let line = format!("41 31 0:38 / {} rw - cgroup2 cgroup2 rw\n", mount.display());
-    fs::write(roots.proc_root.join("self/mountinfo"), line).unwrap();
-    let groups = Cgroups::new(&roots).unwrap();
-    let mut processes = Processes::new(&roots);
-    assert_eq!(processes.socket(700, Some(b"/web"), 1), None);
-    processes.refresh(1, Some(&groups), &mut Slice::endless());
-    assert_eq!(pid_of(&mut processes, 700, 1), Some(30));
-    assert_eq!(processes.searches_of_all(), 0);
-    // One that is not where it was said to be is looked for everywhere.
-    assert_eq!(processes.socket(701, Some(b"/web"), 1), None);
-    processes.refresh(1, Some(&groups), &mut Slice::endless());
-    assert_eq!(pid_of(&mut processes, 701, 1), Some(31));
-    assert_eq!(processes.searches_of_all(), 1);
 }
 
 #[test]
@@ -134,26 +84,22 @@ fn a_number_that_came_back_is_no_longer_taken_for_what_it_was() {
     let (_dir, roots) = host();
     put(&roots, 30, "/old", 1, &[700]);
     let mut processes = Processes::new(&roots);
-    let _ = pid_of(&mut processes, 700, 1);
-    refresh(&mut processes, 1);
+    processes.look_at(&[30], 1, &mut Pace::new());
     fs::remove_dir_all(roots.proc_root.join("30")).unwrap();
     put(&roots, 30, "/new", 1, &[]);
     put(&roots, 31, "/new", 1, &[700]);
-    let now_ns = 1 + BELIEVED_NS + PAUSE_NS;
-    assert_eq!(
-        pid_of(&mut processes, 700, BELIEVED_NS),
-        Some(30),
-        "believed until then"
-    );
-    let _ = pid_of(&mut processes, 700, now_ns);
-    refresh(&mut processes, now_ns);
-    assert_eq!(pid_of(&mut processes, 700, now_ns), Some(31));
+    let believed = pid_of(&mut processes, 700, BELIEVED_NS);
+    assert_eq!(believed, Some(30), "believed until then");
+    let later = 1 + BELIEVED_NS;
+    assert_eq!(pid_of(&mut processes, 700, later), None);
+    assert_eq!(processes.last_holder(700), Some(30));
+    processes.search(SOCKETS, later, &mut Pace::new());
+    assert_eq!(pid_of(&mut processes, 700, later), Some(31));
     // And one that has ended is forgotten.
     fs::remove_dir_all(roots.proc_root.join("31")).unwrap();
-    let now_ns = now_ns + BELIEVED_NS + PAUSE_NS;
-    let _ = pid_of(&mut processes, 700, now_ns);
-    refresh(&mut processes, now_ns);
-    assert_eq!(pid_of(&mut processes, 700, now_ns), None);
+    let later = later + BELIEVED_NS;
+    processes.search(SOCKETS, later, &mut Pace::new());
+    assert_eq!(pid_of(&mut processes, 700, later), None);
 }
 
 #[test]
@@ -165,11 +111,10 @@ fn a_namespace_is_that_of_its_first_process_in_a_group() {
     put(&roots, 40, "/later", 2, &[]);
     put(&roots, 50, "/", 3, &[]);
     let mut processes = Processes::new(&roots);
-    assert_eq!(processes.namespace(2, 1), None);
-    refresh(&mut processes, 1);
-    assert_eq!(processes.namespace(2, 1).unwrap().cgroup, b"/web-1");
-    assert_eq!(processes.namespace(3, 1).unwrap().pid, 50);
-    assert_eq!(processes.namespace(1, 1), None, "this process' own");
+    processes.search(NAMESPACES, 1, &mut Pace::new());
+    assert_eq!(group_of(&mut processes, 2, 1).unwrap(), b"/web-1");
+    assert_eq!(processes.inhabitant(3, 1).unwrap().process.pid, 50);
+    assert!(processes.inhabitant(1, 1).is_none(), "this process' own");
     let mut all: Vec<(u64, u32)> = processes.namespaces().collect();
     all.sort_unstable();
     assert_eq!(all, [(2, 30), (3, 50)]);
@@ -177,31 +122,30 @@ fn a_namespace_is_that_of_its_first_process_in_a_group() {
 }
 
 #[test]
-fn a_namespace_whose_process_has_ended_is_looked_for_again() {
+fn a_namespace_whose_process_has_ended_is_not_believed() {
     let (_dir, roots) = host();
     put(&roots, 30, "/web-1", 2, &[]);
     let mut processes = Processes::new(&roots);
-    let _ = processes.namespace(2, 1);
-    refresh(&mut processes, 1);
+    processes.search(NAMESPACES, 1, &mut Pace::new());
     let later = 1 + BELIEVED_NS;
-    assert_eq!(processes.namespace(2, later).unwrap().pid, 30);
+    assert_eq!(group_of(&mut processes, 2, later).unwrap(), b"/web-1");
     fs::remove_dir_all(roots.proc_root.join("30")).unwrap();
     put(&roots, 30, "/web-2", 7, &[]);
-    let later = later + BELIEVED_NS + PAUSE_NS;
-    assert_eq!(processes.namespace(2, later), None);
-    refresh(&mut processes, later);
-    assert_eq!(processes.namespace(2, later), None);
-    assert_eq!(processes.namespace(7, later).unwrap().cgroup, b"/web-2");
+    assert!(group_of(&mut processes, 2, later + 1).is_some());
+    let later = later + BELIEVED_NS;
+    assert_eq!(group_of(&mut processes, 2, later), None);
+    processes.search(NAMESPACES, later, &mut Pace::new());
+    assert_eq!(group_of(&mut processes, 2, later), None);
+    assert_eq!(group_of(&mut processes, 7, later).unwrap(), b"/web-2");
 }
 
 #[test]
-fn what_is_looked_for_at_once_is_bounded() {
+fn of_more_sockets_than_are_kept_some_are() {
     let (_dir, roots) = host();
+    put(&roots, 30, "/", 1, &(0..500).collect::<Vec<_>>());
     let mut processes = Processes::new(&roots);
-    for socket in 0..100_000 {
-        let group = format!("/{socket}");
-        let _ = processes.socket(socket, Some(group.as_bytes()), 1);
-    }
-    assert_eq!(processes.wanted.len(), MOST_WANTED);
-    assert!(processes.near_groups.len() <= MOST_WANTED);
+    processes.sockets = Recent::new(100, |_| 1);
+    processes.search(SOCKETS, 1, &mut Pace::new());
+    let known = (0..500).filter(|it| pid_of(&mut processes, *it, 1).is_some());
+    assert!((1..=100).contains(&known.count()));
 }

@@ -1,0 +1,291 @@
+//! Messages of rtnetlink about interfaces and network namespaces (`rtnetlink(7)`; `rtnl_fill_ifinfo`,
+//! `rtnl_fill_statsinfo` and `rtnl_net_fill` in the kernel): only their layouts, no length in them is
+//! trusted. Who sends and receives is `netto_sys::netlink`.
+
+use metrics_common::InterfaceCounts;
+
+/// Bytes of `struct nlmsghdr`, `ifinfomsg`, `if_stats_msg`, and `rtgenmsg` with its padding.
+const HEADER_BYTES: usize = 16;
+const LINK_BYTES: usize = 16;
+const STATS_BYTES: usize = 12;
+const GENERAL_BYTES: usize = 4;
+/// Bytes before an attribute's value.
+const ATTRIBUTE_BYTES: usize = 4;
+
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_DUMP: u16 = 0x300;
+const NLM_F_DUMP_INTR: u16 = 0x10;
+const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
+const RTM_NEWNSID: u16 = 88;
+const RTM_GETNSID: u16 = 90;
+const RTM_NEWSTATS: u16 = 92;
+const RTM_GETSTATS: u16 = 94;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_STATS64: u16 = 23;
+const IFLA_EXT_MASK: u16 = 29;
+const IFLA_NUM_TX_QUEUES: u16 = 31;
+const IFLA_NUM_RX_QUEUES: u16 = 32;
+const IFLA_LINK_NETNSID: u16 = 37;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_STATS_LINK_64: u16 = 1;
+/// Leaves out what is counted for IPv6 and of virtual functions, which is most of an answer.
+const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
+const NETNSA_NSID: u16 = 1;
+const NETNSA_PID: u16 = 2;
+const ARPHRD_LOOPBACK: u16 = 772;
+/// The upper bits of an attribute's type say how the value is written.
+const NLA_TYPE: u16 = 0x3fff;
+
+/// What the kernel can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// All interfaces.
+    Links,
+    /// The interface of this number.
+    Link(u32),
+    /// Only what each interface has counted: a small part of the cost of [`Request::Links`].
+    Counts,
+    /// The number that this network namespace has for that of a process.
+    NamespaceOf(u32),
+}
+
+impl Request {
+    /// The message, with this sequence number.
+    pub fn encode(self, sequence: u32) -> Vec<u8> {
+        let mut body = Vec::with_capacity(LINK_BYTES + 8);
+        let (kind, flags) = match self {
+            Request::Links | Request::Link(_) => {
+                let (index, flags) = match self {
+                    Request::Link(index) => (index, 0),
+                    _ => (0, NLM_F_DUMP),
+                };
+                body.resize(LINK_BYTES, 0);
+                body[4..8].copy_from_slice(&index.to_ne_bytes());
+                push_attribute(&mut body, IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+                (RTM_GETLINK, flags)
+            }
+            Request::Counts => {
+                body.resize(STATS_BYTES, 0);
+                let filter = 1_u32 << (IFLA_STATS_LINK_64 - 1);
+                body[8..12].copy_from_slice(&filter.to_ne_bytes());
+                (RTM_GETSTATS, NLM_F_DUMP)
+            }
+            Request::NamespaceOf(pid) => {
+                body.resize(GENERAL_BYTES, 0);
+                push_attribute(&mut body, NETNSA_PID, pid);
+                (RTM_GETNSID, 0)
+            }
+        };
+        let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
+        message.extend(((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
+        message.extend(kind.to_ne_bytes());
+        message.extend((NLM_F_REQUEST | flags).to_ne_bytes());
+        message.extend(sequence.to_ne_bytes());
+        message.extend(0_u32.to_ne_bytes());
+        message.extend(body);
+        message
+    }
+}
+
+fn push_attribute(body: &mut Vec<u8>, kind: u16, value: u32) {
+    body.extend(8_u16.to_ne_bytes());
+    body.extend(kind.to_ne_bytes());
+    body.extend(value.to_ne_bytes());
+}
+
+/// An interface.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Its number in its network namespace, which no other has had before.
+    pub index: u32,
+    /// Its name: any bytes but `/` and blanks.
+    pub name: Vec<u8>,
+    /// Whether it is a loopback.
+    pub is_loopback: bool,
+    /// `veth`, `bridge`, `vlan`…; `None` of hardware.
+    pub kind: Option<String>,
+    /// Its receive queues.
+    pub rx_queues: u32,
+    /// Its transmit queues.
+    pub tx_queues: u32,
+    /// What it has counted since it is there.
+    pub counts: InterfaceCounts,
+    /// Number that the namespace of this interface has for the one where the interface is that it
+    /// is joined to, such as a veth's other end; `None` if they are the same.
+    pub peer_nsid: Option<i32>,
+}
+
+/// What the kernel says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// An interface.
+    Link(Link),
+    /// What the interface of this number has counted since it is there.
+    Counts(u32, InterfaceCounts),
+    /// The number of a namespace; `None` if it has none.
+    Namespace(Option<i32>),
+    /// It refuses, with this number of an error.
+    Refused(i32),
+    /// A list is at its end.
+    Done,
+    /// Something else.
+    Other,
+}
+
+/// A message with what its header says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    /// Number of the request that it answers.
+    pub sequence: u32,
+    /// Whether what the list is of has changed while it was made (`NLM_F_DUMP_INTR`).
+    pub is_interrupted: bool,
+    /// What it says.
+    pub message: Message,
+}
+
+/// Bytes that end too early, or lengths that contradict each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("its answer about interfaces is damaged")]
+pub struct Damaged;
+
+/// The messages of what was received at once, up to the first that is damaged.
+pub fn messages(received: &[u8]) -> impl Iterator<Item = Result<Received, Damaged>> {
+    let mut rest = received;
+    std::iter::from_fn(move || {
+        let bytes = std::mem::take(&mut rest);
+        if bytes.is_empty() {
+            return None;
+        }
+        let read = || {
+            let length = word(bytes, 0)? as usize;
+            let (header, body) = bytes.get(..length)?.split_at_checked(HEADER_BYTES)?;
+            let after = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+            let received = Received {
+                sequence: word(header, 8)?,
+                is_interrupted: half(header, 6)? & NLM_F_DUMP_INTR != 0,
+                message: message(half(header, 4)?, body)?,
+            };
+            Some((received, after))
+        };
+        let (received, after) = match read() {
+            Some(read) => read,
+            None => return Some(Err(Damaged)),
+        };
+        rest = after;
+        Some(Ok(received))
+    })
+}
+
+fn message(kind: u16, body: &[u8]) -> Option<Message> {
+    Some(match kind {
+        NLMSG_ERROR => Message::Refused((word(body, 0)? as i32).wrapping_neg()),
+        NLMSG_DONE => Message::Done,
+        RTM_NEWLINK => Message::Link(link(body)?),
+        RTM_NEWSTATS => {
+            let mut all = Attributes(body.get(STATS_BYTES..)?).flatten();
+            let (_, value) = all.find(|(kind, _)| *kind == IFLA_STATS_LINK_64)?;
+            Message::Counts(word(body, 4)?, counts(value)?)
+        }
+        RTM_NEWNSID => {
+            let mut all = Attributes(body.get(GENERAL_BYTES..)?).flatten();
+            let (_, value) = all.find(|(kind, _)| *kind == NETNSA_NSID)?;
+            Message::Namespace(assigned(word(value, 0)?))
+        }
+        _ => Message::Other,
+    })
+}
+
+fn link(body: &[u8]) -> Option<Link> {
+    let mut link = Link {
+        index: word(body, 4)?,
+        is_loopback: half(body, 2)? == ARPHRD_LOOPBACK,
+        ..Link::default()
+    };
+    for attribute in Attributes(body.get(LINK_BYTES..)?) {
+        let (kind, value) = attribute?;
+        match kind {
+            IFLA_IFNAME => link.name = text(value).to_vec(),
+            IFLA_NUM_TX_QUEUES => link.tx_queues = word(value, 0)?,
+            IFLA_NUM_RX_QUEUES => link.rx_queues = word(value, 0)?,
+            IFLA_STATS64 => link.counts = counts(value)?,
+            IFLA_LINK_NETNSID => link.peer_nsid = assigned(word(value, 0)?),
+            IFLA_LINKINFO => {
+                for attribute in Attributes(value) {
+                    let (kind, value) = attribute?;
+                    if kind == IFLA_INFO_KIND {
+                        link.kind = Some(String::from_utf8_lossy(text(value)).into_owned());
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    (!link.name.is_empty()).then_some(link)
+}
+
+/// The first words of `struct rtnl_link_stats64`, of which kernels have added more at its end.
+fn counts(value: &[u8]) -> Option<InterfaceCounts> {
+    let long = |place: usize| {
+        let bytes = value.get(8 * place..)?.first_chunk()?;
+        Some(u64::from_ne_bytes(*bytes))
+    };
+    Some(InterfaceCounts {
+        rx_packets: long(0)?,
+        tx_packets: long(1)?,
+        rx_bytes: long(2)?,
+        tx_bytes: long(3)?,
+        rx_errors: long(4)?,
+        tx_errors: long(5)?,
+        rx_dropped: long(6)?,
+        tx_dropped: long(7)?,
+        rx_missed: long(15)?,
+    })
+}
+
+/// A namespace without a number is said to have −1.
+fn assigned(nsid: u32) -> Option<i32> {
+    i32::try_from(nsid).ok()
+}
+
+/// Types and values, up to the first that is damaged, which is `None`.
+struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = Option<(u16, &'a [u8])>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let bytes = std::mem::take(&mut self.0);
+        let length = usize::from(half(bytes, 0).unwrap_or(0));
+        let attribute = bytes.get(..length);
+        let Some(attribute) = attribute.filter(|bytes| bytes.len() >= ATTRIBUTE_BYTES) else {
+            return Some(None);
+        };
+        self.0 = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        let kind = half(attribute, 2).unwrap_or(0) & NLA_TYPE;
+        Some(Some((kind, &attribute[ATTRIBUTE_BYTES..])))
+    }
+}
+
+/// A text that ends with a zero.
+fn text(value: &[u8]) -> &[u8] {
+    let end = value.iter().position(|byte| *byte == 0);
+    &value[..end.unwrap_or(value.len())]
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! Keeps a thread to a share of one CPU.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use netto_sys::system::thread_cpu_ns;
+
+/// Of so much time, looking for names may take one part.
+const SHARE: u64 = 20;
+/// It takes so much at once, nanoseconds of CPU time.
+const AT_ONCE_NS: u64 = 5_000_000;
+
+/// How much of the CPU the calling thread has taken since it paused.
+#[derive(Debug)]
+pub(super) struct Pace {
+    paused_at_ns: u64,
+}
+
+impl Pace {
+    /// From now on.
+    pub(super) fn new() -> Self {
+        Pace {
+            paused_at_ns: thread_cpu_ns(),
+        }
+    }
+
+    /// To be called between steps that are short: pauses when it is time to.
+    pub(super) fn step(&mut self) {
+        let now_ns = thread_cpu_ns();
+        if let Some(pause) = pause_after(now_ns.saturating_sub(self.paused_at_ns)) {
+            sleep(pause);
+            self.paused_at_ns = now_ns;
+        }
+    }
+}
+
+/// The pause after so much CPU time, so that the share is kept.
+fn pause_after(taken_ns: u64) -> Option<Duration> {
+    let pause_ns = taken_ns.saturating_mul(SHARE - 1);
+    (taken_ns >= AT_ONCE_NS).then(|| Duration::from_nanos(pause_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_makes_what_was_taken_a_twentieth_and_what_is_little_is_saved_up() {
+        assert_eq!(pause_after(AT_ONCE_NS - 1), None);
+        for taken_ns in [AT_ONCE_NS, 80_000_000] {
+            let pause_ns = pause_after(taken_ns).unwrap().as_nanos() as u64;
+            assert_eq!((taken_ns + pause_ns) / taken_ns, SHARE);
+        }
+    }
+
+    #[test]
+    fn work_without_end_is_paused() {
+        let mut pace = Pace::new();
+        let before_ns = pace.paused_at_ns;
+        while pace.paused_at_ns == before_ns {
+            pace.step();
+        }
+        assert!(pace.paused_at_ns - before_ns >= AT_ONCE_NS);
+    }
+}

@@ -1,0 +1,301 @@
+//! What the thread of the resolver does: it takes questions, looks for the answers in a small share
+//! of one CPU's time, and may wait for the kernel meanwhile.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::Duration;
+
+use netto_sys::cgroups::Handles;
+use netto_sys::system::{Roots, monotonic_ns};
+use rustc_hash::FxHashSet;
+
+use super::cgroups::Cgroups;
+use super::links::{Links, Peer};
+use super::pace::Pace;
+use super::pods::Pods;
+use super::processes::{Processes, Sought};
+use crate::analysis::path::shown;
+use crate::resolver::{Answer, Asked, Interface, MOST_ASKED, Question};
+
+/// Between two walks through all groups, nanoseconds.
+const GROUPS_PAUSE_NS: u64 = 1_000_000_000;
+/// Between two searches of all processes, and two readings of the kubelet's folder.
+const PAUSE_NS: u64 = 10_000_000_000;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Search {
+    cgroups: Option<Cgroups>,
+    /// Where the kernel allows it: no walk is needed then, but for the first.
+    handles: Option<Handles>,
+    processes: Processes,
+    pods: Pods,
+    /// `None`: interfaces have numbers only.
+    links: Option<Links>,
+    pace: Pace,
+    /// What is not answered yet.
+    groups: Waiting<FxHashSet<u64>>,
+    wanted_pods: Waiting<FxHashSet<u128>>,
+    /// Sockets, with the group in which the holder is likely, and interfaces that were not looked
+    /// for yet.
+    new_holders: Vec<(u64, Option<Box<[u8]>>)>,
+    new_interfaces: FxHashSet<Interface>,
+    /// Those for which all processes are to be searched.
+    holders: FxHashSet<u64>,
+    interfaces: FxHashSet<Interface>,
+    /// When all processes may be searched again, on CLOCK_MONOTONIC.
+    processes_from_ns: u64,
+    is_refusal_told: bool,
+}
+
+/// What waits for something that is not done too often.
+#[derive(Debug, Default)]
+struct Waiting<T> {
+    wanted: T,
+    /// When it may be done, on CLOCK_MONOTONIC.
+    from_ns: u64,
+}
+
+impl Search {
+    /// Nothing is read yet.
+    pub(crate) fn new(roots: &Roots, cgroups: Option<Cgroups>) -> Self {
+        let links = Links::new();
+        let links = links.inspect_err(|error| tracing::warn!("{error:#}"));
+        Search {
+            handles: cgroups.as_ref().and_then(Cgroups::handles),
+            cgroups,
+            processes: Processes::new(roots),
+            pods: Pods::new(roots),
+            links: links.ok(),
+            pace: Pace::new(),
+            groups: Waiting::default(),
+            wanted_pods: Waiting::default(),
+            new_holders: Vec::new(),
+            new_interfaces: FxHashSet::default(),
+            holders: FxHashSet::default(),
+            interfaces: FxHashSet::default(),
+            processes_from_ns: 0,
+            is_refusal_told: false,
+        }
+    }
+
+    /// Answers until nobody asks any more.
+    pub(crate) fn run(mut self, questions: &Receiver<Question>, answers: &SyncSender<Answer>) {
+        let mut is_wanted = true;
+        let mut tell = |answer| is_wanted &= answers.send(answer).is_ok();
+        // A group that vanishes before anybody asks has a name, too.
+        self.walk(monotonic_ns(), &mut tell);
+        while is_wanted {
+            let first = match self.next_ns() {
+                None => questions.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(at_ns) => {
+                    let wait_ns = at_ns.saturating_sub(monotonic_ns());
+                    questions.recv_timeout(Duration::from_nanos(wait_ns))
+                }
+            };
+            if first == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
+            let now_ns = monotonic_ns();
+            for question in first
+                .into_iter()
+                .chain(questions.try_iter().take(MOST_ASKED))
+            {
+                self.take(question, &mut |answer| {
+                    is_wanted &= answers.send(answer).is_ok()
+                });
+            }
+            self.answer(now_ns, &mut |answer| {
+                is_wanted &= answers.send(answer).is_ok()
+            });
+            self.pace.step();
+        }
+    }
+
+    /// When something may be done for which somebody waits.
+    fn next_ns(&self) -> Option<u64> {
+        let groups = (!self.groups.wanted.is_empty()).then_some(self.groups.from_ns);
+        let pods = (!self.wanted_pods.wanted.is_empty()).then_some(self.wanted_pods.from_ns);
+        let searches = !self.holders.is_empty() || !self.interfaces.is_empty();
+        let processes = searches.then_some(self.processes_from_ns);
+        [groups, pods, processes].into_iter().flatten().min()
+    }
+
+    /// Takes a question, and answers what is known at once.
+    fn take(&mut self, question: Question, tell: &mut dyn FnMut(Answer)) {
+        match question.asked {
+            Asked::Group(id) => match (&self.cgroups, &self.handles) {
+                (Some(cgroups), Some(handles)) => {
+                    let path = cgroups.path(handles, id);
+                    tell(Answer::Group(id, path.map(Vec::into_boxed_slice)));
+                }
+                _ => {
+                    self.groups.wanted.insert(id);
+                }
+            },
+            Asked::Pod(uid) => {
+                self.wanted_pods.wanted.insert(uid);
+            }
+            Asked::Holder(socket) => self.new_holders.push((socket, question.group)),
+            Asked::Interface(interface) => {
+                self.new_interfaces.insert(interface);
+            }
+        }
+    }
+
+    /// Does what may be done now; what waits for the lock of all network configuration comes last.
+    fn answer(&mut self, now_ns: u64, tell: &mut dyn FnMut(Answer)) {
+        if !self.groups.wanted.is_empty() && now_ns >= self.groups.from_ns {
+            self.walk(now_ns, tell);
+        }
+        if !self.wanted_pods.wanted.is_empty() && now_ns >= self.wanted_pods.from_ns {
+            self.read_pods(now_ns, tell);
+        }
+        self.look_for_holders(now_ns, tell);
+        for interface in std::mem::take(&mut self.new_interfaces) {
+            let is_all = self.tell_interface(interface, now_ns, tell);
+            if !is_all && self.interfaces.len() < MOST_ASKED {
+                self.interfaces.insert(interface);
+            }
+        }
+        let sought = Sought {
+            sockets: !self.holders.is_empty(),
+            namespaces: !self.interfaces.is_empty(),
+        };
+        if (sought.sockets || sought.namespaces) && now_ns >= self.processes_from_ns {
+            let begun_ns = monotonic_ns();
+            self.processes.search(sought, now_ns, &mut self.pace);
+            // It may have taken long.
+            let took_ns = monotonic_ns().saturating_sub(begun_ns);
+            self.processes_from_ns = now_ns.saturating_add(took_ns + PAUSE_NS);
+            self.tell_holders(now_ns, true, tell);
+            for interface in std::mem::take(&mut self.interfaces) {
+                self.tell_interface(interface, now_ns, tell);
+            }
+        }
+        if let Some(refused) = self.processes.refused().filter(|_| !self.is_refusal_told) {
+            self.is_refusal_told = true;
+            tell(Answer::Refused(refused.to_owned()));
+        }
+    }
+
+    fn walk(&mut self, now_ns: u64, tell: &mut dyn FnMut(Answer)) {
+        let wanted = &mut self.groups.wanted;
+        if let Some(cgroups) = &self.cgroups {
+            cgroups.walk(&mut self.pace, |id, path| {
+                wanted.remove(&id);
+                tell(Answer::Group(id, Some(path.into())));
+            });
+        }
+        wanted.drain().for_each(|id| tell(Answer::Group(id, None)));
+        self.groups.from_ns = now_ns.saturating_add(GROUPS_PAUSE_NS);
+    }
+
+    fn read_pods(&mut self, now_ns: u64, tell: &mut dyn FnMut(Answer)) {
+        let wanted = &mut self.wanted_pods.wanted;
+        self.pods.read(&mut self.pace, |uid, pod| {
+            if wanted.remove(&uid) {
+                tell(Answer::Pod(uid, Some(pod)));
+            }
+        });
+        wanted.drain().for_each(|uid| tell(Answer::Pod(uid, None)));
+        self.wanted_pods.from_ns = now_ns.saturating_add(PAUSE_NS);
+    }
+
+    /// Where it is likely: with who held a socket before, and in its group.
+    fn look_for_holders(&mut self, now_ns: u64, tell: &mut dyn FnMut(Answer)) {
+        let new = std::mem::take(&mut self.new_holders);
+        self.holders.extend(new.iter().map(|(socket, _)| *socket));
+        self.tell_holders(now_ns, false, tell);
+        let mut pids = Vec::new();
+        let mut groups = FxHashSet::default();
+        for (socket, group) in new {
+            match (self.processes.last_holder(socket), group) {
+                _ if !self.holders.contains(&socket) => {}
+                (Some(pid), _) => pids.push(pid),
+                (None, Some(group)) => {
+                    groups.insert(group);
+                }
+                (None, None) => {}
+            }
+        }
+        if let Some(cgroups) = &self.cgroups {
+            pids.extend(groups.iter().flat_map(|group| cgroups.processes(group)));
+        }
+        pids.sort_unstable();
+        pids.dedup();
+        if !pids.is_empty() {
+            self.processes.look_at(&pids, now_ns, &mut self.pace);
+            self.tell_holders(now_ns, false, tell);
+        }
+    }
+
+    /// Tells those that are known; `are_all`: nobody holds the others.
+    fn tell_holders(&mut self, now_ns: u64, are_all: bool, tell: &mut dyn FnMut(Answer)) {
+        let processes = &mut self.processes;
+        self.holders.retain(|socket| {
+            let found = processes.holder(*socket, now_ns);
+            if found.is_none() && !are_all {
+                return true;
+            }
+            let at_ns = found.as_ref().map_or(now_ns, |found| found.at_ns);
+            let process = found.map(|found| found.process);
+            tell(Answer::Holder {
+                socket: *socket,
+                process,
+                at_ns,
+            });
+            false
+        });
+    }
+
+    /// Tells what is known of an interface; whether that is all that can be known.
+    fn tell_interface(
+        &mut self,
+        interface: Interface,
+        now_ns: u64,
+        tell: &mut dyn FnMut(Answer),
+    ) -> bool {
+        let (name, group, is_all) = self.interface(interface, now_ns);
+        tell(Answer::Interface {
+            interface,
+            name,
+            group,
+            at_ns: now_ns,
+        });
+        is_all
+    }
+
+    /// Packets that leave the host's namespace by a veth are its inhabitants', and so are those
+    /// that come from there: the name of an interface, the group of the inhabitant, and whether
+    /// that is all that can be known.
+    fn interface(&mut self, asked: Interface, now_ns: u64) -> (String, Option<Vec<u8>>, bool) {
+        let is_ours = self.processes.is_own(asked.netns);
+        let links = &mut self.links;
+        let name = asked.name(|index| {
+            let link = links.as_mut().filter(|_| is_ours)?.link(index, now_ns)?;
+            Some(shown(&link.name))
+        });
+        let mut inhabited = (!is_ours).then_some(asked.netns);
+        let mut is_all = true;
+        if let (true, Some(links)) = (is_ours, links) {
+            for index in [asked.to, asked.from].into_iter().filter(|it| *it != 0) {
+                let pace = &mut self.pace;
+                match links.peer(index, &self.processes, now_ns, pace) {
+                    Peer::Ours => {}
+                    Peer::In(netns) => inhabited = inhabited.or(Some(netns)),
+                    Peer::Unknown => is_all = false,
+                }
+            }
+        }
+        let found = inhabited.and_then(|netns| self.processes.inhabitant(netns, now_ns));
+        is_all &= found.is_some() || inhabited.is_none();
+        (
+            name,
+            found.map(|found| found.process.cgroup.clone()),
+            is_all,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;
