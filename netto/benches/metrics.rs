@@ -46,8 +46,9 @@ fn main() -> anyhow::Result<()> {
         } = netto_demo::demo(settings);
         let info = Arc::new(info);
         let (supervisor, _failures) = Supervisor::new();
+        let exported = (netto::features::metrics(), false);
         let (logger, metrics) =
-            PrometheusLogger::launch(info.clone(), Default::default(), false, &supervisor);
+            PrometheusLogger::launch(info.clone(), Default::default(), exported, &supervisor);
         let gzipped = Gzipped::default();
         for _ in 0..pages {
             let snapshot = Arc::new(source.next_snapshot()?);

@@ -19,7 +19,8 @@ use anyhow::Context;
 use metrics_common::codec;
 use metrics_common::history::History;
 use netto_demo::Settings;
-use netto_metrics::prometheus::{Form, PrometheusLogger, Totals};
+use netto_metrics::Totals;
+use netto_metrics::prometheus::{Form, PrometheusLogger};
 use netto_pipeline::metrics_collector::{Deliver, Published};
 use netto_pipeline::supervisor::Supervisor;
 use netto_pipeline::trace_analyzer::SnapshotSource;
@@ -75,7 +76,7 @@ fn main() -> anyhow::Result<()> {
 fn count(ticks: u64, cpus: u32, load: Load) -> anyhow::Result<()> {
     let mut host = Host::new(cpus, load);
     let mut history = History::new(&host.info());
-    let mut totals = Totals::default();
+    let mut totals = Totals::of(&netto::features::metrics());
     for _ in 0..ticks {
         let snapshot = host.tick()?;
         history.push(&snapshot);
@@ -118,7 +119,7 @@ fn of_host(cpus: u32) -> anyhow::Result<Vec<Figure>> {
         Ok(())
     };
     note("encode", times(encode)?);
-    let mut totals = Totals::default();
+    let mut totals = Totals::of(&netto::features::metrics());
     let add = || {
         totals.add(&snapshots[0]);
         Ok(())
@@ -126,8 +127,9 @@ fn of_host(cpus: u32) -> anyhow::Result<Vec<Figure>> {
     note("totals", times(add)?);
     let scrapes = actix::System::new().block_on(async {
         let (supervisor, _failures) = Supervisor::new();
+        let exported = (netto::features::metrics(), false);
         let (logger, metrics) =
-            PrometheusLogger::launch(info.clone(), Default::default(), false, &supervisor);
+            PrometheusLogger::launch(info.clone(), Default::default(), exported, &supervisor);
         let mut us = Vec::new();
         for snapshot in &snapshots[..TIMES] {
             let published = Published::new(snapshot.clone(), info.clone());

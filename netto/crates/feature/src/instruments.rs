@@ -2,6 +2,7 @@
 
 use metrics_common::{Availability, InstrumentCost, Sections};
 
+use netto_metrics::catalogue::Catalogue;
 use netto_platform::{Ground, Tick};
 use netto_sys::system;
 
@@ -20,6 +21,8 @@ pub struct Entry {
     pub name: &'static str,
     /// Whether the daemon ends when it fails; any other is switched off.
     pub is_essential: bool,
+    /// What it exports.
+    pub metrics: Catalogue,
     /// Begins it; what was before belongs to no interval.
     ///
     /// # Errors

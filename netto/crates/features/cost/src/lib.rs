@@ -19,6 +19,7 @@ use netto_sys::cpu_time::Reading;
 use netto_sys::system;
 
 pub mod analysis;
+pub mod metrics;
 
 /// It is what netto is for.
 pub const IS_ESSENTIAL: bool = true;

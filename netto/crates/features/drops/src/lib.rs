@@ -12,6 +12,7 @@ use netto_platform::{Ground, Tick};
 
 pub mod analysis;
 mod kernel;
+pub mod metrics;
 
 /// A kernel may refuse the probe.
 pub const IS_ESSENTIAL: bool = false;

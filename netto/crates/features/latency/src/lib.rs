@@ -18,6 +18,7 @@ use netto_platform::{Ground, Tick};
 pub mod analysis;
 mod groups;
 mod kernel;
+pub mod metrics;
 
 /// CPU time is measured without it.
 pub const IS_ESSENTIAL: bool = false;

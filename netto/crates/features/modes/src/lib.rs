@@ -7,6 +7,8 @@ use netto_feature::instruments::Instrument;
 use netto_platform::{Ground, Tick};
 use netto_sys::system;
 
+pub mod metrics;
+
 /// Networking's share of busy time and the page's bars rest on it.
 pub const IS_ESSENTIAL: bool = true;
 

@@ -10,6 +10,8 @@ use netto_platform::overhead::{Found, Taken};
 use netto_platform::{Ground, Tick};
 use netto_sys::system;
 
+pub mod metrics;
+
 /// It can do nothing that fails.
 pub const IS_ESSENTIAL: bool = false;
 

@@ -25,6 +25,7 @@ use netto_sys::system;
 
 pub mod analysis;
 pub mod kernel;
+pub mod metrics;
 mod naming;
 
 /// Without it, it is only not known whose the cost is.

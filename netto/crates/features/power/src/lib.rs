@@ -9,6 +9,7 @@ use netto_platform::{Ground, Tick};
 
 mod analysis;
 mod kernel;
+pub mod metrics;
 
 /// Most virtual machines have no RAPL.
 pub const IS_ESSENTIAL: bool = false;

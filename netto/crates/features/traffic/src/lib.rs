@@ -16,6 +16,7 @@ use netto_sys::kept::KeptFile;
 pub mod analysis;
 mod counter;
 mod kernel;
+pub mod metrics;
 
 /// CPU time is measured without it.
 pub const IS_ESSENTIAL: bool = false;
