@@ -17,7 +17,7 @@ use tokio::signal::unix::Signal;
 use tokio::time::timeout;
 
 use crate::config::Config;
-use crate::features::FEATURES;
+use crate::features::{self, FEATURES};
 use netto_http::hosts::HostPolicy;
 use netto_http::http::{self, Wiring};
 use netto_http::web_config::WebConfig;
@@ -270,9 +270,9 @@ impl Prepared {
         };
         let collector = MetricsCollector::launch(kept.clone(), drops.clone(), &supervisor);
         let counted = (drops.clone(), clients.clone());
-        let has_compat = self.config.latency_compat;
+        let exported = (features::metrics(), self.config.latency_compat);
         let (prometheus, metrics) =
-            PrometheusLogger::launch(info.clone(), counted, has_compat, &supervisor);
+            PrometheusLogger::launch(info.clone(), counted.clone(), exported, &supervisor);
         collector.do_send(Subscribe::snapshots(
             Sink::Prometheus,
             prometheus.clone().recipient(),
@@ -289,7 +289,10 @@ impl Prepared {
         let otlp = self
             .config
             .otlp
-            .map(|target| OtlpLogger::launch(target, info.clone(), drops.clone(), &supervisor))
+            .map(|target| {
+                let exported = features::metrics();
+                OtlpLogger::launch(target, info.clone(), counted, exported, &supervisor)
+            })
             .transpose()?;
         #[cfg(feature = "otlp")]
         if let Some((_, logger)) = &otlp {

@@ -1,6 +1,7 @@
 //! The list of features: adding one is a line here and a dependency in Cargo.toml.
 
 use netto_feature::instruments::Entry;
+use netto_metrics::catalogue::Catalogue;
 
 macro_rules! features {
     ($($name:ident: $module:ident $({ summary: $summary:path })?),* $(,)?) => {
@@ -10,6 +11,7 @@ macro_rules! features {
             $(Entry {
                 name: stringify!($name),
                 is_essential: $module::IS_ESSENTIAL,
+                metrics: $module::metrics::METRICS,
                 start: $module::start,
                 api: $module::API,
                 demo: $module::demo::generator,
@@ -38,3 +40,11 @@ features!(
     latency: netto_latency,
     own: netto_own,
 );
+
+/// What they export.
+pub fn metrics() -> Vec<Catalogue> {
+    FEATURES.iter().map(|feature| feature.metrics).collect()
+}
+
+#[cfg(test)]
+mod catalogue;

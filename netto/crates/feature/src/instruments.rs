@@ -4,6 +4,7 @@ use metrics_common::{Availability, InstrumentCost, Sections};
 
 use crate::demo::Generator;
 use crate::summary::Summarizer;
+use netto_metrics::catalogue::Catalogue;
 use netto_platform::{Ground, Tick};
 use netto_questions::api::Api;
 use netto_sys::system;
@@ -23,6 +24,8 @@ pub struct Entry {
     pub name: &'static str,
     /// Whether the daemon ends when it fails; any other is switched off.
     pub is_essential: bool,
+    /// What it exports.
+    pub metrics: Catalogue,
     /// Begins it; what was before belongs to no interval.
     ///
     /// # Errors

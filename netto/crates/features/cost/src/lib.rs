@@ -22,6 +22,7 @@ pub mod analysis;
 mod api;
 pub mod demo;
 mod efficiency;
+pub mod metrics;
 
 pub use api::API;
 

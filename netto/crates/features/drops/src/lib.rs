@@ -16,6 +16,7 @@ use netto_questions::api::Api;
 pub mod analysis;
 pub mod demo;
 mod kernel;
+pub mod metrics;
 
 /// What is shown of it.
 pub const API: Api = Api::SECTION;

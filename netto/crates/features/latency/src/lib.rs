@@ -20,6 +20,7 @@ mod api;
 pub mod demo;
 mod groups;
 mod kernel;
+pub mod metrics;
 mod terminal;
 
 pub use api::API;

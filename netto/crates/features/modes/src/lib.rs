@@ -9,6 +9,7 @@ use netto_questions::api::Api;
 use netto_sys::system;
 
 pub mod demo;
+pub mod metrics;
 
 /// What is shown of modes.
 pub const API: Api = Api {

@@ -12,6 +12,7 @@ use netto_sys::system;
 
 mod api;
 pub mod demo;
+pub mod metrics;
 
 pub use api::API;
 

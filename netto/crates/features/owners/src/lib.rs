@@ -26,6 +26,7 @@ pub mod analysis;
 mod api;
 pub mod demo;
 pub mod kernel;
+pub mod metrics;
 pub mod report;
 mod resolver;
 mod terminal;

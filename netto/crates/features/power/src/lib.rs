@@ -11,6 +11,7 @@ use netto_questions::api::{Api, Measured, Object, reason};
 mod analysis;
 pub mod demo;
 mod kernel;
+pub mod metrics;
 
 /// What is shown of power.
 pub const API: Api = Api {

@@ -19,6 +19,7 @@ pub mod analysis;
 mod counter;
 pub mod demo;
 mod kernel;
+pub mod metrics;
 
 /// What is shown of it.
 pub const API: Api = Api::SECTION;

@@ -11,7 +11,9 @@ use super::link::Link;
 use super::points;
 use super::sender::{self, Sender};
 use super::target::Target;
-use crate::prometheus::Totals;
+use crate::catalogue::{Catalogue, Inputs};
+use crate::totals::Totals;
+use netto_pipeline::clients::ClientCounts;
 use netto_pipeline::compression::gzip;
 use netto_pipeline::metrics_collector::{Deliver, Farewell, Sink, SinkDrops};
 use netto_pipeline::supervisor::{Part, Supervisor, Watch};
@@ -30,18 +32,21 @@ pub struct OtlpLogger {
     exported: Option<(Instant, u64)>,
     link: Arc<Link>,
     drops: Arc<SinkDrops>,
+    clients: Arc<ClientCounts>,
+    catalogues: Vec<Catalogue>,
     watch: Watch,
 }
 
 impl OtlpLogger {
-    /// Starts the logger on two threads of its own.
+    /// Starts the logger on two threads of its own, for these metrics.
     ///
     /// # Errors
     /// If this host trusts nobody, or there can be no more threads.
     pub fn launch(
         target: Target,
         info: Arc<Info>,
-        drops: Arc<SinkDrops>,
+        (drops, clients): (Arc<SinkDrops>, Arc<ClientCounts>),
+        catalogues: Vec<Catalogue>,
         supervisor: &Supervisor,
     ) -> anyhow::Result<(Arbiter, Addr<OtlpLogger>)> {
         if let Some(warning) = target.warning() {
@@ -49,12 +54,14 @@ impl OtlpLogger {
         }
         let link = Arc::new(Link::default());
         let logger = OtlpLogger {
-            totals: Totals::default(),
+            totals: Totals::of(&catalogues),
             info,
             interval: target.interval,
             exported: None,
             link: link.clone(),
             drops: drops.clone(),
+            clients,
+            catalogues,
             watch: supervisor.watch(Part::OtlpLogger),
         };
         tracing::info!("pushing metrics to {}", target.url);
@@ -82,8 +89,14 @@ impl OtlpLogger {
 
     fn export(&mut self) {
         self.exported = Some((Instant::now(), self.totals.snapshots));
-        let request = points::request(&self.info, &self.totals.sum).encode_to_vec();
-        let dropped = match gzip(&request) {
+        let inputs = Inputs {
+            info: &self.info,
+            totals: &self.totals,
+            drops: &self.drops,
+            clients: &self.clients,
+        };
+        let request = points::request(&inputs, &self.catalogues);
+        let dropped = match gzip(&request.encode_to_vec()) {
             Ok(bytes) => self.link.push(bytes[..].into()),
             Err(error) => {
                 tracing::error!("an export is left out: {error}");

@@ -5,12 +5,10 @@
 //! its fields.
 
 use metrics_common::latency::Histogram as Latencies;
-use prometheus::proto;
 use prost::Message;
 
-use super::family::Family;
-use super::histogram::{self, SCHEMA, ZERO_THRESHOLD};
-use super::text::Value;
+use crate::catalogue::{Family, Inputs, Kind, Samples, Value};
+use crate::histogram::{self, SCHEMA, ZERO_THRESHOLD};
 
 /// How the form is called in a request and an answer.
 pub const CONTENT_TYPE: &str = "application/vnd.google.protobuf; \
@@ -18,6 +16,8 @@ pub const CONTENT_TYPE: &str = "application/vnd.google.protobuf; \
 /// Its first part, by which a scraper asks for it.
 const MEDIA_TYPE: &str = "application/vnd.google.protobuf";
 const MESSAGE: &str = "io.prometheus.client.MetricFamily";
+/// The type of a counter.
+const COUNTER: i32 = 0;
 
 /// Whether a request with this header would rather have this form than text.
 pub fn is_wanted(accept: &str) -> bool {
@@ -151,48 +151,39 @@ pub struct Messages {
     family: MetricFamily,
 }
 
+/// The number that a kind has among the messages' types.
+fn type_of(kind: Kind) -> i32 {
+    match kind {
+        Kind::Counter => COUNTER,
+        Kind::Gauge => 1,
+        Kind::Histogram => 4,
+    }
+}
+
 impl Messages {
-    /// What is pushed from here on is of this family.
-    pub fn begin<S>(&mut self, family: &Family<S>) {
+    /// Writes a family with its series; nothing if those are none.
+    pub fn add(&mut self, family: &Family, inputs: &Inputs<'_>) {
+        self.family(family, |messages| (family.samples)(inputs, messages));
+    }
+
+    fn family(&mut self, family: &Family, add: impl FnOnce(&mut Messages)) {
         self.labels = family.labels;
         self.family = MetricFamily {
             name: family.name.to_owned(),
             help: family.help.to_owned(),
-            kind: family.metric_type as i32,
+            kind: type_of(family.kind),
             metrics: Vec::new(),
         };
-    }
-
-    /// The family is complete; it is not mentioned if it has no series.
-    pub fn end(&mut self) {
-        let family = std::mem::take(&mut self.family);
-        if !family.metrics.is_empty() {
-            self.bytes.extend(family.encode_length_delimited_to_vec());
+        add(self);
+        if !self.family.metrics.is_empty() {
+            let bytes = self.family.encode_length_delimited_to_vec();
+            self.bytes.extend(bytes);
         }
     }
 
-    /// Adds a series.
-    pub fn push(&mut self, values: &[&str], value: Value) {
-        let number = Some(Number {
-            value: match value {
-                Value::Count(count) => count as f64,
-                Value::Nanoseconds(ns) => ns as f64 / 1e9,
-                Value::Number(number) => number,
-            },
-        });
-        let mut metric = self.metric(values);
-        match self.family.kind == proto::MetricType::COUNTER as i32 {
-            true => metric.counter = number,
-            false => metric.gauge = number,
-        }
-        self.family.metrics.push(metric);
-    }
-
-    /// Adds a series of a histogram.
-    pub fn push_histogram(&mut self, values: &[&str], latencies: &Latencies) {
-        let mut metric = self.metric(values);
-        metric.histogram = Some(Histogram::of(latencies));
-        self.family.metrics.push(metric);
+    /// All families.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 
     fn metric(&self, values: &[&str]) -> Metric {
@@ -207,46 +198,32 @@ impl Messages {
             ..Metric::default()
         }
     }
+}
 
-    /// Adds a family that the `prometheus` crate holds: of counters or gauges.
-    pub fn add(&mut self, family: &proto::MetricFamily) {
-        let is_counter = family.get_field_type() == proto::MetricType::COUNTER;
-        let metrics = family.get_metric().iter().map(|metric| {
-            let labels = metric.get_label().iter().map(|label| Label {
-                name: label.name().to_owned(),
-                value: label.value().to_owned(),
-            });
-            let number = |value| Some(Number { value });
-            Metric {
-                labels: labels.collect(),
-                counter: is_counter
-                    .then(|| number(metric.get_counter().get_value()))
-                    .flatten(),
-                gauge: (!is_counter)
-                    .then(|| number(metric.get_gauge().get_value()))
-                    .flatten(),
-                histogram: None,
-            }
+impl Samples for Messages {
+    fn push(&mut self, values: &[&str], value: Value) {
+        let number = Some(Number {
+            value: value.as_f64(),
         });
-        let own = MetricFamily {
-            name: family.name().to_owned(),
-            help: family.help().to_owned(),
-            kind: family.get_field_type() as i32,
-            metrics: metrics.collect(),
-        };
-        self.bytes.extend(own.encode_length_delimited_to_vec());
+        let mut metric = self.metric(values);
+        match self.family.kind == COUNTER {
+            true => metric.counter = number,
+            false => metric.gauge = number,
+        }
+        self.family.metrics.push(metric);
     }
 
-    /// All families.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+    fn push_histogram(&mut self, values: &[&str], latencies: &Latencies) {
+        let mut metric = self.metric(values);
+        metric.histogram = Some(Histogram::of(latencies));
+        self.family.metrics.push(metric);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prometheus::text::Text;
+    use crate::catalogue::Unit;
 
     #[test]
     fn it_is_given_to_those_who_would_rather_have_it() {
@@ -274,31 +251,24 @@ mod tests {
 
     #[test]
     fn series_and_histograms_are_read_back() {
-        const COUNTER: Family<Text> = Family {
-            name: "netto_things_total",
-            help: "Things.",
-            metric_type: proto::MetricType::COUNTER,
-            labels: &["cpu"],
-            series: |_, _| {},
-        };
-        const LATENCY: Family<Text> = Family {
-            name: "netto_wait_seconds",
-            metric_type: proto::MetricType::HISTOGRAM,
-            ..COUNTER
-        };
+        const THINGS: Family = Family::counter(
+            "netto_things_total",
+            Unit::Seconds,
+            "Things.",
+            &["cpu"],
+            |_, _| {},
+        );
+        const LATENCY: Family = Family::histogram("netto_wait_seconds", "", &["cpu"], |_, _| {});
         let mut messages = Messages::default();
-        messages.begin(&COUNTER);
-        messages.push(&["3"], Value::Nanoseconds(1_500_000_000));
-        messages.end();
-        messages.begin(&COUNTER);
-        messages.end();
-        messages.begin(&LATENCY);
+        messages.family(&THINGS, |out| {
+            out.push(&["3"], Value::Nanoseconds(1_500_000_000))
+        });
+        messages.family(&THINGS, |_| {});
         let mut latencies = Latencies::default();
         for ns in [10, 1 << 20, (1 << 20) + 1] {
             latencies.record(ns);
         }
-        messages.push_histogram(&["3"], &latencies);
-        messages.end();
+        messages.family(&LATENCY, |out| out.push_histogram(&["3"], &latencies));
         let bytes = messages.into_bytes();
         let mut rest = bytes.as_slice();
         let counter = MetricFamily::decode_length_delimited(&mut rest).unwrap();

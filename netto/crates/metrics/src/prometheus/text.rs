@@ -1,28 +1,15 @@
 //! Series as the lines that a scrape reads.
 //!
 //! A large host has a hundred series for each CPU, so each is written where it stays: no object is
-//! made of it, nothing is sorted, and totals are printed as the integers that they are. A page for
-//! those who want messages instead is written by the same calls (`protobuf.rs`).
+//! made of it, nothing is sorted, and totals are printed as the integers that they are.
 
 use metrics_common::latency::Histogram;
 
-use super::family::Family;
-use super::histogram;
-use super::protobuf::Messages;
+use crate::catalogue::{Family, Inputs, Samples, Value};
+use crate::histogram;
 
 /// Room that a page has at first, bytes.
 const FIRST_BYTES: usize = 64 << 10;
-
-/// What a series shows.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Value {
-    /// A number of things.
-    Count(u64),
-    /// A time, shown in seconds.
-    Nanoseconds(u64),
-    /// Anything else.
-    Number(f64),
-}
 
 /// A page of metrics in the making.
 #[derive(Debug)]
@@ -34,8 +21,6 @@ pub struct Text {
     separators: Vec<Vec<u8>>,
     /// Name and labels of the family at hand.
     family: (&'static str, &'static [&'static str]),
-    /// The page, if it is one of messages.
-    messages: Option<Messages>,
 }
 
 impl Default for Text {
@@ -45,31 +30,17 @@ impl Default for Text {
             opening: Vec::new(),
             separators: Vec::new(),
             family: ("", &[]),
-            messages: None,
         }
     }
 }
 
 impl Text {
-    /// A page of messages.
-    pub fn messages() -> Self {
-        Text {
-            out: Vec::new(),
-            messages: Some(Messages::default()),
-            ..Text::default()
-        }
+    /// Writes a family with its series; nothing if those are none.
+    pub fn add(&mut self, family: &Family, inputs: &Inputs<'_>) {
+        self.family(family, |text| (family.samples)(inputs, text));
     }
 
-    /// Writes a family with the series that `add` pushes; nothing if those are none.
-    pub fn family<S>(&mut self, family: &Family<S>, add: impl FnOnce(&mut Text)) {
-        if let Some(messages) = &mut self.messages {
-            messages.begin(family);
-            add(self);
-            if let Some(messages) = &mut self.messages {
-                messages.end();
-            }
-            return;
-        }
+    fn family(&mut self, family: &Family, add: impl FnOnce(&mut Text)) {
         self.family = (family.name, family.labels);
         self.opening = family.name.as_bytes().to_vec();
         if let Some(first) = family.labels.first() {
@@ -80,7 +51,7 @@ impl Text {
         let separator = |label: &&str| format!("\",{label}=\"").into_bytes();
         self.separators = family.labels.iter().skip(1).map(separator).collect();
         let before = self.out.len();
-        let kind = family.kind();
+        let kind = family.kind.slug();
         let (name, help) = (family.name, family.help);
         let head = format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
         self.out.extend_from_slice(head.as_bytes());
@@ -91,11 +62,14 @@ impl Text {
         }
     }
 
-    /// Adds a series: label values in the order of the family's labels, and its value.
-    pub fn push(&mut self, values: &[&str], value: Value) {
-        if let Some(messages) = &mut self.messages {
-            return messages.push(values, value);
-        }
+    /// The page.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.out
+    }
+}
+
+impl Samples for Text {
+    fn push(&mut self, values: &[&str], value: Value) {
         let out = &mut self.out;
         out.extend_from_slice(&self.opening);
         if let Some((first, others)) = values.split_first() {
@@ -111,11 +85,7 @@ impl Text {
         push_value(out, value);
     }
 
-    /// Adds a series of a histogram: label values in the order of the family's labels.
-    pub fn push_histogram(&mut self, values: &[&str], latencies: &Histogram) {
-        if let Some(messages) = &mut self.messages {
-            return messages.push_histogram(values, latencies);
-        }
+    fn push_histogram(&mut self, values: &[&str], latencies: &Histogram) {
         let (name, labels) = self.family;
         let out = &mut self.out;
         let mut line = |suffix: &str, end: Option<&str>, value: Value| {
@@ -142,11 +112,6 @@ impl Text {
         line("_bucket", Some("+Inf"), Value::Count(count));
         line("_sum", None, Value::Nanoseconds(latencies.sum_ns));
         line("_count", None, Value::Count(count));
-    }
-
-    /// The page, but for what stands behind it.
-    pub fn into_parts(self) -> (Vec<u8>, Option<Messages>) {
-        (self.out, self.messages)
     }
 }
 
@@ -224,29 +189,29 @@ fn push_seconds(out: &mut Vec<u8>, ns: u64) {
 
 #[cfg(test)]
 mod tests {
-    use prometheus::TextEncoder;
-    use prometheus::proto::MetricType;
+    use prometheus::core::Collector as _;
+    use prometheus::{GaugeVec, Opts, TextEncoder};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::prometheus::family::Series;
+    use crate::catalogue::Unit;
 
-    const OF_CPUS: Family<Text> = Family {
-        name: "netto_things_total",
-        help: "Things.",
-        metric_type: MetricType::COUNTER,
-        labels: &["cpu", "thing"],
-        series: |_, _| {},
-    };
+    const OF_CPUS: Family = Family::gauge(
+        "netto_things",
+        Unit::Count("thing"),
+        "Things.",
+        &["cpu", "thing"],
+        |_, _| {},
+    );
 
-    fn page(family: &Family<Text>, series: &[(&[&str], Value)]) -> String {
+    fn page(family: &Family, series: &[(&[&str], Value)]) -> String {
         let mut text = Text::default();
         text.family(family, |text| {
             for (labels, value) in series {
                 text.push(labels, *value);
             }
         });
-        String::from_utf8(text.into_parts().0).unwrap()
+        String::from_utf8(text.into_bytes()).unwrap()
     }
 
     proptest! {
@@ -254,42 +219,33 @@ mod tests {
         /// what its numbers hold.
         #[test]
         fn a_page_is_what_the_crate_would_have_written(
-            series in prop::collection::vec((0_u32..2000, "[a-z\"\\\\\n=,{} ü]{0,12}", 0_u64..1_000_000_000_000_000, 0..3), 1..6),
+            cpu in 0_u32..2000, thing in "[a-z\"\\\\\n=,{} ü]{0,12}",
+            number in 0_u64..1_000_000_000_000_000, kind in 0..3,
         ) {
-            let mut theirs = Series::of(&OF_CPUS);
-            let mut ours = Vec::new();
-            for (cpu, thing, number, kind) in &series {
-                let (value, same) = match kind {
-                    0 => (Value::Count(*number), *number as f64),
-                    1 => (Value::Nanoseconds(*number), *number as f64 / 1e9),
-                    _ => (Value::Number(*number as f64 / 7.0), *number as f64 / 7.0),
-                };
-                theirs.push(&[&cpu.to_string(), thing], same);
-                ours.push((cpu.to_string(), thing, value));
-            }
-            let expected = TextEncoder::new().encode_to_string(&[theirs.finish(&OF_CPUS)]).unwrap();
-            let ours: Vec<([&str; 2], Value)> =
-                ours.iter().map(|(cpu, thing, value)| ([cpu.as_str(), thing.as_str()], *value)).collect();
-            let ours: Vec<(&[&str], Value)> = ours.iter().map(|(l, v)| (l.as_slice(), *v)).collect();
-            prop_assert_eq!(page(&OF_CPUS, &ours), expected);
+            let (value, same) = match kind {
+                0 => (Value::Count(number), number as f64),
+                1 => (Value::Nanoseconds(number), number as f64 / 1e9),
+                _ => (Value::Number(number as f64 / 7.0), number as f64 / 7.0),
+            };
+            let cpu = cpu.to_string();
+            let labels = [cpu.as_str(), thing.as_str()];
+            let theirs = GaugeVec::new(Opts::new(OF_CPUS.name, OF_CPUS.help), OF_CPUS.labels).unwrap();
+            theirs.with_label_values(&labels).set(same);
+            let expected = TextEncoder::new().encode_to_string(&theirs.collect()).unwrap();
+            prop_assert_eq!(page(&OF_CPUS, &[(&labels, value)]), expected);
         }
     }
 
     #[test]
     fn a_histogram_counts_what_is_not_above_each_end() {
-        const WAIT: Family<Text> = Family {
-            name: "netto_wait_seconds",
-            metric_type: MetricType::HISTOGRAM,
-            labels: &["point"],
-            ..OF_CPUS
-        };
+        const WAIT: Family = Family::histogram("netto_wait_seconds", "", &["point"], |_, _| {});
         let mut latencies = Histogram::default();
         for ns in [10, 100, 1_000_000_000] {
             latencies.record(ns);
         }
         let mut text = Text::default();
         text.family(&WAIT, |text| text.push_histogram(&["a\"b"], &latencies));
-        let page = String::from_utf8(text.into_parts().0).unwrap();
+        let page = String::from_utf8(text.into_bytes()).unwrap();
         for line in [
             "# TYPE netto_wait_seconds histogram",
             r#"netto_wait_seconds_bucket{point="a\"b",le="6.4e-08"} 1"#,

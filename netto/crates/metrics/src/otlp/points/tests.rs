@@ -1,114 +1,153 @@
-//! What is pushed of a snapshot, and what is not.
-
-use metrics_common::component::index_of;
+//! How samples become points.
 
 use super::*;
-use metrics_common::fixture::{measured as snapshot, without_xdp as info};
+use crate::catalogue::Unit;
+use crate::testing::with_inputs;
+use metrics_common::fixture::{info, measured};
 
-fn points(request: &ExportMetricsServiceRequest, name: &str) -> Vec<NumberDataPoint> {
-    let metrics = request.resource_metrics[0].scope_metrics[0].metrics.iter();
-    let found: Vec<_> = metrics.filter(|metric| metric.name == name).collect();
-    match found[..] {
-        [] => Vec::new(),
-        [metric] => match metric.data.clone().unwrap() {
-            metric::Data::Sum(sum) => {
-                assert!(sum.is_monotonic);
-                assert_eq!(sum.aggregation_temporality, 2, "cumulative");
-                sum.data_points
-            }
-            metric::Data::Gauge(gauge) => gauge.data_points,
-            other => panic!("{other:?}"),
+const FAMILIES: &[Family] = &[
+    Family::counter(
+        "netto_wait_seconds_total",
+        Unit::Seconds,
+        "Waits.",
+        &["cpu", "why"],
+        |_, out| {
+            out.push(&["1", "disk"], Value::Nanoseconds(1_500_000_000));
+            out.push(&["0", ""], Value::Nanoseconds(0));
         },
-        _ => panic!("{name} twice"),
-    }
-}
+    ),
+    Family::gauge(
+        "netto_room_bytes",
+        Unit::Bytes,
+        "Room.",
+        &["hardware"],
+        |_, out| {
+            out.push(&["true"], Value::Count(7));
+        },
+    ),
+    Family::histogram("netto_delay_seconds", "Delays.", &[], |_, out| {
+        let mut delays = Histogram::default();
+        [10, 1 << 20, (1 << 20) + 1, 1 << 30].map(|ns| delays.record(ns));
+        out.push_histogram(&[], &delays);
+    }),
+    Family::gauge("netto_nothing", Unit::Flag, "Not measured.", &[], |_, _| {}),
+    Family::gauge("netto_other", Unit::Flag, "Elsewhere.", &[], |_, out| {
+        out.push(&[], Value::Count(1));
+    })
+    .in_otlp(Otlp::Absent),
+    Family::counter(
+        "netto_one_total",
+        Unit::Count("one"),
+        "One.",
+        &[],
+        |_, _| {},
+    )
+    .in_otlp(Otlp::Instead(&["network"], |_, out| {
+        out.push(&["false"], Value::Count(1))
+    })),
+];
 
-fn is(point: &NumberDataPoint, key: &str, value: &Value) -> bool {
-    let wanted = Some(AnyValue {
-        value: Some(value.clone()),
+fn metrics() -> Vec<Metric> {
+    let mut pushed = Vec::new();
+    let info = info();
+    with_inputs(Catalogue::of(FAMILIES), &info, &[&measured(1)], |inputs| {
+        let request = request(inputs, &[Catalogue::of(FAMILIES)]);
+        pushed.clone_from(&request.resource_metrics[0].scope_metrics[0].metrics);
     });
-    point
-        .attributes
-        .iter()
-        .any(|attribute| attribute.key == key && attribute.value == wanted)
+    pushed
 }
 
-fn value(point: &NumberDataPoint) -> f64 {
-    match point.value {
-        Some(Number::AsDouble(value)) => value,
-        Some(Number::AsInt(value)) => value as f64,
-        None => panic!("a point without a value"),
-    }
-}
-
-#[test]
-fn all_points_of_networking_add_up_to_what_its_events_took() {
-    let mut sum = snapshot(1);
-    sum.add(&snapshot(2));
-    let info = info();
-    let request = request(&info, &sum);
-    let times = points(&request, "netto.cpu.time");
-    for (index, event) in info.components.iter().enumerate() {
-        if !is_event(event) {
-            continue;
-        }
-        let slug = Value::StringValue(event.slug.clone());
-        let of_event: Vec<_> = times.iter().filter(|p| is(p, "event", &slug)).collect();
-        let is_split = of_event.iter().all(|p| p.attributes.len() == 4);
-        assert!(is_split || of_event.iter().all(|p| p.attributes.len() == 3));
-        let network = Value::BoolValue(event.parent.as_deref() == Some(NETWORK));
-        assert!(of_event.iter().all(|p| is(p, "network", &network)));
-        if let (false, Some(ns)) = (is_split, sum.total_ns(index)) {
-            let seconds: f64 = of_event.iter().map(|p| value(p)).sum();
-            assert!((seconds - ns as f64 / 1e9).abs() < 1e-9, "{}", event.slug);
-        }
-    }
-    let point = times
-        .iter()
-        .find(|p| is(p, "component", &Value::StringValue("gro".to_owned())))
-        .unwrap();
-    assert!(is(point, "cpu", &Value::IntValue(0)), "{point:?}");
-    let row = sum.cost().cpu_ns(index_of("gro").unwrap()).unwrap();
-    assert_eq!(value(point), row[0] as f64 / 1e9);
-    assert_eq!(point.time_unix_nano, sum.time_unix_ns);
-    assert!(point.start_time_unix_nano <= point.time_unix_nano);
+fn named(name: &str) -> (String, metric::Data) {
+    let found: Vec<Metric> = metrics()
+        .into_iter()
+        .filter(|own| own.name == name)
+        .collect();
+    assert_eq!(found.len(), 1, "{name}");
+    (found[0].unit.clone(), found[0].data.clone().unwrap())
 }
 
 #[test]
-fn what_is_not_measured_has_no_points() {
-    let request = request(&info(), &snapshot(1));
-    for name in ["netto.network.energy", "netto.energy", "netto.overhead"] {
-        assert_eq!(points(&request, name), [], "{name}");
-    }
-    let hidden = Value::StringValue("xdp_generic".to_owned());
-    let times = points(&request, "netto.cpu.time");
-    assert!(!times.iter().any(|point| is(point, "component", &hidden)));
+fn totals_are_cumulative_sums_with_typed_attributes() {
+    let (unit, metric::Data::Sum(sum)) = named("netto.wait.time") else {
+        panic!("no sum");
+    };
+    assert_eq!(unit, "s");
+    assert!(sum.is_monotonic);
+    assert_eq!(sum.aggregation_temporality, 2, "cumulative");
+    let first = &sum.data_points[0];
+    let cpu = attribute("cpu", Attribute::IntValue(1));
+    assert_eq!(first.attributes, [cpu, text("why", "disk")]);
+    assert_eq!(first.value, Some(Number::AsDouble(1.5)));
+    assert_eq!(first.time_unix_nano, measured(1).time_unix_ns);
+    assert!(first.start_time_unix_nano <= first.time_unix_nano);
+    let cpu = attribute("cpu", Attribute::IntValue(0));
+    assert_eq!(
+        sum.data_points[1].attributes,
+        [cpu],
+        "an empty label is none"
+    );
+    let (unit, metric::Data::Sum(sum)) = named("netto.one") else {
+        panic!("no sum");
+    };
+    assert_eq!(unit, "{one}");
+    let network = attribute("network", Attribute::BoolValue(false));
+    assert_eq!(sum.data_points[0].attributes, [network]);
 }
 
 #[test]
-fn an_event_that_is_not_split_stands_for_itself() {
-    let mut measured = snapshot(1);
-    let info = info();
-    let remainder = index_of("rx_unattributed").unwrap();
-    measured.sections.cost.as_mut().unwrap().components[remainder] = None;
-    let request = request(&info, &measured);
-    let slug = Value::StringValue("rx_softirq".to_owned());
-    let times = points(&request, "netto.cpu.time");
-    let of_event: Vec<_> = times.iter().filter(|p| is(p, "event", &slug)).collect();
-    assert_eq!(of_event.len(), measured.cpus.len());
-    let row = measured.cost().cpu_ns(index_of("rx_softirq").unwrap());
-    assert_eq!(value(of_event[1]), row.unwrap()[1] as f64 / 1e9);
+fn states_are_gauges_without_a_beginning() {
+    let (unit, metric::Data::Gauge(gauge)) = named("netto.room") else {
+        panic!("no gauge");
+    };
+    assert_eq!((unit.as_str(), gauge.data_points.len()), ("By", 1));
+    let point = &gauge.data_points[0];
+    assert_eq!(point.value, Some(Number::AsInt(7)));
+    assert_eq!(
+        point.attributes,
+        [attribute("hardware", Attribute::BoolValue(true))]
+    );
+    assert_eq!(point.start_time_unix_nano, 0);
+}
+
+#[test]
+fn latencies_are_exponential_histograms() {
+    let (unit, metric::Data::ExponentialHistogram(own)) = named("netto.delay") else {
+        panic!("no histogram");
+    };
+    let point = &own.data_points[0];
+    assert_eq!((unit.as_str(), point.count, point.zero_count), ("s", 4, 1));
+    let buckets = point.positive.as_ref().unwrap();
+    assert_eq!(point.scale, 2);
+    assert_eq!(buckets.bucket_counts.iter().sum::<u64>(), 3);
+    // 2^20 ns are just above 2^-10 s and just below 2^-9.75 s; 2^30 ns above 1 s.
+    assert_eq!(buckets.offset, -39);
+    assert_eq!(buckets.bucket_counts[0], 2);
+    let (last, count) = (
+        buckets.bucket_counts.len() - 1,
+        buckets.bucket_counts.last(),
+    );
+    assert_eq!((last, count), (39, Some(&1)), "{buckets:?}");
+}
+
+#[test]
+fn what_is_not_measured_or_said_elsewhere_has_no_metric() {
+    let own = metrics();
+    assert!(
+        !own.iter()
+            .any(|metric| ["netto.nothing", "netto.other"].contains(&&*metric.name))
+    );
+    assert!(own.iter().any(|metric| metric.name == "netto.snapshots"));
 }
 
 #[test]
 fn the_host_is_told_by_the_usual_attributes() {
     let info = info();
     let resource = resource(&info);
-    let of = |key: &str| {
-        let found = resource.attributes.iter().find(|a| a.key == key).unwrap();
-        found.value.clone().unwrap().value.unwrap()
-    };
-    assert_eq!(of("host.name"), Value::StringValue(info.hostname.clone()));
-    assert_eq!(of("os.version"), Value::StringValue(info.kernel.clone()));
-    assert_eq!(of("service.name"), Value::StringValue("netto".to_owned()));
+    for expected in [
+        text("host.name", &info.hostname),
+        text("os.version", &info.kernel),
+        text("service.name", "netto"),
+    ] {
+        assert!(resource.attributes.contains(&expected), "{expected:?}");
+    }
 }

@@ -8,12 +8,13 @@ use metrics_common::component::index_of;
 use metrics_common::{CpuModes, OwnPart};
 use serde_json::Value;
 
-use super::families;
+use super::all;
+use netto_metrics::catalogue::Kind;
 use netto_pipeline::metrics_collector::Sink;
 
-const BOARD: &str = include_str!("../../../../../dist/grafana/netto.json");
-const RULES: &str = include_str!("../../../../../dist/prometheus/netto.rules.yml");
-const RULES_TEST: &str = include_str!("../../../../../dist/prometheus/netto.rules.test.yml");
+const BOARD: &str = include_str!("../../../../dist/grafana/netto.json");
+const RULES: &str = include_str!("../../../../dist/prometheus/netto.rules.yml");
+const RULES_TEST: &str = include_str!("../../../../dist/prometheus/netto.rules.test.yml");
 
 fn board() -> Value {
     serde_json::from_str(BOARD).unwrap()
@@ -62,18 +63,13 @@ fn values_of<'a>(text: &'a str, label: &str) -> BTreeSet<&'a str> {
 fn histogram_of(name: &str) -> &str {
     let of = |ending| name.strip_suffix(ending);
     let found = ["_bucket", "_sum", "_count"].into_iter().find_map(of);
-    let is_one = |own: &&str| {
-        let mut families = families::of_sections();
-        families.any(|family| family.name == *own && family.kind() == "histogram")
-    };
+    let is_one =
+        |own: &&str| all().any(|family| family.name == *own && family.kind == Kind::Histogram);
     found.filter(is_one).unwrap_or(name)
 }
 
 fn check_names(whose: &str, text: &str) {
-    let about = families::ABOUT.iter().map(|family| family.name);
-    let exported: BTreeSet<&str> = about
-        .chain(families::of_sections().map(|family| family.name))
-        .collect();
+    let exported: BTreeSet<&str> = all().map(|family| family.name).collect();
     for name in metrics_named(text) {
         assert!(
             exported.contains(name) || exported.contains(histogram_of(name)),
@@ -135,8 +131,7 @@ fn no_metric_is_left_out_of_the_board() {
     let board = board();
     let all = queries(&board).join("\n");
     let named: BTreeSet<&str> = metrics_named(&all).into_iter().map(histogram_of).collect();
-    let about = families::ABOUT.iter().map(|family| family.name);
-    for name in about.chain(families::of_sections().map(|family| family.name)) {
+    for name in all().map(|family| family.name) {
         assert!(named.contains(name), "no panel shows {name}");
     }
 }

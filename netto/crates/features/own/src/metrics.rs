@@ -1,0 +1,145 @@
+//! The metrics: what netto itself costs.
+
+use metrics_common::OwnPart;
+use netto_metrics::catalogue::{Catalogue, Family, Otlp, Unit, Value};
+
+/// What is exported of it.
+pub const METRICS: Catalogue = Catalogue::of(&[
+    Family::counter(
+        "netto_user_cpu_seconds_total",
+        Unit::Seconds,
+        "CPU time that the netto daemon itself used, by mode. The probes' own time is not in it.",
+        &["mode"],
+        |inputs, out| {
+            if let Some(own) = &inputs.sum().sections.own {
+                out.push(&["user"], Value::Nanoseconds(own.user_ns));
+                out.push(&["system"], Value::Nanoseconds(own.system_ns));
+            }
+        },
+    )
+    .in_otlp(Otlp::Named("netto.daemon.cpu.time")),
+    Family::gauge(
+        "netto_resident_memory_bytes",
+        Unit::Bytes,
+        "Resident memory of the netto daemon.",
+        &[],
+        |inputs, out| {
+            if let Some(own) = &inputs.sum().sections.own {
+                out.push(&[], Value::Count(own.resident_bytes));
+            }
+        },
+    )
+    .in_otlp(Otlp::Named("netto.daemon.memory")),
+    Family::counter(
+        "netto_own_cpu_seconds_total",
+        Unit::Seconds,
+        "CPU time that netto took from a CPU, by part: an estimate, of probes by their runs \
+         and what one was found to cost.",
+        &["cpu", "part"],
+        |inputs, out| {
+            let Some(own) = &inputs.sum().sections.own else {
+                return;
+            };
+            let rows = OwnPart::ALL.map(|part| (part.slug(), own.part_ns(part)));
+            inputs.per_cpu(|cpu, column| {
+                for (slug, row) in rows {
+                    if let Some(ns) = row.and_then(|row| row.get(column)) {
+                        out.push(&[cpu, slug], Value::Nanoseconds(*ns));
+                    }
+                }
+            });
+        },
+    ),
+    Family::gauge(
+        "netto_overhead_ratio",
+        Unit::Ratio,
+        "Share of the time of the CPU that netto costs most, over the last ten seconds: an estimate.",
+        &[],
+        |inputs, out| {
+            let own = inputs.sum().sections.own.as_ref();
+            if let Some(costliest) = own.and_then(|own| own.costliest) {
+                out.push(&[], Value::Number(costliest.ratio));
+            }
+        },
+    ),
+    Family::gauge(
+        "netto_max_overhead_ratio",
+        Unit::Ratio,
+        "Share of the time of any CPU that netto may cost; absent if that is not limited.",
+        &[],
+        |inputs, out| {
+            if let Some(ratio) = inputs.info.max_overhead_ratio {
+                out.push(&[], Value::Number(ratio));
+            }
+        },
+    )
+    .in_otlp(Otlp::Named("netto.overhead.limit")),
+    Family::gauge(
+        "netto_sampling_hertz",
+        Unit::Hertz,
+        "Stack samples per second that a CPU is asked for now; 0 while it is left alone.",
+        &["cpu"],
+        |inputs, out| {
+            let own = inputs.sum().sections.own.as_ref();
+            if let Some(rates) = own.and_then(|own| own.sampling_hz.as_ref()) {
+                inputs.push_row(out, rates, Value::Count);
+            }
+        },
+    ),
+    Family::counter(
+        "netto_instrument_analysis_seconds_total",
+        Unit::Seconds,
+        "Time that the daemon spent on the analysis of an instrument.",
+        &["instrument"],
+        |inputs, out| {
+            let own = inputs.sum().sections.own.iter();
+            for cost in own.flat_map(|own| &own.instruments) {
+                out.push(&[&cost.name], Value::Nanoseconds(cost.analysis_ns));
+            }
+        },
+    ),
+]);
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::fixture::{info, measured};
+    use metrics_common::{CostliestCpu, InstrumentCost};
+    use netto_metrics::testing::page_of;
+
+    use super::*;
+
+    #[test]
+    fn what_netto_takes_from_a_cpu_is_a_total_and_how_often_it_samples_is_as_of_now() {
+        let mut snapshot = measured(1);
+        let page = page_of(METRICS, &info(), &[&snapshot]);
+        for absent in ["netto_overhead_ratio", "sampling_hertz", "part="] {
+            assert!(!page.contains(absent), "{page}");
+        }
+        let own = snapshot.sections.own.as_mut().unwrap();
+        own.taken_ns = vec![None; OwnPart::ALL.len()];
+        own.taken_ns[OwnPart::Sampler as usize] = Some(vec![1_500_000, 0]);
+        own.sampling_hz = Some(vec![1000, 0]);
+        own.costliest = Some(CostliestCpu {
+            cpu: 0,
+            ratio: 0.004,
+        });
+        own.instruments = vec![InstrumentCost {
+            name: "cost".to_owned(),
+            analysis_ns: 250_000,
+        }];
+        let page = page_of(METRICS, &info(), &[&snapshot, &snapshot]);
+        for line in [
+            "netto_own_cpu_seconds_total{cpu=\"0\",part=\"sampler\"} 0.003\n",
+            "netto_own_cpu_seconds_total{cpu=\"1\",part=\"sampler\"} 0\n",
+            "netto_sampling_hertz{cpu=\"0\"} 1000\n",
+            "netto_sampling_hertz{cpu=\"1\"} 0\n",
+            "netto_overhead_ratio 0.004\n",
+            "netto_max_overhead_ratio 0.01\n",
+            "netto_instrument_analysis_seconds_total{instrument=\"cost\"} 0.0005\n",
+            "netto_user_cpu_seconds_total{mode=\"system\"} 0.004\n",
+        ] {
+            assert!(page.contains(line), "{line}{page}");
+        }
+        assert!(!page.contains("part=\"sends\""), "not known: {page}");
+    }
+}

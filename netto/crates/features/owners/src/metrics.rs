@@ -1,0 +1,139 @@
+//! The metrics: what control groups cause of networking's time, and pay.
+
+use metrics_common::{COMPONENTS, Snapshot};
+use netto_metrics::State;
+use netto_metrics::catalogue::{Catalogue, Family, Inputs, Unit, Value};
+
+use self::totals::{LIMIT, Name, OwnerTotal, OwnerTotals};
+
+mod totals;
+
+impl State for OwnerTotals {
+    fn add(&mut self, snapshot: &Snapshot, sum: &mut Snapshot) {
+        if let Some(owners) = &snapshot.sections.owners {
+            OwnerTotals::add(self, owners);
+        }
+        // By component and CPU, of all owners that there ever were, it would be the largest of all.
+        sum.sections.owners = None;
+    }
+
+    fn copy(&self) -> Box<dyn State> {
+        Box::new(self.clone())
+    }
+}
+
+fn totals<'a>(inputs: &Inputs<'a>) -> impl Iterator<Item = (&'a Name, &'a OwnerTotal)> {
+    let totals = inputs.totals.state::<OwnerTotals>();
+    totals.into_iter().flat_map(OwnerTotals::iter)
+}
+
+fn given_up(inputs: &Inputs<'_>) -> Option<u64> {
+    inputs.totals.state::<OwnerTotals>()?.given_up()
+}
+
+/// What is exported of it.
+pub const METRICS: Catalogue = Catalogue {
+    state: Some(|| Box::<OwnerTotals>::default()),
+    ..Catalogue::of(&[
+        Family::counter(
+            "netto_cgroup_network_cpu_seconds_total",
+            Unit::Seconds,
+            "CPU time of networking that a control group caused, by event, whoever was interrupted \
+         for it. Of what is no group, owner says what it is: interface, nobody, other, process.",
+            &["owner", "cgroup", "container", "pod", "namespace", "event"],
+            |inputs, out| {
+                for (name, total) in totals(inputs) {
+                    for (&event, &ns) in &total.caused_ns {
+                        let event = COMPONENTS.get(event).map_or("", |row| row.slug);
+                        let labels = [
+                            name.kind,
+                            &name.cgroup,
+                            &name.container,
+                            &name.pod,
+                            &name.namespace,
+                            event,
+                        ];
+                        out.push(&labels, Value::Nanoseconds(ns));
+                    }
+                }
+            },
+        ),
+        Family::counter(
+            "netto_cgroup_softirq_paid_seconds_total",
+            Unit::Seconds,
+            "CPU time of network softirqs that others caused and for which a control group was \
+         interrupted; idle CPUs and threads of the kernel (owner) lost nothing by it.",
+            &["owner", "cgroup", "container", "pod", "namespace"],
+            |inputs, out| {
+                for (name, total) in totals(inputs) {
+                    if let Some(ns) = total.paid_ns {
+                        let labels = [
+                            name.kind,
+                            &name.cgroup,
+                            &name.container,
+                            &name.pod,
+                            &name.namespace,
+                        ];
+                        out.push(&labels, Value::Nanoseconds(ns));
+                    }
+                }
+            },
+        ),
+        Family::gauge(
+            "netto_owners_limit",
+            Unit::Count("owner"),
+            "Control groups and interfaces that have series of their own, at the most.",
+            &[],
+            |inputs, out| {
+                if given_up(inputs).is_some() {
+                    out.push(&[], Value::Count(LIMIT as u64));
+                }
+            },
+        ),
+        Family::counter(
+            "netto_owners_given_up_total",
+            Unit::Count("owner"),
+            "Control groups and interfaces whose series ended because others needed the place.",
+            &[],
+            |inputs, out| {
+                if let Some(given_up) = given_up(inputs) {
+                    out.push(&[], Value::Count(given_up));
+                }
+            },
+        ),
+    ])
+};
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::component::index_of;
+    use metrics_common::fixture::{info, measured};
+    use metrics_common::sections::Caused;
+    use metrics_common::{Owner, OwnerKind, Owners};
+    use netto_metrics::Totals;
+    use netto_metrics::testing::page_of;
+
+    use super::*;
+
+    #[test]
+    fn totals_keep_no_owners_but_those_that_have_series() {
+        let mut snapshot = measured(1);
+        let mut owners = Owners::default();
+        let owner = owners.place_of(&Owner::single(OwnerKind::Nobody));
+        owners.caused.push(Caused {
+            owner,
+            component: index_of("gro").unwrap() as u32,
+            cpu_ns: vec![1_500_000, 500_000],
+        });
+        snapshot.sections.owners = Some(owners);
+        let page = page_of(METRICS, &info(), &[&snapshot, &snapshot]);
+        let line = "netto_cgroup_network_cpu_seconds_total{owner=\"nobody\",cgroup=\"\",\
+                    container=\"\",pod=\"\",namespace=\"\",event=\"rx_softirq\"} 0.004\n";
+        assert!(page.contains(line), "{page}");
+        let mut totals = Totals::of(&[METRICS]);
+        totals.add(&snapshot);
+        assert_eq!(totals.sum.sections.owners, None);
+        let page = page_of(METRICS, &info(), &[&measured(1)]);
+        assert!(!page.contains("netto_owners_limit"), "{page}");
+    }
+}

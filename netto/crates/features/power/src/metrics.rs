@@ -1,0 +1,62 @@
+//! The metrics: energy by RAPL.
+
+use netto_metrics::catalogue::{Catalogue, Family, Unit, Value};
+
+/// What is exported of it.
+pub const METRICS: Catalogue = Catalogue::of(&[
+    Family::counter(
+        "netto_network_energy_joules_total",
+        Unit::Joules,
+        "Energy that fell to networking: an estimate, the energy of packages and memory \
+         times networking's share of busy CPU time.",
+        &[],
+        |inputs, out| {
+            if let Some(power) = &inputs.sum().sections.power {
+                out.push(&[], Value::Number(power.network_energy_joules));
+            }
+        },
+    ),
+    Family::counter(
+        "netto_energy_joules_total",
+        Unit::Joules,
+        "Energy used by a RAPL zone. Zones contain each other: never sum over all of them.",
+        &["zone"],
+        |inputs, out| {
+            let power = inputs.sum().sections.power.iter();
+            for zone in power.flat_map(|power| &power.zones) {
+                out.push(&[&zone.zone], Value::Number(zone.energy_joules));
+            }
+        },
+    ),
+]);
+
+#[cfg(test)]
+mod tests {
+    use metrics_common::fixture::{info, measured};
+    use metrics_common::{Power, ZonePower};
+    use netto_metrics::testing::page_of;
+
+    use super::*;
+
+    #[test]
+    fn energy_appears_where_it_is_measured() {
+        let mut snapshot = measured(1);
+        assert!(!page_of(METRICS, &info(), &[&snapshot]).contains("joules"));
+        snapshot.sections.power = Some(Power {
+            host_watts: 40.0,
+            network_watts: 10.0,
+            network_energy_joules: 5.5,
+            zones: vec![ZonePower {
+                zone: "package-0/dram".to_owned(),
+                energy_joules: 2.25,
+            }],
+        });
+        let page = page_of(METRICS, &info(), &[&snapshot, &snapshot]);
+        for line in [
+            "netto_network_energy_joules_total 11\n",
+            "netto_energy_joules_total{zone=\"package-0/dram\"} 4.5\n",
+        ] {
+            assert!(page.contains(line), "{page}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What netto says of itself, its host, and of those who read it.
+
+use std::sync::atomic::Ordering;
+
+use metrics_common::Availability;
+
+use crate::catalogue::{Family, Otlp, Unit, Value};
+use netto_pipeline::metrics_collector::Sink;
+
+/// A constant 1, for its labels.
+const ONE: Value = Value::Count(1);
+
+/// The families.
+pub const METRICS: &[Family] = &[
+    Family::gauge(
+        "netto_build_info",
+        Unit::Info,
+        "A constant 1, labelled with the version of netto.",
+        &["version"],
+        |inputs, out| out.push(&[&inputs.info.version], ONE),
+    )
+    // The resource has it.
+    .in_otlp(Otlp::Absent),
+    Family::gauge(
+        "netto_host_info",
+        Unit::Info,
+        "A constant 1, labelled with the kernel release and the host name.",
+        &["kernel", "hostname"],
+        |inputs, out| out.push(&[&inputs.info.kernel, &inputs.info.hostname], ONE),
+    )
+    .in_otlp(Otlp::Absent),
+    Family::gauge(
+        "netto_component_info",
+        Unit::Info,
+        "A constant 1 for every component that is measured here, with the method.",
+        &["component", "parent", "kind", "method"],
+        |inputs, out| {
+            for component in &inputs.info.components {
+                if let Availability::Available { method } = &component.availability {
+                    let parent = component.parent.as_deref().unwrap_or_default();
+                    let kind = component.kind.as_str();
+                    out.push(&[&component.slug, parent, kind, method.as_str()], ONE);
+                }
+            }
+        },
+    ),
+    Family::gauge(
+        "netto_probe_attached",
+        Unit::Flag,
+        "Whether a probe is attached (1) or could not be (0).",
+        &["probe", "method"],
+        |inputs, out| {
+            // A probe may serve several purposes; the series must stay one.
+            let mut seen = Vec::new();
+            let probes = &inputs.info.probes;
+            for probe in probes {
+                let key = (&probe.name, &probe.method);
+                if seen.contains(&key) {
+                    continue;
+                }
+                seen.push(key);
+                let mut same = probes.iter().filter(|own| (&own.name, &own.method) == key);
+                let attached = same.all(|own| own.failure.is_none());
+                let labels = [probe.name.as_str(), probe.method.as_str()];
+                out.push(&labels, Value::Count(attached.into()));
+            }
+        },
+    ),
+    Family::counter(
+        "netto_snapshots_total",
+        Unit::Count("interval"),
+        "Intervals measured.",
+        &[],
+        |inputs, out| out.push(&[], Value::Count(inputs.totals.snapshots)),
+    ),
+    Family::gauge(
+        "netto_last_snapshot_timestamp_seconds",
+        Unit::Timestamp,
+        "End of the last interval, seconds since the Unix epoch.",
+        &[],
+        |inputs, out| {
+            if inputs.totals.snapshots > 0 {
+                out.push(&[], Value::Number(inputs.sum().time_unix_ns as f64 / 1e9));
+            }
+        },
+    ),
+    Family::counter(
+        "netto_sink_dropped_snapshots_total",
+        Unit::Count("snapshot"),
+        "Snapshots that a sink missed because it was too slow.",
+        &["sink"],
+        |inputs, out| {
+            for sink in Sink::ALL {
+                out.push(&[sink.slug()], Value::Count(inputs.drops.get(sink)));
+            }
+        },
+    ),
+    Family::counter(
+        "netto_http_malformed_requests_total",
+        Unit::Count("request"),
+        "Requests that were no HTTP, or no TLS where that is spoken.",
+        &[],
+        |inputs, out| out.push(&[], Value::Count(inputs.clients.malformed.total())),
+    ),
+    Family::counter(
+        "netto_http_connections_given_away_total",
+        Unit::Count("connection"),
+        "Connections that were closed or refused because others needed the place.",
+        &[],
+        |inputs, out| {
+            let given_away = inputs.clients.given_away.load(Ordering::Relaxed);
+            out.push(&[], Value::Count(given_away));
+        },
+    ),
+];

@@ -1,0 +1,100 @@
+//! Running totals since the daemon's start, as whole nanoseconds so that nothing is lost to
+//! rounding. Counters are read from them.
+
+use std::any::Any;
+use std::fmt::Debug;
+
+use metrics_common::Snapshot;
+
+use crate::catalogue::Catalogue;
+
+/// What a feature keeps of all intervals where their sum does not do.
+pub trait State: Any + Debug + Send + Sync {
+    /// Adds one interval, which is in the sum already. What the sum need not keep is taken out.
+    fn add(&mut self, snapshot: &Snapshot, sum: &mut Snapshot);
+
+    /// A copy of it.
+    fn copy(&self) -> Box<dyn State>;
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// All intervals as one. A CPU that goes offline keeps its column.
+    pub sum: Snapshot,
+    /// Snapshots added up.
+    pub snapshots: u64,
+    states: Vec<Box<dyn State>>,
+}
+
+impl Clone for Totals {
+    fn clone(&self) -> Self {
+        Totals {
+            sum: self.sum.clone(),
+            snapshots: self.snapshots,
+            states: self.states.iter().map(|state| state.copy()).collect(),
+        }
+    }
+}
+
+impl Totals {
+    /// Totals of nothing yet, for these metrics.
+    pub fn of(catalogues: &[Catalogue]) -> Self {
+        let states = catalogues.iter().filter_map(|own| own.state);
+        Totals {
+            states: states.map(|make| make()).collect(),
+            ..Totals::default()
+        }
+    }
+
+    /// Adds one interval.
+    pub fn add(&mut self, snapshot: &Snapshot) {
+        self.sum.add(snapshot);
+        for state in &mut self.states {
+            state.add(snapshot, &mut self.sum);
+        }
+        self.snapshots += 1;
+    }
+
+    /// What a feature keeps, by its type.
+    pub fn state<S: State>(&self) -> Option<&S> {
+        let mut states = self.states.iter();
+        states.find_map(|state| (&**state as &dyn Any).downcast_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics_common::fixture::measured as snapshot;
+
+    /// Keeps how many intervals there were, and takes the time of the last out of the sum.
+    #[derive(Debug, Clone, Default)]
+    struct Kept(u64);
+
+    impl State for Kept {
+        fn add(&mut self, _: &Snapshot, sum: &mut Snapshot) {
+            self.0 += 1;
+            sum.time_unix_ns = 0;
+        }
+
+        fn copy(&self) -> Box<dyn State> {
+            Box::new(self.clone())
+        }
+    }
+
+    #[test]
+    fn a_state_sees_every_interval_and_stays_with_a_copy() {
+        let mut totals = Totals::of(&[Catalogue {
+            state: Some(|| Box::<Kept>::default()),
+            ..Catalogue::of(&[])
+        }]);
+        totals.add(&snapshot(1));
+        let before = totals.clone();
+        totals.add(&snapshot(2));
+        assert_eq!(before.state::<Kept>().map(|kept| kept.0), Some(1));
+        assert_eq!(totals.state::<Kept>().map(|kept| kept.0), Some(2));
+        assert_eq!(totals.sum.time_unix_ns, 0);
+        assert!(Totals::of(&[]).state::<Kept>().is_none());
+    }
+}
