@@ -10,11 +10,12 @@ use self::file::{FileOptions, Place, read_file};
 use self::given::{given, host_names, in_range};
 pub use self::replay::check_speed;
 use crate::cli::{DemoArgs, HostArgs, LogLevel, MethodName, RunArgs, SamplerName};
-use netto_analysis::latency::Request as LatencyRequest;
-use netto_analysis::owned::OwnerLevel;
 use netto_analysis::plan::RequestedMethod;
 use netto_analysis::sampler::RequestedSampler;
+use netto_latency::request::Request as LatencyRequest;
 use netto_metrics::otlp::target::Target;
+use netto_owners::OwnerLevel;
+use netto_pipeline::options::FeatureOptions;
 
 mod file;
 mod given;
@@ -179,6 +180,15 @@ impl Config {
         })
     }
 
+    /// What features are asked to do.
+    pub fn feature_options(&self) -> FeatureOptions {
+        let options = FeatureOptions::default().with(netto_owners::ENTRY.name, self.owners);
+        match &self.latency {
+            Some(request) => options.with(netto_latency::ENTRY.name, request.clone()),
+            None => options,
+        }
+    }
+
     fn resolve(args: &RunArgs, mut file: FileOptions) -> Result<Config, ConfigError> {
         let default = Config::default();
         let otlp = otlp::target(args, &mut file)?;
@@ -309,8 +319,6 @@ impl From<&Config> for netto_platform::Settings {
             user_period: config.user_period,
             method: config.method,
             max_overhead_ratio: config.max_overhead_ratio,
-            owners: config.owners,
-            latency: config.latency.clone(),
             roots: netto_sys::system::Roots {
                 proc_root: config.proc_root.clone(),
                 sys_root: config.sys_root.clone(),

@@ -2,27 +2,14 @@
 
 use netto_feature::instruments::Entry;
 
-macro_rules! features {
-    ($($name:ident: $module:ident),* $(,)?) => {
-        /// All of them, in the order in which they are asked: one may read the sections of those
-        /// before it.
-        pub const FEATURES: &[Entry] = &[
-            $(Entry {
-                name: stringify!($name),
-                is_essential: $module::IS_ESSENTIAL,
-                start: $module::start,
-            }),*
-        ];
-    };
-}
-
-features!(
-    modes: netto_modes,
-    cost: netto_cost,
-    power: netto_power,
-    traffic: netto_traffic,
-    drops: netto_drops,
-    owners: netto_owners,
-    latency: netto_latency,
-    own: netto_own,
-);
+/// All of them, in the order in which they are asked: one may read the sections of those before it.
+pub const FEATURES: &[Entry] = &[
+    netto_modes::ENTRY,
+    netto_cost::ENTRY,
+    netto_power::ENTRY,
+    netto_traffic::ENTRY,
+    netto_drops::ENTRY,
+    netto_owners::ENTRY,
+    netto_latency::ENTRY,
+    netto_own::ENTRY,
+];

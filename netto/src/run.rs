@@ -131,7 +131,7 @@ fn run(config: &Config, args: &RunArgs) -> anyhow::Result<()> {
         source,
         session,
         sampling,
-    } = measurement::start(&Settings::from(config), FEATURES)?;
+    } = measure(config)?;
     if let Some(choice) = sampling {
         tracing::info!("{}", inspect::sampler_line(&choice));
     }
@@ -144,6 +144,10 @@ fn run(config: &Config, args: &RunArgs) -> anyhow::Result<()> {
     outcome
 }
 
+fn measure(config: &Config) -> anyhow::Result<Measurement> {
+    measurement::start(&Settings::from(config), FEATURES, config.feature_options())
+}
+
 /// Measures for a terminal: nobody is served.
 fn begin(config: &Config) -> anyhow::Result<top::Begun> {
     room::ensure(&[probes(config)])?;
@@ -153,7 +157,7 @@ fn begin(config: &Config) -> anyhow::Result<top::Begun> {
         source,
         session,
         ..
-    } = measurement::start(&Settings::from(config), FEATURES)?;
+    } = measure(config)?;
     Ok((info, Box::new(source), Box::new(session)))
 }
 
@@ -177,7 +181,7 @@ fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
 fn check(config: &Config) -> anyhow::Result<()> {
     room::ensure(&[probes(config)])?;
     quieten_libbpf();
-    let measurement = measurement::start(&Settings::from(config), FEATURES)?;
+    let measurement = measure(config)?;
     let sampling = measurement.sampling.as_ref();
     print(&inspect::check_report(&measurement.info, sampling));
     Ok(())

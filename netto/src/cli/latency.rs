@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use netto_analysis::latency::Grouping;
+use netto_latency::request::Grouping;
 
 /// What latencies are measured, of which packets.
 #[derive(Debug, Clone, Default, Args)]

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use serde::Deserialize;
 
-use netto_analysis::owned::OwnerLevel;
+use netto_owners::OwnerLevel;
 
 /// See the head of this file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]

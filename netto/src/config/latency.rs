@@ -6,7 +6,7 @@ use super::ConfigError;
 use super::file::FileOptions;
 use super::given::{given, in_range};
 use crate::cli::RunArgs;
-use netto_analysis::latency::{Request, points};
+use netto_latency::request::{Request, points};
 
 /// Of so many packets one can be looked at.
 const ONE_IN: RangeInclusive<u64> = 1..=1_000_000;

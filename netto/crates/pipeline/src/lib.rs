@@ -6,6 +6,7 @@ pub mod clients;
 pub mod compression;
 pub mod course;
 pub mod metrics_collector;
+pub mod options;
 pub mod playback;
 pub mod recent;
 pub mod rendered;

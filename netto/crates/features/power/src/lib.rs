@@ -4,14 +4,15 @@ use metrics_common::Sections;
 use metrics_common::component::index_of;
 
 use self::analysis::Energy;
-use netto_feature::instruments::Instrument;
+use netto_feature::instruments::{Entry, Instrument};
+use netto_pipeline::options::FeatureOptions;
 use netto_platform::{Ground, Tick};
 
 mod analysis;
 mod kernel;
 
 /// Most virtual machines have no RAPL.
-pub const IS_ESSENTIAL: bool = false;
+pub const ENTRY: Entry = Entry::new("power", start);
 
 struct Rapl(Energy);
 
@@ -19,7 +20,7 @@ struct Rapl(Energy);
 ///
 /// # Errors
 /// If there are none, or they may not be read.
-pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     let zones = kernel::zones(&ground.roots)?;
     let mut energy = Energy::default();
     energy.advance(&zones, 0, 0, 0);

@@ -1,6 +1,8 @@
-//! Where names of owners are read: the file systems of the kernel and of the kubelet, and netlink.
+//! The probes that meet sockets; where names of owners are read: the file systems of the kernel and
+//! of the kubelet, and netlink.
 
 pub mod cgroups;
+pub mod events;
 pub mod links;
 pub mod pods;
 pub mod processes;
