@@ -175,6 +175,20 @@ impl Info {
         self.has_note(RECORDING_NOTE_PREFIX)
     }
 
+    /// Says of an instrument whether it runs.
+    pub fn set_instrument(&mut self, name: &str, availability: Availability) {
+        if name == "power" {
+            self.power = availability.clone();
+        }
+        match self.instruments.iter_mut().find(|own| own.name == name) {
+            Some(known) => known.availability = availability,
+            None => self.instruments.push(InstrumentInfo {
+                name: name.to_owned(),
+                availability,
+            }),
+        }
+    }
+
     fn has_note(&self, prefix: &str) -> bool {
         self.notes.iter().any(|note| note.starts_with(prefix))
     }

@@ -4,11 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use netto_analysis::latency::{Request as LatencyRequest, points};
-use netto_analysis::owned::OwnerLevel;
 use netto_analysis::plan::RequestedMethod;
 use netto_analysis::sampler::RequestedSampler;
+use netto_latency::request::{Request as LatencyRequest, points};
 use netto_metrics::otlp::target::{self, Target};
+use netto_owners::OwnerLevel;
+use netto_pipeline::options::FeatureOptions;
 use netto_replay::player;
 
 use crate::cli::latency::LatencyArgs;
@@ -146,6 +147,15 @@ impl Config {
         })
     }
 
+    /// What features are asked to do.
+    pub fn feature_options(&self) -> FeatureOptions {
+        let options = FeatureOptions::default().with(netto_owners::ENTRY.name, self.owners);
+        match &self.latency {
+            Some(request) => options.with(netto_latency::ENTRY.name, request.clone()),
+            None => options,
+        }
+    }
+
     /// The settings of a command that only looks at the host.
     ///
     /// # Errors
@@ -239,8 +249,6 @@ impl From<&Config> for netto_platform::Settings {
             user_period: config.user_period,
             method: config.method,
             max_overhead_ratio: config.max_overhead_ratio,
-            owners: config.owners,
-            latency: config.latency.clone(),
             roots: netto_sys::system::Roots {
                 proc_root: config.proc_root.clone(),
                 sys_root: config.sys_root.clone(),

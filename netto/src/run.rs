@@ -151,7 +151,7 @@ fn run(config: &Config) -> anyhow::Result<()> {
         source,
         session,
         sampling,
-    } = measurement::start(&Settings::from(config), FEATURES)?;
+    } = measure(config)?;
     if let Some(choice) = sampling {
         tracing::info!("{}", inspect::sampler_line(&choice));
     }
@@ -184,6 +184,10 @@ fn show_latency(config: &Config, args: &LatencyShowArgs) -> anyhow::Result<()> {
     }
 }
 
+fn measure(config: &Config) -> anyhow::Result<Measurement> {
+    measurement::start(&Settings::from(config), FEATURES, config.feature_options())
+}
+
 /// Measures for a terminal: nobody is served.
 fn begin(config: &Config) -> anyhow::Result<Begun> {
     room::ensure(&[probes(config)])?;
@@ -193,7 +197,7 @@ fn begin(config: &Config) -> anyhow::Result<Begun> {
         source,
         session,
         ..
-    } = measurement::start(&Settings::from(config), FEATURES)?;
+    } = measure(config)?;
     Ok((info, Box::new(source), Box::new(session)))
 }
 
@@ -220,7 +224,7 @@ fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
 fn check(config: &Config) -> anyhow::Result<()> {
     room::ensure(&[probes(config)])?;
     quieten_libbpf();
-    let measurement = measurement::start(&Settings::from(config), FEATURES)?;
+    let measurement = measure(config)?;
     let sampling = measurement.sampling.as_ref();
     print(&inspect::check_report(&measurement.info, sampling));
     Ok(())

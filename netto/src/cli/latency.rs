@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use netto_analysis::latency::{Grouping, points};
+use netto_latency::request::{Grouping, points};
 
 use super::values::{in_range, understood};
 

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use netto_analysis::owned::OwnerLevel;
+use netto_owners::OwnerLevel;
 
 /// See the head of this file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -67,14 +67,14 @@ fn reload(begun_with: &Config, found: Result<Config, String>) -> Option<Reload> 
             return None;
         }
     };
-    let others = Config {
-        latency: begun_with.latency.clone(),
-        ..found.clone()
+    let taken_up = Config {
+        latency: found.latency.clone(),
+        ..begun_with.clone()
     };
-    if others != *begun_with {
+    if taken_up != found {
         tracing::warn!(
             "SIGHUP: only what is said of latency is taken up; all else from the next start on"
         );
     }
-    Some(Reload(found.latency))
+    Some(Reload(taken_up.feature_options()))
 }

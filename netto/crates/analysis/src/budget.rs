@@ -78,6 +78,30 @@ impl Budget {
         self.attached
     }
 
+    /// A group more, which is attached.
+    pub fn add(&mut self, group: Group, is_choosable: bool) {
+        self.remove(group);
+        self.attached = self.attached.with(group);
+        if is_choosable {
+            self.choosable = self.choosable.with(group);
+        }
+        self.past[group.index()].since_ns = self.now_ns;
+    }
+
+    /// There is no such group any more.
+    pub fn remove(&mut self, group: Group) {
+        self.attached = self.attached.without(group);
+        self.choosable = self.choosable.without(group);
+        self.past[group.index()] = Past::default();
+    }
+
+    /// A group could not be attached again: it stays away as one that had to go.
+    pub fn fail(&mut self, group: Group) {
+        if self.attached.has(group) {
+            self.take_off(group);
+        }
+    }
+
     /// Ends an interval in which groups cost (or would have cost) so much on each CPU, and
     /// decides what is to be attached from now on.
     pub fn decide(&mut self, interval_ns: u64, cpus: &[GroupCosts]) -> GroupSet {
@@ -108,14 +132,14 @@ impl Budget {
     /// The group that costs this CPU most, if it costs too much.
     fn costliest(&self, costs: &GroupCosts, allowed_ns: f64) -> Option<Group> {
         let attached = self.attached.iter().filter(|&g| self.choosable.has(g));
-        let group = attached.max_by_key(|&group| costs[group as usize])?;
-        (sum(costs, self.attached) > allowed_ns && costs[group as usize] > 0).then_some(group)
+        let group = attached.max_by_key(|&group| costs[group.index()])?;
+        (sum(costs, self.attached) > allowed_ns && costs[group.index()] > 0).then_some(group)
     }
 
     fn take_off(&mut self, group: Group) {
         let left = self.attached.without(group);
         for gone in self.attached.minus(left).iter() {
-            let past = &mut self.past[gone as usize];
+            let past = &mut self.past[gone.index()];
             let stayed_ns = self.now_ns - past.since_ns;
             let departures = if stayed_ns > FORGIVEN_NS {
                 0
@@ -139,7 +163,7 @@ impl Budget {
             let with = self.attached.with(group);
             let most = cpus.iter().map(|costs| sum(costs, with));
             let fits = most.fold(0.0, f64::max) <= COMES_BACK * allowed_ns;
-            let past = &mut self.past[group as usize];
+            let past = &mut self.past[group.index()];
             past.calm_ns = if fits { past.calm_ns + interval_ns } else { 0 };
             let is_due = past.calm_ns >= CALM_NS && self.now_ns - past.since_ns >= past.away_ns();
             let can_come = !group.is_of_sockets() || self.attached.has(Group::Switches);
@@ -149,16 +173,13 @@ impl Budget {
         }
         if let Some(group) = comes {
             self.attached = self.attached.with(group);
-            self.past[group as usize].since_ns = self.now_ns;
+            self.past[group.index()].since_ns = self.now_ns;
         }
     }
 }
 
 fn sum(costs: &GroupCosts, groups: GroupSet) -> f64 {
-    groups
-        .iter()
-        .map(|group| costs[group as usize] as f64)
-        .sum()
+    groups.iter().map(|group| costs[group.index()] as f64).sum()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use metrics_common::Source;
 
-/// What a group of probes times.
+/// A group of probes: one of the clock's, or one that a feature has registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     /// Softirqs, and the interrupts of network devices that raise them.
@@ -15,22 +15,23 @@ pub enum Group {
     LocalIpc,
     /// Context switches: without them no call can be timed that sleeps.
     Switches,
-    /// Sockets and packets that softirqs meet, by which their work has an owner.
-    Owners,
+    /// A feature's, by its number, which is below [`MOST_REGISTERED`].
+    Registered(u8),
 }
 
-/// How many groups there are.
-pub const GROUPS: usize = Group::ALL.len();
+/// Groups that features can register at the same time.
+pub const MOST_REGISTERED: u8 = 11;
+/// How many groups there can be.
+pub const GROUPS: usize = Group::CLOCK.len() + MOST_REGISTERED as usize;
 
 impl Group {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Group; 6] = [
+    /// Those of the clock, in the order of their numbers.
+    pub const CLOCK: [Group; 5] = [
         Group::Softirqs,
         Group::Sends,
         Group::Receives,
         Group::LocalIpc,
         Group::Switches,
-        Group::Owners,
     ];
 
     /// Those that time socket calls, and which.
@@ -39,6 +40,24 @@ impl Group {
         (Group::Receives, Source::SocketReceive),
         (Group::LocalIpc, Source::LocalIpc),
     ];
+
+    /// All that there can be, in the order of their numbers.
+    fn all() -> impl Iterator<Item = Group> {
+        let registered = (0..MOST_REGISTERED).map(Group::Registered);
+        Group::CLOCK.into_iter().chain(registered)
+    }
+
+    /// Its number, below [`GROUPS`].
+    pub fn index(self) -> usize {
+        match self {
+            Group::Softirqs => 0,
+            Group::Sends => 1,
+            Group::Receives => 2,
+            Group::LocalIpc => 3,
+            Group::Switches => 4,
+            Group::Registered(number) => Group::CLOCK.len() + usize::from(number),
+        }
+    }
 
     /// The probes without which a source is not timed.
     pub fn of(source: Source) -> Group {
@@ -56,58 +75,56 @@ impl Group {
         matches!(self, Group::Sends | Group::Receives | Group::LocalIpc)
     }
 
-    /// Whether the number of its events can be told by the time that they take.
-    pub fn is_told_by_time(self) -> bool {
-        self.is_of_sockets() || self == Group::Owners
+    /// Whether a feature has registered it.
+    pub fn is_registered(self) -> bool {
+        matches!(self, Group::Registered(_))
     }
 
-    /// Its name for people.
-    pub fn label(self) -> &'static str {
-        match self {
-            Group::Softirqs => "softirqs",
-            Group::Sends => "socket sends",
-            Group::Receives => "socket receives",
-            Group::LocalIpc => "local IPC",
-            Group::Switches => "context switches",
-            Group::Owners => "owners of softirqs",
-        }
+    /// Whether the number of its events can be told by the time that they take.
+    pub fn is_told_by_time(self) -> bool {
+        self.is_of_sockets() || self.is_registered()
     }
 }
 
 /// A set of groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct GroupSet(u8);
+pub struct GroupSet(u16);
 
 impl GroupSet {
-    /// Every group.
-    pub const ALL: GroupSet = GroupSet((1 << GROUPS) - 1);
+    /// Every group that there can be.
+    pub const ALL: GroupSet = GroupSet(u16::MAX);
     /// None.
     pub const NONE: GroupSet = GroupSet(0);
 
     /// Whether a group is in it.
     pub fn has(self, group: Group) -> bool {
-        self.0 & 1 << group as u8 != 0
+        self.0 & 1 << group.index() != 0
     }
 
     /// With this group, too.
     #[must_use]
     pub fn with(self, group: Group) -> GroupSet {
-        GroupSet(self.0 | 1 << group as u8)
+        GroupSet(self.0 | 1 << group.index())
     }
 
     /// Without this group, and without those that mean nothing when it is gone.
     #[must_use]
     pub fn without(self, group: Group) -> GroupSet {
-        let gone = Group::ALL
-            .into_iter()
+        let gone = Group::all()
             .filter(|&other| other == group || group == Group::Switches && other.is_of_sockets());
-        GroupSet(gone.fold(self.0, |set, group| set & !(1 << group as u8)))
+        GroupSet(gone.fold(self.0, |set, group| set & !(1 << group.index())))
     }
 
     /// Those of it that are not in another.
     #[must_use]
     pub fn minus(self, other: GroupSet) -> GroupSet {
         GroupSet(self.0 & !other.0)
+    }
+
+    /// Those of it and those of another.
+    #[must_use]
+    pub fn union(self, other: GroupSet) -> GroupSet {
+        GroupSet(self.0 | other.0)
     }
 
     /// Those of it that are in another, too.
@@ -118,7 +135,7 @@ impl GroupSet {
 
     /// Its groups, in order.
     pub fn iter(self) -> impl Iterator<Item = Group> {
-        Group::ALL.into_iter().filter(move |&group| self.has(group))
+        Group::all().filter(move |&group| self.has(group))
     }
 
     /// Whether there is none.
@@ -138,17 +155,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_group_has_a_number_and_a_bit_of_its_own() {
+        let numbers: Vec<usize> = GroupSet::ALL.iter().map(Group::index).collect();
+        assert_eq!(numbers, (0..GROUPS).collect::<Vec<_>>());
+        assert_eq!(GroupSet::ALL.iter().collect::<GroupSet>(), GroupSet::ALL);
+    }
+
+    #[test]
     fn without_context_switches_no_socket_call_is_timed() {
-        let left = GroupSet::ALL.without(Group::Switches);
+        let all: GroupSet = Group::CLOCK.into_iter().collect();
+        let all = all.with(Group::Registered(3));
+        let left = all.without(Group::Switches);
         assert_eq!(
             left.iter().collect::<Vec<_>>(),
-            [Group::Softirqs, Group::Owners]
+            [Group::Softirqs, Group::Registered(3)]
         );
     }
 
     #[test]
     fn a_group_goes_alone_and_comes_back() {
-        for group in Group::ALL.into_iter().filter(|g| *g != Group::Switches) {
+        for group in Group::all().filter(|g| *g != Group::Switches) {
             let left = GroupSet::ALL.without(group);
             assert!(!left.has(group) && left.iter().count() == GROUPS - 1);
             assert_eq!(left.with(group), GroupSet::ALL);

@@ -339,7 +339,7 @@ impl Plan {
             }
             (_, true) => false,
         };
-        let groups = Group::ALL.into_iter().filter(is_timed);
+        let groups = Group::CLOCK.into_iter().filter(is_timed);
         if self.has_clock {
             groups.collect()
         } else {

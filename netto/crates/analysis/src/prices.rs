@@ -30,8 +30,7 @@ pub struct Prices {
 impl Default for Prices {
     fn default() -> Self {
         let mut event_ns = [PAIR_NS; GROUPS];
-        event_ns[Group::Switches as usize] = PROBE_NS;
-        event_ns[Group::Owners as usize] = PROBE_NS;
+        event_ns[Group::Switches.index()] = PROBE_NS;
         Prices {
             event_ns,
             interrupts_ns: 0.0,
@@ -68,7 +67,7 @@ impl Prices {
         } else {
             0.0
         };
-        self.event_ns[group as usize] + interrupts_ns
+        self.event_ns[group.index()] + interrupts_ns
     }
 }
 
@@ -101,9 +100,9 @@ impl Habits {
         timed: GroupSet,
     ) {
         for group in timed.iter().filter(|group| group.is_told_by_time()) {
-            let (all_ns, all) = &mut self.calls[group as usize];
-            if let Some(events) = counted[group as usize] {
-                *all_ns += time_ns[group as usize] as f64;
+            let (all_ns, all) = &mut self.calls[group.index()];
+            if let Some(events) = counted[group.index()] {
+                *all_ns += time_ns[group.index()] as f64;
                 *all += events as f64;
             }
             if *all > REMEMBERED_CALLS {
@@ -114,10 +113,9 @@ impl Habits {
         if self.switches.len() <= cpu {
             self.switches.resize(cpu + 1, 0.0);
         }
-        if let (true, Some(switches)) = (
-            timed.has(Group::Switches),
-            counted[Group::Switches as usize],
-        ) {
+        if let (true, Some(switches)) =
+            (timed.has(Group::Switches), counted[Group::Switches.index()])
+        {
             self.switches[cpu] = 0.9 * self.switches[cpu] + 0.1 * switches as f64;
         }
     }
@@ -133,7 +131,7 @@ impl Habits {
             };
             return (host_switches.unwrap_or(0) as f64 * share) as u64;
         }
-        let (all_ns, all) = self.calls[group as usize];
+        let (all_ns, all) = self.calls[group.index()];
         match all_ns > 0.0 {
             true => (time_ns as f64 * all / all_ns) as u64,
             false => 0,
@@ -145,29 +143,29 @@ impl Habits {
 mod tests {
     use super::*;
 
-    const SENDS: usize = Group::Sends as usize;
-    const SWITCHES: usize = Group::Switches as usize;
+    const SENDS: Group = Group::Sends;
+    const SWITCHES: Group = Group::Switches;
 
     #[test]
     fn a_price_follows_what_is_measured_and_stays_where_nothing_is() {
         let mut prices = Prices::default();
         let mut measured = [None; GROUPS];
-        measured[SENDS] = Some(500.0);
+        measured[SENDS.index()] = Some(500.0);
         for _ in 0..20 {
             prices.learn(&measured, None, Some(1_000.0));
         }
-        assert!((prices.event_ns[SENDS] - 500.0).abs() < 1.0);
+        assert!((prices.event_ns[SENDS.index()] - 500.0).abs() < 1.0);
         assert!((prices.of_sample_ns() - 1_000.0 - TIMER_NS).abs() < 1.0);
-        assert_eq!(prices.event_ns[SWITCHES], PROBE_NS);
+        assert_eq!(prices.event_ns[SWITCHES.index()], PROBE_NS);
     }
 
     #[test]
     fn calls_that_nobody_counts_are_as_long_as_those_that_were_counted() {
         let mut habits = Habits::default();
         let mut counted = [None; GROUPS];
-        counted[SENDS] = Some(1_000);
+        counted[SENDS.index()] = Some(1_000);
         let mut time_ns = [0; GROUPS];
-        time_ns[SENDS] = 2_000_000;
+        time_ns[SENDS.index()] = 2_000_000;
         habits.learn(0, &counted, &time_ns, GroupSet::ALL);
         assert_eq!(habits.guess(1, Group::Sends, 10_000_000, None), 5_000);
         assert_eq!(habits.guess(1, Group::Receives, 10_000_000, None), 0);
@@ -181,7 +179,7 @@ mod tests {
         let mut habits = Habits::default();
         let mut counted = [None; GROUPS];
         for (cpu, switches) in [(0, 3_000), (1, 1_000)] {
-            counted[SWITCHES] = Some(switches);
+            counted[SWITCHES.index()] = Some(switches);
             habits.learn(cpu, &counted, &[0; GROUPS], GroupSet::ALL);
         }
         assert_eq!(habits.guess(0, Group::Switches, 0, Some(8_000)), 6_000);

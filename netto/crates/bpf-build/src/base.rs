@@ -1,6 +1,5 @@
 //! What the platform's programs and user space agree on. Kinds come from the component table.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use metrics_common::Source;
@@ -14,14 +13,11 @@ const MAX_FRAMES: usize = 96;
 /// Of the deepest stack that a trial of the tick's interrupt looks at; deeper ones are cut.
 const TRIAL_FRAMES: usize = 32;
 
-/// Whose a stack is, before its frames: see `stacks.bpf.h`.
-const OWNER_WORDS: usize = 9;
+/// The tag of a sample, before its frames: see `stacks.bpf.h`.
+const SAMPLE_TAG_WORDS: usize = 9;
 
-/// What may stand before a stack's frames: the header, and whose it is.
-const HEADER_WORDS: usize = 1 + OWNER_WORDS;
-
-/// Words of what a sample that waited was told: see `owners.bpf.c`.
-const CAUSE_WORDS: usize = 6;
+/// What may stand before a stack's frames: the header, and the tag.
+const HEADER_WORDS: usize = 1 + SAMPLE_TAG_WORDS;
 
 /// Words for something of each kind: as many as a mask of bits can tell apart.
 const KIND_SLOTS: usize = CLOCK_KINDS.next_power_of_two();
@@ -33,14 +29,9 @@ const CONSTANTS: &[Constant] = &[
         about: "The deepest stack that is kept.",
     },
     Constant {
-        name: "OWNER_WORDS",
-        value: OWNER_WORDS,
-        about: "Words that say whose a trace is.",
-    },
-    Constant {
-        name: "CAUSE_WORDS",
-        value: CAUSE_WORDS,
-        about: "Words of what a sample that waited was told.",
+        name: "SAMPLE_TAG_WORDS",
+        value: SAMPLE_TAG_WORDS,
+        about: "Words of a sample's tag.",
     },
     Constant {
         name: "TRIAL_FRAMES",
@@ -139,6 +130,13 @@ const RECORDS: &[Record] = &[
                 "Socket calls whose return no kretprobe had room to wait for.",
             ),
             ("switches", 1, "Context switches that were seen."),
+            ("entries", KIND_SLOTS, "How often each kind was entered."),
+        ],
+    },
+    Record {
+        name: "tag",
+        about: "What tags of samples of one CPU need: see owner_tag.bpf.h.",
+        fields: &[
             (
                 "waiting",
                 1,
@@ -161,24 +159,7 @@ const RECORDS: &[Record] = &[
                 "Number of the sample that it answered.",
             ),
             ("leaving_to", 1, "Interface by which it left."),
-            (
-                "met",
-                1,
-                "Sockets and packets that were met by who tells owners.",
-            ),
-            ("entries", KIND_SLOTS, "How often each kind was entered."),
-        ],
-    },
-    Record {
-        name: "causes",
-        about: "Whose work the samples of one CPU were that had to wait to be told.",
-        fields: &[
-            ("told", 1, "Samples that were told."),
-            (
-                "words",
-                0,
-                "A ring of what they were told: see owners.bpf.h.",
-            ),
+            ("met", 1, "Sockets and packets that were met."),
         ],
     },
     Record {
@@ -198,10 +179,35 @@ const RECORDS: &[Record] = &[
 /// # Errors
 /// A folder that cannot be written to.
 pub fn generate(out_dir: &Path) -> anyhow::Result<()> {
-    let mut c = String::new();
-    writeln!(c, "#define NETTO_KIND_SLOTS {KIND_SLOTS}")?;
-    writeln!(c, "#define NETTO_SOFTIRQS {SOFTIRQ_VECTORS}")?;
-    writeln!(c, "#define NETTO_KIND_OF_SOFTIRQ(vector) (1ULL + (vector))")?;
+    let definitions = definitions();
+    let abi = abi(&definitions);
+    abi.write_header(out_dir)?;
+    abi.write_rust(out_dir)
+}
+
+/// Writes `netto_abi.h` alone, for programs that include `clock.bpf.h`.
+///
+/// # Errors
+/// A folder that cannot be written to.
+pub fn generate_header(out_dir: &Path) -> anyhow::Result<()> {
+    abi(&definitions()).write_header(out_dir)
+}
+
+fn abi(definitions: &str) -> Abi<'_> {
+    Abi {
+        name: "netto",
+        definitions,
+        constants: CONSTANTS,
+        records: RECORDS,
+    }
+}
+
+fn definitions() -> String {
+    let mut c = format!(
+        "#define NETTO_KIND_SLOTS {KIND_SLOTS}\n\
+         #define NETTO_SOFTIRQS {SOFTIRQ_VECTORS}\n\
+         #define NETTO_KIND_OF_SOFTIRQ(vector) (1ULL + (vector))\n"
+    );
     for (name, source) in [
         ("SOCKET_SEND", Source::SocketSend),
         ("SOCKET_RECEIVE", Source::SocketReceive),
@@ -209,13 +215,8 @@ pub fn generate(out_dir: &Path) -> anyhow::Result<()> {
         ("IO_WORKER", Source::IoWorker),
         ("NIC_INTERRUPT", Source::NicInterrupt),
     ] {
-        writeln!(c, "#define NETTO_KIND_{name} {}ULL", source.clock_kind())?;
+        let kind = source.clock_kind();
+        c.push_str(&format!("#define NETTO_KIND_{name} {kind}ULL\n"));
     }
-    Abi {
-        name: "netto",
-        definitions: &c,
-        constants: CONSTANTS,
-        records: RECORDS,
-    }
-    .generate(out_dir)
+    c
 }

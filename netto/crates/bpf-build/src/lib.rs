@@ -55,57 +55,91 @@ impl Abi<'_> {
     /// # Errors
     /// A folder that cannot be written to.
     pub fn generate(&self, out_dir: &Path) -> anyhow::Result<()> {
+        self.write_header(out_dir)?;
+        self.write_rust(out_dir)
+    }
+
+    fn write_header(&self, out_dir: &Path) -> anyhow::Result<()> {
         let guard = format!("{}_ABI_H", self.name.to_uppercase());
         let mut c = format!("/* Generated. */\n#ifndef {guard}\n#define {guard}\n\n");
-        let mut rust = String::from("// Generated.\n");
         c.push_str(self.definitions);
-        for Constant { name, value, about } in self.constants {
+        for Constant { name, value, .. } in self.constants {
             writeln!(c, "#define NETTO_{name} {value}")?;
-            writeln!(rust, "/// {about}\npub const {name}: usize = {value};")?;
         }
         for record in self.records {
-            emit(record, &mut c, &mut rust)?;
+            emit_c(record, &mut c)?;
         }
         c.push_str("\n#endif\n");
         let header = format!("{}_abi.h", self.name);
-        fs::write(out_dir.join(&header), c).with_context(|| format!("cannot write {header}"))?;
+        fs::write(out_dir.join(&header), c).with_context(|| format!("cannot write {header}"))
+    }
+
+    fn write_rust(&self, out_dir: &Path) -> anyhow::Result<()> {
+        let mut rust = String::from("// Generated.\n");
+        for Constant { name, value, about } in self.constants {
+            writeln!(rust, "/// {about}\npub const {name}: usize = {value};")?;
+        }
+        for record in self.records {
+            emit_rust(record, &mut rust)?;
+        }
         fs::write(out_dir.join("abi.rs"), rust).context("cannot write abi.rs")
     }
 }
 
-fn emit(record: &Record, c: &mut String, rust: &mut String) -> anyhow::Result<()> {
-    let name = record.name;
-    let constant = name.to_uppercase();
-    writeln!(c, "\n/* {} */\nstruct netto_{name} {{", record.about)?;
-    let mut offset = 0;
-    for (field, words, about) in record.fields {
-        let (array, shown) = match words {
-            0 => ("[]".to_owned(), "the rest"),
-            1 => (String::new(), "one word"),
-            _ => (format!("[{words}]"), "several words"),
-        };
-        let field_constant = field.to_uppercase();
-        writeln!(c, "\t__u64 {field}{array}; /* {about} */")?;
-        writeln!(
-            rust,
-            "/// Offset in words: {about} ({shown})\n\
-             pub const {constant}_{field_constant}: usize = {offset};"
-        )?;
-        offset += words;
+impl Record {
+    /// Whether it ends with as many words as there are.
+    fn is_open(&self) -> bool {
+        self.fields.iter().any(|(_, words, _)| *words == 0)
     }
-    if record.fields.iter().any(|(_, words, _)| *words == 0) {
-        writeln!(c, "}};")?;
-        return Ok(());
+}
+
+fn emit_c(record: &Record, c: &mut String) -> std::fmt::Result {
+    writeln!(
+        c,
+        "\n/* {} */\nstruct netto_{} {{",
+        record.about, record.name
+    )?;
+    for (field, words, about) in record.fields {
+        let array = match words {
+            0 => "[]".to_owned(),
+            1 => String::new(),
+            _ => format!("[{words}]"),
+        };
+        writeln!(c, "\t__u64 {field}{array}; /* {about} */")?;
     }
     // Records of different CPUs must not share a cache line; prefetchers fetch lines in pairs,
     // hence 128 bytes.
-    writeln!(c, "}} __attribute__((aligned(128)));")?;
+    match record.is_open() {
+        true => writeln!(c, "}};"),
+        false => writeln!(c, "}} __attribute__((aligned(128)));"),
+    }
+}
+
+fn emit_rust(record: &Record, rust: &mut String) -> std::fmt::Result {
+    let constant = record.name.to_uppercase();
+    let mut offset = 0;
+    for (field, words, about) in record.fields {
+        let shown = match words {
+            0 => "the rest",
+            1 => "one word",
+            _ => "several words",
+        };
+        let field = field.to_uppercase();
+        writeln!(
+            rust,
+            "/// Offset in words: {about} ({shown})\n\
+             pub const {constant}_{field}: usize = {offset};"
+        )?;
+        offset += words;
+    }
+    if record.is_open() {
+        return Ok(());
+    }
     let bytes = (offset * 8).next_multiple_of(128);
     writeln!(
         rust,
         "/// Bytes of one record.\npub const {constant}_BYTES: usize = {bytes};"
-    )?;
-    Ok(())
+    )
 }
 
 /// Where the headers are that all programs may include.

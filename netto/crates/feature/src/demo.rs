@@ -36,3 +36,8 @@ pub struct Interval<'a> {
 /// Fills a feature's section. It is called for one interval after the other, and may read the
 /// sections of the features before it.
 pub type Generator = Box<dyn FnMut(&Interval<'_>, &mut Sections) + Send>;
+
+/// Makes up nothing.
+pub fn nothing() -> Generator {
+    Box::new(|_, _| {})
+}

@@ -2,9 +2,10 @@
 
 use metrics_common::{Availability, InstrumentCost, Sections};
 
-use crate::demo::Generator;
+use crate::demo::{self, Generator};
 use crate::summary::Summarizer;
 use netto_metrics::catalogue::Catalogue;
+use netto_pipeline::options::FeatureOptions;
 use netto_platform::{Ground, Tick};
 use netto_questions::api::Api;
 use netto_sys::system;
@@ -24,13 +25,15 @@ pub struct Entry {
     pub name: &'static str,
     /// Whether the daemon ends when it fails; any other is switched off.
     pub is_essential: bool,
-    /// What it exports.
-    pub metrics: Catalogue,
+    /// Whether, with these options, it needs samples that say whose they are.
+    pub wants_tags: fn(&FeatureOptions) -> bool,
     /// Begins it; what was before belongs to no interval.
     ///
     /// # Errors
     /// Why it cannot run here.
-    pub start: fn(&mut Ground) -> anyhow::Result<Box<dyn Instrument>>,
+    pub start: fn(&mut Ground, &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>>,
+    /// What it exports.
+    pub metrics: Catalogue,
     /// What it shows of itself.
     pub api: Api,
     /// Makes up its section for a demonstration.
@@ -39,9 +42,32 @@ pub struct Entry {
     pub summary: Option<fn() -> Box<dyn Summarizer>>,
 }
 
+impl Entry {
+    /// An instrument that can be missing, needs no tags of samples, and shows its section only.
+    pub const fn new(
+        name: &'static str,
+        start: fn(&mut Ground, &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>>,
+    ) -> Entry {
+        Entry {
+            name,
+            is_essential: false,
+            wants_tags: |_| false,
+            start,
+            metrics: Catalogue::of(&[]),
+            api: Api::SECTION,
+            demo: demo::nothing,
+            summary: None,
+        }
+    }
+}
+
 /// Starts an instrument, and notes in the description whether it runs.
-fn begin(entry: &Entry, ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
-    let begun = (entry.start)(ground);
+fn begin(
+    entry: &Entry,
+    ground: &mut Ground,
+    options: &FeatureOptions,
+) -> anyhow::Result<Box<dyn Instrument>> {
+    let begun = (entry.start)(ground, options);
     let availability = match &begun {
         Ok(_) => Availability::by("running"),
         Err(error) => Availability::missing(format!("{error:#}")),
@@ -62,10 +88,14 @@ impl Running {
     ///
     /// # Errors
     /// Why an essential one cannot run.
-    pub fn start(entries: &'static [Entry], ground: &mut Ground) -> anyhow::Result<Running> {
+    pub fn start(
+        entries: &'static [Entry],
+        ground: &mut Ground,
+        options: &FeatureOptions,
+    ) -> anyhow::Result<Running> {
         let mut running = Vec::new();
         for entry in entries {
-            match begin(entry, ground) {
+            match begin(entry, ground, options) {
                 Ok(instrument) => running.push((entry, instrument)),
                 Err(error) if entry.is_essential => return Err(error),
                 Err(_) => {}
@@ -74,8 +104,8 @@ impl Running {
         Ok(Running { entries, running })
     }
 
-    /// Begins one anew, as the ground now wants it, or ends it: what it kept of before is gone.
-    pub fn restart(&mut self, name: &'static str, ground: &mut Ground) {
+    /// Begins one anew with these options, or ends it: what it kept of before is gone.
+    pub fn restart(&mut self, name: &'static str, ground: &mut Ground, options: &FeatureOptions) {
         self.running.retain(|(entry, _)| entry.name != name);
         ground.tell(name, None);
         let entries = self.entries;
@@ -83,7 +113,7 @@ impl Running {
         let Some(entry) = order(name).map(|order| &entries[order]) else {
             return;
         };
-        match begin(entry, ground) {
+        match begin(entry, ground, options) {
             Ok(instrument) => {
                 let is_before = |own: &(&Entry, _)| order(own.0.name) < order(name);
                 let place = self.running.partition_point(is_before);

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use metrics_common::{Info, Snapshot};
 
 use crate::instruments::{Entry, Running};
-use netto_analysis::latency::Request;
 use netto_analysis::sampler::Choice;
+use netto_analysis::tagged::TaggedSample;
+use netto_pipeline::options::FeatureOptions;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 use netto_platform::{Ground, Settings, Tick};
 use netto_sys::session::Session;
@@ -28,9 +29,14 @@ pub struct Measurement {
 ///
 /// # Errors
 /// What makes every measurement impossible, with the remedy.
-pub fn start(settings: &Settings, features: &'static [Entry]) -> anyhow::Result<Measurement> {
-    let (mut ground, session) = Ground::start(settings)?;
-    let instruments = Running::start(features, &mut ground)?;
+pub fn start(
+    settings: &Settings,
+    features: &'static [Entry],
+    options: FeatureOptions,
+) -> anyhow::Result<Measurement> {
+    let has_tags = features.iter().any(|entry| (entry.wants_tags)(&options));
+    let (mut ground, session) = Ground::start(settings, has_tags)?;
+    let instruments = Running::start(features, &mut ground, &options)?;
     // Symbols and type information were read that nobody needs any more.
     netto_sys::memory::give_back();
     // Whoever starts the measurement tells this one.
@@ -41,6 +47,8 @@ pub fn start(settings: &Settings, features: &'static [Entry]) -> anyhow::Result<
         source: Snapshots {
             ground,
             instruments,
+            options,
+            samples: Vec::new(),
         },
         session,
     })
@@ -50,6 +58,9 @@ pub fn start(settings: &Settings, features: &'static [Entry]) -> anyhow::Result<
 pub struct Snapshots {
     ground: Ground,
     instruments: Running,
+    options: FeatureOptions,
+    /// Room for the samples of one interval.
+    samples: Vec<TaggedSample>,
 }
 
 impl SnapshotSource for Snapshots {
@@ -57,11 +68,11 @@ impl SnapshotSource for Snapshots {
         self.ground.new_info()
     }
 
-    fn reload(&mut self, latency: Option<Request>) {
-        if self.ground.latency != latency {
-            self.ground.latency = latency;
-            self.instruments.restart("latency", &mut self.ground);
+    fn reload(&mut self, options: FeatureOptions) {
+        for name in self.options.changed(&options) {
+            self.instruments.restart(name, &mut self.ground, &options);
         }
+        self.options = options;
     }
 
     fn stacks(&self) -> Arc<dyn StackSource> {
@@ -70,12 +81,14 @@ impl SnapshotSource for Snapshots {
 
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
         let end = self.ground.end_interval()?;
+        self.samples.clear();
         let sections = self.instruments.collect(&mut Tick {
             ground: &mut self.ground,
             now_ns: end.now_ns,
             interval_ns: end.interval_ns,
             cpus: &end.cpus,
             analysis: Vec::new(),
+            samples: &mut self.samples,
         })?;
         self.ground.refresh_symbols(end.now_ns);
         Ok(Snapshot {

@@ -5,6 +5,7 @@
 pub mod clients;
 pub mod compression;
 pub mod metrics_collector;
+pub mod options;
 pub mod overview;
 pub mod playback;
 pub mod recent;

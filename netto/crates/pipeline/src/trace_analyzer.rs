@@ -16,9 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::metrics_collector::{MetricsCollector, Publish, Rewind};
+use super::options::FeatureOptions;
 use super::supervisor::{Part, Supervisor, Watch};
 use metrics_common::Folded;
-use netto_analysis::latency::Request;
 
 /// Snapshots that may wait for the collector before one is dropped.
 const MAX_ON_THEIR_WAY: usize = 64;
@@ -49,8 +49,8 @@ pub trait SnapshotSource: Send + 'static {
         })
     }
 
-    /// Measures other latencies from now on, or none; what does not measure has none.
-    fn reload(&mut self, _latency: Option<Request>) {}
+    /// Lets features whose options have changed begin anew; what does not measure has none.
+    fn reload(&mut self, _options: FeatureOptions) {}
 
     /// Where the stacks can be read while snapshots are being made.
     fn stacks(&self) -> Arc<dyn StackSource>;
@@ -90,8 +90,8 @@ impl SnapshotSource for Box<dyn SnapshotSource> {
         (**self).next_step()
     }
 
-    fn reload(&mut self, latency: Option<Request>) {
-        (**self).reload(latency);
+    fn reload(&mut self, options: FeatureOptions) {
+        (**self).reload(options);
     }
 
     fn stacks(&self) -> Arc<dyn StackSource> {
@@ -204,10 +204,10 @@ impl TraceAnalyzer {
     }
 }
 
-/// Asks the analyzer to measure other latencies.
+/// Gives features other options.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct Reload(pub Option<Request>);
+pub struct Reload(pub FeatureOptions);
 
 impl Handler<Reload> for TraceAnalyzer {
     type Result = ();

@@ -2,23 +2,22 @@
 //! sampler and its buffer, the kernel's symbols, the CPUs that are online, and what the user is
 //! told of all that.
 //!
-//! It knows no instrument and no section. An instrument is given the ground with each [`Tick`],
+//! It knows no feature and no section. A feature is given the ground with each [`Tick`],
 //! takes what it needs, and keeps its own state to itself.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use metrics_common::{Availability, ComponentInfo, Info, InstrumentCost, InstrumentInfo};
+use metrics_common::{Availability, ComponentInfo, Info, InstrumentCost, ProbeInfo};
 
 use netto_analysis::classify::Classifier;
-use netto_analysis::groups::{Group, GroupSet};
+use netto_analysis::groups::GroupSet;
 use netto_analysis::kernel_counts::context_switches;
-use netto_analysis::latency::Request as LatencyRequest;
-use netto_analysis::owned::{OwnedSample, OwnerLevel};
 use netto_analysis::plan::{Capabilities, Facts, Plan, RequestedMethod};
 use netto_analysis::proc_stat::{self, ProcStat};
 use netto_analysis::sampler::{Choice, RequestedSampler};
+use netto_analysis::tagged::TaggedSample;
 use netto_sys::kept::KeptFile;
 use netto_sys::preflight;
 use netto_sys::session::{Readers, Session};
@@ -53,10 +52,6 @@ pub struct Settings {
     pub method: RequestedMethod,
     /// What netto may cost, as a share of each CPU's time.
     pub max_overhead_ratio: f64,
-    /// How finely owners are told apart.
-    pub owners: OwnerLevel,
-    /// What latencies are measured, if any.
-    pub latency: Option<LatencyRequest>,
     /// Where `/proc` and `/sys` are.
     pub roots: Roots,
 }
@@ -80,12 +75,6 @@ pub struct Ground {
     pub overhead: Overhead,
     /// Where readers of the flame graph find the stacks between two drains.
     pub stacks: Arc<SampledStacks>,
-    /// How finely owners are told apart.
-    pub owners: OwnerLevel,
-    /// What latencies are measured, if any.
-    pub latency: Option<LatencyRequest>,
-    /// The interval's samples of networking with whose they are; `None` if nobody wants to know.
-    pub owned: Option<Vec<OwnedSample>>,
     /// How often symbols have been read anew.
     pub symbols_version: u64,
     /// `/proc/stat` now.
@@ -111,8 +100,11 @@ pub struct Tick<'a> {
     pub interval_ns: u64,
     /// The CPUs that it is of: the columns of everything per CPU.
     pub cpus: &'a [u32],
-    /// What the instruments that were asked so far took for their analysis.
+    /// What the features that were asked so far took for their analysis.
     pub analysis: Vec<InstrumentCost>,
+    /// The interval's samples of networking with whose they are, once they are classified; none if
+    /// samples have no tags.
+    pub samples: &'a mut Vec<TaggedSample>,
 }
 
 /// The end of an interval.
@@ -131,30 +123,22 @@ pub struct End {
 }
 
 impl Ground {
-    /// Finds out what the host allows, attaches the probes and starts the clock.
+    /// Finds out what the host allows, attaches the probes and starts the clock. `has_tags`: samples
+    /// say whose they are.
     ///
     /// # Errors
     /// What makes every measurement impossible, with the remedy.
-    pub fn start(settings: &Settings) -> anyhow::Result<(Ground, Session)> {
+    pub fn start(settings: &Settings, has_tags: bool) -> anyhow::Result<(Ground, Session)> {
         let roots = settings.roots.clone();
         let (facts, classifier) = preflight::gather(&roots, settings.frequency_hz)?;
         let plan = Plan::new(&facts, settings.method)?;
         let interval_ms = settings.user_period.as_millis() as u64;
-        let wants_owners = settings.owners != OwnerLevel::None && plan.stacks.is_ok();
-        let (session, mut readers) = Session::start(
-            &plan,
-            &roots,
-            settings.frequency_hz,
-            interval_ms,
-            wants_owners,
-        )?;
+        let has_tags = has_tags && plan.stacks.is_ok();
+        let (session, mut readers) =
+            Session::start(&plan, &roots, settings.frequency_hz, interval_ms, has_tags)?;
         let sampling = sampling::start(settings, &plan, &session, &mut readers)?;
         let mut notes = plan.notes();
-        for probe in session.probes() {
-            if let Some(failure) = &probe.failure {
-                notes.push(format!("{} is not hooked: {failure}.", probe.name));
-            }
-        }
+        notes.extend(session.probes().iter().filter_map(not_hooked));
         let info = Info {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: system::kernel_release(),
@@ -182,14 +166,10 @@ impl Ground {
         let stat_file = roots.proc_stat()?;
         // Who asks for a means gets it, whatever it costs; what only probes can show stays.
         let may_go = settings.method == RequestedMethod::Auto && plan.stacks.is_ok();
-        let planned = match &readers.causes {
-            Ok(_) => plan.groups().with(Group::Owners),
-            Err(_) => plan.groups(),
-        };
         let overhead = Overhead::new(
             settings.max_overhead_ratio,
             settings.frequency_hz,
-            planned,
+            plan.groups(),
             may_go,
             &roots,
             &readers,
@@ -206,9 +186,6 @@ impl Ground {
             stat_file,
             symbol_refresh: SymbolRefresh::new(roots.clone()),
             symbols_version: 0,
-            owners: settings.owners,
-            latency: settings.latency.clone(),
-            owned: readers.causes.is_ok().then(Vec::new),
             roots,
             readers,
             sampling,
@@ -272,7 +249,12 @@ impl Ground {
     /// from now on.
     pub fn keep_to_budget(&mut self, found: &Found<'_>, now_ns: u64) -> Taken {
         let before = self.overhead.timed();
-        let taken = self.overhead.end(found, now_ns, &mut self.readers);
+        let taken = self
+            .overhead
+            .finish_interval(found, now_ns, &mut self.readers);
+        for (topic, note) in self.overhead.notes() {
+            self.tell(topic, note.map(str::to_owned));
+        }
         if self.overhead.timed() != before {
             let has_symbols = self.knowledge.facts.has_symbols.clone();
             self.learn(has_symbols);
@@ -321,17 +303,15 @@ impl Ground {
 
     /// Says of an instrument whether it runs.
     pub fn set_instrument(&mut self, name: &str, availability: Availability) {
+        self.knowledge.info.set_instrument(name, availability);
+        self.notes.has_news = true;
+    }
+
+    /// Tells of a feature's probes, attached or not.
+    pub fn tell_probes(&mut self, probes: Vec<ProbeInfo>) {
         let info = &mut self.knowledge.info;
-        if name == "power" {
-            info.power = availability.clone();
-        }
-        match info.instruments.iter_mut().find(|known| known.name == name) {
-            Some(known) => known.availability = availability,
-            None => info.instruments.push(InstrumentInfo {
-                name: name.to_owned(),
-                availability,
-            }),
-        }
+        info.notes.extend(probes.iter().filter_map(not_hooked));
+        info.probes.extend(probes);
         self.notes.has_news = true;
     }
 
@@ -376,6 +356,12 @@ impl Knowledge {
         let reason = facts.stacks.as_ref().and(facts.symbols.as_ref()).err();
         (!has_symbols).then(|| reason.cloned().unwrap_or_default())
     }
+}
+
+/// What is told of a probe that is not attached.
+fn not_hooked(probe: &ProbeInfo) -> Option<String> {
+    let failure = probe.failure.as_ref()?;
+    Some(format!("{} is not hooked: {failure}.", probe.name))
 }
 
 fn unix_ns() -> u64 {

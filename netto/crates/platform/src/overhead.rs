@@ -1,10 +1,11 @@
 //! Keeps netto's own cost within what the user allows: knows it, CPU by CPU, and orders probes and
 //! samples by it. What follows from what is decided in `analysis::{budget, rates, prices}`.
 
-use metrics_common::CostliestCpu;
+use metrics_common::{CostliestCpu, Source};
 
-use self::taken::COUNTERS;
-pub use self::taken::{Counter, Taken};
+use self::groups::Groups;
+pub use self::groups::{Limit, ProbeGroup, RegisteredGroup};
+pub use self::taken::Taken;
 use super::process::Process;
 use netto_analysis::bias::Bias;
 use netto_analysis::budget::{Budget, GroupCosts};
@@ -15,9 +16,10 @@ use netto_analysis::rates::{Rates, Shown};
 use netto_analysis::window::Window;
 use netto_sys::cpu_time::Reading;
 use netto_sys::kept::KeptFile;
-use netto_sys::session::{Panel, Readers};
+use netto_sys::session::{Probe, ProbeController, Readers};
 use netto_sys::system::{self, Roots};
 
+mod groups;
 mod taken;
 
 /// Prices are measured anew so often, and sooner when the load has become another.
@@ -31,8 +33,8 @@ const ANOTHER_LOAD: f64 = 2.0;
 /// Of the budget, what probes and daemon leave to samples is not used to the last.
 const MARGIN: f64 = 0.1;
 
-/// What the instruments found in an interval that netto's cost depends on, by column.
-#[derive(Debug, Clone, Copy)]
+/// What features found in an interval that netto's cost depends on, by column.
+#[derive(Debug, Clone)]
 pub struct Found<'a> {
     /// Length of the interval, nanoseconds.
     pub interval_ns: u64,
@@ -40,8 +42,8 @@ pub struct Found<'a> {
     pub cpus: &'a [u32],
     /// CPU time of networking, nanoseconds.
     pub network_ns: Option<&'a [u64]>,
-    /// CPU time of each group that times socket calls, nanoseconds.
-    pub calls_ns: [Option<&'a [u64]>; GROUPS],
+    /// CPU time of what is timed, by source, nanoseconds.
+    pub sources_ns: Vec<(Source, &'a [u64])>,
     /// Share of the time that each CPU was busy.
     pub busy_ratio: Option<&'a [f64]>,
 }
@@ -59,11 +61,16 @@ pub struct Overhead {
     pub bias: Bias,
     /// When softirqs may be timed for a moment, to learn that.
     moment_ns: u64,
-    /// Groups that the plan has.
+    /// Groups that there are: the plan's, and those that features have registered.
     planned: GroupSet,
+    groups: Groups,
+    /// Whether the budget may take groups off.
+    may_go: bool,
     /// Groups that were attached for all of the interval.
     timed: GroupSet,
-    panel: Option<Panel>,
+    /// Groups that were last asked to be attached.
+    ordered: GroupSet,
+    controller: ProbeController,
     kernel: KernelCounts,
     /// Each CPU's clock at the end of the last interval.
     previous: Vec<Reading>,
@@ -72,8 +79,6 @@ pub struct Overhead {
     /// When prices may be measured again, and what probes cost then, as a ratio.
     calibrated: (u64, f64),
     process: Process,
-    /// What instruments' own probes took in the interval that ends, by column.
-    counters_ns: [Option<Vec<u64>>; COUNTERS],
 }
 
 /// Events that the kernel counts, read only while no probe does.
@@ -114,8 +119,11 @@ impl Overhead {
             bias: Bias::default(),
             moment_ns: 0,
             planned,
+            groups: Groups::default(),
+            may_go,
             timed: planned,
-            panel: readers.panel.clone(),
+            ordered: planned,
+            controller: readers.controller.clone(),
             kernel: KernelCounts {
                 file: roots.softirqs().ok(),
                 baseline: None,
@@ -127,7 +135,6 @@ impl Overhead {
             met: Vec::new(),
             calibrated: (0, 0.0),
             process: Process::now(),
-            counters_ns: Default::default(),
         }
     }
 
@@ -170,9 +177,57 @@ impl Overhead {
         self.max_overhead_ratio
     }
 
-    /// Says what probes of an instrument's own took from each CPU of the interval, nanoseconds.
-    pub fn charge(&mut self, counter: Counter, ns: Vec<u64>) {
-        self.counters_ns[counter as usize] = Some(ns);
+    /// Takes over a feature's probes, which are attached. Whatever is declared of them, they stay if
+    /// the user has asked for a method or there are no samples to stand in.
+    ///
+    /// # Errors
+    /// If there are too many groups.
+    pub fn register(
+        &mut self,
+        declared: ProbeGroup,
+        probes: Vec<Probe>,
+    ) -> anyhow::Result<RegisteredGroup> {
+        self.prune();
+        let registered = self.groups.add(declared)?;
+        let group = registered.group;
+        self.prices.event_ns[group.index()] = declared.event_ns;
+        if matches!(declared.limit, Limit::Budget { .. }) {
+            self.budget.add(group, self.may_go);
+        }
+        self.planned = self.planned.with(group);
+        self.timed = self.timed.with(group);
+        self.ordered = self.ordered.with(group);
+        self.controller.add(group, probes);
+        Ok(registered)
+    }
+
+    /// Gives up the groups that no feature holds any more.
+    fn prune(&mut self) {
+        for group in self.groups.prune() {
+            self.budget.remove(group);
+            let gone = GroupSet::NONE.with(group);
+            self.planned = self.planned.minus(gone);
+            self.timed = self.timed.minus(gone);
+            self.ordered = self.ordered.minus(gone);
+            self.controller.remove(group);
+        }
+    }
+
+    /// Says how many events of a group there were on each CPU of the interval.
+    pub fn count(&mut self, group: &RegisteredGroup, events: Vec<u64>) {
+        if let Some(own) = self.groups.of_mut(group.group) {
+            own.counted = Some(events);
+        }
+    }
+
+    /// Whether a group was attached for all of the interval.
+    pub fn is_counting(&self, group: &RegisteredGroup) -> bool {
+        self.timed.has(group.group)
+    }
+
+    /// What the user is to be told of groups, by topic; `None` takes back what was told.
+    pub(super) fn notes(&mut self) -> Vec<(&'static str, Option<&'static str>)> {
+        self.groups.notes()
     }
 
     /// Whether samples of this CPU only tell whether there is something to see.
@@ -181,13 +236,19 @@ impl Overhead {
     }
 
     /// Ends an interval: what it cost, and what the next may.
-    pub(super) fn end(&mut self, found: &Found<'_>, now_ns: u64, readers: &mut Readers) -> Taken {
+    pub(super) fn finish_interval(
+        &mut self,
+        found: &Found<'_>,
+        now_ns: u64,
+        readers: &mut Readers,
+    ) -> Taken {
+        self.prune();
         let costs = self.costs(found, readers);
         let taken = self.taken(found, &costs, readers);
         let columns = || found.cpus.iter().enumerate();
         let paid = columns().map(|(column, &cpu)| (cpu as usize, taken.of(column)));
         self.window.add(found.interval_ns, paid);
-        self.choose_probes(found, &costs);
+        self.choose_probes(found, &costs, now_ns);
         self.learn_bias(now_ns);
         self.calibrate(found, &costs, now_ns);
         let sampling_hz = self.choose_rates(found, &costs, &taken, readers);
@@ -211,28 +272,44 @@ impl Overhead {
             let cpu = cpu as usize;
             let before = self.previous.get(cpu).copied().unwrap_or_default();
             let now = readers.clocks.read(cpu).unwrap_or(before);
-            let counted = self.counted(cpu, &before, &now);
+            let counted = self.counted(column, cpu, &before, &now);
             if let Some(previous) = self.previous.get_mut(cpu) {
                 *previous = now;
             }
-            let time_ns = found.calls_ns.map(|row| row.map_or(0, |row| row[column]));
+            let time_ns = self.time_ns(found, column);
             self.habits.learn(cpu, &counted, &time_ns, self.timed);
-            costs.push(std::array::from_fn(|number| {
-                let group = Group::ALL[number];
-                if !self.planned.has(group) {
-                    return 0;
-                }
+            let mut of_cpu = [0; GROUPS];
+            for group in self.planned.iter() {
+                let number = group.index();
                 let switches = self.kernel.switches_since;
                 let guess = || self.habits.guess(cpu, group, time_ns[number], switches);
                 let events = counted[number].unwrap_or_else(guess);
-                (events as f64 * self.prices.of_event_ns(group)) as u64
-            }));
+                of_cpu[number] = (events as f64 * self.prices.of_event_ns(group)) as u64;
+            }
+            costs.push(of_cpu);
         }
         costs
     }
 
+    /// By group, the CPU time by which its events can be told.
+    fn time_ns(&self, found: &Found<'_>, column: usize) -> [u64; GROUPS] {
+        let mut time_ns = [0; GROUPS];
+        let met_in = self
+            .groups
+            .iter()
+            .filter_map(|own| match own.declared.limit {
+                Limit::Budget { met_in } => Some((own.group, met_in)),
+                Limit::DutyCycle { .. } => None,
+            });
+        for (group, wanted) in Group::CALLS.into_iter().chain(met_in) {
+            let row = found.sources_ns.iter().find(|(own, _)| *own == wanted);
+            time_ns[group.index()] = row.map_or(0, |(_, row)| row[column]);
+        }
+        time_ns
+    }
+
     /// Events of a CPU that somebody counted.
-    fn counted(&self, cpu: usize, before: &Reading, now: &Reading) -> Events {
+    fn counted(&self, column: usize, cpu: usize, before: &Reading, now: &Reading) -> Events {
         let growth = |kind: u8| {
             let kind = usize::from(kind);
             now.entries[kind].saturating_sub(before.entries[kind])
@@ -244,42 +321,39 @@ impl Overhead {
         let timed = self.timed;
         let of = |group: Group, events: u64| timed.has(group).then_some(events);
         let mut events = [None; GROUPS];
-        events[Group::Softirqs as usize] = Some(softirqs);
+        events[Group::Softirqs.index()] = Some(softirqs);
         for (group, source) in Group::CALLS {
-            events[group as usize] = of(group, growth(source.clock_kind()));
+            events[group.index()] = of(group, growth(source.clock_kind()));
         }
         let switches = now.switches.saturating_sub(before.switches);
-        events[Group::Switches as usize] = of(Group::Switches, switches);
-        events[Group::Owners as usize] = of(Group::Owners, now.met.saturating_sub(before.met));
+        events[Group::Switches.index()] = of(Group::Switches, switches);
+        for own in self.groups.iter() {
+            let counted = own.counted.as_ref();
+            let counted = counted.and_then(|row| row.get(column)).copied();
+            events[own.group.index()] = match own.declared.limit {
+                Limit::Budget { .. } => counted.filter(|_| timed.has(own.group)),
+                // Some of them may have come while it was not attached for all of the interval.
+                Limit::DutyCycle { .. } => Some(counted.unwrap_or(0)),
+            };
+        }
         events
     }
 
     fn taken(&mut self, found: &Found<'_>, costs: &[GroupCosts], readers: &Readers) -> Taken {
         let columns = found.cpus.len();
-        let of_group = |group: Group| {
-            let paid = self.timed.has(group);
-            let row = || {
-                costs
-                    .iter()
-                    .map(|costs| if paid { costs[group as usize] } else { 0 })
-            };
-            self.planned.has(group).then(|| row().collect::<Vec<u64>>())
-        };
-        let mut groups = Group::ALL.map(of_group);
-        // Of what softirqs cost, the part of the probes at interrupts.
-        let whole_ns = self
-            .prices
-            .of_event_ns(Group::Softirqs)
-            .max(f64::MIN_POSITIVE);
-        let part = self.prices.interrupts_ns / whole_ns;
-        let interrupts = groups[Group::Softirqs as usize].as_mut().map(|row| {
-            let split = row.iter_mut().map(|ns| {
-                let interrupts_ns = (*ns as f64 * part) as u64;
-                *ns -= interrupts_ns;
-                interrupts_ns
-            });
-            split.collect::<Vec<u64>>()
-        });
+        let mut probes = Vec::new();
+        for group in self.planned.iter() {
+            let own = self.groups.of(group);
+            let is_paid = self.timed.has(group) || own.is_some_and(|own| own.has_duty_cycle());
+            let of_cpu = |costs: &GroupCosts| if is_paid { costs[group.index()] } else { 0 };
+            let mut row: Vec<u64> = costs.iter().map(of_cpu).collect();
+            if group == Group::Softirqs {
+                probes.push(("interrupts", self.interrupts_part(&mut row)));
+            }
+            let of_clock = groups::of_clock(group).map(|(name, _)| name);
+            let name = of_clock.or(own.map(|own| own.declared.name));
+            probes.push((name.unwrap_or_default(), row));
+        }
         let sample_ns = self.prices.of_sample_ns();
         let of_cpu = |(column, &cpu): (usize, &u32)| {
             let hz = self.sampling_hz(column, cpu, found, readers)?;
@@ -297,15 +371,25 @@ impl Overhead {
             others_ns + if is_here { own_ns.min(all_ns) } else { 0 }
         });
         Taken {
-            groups,
-            interrupts,
+            probes,
             sampler,
             daemon: daemon.collect(),
-            counters: std::mem::take(&mut self.counters_ns),
             process: (spent.user_ns, spent.system_ns),
             sampling_hz: None,
             costliest: None,
         }
+    }
+
+    /// Takes the part of the probes at interrupts out of what softirqs cost.
+    fn interrupts_part(&self, softirqs: &mut [u64]) -> Vec<u64> {
+        let whole_ns = self.prices.of_event_ns(Group::Softirqs);
+        let part = self.prices.interrupts_ns / whole_ns.max(f64::MIN_POSITIVE);
+        let split = softirqs.iter_mut().map(|ns| {
+            let interrupts_ns = (*ns as f64 * part) as u64;
+            *ns -= interrupts_ns;
+            interrupts_ns
+        });
+        split.collect()
     }
 
     /// How often a CPU was sampled each second; a tick comes only while it does something.
@@ -324,32 +408,44 @@ impl Overhead {
         Some(busy_ratio * 1e9 / tick.period_ns() as f64)
     }
 
-    fn choose_probes(&mut self, found: &Found<'_>, costs: &[GroupCosts]) {
-        let Some(panel) = self.panel.clone() else {
-            return;
-        };
-        for failure in panel.take_failures() {
-            tracing::warn!("{failure}");
+    fn choose_probes(&mut self, found: &Found<'_>, costs: &[GroupCosts], now_ns: u64) {
+        for (group, error) in self.controller.take_failures() {
+            let label = self.groups.label(group);
+            tracing::warn!("{label} cannot be timed again: {error}");
+            self.budget.fail(group);
+            if let Some(own) = self.groups.of_mut(group) {
+                own.fail(now_ns);
+            }
         }
         let before = self.budget.attached();
         let wanted = self.budget.decide(found.interval_ns, costs);
-        if wanted != before {
-            let label = |group: Group| group.label();
-            let are_timed = |groups: GroupSet| groups.without(Group::Owners);
-            let gone: Vec<_> = are_timed(before.minus(wanted)).iter().map(label).collect();
-            let back: Vec<_> = are_timed(wanted.minus(before)).iter().map(label).collect();
-            if !gone.is_empty() {
-                tracing::info!(
-                    "sampled from now on, because timing them would cost too much: {}",
-                    gone.join(", ")
-                );
-            }
-            if !back.is_empty() {
-                tracing::info!("timed again: {}", back.join(", "));
-            }
-            panel.attach(wanted);
+        let labels = |groups: GroupSet| {
+            let of_clock = groups.iter().filter_map(groups::of_clock);
+            of_clock.map(|(_, label)| label).collect::<Vec<_>>()
+        };
+        let (gone, back) = (labels(before.minus(wanted)), labels(wanted.minus(before)));
+        if !gone.is_empty() {
+            tracing::info!(
+                "sampled from now on, because timing them would cost too much: {}",
+                gone.join(", ")
+            );
         }
-        self.timed = wanted.intersection(panel.attached());
+        if !back.is_empty() {
+            tracing::info!("timed again: {}", back.join(", "));
+        }
+        let interval_ns = found.interval_ns.max(1) as f64;
+        for own in self.groups.iter_mut() {
+            let most_ns = costs.iter().map(|costs| costs[own.group.index()]).max();
+            let ratio = most_ns.unwrap_or(0) as f64 / interval_ns;
+            let was_on = self.timed.has(own.group);
+            own.end_interval(ratio, self.max_overhead_ratio, was_on, now_ns);
+        }
+        let wanted = wanted.union(self.groups.awake());
+        if wanted != self.ordered {
+            self.controller.attach(wanted);
+            self.ordered = wanted;
+        }
+        self.timed = wanted.intersection(self.controller.attached());
         let is_counted = self.timed.has(Group::Softirqs) || !self.planned.has(Group::Softirqs);
         self.kernel.baseline = match (is_counted, &self.kernel.file) {
             (false, Some(file)) => {
@@ -364,22 +460,22 @@ impl Overhead {
     /// timed for a moment now and then.
     fn learn_bias(&mut self, now_ns: u64) {
         let is_sampled = self.planned.has(Group::Softirqs) && !self.timed.has(Group::Softirqs);
-        if let Some(panel) = &self.panel
-            && is_sampled
+        if is_sampled
             && self.bias.wants_more()
             && now_ns >= self.moment_ns
-            && !panel.is_busy()
+            && !self.controller.is_busy()
         {
-            panel.attach_for_a_moment(Group::Softirqs);
+            self.controller.attach_for_a_moment(Group::Softirqs);
             self.moment_ns = now_ns + MOMENTS_NS;
         }
     }
 
     fn calibrate(&mut self, found: &Found<'_>, costs: &[GroupCosts], now_ns: u64) {
-        let Some(panel) = &self.panel else {
-            return;
-        };
-        if let Some(costs) = panel.take_costs() {
+        if let Some(mut costs) = self.controller.take_costs() {
+            // An event of these is no run of a program.
+            for own in self.groups.iter().filter(|own| own.has_duty_cycle()) {
+                costs.event_ns[own.group.index()] = None;
+            }
             self.prices
                 .learn(&costs.event_ns, costs.interrupts_ns, costs.sample_ns);
         }
@@ -389,8 +485,8 @@ impl Overhead {
         let passed_ns = now_ns.saturating_sub(at_ns);
         let is_another = ratio > ANOTHER_LOAD * then && ratio > self.max_overhead_ratio / 10.0;
         let is_due = passed_ns >= CALIBRATE_NS || is_another && passed_ns >= CALIBRATE_SOON_NS;
-        if is_due && !panel.is_busy() {
-            panel.calibrate();
+        if is_due && !self.controller.is_busy() {
+            self.controller.calibrate();
             self.calibrated = (now_ns, ratio);
         }
     }
@@ -413,10 +509,8 @@ impl Overhead {
         let mut rates = Vec::with_capacity(found.cpus.len());
         for (column, &number) in found.cpus.iter().enumerate() {
             let cpu = number as usize;
-            let probes_ns: u64 = self.timed.iter().map(|g| costs[column][g as usize]).sum();
-            let charged = taken.counters.iter().flatten();
-            let charged_ns: u64 = charged.filter_map(|row| row.get(column)).sum();
-            let others = (probes_ns + taken.daemon[column] + charged_ns) as f64 / interval_ns;
+            let probes_ns: u64 = self.timed.iter().map(|g| costs[column][g.index()]).sum();
+            let others = (probes_ns + taken.daemon[column]) as f64 / interval_ns;
             let met = self.met.get_mut(cpu).map(std::mem::take);
             let shown = Shown {
                 network_ratio: found

@@ -4,12 +4,13 @@
 //! may fall into the middle of a charge; its totals then do not sum to its own
 //! timestamp, or its kind changes meanwhile, and it is taken again.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use metrics_common::component::{CLOCK_KINDS, SOFTIRQ_VECTORS};
 
 use super::abi;
-use super::mapped::MappedArray;
+use super::cpu_records::CpuRecords;
 
 mod leftovers;
 
@@ -19,7 +20,7 @@ const ATTEMPTS: usize = 64;
 /// The clocks of all possible CPUs.
 #[derive(Debug)]
 pub struct CpuClocks {
-    records: MappedArray,
+    records: Arc<CpuRecords>,
 }
 
 /// One CPU's clock at one moment.
@@ -43,17 +44,10 @@ pub struct Reading {
     pub states_lost: u64,
     /// Socket calls whose return no kretprobe had room to wait for.
     pub unseen_returns: u64,
-    /// Sockets and packets that were met by who tells owners.
-    pub met: u64,
-}
-
-/// Bytes of the records of so many CPUs, for the objects whose programs write them.
-pub(super) fn records_bytes(possible_cpus: usize) -> u32 {
-    (abi::CPU_BYTES * possible_cpus) as u32
 }
 
 impl CpuClocks {
-    pub(super) fn new(records: MappedArray) -> Self {
+    pub(super) fn new(records: Arc<CpuRecords>) -> Self {
         CpuClocks { records }
     }
 
@@ -62,7 +56,7 @@ impl CpuClocks {
     pub(super) fn start(&self, ksoftirqd: &[u32]) {
         let now = super::system::monotonic_ns();
         for (cpu, pid) in ksoftirqd.iter().enumerate() {
-            let record = self.records.element(cpu);
+            let record = self.records.clock(cpu);
             // No thread has the number 0 but the idle task, which is not ksoftirqd.
             let pid = if *pid == 0 { u64::MAX } else { u64::from(*pid) };
             record[abi::CPU_KSOFTIRQD_PID].store(pid, Relaxed);
@@ -73,7 +67,7 @@ impl CpuClocks {
 
     /// Reads the clock of one CPU; `None` if the kernel has no such CPU.
     pub fn read(&self, cpu: usize) -> Option<Reading> {
-        let record = self.records.element(cpu);
+        let record = self.records.clock(cpu);
         if record.is_empty() {
             return None;
         }
@@ -124,7 +118,6 @@ fn read_once(mut load: impl FnMut(usize) -> u64, now_ns: impl FnOnce() -> u64) -
             idle_samples: load(abi::CPU_IDLE_SAMPLES),
             states_lost: load(abi::CPU_STATES_LOST),
             unseen_returns: load(abi::CPU_UNSEEN_RETURNS),
-            met: load(abi::CPU_MET),
         },
         consistent,
     )

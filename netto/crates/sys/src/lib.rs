@@ -1,10 +1,11 @@
 //! The wall around the kernel: libbpf, `/proc`, `/sys` and unsafe code are here, and in `kernel`
-//! of an instrument for what it alone reads. Nothing here knows what a metric is called.
+//! of a feature for what it alone reads. Nothing here knows what a metric is called.
 
 mod bpf_stats;
 pub mod btf;
 pub mod cgroups;
 pub mod control;
+pub mod cpu_records;
 pub mod cpu_time;
 pub mod descriptors;
 pub mod files;
@@ -15,7 +16,6 @@ pub mod mapped;
 pub mod memory;
 pub mod missed;
 pub mod netlink;
-pub mod owners;
 pub mod perf;
 pub mod preflight;
 pub mod room;
@@ -55,4 +55,3 @@ macro_rules! skeleton {
 skeleton!(netto_skel, "/netto.skel.rs");
 skeleton!(socket_skel, "/socket.skel.rs");
 skeleton!(tick_skel, "/tick.skel.rs");
-skeleton!(owners_skel, "/owners.skel.rs");

@@ -11,19 +11,18 @@ use libbpf_rs::{ErrorKind, MapHandle, PrintLevel};
 use metrics_common::ProbeInfo;
 
 use self::attached::AttachedProbes;
-use self::probes::ProbeSet;
-use self::switcher::Switcher;
-pub use self::switcher::{MeasuredCosts, Panel};
+use self::controller::ProbeThread;
+pub use self::controller::{MeasuredCosts, ProbeController};
+pub use self::probes::Probe;
 use super::abi;
 use super::control::Control;
-use super::cpu_time::{self, CpuClocks};
+use super::cpu_records::{self, CpuRecords};
+use super::cpu_time::CpuClocks;
 use super::interrupts::NicInterrupts;
 use super::mapped::{self, MappedArray, MappedParts};
 use super::missed::MissedRuns;
 use super::netto_skel::{NettoSkel, NettoSkelBuilder};
-use super::owners::Causes;
 use super::perf::Samplers;
-use super::sockets::SharedMaps;
 use super::stacks::StackBuffer;
 use super::system::Roots;
 use super::tick::TickSampler;
@@ -32,8 +31,8 @@ use netto_analysis::plan::{Plan, Sockets};
 
 mod attached;
 mod by_tick;
+mod controller;
 pub(super) mod probes;
-mod switcher;
 
 /// Room for one CPU's stacks of one interval, words. A lane takes about 30
 /// words per stack; half of the samples of a busy CPU fall into networking.
@@ -48,11 +47,9 @@ const SHORTEST_MS: u64 = 500;
 #[derive(Debug)]
 pub struct Session {
     probes: Vec<ProbeInfo>,
-    _switcher: Option<Switcher>,
-    // Probes that nothing switches, where there is no clock.
-    _owners: ProbeSet,
+    _controller: ProbeThread,
     lane_words: u64,
-    wants_owners: bool,
+    has_tags: bool,
     object: LoadedObject,
 }
 
@@ -72,8 +69,10 @@ impl std::fmt::Debug for LoadedObject {
 pub struct Readers {
     /// The per-CPU clocks.
     pub clocks: Arc<CpuClocks>,
-    /// By which probes come and go; `None` if the plan has none.
-    pub panel: Option<Panel>,
+    /// What they are kept in, for programs of features.
+    pub records: Arc<CpuRecords>,
+    /// By which probes come and go.
+    pub controller: ProbeController,
     /// What the programs are told while they run.
     pub control: Arc<Control>,
     /// Sampled stacks; nobody fills it if the plan has no stacks.
@@ -87,16 +86,16 @@ pub struct Readers {
     pub timer_cost: Result<TimerCost, String>,
     /// Which interrupts are network devices'.
     pub interrupts: NicInterrupts,
-    /// Whose work softirqs do, or why nobody tells.
-    pub causes: Result<Causes, String>,
     /// What probes missed.
     pub missed: MissedRuns,
     /// Number of CPUs that the kernel can ever have.
     pub possible_cpus: usize,
+    /// Samples of one CPU in one interval, at the most.
+    pub most_samples: u64,
 }
 
 impl Session {
-    /// Attaches everything that the plan asks for.
+    /// Attaches everything that the plan asks for. `has_tags`: samples say whose they are.
     ///
     /// A socket function that cannot be hooked is noted in [`Session::probes`]
     /// and left out; without softirqs and context switches there is no session.
@@ -108,7 +107,7 @@ impl Session {
         roots: &Roots,
         frequency_hz: u64,
         interval_ms: u64,
-        wants_owners: bool,
+        has_tags: bool,
     ) -> anyhow::Result<(Session, Readers)> {
         let possible_cpus = libbpf_rs::num_possible_cpus()
             .context("cannot tell how many CPUs this kernel can have")?;
@@ -116,55 +115,57 @@ impl Session {
         let parks = u64::from(calls_are_timed) + 2 * u64::from(roots.is_realtime());
         let states_are_parked = parks != 0;
         let lane_words = lane_words(frequency_hz, interval_ms);
-        let skel = load(plan, parks, possible_cpus, lane_words, wants_owners)?;
-        let mut readers = Readers::new(&skel, plan, frequency_hz, possible_cpus, lane_words)?;
-        readers
-            .clocks
-            .start(&roots.ksoftirqd_threads(possible_cpus));
+        let skel = load(plan, parks, possible_cpus, lane_words, has_tags)?;
+        let records = Arc::new(CpuRecords::new(skel.maps.data_cpus.as_fd(), possible_cpus)?);
+        let clocks = Arc::new(CpuClocks::new(records.clone()));
+        clocks.start(&roots.ksoftirqd_threads(possible_cpus));
+        let control = MappedArray::new(skel.maps.data_control.as_fd(), abi::CONTROL_BYTES, 1)?;
+        let control = Arc::new(Control::new(control));
+        control.set_softirqs_timed(plan.has_clock);
 
         let mut attached = AttachedProbes::default();
+        let mut missed = MissedRuns::default();
         if plan.has_clock {
-            attached.clock(&skel, states_are_parked, &mut readers.missed)?;
+            attached.clock(&skel, states_are_parked, &mut missed)?;
         }
         if let Sockets::Timed(hook, functions) = &plan.sockets {
-            let maps = SharedMaps {
-                cpus: skel.maps.data_cpus.as_fd(),
-                possible_cpus,
-            };
-            attached.sockets(*hook, functions, maps, roots, &mut readers.missed)?;
+            attached.sockets(*hook, functions, &records, roots, &mut missed)?;
         }
-        let mut owners = ProbeSet::default();
-        if wants_owners {
-            let samples = frequency_hz * interval_ms.max(SHORTEST_MS) / 1000;
-            match attached.owners(&skel, possible_cpus, 2 * samples) {
-                Ok((causes, probes)) => {
-                    readers.causes = Ok(causes);
-                    let set = match plan.has_clock {
-                        true => &mut attached.set,
-                        false => &mut owners,
-                    };
-                    set.probes.extend(probes);
-                }
-                Err(error) => readers.causes = Err(format!("{error:#}")),
-            }
-        }
-        let switcher = match plan.has_clock {
-            false => None,
-            true => Some(Switcher::start(
-                attached.groups(),
-                attached.set,
-                plan.stacks.is_ok().then(|| sampler_of(&skel)).transpose()?,
-                readers.clocks.clone(),
-                readers.control.clone(),
-            )?),
+        let controller = ProbeThread::start(
+            attached.groups(),
+            attached.set,
+            plan.stacks.is_ok().then(|| sampler_of(&skel)).transpose()?,
+            clocks.clone(),
+            control.clone(),
+        )?;
+        let lanes = skel.maps.netto_lanes.as_fd();
+        let lanes = lanes
+            .try_clone_to_owned()
+            .context("cannot duplicate a descriptor")?;
+        let lanes = MappedParts::new(lanes, lane_bytes(lane_words), 2 * possible_cpus)?;
+        let samplers = match &plan.stacks {
+            Ok(()) => Some(Samplers::new(sampler_of(&skel)?, frequency_hz)),
+            Err(_) => None,
         };
-        readers.panel = switcher.as_ref().map(Switcher::panel);
+        let readers = Readers {
+            clocks,
+            records,
+            controller: controller.controller(),
+            stacks: StackBuffer::new(lanes, control.clone(), possible_cpus),
+            control,
+            samplers,
+            tick: None,
+            timer_cost: Err("not measured".to_owned()),
+            interrupts: NicInterrupts::new(MapHandle::try_from(&skel.maps.netto_nic_interrupts)?),
+            missed,
+            possible_cpus,
+            most_samples: frequency_hz * interval_ms.max(SHORTEST_MS) / 1000,
+        };
         let session = Session {
             probes: attached.probes,
-            _switcher: switcher,
-            _owners: owners,
+            _controller: controller,
             lane_words,
-            wants_owners,
+            has_tags,
             object: LoadedObject(skel),
         };
         Ok((session, readers))
@@ -173,46 +174,6 @@ impl Session {
     /// Every probe, attached or not.
     pub fn probes(&self) -> &[ProbeInfo] {
         &self.probes
-    }
-}
-
-impl Readers {
-    fn new(
-        skel: &NettoSkel<'_>,
-        plan: &Plan,
-        frequency_hz: u64,
-        possible_cpus: usize,
-        lane_words: u64,
-    ) -> anyhow::Result<Readers> {
-        let cpus = skel.maps.data_cpus.as_fd();
-        let lanes = skel.maps.netto_lanes.as_fd();
-        let lanes = lanes
-            .try_clone_to_owned()
-            .context("cannot duplicate a descriptor")?;
-        let lanes = MappedParts::new(lanes, lane_bytes(lane_words), 2 * possible_cpus)?;
-        let control = MappedArray::new(skel.maps.data_control.as_fd(), abi::CONTROL_BYTES, 1)?;
-        let control = Arc::new(Control::new(control));
-        control.set_softirqs_timed(plan.has_clock);
-        Ok(Readers {
-            clocks: Arc::new(CpuClocks::new(MappedArray::new(
-                cpus,
-                abi::CPU_BYTES,
-                possible_cpus,
-            )?)),
-            panel: None,
-            stacks: StackBuffer::new(lanes, control.clone(), possible_cpus),
-            control,
-            samplers: match &plan.stacks {
-                Ok(()) => Some(Samplers::new(sampler_of(skel)?, frequency_hz)),
-                Err(_) => None,
-            },
-            tick: None,
-            timer_cost: Err("not measured".to_owned()),
-            interrupts: NicInterrupts::new(MapHandle::try_from(&skel.maps.netto_nic_interrupts)?),
-            causes: Err("not asked for".to_owned()),
-            missed: MissedRuns::default(),
-            possible_cpus,
-        })
     }
 }
 
@@ -240,7 +201,7 @@ fn load(
     parks: u64,
     possible_cpus: usize,
     lane_words: u64,
-    wants_owners: bool,
+    has_tags: bool,
 ) -> anyhow::Result<NettoSkel<'static>> {
     // The skeleton borrows its storage. A process has one session in its
     // life, so these few bytes may stay for as long as that.
@@ -257,9 +218,8 @@ fn load(
     rodata.netto_lane_words = lane_words as u32;
     rodata.netto_sampled_kinds = plan.sampled_kinds();
     rodata.netto_parks = parks;
-    rodata.netto_owners = u64::from(wants_owners);
-    let records = cpu_time::records_bytes(possible_cpus);
-    open.maps.data_cpus.set_value_size(records)?;
+    rodata.netto_tags = u64::from(has_tags);
+    cpu_records::make_room(&mut open.maps.data_cpus, possible_cpus)?;
     let lanes = &mut open.maps.netto_lanes;
     lanes.set_max_entries(2 * possible_cpus as u32)?;
     lanes.set_value_size(lane_bytes(lane_words) as u32)?;

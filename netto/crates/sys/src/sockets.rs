@@ -8,9 +8,9 @@ use anyhow::{Context, anyhow};
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
-use super::cpu_time;
+use super::cpu_records::CpuRecords;
 use super::missed::MissedRuns;
-use super::session::probes::{Probe, ProbeSet, Role, Way};
+use super::session::probes::{Member, ProbeSet, Role, Way};
 use super::socket_skel::{OpenSocketSkel, SocketSkel, SocketSkelBuilder};
 use super::system::Roots;
 use metrics_common::Source;
@@ -18,26 +18,19 @@ use metrics_common::component::{COMPONENTS, index_of_source};
 use netto_analysis::groups::{Group, GroupSet};
 use netto_analysis::plan::SocketFunction;
 
-/// Maps that the socket probes share with all others.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SharedMaps<'a> {
-    pub(super) cpus: BorrowedFd<'a>,
-    pub(super) possible_cpus: usize,
-}
-
 /// Probes that are attached, and for each function the kernel's refusal, if it was refused.
-pub(super) type Hooked = (Vec<Probe>, Vec<(SocketFunction, Option<String>)>);
+pub(super) type Hooked = (Vec<Member>, Vec<(SocketFunction, Option<String>)>);
 
 /// Hooks begin and end of these functions: the probes of those that could be,
 /// and for each function the kernel's refusal, if it was refused.
 pub(super) fn attach(
     functions: &[SocketFunction],
-    maps: SharedMaps<'_>,
+    records: &CpuRecords,
     missed: &mut MissedRuns,
 ) -> Hooked {
     // All at once is one reading of the kernel's types instead of one each.
     // If that fails, each alone shows which of them is to blame.
-    if let Ok(probes) = attach_together(functions, maps, missed) {
+    if let Ok(probes) = attach_together(functions, records, missed) {
         return (
             probes,
             functions.iter().map(|function| (*function, None)).collect(),
@@ -46,7 +39,7 @@ pub(super) fn attach(
     let mut probes = Vec::new();
     let mut outcome = Vec::new();
     for function in functions {
-        match attach_together(&[*function], maps, missed) {
+        match attach_together(&[*function], records, missed) {
             Ok(own) => {
                 probes.extend(own);
                 outcome.push((*function, None));
@@ -59,12 +52,12 @@ pub(super) fn attach(
 
 fn attach_together(
     functions: &[SocketFunction],
-    maps: SharedMaps<'_>,
+    records: &CpuRecords,
     missed: &mut MissedRuns,
-) -> anyhow::Result<Vec<Probe>> {
+) -> anyhow::Result<Vec<Member>> {
     let mut storage = MaybeUninit::uninit();
     let mut open = open(functions, &mut storage)?;
-    share_maps(&mut open, maps)?;
+    share_records(&mut open, records)?;
     let skel = open.load().context("refused at load")?;
     // The ends first: an end without a beginning is ignored, a beginning without
     // an end would charge its task for ever.
@@ -78,7 +71,7 @@ fn attach_together(
             continue;
         };
         let is_end = name.starts_with("netto_fexit_");
-        attached.probes.push(Probe::new(
+        attached.probes.push(Member::new(
             Group::of(function.source),
             if is_end { Role::End } else { Role::Begin },
             Way::Trace,
@@ -148,7 +141,7 @@ fn return_trampoline(roots: &Roots) -> Option<u64> {
 /// The kernel refuses the programs themselves.
 pub(super) fn attach_kprobes(
     functions: &[SocketFunction],
-    maps: SharedMaps<'_>,
+    records: &CpuRecords,
     roots: &Roots,
     missed: &mut MissedRuns,
 ) -> anyhow::Result<Hooked> {
@@ -171,7 +164,7 @@ pub(super) fn attach_kprobes(
         let is_kprobe = program.name().to_string_lossy().starts_with("netto_kp_");
         program.set_autoload(is_kprobe);
     }
-    share_maps(&mut open, maps)?;
+    share_records(&mut open, records)?;
     let skel = open.load().context("the kernel refuses kprobe programs")?;
     let skel: &'static SocketSkel<'static> = Box::leak(Box::new(skel));
     let mut probes = Vec::new();
@@ -193,9 +186,9 @@ pub(super) fn attach_kprobes(
                 function: function.name,
             };
             let group = Group::of(function.source);
-            pair.push(Probe::new(group, role, way, duplicate(loaded.as_fd())?));
+            pair.push(Member::new(group, role, way, duplicate(loaded.as_fd())?));
         }
-        match pair.iter_mut().try_for_each(Probe::attach) {
+        match pair.iter_mut().try_for_each(Member::attach) {
             Ok(()) => {
                 probes.append(&mut pair);
                 outcome.push((*function, None));
@@ -206,14 +199,11 @@ pub(super) fn attach_kprobes(
     Ok((probes, outcome))
 }
 
-fn share_maps(open: &mut OpenSocketSkel<'_>, maps: SharedMaps<'_>) -> anyhow::Result<()> {
+fn share_records(open: &mut OpenSocketSkel<'_>, records: &CpuRecords) -> anyhow::Result<()> {
     let rodata = open.maps.rodata_data.as_mut();
     let rodata = rodata.context("the embedded BPF object has no configuration")?;
-    rodata.netto_possible_cpus = maps.possible_cpus as u64;
-    let records = cpu_time::records_bytes(maps.possible_cpus);
-    open.maps.data_cpus.set_value_size(records)?;
-    open.maps.data_cpus.reuse_fd(maps.cpus)?;
-    Ok(())
+    rodata.netto_possible_cpus = records.possible_cpus() as u64;
+    records.share_with(&mut open.maps.data_cpus)
 }
 
 /// Whether this kernel takes fentry programs at all, tried on one function.

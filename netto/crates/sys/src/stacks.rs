@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::abi;
 use super::control::Control;
 use super::mapped::MappedParts;
-use netto_analysis::owned::TraceOwner;
+use netto_analysis::tagged::SampleTag;
 
 /// How long a flip waits for samplers in flight. They run with interrupts off
 /// for a few microseconds; only a virtual CPU that is not running takes longer.
@@ -37,19 +37,19 @@ pub struct Trace<'a> {
     pub kind: u8,
     /// Whether the idle task was running, and the sampler could not tell what was on top of it.
     pub is_idle_task: bool,
-    /// Whose it is, if the sampler was asked to say.
-    pub owner: Option<TraceOwner>,
+    /// Whose it is, if samples have tags.
+    pub tag: Option<SampleTag>,
     /// Return addresses, innermost first; empty if the kernel could not unwind.
     pub frames: &'a [u64],
 }
 
-/// Reads what `bpf/whose.bpf.h` has written.
-fn owner_of(words: &[AtomicU64; abi::OWNER_WORDS]) -> TraceOwner {
+/// Reads what `netto_write_tag` has written.
+fn tag_of(words: &[AtomicU64; abi::SAMPLE_TAG_WORDS]) -> SampleTag {
     let word = |at: usize| words[at].load(Relaxed);
     let mut comm = [0; 16];
     comm[..8].copy_from_slice(&word(3).to_ne_bytes());
     comm[8..].copy_from_slice(&word(4).to_ne_bytes());
-    TraceOwner {
+    SampleTag {
         process: (word(0) >> 32) as u32,
         thread: word(0) as u32 & !OF_KERNEL,
         is_of_kernel: word(0) as u32 & OF_KERNEL != 0,
@@ -66,24 +66,24 @@ fn owner_of(words: &[AtomicU64; abi::OWNER_WORDS]) -> TraceOwner {
 /// Beside a thread's number, which is smaller: whether it is one of the kernel's.
 const OF_KERNEL: u32 = 1 << 31;
 const IS_IDLE_TASK: u64 = 1 << 40;
-const HAS_OWNER: u64 = 1 << 41;
+const HAS_TAG: u64 = 1 << 41;
 
-/// The words of a trace: header, owner, return addresses, and what comes after it.
-type Taken<'a> = (u64, Option<TraceOwner>, &'a [AtomicU64], &'a [AtomicU64]);
+/// The words of a trace: header, tag, return addresses, and what comes after it.
+type Taken<'a> = (u64, Option<SampleTag>, &'a [AtomicU64], &'a [AtomicU64]);
 
 /// Takes the first trace of these words; `None` at their end, or where they are damaged.
 fn take_trace(words: &[AtomicU64]) -> Option<Taken<'_>> {
     let (header, mut tail) = words.split_first()?;
     let header = header.load(Relaxed);
-    let mut owner = None;
-    if header & HAS_OWNER != 0 {
+    let mut tag = None;
+    if header & HAS_TAG != 0 {
         let (words, frames) = tail.split_first_chunk()?;
-        owner = Some(owner_of(words));
+        tag = Some(tag_of(words));
         tail = frames;
     }
     let depth = (header as u32 as usize).min(tail.len());
     let (frames, rest) = tail.split_at(depth);
-    Some((header, owner, frames, rest))
+    Some((header, tag, frames, rest))
 }
 
 impl StackBuffer {
@@ -123,7 +123,7 @@ impl StackBuffer {
 
             let words = &lane[abi::LANE_WORDS..];
             let mut rest = &words[..used.min(words.len())];
-            while let Some((header, owner, frames, next)) = take_trace(rest) {
+            while let Some((header, tag, frames, next)) = take_trace(rest) {
                 self.frames.clear();
                 self.frames
                     .extend(frames.iter().map(|word| word.load(Relaxed)));
@@ -131,7 +131,7 @@ impl StackBuffer {
                     cpu,
                     kind: (header >> 32) as u8,
                     is_idle_task: header & IS_IDLE_TASK != 0,
-                    owner,
+                    tag,
                     frames: &self.frames,
                 });
                 rest = next;
@@ -157,22 +157,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traces_with_and_without_an_owner_follow_each_other() {
+    fn traces_with_and_without_a_tag_follow_each_other() {
         let kind = 7 << 32;
         let name = u64::from_ne_bytes(*b"iperf3\0\0");
         let whose = [4711 << 32 | 4712, 99, 5, name, 0, 1000, 3, 98, 77];
-        let mut words = vec![2 | kind, 11, 12, 1 | HAS_OWNER];
+        let mut words = vec![2 | kind, 11, 12, 1 | HAS_TAG];
         words.extend(whose);
         words.extend([21, IS_IDLE_TASK]);
         let words: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
         let mut rest = words.as_slice();
         let mut found = Vec::new();
-        while let Some((header, owner, frames, next)) = take_trace(rest) {
+        while let Some((header, tag, frames, next)) = take_trace(rest) {
             let frames: Vec<u64> = frames.iter().map(|frame| frame.load(Relaxed)).collect();
-            found.push((header >> 32 & 0xff, owner, frames));
+            found.push((header >> 32 & 0xff, tag, frames));
             rest = next;
         }
-        let owner = TraceOwner {
+        let tag = SampleTag {
             process: 4711,
             thread: 4712,
             is_of_kernel: false,
@@ -186,7 +186,7 @@ mod tests {
         };
         let expected = [
             (7, None, vec![11, 12]),
-            (0, Some(owner), vec![21]),
+            (0, Some(tag), vec![21]),
             (0, None, vec![]),
         ];
         assert_eq!(found, expected);
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_was_cut_is_read_to_its_end_and_no_further() {
-        for words in [&[5, 1, 2][..], &[1 | HAS_OWNER, 3], &[HAS_OWNER]] {
+        for words in [&[5, 1, 2][..], &[1 | HAS_TAG, 3], &[HAS_TAG]] {
             let words: Vec<AtomicU64> = words.iter().copied().map(AtomicU64::new).collect();
             match take_trace(&words) {
                 Some((_, _, frames, rest)) => assert!(frames.len() == 2 && rest.is_empty()),

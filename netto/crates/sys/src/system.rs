@@ -55,7 +55,10 @@ impl Roots {
 
     /// Whether the kernel preempts softirqs too (PREEMPT_RT).
     pub fn is_realtime(&self) -> bool {
-        read(&self.sys_root.join("kernel/realtime")).is_ok_and(|text| text.trim() == "1")
+        let file = read(&self.sys_root.join("kernel/realtime")).ok();
+        let version = nix::sys::utsname::uname().ok();
+        let version = version.and_then(|name| name.version().to_str().map(str::to_owned));
+        says_realtime(file.as_deref(), version.as_deref())
     }
 
     /// How many samples the kernel lets perf take on a CPU from one tick to the next, if it says so.
@@ -133,6 +136,13 @@ pub mod testing {
     }
 }
 
+/// Whether a kernel with this `/sys/kernel/realtime` and this `uname -v` has PREEMPT_RT. That file
+/// came with out-of-tree patches: mainline 6.12 and 6.13 have PREEMPT_RT without it.
+fn says_realtime(file: Option<&str>, version: Option<&str>) -> bool {
+    file.is_some_and(|text| text.trim() == "1")
+        || version.is_some_and(|version| version.contains("PREEMPT_RT"))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -179,6 +189,16 @@ mod tests {
         "proc/sys/kernel/random/boot_id",
         "proc/sys/kernel/perf_event_max_sample_rate",
     ];
+
+    #[test]
+    fn a_kernel_says_by_its_file_or_by_its_version_that_it_preempts_softirqs() {
+        let mainline = Some("#1 SMP PREEMPT_RT Debian 6.12.57-1 (2025-11-05)");
+        let usual = Some("#1 SMP PREEMPT_DYNAMIC Debian 6.12.57-1 (2025-11-05)");
+        assert!(says_realtime(None, mainline));
+        assert!(says_realtime(Some("1\n"), usual));
+        assert!(!says_realtime(None, usual));
+        assert!(!says_realtime(Some("0\n"), None));
+    }
 
     #[test]
     fn a_pipe_is_not_waited_for_and_a_file_without_end_is_not_read_to_it() {

@@ -12,11 +12,12 @@ use anyhow::{Context, bail, ensure};
 use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 
+use super::abi;
+use super::cpu_records::CpuRecords;
 use super::files::{read, short_line};
 use super::mapped::MappedArray;
 use super::system::{self, Roots};
 use super::tick_skel::{TickSkel, TickSkelBuilder};
-use super::{abi, cpu_time};
 
 /// The function that the tick's timer runs, under its names since Linux 3.10, 6.8 and 6.9. The
 /// oldest goes first: those kernels have another function of the newest name.
@@ -37,14 +38,13 @@ const TURNS: u32 = 1000;
 /// What the tick sampler works with that belongs to the session.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SamplerMaps<'a> {
-    pub(super) cpus: BorrowedFd<'a>,
+    pub(super) cpus: &'a CpuRecords,
     pub(super) lanes: BorrowedFd<'a>,
     /// The record that user space controls.
     pub(super) control: BorrowedFd<'a>,
-    pub(super) possible_cpus: usize,
     pub(super) lane_words: u32,
     pub(super) sampled_kinds: u64,
-    pub(super) wants_owners: bool,
+    pub(super) has_tags: bool,
 }
 
 /// Samples at every tick of every CPU until it is dropped.
@@ -117,15 +117,13 @@ impl TickSampler {
             .rodata_data
             .as_mut()
             .context("the embedded BPF object has no configuration")?;
-        rodata.netto_possible_cpus = maps.possible_cpus as u64;
+        rodata.netto_possible_cpus = maps.cpus.possible_cpus() as u64;
         rodata.netto_lane_words = maps.lane_words;
         rodata.netto_sampled_kinds = maps.sampled_kinds;
-        rodata.netto_owners = u64::from(maps.wants_owners);
+        rodata.netto_tags = u64::from(maps.has_tags);
         rodata.netto_tick_function = function;
         rodata.netto_trial_name = trial_name();
-        let records = cpu_time::records_bytes(maps.possible_cpus);
-        open.maps.data_cpus.set_value_size(records)?;
-        open.maps.data_cpus.reuse_fd(maps.cpus)?;
+        maps.cpus.share_with(&mut open.maps.data_cpus)?;
         open.maps.netto_lanes.reuse_fd(maps.lanes)?;
         open.maps.data_control.reuse_fd(maps.control)?;
         let skel = open

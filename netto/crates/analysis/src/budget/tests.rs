@@ -6,14 +6,14 @@ use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 const INTERVAL: u64 = SECOND / 2;
-const SOFTIRQS: usize = Group::Softirqs as usize;
-const SENDS: usize = Group::Sends as usize;
+const SOFTIRQS: Group = Group::Softirqs;
+const SENDS: Group = Group::Sends;
 
 /// One CPU on which these groups take so much of the time, as ratios.
-fn load(shares: &[(usize, f64)]) -> GroupCosts {
+fn load(shares: &[(Group, f64)]) -> GroupCosts {
     let mut costs = [0; GROUPS];
     for &(group, share) in shares {
-        costs[group] = (share * INTERVAL as f64) as u64;
+        costs[group.index()] = (share * INTERVAL as f64) as u64;
     }
     costs
 }
@@ -96,14 +96,16 @@ fn a_group_comes_back_when_it_would_fit_well_and_not_while_it_nearly_would() {
 #[test]
 fn without_context_switches_no_socket_probes_come_back() {
     let mut budget = budget();
-    let switches = Group::Switches as usize;
+    let switches = Group::Switches;
     budget.decide(INTERVAL, &[load(&[(switches, 0.3)])]);
     let mut costs = load(&[(switches, 0.02)]);
+    let of_calls = Group::CALLS.map(|(group, _)| group);
+    let gone = of_calls.into_iter().collect::<GroupSet>().with(switches);
     for _ in 0..1000 {
-        let left = GroupSet::NONE.with(Group::Softirqs).with(Group::Owners);
-        assert_eq!(budget.decide(INTERVAL, &[costs]), left);
+        let left = budget.decide(INTERVAL, &[costs]);
+        assert_eq!(left, GroupSet::ALL.minus(gone));
     }
-    costs[switches] = 0;
+    costs[switches.index()] = 0;
     for _ in 0..100 {
         budget.decide(INTERVAL, &[costs]);
     }
@@ -115,6 +117,47 @@ fn what_cannot_go_is_not_asked_to() {
     let mut budget = Budget::new(0.01, GroupSet::ALL, GroupSet::NONE.with(Group::Sends));
     let left = budget.decide(INTERVAL, &[load(&[(SOFTIRQS, 0.5)])]);
     assert_eq!(left, GroupSet::ALL);
+}
+
+#[test]
+fn a_group_that_could_not_be_attached_is_not_paid_for_and_is_tried_again_ever_later() {
+    let mut budget = budget();
+    let group = Group::Registered(2);
+    budget.decide(INTERVAL, &[load(&[(group, 0.3)])]);
+    assert!(!budget.attached().has(group));
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        let mut intervals = 0;
+        while !budget.decide(INTERVAL, &[load(&[])]).has(group) {
+            intervals += 1;
+        }
+        waits.push(intervals * INTERVAL / SECOND);
+        budget.fail(group);
+        assert!(!budget.attached().has(group));
+    }
+    assert!(waits.is_sorted_by(|a, b| *b >= 2 * *a - 1), "{waits:?}");
+    // What it would cost takes nothing from the others.
+    let costs = load(&[(group, 0.5), (SENDS, 0.004)]);
+    for _ in 0..1000 {
+        assert!(budget.decide(INTERVAL, &[costs]).has(SENDS));
+    }
+}
+
+#[test]
+fn a_group_that_comes_later_is_budgeted_and_one_that_ends_is_not() {
+    let clock: GroupSet = Group::CLOCK.into_iter().collect();
+    let mut budget = Budget::new(0.01, clock, clock);
+    let group = Group::Registered(0);
+    budget.add(group, true);
+    assert!(budget.attached().has(group));
+    let dear = load(&[(group, 0.3)]);
+    assert_eq!(budget.decide(INTERVAL, &[dear]), clock);
+    budget.remove(group);
+    for _ in 0..1000 {
+        assert_eq!(budget.decide(INTERVAL, &[load(&[])]), clock);
+    }
+    budget.add(group, false);
+    assert!(budget.decide(INTERVAL, &[dear]).has(group), "it must stay");
 }
 
 proptest! {

@@ -12,8 +12,9 @@ use self::analysis::missed::Missed;
 use self::analysis::samples::{Sample, Samples};
 use self::analysis::section::{Cpu, Filling};
 use netto_analysis::groups::Group;
-use netto_analysis::owned::OwnedSample;
-use netto_feature::instruments::Instrument;
+use netto_analysis::tagged::TaggedSample;
+use netto_feature::instruments::{Entry, Instrument};
+use netto_pipeline::options::FeatureOptions;
 use netto_platform::{Ground, Tick};
 use netto_sys::cpu_time::Reading;
 use netto_sys::system;
@@ -27,7 +28,13 @@ pub mod metrics;
 pub use api::API;
 
 /// It is what netto is for.
-pub const IS_ESSENTIAL: bool = true;
+pub const ENTRY: Entry = Entry {
+    is_essential: true,
+    api: API,
+    metrics: metrics::METRICS,
+    demo: demo::generator,
+    ..Entry::new("cost", start)
+};
 
 /// What is kept from interval to interval.
 struct NetworkCost {
@@ -45,7 +52,7 @@ struct NetworkCost {
 ///
 /// # Errors
 /// None: what is impossible here, the ground has found out.
-pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     let possible_cpus = ground.readers.possible_cpus;
     let now_ns = system::monotonic_ns();
     let mut cost = NetworkCost {
@@ -62,7 +69,7 @@ pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
         ),
         missed: Missed::default(),
     };
-    cost.drain_stacks(ground);
+    cost.drain_stacks(ground, &mut Vec::new());
     for cpu in 0..possible_cpus {
         if let Some(reading) = ground.readers.clocks.read(cpu) {
             cost.deltas.growth(cpu, &reading.total_ns, 0);
@@ -76,15 +83,13 @@ pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
 }
 
 impl NetworkCost {
-    fn drain_stacks(&mut self, ground: &mut Ground) {
+    fn drain_stacks(&mut self, ground: &mut Ground, tagged: &mut Vec<TaggedSample>) {
         self.samples.begin();
         let Some(classifier) = &mut ground.classifier else {
             return;
         };
         // Two closures count in it, one after the other.
         let samples = RefCell::new(&mut self.samples);
-        let owned = &mut ground.owned;
-        owned.iter_mut().for_each(Vec::clear);
         ground.readers.stacks.drain(
             |trace| {
                 let sample = Sample {
@@ -94,15 +99,15 @@ impl NetworkCost {
                     frames: trace.frames,
                 };
                 let found = samples.borrow_mut().add(classifier, sample);
-                if let (Some(owned), Some(found), Some(task)) = (&mut *owned, found, trace.owner)
+                if let (Some(found), Some(tag)) = (found, trace.tag)
                     && is_networking(found.owner.event)
                 {
-                    owned.push(OwnedSample {
+                    tagged.push(TaggedSample {
                         cpu: trace.cpu,
                         event: found.owner.event,
                         part: found.owner.part,
                         has_met_socket: found.has_met_socket,
-                        task,
+                        tag,
                     });
                 }
             },
@@ -201,11 +206,12 @@ impl Instrument for NetworkCost {
             now_ns,
             interval_ns,
             cpus,
+            samples,
             ..
         } = tick;
         ground.stacks.take_back();
         self.samples.flame.pass(*now_ns);
-        self.drain_stacks(ground);
+        self.drain_stacks(ground, samples);
         self.attribution.begin(*interval_ns, self.samples.counts());
         let counted = self.samples.flame.counted(*now_ns);
         ground.stacks.put_down(counted, ground.symbols_version);

@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use anyhow::Context;
-use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use rustc_hash::FxHashMap;
 
@@ -17,6 +16,7 @@ use crate::drops_skel::{DropsSkel, DropsSkelBuilder};
 use netto_analysis::symbols;
 use netto_sys::btf;
 use netto_sys::mapped::MappedArray;
+use netto_sys::session;
 use netto_sys::system::{self, Roots};
 
 /// After the symbol list was read, so many times as long passes before it is read again,
@@ -39,20 +39,21 @@ pub fn reasons() -> anyhow::Result<Reasons> {
 
 /// The probe, loaded.
 pub struct Probe {
-    // Dropped before the program that it holds.
-    link: Option<Link>,
-    skel: DropsSkel<'static>,
+    _skel: DropsSkel<'static>,
     places: MappedArray,
     counts: MappedArray,
     possible_cpus: usize,
 }
 
 impl Probe {
-    /// Loads and attaches it.
+    /// Loads and attaches it; with it comes the hold on the program.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn start(possible_cpus: usize, reasons: &Reasons) -> anyhow::Result<Self> {
+    pub fn start(
+        possible_cpus: usize,
+        reasons: &Reasons,
+    ) -> anyhow::Result<(Self, session::Probe)> {
         // The skeleton borrows its storage. A process has one such probe in its life, so these few
         // bytes may stay for as long as that.
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -74,31 +75,17 @@ impl Probe {
         let places = MappedArray::new(&skel.maps.netto_drop_places, abi::DROP_PLACES_BYTES, 1)?;
         let counts = &skel.maps.netto_drop_counts;
         let counts = MappedArray::new(counts, abi::DROP_COUNTS_BYTES, possible_cpus)?;
-        let mut probe = Probe {
-            link: None,
-            skel,
+        let hook = session::Probe::new(&skel.progs.netto_drop, None);
+        let mut hook = hook.context("cannot duplicate a descriptor")?;
+        hook.attach()
+            .context("cannot attach to tracepoint kfree_skb")?;
+        let probe = Probe {
+            _skel: skel,
             places,
             counts,
             possible_cpus,
         };
-        probe.attach()?;
-        Ok(probe)
-    }
-
-    /// Begins to count, or goes on.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
-    pub fn attach(&mut self) -> anyhow::Result<()> {
-        let link = self.skel.progs.netto_drop.attach_trace();
-        let link = link.context("cannot attach to tracepoint kfree_skb")?;
-        self.link = Some(link);
-        Ok(())
-    }
-
-    /// Stops counting; what was counted stays.
-    pub fn detach(&mut self) {
-        self.link = None;
+        Ok((probe, hook))
     }
 
     /// The places by their slots; 0 for a slot that has none.

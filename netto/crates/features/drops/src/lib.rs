@@ -7,9 +7,9 @@ use metrics_common::{DropPlace, Drops, Sections};
 
 use self::analysis::{Aging, Growth, Place, Reasons};
 use self::kernel::{NameReader, Probe};
-use netto_analysis::rest::{Rest, Turn};
-use netto_feature::instruments::Instrument;
-use netto_platform::overhead::Counter;
+use netto_feature::instruments::{Entry, Instrument};
+use netto_pipeline::options::FeatureOptions;
+use netto_platform::overhead::{Limit, ProbeGroup, RegisteredGroup};
 use netto_platform::{Ground, Tick};
 use netto_questions::api::Api;
 
@@ -22,12 +22,23 @@ pub mod metrics;
 pub const API: Api = Api::SECTION;
 
 /// A kernel may refuse the probe.
-pub const IS_ESSENTIAL: bool = false;
+pub const ENTRY: Entry = Entry {
+    api: API,
+    metrics: metrics::METRICS,
+    demo: demo::generator,
+    ..Entry::new("drops", start)
+};
 
-/// What a run of the probe takes, nanoseconds, with what calls it.
-const RUN_NS: u64 = 60;
-/// Of what netto may cost a CPU, the part that counting drops may.
-const MOST: f64 = 0.5;
+/// Its probe.
+const GROUP: ProbeGroup = ProbeGroup {
+    name: "drops",
+    label: "dropped packets",
+    // A run, with what calls it.
+    event_ns: 60.0,
+    limit: Limit::DutyCycle { most: 0.5 },
+    note_while_off: "Dropped packets are counted for a moment every half minute only: there are so \
+                     many that counting them all would cost too much.",
+};
 /// A function that is not among the symbols by then has no name.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
@@ -42,16 +53,17 @@ struct DropCounter {
     places: Vec<Option<DropPlace>>,
     /// When a slot that has no name yet was first seen.
     met_ns: Vec<u64>,
-    rest: Rest,
+    group: RegisteredGroup,
 }
 
 /// Begins to count.
 ///
 /// # Errors
 /// If the kernel refuses the probe.
-pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     let reasons = kernel::reasons()?;
-    let probe = Probe::start(ground.readers.possible_cpus, &reasons)?;
+    let (probe, hook) = Probe::start(ground.readers.possible_cpus, &reasons)?;
+    let group = ground.overhead.register(GROUP, vec![hook])?;
     if !reasons.are_given() {
         let note = "This kernel (before 5.17) gives no reasons for dropped packets, only the \
                     functions that drop them.";
@@ -65,7 +77,7 @@ pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
         aging: Aging::default(),
         places: Vec::new(),
         met_ns: Vec::new(),
-        rest: Rest::default(),
+        group,
     }))
 }
 
@@ -100,41 +112,22 @@ impl DropCounter {
             });
         }
     }
-
-    /// Whether it counts in the interval to come.
-    fn rest_or_go_on(&mut self, tick: &mut Tick<'_>, most_ns: u64) -> anyhow::Result<()> {
-        let may_cost = MOST * tick.ground.overhead.max_ratio();
-        let costs = most_ns as f64 / tick.interval_ns.max(1) as f64;
-        match self.rest.turn(costs, may_cost, tick.now_ns) {
-            Turn::Stop => {
-                self.probe.detach();
-                let note = "Dropped packets are counted for a moment every half minute only: there \
-                            are so many that counting them all would cost too much.";
-                tick.ground.tell("many drops", Some(note.to_owned()));
-            }
-            Turn::Begin => self.probe.attach()?,
-            Turn::Rest => {}
-            Turn::Count => tick.ground.tell("many drops", None),
-        }
-        Ok(())
-    }
 }
 
 impl Instrument for DropCounter {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
         self.learn_names(tick.ground, tick.now_ns);
         let mut drops = Drops::default();
-        let mut taken_ns = Vec::with_capacity(tick.cpus.len());
+        let mut events = Vec::with_capacity(tick.cpus.len());
         for &cpu in tick.cpus {
             let cpu = cpu as usize;
             if self.growth.is_settled(cpu, self.probe.runs(cpu)) {
                 drops.cpus.push(0);
-                taken_ns.push(0);
+                events.push(0);
                 continue;
             }
             let counts = self.probe.counts(cpu);
-            let runs = self.growth.add(&mut drops, cpu, counts, &self.places);
-            taken_ns.push(runs * RUN_NS);
+            events.push(self.growth.add(&mut drops, cpu, counts, &self.places));
         }
         let (slots, packets) = (self.probe.slots(), |slot| self.probe.packets(slot));
         let now_ns = tick.now_ns;
@@ -145,11 +138,9 @@ impl Instrument for DropCounter {
         drops
             .places
             .sort_by_key(|place| std::cmp::Reverse(place.packets));
-        let most_ns = taken_ns.iter().copied().max().unwrap_or(0);
-        tick.ground.overhead.charge(Counter::Drops, taken_ns);
-        let counted = !self.rest.is_resting();
-        self.rest_or_go_on(tick, most_ns)?;
-        sections.drops = counted.then_some(drops);
+        let overhead = &mut tick.ground.overhead;
+        overhead.count(&self.group, events);
+        sections.drops = overhead.is_counting(&self.group).then_some(drops);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use metrics_common::sections::{GroupKind, GroupLatency};
 use super::analysis::growth::Counts;
 use super::kernel::names::{self, CgroupPaths};
 use super::kernel::probes::{GROUPS, Probes};
-use netto_analysis::latency::Grouping;
+use crate::request::Grouping;
 use netto_sys::system::Roots;
 
 /// The groups, as they were last read.

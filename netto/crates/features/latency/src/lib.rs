@@ -9,10 +9,10 @@ use self::analysis::growth::{self, Counts};
 use self::analysis::plan;
 use self::groups::Groups;
 use self::kernel::probes::{Probes, hookable};
-use netto_analysis::latency::Request;
-use netto_analysis::rest::{Rest, Turn};
-use netto_feature::instruments::Instrument;
-use netto_platform::overhead::Counter;
+use self::request::Request;
+use netto_feature::instruments::{Entry, Instrument};
+use netto_pipeline::options::FeatureOptions;
+use netto_platform::overhead::{Limit, ProbeGroup, RegisteredGroup};
 use netto_platform::{Ground, Tick};
 
 pub mod analysis;
@@ -21,16 +21,29 @@ pub mod demo;
 mod groups;
 mod kernel;
 pub mod metrics;
+pub mod request;
 mod terminal;
 
 pub use api::API;
 pub use terminal::View;
 
 /// CPU time is measured without it.
-pub const IS_ESSENTIAL: bool = false;
+pub const ENTRY: Entry = Entry {
+    api: API,
+    metrics: metrics::METRICS,
+    demo: demo::generator,
+    ..Entry::new("latency", start)
+};
 
-/// Of what netto may cost a CPU, the part that latencies may.
-const MOST: f64 = 0.5;
+/// Its probes; what an event of theirs costs follows from the request.
+const GROUP: ProbeGroup = ProbeGroup {
+    name: "latency",
+    label: "latencies",
+    event_ns: 0.0,
+    limit: Limit::DutyCycle { most: 0.5 },
+    note_while_off: "Latencies are taken for a moment every half minute only: there are so many \
+                     packets that all would cost too much; --latency-one-in takes fewer.",
+};
 
 /// What is kept from interval to interval.
 struct Latencies {
@@ -40,7 +53,7 @@ struct Latencies {
     before: Vec<Vec<Counts>>,
     runs_before: Vec<u64>,
     groups: Option<Groups>,
-    rest: Rest,
+    group: RegisteredGroup,
 }
 
 /// How this kernel can measure a point, the best means first: what is hooked, or why that is not
@@ -62,13 +75,17 @@ pub fn ways() -> anyhow::Result<Vec<(Point, Ways)>> {
 ///
 /// # Errors
 /// If nobody wants to know, or the kernel refuses all probes.
-pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
-    // What another request has left behind, also where nobody asks any more.
-    ground.tell("many latencies", None);
-    let Some(request) = ground.latency.clone() else {
+fn start(ground: &mut Ground, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
+    let Some(request) = options.of::<Request>(ENTRY.name).cloned() else {
         anyhow::bail!("not asked for; --latency measures where packets wait in the stack");
     };
-    let probes = Probes::start(&ground.roots, ground.readers.possible_cpus, &request)?;
+    let (probes, hooks) = Probes::start(&ground.roots, ground.readers.possible_cpus, &request)?;
+    let price = probes.plan().means.price();
+    let group = ProbeGroup {
+        event_ns: growth::event_ns(request.one_in, price),
+        ..GROUP
+    };
+    let group = ground.overhead.register(group, hooks)?;
     let missing = probes.plan().missing.iter();
     let missing = missing.map(|(point, reason)| format!("{point} ({reason})"));
     let missing: Vec<String> = missing.collect();
@@ -79,7 +96,7 @@ pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
         before: Vec::new(),
         runs_before: Vec::new(),
         groups: Groups::new(&ground.roots, request.grouping),
-        rest: Rest::default(),
+        group,
         probes,
         request,
     }))
@@ -110,40 +127,19 @@ impl Latencies {
         points
     }
 
-    /// What the programs took of each of these CPUs, nanoseconds.
-    fn taken_ns(&mut self, cpus: &[u32]) -> Vec<u64> {
-        let price = self.probes.plan().means.price();
-        let mut taken_ns = Vec::with_capacity(cpus.len());
+    /// Latencies that were taken on each of these CPUs.
+    fn runs(&mut self, cpus: &[u32]) -> Vec<u64> {
+        let mut grown = Vec::with_capacity(cpus.len());
         for &cpu in cpus {
             let cpu = cpu as usize;
             if self.runs_before.len() <= cpu {
                 self.runs_before.resize(cpu + 1, 0);
             }
             let now = self.probes.of_cpu(cpu).runs();
-            let runs = now.saturating_sub(self.runs_before[cpu]);
+            grown.push(now.saturating_sub(self.runs_before[cpu]));
             self.runs_before[cpu] = now;
-            taken_ns.push(growth::taken_ns(runs, self.request.one_in, price));
         }
-        taken_ns
-    }
-
-    /// Whether latencies are taken in the interval to come.
-    fn rest_or_go_on(&mut self, tick: &mut Tick<'_>, most_ns: u64) -> anyhow::Result<()> {
-        let may_cost = MOST * tick.ground.overhead.max_ratio();
-        let costs = most_ns as f64 / tick.interval_ns.max(1) as f64;
-        match self.rest.turn(costs, may_cost, tick.now_ns) {
-            Turn::Stop => {
-                self.probes.detach();
-                let note = "Latencies are taken for a moment every half minute only: there are so \
-                            many packets that all would cost too much; --latency-one-in takes \
-                            fewer.";
-                tick.ground.tell("many latencies", Some(note.to_owned()));
-            }
-            Turn::Begin => self.probes.attach()?,
-            Turn::Count => tick.ground.tell("many latencies", None),
-            Turn::Rest => {}
-        }
-        Ok(())
+        grown
     }
 }
 
@@ -154,11 +150,10 @@ impl Instrument for Latencies {
             Some(groups) => groups.collect(&self.probes, &tick.ground.roots, tick.cpus),
             None => Vec::new(),
         };
-        let taken_ns = self.taken_ns(tick.cpus);
-        let most_ns = taken_ns.iter().copied().max().unwrap_or(0);
-        tick.ground.overhead.charge(Counter::Latency, taken_ns);
-        let was_taken = !self.rest.is_resting();
-        self.rest_or_go_on(tick, most_ns)?;
+        let runs = self.runs(tick.cpus);
+        let overhead = &mut tick.ground.overhead;
+        overhead.count(&self.group, runs);
+        let was_taken = overhead.is_counting(&self.group);
         let missing = self.probes.plan().missing.iter();
         let missing = missing.map(|(point, reason)| MissingPoint {
             point: *point,

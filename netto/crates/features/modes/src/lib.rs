@@ -3,7 +3,8 @@
 use metrics_common::{CpuModes, Modes, Sections};
 
 use netto_analysis::proc_stat::{self, ProcStat};
-use netto_feature::instruments::Instrument;
+use netto_feature::instruments::{Entry, Instrument};
+use netto_pipeline::options::FeatureOptions;
 use netto_platform::{Ground, Tick};
 use netto_questions::api::Api;
 use netto_sys::system;
@@ -20,7 +21,13 @@ pub const API: Api = Api {
 };
 
 /// Networking's share of busy time and the page's bars rest on it.
-pub const IS_ESSENTIAL: bool = true;
+pub const ENTRY: Entry = Entry {
+    is_essential: true,
+    api: API,
+    metrics: metrics::METRICS,
+    demo: demo::generator,
+    ..Entry::new("modes", start)
+};
 
 /// The previous reading, to which the next is compared.
 struct HostModes {
@@ -32,7 +39,7 @@ struct HostModes {
 ///
 /// # Errors
 /// None.
-pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     Ok(Box::new(HostModes {
         previous: ground.stat.clone(),
         tick_ns: system::tick_ns(),

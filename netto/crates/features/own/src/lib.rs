@@ -1,11 +1,11 @@
 //! What netto itself costs, and the end of each interval for the budget that holds it. It is asked
 //! last, so that it sees all of the interval's analysis.
 
-use metrics_common::component::{index_of, index_of_source};
+use metrics_common::component::{COMPONENTS, Kind, index_of};
 use metrics_common::{Cost, Modes, OwnCost, OwnPart, Sections, Source};
 
-use netto_analysis::groups::Group;
-use netto_feature::instruments::Instrument;
+use netto_feature::instruments::{Entry, Instrument};
+use netto_pipeline::options::FeatureOptions;
 use netto_platform::overhead::{Found, Taken};
 use netto_platform::{Ground, Tick};
 use netto_sys::system;
@@ -17,7 +17,12 @@ pub mod metrics;
 pub use api::API;
 
 /// It can do nothing that fails.
-pub const IS_ESSENTIAL: bool = false;
+pub const ENTRY: Entry = Entry {
+    api: API,
+    metrics: metrics::METRICS,
+    demo: demo::generator,
+    ..Entry::new("own", start)
+};
 
 /// Figures are estimates: steps of ten microseconds are few bytes on the wire.
 const ROUNDED_TO_NS: u64 = 10_000;
@@ -29,7 +34,7 @@ struct Own;
 ///
 /// # Errors
 /// None.
-pub fn start(_: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+fn start(_: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     Ok(Box::new(Own))
 }
 
@@ -41,7 +46,7 @@ impl Instrument for Own {
             interval_ns: tick.interval_ns,
             cpus: tick.cpus,
             network_ns: cost.and_then(|cost| cost.cpu_ns(index_of("network")?)),
-            calls_ns: calls_ns(cost),
+            sources_ns: cost.map(sources_ns).unwrap_or_default(),
             busy_ratio: busy_ratio.as_deref(),
         };
         let taken = tick.ground.keep_to_budget(&found, tick.now_ns);
@@ -52,23 +57,21 @@ impl Instrument for Own {
             analysis_ns: system::monotonic_ns().saturating_sub(tick.now_ns),
             sampling_hz: taken.sampling_hz.clone(),
             costliest: taken.costliest,
-            taken_ns: rows(taken),
+            taken_ns: rows(&taken),
             instruments: std::mem::take(&mut tick.analysis),
         });
         Ok(())
     }
 }
 
-/// The time of what each group of probes sees, where it is known: socket calls, and the softirqs
-/// in which most sockets are met.
-fn calls_ns(cost: Option<&Cost>) -> [Option<&[u64]>; Group::ALL.len()] {
-    let mut rows = [None; Group::ALL.len()];
-    let met_in = [(Group::Owners, Source::NET_RX)];
-    for (group, source) in Group::CALLS.into_iter().chain(met_in) {
-        let row = index_of_source(source);
-        rows[group as usize] = cost.zip(row).and_then(|(cost, row)| cost.cpu_ns(row));
-    }
-    rows
+/// The time of what is timed, where it is known, by its source.
+fn sources_ns(cost: &Cost) -> Vec<(Source, &[u64])> {
+    let rows = COMPONENTS.iter().enumerate();
+    let timed = rows.filter_map(|(row, component)| match component.kind {
+        Kind::Timed(source, _) => Some((source, cost.cpu_ns(row)?)),
+        _ => None,
+    });
+    timed.collect()
 }
 
 /// Share of the time that each CPU did anything.
@@ -81,32 +84,11 @@ fn busy_ratios(modes: &Modes) -> Vec<f64> {
 }
 
 /// By part, in the order of [`OwnPart::ALL`].
-fn rows(taken: Taken) -> Vec<Option<Vec<u64>>> {
-    let Taken {
-        groups: [softirqs, sends, receives, local_ipc, switches, owners],
-        interrupts,
-        sampler,
-        daemon,
-        counters: [drops, traffic, latency],
-        ..
-    } = taken;
-    let rounded = |mut row: Vec<u64>| {
-        row.iter_mut().for_each(|ns| *ns -= *ns % ROUNDED_TO_NS);
-        row
+fn rows(taken: &Taken) -> Vec<Option<Vec<u64>>> {
+    let rounded = |row: &[u64]| row.iter().map(|ns| ns - ns % ROUNDED_TO_NS).collect();
+    let row = |part: OwnPart| {
+        let own = taken.parts().find(|(name, _)| *name == part.slug());
+        own.map(|(_, row)| rounded(row))
     };
-    let rows: [_; OwnPart::ALL.len()] = [
-        softirqs,
-        sends,
-        receives,
-        local_ipc,
-        switches,
-        interrupts,
-        sampler,
-        Some(daemon),
-        owners,
-        drops,
-        traffic,
-        latency,
-    ];
-    rows.map(|row| row.map(rounded)).into()
+    OwnPart::ALL.map(row).into()
 }

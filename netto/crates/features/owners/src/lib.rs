@@ -2,11 +2,11 @@
 //!
 //! What the section `cost` has of each component and CPU is divided as the samples of it are. Of
 //! what a task does, the task is the owner. Of what a softirq does, the socket that the packet
-//! ends in, which probes tell (`kernel/owners.rs` of the ground); and the task that it interrupted
+//! ends in, which probes tell (`kernel/events.rs`); and the task that it interrupted
 //! pays.
 
 use metrics_common::sections::{Caused, Taken};
-use metrics_common::{Owner, OwnerKind, Owners, Sections};
+use metrics_common::{Owner, OwnerKind, Owners, Sections, Source};
 use rustc_hash::FxHashMap;
 
 use self::analysis::divide::{
@@ -15,11 +15,15 @@ use self::analysis::divide::{
 use self::analysis::pool::Pair;
 use self::analysis::ranking::Ranking;
 use self::analysis::register::{OTHER, Process, Register, Who};
+pub use self::analysis::verdict::OwnerLevel;
 use self::analysis::verdict::{Causer, causer, process, who_runs};
+use self::kernel::events::{self, Loaded, OwnerEvents};
 use self::resolver::OwnerResolver;
 use netto_analysis::groups::Group;
-use netto_analysis::owned::{OwnedSample, OwnerLevel};
-use netto_feature::instruments::Instrument;
+use netto_analysis::tagged::TaggedSample;
+use netto_feature::instruments::{Entry, Instrument};
+use netto_pipeline::options::FeatureOptions;
+use netto_platform::overhead::{Limit, Overhead, ProbeGroup, RegisteredGroup};
 use netto_platform::{Ground, Tick};
 
 pub mod analysis;
@@ -33,16 +37,33 @@ mod terminal;
 
 pub use api::API;
 
-/// Without it, it is only not known whose the cost is.
-pub const IS_ESSENTIAL: bool = false;
+/// Without it, it is only not known whose the cost is. Its options are an [`OwnerLevel`].
+pub const ENTRY: Entry = Entry {
+    wants_tags: |options| level(options) != OwnerLevel::None,
+    api: API,
+    metrics: metrics::METRICS,
+    demo: demo::generator,
+    summary: Some(report::summarizer),
+    ..Entry::new("owners", start)
+};
 
-/// What the user is told while nobody meets sockets.
-const DETACHED: &str = "Finding the owners of softirqs would cost too much: until it fits again \
-                        they go by who receives and sends.";
+/// Its probes. Most sockets are met in the softirq that receives.
+const GROUP: ProbeGroup = ProbeGroup {
+    name: "owners",
+    label: "owners of softirqs",
+    event_ns: 120.0,
+    limit: Limit::Budget {
+        met_in: Source::NET_RX,
+    },
+    note_while_off: "Finding the owners of softirqs would cost too much: until it fits again they \
+                     go by who receives and sends.",
+};
 
 /// See the head of this file.
 struct WhoseCost {
     level: OwnerLevel,
+    events: OwnerEvents,
+    group: RegisteredGroup,
     resolver: OwnerResolver,
     register: Register,
     division: Division,
@@ -50,26 +71,40 @@ struct WhoseCost {
     portions: Vec<Portion>,
 }
 
+fn level(options: &FeatureOptions) -> OwnerLevel {
+    options.of(ENTRY.name).copied().unwrap_or_default()
+}
+
 /// Begins with nobody known.
 ///
 /// # Errors
 /// If nobody wants to know, or samples or probes are not to be had.
-pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+fn start(ground: &mut Ground, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     anyhow::ensure!(
-        ground.owners != OwnerLevel::None,
+        level(options) != OwnerLevel::None,
         "not asked for; --owners cgroup (or process) tells whose the CPU time is"
     );
-    if let Err(reason) = &ground.readers.causes {
-        anyhow::bail!("{reason}");
-    }
+    anyhow::ensure!(
+        ground.sampling.is_some(),
+        "no stacks are sampled here, by which CPU time is divided"
+    );
+    let Loaded {
+        events,
+        probes,
+        told,
+    } = events::start(&ground.readers)?;
+    ground.tell_probes(told);
+    let group = ground.overhead.register(GROUP, probes)?;
     let resolver = OwnerResolver::start(&ground.roots)?;
-    let mut level = ground.owners;
+    let mut level = level(options);
     if let Err(reason) = &resolver.cgroups {
         level = OwnerLevel::Process;
         ground.tell("owners", Some(format!("Owners are processes: {reason}.")));
     }
     Ok(Box::new(WhoseCost {
         level,
+        events,
+        group,
         resolver,
         register: Register::default(),
         division: Division::default(),
@@ -80,19 +115,18 @@ pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
 
 impl WhoseCost {
     /// Adds the interval's samples.
-    fn add_samples(&mut self, ground: &mut Ground, now_ns: u64) {
-        let samples = ground.owned.take().unwrap_or_default();
-        let timed = ground.overhead.timed();
-        let (are_told, is_exact) = (timed.has(Group::Owners), timed.has(Group::Softirqs));
-        for sample in &samples {
+    fn add_samples(&mut self, overhead: &Overhead, samples: &[TaggedSample], now_ns: u64) {
+        let are_told = overhead.is_counting(&self.group);
+        let is_exact = overhead.timed().has(Group::Softirqs);
+        for sample in samples {
             let is_for_others = works_for_others(sample.event);
             // While nobody meets sockets, it goes by what is known.
             if is_for_others && !are_told {
                 continue;
             }
-            let told = match (&ground.readers.causes, sample.task.number) {
-                (Ok(causes), number @ 1..) => causes.of(sample.cpu, number),
-                _ => None,
+            let told = match sample.tag.number {
+                0 => None,
+                number => self.events.of(sample.cpu, number),
             };
             let causer = causer(sample, told, is_exact);
             let payer = self.runner(sample);
@@ -115,11 +149,10 @@ impl WhoseCost {
                 found: causer.found(),
             });
         }
-        ground.owned = Some(samples);
     }
 
-    fn runner(&mut self, sample: &OwnedSample) -> u32 {
-        let task = &sample.task;
+    fn runner(&mut self, sample: &TaggedSample) -> u32 {
+        let task = &sample.tag;
         let who = who_runs(task, self.level);
         match who {
             Who::Process { .. } => {
@@ -235,18 +268,16 @@ impl Instrument for WhoseCost {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
         let (now_ns, cpus) = (tick.now_ns, tick.cpus);
         let ground = &mut *tick.ground;
-        if let Ok(causes) = &ground.readers.causes {
-            for (id, path) in causes.new_groups() {
-                self.resolver.learn(id, &path);
-            }
+        for (id, path) in self.events.new_groups() {
+            self.resolver.learn(id, &path);
         }
         self.resolver.take_answers(now_ns);
-        let is_detached = !ground.overhead.timed().has(Group::Owners);
-        ground.tell("detached", is_detached.then(|| DETACHED.to_owned()));
+        let met = self.events.met(cpus);
+        ground.overhead.count(&self.group, met);
         self.division
             .begin(tick.interval_ns, ground.readers.possible_cpus);
         self.ranking.begin(tick.interval_ns);
-        self.add_samples(ground, now_ns);
+        self.add_samples(&ground.overhead, tick.samples, now_ns);
         let Some(cost) = &sections.cost else {
             return Ok(());
         };
@@ -267,3 +298,11 @@ impl Instrument for WhoseCost {
         Ok(())
     }
 }
+
+/// What the programs and this crate agree on; see `build.rs`.
+#[allow(dead_code, reason = "some words are the programs' own")]
+pub(crate) mod abi {
+    include!(concat!(env!("OUT_DIR"), "/abi.rs"));
+}
+
+netto_sys::skeleton!(owners_skel, "/owners.skel.rs");

@@ -4,7 +4,8 @@ use metrics_common::component::index_of;
 use metrics_common::{Info, Sections, Snapshot};
 
 use self::analysis::Energy;
-use netto_feature::instruments::Instrument;
+use netto_feature::instruments::{Entry, Instrument};
+use netto_pipeline::options::FeatureOptions;
 use netto_platform::{Ground, Tick};
 use netto_questions::api::{Api, Measured, Object, reason};
 
@@ -20,7 +21,12 @@ pub const API: Api = Api {
 };
 
 /// Most virtual machines have no RAPL.
-pub const IS_ESSENTIAL: bool = false;
+pub const ENTRY: Entry = Entry {
+    api: API,
+    metrics: metrics::METRICS,
+    demo: demo::generator,
+    ..Entry::new("power", start)
+};
 
 struct Rapl(Energy);
 
@@ -28,7 +34,7 @@ struct Rapl(Energy);
 ///
 /// # Errors
 /// If there are none, or they may not be read.
-pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     let zones = kernel::zones(&ground.roots)?;
     let mut energy = Energy::default();
     energy.advance(&zones, 0, 0, 0);

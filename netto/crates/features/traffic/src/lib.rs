@@ -10,7 +10,8 @@ use self::analysis::softnet::{self, Softnet};
 use self::analysis::stillness::Stillness;
 use self::counter::WorkCounter;
 use self::kernel::{Devices, LinkReader, ProtocolFiles};
-use netto_feature::instruments::Instrument;
+use netto_feature::instruments::{Entry, Instrument};
+use netto_pipeline::options::FeatureOptions;
 use netto_platform::{Ground, Tick};
 use netto_questions::api::Api;
 use netto_sys::kept::KeptFile;
@@ -25,7 +26,12 @@ pub mod metrics;
 pub const API: Api = Api::SECTION;
 
 /// CPU time is measured without it.
-pub const IS_ESSENTIAL: bool = false;
+pub const ENTRY: Entry = Entry {
+    api: API,
+    metrics: metrics::METRICS,
+    demo: demo::generator,
+    ..Entry::new("traffic", start)
+};
 
 /// What is kept from interval to interval.
 struct Work {
@@ -44,7 +50,7 @@ struct Work {
 ///
 /// # Errors
 /// If none of them can be read.
-pub fn start(ground: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     let counter = WorkCounter::start(ground);
     let roots = &ground.roots;
     let softnet_file = kernel::softnet(roots);
@@ -154,15 +160,7 @@ impl Instrument for Work {
         let is_still = self.stillness.is_still(interfaces.as_ref());
         let protocols = self.protocols(is_still);
         let counter = self.counter.as_mut();
-        let work = match counter.map_or(Ok(None), |counter| counter.collect(tick)) {
-            Ok(work) => work,
-            Err(error) => {
-                let note = format!("Messages and polls are not counted any more: {error:#}.");
-                tick.ground.tell("messages", Some(note));
-                self.counter = None;
-                None
-            }
-        };
+        let work = counter.and_then(|counter| counter.collect(tick));
         sections.traffic = Some(Traffic {
             softnet,
             interfaces,

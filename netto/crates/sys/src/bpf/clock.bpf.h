@@ -37,11 +37,16 @@
 const volatile __u64 netto_possible_cpus = 1;
 
 /*
- * One record per possible CPU, made as many before load. Written by that CPU's
+ * The records of each possible CPU, made as many before load. Written by that CPU's
  * probes only; read by user space through mmap. In a section of its own: the
  * address is a constant of the program, where an array map is looked into.
  */
-struct netto_cpu netto_cpus[1] SEC(".data.cpus");
+struct netto_cpu_records {
+	struct netto_cpu clock;
+	struct netto_tag tag; /* see owner_tag.bpf.h */
+};
+
+struct netto_cpu_records netto_cpus[1] SEC(".data.cpus");
 
 /* Keeps the compiler from concluding anything from where a value comes from. */
 #define NETTO_AS_IT_IS(value) asm volatile("" : "+r"(value))
@@ -63,7 +68,7 @@ static __u64 (*const netto_processor)(void) = (void *)8; /* bpf_get_smp_processo
 
 static __always_inline struct netto_cpu *netto_this_cpu(void)
 {
-	struct netto_cpu *record = netto_cpus;
+	struct netto_cpu_records *record = netto_cpus;
 	__u64 cpu = netto_processor();
 
 	if (cpu >= netto_possible_cpus)
@@ -74,7 +79,7 @@ static __always_inline struct netto_cpu *netto_this_cpu(void)
 	NETTO_AS_IT_IS(record);
 	if (!record)
 		__builtin_unreachable();
-	return record;
+	return &record->clock;
 }
 
 /* Softirqs have the kinds after 0, which is none of them. */

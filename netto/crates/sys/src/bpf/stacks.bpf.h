@@ -9,10 +9,10 @@
  *
  *	bits 0..31 frames, bits 32..39 kind of the per-CPU clock,
  *	bit 40 whether it is a stack of the idle task,
- *	bit 41 whether NETTO_OWNER_WORDS stand before the frames that say whose it
- *	is: process and thread that ran, control group, when the process began,
+ *	bit 41 whether its tag stands before the frames, NETTO_SAMPLE_TAG_WORDS:
+ *	process and thread that ran, control group, when the process began,
  *	its name (two words), when the sample was taken, its number if it waits to
- *	be told whose work it is (see owners.bpf.h), and of the socket that the
+ *	be told whose work it is (see owner_tag.bpf.h), and of the socket that the
  *	softirq met last, the control group and the inode
  *
  * Traces are packed by their real length, so the pages that are ever touched
@@ -25,7 +25,7 @@
 #include "control.bpf.h"
 #include "kernel.h"
 #include "netto_abi.h"
-#include "whose.bpf.h"
+#include "owner_tag.bpf.h"
 
 /* Set before load: words in one lane; the lane's value size was set to match. */
 const volatile __u32 netto_lane_words = NETTO_TRACE_WORDS;
@@ -51,7 +51,10 @@ static __always_inline struct netto_lane *netto_lane_of(__u32 slot)
 
 #define NETTO_TRACE_KIND (0xffULL << 32)
 #define NETTO_TRACE_IDLE (1ULL << 40)
-#define NETTO_TRACE_OWNER (1ULL << 41)
+#define NETTO_TRACE_TAG (1ULL << 41)
+
+/* Beside the thread's number, which is smaller: whether it is one of the kernel's. */
+#define NETTO_OF_KERNEL (1ULL << 31)
 
 /*
  * An atomic addition that is a full barrier on every architecture: without a
@@ -91,6 +94,41 @@ static __always_inline struct netto_lane *netto_begin_write(void)
 	return lane;
 }
 
+/*
+ * Softirqs work for others, and so do threads of the kernel such as NAPI's. Where softirqs are
+ * not timed, any task may have one on top of it.
+ */
+static __always_inline bool netto_works_for_others(__u64 kind, struct task_struct *task)
+{
+	if (kind)
+		return netto_is_softirq(kind);
+	return !netto_control.softirqs_timed || (task->flags & PF_KTHREAD);
+}
+
+static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 kind, __u64 *words)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *leader = task->group_leader;
+	struct netto_tag *tag = netto_tag_of(cpu);
+
+	words[0] = bpf_get_current_pid_tgid();
+	if (task->flags & PF_KTHREAD)
+		words[0] |= NETTO_OF_KERNEL;
+	words[1] = bpf_get_current_cgroup_id();
+	words[2] = leader->start_boottime;
+	bpf_probe_read_kernel(&words[3], 2 * sizeof(__u64), leader->comm);
+	words[5] = bpf_ktime_get_ns();
+	words[6] = 0;
+	words[7] = 0;
+	words[8] = 0;
+	if (!netto_works_for_others(kind, task))
+		return;
+	words[6] = ++tag->numbered;
+	if (tag->last_socket)
+		netto_read_socket(tag->last_socket, &words[7], &words[8]);
+	NETTO_WRITE_ONCE(tag->waiting, words[6]);
+}
+
 static __always_inline void netto_append(struct netto_cpu *cpu, struct netto_lane *lane, void *ctx, __u64 what,
 					 __u64 own_frames)
 {
@@ -103,7 +141,7 @@ static __always_inline void netto_append(struct netto_cpu *cpu, struct netto_lan
 		lane->lost++;
 		return;
 	}
-	header = 1 + (netto_owners ? NETTO_OWNER_WORDS : 0);
+	header = 1 + (netto_tags ? NETTO_SAMPLE_TAG_WORDS : 0);
 	bytes = bpf_get_stack(ctx, &lane->words[used + header], NETTO_MAX_FRAMES * sizeof(__u64),
 			      own_frames & BPF_F_SKIP_FIELD_MASK);
 	/* Nothing but the caller's own: it has interrupted user mode, about which nobody asks. */
@@ -112,9 +150,9 @@ static __always_inline void netto_append(struct netto_cpu *cpu, struct netto_lan
 	/* A failed unwind still says what kind of work the CPU was doing. */
 	if (bytes > 0)
 		frames = (__u64)bytes / sizeof(__u64);
-	if (netto_owners) {
-		what |= NETTO_TRACE_OWNER;
-		netto_say_whose(cpu, what >> 32 & 0xff, &lane->words[used + 1]);
+	if (netto_tags) {
+		what |= NETTO_TRACE_TAG;
+		netto_write_tag(cpu, what >> 32 & 0xff, &lane->words[used + 1]);
 	}
 	lane->words[used] = frames | what;
 	lane->used_words = used + header + frames;

@@ -75,7 +75,7 @@ impl CpuClocks {
     }
 
     fn doings(&self) -> impl Iterator<Item = (&[AtomicU64], Doing)> {
-        let records = (0..).map(|cpu| self.records.element(cpu));
+        let records = (0..).map(|cpu| self.records.clock(cpu));
         let records = records.take_while(|record| !record.is_empty());
         records.map(|record| {
             let doing = Doing {

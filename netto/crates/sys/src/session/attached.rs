@@ -6,11 +6,11 @@ use anyhow::Context;
 use libbpf_rs::ProgramMut;
 use metrics_common::{Method, ProbeInfo, Source};
 
-use super::probes::{Probe, ProbeSet, Role, Way};
+use super::probes::{Member, ProbeSet, Role, Way};
+use crate::cpu_records::CpuRecords;
 use crate::missed::MissedRuns;
 use crate::netto_skel::NettoSkel;
-use crate::owners::{self, Causes, OwnerMaps};
-use crate::sockets::{self, SharedMaps, slug_of};
+use crate::sockets::{self, slug_of};
 use crate::system::Roots;
 use netto_analysis::groups::{Group, GroupSet};
 use netto_analysis::plan::{Hook, SocketFunction};
@@ -102,13 +102,13 @@ impl AttachedProbes {
         &mut self,
         hook: Hook,
         functions: &[SocketFunction],
-        maps: SharedMaps<'_>,
+        records: &CpuRecords,
         roots: &Roots,
         missed: &mut MissedRuns,
     ) -> anyhow::Result<()> {
         let (probes, outcome) = match hook {
-            Hook::Fentry => sockets::attach(functions, maps, missed),
-            Hook::Kprobe => sockets::attach_kprobes(functions, maps, roots, missed)?,
+            Hook::Fentry => sockets::attach(functions, records, missed),
+            Hook::Kprobe => sockets::attach_kprobes(functions, records, roots, missed)?,
         };
         self.set.begins_come_first = hook == Hook::Kprobe;
         self.set.probes.extend(probes);
@@ -117,27 +117,6 @@ impl AttachedProbes {
             self.note(function.name, hook.method(), purpose, failure);
         }
         Ok(())
-    }
-
-    /// Attaches what tells whose work softirqs do. What it tells, and the probes, which are the
-    /// caller's to keep.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
-    pub(super) fn owners(
-        &mut self,
-        skel: &NettoSkel<'_>,
-        possible_cpus: usize,
-        most_samples: u64,
-    ) -> anyhow::Result<(Causes, Vec<Probe>)> {
-        let loaded = owners::start(OwnerMaps {
-            cpus: skel.maps.data_cpus.as_fd(),
-            control: skel.maps.data_control.as_fd(),
-            possible_cpus,
-            most_samples,
-        })?;
-        self.probes.extend(loaded.told);
-        Ok((loaded.causes, loaded.probes))
     }
 
     fn note(&mut self, name: &str, method: Method, purpose: &str, failure: Option<String>) {
@@ -158,7 +137,7 @@ impl AttachedProbes {
         program: &ProgramMut<'_>,
     ) -> anyhow::Result<()> {
         let fd = program.as_fd().try_clone_to_owned();
-        let mut probe = Probe::new(
+        let mut probe = Member::new(
             group,
             role,
             Way::Trace,

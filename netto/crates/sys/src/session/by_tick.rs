@@ -21,19 +21,16 @@ impl Session {
         let maps = &self.object.0.maps;
         let tick = TickSampler::start(
             SamplerMaps {
-                cpus: maps.data_cpus.as_fd(),
+                cpus: &readers.records,
                 lanes: maps.netto_lanes.as_fd(),
                 control: maps.data_control.as_fd(),
-                possible_cpus: readers.possible_cpus,
                 lane_words: self.lane_words as u32,
                 sampled_kinds: plan.sampled_kinds(),
-                wants_owners: self.wants_owners,
+                has_tags: self.has_tags,
             },
             roots,
         )?;
-        if let Some(panel) = &readers.panel {
-            panel.measure_sampler(tick.program()?);
-        }
+        readers.controller.measure_sampler(tick.program()?);
         readers.tick = Some(tick);
         readers.samplers = None;
         Ok(())

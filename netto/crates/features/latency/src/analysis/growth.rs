@@ -55,12 +55,10 @@ pub fn put(point: &mut PointLatency, column: usize, grown: &Counts) {
     point.too_long[column] = grown.too_long;
 }
 
-/// What the programs took of a CPU, nanoseconds: so many latencies, of one in so many packets. The
-/// packets that were not chosen cost little each, but there are more of them.
-pub fn taken_ns(runs: u64, one_in: u64, price: Price) -> u64 {
-    let passed = runs.saturating_mul(one_in.saturating_sub(1));
-    let passed_ns = passed.saturating_mul(price.pass_ns);
-    runs.saturating_mul(price.run_ns).saturating_add(passed_ns)
+/// What a latency takes of a CPU, nanoseconds, of one in so many packets. Those that were not chosen
+/// cost little each, but there are more of them.
+pub fn event_ns(one_in: u64, price: Price) -> f64 {
+    price.run_ns as f64 + one_in.saturating_sub(1) as f64 * price.pass_ns as f64
 }
 
 #[cfg(test)]
@@ -101,7 +99,7 @@ mod tests {
             run_ns: 100,
             pass_ns: 15,
         };
-        assert_eq!(taken_ns(10, 1, price), 1000);
-        assert_eq!(taken_ns(10, 64, price), 1000 + 10 * 63 * 15);
+        assert_eq!(event_ns(1, price), 100.0);
+        assert_eq!(event_ns(64, price), 100.0 + 63.0 * 15.0);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use metrics_common::latency::Point;
 
-use netto_analysis::latency::Request;
+use crate::request::Request;
 
 /// What hooks a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

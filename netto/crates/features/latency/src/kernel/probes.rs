@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, bail};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags};
+use libbpf_rs::{MapCore, MapFlags};
 use metrics_common::latency::{BUCKETS, Point};
 
 use super::clock::Follower;
@@ -19,9 +18,10 @@ use crate::abi;
 use crate::analysis::growth::Counts;
 use crate::analysis::plan::{By, Means, PROGRAMS, Plan, Program};
 use crate::latency_skel::{LatencySkel, LatencySkelBuilder};
-use netto_analysis::latency::{Grouping, Request};
+use crate::request::{Grouping, Request};
 use netto_sys::btf;
 use netto_sys::mapped::MappedArray;
+use netto_sys::session::Probe;
 use netto_sys::system::Roots;
 
 /// Records of groups on each CPU: the last is of packets that are in none of the others.
@@ -33,28 +33,30 @@ const BY_QUEUE: u64 = 5;
 
 /// The probes, attached.
 pub struct Probes {
-    // Dropped before the programs that they hold.
-    links: Vec<Link>,
-    skel: LatencySkel<'static>,
+    _skel: LatencySkel<'static>,
     counts: MappedArray,
     groups: MappedArray,
     possible_cpus: usize,
     plan: Plan,
-    root: Option<File>,
     _clock: Follower,
     _stamps: Stamps,
 }
 
 impl Probes {
-    /// Loads and attaches them by the best means that the kernel allows.
+    /// Loads and attaches them by the best means that the kernel allows; with them come the holds on
+    /// the programs.
     ///
     /// # Errors
     /// The kernel's refusal of the last means, or a name of a filter that nothing has.
-    pub fn start(roots: &Roots, possible_cpus: usize, request: &Request) -> anyhow::Result<Self> {
+    pub fn start(
+        roots: &Roots,
+        possible_cpus: usize,
+        request: &Request,
+    ) -> anyhow::Result<(Self, Vec<Probe>)> {
         let wanted = wanted(roots, request)?;
         let found = hookable()?;
         let root = names::cgroup_mount(roots).and_then(|mount| Ok(File::open(mount)?));
-        let mut root = root.ok();
+        let root = root.ok();
         let mut refusals = Vec::new();
         for means in Means::ALL {
             if means == Means::Sockets && root.is_none() {
@@ -72,18 +74,17 @@ impl Probes {
                 root: root.as_ref(),
             };
             match open.load(&plan) {
-                Ok((skel, links, counts, groups, clock)) => {
-                    return Ok(Probes {
-                        links,
-                        skel,
+                Ok((skel, hooks, counts, groups, clock)) => {
+                    let probes = Probes {
+                        _skel: skel,
                         counts,
                         groups,
                         possible_cpus,
                         plan,
-                        root: root.take(),
                         _clock: clock,
                         _stamps: Stamps::ask()?,
-                    });
+                    };
+                    return Ok((probes, hooks));
                 }
                 Err(error) => {
                     tracing::debug!("latencies cannot be taken by {means:?}: {error:#}");
@@ -102,20 +103,6 @@ impl Probes {
     /// What is measured, how, and what is not.
     pub fn plan(&self) -> &Plan {
         &self.plan
-    }
-
-    /// Begins to count again.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
-    pub fn attach(&mut self) -> anyhow::Result<()> {
-        self.links = attach(&self.skel, &self.plan.programs, self.root.as_ref())?;
-        Ok(())
-    }
-
-    /// Stops counting; what was counted stays.
-    pub fn detach(&mut self) {
-        self.links.clear();
     }
 
     /// The record of a CPU.
@@ -210,7 +197,7 @@ struct Open<'a> {
 
 type Loaded = (
     LatencySkel<'static>,
-    Vec<Link>,
+    Vec<Probe>,
     MappedArray,
     MappedArray,
     Follower,
@@ -283,8 +270,8 @@ impl Open<'_> {
         let counts = MappedArray::new(counts, abi::LATENCY_BYTES, elements)?;
         let groups = MappedArray::new(&skel.maps.netto_groups, abi::LATENCY_GROUPS_BYTES, 1)?;
         let clock = Follower::start(&skel.maps.netto_clock)?;
-        let links = attach(&skel, &plan.programs, self.root)?;
-        Ok((skel, links, counts, groups, clock))
+        let hooks = attach(&skel, &plan.programs, self.root)?;
+        Ok((skel, hooks, counts, groups, clock))
     }
 }
 
@@ -292,19 +279,22 @@ fn attach(
     skel: &LatencySkel<'static>,
     programs: &[Program],
     root: Option<&File>,
-) -> anyhow::Result<Vec<Link>> {
-    let mut links = Vec::with_capacity(programs.len());
+) -> anyhow::Result<Vec<Probe>> {
+    let mut hooks = Vec::with_capacity(programs.len());
     for planned in programs {
-        let mut all = skel.object().progs_mut();
+        let mut all = skel.object().progs();
         let program = all
             .find(|program| program.name() == planned.name)
             .context("the embedded BPF object lacks a program")?;
-        let link = match (planned.by, root) {
-            (By::Cgroup, Some(root)) => program.attach_cgroup(root.as_raw_fd()),
+        let cgroup = match (planned.by, root) {
             (By::Cgroup, None) => bail!("version 2 of control groups is not mounted"),
-            (By::Function | By::Tracepoint, _) => program.attach(),
+            (By::Cgroup, root) => root,
+            (By::Function | By::Tracepoint, _) => None,
         };
-        links.push(link.with_context(|| format!("cannot attach to {}", planned.hook))?);
+        let mut hook = Probe::new(&program, cgroup).context("cannot duplicate a descriptor")?;
+        let attached = hook.attach();
+        attached.with_context(|| format!("cannot attach to {}", planned.hook))?;
+        hooks.push(hook);
     }
-    Ok(links)
+    Ok(hooks)
 }

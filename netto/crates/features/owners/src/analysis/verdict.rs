@@ -2,11 +2,40 @@
 
 use super::divide::{Found, interrupts, works_for_others};
 use super::register::Who;
-use netto_analysis::owned::{Cause, OwnedSample, OwnerLevel, TraceOwner};
+use netto_analysis::tagged::{SampleTag, TaggedSample};
 
 /// Where softirqs are not timed, an answer that came later than this is another packet's,
 /// nanoseconds.
 const SOON_NS: u64 = 500_000;
+
+/// How finely owners are told apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OwnerLevel {
+    /// Not at all, at no cost.
+    #[default]
+    None,
+    /// Control groups.
+    Cgroup,
+    /// The processes in them.
+    Process,
+}
+
+/// What a sample that had to wait was told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// When, by CLOCK_MONOTONIC, nanoseconds.
+    pub time_ns: u64,
+    /// Control group of the socket; 0 if there is none.
+    pub cgroup: u64,
+    /// Number of its inode; 0 if no process has it.
+    pub inode: u64,
+    /// Interface by which the packet came; 0 if it did not come by one.
+    pub from: u32,
+    /// Interface by which it went; 0 if it did not.
+    pub to: u32,
+    /// Inode of the interfaces' network namespace; 0 if there is none.
+    pub netns: u64,
+}
 
 /// A socket that is somebody's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +73,8 @@ impl Causer {
 
 /// For whom a sample's work was done, if its CPU was told so since. `is_exact`: softirqs are timed,
 /// so that what a softirq met is known to be its own.
-pub fn causer(sample: &OwnedSample, told: Option<Cause>, is_exact: bool) -> Causer {
-    let task = &sample.task;
+pub fn causer(sample: &TaggedSample, told: Option<Answer>, is_exact: bool) -> Causer {
+    let task = &sample.tag;
     if !works_for_others(sample.event) && !task.is_of_kernel {
         return Causer::Task;
     }
@@ -81,7 +110,7 @@ fn socket(cgroup: u64, inode: u64) -> Option<Socket> {
 }
 
 /// Who runs: as a process or as its control group, and what pays when it is interrupted.
-pub fn who_runs(task: &TraceOwner, level: OwnerLevel) -> Who {
+pub fn who_runs(task: &SampleTag, level: OwnerLevel) -> Who {
     if task.thread == 0 {
         Who::Idle
     } else if task.is_of_kernel {
@@ -95,7 +124,7 @@ pub fn who_runs(task: &TraceOwner, level: OwnerLevel) -> Who {
 }
 
 /// The process of a task.
-pub fn process(task: &TraceOwner) -> Who {
+pub fn process(task: &SampleTag) -> Who {
     Who::Process {
         pid: task.process,
         started_cs: task.started_ns / 10_000_000,
@@ -108,30 +137,30 @@ mod tests {
 
     use super::*;
 
-    fn sample(event: &str) -> OwnedSample {
-        OwnedSample {
+    fn sample(event: &str) -> TaggedSample {
+        TaggedSample {
             cpu: 0,
             event: index_of(event).unwrap(),
             part: None,
             has_met_socket: false,
-            task: TraceOwner {
+            tag: SampleTag {
                 process: 10,
                 thread: 11,
                 cgroup: 99,
                 started_ns: 5_019_999_999,
                 time_ns: 1_000,
-                ..TraceOwner::default()
+                ..SampleTag::default()
             },
         }
     }
 
-    fn told(cgroup: u64, time_ns: u64) -> Option<Cause> {
-        Some(Cause {
+    fn told(cgroup: u64, time_ns: u64) -> Option<Answer> {
+        Some(Answer {
             cgroup,
             time_ns,
             from: 3,
             netns: 7,
-            ..Cause::default()
+            ..Answer::default()
         })
     }
 
@@ -150,7 +179,7 @@ mod tests {
     #[test]
     fn a_softirq_works_for_the_socket_that_is_met_next() {
         let mut sample = sample("rx_softirq");
-        sample.task.last_cgroup = 4;
+        sample.tag.last_cgroup = 4;
         assert_eq!(causer(&sample, told(5, 1_100), true), of(5));
         sample.has_met_socket = true;
         assert_eq!(
@@ -163,7 +192,7 @@ mod tests {
     #[test]
     fn the_end_of_a_softirq_is_for_the_socket_that_it_met_last() {
         let mut sample = sample("rx_softirq");
-        sample.task.last_cgroup = 4;
+        sample.tag.last_cgroup = 4;
         assert_eq!(causer(&sample, None, true), of(4));
         assert_eq!(
             causer(&sample, None, false),
@@ -203,14 +232,14 @@ mod tests {
     #[test]
     fn a_thread_of_the_kernel_works_for_others_in_whatever_it_does() {
         let mut sample = sample("net_worker");
-        sample.task.is_of_kernel = true;
+        sample.tag.is_of_kernel = true;
         assert_eq!(causer(&sample, told(5, 1_100), true), of(5));
         assert_eq!(causer(&sample, None, true), Causer::Unknown);
     }
 
     #[test]
     fn who_runs_is_a_group_a_process_or_nobody_in_particular() {
-        let mut task = sample("rx_softirq").task;
+        let mut task = sample("rx_softirq").tag;
         assert_eq!(who_runs(&task, OwnerLevel::Cgroup), Who::Cgroup(99));
         let process = Who::Process {
             pid: 10,

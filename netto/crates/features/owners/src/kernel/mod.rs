@@ -1,7 +1,8 @@
-//! Where names of owners are read: the file systems of the kernel and of the kubelet, and netlink.
-//! Everything here may wait: it is done by the thread of `search.rs`.
+//! The probes that meet sockets; where names of owners are read: the file systems of the kernel and
+//! of the kubelet, and netlink. What reads names may wait: it is done by the thread of `search.rs`.
 
 pub mod cgroups;
+pub mod events;
 pub mod links;
 mod pace;
 pub mod pods;

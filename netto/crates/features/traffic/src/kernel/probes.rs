@@ -5,7 +5,6 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
-use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use metrics_common::WorkCount;
 
@@ -14,6 +13,7 @@ use crate::analysis::work::Counts;
 use crate::work_skel::{WorkSkel, WorkSkelBuilder};
 use netto_sys::btf;
 use netto_sys::mapped::MappedArray;
+use netto_sys::session::Probe;
 
 /// What calls the programs of a tracepoint: a kernel that has them has the tracepoint.
 const AT_MESSAGES: [&str; 2] = [
@@ -23,19 +23,18 @@ const AT_MESSAGES: [&str; 2] = [
 
 /// The probes, loaded.
 pub struct Probes {
-    // Dropped before the programs that they hold.
-    links: Vec<Link>,
-    skel: WorkSkel<'static>,
+    _skel: WorkSkel<'static>,
     counts: MappedArray,
     sees_messages: bool,
 }
 
 impl Probes {
-    /// Loads and attaches them, those at messages where this kernel has the tracepoints.
+    /// Loads and attaches them, those at messages where this kernel has the tracepoints; with them
+    /// come the holds on the programs.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn start(possible_cpus: usize) -> anyhow::Result<Self> {
+    pub fn start(possible_cpus: usize) -> anyhow::Result<(Self, Vec<Probe>)> {
         let found = btf::functions_among(&AT_MESSAGES)?;
         let sees_messages = found.len() == AT_MESSAGES.len();
         // The skeleton borrows its storage. A process has one such skeleton in its life, so these
@@ -51,14 +50,26 @@ impl Probes {
             .load()
             .context("the kernel refuses the probes at messages and polls")?;
         let counts = MappedArray::new(&skel.maps.netto_work, abi::WORK_BYTES, possible_cpus)?;
-        let mut probes = Probes {
-            links: Vec::new(),
-            skel,
+        let programs = &skel.progs;
+        let polls = [(&programs.netto_polled, "napi_poll")];
+        let messages = [
+            (&programs.netto_sent, "sock_send_length"),
+            (&programs.netto_received, "sock_recv_length"),
+        ];
+        let messages = messages.into_iter().filter(|_| sees_messages);
+        let hooks = polls.into_iter().chain(messages).map(|(program, name)| {
+            let mut hook = Probe::new(program, None).context("cannot duplicate a descriptor")?;
+            let attached = hook.attach();
+            attached.with_context(|| format!("cannot attach to tracepoint {name}"))?;
+            Ok(hook)
+        });
+        let hooks = hooks.collect::<anyhow::Result<_>>()?;
+        let probes = Probes {
+            _skel: skel,
             counts,
             sees_messages,
         };
-        probes.attach()?;
-        Ok(probes)
+        Ok((probes, hooks))
     }
 
     /// Whether messages are counted, and not polls alone.
@@ -69,31 +80,6 @@ impl Probes {
     /// Whether a count is counted.
     pub fn sees(&self, count: WorkCount) -> bool {
         self.sees_messages || matches!(count, WorkCount::NapiPolls | WorkCount::NapiPackets)
-    }
-
-    /// Begins to count, or goes on.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
-    pub fn attach(&mut self) -> anyhow::Result<()> {
-        let programs = &self.skel.progs;
-        let polls = [(&programs.netto_polled, "napi_poll")];
-        let messages = [
-            (&programs.netto_sent, "sock_send_length"),
-            (&programs.netto_received, "sock_recv_length"),
-        ];
-        let messages = messages.into_iter().filter(|_| self.sees_messages);
-        let links = polls.into_iter().chain(messages).map(|(program, name)| {
-            let link = program.attach_trace();
-            link.with_context(|| format!("cannot attach to tracepoint {name}"))
-        });
-        self.links = links.collect::<anyhow::Result<_>>()?;
-        Ok(())
-    }
-
-    /// Stops counting; what was counted stays.
-    pub fn detach(&mut self) {
-        self.links.clear();
     }
 
     /// What a CPU has counted so far.

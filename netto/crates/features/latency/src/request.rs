@@ -1,4 +1,4 @@
-//! What is asked of latencies: points, a sample, filters, groups. Pure.
+//! What is asked of latencies: points, a sample, filters, groups.
 
 use metrics_common::latency::Point;
 

@@ -1,8 +1,8 @@
-//! The probes that tell whose work a softirq does: `bpf/owners.bpf.c`. It owns loading them, and
-//! what they tell; which sample that is of, the stacks say (`stacks.rs`).
+//! The probes that meet the sockets and packets of softirqs: `owners.bpf.c`, and what they tell of
+//! samples that wait to be told whose work they are.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -12,12 +12,12 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use metrics_common::{Method, ProbeInfo};
 
-use super::mapped::MappedArray;
-use super::owners_skel::{OwnersSkel, OwnersSkelBuilder};
-use super::session::probes::{Probe, Role, Way};
-use super::{abi, cpu_time};
-use netto_analysis::groups::Group;
-use netto_analysis::owned::Cause;
+use crate::abi;
+use crate::analysis::verdict::Answer;
+use crate::owners_skel::{OwnersSkel, OwnersSkelBuilder};
+use netto_sys::cpu_records::CpuRecords;
+use netto_sys::mapped::MappedArray;
+use netto_sys::session::{Probe, Readers};
 
 /// New control groups that are kept until they are asked for.
 const MOST_GROUPS: usize = 8192;
@@ -25,39 +25,26 @@ const MOST_GROUPS: usize = 8192;
 const GROUP_BYTES: usize = 8 + 256;
 
 /// What the probes tell.
-pub struct Causes {
+pub struct OwnerEvents {
     rings: MappedArray,
     mask: u64,
     // Dropped before the map that it reads.
     groups: RingBuffer<'static>,
     made: Receiver<(u64, Vec<u8>)>,
+    records: Arc<CpuRecords>,
+    /// By CPU, what was met before this interval.
+    met_before: Vec<u64>,
     _skel: OwnersSkel<'static>,
 }
 
-impl std::fmt::Debug for Causes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Causes")
-            .field("mask", &self.mask)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What the probes work with that belongs to the session.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OwnerMaps<'a> {
-    pub(super) cpus: BorrowedFd<'a>,
-    /// The record that user space controls.
-    pub(super) control: BorrowedFd<'a>,
-    pub(super) possible_cpus: usize,
-    /// Samples of one CPU and interval, at the most.
-    pub(super) most_samples: u64,
-}
-
 /// Probes that are attached, and what they tell.
-pub(super) struct Loaded {
-    pub(super) causes: Causes,
-    pub(super) probes: Vec<Probe>,
-    pub(super) told: Vec<ProbeInfo>,
+pub struct Loaded {
+    /// What they tell.
+    pub events: OwnerEvents,
+    /// Those that are attached.
+    pub probes: Vec<Probe>,
+    /// All of them, attached or not.
+    pub told: Vec<ProbeInfo>,
 }
 
 /// The programs, with what they hook, by which means. Sockets that get something to read are met
@@ -76,11 +63,11 @@ const PROGRAMS: [(&str, &str, Method); 7] = [
 ///
 /// # Errors
 /// Why sockets cannot be met here.
-pub(super) fn start(maps: OwnerMaps<'_>) -> anyhow::Result<Loaded> {
-    let tried = load("netto_readable", maps);
+pub fn start(readers: &Readers) -> anyhow::Result<Loaded> {
+    let tried = load("netto_readable", readers);
     let skel = match tried {
         Ok(skel) => skel,
-        Err(_) => load("netto_ready", maps)?,
+        Err(_) => load("netto_ready", readers)?,
     };
     let mut probes = Vec::new();
     let mut told = Vec::new();
@@ -89,9 +76,7 @@ pub(super) fn start(maps: OwnerMaps<'_>) -> anyhow::Result<Loaded> {
         let Some((_, hook, method)) = PROGRAMS.iter().find(|known| known.0 == name) else {
             continue;
         };
-        let fd = program.as_fd().try_clone_to_owned();
-        let fd = fd.context("cannot duplicate a descriptor")?;
-        let mut probe = Probe::new(Group::Owners, Role::Begin, Way::Trace, fd);
+        let mut probe = Probe::new(&program, None).context("cannot duplicate a descriptor")?;
         let attached = probe.attach();
         told.push(ProbeInfo {
             name: (*hook).to_owned(),
@@ -104,31 +89,27 @@ pub(super) fn start(maps: OwnerMaps<'_>) -> anyhow::Result<Loaded> {
         }
     }
     Ok(Loaded {
-        causes: Causes::new(skel, maps)?,
+        events: OwnerEvents::new(skel, readers)?,
         probes,
         told,
     })
 }
 
 /// The object without one of its programs.
-fn load(without: &str, maps: OwnerMaps<'_>) -> anyhow::Result<OwnersSkel<'static>> {
-    // The skeleton borrows its storage, of which a process has as many as it has sessions.
+fn load(without: &str, readers: &Readers) -> anyhow::Result<OwnersSkel<'static>> {
+    // The skeleton borrows its storage, of which a process has as many as it has measurements.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = OwnersSkelBuilder::default()
         .open(storage)
         .context("cannot open the embedded BPF object")?;
-    let places = places(maps.most_samples);
+    let (cpus, places) = (readers.possible_cpus, places(readers));
     let rodata = open.maps.rodata_data.as_mut();
     let rodata = rodata.context("the embedded BPF object has no configuration")?;
-    rodata.netto_possible_cpus = maps.possible_cpus as u64;
-    rodata.netto_owners = 1;
-    rodata.netto_causes_mask = places - 1;
-    let records = cpu_time::records_bytes(maps.possible_cpus);
-    open.maps.data_cpus.set_value_size(records)?;
-    open.maps.data_cpus.reuse_fd(maps.cpus)?;
-    open.maps.data_control.reuse_fd(maps.control)?;
+    rodata.netto_possible_cpus = cpus as u64;
+    rodata.netto_answers_mask = places - 1;
+    readers.records.share_with(&mut open.maps.data_cpus)?;
     let rings = &mut open.maps.netto_rings;
-    rings.set_max_entries(maps.possible_cpus as u32)?;
+    rings.set_max_entries(cpus as u32)?;
     rings.set_value_size(ring_bytes(places) as u32)?;
     for mut program in open.open_object_mut().progs_mut() {
         if program.name() == without {
@@ -140,19 +121,21 @@ fn load(without: &str, maps: OwnerMaps<'_>) -> anyhow::Result<OwnersSkel<'static
 }
 
 /// Places of a ring: what is told of the samples of an interval must be there at its end.
-fn places(most_samples: u64) -> u64 {
-    most_samples.clamp(256, 1 << 14).next_power_of_two()
+fn places(readers: &Readers) -> u64 {
+    (2 * readers.most_samples)
+        .clamp(256, 1 << 14)
+        .next_power_of_two()
 }
 
 fn ring_bytes(places: u64) -> usize {
-    (abi::CAUSES_WORDS + places as usize * abi::CAUSE_WORDS) * 8
+    (abi::ANSWERS_WORDS + places as usize * abi::ANSWER_WORDS) * 8
 }
 
-impl Causes {
-    fn new(skel: OwnersSkel<'static>, maps: OwnerMaps<'_>) -> anyhow::Result<Causes> {
-        let places = places(maps.most_samples);
-        let rings = skel.maps.netto_rings.as_fd();
-        let rings = MappedArray::new(rings, ring_bytes(places), maps.possible_cpus)?;
+impl OwnerEvents {
+    fn new(skel: OwnersSkel<'static>, readers: &Readers) -> anyhow::Result<OwnerEvents> {
+        let places = places(readers);
+        let cpus = readers.possible_cpus;
+        let rings = MappedArray::new(&skel.maps.netto_rings, ring_bytes(places), cpus)?;
         let (sender, made) = sync_channel(MOST_GROUPS);
         let mut builder = RingBufferBuilder::new();
         builder.add(&skel.maps.netto_groups, move |bytes: &[u8]| {
@@ -161,20 +144,34 @@ impl Causes {
         let groups = builder
             .build()
             .context("cannot read of new control groups")?;
-        Ok(Causes {
+        Ok(OwnerEvents {
             rings,
             mask: places - 1,
             groups,
             made,
+            records: readers.records.clone(),
+            met_before: vec![0; cpus],
             _skel: skel,
         })
     }
 
+    /// Sockets and packets that were met on each of these CPUs since the last call.
+    pub fn met(&mut self, cpus: &[u32]) -> Vec<u64> {
+        let grown = cpus.iter().map(|&cpu| {
+            let now = self.records.met(cpu as usize);
+            let before = self.met_before.get_mut(cpu as usize);
+            before.map_or(0, |before| {
+                now.saturating_sub(std::mem::replace(before, now))
+            })
+        });
+        grown.collect()
+    }
+
     /// What a sample was told, by its CPU and number; `None` if nothing, or it is too long ago.
-    pub fn of(&self, cpu: usize, number: u64) -> Option<Cause> {
-        let ring = self.rings.element(cpu).get(abi::CAUSES_WORDS..)?;
-        let at = (number & self.mask) as usize * abi::CAUSE_WORDS;
-        read_place(ring.get(at..at + abi::CAUSE_WORDS)?, number)
+    pub fn of(&self, cpu: usize, number: u64) -> Option<Answer> {
+        let ring = self.rings.element(cpu).get(abi::ANSWERS_WORDS..)?;
+        let at = (number & self.mask) as usize * abi::ANSWER_WORDS;
+        read_place(ring.get(at..at + abi::ANSWER_WORDS)?, number)
     }
 
     /// Control groups that were made since the last call: number and path. Of very many, some are
@@ -187,14 +184,14 @@ impl Causes {
 }
 
 /// A place of the ring, if it is that of this sample before and afterwards.
-fn read_place(place: &[AtomicU64], number: u64) -> Option<Cause> {
+fn read_place(place: &[AtomicU64], number: u64) -> Option<Answer> {
     let word = |at: usize| place.get(at).map_or(0, |word| word.load(Acquire));
     let is_its = || number != 0 && word(0) == number;
     if !is_its() {
         return None;
     }
     let interfaces = word(4);
-    let cause = Cause {
+    let answer = Answer {
         time_ns: word(1),
         cgroup: word(2),
         inode: word(3),
@@ -202,7 +199,7 @@ fn read_place(place: &[AtomicU64], number: u64) -> Option<Cause> {
         to: (interfaces >> 32) as u32,
         netns: place.get(5).map_or(0, |word| word.load(Relaxed)),
     };
-    is_its().then_some(cause)
+    is_its().then_some(answer)
 }
 
 /// Keeps a control group that was made; 0, so that libbpf goes on.
@@ -225,7 +222,7 @@ mod tests {
     #[test]
     fn a_place_that_is_another_samples_tells_nothing() {
         let place = [7, 1000, 42, 99, 3 | 5 << 32, 4_026_531_840].map(AtomicU64::new);
-        let cause = Cause {
+        let answer = Answer {
             time_ns: 1000,
             cgroup: 42,
             inode: 99,
@@ -233,7 +230,7 @@ mod tests {
             to: 5,
             netns: 4_026_531_840,
         };
-        assert_eq!(read_place(&place, 7), Some(cause));
+        assert_eq!(read_place(&place, 7), Some(answer));
         assert_eq!(read_place(&place, 8), None);
         place[0].store(0, Relaxed);
         assert_eq!(read_place(&place, 0), None, "0 is no sample's number");

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::probes::{Probe, ProbeSet, Role};
+use super::probes::{Member, Probe, ProbeSet, Role};
 use crate::bpf_stats::{Runs, Statistics, runs_of};
 use crate::control::Control;
 use crate::cpu_time::CpuClocks;
@@ -31,7 +31,7 @@ const ENOUGH_RUNS: u64 = 100;
 /// What events and samples cost, as far as it was measured, nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MeasuredCosts {
-    /// By group: all its programs, for one event.
+    /// By group: all its programs, for one event that begins there.
     pub event_ns: [Option<f64>; GROUPS],
     /// Programs at interrupts, for each softirq.
     pub interrupts_ns: Option<f64>,
@@ -43,27 +43,40 @@ pub struct MeasuredCosts {
 #[derive(Debug, Default)]
 struct State {
     attached: GroupSet,
-    is_busy: bool,
+    /// Orders that are not carried out yet.
+    pending: usize,
     costs: Option<MeasuredCosts>,
-    failures: Vec<String>,
+    failures: Vec<(Group, io::Error)>,
 }
 
 enum Order {
     Sampler(OwnedFd),
+    Add(Group, Vec<Probe>),
+    Remove(Group),
     Attach(GroupSet),
     Moment(Group),
     Calibrate,
     End,
 }
 
-/// Gives orders; never waits for them to be carried out.
+/// Gives orders to the thread of the probes; never waits for them to be carried out.
 #[derive(Debug, Clone)]
-pub struct Panel {
+pub struct ProbeController {
     orders: Sender<Order>,
     state: Arc<Mutex<State>>,
 }
 
-impl Panel {
+impl ProbeController {
+    /// Takes over the probes of a group, which are attached.
+    pub fn add(&self, group: Group, probes: Vec<Probe>) {
+        self.order(Order::Add(group, probes));
+    }
+
+    /// Detaches the probes of a group for good.
+    pub fn remove(&self, group: Group) {
+        self.order(Order::Remove(group));
+    }
+
     /// Makes these the groups that are attached.
     pub fn attach(&self, groups: GroupSet) {
         self.order(Order::Attach(groups));
@@ -91,7 +104,7 @@ impl Panel {
 
     /// Whether an order is still being carried out.
     pub fn is_busy(&self) -> bool {
-        self.state().is_busy
+        self.state().pending > 0
     }
 
     /// What was measured since the last call.
@@ -99,17 +112,22 @@ impl Panel {
         self.state().costs.take()
     }
 
-    /// What failed since the last call, for people.
-    pub fn take_failures(&self) -> Vec<String> {
+    /// Groups that could not be attached since the last call, and why.
+    pub fn take_failures(&self) -> Vec<(Group, io::Error)> {
         std::mem::take(&mut self.state().failures)
     }
 
     fn order(&self, order: Order) {
-        self.state().is_busy = true;
+        self.state().pending += 1;
         // Nobody listens any more when the session ends.
         if self.orders.send(order).is_err() {
-            self.state().is_busy = false;
+            self.is_done();
         }
+    }
+
+    /// An order was carried out.
+    fn is_done(&self) {
+        self.state().pending -= 1;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -119,12 +137,12 @@ impl Panel {
 
 /// The thread; dropping it detaches everything.
 #[derive(Debug)]
-pub(super) struct Switcher {
-    panel: Panel,
+pub(super) struct ProbeThread {
+    controller: ProbeController,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Switcher {
+impl ProbeThread {
     /// Takes over probes that are attached.
     ///
     /// # Errors
@@ -135,13 +153,13 @@ impl Switcher {
         sampler: Option<OwnedFd>,
         clocks: Arc<CpuClocks>,
         control: Arc<Control>,
-    ) -> anyhow::Result<Switcher> {
+    ) -> anyhow::Result<ProbeThread> {
         let (orders, received) = channel();
         let state = State {
             attached,
             ..State::default()
         };
-        let panel = Panel {
+        let controller = ProbeController {
             orders,
             state: Arc::new(Mutex::new(state)),
         };
@@ -150,26 +168,26 @@ impl Switcher {
             sampler,
             clocks,
             control,
-            panel: panel.clone(),
+            controller: controller.clone(),
         };
         let thread = thread::Builder::new()
             .name("probes".to_owned())
             .spawn(move || worker.work(&received))
             .context("cannot start the thread that attaches probes")?;
-        Ok(Switcher {
-            panel,
+        Ok(ProbeThread {
+            controller,
             thread: Some(thread),
         })
     }
 
-    pub(super) fn panel(&self) -> Panel {
-        self.panel.clone()
+    pub(super) fn controller(&self) -> ProbeController {
+        self.controller.clone()
     }
 }
 
-impl Drop for Switcher {
+impl Drop for ProbeThread {
     fn drop(&mut self) {
-        self.panel.order(Order::End);
+        self.controller.order(Order::End);
         if let Some(thread) = self.thread.take() {
             // It has nothing to tell but a panic, which was printed already.
             let _ = thread.join();
@@ -182,15 +200,23 @@ struct Worker {
     sampler: Option<OwnedFd>,
     clocks: Arc<CpuClocks>,
     control: Arc<Control>,
-    panel: Panel,
+    controller: ProbeController,
 }
 
 impl Worker {
     fn work(mut self, orders: &Receiver<Order>) {
         for order in orders {
-            let attached = self.panel.attached();
+            let attached = self.controller.attached();
             match order {
                 Order::Sampler(program) => self.sampler = Some(program),
+                Order::Add(group, probes) => {
+                    self.set.add(group, probes);
+                    self.note(attached.with(group));
+                }
+                Order::Remove(group) => {
+                    self.note(attached.minus(GroupSet::NONE.with(group)));
+                    self.set.remove(group);
+                }
                 Order::Attach(wanted) => {
                     self.detach(attached.minus(wanted));
                     self.attach(wanted.minus(attached));
@@ -203,12 +229,12 @@ impl Worker {
                 }
                 Order::Moment(_) => {}
                 Order::Calibrate => match self.calibrate() {
-                    Ok(costs) => self.panel.state().costs = Some(costs),
+                    Ok(costs) => self.controller.state().costs = Some(costs),
                     Err(error) => tracing::debug!("BPF statistics cannot be had: {error}"),
                 },
                 Order::End => break,
             }
-            self.panel.state().is_busy = false;
+            self.controller.is_done();
         }
         // Ends stay until nothing begins any more.
         self.set.detach(GroupSet::ALL, Role::Begin);
@@ -219,12 +245,10 @@ impl Worker {
         for group in groups.iter() {
             let alone = GroupSet::NONE.with(group);
             match self.set.attach(alone) {
-                Ok(()) => self.note(self.panel.attached().with(group)),
+                Ok(()) => self.note(self.controller.attached().with(group)),
                 Err(error) => {
                     self.take_off(alone);
-                    let what = group.label();
-                    let failure = format!("{what} cannot be timed again: {error}");
-                    self.panel.state().failures.push(failure);
+                    self.controller.state().failures.push((group, error));
                 }
             }
         }
@@ -235,7 +259,7 @@ impl Worker {
             return;
         }
         // From now on samples must tell what the clock no longer does.
-        self.note(self.panel.attached().minus(groups));
+        self.note(self.controller.attached().minus(groups));
         self.take_off(groups);
     }
 
@@ -243,6 +267,9 @@ impl Worker {
     /// then is left would never end: it is given up, with the tasks that sleep in it.
     fn take_off(&mut self, groups: GroupSet) {
         self.set.detach(groups, Role::Begin);
+        if groups.iter().all(Group::is_registered) {
+            return;
+        }
         self.control.begin_epoch();
         for _ in 0..LEFTOVER_LOOKS {
             if self.clocks.are_outside_of(groups) {
@@ -262,13 +289,13 @@ impl Worker {
     fn note(&self, attached: GroupSet) {
         let softirqs = attached.has(Group::Softirqs);
         self.control.set_softirqs_timed(softirqs);
-        self.panel.state().attached = attached;
+        self.controller.state().attached = attached;
     }
 
     fn calibrate(&self) -> io::Result<MeasuredCosts> {
         let statistics = Statistics::on()?;
         let read = || -> Vec<Runs> {
-            let programs = self.set.probes.iter().map(|probe| &probe.program);
+            let programs = self.set.probes.iter().map(Member::program);
             programs.chain(&self.sampler).map(runs_of).collect()
         };
         let before = read();
@@ -280,30 +307,59 @@ impl Worker {
             .zip(&before)
             .map(|(a, b)| a.since(*b))
             .collect();
-        let sum = |wanted: &dyn Fn(&Probe) -> bool| {
+        let sum = |wanted: &dyn Fn(&Member) -> bool| {
             let probes = self.set.probes.iter().zip(&grown);
             probes
                 .filter(|(probe, _)| wanted(probe))
                 .fold(Runs::default(), |sum, (_, runs)| sum.plus(*runs))
         };
         let events = |group: Group| {
-            let is_one = |probe: &Probe| {
+            let is_one = |probe: &Member| {
                 probe.group == group && probe.role == Role::Begin && !probe.is_of_interrupts
             };
             Some(sum(&is_one).count).filter(|&events| events >= ENOUGH_RUNS)
         };
         let event_ns = |group: Group| {
-            let of_group = |probe: &Probe| probe.group == group && !probe.is_of_interrupts;
+            let of_group = |probe: &Member| probe.group == group && !probe.is_of_interrupts;
             Some(sum(&of_group).ns as f64 / events(group)? as f64)
         };
         let interrupts_ns = events(Group::Softirqs)
             .map(|softirqs| sum(&|probe| probe.is_of_interrupts).ns as f64 / softirqs as f64);
         let sampler = self.sampler.as_ref().and_then(|_| grown.last());
         let sampler = sampler.filter(|runs| runs.count > 0);
+        let mut costs = [None; GROUPS];
+        for group in self.controller.attached().iter() {
+            costs[group.index()] = event_ns(group);
+        }
         Ok(MeasuredCosts {
-            event_ns: Group::ALL.map(event_ns),
+            event_ns: costs,
             interrupts_ns,
             sample_ns: sampler.map(|runs| runs.ns as f64 / runs.count as f64),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_busy_until_the_last_of_its_orders_is_carried_out() {
+        let (orders, received) = channel();
+        let controller = ProbeController {
+            orders,
+            state: Arc::default(),
+        };
+        controller.attach_for_a_moment(Group::Softirqs);
+        controller.calibrate();
+        assert!(matches!(received.recv(), Ok(Order::Moment(_))));
+        controller.is_done();
+        assert!(controller.is_busy(), "an order waits");
+        assert!(matches!(received.recv(), Ok(Order::Calibrate)));
+        controller.is_done();
+        assert!(!controller.is_busy());
+        drop(received);
+        controller.calibrate();
+        assert!(!controller.is_busy(), "nobody listens any more");
     }
 }

@@ -6,13 +6,13 @@
  * nearly all, costs a store, a load and a branch. An object of its own, loaded
  * only if somebody wants owners.
  */
-#include "clock.bpf.h"
-#include "whose.bpf.h"
+#include "owner_tag.bpf.h"
+#include "owners_abi.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* Set before load: places of a ring less 1, a power of two less 1. */
-const volatile __u64 netto_causes_mask = 0;
+const volatile __u64 netto_answers_mask = 0;
 
 /*
  * One ring for each CPU, written by that CPU's programs, read by user space. A sample's place is
@@ -27,7 +27,7 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* set to the possible CPUs before load */
 	__uint(key_size, sizeof(__u32));
-	__uint(value_size, sizeof(struct netto_causes)); /* set to fit the ring before load */
+	__uint(value_size, sizeof(struct netto_answers)); /* set to fit the ring before load */
 } netto_rings SEC(".maps");
 
 struct netto_met {
@@ -40,12 +40,12 @@ struct netto_met {
 static __always_inline void netto_answer(__u64 number, const struct netto_met *met)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct netto_causes *causes = bpf_map_lookup_elem(&netto_rings, &cpu);
+	struct netto_answers *answers = bpf_map_lookup_elem(&netto_rings, &cpu);
 	__u64 *place;
 
-	if (!causes)
+	if (!answers)
 		return;
-	place = &causes->words[(number & netto_causes_mask) * NETTO_CAUSE_WORDS];
+	place = &answers->words[(number & netto_answers_mask) * NETTO_ANSWER_WORDS];
 	/* Whoever reads meanwhile sees another number before or afterwards. */
 	NETTO_WRITE_ONCE(place[0], 0);
 	NETTO_WRITE_ONCE(place[1], bpf_ktime_get_ns());
@@ -54,33 +54,35 @@ static __always_inline void netto_answer(__u64 number, const struct netto_met *m
 	NETTO_WRITE_ONCE(place[4], met->interfaces);
 	NETTO_WRITE_ONCE(place[5], met->netns);
 	NETTO_WRITE_ONCE(place[0], number);
-	causes->told++;
+	answers->told++;
 }
 
 /*
  * The number of the sample that waits on this CPU, which waits no longer; 0 if none does. A
  * sampler's interrupt between the two steps waits in vain.
  */
-static __always_inline __u64 netto_take_waiting(struct netto_cpu *cpu)
+static __always_inline __u64 netto_take_waiting(struct netto_tag *tag)
 {
-	__u64 number = *(volatile __u64 *)&cpu->waiting;
+	__u64 number = *(volatile __u64 *)&tag->waiting;
 
 	if (number)
-		NETTO_WRITE_ONCE(cpu->waiting, 0);
+		NETTO_WRITE_ONCE(tag->waiting, 0);
 	return number;
 }
 
 static __always_inline int netto_meet_socket(struct sock *sk)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
+	struct netto_tag *tag;
 	struct netto_met met = {};
 	__u64 number;
 
 	if (!cpu)
 		return 0;
-	cpu->met++;
-	cpu->last_socket = (__u64)sk;
-	number = netto_take_waiting(cpu);
+	tag = netto_tag_of(cpu);
+	tag->met++;
+	tag->last_socket = (__u64)sk;
+	number = netto_take_waiting(tag);
 	if (!number)
 		return 0;
 	netto_read_socket((__u64)sk, &met.cgroup, &met.inode);
@@ -159,24 +161,26 @@ SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(netto_leaves, struct sk_buff *skb, struct net_device *dev)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
+	struct netto_tag *tag;
 	__u64 number, to;
 
 	if (!cpu)
 		return 0;
-	cpu->met++;
-	number = netto_take_waiting(cpu);
+	tag = netto_tag_of(cpu);
+	tag->met++;
+	number = netto_take_waiting(tag);
 	if (!number) {
-		number = cpu->leaving_number;
+		number = tag->leaving_number;
 		if (!number)
 			return 0;
-		cpu->leaving_number = 0;
-		if (cpu->leaving_skb != (__u64)skb || cpu->leaving_to == (__u32)dev->ifindex)
+		tag->leaving_number = 0;
+		if (tag->leaving_skb != (__u64)skb || tag->leaving_to == (__u32)dev->ifindex)
 			return 0;
 	}
 	to = (__u32)dev->ifindex;
-	cpu->leaving_skb = (__u64)skb;
-	cpu->leaving_to = to;
-	cpu->leaving_number = number;
+	tag->leaving_skb = (__u64)skb;
+	tag->leaving_to = to;
+	tag->leaving_number = number;
 	netto_answer_for_packet(number, skb, dev, true);
 	return 0;
 }
@@ -186,12 +190,14 @@ SEC("tp_btf/kfree_skb")
 int BPF_PROG(netto_dropped, struct sk_buff *skb)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
+	struct netto_tag *tag;
 	__u64 number;
 
 	if (!cpu)
 		return 0;
-	cpu->met++;
-	number = netto_take_waiting(cpu);
+	tag = netto_tag_of(cpu);
+	tag->met++;
+	number = netto_take_waiting(tag);
 	if (number)
 		netto_answer_for_packet(number, skb, skb->dev, false);
 	return 0;

@@ -1,0 +1,246 @@
+//! The registry of probe groups: what features declare of theirs, and what has become of them. The
+//! clock's groups have no entry, but names.
+
+use std::sync::{Arc, Weak};
+
+use anyhow::Context;
+use metrics_common::Source;
+
+use netto_analysis::duty_cycle::DutyCycle;
+use netto_analysis::groups::{Group, GroupSet, MOST_REGISTERED};
+
+/// A group of probes, as a feature declares it.
+#[derive(Debug, Clone, Copy)]
+pub struct ProbeGroup {
+    /// Its name, that of the part of netto's own cost that it is.
+    pub name: &'static str,
+    /// What it does, for people.
+    pub label: &'static str,
+    /// What one of its events costs, nanoseconds; where the budget holds it, until that is measured.
+    pub event_ns: f64,
+    /// What keeps its cost low.
+    pub limit: Limit,
+    /// What the user is told while it is off.
+    pub note_while_off: &'static str,
+}
+
+/// What keeps the cost of a group low.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limit {
+    /// The budget of all probes switches it, by what its events cost as the kernel measures it.
+    Budget {
+        /// While it is off, its events are guessed by the time of this source.
+        met_in: Source,
+    },
+    /// It rests for a while after it took more than this part of what netto may cost a CPU.
+    DutyCycle {
+        /// As a ratio.
+        most: f64,
+    },
+}
+
+/// A feature's hold on a group of its own: dropping it detaches the probes.
+#[derive(Debug)]
+pub struct RegisteredGroup {
+    pub(super) group: Group,
+    _is_held: Arc<()>,
+}
+
+/// A group that is registered.
+#[derive(Debug)]
+pub(super) struct Registered {
+    pub(super) group: Group,
+    pub(super) declared: ProbeGroup,
+    /// Events of the interval that ends, by column, where the feature has counted them.
+    pub(super) counted: Option<Vec<u64>>,
+    cycle: DutyCycle,
+    /// Whether the user is to be told that it is off.
+    is_off: bool,
+    holder: Weak<()>,
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    registered: Vec<Registered>,
+    /// Labels of groups that have gone and may have had a note.
+    gone: Vec<&'static str>,
+}
+
+/// The clock's groups: their names in netto's own cost, and what they time, for people.
+pub(super) fn of_clock(group: Group) -> Option<(&'static str, &'static str)> {
+    match group {
+        Group::Softirqs => Some(("softirqs", "softirqs")),
+        Group::Sends => Some(("sends", "socket sends")),
+        Group::Receives => Some(("receives", "socket receives")),
+        Group::LocalIpc => Some(("local_ipc", "local IPC")),
+        Group::Switches => Some(("switches", "context switches")),
+        Group::Registered(_) => None,
+    }
+}
+
+impl Groups {
+    /// A group more.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub(super) fn add(&mut self, declared: ProbeGroup) -> anyhow::Result<RegisteredGroup> {
+        let mut numbers = (0..MOST_REGISTERED).map(Group::Registered);
+        let group = numbers
+            .find(|number| self.of(*number).is_none())
+            .context("netto has no room for another group of probes")?;
+        let is_held = Arc::new(());
+        self.registered.push(Registered {
+            group,
+            declared,
+            counted: None,
+            cycle: DutyCycle::default(),
+            is_off: false,
+            holder: Arc::downgrade(&is_held),
+        });
+        Ok(RegisteredGroup {
+            group,
+            _is_held: is_held,
+        })
+    }
+
+    /// Takes out the groups that no feature holds any more.
+    pub(super) fn prune(&mut self) -> Vec<Group> {
+        let mut gone = Vec::new();
+        self.registered.retain(|own| {
+            let is_held = own.holder.strong_count() > 0;
+            if !is_held {
+                gone.push(own.group);
+                self.gone.push(own.declared.label);
+            }
+            is_held
+        });
+        gone
+    }
+
+    pub(super) fn of(&self, group: Group) -> Option<&Registered> {
+        self.registered.iter().find(|own| own.group == group)
+    }
+
+    pub(super) fn of_mut(&mut self, group: Group) -> Option<&mut Registered> {
+        self.registered.iter_mut().find(|own| own.group == group)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Registered> {
+        self.registered.iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Registered> {
+        self.registered.iter_mut()
+    }
+
+    pub(super) fn label(&self, group: Group) -> &'static str {
+        let registered = || self.of(group).map(|own| own.declared.label);
+        let of_clock = of_clock(group).map(|(_, label)| label);
+        of_clock.or_else(registered).unwrap_or_default()
+    }
+
+    /// Those whose limit is a duty cycle and that do not rest.
+    pub(super) fn awake(&self) -> GroupSet {
+        let awake = self.registered.iter();
+        let awake = awake.filter(|own| own.has_duty_cycle() && !own.cycle.is_resting());
+        awake.map(|own| own.group).collect()
+    }
+
+    /// What the user is to be told of each, by its label; `None` takes back what was told.
+    pub(super) fn notes(&mut self) -> Vec<(&'static str, Option<&'static str>)> {
+        let gone = self.gone.drain(..).map(|label| (label, None));
+        let here = self.registered.iter().map(|own| {
+            let declared = own.declared;
+            let note = own.is_off.then_some(declared.note_while_off);
+            (declared.label, note)
+        });
+        gone.chain(here).collect()
+    }
+}
+
+impl Registered {
+    pub(super) fn has_duty_cycle(&self) -> bool {
+        matches!(self.declared.limit, Limit::DutyCycle { .. })
+    }
+
+    /// Its probes could not be attached.
+    pub(super) fn fail(&mut self, now_ns: u64) {
+        self.cycle.fail(now_ns);
+    }
+
+    /// Ends an interval in which it took so much of a CPU, as a ratio. `was_on`: for all of it.
+    pub(super) fn end_interval(&mut self, costs: f64, max_ratio: f64, was_on: bool, now_ns: u64) {
+        self.counted = None;
+        let Limit::DutyCycle { most } = self.declared.limit else {
+            self.is_off = !was_on;
+            return;
+        };
+        // Of less than an interval nothing follows.
+        if was_on || self.cycle.is_resting() {
+            self.cycle.end_interval(costs, most * max_ratio, now_ns);
+        }
+        if was_on {
+            self.is_off = self.cycle.is_resting();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIDES: ProbeGroup = ProbeGroup {
+        name: "tides",
+        label: "counting tides",
+        event_ns: 40.0,
+        limit: Limit::DutyCycle { most: 0.5 },
+        note_while_off: "Tides are many.",
+    };
+
+    #[test]
+    fn a_group_lasts_as_long_as_its_feature_holds_it_and_its_note_goes_with_it() {
+        let mut groups = Groups::default();
+        let held = groups.add(TIDES).unwrap();
+        let other = groups.add(TIDES).unwrap();
+        assert_ne!(held.group, other.group);
+        assert!(groups.prune().is_empty());
+        assert_eq!(groups.label(held.group), "counting tides");
+        let group = held.group;
+        drop(held);
+        assert_eq!(groups.prune(), [group]);
+        assert_eq!(groups.notes(), [("counting tides", None); 2]);
+        assert_eq!(groups.notes().len(), 1);
+        let again = groups.add(TIDES).unwrap();
+        assert_eq!(again.group, group, "its number is free");
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_and_no_more() {
+        let mut groups = Groups::default();
+        let held: Vec<_> = (0..MOST_REGISTERED).map(|_| groups.add(TIDES)).collect();
+        assert!(held.iter().all(Result::is_ok));
+        assert!(groups.add(TIDES).is_err());
+    }
+
+    #[test]
+    fn only_whole_intervals_send_a_group_to_rest_and_the_note_stays_until_one_was_cheap() {
+        const SECOND: u64 = 1_000_000_000;
+        let mut groups = Groups::default();
+        let held = groups.add(TIDES).unwrap();
+        let mut after = |costs, was_on, at| {
+            let own = groups.of_mut(held.group).unwrap();
+            own.end_interval(costs, 0.01, was_on, at * SECOND);
+            let note = groups.notes()[0].1.is_some();
+            (groups.awake().has(held.group), note)
+        };
+        assert_eq!(after(0.004, true, 1), (true, false));
+        assert_eq!(after(0.1, false, 2), (true, false));
+        assert_eq!(after(0.1, true, 3), (false, true));
+        assert_eq!(after(0.0, false, 33), (true, true));
+        assert_eq!(after(0.1, false, 34), (true, true));
+        assert_eq!(after(0.1, true, 35), (false, true));
+        assert_eq!(after(0.0, false, 65), (true, true));
+        assert_eq!(after(0.001, true, 66), (true, false));
+    }
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Tags of samples: whose work a sample is, as far as the sampler can tell. Who runs is at hand.
+ * Whom a softirq works for shows only when the packet reaches its socket, so the sample is given a
+ * number and the CPU is told that it waits; a program that meets the next socket or packet on that
+ * CPU can answer. What both need is the record netto_tag, which lies behind the clock's of its CPU
+ * on cache lines of its own.
+ */
+#ifndef NETTO_OWNER_TAG_BPF_H
+#define NETTO_OWNER_TAG_BPF_H
+
+#include "clock.bpf.h"
+
+/* Set before load: whether samples have tags. */
+const volatile __u64 netto_tags = 0;
+
+/* The tag record of a CPU whose clock's record is at hand. */
+static __always_inline struct netto_tag *netto_tag_of(struct netto_cpu *cpu)
+{
+	return &((struct netto_cpu_records *)cpu)->tag;
+}
+
+/* Control group and inode of a socket, which may be gone by now: reads that fail give 0. */
+static __always_inline void netto_read_socket(__u64 address, __u64 *cgroup, __u64 *inode)
+{
+	struct sock *sk = (struct sock *)address;
+	struct socket *socket = BPF_CORE_READ(sk, sk_socket);
+
+	*cgroup = 0;
+	if (bpf_core_field_exists(sk->sk_cgrp_data.cgroup))
+		*cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
+	*inode = socket ? BPF_CORE_READ((struct socket_alloc *)socket, vfs_inode.i_ino) : 0;
+}
+
+/* A softirq begins: it has met no socket yet. */
+static __always_inline void netto_tag_begin(struct netto_cpu *cpu)
+{
+	if (netto_tags)
+		netto_tag_of(cpu)->last_socket = 0;
+}
+
+/* A softirq ends: what comes now is not its answer. */
+static __always_inline void netto_tag_end(struct netto_cpu *cpu)
+{
+	if (netto_tags)
+		NETTO_WRITE_ONCE(netto_tag_of(cpu)->waiting, 0);
+}
+
+#endif

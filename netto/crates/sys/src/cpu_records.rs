@@ -1,0 +1,68 @@
+//! The records of each CPU that programs of several objects write: the clock's, and behind it that
+//! of samples' tags. Their BPF side is `bpf/clock.bpf.h` and `bpf/owner_tag.bpf.h`.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use anyhow::Context;
+use libbpf_rs::OpenMapMut;
+
+use super::abi;
+use super::mapped::MappedArray;
+
+const BYTES: usize = abi::CPU_BYTES + abi::TAG_BYTES;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct CpuRecords {
+    map: OwnedFd,
+    records: MappedArray,
+    possible_cpus: usize,
+}
+
+/// Makes room for the records of so many CPUs in an object that is not loaded yet.
+pub(super) fn make_room(map: &mut OpenMapMut<'_>, possible_cpus: usize) -> anyhow::Result<()> {
+    map.set_value_size((BYTES * possible_cpus) as u32)
+        .context("cannot make room for the records of all CPUs")
+}
+
+impl CpuRecords {
+    pub(super) fn new(map: BorrowedFd<'_>, possible_cpus: usize) -> anyhow::Result<CpuRecords> {
+        Ok(CpuRecords {
+            map: map
+                .try_clone_to_owned()
+                .context("cannot duplicate a descriptor")?,
+            records: MappedArray::new(map, BYTES, possible_cpus)?,
+            possible_cpus,
+        })
+    }
+
+    /// Number of CPUs that the kernel can ever have: the programs' `netto_possible_cpus`.
+    pub fn possible_cpus(&self) -> usize {
+        self.possible_cpus
+    }
+
+    /// Makes these the `.data.cpus` of an object that is not loaded yet.
+    ///
+    /// # Errors
+    /// libbpf's.
+    pub fn share_with(&self, map: &mut OpenMapMut<'_>) -> anyhow::Result<()> {
+        make_room(map, self.possible_cpus)?;
+        map.reuse_fd(self.map.as_fd())
+            .context("cannot share the records of all CPUs")
+    }
+
+    /// The clock's record of a CPU; empty if there is no such CPU.
+    pub(super) fn clock(&self, cpu: usize) -> &[AtomicU64] {
+        let words = self.records.element(cpu);
+        &words[..words.len().min(abi::CPU_BYTES / 8)]
+    }
+
+    /// Sockets and packets that programs have met on a CPU to answer for samples.
+    pub fn met(&self, cpu: usize) -> u64 {
+        let word = self.records.element(cpu);
+        let word = word.get(abi::CPU_BYTES / 8 + abi::TAG_MET);
+        word.map_or(0, |word| word.load(Relaxed))
+    }
+}
