@@ -96,7 +96,8 @@ fn names_are_well_formed_and_end_in_their_unit() {
 #[test]
 fn every_name_stands_for_one_family() {
     let otlp = all().filter_map(Family::otlp_name).collect::<Vec<_>>();
-    let prometheus = families(&metrics(), true).map(|family| family.name.to_owned());
+    let catalogues = metrics();
+    let prometheus = families(&catalogues, true).map(|family| family.name.to_owned());
     for mut names in [prometheus.collect(), otlp] {
         let all = names.len();
         names.sort_unstable();

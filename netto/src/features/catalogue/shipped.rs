@@ -129,8 +129,8 @@ fn rules_and_their_test_name_only_what_is_exported() {
 #[test]
 fn no_metric_is_left_out_of_the_board() {
     let board = board();
-    let all = queries(&board).join("\n");
-    let named: BTreeSet<&str> = metrics_named(&all).into_iter().map(histogram_of).collect();
+    let text = queries(&board).join("\n");
+    let named: BTreeSet<&str> = metrics_named(&text).into_iter().map(histogram_of).collect();
     for name in all().map(|family| family.name) {
         assert!(named.contains(name), "no panel shows {name}");
     }

@@ -27,7 +27,9 @@ const FAMILIES: &[Family] = &[
     ),
     Family::histogram("netto_delay_seconds", "Delays.", &[], |_, out| {
         let mut delays = Histogram::default();
-        [10, 1 << 20, (1 << 20) + 1, 1 << 30].map(|ns| delays.record(ns));
+        for ns in [10, 1 << 20, (1 << 20) + 1, 1 << 30] {
+            delays.record(ns);
+        }
         out.push_histogram(&[], &delays);
     }),
     Family::gauge("netto_nothing", Unit::Flag, "Not measured.", &[], |_, _| {}),
@@ -119,7 +121,7 @@ fn latencies_are_exponential_histograms() {
     let buckets = point.positive.as_ref().unwrap();
     assert_eq!(point.scale, 2);
     assert_eq!(buckets.bucket_counts.iter().sum::<u64>(), 3);
-    // 2^20 ns are just above 2^-10 s and just below 2^-9.75 s; 2^30 ns above 1 s.
+    // As in Prometheus' messages, each is in the last of the buckets that its own lies across.
     assert_eq!(buckets.offset, -39);
     assert_eq!(buckets.bucket_counts[0], 2);
     let (last, count) = (
