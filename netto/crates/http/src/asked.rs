@@ -118,7 +118,7 @@ mod tests {
     }
 
     async fn answered(asked: &Asked, query: &str, kept: &Kept) -> Option<Result<Bytes, Refusal>> {
-        let selection = Selection::parse(query, "", asked.question).unwrap();
+        let selection = asked.question.parse(query, "").unwrap();
         let info = Arc::new(fixture::info());
         asked.answer(selection, kept, info, None).await
     }

@@ -6,7 +6,7 @@ use metrics_common::{Availability, Info, Snapshot};
 use serde::Serialize;
 
 use crate::line::Line;
-use crate::selection::Selection;
+use crate::selection::{Complaint, Selection};
 
 /// What a feature shows.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +39,16 @@ pub struct Question {
     pub answer: Answer,
 }
 
+impl Question {
+    /// What a query asks for; `accept` is a header of HTTP.
+    ///
+    /// # Errors
+    /// If any of it is not understood.
+    pub fn parse(&self, query: &str, accept: &str) -> Result<Selection, Complaint> {
+        Selection::parse(query, accept, self.name, self.keys)
+    }
+}
+
 /// What an answer is made of.
 #[derive(Debug, Clone, Copy)]
 pub enum Answer {
@@ -50,17 +60,6 @@ pub enum Answer {
 
 /// Snapshots, each decoded when it is asked for.
 pub type Snapshots<'a> = &'a mut dyn Iterator<Item = Result<Snapshot, Refusal>>;
-
-/// What is wrong with a question, for people.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Complaint(pub String);
-
-impl From<String> for Complaint {
-    fn from(text: String) -> Self {
-        Complaint(text)
-    }
-}
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

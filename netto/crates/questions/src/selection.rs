@@ -3,7 +3,6 @@
 
 use jiff::Timestamp;
 
-use crate::api::{Complaint, Question};
 use crate::cpus::CpuSet;
 use crate::times::duration_ns;
 
@@ -17,6 +16,17 @@ const LONGEST_NS: u64 = 86_400_000_000_000;
 const LATEST_UNIX_SECONDS: f64 = 1e11;
 /// The most things that stand by themselves.
 const MOST_LIMIT: usize = 500;
+
+/// What is wrong with a question, for people.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Complaint(pub String);
+
+impl From<String> for Complaint {
+    fn from(text: String) -> Self {
+        Complaint(text)
+    }
+}
 
 /// What a client wants to know.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,18 +103,23 @@ impl When {
 }
 
 impl Selection {
-    /// What a query asks for, as far as the question takes it: `component`, `cpu`, `from`, `to`,
+    /// What a query asks for of a subject by these keys, some of `component`, `cpu`, `from`, `to`,
     /// `last`, `step`, `limit` and `format`. `accept`, a header of HTTP, says in which form if the
     /// query does not.
     ///
     /// # Errors
     /// If any of it is not understood.
-    pub fn parse(query: &str, accept: &str, question: &Question) -> Result<Selection, Complaint> {
+    pub fn parse(
+        query: &str,
+        accept: &str,
+        subject: &str,
+        keys: &[&'static str],
+    ) -> Result<Selection, Complaint> {
         let mut selection = Selection::default();
         let (mut cpus, mut given) = (Vec::new(), Vec::new());
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            let key = question.keys.iter().find(|key| **key == name);
-            let key = *key.ok_or_else(|| unknown(&name, question))?;
+            let key = keys.iter().find(|key| **key == name);
+            let key = *key.ok_or_else(|| unknown(&name, subject, keys))?;
             match (given.contains(&key), key) {
                 (false, _) => given.push(key),
                 (true, "component" | "cpu") => {}
@@ -119,13 +134,13 @@ impl Selection {
                 "step" => selection.step_seconds = Some(step(&value)?),
                 "limit" => selection.limit = limit(&value)?,
                 "format" => selection.form = form(&value)?,
-                _ => return Err(unknown(key, question)),
+                _ => return Err(unknown(key, subject, keys)),
             }
         }
         if !cpus.is_empty() {
             selection.cpus = Some(cpu_set(&cpus.join(","))?);
         }
-        if question.keys.contains(&"format") && !given.contains(&"format") {
+        if keys.contains(&"format") && !given.contains(&"format") {
             selection.form = accepted(accept);
         }
         Ok(selection)
@@ -144,16 +159,15 @@ impl Selection {
     }
 }
 
-fn unknown(name: &str, question: &Question) -> Complaint {
-    let known = match question.keys.split_last() {
+fn unknown(name: &str, subject: &str, keys: &[&str]) -> Complaint {
+    let known = match keys.split_last() {
         None => "there is nothing to ask for".to_owned(),
         Some((only, [])) => format!("there is {only}"),
         Some((last, others)) => format!("there are {} and {last}", others.join(", ")),
     };
     Complaint(format!(
-        "\"{}\" is nothing that one can ask of {}: {known}",
-        shortened(name),
-        question.name
+        "\"{}\" is nothing that one can ask of {subject}: {known}",
+        shortened(name)
     ))
 }
 
@@ -271,21 +285,15 @@ mod tests {
 
     use super::*;
 
-    use crate::api::Answer;
-    use crate::history::HISTORY;
+    const KEYS: [&str; 6] = ["component", "cpu", "from", "to", "step", "format"];
 
     fn asked(query: &str) -> Result<Selection, Complaint> {
-        Selection::parse(query, "", &HISTORY)
+        Selection::parse(query, "", "history", &KEYS)
     }
 
     /// Asks something that has a length and a limit.
     fn asked_of_recent(query: &str) -> Result<Selection, Complaint> {
-        let question = Question {
-            name: "things",
-            keys: &["last", "limit"],
-            answer: Answer::Recent(|_, _, _| Ok(Vec::new())),
-        };
-        Selection::parse(query, "text/csv", &question)
+        Selection::parse(query, "text/csv", "things", &["last", "limit"])
     }
 
     #[test]
@@ -354,8 +362,11 @@ mod tests {
 
     #[test]
     fn the_form_is_that_of_the_address_or_else_what_the_client_takes() {
-        let form =
-            |query: &str, accept: &str| Selection::parse(query, accept, &HISTORY).unwrap().form;
+        let form = |query: &str, accept: &str| {
+            Selection::parse(query, accept, "history", &KEYS)
+                .unwrap()
+                .form
+        };
         assert_eq!(form("", "*/*"), Form::Json);
         assert_eq!(form("", "text/csv; q=0.9, */*"), Form::Csv);
         assert_eq!(form("", "application/json, text/csv"), Form::Json);

@@ -12,7 +12,6 @@ use super::routes::{newest_info, not_ready, text};
 use crate::dump;
 use crate::held::Held;
 use netto_questions::api::Refusal;
-use netto_questions::selection::Selection;
 
 /// The answer to the question at this place of the list.
 pub(super) async fn answer(place: usize, request: HttpRequest, state: Data<State>) -> HttpResponse {
@@ -20,7 +19,7 @@ pub(super) async fn answer(place: usize, request: HttpRequest, state: Data<State
     let accept = request.headers().get_all(header::ACCEPT);
     let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
     let query = request.query_string();
-    let selection = match Selection::parse(query, &accept.join(","), asked.question) {
+    let selection = match asked.question.parse(query, &accept.join(",")) {
         Ok(selection) => selection,
         Err(complaint) => return text(StatusCode::BAD_REQUEST, complaint),
     };

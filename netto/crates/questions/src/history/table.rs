@@ -10,8 +10,7 @@ use metrics_common::sections::Unit;
 use metrics_common::{Availability, Info};
 use serde::{Serialize, Serializer};
 
-use crate::api::Complaint;
-use crate::selection::{Selection, shortened};
+use crate::selection::{Complaint, Selection, shortened};
 
 /// Values in an answer at the most, but for gaps.
 pub const MOST_VALUES: usize = 200_000;

@@ -59,7 +59,7 @@ fn history(count: u64, cpus: &[u32]) -> History {
 }
 
 fn asked(query: &str, history: &History) -> Result<Table, Complaint> {
-    let selection = Selection::parse(query, "", &HISTORY).unwrap();
+    let selection = HISTORY.parse(query, "").unwrap();
     answer(&selection, history, &info())
 }
 

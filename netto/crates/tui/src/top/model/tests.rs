@@ -165,6 +165,26 @@ fn one_goes_into_a_component_and_back_out_of_it() {
 }
 
 #[test]
+fn a_breakdown_stands_in_place_of_the_parts_until_its_key_is_pressed_again() {
+    let (info, snapshots) = host(1);
+    let mut model = Model::new(vec![Breakdown {
+        key: 'x',
+        name: "things",
+        lines: |_, _, _| Vec::new(),
+    }]);
+    model.meet(info);
+    model.receive(&snapshots[0]);
+    let parts = model.screen();
+    model.press(Key::By('y'));
+    assert_eq!(model.screen(), parts);
+    model.press(Key::By('x'));
+    let screen = model.screen();
+    assert!(screen.lines.is_empty() && screen.path.last().unwrap() == "things");
+    model.press(Key::By('x'));
+    assert_eq!(model.screen(), parts);
+}
+
+#[test]
 fn a_line_stays_chosen_when_lines_change_places() {
     let (mut model, ..) = model(4);
     model.press(Key::Down);
