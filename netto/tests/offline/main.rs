@@ -15,5 +15,6 @@ mod files;
 mod damage;
 mod diff;
 mod exports;
+mod log_size;
 mod stacks;
 mod truth;

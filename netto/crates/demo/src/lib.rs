@@ -217,7 +217,8 @@ impl SnapshotSource for Source {
 }
 
 impl Source {
-    fn new(settings: Settings) -> Self {
+    /// A host that begins now and has no past.
+    pub fn new(settings: Settings) -> Self {
         Source {
             settings,
             load: Load::new(settings.cpus, nodes(settings.cpus), settings.seed),

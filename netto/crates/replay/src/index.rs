@@ -6,8 +6,7 @@ use std::sync::Arc;
 use metrics_common::codec;
 use metrics_common::{Info, Snapshot};
 
-use super::recording::Frame;
-use super::timeline::MonotonicTimeline;
+use super::timeline::{Frame, MonotonicTimeline};
 
 /// Places in the index.
 const MOST_POINTS: usize = 4096;

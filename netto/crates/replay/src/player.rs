@@ -14,7 +14,8 @@ use anyhow::bail;
 use metrics_common::history::{History, LEAST_COVERED_NS};
 use metrics_common::{Info, Snapshot};
 
-use super::recording::{Frame, Reading, Recording};
+use super::recording::{Reading, Recording};
+use super::timeline::Frame;
 use metrics_common::Folded;
 use netto_pipeline::playback::Controls;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource, Update};

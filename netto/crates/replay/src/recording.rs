@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, bail};
-use metrics_common::{Info, Snapshot};
+use metrics_common::Info;
 
 use super::index::{Index, Point, key_of};
-use super::timeline::MonotonicTimeline;
+use super::timeline::{Frame, MonotonicTimeline};
 use netto_log::read::{Event, Events, LogFile, OpenError};
 use netto_pipeline::overview::Overview;
 use netto_pipeline::playback::Facts;
@@ -23,24 +23,6 @@ const MOST_PASSED_OVER: usize = 4096;
 const TRIES: usize = 3;
 /// The component whose share is the overview.
 const NETWORK: &str = "network";
-
-/// An interval as it is played.
-#[derive(Debug, Clone)]
-pub struct Frame {
-    /// Its end on the timeline of the recording, nanoseconds.
-    pub at_ns: u64,
-    /// What its rows mean.
-    pub info: Arc<Info>,
-    /// The interval as it was recorded.
-    pub snapshot: Snapshot,
-}
-
-impl Frame {
-    /// Its begin on the timeline of the recording, nanoseconds.
-    pub fn begin_ns(&self) -> u64 {
-        self.at_ns.saturating_sub(self.snapshot.interval_ns)
-    }
-}
 
 /// A log that can be played; see the head of this file.
 #[derive(Debug)]
@@ -90,7 +72,7 @@ impl Recording {
             match event {
                 Ok(Event::Interval(info, snapshot)) => {
                     let before = timeline;
-                    let frame = frame(&mut timeline, info, *snapshot);
+                    let frame = timeline.frame(info, *snapshot);
                     if let Some(offset) = events.offset() {
                         index.add(&frame, offset, before);
                     }
@@ -175,18 +157,10 @@ impl Recording {
         })?;
         let mut timeline = point.before;
         Some(Reading {
-            first: Some(frame(&mut timeline, info, *snapshot)),
+            first: Some(timeline.frame(info, *snapshot)),
             events: Some(events),
             timeline,
         })
-    }
-}
-
-fn frame(timeline: &mut MonotonicTimeline, info: Arc<Info>, snapshot: Snapshot) -> Frame {
-    Frame {
-        at_ns: timeline.advance(&snapshot),
-        info,
-        snapshot,
     }
 }
 
@@ -207,7 +181,7 @@ impl Iterator for Reading {
         loop {
             match self.events.as_mut()?.next()? {
                 Ok(Event::Interval(info, snapshot)) => {
-                    return Some(frame(&mut self.timeline, info, *snapshot));
+                    return Some(self.timeline.frame(info, *snapshot));
                 }
                 Ok(_) => {}
                 Err(error) => {

@@ -4,10 +4,30 @@
 //! than a day, the timeline goes on by the interval's length. Everywhere else it is the recorded
 //! time, in nanoseconds since the Unix epoch. Pure.
 
-use metrics_common::Snapshot;
+use std::sync::Arc;
+
+use metrics_common::{Info, Snapshot};
 
 /// A longer step of the clock was no pause of the daemon.
 const LONGEST_PAUSE_NS: u64 = 24 * 3_600_000_000_000;
+
+/// An interval as it is played.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// Its end on the timeline of the recording, nanoseconds.
+    pub at_ns: u64,
+    /// What its rows mean.
+    pub info: Arc<Info>,
+    /// The interval as it was recorded.
+    pub snapshot: Snapshot,
+}
+
+impl Frame {
+    /// Its begin on the timeline of the recording, nanoseconds.
+    pub fn begin_ns(&self) -> u64 {
+        self.at_ns.saturating_sub(self.snapshot.interval_ns)
+    }
+}
 
 /// Goes along a recording, one snapshot after the other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,8 +37,17 @@ pub struct MonotonicTimeline {
 }
 
 impl MonotonicTimeline {
+    /// Gives the next interval its place.
+    pub fn frame(&mut self, info: Arc<Info>, snapshot: Snapshot) -> Frame {
+        Frame {
+            at_ns: self.advance(&snapshot),
+            info,
+            snapshot,
+        }
+    }
+
     /// The place of the next snapshot's end, nanoseconds.
-    pub fn advance(&mut self, snapshot: &Snapshot) -> u64 {
+    fn advance(&mut self, snapshot: &Snapshot) -> u64 {
         let time_ns = snapshot.time_unix_ns;
         let at_ns = match self.last {
             None => time_ns,

@@ -126,7 +126,7 @@ impl Contents {
     ///
     /// # Errors
     /// If the file cannot be read, or goes on in a newer format.
-    pub fn of_file(path: &Path) -> Result<Contents, LogError> {
+    pub fn of_file(path: &Path) -> anyhow::Result<Contents> {
         let mut contents;
         match LogFile::open(path, &Arc::default()) {
             Ok(file) => {

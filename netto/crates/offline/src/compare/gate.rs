@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use metrics_common::component::index_of;
 
-use super::Comparison;
+use super::comparison::Comparison;
 
 /// What a change is measured by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Where each function of two sets of stacks stands in a flame graph, and how much of it there is
 //! on either side. Pure; what is drawn is bounded whatever there is.
 
-use super::Compared;
+use super::counted::Compared;
 
 /// Functions deeper than this are not drawn.
 const DEEPEST: usize = 64;

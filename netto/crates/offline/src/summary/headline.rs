@@ -10,7 +10,20 @@ use super::components::{ComponentSummary, Found, Table};
 use super::quantiles::Quantiles;
 use super::stretch::Stretch;
 use super::timeline::{Step, Timeline};
-use super::{MOST_CPUS, Strip};
+
+/// A host has so many CPUs at most; a log that names ever others is damaged.
+pub const MOST_CPUS: usize = 8_192;
+
+/// How a component and its parts went over time.
+#[derive(Debug, Clone)]
+pub struct Strip {
+    /// Name for people of the component.
+    pub label: String,
+    /// Its parts, in the order of [`Step::parts_ns`]: name for people and colour.
+    pub parts: Vec<(String, String)>,
+    /// The steps.
+    pub timeline: Timeline,
+}
 
 /// So many peaks are told.
 const PEAKS: usize = 3;

@@ -19,7 +19,7 @@ use metrics_common::codec::Gap;
 use serde::Serialize;
 
 pub use components::{ComponentSummary, Found, Measured, Table};
-pub use headline::{CpuSummary, Headline, Peak, PowerSummary, Spread};
+pub use headline::{CpuSummary, Headline, MOST_CPUS, Peak, PowerSummary, Spread, Strip};
 pub use health::{Gaps, Losses, Missed, OwnSummary, Unwritten};
 pub use stretch::Stretch;
 pub use timeline::{Step, Timeline};
@@ -27,8 +27,6 @@ pub use timeline::{Step, Timeline};
 use self::headline::Subject;
 use self::health::Health;
 
-/// A host has so many CPUs at most; a log that names ever others is damaged.
-pub const MOST_CPUS: usize = 8_192;
 /// So many notes are kept.
 const MOST_NOTES: usize = 50;
 
@@ -196,17 +194,6 @@ impl Summarizer {
         };
         Some((summary, found.strip))
     }
-}
-
-/// How a component and its parts went over time.
-#[derive(Debug, Clone)]
-pub struct Strip {
-    /// Name for people of the component.
-    pub label: String,
-    /// Its parts, in the order of [`Step::parts_ns`]: name for people and colour.
-    pub parts: Vec<(String, String)>,
-    /// The steps.
-    pub timeline: Timeline,
 }
 
 #[cfg(test)]

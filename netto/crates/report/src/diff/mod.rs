@@ -9,11 +9,10 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
 
-use super::output::{Output, is_closed_pipe};
-use super::progress::Progress;
 use crate::outcome::Outcome;
-use netto_log::read::Entry;
-use netto_log::read::Files;
+use crate::output::{Output, is_closed_pipe};
+use crate::progress::Progress;
+use netto_log::read::{Entry, Files};
 use netto_offline::compare::{Comparison, Condition, Judgement, Side, compare};
 use netto_offline::stacks::{Compared, Stacks, Which};
 use netto_questions::times::{Moment, Wanted};
@@ -188,7 +187,7 @@ fn side(
     });
     drop(progress);
     let Ok(findings) = findings;
-    for trouble in super::report::troubles(&findings) {
+    for trouble in crate::report::troubles(&findings) {
         let path = part.path.display();
         // If standard error is closed, there is nobody to be warned.
         let _ = writeln!(std::io::stderr(), "warning: {path}: {trouble}");
@@ -206,7 +205,7 @@ fn compared(args: &DiffArgs, stacks: Option<Stacks>) -> anyhow::Result<Compared>
         0 => &args.a,
         _ => &args.b,
     };
-    let why = super::stacks::none(&lacks.path.display().to_string());
+    let why = crate::stacks::none(&lacks.path.display().to_string());
     stacks.compared().context(why)
 }
 
@@ -228,7 +227,7 @@ fn write(
         Format::Folded => {
             let compared = compared(args, stacks)?;
             let mut output = Output::to(args.output.as_deref())?;
-            super::stacks::write(&compared.lines, 2, &mut output)
+            crate::stacks::write(&compared.lines, 2, &mut output)
                 .context("cannot write the stacks")?;
             return output.finish();
         }

@@ -7,7 +7,8 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use super::long_form::{COLUMNS, LongForm};
-use super::{Output, Source, about};
+use super::source::{Source, about};
+use crate::output::Output;
 use netto_log::read::{Entry, Findings};
 use netto_questions::times::Rfc3339;
 

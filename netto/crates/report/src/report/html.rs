@@ -3,7 +3,8 @@
 use anyhow::Context as _;
 use jiff::tz::TimeZone;
 
-use super::{Source, nothing_there, troubles};
+use super::source::{Source, nothing_there};
+use super::table::troubles;
 use crate::standalone::Standalone;
 use netto_log::read::{Entry, Findings};
 

@@ -2,9 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::Parts;
+use netto_feature::summary;
 use netto_log::read::Findings;
 use netto_offline::summary::Summary;
+
+/// What features say of a log, by their names.
+pub(super) type Parts = Vec<(&'static str, Option<summary::Summary>)>;
 
 /// The whole report, with a line break at its end. What a log does not have is `null`.
 pub(super) fn text(summary: &Summary, files: &Findings, parts: &Parts) -> anyhow::Result<String> {

@@ -3,25 +3,23 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
+use metrics_common::Snapshot;
 use metrics_common::component::index_of;
-use metrics_common::{Info, Snapshot};
 
-use super::output::{Output, is_closed_pipe};
-use super::progress::Progress;
+use self::json::Parts;
+use self::source::{Source, nothing_there};
 use crate::outcome::Outcome;
+use crate::output::{Output, is_closed_pipe};
 use netto_feature::instruments::Entry as Feature;
-use netto_feature::summary;
-use netto_log::read::Files;
-use netto_log::read::{Entry, Findings, Series};
+use netto_log::read::{Entry, Files, Findings};
 use netto_offline::stacks::{Stacks, Which};
 use netto_offline::summary::{Strip, Summarizer, Summary};
 use netto_questions::cpus::CpuSet;
-use netto_questions::times::{self, Moment, Span, Wanted};
+use netto_questions::times::{self, Moment, Wanted};
 
 mod csv;
 mod html;
@@ -29,6 +27,7 @@ mod json;
 mod long_form;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod source;
 mod svg;
 mod table;
 
@@ -113,53 +112,6 @@ fn known_component(slug: &str) -> Result<String, String> {
         None => Err("`netto list` names all that there are".to_owned()),
     }
 }
-
-/// A series, and what of it is meant.
-struct Source<'a> {
-    files: &'a Files,
-    span: Span,
-    cpus: Option<&'a CpuSet>,
-    every_interval: bool,
-}
-
-impl Source<'_> {
-    /// Hands on every interval that is meant, and all else, and tells the user how far it has come.
-    fn for_each(&self, each: impl FnMut(Entry) -> anyhow::Result<()>) -> anyhow::Result<Findings> {
-        self.read(self.files.series(self.span), each)
-    }
-
-    /// The same for who wants nothing but sums: by digests where they have what is meant.
-    fn for_each_or_digest(
-        &self,
-        each: impl FnMut(Entry) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Findings> {
-        // The course in a digest is of all CPUs together.
-        match self.every_interval || self.cpus.is_some() {
-            true => self.for_each(each),
-            false => self.read(self.files.series_by_digests(self.span), each),
-        }
-    }
-
-    fn read(
-        &self,
-        series: Series,
-        mut each: impl FnMut(Entry) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Findings> {
-        let mut progress = Progress::of(self.files.read_bytes(), self.files.length_bytes());
-        series.for_each(|entry| {
-            progress.tick();
-            match (entry, self.cpus) {
-                (Entry::Interval(snapshot), Some(cpus)) => {
-                    each(Entry::Interval(Box::new(cpus.of(*snapshot))))
-                }
-                (entry, _) => each(entry),
-            }
-        })
-    }
-}
-
-/// What features say of a log, by their names.
-type Parts = Vec<(&'static str, Option<summary::Summary>)>;
 
 /// Carries out the command.
 pub fn run(args: &ReportArgs, features: &[Feature]) -> Outcome {
@@ -303,21 +255,12 @@ fn folded(source: &Source<'_>, args: &ReportArgs) -> anyhow::Result<Findings> {
         .collect();
     anyhow::ensure!(
         stacks.about(Which::A).messages > 0,
-        super::stacks::none(&logs.join(", "))
+        crate::stacks::none(&logs.join(", "))
     );
     let mut output = Output::to(args.output.as_deref())?;
-    super::stacks::write(&stacks.counted(), 1, &mut output).context("cannot write the stacks")?;
+    crate::stacks::write(&stacks.counted(), 1, &mut output).context("cannot write the stacks")?;
     output.finish()?;
     Ok(findings)
-}
-
-/// Why there is nothing to report on.
-fn nothing_there(source: &Source<'_>, zone: &TimeZone) -> String {
-    let begin = times::shown(source.files.begin_unix_ns(), zone);
-    format!(
-        "no interval of these logs is in that span, or of those CPUs: they begin at {begin} \
-         (local time)"
-    )
 }
 
 #[cfg(feature = "parquet")]
@@ -335,18 +278,4 @@ fn parquet(_: &Source<'_>, _: Option<&str>, _: &ReportArgs) -> anyhow::Result<Fi
         "this netto was built without Parquet: build it with the cargo feature `parquet`, \
          or take --format csv"
     )
-}
-
-/// Whose a log is, for the head of an exported file.
-fn about(info: &Arc<Info>) -> Vec<(&'static str, String)> {
-    vec![
-        ("host", info.hostname.clone()),
-        ("kernel", info.kernel.clone()),
-        ("netto_version", info.version.clone()),
-        ("netto_boot_id", info.boot_id.clone()),
-        (
-            "netto_is_demonstration",
-            info.is_demonstration().to_string(),
-        ),
-    ]
 }

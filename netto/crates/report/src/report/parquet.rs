@@ -15,7 +15,8 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::long_form::{LongForm, Row};
-use super::{Output, Source, about};
+use super::source::{Source, about};
+use crate::output::Output;
 use netto_log::read::{Entry, Findings};
 
 /// The columns and their types. Numbers that cannot be negative have unsigned types.

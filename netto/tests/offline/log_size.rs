@@ -1,10 +1,12 @@
-//! How large a log becomes: of a made-up host, because its load is known.
+//! How much of it is written: of a made-up host, because its load is known.
 
-use metrics_common::Snapshot;
-use metrics_common::codec;
+use std::time::Duration;
+
 use metrics_common::log::{Block, DigestBuilder, Packer, Rounding};
-
-use super::*;
+use metrics_common::{Snapshot, codec};
+use netto::features::FEATURES;
+use netto_demo::{Settings, Source};
+use netto_pipeline::trace_analyzer::SnapshotSource;
 
 const DAY_SECONDS: u64 = 86_400;
 /// A day of 64 CPUs may have so many bytes. What is left of it is mostly chance: of 110 values
@@ -14,26 +16,34 @@ const MOST_BYTES_A_DAY: u64 = 520_000_000;
 /// Intervals of a block, which is written after three and a half seconds.
 const A_BLOCK: u64 = 7;
 
+fn source(cpus: u32, seed: u64) -> Source {
+    Source::new(Settings {
+        cpus,
+        seed,
+        period: Duration::from_millis(500),
+        frequency_hz: 1000,
+        features: FEATURES,
+        without: &["owners", "latency"],
+    })
+}
+
 /// Bytes of so many intervals of half a second of 64 CPUs, in blocks as they are written, with
 /// their digests.
 fn logged(intervals: u64, mut keep: impl FnMut(Snapshot) -> Snapshot) -> u64 {
-    let settings = Settings {
-        cpus: 64,
-        seed: 1,
-        period: Duration::from_millis(500),
-        frequency_hz: 1000,
-        has_owners: false,
-        has_latency: false,
-    };
-    let mut source = Source::new(settings);
+    let mut source = source(64, 1);
     let (mut block, mut packer) = (Block::default(), Packer::default());
     let mut digests = DigestBuilder::default();
     let mut bytes = 0;
     for number in 0..intervals {
         let time_unix_ns = 1_800_000_000_000_000_000 + number * 500_000_000 + number % 7 * 1_000;
-        let snapshot = keep(source.make(500_000_000, time_unix_ns));
-        let message = codec::encode_snapshot(&snapshot).unwrap();
-        block.push_snapshot(message, time_unix_ns).unwrap();
+        let snapshot = keep(Snapshot {
+            time_unix_ns,
+            ..source.next_snapshot().expect("a snapshot")
+        });
+        let message = codec::encode_snapshot(&snapshot).expect("encoded");
+        block
+            .push_snapshot(message, time_unix_ns)
+            .expect("it fits");
         if number % A_BLOCK == A_BLOCK - 1 {
             let block = block.close(&mut packer);
             digests.wrote(bytes, &block);
@@ -71,4 +81,24 @@ fn a_day_of_64_cpus_to_the_nanosecond_is_two_to_four_times_as_much() {
     let ratio = exact as f64 / rounded as f64;
     println!("{ratio:.1} times: {} bytes an interval", exact / intervals);
     assert!((2.0..4.0).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_frame_of_128_cpus_is_at_most_25_kilobytes() {
+    let mut source = source(128, 1);
+    let snapshots = (0..60).map(|_| source.next_snapshot().expect("a snapshot"));
+    let bytes = snapshots.map(|own| codec::encode_snapshot(&own).expect("encoded").len());
+    let largest = bytes.max();
+    assert!(largest <= Some(25_000), "{largest:?} bytes");
+}
+
+#[test]
+fn the_same_settings_make_the_same_values() {
+    let some = |seed| {
+        let mut source = source(4, seed);
+        let snapshots = (0..3).map(|_| source.next_snapshot().expect("a snapshot"));
+        snapshots.map(|own| own.sections).collect::<Vec<_>>()
+    };
+    assert_eq!(some(1), some(1));
+    assert_ne!(some(1), some(2));
 }

@@ -5,6 +5,8 @@ use metrics_common::random::SplitMix64;
 use metrics_common::{COMPONENTS, Cost, Info, Sections, Snapshot, fixture};
 
 use super::*;
+use crate::compare::side::MOST_CELLS;
+use crate::compare::{Condition, Judgement};
 
 const CPUS: usize = 4;
 const INTERVAL_NS: u64 = 500_000_000;
@@ -187,7 +189,7 @@ fn however_long_a_log_is_its_cells_are_few_and_nothing_is_lost() {
             },
         });
     }
-    assert!(side.cells().len() <= side::MOST_CELLS);
+    assert!(side.cells().len() <= MOST_CELLS);
     let total = side.total();
     assert_eq!(
         total.ns(0),

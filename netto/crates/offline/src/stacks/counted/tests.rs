@@ -3,6 +3,7 @@
 use metrics_common::{COMPONENTS, Cost, Sections, fixture};
 
 use super::*;
+use crate::stacks::layout;
 
 const MINUTE_NS: u64 = 60_000_000_000;
 

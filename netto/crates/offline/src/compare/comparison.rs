@@ -1,0 +1,172 @@
+//! Two series of intervals against each other: what each component takes more or less, and whether
+//! that is more than chance. Pure, and bounded in memory.
+//!
+//! What is compared is the mean over each side: CPU time by the time that there was. How far the
+//! difference may be off, `bootstrap` says.
+
+use serde::Serialize;
+
+use super::bootstrap::{self, Deviations, Margin};
+use super::side::{About, Cell, Side};
+
+/// A component on one side.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Level {
+    /// Share of the time of all CPUs, 0 to 1.
+    pub share_ratio: f64,
+    /// CPUs' worth: CPU seconds in each second.
+    pub cpus: f64,
+}
+
+/// A difference, the second side's figure less the first's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Difference {
+    /// As it was found.
+    pub value: f64,
+    /// Where it lies: the intervals of all components hold the truth together with a confidence of
+    /// 95 %. Absent if there are too few intervals.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// What became of a component.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// Its stable name.
+    pub component: String,
+    /// That of the component that it is a part of.
+    pub parent: Option<String>,
+    /// Its name for people.
+    pub label: String,
+    /// On the first side.
+    pub a: Level,
+    /// On the second side.
+    pub b: Level,
+    /// Of the share of the host, in ratios from 0 to 1.
+    pub share: Difference,
+    /// Of the CPU seconds in each second.
+    pub cpus: Difference,
+    /// By how much of what it was, 0.05 for 5 %; absent if it was nothing.
+    pub relative_ratio: Option<f64>,
+    /// Whether it is more than chance; absent if there are too few intervals to tell.
+    pub is_real: Option<bool>,
+}
+
+/// A component that cannot be compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Incomparable {
+    /// Its stable name.
+    pub component: String,
+    /// Its name for people.
+    pub label: String,
+    /// Why.
+    pub unavailable: String,
+}
+
+/// All that a comparison says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The first side.
+    pub a: About,
+    /// The second side.
+    pub b: About,
+    /// Blocks of each side; absent if it has too few intervals.
+    pub blocks: Option<(usize, usize)>,
+    /// Length of a block of each side, nanoseconds.
+    pub block_ns: Option<(u64, u64)>,
+    /// Components, by what matters: real changes first, the larger first.
+    pub changes: Vec<Change>,
+    /// Components that cannot be compared.
+    pub incomparable: Vec<Incomparable>,
+}
+
+/// Compares two sides; `None` if one of them has no interval.
+pub fn compare(a: &Side, b: &Side) -> Option<Comparison> {
+    let (about_a, about_b) = (a.about()?.clone(), b.about()?.clone());
+    let (total_a, total_b) = (a.total(), b.total());
+    let mut rows = Vec::new();
+    let mut incomparable = Vec::new();
+    let only_in_b = |slug: &str| a.components.iter().all(|c| c.slug != slug);
+    let more = b.components.iter().filter(|c| only_in_b(&c.slug));
+    for component in a.components.iter().chain(more) {
+        match (a.row(&component.slug), b.row(&component.slug)) {
+            (Ok(in_a), Ok(in_b)) => rows.push((component, in_a, in_b)),
+            (Err(reason), _) | (_, Err(reason)) => incomparable.push(Incomparable {
+                component: component.slug.clone(),
+                label: component.label.clone(),
+                unavailable: reason,
+            }),
+        }
+    }
+    let alike_a = bootstrap::likeness(a.cells(), rows.iter().map(|row| row.1));
+    let alike_b = bootstrap::likeness(b.cells(), rows.iter().map(|row| row.2));
+    let blocks = bootstrap::blocks(a.cells(), alike_a).zip(bootstrap::blocks(b.cells(), alike_b));
+    let deviations = |weight: fn(&Cell) -> u64| -> Option<Vec<(Deviations, Deviations)>> {
+        let (blocks_a, blocks_b) = blocks.as_ref()?;
+        let both = rows.iter().map(|&(_, in_a, in_b)| {
+            (
+                Deviations::of(a.cells(), blocks_a, in_a, weight, alike_a),
+                Deviations::of(b.cells(), blocks_b, in_b, weight, alike_b),
+            )
+        });
+        Some(both.collect())
+    };
+    let of_shares = deviations(|cell| cell.capacity_ns).map(|both| bootstrap::margins(&both));
+    // The same with other weights, which differ only where CPUs came or went: one factor holds.
+    let of_cpus: Option<Vec<Margin>> = deviations(|cell| cell.interval_ns)
+        .zip(of_shares.as_ref())
+        .map(|(both, shares)| {
+            let both = both.iter().zip(shares);
+            both.map(|(sides, share)| Margin {
+                error: bootstrap::error(sides),
+                factor: share.factor,
+            })
+            .collect()
+        });
+    let change = |(index, &(component, in_a, in_b)): (usize, &(_, usize, usize))| {
+        let component: &metrics_common::ComponentInfo = component;
+        let level = |total: &Cell, row: usize| Level {
+            share_ratio: total.ns(row) as f64 / total.capacity_ns.max(1) as f64,
+            cpus: total.ns(row) as f64 / total.interval_ns.max(1) as f64,
+        };
+        let (level_a, level_b) = (level(&total_a, in_a), level(&total_b, in_b));
+        let difference = |value: f64, margins: &Option<Vec<Margin>>| Difference {
+            value,
+            interval: margins.as_ref().map(|margins| {
+                let half = margins[index].error * margins[index].factor;
+                (value - half, value + half)
+            }),
+        };
+        let share = difference(level_b.share_ratio - level_a.share_ratio, &of_shares);
+        let was = level_a.share_ratio;
+        Change {
+            component: component.slug.clone(),
+            parent: component.parent.clone(),
+            label: component.label.clone(),
+            a: level_a,
+            b: level_b,
+            share,
+            cpus: difference(level_b.cpus - level_a.cpus, &of_cpus),
+            relative_ratio: (was > 0.0).then(|| share.value / was),
+            is_real: share.interval.map(|(low, high)| low > 0.0 || high < 0.0),
+        }
+    };
+    let mut changes: Vec<Change> = rows.iter().enumerate().map(change).collect();
+    changes.sort_by(|one, other| {
+        let real = |change: &Change| change.is_real == Some(true);
+        let size = |change: &Change| change.share.value.abs();
+        let by_real = real(other).cmp(&real(one));
+        by_real.then(size(other).total_cmp(&size(one)))
+    });
+    let length = |blocks: &[Cell]| blocks.first().map_or(0, |block| block.interval_ns);
+    Some(Comparison {
+        a: about_a,
+        b: about_b,
+        blocks: blocks.as_ref().map(|(a, b)| (a.len(), b.len())),
+        block_ns: blocks.as_ref().map(|(a, b)| (length(a), length(b))),
+        changes,
+        incomparable,
+    })
+}
+
+#[cfg(test)]
+mod tests;

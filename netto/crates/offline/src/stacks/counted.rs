@@ -1,0 +1,194 @@
+//! Sampled stacks of a series, or of two against each other: counted, and brought to the same time.
+//! Pure, and bounded in memory whatever the logs hold.
+//!
+//! Both sides are counted in one table. Nothing is ever taken out of it, so that a stack which
+//! has a line has all its samples there, of both sides, and one for which there was no room has
+//! none: what had no room on one side only would look like a change.
+
+use std::collections::HashMap;
+
+use metrics_common::codec;
+use metrics_common::{Info, Snapshot};
+
+/// More different stacks than this are counted together.
+const MOST_STACKS: usize = 1 << 16;
+/// The same of their text, bytes.
+const MOST_BYTES: usize = 16 << 20;
+/// Longer stacks are of no kernel, bytes.
+const LONGEST_BYTES: usize = 16 << 10;
+/// A longer time is damage, nanoseconds: a day.
+const LONGEST_WINDOW_NS: u64 = 86_400 * 1_000_000_000;
+
+/// The line of samples whose stack had no room, here or when they were taken.
+pub const OTHER: &str = "[other stacks]";
+
+/// One of the things compared; a series by itself is the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// What was before.
+    A,
+    /// What is now.
+    B,
+}
+
+/// Stacks as they are shown one after the other.
+#[derive(Debug, Default)]
+pub struct Stacks {
+    counts: HashMap<Box<str>, [u64; 2]>,
+    text_bytes: usize,
+    other: [u64; 2],
+    about: [About; 2],
+}
+
+/// What the samples of a side rest on.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct About {
+    /// Messages with stacks.
+    pub messages: u64,
+    /// Time in which they were sampled, nanoseconds.
+    pub window_ns: u64,
+    /// CPU time of networking, and the same times how often its CPU was sampled then.
+    network_ns: f64,
+    network_samples: f64,
+    /// Samples, those without a line of their own included.
+    pub samples: u64,
+}
+
+impl About {
+    /// How often a CPU was sampled while it did networking, per second; `None` if unknown.
+    fn sampled_hz(&self) -> Option<f64> {
+        let hz = self.network_samples / self.network_ns;
+        (hz.is_finite() && hz > 0.0).then_some(hz)
+    }
+}
+
+/// A stack, from the outermost function to the innermost with a semicolon between, and its
+/// samples on both sides.
+pub type Line = (Box<str>, [u64; 2]);
+
+/// Both sides as if they had been sampled for the same time and as often.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compared {
+    /// Stacks in order; functions that have the same callers follow one another.
+    pub lines: Vec<Line>,
+    /// By how much the samples of each side were multiplied: 1 of the one that was sampled more.
+    pub factors: [f64; 2],
+    /// What each side rests on.
+    pub about: [About; 2],
+}
+
+impl Stacks {
+    /// Takes an interval: how often its CPUs were sampled.
+    pub fn interval(&mut self, which: Which, info: &Info, snapshot: &Snapshot) {
+        let network = info.components.iter().position(|c| c.slug == "network");
+        let Some(cells) = network.and_then(|row| snapshot.cost().components.get(row)?.as_ref())
+        else {
+            return;
+        };
+        let hz = snapshot
+            .sections
+            .own
+            .as_ref()
+            .and_then(|own| own.sampling_hz.as_ref());
+        let about = &mut self.about[which as usize];
+        for (column, &ns) in cells.iter().enumerate() {
+            let hz = hz.map_or(info.frequency_hz, |hz| hz.get(column).copied().unwrap_or(0));
+            about.network_ns += ns as f64;
+            about.network_samples += ns as f64 * hz as f64;
+        }
+    }
+
+    /// Takes the stacks of some time. Those of no time, or of an impossible one, are left out.
+    pub fn add(&mut self, which: Which, stacks: &codec::Stacks) {
+        if stacks.window_ns == 0 || stacks.window_ns > LONGEST_WINDOW_NS {
+            return;
+        }
+        let about = &mut self.about[which as usize];
+        about.messages += 1;
+        about.window_ns = about.window_ns.saturating_add(stacks.window_ns);
+        self.count(which, None, stacks.left_out);
+        for line in stacks.folded.lines() {
+            let Some((stack, count)) = line.rsplit_once(' ') else {
+                continue;
+            };
+            if let Ok(count) = count.parse() {
+                self.count(which, Some(stack), count);
+            }
+        }
+    }
+
+    fn count(&mut self, which: Which, stack: Option<&str>, count: u64) {
+        let side = which as usize;
+        let samples = &mut self.about[side].samples;
+        *samples = samples.saturating_add(count);
+        let stack = stack.filter(|stack| !stack.is_empty() && stack.len() <= LONGEST_BYTES);
+        let place = match stack {
+            None => &mut self.other,
+            Some(stack) if self.counts.contains_key(stack) => {
+                self.counts.entry(stack.into()).or_default()
+            }
+            Some(stack)
+                if self.counts.len() < MOST_STACKS
+                    && self.text_bytes + stack.len() <= MOST_BYTES =>
+            {
+                self.text_bytes += stack.len();
+                self.counts.entry(stack.into()).or_default()
+            }
+            Some(_) => &mut self.other,
+        };
+        place[side] = place[side].saturating_add(count);
+    }
+
+    /// What a side rests on.
+    pub fn about(&self, which: Which) -> &About {
+        &self.about[which as usize]
+    }
+
+    /// All stacks in order.
+    fn into_lines(self) -> Vec<Line> {
+        let mut lines: Vec<Line> = self.counts.into_iter().collect();
+        if self.other != [0, 0] {
+            lines.push((OTHER.into(), self.other));
+        }
+        lines.retain(|(_, counts)| *counts != [0, 0]);
+        // As text, "a b;c" would come between "a" and "a;b".
+        lines.sort_unstable_by(|(one, _), (other, _)| one.split(';').cmp(other.split(';')));
+        lines
+    }
+
+    /// The stacks of the first side, as they were counted.
+    pub fn counted(self) -> Vec<Line> {
+        self.into_lines()
+    }
+
+    /// Brings both sides to the time and frequency of the one that was sampled more; `None` if
+    /// one of them has no stacks.
+    pub fn compared(self) -> Option<Compared> {
+        let about = self.about;
+        if about.iter().any(|side| side.messages == 0) {
+            return None;
+        }
+        let hz = match [about[0].sampled_hz(), about[1].sampled_hz()] {
+            [Some(a), Some(b)] => [a, b],
+            // They are taken to be the same where one of them is not known.
+            _ => [1.0, 1.0],
+        };
+        let weights = [0, 1].map(|side| about[side].window_ns as f64 * hz[side]);
+        let most = weights[0].max(weights[1]);
+        let factors = weights.map(|weight| most / weight);
+        let mut lines = self.into_lines();
+        for (_, counts) in &mut lines {
+            for (count, factor) in counts.iter_mut().zip(factors) {
+                *count = (*count as f64 * factor).round() as u64;
+            }
+        }
+        Some(Compared {
+            lines,
+            factors,
+            about,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
