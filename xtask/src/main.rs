@@ -10,9 +10,13 @@ mod packages;
 mod process;
 mod screenshots;
 mod setup;
+mod slowest;
 mod suite;
 mod tally;
 mod tidy;
+#[allow(dead_code, reason = "the root tests use more of it")]
+#[path = "../../netto/tests/common/tiers.rs"]
+mod tiers;
 mod tree;
 mod vm;
 mod wasm;
@@ -48,21 +52,11 @@ enum Command {
         args: Vec<String>,
     },
     /// Check and test everything; with a filter, run only the tests it names
-    Test {
-        /// Arguments for the test programs, e.g. part of a test's name
-        #[arg(last = true)]
-        args: Vec<String>,
-    },
+    Test(suite::Options),
     /// Run the root tests on other kernels, each in a virtual machine
     Vm(vm::Options),
     /// Measure what netto costs on this machine, and in a guest (as root; about an hour)
     Bench(bench::Options),
-    /// A load for `bench`, which starts it
-    #[command(hide = true)]
-    Load {
-        #[command(subcommand)]
-        load: bench::Load,
-    },
     /// Check that the source keeps to the project's own rules
     Tidy,
     /// Add an instrument to a copy of netto, and show that all of netto has it
@@ -104,11 +98,7 @@ fn dispatch(command: Command) -> Result<ExitCode> {
             bench::run(&root, &options)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Load { load } => {
-            load.work()?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Test { args } => suite::run(&root, &args),
+        Command::Test(options) => suite::run(&root, &options),
         Command::Vm(options) => vm::run(&root, &options),
         Command::Screenshots => {
             setup::ensure(&root, setup::Purpose::Test)?;

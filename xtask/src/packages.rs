@@ -85,6 +85,13 @@ pub const TEST: &[Need] = &[
     program("python3", "python3", "DuckDB and Polars in the tests"),
 ];
 
+/// To test netto at length.
+pub const LONG_TEST: &[Need] = &[program(
+    "bpftrace",
+    "bpftrace",
+    "a plain script beside netto",
+)];
+
 /// To test netto on other kernels, in virtual machines.
 pub const GUESTS: &[Need] = &[
     program(
@@ -101,13 +108,6 @@ pub const GUESTS: &[Need] = &[
 pub const BENCH: &[Need] = &[
     program("ip", "iproute2", "network namespaces in the benchmark"),
     program("iperf3", "iperf3", "bulk TCP in the benchmark"),
-    program(
-        "bpftool",
-        "bpftool",
-        "the kernel's statistics of BPF programs",
-    ),
-    program("taskset", "util-linux", "a load that keeps to its CPU"),
-    program("chrt", "util-linux", "a load that keeps its CPU to itself"),
     program("setpriv", "util-linux", "loads that end with the benchmark"),
     program("chromium", "chromium", "measuring the dashboard"),
     program("chromedriver", "chromium-driver", "measuring the dashboard"),
@@ -150,7 +150,13 @@ mod tests {
 
     #[test]
     fn no_package_name_could_be_taken_for_an_option_by_apt() {
-        for need in BUILD.iter().chain(TEST).chain(BENCH).chain(GUESTS) {
+        for need in BUILD
+            .iter()
+            .chain(TEST)
+            .chain(LONG_TEST)
+            .chain(BENCH)
+            .chain(GUESTS)
+        {
             assert!(
                 need.package
                     .bytes()

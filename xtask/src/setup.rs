@@ -22,6 +22,8 @@ pub enum Purpose {
     Build,
     /// That, and the tests.
     Test,
+    /// That, and the tests that take long.
+    LongTest,
     /// Building, and measuring what netto costs.
     Bench,
 }
@@ -36,7 +38,13 @@ pub fn ensure(root: &Path, purpose: Purpose) -> Result<()> {
     match purpose {
         Purpose::Build => {}
         Purpose::Test => needs.extend(packages::TEST.iter().chain(packages::GUESTS)),
-        Purpose::Bench => needs.extend(packages::BENCH),
+        Purpose::LongTest => needs.extend(
+            packages::TEST
+                .iter()
+                .chain(packages::GUESTS)
+                .chain(packages::LONG_TEST),
+        ),
+        Purpose::Bench => needs.extend(packages::BENCH.iter().chain(packages::GUESTS)),
     }
     let missing = packages::missing(needs, is_there);
     let wasm_packages = wasm::debian_packages_needed()
@@ -69,7 +77,7 @@ pub fn ensure(root: &Path, purpose: Purpose) -> Result<()> {
             );
         }
     }
-    if purpose == Purpose::Test {
+    if matches!(purpose, Purpose::Test | Purpose::LongTest) {
         prometheus(root)?;
         axe(root)?;
         readers_of_parquet(root)?;
@@ -91,7 +99,7 @@ fn toolchain(purpose: Purpose) -> Result<()> {
     let sysroot = process::output(Command::new(rustc).args(["--print", "sysroot"]))
         .context("netto is built by Rust; get it from https://rustup.rs")?;
     let mut components = vec![("rustfmt", "rustfmt")];
-    if purpose == Purpose::Test {
+    if matches!(purpose, Purpose::Test | Purpose::LongTest) {
         components.push(("cargo-clippy", "clippy"));
     }
     for (program, component) in components {

@@ -1,40 +1,83 @@
-//! `cargo xtask test`: every check and every test, one line of verdict at the end.
+//! `cargo xtask test`: every check and every test, one line of verdict at the end. What runs in
+//! which of the three tiers is told by `netto/tests/common/tiers.rs`.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use crate::slowest::Slowest;
 use crate::tally::Tally;
+use crate::tiers::{Row, TABLE};
 use crate::{build, house, process, setup, tidy, tree, vm};
 
-/// Runs everything; with `args` only the test programs, given those arguments.
+/// What can be asked for.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Run only what takes minutes at most: format, lints, pure tests and one daemon
+    #[arg(long, conflicts_with_all = ["long", "args"])]
+    quick: bool,
+    /// Run what all other runs leave out: statistics and endurance
+    #[arg(long, conflicts_with = "args")]
+    long: bool,
+    /// Arguments for the test programs, e.g. part of a test's name
+    #[arg(last = true)]
+    args: Vec<String>,
+}
+
+/// Runs the tier that was asked for; with arguments only the test programs, given those.
 ///
 /// # Errors
 /// Only where the tests cannot even begin; failed tests are an exit code.
-pub fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
-    setup::ensure(root, setup::Purpose::Test)?;
+pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
+    let purpose = match options.long {
+        true => setup::Purpose::LongTest,
+        false => setup::Purpose::Test,
+    };
+    setup::ensure(root, purpose)?;
+    let is_default = !options.quick && !options.long && options.args.is_empty();
     let mut tally = Tally::default();
-    if args.is_empty() {
+    let mut slowest = Slowest::default();
+    if is_default || options.quick {
         tally.check("format", tree::check_format(root));
         tally.check("tidy", check_tidy(root));
         tally.check("clippy", check_clippy(root));
     }
-    let finished = test_programs(root, args, &mut tally)?;
+    let mut command = test_command(root)?;
+    if options.quick {
+        command.args(["--lib", "--bins"]);
+        command.args(chosen(|row| row.is_quick));
+        command.env("NETTO_TESTS", "quick");
+    } else if options.long {
+        command.args(chosen(|row| !row.long.is_empty()));
+        // This one has a guest of its own.
+        command.args(["--", "--ignored", "--skip", vm::BESIDE_BPFTRACE]);
+    } else {
+        command.arg("--").args(&options.args);
+    }
+    let finished = test_programs(&mut command, &mut tally, &mut slowest)?;
     // A program that crashed, or did not compile, has no result line to count.
     if !finished && tally.failed == 0 {
         let error = "a test program crashed, or does not compile: see its output";
         tally.check("test programs", Err(error));
     }
-    if args.is_empty() {
+    if is_default {
         tally.check("house", house::check(root));
         if let Err(error) = vm::matrix(root, &mut tally) {
             tally.check("guests", Err(error));
         }
     }
+    if options.long
+        && let Err(error) = vm::beside_bpftrace(root, &mut tally)
+    {
+        tally.check("guest with bpftrace", Err(error));
+    }
+    println!("\n{slowest}");
     if tally.failed > 0 {
-        println!("\nWhat failed:\n{}\n", tally.failures());
+        println!("What failed:\n{}\n", tally.failures());
     }
     println!("{tally}");
     Ok(if tally.failed == 0 {
@@ -64,19 +107,33 @@ fn check_tidy(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs all test programs, passing their output on; `false` if cargo says that one failed.
-fn test_programs(root: &Path, args: &[String], tally: &mut Tally) -> Result<bool> {
+/// Test programs with a row of the table that is meant, as arguments for cargo.
+fn chosen(is_meant: impl Fn(&Row) -> bool) -> impl Iterator<Item = &'static str> {
+    let meant = TABLE.iter().filter(|row| is_meant(row));
+    let programs: BTreeSet<&str> = meant.map(|row| row.program).collect();
+    programs.into_iter().flat_map(|program| ["--test", program])
+}
+
+/// `cargo test` of all test programs, but for what is added.
+fn test_command(root: &Path) -> Result<Command> {
     let mut command = build::cargo_with_dashboard(root)?;
     command
-        .args(["test", "--workspace", "--no-fail-fast", "--"])
-        .args(args)
+        .args(["test", "--workspace", "--no-fail-fast"])
         .env("PATH", setup::path_with_tools(root)?)
         .stdout(Stdio::piped());
-    let shown = process::display(&command);
+    Ok(command)
+}
+
+/// Runs test programs, passing their output on; `false` if cargo says that one failed.
+fn test_programs(command: &mut Command, tally: &mut Tally, slowest: &mut Slowest) -> Result<bool> {
+    let shown = process::display(command);
     eprintln!("xtask: {shown}");
-    let status = stream(&mut command, |line| tally.line(line))
-        .with_context(|| format!("cannot run `{shown}`"))?;
-    Ok(status)
+    let begun = Instant::now();
+    stream(command, |line| {
+        tally.line(line);
+        slowest.line(line, begun.elapsed().as_secs_f64());
+    })
+    .with_context(|| format!("cannot run `{shown}`"))
 }
 
 /// Runs a command, prints each line of its output as it comes and shows it to `see`.
@@ -97,6 +154,32 @@ fn stream(command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_test_program_and_every_ignored_test_has_its_row() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let (mut programs, mut ignored) = (BTreeSet::new(), 0);
+        for file in tree::files(root).unwrap() {
+            let mut parts = file.iter().map(|part| part.to_string_lossy().into_owned());
+            let Some("tests") = parts.nth(1).as_deref() else {
+                continue;
+            };
+            let parts: Vec<String> = parts.collect();
+            match parts.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+                [file] => programs.extend(file.strip_suffix(".rs").map(str::to_owned)),
+                [program, "main.rs"] => {
+                    programs.insert(program.to_owned());
+                }
+                _ => {}
+            }
+            let text = std::fs::read_to_string(root.join(&file)).unwrap_or_default();
+            ignored += text.matches("#[ignore").count();
+        }
+        let in_table: BTreeSet<String> = TABLE.iter().map(|row| row.program.to_owned()).collect();
+        assert_eq!(programs, in_table);
+        let long = TABLE.iter().filter(|row| !row.long.is_empty());
+        assert_eq!(ignored, long.filter(|row| row.program != "root").count());
+    }
 
     #[test]
     fn output_is_seen_line_by_line_and_the_verdict_is_the_programs() {

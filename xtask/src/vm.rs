@@ -110,6 +110,23 @@ pub fn matrix(root: &Path, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
+/// Begin of the name of the test that compares with bpftrace.
+pub const BESIDE_BPFTRACE: &str = "bpftrace::";
+
+/// Runs that test, in the guest that it is made for.
+///
+/// # Errors
+/// The guest could not be built.
+pub fn beside_bpftrace(root: &Path, tally: &mut Tally) -> Result<()> {
+    let wanted = Wanted {
+        programs: &Programs::build(root)?,
+        args: &[BESIDE_BPFTRACE.to_owned()],
+        tools: &["bpftrace".to_owned()],
+        icount: true,
+    };
+    side_by_side(root, &[Kernel::V6_12], &wanted, tally).map(drop)
+}
+
 /// What guests are to do.
 struct Wanted<'a> {
     programs: &'a Programs,

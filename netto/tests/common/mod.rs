@@ -2,5 +2,7 @@
 
 pub mod child;
 pub mod http;
+#[allow(dead_code, reason = "the root tests choose by it")]
+pub mod tiers;
 pub mod trial;
 pub mod webdriver;

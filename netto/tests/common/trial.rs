@@ -56,11 +56,6 @@ impl Test {
     }
 }
 
-/// Whether a test's name begins with one of these.
-pub fn is_named(name: &str, begins: &[&str]) -> bool {
-    begins.iter().any(|begin| name.starts_with(begin))
-}
-
 /// Whether a test that ended with this error failed at nothing.
 pub fn is_skip(error: &anyhow::Error) -> bool {
     error.is::<NotOnThisKernel>() || error.is::<NotNow>()

@@ -26,15 +26,11 @@ pub const TESTS: &[Test] = &[
         body: a_thousand_processes,
     },
     Test {
-        name: WHOLE_MINUTE,
+        name: "storm::five_thousand_groups_and_twenty_thousand_processes_in_a_minute",
         tools: &[],
         body: twenty_thousand_processes,
     },
 ];
-
-/// Runs only if it is asked for by its name: `root storm::`.
-pub const WHOLE_MINUTE: &str =
-    "storm::five_thousand_groups_and_twenty_thousand_processes_in_a_minute";
 
 /// So many hosts make groups at the same time.
 const HOSTS: u32 = 2;

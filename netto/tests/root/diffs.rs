@@ -23,14 +23,11 @@ pub const TESTS: &[Test] = &[
         body: added_program,
     },
     Test {
-        name: TWENTY_PAIRS,
+        name: "pairs::twenty_pairs_of_runs_without_a_change_have_none",
         tools: &["ip"],
         body: twenty_pairs,
     },
 ];
-
-/// Takes five minutes, and so runs only if it is asked for by its name: `root pairs::`.
-pub const TWENTY_PAIRS: &str = "pairs::twenty_pairs_of_runs_without_a_change_have_none";
 
 /// The part that the program's time belongs to.
 const PART: &str = "tc_classify";

@@ -23,13 +23,10 @@ use crate::traffic;
 use crate::trial::Test;
 
 pub const TESTS: &[Test] = &[Test {
-    name: BESIDE_BPFTRACE,
+    name: "bpftrace::a_plain_script_at_the_same_functions_counts_the_same",
     tools: &["ip", "bpftrace"],
     body: beside_bpftrace,
 }];
-
-/// Runs only if it is asked for by its name: `root bpftrace::`.
-pub const BESIDE_BPFTRACE: &str = "bpftrace::a_plain_script_at_the_same_functions_counts_the_same";
 
 /// What the script takes to be compiled, where all is emulated.
 const COMPILES: Duration = Duration::from_secs(240);

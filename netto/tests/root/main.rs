@@ -7,6 +7,7 @@
 //! one after the other. Where there is no root, or a tool is missing, a test is
 //! skipped with a line that says so; with `CI=true` that is a failure instead. So is one whose
 //! figures would be others' traffic (`quiet.rs`). Statistics get a second chance (`repeat.rs`).
+//! What runs when is in `common/tiers.rs`.
 
 mod agent;
 mod agreement;
@@ -77,15 +78,8 @@ mod websocket;
 
 use std::process::ExitCode;
 
-use common::{child, http, trial, webdriver};
+use common::{child, http, tiers, trial, webdriver};
 use libtest_mimic::Arguments;
-
-/// What takes minutes runs only if it is asked for by the begin of its name.
-const BY_NAME: &[&str] = &[
-    diffs::TWENTY_PAIRS,
-    churn::WHOLE_MINUTE,
-    latency_script::BESIDE_BPFTRACE,
-];
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
@@ -149,28 +143,33 @@ fn main() -> ExitCode {
     ]
     .into_iter()
     .flatten();
-    for (file, begins) in [
-        ("guest", guest::SELECTION),
-        ("quiet", quiet::STATISTICAL),
-        ("quiet", quiet::COUNTED),
-        ("repeat", repeat::REPEATED_TOO),
-    ] {
-        let is_one = |begin: &&&str| tests.clone().any(|test| test.name.starts_with(**begin));
-        // A test was renamed.
-        if let Some(gone) = begins.iter().find(|begin| !is_one(begin)) {
-            eprintln!("root: no test is called {gone}; see tests/root/{file}.rs");
-            return ExitCode::FAILURE;
-        }
+    let mut own_rows = tiers::TABLE.iter().filter(|row| row.program == "root");
+    // A test was renamed.
+    if let Some(gone) =
+        own_rows.find(|row| !tests.clone().any(|test| test.name.starts_with(row.tests)))
+    {
+        eprintln!(
+            "root: no test is called {}; see tests/common/tiers.rs",
+            gone.tests
+        );
+        return ExitCode::FAILURE;
     }
-    let all = !guest::is_one() || arguments.filter.is_some();
-    let asks_for = |name: &str| {
-        let filter = arguments.filter.as_deref().unwrap_or_default();
-        !filter.is_empty() && name.starts_with(filter)
+    let filter = arguments.filter.clone().unwrap_or_default();
+    let is_chosen = |name: &str| match std::env::var("NETTO_TESTS").as_deref() {
+        Ok("guest") => !filter.is_empty() || tiers::rows("root", name).any(|row| row.is_guest),
+        Ok("quick") => tiers::rows("root", name).any(|row| row.is_quick),
+        _ => true,
+    };
+    let is_left_out = |name: &str| {
+        let is_long = tiers::rows("root", name).any(|row| !row.long.is_empty());
+        is_long && (filter.is_empty() || !name.starts_with(&filter))
     };
     let trials = tests
-        .filter(|test| all || guest::is_selected(test.name))
-        .filter(|test| !BY_NAME.contains(&test.name) || asks_for(test.name))
-        .map(|test| test.to_trial(repeat::run))
+        .filter(|test| is_chosen(test.name))
+        .map(|test| {
+            test.to_trial(repeat::run)
+                .with_ignored_flag(is_left_out(test.name))
+        })
         .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     counting::end();

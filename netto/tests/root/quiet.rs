@@ -10,29 +10,8 @@ use anyhow::{Context, Result};
 
 use crate::daemon::Daemon;
 use crate::measure::Cost;
-use crate::{guest, trial};
+use crate::{guest, tiers, trial};
 
-/// Begin of the names of all tests that compare shares and times of the whole host.
-pub const STATISTICAL: &[&str] = &[
-    "paths::",
-    "filters::",
-    "sends::",
-    "flame::",
-    "agreement::",
-    "hidden::",
-    "burners::",
-    "coverage::",
-    "sparse::",
-    "sweep::",
-    "diff::",
-    "packets::one_costs",
-    "ticks::",
-    "owners::two_",
-    "owners::what_",
-    "owners::processes_",
-];
-/// The same of those that count what the whole host does: no matter of chance.
-pub const COUNTED: &[&str] = &["counting::", "budget::", "packets::those_"];
 /// For how long is looked.
 const LOOK: Duration = Duration::from_secs(1);
 /// For how long is waited for others to be done.
@@ -45,9 +24,7 @@ const QUIET: f64 = 0.005;
 
 /// Waits until the host is quiet enough for a test of this name.
 pub fn wait_for(name: &str) -> Result<()> {
-    let needs_quiet = [STATISTICAL, COUNTED]
-        .iter()
-        .any(|begins| trial::is_named(name, begins));
+    let needs_quiet = tiers::rows("root", name).any(|row| row.is_quiet);
     // A guest's host has nothing else to do.
     if needs_quiet && !guest::is_one() {
         wait(PATIENCE)?;

@@ -4,26 +4,16 @@
 
 use anyhow::{Result, bail};
 
-use crate::quiet;
 use crate::trial::{self, Test};
+use crate::{quiet, tiers};
 
-/// Begin of the names of those beside the ones that compare shares of the whole host.
-pub const REPEATED_TOO: &[&str] = &[
-    "counting::large_copies_",
-    "idle::",
-    "latency::a_",
-    "latency::one_in_",
-    "pace::",
-];
 /// So many tries that agree decide, if the first one failed.
 const MAJORITY: usize = 2;
 
 /// Runs a test when the host is quiet enough for it, as often as it needs.
 pub fn run(test: &Test) -> Result<()> {
     let attempt = || quiet::wait_for(test.name).and_then(|()| (test.body)());
-    let is_repeated = [quiet::STATISTICAL, REPEATED_TOO]
-        .iter()
-        .any(|begins| trial::is_named(test.name, begins));
+    let is_repeated = tiers::rows("root", test.name).any(|row| row.is_repeated);
     if is_repeated {
         // The runner has begun a line with the name of the test.
         majority(test.name, attempt, |told| println!("\n{told}"))
