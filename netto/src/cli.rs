@@ -1,16 +1,16 @@
-//! The command line as the user typed it, units and all; `config` makes sense of it.
+//! What the user asks for: by flags, environment variables and the configuration file, in the
+//! units that are typed, checked as they are read. `config` puts it into the units of the code.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use serde::Deserialize;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use self::layers::FileFlags;
 use self::log::{LogArgs, LogCommand};
 use self::owners::OwnersName;
+use self::values::{host_name, in_range};
 use crate::environment;
 use netto_report::diff::{self, DiffArgs};
 use netto_report::report::{self, ReportArgs};
@@ -18,12 +18,14 @@ use netto_report::report::{self, ReportArgs};
 mod demo;
 pub mod latency;
 mod latency_show;
+mod layers;
 mod list;
 pub mod log;
 mod log_level;
 mod otlp;
 pub mod owners;
 mod recordings;
+mod values;
 pub use demo::DemoArgs;
 pub use latency_show::{LatencyCompatArgs, LatencyShowArgs};
 pub use list::{ListArgs, Listed};
@@ -140,9 +142,9 @@ pub struct HostArgs {
         hide_env = true
     )]
     pub log_level: Option<LogLevel>,
-    /// Which options, by the names of these fields, the environment has set.
+    /// What the configuration file says.
     #[arg(skip)]
-    pub by_environment: Vec<String>,
+    pub file: FileFlags,
 }
 
 /// Options of every command that serves the dashboard.
@@ -165,6 +167,7 @@ pub struct ServeArgs {
     /// Another name under which this host may be addressed by browsers and scrapers
     #[arg(
         long,
+        value_parser = host_name,
         value_name = "NAME",
         value_delimiter = ',',
         env = "NETTO_ALLOWED_HOST",
@@ -172,7 +175,7 @@ pub struct ServeArgs {
     )]
     pub allowed_host: Vec<String>,
     /// How many dashboards may be open at once [default: 64]
-    #[arg(long, value_name = "COUNT", env = "NETTO_MAX_CLIENTS", hide_env = true)]
+    #[arg(value_parser = in_range(1..=10_000_usize, ""), long, value_name = "COUNT", env = "NETTO_MAX_CLIENTS", hide_env = true)]
     pub max_clients: Option<usize>,
 }
 
@@ -183,6 +186,7 @@ pub struct RunArgs {
     #[arg(
         short,
         long,
+        value_parser = in_range(1..=100_000_u64, "Hz"),
         value_name = "HZ",
         env = "NETTO_FREQUENCY",
         hide_env = true
@@ -192,6 +196,7 @@ pub struct RunArgs {
     /// frequent to be timed within it is sampled, and stacks are sampled less often [default: 1]
     #[arg(
         long,
+        value_parser = in_range(0.1..=100.0_f64, "per cent"),
         value_name = "PERCENT",
         env = "NETTO_MAX_OVERHEAD",
         hide_env = true
@@ -211,7 +216,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub latency: latency::LatencyArgs,
     /// Length of a measured interval, milliseconds [default: 500]
-    #[arg(long, value_name = "MS", env = "NETTO_USER_PERIOD", hide_env = true)]
+    #[arg(value_parser = in_range(50..=60_000_u64, "ms"), long, value_name = "MS", env = "NETTO_USER_PERIOD", hide_env = true)]
     pub user_period: Option<u64>,
     /// Whom to serve and how.
     #[command(flatten)]
@@ -243,8 +248,7 @@ pub struct RunArgs {
 }
 
 /// Means of measuring, as the user writes them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MethodName {
     /// The best that this host allows
     Auto,
@@ -257,8 +261,7 @@ pub enum MethodName {
 }
 
 /// What takes stack samples, as the user writes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SamplerName {
     /// Whichever is better here
     Auto,
@@ -272,65 +275,60 @@ pub enum SamplerName {
 #[derive(Debug)]
 pub enum Refusal {
     /// The user asked for help or the version: text for standard output.
-    Answer(clap::Error),
+    Answer(String),
     /// The arguments are wrong: what to say, without the leading `error:`.
     Usage(String),
 }
 
-/// Understands the arguments, the program's name first, and the environment.
+/// Understands the arguments, the program's name first, the environment and the configuration file.
 ///
 /// # Errors
 /// Help and version count as refusals too, because there is nothing to carry out.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Refusal> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let understood = Cli::command()
-        .try_get_matches_from(&arguments)
-        .and_then(|matches| {
-            let mut cli = Cli::from_arg_matches(&matches)?;
-            if let Some(host) = cli.host_mut() {
-                host.by_environment = by_environment(&matches);
-            }
-            Ok(cli)
-        });
-    let cli = understood.map_err(|error| refusal(error, &arguments))?;
+    let command = Cli::command();
+    let (matches, file) = layers::parse(&command, &arguments)?;
+    let usage = |error: clap::Error| Refusal::Usage(shorten(&error.to_string()));
+    let mut cli = Cli::from_arg_matches(&matches).map_err(usage)?;
+    if let Some(host) = cli.host_mut() {
+        host.file = file;
+    }
     let names = std::env::vars_os().map(|(name, _)| name);
-    match environment::unknown(&Cli::command(), names) {
+    match environment::unknown(&command, names) {
         Some(text) => Err(Refusal::Usage(text)),
         None => Ok(cli),
     }
 }
 
-fn refusal(error: clap::Error, arguments: &[OsString]) -> Refusal {
-    match error.kind() {
-        ErrorKind::DisplayHelp
-        | ErrorKind::DisplayVersion
-        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => return Refusal::Answer(error),
-        _ => {}
+impl HostArgs {
+    /// The options of a measurement on this host: those of the file, besides its own.
+    ///
+    /// # Errors
+    /// A value that cannot be used.
+    pub fn for_run(&self) -> Result<RunArgs, String> {
+        let command = environment::without(RunArgs::augment_args(clap::Command::new("run")));
+        let matches = command
+            .no_binary_name(true)
+            .try_get_matches_from(self.file.all());
+        let args = matches.and_then(|matches| RunArgs::from_arg_matches(&matches));
+        let args = args.map_err(|error| first_paragraph(&error.to_string()))?;
+        Ok(RunArgs {
+            host: self.clone(),
+            ..args
+        })
     }
-    let text = shorten(&error.to_string());
-    // What is wrong no more without the environment was wrong in the environment.
-    let again = environment::without(Cli::command()).try_get_matches_from(arguments);
-    let mut command = Cli::command();
-    // Only then do its options know how they are shown.
-    command.build();
-    let blamed = environment::blamed(&command, &error).filter(|_| again.is_ok());
-    Refusal::Usage(match blamed {
-        Some((flag, variable)) => {
-            text.replace(&flag, &format!("the environment variable {variable}"))
-        }
-        None => text,
-    })
-}
-
-/// Names of the fields whose values come from the environment.
-fn by_environment(matches: &ArgMatches) -> Vec<String> {
-    let matches = matches.subcommand().map_or(matches, |(_, of_it)| of_it);
-    let is_by_environment = |id: &&str| matches.value_source(id) == Some(ValueSource::EnvVariable);
-    let ids = matches.ids().map(clap::Id::as_str);
-    ids.filter(is_by_environment).map(str::to_owned).collect()
 }
 
 impl Cli {
+    /// The options of measuring and serving; those of no command where it has none.
+    pub fn run_args(&self) -> &RunArgs {
+        match &self.command {
+            Some(Command::Run(args)) => args,
+            Some(Command::Demo(args)) => &args.run,
+            _ => &self.run,
+        }
+    }
+
     /// Where the options about this host are; commands about logs have none.
     fn host_mut(&mut self) -> Option<&mut HostArgs> {
         Some(match &mut self.command {
@@ -349,13 +347,24 @@ impl Cli {
     }
 }
 
-/// What is wrong and what to do, in two lines, of the parser's full page.
-fn shorten(page: &str) -> String {
-    let lines = || page.lines().map(str::trim);
-    let paragraph: Vec<_> = lines().take_while(|line| !line.is_empty()).collect();
+/// What is wrong, of the parser's full page.
+fn first_paragraph(page: &str) -> String {
+    let lines = page.lines().map(str::trim);
+    let paragraph: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
     let paragraph = paragraph.join(" ");
-    let wrong = paragraph.strip_prefix("error: ").unwrap_or(&paragraph);
-    match lines().find_map(|line| line.strip_prefix("tip: ")) {
+    paragraph
+        .strip_prefix("error: ")
+        .unwrap_or(&paragraph)
+        .to_owned()
+}
+
+/// What is wrong and what to do, in two lines.
+fn shorten(page: &str) -> String {
+    let wrong = first_paragraph(page);
+    match page
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("tip: "))
+    {
         Some(tip) => format!("{wrong}\n  {tip}; see netto --help"),
         None => format!("{wrong}\n  see netto --help"),
     }

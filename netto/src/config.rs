@@ -1,40 +1,24 @@
-//! What netto is to do, resolved: flag before environment before file before
-//! default, in proper units, with every invariant checked.
+//! What netto is to do: the options in the units of the code, with every default.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use self::file::{FileOptions, Place, read_file};
-use self::given::{given, host_names, in_range};
-pub use self::replay::check_speed;
-use crate::cli::{DemoArgs, HostArgs, LogLevel, MethodName, RunArgs, SamplerName};
-use netto_analysis::latency::Request as LatencyRequest;
+use netto_analysis::latency::{Request as LatencyRequest, points};
 use netto_analysis::owned::OwnerLevel;
 use netto_analysis::plan::RequestedMethod;
 use netto_analysis::sampler::RequestedSampler;
-use netto_metrics::otlp::target::Target;
+use netto_metrics::otlp::target::{self, Target};
+use netto_replay::player;
 
-mod file;
-mod given;
-mod latency;
-mod log;
-mod otlp;
-mod replay;
+use crate::cli::latency::LatencyArgs;
+use crate::cli::log::{Age, Bytes, LogArgs};
+use crate::cli::{HostArgs, LogLevel, MethodName, OtlpArgs, ReplayArgs, RunArgs, SamplerName};
 
 pub use netto_log::settings::LogSettings;
 
-/// Stack samples per second and CPU that can be asked for.
-pub const FREQUENCY_HZ: RangeInclusive<u64> = 1..=100_000;
-/// Shares of each CPU's time that netto can be allowed, per cent.
-pub const MAX_OVERHEAD_PERCENT: RangeInclusive<f64> = 0.1..=100.0;
-/// Lengths of an interval that can be asked for, milliseconds.
-pub const USER_PERIOD_MS: RangeInclusive<u64> = 50..=60_000;
-/// Times between two pushes that can be asked for, seconds.
-pub const OTLP_INTERVAL_S: RangeInclusive<u64> = 1..=3600;
-/// Numbers of dashboards that can be asked for.
-pub const CLIENTS: RangeInclusive<usize> = 1..=10_000;
+/// From one push of metrics to the next.
+const OTLP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The settings of one run.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,196 +92,142 @@ impl Default for Config {
     }
 }
 
-/// The settings contradict what netto can do.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// A value outside its range.
-    #[error("{option} must be {range}, not {value}")]
-    OutOfRange {
-        /// The flag, variable or key by which it was given.
-        option: String,
-        /// The range, with its unit.
-        range: String,
-        /// What was given.
-        value: String,
-    },
-    /// A host name that is something else.
-    #[error(
-        "{option} takes a name without scheme, port or path, such as netto.example.com, not \"{name}\""
-    )]
-    NotAHostName {
-        /// The flag, variable or key by which it was given.
-        option: String,
-        /// What was given.
-        name: String,
-    },
-    /// A value that is understood, but cannot be used.
-    #[error("{option} {message}")]
-    Impossible {
-        /// The flag, variable or key by which it was given.
-        option: String,
-        /// What is wrong with it.
-        message: String,
-    },
-    /// The configuration file cannot be read.
-    #[error("cannot read the configuration file {path}: {source}")]
-    Unreadable {
-        /// Which.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The configuration file says something that netto does not understand.
-    #[error("cannot use the configuration file {path}: {place}{message}")]
-    NotUnderstood {
-        /// Which.
-        path: String,
-        /// Where in the file, if known.
-        place: String,
-        /// What it stumbled on.
-        message: String,
-    },
-}
+/// A filter of latency can name so many.
+const MOST_NAMES: usize = 128;
 
 impl Config {
     /// The settings of `netto run`.
     ///
     /// # Errors
-    /// If the configuration file or a value cannot be used.
-    pub fn for_run(args: &RunArgs) -> Result<Config, ConfigError> {
-        Config::resolve(args, read_file(&args.host)?)
-    }
-
-    /// The settings of a command that only looks at the host.
-    ///
-    /// # Errors
-    /// If the configuration file or a value in it cannot be used.
-    pub fn for_host(args: &HostArgs) -> Result<Config, ConfigError> {
-        Config::for_run(&RunArgs {
-            host: args.clone(),
-            ..RunArgs::default()
-        })
-    }
-
-    fn resolve(args: &RunArgs, mut file: FileOptions) -> Result<Config, ConfigError> {
+    /// A value that cannot be used.
+    pub fn for_run(args: &RunArgs) -> Result<Config, String> {
         let default = Config::default();
-        let otlp = otlp::target(args, &mut file)?;
-        let log = log::resolve(args, &mut file)?;
-        let latency = latency::request(args, &mut file)?;
-        let (host, place) = (&args.host, &file.place);
-        let frequency_is_given = args.frequency.is_some() || file.frequency.is_some();
-        let frequency_hz = match given("frequency", host, args.frequency, file.frequency, place) {
-            Some(hz) => in_range(hz, &FREQUENCY_HZ, "Hz")?,
-            None => default.frequency_hz,
-        };
-        let max_overhead = given(
-            "max_overhead",
-            host,
-            args.max_overhead,
-            file.max_overhead,
-            place,
-        );
-        let max_overhead_ratio = match max_overhead {
-            Some(percent) => in_range(percent, &MAX_OVERHEAD_PERCENT, "per cent")? / 100.0,
-            None => default.max_overhead_ratio,
-        };
-        let user_period = match given(
-            "user_period",
-            host,
-            args.user_period,
-            file.user_period,
-            place,
-        ) {
-            Some(ms) => Duration::from_millis(in_range(ms, &USER_PERIOD_MS, "ms")?),
-            None => default.user_period,
-        };
-        let max_clients = match given(
-            "max_clients",
-            host,
-            args.serve.max_clients,
-            file.max_clients,
-            place,
-        ) {
-            Some(count) => in_range(count, &CLIENTS, "")?,
-            None => default.max_clients,
-        };
-        let allowed_host = Some(args.serve.allowed_host.clone()).filter(|names| !names.is_empty());
-        let allowed_hosts =
-            match given("allowed_host", host, allowed_host, file.allowed_host, place) {
-                Some(names) => host_names(names)?,
-                None => Vec::new(),
-            };
+        let (host, serve) = (&args.host, &args.serve);
+        let or = |given: &Option<PathBuf>, default| given.clone().unwrap_or(default);
         Ok(Config {
-            has_file: !place.is_nowhere(),
-            frequency_hz,
-            max_overhead_ratio,
-            owners: match args.owners.or(file.owners) {
-                Some(name) => name.into(),
-                None => default.owners,
+            has_file: host.file.is_there(),
+            frequency_hz: args.frequency.unwrap_or(default.frequency_hz),
+            frequency_is_given: args.frequency.is_some(),
+            max_overhead_ratio: match args.max_overhead {
+                Some(percent) => percent / 100.0,
+                None => default.max_overhead_ratio,
             },
-            latency,
-            frequency_is_given,
-            user_period,
+            owners: args.owners.map_or(default.owners, Into::into),
+            latency: latency(&args.latency)?,
+            user_period: match args.user_period {
+                Some(ms) => Duration::from_millis(ms),
+                None => default.user_period,
+            },
             listen: SocketAddr::new(
-                args.serve
-                    .address
-                    .or(file.address)
-                    .unwrap_or(default.listen.ip()),
-                args.serve
-                    .port
-                    .or(file.port)
-                    .unwrap_or(default.listen.port()),
+                serve.address.unwrap_or(default.listen.ip()),
+                serve.port.unwrap_or(default.listen.port()),
             ),
-            log_file: args.log_file.clone().or(file.log_file),
-            log,
-            web_config_file: args.serve.web_config_file.clone().or(file.web_config_file),
-            allowed_hosts,
-            max_clients,
-            latency_compat: args
-                .latency_compat
-                .latency_compat
-                .or(file.latency_compat)
-                .unwrap_or(default.latency_compat),
-            otlp,
-            proc_root: host
-                .proc_root
-                .clone()
-                .or(file.proc_root)
-                .unwrap_or(default.proc_root),
-            sys_root: host
-                .sys_root
-                .clone()
-                .or(file.sys_root)
-                .unwrap_or(default.sys_root),
-            method: match host.method.or(file.method) {
+            log_file: args.log_file.clone(),
+            log: log_settings(&args.log),
+            web_config_file: serve.web_config_file.clone(),
+            allowed_hosts: serve.allowed_host.clone(),
+            max_clients: serve.max_clients.unwrap_or(default.max_clients),
+            latency_compat: args.latency_compat.latency_compat.unwrap_or(false),
+            otlp: otlp(&args.otlp)?,
+            proc_root: or(&host.proc_root, default.proc_root),
+            sys_root: or(&host.sys_root, default.sys_root),
+            method: match host.method {
                 None | Some(MethodName::Auto) => default.method,
                 Some(MethodName::Fentry) => RequestedMethod::Fentry,
                 Some(MethodName::Kprobe) => RequestedMethod::Kprobe,
                 Some(MethodName::Sampling) => RequestedMethod::Sampling,
             },
-            sampler: match host.sampler.or(file.sampler) {
+            sampler: match host.sampler {
                 None | Some(SamplerName::Auto) => default.sampler,
                 Some(SamplerName::Perf) => RequestedSampler::Perf,
                 Some(SamplerName::Tick) => RequestedSampler::Tick,
             },
-            log_level: host
-                .log_level
-                .or(file.log_level)
-                .unwrap_or(default.log_level),
+            log_level: host.log_level.unwrap_or(default.log_level),
+        })
+    }
+
+    /// The settings of a command that only looks at the host.
+    ///
+    /// # Errors
+    /// A value in the configuration file that cannot be used.
+    pub fn for_host(args: &HostArgs) -> Result<Config, String> {
+        Config::for_run(&args.for_run()?)
+    }
+
+    /// The settings of `netto replay`: those of serving, at the player's pace. What a configuration
+    /// file says of measuring and of a log does not concern it.
+    ///
+    /// # Errors
+    /// A value that cannot be used.
+    pub fn for_replay(args: &ReplayArgs) -> Result<Config, String> {
+        let config = Config::for_run(&RunArgs {
+            serve: args.serve.clone(),
+            host: args.host.clone(),
+            ..RunArgs::default()
+        })?;
+        Ok(Config {
+            user_period: player::PERIOD,
+            ..config
         })
     }
 }
 
-/// Whether a made-up host can have so many CPUs.
-///
-/// # Errors
-/// If it cannot.
-pub fn check_demo_cpus(args: &DemoArgs) -> Result<(), ConfigError> {
-    let place = Place::default();
-    match given("cpus", &args.run.host, args.cpus, None, &place) {
-        Some(cpus) => in_range(cpus, &netto_demo::CPUS, "").map(drop),
-        None => Ok(()),
+/// What latencies are asked for; `None` if none are.
+fn latency(args: &LatencyArgs) -> Result<Option<LatencyRequest>, String> {
+    let default = LatencyRequest::default();
+    let few = |option: &str, count: usize| match count > MOST_NAMES {
+        true => Err(format!("{option} takes {MOST_NAMES} at most, not {count}")),
+        false => Ok(()),
+    };
+    let names = |option, list: &Vec<String>| few(option, list.len()).map(|()| list.clone());
+    few("--latency-pids", args.latency_pids.len())?;
+    few("--latency-ports", args.latency_ports.len())?;
+    let request = LatencyRequest {
+        points: points(&args.latency_points)?,
+        one_in: args.latency_one_in.unwrap_or(default.one_in),
+        includes_hol: args.latency_include_hol.unwrap_or(default.includes_hol),
+        interfaces: names("--latency-interfaces", &args.latency_interfaces)?,
+        netns: names("--latency-netns", &args.latency_netns)?,
+        cgroups: names("--latency-cgroups", &args.latency_cgroups)?,
+        pids: args.latency_pids.clone(),
+        ports: args.latency_ports.clone(),
+        min_queue: args.latency_min_queue.unwrap_or(default.min_queue),
+        grouping: args.latency_group.map_or(default.grouping, Into::into),
+    };
+    Ok(args.latency.unwrap_or(false).then_some(request))
+}
+
+fn log_settings(args: &LogArgs) -> LogSettings {
+    let default = LogSettings::default();
+    LogSettings {
+        max_bytes: args.log_max_size.map(|Bytes(bytes)| bytes),
+        max_age: args.log_max_age.map(|Age(age)| age),
+        keep: args.log_keep.unwrap_or(default.keep),
+        flush: args.log_flush.map_or(default.flush, Duration::from_millis),
+        exact: args.log_exact.unwrap_or(default.exact),
+        stacks: args.log_stacks.unwrap_or(default.stacks),
     }
+}
+
+/// Where metrics are pushed; `None` where no receiver is named.
+fn otlp(args: &OtlpArgs) -> Result<Option<Target>, String> {
+    let Some(endpoint) = args.otlp_endpoint.as_deref().filter(|url| !url.is_empty()) else {
+        return Ok(None);
+    };
+    if !netto_metrics::otlp::IS_BUILT_IN {
+        let needs = "needs a netto that was built with the feature otlp";
+        return Err(format!("--otlp-endpoint {needs}"));
+    }
+    let headers = args.otlp_headers.iter().filter(|text| !text.is_empty());
+    Ok(Some(Target {
+        url: target::url(endpoint)?,
+        headers: headers
+            .map(|text| target::header(text))
+            .collect::<Result<_, _>>()?,
+        interval: args
+            .otlp_interval
+            .map_or(OTLP_INTERVAL, Duration::from_secs),
+    }))
 }
 
 impl From<&Config> for netto_platform::Settings {

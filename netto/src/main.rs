@@ -11,7 +11,7 @@ fn main() -> ExitCode {
         Ok(cli) => run::command(&cli),
         Err(Refusal::Answer(answer)) => {
             // A closed pipe behind `netto --help | head` is not worth a word.
-            let _ = answer.print();
+            let _ = write!(std::io::stdout(), "{answer}");
             Outcome::Done
         }
         Err(Refusal::Usage(text)) => Outcome::Usage(text),

@@ -3,9 +3,9 @@
 use std::io::Write as _;
 
 use crate::cli::log::LogCommand;
-use crate::cli::{Cli, Command, DemoArgs, Listed, LogLevel, RunArgs};
+use crate::cli::{self, Cli, Command, DemoArgs, Listed, LogLevel, Refusal};
 use crate::commands::{dump, latency, log, replay, top};
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::features::FEATURES;
 use crate::inspect;
 use crate::telemetry;
@@ -25,13 +25,10 @@ pub use netto_report::outcome::Outcome;
 pub fn command(cli: &Cli) -> Outcome {
     type Action<'a> = Box<dyn Fn(&Config) -> anyhow::Result<()> + 'a>;
     let (config, action): (_, Action) = match &cli.command {
-        None => (
-            Config::for_run(&cli.run),
-            Box::new(|config| run(config, &cli.run)),
-        ),
-        Some(Command::Run(args)) => (Config::for_run(args), Box::new(|config| run(config, args))),
+        None => (Config::for_run(&cli.run), Box::new(run)),
+        Some(Command::Run(args)) => (Config::for_run(args), Box::new(run)),
         Some(Command::Demo(args)) => (
-            config::check_demo_cpus(args).and_then(|()| Config::for_run(&args.run)),
+            Config::for_run(&args.run),
             Box::new(|config| demonstrate(config, args)),
         ),
         Some(Command::Replay(args)) => (
@@ -42,7 +39,7 @@ pub fn command(cli: &Cli) -> Outcome {
             }),
         ),
         Some(Command::Top(args)) => (
-            config::check_speed(&args.host, args.speed).and_then(|()| Config::for_host(&args.host)),
+            Config::for_host(&args.host),
             Box::new(|config| top::run(config, args, || begin(config))),
         ),
         Some(Command::Latency(args)) => (
@@ -74,7 +71,7 @@ pub fn command(cli: &Cli) -> Outcome {
     };
     let config = match config {
         Ok(config) => config,
-        Err(error) => return Outcome::Usage(error.to_string()),
+        Err(error) => return Outcome::Usage(error),
     };
     telemetry::init(match &cli.command {
         // What is said on a terminal would stand in the middle of its screen.
@@ -83,7 +80,7 @@ pub fn command(cli: &Cli) -> Outcome {
     });
     // Probes and sampling take descriptors before anybody is served.
     descriptors::raise_limit();
-    if asks_for_prometheus(cli) {
+    if cli.run_args().prometheus {
         tracing::info!("--prometheus is no longer needed: metrics are always served at /metrics");
     }
     match action(&config) {
@@ -99,13 +96,12 @@ fn serving() -> Purpose {
     }
 }
 
-fn asks_for_prometheus(cli: &Cli) -> bool {
-    let RunArgs { prometheus, .. } = match &cli.command {
-        Some(Command::Run(args)) => args,
-        Some(Command::Demo(args)) => &args.run,
-        _ => &cli.run,
-    };
-    *prometheus
+/// The settings as arguments, environment and file have them now.
+fn config_again() -> Result<Config, String> {
+    match cli::parse(std::env::args_os()) {
+        Ok(cli) => Config::for_run(cli.run_args()),
+        Err(Refusal::Usage(text) | Refusal::Answer(text)) => Err(text),
+    }
 }
 
 // The commands. The measurement is plugged in here and nowhere else.
@@ -118,12 +114,11 @@ fn probes(config: &Config) -> Purpose {
     Purpose::Measure { cpus }
 }
 
-fn run(config: &Config, args: &RunArgs) -> anyhow::Result<()> {
+fn run(config: &Config) -> anyhow::Result<()> {
     room::ensure(&[probes(config), serving()])?;
     let mut prepared = bind(config)?;
     if config.has_file {
-        let args = args.clone();
-        prepared = prepared.with_settings(Box::new(move || Config::for_run(&args)));
+        prepared = prepared.with_settings(Box::new(config_again));
     }
     quieten_libbpf();
     let Measurement {

@@ -1,86 +1,23 @@
-//! `cargo xtask bench`: what netto costs, measured on this machine, as a table.
+//! `cargo xtask bench`: what netto costs, as one table of headline figures.
 //!
-//! Owns the choice of parts and where the table goes; each part measures on
-//! its own. Nothing here decides whether a figure is good enough: the table
-//! shows the aim next to it, and people look.
+//! The root tests' program does the measuring (`root bench …`), on this machine or in a guest.
+//! Nothing here decides whether a figure is good enough: the table shows the aim, people look.
 
-mod analysis;
-mod bulk;
-mod cpus;
-mod daemon;
-mod dashboard;
-mod document;
-mod figures;
-mod guest;
-mod idle;
-mod inside;
-mod lab;
-mod load;
-mod own;
-mod present;
-mod programs;
-mod sockets;
-mod softirq;
+mod divan;
+mod measured;
+mod part;
+mod rows;
 mod table;
 
-use std::cell::OnceCell;
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
-pub use self::load::Load;
-
-use self::document::Document;
-use self::figures::Spread;
-use self::inside::Inside;
-use self::lab::Lab;
+use self::measured::Measured;
+use self::part::Part;
 use crate::{build, process, setup, vm};
-
-/// What to measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Part {
-    /// Bulk TCP with netto against without
-    Bulk,
-    /// An idle machine, and the start
-    Idle,
-    /// Packets from few to the most and back
-    Sweep,
-    /// All of that in a guest whose time is instructions
-    Guest,
-    /// The sweep in such a guest
-    GuestSweep,
-    /// What the probes cost packets
-    Softirq,
-    /// CPU time and memory of the daemon
-    Daemon,
-    /// User-space work per stack
-    Analysis,
-    /// Made-up hosts of up to a thousand CPUs
-    Cpus,
-    /// Other ways of timing socket calls
-    Sockets,
-    /// What the dashboard costs a browser
-    Dashboard,
-}
-
-impl Part {
-    /// Whether this machine is not touched: a made-up host or a guest, which need no root.
-    fn is_harmless(self) -> bool {
-        matches!(
-            self,
-            Part::Dashboard | Part::Cpus | Part::Guest | Part::GuestSweep
-        )
-    }
-
-    /// As on the command line.
-    fn name(self) -> String {
-        self.to_possible_value()
-            .map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-}
 
 /// Options of `cargo xtask bench`.
 #[derive(Debug, Args)]
@@ -88,254 +25,156 @@ pub struct Options {
     /// Measure only these parts
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
-    /// How often each comparison is repeated
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    rounds: u16,
-    /// The same for bulk TCP
+    /// Pairs with and without, for each line of `felt`
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(6..=1000))]
     pairs: u16,
-    /// The same in the guest: four runs, and some minutes, each
+    /// How often throughput in the guest is compared: some minutes each
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
-    guest_rounds: u16,
-    /// The same for sweeps
+    rounds: u16,
+    /// Pairs of sweeps
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     sweeps: u16,
-    /// Length of a step of a sweep, seconds
-    #[arg(long, default_value_t = 4.0)]
-    step: f64,
-    /// How long netto gets used to a load before its cost counts, seconds
-    #[arg(long, default_value_t = 10.0)]
-    warm_up: f64,
-    /// More options for netto but --frequency, in one word (bulk, idle, sweep and guests)
+    /// More options for netto but --frequency, in one word
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     netto_args: String,
-    /// How long the dashboard is watched, minutes
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1440))]
-    minutes: u16,
-    /// Write the tables into docs/PERFORMANCE.md, each part into its place
+    /// Write what was measured into docs/PERFORMANCE.md
     #[arg(long)]
     update_docs: bool,
 }
 
-impl Options {
-    fn parts(&self) -> &[Part] {
-        match self.only.is_empty() {
-            true => Part::value_variants(),
-            false => &self.only,
-        }
-    }
-}
-
-/// Measures and prints the tables.
+/// Measures and prints the table.
 ///
 /// # Errors
 /// What could not be measured, and why.
 pub fn run(root: &Path, options: &Options) -> Result<()> {
-    let parts = options.parts();
-    if !process::is_root() && !parts.iter().all(|part| part.is_harmless()) {
+    let parts = match options.only.is_empty() {
+        true => Part::value_variants(),
+        false => &options.only,
+    };
+    if !process::is_root() && parts.iter().any(|part| part.needs_root()) {
         bail!("measuring loads BPF programs and makes network namespaces: run it as root");
     }
     setup::ensure(root, setup::Purpose::Bench)?;
-    let built = Built::new(root)?;
-    if process::is_root() && !programs::of_any_netto()?.is_empty() {
-        eprintln!("xtask: another netto is at work here; what it costs is in every figure");
-    }
-    let mut document = Document::open(root, options.update_docs)?;
-    let lab = OnceCell::new();
+    let bench = Bench {
+        root,
+        netto: build::netto(root, build::Profile::Release)?,
+        tests: vm::root_tests(root)?,
+        options,
+    };
     for &part in parts {
-        let tables = measure(part, &built, options, &lab, document.text())
+        eprintln!("xtask: measuring {}", part.name());
+        let measured = bench
+            .measure(part)
             .with_context(|| format!("cannot measure {}", part.name()))?;
-        document.put(&part.name(), &tables)?;
+        let place = match part.is_in_guest() {
+            true => "Linux 6.12 in QEMU".to_owned(),
+            false => format!("Linux {}", kernel()?),
+        };
+        let date = process::output(Command::new("date").arg("+%F"))?;
+        // A later part that fails takes nothing of this one away.
+        table::put(
+            root,
+            part,
+            &measured,
+            &format!("{date}, {place}"),
+            options.update_docs,
+        )?;
     }
     Ok(())
 }
 
-/// What is measured, and what measures, as far as a part needs it.
-struct Built<'a> {
+fn kernel() -> Result<String> {
+    let path = "/proc/sys/kernel/osrelease";
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    let release = text.trim();
+    Ok(release.split('-').next().unwrap_or(release).to_owned())
+}
+
+/// What measures, and what is measured.
+struct Bench<'a> {
     root: &'a Path,
     netto: PathBuf,
+    tests: PathBuf,
+    options: &'a Options,
 }
 
-impl<'a> Built<'a> {
-    fn new(root: &'a Path) -> Result<Self> {
-        let netto = build::netto(root, build::Profile::Release)?;
-        Ok(Built { root, netto })
+impl Bench<'_> {
+    fn measure(&self, part: Part) -> Result<Measured> {
+        let Options {
+            pairs,
+            rounds,
+            sweeps,
+            ..
+        } = self.options;
+        let mut measured = Measured::default();
+        let sweep = format!("sweep --step 4 --rounds {sweeps}");
+        match part {
+            Part::Felt => self.here(
+                &format!("felt --rounds {pairs} --warm-up 10"),
+                &mut measured,
+            )?,
+            Part::Idle => {
+                self.here("start idle --rounds 3", &mut measured)?;
+                let bytes = std::fs::metadata(&self.netto)?.len();
+                measured.add("binary_mb", [bytes as f64 / 1e6]);
+            }
+            Part::Sweep => self.here(&sweep, &mut measured)?,
+            Part::Guest => {
+                self.guest(1, "start idle timer programs owners latency", &mut measured);
+                // What a whole machine does under load is asked of a guest that has done nothing else.
+                let loaded = format!("stacks throughput --rounds {rounds} --warm-up 10");
+                self.guest(1, &loaded, &mut measured);
+                for cpus in [2, 64, 255] {
+                    self.guest(cpus, "idle", &mut measured);
+                }
+            }
+            Part::GuestSweep => self.guest(1, &sweep, &mut measured),
+            Part::Page => self.here("page", &mut measured)?,
+            Part::Pure => {
+                let mut command = build::cargo_with_dashboard(self.root)?;
+                command.args(["bench", "--package", "netto", "--bench", "pure"]);
+                let text = process::output(&mut command)?;
+                println!("{text}");
+                for (name, us) in divan::medians_us(&text) {
+                    measured.add(&name, [us]);
+                }
+            }
+        }
+        Ok(measured)
     }
 
-    fn benchmark(&self, name: &str) -> Result<PathBuf> {
-        benchmark(self.root, name)
+    fn words(&self, words: &str) -> Vec<String> {
+        let mut all: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        let more = &self.options.netto_args;
+        if !more.is_empty() {
+            all.extend(["--netto-args".to_owned(), more.clone()]);
+        }
+        all
     }
-}
 
-/// The lab, made when it is first needed.
-fn lab(cell: &OnceCell<Lab>) -> Result<&Lab> {
-    if cell.get().is_none() {
-        // It was empty a line ago, and nobody else has it.
-        let _ = cell.set(Lab::new()?);
+    /// Measures on this machine.
+    fn here(&self, words: &str, measured: &mut Measured) -> Result<()> {
+        let mut command = Command::new(&self.tests);
+        command.arg("bench").args(self.words(words));
+        command.env("NETTO_BINARY", &self.netto);
+        let text = process::output(&mut command)?;
+        text.lines().for_each(|line| measured.line("", line));
+        Ok(())
     }
-    cell.get().context("no lab")
-}
 
-/// One part: where and how it was measured, and its tables.
-fn measure(
-    part: Part,
-    built: &Built<'_>,
-    options: &Options,
-    cell: &OnceCell<Lab>,
-    document: &str,
-) -> Result<String> {
-    let Built { root, netto } = built;
-    let rounds = usize::from(options.rounds);
-    let attach = || built.benchmark("attach");
-    let tests;
-    let mut inside = Inside {
-        root,
-        netto,
-        tests: Path::new(""),
-        netto_args: &options.netto_args,
-    };
-    if matches!(
-        part,
-        Part::Bulk | Part::Idle | Part::Sweep | Part::Guest | Part::GuestSweep
-    ) {
-        tests = vm::root_tests(root)?;
-        inside.tests = &tests;
-    }
-    let sweep = format!("sweep --step {} --rounds {}", options.step, options.sweeps);
-    let (what, tables) = match part {
-        Part::Bulk => {
-            let bulk = bulk::Options {
-                netto,
-                tests: inside.tests,
-                netto_args: &options.netto_args,
-                pairs: usize::from(options.pairs),
-                warm_up: Duration::try_from_secs_f64(options.warm_up)?,
-            };
-            let tables = bulk::measure(lab(cell)?, &bulk, document)?;
-            (machine(), joined(&tables))
+    /// Measures in a guest with so many CPUs, whose number and a `/` then begin the figures'
+    /// names. What could be measured before something could not is there all the same.
+    fn guest(&self, cpus: u32, words: &str, measured: &mut Measured) {
+        let guest = vm::Bench {
+            kernel: vm::Kernel::V6_12,
+            netto: &self.netto,
+            tests: &self.tests,
+            words: self.words(words),
+            cpus,
+        };
+        let prefix = format!("{cpus}/");
+        if let Err(error) = guest.run(self.root, |line| measured.line(&prefix, line)) {
+            eprintln!("xtask: guest with {cpus} CPUs: {error:#}");
         }
-        Part::Idle => (machine(), joined(&idle::measure(&inside, document)?)),
-        Part::Sweep => {
-            eprintln!("xtask: sweeps; what else runs here is in them");
-            (machine(), inside.here(&sweep)?.rows)
-        }
-        Part::Guest => {
-            let rounds = usize::from(options.guest_rounds);
-            let tables = guest::measure(&inside, rounds, options.warm_up, document);
-            (GUEST.to_owned(), joined(&tables))
-        }
-        Part::GuestSweep => (GUEST.to_owned(), inside.guest(1, &sweep).rows),
-        Part::Softirq => {
-            let floor = softirq::Floor::new(root)?;
-            let tables = softirq::measure(lab(cell)?, netto, &attach()?, &floor, rounds)?;
-            (repeated(rounds), joined(&tables))
-        }
-        Part::Daemon => (machine(), joined(&own::measure(lab(cell)?, netto)?)),
-        Part::Analysis => {
-            let program = built.benchmark("analysis")?;
-            (machine(), joined(&analysis::measure(&program)?))
-        }
-        Part::Cpus => {
-            let (cpus, metrics) = (built.benchmark("cpus")?, built.benchmark("metrics")?);
-            let (by_size, more) = cpus::measure(root, &cpus, &metrics, options.update_docs)?;
-            let by_size = by_size.complete()?;
-            (machine(), format!("{by_size}\n{}", joined(&more)))
-        }
-        Part::Sockets => {
-            let attach = attach()?;
-            let sockets = sockets::Built::new(root, netto, &attach)?;
-            let rounds = rounds.div_ceil(2);
-            let tables = sockets::measure(lab(cell)?, &sockets, rounds)?;
-            (repeated(rounds), joined(&tables))
-        }
-        Part::Dashboard => {
-            let program = built.benchmark("dashboard")?;
-            (
-                machine(),
-                joined(&dashboard::measure(&program, options.minutes)?),
-            )
-        }
-    };
-    if tables.trim().is_empty() {
-        bail!("it gave no figure");
-    }
-    let more = match options.netto_args.trim() {
-        "" => String::new(),
-        words => format!(" netto with `{words}`."),
-    };
-    Ok(format!("{what}.{more}\n\n{}\n", tables.trim()))
-}
-
-/// Where the guest's figures are from.
-const GUEST: &str = "Linux 6.12 in QEMU, a nanosecond of whose time is one instruction";
-
-fn repeated(rounds: usize) -> String {
-    format!("{}; {rounds} rounds", machine())
-}
-
-fn joined(tables: &[impl Display]) -> String {
-    let texts: Vec<String> = tables.iter().map(ToString::to_string).collect();
-    texts.join("\n")
-}
-
-/// Builds a benchmark of netto and names its program.
-fn benchmark(root: &Path, name: &str) -> Result<PathBuf> {
-    let mut command = build::cargo_with_dashboard(root)?;
-    command.args(["bench", "--package", "netto", "--bench", name, "--no-run"]);
-    command.arg("--message-format=json-render-diagnostics");
-    let messages = process::output(&mut command)?;
-    messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == name)
-        .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
-        .context("cargo does not say where it put the benchmark")
-}
-
-/// A line `name median low high` of the benchmark.
-fn read(text: &str, name: &str) -> Option<Spread> {
-    let mut words = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?
-        .split(' ')
-        .map(|word| word.parse::<f64>().ok());
-    Some(Spread {
-        median: words.next()??,
-        low: words.next()??,
-        high: words.next()??,
-    })
-}
-
-/// The machine that the figures are true of.
-fn machine() -> String {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let info = read("/proc/cpuinfo");
-    let models = || {
-        info.lines()
-            .filter_map(|line| line.strip_prefix("model name")?.split_once(": "))
-            .map(|(_, model)| model.trim())
-    };
-    let guest = if info.contains(" hypervisor") {
-        ", a virtual machine"
-    } else {
-        ""
-    };
-    format!(
-        "Linux {}, {} × {}{guest}",
-        read("/proc/sys/kernel/osrelease").trim(),
-        models().count(),
-        models().next().unwrap_or("a CPU"),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_figure_is_found_by_its_whole_name() {
-        let text = "classify_us 0.2 0.1 0.3\nclassify_us_cold 9 9 9\n";
-        assert_eq!(read(text, "classify_us").unwrap().high, 0.3);
-        assert_eq!(read(text, "classify"), None);
     }
 }

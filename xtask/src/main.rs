@@ -6,6 +6,7 @@
 mod bench;
 mod build;
 mod house;
+mod mutants;
 mod packages;
 mod process;
 mod screenshots;
@@ -57,6 +58,8 @@ enum Command {
     Vm(vm::Options),
     /// Measure what netto costs on this machine, and in a guest (as root; about an hour)
     Bench(bench::Options),
+    /// Try whether tests catch the mutants of `xtask/mutants`, in a copy (hours; goes on where it was)
+    Mutants(mutants::Options),
     /// Check that the source keeps to the project's own rules
     Tidy,
     /// Add an instrument to a copy of netto, and show that all of netto has it
@@ -96,6 +99,10 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         }
         Command::Bench(options) => {
             bench::run(&root, &options)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Mutants(options) => {
+            mutants::run(&root, &options)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Test(options) => suite::run(&root, &options),

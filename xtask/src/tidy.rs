@@ -1,17 +1,33 @@
-//! Holds the project's walls: rules about its own source that no compiler checks.
+//! Rules about the source that neither the compiler nor clippy holds.
 //!
-//! The rules are pure functions over a path and a text (`rules`), or over all of them (`circles`),
-//! which see the code without comments and strings (`code`); only [`check_tree`] reads files.
+//! The rules are pure functions: about one file (`rules`), about what its code names (`names`),
+//! and about the files of a crate together (`circles`). Only [`check_tree`] reads files.
 
 mod circles;
-mod code;
-mod messages;
+mod names;
 mod rules;
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
+
+use crate::tree;
+use circles::{Modules, module_of};
+use names::Code;
+
+/// Where the features are, one folder each.
+const FEATURES: &str = "netto/crates/features/";
+/// Crates that know no feature. That they do not depend on one is cargo's to see; this is about
+/// names.
+const LAYERS: &[&str] = &[
+    "sys", "platform", "pipeline", "http", "log", "metrics", "report", "offline", "replay",
+];
+/// Features whose names are ordinary words, too.
+const ORDINARY: &[&str] = &["cost", "drops", "modes", "own", "power"];
+/// Where each view of the page has a folder.
+const VIEWS: (&str, &str) = ("web-frontend/src/", "views");
 
 /// One place where a rule is broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +38,16 @@ pub struct Finding {
     pub line: usize,
     /// What is wrong and what the rule is.
     pub message: String,
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
+        Finding {
+            path: path.to_owned(),
+            line,
+            message: message.into(),
+        }
+    }
 }
 
 impl fmt::Display for Finding {
@@ -35,69 +61,139 @@ impl fmt::Display for Finding {
 /// # Errors
 /// A file or folder could not be read.
 pub fn check_tree(root: &Path) -> Result<Vec<Finding>> {
-    let mut files = Vec::new();
-    collect(root, &mut files)?;
-    files.sort();
     let mut findings = Vec::new();
-    let mut texts = Vec::new();
-    for file in files {
-        let path = file
-            .strip_prefix(root)
-            .unwrap_or(&file)
-            .to_string_lossy()
-            .into_owned();
-        if let Some(finding) = rules::check_name(&path) {
-            findings.push(finding);
-        }
+    let mut parsed = BTreeMap::new();
+    for path in tree::files(root)? {
+        let file = root.join(&path);
+        let path = path.to_string_lossy().into_owned();
+        findings.extend(rules::check_name(&path));
         if !rules::is_source(&path) {
             continue;
         }
         let text = std::fs::read_to_string(&file)
             .with_context(|| format!("cannot read {}", file.display()))?;
         findings.extend(rules::check_text(&path, &text));
-        texts.push((path, text));
+        if path.ends_with(".rs") && path.contains("src/") && !is_test(&path) {
+            let code = names::parse(&text).with_context(|| format!("{path} is no Rust"))?;
+            parsed.insert(path, code);
+        }
     }
-    findings.extend(circles::check(&texts));
-    findings.extend(messages::check(&texts));
+    findings.extend(check_crates(&parsed));
+    findings.extend(check_features(&parsed));
     Ok(findings)
 }
 
-/// Adds all files below, except those of tools (`.git`, `target`).
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    let entries = std::fs::read_dir(folder)
-        .with_context(|| format!("cannot read the folder {}", folder.display()))?;
-    for entry in entries {
-        let path = entry
-            .with_context(|| format!("cannot read the folder {}", folder.display()))?
-            .path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with('.') || name == "target" {
-            continue;
-        }
-        if path.is_dir() {
-            collect(&path, files)?;
-        } else {
-            files.push(path);
+fn is_test(path: &str) -> bool {
+    path.contains("/tests/") || path.ends_with("/tests.rs")
+}
+
+/// The folder of a crate's source, and the file in it.
+fn in_crate(path: &str) -> Option<(&str, &str)> {
+    let at = path.find("src/")? + "src/".len();
+    Some(path.split_at(at))
+}
+
+/// What the files of one crate may know of each other.
+fn check_crates(parsed: &BTreeMap<String, Code>) -> Vec<Finding> {
+    let mut crates: BTreeMap<&str, Modules<'_>> = BTreeMap::new();
+    for (path, code) in parsed {
+        if let Some((source, file)) = in_crate(path) {
+            let modules = crates.entry(source).or_default();
+            modules.insert(module_of(file), (path, code));
         }
     }
-    Ok(())
+    let mut findings: Vec<Finding> = crates.values().flat_map(circles::check).collect();
+    let pages = crates.get(VIEWS.0).into_iter().flatten();
+    for (module, (path, code)) in pages {
+        let [views, own, ..] = module.as_slice() else {
+            continue;
+        };
+        for named in code.paths(module) {
+            if let [also, other, _, ..] = named.as_slice()
+                && (views, also) == (&VIEWS.1.to_owned(), views)
+                && other != own
+            {
+                let message = format!("no view knows another: {own} names {other}");
+                findings.push(Finding::new(path, 1, message));
+            }
+        }
+    }
+    findings
+}
+
+/// No layer names a feature.
+fn check_features(parsed: &BTreeMap<String, Code>) -> Vec<Finding> {
+    let folders = parsed.keys().filter_map(|path| {
+        let name = path.strip_prefix(FEATURES)?.split('/').next()?;
+        (!ORDINARY.contains(&name)).then(|| name.to_owned())
+    });
+    let features: std::collections::BTreeSet<String> = folders.collect();
+    let mut findings = Vec::new();
+    for (path, code) in parsed {
+        let layer = path.strip_prefix("netto/crates/");
+        if !layer.is_some_and(|path| LAYERS.contains(&path.split('/').next().unwrap_or(path))) {
+            continue;
+        }
+        let words = code.words();
+        for feature in &features {
+            if let Some(word) = words.iter().find(|word| names_feature(word, feature)) {
+                let message = format!("a layer knows no feature, and {word} names {feature}");
+                findings.push(Finding::new(path, 1, message));
+            }
+        }
+    }
+    findings
+}
+
+/// Whether a word has the feature's name as a part: `owners`, `OwnersView`, `"an owners' b"`.
+fn names_feature(word: &str, feature: &str) -> bool {
+    let mut parts = String::new();
+    for c in word.chars() {
+        if c.is_uppercase() {
+            parts.push(' ');
+        }
+        parts.extend(c.to_lowercase());
+    }
+    let mut parts = parts.split(|c: char| !c.is_alphanumeric());
+    parts.any(|part| part == feature)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn parsed(files: &[(&str, &str)]) -> BTreeMap<String, Code> {
+        let files = files.iter();
+        files
+            .map(|(path, text)| ((*path).to_owned(), names::parse(text).unwrap()))
+            .collect()
+    }
+
     #[test]
-    fn a_tree_is_searched_without_what_tools_keep_in_it() {
-        let folder = std::env::temp_dir().join(format!("netto-tidy-{}", std::process::id()));
-        for file in ["src/bad.rs", "target/bad.rs", ".git/bad.rs"] {
-            let file = folder.join(file);
-            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-            std::fs::write(file, "fn f() {}\n").unwrap();
-        }
-        let findings = check_tree(&folder);
-        std::fs::remove_dir_all(&folder).unwrap();
-        let paths: Vec<String> = findings.unwrap().into_iter().map(|f| f.path).collect();
-        assert_eq!(paths, ["src/bad.rs"]);
+    fn a_layer_that_names_a_feature_is_found_and_a_feature_that_does_is_not() {
+        let files = parsed(&[
+            ("netto/crates/features/ticks/src/lib.rs", "fn ticks() {}"),
+            ("netto/crates/http/src/a.rs", "struct TicksView;"),
+            ("netto/crates/http/src/b.rs", "const A: &str = \"of ticks\";"),
+            ("netto/crates/http/src/c.rs", "/// Ticks.\nfn sticks() {}"),
+            ("netto/src/features.rs", "use ticks;"),
+        ]);
+        let found = check_features(&files);
+        let paths: Vec<&str> = found.iter().map(|f| f.path.as_str()).collect();
+        assert_eq!(
+            paths,
+            ["netto/crates/http/src/a.rs", "netto/crates/http/src/b.rs"]
+        );
+    }
+
+    #[test]
+    fn no_view_knows_another() {
+        let files = parsed(&[
+            ("web-frontend/src/views/a/page.rs", "use super::super::b::C;"),
+            ("web-frontend/src/views/b/page.rs", "use crate::views::Entry;"),
+            ("web-frontend/src/views/mod.rs", "use self::a::b;"),
+        ]);
+        let found: Vec<String> = check_crates(&files).into_iter().map(|f| f.path).collect();
+        assert_eq!(found, ["web-frontend/src/views/a/page.rs"]);
     }
 }

@@ -3,12 +3,13 @@
 use clap::Args;
 
 use super::RunArgs;
+use super::values::in_range;
 
 /// What the made-up host is like, and whom to serve.
 #[derive(Debug, Clone, Default, Args)]
 pub struct DemoArgs {
     /// How many CPUs the made-up host has [default: 16]
-    #[arg(long, value_name = "COUNT", env = "NETTO_CPUS", hide_env = true)]
+    #[arg(long, value_name = "COUNT", value_parser = in_range(netto_demo::CPUS, ""), env = "NETTO_CPUS", hide_env = true)]
     pub cpus: Option<u32>,
     /// Another number makes up another host [default: 1]
     #[arg(long, value_name = "NUMBER", env = "NETTO_SEED", hide_env = true)]

@@ -1,9 +1,10 @@
 //! Options of measuring latencies inside the stack.
 
 use clap::{Args, ValueEnum};
-use serde::Deserialize;
 
-use netto_analysis::latency::Grouping;
+use netto_analysis::latency::{Grouping, points};
+
+use super::values::{in_range, understood};
 
 /// What latencies are measured, of which packets.
 #[derive(Debug, Clone, Default, Args)]
@@ -26,6 +27,7 @@ pub struct LatencyArgs {
         long,
         value_name = "POINT",
         value_delimiter = ',',
+        value_parser = understood(|name| points(&[name.to_owned()])),
         env = "NETTO_LATENCY_POINTS",
         hide_env = true
     )]
@@ -34,6 +36,7 @@ pub struct LatencyArgs {
     #[arg(
         long,
         value_name = "COUNT",
+        value_parser = in_range(1..=1_000_000_u64, "packets"),
         env = "NETTO_LATENCY_ONE_IN",
         hide_env = true
     )]
@@ -117,8 +120,7 @@ pub struct LatencyArgs {
 }
 
 /// By what packets are told apart, as the user writes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum GroupName {
     /// By nothing
     None,

@@ -7,25 +7,25 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde::Deserialize;
-use serde::de::{self, Deserializer, Visitor};
+
+use super::values::in_range;
 
 /// Options of `--log-file`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LogArgs {
     /// Begin another log file when this one has so many bytes, such as 500M (k, M, G: powers of
     /// 1000); the old one gets the time as the end of its name
-    #[arg(long, value_name = "SIZE", env = "NETTO_LOG_MAX_SIZE", hide_env = true)]
+    #[arg(long, value_name = "SIZE", value_parser = in_range(Bytes(10_000)..=Bytes(1_000_000_000_000), ""), env = "NETTO_LOG_MAX_SIZE", hide_env = true)]
     pub log_max_size: Option<Bytes>,
     /// Begin another log file when this one is so old, such as 24h (s, m, h, d)
-    #[arg(long, value_name = "TIME", env = "NETTO_LOG_MAX_AGE", hide_env = true)]
+    #[arg(long, value_name = "TIME", value_parser = in_range(Age(Duration::from_secs(1))..=Age(Duration::from_secs(10_000 * 86_400)), ""), env = "NETTO_LOG_MAX_AGE", hide_env = true)]
     pub log_max_age: Option<Age>,
     /// How many old log files to keep; the oldest are removed [default: 10]
-    #[arg(long, value_name = "COUNT", env = "NETTO_LOG_KEEP", hide_env = true)]
+    #[arg(long, value_name = "COUNT", value_parser = in_range(0..=100_000_usize, ""), env = "NETTO_LOG_KEEP", hide_env = true)]
     pub log_keep: Option<usize>,
     /// How long snapshots may wait to be written together, which takes less room,
     /// milliseconds: what a SIGKILL can cost [default: 3500]
-    #[arg(long, value_name = "MS", env = "NETTO_LOG_FLUSH", hide_env = true)]
+    #[arg(long, value_name = "MS", value_parser = in_range(0..=5_000_u64, "ms"), env = "NETTO_LOG_FLUSH", hide_env = true)]
     pub log_flush: Option<u64>,
     /// Keep every nanosecond and count instead of rounding them by less than what chance scatters:
     /// a log of three times the size [default: false]
@@ -137,33 +137,6 @@ impl fmt::Display for Bytes {
 impl fmt::Display for Age {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_scaled(f, self.0.as_secs(), &SECONDS)
-    }
-}
-
-/// A string that can be understood, or a plain number where there is no unit to forget.
-struct Text<T>(std::marker::PhantomData<T>);
-
-impl<T: FromStr<Err = &'static str>> Visitor<'_> for Text<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number with its unit in quotes")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
-        text.parse().map_err(E::custom)
-    }
-}
-
-impl<'de> Deserialize<'de> for Bytes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Text(std::marker::PhantomData))
-    }
-}
-
-impl<'de> Deserialize<'de> for Age {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Text(std::marker::PhantomData))
     }
 }
 

@@ -1,11 +1,9 @@
 //! How much netto says about itself.
 
 use clap::ValueEnum;
-use serde::Deserialize;
 
 /// How much the daemon says about itself.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
     /// Only what stops netto
     Error,

@@ -1,13 +1,11 @@
 //! How finely owners are told apart, as the user writes it.
 
 use clap::ValueEnum;
-use serde::Deserialize;
 
 use netto_analysis::owned::OwnerLevel;
 
 /// See the head of this file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OwnersName {
     /// Not at all
     None,

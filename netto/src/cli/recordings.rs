@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use netto_pipeline::playback::SPEEDS;
+
+use super::values::in_range;
 use super::{HostArgs, ServeArgs};
 
 /// Options of `netto replay`.
@@ -13,7 +16,7 @@ pub struct ReplayArgs {
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
     /// How many times as fast as it was recorded, 0.1 to 1000; viewers can change it [default: 1]
-    #[arg(long, value_name = "TIMES", env = "NETTO_SPEED", hide_env = true)]
+    #[arg(long, value_name = "TIMES", value_parser = in_range(SPEEDS, "times"), env = "NETTO_SPEED", hide_env = true)]
     pub speed: Option<f64>,
     /// Begin standing still
     #[arg(long, env = "NETTO_PAUSED", hide_env = true)]
@@ -70,6 +73,7 @@ pub struct TopArgs {
     #[arg(
         long,
         value_name = "TIMES",
+        value_parser = in_range(SPEEDS, "times"),
         requires = "replay",
         env = "NETTO_SPEED",
         hide_env = true

@@ -1,20 +1,28 @@
 //! What options, variables and the file come to, and how mistakes in them are named.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::ffi::OsString;
+use std::io::Write as _;
 
 use clap::CommandFactory;
+use metrics_common::latency::Point;
 
 use super::*;
-use crate::cli::Cli;
-use crate::config::file::parse_file;
+use crate::cli::{self, Cli, Refusal};
 
-fn file(text: &str) -> Result<FileOptions, String> {
-    parse_file(text, Path::new("netto.toml")).map_err(|error| error.to_string())
-}
-
-fn resolved(args: RunArgs, text: &str) -> Result<Config, String> {
-    Config::resolve(&args, file(text).unwrap()).map_err(|error| error.to_string())
+/// The settings of `netto run` with these arguments and a file of this text.
+fn resolved(arguments: &str, text: &str) -> Result<Config, String> {
+    let mut file = tempfile::Builder::new()
+        .suffix("netto.toml")
+        .tempfile()
+        .unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let path = file.path().to_str().unwrap();
+    let line = format!("netto run --config {path} {arguments}");
+    match cli::parse(line.split_whitespace().map(OsString::from)) {
+        Ok(cli) => Config::for_run(cli.run_args()),
+        Err(Refusal::Usage(text) | Refusal::Answer(text)) => Err(text),
+    }
 }
 
 /// A value that every key accepts in its own type.
@@ -54,7 +62,7 @@ fn every_option_is_also_a_variable_and_a_key() {
         assert_eq!(option.get_env(), Some(variable.as_ref()), "{name}");
         if name != "config" {
             let key = name.replace('.', "-");
-            file(&format!("{key} = {}", sample(&key))).unwrap();
+            resolved("", &format!("{key} = {}", sample(&key))).unwrap();
             seen += 1;
         }
     }
@@ -115,23 +123,38 @@ fn nothing_said_means_the_defaults() {
         has_file: true,
         ..Config::default()
     };
-    assert_eq!(resolved(RunArgs::default(), "").unwrap(), defaults);
+    assert_eq!(resolved("", "").unwrap(), defaults);
 }
 
 #[test]
 fn an_argument_goes_before_the_file() {
-    let args = RunArgs {
-        frequency: Some(77),
-        ..RunArgs::default()
-    };
-    let config = resolved(args, "frequency = 88\nuser-period = 99").unwrap();
+    let config = resolved("-f 77", "frequency = 88\nuser-period = 99").unwrap();
     assert_eq!(config.frequency_hz, 77);
     assert_eq!(config.user_period, Duration::from_millis(99));
     assert!(config.frequency_is_given);
+    let config = resolved("--allowed-host a", "allowed-host = [\"b\", \"c\"]").unwrap();
+    assert_eq!(config.allowed_hosts, ["a"]);
 }
 
 #[test]
-fn impossible_values_are_named_with_their_range() {
+fn a_command_that_looks_at_the_host_heeds_what_the_file_says_of_measuring() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(b"frequency = 88\nmethod = \"sampling\"\nsampler = \"tick\"")
+        .unwrap();
+    let path = file.path().to_str().unwrap();
+    let line = format!("netto check --config {path} --sampler perf");
+    let cli = cli::parse(line.split_whitespace().map(OsString::from)).unwrap();
+    let Some(cli::Command::Check(host)) = cli.command else {
+        panic!("not check");
+    };
+    let config = Config::for_host(&host).unwrap();
+    assert_eq!(config.frequency_hz, 88);
+    assert_eq!(config.method, RequestedMethod::Sampling);
+    assert_eq!(config.sampler, RequestedSampler::Perf);
+}
+
+#[test]
+fn impossible_values_are_named_with_their_place_and_range() {
     for (text, expected) in [
         (
             "frequency = 0",
@@ -165,26 +188,37 @@ fn impossible_values_are_named_with_their_range() {
             "line 2: allowed-host takes a name without scheme, port or path, such as netto.example.com, not \"http://x\"",
         ),
         ("allowed-host = [\"x:80\"]", "x:80"),
+        (
+            "\nlatency-points = [\"x\"]",
+            "line 2: latency-points knows no point \"x\", only ip-start, ",
+        ),
+        ("latency-one-in = 0", "must be 1 to 1000000 packets, not 0"),
+        ("otlp-endpoint = \"x\"", "line 1: otlp-endpoint takes a URL"),
+        (
+            "\notlp-headers = [\"x\"]",
+            "line 2: otlp-headers takes name=value",
+        ),
+        (
+            "otlp-interval = 0",
+            "line 1: otlp-interval must be 1 to 3600 s, not 0",
+        ),
     ] {
-        let error = resolved(RunArgs::default(), text).unwrap_err();
+        let error = resolved("", text).unwrap_err();
         assert!(error.contains(expected), "{text}: {error}");
+        let error = resolved("-f 77 --max-overhead 3", text).unwrap_err();
+        assert!(
+            error.contains(expected),
+            "what is not used is refused too: {error}"
+        );
     }
-}
-
-#[test]
-fn an_impossible_value_is_blamed_on_whoever_gave_it() {
-    let by = |by_environment: &[&str]| RunArgs {
-        frequency: Some(0),
-        host: HostArgs {
-            by_environment: by_environment.iter().map(|id| (*id).to_owned()).collect(),
-            ..HostArgs::default()
-        },
-        ..RunArgs::default()
-    };
-    let error = resolved(by(&[]), "frequency = 5").unwrap_err();
-    assert!(error.starts_with("--frequency must"), "{error}");
-    let error = resolved(by(&["port", "frequency"]), "frequency = 5").unwrap_err();
-    assert!(error.starts_with("NETTO_FREQUENCY must"), "{error}");
+    let many = format!("latency-pids = [{}1]", "1, ".repeat(128));
+    let error = resolved("", &many).unwrap_err();
+    assert!(error.contains("takes 128 at most, not 129"), "{error}");
+    let error = resolved("--otlp-endpoint ftp://x", "").unwrap_err();
+    assert!(
+        error.starts_with("--otlp-endpoint takes http://"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -192,13 +226,15 @@ fn mistakes_in_the_file_are_named_with_their_line() {
     for (text, expected) in [
         (
             "port = 1\nfrequenzy = 2",
-            "line 2: unknown field `frequenzy`",
+            "line 2: there is no key `frequenzy`; perhaps `frequency` is meant",
         ),
+        ("config = \"x\"", "there is no key `config`"),
         ("port = 70000", "70000"),
         ("port = \"x\"", "line 1: "),
+        ("\nport = {}", "line 2: port takes a value or a list"),
         ("= 1", "line 1: "),
     ] {
-        let error = file(text).unwrap_err();
+        let error = resolved("", text).unwrap_err();
         assert!(error.contains(expected), "{text}: {error}");
         assert!(error.contains("netto.toml"), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
@@ -207,10 +243,39 @@ fn mistakes_in_the_file_are_named_with_their_line() {
 
 #[test]
 fn a_file_that_was_named_must_exist() {
-    let args = HostArgs {
-        config: Some(PathBuf::from("/nonexistent.toml")),
-        ..HostArgs::default()
+    let line = ["netto", "check", "--config", "/nonexistent.toml"];
+    let Err(Refusal::Usage(error)) = cli::parse(line.map(OsString::from)) else {
+        panic!("not refused");
     };
-    let error = Config::for_host(&args).unwrap_err().to_string();
     assert!(error.contains("/nonexistent.toml"), "{error}");
+}
+
+#[test]
+fn latency_is_measured_only_when_asked_for() {
+    let latency = |text| resolved("", text).unwrap().latency;
+    assert_eq!(latency(""), None);
+    assert_eq!(latency("latency-one-in = 7"), None);
+    assert_eq!(latency("latency = true"), Some(LatencyRequest::default()));
+    let text = "latency = true\nlatency-points = [\"udp-start\"]\nlatency-one-in = 64\n\
+                latency-ports = [53]\nlatency-netns = [\"a\"]\nlatency-group = \"owner\"";
+    let found = latency(text).unwrap();
+    assert_eq!((found.points, found.one_in), (vec![Point::UdpStart], 64));
+    assert_eq!((found.ports, found.netns), (vec![53], vec!["a".to_owned()]));
+}
+
+#[test]
+#[cfg(feature = "otlp")]
+fn three_options_make_a_receiver_of_metrics() {
+    let text =
+        "otlp-endpoint = \"https://x.example\"\notlp-headers = [\"a=b%20c\"]\notlp-interval = 60";
+    let found = resolved("", text).unwrap().otlp.unwrap();
+    assert_eq!(found.url, "https://x.example/v1/metrics");
+    assert_eq!(found.headers, [("a".to_owned(), "b c".to_owned())]);
+    assert_eq!(found.interval, Duration::from_secs(60));
+    assert_eq!(resolved("", "").unwrap().otlp, None);
+    let text = "otlp-endpoint = \"http://y.example\"";
+    let found = resolved("--otlp-endpoint http://127.0.0.1:4318", text).unwrap();
+    let found = found.otlp.unwrap();
+    assert_eq!(found.url, "http://127.0.0.1:4318/v1/metrics");
+    assert_eq!(found.interval, OTLP_INTERVAL);
 }

@@ -6,12 +6,12 @@ use actix::Addr;
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
 use netto_log::file_logger::{FileLogger, Reopen};
 use netto_pipeline::trace_analyzer::{Reload, TraceAnalyzer};
 
 /// Reads the settings again, as far as they are in a file.
-pub type Reread = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;
+pub type Reread = Box<dyn Fn() -> Result<Config, String> + Send>;
 
 /// Resolves when the process is asked to end, to the reason.
 ///
@@ -59,7 +59,7 @@ pub async fn take_up(
 }
 
 /// What of the settings is taken up while everything runs.
-fn reload(begun_with: &Config, found: Result<Config, ConfigError>) -> Option<Reload> {
+fn reload(begun_with: &Config, found: Result<Config, String>) -> Option<Reload> {
     let found = match found {
         Ok(found) => found,
         Err(error) => {

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::bench::clock::Bare;
 use crate::uring::Worker;
 use crate::{bpf, burn, churn, copies, cpus, latency_talk, loads, messages, uring};
 
@@ -114,7 +113,6 @@ fn role(words: &[String]) -> Result<()> {
         ["tap"] => hold(loads::tap()?),
         ["attach", how, device] => hold(bpf::attach(how, device)?),
         ["burn", device, burn_ns] => hold(burn::attach(device, burn_ns.parse()?)?),
-        ["clock", frequency_hz] => hold(Bare::open(frequency_hz.parse()?)?),
         ["udp-paced", to, per_second, cpu] => {
             cpus::pin_to(cpu.parse()?)?;
             let (to, per_second) = (to.parse()?, per_second.parse()?);

@@ -1,177 +1,87 @@
-//! A table of figures before and after: what was measured before is kept by the document, and
-//! read from there. Pure.
+//! The table of figures in docs/PERFORMANCE.md. A line keeps its figure and its date until its
+//! part is measured again.
 
-use std::fmt;
+use std::path::Path;
 
-use super::figures::{Spread, show};
+use anyhow::{Context, Result};
 
-/// The column that the document keeps.
-const BEFORE: &str = "before";
+use super::measured::{Measured, Spread};
+use super::part::Part;
+use super::rows::{ROWS, Row};
+
+const DOCUMENT: &str = "docs/PERFORMANCE.md";
+/// Around the table.
+const MARKS: [&str; 2] = ["<!-- figures: begin -->\n", "<!-- figures: end -->"];
 const NOT_MEASURED: &str = "not measured";
 
-/// One line.
-#[derive(Debug, Clone, Default)]
-pub struct Row {
-    /// What was measured: by this a line is found again.
-    pub what: String,
-    /// The least that there can be, and why.
-    pub floor: String,
-    /// Now.
-    pub now: String,
-    /// What it should be.
-    pub aim: &'static str,
+/// Prints the lines of a part and, if asked for, writes them into the document.
+///
+/// # Errors
+/// The document has no table, or cannot be written.
+pub fn put(root: &Path, part: Part, measured: &Measured, when: &str, writes: bool) -> Result<()> {
+    let rows = || ROWS.iter().filter(|row| row.part == part);
+    for row in rows() {
+        println!("{}", line(row, &cell(row, measured), when));
+    }
+    if !writes {
+        return Ok(());
+    }
+    let path = root.join(DOCUMENT);
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    let text = updated(&text, |row| {
+        (row.part == part).then(|| line(row, &cell(row, measured), when))
+    })
+    .with_context(|| format!("{} has no place for the table", path.display()))?;
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-impl Row {
-    /// A figure with its middle half, where it was measured more than once.
-    pub fn new(what: &str, now: Option<Spread>, unit: &str) -> Self {
-        let now = match now {
-            None => NOT_MEASURED.to_owned(),
-            Some(spread) if spread.low == spread.high => {
-                format!("{} {unit}", show(spread.median))
-            }
-            Some(spread) => format!(
-                "{} ({} … {}) {unit}",
-                show(spread.median),
-                show(spread.low),
-                show(spread.high)
-            ),
+/// The document with all lines: those that are new, and those that it had.
+fn updated(text: &str, new: impl Fn(&Row) -> Option<String>) -> Option<String> {
+    let [begin, end] = MARKS;
+    let (head, rest) = text.split_once(begin)?;
+    let (old, tail) = rest.split_once(end)?;
+    let mut table =
+        "| | figure | aim | `--only` | measured |\n|---|---:|---:|---|---|\n".to_owned();
+    for row in ROWS {
+        let kept = || {
+            let begin = format!("| {} |", row.what);
+            let kept = old.lines().find(|line| line.starts_with(&begin));
+            kept.map_or_else(|| line(row, NOT_MEASURED, ""), str::to_owned)
         };
-        Row {
-            what: what.to_owned(),
-            now: now.trim_end().to_owned(),
-            ..Row::default()
-        }
+        table += &new(row).unwrap_or_else(kept);
+        table.push('\n');
     }
+    Some(format!("{head}{begin}{table}{end}{tail}"))
+}
 
-    /// The median of differences between so many pairs, with its interval.
-    pub fn of_pairs(what: &str, median: Option<Interval>, unit: &str) -> Self {
-        let now = match median {
-            None => NOT_MEASURED.to_owned(),
-            Some(Interval {
-                median,
-                low,
-                high,
-                pairs,
-            }) => format!(
-                "{} {unit} ({} … {}), {pairs} pairs",
-                show(median),
-                show(low),
-                show(high)
-            ),
-        };
-        Row {
-            what: what.to_owned(),
-            now,
-            ..Row::default()
+fn line(row: &Row, figure: &str, when: &str) -> String {
+    let Row {
+        what, aim, part, ..
+    } = row;
+    let when = if figure == NOT_MEASURED { "" } else { when };
+    format!("| {what} | {figure} | {aim} | {} | {when} |", part.name())
+}
+
+fn cell(row: &Row, measured: &Measured) -> String {
+    let figure = match measured.spread(row.name) {
+        None => return NOT_MEASURED.to_owned(),
+        Some(Spread { median, low, high }) if low == high => show(median),
+        Some(Spread { median, low, high }) => {
+            format!("{} ({} … {})", show(median), show(low), show(high))
         }
-    }
-
-    /// With the least that there can be.
-    pub fn floor(self, floor: &str) -> Self {
-        Row {
-            floor: floor.to_owned(),
-            ..self
-        }
-    }
-
-    /// With an aim.
-    pub fn aim(self, aim: &'static str) -> Self {
-        Row { aim, ..self }
-    }
+    };
+    format!("{figure} {}", row.unit).trim_end().to_owned()
 }
 
-/// Lines below a heading, and what they were before.
-#[derive(Debug)]
-pub struct Table {
-    title: String,
-    rows: Vec<(Row, String)>,
-}
-
-impl Table {
-    /// With what the document's text says of before.
-    pub fn new(title: &str, rows: Vec<Row>, document: &str) -> Self {
-        let rows = rows.into_iter().map(|row| {
-            let before = before(document, title, &row.what).unwrap_or_default();
-            (row, before)
-        });
-        Table {
-            title: title.to_owned(),
-            rows: rows.collect(),
-        }
-    }
-}
-
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "| {} | floor | {BEFORE} | now | aim |", self.title)?;
-        writeln!(f, "|---|---:|---:|---:|---:|")?;
-        for (row, before) in &self.rows {
-            let Row {
-                what,
-                floor,
-                now,
-                aim,
-            } = row;
-            writeln!(f, "| {what} | {floor} | {before} | {now} | {aim} |")?;
-        }
-        Ok(())
-    }
-}
-
-fn cells(line: &str) -> Vec<&str> {
-    let inner = line.trim().trim_start_matches('|').trim_end_matches('|');
-    inner.split('|').map(str::trim).collect()
-}
-
-/// What the table of this title says in its column *before* in the line of this name.
-fn before(document: &str, title: &str, what: &str) -> Option<String> {
-    let mut lines = document.lines();
-    let heading = lines
-        .by_ref()
-        .map(cells)
-        .find(|heading| heading[0] == title)?;
-    let column = heading.iter().position(|cell| *cell == BEFORE)?;
-    let mut rows = lines.take_while(|line| line.starts_with('|')).map(cells);
-    let row = rows.find(|row| row[0] == what)?;
-    row.get(column).map(|cell| (*cell).to_owned())
-}
-
-/// A median and where that of all possible pairs lies, as far as these tell.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Interval {
-    /// The middle one.
-    pub median: f64,
-    /// With 95 % confidence, it is not less.
-    pub low: f64,
-    /// And not more.
-    pub high: f64,
-    /// How many there were.
-    pub pairs: usize,
-}
-
-impl Interval {
-    /// By the sign test, which knows nothing of how values are distributed: the values of those
-    /// ranks between which the median lies with 95 % at least. `None` for fewer than six.
-    pub fn of(values: &[f64]) -> Option<Interval> {
-        let mut values = values.to_vec();
-        values.sort_by(f64::total_cmp);
-        let count = values.len();
-        // The chance that the median is below the value of rank `outside` (from 0), and that as
-        // far above.
-        let (mut outside, mut chance, mut term) = (0, 0.0, 0.5_f64.powi(count as i32));
-        while outside < count / 2 && 2.0 * (chance + term) <= 0.05 {
-            chance += term;
-            term *= (count - outside) as f64 / (outside + 1) as f64;
-            outside += 1;
-        }
-        let rank = outside.checked_sub(1)?;
-        Some(Interval {
-            median: Spread::of(values.iter().copied())?.median,
-            low: values[rank],
-            high: values[count - 1 - rank],
-            pairs: count,
-        })
+/// Three digits, whatever the size.
+fn show(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if size < 0.995 => format!("{value:.3}"),
+        size if size < 9.95 => format!("{value:.2}"),
+        size if size < 99.5 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
     }
 }
 
@@ -180,40 +90,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_document_keeps_what_was_before() {
-        let table = |now: f64, document: &str| {
-            let rows = vec![Row::new("a", Spread::of([now]), "ns").aim("≤ 3 ns")];
-            Table::new("Things", rows, document).to_string()
-        };
-        let first = table(5.0, "");
-        assert!(first.contains("| a |  |  | 5.00 ns | ≤ 3 ns |"), "{first}");
-        let kept = first.replace("| a |  |  |", "| a |  | 9.00 ns |");
-        let other = format!("| Others | floor | before |\n|---|---|---|\n| a |  | 7 |\n\n{kept}");
-        let second = table(2.0, &other);
-        assert!(second.contains("| a |  | 9.00 ns | 2.00 ns |"), "{second}");
+    fn the_document_has_the_table_with_every_line_as_it_would_be_written() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let text = std::fs::read_to_string(root.join(DOCUMENT)).unwrap();
+        assert_eq!(updated(&text, |_| None).unwrap(), text);
     }
 
     #[test]
-    fn the_interval_of_twenty_pairs_leaves_out_five_at_each_end() {
-        // Tables of the sign test: for 20 values, ranks 6 and 15 (counted from 1).
-        let values: Vec<f64> = (1..=20).map(f64::from).collect();
-        let interval = Interval::of(&values).unwrap();
-        assert_eq!((interval.low, interval.high), (6.0, 15.0));
-        assert_eq!(interval.median, 10.5);
-        assert_eq!(
-            Interval::of(&values[..6]).map(|i| (i.low, i.high)),
-            Some((1.0, 6.0))
-        );
-        assert_eq!(
-            Interval::of(&values[..5]),
-            None,
-            "five say nothing with 95 %"
+    fn a_measured_line_is_replaced_and_the_others_are_kept() {
+        let [begin, end] = MARKS;
+        let (first, second) = (&ROWS[0], &ROWS[1]);
+        let old = line(first, "7 %", "1999-01-01");
+        let text = format!("head\n{begin}{old}\n{end}\ntail\n");
+        let mut measured = Measured::default();
+        measured.add(second.name, [1.0, 2.0, 3.0]);
+        let new = updated(&text, |row| {
+            (row.what == second.what).then(|| line(row, &cell(row, &measured), "today"))
+        });
+        let new = new.unwrap();
+        assert!(new.contains(&old), "{new}");
+        let shown = format!("| {} | 2.00 (1.00 … 3.00) {} |", second.what, second.unit);
+        assert!(new.contains(&shown), "{new}");
+        assert!(
+            new.starts_with("head\n") && new.ends_with("tail\n"),
+            "{new}"
         );
     }
 
     #[test]
     fn what_was_not_measured_is_said_and_is_not_zero() {
-        assert_eq!(Row::new("a", None, "ns").now, NOT_MEASURED);
-        assert_eq!(Row::of_pairs("a", None, "%").now, NOT_MEASURED);
+        assert_eq!(cell(&ROWS[0], &Measured::default()), NOT_MEASURED);
     }
 }

@@ -1,161 +1,75 @@
-//! No circle between files: what `use crate::…` says, as a graph. Pure.
+//! No circle between the files of a crate. Pure.
 //!
 //! A module and those below it count as one another's, since a parent declares its children and
 //! these name it. Tests may look wherever they like.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Finding, code};
+use super::Finding;
+use super::names::Code;
 
-/// Source folders whose files are looked at, each a crate of its own.
-const CRATES: &[&str] = &[
-    "metrics-common/src/",
-    "netto/src/",
-    "web-frontend/src/",
-    "xtask/src/",
-];
+/// The files of a crate, by their modules.
+pub type Modules<'a> = BTreeMap<Vec<String>, (&'a str, &'a Code)>;
 
-/// Every circle between these files, told at one of its members.
-pub fn check(files: &[(String, String)]) -> Vec<Finding> {
-    CRATES
-        .iter()
-        .flat_map(|root| check_crate(root, files))
-        .collect()
+/// `a/b/mod.rs` and `a/b.rs` are the module `a::b`; the root has no name.
+pub fn module_of(path: &str) -> Vec<String> {
+    let path = path.trim_end_matches(".rs");
+    let path = path.strip_suffix("/mod").unwrap_or(path);
+    let names = path.split('/').map(str::to_owned);
+    names.filter(|name| name != "lib" && name != "main").collect()
 }
 
-fn check_crate(root: &str, files: &[(String, String)]) -> Vec<Finding> {
-    let is_test = |path: &str| path.contains("/tests/") || path.ends_with("/tests.rs");
-    let own: BTreeMap<String, &str> = files
+/// Every circle, told at one of its members.
+pub fn check(modules: &Modules<'_>) -> Vec<Finding> {
+    let edges: BTreeMap<_, _> = modules
         .iter()
-        .filter(|(path, _)| path.starts_with(root) && path.ends_with(".rs") && !is_test(path))
-        .map(|(path, text)| (module_of(&path[root.len()..]), text.as_str()))
-        .collect();
-    let edges: BTreeMap<&str, BTreeSet<&str>> = own
-        .iter()
-        .map(|(module, text)| (module.as_str(), uses(module, text, &own)))
+        .map(|(module, (_, code))| (module, uses(module, code, modules)))
         .collect();
     let mut findings = Vec::new();
     let mut told = BTreeSet::new();
-    for start in edges.keys() {
+    for (start, (path, _)) in modules {
         if told.contains(start) {
             continue;
         }
         if let Some(circle) = circle_through(start, &edges) {
-            told.extend(circle.iter().copied());
-            let path = files.iter().find(|(path, _)| {
-                path.starts_with(root)
-                    && path.ends_with(".rs")
-                    && module_of(&path[root.len()..]) == **start
-            });
-            findings.push(Finding {
-                path: path.map_or_else(|| root.to_owned(), |(path, _)| path.clone()),
-                line: 1,
-                message: format!("a circle: {} → {start}", circle.join(" → ")),
-            });
+            let names: Vec<String> = circle.iter().map(|module| module.join("::")).collect();
+            told.extend(circle);
+            let message = format!("a circle: {} → {}", names.join(" → "), names[0]);
+            findings.push(Finding::new(path, 1, message));
         }
     }
     findings
 }
 
-/// `a/b/mod.rs` and `a/b.rs` are the module `a::b`.
-fn module_of(path: &str) -> String {
-    let path = path.trim_end_matches(".rs");
-    let path = path.strip_suffix("/mod").unwrap_or(path);
-    path.replace('/', "::")
-}
-
-/// The modules that a file names.
-fn uses<'a>(module: &str, text: &str, known: &'a BTreeMap<String, &str>) -> BTreeSet<&'a str> {
-    let code = code::views(text).code;
-    // The tests of a file stand at its end.
-    let code = code.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-    let mut paths = Vec::new();
-    for (at, _) in code.match_indices("crate::") {
-        expand("", &code[at + "crate::".len()..], &mut paths);
-    }
-    let is_related = |other: &str| {
-        other == module
-            || other.starts_with(&format!("{module}::"))
-            || module.starts_with(&format!("{other}::"))
+/// The modules that a file names, but for those above and below it.
+fn uses<'m>(module: &[String], code: &Code, modules: &'m Modules<'_>) -> BTreeSet<&'m Vec<String>> {
+    let nearest = |path: &Vec<String>| {
+        let ends = (1..=path.len()).rev();
+        ends.map(|end| &path[..end])
+            .find_map(|path| modules.get_key_value(path))
+            .map(|(module, _)| module)
     };
-    paths
-        .iter()
-        .filter_map(|path| longest_known(path, known))
-        .filter(|other| !is_related(other))
-        .collect()
-}
-
-/// The paths that this text begins with, `a::{b, c::d}` being two.
-fn expand(before: &str, text: &str, paths: &mut Vec<String>) {
-    let word_end = text
-        .find(|c: char| !c.is_alphanumeric() && c != '_')
-        .unwrap_or(text.len());
-    let (word, rest) = text.split_at(word_end);
-    let path = match (before, word) {
-        (before, "") => before.to_owned(),
-        ("", word) => word.to_owned(),
-        (before, word) => format!("{before}::{word}"),
-    };
-    if let Some(list) = rest.strip_prefix("::{").or_else(|| rest.strip_prefix('{')) {
-        for item in items(list) {
-            expand(&path, item.trim_start(), paths);
-        }
-    } else if let Some(rest) = rest.strip_prefix("::") {
-        expand(&path, rest, paths);
-    } else {
-        paths.push(path);
-    }
-}
-
-/// The items of a list, up to the brace that ends it.
-fn items(list: &str) -> Vec<&str> {
-    let (mut depth, mut from, mut found) = (0, 0, Vec::new());
-    for (at, c) in list.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' if depth == 0 => {
-                found.push(&list[from..at]);
-                break;
-            }
-            '}' => depth -= 1,
-            ',' if depth == 0 => {
-                found.push(&list[from..at]);
-                from = at + 1;
-            }
-            _ => {}
-        }
-    }
-    found
-}
-
-/// The module that this path is in.
-fn longest_known<'a>(path: &str, known: &'a BTreeMap<String, &str>) -> Option<&'a str> {
-    let mut path = path;
-    loop {
-        if let Some((module, _)) = known.get_key_value(path) {
-            return Some(module);
-        }
-        path = path.rsplit_once("::")?.0;
-    }
+    let is_related =
+        |other: &Vec<String>| module.starts_with(other) || other.starts_with(module);
+    let paths = code.paths(module);
+    let named = paths.iter().filter_map(nearest);
+    named.filter(|other| !is_related(other)).collect()
 }
 
 /// A way from a module back to itself.
-fn circle_through<'a>(
-    start: &'a str,
-    edges: &BTreeMap<&'a str, BTreeSet<&'a str>>,
-) -> Option<Vec<&'a str>> {
+fn circle_through<'m>(
+    start: &'m Vec<String>,
+    edges: &BTreeMap<&'m Vec<String>, BTreeSet<&'m Vec<String>>>,
+) -> Option<Vec<&'m Vec<String>>> {
     let mut ways = vec![vec![start]];
     let mut seen = BTreeSet::new();
     while let Some(way) = ways.pop() {
-        let last = way.last()?;
-        for next in edges.get(last).into_iter().flatten() {
+        for next in edges.get(way.last()?).into_iter().flatten() {
             if *next == start {
                 return Some(way);
             }
             if seen.insert(*next) {
-                let mut longer = way.clone();
-                longer.push(next);
-                ways.push(longer);
+                ways.push([way.as_slice(), &[*next]].concat());
             }
         }
     }
@@ -165,39 +79,40 @@ fn circle_through<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tidy::names;
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        let files: Vec<(String, String)> = files
+        let parsed: Vec<_> = files
             .iter()
-            .map(|(path, text)| (format!("netto/src/{path}"), (*text).to_owned()))
+            .map(|(path, text)| (*path, names::parse(text).unwrap()))
             .collect();
-        check(&files)
-            .into_iter()
-            .map(|finding| finding.message)
-            .collect()
+        let modules: Modules<'_> = parsed
+            .iter()
+            .map(|(path, code)| (module_of(path), (*path, code)))
+            .collect();
+        check(&modules).into_iter().map(|f| f.message).collect()
     }
 
     #[test]
     fn files_that_use_each_other_are_found_however_it_is_written() {
         let files = [
             ("a.rs", "use crate::{x::Y, b::c::{self, D}};"),
-            ("b/c.rs", "use crate::d;"),
+            ("b/c.rs", "use super::super::d;"),
             ("d/mod.rs", "fn f() { crate::a::g() }"),
             ("x.rs", ""),
         ];
         assert_eq!(found(&files), ["a circle: a → b::c → d → a"]);
+        let siblings = [("b/c.rs", "use super::d::X;"), ("b/d.rs", "use super::c::Y;")];
+        assert_eq!(found(&siblings), ["a circle: b::c → b::d → b::c"]);
     }
 
     #[test]
-    fn parents_tests_and_comments_make_no_circle() {
+    fn parents_make_no_circle() {
         let files = [
-            (
-                "a.rs",
-                "use crate::a::b::C;\n#[cfg(test)]\nmod tests { use crate::d::E; }",
-            ),
+            ("a.rs", "use crate::a::b::C;"),
             ("a/b.rs", "use crate::a::F;"),
-            ("d.rs", "use crate::a::b;\n// crate::d::a"),
-            ("a/tests.rs", "use crate::d::G;"),
+            ("d.rs", "use crate::a::b;"),
+            ("lib.rs", "pub use a::b;"),
         ];
         assert_eq!(found(&files), Vec::<String>::new());
     }

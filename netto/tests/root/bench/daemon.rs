@@ -2,14 +2,12 @@
 //! idle CPUs are woken for it.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use metrics_common::codec::ServerMessage;
 use metrics_common::log::LogReader;
-use nix::time::{ClockId, clock_gettime};
 
 use super::clock::{cpu_ns, timer_interrupts};
 use super::{Options, end, figure, forced};
@@ -54,18 +52,7 @@ pub fn start(options: &Options) -> Result<()> {
     }
     figure("start_cpu_seconds", &spent);
     figure("start_seconds", &took);
-    figure("symbols_cpu_seconds", &[symbols_cpu_seconds()?]);
     Ok(())
-}
-
-/// What the kernel takes to write its symbols, which nobody spares who wants to name stacks.
-fn symbols_cpu_seconds() -> Result<f64> {
-    let before = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
-    let mut file = File::open("/proc/kallsyms")?;
-    let mut buffer = vec![0; 64 << 10];
-    while file.read(&mut buffer)? > 0 {}
-    let after = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
-    Ok(Duration::from(after - before).as_secs_f64())
 }
 
 fn has_snapshot(log: &Path) -> bool {
@@ -80,7 +67,6 @@ fn has_snapshot(log: &Path) -> bool {
 /// Nothing happens: what netto takes of the CPUs then.
 pub fn idle(options: &Options) -> Result<()> {
     let cpus = cpus::count()?;
-    figure("cpus", &[cpus as f64]);
     figure("idle_timer_interrupts_without_hz", &[interrupts_hz()?]);
     let daemon = options.start(1_000, &[])?;
     std::thread::sleep(START);
@@ -88,12 +74,15 @@ pub fn idle(options: &Options) -> Result<()> {
     let before = cpu_ns(&daemon.process)?;
     std::thread::sleep(INTERVAL * TICKS);
     let spent_ns = (cpu_ns(&daemon.process)? - before) as f64;
-    figure("idle_tick_ns", &[spent_ns / f64::from(TICKS)]);
     figure(
         "idle_cpu_tick_ns",
         &[spent_ns / f64::from(TICKS) / cpus as f64],
     );
     figure("resident_mb", &[resident_bytes(&daemon)? / 1e6]);
+    end(daemon)?;
+    let daemon = options.start(1_000, &["--owners", "cgroup", "--latency"])?;
+    std::thread::sleep(START);
+    figure("resident_all_mb", &[resident_bytes(&daemon)? / 1e6]);
     end(daemon)
 }
 

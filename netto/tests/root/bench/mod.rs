@@ -1,18 +1,19 @@
 //! What netto costs, measured from inside: `root bench PART…`, for `cargo xtask bench`, which
 //! runs it on the host and in a guest where a nanosecond is an instruction, and makes tables.
 //!
-//! A line of output for each figure: its name, the median of its values, and the bounds of their
-//! middle half. A part that fails takes no other away.
+//! A line of output for each figure: its name and its values. A part that fails takes no other away.
 
-pub mod clock;
+mod clock;
 mod daemon;
+mod felt;
 mod latency;
 mod owners;
+mod page;
+mod processes;
 mod programs;
 mod sweep;
 mod throughput;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -39,8 +40,6 @@ pub struct Options {
     step: Duration,
     /// How long netto gets used to a load before it counts.
     warm_up: Duration,
-    /// An object whose programs are measured beside netto's.
-    beside: Option<PathBuf>,
 }
 
 impl Options {
@@ -91,16 +90,10 @@ fn forced() -> Result<&'static [&'static str]> {
     })
 }
 
-/// Says a figure that was measured so often.
+/// Says a figure by its values.
 fn figure(name: &str, values: &[f64]) {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let Some(last) = values.len().checked_sub(1) else {
-        return;
-    };
-    let median = (values[last / 2] + values[last.div_ceil(2)]) / 2.0;
-    let (low, high) = (values[last / 4], values[last - last / 4]);
-    println!("\n{FIGURE} {name} {median} {low} {high}");
+    let values: String = values.iter().map(|value| format!(" {value}")).collect();
+    println!("\n{FIGURE} {name}{values}");
 }
 
 /// Runs the parts that the words name.
@@ -120,7 +113,6 @@ fn run(words: &[String]) -> Result<ExitCode> {
         rounds: 1,
         step: Duration::from_secs(3),
         warm_up: Duration::ZERO,
-        beside: None,
     };
     let mut parts = Vec::new();
     let mut words = words.iter();
@@ -134,7 +126,6 @@ fn run(words: &[String]) -> Result<ExitCode> {
             "--netto-args" => {
                 options.netto = value()?.split_whitespace().map(str::to_owned).collect();
             }
-            "--beside" => options.beside = Some(value()?.into()),
             "--rounds" => options.rounds = value()?.parse()?,
             "--step" => options.step = Duration::from_secs_f64(value()?.parse()?),
             "--warm-up" => options.warm_up = Duration::from_secs_f64(value()?.parse()?),
@@ -147,7 +138,9 @@ fn run(words: &[String]) -> Result<ExitCode> {
     for part in parts {
         let result = match part {
             "start" => daemon::start(&options),
+            "felt" => felt::measure(&options),
             "idle" => daemon::idle(&options),
+            "page" => page::measure(&options),
             "timer" => clock::timer(&options),
             "programs" => programs::measure(&options),
             "owners" => owners::measure(&options),

@@ -34,7 +34,6 @@ pub fn measure(options: &Options) -> Result<()> {
         drop(load);
         end(daemon)?;
         pair(&format!("softirq_pair_udp{with}_ns"), &datagrams, &["sirq"]);
-        one(&format!("sample_udp{with}_ns"), &datagrams, "sample");
         one(&format!("sample_tcp{with}_ns"), &bulk, "sample");
         one("socket_met_ns", &datagrams, "ready");
         one("packet_left_ns", &datagrams, "leaves");

@@ -1,30 +1,20 @@
 //! The sweep of `sweep.rs` with a price: what netto takes of each CPU at each pace, by what is
-//! left over with it and without; what it says it takes; and whether its figures hold.
-
-use std::time::Duration;
+//! left over with it and without; what it says it takes; and whether its figures hold. A row for each step is printed on the way.
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::Snapshot;
 use serde_json::Value;
 
-use super::{Options, SETTLE, forced};
+use super::{Options, SETTLE, figure};
 use crate::cpus::LeftOver;
 use crate::follow::Followed;
-use crate::sweep::{
-    BURN_NS, Course, Figure, MOST_SWITCHES_OF_AN_EVENT, Pace, Switches, Truth, Ways, seen,
-};
+use crate::sweep::{BURN_NS, Course, Figure, Pace, Switches, Truth, Ways, seen};
 
-/// Begins each line of the table, and each line after it.
-const ROW: &str = "bench row:";
 /// Packets a second up to the most (0), and back.
 const RATES: [u64; 17] = [
     100, 300, 1_000, 3_000, 10_000, 20_000, 40_000, 70_000, 0, 70_000, 40_000, 20_000, 10_000,
     3_000, 1_000, 300, 100,
 ];
-/// What netto takes of a CPU at most if it is not told, percent.
-const BUDGET_PERCENT: f64 = 1.0;
-/// By how much a measured cost may be above the budget, percent points.
-const TOLERANCE_POINTS: f64 = 0.3;
 
 /// What a step showed, per second, by CPU where it is a list.
 struct Step {
@@ -66,7 +56,7 @@ pub fn measure(options: &Options) -> Result<()> {
             if has_netto { &mut with } else { &mut without }.push(walk);
         }
     }
-    report(&course, options, &without, &with)
+    report(&course, &without, &with)
 }
 
 fn walk(course: &Course, options: &Options, has_netto: bool) -> Result<Walk> {
@@ -159,7 +149,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn report(course: &Course, options: &Options, without: &[Walk], with: &[Walk]) -> Result<()> {
+fn report(course: &Course, without: &[Walk], with: &[Walk]) -> Result<()> {
     let cpus = without.first().context("nothing was measured")?.idle.len();
     let idle: Vec<f64> = (0..cpus)
         .map(|cpu| {
@@ -177,11 +167,12 @@ fn report(course: &Course, options: &Options, without: &[Walk], with: &[Walk]) -
         "a CPU had nothing left over before anything was sent: this machine is not idle"
     );
     println!(
-        "\n{ROW} | packets/s | netto costs the CPU of the packets | the dearest other CPU | netto says | \
+        "\n| packets/s | netto costs the CPU of the packets | the dearest other CPU | netto says | \
          the program takes | netto's figure for it | within | RX softirq by |"
     );
-    println!("{ROW} |---:|---:|---:|---:|---:|---:|---|---|");
+    println!("|---:|---:|---:|---:|---:|---:|---|---|");
     let (mut dearest, mut outside, mut figures) = (f64::NEG_INFINITY, 0, 0);
+    let mut costs_of_steps = Vec::new();
     for (index, rate) in RATES.iter().enumerate() {
         let costs: Vec<Vec<f64>> = (0..cpus)
             .map(|cpu| {
@@ -195,6 +186,7 @@ fn report(course: &Course, options: &Options, without: &[Walk], with: &[Walk]) -
             })
             .collect();
         let own = mean(&costs[course.cpu]);
+        costs_of_steps.push(own);
         let others = (0..cpus)
             .filter(|cpu| *cpu != course.cpu)
             .map(|cpu| mean(&costs[cpu]));
@@ -213,7 +205,7 @@ fn report(course: &Course, options: &Options, without: &[Walk], with: &[Walk]) -
             .map(|seen| seen.claimed.as_ref()?.get(course.cpu).copied())
             .collect();
         println!(
-            "{ROW} | {} | {own:.2} %{} | {} | {} | {:.3} % | {:.3} % ({:.3} … {:.3}) | {held} of {} | {} |",
+            "| {} | {own:.2} %{} | {} | {} | {:.3} % | {:.3} % ({:.3} … {:.3}) | {held} of {} | {} |",
             match rate {
                 0 => format!("{:.0}, the most", with[0].steps[index].packets_hz),
                 rate => rate.to_string(),
@@ -232,7 +224,28 @@ fn report(course: &Course, options: &Options, without: &[Walk], with: &[Walk]) -
             first.way
         );
     }
-    verdicts(options, dearest, outside, figures, without, with)
+    figure("sweep_step_percent", &costs_of_steps);
+    figure("sweep_dearest_step_percent", &[dearest]);
+    figure(
+        "sweep_outside_percent",
+        &[100.0 * outside as f64 / figures as f64],
+    );
+    let most = with.iter().filter_map(|walk| walk.switches.as_ref());
+    let (slug, count) = most
+        .max_by_key(|(_, count)| *count)
+        .context("nobody counted switches")?;
+    println!("bench: {slug} has changed its method most often");
+    figure("sweep_switches", &[*count as f64]);
+    if let [first, second, ..] = without {
+        let idle = (first.idle[course.cpu] + second.idle[course.cpu]) / 2.0;
+        let noise = first
+            .steps
+            .iter()
+            .zip(&second.steps)
+            .map(|(a, b)| (100.0 * cost(course.cpu, true, idle, a, b)).abs());
+        figure("sweep_noise_points", &[noise.fold(0.0, f64::max)]);
+    }
+    Ok(())
 }
 
 fn range(values: &[f64]) -> String {
@@ -245,66 +258,4 @@ fn range(values: &[f64]) -> String {
         0 | 1 => String::new(),
         _ => format!(" ({low:.2} … {high:.2})"),
     }
-}
-
-fn verdicts(
-    options: &Options,
-    dearest: f64,
-    outside: usize,
-    figures: usize,
-    without: &[Walk],
-    with: &[Walk],
-) -> Result<()> {
-    println!("{ROW}");
-    let has_budget = !forced()?.is_empty();
-    let given = options
-        .netto
-        .iter()
-        .position(|word| word == "--max-overhead")
-        .and_then(|at| {
-            options
-                .netto
-                .get(at + 1)?
-                .trim_end_matches('%')
-                .parse()
-                .ok()
-        });
-    let budget = given.unwrap_or(BUDGET_PERCENT);
-    let verdict = |holds: bool| if holds { "holds" } else { "DOES NOT HOLD" };
-    println!(
-        "{ROW} - Cost at every step ≤ {budget} % + {TOLERANCE_POINTS} points{}: {}, {dearest:.2} % at most.",
-        if has_budget {
-            ""
-        } else {
-            " (this netto knows no budget)"
-        },
-        verdict(dearest <= budget + TOLERANCE_POINTS)
-    );
-    // By chance, one in twenty is outside.
-    println!(
-        "{ROW} - Figures within their 95 % interval of the truth: {}, {outside} of {figures} outside.",
-        verdict(outside <= figures.div_ceil(10))
-    );
-    let most = with.iter().filter_map(|walk| walk.switches.as_ref());
-    let (slug, count) = most
-        .max_by_key(|(_, count)| *count)
-        .context("nobody counted switches")?;
-    println!(
-        "{ROW} - At most {MOST_SWITCHES_OF_AN_EVENT} changes of an event's method in a sweep: {}, {count} of {slug}.",
-        verdict(*count <= MOST_SWITCHES_OF_AN_EVENT)
-    );
-    if let [first, second, ..] = without {
-        let cpu = first.idle.len() - 1;
-        let noise = first.steps.iter().zip(&second.steps).map(|(a, b)| {
-            (100.0 * cost(cpu, true, (first.idle[cpu] + second.idle[cpu]) / 2.0, a, b)).abs()
-        });
-        let worst = noise.fold(0.0, f64::max);
-        println!("{ROW} - None against none, by the same arithmetic: ±{worst:.2} points at most.");
-    }
-    let seconds = Duration::as_secs_f64(&options.step);
-    println!(
-        "{ROW} - {} pairs of sweeps, {seconds} s a step.",
-        without.len()
-    );
-    Ok(())
 }

@@ -4,16 +4,15 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use nix::unistd::{SysconfVar, sysconf};
 
-/// What a browser's processes have used so far.
+/// What a browser's processes that run pages have used so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Used {
-    /// CPU time of the processes that run pages, user and system, seconds.
-    pub renderer_seconds: f64,
-    /// CPU time of all others: the browser itself, the compositor, the network.
-    pub other_seconds: f64,
-    /// Resident memory of the processes that run pages, bytes.
-    pub renderer_bytes: f64,
+    /// CPU time, user and system, seconds.
+    pub page_seconds: f64,
+    /// Resident memory, bytes.
+    pub page_bytes: f64,
 }
 
 /// What `/proc/PID/stat` and `cmdline` say of one process.
@@ -27,7 +26,7 @@ struct Process {
 /// Sums over all descendants of a process.
 ///
 /// # Errors
-/// If `/proc` cannot be listed, or nothing descends from that process.
+/// If `/proc` cannot be listed, or no page's process descends from that one.
 pub fn used_below(ancestor: u32) -> Result<Used> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").context("cannot list /proc")? {
@@ -40,24 +39,19 @@ pub fn used_below(ancestor: u32) -> Result<Used> {
             all.insert(pid, process);
         }
     }
-    let (ticks_per_second, page_bytes) = constants();
-    let mut sum = Used::default();
-    let mut found = 0;
-    for (pid, process) in &all {
-        if *pid == ancestor || !descends(&all, *pid, ancestor) {
-            continue;
-        }
-        found += 1;
-        let seconds = process.ticks as f64 / ticks_per_second;
-        if process.is_renderer {
-            sum.renderer_seconds += seconds;
-            sum.renderer_bytes += process.pages as f64 * page_bytes;
-        } else {
-            sum.other_seconds += seconds;
-        }
+    let constant = |name| sysconf(name)?.context("unknown");
+    let ticks_hz = constant(SysconfVar::CLK_TCK)? as f64;
+    let page_bytes = constant(SysconfVar::PAGE_SIZE)? as f64;
+    let meant = all
+        .iter()
+        .filter(|(pid, process)| process.is_renderer && descends(&all, **pid, ancestor));
+    let mut sum = None;
+    for (_, process) in meant {
+        let sum = sum.get_or_insert_with(Used::default);
+        sum.page_seconds += process.ticks as f64 / ticks_hz;
+        sum.page_bytes += process.pages as f64 * page_bytes;
     }
-    anyhow::ensure!(found > 0, "process {ancestor} has started none");
-    Ok(sum)
+    sum.with_context(|| format!("process {ancestor} has started no page"))
 }
 
 fn read(pid: u32) -> Option<Process> {
@@ -88,17 +82,4 @@ fn descends(all: &BTreeMap<u32, Process>, pid: u32, ancestor: u32) -> bool {
         }
     }
     false
-}
-
-/// Ticks of a second and bytes of a page. Linux has told programs 100 of the
-/// former since the beginning, whatever its own clock.
-fn constants() -> (f64, f64) {
-    let ask = |name: &str, default: f64| {
-        let output = std::process::Command::new("getconf").arg(name).output();
-        output
-            .ok()
-            .and_then(|output| String::from_utf8(output.stdout).ok()?.trim().parse().ok())
-            .unwrap_or(default)
-    };
-    (ask("CLK_TCK", 100.0), ask("PAGESIZE", 4096.0))
 }

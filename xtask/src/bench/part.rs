@@ -1,0 +1,40 @@
+//! The parts of the benchmark, as they are asked for.
+
+use clap::ValueEnum;
+
+/// What to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// What bulk TCP on this machine loses
+    Felt,
+    /// An idle machine, and the start
+    Idle,
+    /// Packets from few to the most and back
+    Sweep,
+    /// Throughput, each probe and the daemon in a guest whose time is instructions
+    Guest,
+    /// The sweep in such a guest
+    GuestSweep,
+    /// What the page costs a browser
+    Page,
+    /// Steps of user space, in loops
+    Pure,
+}
+
+impl Part {
+    /// Whether it loads programs into this machine's kernel.
+    pub fn needs_root(self) -> bool {
+        matches!(self, Part::Felt | Part::Idle | Part::Sweep)
+    }
+
+    /// Whether it is measured in a guest.
+    pub fn is_in_guest(self) -> bool {
+        matches!(self, Part::Guest | Part::GuestSweep)
+    }
+
+    /// As on the command line.
+    pub fn name(self) -> String {
+        self.to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
