@@ -1,4 +1,4 @@
-//! Records stacks of this host for `tests/replay.rs`.
+//! Records stacks of this host for `tests/accuracy/recordings.rs`.
 //!
 //! Usage, as root, while the load of interest runs:
 //! `cargo run --example record_stacks -- SECONDS "description" > netto/tests/data/NAME.stacks`

@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod recordings;
 mod stacks;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,8 @@
 //!
 //! What no row names runs in `cargo xtask test`. A row can add to that: run in `--quick` too,
 //! wait for a quiet host, decide by two of three tries, run in guests too. Or it moves tests to
-//! `--long`, and says why; these are marked as ignored, so that each run shows that they exist.
+//! `--long`, and says why, and what holds their promise in each run; these are marked as ignored,
+//! so that each run shows that they exist. In a guest they run nevertheless if a row says so.
 
 /// What is special about some tests.
 #[derive(Debug, Clone, Copy)]
@@ -62,68 +63,103 @@ impl Row {
         self
     }
 
+    /// Shares, times and prices, for which the host must be quiet.
+    const fn statistics(self, why: &'static str) -> Row {
+        self.quiet().repeated().long(why)
+    }
+
     const fn guest(mut self) -> Row {
         self.is_guest = true;
         self
     }
 }
 
+/// Shares of a component under a load that is made for it.
+const SPLIT: &str = "statistics of a quiet host; accuracy replays stacks of each component";
+/// A figure against another clock.
+const KNOWN_COST: &str = "statistics of a quiet host; accuracy mixes stacks in known shares";
+/// How often a stated interval has the truth.
+const INTERVALS: &str =
+    "statistics of a quiet host; cost's attribute/long_run.rs has them by seeds";
+/// Shares of owners.
+const OWNERS: &str =
+    "statistics of a quiet host; owners' pure tests divide known samples, and owners:: their sums";
+/// Delays that are known beforehand.
+const DELAYS: &str = "times, which a busy host makes longer; latency::every_point has the counts";
+
 /// The table.
 pub const TABLE: &[Row] = &[
     row("damage", ""),
     row("formats", "").quick(),
     row("hostile", "").quick(),
-    row("older_formats", "").quick(),
     row("palette", "").quick(),
     row("readme", "").quick(),
     row("accuracy", "").quick(),
     row("allocations", "").quick(),
     row("bytecode", "").quick(),
-    row("replay", "").quick(),
     row("dashboard", ""),
     row("offline", ""),
     row("sinks", ""),
     row("sinks", "log_kill::a_hundred_kills").long("five minutes: a hundred daemons are killed"),
+    row("dashboard", "endurance::a_page_left_open").long("a page is left open for minutes"),
     root("running::info_and_snapshot_agree_on_rows_and_cpus").quick(),
     root("running::no_program_is_left_in_the_kernel_after_sigterm").guest(),
     root("pairs::").long("minutes: twenty pairs of runs, to see how often none differs by chance"),
     root("storm::").long("a whole minute of processes that come and go"),
     root("bpftrace::").long("needs bpftrace, which is no package of the tests"),
-    root("paths::").quiet().repeated(),
-    root("paths::udp_to_this_host_is_local_delivery_behind_a_firewall_too").guest(),
-    root("paths::frames_over_a_bridge_are_bridging").guest(),
+    root("clients::").long("asks for a host that delays nothing; sinks hammered:: needs none"),
+    root("limits::all_").long("a start for every number; limits:: starts for some of them"),
+    root("prometheus::a_minute").long("a minute, and a load that is even to one per cent"),
+    root("paths::").statistics(SPLIT),
     root("paths::ipv4_through_a_router_is_forwarding").guest(),
-    root("paths::ipv6_through_a_router_is_forwarding").guest(),
-    root("filters::").quiet().repeated(),
-    root("sends::").quiet().repeated(),
-    root("flame::").quiet().repeated(),
-    root("agreement::").quiet().repeated(),
-    root("hidden::").quiet().repeated(),
-    root("hidden::what_wireguard").guest(),
-    root("burners::").quiet().repeated(),
-    root("coverage::").quiet().repeated(),
-    root("sparse::").quiet().repeated(),
-    root("sweep::").quiet().repeated(),
-    root("diff::").quiet().repeated(),
-    root("ticks::").quiet().repeated(),
+    root("filters::").statistics(SPLIT),
+    root("sends::").statistics(SPLIT),
+    root("hidden::").statistics(SPLIT),
+    root("agreement::").statistics(KNOWN_COST),
+    root("burners::a_").statistics(KNOWN_COST),
+    root("burners::an_").statistics(KNOWN_COST),
+    root("burners::unix_").statistics(KNOWN_COST),
+    root("burners::connecting_").statistics(KNOWN_COST),
+    root("coverage::").statistics(INTERVALS),
+    root("sparse::").statistics(INTERVALS),
+    root("sweep::").statistics(INTERVALS),
+    root("diff::")
+        .statistics("statistics of a quiet host; offline compare/tests.rs has them by seeds"),
+    root("pace::")
+        .repeated()
+        .long("statistics: at which distances two samplers meet"),
+    root("idle::").repeated().long(KNOWN_COST).guest(),
+    root("ticks::a_tc_program").statistics(KNOWN_COST).guest(),
+    root("ticks::they_split").statistics(SPLIT),
     root("ticks::no_timer").guest(),
-    root("ticks::a_tc_program").guest(),
-    root("packets::one_costs").quiet().repeated(),
+    root("packets::one_costs").statistics(KNOWN_COST),
     root("packets::those_").quiet(),
     root("packets::those_over").guest(),
     root("packets::those_for").guest(),
     root("packets::an_interface").guest(),
-    root("owners::two_").quiet().repeated(),
-    root("owners::what_").quiet().repeated(),
-    root("owners::processes_").quiet().repeated(),
+    root("owners::two_").statistics(OWNERS),
+    root("owners::what_").statistics(OWNERS),
+    root("owners::processes_").statistics(OWNERS),
+    root("owners::a_note_")
+        .quiet()
+        .long("a quiet host for a minute; budget:: has probes go"),
     root("owners::who_does_not").guest(),
     root("budget::").quiet(),
-    root("counting::").quiet().guest(),
+    root("budget::a_cpu_that_idles").long("a host that does no networking for ten seconds"),
+    root("counting::")
+        .quiet()
+        .long("counts what the whole host does, which in guests is known")
+        .guest(),
     root("counting::large_copies_").repeated(),
-    root("idle::").repeated().guest(),
-    root("pace::").repeated(),
-    root("latency::a_").repeated(),
-    root("latency::one_in_").repeated(),
+    root("latency::a_reader_").repeated().long(DELAYS),
+    root("latency::a_slow_").repeated().long(DELAYS),
+    root("latency::segments_").long(DELAYS),
+    root("latency::what_a_program_").long(DELAYS),
+    root("latency::what_a_queue_").long(DELAYS),
+    root("latency::what_it_costs_").long(DELAYS),
+    root("latency::one_in_")
+        .repeated()
+        .long("statistics: how many of 5,000 are every eighth"),
     root("latency::every_point").guest(),
     root("latency::the_clock_is_set").guest(),
     root("changes::").guest(),
@@ -134,4 +170,11 @@ pub const TABLE: &[Row] = &[
 pub fn rows(program: &str, test: &str) -> impl Iterator<Item = &'static Row> {
     let is_meant = move |row: &&Row| row.program == program && test.starts_with(row.tests);
     TABLE.iter().filter(is_meant)
+}
+
+/// Whether a test runs in `--long` only, and this is no such run: nor a filter that begins its
+/// name asks for it.
+pub fn is_left_out(program: &str, test: &str, filter: &str) -> bool {
+    let is_long = rows(program, test).any(|row| !row.long.is_empty());
+    is_long && (filter.is_empty() || !test.starts_with(filter))
 }

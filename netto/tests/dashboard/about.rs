@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::Test;
 use crate::browser::Browser;
-use crate::demo::Demo;
+use crate::demo;
 use crate::flame;
 
 pub const TESTS: &[Test] = &[
@@ -42,7 +42,7 @@ fn is_closed(browser: &Browser) -> Result<()> {
 }
 
 fn there_and_back() -> Result<()> {
-    let demo = Demo::start(8, 200)?;
+    let demo = demo::usual()?;
     let browser = Browser::start(1400, 2200)?;
     browser.open(&demo.page("span=60"))?;
     browser.script("document.getElementById('components').scrollIntoView()")?;
@@ -127,7 +127,7 @@ fn functions() -> Result<()> {
     const STACKS: &str = "rx_softirq;net_rx_action;__napi_poll;x_poll;dev_gro_receive;inet_gro_receive 300\n\
         rx_softirq;net_rx_action;__napi_poll;x_poll 200\n\
         tx_syscall;tcp_sendmsg;memcpy 500\n";
-    let demo = Demo::start(2, 500)?;
+    let demo = demo::usual()?;
     let browser = flame::page(&demo, 200, STACKS, "about=gro")?;
     browser.wait_until(
         "its stacks are shown",
@@ -153,7 +153,7 @@ fn functions() -> Result<()> {
 }
 
 fn links() -> Result<()> {
-    let demo = Demo::start(4, 500)?;
+    let demo = demo::usual()?;
     let browser = Browser::start(400, 900)?;
     browser.open(&demo.page("about=rx_softirq&basis=parent"))?;
     is_open(&browser, "RX softirq")?;

@@ -1,7 +1,9 @@
 //! What a reader does with the page, in a browser of the tests' own: opens it,
-//! looks, points, clicks, types.
+//! looks, points, clicks, types. One browser serves one test after the other.
 
+use std::cell::RefCell;
 use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -12,23 +14,63 @@ use crate::{child, webdriver};
 /// How long the page may take to show anything.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
+/// The browser that no test uses at the moment.
+static IDLE: Mutex<Option<Arc<webdriver::Browser>>> = Mutex::new(None);
+
+/// Closes the browser that the tests have used.
+pub fn end() {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner).take();
+}
+
 /// An open browser window.
-pub struct Browser(webdriver::Browser);
+pub struct Browser {
+    window: Arc<webdriver::Browser>,
+    /// Identifiers of what is added to each page.
+    scripts: RefCell<Vec<Value>>,
+}
 
 impl Deref for Browser {
     type Target = webdriver::Browser;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.window
     }
 }
 
 impl Browser {
-    /// Starts a browser with a fresh profile and a window of this size.
+    /// A window of this size, without a page.
     pub fn start(width: u32, height: u32) -> Result<Self> {
-        let browser = Browser(webdriver::Browser::start("--hide-scrollbars")?);
+        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let window = match idle {
+            Some(window) => window,
+            None => Arc::new(webdriver::Browser::start("--hide-scrollbars")?),
+        };
+        let browser = Browser {
+            window,
+            scripts: RefCell::default(),
+        };
         browser.resize(width, height)?;
         Ok(browser)
+    }
+
+    /// Leaves nothing of a test to the next one.
+    fn reset(&self) -> Result<()> {
+        for script in self.scripts.take() {
+            let parameters = json!({ "identifier": script });
+            self.cdp("Page.removeScriptToEvaluateOnNewDocument", parameters)?;
+        }
+        self.cdp("Emulation.setEmulatedMedia", json!({ "features": [] }))?;
+        self.window.open("about:blank")?;
+        self.mouse("mouseMoved", 0.0, 0.0)?;
+        self.console_errors().map(drop)
+    }
+
+    /// Runs a script in each page that is opened from now on, before its own.
+    pub fn add_to_pages(&self, script: &str) -> Result<()> {
+        let command = "Page.addScriptToEvaluateOnNewDocument";
+        let mut added = self.cdp(command, json!({ "source": script }))?;
+        self.scripts.borrow_mut().push(added["identifier"].take());
+        Ok(())
     }
 
     /// A command of the browser's own protocol.
@@ -54,8 +96,8 @@ impl Browser {
     /// Opens a page and waits until it is live.
     pub fn open(&self, url: &str) -> Result<()> {
         // A change behind `#` alone would not load the page anew.
-        self.0.open("about:blank")?;
-        self.0.open(url)?;
+        self.window.open("about:blank")?;
+        self.window.open(url)?;
         self.wait_until(
             "the page is live",
             "return document.getElementById('netto').dataset.state === 'live'",
@@ -130,5 +172,15 @@ impl Browser {
         errors.retain(|message| !message.contains("WebSocket connection"));
         ensure!(errors.is_empty(), "the console has errors: {errors:?}");
         Ok(())
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // One that cannot be reset is closed, and the next test starts another.
+        if self.reset().is_ok() {
+            let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+            *idle = Some(self.window.clone());
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! `netto demo` as a process, on a port of its own.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -10,6 +11,36 @@ use crate::http;
 
 /// Generous: making up a past takes a while without optimisation.
 pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// Demonstrations that tests share, for a reader changes nothing of them: the first test that
+/// needs one starts it.
+static USUAL: Mutex<Option<Arc<Demo>>> = Mutex::new(None);
+static WIDE: Mutex<Option<Arc<Demo>>> = Mutex::new(None);
+
+/// The shared demonstration of 16 CPUs.
+pub fn usual() -> Result<Arc<Demo>> {
+    shared(&USUAL, 16)
+}
+
+/// The shared demonstration of 128 CPUs.
+pub fn wide() -> Result<Arc<Demo>> {
+    shared(&WIDE, 128)
+}
+
+fn shared(place: &Mutex<Option<Arc<Demo>>>, cpus: u32) -> Result<Arc<Demo>> {
+    let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*place {
+        Some(demo) => Ok(demo.clone()),
+        None => Ok(place.insert(Arc::new(Demo::start(cpus, 500)?)).clone()),
+    }
+}
+
+/// Ends those that were shared.
+pub fn end() {
+    for place in [&USUAL, &WIDE] {
+        place.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
 
 /// A running demonstration.
 pub struct Demo {

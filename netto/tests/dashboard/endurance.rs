@@ -12,7 +12,7 @@ use tungstenite::Message;
 use crate::Test;
 use crate::browser::Browser;
 use crate::child;
-use crate::demo::Demo;
+use crate::demo::{self, Demo};
 use crate::http;
 
 pub const TESTS: &[Test] = &[
@@ -33,14 +33,14 @@ pub const TESTS: &[Test] = &[
 const KILOBYTE: usize = 1_000;
 
 fn frames() -> Result<()> {
-    let demo = Demo::start(128, 100)?;
+    let demo = demo::wide()?;
     for (path, wants_past) in [("ws", false), ("ws?history", true)] {
         let stream = http::connect(demo.at)?;
         let (mut socket, _) = tungstenite::client(format!("ws://{}/{path}", demo.at), stream)
             .context("no WebSocket")?;
         let mut snapshots = 0;
         let (mut host, mut past) = (None, None);
-        while snapshots < 20 {
+        while snapshots < 8 {
             let Message::Binary(bytes) = socket.read()? else {
                 continue;
             };
@@ -77,7 +77,7 @@ fn frames() -> Result<()> {
 }
 
 fn program() -> Result<()> {
-    let demo = Demo::start(1, 500)?;
+    let demo = demo::usual()?;
     let request = format!(
         "GET /netto_dashboard_bg.wasm HTTP/1.1\r\nHost: {}\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n",
         demo.at

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::Test;
 use crate::child;
-use crate::demo::{Demo, LIMIT};
+use crate::demo::{self, LIMIT};
 use crate::reader::{CATCH_FILES, HASH, MODE, file, open};
 
 pub const TESTS: &[Test] = &[
@@ -38,13 +38,13 @@ const SAID: &str = r##"
 "##;
 
 fn basis() -> Result<()> {
-    let demo = Demo::start(8, 500)?;
+    let demo = demo::usual()?;
     let browser = open(&demo, "")?;
     browser.click("pause")?;
     browser.wait_until("the page is paused", &format!("{MODE} === 'paused'"))?;
     let mut means = Vec::new();
     for (name, of_a_cpu, words) in [
-        ("host", 100.0 / 8.0, "% of this host's CPU"),
+        ("host", 100.0 / 16.0, "% of this host's CPU"),
         ("cpus", 1.0, "CPUs' worth of time"),
         ("ms", 1_000.0, "ms of CPU time per second"),
         ("parent", f64::NAN, "% of"),
@@ -93,7 +93,7 @@ fn basis() -> Result<()> {
     let [host, cpus, ms, _] = means[..] else {
         anyhow::bail!("four were read");
     };
-    ensure!((host / 100.0 * 8.0 - cpus).abs() < 0.005, "{means:?}");
+    ensure!((host / 100.0 * 16.0 - cpus).abs() < 0.005, "{means:?}");
     ensure!((ms / 1_000.0 - cpus).abs() < 0.002, "{means:?}");
     browser.must_be_content()
 }
@@ -106,7 +106,7 @@ const LEGEND: &str = r##"
 "##;
 
 fn legend() -> Result<()> {
-    let demo = Demo::start(4, 500)?;
+    let demo = demo::usual()?;
     let browser = open(&demo, "span=60")?;
     browser.script(CATCH_FILES)?;
     browser.click("pause")?;

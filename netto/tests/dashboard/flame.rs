@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::Test;
 use crate::browser::Browser;
-use crate::demo::Demo;
+use crate::demo::{self, Demo};
 use crate::http;
 
 pub const TESTS: &[Test] = &[
@@ -54,8 +54,7 @@ pub fn page(demo: &Demo, status: u16, body: &str, fragment: &str) -> Result<Brow
          }};",
         body = json!(body)
     );
-    let parameters = json!({ "source": script });
-    browser.cdp("Page.addScriptToEvaluateOnNewDocument", parameters)?;
+    browser.add_to_pages(&script)?;
     browser.open(&demo.page(fragment))?;
     Ok(browser)
 }
@@ -112,7 +111,7 @@ fn closed() -> Result<()> {
 }
 
 fn zoom() -> Result<()> {
-    let demo = Demo::start(2, 500)?;
+    let demo = demo::usual()?;
     let browser = page(&demo, 200, STACKS, "flame=1")?;
     browser.wait_until("it is drawn", SHOWN)?;
     let [x, y] = box_of(&browser, "napi_poll")?;
@@ -161,7 +160,7 @@ fn zoom() -> Result<()> {
 }
 
 fn search() -> Result<()> {
-    let demo = Demo::start(2, 500)?;
+    let demo = demo::usual()?;
     let browser = page(&demo, 200, STACKS, "flame=1&find=MEMCPY")?;
     browser.wait_until(
         "found",
@@ -188,7 +187,7 @@ fn search() -> Result<()> {
 }
 
 fn keyboard() -> Result<()> {
-    let demo = Demo::start(2, 500)?;
+    let demo = demo::usual()?;
     let browser = page(&demo, 200, STACKS, "flame=1")?;
     browser.wait_until("it is drawn", SHOWN)?;
     browser.script("document.getElementById('flames').focus()")?;
@@ -212,7 +211,7 @@ fn keyboard() -> Result<()> {
 }
 
 fn demonstration() -> Result<()> {
-    let demo = Demo::start(8, 200)?;
+    let demo = demo::usual()?;
     let browser = Browser::start(1400, 8000)?;
     browser.open(&demo.page("flame=1"))?;
     browser.wait_until("it is drawn", SHOWN)?;
@@ -245,7 +244,7 @@ fn demonstration() -> Result<()> {
 }
 
 fn missing() -> Result<()> {
-    let demo = Demo::start(2, 500)?;
+    let demo = demo::usual()?;
     let browser = page(
         &demo,
         503,

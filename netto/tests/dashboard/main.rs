@@ -22,7 +22,7 @@ mod views;
 
 use std::process::ExitCode;
 
-use common::{child, http, trial, webdriver};
+use common::{child, http, tiers, trial, webdriver};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 /// One statement about the page.
@@ -54,6 +54,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // One browser at a time is load enough.
     arguments.test_threads = Some(1);
+    let filter = arguments.filter.clone().unwrap_or_default();
     let trials = [
         views::TESTS,
         reader::TESTS,
@@ -68,7 +69,13 @@ fn main() -> ExitCode {
     ]
     .into_iter()
     .flatten()
-    .map(|test| Trial::ignorable_test(test.name, || run(test.body)))
+    .map(|test| {
+        let is_left_out = tiers::is_left_out("dashboard", test.name, &filter);
+        Trial::ignorable_test(test.name, || run(test.body)).with_ignored_flag(is_left_out)
+    })
     .collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    browser::end();
+    demo::end();
+    conclusion.exit_code()
 }

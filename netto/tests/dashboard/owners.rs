@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use crate::Test;
 use crate::browser::Browser;
 use crate::child;
-use crate::demo::{Demo, LIMIT};
+use crate::demo::{self, LIMIT};
 
 pub const TESTS: &[Test] = &[Test {
     name: "owners::they_are_those_of_the_api_and_open_into_what_they_caused",
@@ -27,7 +27,7 @@ fn owners() -> Result<()> {
             pair: document.getElementById("owners-pair").textContent,
         };
     "##;
-    let demo = Demo::start(16, 500)?;
+    let demo = demo::usual()?;
     let browser = Browser::start(TALL.0, TALL.1)?;
     browser.open(&demo.page("basis=ms"))?;
     let (page, snapshot) = child::eventually(LIMIT, || {

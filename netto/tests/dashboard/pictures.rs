@@ -1,13 +1,15 @@
 //! The documentation's pictures: taken in every run, so that they can be taken,
 //! and kept in the folder that `NETTO_SCREENSHOTS` names (`cargo xtask screenshots`).
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use serde_json::json;
 
 use crate::Test;
 use crate::browser::Browser;
-use crate::demo::Demo;
+use crate::demo::{self, Demo};
 
 pub const TESTS: &[Test] = &[Test {
     name: "pictures::of_every_kind_of_window_are_neither_empty_nor_large",
@@ -42,9 +44,11 @@ fn pictures() -> Result<()> {
     let folder = std::env::var_os("NETTO_SCREENSHOTS").map(std::path::PathBuf::from);
     let browser = Browser::start(1280, 900)?;
     for (name, cpus, (width, height), scheme, view) in PICTURES {
-        let demo = match *view {
-            "latency" => Demo::with_latency(*cpus, 500)?,
-            _ => Demo::start(*cpus, 500)?,
+        let demo = match (*view, *cpus) {
+            ("latency", _) => Arc::new(Demo::with_latency(*cpus, 500)?),
+            (_, 16) => demo::usual()?,
+            (_, 128) => demo::wide()?,
+            _ => Arc::new(Demo::start(*cpus, 500)?),
         };
         browser.resize(*width, *height)?;
         browser.prefer(scheme)?;

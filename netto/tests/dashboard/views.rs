@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::Test;
 use crate::browser::Browser;
 use crate::child;
-use crate::demo::{Demo, LIMIT};
+use crate::demo::{self, Demo, LIMIT};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -54,7 +54,7 @@ pub const TESTS: &[Test] = &[
 const TALL: (u32, u32) = (1400, 5600);
 
 fn all_render() -> Result<()> {
-    let demo = Demo::start(8, 200)?;
+    let demo = demo::usual()?;
     let browser = Browser::start(TALL.0, TALL.1)?;
     browser.open(&demo.page(""))?;
     browser.wait_until(
@@ -108,7 +108,7 @@ fn own_cost() -> Result<()> {
                 (row) => [row.dataset.part, list(row)])),
         };
     "##;
-    let demo = Demo::start(4, 500)?;
+    let demo = demo::usual()?;
     let browser = Browser::start(TALL.0, TALL.1)?;
     browser.open(&demo.page(""))?;
     // The parts are there for those who ask, by the keyboard too.
@@ -142,7 +142,7 @@ fn own_cost() -> Result<()> {
         let shown = |at: usize| cells[at].as_str().unwrap_or_default().replace('<', "");
         let shown = |at: usize| shown(at).parse::<f64>().with_context(|| format!("{cells}"));
         for (at, ns, of_ns) in [
-            (0, &part["total_ns"], interval_ns * 4.0),
+            (0, &part["total_ns"], interval_ns * 16.0),
             (1, &part["cpu_ns"][cpu as usize], interval_ns),
         ] {
             let Some(ns) = ns.as_f64() else {
@@ -164,7 +164,7 @@ fn own_cost() -> Result<()> {
     ensure!(
         browser
             .text("#own-parts p")?
-            .contains("4 of 4 CPUs are sampled now")
+            .contains("16 of 16 CPUs are sampled now")
     );
     browser.must_be_content()
 }
@@ -174,7 +174,7 @@ fn zeros() -> Result<()> {
         const zeros = Array.from(document.querySelectorAll("[data-bar='3'][data-ratio='0']"));
         return [zeros.length, zeros.filter((e) => e.offsetParent !== null).length];
     "##;
-    let demo = Demo::start(16, 500)?;
+    let demo = demo::usual()?;
     let browser = Browser::start(TALL.0, TALL.1)?;
     browser.open(&demo.page(""))?;
     let counts = |shown: bool| {
@@ -221,7 +221,7 @@ fn accessible() -> Result<()> {
     let axe = concat!(env!("CARGO_TARGET_TMPDIR"), "/../tools/axe/axe.min.js");
     let axe = std::fs::read_to_string(axe)
         .with_context(|| format!("no {axe}: `cargo xtask test` fetches it"))?;
-    let demo = Demo::start(8, 500)?;
+    let demo = demo::usual()?;
     let browser = Browser::start(TALL.0, TALL.1)?;
     for scheme in ["light", "dark"] {
         browser.prefer(scheme)?;
@@ -261,7 +261,7 @@ const READ_PAGE: &str = r#"
 "#;
 
 fn values_match() -> Result<()> {
-    let demo = Demo::start(16, 500)?;
+    let demo = demo::usual()?;
     let browser = Browser::start(TALL.0, TALL.1)?;
     browser.open(&demo.page(""))?;
     let (page, snapshot) = child::eventually(LIMIT, || {
@@ -314,7 +314,7 @@ fn values_match() -> Result<()> {
 }
 
 fn hot_core() -> Result<()> {
-    let demo = Demo::start(128, 500)?;
+    let demo = demo::wide()?;
     let row = demo.snapshot()?["components"]["rx_softirq"]["cpu_ns"].clone();
     let values = row.as_array().context("no row")?;
     let hot = (0..values.len()).max_by_key(|&cpu| values[cpu].as_u64());
@@ -353,7 +353,7 @@ fn hot_core() -> Result<()> {
 }
 
 fn columns_in_sight() -> Result<()> {
-    let demo = Demo::start(128, 500)?;
+    let demo = demo::wide()?;
     let browser = Browser::start(TALL.0, TALL.1)?;
     browser.open(&demo.page(""))?;
     let columns = |browser: &Browser| -> Result<Vec<u64>> {
@@ -387,7 +387,7 @@ fn columns_in_sight() -> Result<()> {
 }
 
 fn fits() -> Result<()> {
-    let demo = Demo::start(16, 500)?;
+    let demo = demo::usual()?;
     let browser = Browser::start(360, 800)?;
     let mut grounds = Vec::new();
     for scheme in ["light", "dark"] {

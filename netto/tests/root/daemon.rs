@@ -1,9 +1,11 @@
 //! netto as a process: started on a free port, asked over HTTP, ended.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use metrics_common::Info;
@@ -39,6 +41,74 @@ pub struct Daemon {
     pub process: Owned,
     /// Where it listens.
     pub at: SocketAddr,
+    /// Before it was started.
+    pub started: Instant,
+}
+
+/// Options of the daemon that tests share.
+const SHARED_OPTIONS: [&str; 2] = ["--user-period", "100"];
+/// Tests that share it, each by the begin of its name. They run in this order and before all
+/// others, for whoever starts another daemon ends this one: two would measure each other.
+pub const SHARING: &[&str] = &[
+    "running::info_and_snapshot_agree_on_rows_and_cpus",
+    "running::the_dashboard_is_served_from_the_binary_alone",
+    "owners::who_does_not_ask_for_them_has_no_program",
+    "latency::who_does_not_ask",
+    "packets::those_",
+    "packets::an_interface",
+    "messages::",
+    "burners::softirqs_are_counted",
+    "sums::",
+    "paths::ipv4_through",
+    "prometheus::promtool",
+    "failures::a_client_that_talks_nonsense",
+    "owners::who_does_not_ask_for_them_has_no_instruction",
+];
+static SHARED: Mutex<Option<Daemon>> = Mutex::new(None);
+
+fn shared_place() -> MutexGuard<'static, Option<Daemon>> {
+    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends the daemon that tests shared.
+pub fn end_shared() {
+    shared_place().take();
+}
+
+/// The shared daemon, while a test has it. It must leave the daemon as it was.
+pub struct Shared(Option<Daemon>);
+
+impl Shared {
+    /// Takes it; the first test starts it, and so does one after a test that it did not survive.
+    pub fn take() -> Result<Self> {
+        let running = shared_place().take();
+        let living = running.and_then(|mut daemon| daemon.must_live().ok().map(|()| daemon));
+        let daemon = match living {
+            Some(daemon) => daemon,
+            None => Daemon::start(&SHARED_OPTIONS)?,
+        };
+        Ok(Shared(Some(daemon)))
+    }
+}
+
+impl Deref for Shared {
+    type Target = Daemon;
+
+    fn deref(&self) -> &Daemon {
+        self.0.as_ref().expect("it is given back at the end only")
+    }
+}
+
+impl DerefMut for Shared {
+    fn deref_mut(&mut self) -> &mut Daemon {
+        self.0.as_mut().expect("it is given back at the end only")
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        *shared_place() = self.0.take();
+    }
 }
 
 impl Daemon {
@@ -71,7 +141,9 @@ impl Daemon {
             }
         }
         arguments.extend(options);
+        end_shared();
         let mut daemon = Daemon {
+            started: Instant::now(),
             process: Owned::start(&mut command_of(program, &arguments))?,
             at: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         };

@@ -11,7 +11,7 @@ use metrics_common::component::Kind;
 use metrics_common::{Availability, COMPONENTS};
 
 use crate::child::{self, Owned};
-use crate::daemon::{self, Daemon};
+use crate::daemon::{self, Daemon, Shared};
 use crate::http;
 use crate::lab::Network;
 use crate::traffic;
@@ -19,16 +19,6 @@ use crate::trial::Test;
 use crate::websocket::{Received, WebSocket};
 
 pub const TESTS: &[Test] = &[
-    Test {
-        name: "failures::a_wrong_flag_is_named_and_exits_with_2",
-        tools: &[],
-        body: wrong_flag,
-    },
-    Test {
-        name: "failures::a_port_in_use_is_named",
-        tools: &[],
-        body: port_in_use,
-    },
     Test {
         name: "failures::an_unwritable_log_file_is_named",
         tools: &[],
@@ -64,11 +54,6 @@ pub const TESTS: &[Test] = &[
         tools: &[],
         body: nonsense,
     },
-    Test {
-        name: "failures::a_request_under_a_strangers_name_is_refused",
-        tools: &[],
-        body: stranger,
-    },
 ];
 
 /// The error is about this, short, and no panic.
@@ -93,28 +78,6 @@ fn run(options: &[&str]) -> Result<(ExitStatus, String, String)> {
     let mut arguments = vec!["run", "--port", &port];
     arguments.extend(options);
     daemon::run_to_end(&arguments)
-}
-
-fn wrong_flag() -> Result<()> {
-    for (arguments, word) in [
-        (["run", "--frequenzy=1"], "--frequenzy"),
-        (["run", "--frequency=many"], "many"),
-        (["run", "--frequency=0"], "frequency"),
-        (["run", "--port=70000"], "70000"),
-    ] {
-        let result = daemon::run_to_end(&arguments)?;
-        explains(&result, &[word]).with_context(|| arguments.join(" "))?;
-        ensure!(result.0.code() == Some(2), "{arguments:?}: {}", result.0);
-    }
-    Ok(())
-}
-
-fn port_in_use() -> Result<()> {
-    let mut daemon = Daemon::start(&[])?;
-    let port = daemon.at.port().to_string();
-    let result = daemon::run_to_end(&["run", "--port", &port])?;
-    explains(&result, &[&port])?;
-    daemon.must_live()
 }
 
 fn unwritable_log() -> Result<()> {
@@ -254,7 +217,7 @@ fn hidden_symbols() -> Result<()> {
 }
 
 fn nonsense() -> Result<()> {
-    let mut daemon = Daemon::start(&["--user-period", "200"])?;
+    let mut daemon = Shared::take()?;
     let mut patient = WebSocket::open(daemon.at)?;
     let mut talker = WebSocket::open(daemon.at)?;
     talker.send_text("make me a sandwich")?;
@@ -294,21 +257,6 @@ fn nonsense() -> Result<()> {
         ensure!(
             matches!(patient.receive()?, Received::Message(_)),
             "the well-behaved client was turned away"
-        );
-    }
-    Ok(())
-}
-
-fn stranger() -> Result<()> {
-    let daemon = Daemon::start(&[])?;
-    for path in ["/api/v1/info", "/api/v1/snapshot", "/ws"] {
-        let request =
-            format!("GET {path} HTTP/1.1\r\nConnection: close\r\nHost: evil.example\r\n\r\n");
-        let answer = http::raw(daemon.at, request.as_bytes())?;
-        ensure!(
-            (400..500).contains(&answer.status),
-            "{path} gave {} to a stranger",
-            answer.status
         );
     }
     Ok(())

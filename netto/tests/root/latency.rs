@@ -11,7 +11,7 @@ use metrics_common::Availability;
 use metrics_common::latency::Point;
 
 use crate::child::Owned;
-use crate::daemon::Daemon;
+use crate::daemon::Shared;
 use crate::lab::{Namespace, Network};
 use crate::latency_filters::{filtered, grouped, polled, queued};
 use crate::latency_talk::Measured;
@@ -290,7 +290,7 @@ fn sampled() -> Result<()> {
 }
 
 fn off() -> Result<()> {
-    let daemon = Daemon::start(&[])?;
+    let daemon = Shared::take()?;
     let info = daemon.info()?;
     let known = info.instruments.iter().find(|own| own.name == "latency");
     let Availability::Unavailable { reason } = &known.context("not listed")?.availability else {
@@ -320,6 +320,5 @@ fn off() -> Result<()> {
         !names.iter().any(|name| of_latency.contains(&name.as_str())),
         "{names:?}"
     );
-    drop(daemon);
     Ok(())
 }

@@ -15,7 +15,12 @@ pub const TESTS: &[Test] = &[
     Test {
         name: "limits::every_limit_of_open_files_is_named_until_it_is_enough",
         tools: &["prlimit"],
-        body: open_files,
+        body: || open_files(8),
+    },
+    Test {
+        name: "limits::all_numbers_of_open_files_are_named_until_they_are_enough",
+        tools: &["prlimit"],
+        body: || open_files(1),
     },
     Test {
         name: "limits::every_limit_of_a_users_threads_is_named_until_it_is_enough",
@@ -70,9 +75,10 @@ fn limited(limit: &str, arguments: &[&str]) -> Command {
     command
 }
 
-fn open_files() -> Result<()> {
+/// Every so many numbers of files.
+fn open_files(step: usize) -> Result<()> {
     let mut remedy = String::new();
-    for files in 8..=64 {
+    for files in (8..=64).step_by(step) {
         let limit = format!("--nofile={files}:{files}");
         remedy = must_be_refused(limited(&limit, &["run", "--port", "0"]), "open files")?;
         if files % 8 == 0 {

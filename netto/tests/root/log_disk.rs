@@ -73,7 +73,10 @@ fn read(path: &Path) -> Result<(Vec<u64>, Vec<Gap>)> {
             _ => {}
         }
     }
-    ensure!(reader.damaged_stretches() == 0 && !reader.is_cut(), "damaged");
+    ensure!(
+        reader.damaged_stretches() == 0 && !reader.is_cut(),
+        "damaged"
+    );
     Ok((sequences, gaps))
 }
 

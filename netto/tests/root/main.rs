@@ -80,6 +80,7 @@ use std::process::ExitCode;
 
 use common::{child, http, tiers, trial, webdriver};
 use libtest_mimic::Arguments;
+use trial::Test;
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
@@ -143,29 +144,35 @@ fn main() -> ExitCode {
     ]
     .into_iter()
     .flatten();
-    let mut own_rows = tiers::TABLE.iter().filter(|row| row.program == "root");
     // A test was renamed.
-    if let Some(gone) =
-        own_rows.find(|row| !tests.clone().any(|test| test.name.starts_with(row.tests)))
+    let named = tiers::TABLE.iter().filter(|row| row.program == "root");
+    let mut named = named
+        .map(|row| row.tests)
+        .chain(daemon::SHARING.iter().copied());
+    if let Some(gone) = named.find(|begin| !tests.clone().any(|test| test.name.starts_with(begin)))
     {
-        eprintln!(
-            "root: no test is called {}; see tests/common/tiers.rs",
-            gone.tests
-        );
+        eprintln!("root: no test is called {gone}; see tests/common/tiers.rs and daemon.rs");
         return ExitCode::FAILURE;
     }
     let filter = arguments.filter.clone().unwrap_or_default();
+    let is_guests = |name: &str| tiers::rows("root", name).any(|row| row.is_guest);
     let is_chosen = |name: &str| match std::env::var("NETTO_TESTS").as_deref() {
-        Ok("guest") => !filter.is_empty() || tiers::rows("root", name).any(|row| row.is_guest),
+        Ok("guest") => !filter.is_empty() || is_guests(name),
         Ok("quick") => tiers::rows("root", name).any(|row| row.is_quick),
         _ => true,
     };
     let is_left_out = |name: &str| {
-        let is_long = tiers::rows("root", name).any(|row| !row.long.is_empty());
-        is_long && (filter.is_empty() || !name.starts_with(&filter))
+        let is_meant_here = guest::is_one() && is_guests(name);
+        !is_meant_here && tiers::is_left_out("root", name, &filter)
     };
-    let trials = tests
-        .filter(|test| is_chosen(test.name))
+    let mut chosen: Vec<&'static Test> = tests.filter(|test| is_chosen(test.name)).collect();
+    chosen.sort_by_key(|test| {
+        let mut sharing = daemon::SHARING.iter();
+        let place = sharing.position(|begin| test.name.starts_with(begin));
+        place.unwrap_or(daemon::SHARING.len())
+    });
+    let trials = chosen
+        .into_iter()
         .map(|test| {
             test.to_trial(repeat::run)
                 .with_ignored_flag(is_left_out(test.name))
@@ -173,5 +180,6 @@ fn main() -> ExitCode {
         .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     counting::end();
+    daemon::end_shared();
     conclusion.exit_code()
 }

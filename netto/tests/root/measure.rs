@@ -12,7 +12,10 @@ use crate::{guest, http};
 
 /// The interval in which traffic settles, longer than one of netto's.
 const SETTLE: Duration = Duration::from_millis(1200);
-/// The shortest measurement.
+/// The shortest measurement until there are enough samples; then it is looked so often.
+const LEAST: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(250);
+/// A measurement of whatever goes on.
 const MEASURED: Duration = Duration::from_secs(3);
 /// On a machine that is busy otherwise it takes longer to get enough samples.
 const LONGEST: Duration = Duration::from_secs(15);
@@ -143,25 +146,26 @@ impl Daemon {
 
     /// The same, until there are enough samples of this event.
     pub fn measure_event(&self, event: &str) -> Result<Cost> {
-        self.measure_until(|cost| cost.samples_of(event) >= ENOUGH_SAMPLES)
+        self.measure_until(LEAST, |cost| cost.samples_of(event) >= ENOUGH_SAMPLES)
     }
 
     /// Measures for the shortest time, whatever goes on.
     pub fn measure_shortly(&self) -> Result<Cost> {
-        self.measure_until(|_| true)
+        self.measure_until(MEASURED, |_| true)
     }
 
-    fn measure_until(&self, enough: impl Fn(&Cost) -> bool) -> Result<Cost> {
+    fn measure_until(&self, least: Duration, enough: impl Fn(&Cost) -> bool) -> Result<Cost> {
         std::thread::sleep(SETTLE);
         let info = self.info()?;
         let before = self.reading()?;
+        std::thread::sleep(least);
         let cost = loop {
-            std::thread::sleep(MEASURED);
             let after = self.reading()?;
             let cost = Cost::between(&before, &after, info.clone());
             if enough(&cost) || cost.seconds > LONGEST.as_secs_f64() {
                 break cost;
             }
+            std::thread::sleep(LOOK);
         };
         // The runner has begun a line with the name of the test.
         println!("\n{cost}");

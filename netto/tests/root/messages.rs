@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Shared};
 use crate::lab::Network;
 use crate::lab_itself::needs_kernel;
 use crate::measure::{self, Sample};
@@ -32,7 +32,6 @@ const OWN_MESSAGES: f64 = 500.0;
 const OWN_BYTES: f64 = 1_500_000.0;
 /// Longer than two intervals of netto's.
 const SETTLE: Duration = Duration::from_millis(500);
-const SETTINGS: &[&str] = &["--user-period", "100"];
 /// An answer that takes longer was lost.
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -107,7 +106,7 @@ fn value(samples: &[Sample], name: &str, label: Option<(&str, &str)>) -> Result<
 fn counted() -> Result<()> {
     needs_kernel(6, 3, "tracepoints at messages of sockets")?;
     let network = Network::direct()?;
-    let daemon = Daemon::start(SETTINGS)?;
+    let daemon = Shared::take()?;
     let to = SocketAddr::new(network.right_v4, 5201).to_string();
     let _answerer = traffic::agent(&network.right, &["answer-messages", &to])?;
     std::thread::sleep(SETTLE);

@@ -10,7 +10,7 @@ use libbpf_rs::btf::types::{Composite, MemberAttr};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
 use metrics_common::Availability;
 
-use crate::daemon::{Daemon, binary};
+use crate::daemon::{Daemon, Shared, binary};
 use crate::running;
 
 /// The record of a CPU, and what in it only owners are about.
@@ -21,7 +21,7 @@ const SHARED: [&str; 3] = ["netto_sirq_in", "netto_sirq_out", "netto_sample"];
 
 /// Nothing is attached, measured or said, and the reason names the option.
 pub fn no_program_and_told_how_to_ask() -> Result<()> {
-    let daemon = Daemon::start(&[])?;
+    let daemon = Shared::take()?;
     let info = daemon.info()?;
     ensure!(!info.probes.iter().any(|probe| probe.purpose == "owners"));
     let instrument = info.instruments.iter().find(|known| known.name == "owners");
@@ -45,8 +45,8 @@ pub fn no_program_and_told_how_to_ask() -> Result<()> {
 /// The kernel takes away what a constant says is never done, so that a softirq and a sample write
 /// nothing for owners where nobody wants them. What is left is reading that constant.
 pub fn no_instruction() -> Result<()> {
-    let without = shared_programs(&[])?;
-    let with = shared_programs(&["--owners", "cgroup"])?;
+    let without = shared_programs(&*Shared::take()?)?;
+    let with = shared_programs(&Daemon::start(&["--owners", "cgroup"])?)?;
     for name in SHARED {
         let of = |programs: &BTreeMap<String, Loaded>| -> Result<Loaded> {
             let found = programs.get(name).copied();
@@ -78,9 +78,8 @@ struct Loaded {
     writes_for_owners: usize,
 }
 
-/// Those that netto has with these options, by name.
-fn shared_programs(options: &[&str]) -> Result<BTreeMap<String, Loaded>> {
-    let daemon = Daemon::start(options)?;
+/// Those that a daemon has, by name.
+fn shared_programs(daemon: &Daemon) -> Result<BTreeMap<String, Loaded>> {
     let own = running::programs_of(daemon.process.pid())?;
     let query = ProgInfoQueryOptions::default().include_xlated_prog_insns(true);
     ProgInfoIter::with_query_opts(query)

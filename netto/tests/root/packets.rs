@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Shared};
 use crate::lab::{Namespace, Network, kernel_at_least};
 use crate::lab_itself::needs_kernel;
 use crate::measure::{self, Sample};
@@ -43,7 +43,6 @@ const OTHERS: f64 = 150.0;
 /// Longer than two intervals of netto's.
 const SETTLE: Duration = Duration::from_millis(500);
 const LIMIT: Duration = Duration::from_secs(20);
-const SETTINGS: &[&str] = &["--user-period", "100"];
 
 /// An interface of the host whose other end is in a namespace, with an address there and one of
 /// nobody beyond.
@@ -101,7 +100,7 @@ fn appears(daemon: &Daemon, name: &str) -> Result<Value> {
 
 fn counted() -> Result<()> {
     let name = format!("nt{}", std::process::id());
-    let daemon = Daemon::start(SETTINGS)?;
+    let daemon = Shared::take()?;
     let wire = Wire::new(&name)?;
     let shown = appears(&daemon, &name)?;
     ensure!(
@@ -141,7 +140,7 @@ const RECEIVING: [&str; 2] = ["__udp4_lib_rcv", "udp_rcv"];
 
 fn dropped() -> Result<()> {
     let network = Network::direct()?;
-    let daemon = Daemon::start(SETTINGS)?;
+    let daemon = Shared::take()?;
     let drops = daemon
         .info()?
         .instruments
@@ -225,7 +224,7 @@ const BURN_NS: f64 = 10_000.0;
 fn burnt() -> Result<()> {
     needs_kernel(6, 6, "tcx")?;
     let network = Network::direct()?;
-    let daemon = Daemon::start(SETTINGS)?;
+    let daemon = Daemon::start(&["--user-period", "100"])?;
     let _load = traffic::udp_blast(&network.left, network.nobody_v4)?;
     let without = per_packet(&daemon)?;
     let _program = traffic::agent(&network.right, &["burn", "lan", &BURN_NS.to_string()])?;
@@ -253,7 +252,7 @@ fn burnt() -> Result<()> {
 const ODD_NAME: &str = "n\"t\\<b>&é;'{}";
 
 fn odd_name() -> Result<()> {
-    let mut daemon = Daemon::start(SETTINGS)?;
+    let mut daemon = Shared::take()?;
     let wire = Wire::new(ODD_NAME)?;
     appears(&daemon, ODD_NAME)?;
     std::thread::sleep(SETTLE);

@@ -6,7 +6,7 @@
 
 use anyhow::{Result, ensure};
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Shared};
 use crate::lab::Network;
 use crate::measure::Cost;
 use crate::traffic;
@@ -188,7 +188,7 @@ fn is_forwarded(cost: &Cost, family: &Family) -> Result<()> {
 
 fn forwarding_v4() -> Result<()> {
     let network = Network::routed()?;
-    let daemon = Daemon::start(&[])?;
+    let daemon = Shared::take()?;
     let _traffic = traffic::udp_blast(&network.left, network.nobody_v4)?;
     is_forwarded(&daemon.measure()?, &V4)
 }

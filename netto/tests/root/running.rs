@@ -13,7 +13,7 @@ use metrics_common::log::LogReader;
 use metrics_common::{COMPONENTS, Snapshot};
 
 use crate::child;
-use crate::daemon::{self, Daemon};
+use crate::daemon::{self, Daemon, Shared};
 use crate::http;
 use crate::trial::Test;
 use crate::websocket::{Received, WebSocket};
@@ -132,12 +132,12 @@ fn nothing_left() -> Result<()> {
 }
 
 fn rows() -> Result<()> {
-    let daemon = Daemon::start(&[])?;
+    let daemon = Shared::take()?;
     let info = daemon.info()?;
     let slugs: Vec<&str> = info.components.iter().map(|c| c.slug.as_str()).collect();
     let table: Vec<&str> = COMPONENTS.iter().map(|c| c.slug).collect();
     ensure!(slugs == table, "rows are {slugs:?}");
-    ensure!(info.frequency_hz == 1000 && info.user_period_ms == 500);
+    ensure!(info.frequency_hz == 1000 && info.user_period_ms == 100);
     for component in COMPONENTS {
         let essential =
             matches!(component.kind, Kind::Timed(..)) && component.slug.contains("softirq");
@@ -302,7 +302,7 @@ fn log_after_term() -> Result<()> {
 }
 
 fn dashboard() -> Result<()> {
-    let daemon = Daemon::start(&[])?;
+    let daemon = Shared::take()?;
     let page = http::get_ok(daemon.at, "/")?;
     ensure!(page.body.contains("<!doctype html"), "{}", page.body);
     let missing = http::get(daemon.at, "/no-such-page")?;

@@ -43,20 +43,27 @@ fn a_port_in_use_is_explained() {
 
 #[test]
 fn wrong_usage_ends_with_two_and_a_short_word() {
-    for arguments in [
-        &["--frequenzy", "7"][..],
-        &["run", "--port", "many"],
-        &["--frequency", "0"],
-        &["--config", "/nonexistent.toml"],
-        &["check", "--log-file", "x"],
-        &["demo", "--otlp-endpoint", "collector:4318"],
-        &["demo", "--otlp-headers", "authorization"],
-        &["demo", "--otlp-interval", "0"],
+    for (arguments, named) in [
+        (&["--frequenzy", "7"][..], "--frequenzy"),
+        (&["run", "--port", "many"], "many"),
+        (&["run", "--port", "70000"], "70000"),
+        (&["--frequency", "0"], "frequency"),
+        (&["--config", "/nonexistent.toml"], "/nonexistent.toml"),
+        (&["check", "--log-file", "x"], "--log-file"),
+        (
+            &["demo", "--otlp-endpoint", "collector:4318"],
+            "collector:4318",
+        ),
+        (&["demo", "--otlp-headers", "authorization"], "headers"),
+        (&["demo", "--otlp-interval", "0"], "interval"),
     ] {
         let output = netto(arguments, &[]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.starts_with("error: "), "{said}");
+        assert!(
+            said.starts_with("error: ") && said.contains(named),
+            "{said}"
+        );
         assert!(said.lines().count() <= 2, "{said}");
         assert!(output.stdout.is_empty());
     }

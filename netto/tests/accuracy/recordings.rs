@@ -1,8 +1,6 @@
 //! Recorded stacks, replayed: the same bytes must give the same split on every
 //! machine, without root. `examples/record_stacks.rs` makes the recordings.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::collections::BTreeMap;
 
 use metrics_common::component::{children_of, index_of};
