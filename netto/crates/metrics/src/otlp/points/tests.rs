@@ -128,7 +128,7 @@ fn latencies_are_exponential_histograms() {
         buckets.bucket_counts.len() - 1,
         buckets.bucket_counts.last(),
     );
-    assert_eq!((last, count), (39, Some(&1)), "{buckets:?}");
+    assert_eq!((last, count), (40, Some(&1)), "{buckets:?}");
 }
 
 #[test]
