@@ -41,9 +41,7 @@ fn logged(intervals: u64, mut keep: impl FnMut(Snapshot) -> Snapshot) -> u64 {
             ..source.next_snapshot().expect("a snapshot")
         });
         let message = codec::encode_snapshot(&snapshot).expect("encoded");
-        block
-            .push_snapshot(message, time_unix_ns)
-            .expect("it fits");
+        block.push_snapshot(message, time_unix_ns).expect("it fits");
         if number % A_BLOCK == A_BLOCK - 1 {
             let block = block.close(&mut packer);
             digests.wrote(bytes, &block);
