@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::pace::Pace;
 use crate::analysis::process::{cgroup, inode, stat};
-use crate::analysis::recent::{BELIEVED_NS, Recent, is_old};
+use crate::analysis::recent::{Recent, is_old};
 use netto_sys::files::read_bytes;
 use netto_sys::system::{Roots, tick_ns};
 

@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use super::*;
+use crate::analysis::recent::BELIEVED_NS;
 use netto_sys::system::testing::tree;
 
 /// A made-up `/proc`, in which this process' own network namespace has the number 1.
