@@ -140,11 +140,13 @@ pub const TABLE: &[Row] = &[
     root("owners::two_").statistics(OWNERS),
     root("owners::what_").statistics(OWNERS),
     root("owners::processes_").statistics(OWNERS),
-    root("owners::a_note_")
+    root("owners::the_note_")
         .quiet()
-        .long("a quiet host for a minute; budget:: has probes go"),
+        .long("a quiet host for half a minute; analysis budget/tests.rs decides it by seeds"),
     root("owners::who_does_not").guest(),
     root("budget::").quiet(),
+    root("budget::softirqs_that_have_become_rare")
+        .long("a quiet host for half a minute; analysis budget/tests.rs decides it by seeds"),
     root("budget::a_cpu_that_idles").long("a host that does no networking for ten seconds"),
     root("counting::")
         .quiet()

@@ -81,7 +81,7 @@ fn kills(count: u64, at_a_time: u64) {
 
 #[test]
 fn whenever_it_is_killed_what_is_older_than_five_seconds_is_in_the_log() {
-    kills(4, 4);
+    kills(4, 2);
 }
 
 #[test]
