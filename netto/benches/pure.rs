@@ -13,17 +13,18 @@ use std::time::Duration;
 use divan::Bencher;
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::log::{LogBuilder, Rounding};
+use netto::features::{self, FEATURES};
+use netto_analysis::classify::Classifier;
+use netto_cost::analysis::samples::{Sample, Samples};
+use netto_demo::{Demo, Settings};
+use netto_log::read::Entry;
+use netto_log::read::Files;
+use netto_metrics::prometheus::{Form, PrometheusLogger};
+use netto_offline::summary::Summarizer;
 use netto_pipeline::metrics_collector::{Deliver, Published};
 use netto_pipeline::supervisor::Supervisor;
 use netto_pipeline::trace_analyzer::SnapshotSource;
-use netto_analysis::classify::Classifier;
-use netto_demo::{Demo, Settings};
-use netto_cost::analysis::samples::{Sample, Samples};
-use netto_offline::files::Files;
-use netto_offline::series::Entry;
-use netto_offline::summary::Summarizer;
 use netto_questions::times::Span;
-use netto_metrics::prometheus::{Form, PrometheusLogger};
 
 /// As `examples/record_stacks.rs` writes them: a title, symbols, an empty line, stacks.
 const RECORDED: &str = include_str!("../tests/data/tcp6-gro.stacks");
@@ -92,8 +93,8 @@ fn made_up(cpus: u32) -> Demo {
         seed: 1,
         period: INTERVAL,
         frequency_hz: 1_000,
-        has_owners: false,
-        has_latency: false,
+        features: FEATURES,
+        without: &["owners", "latency"],
     })
 }
 
@@ -114,7 +115,12 @@ fn metrics(bencher: Bencher<'_, '_>, cpus: u32) {
     let system = actix::System::new();
     let (supervisor, _failures) = system.block_on(async { Supervisor::new() });
     let (logger, metrics) = system.block_on(async {
-        PrometheusLogger::launch(info.clone(), Default::default(), false, &supervisor)
+        PrometheusLogger::launch(
+            info.clone(),
+            Default::default(),
+            (features::metrics(), false),
+            &supervisor,
+        )
     });
     let mut deliver = || {
         let snapshot = Arc::new(source.next_snapshot().unwrap());

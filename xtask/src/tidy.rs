@@ -174,7 +174,10 @@ mod tests {
         let files = parsed(&[
             ("netto/crates/features/ticks/src/lib.rs", "fn ticks() {}"),
             ("netto/crates/http/src/a.rs", "struct TicksView;"),
-            ("netto/crates/http/src/b.rs", "const A: &str = \"of ticks\";"),
+            (
+                "netto/crates/http/src/b.rs",
+                "const A: &str = \"of ticks\";",
+            ),
             ("netto/crates/http/src/c.rs", "/// Ticks.\nfn sticks() {}"),
             ("netto/src/features.rs", "use ticks;"),
         ]);
@@ -189,8 +192,14 @@ mod tests {
     #[test]
     fn no_view_knows_another() {
         let files = parsed(&[
-            ("web-frontend/src/views/a/page.rs", "use super::super::b::C;"),
-            ("web-frontend/src/views/b/page.rs", "use crate::views::Entry;"),
+            (
+                "web-frontend/src/views/a/page.rs",
+                "use super::super::b::C;",
+            ),
+            (
+                "web-frontend/src/views/b/page.rs",
+                "use crate::views::Entry;",
+            ),
             ("web-frontend/src/views/mod.rs", "use self::a::b;"),
         ]);
         let found: Vec<String> = check_crates(&files).into_iter().map(|f| f.path).collect();

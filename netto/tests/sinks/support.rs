@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
 
+use metrics_common::Folded;
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, Cost, CostliestCpu, CpuModes, Info, InstrumentCost,
     Modes, OwnCost, OwnPart, Power, Sections, Snapshot, ZonePower, fixture,
 };
 use netto::config::Config;
 use netto::run::{self, Prepared};
-use metrics_common::Folded;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 use tokio::sync::oneshot;
 

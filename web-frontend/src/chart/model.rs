@@ -1,8 +1,8 @@
 //! What a chart over time shows of the history, as plain values: the parts of a component
 //! on top of each other; with its text alternative and what is said below it. Pure.
 
-use metrics_common::history::History;
 use metrics_common::Info;
+use metrics_common::history::History;
 
 use super::draw::{Chart, Layer};
 use super::legend;

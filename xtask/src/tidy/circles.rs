@@ -16,7 +16,9 @@ pub fn module_of(path: &str) -> Vec<String> {
     let path = path.trim_end_matches(".rs");
     let path = path.strip_suffix("/mod").unwrap_or(path);
     let names = path.split('/').map(str::to_owned);
-    names.filter(|name| name != "lib" && name != "main").collect()
+    names
+        .filter(|name| name != "lib" && name != "main")
+        .collect()
 }
 
 /// Every circle, told at one of its members.
@@ -49,8 +51,7 @@ fn uses<'m>(module: &[String], code: &Code, modules: &'m Modules<'_>) -> BTreeSe
             .find_map(|path| modules.get_key_value(path))
             .map(|(module, _)| module)
     };
-    let is_related =
-        |other: &Vec<String>| module.starts_with(other) || other.starts_with(module);
+    let is_related = |other: &Vec<String>| module.starts_with(other) || other.starts_with(module);
     let paths = code.paths(module);
     let named = paths.iter().filter_map(nearest);
     named.filter(|other| !is_related(other)).collect()
@@ -102,7 +103,10 @@ mod tests {
             ("x.rs", ""),
         ];
         assert_eq!(found(&files), ["a circle: a → b::c → d → a"]);
-        let siblings = [("b/c.rs", "use super::d::X;"), ("b/d.rs", "use super::c::Y;")];
+        let siblings = [
+            ("b/c.rs", "use super::d::X;"),
+            ("b/d.rs", "use super::c::Y;"),
+        ];
         assert_eq!(found(&siblings), ["a circle: b::c → b::d → b::c"]);
     }
 

@@ -11,7 +11,7 @@ use actix_web::{HttpRequest, HttpResponse, guard};
 use super::State;
 use super::admission::from_own_page;
 use super::routes::{not_found, resource, text};
-use netto_pipeline::playback::{SPEEDS, Command};
+use netto_pipeline::playback::{Command, SPEEDS};
 
 /// The paths of a replay.
 pub(super) fn routes(config: &mut web::ServiceConfig) {

@@ -8,7 +8,17 @@ use ratatui::backend::TestBackend;
 use super::*;
 use crate::top::model::{Key, Model};
 use netto_demo::{Demo, Settings, demo};
+use netto_feature::instruments::Entry;
 use netto_pipeline::trace_analyzer::SnapshotSource;
+
+const FEATURES: &[Entry] = &[
+    netto_modes::ENTRY,
+    netto_cost::ENTRY,
+    netto_power::ENTRY,
+    netto_traffic::ENTRY,
+    netto_drops::ENTRY,
+    netto_own::ENTRY,
+];
 
 fn model(cpus: u32) -> Model {
     let Demo {
@@ -18,8 +28,8 @@ fn model(cpus: u32) -> Model {
         seed: 3,
         period: Duration::from_millis(500),
         frequency_hz: 1000,
-        features: crate::features::FEATURES,
-        without: &["owners", "latency"],
+        features: FEATURES,
+        without: &[],
     });
     let mut model = Model::default();
     model.meet(info);

@@ -7,8 +7,18 @@ use serde_json::Value as Json;
 
 use super::*;
 use netto_demo::{Demo, Settings, demo};
+use netto_feature::instruments::Entry;
 use netto_pipeline::trace_analyzer::SnapshotSource;
 use netto_questions::api::Object;
+
+const FEATURES: &[Entry] = &[
+    netto_modes::ENTRY,
+    netto_cost::ENTRY,
+    netto_power::ENTRY,
+    netto_traffic::ENTRY,
+    netto_drops::ENTRY,
+    netto_own::ENTRY,
+];
 
 fn host(intervals: usize) -> (Info, Vec<Snapshot>) {
     let Demo {
@@ -18,8 +28,8 @@ fn host(intervals: usize) -> (Info, Vec<Snapshot>) {
         seed: 3,
         period: Duration::from_millis(500),
         frequency_hz: 1000,
-        features: crate::features::FEATURES,
-        without: &["owners", "latency"],
+        features: FEATURES,
+        without: &[],
     });
     let snapshots = (0..intervals).map(|_| source.next_snapshot().unwrap());
     (info, snapshots.collect())
