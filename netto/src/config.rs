@@ -149,9 +149,9 @@ impl Config {
 
     /// What features are asked to do.
     pub fn feature_options(&self) -> FeatureOptions {
-        let options = FeatureOptions::default().with(netto_owners::ENTRY.name, self.owners);
+        let options = FeatureOptions::default().with(netto_owners::FEATURE.name, self.owners);
         match &self.latency {
-            Some(request) => options.with(netto_latency::ENTRY.name, request.clone()),
+            Some(request) => options.with(netto_latency::FEATURE.name, request.clone()),
             None => options,
         }
     }

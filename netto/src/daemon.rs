@@ -29,7 +29,7 @@ use netto_metrics::otlp::OtlpLogger;
 use netto_metrics::prometheus::{self, PrometheusLogger};
 use netto_pipeline::clients::ClientCounts;
 use netto_pipeline::metrics_collector::{
-    Farewell, Kept, Latest, MetricsCollector, Sink, SinkDrops, Subscribe,
+    Kept, Latest, MetricsCollector, Shutdown, Sink, SinkDrops, Subscribe,
 };
 use netto_pipeline::playback::Controls;
 use netto_pipeline::shared::Shared;
@@ -392,10 +392,10 @@ impl Running {
             let _ = timeout(FAREWELL, analyzer.send(trace_analyzer::Finish)).await;
             join(arbiter).await;
         }
-        let _ = timeout(FAREWELL, self.collector.send(Farewell(reason.clone()))).await;
+        let _ = timeout(FAREWELL, self.collector.send(Shutdown(reason.clone()))).await;
         let mut finished = Ok(());
         if let Some((arbiter, logger)) = self.file {
-            if timeout(FAREWELL, logger.send(Farewell(reason.clone())))
+            if timeout(FAREWELL, logger.send(Shutdown(reason.clone())))
                 .await
                 .is_ok()
             {
@@ -409,7 +409,7 @@ impl Running {
         #[cfg(feature = "otlp")]
         if let Some((arbiter, logger)) = self.otlp {
             // A receiver that does not answer is no reason to fail: it may never have been there.
-            let _ = timeout(FAREWELL, logger.send(Farewell(reason))).await;
+            let _ = timeout(FAREWELL, logger.send(Shutdown(reason))).await;
             join(arbiter).await;
         }
         let _ = timeout(FAREWELL, self.prometheus.send(prometheus::Finish)).await;

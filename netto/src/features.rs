@@ -1,18 +1,18 @@
 //! The list of features: adding one is a line here and a dependency in Cargo.toml.
 
-use netto_feature::instruments::Entry;
+use netto_feature::instruments::Feature;
 use netto_metrics::catalogue::Catalogue;
 
 /// All of them, in the order in which they are asked: one may read the sections of those before it.
-pub const FEATURES: &[Entry] = &[
-    netto_modes::ENTRY,
-    netto_cost::ENTRY,
-    netto_power::ENTRY,
-    netto_traffic::ENTRY,
-    netto_drops::ENTRY,
-    netto_owners::ENTRY,
-    netto_latency::ENTRY,
-    netto_own::ENTRY,
+pub const FEATURES: &[Feature] = &[
+    netto_modes::FEATURE,
+    netto_cost::FEATURE,
+    netto_power::FEATURE,
+    netto_traffic::FEATURE,
+    netto_drops::FEATURE,
+    netto_owners::FEATURE,
+    netto_latency::FEATURE,
+    netto_own::FEATURE,
 ];
 
 /// What they export.

@@ -95,13 +95,19 @@ impl Deref for Shared {
     type Target = Daemon;
 
     fn deref(&self) -> &Daemon {
-        self.0.as_ref().expect("it is given back at the end only")
+        let Some(daemon) = &self.0 else {
+            unreachable!("it is given back at the end only");
+        };
+        daemon
     }
 }
 
 impl DerefMut for Shared {
     fn deref_mut(&mut self) -> &mut Daemon {
-        self.0.as_mut().expect("it is given back at the end only")
+        let Some(daemon) = &mut self.0 else {
+            unreachable!("it is given back at the end only");
+        };
+        daemon
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use netto_http::door;
+use netto_http::admission;
 use socket2::{Domain, Socket, Type};
 
 use crate::process::Process;
@@ -46,7 +46,7 @@ fn push(stream: &mut TcpStream, bytes: &[u8]) -> bool {
 /// Repeats a step while the attack lasts, and checks that memory stays below the
 /// bound and that a stranger is still answered.
 fn attack(process: &Process, idle: usize, name: &str, mut step: impl FnMut(usize)) {
-    let bound = idle + door::DOOR_BYTES + ANSWERS_BYTES;
+    let bound = idle + admission::DOOR_BYTES + ANSWERS_BYTES;
     let begun = Instant::now();
     let mut peak = 0;
     for round in 0.. {
@@ -227,8 +227,8 @@ fn large_heads_are_refused() {
         let value = "c".repeat(length);
         get(process.address, "/healthz", &[("Cookie", &value)]).status
     };
-    assert_eq!(cookie(door::MAX_HEAD_BYTES - 1000), 200);
-    assert_eq!(cookie(door::MAX_HEAD_BYTES), 431);
+    assert_eq!(cookie(admission::MAX_HEAD_BYTES - 1000), 200);
+    assert_eq!(cookie(admission::MAX_HEAD_BYTES), 431);
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn dashboards_that_do_not_read_cost_their_past_once() {
         peak = peak.max(process.resident());
         std::thread::sleep(Duration::from_millis(20));
     }
-    let bound = idle + deaf.len() * (door::CONNECTION_BYTES + 3 * longest);
+    let bound = idle + deaf.len() * (admission::CONNECTION_BYTES + 3 * longest);
     println!(
         "deaf dashboards: {} KiB idle, past of {} KiB, {} KiB above at most",
         idle >> 10,
@@ -300,7 +300,7 @@ fn dashboards_that_do_not_read_cost_their_past_once() {
 
 #[test]
 fn few_descriptors_mean_few_dashboards_and_that_is_said() {
-    let few = door::STRANGERS + door::GUESTS + door::CLOSING + 32 + 64;
+    let few = admission::UNAUTHENTICATED + admission::ACTIVE + admission::CLOSING + 32 + 64;
     let process = Process::start(&format!("ulimit -n {few};"), "--cpus 2 --max-clients 64");
     process.warm_up();
     let warning = process.told("LimitNOFILE");

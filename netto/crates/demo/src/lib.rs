@@ -21,7 +21,7 @@ use metrics_common::{
 
 use self::load::Load;
 use netto_feature::demo::{Generator, Interval, MAX_OVERHEAD};
-use netto_feature::instruments::Entry;
+use netto_feature::instruments::Feature;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 
 /// Numbers of CPUs that a made-up host can have.
@@ -46,13 +46,13 @@ pub struct Settings {
     /// Stack samples that it pretends to take, per second and CPU.
     pub frequency_hz: u64,
     /// The features that there are.
-    pub features: &'static [Entry],
+    pub features: &'static [Feature],
     /// Those that nobody asks for, by name.
     pub without: &'static [&'static str],
 }
 
 impl Settings {
-    fn is_wanted(&self, feature: &Entry) -> bool {
+    fn is_wanted(&self, feature: &Feature) -> bool {
         !self.without.contains(&feature.name)
     }
 }

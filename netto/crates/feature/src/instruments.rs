@@ -6,7 +6,7 @@ use crate::demo::{self, Generator};
 use crate::summary::Summarizer;
 use netto_metrics::catalogue::Catalogue;
 use netto_pipeline::options::FeatureOptions;
-use netto_platform::{Ground, Tick};
+use netto_platform::{Platform, Tick};
 use netto_questions::api::Api;
 use netto_sys::system;
 
@@ -20,7 +20,7 @@ pub trait Instrument: Send {
 }
 
 /// How an instrument is begun.
-pub struct Entry {
+pub struct Feature {
     /// Its name, and its section's.
     pub name: &'static str,
     /// Whether the daemon ends when it fails; any other is switched off.
@@ -31,7 +31,7 @@ pub struct Entry {
     ///
     /// # Errors
     /// Why it cannot run here.
-    pub start: fn(&mut Ground, &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>>,
+    pub start: fn(&mut Platform, &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>>,
     /// What it exports.
     pub metrics: Catalogue,
     /// What it shows of itself.
@@ -42,13 +42,13 @@ pub struct Entry {
     pub summary: Option<fn() -> Box<dyn Summarizer>>,
 }
 
-impl Entry {
+impl Feature {
     /// An instrument that can be missing, needs no tags of samples, and shows its section only.
     pub const fn new(
         name: &'static str,
-        start: fn(&mut Ground, &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>>,
-    ) -> Entry {
-        Entry {
+        start: fn(&mut Platform, &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>>,
+    ) -> Feature {
+        Feature {
             name,
             is_essential: false,
             wants_tags: |_| false,
@@ -63,24 +63,24 @@ impl Entry {
 
 /// Starts an instrument, and notes in the description whether it runs.
 fn begin(
-    entry: &Entry,
-    ground: &mut Ground,
+    entry: &Feature,
+    platform: &mut Platform,
     options: &FeatureOptions,
 ) -> anyhow::Result<Box<dyn Instrument>> {
-    let begun = (entry.start)(ground, options);
+    let begun = (entry.start)(platform, options);
     let availability = match &begun {
         Ok(_) => Availability::by("running"),
         Err(error) => Availability::missing(format!("{error:#}")),
     };
-    ground.set_instrument(entry.name, availability);
+    platform.set_instrument(entry.name, availability);
     begun
 }
 
 /// Those that run.
 #[derive(Default)]
 pub struct Running {
-    entries: &'static [Entry],
-    running: Vec<(&'static Entry, Box<dyn Instrument>)>,
+    entries: &'static [Feature],
+    running: Vec<(&'static Feature, Box<dyn Instrument>)>,
 }
 
 impl Running {
@@ -89,13 +89,13 @@ impl Running {
     /// # Errors
     /// Why an essential one cannot run.
     pub fn start(
-        entries: &'static [Entry],
-        ground: &mut Ground,
+        entries: &'static [Feature],
+        platform: &mut Platform,
         options: &FeatureOptions,
     ) -> anyhow::Result<Running> {
         let mut running = Vec::new();
         for entry in entries {
-            match begin(entry, ground, options) {
+            match begin(entry, platform, options) {
                 Ok(instrument) => running.push((entry, instrument)),
                 Err(error) if entry.is_essential => return Err(error),
                 Err(_) => {}
@@ -105,17 +105,22 @@ impl Running {
     }
 
     /// Begins one anew with these options, or ends it: what it kept of before is gone.
-    pub fn restart(&mut self, name: &'static str, ground: &mut Ground, options: &FeatureOptions) {
+    pub fn restart(
+        &mut self,
+        name: &'static str,
+        platform: &mut Platform,
+        options: &FeatureOptions,
+    ) {
         self.running.retain(|(entry, _)| entry.name != name);
-        ground.tell(name, None);
+        platform.tell(name, None);
         let entries = self.entries;
         let order = |name: &str| entries.iter().position(|entry| entry.name == name);
         let Some(entry) = order(name).map(|order| &entries[order]) else {
             return;
         };
-        match begin(entry, ground, options) {
+        match begin(entry, platform, options) {
             Ok(instrument) => {
-                let is_before = |own: &(&Entry, _)| order(own.0.name) < order(name);
+                let is_before = |own: &(&Feature, _)| order(own.0.name) < order(name);
                 let place = self.running.partition_point(is_before);
                 self.running.insert(place, (entry, instrument));
                 tracing::info!("{name} begins anew");
@@ -138,9 +143,9 @@ impl Running {
                     return Err(error);
                 }
                 let note = format!("{} is switched off: {error:#}.", entry.name);
-                tick.ground.tell(entry.name, Some(note));
+                tick.platform.tell(entry.name, Some(note));
                 let reason = Availability::missing(format!("switched off: {error:#}"));
-                tick.ground.set_instrument(entry.name, reason);
+                tick.platform.set_instrument(entry.name, reason);
                 failed.push(place);
             }
             tick.analysis.push(InstrumentCost {

@@ -1,16 +1,16 @@
-//! One measurement from start to end, and the order of a tick: the ground ends the interval, the
-//! instruments fill its sections, the ground takes what has changed. Nothing else.
+//! One measurement from start to end, and the order of a tick: the platform ends the interval, the
+//! instruments fill its sections, the platform takes what has changed. Nothing else.
 
 use std::sync::Arc;
 
 use metrics_common::{Info, Snapshot};
 
-use crate::instruments::{Entry, Running};
+use crate::instruments::{Feature, Running};
 use netto_analysis::sampler::Choice;
 use netto_analysis::tagged::TaggedSample;
 use netto_pipeline::options::FeatureOptions;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
-use netto_platform::{Ground, Settings, Tick};
+use netto_platform::{Platform, Settings, Tick};
 use netto_sys::session::Session;
 
 /// A running measurement. Dropping it detaches the probes.
@@ -31,21 +31,21 @@ pub struct Measurement {
 /// What makes every measurement impossible, with the remedy.
 pub fn start(
     settings: &Settings,
-    features: &'static [Entry],
+    features: &'static [Feature],
     options: FeatureOptions,
 ) -> anyhow::Result<Measurement> {
     let has_tags = features.iter().any(|entry| (entry.wants_tags)(&options));
-    let (mut ground, session) = Ground::start(settings, has_tags)?;
-    let instruments = Running::start(features, &mut ground, &options)?;
+    let (mut platform, session) = Platform::start(settings, has_tags)?;
+    let instruments = Running::start(features, &mut platform, &options)?;
     // Symbols and type information were read that nobody needs any more.
     netto_sys::memory::give_back();
     // Whoever starts the measurement tells this one.
-    let _ = ground.new_info();
+    let _ = platform.new_info();
     Ok(Measurement {
-        info: ground.info().clone(),
-        sampling: ground.sampling.clone(),
+        info: platform.info().clone(),
+        sampling: platform.sampling.clone(),
         source: Snapshots {
-            ground,
+            platform,
             instruments,
             options,
             samples: Vec::new(),
@@ -56,7 +56,7 @@ pub fn start(
 
 /// Makes one snapshot per interval from the running probes.
 pub struct Snapshots {
-    ground: Ground,
+    platform: Platform,
     instruments: Running,
     options: FeatureOptions,
     /// Room for the samples of one interval.
@@ -65,32 +65,32 @@ pub struct Snapshots {
 
 impl SnapshotSource for Snapshots {
     fn new_info(&mut self) -> Option<Info> {
-        self.ground.new_info()
+        self.platform.new_info()
     }
 
     fn reload(&mut self, options: FeatureOptions) {
         for name in self.options.changed(&options) {
-            self.instruments.restart(name, &mut self.ground, &options);
+            self.instruments.restart(name, &mut self.platform, &options);
         }
         self.options = options;
     }
 
     fn stacks(&self) -> Arc<dyn StackSource> {
-        self.ground.stacks.clone()
+        self.platform.stacks.clone()
     }
 
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
-        let end = self.ground.end_interval()?;
+        let end = self.platform.end_interval()?;
         self.samples.clear();
         let sections = self.instruments.collect(&mut Tick {
-            ground: &mut self.ground,
+            platform: &mut self.platform,
             now_ns: end.now_ns,
             interval_ns: end.interval_ns,
             cpus: &end.cpus,
             analysis: Vec::new(),
             samples: &mut self.samples,
         })?;
-        self.ground.refresh_symbols(end.now_ns);
+        self.platform.refresh_symbols(end.now_ns);
         Ok(Snapshot {
             sequence: end.sequence,
             time_unix_ns: end.time_unix_ns,

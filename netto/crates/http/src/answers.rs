@@ -12,7 +12,7 @@ use metrics_common::Info;
 
 use super::api::{self, Shown};
 use netto_pipeline::metrics_collector::Published;
-use netto_pipeline::rendered::Rendered;
+use netto_pipeline::single_flight::SingleFlight;
 use netto_pipeline::trace_analyzer::StackSource;
 use netto_questions::api::json;
 
@@ -39,9 +39,9 @@ type Made<T> = Result<T, String>;
 pub struct Answers {
     stacks: Arc<dyn StackSource>,
     features: Arc<[Shown]>,
-    info: Rendered<Arc<Info>, Made<Bytes>>,
-    snapshot: Rendered<Arc<Published>, Made<Bytes>>,
-    flame_graph: Rendered<Instant, Made<FlameGraph>>,
+    info: SingleFlight<Arc<Info>, Made<Bytes>>,
+    snapshot: SingleFlight<Arc<Published>, Made<Bytes>>,
+    flame_graph: SingleFlight<Instant, Made<FlameGraph>>,
 }
 
 impl Answers {
@@ -50,9 +50,9 @@ impl Answers {
         Answers {
             stacks,
             features,
-            info: Rendered::default(),
-            snapshot: Rendered::default(),
-            flame_graph: Rendered::default(),
+            info: SingleFlight::default(),
+            snapshot: SingleFlight::default(),
+            flame_graph: SingleFlight::default(),
         }
     }
 

@@ -12,22 +12,22 @@ use netto_pipeline::recent::Recent;
 use netto_questions::api::{Answer, Question, Refusal};
 use netto_questions::selection::Selection;
 
-use super::paced::Paced;
-use super::turns::Turns;
+use super::fair_queue::FairQueue;
+use super::rate_limiter::RateLimiter;
 
 /// A question with the answers that hold.
 pub struct Asked {
     /// What can be asked.
     pub question: &'static Question,
-    paced: Paced<Selection>,
+    paced: RateLimiter<Selection>,
 }
 
 impl Asked {
     /// Answers are made in these turns.
-    pub fn new(question: &'static Question, turns: Turns) -> Self {
+    pub fn new(question: &'static Question, turns: FairQueue) -> Self {
         Asked {
             question,
-            paced: Paced::new(turns),
+            paced: RateLimiter::new(turns),
         }
     }
 
@@ -125,7 +125,7 @@ mod tests {
 
     #[actix_web::test]
     async fn who_asks_the_same_gets_the_same_until_there_is_another_snapshot() {
-        let (kept, asked) = (kept(0), Asked::new(&HISTORY, Turns::new()));
+        let (kept, asked) = (kept(0), Asked::new(&HISTORY, FairQueue::new()));
         let answer = async |query| answered(&asked, query, &kept).await.unwrap().unwrap();
         let first = answer("component=rx_softirq").await;
         assert_eq!(
@@ -139,14 +139,14 @@ mod tests {
 
     #[actix_web::test]
     async fn a_question_that_cannot_be_answered_is_told_so() {
-        let (kept, asked) = (kept(0), Asked::new(&HISTORY, Turns::new()));
+        let (kept, asked) = (kept(0), Asked::new(&HISTORY, FairQueue::new()));
         let answer = answered(&asked, "component=nonsense", &kept).await.unwrap();
         assert!(matches!(answer, Err(Refusal::Wrong(_))), "{answer:?}");
     }
 
     #[actix_web::test]
     async fn an_answer_is_of_the_newest_snapshots_of_the_time_that_is_asked_for() {
-        let (mut kept, asked) = (kept(100), Asked::new(&NUMBERS, Turns::new()));
+        let (mut kept, asked) = (kept(100), Asked::new(&NUMBERS, FairQueue::new()));
         for (query, first) in [("", 41), ("last=2s", 99), ("last=1h", 1)] {
             let answer = answered(&asked, query, &kept).await.unwrap().unwrap();
             assert_eq!(answer, (first..=100).collect::<Vec<u8>>(), "{query}");

@@ -20,7 +20,7 @@ use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 use ring::rand::SystemRandom;
 
-use super::turns::Turns;
+use super::fair_queue::FairQueue;
 
 /// Costs of bcrypt that can be used: below 4 there is none, and above 16 one check
 /// takes several seconds, during which nobody else's password is checked.
@@ -44,7 +44,7 @@ pub struct Auth {
     decoy: String,
     key: hmac::Key,
     verified: Mutex<HashMap<String, hmac::Tag>>,
-    turns: Turns,
+    turns: FairQueue,
 }
 
 impl Auth {
@@ -83,7 +83,7 @@ impl Auth {
             decoy,
             key,
             verified: Mutex::default(),
-            turns: Turns::new(),
+            turns: FairQueue::new(),
         })))
     }
 
@@ -173,7 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::turns::tests::poll_once;
+    use crate::fair_queue::tests::poll_once;
 
     /// The lowest cost that bcrypt has, so that the tests are quick.
     const COST: u32 = 4;

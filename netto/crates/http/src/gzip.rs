@@ -4,11 +4,11 @@ use actix_web::http::header::{self, HeaderMap};
 use actix_web::web::Bytes;
 use netto_pipeline::compression::gzip;
 
-use netto_pipeline::rendered::Rendered;
+use netto_pipeline::single_flight::SingleFlight;
 
 /// The newest answer of one kind in compressed form, made once however many ask.
 #[derive(Debug, Default)]
-pub struct Gzipped(Rendered<Bytes, Result<Bytes, String>>);
+pub struct Gzipped(SingleFlight<Bytes, Result<Bytes, String>>);
 
 impl Gzipped {
     /// This answer compressed.

@@ -2,7 +2,7 @@
 //!
 //! It owns how connections become requests: TLS, time limits, one place each. Who
 //! may connect at all, and how much each connection takes, is the door's business;
-//! which requests may be asked is that of `admission`, and what they give that of
+//! which requests may be asked is that of `access`, and what they give that of
 //! `routes`. It measures nothing and keeps nothing. No request is a message to an
 //! actor that snapshots pass through.
 
@@ -26,14 +26,14 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use super::admission::{self, Io, Leftovers, Limits, Places, RequestGate};
 use super::answers::Answers;
 use super::api::Shown;
 use super::asked::Asked;
-use super::door::{self, Io, Leftovers, Limits, Places, Turnstile};
+use super::fair_queue::FairQueue;
 use super::gzip::Gzipped;
-use super::held::Room;
 use super::hosts::HostPolicy;
-use super::turns::Turns;
+use super::response_budget::ResponseBudget;
 use super::web_config::WebConfig;
 use super::websocket_client::Patience;
 use netto_metrics::prometheus::Metrics;
@@ -44,9 +44,9 @@ use netto_pipeline::supervisor::Supervisor;
 use netto_pipeline::trace_analyzer::StackSource;
 use netto_questions::history::HISTORY;
 
-mod admission;
-mod deck;
+mod access;
 mod past;
+mod playback;
 mod routes;
 
 /// How long a client may take to send a request's head.
@@ -96,7 +96,7 @@ struct State {
     gzipped: GzippedPages,
     asked: Vec<Asked>,
     /// For answers that nobody keeps but their readers.
-    room: Room,
+    room: ResponseBudget,
 }
 
 /// The newest of each page in compressed form.
@@ -119,15 +119,15 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
         TlsAcceptor::from(Arc::new(tls))
     });
     let limits = Limits {
-        strangers: door::STRANGERS,
-        guests: door::GUESTS,
+        unauthenticated: admission::UNAUTHENTICATED,
+        active: admission::ACTIVE,
         dashboards: wiring.max_clients,
     };
     let clients = wiring.clients.clone();
     let is_replay = wiring.replay.is_some();
     let longest_stall = wiring.patience.longest_stall();
     // Whatever is asked about the past, one answer is made at a time.
-    let turns = Turns::new();
+    let turns = FairQueue::new();
     let of_features = wiring.features.iter().flat_map(|(_, api)| api.questions);
     let questions = std::iter::once(&HISTORY).chain(of_features);
     let state = Data::new(State {
@@ -136,7 +136,7 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
         asked: questions
             .map(|question| Asked::new(question, turns.clone()))
             .collect(),
-        room: Room::default(),
+        room: ResponseBudget::default(),
         wiring,
         web,
     });
@@ -153,11 +153,11 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
         let state = state.clone();
         let app = App::new()
             .app_data(state.clone())
-            .wrap(from_fn(admission::admit))
+            .wrap(from_fn(access::admit))
             .configure(move |config| {
                 routes::routes(config, &state);
                 if is_replay {
-                    deck::routes(config);
+                    playback::routes(config);
                 }
             })
             .into_factory()
@@ -171,12 +171,12 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
             .keep_alive(KEEP_ALIVE)
             .client_request_timeout(HEAD_TIMEOUT)
             .client_disconnect_timeout(Duration::from_secs(1))
-            .h1_write_buffer_size(door::SLICE_BYTES)
+            .h1_write_buffer_size(admission::SLICE_BYTES)
             .graceful_shutdown_signal(move || {
                 let shutdown = shutdown.clone();
                 async move { shutdown.notified().await }
             })
-            .on_connect_ext(|stream: &Turnstile, data| {
+            .on_connect_ext(|stream: &RequestGate, data| {
                 data.insert(stream.place().visitor());
             })
             .finish(map_config(app, |()| AppConfig::default()))
@@ -196,7 +196,7 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
 
 /// Most connections at a time, with so many dashboards.
 pub fn connections(dashboards: usize) -> usize {
-    door::STRANGERS + door::GUESTS + door::CLOSING + dashboards
+    admission::UNAUTHENTICATED + admission::ACTIVE + admission::CLOSING + dashboards
 }
 
 /// Gives a new connection a place, and agrees on TLS.
@@ -206,7 +206,7 @@ async fn let_in(
     tls: Option<TlsAcceptor>,
     longest_stall: Duration,
     counts: Arc<ClientCounts>,
-) -> Result<(Turnstile, Protocol, Option<SocketAddr>), ()> {
+) -> Result<(RequestGate, Protocol, Option<SocketAddr>), ()> {
     let peer = stream.peer_addr().ok();
     let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
     let place = places.admit(address).ok_or(())?;
@@ -224,6 +224,6 @@ async fn let_in(
             }
         }
     };
-    let turnstile = Turnstile::new(io, place, longest_stall);
-    Ok((turnstile, Protocol::Http1, peer))
+    let gate = RequestGate::new(io, place, longest_stall);
+    Ok((gate, Protocol::Http1, peer))
 }

@@ -3,21 +3,21 @@
 //! A sink sees a snapshot when it is finished and cannot change, delay or lose
 //! it for another sink. None knows how anything was measured.
 
+pub mod admission;
 pub mod answers;
 pub mod api;
 pub mod asked;
 pub mod assets;
 pub mod auth;
 pub mod certificates;
-pub mod door;
 pub mod dump;
+pub mod fair_queue;
 pub mod frames;
 pub mod gzip;
-pub mod held;
 pub mod hosts;
 pub mod http;
-pub mod paced;
-pub mod turns;
+pub mod rate_limiter;
+pub mod response_budget;
 pub mod unpacked;
 pub mod web_config;
 pub mod websocket_client;

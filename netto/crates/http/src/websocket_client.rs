@@ -18,10 +18,10 @@ use futures_util::FutureExt;
 use metrics_common::Info;
 use metrics_common::codec::{self, ServerMessage};
 
-use crate::door::Dashboard;
+use crate::admission::Dashboard;
 use crate::frames::FrameRefusal;
 use netto_pipeline::metrics_collector::{
-    Deliver, Farewell, MetricsCollector, Published, Remember, Sink, SinkDrops, Subscribe,
+    Deliver, MetricsCollector, Published, Remember, Shutdown, Sink, SinkDrops, Subscribe,
 };
 use netto_pipeline::supervisor::Watch;
 
@@ -267,10 +267,10 @@ impl Handler<Remember> for WebSocketClient {
     }
 }
 
-impl Handler<Farewell> for WebSocketClient {
+impl Handler<Shutdown> for WebSocketClient {
     type Result = ();
 
-    fn handle(&mut self, Farewell(reason): Farewell, ctx: &mut Self::Context) {
+    fn handle(&mut self, Shutdown(reason): Shutdown, ctx: &mut Self::Context) {
         if let Ok(bytes) = codec::encode(&ServerMessage::Bye(reason)) {
             self.push(Message::Binary(bytes.into()), ctx);
         }

@@ -21,7 +21,7 @@ use super::log_file::LogFile;
 use super::log_queue::{Entry, Missing};
 use super::log_writer::{Link, LogStore, Writer};
 use crate::settings::LogSettings;
-use netto_pipeline::metrics_collector::{Deliver, Farewell, Sink, SinkDrops};
+use netto_pipeline::metrics_collector::{Deliver, Shutdown, Sink, SinkDrops};
 use netto_pipeline::supervisor::{Part, Supervisor, Watch};
 use netto_pipeline::trace_analyzer::StackSource;
 
@@ -263,10 +263,10 @@ impl Handler<TakeStacks> for FileLogger {
     }
 }
 
-impl Handler<Farewell> for FileLogger {
+impl Handler<Shutdown> for FileLogger {
     type Result = ();
 
-    fn handle(&mut self, Farewell(reason): Farewell, ctx: &mut Self::Context) {
+    fn handle(&mut self, Shutdown(reason): Shutdown, ctx: &mut Self::Context) {
         self.link.end(reason, END);
         self.watch.settle();
         ctx.stop();

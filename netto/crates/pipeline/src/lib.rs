@@ -9,7 +9,7 @@ pub mod options;
 pub mod overview;
 pub mod playback;
 pub mod recent;
-pub mod rendered;
 pub mod shared;
+pub mod single_flight;
 pub mod supervisor;
 pub mod trace_analyzer;

@@ -142,7 +142,7 @@ pub struct Remember {
 /// The daemon ends; the reason is for people.
 #[derive(Message, Clone)]
 #[rtype(result = "()")]
-pub struct Farewell(pub String);
+pub struct Shutdown(pub String);
 
 /// Asks for every snapshot from now on, and at once for the past (if wanted)
 /// and the latest snapshot, in this order.
@@ -156,7 +156,7 @@ pub struct Subscribe {
     /// Where the past goes, if it is wanted.
     pub past: Option<Recipient<Remember>>,
     /// Where the daemon's end is announced, if the sink wants to know it from here.
-    pub farewell: Option<Recipient<Farewell>>,
+    pub farewell: Option<Recipient<Shutdown>>,
 }
 
 impl Subscribe {
@@ -376,10 +376,10 @@ impl Handler<Subscribe> for MetricsCollector {
     }
 }
 
-impl Handler<Farewell> for MetricsCollector {
+impl Handler<Shutdown> for MetricsCollector {
     type Result = ();
 
-    fn handle(&mut self, farewell: Farewell, ctx: &mut Self::Context) {
+    fn handle(&mut self, farewell: Shutdown, ctx: &mut Self::Context) {
         for subscriber in self.subscribers.drain(..) {
             if let Some(recipient) = subscriber.farewell {
                 recipient.do_send(farewell.clone());

@@ -2,7 +2,7 @@
 //! sampler and its buffer, the kernel's symbols, the CPUs that are online, and what the user is
 //! told of all that.
 //!
-//! It knows no feature and no section. A feature is given the ground with each [`Tick`],
+//! It knows no feature and no section. A feature is given the platform with each [`Tick`],
 //! takes what it needs, and keeps its own state to itself.
 
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use netto_analysis::plan::{Capabilities, Facts, Plan, RequestedMethod};
 use netto_analysis::proc_stat::{self, ProcStat};
 use netto_analysis::sampler::{Choice, RequestedSampler};
 use netto_analysis::tagged::TaggedSample;
-use netto_sys::kept::KeptFile;
 use netto_sys::preflight;
+use netto_sys::reopenable::ReopenableFile;
 use netto_sys::session::{Readers, Session};
 use netto_sys::system::{self, Roots};
 
@@ -58,7 +58,7 @@ pub struct Settings {
 
 /// See the head of this file.
 #[derive(Debug)]
-pub struct Ground {
+pub struct Platform {
     /// Where `/proc` and `/sys` are.
     pub roots: Roots,
     /// The probes' ends that are read once per interval.
@@ -79,7 +79,7 @@ pub struct Ground {
     pub symbols_version: u64,
     /// `/proc/stat` now.
     pub stat: ProcStat,
-    stat_file: KeptFile,
+    stat_file: ReopenableFile,
     symbol_refresh: SymbolRefresh,
     cpus: Cpus,
     knowledge: Knowledge,
@@ -93,7 +93,7 @@ pub struct Ground {
 #[derive(Debug)]
 pub struct Tick<'a> {
     /// What they stand on.
-    pub ground: &'a mut Ground,
+    pub platform: &'a mut Platform,
     /// When it ended, on the clock that never goes back.
     pub now_ns: u64,
     /// Its length, by the same clock.
@@ -122,13 +122,13 @@ pub struct End {
     pub cpus: Vec<u32>,
 }
 
-impl Ground {
+impl Platform {
     /// Finds out what the host allows, attaches the probes and starts the clock. `has_tags`: samples
     /// say whose they are.
     ///
     /// # Errors
     /// What makes every measurement impossible, with the remedy.
-    pub fn start(settings: &Settings, has_tags: bool) -> anyhow::Result<(Ground, Session)> {
+    pub fn start(settings: &Settings, has_tags: bool) -> anyhow::Result<(Platform, Session)> {
         let roots = settings.roots.clone();
         let (facts, classifier) = preflight::gather(&roots, settings.frequency_hz)?;
         let plan = Plan::new(&facts, settings.method)?;
@@ -174,7 +174,7 @@ impl Ground {
             &roots,
             &readers,
         );
-        let mut ground = Ground {
+        let mut platform = Platform {
             capabilities: plan.capabilities(),
             has_clock: plan.has_clock,
             overhead,
@@ -197,8 +197,8 @@ impl Ground {
             sequence: 0,
             previous_ns: system::monotonic_ns(),
         };
-        ground.follow_cpus()?;
-        Ok((ground, session))
+        platform.follow_cpus()?;
+        Ok((platform, session))
     }
 
     /// Ends an interval.

@@ -15,7 +15,7 @@ use netto_analysis::prices::{Events, Habits, Prices};
 use netto_analysis::rates::{Rates, Shown};
 use netto_analysis::window::Window;
 use netto_sys::cpu_time::Reading;
-use netto_sys::kept::KeptFile;
+use netto_sys::reopenable::ReopenableFile;
 use netto_sys::session::{Probe, ProbeController, Readers};
 use netto_sys::system::{self, Roots};
 
@@ -84,7 +84,7 @@ pub struct Overhead {
 /// Events that the kernel counts, read only while no probe does.
 #[derive(Debug)]
 struct KernelCounts {
-    file: Option<KeptFile>,
+    file: Option<ReopenableFile>,
     baseline: Option<SoftirqCounts>,
     now: Option<SoftirqCounts>,
     switches: Option<u64>,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 
 use super::files::{LONGEST_BYTES, open, read, read_number, short_line};
-use super::kept::KeptFile;
+use super::reopenable::ReopenableFile;
 
 pub use self::clock::{current_cpu, monotonic_ns, scheduler_tick_ns, thread_cpu_ns, tick_ns};
 pub use self::hardware::OnlineList;
@@ -38,13 +38,13 @@ impl Roots {
     }
 
     /// Opens `/proc/stat`, which is read at every interval.
-    pub fn proc_stat(&self) -> anyhow::Result<KeptFile> {
-        KeptFile::open(&self.proc_root.join("stat"))
+    pub fn proc_stat(&self) -> anyhow::Result<ReopenableFile> {
+        ReopenableFile::open(&self.proc_root.join("stat"))
     }
 
     /// Opens `/proc/softirqs`, which is read while no probe counts softirqs.
-    pub fn softirqs(&self) -> anyhow::Result<KeptFile> {
-        KeptFile::open(&self.proc_root.join("softirqs"))
+    pub fn softirqs(&self) -> anyhow::Result<ReopenableFile> {
+        ReopenableFile::open(&self.proc_root.join("softirqs"))
     }
 
     /// The boot's identity; empty if unknown.

@@ -13,9 +13,9 @@ use self::analysis::samples::{Sample, Samples};
 use self::analysis::section::{Cpu, Filling};
 use netto_analysis::groups::Group;
 use netto_analysis::tagged::TaggedSample;
-use netto_feature::instruments::{Entry, Instrument};
+use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
-use netto_platform::{Ground, Tick};
+use netto_platform::{Platform, Tick};
 use netto_sys::cpu_time::Reading;
 use netto_sys::system;
 
@@ -28,12 +28,12 @@ pub mod metrics;
 pub use api::API;
 
 /// It is what netto is for.
-pub const ENTRY: Entry = Entry {
+pub const FEATURE: Feature = Feature {
     is_essential: true,
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
-    ..Entry::new("cost", start)
+    ..Feature::new("cost", start)
 };
 
 /// What is kept from interval to interval.
@@ -51,9 +51,9 @@ struct NetworkCost {
 /// Begins with an empty buffer and the clocks as they are now.
 ///
 /// # Errors
-/// None: what is impossible here, the ground has found out.
-fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
-    let possible_cpus = ground.readers.possible_cpus;
+/// None: what is impossible here, the platform has found out.
+fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
+    let possible_cpus = platform.readers.possible_cpus;
     let now_ns = system::monotonic_ns();
     let mut cost = NetworkCost {
         samples: Samples::new(possible_cpus, now_ns),
@@ -62,35 +62,35 @@ fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Inst
         attribution: Attribution::default(),
         filling: Filling::default(),
         idle_sampling: IdleSampling::new(
-            ground
+            platform
                 .roots
                 .perf_samples_between_ticks()
                 .unwrap_or(u64::MAX),
         ),
         missed: Missed::default(),
     };
-    cost.drain_stacks(ground, &mut Vec::new());
+    cost.drain_stacks(platform, &mut Vec::new());
     for cpu in 0..possible_cpus {
-        if let Some(reading) = ground.readers.clocks.read(cpu) {
+        if let Some(reading) = platform.readers.clocks.read(cpu) {
             cost.deltas.growth(cpu, &reading.total_ns, 0);
             cost.previous[cpu] = reading;
         }
     }
-    ground
+    platform
         .stacks
         .put_down(cost.samples.flame.counted(now_ns), 0);
     Ok(Box::new(cost))
 }
 
 impl NetworkCost {
-    fn drain_stacks(&mut self, ground: &mut Ground, tagged: &mut Vec<TaggedSample>) {
+    fn drain_stacks(&mut self, platform: &mut Platform, tagged: &mut Vec<TaggedSample>) {
         self.samples.begin();
-        let Some(classifier) = &mut ground.classifier else {
+        let Some(classifier) = &mut platform.classifier else {
             return;
         };
         // Two closures count in it, one after the other.
         let samples = RefCell::new(&mut self.samples);
-        ground.readers.stacks.drain(
+        platform.readers.stacks.drain(
             |trace| {
                 let sample = Sample {
                     cpu: trace.cpu,
@@ -113,20 +113,20 @@ impl NetworkCost {
             },
             |cpu, count| samples.borrow_mut().lose(cpu, count),
         );
-        for cpu in 0..ground.readers.possible_cpus {
-            if ground.overhead.is_looking(cpu) && self.samples.forget(cpu) {
-                ground.overhead.has_met(cpu);
+        for cpu in 0..platform.readers.possible_cpus {
+            if platform.overhead.is_looking(cpu) && self.samples.forget(cpu) {
+                platform.overhead.has_met(cpu);
             }
         }
-        if let Some(samplers) = &mut ground.readers.samplers {
+        if let Some(samplers) = &mut platform.readers.samplers {
             samplers.end_interval();
         }
     }
 
     /// Adds a CPU's interval to the section.
-    fn add_cpu(&mut self, ground: &mut Ground, cpu: usize, interval_ns: u64) {
+    fn add_cpu(&mut self, platform: &mut Platform, cpu: usize, interval_ns: u64) {
         let before = self.previous.get(cpu).copied().unwrap_or_default();
-        let reading = ground.readers.clocks.read(cpu).unwrap_or(before);
+        let reading = platform.readers.clocks.read(cpu).unwrap_or(before);
         if let Some(previous) = self.previous.get_mut(cpu) {
             *previous = reading;
         }
@@ -134,18 +134,19 @@ impl NetworkCost {
         let counts = self.samples.of_cpu(cpu);
         // Scale up for lost samples.
         let (taken, lost) = (counts.taken(), self.samples.lost_on(cpu));
-        let period_ns = ground.readers.sample_period_ns(cpu as u32);
+        let period_ns = platform.readers.sample_period_ns(cpu as u32);
         let interval = Interval {
             length_ns: interval_ns,
             sample_period_ns: period_ns * (taken + lost) / taken.max(1),
         };
-        let is_counted = ground.readers.is_sampled(cpu as u32) && !ground.overhead.is_looking(cpu);
+        let is_counted =
+            platform.readers.is_sampled(cpu as u32) && !platform.overhead.is_looking(cpu);
         if is_counted {
             let rx_ns = clock[usize::from(Source::NET_RX.clock_kind())];
             let scaled_ns = interval.sample_period_ns;
-            ground.overhead.bias.add(rx_ns, counts.shown(), scaled_ns);
+            platform.overhead.bias.add(rx_ns, counts.shown(), scaled_ns);
         }
-        let capabilities = &ground.capabilities;
+        let capabilities = &platform.capabilities;
         let split = self
             .attribution
             .attribute(cpu, capabilities, interval, &clock, counts);
@@ -154,10 +155,10 @@ impl NetworkCost {
         let mut entries: [u64; CLOCK_KINDS] =
             std::array::from_fn(|kind| grown(reading.entries[kind], before.entries[kind]));
         // Where no probe counts softirqs, or not all the time, the kernel does.
-        for (vector, count) in ground.overhead.softirqs(cpu).iter().flatten().enumerate() {
+        for (vector, count) in platform.overhead.softirqs(cpu).iter().flatten().enumerate() {
             entries[usize::from(Source::Softirq(vector as u8).clock_kind())] = *count;
         }
-        let timed = ground.overhead.timed();
+        let timed = platform.overhead.timed();
         let rx_is_timed = timed.has(Group::Softirqs) && timed.has(Group::Switches);
         let of_cpu = Cpu {
             entries,
@@ -170,8 +171,8 @@ impl NetworkCost {
     }
 
     /// Tells which CPUs are not sampled while they are idle, when that becomes known.
-    fn watch_idle_cpus(&mut self, ground: &mut Ground, cpus: &[u32], modes: Option<&Modes>) {
-        let (Some(samplers), Some(modes)) = (&ground.readers.samplers, modes) else {
+    fn watch_idle_cpus(&mut self, platform: &mut Platform, cpus: &[u32], modes: Option<&Modes>) {
+        let (Some(samplers), Some(modes)) = (&platform.readers.samplers, modes) else {
             return;
         };
         for (&cpu, modes) in cpus.iter().zip(&modes.cpus) {
@@ -185,7 +186,7 @@ impl NetworkCost {
             self.idle_sampling
                 .add_interval(cpu, modes.idle_ns, period_ns, taken);
         }
-        ground.tell("idle CPUs", self.idle_sampling.note());
+        platform.tell("idle CPUs", self.idle_sampling.note());
     }
 }
 
@@ -202,40 +203,40 @@ fn note_of(correction: Correction) -> String {
 impl Instrument for NetworkCost {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
         let Tick {
-            ground,
+            platform,
             now_ns,
             interval_ns,
             cpus,
             samples,
             ..
         } = tick;
-        ground.stacks.take_back();
+        platform.stacks.take_back();
         self.samples.flame.pass(*now_ns);
-        self.drain_stacks(ground, samples);
+        self.drain_stacks(platform, samples);
         self.attribution.begin(*interval_ns, self.samples.counts());
         let counted = self.samples.flame.counted(*now_ns);
-        ground.stacks.put_down(counted, ground.symbols_version);
+        platform.stacks.put_down(counted, platform.symbols_version);
 
-        let softirqs_are_timed = ground.overhead.timed().has(Group::Softirqs);
-        let correction = ground
+        let softirqs_are_timed = platform.overhead.timed().has(Group::Softirqs);
+        let correction = platform
             .overhead
             .bias
             .correction()
             .filter(|_| !softirqs_are_timed);
         self.attribution.correct_softirqs(correction);
-        self.filling.begin(&ground.capabilities, cpus.len());
+        self.filling.begin(&platform.capabilities, cpus.len());
         for &cpu in *cpus {
-            self.add_cpu(ground, cpu as usize, *interval_ns);
+            self.add_cpu(platform, cpu as usize, *interval_ns);
         }
-        let missed = ground.readers.missed.counts(&self.previous, *now_ns);
+        let missed = platform.readers.missed.counts(&self.previous, *now_ns);
         let cost = Cost {
             softirq_correction: correction,
             ..self.filling.end(self.missed.growth(missed))
         };
-        self.watch_idle_cpus(ground, cpus, sections.modes.as_ref());
-        let note = self.missed.add_interval(ground.info(), &cost);
-        ground.tell("missed runs", note);
-        ground.tell("correction", correction.map(note_of));
+        self.watch_idle_cpus(platform, cpus, sections.modes.as_ref());
+        let note = self.missed.add_interval(platform.info(), &cost);
+        platform.tell("missed runs", note);
+        platform.tell("correction", correction.map(note_of));
         sections.cost = Some(cost);
         Ok(())
     }

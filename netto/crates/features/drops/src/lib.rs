@@ -7,10 +7,10 @@ use metrics_common::{DropPlace, Drops, Sections};
 
 use self::analysis::{Aging, Growth, Place, Reasons};
 use self::kernel::{NameReader, Probe};
-use netto_feature::instruments::{Entry, Instrument};
+use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::overhead::{Limit, ProbeGroup, RegisteredGroup};
-use netto_platform::{Ground, Tick};
+use netto_platform::{Platform, Tick};
 use netto_questions::api::Api;
 
 pub mod analysis;
@@ -22,11 +22,11 @@ pub mod metrics;
 pub const API: Api = Api::SECTION;
 
 /// A kernel may refuse the probe.
-pub const ENTRY: Entry = Entry {
+pub const FEATURE: Feature = Feature {
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
-    ..Entry::new("drops", start)
+    ..Feature::new("drops", start)
 };
 
 /// Its probe.
@@ -60,19 +60,19 @@ struct DropCounter {
 ///
 /// # Errors
 /// If the kernel refuses the probe.
-fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
+fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     let reasons = kernel::reasons()?;
-    let (probe, hook) = Probe::start(ground.readers.possible_cpus, &reasons)?;
-    let group = ground.overhead.register(GROUP, vec![hook])?;
+    let (probe, hook) = Probe::start(platform.readers.possible_cpus, &reasons)?;
+    let group = platform.overhead.register(GROUP, vec![hook])?;
     if !reasons.are_given() {
         let note = "This kernel (before 5.17) gives no reasons for dropped packets, only the \
                     functions that drop them.";
-        ground.tell("drops", Some(note.to_owned()));
+        platform.tell("drops", Some(note.to_owned()));
     }
     Ok(Box::new(DropCounter {
         probe,
         reasons,
-        names: NameReader::new(ground.roots.clone()),
+        names: NameReader::new(platform.roots.clone()),
         growth: Growth::default(),
         aging: Aging::default(),
         places: Vec::new(),
@@ -83,7 +83,7 @@ fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Inst
 
 impl DropCounter {
     /// Gives names to places that have none yet.
-    fn learn_names(&mut self, ground: &Ground, now_ns: u64) {
+    fn learn_names(&mut self, platform: &Platform, now_ns: u64) {
         let slots = self.probe.slots();
         self.places.resize(slots.len(), None);
         self.met_ns.resize(slots.len(), 0);
@@ -91,7 +91,7 @@ impl DropCounter {
         let new = slots.filter(|(_, (_, known))| known.is_none());
         let new = new.map(|(slot, (place, _))| (slot, Place(place.load(Relaxed))));
         let new: Vec<(usize, Place)> = new.filter(|(_, place)| place.0 != 0).collect();
-        let classifier = ground.classifier.as_ref();
+        let classifier = platform.classifier.as_ref();
         let start_of = |place: &Place| classifier?.function_returned_to(place.location());
         let starts = new.iter().filter_map(|(_, place)| start_of(place));
         self.names.look_up(starts, now_ns);
@@ -116,7 +116,7 @@ impl DropCounter {
 
 impl Instrument for DropCounter {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
-        self.learn_names(tick.ground, tick.now_ns);
+        self.learn_names(tick.platform, tick.now_ns);
         let mut drops = Drops::default();
         let mut events = Vec::with_capacity(tick.cpus.len());
         for &cpu in tick.cpus {
@@ -138,7 +138,7 @@ impl Instrument for DropCounter {
         drops
             .places
             .sort_by_key(|place| std::cmp::Reverse(place.packets));
-        let overhead = &mut tick.ground.overhead;
+        let overhead = &mut tick.platform.overhead;
         overhead.count(&self.group, events);
         sections.drops = overhead.is_counting(&self.group).then_some(drops);
         Ok(())

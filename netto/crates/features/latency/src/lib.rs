@@ -10,10 +10,10 @@ use self::analysis::plan;
 use self::groups::Groups;
 use self::kernel::probes::{Probes, hookable};
 use self::request::Request;
-use netto_feature::instruments::{Entry, Instrument};
+use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::overhead::{Limit, ProbeGroup, RegisteredGroup};
-use netto_platform::{Ground, Tick};
+use netto_platform::{Platform, Tick};
 
 pub mod analysis;
 mod api;
@@ -28,11 +28,11 @@ pub use api::API;
 pub use terminal::View;
 
 /// CPU time is measured without it.
-pub const ENTRY: Entry = Entry {
+pub const FEATURE: Feature = Feature {
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
-    ..Entry::new("latency", start)
+    ..Feature::new("latency", start)
 };
 
 /// Its probes; what an event of theirs costs follows from the request.
@@ -75,27 +75,27 @@ pub fn ways() -> anyhow::Result<Vec<(Point, Ways)>> {
 ///
 /// # Errors
 /// If nobody wants to know, or the kernel refuses all probes.
-fn start(ground: &mut Ground, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
-    let Some(request) = options.of::<Request>(ENTRY.name).cloned() else {
+fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
+    let Some(request) = options.of::<Request>(FEATURE.name).cloned() else {
         anyhow::bail!("not asked for; --latency measures where packets wait in the stack");
     };
-    let (probes, hooks) = Probes::start(&ground.roots, ground.readers.possible_cpus, &request)?;
+    let (probes, hooks) = Probes::start(&platform.roots, platform.readers.possible_cpus, &request)?;
     let price = probes.plan().means.price();
     let group = ProbeGroup {
         event_ns: growth::event_ns(request.one_in, price),
         ..GROUP
     };
-    let group = ground.overhead.register(group, hooks)?;
+    let group = platform.overhead.register(group, hooks)?;
     let missing = probes.plan().missing.iter();
     let missing = missing.map(|(point, reason)| format!("{point} ({reason})"));
     let missing: Vec<String> = missing.collect();
     let told = (!missing.is_empty())
         .then(|| format!("Latencies are not measured at {}.", missing.join(", ")));
-    ground.tell("latency", told);
+    platform.tell("latency", told);
     Ok(Box::new(Latencies {
         before: Vec::new(),
         runs_before: Vec::new(),
-        groups: Groups::new(&ground.roots, request.grouping),
+        groups: Groups::new(&platform.roots, request.grouping),
         group,
         probes,
         request,
@@ -147,11 +147,11 @@ impl Instrument for Latencies {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
         let points = self.points(tick.cpus);
         let groups = match &mut self.groups {
-            Some(groups) => groups.collect(&self.probes, &tick.ground.roots, tick.cpus),
+            Some(groups) => groups.collect(&self.probes, &tick.platform.roots, tick.cpus),
             None => Vec::new(),
         };
         let runs = self.runs(tick.cpus);
-        let overhead = &mut tick.ground.overhead;
+        let overhead = &mut tick.platform.overhead;
         overhead.count(&self.group, runs);
         let was_taken = overhead.is_counting(&self.group);
         let missing = self.probes.plan().missing.iter();

@@ -3,9 +3,9 @@
 use metrics_common::{CpuModes, Modes, Sections};
 
 use netto_analysis::proc_stat::{self, ProcStat};
-use netto_feature::instruments::{Entry, Instrument};
+use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
-use netto_platform::{Ground, Tick};
+use netto_platform::{Platform, Tick};
 use netto_questions::api::Api;
 use netto_sys::system;
 
@@ -21,12 +21,12 @@ pub const API: Api = Api {
 };
 
 /// Networking's share of busy time and the page's bars rest on it.
-pub const ENTRY: Entry = Entry {
+pub const FEATURE: Feature = Feature {
     is_essential: true,
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
-    ..Entry::new("modes", start)
+    ..Feature::new("modes", start)
 };
 
 /// The previous reading, to which the next is compared.
@@ -39,9 +39,9 @@ struct HostModes {
 ///
 /// # Errors
 /// None.
-fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
+fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     Ok(Box::new(HostModes {
-        previous: ground.stat.clone(),
+        previous: platform.stat.clone(),
         tick_ns: system::tick_ns(),
     }))
 }
@@ -64,7 +64,7 @@ impl HostModes {
 
 impl Instrument for HostModes {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
-        let (now, interval_ns) = (&tick.ground.stat, tick.interval_ns);
+        let (now, interval_ns) = (&tick.platform.stat, tick.interval_ns);
         let cpus = tick.cpus.iter();
         sections.modes = Some(Modes {
             cpus: cpus.map(|&cpu| self.of(now, cpu, interval_ns)).collect(),

@@ -4,10 +4,10 @@
 use metrics_common::component::{COMPONENTS, Kind, index_of};
 use metrics_common::{Cost, Modes, OwnCost, OwnPart, Sections, Source};
 
-use netto_feature::instruments::{Entry, Instrument};
+use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::overhead::{Found, Taken};
-use netto_platform::{Ground, Tick};
+use netto_platform::{Platform, Tick};
 use netto_sys::system;
 
 mod api;
@@ -17,24 +17,24 @@ pub mod metrics;
 pub use api::API;
 
 /// It can do nothing that fails.
-pub const ENTRY: Entry = Entry {
+pub const FEATURE: Feature = Feature {
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
-    ..Entry::new("own", start)
+    ..Feature::new("own", start)
 };
 
 /// Figures are estimates: steps of ten microseconds are few bytes on the wire.
 const ROUNDED_TO_NS: u64 = 10_000;
 
-/// See the head of this file; what lasts is the ground's.
+/// See the head of this file; what lasts is the platform's.
 struct Own;
 
 /// Begins.
 ///
 /// # Errors
 /// None.
-fn start(_: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
+fn start(_: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     Ok(Box::new(Own))
 }
 
@@ -49,7 +49,7 @@ impl Instrument for Own {
             sources_ns: cost.map(sources_ns).unwrap_or_default(),
             busy_ratio: busy_ratio.as_deref(),
         };
-        let taken = tick.ground.keep_to_budget(&found, tick.now_ns);
+        let taken = tick.platform.keep_to_budget(&found, tick.now_ns);
         sections.own = Some(OwnCost {
             user_ns: taken.process.0,
             system_ns: taken.process.1,

@@ -12,19 +12,19 @@ use rustc_hash::FxHashMap;
 use self::analysis::divide::{
     Attributed, Division, NOBODY, Portion, interrupts, leaf_of, works_for_others,
 };
+use self::analysis::owner_table::{OTHER, OwnerTable, Process, Who};
 use self::analysis::pool::Pair;
 use self::analysis::ranking::Ranking;
-use self::analysis::register::{OTHER, Process, Register, Who};
 pub use self::analysis::verdict::OwnerLevel;
 use self::analysis::verdict::{Causer, causer, process, who_runs};
 use self::kernel::events::{self, Loaded, OwnerEvents};
 use self::resolver::OwnerResolver;
 use netto_analysis::groups::Group;
 use netto_analysis::tagged::TaggedSample;
-use netto_feature::instruments::{Entry, Instrument};
+use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::overhead::{Limit, Overhead, ProbeGroup, RegisteredGroup};
-use netto_platform::{Ground, Tick};
+use netto_platform::{Platform, Tick};
 
 pub mod analysis;
 mod api;
@@ -38,13 +38,13 @@ mod terminal;
 pub use api::API;
 
 /// Without it, it is only not known whose the cost is. Its options are an [`OwnerLevel`].
-pub const ENTRY: Entry = Entry {
+pub const FEATURE: Feature = Feature {
     wants_tags: |options| level(options) != OwnerLevel::None,
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
     summary: Some(report::summarizer),
-    ..Entry::new("owners", start)
+    ..Feature::new("owners", start)
 };
 
 /// Its probes. Most sockets are met in the softirq that receives.
@@ -65,48 +65,48 @@ struct WhoseCost {
     events: OwnerEvents,
     group: RegisteredGroup,
     resolver: OwnerResolver,
-    register: Register,
+    register: OwnerTable,
     division: Division,
     ranking: Ranking,
     portions: Vec<Portion>,
 }
 
 fn level(options: &FeatureOptions) -> OwnerLevel {
-    options.of(ENTRY.name).copied().unwrap_or_default()
+    options.of(FEATURE.name).copied().unwrap_or_default()
 }
 
 /// Begins with nobody known.
 ///
 /// # Errors
 /// If nobody wants to know, or samples or probes are not to be had.
-fn start(ground: &mut Ground, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
+fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     anyhow::ensure!(
         level(options) != OwnerLevel::None,
         "not asked for; --owners cgroup (or process) tells whose the CPU time is"
     );
     anyhow::ensure!(
-        ground.sampling.is_some(),
+        platform.sampling.is_some(),
         "no stacks are sampled here, by which CPU time is divided"
     );
     let Loaded {
         events,
         probes,
         told,
-    } = events::start(&ground.readers)?;
-    ground.tell_probes(told);
-    let group = ground.overhead.register(GROUP, probes)?;
-    let resolver = OwnerResolver::start(&ground.roots)?;
+    } = events::start(&platform.readers)?;
+    platform.tell_probes(told);
+    let group = platform.overhead.register(GROUP, probes)?;
+    let resolver = OwnerResolver::start(&platform.roots)?;
     let mut level = level(options);
     if let Err(reason) = &resolver.cgroups {
         level = OwnerLevel::Process;
-        ground.tell("owners", Some(format!("Owners are processes: {reason}.")));
+        platform.tell("owners", Some(format!("Owners are processes: {reason}.")));
     }
     Ok(Box::new(WhoseCost {
         level,
         events,
         group,
         resolver,
-        register: Register::default(),
+        register: OwnerTable::default(),
         division: Division::default(),
         ranking: Ranking::default(),
         portions: Vec::new(),
@@ -267,17 +267,17 @@ fn takes(leaf: usize) -> bool {
 impl Instrument for WhoseCost {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
         let (now_ns, cpus) = (tick.now_ns, tick.cpus);
-        let ground = &mut *tick.ground;
+        let platform = &mut *tick.platform;
         for (id, path) in self.events.new_groups() {
             self.resolver.learn(id, &path);
         }
         self.resolver.take_answers(now_ns);
         let met = self.events.met(cpus);
-        ground.overhead.count(&self.group, met);
+        platform.overhead.count(&self.group, met);
         self.division
-            .begin(tick.interval_ns, ground.readers.possible_cpus);
+            .begin(tick.interval_ns, platform.readers.possible_cpus);
         self.ranking.begin(tick.interval_ns);
-        self.add_samples(&ground.overhead, tick.samples, now_ns);
+        self.add_samples(&platform.overhead, tick.samples, now_ns);
         let Some(cost) = &sections.cost else {
             return Ok(());
         };
@@ -293,7 +293,7 @@ impl Instrument for WhoseCost {
             let refused = self.resolver.refused().map(str::to_owned);
             let note = refused
                 .map(|reason| format!("Whose some sockets are is not known by process: {reason}."));
-            ground.tell("processes", note);
+            platform.tell("processes", note);
         }
         Ok(())
     }

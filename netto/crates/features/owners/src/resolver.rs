@@ -10,10 +10,10 @@ use anyhow::Context;
 use metrics_common::{Owner, OwnerKind};
 use rustc_hash::FxHashSet;
 
+use super::analysis::owner_table::{OwnerTable, Process, Who};
 use super::analysis::path::{names, shown};
 use super::analysis::pods::{Pod, number_of};
 use super::analysis::recent::{Recent, is_old};
-use super::analysis::register::{Process, Register, Who};
 use super::analysis::verdict::Socket;
 use super::kernel::cgroups::Cgroups;
 use super::kernel::processes;
@@ -103,6 +103,9 @@ struct Known<T> {
     at_ns: u64,
 }
 
+/// A name, and the path of the control group that it leads to, if it leads to one.
+type Named = (String, Option<Vec<u8>>);
+
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct OwnerResolver {
@@ -115,7 +118,7 @@ pub(crate) struct OwnerResolver {
     /// `None`: it was looked for and is gone.
     paths: Recent<u64, Option<Box<[u8]>>>,
     holders: Recent<u64, Known<Option<Arc<processes::Process>>>>,
-    interfaces: Recent<Interface, Known<(String, Option<Vec<u8>>)>>,
+    interfaces: Recent<Interface, Known<Named>>,
     pods: Recent<u128, Known<Option<Pod>>>,
     refused: Option<String>,
     /// By path: what stood in `irq.pressure` last.
@@ -257,7 +260,7 @@ impl OwnerResolver {
     }
 
     /// Everything that is known of somebody.
-    pub(crate) fn owner(&mut self, who: Who, register: &Register, now_ns: u64) -> Owner {
+    pub(crate) fn owner(&mut self, who: Who, register: &OwnerTable, now_ns: u64) -> Owner {
         match who {
             Who::Nobody => Owner::single(OwnerKind::Nobody),
             Who::Other => Owner::single(OwnerKind::Other),

@@ -4,9 +4,9 @@ use metrics_common::component::index_of;
 use metrics_common::{Info, Sections, Snapshot};
 
 use self::analysis::Energy;
-use netto_feature::instruments::{Entry, Instrument};
+use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
-use netto_platform::{Ground, Tick};
+use netto_platform::{Platform, Tick};
 use netto_questions::api::{Api, Measured, Object, reason};
 
 mod analysis;
@@ -21,11 +21,11 @@ pub const API: Api = Api {
 };
 
 /// Most virtual machines have no RAPL.
-pub const ENTRY: Entry = Entry {
+pub const FEATURE: Feature = Feature {
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
-    ..Entry::new("power", start)
+    ..Feature::new("power", start)
 };
 
 struct Rapl(Energy);
@@ -34,8 +34,8 @@ struct Rapl(Energy);
 ///
 /// # Errors
 /// If there are none, or they may not be read.
-fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
-    let zones = kernel::zones(&ground.roots)?;
+fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
+    let zones = kernel::zones(&platform.roots)?;
     let mut energy = Energy::default();
     energy.advance(&zones, 0, 0, 0);
     Ok(Box::new(Rapl(energy)))
@@ -51,7 +51,7 @@ impl Instrument for Rapl {
             .modes
             .as_ref()
             .map_or(0, |modes| modes.host.busy_ns());
-        if let Ok(zones) = kernel::zones(&tick.ground.roots) {
+        if let Ok(zones) = kernel::zones(&tick.platform.roots) {
             sections.power = self
                 .0
                 .advance(&zones, tick.interval_ns, network_ns, busy_ns);

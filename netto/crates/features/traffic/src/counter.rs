@@ -5,7 +5,7 @@ use metrics_common::{Work, WorkCount};
 use super::analysis::work::Growth;
 use super::kernel::probes::Probes;
 use netto_platform::overhead::{Limit, ProbeGroup, RegisteredGroup};
-use netto_platform::{Ground, Tick};
+use netto_platform::{Platform, Tick};
 
 /// Its probes.
 const GROUP: ProbeGroup = ProbeGroup {
@@ -30,15 +30,15 @@ impl WorkCounter {
     ///
     /// # Errors
     /// If the kernel refuses the probes.
-    pub(super) fn start(ground: &mut Ground) -> anyhow::Result<Self> {
-        let (probes, hooks) = Probes::start(ground.readers.possible_cpus)?;
-        let group = ground.overhead.register(GROUP, hooks)?;
+    pub(super) fn start(platform: &mut Platform) -> anyhow::Result<Self> {
+        let (probes, hooks) = Probes::start(platform.readers.possible_cpus)?;
+        let group = platform.overhead.register(GROUP, hooks)?;
         let told = (!probes.sees_messages()).then(|| {
             "This kernel (before 6.3) has no tracepoints at messages of sockets: they are not \
              counted."
                 .to_owned()
         });
-        ground.tell("messages", told);
+        platform.tell("messages", told);
         Ok(WorkCounter {
             probes,
             growth: Growth::default(),
@@ -55,7 +55,7 @@ impl WorkCounter {
             let runs = self.growth.add(&mut sums, cpu as usize, counts);
             events.push(runs);
         }
-        let overhead = &mut tick.ground.overhead;
+        let overhead = &mut tick.platform.overhead;
         overhead.count(&self.group, events);
         let counts = WorkCount::ALL.iter().zip(sums);
         overhead.is_counting(&self.group).then(|| Work {

@@ -13,8 +13,8 @@ use anyhow::{Context, anyhow, bail};
 use metrics_common::InterfaceCounts;
 use netto_analysis::netlink::{Link, Message, Request};
 use netto_sys::files;
-use netto_sys::kept::KeptFile;
 use netto_sys::netlink::{LinkChanges, RouteSocket};
+use netto_sys::reopenable::ReopenableFile;
 use netto_sys::system::Roots;
 use nix::sched::{CloneFlags, setns};
 
@@ -29,22 +29,23 @@ const PATIENCE: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// If it cannot be opened.
-pub fn softnet(roots: &Roots) -> anyhow::Result<KeptFile> {
+pub fn softnet(roots: &Roots) -> anyhow::Result<ReopenableFile> {
     of_host(roots, "softnet_stat")
 }
 
 /// A file of the host's own network namespace, which need not be this process's.
-fn of_host(roots: &Roots, name: &str) -> anyhow::Result<KeptFile> {
+fn of_host(roots: &Roots, name: &str) -> anyhow::Result<ReopenableFile> {
     let of_init = roots.proc_root.join("1/net").join(name);
-    KeptFile::open(&of_init).or_else(|_| KeptFile::open(&roots.proc_root.join("net").join(name)))
+    ReopenableFile::open(&of_init)
+        .or_else(|_| ReopenableFile::open(&roots.proc_root.join("net").join(name)))
 }
 
 /// The counts of protocols.
 #[derive(Debug)]
 pub struct ProtocolFiles {
-    snmp: KeptFile,
-    netstat: Option<KeptFile>,
-    snmp6: Option<KeptFile>,
+    snmp: ReopenableFile,
+    netstat: Option<ReopenableFile>,
+    snmp6: Option<ReopenableFile>,
 }
 
 impl ProtocolFiles {
@@ -65,7 +66,7 @@ impl ProtocolFiles {
     /// # Errors
     /// If `snmp` cannot be read now.
     pub fn texts(&self) -> anyhow::Result<(String, String)> {
-        let text = |file: &Option<KeptFile>| {
+        let text = |file: &Option<ReopenableFile>| {
             let text = file.as_ref().and_then(|file| file.text().ok());
             text.unwrap_or_default()
         };

@@ -10,11 +10,11 @@ use self::analysis::softnet::{self, Softnet};
 use self::analysis::stillness::Stillness;
 use self::counter::WorkCounter;
 use self::kernel::{Devices, LinkReader, ProtocolFiles};
-use netto_feature::instruments::{Entry, Instrument};
+use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
-use netto_platform::{Ground, Tick};
+use netto_platform::{Platform, Tick};
 use netto_questions::api::Api;
-use netto_sys::kept::KeptFile;
+use netto_sys::reopenable::ReopenableFile;
 
 pub mod analysis;
 mod counter;
@@ -26,16 +26,16 @@ pub mod metrics;
 pub const API: Api = Api::SECTION;
 
 /// CPU time is measured without it.
-pub const ENTRY: Entry = Entry {
+pub const FEATURE: Feature = Feature {
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
-    ..Entry::new("traffic", start)
+    ..Feature::new("traffic", start)
 };
 
 /// What is kept from interval to interval.
 struct Work {
-    softnet_file: Option<KeptFile>,
+    softnet_file: Option<ReopenableFile>,
     softnet: Softnet,
     protocol_files: Option<ProtocolFiles>,
     protocols: protocols::Counts,
@@ -50,9 +50,9 @@ struct Work {
 ///
 /// # Errors
 /// If none of them can be read.
-fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
-    let counter = WorkCounter::start(ground);
-    let roots = &ground.roots;
+fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
+    let counter = WorkCounter::start(platform);
+    let roots = &platform.roots;
     let softnet_file = kernel::softnet(roots);
     let protocol_files = ProtocolFiles::open(roots);
     let links = LinkReader::start(roots);
@@ -78,7 +78,7 @@ fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Inst
         anyhow::bail!(reasons.join("; "));
     }
     let told = (!reasons.is_empty()).then(|| format!("Of traffic, {}.", reasons.join("; ")));
-    ground.tell("traffic", told);
+    platform.tell("traffic", told);
     let mut work = Work {
         softnet_file,
         softnet: Softnet::default(),
@@ -90,7 +90,7 @@ fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Inst
         devices,
         counter,
     };
-    let online: Vec<u32> = ground.stat.cpus.iter().map(|(cpu, _)| *cpu).collect();
+    let online: Vec<u32> = platform.stat.cpus.iter().map(|(cpu, _)| *cpu).collect();
     work.softnet(&online, 0);
     work.protocols(false);
     // What cannot be read now is read at the end of the first interval.
@@ -101,7 +101,7 @@ fn start(ground: &mut Ground, _: &FeatureOptions) -> anyhow::Result<Box<dyn Inst
 impl Work {
     /// A file that cannot be read now is read at a later interval.
     fn softnet(&mut self, cpus: &[u32], interval_ns: u64) -> Rows<u64> {
-        let text = self.softnet_file.as_ref().map(KeptFile::text);
+        let text = self.softnet_file.as_ref().map(ReopenableFile::text);
         match text {
             Some(Ok(text)) => {
                 let now = softnet::parse(&text, cpus);
@@ -147,13 +147,13 @@ impl Instrument for Work {
         let interfaces = match asked.and_then(|()| self.interfaces()) {
             Ok(interfaces) => {
                 if interfaces.is_some() {
-                    tick.ground.tell("interfaces", None);
+                    tick.platform.tell("interfaces", None);
                 }
                 interfaces
             }
             Err(error) => {
                 let note = format!("Packets of interfaces are not counted for now: {error:#}.");
-                tick.ground.tell("interfaces", Some(note));
+                tick.platform.tell("interfaces", Some(note));
                 None
             }
         };

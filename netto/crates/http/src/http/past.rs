@@ -10,7 +10,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use super::State;
 use super::routes::{newest_info, not_ready, text};
 use crate::dump;
-use crate::held::Held;
+use crate::response_budget::Held;
 use netto_questions::api::Refusal;
 
 /// The answer to the question at this place of the list.

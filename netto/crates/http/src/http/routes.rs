@@ -12,10 +12,10 @@ use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Respo
 use metrics_common::Info;
 
 use super::State;
-use super::admission::from_own_page;
+use super::access::from_own_page;
 use super::past;
+use crate::admission::Visitor;
 use crate::assets;
-use crate::door::Visitor;
 use crate::gzip::Gzipped;
 use crate::websocket_client::{Surroundings, WebSocketClient};
 use crate::{frames, gzip};
@@ -222,7 +222,7 @@ async fn websocket(
     let payload = frames::checked(&request, payload).await?;
     let (response, session, messages) = actix_ws::handle(&request, payload)?;
     if let Some(visitor) = visitor {
-        visitor.seat().open_gate();
+        visitor.connection().open_gate();
     }
     let wiring = &state.wiring;
     WebSocketClient::launch(

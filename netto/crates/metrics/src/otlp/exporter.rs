@@ -15,7 +15,7 @@ use crate::catalogue::{Catalogue, Inputs};
 use crate::totals::Totals;
 use netto_pipeline::clients::ClientCounts;
 use netto_pipeline::compression::gzip;
-use netto_pipeline::metrics_collector::{Deliver, Farewell, Sink, SinkDrops};
+use netto_pipeline::metrics_collector::{Deliver, Shutdown, Sink, SinkDrops};
 use netto_pipeline::supervisor::{Part, Supervisor, Watch};
 
 /// Snapshots that may wait; a dropped snapshot would be missing from every sum.
@@ -123,10 +123,10 @@ impl Handler<Deliver> for OtlpLogger {
     }
 }
 
-impl Handler<Farewell> for OtlpLogger {
+impl Handler<Shutdown> for OtlpLogger {
     type Result = ();
 
-    fn handle(&mut self, _: Farewell, ctx: &mut Self::Context) {
+    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
         let is_new = |snapshots| self.totals.snapshots > snapshots;
         if is_new(self.exported.map_or(0, |(_, snapshots)| snapshots)) {
             self.export();

@@ -14,7 +14,7 @@ use crate::catalogue::{Catalogue, Inputs, families};
 use crate::totals::Totals;
 use netto_pipeline::clients::ClientCounts;
 use netto_pipeline::metrics_collector::{Deliver, SinkDrops};
-use netto_pipeline::rendered::Rendered;
+use netto_pipeline::single_flight::SingleFlight;
 use netto_pipeline::supervisor::{Part, Supervisor, Watch};
 use protobuf::Messages;
 use text::Text;
@@ -121,8 +121,8 @@ impl Shared {
 /// All metrics, as a scrape wants them.
 pub struct Metrics {
     shared: Shared,
-    text: Rendered<Age, Bytes>,
-    messages: Rendered<Age, Bytes>,
+    text: SingleFlight<Age, Bytes>,
+    messages: SingleFlight<Age, Bytes>,
 }
 
 /// In which form a scraper has them.
@@ -155,8 +155,8 @@ impl Metrics {
                 catalogues: catalogues.into(),
                 has_compat,
             },
-            text: Rendered::default(),
-            messages: Rendered::default(),
+            text: SingleFlight::default(),
+            messages: SingleFlight::default(),
         }
     }
 

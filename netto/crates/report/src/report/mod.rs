@@ -14,7 +14,7 @@ use self::json::Parts;
 use self::source::{Source, nothing_there};
 use crate::outcome::Outcome;
 use crate::output::{Output, is_closed_pipe};
-use netto_feature::instruments::Entry as Feature;
+use netto_feature::instruments::Feature;
 use netto_log::read::{Entry, Files, Findings};
 use netto_offline::stacks::{Stacks, Which};
 use netto_offline::summary::{Strip, Summarizer, Summary};

@@ -7,11 +7,11 @@ use anyhow::Context;
 
 use super::Roots;
 use crate::files::{excerpt, parse_cpu_list, read, read_number};
-use crate::kept::KeptFile;
+use crate::reopenable::ReopenableFile;
 
 /// The list of the CPUs that are online, kept open.
 #[derive(Debug)]
-pub struct OnlineList(KeptFile);
+pub struct OnlineList(ReopenableFile);
 
 impl OnlineList {
     /// The CPUs that are online now.
@@ -42,7 +42,7 @@ impl Roots {
     /// As the operating system has it, with the file's name.
     pub fn online_list(&self) -> anyhow::Result<OnlineList> {
         let path = self.sys_root.join("devices/system/cpu/online");
-        KeptFile::open(&path).map(OnlineList)
+        ReopenableFile::open(&path).map(OnlineList)
     }
 
     /// Interrupts of network devices: message-signalled ones and the classic line,

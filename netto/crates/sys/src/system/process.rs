@@ -7,7 +7,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
 use nix::unistd::{SysconfVar, sysconf};
 
-use crate::kept::KeptFile;
+use crate::reopenable::ReopenableFile;
 
 /// CPU time of this process so far (user, system), nanoseconds.
 pub fn own_cpu_ns() -> (u64, u64) {
@@ -20,8 +20,8 @@ pub fn own_cpu_ns() -> (u64, u64) {
 
 /// Resident memory of this process, bytes; 0 only if `/proc` is not mounted.
 pub fn own_resident_bytes() -> u64 {
-    static STATM: OnceLock<Option<KeptFile>> = OnceLock::new();
-    let kept = STATM.get_or_init(|| KeptFile::open(Path::new("/proc/self/statm")).ok());
+    static STATM: OnceLock<Option<ReopenableFile>> = OnceLock::new();
+    let kept = STATM.get_or_init(|| ReopenableFile::open(Path::new("/proc/self/statm")).ok());
     let text = kept.as_ref().and_then(|file| file.text().ok());
     let pages = text.and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
     let page_bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();

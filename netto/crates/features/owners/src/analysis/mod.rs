@@ -2,11 +2,11 @@
 //! names of owners are made of. Pure.
 
 pub mod divide;
+pub mod owner_table;
 pub mod path;
 pub mod pods;
 pub mod pool;
 pub mod process;
 pub mod ranking;
 pub mod recent;
-pub mod register;
 pub mod verdict;

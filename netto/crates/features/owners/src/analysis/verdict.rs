@@ -1,7 +1,7 @@
 //! Whose work a sample is, by what is known of it: who caused it, who paid, and how that was found.
 
 use super::divide::{Found, interrupts, works_for_others};
-use super::register::Who;
+use super::owner_table::Who;
 use netto_analysis::tagged::{SampleTag, TaggedSample};
 
 /// Where softirqs are not timed, an answer that came later than this is another packet's,

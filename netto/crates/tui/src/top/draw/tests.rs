@@ -8,16 +8,16 @@ use ratatui::backend::TestBackend;
 use super::*;
 use crate::top::model::{Key, Model};
 use netto_demo::{Demo, Settings, demo};
-use netto_feature::instruments::Entry;
+use netto_feature::instruments::Feature;
 use netto_pipeline::trace_analyzer::SnapshotSource;
 
-const FEATURES: &[Entry] = &[
-    netto_modes::ENTRY,
-    netto_cost::ENTRY,
-    netto_power::ENTRY,
-    netto_traffic::ENTRY,
-    netto_drops::ENTRY,
-    netto_own::ENTRY,
+const FEATURES: &[Feature] = &[
+    netto_modes::FEATURE,
+    netto_cost::FEATURE,
+    netto_power::FEATURE,
+    netto_traffic::FEATURE,
+    netto_drops::FEATURE,
+    netto_own::FEATURE,
 ];
 
 fn model(cpus: u32) -> Model {

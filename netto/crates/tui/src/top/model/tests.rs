@@ -7,17 +7,17 @@ use serde_json::Value as Json;
 
 use super::*;
 use netto_demo::{Demo, Settings, demo};
-use netto_feature::instruments::Entry;
+use netto_feature::instruments::Feature;
 use netto_pipeline::trace_analyzer::SnapshotSource;
 use netto_questions::api::Object;
 
-const FEATURES: &[Entry] = &[
-    netto_modes::ENTRY,
-    netto_cost::ENTRY,
-    netto_power::ENTRY,
-    netto_traffic::ENTRY,
-    netto_drops::ENTRY,
-    netto_own::ENTRY,
+const FEATURES: &[Feature] = &[
+    netto_modes::FEATURE,
+    netto_cost::FEATURE,
+    netto_power::FEATURE,
+    netto_traffic::FEATURE,
+    netto_drops::FEATURE,
+    netto_own::FEATURE,
 ];
 
 fn host(intervals: usize) -> (Info, Vec<Snapshot>) {

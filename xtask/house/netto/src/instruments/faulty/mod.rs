@@ -3,7 +3,7 @@
 use metrics_common::Sections;
 
 use super::Instrument;
-use crate::ground::{Ground, Tick};
+use crate::ground::{Platform, Tick};
 
 /// The daemon goes on without it.
 pub(super) const IS_ESSENTIAL: bool = false;
@@ -16,7 +16,7 @@ struct Faulty {
 ///
 /// # Errors
 /// None.
-pub(super) fn start(_: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+pub(super) fn start(_: &mut Platform) -> anyhow::Result<Box<dyn Instrument>> {
     Ok(Box::new(Faulty { ticks_left: 3 }))
 }
 

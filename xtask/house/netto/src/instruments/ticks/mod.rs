@@ -3,7 +3,7 @@
 use metrics_common::sections::{Sections, Ticks};
 
 use super::Instrument;
-use crate::ground::{Ground, Tick};
+use crate::ground::{Platform, Tick};
 
 /// Nothing rests on it.
 pub(super) const IS_ESSENTIAL: bool = false;
@@ -14,7 +14,7 @@ struct Counter(u64);
 ///
 /// # Errors
 /// None.
-pub(super) fn start(_: &mut Ground) -> anyhow::Result<Box<dyn Instrument>> {
+pub(super) fn start(_: &mut Platform) -> anyhow::Result<Box<dyn Instrument>> {
     Ok(Box::new(Counter(0)))
 }
 

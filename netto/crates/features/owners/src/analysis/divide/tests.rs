@@ -3,8 +3,8 @@
 use metrics_common::component::index_of;
 use proptest::prelude::*;
 
+use super::super::owner_table::{OTHER, OwnerTable, Who};
 use super::super::ranking::Ranking;
-use super::super::register::{OTHER, Register, Who};
 use super::*;
 
 fn row(slug: &str) -> usize {
@@ -202,7 +202,7 @@ proptest! {
 #[test]
 fn in_a_storm_of_owners_nothing_is_lost_and_the_costliest_keep_what_is_theirs() {
     let mut division = Division::default();
-    let mut register = Register::default();
+    let mut register = OwnerTable::default();
     let mut ranking = Ranking::default();
     let cost = cost(&[
         ("gro", [1_000_000_007, 0]),

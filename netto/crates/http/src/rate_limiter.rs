@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use actix_web::web::{self, Bytes};
 use tokio::sync::oneshot;
 
-use super::turns::Turns;
+use super::fair_queue::FairQueue;
 use netto_pipeline::shared::Shared;
 use netto_questions::api::Refusal;
 
@@ -20,8 +20,8 @@ const PAUSE: u32 = 9;
 const KEPT_BYTES: usize = 4 << 20;
 
 /// Answers of one kind; those that share their turns are made one at a time together.
-pub struct Paced<Q> {
-    turns: Turns,
+pub struct RateLimiter<Q> {
+    turns: FairQueue,
     kept: Arc<Mutex<Kept<Q>>>,
 }
 
@@ -68,10 +68,10 @@ fn lock<Q>(kept: &Mutex<Kept<Q>>) -> MutexGuard<'_, Kept<Q>> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<Q: PartialEq + Send + 'static> Paced<Q> {
+impl<Q: PartialEq + Send + 'static> RateLimiter<Q> {
     /// None has been made yet.
-    pub fn new(turns: Turns) -> Self {
-        Paced {
+    pub fn new(turns: FairQueue) -> Self {
+        RateLimiter {
             turns,
             kept: Arc::default(),
         }

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::connection::{Connection, Phase};
 use super::places::Place;
 use super::progress::Progress;
-use super::seat::{Phase, Seat};
 use super::{MAX_DRAINED_BYTES, MAX_HEAD_BYTES};
 
 /// A connection, encrypted or not.
@@ -41,7 +41,7 @@ pub(super) enum Gate {
 }
 
 /// The stream; see the head of this file.
-pub struct Turnstile {
+pub struct RequestGate {
     io: Box<dyn Io>,
     place: Place,
     /// What was received and not let through; never more than [`MAX_HEAD_BYTES`].
@@ -55,10 +55,10 @@ pub struct Turnstile {
     progress: Progress,
 }
 
-impl Turnstile {
+impl RequestGate {
     /// Guards a connection that has a place; who takes nothing for so long is cut off.
     pub fn new(io: Box<dyn Io>, place: Place, patience: Duration) -> Self {
-        Turnstile {
+        RequestGate {
             io,
             place,
             received: Vec::new(),
@@ -75,9 +75,9 @@ impl Turnstile {
     }
 
     fn check(&self, cx: &Context<'_>) -> io::Result<()> {
-        let seat = self.place.seat();
-        seat.register(cx.waker());
-        if seat.must_go() {
+        let connection = self.place.connection();
+        connection.register(cx.waker());
+        if connection.must_go() {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         Ok(())
@@ -179,7 +179,7 @@ fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-impl AsyncRead for Turnstile {
+impl AsyncRead for RequestGate {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -187,11 +187,11 @@ impl AsyncRead for Turnstile {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.check(cx)?;
-        let seat = this.place.seat().clone();
-        match seat.gate.get() {
+        let connection = this.place.connection().clone();
+        match connection.gate.get() {
             // Later ones wait until what was answered before is on its way.
             Gate::Head if !this.is_stalled => {
-                seat.enter(Phase::Waiting);
+                connection.enter(Phase::Waiting);
                 match ready!(this.poll_head(cx))? {
                     Head::Whole(length) => this.admitted = length,
                     Head::None => return Poll::Ready(Ok(())),
@@ -200,8 +200,8 @@ impl AsyncRead for Turnstile {
                         this.admitted = this.received.len();
                     }
                 }
-                seat.enter(Phase::Working);
-                seat.gate.set(Gate::Shut);
+                connection.enter(Phase::Working);
+                connection.gate.set(Gate::Shut);
                 this.let_through(out);
                 Poll::Ready(Ok(()))
             }
@@ -217,26 +217,26 @@ impl AsyncRead for Turnstile {
             }
             Gate::Drain(left) => {
                 // It is answered; what it still does is no reason to keep others out.
-                seat.enter(Phase::Stalled);
+                connection.enter(Phase::Stalled);
                 this.received = Vec::new();
                 let before = out.filled().len();
                 ready!(Pin::new(&mut this.io).poll_read(cx, out))?;
                 let read = out.filled().len() - before;
-                seat.gate.set(match left.checked_sub(read) {
+                connection.gate.set(match left.checked_sub(read) {
                     Some(left) if read > 0 => Gate::Drain(left),
                     _ => Gate::Ended,
                 });
                 Poll::Ready(Ok(()))
             }
             Gate::Ended => {
-                seat.enter(Phase::Stalled);
+                connection.enter(Phase::Stalled);
                 Poll::Ready(Ok(()))
             }
         }
     }
 }
 
-impl AsyncWrite for Turnstile {
+impl AsyncWrite for RequestGate {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -245,12 +245,12 @@ impl AsyncWrite for Turnstile {
         let this = self.get_mut();
         this.check(cx)?;
         let written = Pin::new(&mut this.io).poll_write(cx, bytes);
-        let seat = this.place.seat();
+        let connection = this.place.connection();
         if written.is_pending() {
             this.is_stalled = true;
-            seat.enter(Phase::Stalled);
-        } else if this.is_stalled && seat.gate.get() == Gate::Shut {
-            seat.enter(Phase::Working);
+            connection.enter(Phase::Stalled);
+        } else if this.is_stalled && connection.gate.get() == Gate::Shut {
+            connection.enter(Phase::Working);
         }
         this.progress.check(written, cx)
     }
@@ -279,19 +279,19 @@ impl AsyncWrite for Turnstile {
 /// One request's turn: when it ends, the next may come.
 #[derive(Debug)]
 pub struct Turn {
-    seat: Rc<Seat>,
+    connection: Rc<Connection>,
     then: Gate,
 }
 
 impl Turn {
     /// The turn of a request that was let through.
-    pub fn new(seat: Rc<Seat>, body: RequestBody) -> Self {
+    pub fn new(connection: Rc<Connection>, body: RequestBody) -> Self {
         let then = match body {
             RequestBody::None => Gate::Head,
             RequestBody::Announced => Gate::Drain(MAX_DRAINED_BYTES),
             RequestBody::Chunked => Gate::Ended,
         };
-        Turn { seat, then }
+        Turn { connection, then }
     }
 }
 
@@ -308,7 +308,7 @@ pub enum RequestBody {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.seat.gate.set(self.then);
-        self.seat.wake();
+        self.connection.gate.set(self.then);
+        self.connection.wake();
     }
 }

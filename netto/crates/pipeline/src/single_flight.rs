@@ -13,11 +13,11 @@ use tokio::sync::Mutex;
 
 /// The newest answer of one kind, with what tells whether it still holds.
 #[derive(Debug)]
-pub struct Rendered<K, A>(Arc<Mutex<Option<(K, A)>>>);
+pub struct SingleFlight<K, A>(Arc<Mutex<Option<(K, A)>>>);
 
-impl<K, A> Default for Rendered<K, A> {
+impl<K, A> Default for SingleFlight<K, A> {
     fn default() -> Self {
-        Rendered(Arc::default())
+        SingleFlight(Arc::default())
     }
 }
 
@@ -26,7 +26,7 @@ impl<K, A> Default for Rendered<K, A> {
 #[error("this answer could not be made")]
 pub struct Unfinished;
 
-impl<K: Send + 'static, A: Clone + Send + 'static> Rendered<K, A> {
+impl<K: Send + 'static, A: Clone + Send + 'static> SingleFlight<K, A> {
     /// The answer that is there, if it still holds, else a new one. Whoever asks
     /// while it is being made waits for the same one.
     ///
@@ -65,7 +65,7 @@ mod tests {
 
     #[actix_web::test]
     async fn many_who_ask_at_once_get_what_was_made_once() {
-        let rendered = Rendered::default();
+        let rendered = SingleFlight::default();
         let made = Arc::new(AtomicUsize::new(0));
         let ask = |of: u32| {
             let made = made.clone();
@@ -86,7 +86,7 @@ mod tests {
 
     #[actix_web::test]
     async fn who_goes_away_leaves_the_work_to_the_next_one() {
-        let rendered: Rendered<(), u32> = Rendered::default();
+        let rendered: SingleFlight<(), u32> = SingleFlight::default();
         let (begin, may_begin) = mpsc::channel::<()>();
         let first = rendered.get(
             |()| true,
@@ -104,7 +104,7 @@ mod tests {
 
     #[actix_web::test]
     async fn work_that_panics_is_tried_again() {
-        let rendered: Rendered<(), u32> = Rendered::default();
+        let rendered: SingleFlight<(), u32> = SingleFlight::default();
         let failed = rendered.get(|()| true, || panic!("no paper")).await;
         assert!(failed.is_err());
         assert_eq!(rendered.get(|()| true, || ((), 2)).await.ok(), Some(2));

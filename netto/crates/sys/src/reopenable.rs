@@ -17,7 +17,7 @@ const READINGS_PER_LOOK: u32 = 20;
 
 /// A file that is read from its beginning again and again.
 #[derive(Debug)]
-pub struct KeptFile {
+pub struct ReopenableFile {
     path: PathBuf,
     open: Mutex<Open>,
 }
@@ -29,14 +29,14 @@ struct Open {
     readings: u32,
 }
 
-impl KeptFile {
+impl ReopenableFile {
     /// Opens it.
     ///
     /// # Errors
     /// As the operating system has it, with the file's name.
-    pub fn open(path: &Path) -> anyhow::Result<KeptFile> {
+    pub fn open(path: &Path) -> anyhow::Result<ReopenableFile> {
         let file = files::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        Ok(KeptFile {
+        Ok(ReopenableFile {
             path: path.to_owned(),
             open: Mutex::new(Open { file, readings: 0 }),
         })
@@ -116,14 +116,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("stat");
         fs::write(&path, "first").unwrap();
-        let kept = KeptFile::open(&path).unwrap();
+        let kept = ReopenableFile::open(&path).unwrap();
         assert_eq!(kept.text().unwrap(), "first");
         let long = "second ".repeat(10_000);
         fs::write(&path, &long).unwrap();
         // Without a name it cannot be opened again.
         fs::remove_file(&path).unwrap();
         assert_eq!(kept.text().unwrap(), long);
-        let error = format!("{:#}", KeptFile::open(&path).unwrap_err());
+        let error = format!("{:#}", ReopenableFile::open(&path).unwrap_err());
         assert!(error.contains("stat"), "{error}");
         fs::write(&path, "another").unwrap();
         let readings: Vec<String> = (0..READINGS_PER_LOOK)
@@ -139,12 +139,12 @@ mod tests {
 
     #[test]
     fn what_the_kernel_makes_up_on_reading_is_new_each_time() {
-        let kept = KeptFile::open(Path::new("/proc/self/stat")).unwrap();
+        let kept = ReopenableFile::open(Path::new("/proc/self/stat")).unwrap();
         assert_eq!(
             kept.text().unwrap().split(' ').next(),
             Some(&*std::process::id().to_string())
         );
-        let uptime = KeptFile::open(Path::new("/proc/uptime")).unwrap();
+        let uptime = ReopenableFile::open(Path::new("/proc/uptime")).unwrap();
         let before = uptime.text().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(30));
         assert_ne!(uptime.text().unwrap(), before);

@@ -1,6 +1,6 @@
 //! Who has a place, and who gives way to whom.
 //!
-//! Three budgets: strangers, guests (who were answered well) and dashboards.
+//! Three budgets: unauthenticated connections, active ones (which were answered well) and dashboards.
 //! Nobody of one budget can take a place of another. Within a full one the
 //! address with the most connections gives way, and of its connections the one
 //! that has been waiting longest. This file decides and knows no socket: a
@@ -16,15 +16,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
-use super::seat::{Class, Peer, Phase, Seat};
+use super::connection::{Class, Connection, Peer, Phase};
 
 /// How many connections of each kind there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// New ones and refused ones.
-    pub strangers: usize,
+    pub unauthenticated: usize,
     /// Those that were answered well.
-    pub guests: usize,
+    pub active: usize,
     /// WebSockets.
     pub dashboards: usize,
 }
@@ -33,7 +33,7 @@ pub struct Limits {
 pub struct Places {
     limits: Limits,
     when_left: Box<dyn Fn()>,
-    seats: RefCell<HashMap<u64, Rc<Seat>>>,
+    seats: RefCell<HashMap<u64, Rc<Connection>>>,
     next_id: Cell<u64>,
     given_away: Arc<AtomicU64>,
 }
@@ -55,25 +55,25 @@ impl Places {
         })
     }
 
-    /// Lets a new connection in, as a stranger; `None` if nobody gives way to it.
+    /// Lets a new, unauthenticated connection in; `None` if nobody gives way to it.
     pub fn admit(self: &Rc<Self>, address: IpAddr) -> Option<Place> {
         let peer = Peer::new(address);
-        if !self.make_room(Class::Stranger, self.limits.strangers, peer) {
+        if !self.make_room(Class::Unauthenticated, self.limits.unauthenticated, peer) {
             self.given_away.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         let id = self.next_id.replace(self.next_id.get() + 1);
-        let seat = Rc::new(Seat::new(id, peer));
-        self.seats.borrow_mut().insert(id, seat.clone());
+        let connection = Rc::new(Connection::new(id, peer));
+        self.seats.borrow_mut().insert(id, connection.clone());
         Some(Place {
             places: self.clone(),
-            seat,
+            connection,
         })
     }
 
     fn count(&self, class: Class, peer: Option<Peer>) -> usize {
-        let is_meant = |seat: &&Rc<Seat>| {
-            seat.class.get() == class && peer.is_none_or(|peer| seat.peer == peer)
+        let is_meant = |connection: &&Rc<Connection>| {
+            connection.class.get() == class && peer.is_none_or(|peer| connection.peer == peer)
         };
         self.seats.borrow().values().filter(is_meant).count()
     }
@@ -83,40 +83,45 @@ impl Places {
         if self.count(class, None) < limit {
             return true;
         }
-        let Some(seat) = self.who_gives_way(class, newcomer) else {
+        let Some(connection) = self.who_gives_way(class, newcomer) else {
             return false;
         };
-        self.seats.borrow_mut().remove(&seat.id);
+        self.seats.borrow_mut().remove(&connection.id);
         self.given_away.fetch_add(1, Ordering::Relaxed);
-        seat.send_away();
+        connection.send_away();
         true
     }
 
-    fn who_gives_way(&self, class: Class, newcomer: Peer) -> Option<Rc<Seat>> {
+    fn who_gives_way(&self, class: Class, newcomer: Peer) -> Option<Rc<Connection>> {
         let own = self.count(class, Some(newcomer));
         let seats = self.seats.borrow();
         let mut by_peer: HashMap<Peer, usize> = HashMap::new();
-        for seat in seats.values().filter(|seat| seat.class.get() == class) {
-            *by_peer.entry(seat.peer).or_default() += 1;
+        for connection in seats
+            .values()
+            .filter(|connection| connection.class.get() == class)
+        {
+            *by_peer.entry(connection.peer).or_default() += 1;
         }
-        let held = |seat: &Rc<Seat>| by_peer.get(&seat.peer).copied().unwrap_or(0);
+        let held =
+            |connection: &Rc<Connection>| by_peer.get(&connection.peer).copied().unwrap_or(0);
         seats
             .values()
-            .filter(|seat| seat.class.get() == class)
+            .filter(|connection| connection.class.get() == class)
             // Work is interrupted, and a dashboard closed, only for somebody who has less.
-            .filter(|seat| {
-                let is_at_work = class == Class::Dashboard || seat.phase.get() == Phase::Working;
-                !is_at_work || held(seat) > own + 1
+            .filter(|connection| {
+                let is_at_work =
+                    class == Class::Dashboard || connection.phase.get() == Phase::Working;
+                !is_at_work || held(connection) > own + 1
             })
-            .min_by_key(|seat| {
+            .min_by_key(|connection| {
                 // The newest dashboard goes: whoever took all did so last.
-                let newest_first = (class == Class::Dashboard).then_some(u64::MAX - seat.id);
+                let newest_first = (class == Class::Dashboard).then_some(u64::MAX - connection.id);
                 (
-                    std::cmp::Reverse(held(seat)),
+                    std::cmp::Reverse(held(connection)),
                     newest_first,
-                    seat.phase.get(),
-                    seat.since.get(),
-                    seat.id,
+                    connection.phase.get(),
+                    connection.since.get(),
+                    connection.id,
                 )
             })
             .cloned()
@@ -126,21 +131,21 @@ impl Places {
 /// A connection's place, for as long as it lives.
 pub struct Place {
     places: Rc<Places>,
-    seat: Rc<Seat>,
+    connection: Rc<Connection>,
 }
 
 impl Place {
     /// What is shared with those who answer the connection's requests.
-    pub fn seat(&self) -> &Rc<Seat> {
-        &self.seat
+    pub fn connection(&self) -> &Rc<Connection> {
+        &self.connection
     }
 
     /// Does what may take a while; `None` if the place was given away meanwhile.
     pub async fn unless_sent_away<F: Future>(&self, work: F) -> Option<F::Output> {
         let mut work = pin!(work);
         poll_fn(|cx| {
-            self.seat.register(cx.waker());
-            if self.seat.must_go() {
+            self.connection.register(cx.waker());
+            if self.connection.must_go() {
                 return Poll::Ready(None);
             }
             work.as_mut().poll(cx).map(Some)
@@ -152,14 +157,14 @@ impl Place {
     pub fn visitor(&self) -> Visitor {
         Visitor {
             places: self.places.clone(),
-            seat: self.seat.clone(),
+            connection: self.connection.clone(),
         }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.places.seats.borrow_mut().remove(&self.seat.id);
+        self.places.seats.borrow_mut().remove(&self.connection.id);
         (self.places.when_left)();
     }
 }
@@ -168,36 +173,36 @@ impl Drop for Place {
 #[derive(Clone)]
 pub struct Visitor {
     places: Rc<Places>,
-    seat: Rc<Seat>,
+    connection: Rc<Connection>,
 }
 
 impl Visitor {
     /// The connection.
-    pub fn seat(&self) -> &Rc<Seat> {
-        &self.seat
+    pub fn connection(&self) -> &Rc<Connection> {
+        &self.connection
     }
 
     /// Notes that a request was answered well.
     pub fn is_welcome(&self) {
-        let (places, seat) = (&self.places, &self.seat);
-        if seat.class.get() == Class::Stranger
-            && !seat.must_go()
-            && places.make_room(Class::Guest, places.limits.guests, seat.peer)
+        let (places, connection) = (&self.places, &self.connection);
+        if connection.class.get() == Class::Unauthenticated
+            && !connection.must_go()
+            && places.make_room(Class::Active, places.limits.active, connection.peer)
         {
-            seat.class.set(Class::Guest);
+            connection.class.set(Class::Active);
         }
     }
 
     /// Makes it a dashboard for as long as the result lives; `None` if there is no room.
     pub fn open_dashboard(&self) -> Option<Dashboard> {
-        let (places, seat) = (&self.places, &self.seat);
-        if seat.must_go()
-            || seat.class.get() == Class::Dashboard
-            || !places.make_room(Class::Dashboard, places.limits.dashboards, seat.peer)
+        let (places, connection) = (&self.places, &self.connection);
+        if connection.must_go()
+            || connection.class.get() == Class::Dashboard
+            || !places.make_room(Class::Dashboard, places.limits.dashboards, connection.peer)
         {
             return None;
         }
-        seat.class.set(Class::Dashboard);
+        connection.class.set(Class::Dashboard);
         Some(Dashboard(self.clone()))
     }
 }
@@ -207,13 +212,13 @@ pub struct Dashboard(Visitor);
 
 impl Drop for Dashboard {
     fn drop(&mut self) {
-        let Visitor { places, seat } = &self.0;
+        let Visitor { places, connection } = &self.0;
         // What is left is a connection that closes, which may take its time.
-        seat.enter(Phase::Stalled);
-        seat.class.set(Class::Stranger);
-        if places.count(Class::Stranger, None) > places.limits.strangers {
-            places.seats.borrow_mut().remove(&seat.id);
-            seat.send_away();
+        connection.enter(Phase::Stalled);
+        connection.class.set(Class::Unauthenticated);
+        if places.count(Class::Unauthenticated, None) > places.limits.unauthenticated {
+            places.seats.borrow_mut().remove(&connection.id);
+            connection.send_away();
         }
     }
 }
@@ -226,10 +231,10 @@ mod tests {
 
     use super::*;
 
-    fn places(strangers: usize, guests: usize, dashboards: usize) -> Rc<Places> {
+    fn places(unauthenticated: usize, active: usize, dashboards: usize) -> Rc<Places> {
         let limits = Limits {
-            strangers,
-            guests,
+            unauthenticated,
+            active,
             dashboards,
         };
         Places::new(limits, Arc::default(), || {})
@@ -240,7 +245,10 @@ mod tests {
     }
 
     fn gone(places: &[&Place]) -> Vec<bool> {
-        places.iter().map(|place| place.seat.must_go()).collect()
+        places
+            .iter()
+            .map(|place| place.connection.must_go())
+            .collect()
     }
 
     #[test]
@@ -249,7 +257,7 @@ mod tests {
         let lone = all.admit(host(1)).unwrap();
         let first = all.admit(host(2)).unwrap();
         let second = all.admit(host(2)).unwrap();
-        first.seat.enter(Phase::Working);
+        first.connection.enter(Phase::Working);
         let _new = all.admit(host(3)).unwrap();
         assert_eq!(gone(&[&lone, &first, &second]), [false, false, true]);
     }
@@ -259,12 +267,12 @@ mod tests {
         let all = places(2, 1, 1);
         let one = all.admit(host(1)).unwrap();
         let two = all.admit(host(1)).unwrap();
-        one.seat.enter(Phase::Working);
-        two.seat.enter(Phase::Working);
+        one.connection.enter(Phase::Working);
+        two.connection.enter(Phase::Working);
         assert!(all.admit(host(1)).is_none());
         let other = all.admit(host(2)).unwrap();
         assert_eq!(gone(&[&one, &two, &other]), [true, false, false]);
-        other.seat.enter(Phase::Working);
+        other.connection.enter(Phase::Working);
         assert!(all.admit(host(3)).is_none(), "everybody has one");
     }
 
@@ -280,7 +288,10 @@ mod tests {
             .collect();
         assert_eq!(crowd.len(), 200);
         assert_eq!(gone(&[&guest, &dashboard]), [false, false]);
-        let still_there = crowd.iter().filter(|place| !place.seat.must_go()).count();
+        let still_there = crowd
+            .iter()
+            .filter(|place| !place.connection.must_go())
+            .count();
         assert_eq!(still_there, 1);
     }
 
@@ -311,7 +322,7 @@ mod tests {
                 place
             })
             .collect();
-        let kept = lingering.iter().filter(|place| !place.seat.must_go());
+        let kept = lingering.iter().filter(|place| !place.connection.must_go());
         assert!(kept.count() <= 1);
     }
 
@@ -329,7 +340,7 @@ mod tests {
         /// Whatever comes in whatever order, no budget is exceeded.
         #[test]
         fn no_budget_is_ever_exceeded(steps in prop::collection::vec((0u8..6, 0u8..5, 0usize..40), 0..300)) {
-            let limits = Limits { strangers: 5, guests: 3, dashboards: 2 };
+            let limits = Limits { unauthenticated: 5, active: 3, dashboards: 2 };
             let all = Places::new(limits, Arc::default(), || {});
             let mut inside: Vec<(Place, Option<Dashboard>)> = Vec::new();
             for (action, address, which) in steps {
@@ -345,13 +356,13 @@ mod tests {
                         }
                     }
                     4 if !inside.is_empty() => inside[chosen].1 = None,
-                    5 if !inside.is_empty() => inside[chosen].0.seat.enter(Phase::Working),
+                    5 if !inside.is_empty() => inside[chosen].0.connection.enter(Phase::Working),
                     _ => {}
                 }
                 // Who must go is out as soon as its task runs.
-                inside.retain(|(place, _)| !place.seat.must_go());
-                prop_assert!(all.count(Class::Stranger, None) <= limits.strangers);
-                prop_assert!(all.count(Class::Guest, None) <= limits.guests);
+                inside.retain(|(place, _)| !place.connection.must_go());
+                prop_assert!(all.count(Class::Unauthenticated, None) <= limits.unauthenticated);
+                prop_assert!(all.count(Class::Active, None) <= limits.active);
                 prop_assert!(all.count(Class::Dashboard, None) <= limits.dashboards);
                 prop_assert_eq!(all.seats.borrow().len(), inside.len());
             }

@@ -9,13 +9,13 @@ use std::net::IpAddr;
 use std::task::Waker;
 use std::time::Instant;
 
-use super::turnstile::Gate;
+use super::request_gate::Gate;
 
 /// Which budget its place is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    Stranger,
-    Guest,
+    Unauthenticated,
+    Active,
     Dashboard,
 }
 
@@ -45,7 +45,7 @@ impl Peer {
 
 /// One connection as all who handle it share it.
 #[derive(Debug)]
-pub struct Seat {
+pub struct Connection {
     pub(super) id: u64,
     pub(super) peer: Peer,
     pub(super) class: Cell<Class>,
@@ -53,17 +53,17 @@ pub struct Seat {
     pub(super) since: Cell<Instant>,
     must_go: Cell<bool>,
     waker: RefCell<Option<Waker>>,
-    /// What the turnstile lets through.
+    /// What the gate lets through.
     pub(super) gate: Cell<Gate>,
 }
 
-impl Seat {
+impl Connection {
     /// That of a new connection.
-    pub(super) fn new(id: u64, peer: Peer) -> Seat {
-        Seat {
+    pub(super) fn new(id: u64, peer: Peer) -> Connection {
+        Connection {
             id,
             peer,
-            class: Cell::new(Class::Stranger),
+            class: Cell::new(Class::Unauthenticated),
             phase: Cell::new(Phase::Waiting),
             since: Cell::new(Instant::now()),
             must_go: Cell::new(false),

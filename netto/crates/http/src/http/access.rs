@@ -12,8 +12,8 @@ use actix_web::{HttpRequest, HttpResponse};
 
 use super::State;
 use super::routes::text;
+use crate::admission::{Guarded, RequestBody, Turn, Visitor};
 use crate::auth::Verdict;
-use crate::door::{Guarded, RequestBody, Turn, Visitor};
 
 /// The page runs WebAssembly, sets styles on SVG, and talks to its own host.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; \
@@ -31,9 +31,12 @@ pub(super) async fn admit(
         .cloned()
         .ok_or_else(|| actix_web::error::ErrorInternalServerError("no state"))?;
     let visitor = request.conn_data::<Visitor>().cloned();
-    let turn = visitor
-        .as_ref()
-        .map(|visitor| Turn::new(visitor.seat().clone(), announced_body(request.headers())));
+    let turn = visitor.as_ref().map(|visitor| {
+        Turn::new(
+            visitor.connection().clone(),
+            announced_body(request.headers()),
+        )
+    });
     let mut response = match refusal(&state, request.request()).await {
         Some(response) => request.into_response(response),
         None => next.call(request).await?.map_into_boxed_body(),

@@ -71,15 +71,15 @@ const NOTHING_NS: f64 = 1000.0;
 
 /// See the head of this file.
 #[derive(Debug)]
-pub struct Register {
+pub struct OwnerTable {
     known: Vec<Who>,
     numbers: FxHashMap<Who, u32>,
     processes: FxHashMap<Who, Process>,
 }
 
-impl Default for Register {
+impl Default for OwnerTable {
     fn default() -> Self {
-        let mut register = Register {
+        let mut register = OwnerTable {
             known: Vec::new(),
             numbers: FxHashMap::default(),
             processes: FxHashMap::default(),
@@ -90,7 +90,7 @@ impl Default for Register {
     }
 }
 
-impl Register {
+impl OwnerTable {
     /// Somebody's number.
     pub fn number(&mut self, who: Who) -> u32 {
         *self.numbers.entry(who).or_insert_with(|| {
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn of_ever_more_processes_those_are_forgotten_that_cost_nothing_any_more() {
-        let mut register = Register::default();
+        let mut register = OwnerTable::default();
         for pid in 1..20_000 {
             let number = register.process(process(pid), Process::default());
             assert_eq!(register.who(number), process(pid));
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn of_ever_more_that_cost_something_the_costliest_stay() {
-        let mut register = Register::default();
+        let mut register = OwnerTable::default();
         let mut cost: FxHashMap<Who, f64> = FxHashMap::default();
         for pid in 1..50_000_u32 {
             // A few cost much, wherever they stand among the others.
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn who_stays_has_the_number_that_is_told_and_who_does_not_is_one_of_others() {
-        let mut register = Register::default();
+        let mut register = OwnerTable::default();
         let singles = [Who::Idle, Who::Kernel].map(|who| (who, register.number(who)));
         let groups = (0..MOST as u64).map(Who::Cgroup);
         let groups: Vec<_> = groups.map(|who| (who, register.number(who))).collect();
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn what_was_learnt_of_a_process_first_is_kept() {
-        let mut register = Register::default();
+        let mut register = OwnerTable::default();
         let first = Process {
             cgroup: 5,
             ..Process::default()

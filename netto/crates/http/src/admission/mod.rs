@@ -3,31 +3,31 @@
 //!
 //! It stands between the socket and the HTTP library, which by itself reads as
 //! much as a client sends and keeps as much as it answers. `places` decides who
-//! stays, `seat` is what is known of each connection, `turnstile` lets one request at
+//! stays, `connection` is what is known of each connection, `gate` lets one request at
 //! a time through, `progress` ends connections that take nothing, `body` hands out
 //! answers in slices, `malformed` counts what is no HTTP, `leftovers` gives memory
 //! back. None of it knows a route or a snapshot.
 
 mod body;
+mod connection;
 mod leftovers;
 mod places;
 mod progress;
-mod seat;
-mod turnstile;
+mod request_gate;
 
 pub use body::Guarded;
+pub use connection::Connection;
 pub use leftovers::Leftovers;
 pub use places::{Dashboard, Limits, Place, Places, Visitor};
-pub use seat::Seat;
-pub use turnstile::{Io, RequestBody, Turn, Turnstile};
+pub use request_gate::{Io, RequestBody, RequestGate, Turn};
 
 /// Connections that have not been given anything yet: new ones, and those whose
 /// requests were refused.
-pub const STRANGERS: usize = 64;
+pub const UNAUTHENTICATED: usize = 64;
 
 /// Connections that were answered well and are no dashboards: scrapers, scripts,
 /// browsers that load the page.
-pub const GUESTS: usize = 32;
+pub const ACTIVE: usize = 32;
 
 /// Connections that may be closing, beyond those that have a place.
 pub const CLOSING: usize = 64;
@@ -49,4 +49,4 @@ const MAX_DRAINED_BYTES: usize = 256 << 10;
 pub const CONNECTION_BYTES: usize = 4 * MAX_HEAD_BYTES + 4 * SLICE_BYTES + (128 << 10);
 
 /// Most memory, in bytes, that all connections but the dashboards take.
-pub const DOOR_BYTES: usize = (STRANGERS + GUESTS + CLOSING) * CONNECTION_BYTES;
+pub const DOOR_BYTES: usize = (UNAUTHENTICATED + ACTIVE + CLOSING) * CONNECTION_BYTES;

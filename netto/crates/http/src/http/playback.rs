@@ -9,7 +9,7 @@ use actix_web::web::{self, Data};
 use actix_web::{HttpRequest, HttpResponse, guard};
 
 use super::State;
-use super::admission::from_own_page;
+use super::access::from_own_page;
 use super::routes::{not_found, resource, text};
 use netto_pipeline::playback::{Command, SPEEDS};
 

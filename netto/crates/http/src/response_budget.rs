@@ -22,20 +22,20 @@ const UNIT_BYTES: usize = 1 << 10;
 
 /// The room that there is.
 #[derive(Debug, Clone)]
-pub struct Room(Arc<Semaphore>);
+pub struct ResponseBudget(Arc<Semaphore>);
 
-/// Room for an answer.
+/// ResponseBudget for an answer.
 #[derive(Debug)]
 pub struct Place(#[expect(dead_code, reason = "it is held, never looked at")] OwnedSemaphorePermit);
 
-impl Default for Room {
+impl Default for ResponseBudget {
     fn default() -> Self {
-        Room(Arc::new(Semaphore::new(MOST_BYTES / UNIT_BYTES)))
+        ResponseBudget(Arc::new(Semaphore::new(MOST_BYTES / UNIT_BYTES)))
     }
 }
 
-impl Room {
-    /// Room for so many bytes, if there is any left.
+impl ResponseBudget {
+    /// ResponseBudget for so many bytes, if there is any left.
     pub fn take(&self, bytes: usize) -> Option<Place> {
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).ok()?;
         self.0.clone().try_acquire_many_owned(units).ok().map(Place)
@@ -108,7 +108,7 @@ mod tests {
 
     type Pieces = std::vec::IntoIter<Result<Bytes, Infallible>>;
 
-    fn held(room: &Room, bytes: usize) -> Option<Held<Pieces>> {
+    fn held(room: &ResponseBudget, bytes: usize) -> Option<Held<Pieces>> {
         let place = room.take(bytes)?;
         let pieces = vec![Ok(Bytes::from_static(b"ab")), Ok(Bytes::from_static(b"c"))];
         Some(Held::new(pieces.into_iter(), BodySize::Stream, place))
@@ -116,7 +116,7 @@ mod tests {
 
     #[actix_web::test]
     async fn an_answer_comes_in_its_pieces_unless_its_time_is_over() {
-        let room = Room::default();
+        let room = ResponseBudget::default();
         let mut body = held(&room, 1).unwrap();
         let mut next = async || poll_fn(|cx| Pin::new(&mut body).poll_next(cx)).await;
         assert_eq!(next().await.unwrap().unwrap(), "ab");
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn answers_take_no_more_room_than_there_is_and_give_it_back() {
-        let room = Room::default();
+        let room = ResponseBudget::default();
         let first = held(&room, MOST_BYTES / 2 + 1);
         assert!(first.is_some());
         assert!(held(&room, MOST_BYTES / 2).is_none());

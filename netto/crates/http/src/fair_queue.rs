@@ -22,7 +22,7 @@ const WORKERS: usize = 1;
 
 /// The lines and the worker.
 #[derive(Debug, Clone)]
-pub struct Turns(Arc<Lines>);
+pub struct FairQueue(Arc<Lines>);
 
 #[derive(Debug)]
 struct Lines {
@@ -70,10 +70,10 @@ pub struct Turn {
     _place: Place,
 }
 
-impl Turns {
+impl FairQueue {
     /// Nobody waits.
     pub fn new() -> Self {
-        Turns(Arc::new(Lines {
+        FairQueue(Arc::new(Lines {
             places: Arc::new(Semaphore::new(MAX_WAITING)),
             workers: Arc::new(Semaphore::new(WORKERS)),
             by_origin: Mutex::default(),
@@ -102,9 +102,9 @@ impl Turns {
     }
 }
 
-impl Default for Turns {
+impl Default for FairQueue {
     fn default() -> Self {
-        Turns::new()
+        FairQueue::new()
     }
 }
 
@@ -151,7 +151,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    impl Turns {
+    impl FairQueue {
         /// Nobody has a place or a turn, and nothing is remembered of anybody.
         pub fn are_free(&self) -> bool {
             self.0.places.available_permits() == MAX_WAITING
@@ -177,7 +177,7 @@ pub(super) mod tests {
 
     #[actix_web::test]
     async fn one_address_cannot_take_every_place() {
-        let turns = Turns::new();
+        let turns = FairQueue::new();
         let taken: Vec<_> = (0..MAX_WAITING_OF_ONE)
             .map(|_| turns.place(address(1)).expect("a place"))
             .collect();
@@ -189,7 +189,7 @@ pub(super) mod tests {
 
     #[actix_web::test]
     async fn all_addresses_together_have_so_many_places_and_no_more() {
-        let turns = Turns::new();
+        let turns = FairQueue::new();
         let all: Vec<_> = (0..=u8::MAX)
             .filter_map(|last| turns.place(address(last)))
             .collect();
@@ -209,7 +209,7 @@ pub(super) mod tests {
 
     #[actix_web::test]
     async fn an_address_waits_for_one_check_of_another_and_not_for_all() {
-        let turns = Turns::new();
+        let turns = FairQueue::new();
         let mut many: Vec<_> = (0..MAX_WAITING_OF_ONE)
             .map(|_| Box::pin(turns.place(address(1)).expect("a place").turn()))
             .collect();
@@ -232,7 +232,7 @@ pub(super) mod tests {
             steps in proptest::collection::vec((0_usize..24, 0_u8..4), 0..200),
         ) {
             actix_web::rt::System::new().block_on(async {
-                let turns = Turns::new();
+                let turns = FairQueue::new();
                 let mut waiting: Vec<_> = addresses
                     .iter()
                     .map(|last| turns.place(address(*last)).map(|place| Box::pin(place.turn())))
