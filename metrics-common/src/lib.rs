@@ -29,6 +29,7 @@ pub mod efficiency;
 #[doc(hidden)]
 pub mod fixture;
 mod folded;
+pub mod histogram;
 pub mod history;
 pub mod info;
 pub mod latency;

@@ -1,11 +1,10 @@
 //! Latency inside the stack: the points of a packet's way where it is taken, and the histogram
 //! that it is kept in. Pure; the section is `sections/latency`.
 
-mod histogram;
 mod point;
 pub mod words;
 
-pub use histogram::{
+pub use crate::histogram::{
     BUCKETS, Bounds, FIRST_POWER, Histogram, LIMIT_NS, PERCENTILES, Percentile, SUB_BUCKETS,
     bounds, bucket_of,
 };

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use netto_metrics::catalogue::{Family, Kind, Unit, families};
+use netto_metrics::catalogue::{Family, Kind, Unit};
+use netto_metrics::families::families;
 
 use super::metrics;
 

@@ -47,6 +47,7 @@ use netto_questions::history::HISTORY;
 mod access;
 mod past;
 mod playback;
+mod responses;
 mod routes;
 
 /// How long a client may take to send a request's head.

@@ -1,6 +1,6 @@
 //! What a metric is: declared once, by the feature that it tells of, and written by every format.
 
-use metrics_common::latency::Histogram;
+use metrics_common::histogram::Histogram;
 use metrics_common::{Info, Snapshot};
 
 use crate::totals::{State, Totals};
@@ -289,21 +289,6 @@ impl<'a> Inputs<'a> {
             }
         });
     }
-}
-
-/// Every family that is exported, of the features and of netto itself, in the order of a page.
-pub fn families(
-    catalogues: &[Catalogue],
-    has_compat: bool,
-) -> impl Iterator<Item = &'static Family> {
-    let of_feature = move |own: &Catalogue| {
-        let compat = own.compat.iter().filter(move |_| has_compat);
-        own.families.iter().chain(compat)
-    };
-    catalogues
-        .iter()
-        .flat_map(of_feature)
-        .chain(crate::about::METRICS)
 }
 
 #[cfg(test)]

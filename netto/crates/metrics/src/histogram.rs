@@ -7,7 +7,7 @@
 //! evenly over it: no latency moves by more than its bucket's width. Each part grows or stays as
 //! the bucket grows, so that no series of Prometheus ever goes back.
 
-use metrics_common::latency::{BUCKETS, Histogram, SUB_BUCKETS, bounds};
+use metrics_common::histogram::{BUCKETS, Histogram, SUB_BUCKETS, bounds};
 
 /// Resolution of the native histogram: 2^2 buckets to each power of two.
 pub const SCHEMA: i32 = 2;
@@ -95,7 +95,7 @@ pub fn spans(native: &Native) -> (Vec<(i32, u32)>, Vec<i64>) {
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::latency::bucket_of;
+    use metrics_common::histogram::bucket_of;
     use proptest::prelude::*;
 
     use super::*;

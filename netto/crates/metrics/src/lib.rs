@@ -3,6 +3,7 @@
 
 mod about;
 pub mod catalogue;
+pub mod families;
 mod histogram;
 pub mod otlp;
 pub mod prometheus;

@@ -1,6 +1,6 @@
 //! For tests of features: what comes of their metrics.
 
-use metrics_common::latency::Histogram;
+use metrics_common::histogram::Histogram;
 use metrics_common::{Info, Snapshot};
 
 use crate::catalogue::{Catalogue, Inputs, Samples, Value};
@@ -59,7 +59,7 @@ pub fn with_inputs(
     snapshots: &[&Snapshot],
     each: impl FnOnce(&Inputs<'_>),
 ) {
-    let mut totals = Totals::of(&[catalogue]);
+    let mut totals = Totals::of(catalogue.state.into_iter());
     snapshots.iter().for_each(|snapshot| totals.add(snapshot));
     each(&Inputs {
         info,

@@ -6,8 +6,6 @@ use std::fmt::Debug;
 
 use metrics_common::Snapshot;
 
-use crate::catalogue::Catalogue;
-
 /// What a feature keeps of all intervals where their sum does not do.
 pub trait State: Any + Debug + Send + Sync {
     /// Adds one interval, which is in the sum already. What the sum need not keep is taken out.
@@ -38,9 +36,8 @@ impl Clone for Totals {
 }
 
 impl Totals {
-    /// Totals of nothing yet, for these metrics.
-    pub fn of(catalogues: &[Catalogue]) -> Self {
-        let states = catalogues.iter().filter_map(|own| own.state);
+    /// Totals of nothing yet, with what these make beside the sum.
+    pub fn of(states: impl Iterator<Item = fn() -> Box<dyn State>>) -> Self {
         Totals {
             states: states.map(|make| make()).collect(),
             ..Totals::default()
@@ -85,16 +82,14 @@ mod tests {
 
     #[test]
     fn a_state_sees_every_interval_and_stays_with_a_copy() {
-        let mut totals = Totals::of(&[Catalogue {
-            state: Some(|| Box::<Kept>::default()),
-            ..Catalogue::of(&[])
-        }]);
+        let make: fn() -> Box<dyn State> = || Box::<Kept>::default();
+        let mut totals = Totals::of([make].into_iter());
         totals.add(&snapshot(1));
         let before = totals.clone();
         totals.add(&snapshot(2));
         assert_eq!(before.state::<Kept>().map(|kept| kept.0), Some(1));
         assert_eq!(totals.state::<Kept>().map(|kept| kept.0), Some(2));
         assert_eq!(totals.sum.time_unix_ns, 0);
-        assert!(Totals::of(&[]).state::<Kept>().is_none());
+        assert!(Totals::of(std::iter::empty()).state::<Kept>().is_none());
     }
 }

@@ -31,6 +31,7 @@ mod api;
 pub mod demo;
 pub mod kernel;
 pub mod metrics;
+mod question;
 pub mod report;
 mod resolver;
 mod terminal;

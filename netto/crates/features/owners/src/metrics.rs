@@ -130,7 +130,7 @@ mod tests {
         let line = "netto_cgroup_network_cpu_seconds_total{owner=\"nobody\",cgroup=\"\",\
                     container=\"\",pod=\"\",namespace=\"\",event=\"rx_softirq\"} 0.004\n";
         assert!(page.contains(line), "{page}");
-        let mut totals = Totals::of(&[METRICS]);
+        let mut totals = Totals::of(METRICS.state.into_iter());
         totals.add(&snapshot);
         assert_eq!(totals.sum.sections.owners, None);
         let page = page_of(METRICS, &info(), &[&measured(1)]);

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::task::Waker;
 use std::time::Instant;
 
-use super::request_gate::Gate;
+use super::gate::Gate;
 
 /// Which budget its place is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,6 +10,7 @@
 
 mod body;
 mod connection;
+mod gate;
 mod leftovers;
 mod places;
 mod progress;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::{Connection, Phase};
+use super::gate::Gate;
 use super::places::Place;
 use super::progress::Progress;
 use super::{MAX_DRAINED_BYTES, MAX_HEAD_BYTES};
@@ -23,22 +24,6 @@ use super::{MAX_DRAINED_BYTES, MAX_HEAD_BYTES};
 pub trait Io: AsyncRead + AsyncWrite + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
-
-/// What may go through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Gate {
-    /// The next request's head, once it is whole.
-    #[default]
-    Head,
-    /// Nothing: a request is being answered.
-    Shut,
-    /// Everything: a WebSocket.
-    Open,
-    /// So many bytes that nobody reads, so that the client hears the answer first.
-    Drain(usize),
-    /// Nothing ever.
-    Ended,
-}
 
 /// The stream; see the head of this file.
 pub struct RequestGate {

@@ -11,7 +11,7 @@ use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 
 use super::State;
-use super::routes::text;
+use super::responses::text;
 use crate::admission::{Guarded, RequestBody, Turn, Visitor};
 use crate::auth::Verdict;
 

@@ -8,7 +8,7 @@ use actix_web::web::{Bytes, Data};
 use actix_web::{HttpRequest, HttpResponse};
 
 use super::State;
-use super::routes::{newest_info, not_ready, text};
+use super::responses::{newest_info, not_ready, text};
 use crate::dump;
 use crate::response_budget::Held;
 use netto_questions::api::Refusal;

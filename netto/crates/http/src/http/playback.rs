@@ -10,7 +10,7 @@ use actix_web::{HttpRequest, HttpResponse, guard};
 
 use super::State;
 use super::access::from_own_page;
-use super::routes::{not_found, resource, text};
+use super::responses::{not_found, resource, text};
 use netto_pipeline::playback::{Command, SPEEDS};
 
 /// The paths of a replay.

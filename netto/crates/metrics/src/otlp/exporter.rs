@@ -54,7 +54,7 @@ impl OtlpLogger {
         }
         let link = Arc::new(Link::default());
         let logger = OtlpLogger {
-            totals: Totals::of(&catalogues),
+            totals: Totals::of(catalogues.iter().filter_map(|own| own.state)),
             info,
             interval: target.interval,
             exported: None,

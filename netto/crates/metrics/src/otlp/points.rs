@@ -3,7 +3,7 @@
 //! Pure. Sums are cumulative since netto's start. A thing that is not measured has no points.
 
 use metrics_common::Info;
-use metrics_common::latency::Histogram;
+use metrics_common::histogram::Histogram;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Attribute;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
@@ -15,7 +15,8 @@ use opentelemetry_proto::tonic::metrics::v1::{
 };
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
-use crate::catalogue::{Catalogue, Family, Inputs, Kind, Otlp, Samples, Value, families};
+use crate::catalogue::{Catalogue, Family, Inputs, Kind, Otlp, Samples, Value};
+use crate::families::families;
 use crate::histogram::{self, SCHEMA, ZERO_THRESHOLD};
 
 /// Labels whose values are numbers.

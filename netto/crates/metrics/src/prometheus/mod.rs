@@ -10,7 +10,8 @@ use actix::prelude::*;
 use actix_web::web::Bytes;
 use metrics_common::Info;
 
-use crate::catalogue::{Catalogue, Inputs, families};
+use crate::catalogue::{Catalogue, Inputs};
+use crate::families::families;
 use crate::totals::Totals;
 use netto_pipeline::clients::ClientCounts;
 use netto_pipeline::metrics_collector::{Deliver, SinkDrops};
@@ -146,7 +147,7 @@ impl Metrics {
         (drops, clients): (Arc<SinkDrops>, Arc<ClientCounts>),
         (catalogues, has_compat): (Vec<Catalogue>, bool),
     ) -> Self {
-        let totals = Totals::of(&catalogues);
+        let totals = Totals::of(catalogues.iter().filter_map(|own| own.state));
         Metrics {
             shared: Shared {
                 newest: Arc::new(Mutex::new(Newest { info, totals })),

@@ -4,7 +4,7 @@
 //! The messages are the part of Prometheus' data model that netto has need of, by the numbers of
 //! its fields.
 
-use metrics_common::latency::Histogram as Latencies;
+use metrics_common::histogram::Histogram as Latencies;
 use prost::Message;
 
 use crate::catalogue::{Family, Inputs, Kind, Samples, Value};

@@ -3,7 +3,7 @@
 //! A large host has a hundred series for each CPU, so each is written where it stays: no object is
 //! made of it, nothing is sorted, and totals are printed as the integers that they are.
 
-use metrics_common::latency::Histogram;
+use metrics_common::histogram::Histogram;
 
 use crate::catalogue::{Family, Inputs, Samples, Value};
 use crate::histogram;

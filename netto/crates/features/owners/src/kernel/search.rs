@@ -14,7 +14,7 @@ use super::pace::Pace;
 use super::pods::Pods;
 use super::processes::{Processes, Sought};
 use crate::analysis::path::shown;
-use crate::resolver::{Answer, Asked, Interface, MOST_ASKED, Question};
+use crate::question::{Answer, Asked, Interface, MOST_ASKED, Question};
 
 /// Between two walks through all groups, nanoseconds.
 const GROUPS_PAUSE_NS: u64 = 1_000_000_000;

@@ -1,0 +1,16 @@
+//! Every family that is exported: those of the features, then netto's own.
+
+use crate::about;
+use crate::catalogue::{Catalogue, Family};
+
+/// Every family that is exported, of the features and of netto itself, in the order of a page.
+pub fn families(
+    catalogues: &[Catalogue],
+    has_compat: bool,
+) -> impl Iterator<Item = &'static Family> {
+    let of_feature = move |own: &Catalogue| {
+        let compat = own.compat.iter().filter(move |_| has_compat);
+        own.families.iter().chain(compat)
+    };
+    catalogues.iter().flat_map(of_feature).chain(about::METRICS)
+}
