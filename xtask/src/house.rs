@@ -1,9 +1,10 @@
-//! `cargo xtask house`: whether an instrument is really one folder and one line.
+//! `cargo xtask house`: whether a feature is really one crate, one section, one view and five lines.
 //!
-//! In a copy of the workspace it adds what `xtask/house` holds: `ticks`, an instrument with a
-//! section and a view that does nothing but count its ticks, and `faulty`, which fails at its
-//! third. It builds the changed netto with its dashboard, and has the tests of `house::` show
-//! that all of netto has it, and that versions with and without it understand each other.
+//! In a copy of the workspace it adds what `xtask/house` holds: `ticks`, a feature with a BPF
+//! program in a probe group, a metric, a question, demo data, a section and a view, and `faulty`,
+//! which fails at its third tick. It builds the changed netto with its dashboard, and has the tests
+//! of `house::` show that all of netto has it, and that versions with and without it understand
+//! each other.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,14 +24,19 @@ type Line = (&'static str, &'static str, &'static str);
 /// All that is changed in files that were there.
 const LINES: &[Line] = &[
     (
-        "netto/src/instruments/mod.rs",
-        "\ninstruments!(",
-        "ticks, faulty, ",
+        "netto/Cargo.toml",
+        "\n[dependencies]\n",
+        "netto-ticks = { path = \"crates/features/ticks\" }\n",
+    ),
+    (
+        "netto/src/features.rs",
+        "pub const FEATURES: &[Feature] = &[\n",
+        "    netto_ticks::FEATURE, netto_ticks::FAULTY,\n",
     ),
     (
         "metrics-common/src/sections/mod.rs",
         "\nsections! {\n",
-        "    /// Ticks of an instrument.\n    ticks: Ticks,\n",
+        "    /// Ticks of a feature.\n    ticks: Ticks,\n",
     ),
     ("web-frontend/src/views/mod.rs", "\nviews!(", "ticks, "),
     (

@@ -1,5 +1,5 @@
-//! A netto with two instruments more, which `cargo xtask house` has built: one counts its ticks
-//! and has a section and a view, the other fails at its third. Beside it stands the netto of
+//! A netto with two features more, which `cargo xtask house` has built: one counts its ticks and
+//! raised softirqs and has a part in every layer, the other fails at its third tick. Beside it stands the netto of
 //! this workspace, which knows nothing of either.
 
 use std::fs::File;
@@ -102,7 +102,14 @@ fn check_and_api() -> Result<()> {
     let second = count(&daemon)?;
     ensure!(second >= first + 3, "{first} ticks, and then {second}");
     let metrics = http::get_ok(daemon.at, "/metrics")?.body;
-    ensure!(metrics.contains("netto_"), "/metrics says {metrics:?}");
+    let raised = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("netto_raised_softirqs_total{host=\"this\"} "));
+    let raised: f64 = raised.context("/metrics has no softirqs")?.parse()?;
+    ensure!(raised > 0.0, "/metrics has {raised} softirqs");
+    let answer = http::get_ok(daemon.at, "/api/v1/ticks")?.body;
+    let answer: serde_json::Value = serde_json::from_str(&answer)?;
+    ensure!(answer["raised"].is_u64(), "/api/v1/ticks says {answer}");
     daemon.must_live()
 }
 

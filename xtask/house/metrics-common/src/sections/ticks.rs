@@ -1,4 +1,4 @@
-//! How often an instrument was asked that does nothing but count that.
+//! How often a feature was asked, and how many softirqs were raised.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,8 @@ use crate::packed::Damaged;
 pub struct Ticks {
     /// How many there have been since the daemon started.
     pub count: u64,
+    /// Softirqs that were raised.
+    pub raised: u64,
 }
 
 impl Section for Ticks {
@@ -26,7 +28,8 @@ impl Section for Ticks {
     }
 
     fn add(&mut self, later: &Self, _: &Columns) {
-        *self = *later;
+        self.count = later.count;
+        self.raised += later.raised;
     }
 }
 
