@@ -24,7 +24,14 @@ use self::ticks_skel::{TicksSkel, TicksSkelBuilder};
 pub const FEATURE: Feature = Feature {
     metrics: METRICS,
     api: API,
-    demo: || Box::new(|_, sections| sections.ticks = Some(Ticks { count: 1, raised: 1 })),
+    demo: || {
+        Box::new(|_, sections| {
+            sections.ticks = Some(Ticks {
+                count: 1,
+                raised: 1,
+            })
+        })
+    },
     ..Feature::new("ticks", start)
 };
 
