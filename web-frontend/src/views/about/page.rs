@@ -15,8 +15,8 @@ use crate::page::dom::{Dom, focused_act};
 use crate::page::save::File;
 use crate::state::Keys;
 use crate::timeline::Frame;
-use crate::view_model::index_of;
 use crate::view::{Pointer, Scene, View};
+use crate::view_model::index_of;
 
 /// Id of the chart.
 const TIME: &str = "about-time";

@@ -137,14 +137,18 @@ impl Map {
         sort: Sort,
     ) -> Self {
         let columns = columns(history, &frame);
-        let all = history.cpus().iter().enumerate().map(|(place, &cpu)| CpuRow {
-            cpu,
-            node: nodes.get(cpu as usize).copied(),
-            values: columns
-                .iter()
-                .map(|column| history.cell((*column)?, component, place))
-                .collect(),
-        });
+        let all = history
+            .cpus()
+            .iter()
+            .enumerate()
+            .map(|(place, &cpu)| CpuRow {
+                cpu,
+                node: nodes.get(cpu as usize).copied(),
+                values: columns
+                    .iter()
+                    .map(|column| history.cell((*column)?, component, place))
+                    .collect(),
+            });
         let mut lines: Vec<CpuRow> = all
             .filter(|line| filter.takes(line.cpu, line.node, line.highest()))
             .collect();

@@ -20,8 +20,8 @@ use crate::page::marks::show_cursor;
 use crate::page::save::{self, File};
 use crate::state::{Address, Keys, Pairs};
 use crate::timeline;
-use crate::view_model::{Row, index_of, tree};
 use crate::view::{Pointer, Reply, Scene, View};
+use crate::view_model::{Row, index_of, tree};
 
 /// Height of the map, pixels, as far as lines of a readable height allow.
 const HEIGHT_PX: f64 = 384.0;

@@ -26,7 +26,10 @@ pub struct FlameClient {
 
 impl FlameClient {
     /// Creates the callbacks once, so that requests leave nothing behind.
-    pub fn new(window: Window, done: impl Fn(Result<FlameResponse, String>) + 'static) -> Rc<FlameClient> {
+    pub fn new(
+        window: Window,
+        done: impl Fn(Result<FlameResponse, String>) + 'static,
+    ) -> Rc<FlameClient> {
         let done = Rc::new(done);
         Rc::new_cyclic(|weak: &Weak<FlameClient>| {
             let (own, failed) = (weak.clone(), done.clone());

@@ -2,8 +2,8 @@
 //! that is zoomed into as boxes, and what a search finds. Pure; `flame_plot`
 //! draws the boxes.
 
-use metrics_common::ownership::Owned;
 use metrics_common::Info;
+use metrics_common::ownership::Owned;
 
 use crate::format;
 use crate::sort::sort_by;

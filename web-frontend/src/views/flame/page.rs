@@ -11,7 +11,7 @@ use web_sys::{Element, HtmlElement, HtmlInputElement, Window};
 use super::choices::Choices;
 use super::draw::{self, LEAST_PX};
 use super::fetch::FlameClient;
-use super::model::{self, FlameResponse, FlameBox, Profile};
+use super::model::{self, FlameBox, FlameResponse, Profile};
 use super::path::path_html;
 use crate::action::{Action, Format};
 use crate::format;

@@ -14,8 +14,8 @@ use crate::basis::Basis;
 use crate::color::Rgb;
 use crate::page::dom::{Dom, set_attribute};
 use crate::state::Keys;
-use crate::view_model::{self, index_of};
 use crate::view::{Scene, View};
+use crate::view_model::{self, index_of};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {

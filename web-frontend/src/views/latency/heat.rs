@@ -4,10 +4,10 @@ use metrics_common::history::History;
 use metrics_common::latency::Point;
 use metrics_common::latency::words::{POWERS, power_begin_ns, power_of, time};
 use plotters::element::{PathElement, Rectangle, Text};
-use plotters::style::text_anchor::HPos;
 use plotters::style::Color;
+use plotters::style::text_anchor::HPos;
 
-use crate::axes::{PlotArea, stretches, draw_times, label_style};
+use crate::axes::{PlotArea, draw_times, label_style, stretches};
 use crate::color::Rgb;
 use crate::plot::{PlotError, Theme, document, rgb};
 use crate::timeline::Frame;

@@ -50,7 +50,12 @@ impl Figure {
     }
 }
 
-fn line(point: Point, group: Option<String>, histogram: &Histogram, interval_ns: u64) -> LatencyRow {
+fn line(
+    point: Point,
+    group: Option<String>,
+    histogram: &Histogram,
+    interval_ns: u64,
+) -> LatencyRow {
     let rate = histogram.count() as f64 / interval_ns.max(1) as f64 * 1e9;
     LatencyRow {
         point,

@@ -18,8 +18,8 @@ use crate::page::dom::Dom;
 use crate::page::marks::show_cursor;
 use crate::state::{Address, Keys, Pairs, name_of, named};
 use crate::timeline::{self, Frame};
-use crate::view_model::{HEADLINE, index_of};
 use crate::view::{Pointer, Reply, Scene, View};
+use crate::view_model::{HEADLINE, index_of};
 
 /// Ids of the plots, and their heights, pixels.
 const HEAT: (&str, u32) = ("latency-heat", 190);
@@ -114,7 +114,10 @@ impl Latency {
         let (color, theme) = (color(scene), dom.theme());
         let drawings = [
             (HEAT.0, heat::svg(&now.0, color, theme, (width, HEAT.1))),
-            (COST.0, line_chart::svg(&now.1, color, theme, (width, COST.1))),
+            (
+                COST.0,
+                line_chart::svg(&now.1, color, theme, (width, COST.1)),
+            ),
         ];
         for (id, svg) in drawings {
             let svg = svg.map_err(|error| JsValue::from(error.to_string()))?;

@@ -15,8 +15,8 @@ use crate::format::{self, escape_html};
 use crate::page::dom::{Dom, LiveText, all, focused_act, set_attribute};
 use crate::page::save::File;
 use crate::state::{Address, Keys, Pairs};
-use crate::view_model::{HEADLINE, index_of, tree};
 use crate::view::{Reply, Scene, View};
+use crate::view_model::{HEADLINE, index_of, tree};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
@@ -164,9 +164,7 @@ impl Owners {
         let mut html = String::new();
         let is_networking = |component: usize| {
             let event = scene.info.components.get(event_of(component));
-            event.is_some_and(|row| {
-                row.slug == HEADLINE || row.parent.as_deref() == Some(HEADLINE)
-            })
+            event.is_some_and(|row| row.slug == HEADLINE || row.parent.as_deref() == Some(HEADLINE))
         };
         for row in tree(scene.info) {
             let own = &scene.info.components[row.component];

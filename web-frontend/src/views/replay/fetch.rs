@@ -6,7 +6,7 @@ use js_sys::Reflect;
 use wasm_bindgen::prelude::*;
 use web_sys::{RequestInit, Response, Window};
 
-use super::model::{Overview, PlaybackState, PlaybackMode};
+use super::model::{Overview, PlaybackMode, PlaybackState};
 use crate::page::dom::error_message;
 
 /// Relative, as the page's own address may have a path of its own.
@@ -49,8 +49,9 @@ impl ReplayClient {
                 let lost = || ReplayAnswer::Failed("it plays no recording any more".to_owned());
                 told(read(&json).unwrap_or_else(lost));
             });
-            let on_failure =
-                Closure::new(move |error: JsValue| done(ReplayAnswer::Failed(error_message(&error))));
+            let on_failure = Closure::new(move |error: JsValue| {
+                done(ReplayAnswer::Failed(error_message(&error)))
+            });
             ReplayClient {
                 window,
                 on_head,

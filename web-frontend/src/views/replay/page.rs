@@ -9,7 +9,7 @@ use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlInputElement, Window};
 
 use super::fetch::{ReplayAnswer, ReplayClient};
-use super::model::{self, Overview, PlaybackState, PlaybackMode};
+use super::model::{self, Overview, PlaybackMode, PlaybackState};
 use crate::action::Action;
 use crate::format;
 use crate::page::dom::{Dom, set_attribute};
@@ -96,7 +96,12 @@ impl View for Replay {
             dom.set_text("replay-begin", &end(playback.begin_ms))?;
             dom.set_text("replay-end", &end(playback.end_ms))?;
         }
-        self.show_place(dom, playback, overview, scene.latest.time_unix_ns as f64 / 1e6)?;
+        self.show_place(
+            dom,
+            playback,
+            overview,
+            scene.latest.time_unix_ns as f64 / 1e6,
+        )?;
         dom.set_text("replay-play", model::button(playback.mode))?;
         let state = match &self.failure {
             Some(failure) => failure.as_str(),
@@ -157,7 +162,8 @@ impl Replay {
     }
 
     fn toggle(&mut self) {
-        let playing = self.playback.as_ref().map(|playback| playback.mode) == Some(PlaybackMode::Playing);
+        let playing =
+            self.playback.as_ref().map(|playback| playback.mode) == Some(PlaybackMode::Playing);
         self.command(&format!("playing={}", !playing));
     }
 

@@ -9,8 +9,8 @@ use web_sys::Window;
 use super::model;
 use crate::page::dom::Dom;
 use crate::state::Keys;
-use crate::view_model::{self, SinceOpened};
 use crate::view::{Scene, View};
+use crate::view_model::{self, SinceOpened};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {

@@ -11,8 +11,8 @@ use crate::page::chart::TimeChart;
 use crate::page::save::File;
 use crate::state::{Keys, Shared};
 use crate::timeline::Frame;
-use crate::view_model::{HEADLINE, index_of};
 use crate::view::{Pointer, Scene, View};
+use crate::view_model::{HEADLINE, index_of};
 
 /// Ids of the charts in the document.
 const EVENTS: &str = "events";

@@ -8,9 +8,9 @@ pub const NEEDS: Option<&str> = Some("traffic");
 pub const PAGES: Pages = Pages::Overview;
 
 pub mod choices;
-pub mod unit_cost;
 pub mod model;
 pub mod tables;
+pub mod unit_cost;
 
 #[cfg(target_arch = "wasm32")]
 pub mod page;

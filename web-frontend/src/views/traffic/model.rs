@@ -1,8 +1,8 @@
 //! Cost by work as plain values. Pure.
 
+use metrics_common::Snapshot;
 use metrics_common::efficiency::{Efficiency, whole_work};
 use metrics_common::sections::{ProtocolCount, SoftnetCount, WorkCount};
-use metrics_common::Snapshot;
 
 use crate::format;
 

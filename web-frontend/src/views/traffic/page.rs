@@ -15,8 +15,8 @@ use crate::line_chart::{self, LineChart};
 use crate::page::marks::show_cursor;
 use crate::state::{Address, Keys, Pairs};
 use crate::timeline;
-use crate::view_model::index_of;
 use crate::view::{Pointer, Reply, Scene, View};
+use crate::view_model::index_of;
 
 /// Id of the plot.
 const PLOT: &str = "per-packet";

@@ -200,8 +200,8 @@ pub fn drops(info: &Info, snapshot: &Snapshot) -> String {
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::sections::{DropPlace, Drops, Interfaces, Traffic};
     use metrics_common::InstrumentInfo;
+    use metrics_common::sections::{DropPlace, Drops, Interfaces, Traffic};
 
     use super::*;
     use crate::fixture;

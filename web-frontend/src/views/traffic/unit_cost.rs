@@ -1,7 +1,7 @@
 //! Cost by work over time: all of a step's CPU time by all that was done in it. Pure.
 
-use metrics_common::history::History;
 use metrics_common::Info;
+use metrics_common::history::History;
 
 use super::model::time;
 use crate::timeline::{self, Frame};
