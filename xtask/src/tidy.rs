@@ -1,9 +1,10 @@
 //! Rules about the source that neither the compiler nor clippy holds.
 //!
 //! The rules are pure functions: about one file (`rules`), about what its code names (`names`),
-//! and about the files of a crate together (`circles`). Only [`check_tree`] reads files.
+//! about the files of a crate together (`circles`), and about what the daemon says (`messages`). Only [`check_tree`] reads files.
 
 mod circles;
+mod messages;
 mod names;
 mod rules;
 
@@ -80,6 +81,14 @@ pub fn check_tree(root: &Path) -> Result<Vec<Finding>> {
     }
     findings.extend(check_crates(&parsed));
     findings.extend(check_features(&parsed));
+    let page = std::fs::read_to_string(root.join(messages::PAGE))
+        .with_context(|| format!("cannot read {}", messages::PAGE))?;
+    let daemon = parsed.iter().filter(|(path, _)| path.starts_with("netto/"));
+    let said: Vec<_> = daemon
+        .map(|(path, code)| (path, messages::of(code)))
+        .collect();
+    let said = said.iter().map(|(path, said)| (path.as_str(), said));
+    findings.extend(messages::check(&page, said));
     Ok(findings)
 }
 

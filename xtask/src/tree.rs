@@ -120,7 +120,7 @@ mod tests {
         let own = Path::new(env!("CARGO_MANIFEST_DIR"));
         let found = files(own.parent().unwrap()).unwrap();
         for file in [
-            "netto/src/instruments/power/mod.rs",
+            "metrics-common/src/sections/power.rs",
             "metrics-common/src/sections/own.rs",
             "web-frontend/src/views/now/mod.rs",
         ] {

@@ -33,7 +33,7 @@ pub const TESTS: &[Test] = &[
 const KILOBYTE: usize = 1_000;
 
 fn frames() -> Result<()> {
-    let demo = demo::wide()?;
+    let demo = Demo::start(128, 100)?;
     for (path, wants_past) in [("ws", false), ("ws?history", true)] {
         let stream = http::connect(demo.at)?;
         let (mut socket, _) = tungstenite::client(format!("ws://{}/{path}", demo.at), stream)

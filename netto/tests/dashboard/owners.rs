@@ -62,9 +62,28 @@ fn owners() -> Result<()> {
         }
     }
     let pair = page["pair"].as_str().context("no sentence")?;
+    let owner = |pair: &serde_json::Value, role: &str| -> Option<&serde_json::Value> {
+        known.get(usize::try_from(pair[role].as_u64()?).ok()?)
+    };
+    let is_named = |pair: &&serde_json::Value, role: &str| {
+        let kind = owner(pair, role).and_then(|owner| owner["kind"].as_str());
+        kind.is_some_and(|kind| ["cgroup", "process", "interface"].contains(&kind))
+    };
+    let largest = taken
+        .iter()
+        .filter(|pair| pair["cause"] != pair["payer"])
+        .filter(|pair| is_named(pair, "cause") && is_named(pair, "payer"))
+        .max_by_key(|pair| pair["ns"].as_u64())
+        .context("nobody took time from another")?;
+    let label = |role: &str| -> Result<&str> {
+        let owner = owner(largest, role).context("no owner")?;
+        owner["label"].as_str().context("no label")
+    };
+    let (cause, payer) = (label("cause")?, label("payer")?);
     ensure!(
-        pair.contains(" took ") && pair.ends_with(" ms/s from burn.service."),
-        "{pair}"
+        pair.starts_with(&format!("{cause} took "))
+            && pair.ends_with(&format!(" ms/s from {payer}.")),
+        "{pair}: not {cause} from {payer}"
     );
     let scopes = browser.script(
         "return ['col', 'row'].map((scope) => \

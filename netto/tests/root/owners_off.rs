@@ -13,8 +13,9 @@ use metrics_common::Availability;
 use crate::daemon::{Daemon, Shared, binary};
 use crate::running;
 
-/// The record of a CPU, and what in it only owners are about.
-const RECORD: &str = "netto_cpu";
+/// The records of a CPU, the one among them that only tags of samples are about, and its words.
+const RECORDS: &str = "netto_cpu_records";
+const RECORD: (&str, &str) = ("tag", "netto_tag");
 const OF_OWNERS: [&str; 3] = ["last_socket", "waiting", "numbered"];
 /// The programs that do more for owners, by as much of their name as the kernel keeps.
 const SHARED: [&str; 3] = ["netto_sirq_in", "netto_sirq_out", "netto_sample"];
@@ -119,22 +120,29 @@ fn is_write(operation: u8) -> bool {
     )
 }
 
-/// Where in the record of a CPU is what only owners are about, in bytes; none in a program that
-/// knows no such record.
+/// Where in the records of a CPU is what only owners are about, in bytes; none in a program that
+/// knows no such records.
 fn owners_offsets(btf: &Btf<'_>) -> Result<Vec<i32>> {
-    let Some(record) = btf.type_by_name::<Composite<'_>>(RECORD) else {
+    let Some(records) = btf.type_by_name::<Composite<'_>>(RECORDS) else {
         return Ok(Vec::new());
     };
-    let offset_of = |wanted: &str| {
-        let mut members = record.iter();
-        let member = members.find(|member| member.name.is_some_and(|name| name == wanted));
-        match member
-            .with_context(|| format!("{RECORD} has no {wanted}"))?
-            .attr
-        {
-            MemberAttr::Normal { offset } => Ok(i32::try_from(offset / 8)?),
-            MemberAttr::BitField { .. } => bail!("{wanted} is a part of a word"),
-        }
-    };
-    OF_OWNERS.into_iter().map(offset_of).collect()
+    let record: Composite<'_> = btf
+        .type_by_name(RECORD.1)
+        .with_context(|| format!("there is no {}", RECORD.1))?;
+    let begin = offset_of(&records, RECORD.0)?;
+    let offsets = OF_OWNERS.map(|word| Ok(begin + offset_of(&record, word)?));
+    offsets.into_iter().collect()
+}
+
+/// Where a member begins, in bytes.
+fn offset_of(record: &Composite<'_>, wanted: &str) -> Result<i32> {
+    let mut members = record.iter();
+    let member = members.find(|member| member.name.is_some_and(|name| name == wanted));
+    match member
+        .with_context(|| format!("there is no {wanted}"))?
+        .attr
+    {
+        MemberAttr::Normal { offset } => Ok(i32::try_from(offset / 8)?),
+        MemberAttr::BitField { .. } => bail!("{wanted} is a part of a word"),
+    }
 }

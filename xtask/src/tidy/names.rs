@@ -43,10 +43,15 @@ impl Code {
         visitor.found
     }
 
+    /// All of its tokens.
+    pub fn tokens(&self) -> TokenStream {
+        self.0.to_token_stream()
+    }
+
     /// Its identifiers and the text of its literals, without documentation.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
-        collect(self.0.to_token_stream(), &mut words);
+        collect(self.tokens(), &mut words);
         words
     }
 }
