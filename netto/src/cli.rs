@@ -9,23 +9,21 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use self::layers::FileFlags;
 use self::log::{LogArgs, LogCommand};
-use self::owners::OwnersName;
-use self::values::{host_name, in_range};
 use crate::environment;
+use crate::features::FEATURES;
+use netto_feature::values::{host_name, in_range};
+use netto_pipeline::options::FeatureOptions;
 use netto_report::diff::{self, DiffArgs};
 use netto_report::report::{self, ReportArgs};
 
 mod demo;
-pub mod latency;
 mod latency_show;
 mod layers;
 mod list;
 pub mod log;
 mod log_level;
 mod otlp;
-pub mod owners;
 mod recordings;
-mod values;
 pub use demo::DemoArgs;
 pub use latency_show::{LatencyCompatArgs, LatencyShowArgs};
 pub use list::{ListArgs, Listed};
@@ -202,19 +200,6 @@ pub struct RunArgs {
         hide_env = true
     )]
     pub max_overhead: Option<f64>,
-    /// Tell whose networking's CPU time is: none, cgroup (containers, pods, units), or process
-    /// [default: none]
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        hide_possible_values = true,
-        env = "NETTO_OWNERS",
-        hide_env = true
-    )]
-    pub owners: Option<OwnersName>,
-    /// What latencies are measured.
-    #[command(flatten)]
-    pub latency: latency::LatencyArgs,
     /// Length of a measured interval, milliseconds [default: 500]
     #[arg(value_parser = in_range(50..=60_000_u64, "ms"), long, value_name = "MS", env = "NETTO_USER_PERIOD", hide_env = true)]
     pub user_period: Option<u64>,
@@ -245,6 +230,9 @@ pub struct RunArgs {
     /// Options of every command.
     #[command(flatten)]
     pub host: HostArgs,
+    /// What features are asked to do.
+    #[arg(skip)]
+    pub features: FeatureOptions,
 }
 
 /// Means of measuring, as the user writes them.
@@ -286,10 +274,14 @@ pub enum Refusal {
 /// Help and version count as refusals too, because there is nothing to carry out.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Refusal> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let command = Cli::command();
+    let command = command();
     let (matches, file) = layers::parse(&command, &arguments)?;
     let usage = |error: clap::Error| Refusal::Usage(shorten(&error.to_string()));
     let mut cli = Cli::from_arg_matches(&matches).map_err(usage)?;
+    if let Some(run) = cli.run_mut() {
+        let of_command = matches.subcommand().map_or(&matches, |(_, of_it)| of_it);
+        run.features = of_features(of_command).map_err(Refusal::Usage)?;
+    }
     if let Some(host) = cli.host_mut() {
         host.file = file;
     }
@@ -300,21 +292,43 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Refus
     }
 }
 
+/// The whole command line: features add their options to the commands that measure.
+pub fn command() -> clap::Command {
+    let command = with_features(Cli::command());
+    let command = command.mut_subcommand("run", with_features);
+    command.mut_subcommand("demo", with_features)
+}
+
+fn with_features(command: clap::Command) -> clap::Command {
+    let options = FEATURES.iter().filter_map(|feature| feature.options);
+    options.fold(command, |command, own| (own.arguments)(command))
+}
+
+/// What features are asked to do.
+fn of_features(matches: &clap::ArgMatches) -> Result<FeatureOptions, String> {
+    let options = FEATURES.iter().filter_map(|feature| feature.options);
+    let none = FeatureOptions::default();
+    options
+        .into_iter()
+        .try_fold(none, |all, own| (own.read)(matches, all))
+}
+
 impl HostArgs {
     /// The options of a measurement on this host: those of the file, besides its own.
     ///
     /// # Errors
     /// A value that cannot be used.
     pub fn for_run(&self) -> Result<RunArgs, String> {
-        let command = environment::without(RunArgs::augment_args(clap::Command::new("run")));
+        let command = RunArgs::augment_args(clap::Command::new("run"));
+        let command = environment::without(with_features(command)).no_binary_name(true);
+        let wrong = |error: clap::Error| first_paragraph(&error.to_string());
         let matches = command
-            .no_binary_name(true)
-            .try_get_matches_from(self.file.all());
-        let args = matches.and_then(|matches| RunArgs::from_arg_matches(&matches));
-        let args = args.map_err(|error| first_paragraph(&error.to_string()))?;
+            .try_get_matches_from(self.file.all())
+            .map_err(wrong)?;
         Ok(RunArgs {
             host: self.clone(),
-            ..args
+            features: of_features(&matches)?,
+            ..RunArgs::from_arg_matches(&matches).map_err(wrong)?
         })
     }
 }
@@ -326,6 +340,16 @@ impl Cli {
             Some(Command::Run(args)) => args,
             Some(Command::Demo(args)) => &args.run,
             _ => &self.run,
+        }
+    }
+
+    /// Where the options of measuring are; only these commands have those of features.
+    fn run_mut(&mut self) -> Option<&mut RunArgs> {
+        match &mut self.command {
+            None => Some(&mut self.run),
+            Some(Command::Run(args)) => Some(args),
+            Some(Command::Demo(args)) => Some(&mut args.run),
+            Some(_) => None,
         }
     }
 

@@ -6,13 +6,10 @@ use std::time::Duration;
 
 use netto_analysis::plan::RequestedMethod;
 use netto_analysis::sampler::RequestedSampler;
-use netto_latency::request::{Request as LatencyRequest, points};
 use netto_metrics::otlp::target::{self, Target};
-use netto_owners::OwnerLevel;
 use netto_pipeline::options::FeatureOptions;
 use netto_replay::player;
 
-use crate::cli::latency::LatencyArgs;
 use crate::cli::log::{Age, Bytes, LogArgs};
 use crate::cli::{HostArgs, LogLevel, MethodName, OtlpArgs, ReplayArgs, RunArgs, SamplerName};
 
@@ -28,10 +25,8 @@ pub struct Config {
     pub frequency_hz: u64,
     /// What netto may cost, as a share of each CPU's time.
     pub max_overhead_ratio: f64,
-    /// How finely owners are told apart.
-    pub owners: OwnerLevel,
-    /// What latencies are measured, if any.
-    pub latency: Option<LatencyRequest>,
+    /// What features are asked to do.
+    pub features: FeatureOptions,
     /// Whether somebody has asked for so many.
     pub frequency_is_given: bool,
     /// Length of an interval.
@@ -71,8 +66,7 @@ impl Default for Config {
         Config {
             frequency_hz: 1000,
             max_overhead_ratio: 0.01,
-            owners: OwnerLevel::None,
-            latency: None,
+            features: FeatureOptions::default(),
             frequency_is_given: false,
             user_period: Duration::from_millis(500),
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10880),
@@ -93,9 +87,6 @@ impl Default for Config {
     }
 }
 
-/// A filter of latency can name so many.
-const MOST_NAMES: usize = 128;
-
 impl Config {
     /// The settings of `netto run`.
     ///
@@ -113,8 +104,7 @@ impl Config {
                 Some(percent) => percent / 100.0,
                 None => default.max_overhead_ratio,
             },
-            owners: args.owners.map_or(default.owners, Into::into),
-            latency: latency(&args.latency)?,
+            features: args.features.clone(),
             user_period: match args.user_period {
                 Some(ms) => Duration::from_millis(ms),
                 None => default.user_period,
@@ -147,15 +137,6 @@ impl Config {
         })
     }
 
-    /// What features are asked to do.
-    pub fn feature_options(&self) -> FeatureOptions {
-        let options = FeatureOptions::default().with(netto_owners::FEATURE.name, self.owners);
-        match &self.latency {
-            Some(request) => options.with(netto_latency::FEATURE.name, request.clone()),
-            None => options,
-        }
-    }
-
     /// The settings of a command that only looks at the host.
     ///
     /// # Errors
@@ -180,31 +161,6 @@ impl Config {
             ..config
         })
     }
-}
-
-/// What latencies are asked for; `None` if none are.
-fn latency(args: &LatencyArgs) -> Result<Option<LatencyRequest>, String> {
-    let default = LatencyRequest::default();
-    let few = |option: &str, count: usize| match count > MOST_NAMES {
-        true => Err(format!("{option} takes {MOST_NAMES} at most, not {count}")),
-        false => Ok(()),
-    };
-    let names = |option, list: &Vec<String>| few(option, list.len()).map(|()| list.clone());
-    few("--latency-pids", args.latency_pids.len())?;
-    few("--latency-ports", args.latency_ports.len())?;
-    let request = LatencyRequest {
-        points: points(&args.latency_points)?,
-        one_in: args.latency_one_in.unwrap_or(default.one_in),
-        includes_hol: args.latency_include_hol.unwrap_or(default.includes_hol),
-        interfaces: names("--latency-interfaces", &args.latency_interfaces)?,
-        netns: names("--latency-netns", &args.latency_netns)?,
-        cgroups: names("--latency-cgroups", &args.latency_cgroups)?,
-        pids: args.latency_pids.clone(),
-        ports: args.latency_ports.clone(),
-        min_queue: args.latency_min_queue.unwrap_or(default.min_queue),
-        grouping: args.latency_group.map_or(default.grouping, Into::into),
-    };
-    Ok(args.latency.unwrap_or(false).then_some(request))
 }
 
 fn log_settings(args: &LogArgs) -> LogSettings {

@@ -84,13 +84,11 @@ pub fn blamed(command: &Command, error: &clap::Error) -> Option<(String, String)
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::cli::Cli;
+    use crate::cli::command as all;
 
     fn told(name: &str) -> Option<String> {
-        unknown(&Cli::command(), [OsString::from("PATH"), name.into()])
+        unknown(&all(), [OsString::from("PATH"), name.into()])
     }
 
     #[test]
@@ -111,7 +109,7 @@ mod tests {
 
     #[test]
     fn options_and_what_developers_set_are_known_and_other_programs_variables_no_concern() {
-        let command = Cli::command();
+        let command = all();
         let variables: Vec<&str> = options(&command).filter_map(variable).collect();
         assert!(variables.contains(&"NETTO_CPUS") && variables.contains(&"NETTO_CONFIG"));
         for name in variables.into_iter().chain(OF_DEVELOPERS) {

@@ -13,6 +13,7 @@ use crate::telemetry;
 use netto_demo::{self, Demo};
 use netto_feature::measurement::{self, Measurement};
 use netto_http::http;
+use netto_latency::request::Request;
 use netto_platform::Settings;
 use netto_report::output::is_closed_pipe;
 use netto_report::{diff, report};
@@ -65,8 +66,10 @@ pub fn command(cli: &Cli) -> Outcome {
             Config::for_host(&args.host),
             Box::new(|config| {
                 // Whoever asks to see latency wants it measured.
+                let (name, asked) = (netto_latency::FEATURE.name, &config.features);
+                let request = asked.of::<Request>(name).cloned().unwrap_or_default();
                 let config = &Config {
-                    latency: Some(config.latency.clone().unwrap_or_default()),
+                    features: asked.clone().with(name, request),
                     ..config.clone()
                 };
                 show_latency(config, args)
@@ -185,7 +188,7 @@ fn show_latency(config: &Config, args: &LatencyShowArgs) -> anyhow::Result<()> {
 }
 
 fn measure(config: &Config) -> anyhow::Result<Measurement> {
-    measurement::start(&Settings::from(config), FEATURES, config.feature_options())
+    measurement::start(&Settings::from(config), FEATURES, config.features.clone())
 }
 
 /// Measures for a terminal: nobody is served.
@@ -210,9 +213,9 @@ fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
         period: config.user_period,
         frequency_hz: config.frequency_hz,
         features: FEATURES,
-        without: match config.latency {
+        without: match config.features.of::<Request>(netto_latency::FEATURE.name) {
             Some(_) => &[],
-            None => &["latency"],
+            None => &[netto_latency::FEATURE.name],
         },
     });
     for note in &info.notes {

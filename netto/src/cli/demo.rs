@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::RunArgs;
-use super::values::in_range;
+use netto_feature::values::in_range;
 
 /// What the made-up host is like, and whom to serve.
 #[derive(Debug, Clone, Default, Args)]

@@ -15,8 +15,8 @@ use clap::{Arg, ArgMatches, Command};
 use toml::{Spanned, Value};
 
 use super::Refusal;
-use super::values::Impossible;
 use crate::environment;
+use netto_feature::values::Impossible;
 
 /// The configuration file that is read when none is named, if it exists.
 const DEFAULT_FILE: &str = "/etc/netto.toml";

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::values::in_range;
+use netto_feature::values::in_range;
 
 /// Options of `--log-file`.
 #[derive(Debug, Clone, Default, Args)]

@@ -3,7 +3,7 @@
 use clap::Args;
 use netto_metrics::otlp::target;
 
-use super::values::{in_range, understood};
+use netto_feature::values::{in_range, understood};
 
 /// Where metrics are pushed, and how often.
 #[derive(Debug, Clone, Default, Args)]

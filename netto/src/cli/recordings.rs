@@ -6,8 +6,8 @@ use clap::Args;
 
 use netto_pipeline::playback::SPEEDS;
 
-use super::values::in_range;
 use super::{HostArgs, ServeArgs};
+use netto_feature::values::in_range;
 
 /// Options of `netto replay`.
 #[derive(Debug, Clone, Args)]

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write as _;
 
-use clap::CommandFactory;
 use metrics_common::latency::Point;
 
 use super::*;
-use crate::cli::{self, Cli, Refusal};
+use crate::cli::{self, Refusal};
+use netto_latency::request::Request;
 
 /// The settings of `netto run` with these arguments and a file of this text.
 fn resolved(arguments: &str, text: &str) -> Result<Config, String> {
@@ -50,7 +50,7 @@ fn sample(option: &str) -> &'static str {
 
 #[test]
 fn every_option_is_also_a_variable_and_a_key() {
-    let command = Cli::command();
+    let command = cli::command();
     let run = command.find_subcommand("run").unwrap();
     let mut seen = 0;
     for option in run.get_arguments() {
@@ -71,7 +71,7 @@ fn every_option_is_also_a_variable_and_a_key() {
 
 #[test]
 fn the_reference_of_options_has_each_of_them_and_no_other() {
-    let command = Cli::command();
+    let command = cli::command();
     let run = command.find_subcommand("run").unwrap();
     let there = run.get_arguments().filter_map(|option| option.get_long());
     let there: BTreeSet<&str> = there
@@ -89,7 +89,7 @@ fn the_reference_of_options_has_each_of_them_and_no_other() {
 #[test]
 fn help_states_the_true_defaults() {
     let config = Config::default();
-    let command = Cli::command();
+    let command = cli::command();
     for (option, value) in [
         ("frequency", config.frequency_hz.to_string()),
         (
@@ -252,10 +252,13 @@ fn a_file_that_was_named_must_exist() {
 
 #[test]
 fn latency_is_measured_only_when_asked_for() {
-    let latency = |text| resolved("", text).unwrap().latency;
+    let latency = |text| {
+        let features = resolved("", text).unwrap().features;
+        features.of::<Request>("latency").cloned()
+    };
     assert_eq!(latency(""), None);
     assert_eq!(latency("latency-one-in = 7"), None);
-    assert_eq!(latency("latency = true"), Some(LatencyRequest::default()));
+    assert_eq!(latency("latency = true"), Some(Request::default()));
     let text = "latency = true\nlatency-points = [\"udp-start\"]\nlatency-one-in = 64\n\
                 latency-ports = [53]\nlatency-netns = [\"a\"]\nlatency-group = \"owner\"";
     let found = latency(text).unwrap();

@@ -7,6 +7,7 @@ use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::Config;
+use crate::features::FEATURES;
 use netto_log::file_logger::{FileLogger, Reopen};
 use netto_pipeline::trace_analyzer::{Reload, TraceAnalyzer};
 
@@ -67,14 +68,20 @@ fn reload(begun_with: &Config, found: Result<Config, String>) -> Option<Reload> 
             return None;
         }
     };
+    let reread = FEATURES
+        .iter()
+        .filter(|own| own.options.is_some_and(|options| options.is_reread));
+    let names: Vec<&'static str> = reread.map(|feature| feature.name).collect();
+    let features = begun_with.features.clone().taking(&names, &found.features);
     let taken_up = Config {
-        latency: found.latency.clone(),
+        features: features.clone(),
         ..begun_with.clone()
     };
     if taken_up != found {
+        let names = names.join(", ");
         tracing::warn!(
-            "SIGHUP: only what is said of latency is taken up; all else from the next start on"
+            "SIGHUP: only what is said of {names} is taken up; all else from the next start on"
         );
     }
-    Some(Reload(taken_up.feature_options()))
+    Some(Reload(features))
 }

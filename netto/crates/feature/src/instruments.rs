@@ -3,6 +3,7 @@
 use metrics_common::{Availability, InstrumentCost, Sections};
 
 use crate::demo::{self, Generator};
+use crate::options::Options;
 use crate::summary::Summarizer;
 use netto_metrics::catalogue::Catalogue;
 use netto_pipeline::options::FeatureOptions;
@@ -32,6 +33,8 @@ pub struct Feature {
     /// # Errors
     /// Why it cannot run here.
     pub start: fn(&mut Platform, &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>>,
+    /// What users may ask of it.
+    pub options: Option<Options>,
     /// What it exports.
     pub metrics: Catalogue,
     /// What it shows of itself.
@@ -53,6 +56,7 @@ impl Feature {
             is_essential: false,
             wants_tags: |_| false,
             start,
+            options: None,
             metrics: Catalogue::of(&[]),
             api: Api::SECTION,
             demo: demo::nothing,

@@ -3,4 +3,6 @@
 pub mod demo;
 pub mod instruments;
 pub mod measurement;
+pub mod options;
 pub mod summary;
+pub mod values;

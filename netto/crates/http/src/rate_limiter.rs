@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use actix_web::web::{self, Bytes};
 use tokio::sync::oneshot;
@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::fair_queue::FairQueue;
 use netto_pipeline::shared::Shared;
 use netto_questions::api::Refusal;
+use netto_sys::system::thread_cpu_ns;
 
 /// A pause is so many times as long as the work before it: a tenth of a CPU is the most.
 const PAUSE: u32 = 9;
@@ -63,6 +64,28 @@ impl<Q: PartialEq> Kept<Q> {
     }
 }
 
+/// The pause after work that took so much CPU time, whatever it was waiting for meanwhile.
+fn pause_after(cpu: Duration) -> Duration {
+    cpu.saturating_mul(PAUSE)
+}
+
+/// Makes an answer, unless another client has asked the same meanwhile.
+fn answered<Q: PartialEq, T: Clone>(
+    shared: &Shared<T>,
+    kept: &Mutex<Kept<Q>>,
+    question: Q,
+    make: impl FnOnce(&Q, Arc<T>) -> Result<Vec<u8>, Refusal>,
+) -> Result<Bytes, Refusal> {
+    let (version, value) = shared.get();
+    if let Some(answer) = lock(kept).find(version, &question) {
+        return Ok(answer);
+    }
+    let text = make(&question, value)?;
+    let answer = Bytes::from(text.into_boxed_slice());
+    lock(kept).keep(version, question, &answer);
+    Ok(answer)
+}
+
 fn lock<Q>(kept: &Mutex<Kept<Q>>) -> MutexGuard<'_, Kept<Q>> {
     // What is kept is only ever what was made.
     kept.lock().unwrap_or_else(PoisonError::into_inner)
@@ -97,24 +120,19 @@ impl<Q: PartialEq + Send + 'static> RateLimiter<Q> {
         let (tell, told) = oneshot::channel();
         // The work and the pause after it go on without whoever asked.
         actix_web::rt::spawn(async move {
-            let begun = Instant::now();
             let made = web::block(move || {
-                let (version, value) = shared.get();
-                // Somebody else may have asked the same meanwhile.
-                if let Some(answer) = lock(&kept).find(version, &question) {
-                    return Ok(answer);
-                }
-                let text = make(&question, value)?;
-                let answer = Bytes::from(text.into_boxed_slice());
-                lock(&kept).keep(version, question, &answer);
-                Ok(answer)
+                let begun_ns = thread_cpu_ns();
+                let answer = answered(&shared, &kept, question, make);
+                let cpu_ns = thread_cpu_ns().saturating_sub(begun_ns);
+                (answer, Duration::from_nanos(cpu_ns))
             });
-            let made = made.await;
-            let took = begun.elapsed();
-            let unfinished = |_| Err(Refusal::Failed("this answer could not be made".to_owned()));
-            // Whoever is gone does without.
-            let _ = tell.send(made.unwrap_or_else(unfinished));
-            tokio::time::sleep((took * PAUSE).min(Duration::from_secs(2))).await;
+            let unfinished = || Err(Refusal::Failed("this answer could not be made".to_owned()));
+            let (answer, cpu) = made
+                .await
+                .unwrap_or_else(|_| (unfinished(), Duration::ZERO));
+            // Receiver dropped; ignore.
+            let _ = tell.send(answer);
+            tokio::time::sleep(pause_after(cpu)).await;
             drop(turn);
         });
         let ended = |_| Err(Refusal::Failed("netto ends".to_owned()));
@@ -125,6 +143,14 @@ impl<Q: PartialEq + Send + 'static> RateLimiter<Q> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_and_its_pause_take_a_tenth_of_a_cpu_however_long_it_takes() {
+        for cpu in [1, 220, 230, 5_000, 90_000].map(Duration::from_millis) {
+            let ratio = cpu.as_secs_f64() / (cpu + pause_after(cpu)).as_secs_f64();
+            assert!((ratio - 0.1).abs() < 1e-9, "{cpu:?}: {ratio}");
+        }
+    }
 
     #[test]
     fn answers_are_kept_within_the_bound_and_for_one_version_only() {

@@ -32,6 +32,18 @@ impl FeatureOptions {
         self
     }
 
+    /// With those of these features as `others` has them.
+    #[must_use]
+    pub fn taking(mut self, features: &[&'static str], others: &FeatureOptions) -> Self {
+        for feature in features {
+            match others.0.get(feature) {
+                Some(options) => self.0.insert(feature, options.clone()),
+                None => self.0.remove(feature),
+            };
+        }
+        self
+    }
+
     /// The options of a feature; `None` if it was given none.
     pub fn of<T: Any>(&self, feature: &str) -> Option<&T> {
         let options: &dyn Any = &**self.0.get(feature)?;
@@ -51,6 +63,12 @@ impl FeatureOptions {
         changed.sort_unstable();
         changed.dedup();
         changed
+    }
+}
+
+impl PartialEq for FeatureOptions {
+    fn eq(&self, other: &Self) -> bool {
+        self.changed(other).is_empty()
     }
 }
 
@@ -74,5 +92,16 @@ mod tests {
         let after = after.with("other", 2).with("new", true);
         assert_eq!(before.changed(&after), ["gone", "new", "other"]);
         assert!(before.changed(&before.clone()).is_empty());
+    }
+
+    #[test]
+    fn options_of_some_features_are_taken_from_others() {
+        let own = FeatureOptions::default()
+            .with("a", 1)
+            .with("b", 1)
+            .with("c", 1);
+        let others = FeatureOptions::default().with("a", 2).with("c", 2);
+        let taken = own.taking(&["a", "b"], &others);
+        assert_eq!(taken, FeatureOptions::default().with("a", 2).with("c", 1));
     }
 }

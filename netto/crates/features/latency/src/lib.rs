@@ -21,6 +21,7 @@ pub mod demo;
 mod groups;
 mod kernel;
 pub mod metrics;
+mod options;
 pub mod request;
 mod terminal;
 
@@ -29,6 +30,7 @@ pub use terminal::View;
 
 /// CPU time is measured without it.
 pub const FEATURE: Feature = Feature {
+    options: Some(options::OPTIONS),
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,

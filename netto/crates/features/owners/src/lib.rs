@@ -31,6 +31,7 @@ mod api;
 pub mod demo;
 pub mod kernel;
 pub mod metrics;
+mod options;
 mod question;
 pub mod report;
 mod resolver;
@@ -41,6 +42,7 @@ pub use api::API;
 /// Without it, it is only not known whose the cost is. Its options are an [`OwnerLevel`].
 pub const FEATURE: Feature = Feature {
     wants_tags: |options| level(options) != OwnerLevel::None,
+    options: Some(options::OPTIONS),
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,

@@ -1,14 +1,32 @@
-//! Options of measuring latencies inside the stack.
+//! Options of measuring latencies inside the stack, and the request that they make.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, FromArgMatches, ValueEnum};
+use netto_feature::options::Options;
+use netto_feature::values::{in_range, understood};
 
-use netto_latency::request::{Grouping, points};
+use crate::request::{Grouping, Request, points};
 
-use super::values::{in_range, understood};
+/// A filter can name so many.
+const MOST_NAMES: usize = 128;
+
+/// What users may ask.
+pub(crate) const OPTIONS: Options = Options {
+    arguments: LatencyOptions::augment_args,
+    read: |matches, options| {
+        let own = LatencyOptions::from_arg_matches(matches).map_err(|error| error.to_string())?;
+        let is_on = own.latency.unwrap_or(false);
+        let request = own.request()?;
+        Ok(match is_on {
+            true => options.with(crate::FEATURE.name, request),
+            false => options,
+        })
+    },
+    is_reread: true,
+};
 
 /// What latencies are measured, of which packets.
 #[derive(Debug, Clone, Default, Args)]
-pub struct LatencyArgs {
+struct LatencyOptions {
     /// Measure how long after its arrival a packet is at which point of the stack [default: false]
     #[arg(
         long,
@@ -20,7 +38,7 @@ pub struct LatencyArgs {
         env = "NETTO_LATENCY",
         hide_env = true
     )]
-    pub latency: Option<bool>,
+    latency: Option<bool>,
     /// Points at which latencies are measured, such as ip-start,tcp-socket-read [default: all that
     /// there are]
     #[arg(
@@ -31,7 +49,7 @@ pub struct LatencyArgs {
         env = "NETTO_LATENCY_POINTS",
         hide_env = true
     )]
-    pub latency_points: Vec<String>,
+    latency_points: Vec<String>,
     /// Look at one in so many packets, the same at all points: cost follows [default: 1]
     #[arg(
         long,
@@ -40,7 +58,7 @@ pub struct LatencyArgs {
         env = "NETTO_LATENCY_ONE_IN",
         hide_env = true
     )]
-    pub latency_one_in: Option<u64>,
+    latency_one_in: Option<u64>,
     /// Count segments that waited for an earlier one, too, when they are read [default: false]
     #[arg(
         long,
@@ -52,7 +70,7 @@ pub struct LatencyArgs {
         env = "NETTO_LATENCY_INCLUDE_HOL",
         hide_env = true
     )]
-    pub latency_include_hol: Option<bool>,
+    latency_include_hol: Option<bool>,
     /// Only packets that came in at these interfaces: names, or numbers for those of other
     /// namespaces
     #[arg(
@@ -62,7 +80,7 @@ pub struct LatencyArgs {
         env = "NETTO_LATENCY_INTERFACES",
         hide_env = true
     )]
-    pub latency_interfaces: Vec<String>,
+    latency_interfaces: Vec<String>,
     /// Only packets in these network namespaces: names of `ip netns`, paths, or inode numbers
     #[arg(
         long,
@@ -71,7 +89,7 @@ pub struct LatencyArgs {
         env = "NETTO_LATENCY_NETNS",
         hide_env = true
     )]
-    pub latency_netns: Vec<String>,
+    latency_netns: Vec<String>,
     /// Only packets for sockets of these control groups: paths below the hierarchy, or numbers
     #[arg(
         long,
@@ -80,7 +98,7 @@ pub struct LatencyArgs {
         env = "NETTO_LATENCY_CGROUPS",
         hide_env = true
     )]
-    pub latency_cgroups: Vec<String>,
+    latency_cgroups: Vec<String>,
     /// Only packets that these processes read
     #[arg(
         long,
@@ -89,7 +107,7 @@ pub struct LatencyArgs {
         env = "NETTO_LATENCY_PIDS",
         hide_env = true
     )]
-    pub latency_pids: Vec<u32>,
+    latency_pids: Vec<u32>,
     /// Only packets for sockets with one of these ports, on either side
     #[arg(
         long,
@@ -98,7 +116,7 @@ pub struct LatencyArgs {
         env = "NETTO_LATENCY_PORTS",
         hide_env = true
     )]
-    pub latency_ports: Vec<u16>,
+    latency_ports: Vec<u16>,
     /// Only packets for sockets with so many in their queue [default: 0]
     #[arg(
         long,
@@ -106,7 +124,7 @@ pub struct LatencyArgs {
         env = "NETTO_LATENCY_MIN_QUEUE",
         hide_env = true
     )]
-    pub latency_min_queue: Option<u32>,
+    latency_min_queue: Option<u32>,
     /// Tell packets apart: none, by interface, or by owner (the socket's control group)
     /// [default: none]
     #[arg(
@@ -116,12 +134,12 @@ pub struct LatencyArgs {
         env = "NETTO_LATENCY_GROUP",
         hide_env = true
     )]
-    pub latency_group: Option<GroupName>,
+    latency_group: Option<GroupName>,
 }
 
 /// By what packets are told apart, as the user writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum GroupName {
+enum GroupName {
     /// By nothing
     None,
     /// The interface that they came in at
@@ -137,5 +155,32 @@ impl From<GroupName> for Grouping {
             GroupName::Interface => Grouping::Interface,
             GroupName::Owner => Grouping::Owner,
         }
+    }
+}
+
+impl LatencyOptions {
+    fn request(self) -> Result<Request, String> {
+        let default = Request::default();
+        let few = |option: &str, count: usize| match count > MOST_NAMES {
+            true => Err(format!("{option} takes {MOST_NAMES} at most, not {count}")),
+            false => Ok(()),
+        };
+        few("--latency-interfaces", self.latency_interfaces.len())?;
+        few("--latency-netns", self.latency_netns.len())?;
+        few("--latency-cgroups", self.latency_cgroups.len())?;
+        few("--latency-pids", self.latency_pids.len())?;
+        few("--latency-ports", self.latency_ports.len())?;
+        Ok(Request {
+            points: points(&self.latency_points)?,
+            one_in: self.latency_one_in.unwrap_or(default.one_in),
+            includes_hol: self.latency_include_hol.unwrap_or(default.includes_hol),
+            interfaces: self.latency_interfaces,
+            netns: self.latency_netns,
+            cgroups: self.latency_cgroups,
+            pids: self.latency_pids,
+            ports: self.latency_ports,
+            min_queue: self.latency_min_queue.unwrap_or(default.min_queue),
+            grouping: self.latency_group.map_or(default.grouping, Into::into),
+        })
     }
 }

@@ -1,0 +1,55 @@
+//! How finely owners are told apart, as the user writes it.
+
+use clap::{Args, FromArgMatches, ValueEnum};
+use netto_feature::options::Options;
+
+use crate::OwnerLevel;
+
+/// What users may ask.
+pub(crate) const OPTIONS: Options = Options {
+    arguments: OwnersOptions::augment_args,
+    read: |matches, options| {
+        let own = OwnersOptions::from_arg_matches(matches).map_err(|error| error.to_string())?;
+        Ok(match own.owners {
+            Some(name) => options.with(crate::FEATURE.name, OwnerLevel::from(name)),
+            None => options,
+        })
+    },
+    is_reread: false,
+};
+
+/// Whose the cost is.
+#[derive(Debug, Clone, Default, Args)]
+struct OwnersOptions {
+    /// Tell whose networking's CPU time is: none, cgroup (containers, pods, units), or process
+    /// [default: none]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        hide_possible_values = true,
+        env = "NETTO_OWNERS",
+        hide_env = true
+    )]
+    owners: Option<OwnersName>,
+}
+
+/// See the head of this file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OwnersName {
+    /// Not at all
+    None,
+    /// Control groups: containers, pods, systemd units
+    Cgroup,
+    /// The processes in them
+    Process,
+}
+
+impl From<OwnersName> for OwnerLevel {
+    fn from(name: OwnersName) -> Self {
+        match name {
+            OwnersName::None => OwnerLevel::None,
+            OwnersName::Cgroup => OwnerLevel::Cgroup,
+            OwnersName::Process => OwnerLevel::Process,
+        }
+    }
+}
