@@ -63,8 +63,8 @@ impl<S: Read + Write> RouteSocket<S> {
         answer.context("the kernel does not answer about its interfaces")
     }
 
-    /// All that the kernel lists. A list that changed while it was made may lack what was there all
-    /// the time, and is made anew.
+    /// All that the kernel lists. A list that changed during its dump may lack entries that were
+    /// there all the time, and is requested again.
     ///
     /// # Errors
     /// If the kernel refuses, the list is damaged, or never the same for long enough.

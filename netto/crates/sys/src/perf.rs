@@ -205,9 +205,9 @@ impl Samplers {
         self.clocks.get(&cpu).map_or(0, |clock| clock.hz)
     }
 
-    /// Asks for another rate on this CPU; 0 leaves it alone. It holds from the next interval on,
-    /// because all samples of an interval stand for the same time. Where there are none, it
-    /// holds at once.
+    /// Requests another rate on this CPU; 0 stops sampling. It applies from the next interval on,
+    /// because all samples of an interval represent the same time; without samples it applies at
+    /// once.
     pub fn set_rate(&mut self, cpu: u32, hz: u64) {
         if let Some(clock) = self.clocks.get_mut(&cpu) {
             clock.wanted_hz = hz;

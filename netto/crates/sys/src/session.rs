@@ -34,10 +34,10 @@ mod by_tick;
 mod controller;
 pub(super) mod probes;
 
-/// Room for one CPU's stacks of one interval, words. A lane takes about 30
-/// words per stack; half of the samples of a busy CPU fall into networking.
-/// Between these bounds it follows frequency and interval; short intervals have
-/// room for more than one, since reading symbols anew takes longer than they do.
+/// Capacity for one CPU's stacks of one interval, words. A lane takes about 30 words per stack;
+/// half of the samples of a busy CPU are in networking. Between these bounds it follows frequency
+/// and interval; with short intervals it holds more than one, since reading symbols again takes
+/// longer than they do.
 const LANE_WORDS_MIN: u64 = 64 * abi::TRACE_WORDS as u64;
 const LANE_WORDS_MAX: u64 = 1 << 18;
 const WORDS_PER_STACK: u64 = 32;

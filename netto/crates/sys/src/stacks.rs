@@ -1,8 +1,8 @@
 //! Drains the double buffer of sampled stacks.
 //!
-//! The BPF side is `bpf/stacks.bpf.h`. User space owns the inactive slot: after
-//! a flip it waits until no sampler is at work in the other slot any more, and
-//! then nobody else touches that slot until the next flip.
+//! The BPF side is `bpf/stacks.bpf.h`. User space owns the inactive slot: after a flip it waits
+//! until no sampler writes to the other slot any more, and then has that slot for itself until the
+//! next flip.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -22,7 +22,7 @@ use netto_analysis::groups::{GROUPS, Group, GroupSet};
 const CALIBRATION: Duration = Duration::from_millis(50);
 /// For so long probes are attached to be compared with samples.
 const MOMENT: Duration = Duration::from_millis(100);
-/// How often, and how many times, states are looked at that nobody would end.
+/// Interval and number of checks for states that no probe would end.
 const LEFTOVER_PAUSE: Duration = Duration::from_millis(2);
 const LEFTOVER_LOOKS: usize = 50;
 /// Fewer runs than this say nothing of what one costs.
