@@ -236,8 +236,8 @@ impl Division {
         bases
     }
 
-    /// By what the time of a component on a CPU is divided: by its own samples of the interval, or
-    /// its event's, so that in the long run each sample counts once; only without any by what was.
+    /// The weights for the time of a component on a CPU: its own samples of the interval, or its
+    /// event's, so that in the long run each sample counts once; without any, those of the past.
     fn weigh(&self, event: &Event, leaf: usize, cpu: usize) -> (&[(Pair, f64)], Rests) {
         let stand_in = match event.nature {
             Nature::Sent => self.sends,
@@ -270,24 +270,24 @@ impl Division {
         }
     }
 
-    /// Everybody has the number that `renamed` gives; who shares one is one from then on.
+    /// Renumbers owners by `renamed`; owners that share a number are merged.
     pub fn rename(&mut self, renamed: impl Fn(u32) -> u32) {
         let pools = self.cpus.iter_mut().flatten().chain(&mut self.host);
         pools.for_each(|pool| pool.rename(&renamed));
     }
 }
 
-/// On what a division rests.
+/// The evidence of a division.
 enum Rests {
     /// Samples of the component or its event, in this interval.
     Own,
     /// Earlier ones, or those of something else.
     Others,
-    /// Nothing at all.
+    /// None.
     Nothing,
 }
 
-/// How it was found whose an event's time is.
+/// How the owners of an event's time were found.
 fn basis(event: &Event, found: &[u64; 4], [own_ns, others_ns, nobodys_ns]: [u64; 3]) -> OwnerBasis {
     let all: u64 = found.iter().sum();
     let share = |count: u64| {
@@ -295,7 +295,7 @@ fn basis(event: &Event, found: &[u64; 4], [own_ns, others_ns, nobodys_ns]: [u64;
         part.checked_div(u128::from(all)).unwrap_or(0) as u64
     };
     let mut parts = found.map(share);
-    // What rounding has left over goes to what most samples were found by.
+    // The rounding remainder goes to the most frequent way.
     let left_ns = own_ns - parts.iter().sum::<u64>();
     let most = found
         .iter()

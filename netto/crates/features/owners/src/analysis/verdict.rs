@@ -1,29 +1,28 @@
-//! Whose work a sample is, by what is known of it: who caused it, who paid, and how that was found.
+//! Finds the owner of a sample's work: who caused it, who paid, and how that was found.
 
 use super::divide::{Found, interrupts, works_for_others};
 use super::owner_table::Who;
 use netto_analysis::tagged::{SampleTag, TaggedSample};
 
-/// Where softirqs are not timed, an answer that came later than this is another packet's,
-/// nanoseconds.
+/// Where softirqs are not timed, a later answer belongs to another packet, nanoseconds.
 const SOON_NS: u64 = 500_000;
 
-/// How finely owners are told apart.
+/// The granularity of owners.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OwnerLevel {
-    /// Not at all, at no cost.
+    /// No owners, at no cost.
     #[default]
     None,
     /// Control groups.
     Cgroup,
-    /// The processes in them.
+    /// The processes in control groups.
     Process,
 }
 
-/// What a sample that had to wait was told.
+/// The probes' answer for a pending sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// When, by CLOCK_MONOTONIC, nanoseconds.
+    /// Time, CLOCK_MONOTONIC, nanoseconds.
     pub time_ns: u64,
     /// Control group of the socket; 0 if there is none.
     pub cgroup: u64,
