@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Counts the messages and bytes that sockets send and receive, and NAPI's polls and their
+/*
+ * Counts the messages and bytes that sockets send and receive, and NAPI's polls and their
  * results. An object of its own, since nothing else depends on it.
  *
  * Each CPU counts in a record of its own. Additions are atomic: a softirq that sends or polls
- * may interrupt a probe. */
+ * may interrupt a probe.
+ */
 #include "kernel.h"
 #include "traffic_abi.h"
 
