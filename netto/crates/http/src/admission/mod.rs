@@ -4,8 +4,8 @@
 //! It stands between the socket and the HTTP library, which alone would read as much as a client
 //! sends and buffer as much as it answers. `places` assigns connection slots, `connection` holds
 //! the state of each connection, `request_gate` passes one request at a time, `progress` closes
-//! connections that make no write progress, `body` sends responses in slices, `malformed` counts
-//! what is not HTTP, `leftovers` returns memory. None of it knows a route or a snapshot.
+//! connections that make no write progress, `body` sends responses in slices, `leftovers` returns
+//! memory. None of it knows a route or a snapshot.
 
 mod body;
 mod connection;
