@@ -32,7 +32,7 @@ pub struct Config {
     pub owners: OwnerLevel,
     /// What latencies are measured, if any.
     pub latency: Option<LatencyRequest>,
-    /// Whether somebody has asked for so many.
+    /// Whether the user gave that frequency.
     pub frequency_is_given: bool,
     /// Length of an interval.
     pub user_period: Duration,
@@ -93,7 +93,7 @@ impl Default for Config {
     }
 }
 
-/// A filter of latency can name so many.
+/// Most names in a filter of latency.
 const MOST_NAMES: usize = 128;
 
 impl Config {

@@ -64,7 +64,7 @@ pub fn command(cli: &Cli) -> Outcome {
         Some(Command::Latency(args)) => (
             Config::for_host(&args.host),
             Box::new(|config| {
-                // Whoever asks to see latency wants it measured.
+                // The latency view needs latency measured.
                 let config = &Config {
                     latency: Some(config.latency.clone().unwrap_or_default()),
                     ..config.clone()
@@ -99,7 +99,7 @@ pub fn command(cli: &Cli) -> Outcome {
         Err(error) => return Outcome::Usage(error),
     };
     telemetry::init(match &cli.command {
-        // What is said on a terminal would stand in the middle of its screen.
+        // Log lines would appear in the middle of the terminal view.
         Some(Command::Top(_) | Command::Latency(_)) => LogLevel::Error,
         _ => config.log_level,
     });
@@ -188,7 +188,7 @@ fn measure(config: &Config) -> anyhow::Result<Measurement> {
     measurement::start(&Settings::from(config), FEATURES, config.feature_options())
 }
 
-/// Measures for a terminal: nobody is served.
+/// Measures for a terminal, without a server.
 fn begin(config: &Config) -> anyhow::Result<Begun> {
     room::ensure(&[probes(config)])?;
     quieten_libbpf();
