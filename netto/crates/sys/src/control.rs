@@ -30,7 +30,7 @@ impl Control {
 
     /// The slot that samplers write to.
     pub(super) fn active_slot(&self) -> usize {
-        // Nobody but this process writes it.
+        // Only this process writes it.
         self.record.element(0)[abi::CONTROL_ACTIVE_SLOT].load(Relaxed) as usize & 1
     }
 

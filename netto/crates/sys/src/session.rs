@@ -75,7 +75,7 @@ pub struct Readers {
     pub controller: ProbeController,
     /// What the programs are told while they run.
     pub control: Arc<Control>,
-    /// Sampled stacks; nobody fills it if the plan has no stacks.
+    /// Sampled stacks; empty if the plan has no stacks.
     pub stacks: StackBuffer,
     /// Clocks of the stack sampler, not yet started on any CPU; `None` if the plan has no stacks, or
     /// the scheduler's tick calls the sampler.
@@ -95,7 +95,7 @@ pub struct Readers {
 }
 
 impl Session {
-    /// Attaches everything that the plan asks for. `has_tags`: samples say whose they are.
+    /// Attaches everything that the plan asks for. `has_tags`: samples carry owner tags.
     ///
     /// A socket function that cannot be hooked is noted in [`Session::probes`]
     /// and left out; without softirqs and context switches there is no session.

@@ -37,7 +37,7 @@ pub struct Trace<'a> {
     pub kind: u8,
     /// Whether the idle task was running, and the sampler could not tell what was on top of it.
     pub is_idle_task: bool,
-    /// Whose it is, if samples have tags.
+    /// The owner tag, if samples have tags.
     pub tag: Option<SampleTag>,
     /// Return addresses, innermost first; empty if the kernel could not unwind.
     pub frames: &'a [u64],
