@@ -72,7 +72,7 @@ pub struct Published {
     /// The snapshot itself.
     pub snapshot: Arc<Snapshot>,
     /// What its rows mean. Snapshots share one description until it changes, so
-    /// that sinks see by the pointer whether they must tell it anew.
+    /// that sinks see by the pointer whether they must send it again.
     pub info: Arc<Info>,
     message: OnceLock<Bytes>,
 }
