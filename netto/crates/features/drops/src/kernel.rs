@@ -189,7 +189,7 @@ impl NameReader {
             if let Err(error) = read {
                 tracing::debug!("functions that drop packets have no names: {error:#}");
             }
-            // If nobody wants them any more, the daemon ends.
+            // If the receiver is gone, the daemon ends.
             let _ = done.send((wanted, system::thread_cpu_ns()));
         });
         match started {
