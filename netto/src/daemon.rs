@@ -147,7 +147,7 @@ impl Prepared {
         self
     }
 
-    /// Serves a recording, whose viewers get a hold on its deck.
+    /// Serves a recording, whose viewers control its playback.
     pub fn with_replay(mut self, controls: Controls) -> Self {
         self.replay = Some(controls);
         self
@@ -160,7 +160,7 @@ impl Prepared {
     pub fn serve(self, info: Info, source: Box<dyn SnapshotSource>) -> anyhow::Result<()> {
         System::new().block_on(async {
             let stop = signals::to_end()?;
-            // Whoever has neither ends when its terminal does.
+            // Without log and reread, SIGHUP ends the daemon, as when its terminal closes.
             let hangups = match self.log.is_some() || self.reread.is_some() {
                 true => Some(signals::hangups()?),
                 false => None,
@@ -249,8 +249,8 @@ impl Prepared {
         info: Arc<Info>,
         stacks: Arc<dyn StackSource>,
     ) -> anyhow::Result<(Running, Failures)> {
-        // Inherited by every connection: the kernel cuts off a peer that is silent for so long,
-        // also where the connection is closed and all that is left to be taken is in its buffers.
+        // Inherited by every connection: the kernel closes a connection whose peer is silent for
+        // this long, also after a close with unsent data in its buffers.
         socket2::SockRef::from(&self.listener)
             .set_tcp_user_timeout(Some(self.patience.no_progress))
             .context("cannot set up the socket")?;
@@ -325,7 +325,7 @@ impl Prepared {
         let handle = server.handle();
         let mut watch = supervisor.watch(Part::HttpServer);
         actix::spawn(async move {
-            // An end without an error that nobody asked for is told by the watch itself.
+            // An unexpected end without an error is reported by the watch itself.
             if let Err(error) = server.await {
                 watch.fail(error.into());
             }

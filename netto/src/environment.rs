@@ -1,5 +1,5 @@
-//! Settings by environment variables, as far as they can be wrong: a name that nobody
-//! reads, and a value that must be blamed on the variable and not on its flag.
+//! Checks settings by environment variables: unknown names, and invalid values, which must be
+//! reported for the variable and not for its flag.
 //!
 //! The values themselves are taken by the parser of the command line.
 
@@ -22,7 +22,7 @@ const OF_DEVELOPERS: [&str; 5] = [
 ];
 /// What pods are given that run beside a service called netto (links in the style of Docker).
 const OF_KUBERNETES: [&str; 2] = ["NETTO_SERVICE_", "NETTO_PORT_"];
-/// So many letters may be wrong in a name that is still recognised.
+/// Most wrong letters in a name that is still recognised.
 const MOST_MISTAKES: usize = 3;
 
 /// Every option of every command.

@@ -102,7 +102,7 @@ pub fn command(cli: &Cli) -> Outcome {
         Err(error) => return Outcome::Usage(error),
     };
     telemetry::init(match &cli.command {
-        // What is said on a terminal would stand in the middle of its screen.
+        // Log lines would appear in the middle of the terminal view.
         Some(Command::Top(_) | Command::Latency(_)) => LogLevel::Error,
         _ => config.log_level,
     });
@@ -191,7 +191,7 @@ fn measure(config: &Config) -> anyhow::Result<Measurement> {
     measurement::start(&Settings::from(config), FEATURES, config.features.clone())
 }
 
-/// Measures for a terminal: nobody is served.
+/// Measures for a terminal, without a server.
 fn begin(config: &Config) -> anyhow::Result<Begun> {
     room::ensure(&[probes(config)])?;
     quieten_libbpf();

@@ -12,14 +12,14 @@ use crate::cli::LogLevel;
 pub fn init(level: LogLevel) {
     let level = level.as_str();
     let builder = tracing_subscriber::fmt()
-        // The HTTP library has a line for each malformed request; `sinks::door` counts them.
+        // The HTTP library logs each malformed request; netto counts them instead.
         .with_env_filter(EnvFilter::new(format!(
             "warn,actix_http::h1::dispatcher=off,netto={level}"
         )))
         .with_writer(io::stderr)
         .with_ansi(false)
         .with_target(false)
-        // If standard error is closed there is nobody to complain to.
+        // If standard error is closed, errors cannot be reported.
         .log_internal_errors(false);
     let under_systemd = std::env::var_os("JOURNAL_STREAM").is_some();
     // The only error is that logging was set up before.

@@ -1,5 +1,5 @@
-//! `netto dump`: the newest snapshots of a running daemon as a log. What happened just before
-//! can be reported on, played and compared, though nobody had thought of a log.
+//! `netto dump`: the newest snapshots of a running daemon as a log, so that the recent past can be
+//! reported on, played and compared without a log file.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read, Write};
@@ -41,7 +41,7 @@ pub fn run(url: Option<&str>, ca_file: Option<&Path>, output: &Path) -> Outcome 
         Ok(bytes) => {
             if !is_standard_output {
                 let path = output.display();
-                // If standard error is closed, there is nobody to be told.
+                // If standard error is closed, the message is lost.
                 let _ = writeln!(
                     io::stderr(),
                     "{path}: {} kB of {}; `netto report {path}` says what is in it",

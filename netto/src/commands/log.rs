@@ -1,5 +1,5 @@
-//! `netto log`: looking at log files. Only wording is owned here; what a log holds is found out by
-//! its reader.
+//! `netto log`: inspects log files. This file owns only the wording; the reader finds out what a
+//! log holds.
 
 use std::fmt::Write as _;
 

@@ -34,8 +34,8 @@ pub fn to_end() -> anyhow::Result<impl Future<Output = String>> {
 /// # Errors
 /// If it cannot be told.
 pub fn hangups() -> anyhow::Result<Signal> {
-    // A limit on the length of files (`ulimit -f`) is like a full disk, and would
-    // end the process if nobody had ever listened.
+    // A limit on the length of files (`ulimit -f`) is like a full disk, and would end the process
+    // without a handler.
     drop(signal(SignalKind::from_raw(libc::SIGXFSZ)).context("cannot listen for SIGXFSZ")?);
     signal(SignalKind::hangup()).context("cannot listen for SIGHUP")
 }

@@ -1,17 +1,18 @@
-//! What a made-up host does in an interval, and how a feature makes up its section of that.
+//! The activity of a demonstration host in an interval, and how a feature generates its section
+//! from it.
 
 use metrics_common::sections::Rows;
 use metrics_common::{CpuModes, Sections};
 
-/// netto's share of any CPU's time, at most: beyond that the made-up host would be sampled less
-/// often.
+/// Limit of netto's share of any CPU's time: beyond that the demonstration host would be sampled
+/// less often.
 pub const MAX_OVERHEAD: f64 = 0.01;
 
-/// What the CPUs did.
+/// Activity of the CPUs.
 pub struct Work {
     /// CPU time, nanoseconds.
     pub components: Rows<u64>,
-    /// Stacks on which a split rests.
+    /// Number of stacks behind a split.
     pub samples: Rows<u32>,
     /// How often a timed component was entered.
     pub entries: Rows<u64>,
@@ -19,9 +20,9 @@ pub struct Work {
     pub modes: Vec<CpuModes>,
 }
 
-/// An interval of the made-up host.
+/// An interval of the demonstration host.
 pub struct Interval<'a> {
-    /// What its CPUs did.
+    /// Activity of its CPUs.
     pub work: &'a Work,
     /// Its length, nanoseconds.
     pub length_ns: u64,
@@ -29,15 +30,15 @@ pub struct Interval<'a> {
     pub seconds: f64,
     /// Stacks taken on each CPU.
     pub stacks: u64,
-    /// Whether only the history is made of it, which nobody asks for single snapshots.
+    /// Whether the interval is for the history only, which is not read as single snapshots.
     pub is_past: bool,
 }
 
-/// Fills a feature's section. It is called for one interval after the other, and may read the
-/// sections of the features before it.
+/// Fills a feature's section. It is called for consecutive intervals, and may read the sections of
+/// the features before it.
 pub type Generator = Box<dyn FnMut(&Interval<'_>, &mut Sections) + Send>;
 
-/// Makes up nothing.
+/// Generates nothing.
 pub fn nothing() -> Generator {
     Box::new(|_, _| {})
 }

@@ -1,4 +1,4 @@
-//! What measures: the trait of an instrument, how it is begun, and those that run.
+//! Features: the trait of a running one, how it is started, and the list of those that run.
 
 use metrics_common::{Availability, InstrumentCost, Sections};
 
@@ -11,24 +11,24 @@ use netto_platform::{Platform, Tick};
 use netto_questions::api::Api;
 use netto_sys::system;
 
-/// What measures, and fills one section of each snapshot.
+/// A running feature, which fills one section of each snapshot.
 pub trait Instrument: Send {
-    /// Puts what it found in the interval into its section.
+    /// Writes the findings of the interval into its section.
     ///
     /// # Errors
-    /// What makes further intervals impossible: it is asked no more.
+    /// An error that makes further intervals impossible: it is not called again.
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()>;
 }
 
-/// How an instrument is begun.
+/// How a feature is started.
 pub struct Feature {
-    /// Its name, and its section's.
+    /// The name of the feature and of its section.
     pub name: &'static str,
-    /// Whether the daemon ends when it fails; any other is switched off.
+    /// Whether its failure ends the daemon; any other feature is switched off.
     pub is_essential: bool,
-    /// Whether, with these options, it needs samples that say whose they are.
+    /// Whether it needs, with these options, samples with owner tags.
     pub wants_tags: fn(&FeatureOptions) -> bool,
-    /// Begins it; what was before belongs to no interval.
+    /// Starts it; earlier events belong to no interval.
     ///
     /// # Errors
     /// Why it cannot run here.
@@ -37,16 +37,16 @@ pub struct Feature {
     pub options: Option<Options>,
     /// What it exports.
     pub metrics: Catalogue,
-    /// What it shows of itself.
+    /// The form of its section in the API.
     pub api: Api,
-    /// Makes up its section for a demonstration.
+    /// Generates its section for a demonstration.
     pub demo: fn() -> Generator,
-    /// What it adds to the report on a log.
+    /// Its part of the report on a log.
     pub summary: Option<fn() -> Box<dyn Summarizer>>,
 }
 
 impl Feature {
-    /// An instrument that can be missing, needs no tags of samples, and shows its section only.
+    /// A feature that may be unavailable, needs no tags of samples, and shows its section only.
     pub const fn new(
         name: &'static str,
         start: fn(&mut Platform, &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>>,
@@ -65,7 +65,7 @@ impl Feature {
     }
 }
 
-/// Starts an instrument, and notes in the description whether it runs.
+/// Starts a feature, and sets its availability in the description.
 fn begin(
     entry: &Feature,
     platform: &mut Platform,
@@ -80,7 +80,7 @@ fn begin(
     begun
 }
 
-/// Those that run.
+/// The running features.
 #[derive(Default)]
 pub struct Running {
     entries: &'static [Feature],
@@ -88,7 +88,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts every instrument of the list; one that cannot run here is noted in the description.
+    /// Starts every feature of the list; the description tells which cannot run here.
     ///
     /// # Errors
     /// Why an essential one cannot run.
@@ -108,7 +108,7 @@ impl Running {
         Ok(Running { entries, running })
     }
 
-    /// Begins one anew with these options, or ends it: what it kept of before is gone.
+    /// Restarts a feature with these options, or ends it: its state is lost.
     pub fn restart(
         &mut self,
         name: &'static str,
@@ -133,10 +133,10 @@ impl Running {
         }
     }
 
-    /// Asks each for its section. One that fails is switched off, and the user is told.
+    /// Collects every section. A feature that fails is switched off, with a note to the user.
     ///
     /// # Errors
-    /// The failure of an essential one.
+    /// The failure of an essential feature.
     pub fn collect(&mut self, tick: &mut Tick<'_>) -> anyhow::Result<Sections> {
         let mut sections = Sections::default();
         let mut failed = Vec::new();

@@ -1,5 +1,5 @@
 //! One measurement from start to end, and the order of a tick: the platform ends the interval, the
-//! instruments fill its sections, the platform takes what has changed. Nothing else.
+//! features fill its sections, the platform applies changes. Nothing else.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use netto_sys::session::Session;
 
 /// A running measurement. Dropping it detaches the probes.
 pub struct Measurement {
-    /// What it says of itself and its host.
+    /// The description of the measurement and its host.
     pub info: Info,
-    /// What takes its stacks and why; `None` if nothing does.
+    /// The sampler and the reason for it; `None` if no stacks are sampled.
     pub sampling: Option<Choice>,
     /// Makes the snapshots.
     pub source: Snapshots,
@@ -37,9 +37,9 @@ pub fn start(
     let has_tags = features.iter().any(|entry| (entry.wants_tags)(&options));
     let (mut platform, session) = Platform::start(settings, has_tags)?;
     let instruments = Running::start(features, &mut platform, &options)?;
-    // Symbols and type information were read that nobody needs any more.
+    // Symbols and type information were read that are no longer needed.
     netto_sys::memory::give_back();
-    // Whoever starts the measurement tells this one.
+    // The caller publishes this description.
     let _ = platform.new_info();
     Ok(Measurement {
         info: platform.info().clone(),
@@ -59,7 +59,7 @@ pub struct Snapshots {
     platform: Platform,
     instruments: Running,
     options: FeatureOptions,
-    /// Room for the samples of one interval.
+    /// Buffer for the samples of one interval.
     samples: Vec<TaggedSample>,
 }
 

@@ -1,5 +1,4 @@
-//! What a feature adds to the report on a log: it is shown the intervals, and says in the end what
-//! they come to.
+//! A feature's part of the report on a log: it is given the intervals, and returns their summary.
 
 use metrics_common::Snapshot;
 
@@ -8,12 +7,12 @@ pub trait Summarizer {
     /// Adds an interval, or the sum of several; one without the section adds nothing.
     fn add(&mut self, snapshot: &Snapshot);
 
-    /// What they come to, of the component with this slug and its parts; `None` if no interval
-    /// has the section.
+    /// The summary, of the component with this slug and its parts; `None` if no interval has the
+    /// section.
     fn finish(self: Box<Self>, component: Option<&str>) -> Option<Summary>;
 }
 
-/// The same thing for people and for programs.
+/// The same content for people and for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// Lines for a terminal.

@@ -1,8 +1,8 @@
-//! The answers of `/api/v1`, each made once and handed to all who ask.
+//! The responses of `/api/v1`, each computed once for all clients.
 //!
-//! A snapshot and a description hold until there is another one. A flame graph
-//! changes with every snapshot, but takes so long to name and fold that it is made once a
-//! second at most, and never for more than a twentieth of the time.
+//! A snapshot and a description are valid until there is a newer one. A flame graph changes with
+//! every snapshot, but takes so long to symbolize and fold that it is computed at most once a
+//! second, and in at most a twentieth of the time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,26 +16,26 @@ use netto_pipeline::single_flight::SingleFlight;
 use netto_pipeline::trace_analyzer::StackSource;
 use netto_questions::api::json;
 
-/// A flame graph holds at least so long, and so many times as long as it took to make.
+/// A flame graph is valid for at least this long, and for this multiple of its computing time.
 const FLAME_GRAPH_HOLDS: Duration = Duration::from_secs(1);
 const FLAME_GRAPH_PAUSE: u32 = 20;
 
-/// A flame graph as it is sent; copies share the text.
+/// A flame graph as it is sent; clones share the text.
 #[derive(Debug, Clone)]
 pub struct FlameGraph {
     /// Folded stacks.
     pub text: Bytes,
-    /// Length of the time in which they were sampled, nanoseconds.
+    /// Length of the sampling window, nanoseconds.
     pub window_ns: u64,
     /// Samples in the text.
     pub samples: u64,
-    /// Samples for whose stack there was no room.
+    /// Samples whose stack was not stored.
     pub left_out: u64,
 }
 
 type Made<T> = Result<T, String>;
 
-/// The newest of each kind.
+/// The newest response of each kind.
 pub struct Answers {
     stacks: Arc<dyn StackSource>,
     features: Arc<[Shown]>,
@@ -45,7 +45,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// None has been made yet.
+    /// Nothing computed yet.
     pub fn new(stacks: Arc<dyn StackSource>, features: Arc<[Shown]>) -> Self {
         Answers {
             stacks,
@@ -56,7 +56,7 @@ impl Answers {
         }
     }
 
-    /// A description as JSON.
+    /// The description as JSON.
     ///
     /// # Errors
     /// Why it cannot be written, for people.
@@ -72,7 +72,7 @@ impl Answers {
         made.await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    /// A snapshot as JSON.
+    /// The snapshot as JSON.
     ///
     /// # Errors
     /// Why it cannot be written, for people.

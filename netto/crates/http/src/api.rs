@@ -1,17 +1,17 @@
 //! A snapshot as JSON, for people, scripts and tests.
 //!
-//! The wire format is made for programs: rows by position, absent rows as null.
-//! Here every value stands under its name, and what is not measured says why: each feature
-//! arranges its own section, and one that has nothing to arrange stands as it is.
+//! The wire format is made for programs: rows by position, absent rows as null. Here every value
+//! has a name, and absent values say why: each feature arranges its own section; a section without
+//! such an arrangement is written as it is.
 
 use metrics_common::sections::{Section, Visitor};
 use metrics_common::{Info, Snapshot};
 use netto_questions::api::{Api, Object, Refusal};
 
-/// What a feature shows, under the name of its section.
+/// How a feature shows its section, with the section's name.
 pub type Shown = (&'static str, Api);
 
-/// What `/api/v1/snapshot` answers.
+/// The response of `/api/v1/snapshot`.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -32,7 +32,7 @@ pub fn snapshot(features: &[Shown], info: &Info, snapshot: &Snapshot) -> Result<
     object.end()
 }
 
-/// Writes the sections that no feature has arranged, each under its own name.
+/// Writes the sections that no feature arranges, each under its own name.
 struct Others<'a> {
     features: &'a [Shown],
     object: &'a mut Object,

@@ -1,5 +1,5 @@
-//! Answers to questions of features, out of what the collector keeps: its history, and the newest
-//! snapshots. `paced` says how they are bounded.
+//! Responses to queries of features, computed from the collector's history and its newest
+//! snapshots. `rate_limiter` bounds their cost.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use netto_questions::selection::Selection;
 use super::fair_queue::FairQueue;
 use super::rate_limiter::RateLimiter;
 
-/// A question with the answers that hold.
+/// A query with its valid responses.
 pub struct Asked {
-    /// What can be asked.
+    /// What can be queried.
     pub question: &'static Question,
     paced: RateLimiter<Selection>,
 }
 
 impl Asked {
-    /// Answers are made in these turns.
+    /// Responses are computed in turns of this queue.
     pub fn new(question: &'static Question, turns: FairQueue) -> Self {
         Asked {
             question,
@@ -31,8 +31,8 @@ impl Asked {
         }
     }
 
-    /// The answer to somebody at this address; `None` if it is of snapshots that are not kept,
-    /// because they are of a log.
+    /// The response for this address; `None` if it needs snapshots that are not kept because they
+    /// come from a log.
     pub async fn answer(
         &self,
         selection: Selection,
@@ -57,7 +57,7 @@ impl Asked {
     }
 }
 
-/// The newest snapshots of so many nanoseconds.
+/// The newest snapshots, covering this many nanoseconds.
 fn newest(recent: &Recent, last_ns: u64) -> impl Iterator<Item = Result<Snapshot, Refusal>> {
     let newest = recent.entries().map(|entry| entry.time_unix_ns()).max();
     let after_ns = newest.unwrap_or(0).saturating_sub(last_ns);

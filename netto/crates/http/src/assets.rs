@@ -14,7 +14,7 @@ pub fn respond(asset: &'static Asset, request: &HttpRequest) -> HttpResponse {
     let known = match IfNoneMatch::parse(request) {
         Ok(IfNoneMatch::Any) => true,
         Ok(IfNoneMatch::Items(tags)) => tags.iter().any(|tag| tag.weak_eq(&etag)),
-        // What cannot be understood is no condition.
+        // An unparsable header is ignored.
         Err(_) => false,
     };
     let mut response = if known {
@@ -38,8 +38,8 @@ pub fn respond(asset: &'static Asset, request: &HttpRequest) -> HttpResponse {
     response.body(Unpacked::new(asset.gzip))
 }
 
-/// The tag of one of its two forms: they are different bytes, so that a cache that
-/// keeps both must be able to tell them apart (RFC 9110, section 8.8.3).
+/// The entity tag of one of the two encodings: their bytes differ, so a cache that keeps both must
+/// distinguish them (RFC 9110, section 8.8.3).
 fn etag(asset: &Asset, packed: bool) -> EntityTag {
     let suffix = if packed { "-gzip" } else { "" };
     EntityTag::new_strong(format!("{}{suffix}", asset.version))
@@ -64,7 +64,7 @@ mod tests {
         assert!(page.content_type.starts_with("text/html"));
     }
 
-    /// Status and `ETag` of the answer to a request with these headers.
+    /// Status and `ETag` of the response to a request with these headers.
     fn asked(headers: &[(&'static str, &str)]) -> (u16, String) {
         let page = netto_assets::find("/index.html").expect("the dashboard has a page");
         let request = headers

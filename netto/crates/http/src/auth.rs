@@ -1,10 +1,9 @@
-//! Basic authentication with bcrypt hashes, as Prometheus' exporter-toolkit has it.
+//! Basic authentication with bcrypt hashes, as in Prometheus' exporter-toolkit.
 //!
-//! bcrypt is slow on purpose, so it runs off the event loop, one at a time, and
-//! a password that was right is remembered (as a keyed digest, only in memory, one
-//! for each user) so that a scrape does not pay for it again. An unknown user costs
-//! as much as a wrong password, so that names cannot be guessed by timing. Who waits
-//! for whom is decided in `turns`.
+//! bcrypt is slow on purpose, so it runs off the event loop, one check at a time, and a correct
+//! password is remembered (as a keyed digest, in memory only, one for each user) so that a scrape
+//! does not pay for it again. An unknown user costs as much as a wrong password, so that timing
+//! reveals no names. `fair_queue` orders the checks.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -22,11 +21,11 @@ use ring::rand::SystemRandom;
 
 use super::fair_queue::FairQueue;
 
-/// Costs of bcrypt that can be used: below 4 there is none, and above 16 one check
-/// takes several seconds, during which nobody else's password is checked.
+/// Usable bcrypt costs: 4 is bcrypt's least, and above 16 one check takes several seconds, during
+/// which no other password is checked.
 const COSTS: RangeInclusive<u32> = 4..=16;
 
-/// The answer to a request's credentials.
+/// The verdict on a request's credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// A known user with the right password.
@@ -37,7 +36,7 @@ pub enum Verdict {
     Busy,
 }
 
-/// The users and the passwords that were right lately.
+/// The users and the recently accepted passwords.
 pub struct Auth {
     users: HashMap<String, String>,
     /// Checked in place of an unknown user's hash.
@@ -87,10 +86,9 @@ impl Auth {
         })))
     }
 
-    /// Judges the `Authorization` header of a request from this address.
+    /// Checks the `Authorization` header of a request from this address.
     ///
-    /// Whoever stops waiting leaves nothing behind but, at most, the one check that is
-    /// being made for him.
+    /// A dropped future leaves at most the one check that is running for it.
     pub async fn check(
         self: &Arc<Self>,
         header: Option<&HeaderValue>,
@@ -109,13 +107,13 @@ impl Auth {
         let Some(turn) = place.turn().await else {
             return Verdict::Busy;
         };
-        // Meanwhile the same password may have been found right for another request.
+        // The same password may have been accepted for another request meanwhile.
         if self.remembers(&user, &message) {
             return Verdict::Accepted;
         }
         let auth = self.clone();
         let right = web::block(move || {
-            // Until the work is done, even if nobody waits for it any more.
+            // Hold the turn until the work is done, even if the request is gone.
             let _turn = turn;
             let right = auth.verify(&user, &password);
             if right {
@@ -145,7 +143,7 @@ impl Auth {
             .is_some_and(|tag| hmac::verify(&self.key, message, tag.as_ref()).is_ok())
     }
 
-    /// Takes long.
+    /// Slow: runs bcrypt.
     fn verify(&self, user: &str, password: &str) -> bool {
         let known = self.users.get(user);
         let hash = known.unwrap_or(&self.decoy);
@@ -197,7 +195,7 @@ mod tests {
         let header = basic("ada:s3cret:with colon");
         assert_eq!(auth.check(Some(&header), None).await, Verdict::Accepted);
         assert!(auth.remembers("ada", b"ada\0s3cret:with colon"));
-        // While the worker is taken only the memory can answer.
+        // While the worker is busy only the memory can answer.
         let turn = auth.turns.place(None).expect("a place").turn().await;
         assert_eq!(auth.check(Some(&header), None).await, Verdict::Accepted);
         let other = basic("ada:wrong");
@@ -236,7 +234,7 @@ mod tests {
         assert!(!error.contains("hunter2"), "{error}");
     }
 
-    /// What every client did was undone; work that has begun may take a moment more.
+    /// Waits until all places are free; work that has begun may take a moment more.
     async fn until_free(auth: &Auth) {
         let deadline = Instant::now() + Duration::from_secs(20);
         while !auth.turns.are_free() {
@@ -252,8 +250,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// Requests are polled and dropped in any order, at any of their awaits; a pause
-        /// lets work be finished that nobody has asked about yet.
+        /// Requests are polled and dropped in any order, at any of their awaits; a pause lets work
+        /// be finished that no request is waiting for.
         #[test]
         fn requests_that_are_dropped_leave_their_places_to_others(
             requests in proptest::collection::vec((0_u8..3, any::<bool>()), 1..12),

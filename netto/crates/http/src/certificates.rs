@@ -1,19 +1,19 @@
-//! What is wrong with the dates of a TLS certificate, in words.
+//! Problems with the validity dates of a TLS certificate, in words.
 //!
-//! Clients refuse a certificate that is not valid now, but nothing keeps a server from
-//! offering it: so netto starts, and says so. Pure; reading files is `web_config`'s.
+//! Clients refuse a certificate that is not valid now, but a server can offer it: netto starts, and
+//! warns. Pure; `web_config` reads the files.
 
 use rustls::pki_types::CertificateDer;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
 
-/// Somebody should be told before it is too late.
+/// Days before expiry from which on netto warns.
 const SOON_DAYS: i64 = 14;
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// What people should know of the dates of these certificates at this time (seconds since
-/// the Unix epoch), one sentence each.
+/// Warnings about the dates of these certificates at this time (seconds since the Unix epoch), one
+/// sentence each.
 ///
 /// # Errors
 /// If one of them is no X.509 certificate.

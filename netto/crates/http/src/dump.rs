@@ -1,6 +1,6 @@
-//! The newest snapshots as a log: what happened just before.
+//! The newest snapshots as a log.
 //!
-//! A piece is made when its reader has taken the one before, of bytes that the ring shares.
+//! Each piece is made when the client has read the one before, from bytes shared with the ring.
 
 use actix_web::web::Bytes;
 use metrics_common::log::{self, Block, LogError};
@@ -24,9 +24,8 @@ pub fn pieces(recent: &Recent) -> impl Iterator<Item = Result<Bytes, LogError>> 
     header.chain(blocks)
 }
 
-/// A Hello, or a snapshot with its time, as a block of its own that is not compressed: it is made
-/// when its reader takes it, and compression would cost the daemon what only the reader's disk has
-/// of it.
+/// A Hello, or a snapshot with its time, as an uncompressed block of its own: it is made when the
+/// client reads it, and compression would cost the daemon CPU to save only the client's disk.
 fn plain_block(message: &Bytes, time_unix_ns: Option<u64>) -> Result<Bytes, LogError> {
     let mut block = Block::default();
     match time_unix_ns {

@@ -1,10 +1,10 @@
-//! Whose request may be worked on now, who waits, and who is turned away: of passwords that are
-//! checked, or questions about the past.
+//! A fair queue: which request is worked on, which wait, and which are refused. Used for password
+//! checks and for questions about the past.
 //!
-//! Addresses take turns: each has a line of its own, of which only the first stands in
-//! the line for the worker. So whoever fills one line delays another address by one check,
-//! not by all of his. Places and turns are guards: however a request ends, its
-//! place is free. This file knows nothing of the work.
+//! Addresses take turns: each has its own queue, of which only the first request stands in the
+//! worker's queue. An address that fills its queue delays another address by one request, not by
+//! all. Places and turns are guards: however a request ends, its place becomes free. This file
+//! knows nothing of the work.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,14 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Requests that may wait, of all addresses together: what bounds their memory.
+/// Waiting requests of all addresses together; bounds their memory.
 const MAX_WAITING: usize = 128;
-/// Requests that may wait of one address: more than a browser's connections to one host.
+/// Waiting requests of one address: more than a browser's connections to one host.
 const MAX_WAITING_OF_ONE: usize = 8;
 /// Requests that are worked on at the same time.
 const WORKERS: usize = 1;
 
-/// The lines and the worker.
+/// The queues and the worker.
 #[derive(Debug, Clone)]
 pub struct FairQueue(Arc<Lines>);
 
@@ -31,28 +31,28 @@ struct Lines {
     by_origin: Mutex<HashMap<Origin, Line>>,
 }
 
-/// The line of one address.
+/// The queue of one address.
 #[derive(Debug)]
 struct Line {
     first: Arc<Semaphore>,
     waiting: usize,
 }
 
-/// Who shares a line: an IPv4 address, a /64 of IPv6, or those without an address.
+/// The key of a queue: an IPv4 address, an IPv6 /64, or no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Origin(Option<IpAddr>);
 
 impl Origin {
     fn of(address: Option<IpAddr>) -> Self {
         Origin(address.map(|address| match address.to_canonical() {
-            // Who has one address of a /64 has all of them.
+            // A host with one address of a /64 has all of them.
             IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),
             v4 @ IpAddr::V4(_) => v4,
         }))
     }
 }
 
-/// A place in a line.
+/// A place in a queue.
 #[derive(Debug)]
 pub struct Place {
     lines: Arc<Lines>,
@@ -61,8 +61,8 @@ pub struct Place {
     _place: OwnedSemaphorePermit,
 }
 
-/// The right to work now. Belongs to the work, not to the request: work
-/// that goes on without its request still counts.
+/// The right to work now. It belongs to the work, not to the request: work that outlives its
+/// request still counts.
 #[derive(Debug)]
 pub struct Turn {
     _worker: OwnedSemaphorePermit,
@@ -71,7 +71,7 @@ pub struct Turn {
 }
 
 impl FairQueue {
-    /// Nobody waits.
+    /// An empty queue.
     pub fn new() -> Self {
         FairQueue(Arc::new(Lines {
             places: Arc::new(Semaphore::new(MAX_WAITING)),
@@ -80,7 +80,7 @@ impl FairQueue {
         }))
     }
 
-    /// A place for somebody at this address; `None` if there is none left for him.
+    /// A place for a request of this address; `None` if none is left for it.
     pub fn place(&self, address: Option<IpAddr>) -> Option<Place> {
         let origin = Origin::of(address);
         let place = self.0.places.clone().try_acquire_owned().ok()?;
@@ -118,7 +118,7 @@ impl Lines {
 }
 
 impl Place {
-    /// Waits until it is its turn. Giving up gives up the place as well.
+    /// Waits for the turn. Dropping the future frees the place.
     pub async fn turn(self) -> Option<Turn> {
         let first = self.first.clone().acquire_owned().await.ok()?;
         let worker = self.lines.workers.clone().acquire_owned().await.ok()?;
@@ -152,7 +152,7 @@ pub(super) mod tests {
     use super::*;
 
     impl FairQueue {
-        /// Nobody has a place or a turn, and nothing is remembered of anybody.
+        /// Whether no place or turn is held, and no address remembered.
         pub fn are_free(&self) -> bool {
             self.0.places.available_permits() == MAX_WAITING
                 && self.0.workers.available_permits() == WORKERS
@@ -224,8 +224,7 @@ pub(super) mod tests {
     }
 
     proptest! {
-        /// A step polls a request or ends it; a request ends in whatever state it is,
-        /// waiting, chosen, or at work.
+        /// A step polls a request or drops it, in any state: waiting, chosen, or working.
         #[test]
         fn however_requests_end_every_place_is_free_and_never_two_work_at_once(
             addresses in proptest::collection::vec(0_u8..4, 1..24),

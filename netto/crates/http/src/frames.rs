@@ -1,8 +1,8 @@
-//! WebSocket frames are judged by their headers, before anything is kept of
-//! them: the library looks at a frame's length when all of it has arrived.
+//! Checks WebSocket frames by their headers before any payload is buffered: the library checks a
+//! frame's length only when all of it has arrived.
 //!
-//! It stands in front of the library's decoder and hands on the bytes that came,
-//! up to the first header that is against the rules (RFC 6455, section 5).
+//! It stands in front of the library's decoder and passes on received bytes up to the first header
+//! that breaks the rules (RFC 6455, section 5).
 
 use std::io;
 use std::pin::Pin;
@@ -14,40 +14,40 @@ use actix_web::{FromRequest, HttpRequest, dev};
 use actix_ws::{CloseCode, ProtocolError};
 use futures_util::Stream;
 
-/// Largest message that a client may send: it has nothing to say.
+/// Largest message of a client; netto expects none.
 pub const MAX_DATA_BYTES: usize = 1024;
 
-/// Largest control frame that there may be.
+/// Largest control frame (RFC 6455, section 5.5).
 const MAX_CONTROL_BYTES: u64 = 125;
 
-/// Longest header: two bytes, a length of eight, a mask of four.
+/// Longest header: two bytes, an eight-byte length, a four-byte mask.
 const MAX_HEADER_BYTES: usize = 14;
 
-/// Why a frame is not taken.
+/// Why a frame is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameRefusal {
-    /// It is longer than netto takes.
+    /// The frame is longer than netto accepts.
     #[error("frame too large")]
     TooLong,
-    /// Clients must mask.
+    /// The frame is not masked, as frames of clients must be.
     #[error("frame without a mask")]
     Unmasked,
-    /// A bit that belongs to an extension; netto offers none.
+    /// A reserved bit is set; netto offers no extension.
     #[error("reserved bits are set")]
     ReservedBits,
-    /// No such operation.
+    /// The opcode is unknown.
     #[error("unknown kind of frame")]
     UnknownOpcode,
-    /// Control frames come in one piece, and are short.
+    /// A control frame is fragmented or too long.
     #[error("control frame too large, or in pieces")]
     BadControl,
-    /// A piece of no message, or a new message amid the pieces of another.
+    /// A continuation without a message, or a new message within a fragmented one.
     #[error("pieces of messages out of order")]
     OutOfOrder,
 }
 
 impl FrameRefusal {
-    /// What the client is told.
+    /// The close code sent to the client.
     pub fn close_code(self) -> CloseCode {
         match self {
             FrameRefusal::TooLong => CloseCode::Size,
@@ -55,7 +55,7 @@ impl FrameRefusal {
         }
     }
 
-    /// The refusal that the library hands on as an error of reading.
+    /// The refusal behind a read error of the library.
     pub fn of(error: &ProtocolError) -> Option<FrameRefusal> {
         let ProtocolError::Io(error) = error else {
             return None;
@@ -76,7 +76,7 @@ impl From<FrameRefusal> for PayloadError {
 /// Puts the check in front of a WebSocket's payload.
 ///
 /// # Errors
-/// As the library has it; it has none.
+/// The signature is the library's; this returns none.
 pub async fn checked(
     request: &HttpRequest,
     payload: web::Payload,
@@ -117,13 +117,13 @@ impl Stream for Frames {
     }
 }
 
-/// Follows a stream of frames: where each begins, and whether it may.
+/// Follows a stream of frames: where each begins, and whether it is allowed.
 #[derive(Debug, Default)]
 struct Check {
     header: Vec<u8>,
-    /// What is left of the current frame's payload.
+    /// Remaining bytes of the current frame's payload.
     left: u64,
-    /// Bytes of the current message, in pieces so far; `None` outside of one.
+    /// Bytes of the current fragmented message so far; `None` outside of one.
     message: Option<u64>,
 }
 
@@ -144,7 +144,7 @@ impl Check {
         Ok(())
     }
 
-    /// Looks at as much of the header as there is; each rule as soon as it can be told.
+    /// Checks as much of the header as has arrived; each rule as early as possible.
     fn judge(&mut self) -> Result<(), FrameRefusal> {
         let header = &self.header;
         let (is_last, opcode) = (header[0] & 0x80 != 0, header[0] & 0x0f);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the stream is cut, each byte is judged as when it comes whole.
+        /// However the stream is split, each byte is judged as if it came whole.
         #[test]
         fn the_verdict_is_the_same_however_the_stream_is_cut(
             frames in prop::collection::vec((any::<u8>(), 0u64..2000), 0..8),
@@ -298,7 +298,7 @@ mod tests {
             prop_assert_eq!(verdict, judged(&bytes));
         }
 
-        /// Whatever is sent, no more than a message is ever let through after a header.
+        /// Whatever is sent, at most one message passes after a header.
         #[test]
         fn nothing_panics_and_little_is_kept(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut check = Check::default();

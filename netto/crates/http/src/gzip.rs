@@ -1,4 +1,4 @@
-//! Answers in compressed form, for those who take it.
+//! Compressed responses, for clients that accept them.
 
 use actix_web::http::header::{self, HeaderMap};
 use actix_web::web::Bytes;
@@ -6,18 +6,18 @@ use netto_pipeline::compression::gzip;
 
 use netto_pipeline::single_flight::SingleFlight;
 
-/// The newest answer of one kind in compressed form, made once however many ask.
+/// The newest response of one kind, compressed once for all clients.
 #[derive(Debug, Default)]
 pub struct Gzipped(SingleFlight<Bytes, Result<Bytes, String>>);
 
 impl Gzipped {
-    /// This answer compressed.
+    /// Returns the compressed form of this response.
     ///
     /// # Errors
     /// Why it cannot be compressed, for people.
     pub async fn of(&self, plain: Bytes) -> Result<Bytes, String> {
         let now = plain.clone();
-        // It is kept together with what was made of it, so that no other can lie at its place.
+        // The source is kept with its compressed form, so that no other can have its address.
         let is_same = |of: &Bytes| (of.as_ptr(), of.len()) == (now.as_ptr(), now.len());
         let made = self.0.get(is_same, move || {
             let packed = gzip(&plain);
@@ -41,7 +41,7 @@ pub fn accepts_gzip(headers: &HeaderMap) -> bool {
             .filter_map(|parameter| parameter.split_once('='))
             .filter(|(key, _)| key.eq_ignore_ascii_case("q"))
             .any(|(_, weight)| weight.parse().is_ok_and(|weight: f32| weight <= 0.0));
-        // Its own name goes before the one that stands for all others.
+        // The coding's own name takes precedence over `*`.
         if name.eq_ignore_ascii_case("gzip") {
             return !refused;
         }

@@ -1,9 +1,8 @@
-//! By which names netto may be addressed.
+//! The host names under which netto may be addressed.
 //!
-//! A page of a stranger may make a browser send requests here, under a name
-//! that the stranger has pointed at this host (DNS rebinding), or open a
-//! WebSocket across sites. Such requests carry the stranger's name in `Host`
-//! or `Origin`, and are refused. This file decides and knows no HTTP library.
+//! A foreign page may make a browser send requests here under a name that its owner has pointed at
+//! this host (DNS rebinding), or open a WebSocket across sites. Such requests carry the foreign
+//! name in `Host` or `Origin`, and are refused. This file knows no HTTP library.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +14,7 @@ pub struct HostPolicy {
 }
 
 impl HostPolicy {
-    /// Accepts the machine's own name and those that the user allowed.
+    /// Accepts the machine's own name and those allowed by the user.
     pub fn new(hostname: &str, allowed: &[String]) -> Self {
         HostPolicy {
             hostname: normalise(hostname),
@@ -23,7 +22,7 @@ impl HostPolicy {
         }
     }
 
-    /// Whether a request with this `Host` header (or authority) is meant for us.
+    /// Whether a request with this `Host` header (or authority) is meant for this host.
     pub fn accepts_host(&self, authority: &str) -> bool {
         let Some((host, _)) = split(authority) else {
             return false;
@@ -35,14 +34,14 @@ impl HostPolicy {
             || self.allowed.contains(&host)
     }
 
-    /// Whether a page of this `Origin` may talk to the host that it addressed.
+    /// Whether a page of this `Origin` may access the host that it addressed.
     pub fn accepts_origin(&self, origin: &str, authority: &str) -> bool {
         let (default_port, rest) = if let Some(rest) = origin.strip_prefix("http://") {
             (80, rest)
         } else if let Some(rest) = origin.strip_prefix("https://") {
             (443, rest)
         } else {
-            // `null` and schemes of browser extensions belong to no host.
+            // `null` and schemes of browser extensions name no host.
             return false;
         };
         let (Some((page, page_port)), Some((host, host_port))) = (split(rest), split(authority))

@@ -1,10 +1,9 @@
-//! The HTTP server: from a socket to what answers on it.
+//! The HTTP server: from a socket to its request handlers.
 //!
-//! It owns how connections become requests: TLS, time limits, one place each. Who
-//! may connect at all, and how much each connection takes, is the door's business;
-//! which requests may be asked is that of `access`, and what they give that of
-//! `routes`. It measures nothing and keeps nothing. No request is a message to an
-//! actor that snapshots pass through.
+//! It turns connections into requests: TLS, timeouts, one slot each. `admission` decides which
+//! connections are accepted and how much each takes, `access` which requests are allowed, `routes`
+//! how they are answered. The server measures nothing and stores nothing. No request is a message
+//! to an actor on the path of snapshots.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -50,53 +49,53 @@ mod playback;
 mod responses;
 mod routes;
 
-/// How long a client may take to send a request's head.
+/// Timeout for receiving a request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a connection is kept when nothing is asked.
+/// How long an idle connection is kept.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// How long a client may take to agree on TLS.
+/// Timeout for the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What the server needs to answer.
 pub struct Wiring {
-    /// What this daemon was when it started; snapshots bring newer descriptions.
+    /// The description at the daemon's start; snapshots bring newer ones.
     pub info: Arc<Info>,
     /// Where dashboards subscribe to snapshots.
     pub collector: Addr<MetricsCollector>,
-    /// Where the latest snapshot is, and what was before.
+    /// The latest snapshot and the history.
     pub kept: Kept,
-    /// Where stacks are.
+    /// The source of stacks.
     pub stacks: Arc<dyn StackSource>,
-    /// Where metrics are.
+    /// The source of metrics.
     pub metrics: Metrics,
-    /// Where skipped snapshots are counted.
+    /// Counter of skipped snapshots.
     pub drops: Arc<SinkDrops>,
-    /// Where clients are counted that do not behave.
+    /// Counters of misbehaving clients.
     pub clients: Arc<ClientCounts>,
-    /// Under which names the server may be addressed.
+    /// The names under which the server may be addressed.
     pub hosts: HostPolicy,
-    /// How many WebSockets may be open at once.
+    /// Most open WebSockets.
     pub max_clients: usize,
-    /// How long to wait for a slow one.
+    /// Timeouts for slow clients.
     pub patience: Patience,
-    /// Where a panic is reported.
+    /// Reports panics.
     pub supervisor: Supervisor,
-    /// What features show.
+    /// How features show their sections.
     pub features: Arc<[Shown]>,
-    /// The deck, if a recording is played.
+    /// The playback state, if a recording is played.
     pub replay: Option<Controls>,
 }
 
-/// What handlers share.
+/// State shared by the handlers.
 struct State {
     wiring: Wiring,
     web: WebConfig,
     answers: Answers,
     gzipped: GzippedPages,
     asked: Vec<Asked>,
-    /// For answers that nobody keeps but their readers.
+    /// For responses that only their reader holds.
     room: ResponseBudget,
 }
 
@@ -110,7 +109,7 @@ struct GzippedPages {
     messages: Gzipped,
 }
 
-/// Starts to serve; the result resolves when the server has ended.
+/// Starts the server; the result resolves when it has ended.
 ///
 /// # Errors
 /// If the socket cannot be used.
@@ -127,7 +126,7 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
     let clients = wiring.clients.clone();
     let is_replay = wiring.replay.is_some();
     let longest_stall = wiring.patience.longest_stall();
-    // Whatever is asked about the past, one answer is made at a time.
+    // Responses about the past are computed one at a time, whatever is queried.
     let turns = FairQueue::new();
     let of_features = wiring.features.iter().flat_map(|(_, api)| api.questions);
     let questions = std::iter::once(&HISTORY).chain(of_features);
@@ -142,9 +141,9 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
         web,
     });
     let builder = Server::build()
-        // One thread is plenty for what a daemon about this host is asked.
+        // One thread is enough for the requests of one host's daemon.
         .workers(1)
-        // A password's check, and answers of each kind one at a time.
+        // One for password checks, and one for each kind of response.
         .worker_max_blocking_threads(4)
         .max_concurrent_connections(connections(limits.dashboards))
         .shutdown_timeout(1)
@@ -195,12 +194,12 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
     Ok(builder.context("cannot serve on the socket")?.run())
 }
 
-/// Most connections at a time, with so many dashboards.
+/// Most connections at a time, with this many dashboards.
 pub fn connections(dashboards: usize) -> usize {
     admission::UNAUTHENTICATED + admission::ACTIVE + admission::CLOSING + dashboards
 }
 
-/// Gives a new connection a place, and agrees on TLS.
+/// Assigns a slot to a new connection, and completes the TLS handshake.
 async fn let_in(
     stream: TcpStream,
     places: Rc<Places>,

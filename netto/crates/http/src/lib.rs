@@ -1,7 +1,7 @@
-//! Everything that shows snapshots to somebody: pages, sockets, files, Prometheus.
+//! Serves snapshots over HTTP: the page, WebSockets, the API and metrics.
 //!
-//! A sink sees a snapshot when it is finished and cannot change, delay or lose
-//! it for another sink. None knows how anything was measured.
+//! A sink sees a snapshot when it is finished and cannot change, delay or lose it for another sink.
+//! It does not know how anything was measured.
 
 pub mod admission;
 pub mod answers;

@@ -1,7 +1,7 @@
-//! Answers that differ with the question, whose making is bounded by time: one at a time away
-//! from the event loop, addresses in turn, and after each a pause of several times what it took.
-//! An answer is kept until what it was made of changes, so that many who ask the same cost as
-//! much as one. This file knows nothing of what is in an answer.
+//! Responses that depend on the query, computed with a limited share of the CPU: one at a time off
+//! the event loop, addresses in turn, each followed by a pause of several times its duration. A
+//! response is cached until its source changes, so that many clients with the same query cost as
+//! much as one. This file knows nothing of a response's content.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,18 +15,18 @@ use netto_pipeline::shared::Shared;
 use netto_questions::api::Refusal;
 use netto_sys::system::thread_cpu_ns;
 
-/// A pause is so many times as long as the work before it: a tenth of a CPU is the most.
+/// Pause as a multiple of the work before it: at most a tenth of a CPU is used.
 const PAUSE: u32 = 9;
-/// Answers of one kind that are kept until there is something newer, bytes.
+/// Cached responses of one kind for the current version, bytes.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// Answers of one kind; those that share their turns are made one at a time together.
+/// Responses of one kind; limiters that share a queue compute one response at a time together.
 pub struct RateLimiter<Q> {
     turns: FairQueue,
     kept: Arc<Mutex<Kept<Q>>>,
 }
 
-/// Answers made of one version of something.
+/// Responses computed from one version of the source.
 struct Kept<Q> {
     version: u64,
     answers: Vec<(Q, Bytes)>,
@@ -87,12 +87,12 @@ fn answered<Q: PartialEq, T: Clone>(
 }
 
 fn lock<Q>(kept: &Mutex<Kept<Q>>) -> MutexGuard<'_, Kept<Q>> {
-    // What is kept is only ever what was made.
+    // A poisoned lock still holds only complete responses.
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<Q: PartialEq + Send + 'static> RateLimiter<Q> {
-    /// None has been made yet.
+    /// A limiter with an empty cache.
     pub fn new(turns: FairQueue) -> Self {
         RateLimiter {
             turns,
@@ -100,10 +100,10 @@ impl<Q: PartialEq + Send + 'static> RateLimiter<Q> {
         }
     }
 
-    /// The answer to a question of somebody at this address, made of what is shared as it is then.
+    /// The response to a query from this address, computed from the shared data as it is then.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is no response.
     pub async fn answer<T: Clone + Send + Sync + 'static>(
         &self,
         shared: &Shared<T>,
@@ -118,7 +118,7 @@ impl<Q: PartialEq + Send + 'static> RateLimiter<Q> {
         let turn = place.turn().await.ok_or(Refusal::Busy)?;
         let (shared, kept) = (shared.clone(), self.kept.clone());
         let (tell, told) = oneshot::channel();
-        // The work and the pause after it go on without whoever asked.
+        // The work and the pause after it continue if the client disconnects.
         actix_web::rt::spawn(async move {
             let made = web::block(move || {
                 let begun_ns = thread_cpu_ns();

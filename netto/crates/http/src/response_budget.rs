@@ -1,7 +1,7 @@
-//! Long answers on their way: how much memory all of them may hold, and for how long.
+//! A budget for long responses: how much memory all of them may hold, and for how long.
 //!
-//! An answer that is kept by nobody but its reader lives as long as that one reads. So each
-//! takes room while it does, of which there is a fixed amount, and ends after a fixed time.
+//! A response that only its reader holds lives as long as it is being read. Each therefore takes a
+//! share of a fixed budget while it lives, and ends after a fixed time.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use actix_web::body::{BodySize, MessageBody};
 use actix_web::web::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What all long answers may hold at a time, bytes: six dumps, or some more answers about the
+/// Most bytes held by all long responses at a time: six dumps, or some more responses about the
 /// past.
 pub const MOST_BYTES: usize = 24 << 20;
-/// What one may take to be read.
+/// Longest time for reading one response.
 pub const LONGEST: Duration = Duration::from_secs(60);
-/// In such pieces is room given.
+/// The unit of the budget.
 const UNIT_BYTES: usize = 1 << 10;
 
-/// The room that there is.
+/// The budget.
 #[derive(Debug, Clone)]
 pub struct ResponseBudget(Arc<Semaphore>);
 
-/// ResponseBudget for an answer.
+/// One response's share of the budget.
 #[derive(Debug)]
 pub struct Place(#[expect(dead_code, reason = "it is held, never looked at")] OwnedSemaphorePermit);
 
@@ -35,14 +35,14 @@ impl Default for ResponseBudget {
 }
 
 impl ResponseBudget {
-    /// ResponseBudget for so many bytes, if there is any left.
+    /// Takes this many bytes of the budget, if they are left.
     pub fn take(&self, bytes: usize) -> Option<Place> {
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).ok()?;
         self.0.clone().try_acquire_many_owned(units).ok().map(Place)
     }
 }
 
-/// An answer in pieces, with the room that it takes.
+/// A response in pieces, with its share of the budget.
 #[derive(Debug)]
 pub struct Held<I> {
     pieces: I,
@@ -52,7 +52,7 @@ pub struct Held<I> {
 }
 
 impl<I> Held<I> {
-    /// An answer of these pieces; `size` is how long they are in all, if that is known.
+    /// A response of these pieces; `size` is their total length, if known.
     pub fn new(pieces: I, size: BodySize, place: Place) -> Self {
         Held {
             pieces,
@@ -63,10 +63,10 @@ impl<I> Held<I> {
     }
 }
 
-/// An answer that is broken off.
+/// Why a response was aborted.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokenOff<E> {
-    /// Its reader was too slow.
+    /// The client read too slowly.
     #[error("this answer was not read within {} s", LONGEST.as_secs())]
     TooSlow,
     /// A piece could not be made.

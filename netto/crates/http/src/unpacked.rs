@@ -1,5 +1,5 @@
-//! A compressed file as a body that is unpacked while it is sent: a reader who
-//! takes no gzip, or takes nothing at all, costs a small window and not the file.
+//! A compressed file as a body that is unpacked while it is sent: a client that does not accept
+//! gzip, or reads nothing at all, costs a small window and not the file.
 
 use std::io::Read;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use actix_web::body::{BodySize, MessageBody};
 use actix_web::web::Bytes;
 use flate2::read::GzDecoder;
 
-/// Unpacked at a time, bytes.
+/// Bytes unpacked at a time.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// The body; see the head of this file.

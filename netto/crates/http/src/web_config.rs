@@ -34,13 +34,13 @@ const SETTABLE_HEADERS: [&str; 5] = [
 /// The settings, checked and loaded.
 #[derive(Default)]
 pub struct WebConfig {
-    /// TLS, if it is to be used.
+    /// TLS, if configured.
     pub tls: Option<ServerConfig>,
     /// Users, if there are any.
     pub auth: Option<Arc<Auth>>,
     /// Headers to set on every response.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// What works, but not as it is likely to be meant; for people.
+    /// Settings that work but are probably not meant that way; for people.
     pub warnings: Vec<String>,
 }
 
@@ -76,8 +76,8 @@ struct RawHttp {
     headers: HashMap<String, String>,
 }
 
-/// The names are those of Go's `tls.ClientAuthType`; those that take
-/// certificates without checking them are left out.
+/// The names are those of Go's `tls.ClientAuthType`, without those that accept certificates
+/// unchecked.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 enum ClientAuth {
     #[default]
@@ -110,7 +110,7 @@ impl TlsVersion {
 }
 
 impl WebConfig {
-    /// Reads the file and everything that it refers to.
+    /// Reads the file and all files that it refers to.
     ///
     /// # Errors
     /// If anything in it is missing, unknown or unusable; the message names the file.
@@ -122,7 +122,7 @@ impl WebConfig {
             .with_context(|| format!("cannot use the web config file {}", path.display()))
     }
 
-    /// Understands the file's text; paths in it are relative to `folder`.
+    /// Parses the file's text; paths in it are relative to `folder`.
     fn parse(text: &str, folder: &Path) -> anyhow::Result<WebConfig> {
         // An empty file is a valid one, as in exporter-toolkit.
         let raw: Option<Raw> = serde_yaml_ng::from_str(text)?;

@@ -1,10 +1,9 @@
-//! The actor behind one dashboard: Hello, the past if it was asked for, the
-//! latest snapshot, then every new one.
+//! The actor of one dashboard: sends Hello, the history if requested, the latest snapshot, then
+//! every new one.
 //!
-//! After every snapshot it sends a ping, and counts a snapshot as arrived when
-//! the pong comes back. While too many are on their way it keeps only the
-//! newest one, so that a slow reader skips snapshots instead of lagging behind,
-//! and the memory that a client can take is bounded. It owns its connection and
+//! After every snapshot it sends a ping, and counts the snapshot as delivered when the pong
+//! arrives. While too many are in flight it keeps only the newest, so that a slow client skips
+//! snapshots instead of lagging behind, and its memory is bounded. It owns its connection and
 //! nothing else; it understands no messages from clients.
 
 use std::collections::VecDeque;
@@ -25,25 +24,25 @@ use netto_pipeline::metrics_collector::{
 };
 use netto_pipeline::supervisor::Watch;
 
-/// Snapshots that may be on their way to a client: enough for a round trip of
-/// a second at the default period, few enough that a slow reader is not far behind.
+/// Snapshots in flight to a client: enough for a round trip of a second at the default period, few
+/// enough that a slow client is not far behind.
 const WINDOW: usize = 4;
 
-/// Snapshots that may wait for the actor itself.
+/// Snapshots that may wait in the actor's mailbox.
 const MAILBOX_MESSAGES: usize = 4;
 
-/// How long to be patient with a client.
+/// Timeouts for a client.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// A client is dropped if nothing arrives there for so long.
+    /// A client is dropped if it makes no progress for this long.
     pub no_progress: Duration,
-    /// How often a silent connection is tried.
+    /// How often a silent connection is pinged.
     pub keepalive: Duration,
 }
 
 impl Patience {
-    /// How long a connection of any kind may take nothing of what it is sent: a client's
-    /// actor comes first, and says so.
+    /// How long writes of any connection may make no progress: longer than a client's own timeout,
+    /// so that its actor closes first, with a reason.
     pub fn longest_stall(&self) -> Duration {
         self.no_progress + self.keepalive
     }
@@ -60,17 +59,17 @@ impl Default for Patience {
 
 /// What a client needs besides its connection.
 pub struct Surroundings {
-    /// Where snapshots come from.
+    /// The source of snapshots.
     pub collector: Addr<MetricsCollector>,
-    /// What the rows of snapshots mean, as the client is told.
+    /// The description of snapshots, as sent to the client.
     pub info: Arc<Info>,
-    /// Whether the client asked for the past.
+    /// Whether the client requested the history.
     pub wants_past: bool,
-    /// Where to count skipped snapshots.
+    /// Counter of skipped snapshots.
     pub drops: Arc<SinkDrops>,
-    /// How long to wait for the reader.
+    /// Timeouts for the client.
     pub patience: Patience,
-    /// The client's place among the permitted number of clients.
+    /// The client's dashboard slot.
     pub place: Dashboard,
     /// Reports a panic.
     pub watch: Watch,
@@ -80,10 +79,10 @@ pub struct Surroundings {
 pub struct WebSocketClient {
     session: Option<Session>,
     around: Surroundings,
-    /// Number of the last ping, and those without a pong: number and time of sending.
+    /// Number of the last ping, and the pings without a pong, with the time of sending.
     pings: u64,
     on_their_way: VecDeque<(u64, Instant)>,
-    /// The past and the newest snapshot, while too many are on their way.
+    /// The history and the newest snapshot, while too many are in flight.
     waiting_past: Option<Remember>,
     waiting: Option<Arc<Published>>,
 }
@@ -108,8 +107,8 @@ impl WebSocketClient {
         });
     }
 
-    /// Queues a message. The window leaves room for all that netto sends on its
-    /// own account, so a full queue means a client that asks without reading.
+    /// Queues a message. The window leaves room for all that netto sends by itself, so a full queue
+    /// means a client that sends requests without reading.
     fn push(&mut self, message: Message, ctx: &mut Context<Self>) {
         let Some(session) = &mut self.session else {
             return;
@@ -141,7 +140,7 @@ impl WebSocketClient {
         }
     }
 
-    /// Introduces the daemon anew if rows mean something else from now on.
+    /// Sends the description again if the rows have changed their meaning.
     fn meet(&mut self, info: &Arc<Info>, ctx: &mut Context<Self>) {
         if !Arc::ptr_eq(&self.around.info, info) {
             self.around.info = info.clone();
@@ -174,7 +173,7 @@ impl WebSocketClient {
                 code,
                 description: Some(reason.to_owned()),
             };
-            // If there is no room even for this, the connection is cut without a word.
+            // If there is no room even for this, close without a reason.
             let _ = session.close(Some(reason)).now_or_never();
         }
         ctx.stop();
@@ -193,7 +192,7 @@ impl WebSocketClient {
 
     fn arrived(&mut self, payload: &[u8], ctx: &mut Context<Self>) {
         let Ok(number) = payload.try_into().map(u64::from_be_bytes) else {
-            // A pong that nobody asked for is allowed and means nothing.
+            // Unsolicited pongs are allowed and ignored.
             return;
         };
         while self
@@ -255,7 +254,7 @@ impl Handler<Remember> for WebSocketClient {
     type Result = ();
 
     fn handle(&mut self, remember: Remember, ctx: &mut Self::Context) {
-        // A snapshot from before another past would come behind it.
+        // A snapshot from before the new history must not follow it.
         if self.waiting.take().is_some() {
             self.around.drops.count(Sink::WebSocket);
         }

@@ -1,11 +1,10 @@
-//! The actor in front of the log file: makes a message of each snapshot, and
-//! watches over the thread that writes them.
+//! The actor in front of the log file: encodes each snapshot, and monitors the thread that writes
+//! them.
 //!
-//! It never waits for the disk, except at the end. A log that cannot be written
-//! at the start is an error: somebody relies on it. After that it ends nothing:
-//! the host would not be measured at all because its disk was full for a
-//! minute. What is missing is counted, said on standard error, and written into
-//! the log as soon as it can be (`log_writer`).
+//! It never waits for the disk, except at the end. A log that cannot be written at the start is an
+//! error, because the user relies on it. A later failure ends nothing: a disk that is full for a
+//! minute must not stop the measurement. Missing snapshots are counted, reported on standard error,
+//! and recorded in the log as soon as possible (`log_writer`).
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -25,24 +24,23 @@ use netto_pipeline::metrics_collector::{Deliver, Shutdown, Sink, SinkDrops};
 use netto_pipeline::supervisor::{Part, Supervisor, Watch};
 use netto_pipeline::trace_analyzer::StackSource;
 
-/// Snapshots that may wait to be made a frame of.
+/// Snapshots that may wait to be encoded.
 const MAILBOX_MESSAGES: usize = 16;
 /// A write that takes longer is reported as stuck.
 const STUCK: Duration = Duration::from_secs(5);
-/// How often that is looked at: after so long and [`STUCK`] it is said.
+/// Interval of that check: the report comes at most this long after [`STUCK`].
 const LOOK: Duration = Duration::from_secs(1);
-/// How often stacks are written, where that is wanted: they are those of the last half to whole
-/// minute.
+/// Interval at which stacks are written, if requested: those of the last half to whole minute.
 const STACKS: Duration = Duration::from_secs(60);
-/// Until the end of the log is given up; the daemon itself waits for less.
+/// Longest wait for the end of the log; the daemon itself waits for less.
 const END: Duration = Duration::from_secs(5);
 
-/// The file may have been renamed: look now, not at the next snapshot.
+/// Check now whether the file was renamed, not at the next snapshot.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Reopen;
 
-/// Stacks are to be written now.
+/// Write stacks now.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct TakeStacks;
@@ -51,25 +49,26 @@ pub struct TakeStacks;
 pub struct FileLogger {
     path: PathBuf,
     info: Arc<Info>,
-    /// The info as a Hello, encoded.
+    /// The info as an encoded Hello.
     hello: Arc<[u8]>,
     /// `None`: nothing is rounded.
     rounding: Option<Rounding>,
     link: Arc<Link>,
     drops: Arc<SinkDrops>,
     stacks: Option<Arc<dyn StackSource>>,
-    /// Held while they are read.
+    /// Locked while stacks are being read.
     reading_stacks: Arc<Mutex<()>>,
-    /// How long the write that was reported as stuck has taken, and what was dropped meanwhile.
+    /// How long the write reported as stuck has taken, and the number of snapshots dropped
+    /// meanwhile.
     stuck: Option<(Duration, u64)>,
     watch: Watch,
 }
 
 impl FileLogger {
-    /// Starts the logger on two threads of its own; with stacks, if there are any to be written.
+    /// Starts the logger on two threads of its own; with stacks, if requested.
     ///
     /// # Errors
-    /// If there can be no more threads.
+    /// If no thread can be started.
     pub fn launch(
         log: LogFile,
         stacks: Option<Arc<dyn StackSource>>,
@@ -81,10 +80,10 @@ impl FileLogger {
         Self::launch_with(log, path, settings, stacks, info, drops, supervisor)
     }
 
-    /// The same with any store; the path is for messages.
+    /// Starts with any store; the path is for messages.
     ///
     /// # Errors
-    /// If there can be no more threads.
+    /// If no thread can be started.
     pub fn launch_with(
         store: impl LogStore,
         path: PathBuf,
@@ -136,7 +135,7 @@ impl FileLogger {
         }
     }
 
-    /// Says when a write gets stuck, and when it no longer is.
+    /// Reports when a write gets stuck, and when it no longer is.
     fn look_at_disk(&mut self) {
         let path = self.path.display();
         match (self.link.busy_for(), &mut self.stuck) {
@@ -163,7 +162,7 @@ impl FileLogger {
 }
 
 impl FileLogger {
-    /// Has the stacks read and written by a thread of its own: reading symbols takes a while.
+    /// Reads and writes the stacks on a thread of its own: reading symbols takes a while.
     fn take_stacks(&self) {
         let Some(source) = self.stacks.clone() else {
             return;
@@ -171,7 +170,7 @@ impl FileLogger {
         let (link, reading) = (self.link.clone(), self.reading_stacks.clone());
         let thread = std::thread::Builder::new().name("netto-log-stacks".to_owned());
         let spawned = thread.spawn(move || {
-            // Whoever comes while they are being read is content with those.
+            // A read in progress serves later requests, too.
             let Ok(_reading) = reading.try_lock() else {
                 return;
             };

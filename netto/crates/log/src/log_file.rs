@@ -1,11 +1,10 @@
-//! The file behind `--log-file`: opening it without harming what is there,
-//! keeping others from writing into it, and noticing what becomes of it.
+//! The file behind `--log-file`: opens it without damage to existing data, locks it against other
+//! writers, and detects external changes.
 //!
-//! It owns the open file and its lock (`open`), and begins another one when it is
-//! due (`log_rotation`). Before each write it looks whether the
-//! path still leads to this file and whether the file is as long as it was left:
-//! logs are rotated by renaming, by copying and emptying, and by hand. It never
-//! waits for anything but the disk, and decides nothing about failures.
+//! It owns the open file and its lock (`open`), and starts another one when it is due
+//! (`log_rotation`). Before each write it checks whether the path still leads to this file and
+//! whether the length is unchanged: logs are rotated by renaming, by copying and truncating, and by
+//! hand. It waits for nothing but the disk, and decides nothing about failures.
 
 use std::fs;
 use std::io;
@@ -23,15 +22,15 @@ use crate::settings::LogSettings;
 
 mod open;
 
-/// Until a rotation that failed is tried again.
+/// Time before a failed rotation is tried again.
 const ROTATE_AGAIN: Duration = Duration::from_secs(60);
 
-/// A log that is open for appending, and is opened anew when it must be.
+/// A log that is open for appending, and is reopened when necessary.
 pub struct LogFile {
     path: PathBuf,
     open: Option<OpenFile>,
     settings: LogSettings,
-    /// When a rotation failed.
+    /// Time of a failed rotation.
     could_not_rotate: Option<Instant>,
 }
 
@@ -50,17 +49,17 @@ impl LogFile {
         })
     }
 
-    /// How it is to be written.
+    /// The settings of the file.
     pub fn settings(&self) -> &LogSettings {
         &self.settings
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the path leads to the file that is open.
+    /// Whether the path leads to the open file.
     fn is_in_place(&self) -> bool {
         match self.open.as_ref().map(|open| open.regular) {
             Some(Some(identity)) => {
@@ -73,7 +72,7 @@ impl LogFile {
 }
 
 impl LogFile {
-    /// Whether the file is so long or so old that another one is due.
+    /// Whether the file's length or age makes another one due.
     fn is_due(&self) -> bool {
         let Some(open) = self.open.as_ref().filter(|open| open.regular.is_some()) else {
             return false;
@@ -93,7 +92,7 @@ impl LogFile {
             && failed.is_none_or(|at| at.elapsed() >= ROTATE_AGAIN)
     }
 
-    /// Ends this file and gives it another name.
+    /// Finishes this file and renames it.
     fn rotate(&mut self) {
         let outcome = self
             .open
@@ -145,7 +144,7 @@ impl LogStore for LogFile {
                     | io::ErrorKind::FileTooLarge
             );
             if !is_full || open.cut().is_err() {
-                // Perhaps another try with the path finds a better file.
+                // Another try with the path may find a usable file.
                 self.open = None;
             }
         }

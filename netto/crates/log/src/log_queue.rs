@@ -1,7 +1,7 @@
-//! Snapshots that wait for the log's disk: the newest within a bound, and an
-//! account of those that had to go.
+//! Snapshots that wait for the log's disk: the newest within a bound, and a record of the dropped
+//! ones.
 //!
-//! Pure: it knows neither files nor threads, and is told the time.
+//! Pure: it knows neither files nor threads, and is given the time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use metrics_common::codec::Gap;
 
-/// What may wait in all, bytes of messages: the least of two minutes of a host of
-/// 128 CPUs, and more than the time below of one with 16.
+/// Most bytes of queued messages: at least two minutes of a host with 128 CPUs, and more than
+/// [`LONGEST_WAIT`] of one with 16.
 pub const MOST_BYTES: usize = 16 << 20;
 /// How long a snapshot may wait.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
@@ -18,7 +18,7 @@ pub const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 /// One snapshot as a message.
 #[derive(Debug)]
 pub struct Entry {
-    /// The Hello that it needs in front of it, encoded. Snapshots share one until it changes.
+    /// The Hello required before it, encoded. Snapshots share one until it changes.
     pub hello: Arc<[u8]>,
     /// The snapshot, encoded.
     pub message: Vec<u8>,
@@ -26,11 +26,11 @@ pub struct Entry {
     pub sequence: u64,
     /// The snapshot's time, nanoseconds since the Unix epoch.
     pub time_unix_ns: u64,
-    /// What is missing before it.
+    /// The snapshots missing before it.
     pub missing: Option<Missing>,
 }
 
-/// Snapshots that are missing, one after the other.
+/// Consecutive missing snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Missing {
     snapshots: u64,
@@ -48,12 +48,12 @@ impl Missing {
         }
     }
 
-    /// How many.
+    /// Their number.
     pub fn snapshots(&self) -> u64 {
         self.snapshots
     }
 
-    /// Both, the later behind the earlier.
+    /// Joins both, the later behind the earlier.
     fn join(earlier: Option<Missing>, later: Option<Missing>) -> Option<Missing> {
         match (earlier, later) {
             (Some(earlier), Some(later)) => Some(Missing {
@@ -65,7 +65,7 @@ impl Missing {
         }
     }
 
-    /// What the log says of it.
+    /// The record for the log.
     pub fn to_gap(self, reason: String) -> Gap {
         Gap {
             snapshots: self.snapshots,
@@ -83,12 +83,12 @@ impl Missing {
 pub struct Queue {
     entries: VecDeque<(Instant, Entry)>,
     bytes: usize,
-    /// What is missing behind the last entry.
+    /// The snapshots missing after the last entry.
     missing: Option<Missing>,
 }
 
 impl Queue {
-    /// Puts a snapshot behind the others; gives how many older ones had to go for it.
+    /// Appends a snapshot; returns the number of older ones dropped for it.
     pub fn push(&mut self, mut entry: Entry, now: Instant) -> u64 {
         entry.missing = Missing::join(entry.missing, self.missing.take());
         self.bytes += entry.message.len();
@@ -118,29 +118,29 @@ impl Queue {
         }
     }
 
-    /// A snapshot that never was here is missing behind the others.
+    /// Records snapshots that were never queued as missing after the others.
     pub fn skip(&mut self, missing: Missing) {
         self.missing = Missing::join(self.missing, Some(missing));
     }
 
-    /// Takes the oldest.
+    /// Removes the oldest.
     pub fn pop(&mut self) -> Option<Entry> {
         let (_, entry) = self.entries.pop_front()?;
         self.bytes -= entry.message.len();
         Some(entry)
     }
 
-    /// What is missing behind the last entry, once.
+    /// Takes the record of snapshots missing after the last entry.
     pub fn take_missing(&mut self) -> Option<Missing> {
         self.missing.take()
     }
 
-    /// Snapshots that wait.
+    /// Number of queued snapshots.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether none waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -1,8 +1,8 @@
 //! Old log files: how they are named, and which are removed.
 //!
-//! `netto.log` that is set aside at 9:45:01.123 UTC becomes `netto.log.20261122T094501.123Z`, so
-//! that names sort as times do. Files with any other name are never touched. A file that is set
-//! aside later has a later name, whatever the clock says: by their names the oldest are removed.
+//! `netto.log` rotated at 9:45:01.123 UTC becomes `netto.log.20261122T094501.123Z`, so that names
+//! sort as times do. Files with other names are never touched. A file that is rotated later has a
+//! later name, even if the clock was set back: the oldest by name are removed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,16 +14,16 @@ use anyhow::Context as _;
 
 use netto_questions::utc;
 
-/// How long a time is in a name.
+/// Length of a time in a name.
 const STAMP_CHARS: usize = "20261122T094501.123Z".len();
 
-/// Gives the file a name with the time, and removes the oldest of those that were set aside
-/// before, so that so many are left.
+/// Renames the file to a name with the time, and removes the oldest rotated files, so that `keep`
+/// are left.
 ///
 /// # Errors
-/// If it cannot be renamed. That an old one cannot be removed is only said.
+/// If it cannot be renamed. Failure to remove an old file is only logged.
 pub fn set_aside(path: &Path, keep: usize) -> anyhow::Result<()> {
-    // A link stays where it is: what it leads to is set aside.
+    // A symbolic link stays: its target is rotated.
     let path = fs::canonicalize(path).context("cannot find it")?;
     let name = path.file_name().context("it has no name")?.to_owned();
     let folder = path.parent().context("it is in no folder")?;
@@ -53,7 +53,7 @@ fn now_unix_ns() -> u64 {
     u64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The names of all that was set aside, the oldest first.
+/// The names of all rotated files, the oldest first.
 fn all_set_aside(folder: &Path, name: &OsStr) -> io::Result<Vec<OsString>> {
     let mut old = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -75,7 +75,7 @@ fn remove_oldest(folder: &Path, name: &OsStr, keep: usize) -> anyhow::Result<()>
     Ok(())
 }
 
-/// The time behind the name of a file that has the name of this one before it.
+/// The time in the name of a file rotated from `name`.
 fn stamp_of<'a>(found: &'a OsStr, name: &OsStr) -> Option<&'a str> {
     let (found, name) = (found.as_encoded_bytes(), name.as_encoded_bytes());
     let rest = found.strip_prefix(name)?.strip_prefix(b".")?;

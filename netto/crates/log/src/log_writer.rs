@@ -1,9 +1,9 @@
 //! The thread that waits for the log's disk.
 //!
-//! It owns the order of what is written, the block that is being filled, the
-//! trying again, and the words about all three. Snapshots wait for their block
-//! to be written for some seconds at most: together they take less room. A disk that is full, gone or forbidden ends nothing: the newest
-//! snapshots are kept in the queue, and the log itself says what is missing.
+//! It owns the order of writes, the current block, the retries, and the messages about all three.
+//! Snapshots wait for their block for some seconds at most: together they compress better. A disk
+//! that is full, gone or forbidden ends nothing: the newest snapshots stay in the queue, and the
+//! log itself records what is missing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,44 +21,43 @@ pub use self::link::Link;
 
 mod link;
 
-/// So often at most it is said that writing fails: a disk that is full to the
-/// brim takes a block now and then.
+/// Least time between two messages that writing fails: a full disk accepts a block now and then.
 const QUIET: Duration = Duration::from_secs(60);
-/// How often a file may be emptied during one write before that is a failure.
+/// How often a file may be truncated by others during one write before that is a failure.
 const TRIES: usize = 3;
 
-/// Where blocks go: a file, or a stand-in in tests.
+/// The destination of blocks: a file, or a fake in tests.
 pub trait LogStore: Send + 'static {
-    /// Makes it ready for a write; `true` if it begins anew, so that a Hello is needed.
+    /// Prepares a write; `true` if the file starts anew, so that a Hello is needed.
     ///
     /// # Errors
     /// If it cannot be written now.
     fn prepare(&mut self) -> anyhow::Result<bool>;
 
-    /// Appends all of the bytes or, as far as it can, nothing; `false` if it
-    /// was emptied meanwhile, so that they must be written again.
+    /// Appends all bytes or, as far as possible, none; `false` if the file was truncated meanwhile,
+    /// so that they must be written again.
     ///
     /// # Errors
     /// If it cannot be written now.
     fn append(&mut self, bytes: &[u8]) -> anyhow::Result<bool>;
 
-    /// Ends it, so that what was written survives a power cut.
+    /// Finishes the file, so that what was written survives a power cut.
     ///
     /// # Errors
-    /// As the operating system has it.
+    /// Those of the operating system.
     fn finish(&mut self) -> anyhow::Result<()>;
 }
 
-/// The time in which nothing can be written.
+/// A period in which nothing can be written.
 struct Trouble {
     since: Instant,
     cause: String,
     missing: u64,
-    /// Whether anything was said of it.
+    /// Whether it has been reported.
     said: bool,
 }
 
-/// The thread's own.
+/// The thread's state.
 pub struct Writer<S> {
     store: S,
     path: PathBuf,
@@ -68,19 +67,19 @@ pub struct Writer<S> {
     flush: Duration,
     block: Block,
     packer: Packer,
-    /// Since when the first of the block waits.
+    /// Since when the first snapshot of the block has waited.
     since: Option<Instant>,
-    /// What the file must tell before the block, encoded.
+    /// The Hello required before the block, encoded.
     hello: Arc<[u8]>,
-    /// What it has told.
+    /// The Hello last written.
     told: Option<Arc<[u8]>>,
     trouble: Option<Trouble>,
     said_at: Option<Instant>,
 }
 
 impl<S: LogStore> Writer<S> {
-    /// A writer that begins with this Hello, and lets snapshots wait for so long; the path is for
-    /// messages.
+    /// A writer that starts with this Hello, and lets snapshots wait for up to `flush`; the path is
+    /// for messages.
     pub fn new(
         store: S,
         path: PathBuf,
@@ -115,7 +114,7 @@ impl<S: LogStore> Writer<S> {
     }
 
     fn work(&mut self) -> anyhow::Result<()> {
-        // Readers may wait for it.
+        // Readers may wait for the header.
         self.persist(&[], 0)?;
         loop {
             let deadline = self.since.map(|since| since + self.flush);
@@ -139,7 +138,7 @@ impl<S: LogStore> Writer<S> {
         }
     }
 
-    /// Puts a snapshot into the block, and writes that if it is time.
+    /// Adds a snapshot to the block, and writes the block if it is due.
     fn write(&mut self, entry: Entry) -> anyhow::Result<()> {
         if !Arc::ptr_eq(&entry.hello, &self.hello) || self.block.is_full_with(entry.message.len()) {
             self.flush()?;
@@ -152,9 +151,9 @@ impl<S: LogStore> Writer<S> {
             self.link.skip(missing);
         }
         let since = *self.since.get_or_insert_with(Instant::now);
-        // Whoever waits for the log to be written again shall not wait longer.
+        // After an outage, do not delay the first block further.
         let has_caught_up = self.trouble.is_some() && self.link.state().queue.is_empty();
-        // Also where the next snapshots are there already.
+        // Due even if the next snapshots are already queued.
         let is_due = since.elapsed() >= self.flush;
         match is_due || has_caught_up || self.block.is_full() {
             true => self.flush(),
@@ -162,7 +161,7 @@ impl<S: LogStore> Writer<S> {
         }
     }
 
-    /// The same with a message that is no snapshot, and that the log can do without.
+    /// Writes another message, which the log can do without.
     fn write_other(&mut self, message: Vec<u8>) -> anyhow::Result<()> {
         if self.block.is_full_with(message.len()) {
             self.flush()?;
@@ -187,7 +186,7 @@ impl<S: LogStore> Writer<S> {
         self.persist(&bytes, snapshots)
     }
 
-    /// Puts what is missing into the block.
+    /// Adds a record of missing snapshots to the block.
     fn gap(&mut self, missing: Option<Missing>) -> anyhow::Result<()> {
         let Some(missing) = missing else {
             return Ok(());
@@ -203,10 +202,10 @@ impl<S: LogStore> Writer<S> {
         Ok(self.block.push(codec::encode(&gap)?)?)
     }
 
-    /// Writes blocks, which hold so many snapshots, however long that takes.
+    /// Writes blocks, which hold `snapshots` snapshots, however long that takes.
     ///
     /// # Errors
-    /// Only when the daemon ends: that they could not be written.
+    /// They could not be written before the daemon ended.
     fn persist(&mut self, blocks: &[u8], snapshots: usize) -> anyhow::Result<()> {
         loop {
             let link = self.link.clone();
@@ -308,7 +307,7 @@ mod tests {
     use super::*;
     use netto_pipeline::supervisor::{Part, Supervisor};
 
-    /// A stand-in for a disk that is full until told otherwise.
+    /// A fake disk that is full until told otherwise.
     #[derive(Clone, Default)]
     struct Store {
         has_room: Arc<AtomicBool>,
@@ -339,7 +338,7 @@ mod tests {
         codec::encode(&ServerMessage::Bye(text)).unwrap()
     }
 
-    /// A snapshot of so many MiB; only its number is of interest.
+    /// A snapshot of this many MiB; only its number matters.
     fn entry(hello: &Arc<[u8]>, sequence: u64, mebibytes: usize) -> Entry {
         Entry {
             hello: hello.clone(),
@@ -367,7 +366,7 @@ mod tests {
         while store.tries.load(Ordering::SeqCst) == 0 {
             std::thread::yield_now();
         }
-        // The Hello is what is being tried; two of these fit into the queue.
+        // The Hello is being written; two of these fit into the queue.
         let dropped: u64 = (1..=6).map(|n| link.push(entry(&hello, n, 6))).sum();
         assert_eq!(dropped, 4);
         store.has_room.store(true, Ordering::SeqCst);

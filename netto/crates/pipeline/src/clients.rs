@@ -1,12 +1,12 @@
-//! Counts what clients send that is no HTTP, and says so now and then: a line
-//! for each would let any client fill the log.
+//! Counts input from clients that is not HTTP, and logs it at a limited rate: one line for each
+//! would let any client fill the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// There is at most one line in this time.
+/// Least time between two lines.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Malformed requests since the start.
@@ -23,12 +23,12 @@ struct Said {
 }
 
 impl Malformed {
-    /// How many there were.
+    /// Their number.
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Counts one, and logs how many there were if it is time.
+    /// Counts one, and logs the number if it is time.
     pub fn count(&self, reason: impl std::fmt::Display) {
         if let Some(news) = self.add(Instant::now()) {
             tracing::warn!("{news} could not be understood; the last: {reason}");
@@ -56,9 +56,9 @@ impl Malformed {
 /// What the server counts of its clients.
 #[derive(Debug, Default)]
 pub struct ClientCounts {
-    /// Requests that were no HTTP.
+    /// Requests that were not HTTP.
     pub malformed: Malformed,
-    /// Connections that were closed or refused because others needed the place.
+    /// Connections that were closed or refused because others needed the slot.
     pub given_away: Arc<AtomicU64>,
 }
 

@@ -1,4 +1,4 @@
-//! Compresses what is sent to others.
+//! Compresses what is sent to clients and collectors.
 
 use std::io::Write as _;
 
@@ -6,13 +6,13 @@ use actix_web::web::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// The lightest: a page of metrics shrinks to an eighth, in a quarter of the time that the next
-/// level takes for a little more.
+/// The lowest level: it shrinks a page of metrics to an eighth; the next level takes four times as
+/// long for little more.
 const LEVEL: Compression = Compression::new(1);
-/// Pages of metrics become so many times shorter at least.
+/// Least ratio by which pages of metrics shrink.
 const EXPECTED_RATIO: usize = 6;
 
-/// These bytes compressed.
+/// Compresses these bytes.
 ///
 /// # Errors
 /// Why that is not possible, for people.

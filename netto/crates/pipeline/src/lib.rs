@@ -1,6 +1,6 @@
 //! The actors between the measurement and the sinks: lifecycle and delivery only.
 //!
-//! Nothing here knows what a component means or how a sink writes it down.
+//! Nothing here knows what a component means or how a sink encodes it.
 
 pub mod clients;
 pub mod compression;

@@ -1,8 +1,8 @@
-//! The actor in the middle: keeps the latest snapshot and the recent past, and
-//! hands every new snapshot to all subscribers, none of which can hold it back.
+//! The actor between analyzer and sinks: keeps the latest snapshot and the history, and sends every
+//! new snapshot to all subscribers, none of which can block it.
 //!
-//! It owns the list of subscribers and the count of what they missed. It never
-//! writes to a socket or a file, and never waits.
+//! It owns the list of subscribers and the count of the snapshots they missed. It never writes to a
+//! socket or a file, and never waits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -29,7 +29,7 @@ pub enum Sink {
     WebSocket,
     /// The log file.
     File,
-    /// The running totals.
+    /// The running totals for Prometheus.
     Prometheus,
     /// The running totals that are pushed.
     Otlp,
@@ -55,24 +55,24 @@ impl Sink {
 pub struct SinkDrops([AtomicU64; Sink::ALL.len()]);
 
 impl SinkDrops {
-    /// One more was missed.
+    /// Counts one missed snapshot.
     pub fn count(&self, sink: Sink) {
         self.0[sink as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many were missed so far.
+    /// Number of missed snapshots.
     pub fn get(&self, sink: Sink) -> u64 {
         self.0[sink as usize].load(Ordering::Relaxed)
     }
 }
 
-/// A snapshot on its way to the sinks; encoded at most once, by whoever needs it first.
+/// A snapshot on its way to the sinks; encoded at most once, on first use.
 #[derive(Debug)]
 pub struct Published {
     /// The snapshot itself.
     pub snapshot: Arc<Snapshot>,
     /// What its rows mean. Snapshots share one description until it changes, so
-    /// that sinks see by the pointer whether they must tell it anew.
+    /// that sinks see by the pointer whether they must send it again.
     pub info: Arc<Info>,
     message: OnceLock<Bytes>,
 }
@@ -108,7 +108,7 @@ pub struct Publish {
     pub snapshot: Arc<Snapshot>,
     /// What its rows mean.
     pub info: Arc<Info>,
-    /// Its place among those that may be on their way.
+    /// Its slot among the snapshots in flight.
     pub place: OwnedSemaphorePermit,
 }
 
@@ -117,23 +117,23 @@ pub struct Publish {
 #[rtype(result = "()")]
 pub struct Deliver(pub Arc<Published>);
 
-/// Another past, from the analyzer to the collector: a recording is played from another place.
+/// A new history, from the analyzer to the collector: a replay has moved to another position.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Rewind {
-    /// What was before the snapshot that follows.
+    /// The history before the snapshot that follows.
     pub past: Box<History>,
     /// What its rows mean.
     pub info: Arc<Info>,
-    /// Its place among those that may be on their way.
+    /// Its slot among the messages in flight.
     pub place: OwnedSemaphorePermit,
 }
 
-/// The recent past, from the collector to a subscriber.
+/// The history, from the collector to a subscriber.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Remember {
-    /// The past as an encoded [`ServerMessage`].
+    /// The history as an encoded [`ServerMessage`].
     pub past: Bytes,
     /// What its rows mean; `None` before anything was published.
     pub info: Option<Arc<Info>>,
@@ -144,23 +144,23 @@ pub struct Remember {
 #[rtype(result = "()")]
 pub struct Shutdown(pub String);
 
-/// Asks for every snapshot from now on, and at once for the past (if wanted)
-/// and the latest snapshot, in this order.
+/// Subscribes to every new snapshot, and requests at once the history (if wanted) and the latest
+/// snapshot, in this order.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Subscribe {
-    /// What kind of sink it is.
+    /// The kind of sink.
     pub sink: Sink,
-    /// Where snapshots go.
+    /// Receiver of snapshots.
     pub updates: Recipient<Deliver>,
-    /// Where the past goes, if it is wanted.
+    /// Receiver of the history, if wanted.
     pub past: Option<Recipient<Remember>>,
-    /// Where the daemon's end is announced, if the sink wants to know it from here.
+    /// Receiver of the daemon's end, if wanted.
     pub farewell: Option<Recipient<Shutdown>>,
 }
 
 impl Subscribe {
-    /// Asks for snapshots and nothing else.
+    /// Subscribes to snapshots only.
     pub fn snapshots(sink: Sink, updates: Recipient<Deliver>) -> Self {
         Subscribe {
             sink,
@@ -171,8 +171,8 @@ impl Subscribe {
     }
 }
 
-/// The latest snapshot, for every thread to look at: whoever only wants to read it
-/// takes no place among the collector's messages.
+/// The latest snapshot, shared with all threads: reading it takes no slot in the collector's
+/// mailbox.
 #[derive(Debug, Clone, Default)]
 pub struct Latest(Arc<Mutex<Option<Arc<Published>>>>);
 
@@ -184,7 +184,7 @@ impl Latest {
 
     fn set(&self, published: Arc<Published>) {
         let before = self.lock().replace(published);
-        // Whatever it takes to free, nobody waits for it.
+        // Freed after the lock is released, so that no thread waits for it.
         drop(before);
     }
 
@@ -194,25 +194,25 @@ impl Latest {
     }
 }
 
-/// What the collector keeps, for every thread to look at.
+/// The collector's data, shared with all threads.
 #[derive(Clone)]
 pub struct Kept {
     /// The latest snapshot.
     pub latest: Latest,
     /// The recent past.
     pub past: Shared<History>,
-    /// The newest snapshots; `None` where they are of a log, which has them already.
+    /// The newest snapshots; `None` in a replay, whose log has them already.
     pub recent: Option<Shared<Recent>>,
 }
 
 /// The actor; see the head of this file.
 pub struct MetricsCollector {
     kept: Kept,
-    /// What its rows mean, as far as that was told.
+    /// The description of rows, as last received.
     info: Option<Arc<Info>>,
-    /// The history as a message; dashboards that come within one period share it.
+    /// The history as a message; dashboards that subscribe within one period share it.
     past: Option<Bytes>,
-    /// Until then no snapshot is encoded to be kept.
+    /// Until then no snapshot is encoded for keeping.
     rests_until: Option<Instant>,
     subscribers: Vec<Subscribe>,
     drops: Arc<SinkDrops>,
@@ -220,7 +220,7 @@ pub struct MetricsCollector {
 }
 
 impl MetricsCollector {
-    /// Starts the collector on the current thread, with what is kept already.
+    /// Starts the collector on the current thread, with data that is already kept.
     pub fn launch(
         kept: Kept,
         drops: Arc<SinkDrops>,
@@ -241,7 +241,7 @@ impl MetricsCollector {
         })
     }
 
-    /// Goes on with another history where rows mean something else, as in a recording of several
+    /// Starts another history if the rows have changed their meaning, as in a recording of several
     /// hosts.
     fn meet(&mut self, info: &Arc<Info>) {
         let known = self.info.replace(info.clone());
@@ -256,9 +256,8 @@ impl MetricsCollector {
         }
     }
 
-    /// Keeps a snapshot as it is sent. Encoding them never takes more than half of the time, so
-    /// that no snapshot waits long for those before it: where they are too large for that, some
-    /// are not kept.
+    /// Keeps a snapshot in encoded form. Encoding takes at most half of the time, so that no
+    /// snapshot is delayed for long: where they are too large for that, some are not kept.
     fn record(&mut self, published: &Published) {
         let Some(recent) = &self.kept.recent else {
             return;
@@ -288,7 +287,7 @@ impl MetricsCollector {
             }
         };
         match past {
-            // A dashboard that is gone again, or has no room, does without.
+            // Subscriber gone or full; ignore.
             Ok(past) => {
                 let info = self.info.clone();
                 self.past = Some(past.clone());
@@ -299,7 +298,7 @@ impl MetricsCollector {
     }
 }
 
-/// Hands a snapshot over without waiting; `false` if the subscriber is gone.
+/// Sends a snapshot without waiting; `false` if the subscriber is gone.
 fn deliver(subscriber: &Subscribe, published: &Arc<Published>, drops: &SinkDrops) -> bool {
     match subscriber.updates.try_send(Deliver(published.clone())) {
         Ok(()) => true,

@@ -1,4 +1,4 @@
-//! What features are asked to do: values whose types only the features know.
+//! Options of features: values whose types only the features know.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -17,12 +17,12 @@ impl<T: Any + Debug + PartialEq + Send + Sync> Value for T {
     }
 }
 
-/// The options of features, by their names; a feature without any does as it does by default.
+/// The options of features, by name; a feature without options uses its defaults.
 #[derive(Debug, Clone, Default)]
 pub struct FeatureOptions(BTreeMap<&'static str, Arc<dyn Value>>);
 
 impl FeatureOptions {
-    /// With these options of a feature, too.
+    /// Adds the options of a feature.
     #[must_use]
     pub fn with<T>(mut self, feature: &'static str, options: T) -> Self
     where
@@ -50,7 +50,7 @@ impl FeatureOptions {
         options.downcast_ref()
     }
 
-    /// Features whose options are others in `later`, or are there in one of both only.
+    /// Features whose options differ in `later`, or are present in only one of the two.
     pub fn changed(&self, later: &FeatureOptions) -> Vec<&'static str> {
         let names = self.0.keys().chain(later.0.keys());
         let mut changed: Vec<&'static str> = names

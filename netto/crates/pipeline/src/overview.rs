@@ -1,17 +1,17 @@
-//! Networking's share over a whole recording, in bounded memory: what is drawn behind the slider.
+//! Networking's share over a whole recording, in bounded memory: the curve behind the slider.
 //!
-//! Stretches are as short as fits into their number; when the recording goes on beyond the
-//! last one, neighbours are joined. Pure.
+//! Buckets start at their shortest length; when the recording outgrows their number, neighbours are
+//! merged. Pure.
 
 use metrics_common::Snapshot;
 use serde::Serialize;
 
-/// Stretches at most.
+/// Most buckets.
 pub const STRETCHES: usize = 2000;
-/// Length of a stretch at the beginning, nanoseconds.
+/// Initial length of a bucket, nanoseconds.
 const SHORTEST_NS: u64 = 1_000_000_000;
 
-/// What one stretch of time adds up to.
+/// The sums of one bucket.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Stretch {
     network_ns: u64,
@@ -33,7 +33,7 @@ impl Stretch {
     }
 }
 
-/// The share in the making.
+/// The overview under construction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overview {
     begin_ns: u64,
@@ -41,23 +41,23 @@ pub struct Overview {
     stretches: Vec<Stretch>,
 }
 
-/// The share as it is shown: lists of equal length, with a value for each stretch.
+/// The overview as it is shown: lists of equal length, with a value for each bucket.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OverviewTable {
-    /// Where the first stretch begins, on the axis of the recording, milliseconds.
+    /// Begin of the first bucket on the axis of the recording, milliseconds.
     pub begin_unix_ms: u64,
-    /// Length of a stretch, milliseconds.
+    /// Length of a bucket, milliseconds.
     pub step_ms: u64,
-    /// Networking's share of all CPUs' time in the stretch, 0 to 1; `None` where none was measured.
+    /// Networking's share of all CPUs' time in the bucket, 0 to 1; `None` where none was measured.
     pub mean_ratio: Vec<Option<f64>>,
-    /// The largest share that an interval in it had.
+    /// The largest share of an interval in it.
     pub peak_ratio: Vec<Option<f64>>,
     /// Recorded time of the first interval that ends in it, milliseconds since the Unix epoch.
     pub time_unix_ms: Vec<Option<u64>>,
 }
 
 impl Overview {
-    /// A recording that begins at this place of its axis.
+    /// An overview of a recording that begins at this position of its axis.
     pub fn new(begin_ns: u64) -> Self {
         Overview {
             begin_ns,
@@ -66,10 +66,10 @@ impl Overview {
         }
     }
 
-    /// Adds an interval that ends at this place; `network_ns` is the time of networking in it,
-    /// if that was measured.
+    /// Adds an interval that ends at this position; `network_ns` is the time of networking in it,
+    /// if measured.
     pub fn add(&mut self, at_ns: u64, snapshot: &Snapshot, network_ns: Option<u64>) {
-        // What ends with a stretch belongs to it.
+        // An interval that ends with a bucket belongs to it.
         let from_begin_ns = at_ns.saturating_sub(self.begin_ns).saturating_sub(1);
         while from_begin_ns / self.length_ns >= STRETCHES as u64 {
             self.halve();
@@ -98,7 +98,7 @@ impl Overview {
         self.length_ns = self.length_ns.saturating_mul(2);
     }
 
-    /// What there is to show.
+    /// Returns the overview.
     pub fn view(&self) -> OverviewTable {
         let all = self.stretches.iter();
         let mean = |stretch: &Stretch| {

@@ -1,8 +1,8 @@
-//! The state of a replay: what its viewers ask for, and how far it is.
+//! The playback state of a replay: the commands of its viewers, and its progress.
 //!
 //! All viewers of one replay share it. HTTP writes commands here and reads the status; the player,
 //! on a thread of its own, takes the commands and reports. Neither waits for the other, and of
-//! several places to go to only the last counts.
+//! several seeks only the last counts.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,70 +10,70 @@ use serde::Serialize;
 
 use crate::overview::OverviewTable;
 
-/// How many times as fast as it was recorded it can be played.
+/// Allowed playback speeds, as multiples of the recorded speed.
 pub const SPEEDS: std::ops::RangeInclusive<f64> = 0.1..=1000.0;
 
-/// What never changes of a replay.
+/// The constant facts of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// Begin and end on the axis of the recording, nanoseconds.
     pub span_ns: (u64, u64),
-    /// How many snapshots there are.
+    /// Number of snapshots.
     pub snapshots: u64,
-    /// Networking's share over all of it.
+    /// Networking's share over the whole recording.
     pub overview: OverviewTable,
 }
 
-/// How a replay stands.
+/// The mode of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Time goes on.
+    /// The position advances.
     Playing,
-    /// Time stands still.
+    /// The position is held.
     Paused,
-    /// There is nothing more to play.
+    /// The recording is at its end.
     Ended,
 }
 
-/// What viewers may ask for; what is `None` stays as it is.
+/// A command of a viewer; a field that is `None` leaves its value unchanged.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Command {
-    /// To go on, or to stand still. At the end, going on means from the beginning.
+    /// Play or pause. At the end, play starts again from the beginning.
     pub playing: Option<bool>,
-    /// So many times as fast as it was recorded, within [`SPEEDS`].
+    /// Speed as a multiple of the recorded speed, within [`SPEEDS`].
     pub speed: Option<f64>,
-    /// To go to this place on the axis, milliseconds since the Unix epoch.
+    /// Position to seek to on the axis, milliseconds since the Unix epoch.
     pub seek_unix_ms: Option<u64>,
 }
 
-/// What viewers are told.
+/// The status as reported to viewers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Status {
-    /// Where the recording begins on its axis, milliseconds since the Unix epoch.
+    /// Begin of the recording on its axis, milliseconds since the Unix epoch.
     pub begin_unix_ms: u64,
-    /// Where it ends.
+    /// End of the recording.
     pub end_unix_ms: u64,
-    /// Where it is, or is about to be.
+    /// The current position, or that of a pending seek.
     pub position_unix_ms: u64,
     /// End of the interval that was shown last, by the recorded clock; 0 before the first.
     pub time_unix_ms: u64,
     /// Whether it plays.
     pub state: Mode,
-    /// How many times as fast as it was recorded.
+    /// Speed as a multiple of the recorded speed.
     pub speed: f64,
-    /// How many snapshots there are in all.
+    /// Number of snapshots.
     pub snapshots: u64,
 }
 
-/// What is wanted of the player.
+/// The target for the player.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Orders {
-    /// Whether to go on.
+    /// Whether to play.
     pub playing: bool,
-    /// How fast.
+    /// The speed.
     pub speed: f64,
-    /// Where to go first, nanoseconds on the axis; asked for once.
+    /// Pending seek, nanoseconds on the axis; returned once.
     pub seek_ns: Option<u64>,
 }
 
@@ -116,17 +116,17 @@ impl Controls {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What never changes.
+    /// The constant facts.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// A viewer asks for something.
+    /// Applies a command of a viewer.
     pub fn ask(&self, command: Command) {
         let mut state = self.state();
         let (begin_ns, end_ns) = self.facts.span_ns;
         if let Some(ms) = command.seek_unix_ms {
-            // All of that millisecond: an interval that ends within it is shown.
+            // The end of that millisecond: an interval that ends within it is shown.
             let ns = ms.saturating_mul(1_000_000).saturating_add(999_999);
             state.orders.seek_ns = Some(ns.clamp(begin_ns, end_ns));
             state.ended = false;

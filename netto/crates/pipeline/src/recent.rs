@@ -1,8 +1,8 @@
-//! The newest snapshots as they were sent to dashboards, so that what happened just before can
-//! be written into a log afterwards.
+//! The newest snapshots as they were sent to dashboards, so that the recent past can be written
+//! into a log afterwards.
 //!
-//! Pure, and bounded: by [`MOST_BYTES`] and by [`LONGEST_NS`]. A snapshot is encoded once,
-//! whoever else needs it: what is kept here are pointers to the same bytes.
+//! Pure, and bounded by [`MOST_BYTES`] and [`LONGEST_NS`]. A snapshot is encoded once for all uses:
+//! this ring holds references to the same bytes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use metrics_common::Info;
 use metrics_common::codec::{self, CodecError, ServerMessage};
 use metrics_common::history::LEAST_COVERED_NS;
 
-/// What is kept in all, bytes: a minute and a half of a host with 128 CPUs at the default period,
-/// and all of the time below of one with eight.
+/// Bytes kept in all: a minute and a half of a host with 128 CPUs at the default period, and all of
+/// [`LONGEST_NS`] of one with eight.
 pub const MOST_BYTES: usize = 4 << 20;
-/// How far back it goes at the most, nanoseconds: as far as the history.
+/// Longest time kept, nanoseconds: that of the history.
 pub const LONGEST_NS: u64 = LEAST_COVERED_NS;
-/// What an entry takes beside its bytes.
+/// An entry's size beside its bytes.
 const ENTRY_BYTES: usize = size_of::<Entry>() + 64;
 
 /// A snapshot and what its rows mean, each an encoded [`ServerMessage`].
@@ -35,7 +35,7 @@ pub struct Entry {
 pub struct Recent {
     entries: VecDeque<Entry>,
     bytes: usize,
-    /// What the newest rows mean, as it was given and encoded.
+    /// The newest description, as given and as encoded.
     newest: Option<(Arc<Info>, Bytes)>,
 }
 
@@ -47,7 +47,7 @@ impl Entry {
 }
 
 impl Recent {
-    /// Adds a snapshot; the oldest go for it.
+    /// Adds a snapshot, and removes the oldest to keep the bounds.
     ///
     /// # Errors
     /// Only when memory runs out.
@@ -99,13 +99,13 @@ impl Recent {
         self.entries.iter()
     }
 
-    /// What is kept, bytes.
+    /// Bytes kept.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-/// Bytes without room to grow: what is kept long should take what it is.
+/// Bytes without spare capacity, since they are kept for long.
 pub fn exact(bytes: Vec<u8>) -> Bytes {
     Bytes::from(bytes.into_boxed_slice())
 }

@@ -1,7 +1,7 @@
-//! What one thread changes and others look at, none of them waiting for another.
+//! A value that one thread changes and others read, without waiting for each other.
 //!
-//! A reader takes a pointer and has what was there at that moment, for as long as it likes. If
-//! it still has it at the next change, that change is made to a copy.
+//! A reader takes a reference and keeps that version for as long as it likes. If it still holds it
+//! at the next change, the change is made to a copy.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -30,13 +30,13 @@ impl<T: Clone> Shared<T> {
         })))
     }
 
-    /// The value as it is now, and a number that is another after each change.
+    /// The current value, and a version that differs after each change.
     pub fn get(&self) -> (u64, Arc<T>) {
         let state = self.lock();
         (state.version, state.value.clone())
     }
 
-    /// Changes it.
+    /// Changes the value.
     pub fn change(&self, change: impl FnOnce(&mut T)) {
         let mut state = self.lock();
         state.version += 1;
@@ -44,7 +44,7 @@ impl<T: Clone> Shared<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // Whoever panics in a change ends the daemon; readers may still finish.
+        // A panic in a change ends the daemon; readers may still finish.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,17 +1,16 @@
-//! An answer that is made once and then handed to everybody who asks.
+//! A single-flight cache: a value that is computed once for all callers.
 //!
-//! Making one may take long, and a client can ask as often as it likes. So answers are
-//! made away from the event loop, which dashboards need, one at a time of each kind, and the
-//! work itself keeps what it has made: a client that goes away while it waits neither
-//! wastes it nor lets the next one start it a second time. This file knows nothing of what is
-//! in an answer.
+//! Computing may take long, and a client can send requests as often as it likes. Values are
+//! therefore computed off the event loop, one at a time of each kind, and the work itself stores
+//! its result: a caller that disconnects while it waits neither wastes the result nor lets the next
+//! caller start the work again. This file knows nothing of a value's content.
 
 use std::sync::Arc;
 
 use actix_web::web;
 use tokio::sync::Mutex;
 
-/// The newest answer of one kind, with what tells whether it still holds.
+/// The newest value of one kind, with the state that tells whether it is still valid.
 #[derive(Debug)]
 pub struct SingleFlight<K, A>(Arc<Mutex<Option<(K, A)>>>);
 
@@ -27,11 +26,11 @@ impl<K, A> Default for SingleFlight<K, A> {
 pub struct Unfinished;
 
 impl<K: Send + 'static, A: Clone + Send + 'static> SingleFlight<K, A> {
-    /// The answer that is there, if it still holds, else a new one. Whoever asks
-    /// while it is being made waits for the same one.
+    /// The stored value, if still valid, else a new one. Callers that arrive while it is being
+    /// computed wait for the same one.
     ///
     /// # Errors
-    /// If making it panicked.
+    /// If the computation panicked.
     pub async fn get(
         &self,
         holds: impl FnOnce(&K) -> bool,
@@ -95,7 +94,7 @@ mod tests {
                 ((), 1)
             },
         );
-        // It has begun when its patience ends.
+        // The work has begun when the timeout expires.
         let gone = tokio::time::timeout(Duration::from_millis(20), first).await;
         assert!(gone.is_err());
         drop(begin);

@@ -1,9 +1,9 @@
-//! How the parts of the daemon report that they cannot go on.
+//! Reports failures of the daemon's parts.
 //!
-//! Every actor holds a [`Watch`]. A part that fails says why; a part that
-//! panics, or vanishes in any other way, is reported by its watch being
-//! dropped. The first report ends the process, and it is the one the user sees.
-//! This file owns the channel and the wording; it never restarts anything.
+//! Every actor holds a [`Watch`]. A part that fails reports its cause; a part that panics, or
+//! disappears in any other way, is reported when its watch is dropped. The first report ends the
+//! process, and it is the one the user sees. This file owns the channel and the wording; it never
+//! restarts anything.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 pub enum Part {
     /// Drains the measurement and analyses it.
     TraceAnalyzer,
-    /// Keeps the latest snapshot and hands it on.
+    /// Keeps the latest snapshot and distributes it.
     MetricsCollector,
     /// Writes the log file.
     FileLogger,
@@ -45,34 +45,34 @@ impl fmt::Display for Part {
     }
 }
 
-/// Why a part cannot go on.
+/// Why a part cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// It met an error that it cannot deal with.
+    /// It met an error that it cannot handle.
     #[error("{part} failed: {cause:#}")]
     Failed {
-        /// Who.
+        /// The part.
         part: Part,
-        /// Why, with its whole chain of causes.
+        /// The cause, with its whole chain.
         cause: anyhow::Error,
     },
     /// It panicked, which is a mistake in netto.
     #[error("{part} panicked: {message} (this is a bug in netto)")]
     Panicked {
-        /// Who.
+        /// The part.
         part: Part,
-        /// The panic's message and place.
+        /// The panic's message and location.
         message: String,
     },
-    /// It is gone although nobody asked it to stop.
+    /// It ended without being asked to.
     #[error("{part} ended unexpectedly (this is a bug in netto)")]
     Ended {
-        /// Who.
+        /// The part.
         part: Part,
     },
 }
 
-/// Hands out watches; cheap to clone.
+/// Creates watches; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Supervisor {
     failures: mpsc::UnboundedSender<Failure>,
@@ -88,7 +88,7 @@ pub struct Failures {
 }
 
 impl Supervisor {
-    /// A supervisor and the place where its failures arrive.
+    /// A supervisor and the receiver of its failures.
     pub fn new() -> (Supervisor, Failures) {
         record_panics();
         let (failures, receiver) = mpsc::unbounded_channel();
@@ -109,14 +109,14 @@ impl Supervisor {
         }
     }
 
-    /// The whole daemon ends: from now on parts may go without a word.
+    /// The whole daemon ends: from now on parts may end unreported.
     pub fn begin_end(&self) {
         self.ending.store(true, Ordering::Relaxed);
     }
 }
 
 impl Failures {
-    /// Waits for the first failure, for ever if there is none.
+    /// Waits for the first failure, forever if there is none.
     pub async fn first(&mut self) -> Failure {
         match self.receiver.recv().await {
             Some(failure) => failure,
@@ -124,13 +124,13 @@ impl Failures {
         }
     }
 
-    /// A failure that has been reported already.
+    /// A failure that has already been reported.
     pub fn try_first(&mut self) -> Option<Failure> {
         self.receiver.try_recv().ok()
     }
 }
 
-/// Held by a part for as long as it lives; being dropped unsettled is a failure.
+/// Held by a part while it lives; dropping it unsettled is a failure.
 #[derive(Debug)]
 pub struct Watch {
     part: Part,
@@ -139,13 +139,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The part cannot go on for this cause.
+    /// Reports that the part cannot continue, with the cause.
     pub fn fail(&mut self, cause: anyhow::Error) {
         let part = self.part;
         self.report(Failure::Failed { part, cause });
     }
 
-    /// The part has done its work and goes in peace.
+    /// Marks the part as finished.
     pub fn settle(&mut self) {
         self.settled = true;
     }
@@ -153,7 +153,7 @@ impl Watch {
     fn report(&mut self, failure: Failure) {
         if !self.settled {
             self.settled = true;
-            // Without a receiver the process is already on its way out.
+            // Without a receiver the process is already ending.
             let _ = self.supervisor.failures.send(failure);
         }
     }
@@ -165,7 +165,7 @@ impl Drop for Watch {
             return;
         }
         let part = self.part;
-        // The thread's storage may be gone already when the thread itself ends.
+        // The thread-local may already be destroyed when the thread itself ends.
         let panic = LAST_PANIC.try_with(RefCell::take).unwrap_or_default();
         match panic {
             Some(message) => self.report(Failure::Panicked { part, message }),
@@ -176,8 +176,8 @@ impl Drop for Watch {
 }
 
 thread_local! {
-    /// What the last panic on this thread said. The runtime catches a panicking
-    /// actor before it drops it, so the drop itself no longer sees the panic.
+    /// Message of the last panic on this thread. The runtime catches a panicking actor before it
+    /// drops it, so the drop itself no longer sees the panic.
     static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -196,7 +196,7 @@ fn record_panics() {
                 .location()
                 .map(|place| format!(" at {place}"))
                 .unwrap_or_default();
-            // A panic while the thread's storage is torn down has nobody left to report to.
+            // A panic during the destruction of thread-locals has no receiver left.
             let _ = LAST_PANIC.try_with(|last| {
                 if let Ok(mut last) = last.try_borrow_mut() {
                     *last = Some(format!("{text}{place}"));

@@ -1,9 +1,9 @@
-//! The actor that sets the pace: every user period it drains the measurement
-//! into one snapshot and sends that, in one message, to the collector.
+//! The actor that sets the pace: every user period it drains the measurement into one snapshot and
+//! sends that, in one message, to the collector.
 //!
-//! It owns the snapshot source and a thread of its own, because draining reads
-//! memory and files and must not wait for anybody's socket. No client's request
-//! is ever answered there. It never looks into a snapshot.
+//! It owns the snapshot source and a thread of its own, because draining reads memory and files and
+//! must not wait for a socket. It answers no client's request, and never reads a snapshot's
+//! content.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +20,15 @@ use super::options::FeatureOptions;
 use super::supervisor::{Part, Supervisor, Watch};
 use metrics_common::Folded;
 
-/// Snapshots that may wait for the collector before one is dropped.
+/// Snapshots in flight to the collector before one is dropped.
 const MAX_ON_THEIR_WAY: usize = 64;
 
-/// Where snapshots come from: the measurement, or a made-up one in tests.
+/// A source of snapshots: the measurement, or a fake in tests.
 pub trait SnapshotSource: Send + 'static {
     /// One drain: everything since the previous call, as one snapshot.
     ///
     /// # Errors
-    /// Whatever makes further snapshots impossible; the daemon ends with it.
+    /// An error that makes further snapshots impossible; it ends the daemon.
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot>;
 
     /// What the rows mean from the next snapshot on, if that has changed.
@@ -36,8 +36,8 @@ pub trait SnapshotSource: Send + 'static {
         None
     }
 
-    /// What is new since the previous call: of a measurement always a snapshot, of a
-    /// recording perhaps nothing, or another place in it.
+    /// The news since the previous call: from a measurement always a snapshot, from a recording
+    /// possibly nothing, or another position.
     ///
     /// # Errors
     /// As for [`SnapshotSource::next_snapshot`].
@@ -49,26 +49,26 @@ pub trait SnapshotSource: Send + 'static {
         })
     }
 
-    /// Lets features whose options have changed begin anew; what does not measure has none.
+    /// Restarts features whose options have changed; a source that does not measure has none.
     fn reload(&mut self, _options: FeatureOptions) {}
 
-    /// Where the stacks can be read while snapshots are being made.
+    /// Access to the stacks while snapshots are being made.
     fn stacks(&self) -> Arc<dyn StackSource>;
 }
 
-/// What a source has that is new.
+/// The news of a source.
 #[derive(Debug, Default)]
 pub struct Update {
     /// What the rows mean from this snapshot on, if that has changed.
     pub info: Option<Info>,
-    /// Another past, in place of all that was told before.
+    /// A new history, which replaces all that was sent before.
     pub past: Option<History>,
     /// The snapshot that follows it.
     pub snapshot: Option<Snapshot>,
 }
 
-/// The stacks of the last half to whole minute. They are read on any thread but the
-/// analyzer's, which must never wait for a reader.
+/// The stacks of the last half to whole minute. They are read on any thread but the analyzer's,
+/// which must never wait for a reader.
 pub trait StackSource: Send + Sync + 'static {
     /// The stacks with the names of their functions. May take some hundred milliseconds.
     ///
@@ -105,7 +105,7 @@ pub struct TraceAnalyzer {
     info: Arc<Info>,
     period: Duration,
     collector: Addr<MetricsCollector>,
-    /// For snapshots that are on their way to the collector.
+    /// Slots for snapshots in flight to the collector.
     places: Arc<Semaphore>,
     watch: Watch,
 }
@@ -141,7 +141,7 @@ impl Actor for TraceAnalyzer {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         let mut interval = interval_at(Instant::now() + self.period, self.period);
-        // After a stall one snapshot covers the whole gap; a burst of them would cover nothing.
+        // After a stall one snapshot covers the whole gap; a burst would add nothing.
         interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
         ctx.add_stream(stream::unfold(interval, |mut interval| async move {
             interval.tick().await;
@@ -164,7 +164,7 @@ impl StreamHandler<Tick> for TraceAnalyzer {
             self.info = Arc::new(info);
         }
         if !self.collector.connected() {
-            // The collector has reported its own end; this is not another cause.
+            // The collector has reported its own end; this is no second cause.
             self.watch.settle();
             ctx.stop();
             return;
@@ -191,10 +191,10 @@ impl StreamHandler<Tick> for TraceAnalyzer {
 }
 
 impl TraceAnalyzer {
-    /// A place on the way to the collector, if there is one left.
+    /// A free slot for a snapshot in flight to the collector.
     ///
-    /// Not by way of the mailbox's capacity: clients ask for things there, too, and must not
-    /// take a snapshot's place.
+    /// The mailbox's capacity cannot serve for this: clients send requests there, too, and must not
+    /// take a snapshot's slot.
     fn place(&self) -> Option<OwnedSemaphorePermit> {
         let place = self.places.clone().try_acquire_owned().ok();
         if place.is_none() {
@@ -204,7 +204,7 @@ impl TraceAnalyzer {
     }
 }
 
-/// Gives features other options.
+/// Changes the options of features.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Reload(pub FeatureOptions);
@@ -217,7 +217,7 @@ impl Handler<Reload> for TraceAnalyzer {
     }
 }
 
-/// Asks the analyzer to end; when answered, no further snapshot will be made.
+/// Asks the analyzer to end; after the answer, no further snapshot is made.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Finish;

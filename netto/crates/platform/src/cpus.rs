@@ -1,4 +1,4 @@
-//! Which CPUs an interval is of, and what the user should know of them.
+//! The CPUs of each interval, and the notes about them.
 
 use anyhow::ensure;
 
@@ -10,20 +10,20 @@ use netto_sys::system::{OnlineList, Roots};
 /// Follows the host's CPUs from interval to interval.
 #[derive(Debug, Default)]
 pub(super) struct Cpus {
-    /// Which CPUs are online; `None` while that cannot be opened.
+    /// The list of online CPUs; `None` while it cannot be opened.
     list: Option<OnlineList>,
     unsampled: Unsampled,
-    /// Whether a damaged list of CPUs has been told of.
+    /// Whether a damaged list of CPUs has been reported.
     list_is_told: bool,
     notes: Vec<String>,
 }
 
 impl Cpus {
-    /// The CPUs that are online now, at least one; the sampler is started on those that are new.
-    /// What is news is logged if `warns`; whoever starts the measurement tells its notes.
+    /// Returns the CPUs that are online now, at least one, and starts the sampler on new ones. News
+    /// is logged if `warns`; at the start, the caller reports the notes.
     ///
     /// # Errors
-    /// If nothing says which CPUs there are.
+    /// If no source tells which CPUs there are.
     pub(super) fn follow(
         &mut self,
         roots: &Roots,
@@ -71,7 +71,7 @@ impl Cpus {
         self.list.insert(list).cpus()
     }
 
-    /// What the user should know of the CPUs of this interval.
+    /// The notes about the CPUs of this interval.
     pub(super) fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -1,9 +1,8 @@
-//! What instruments stand on: the host's facts and the plan, the per-CPU clock, the stack
-//! sampler and its buffer, the kernel's symbols, the CPUs that are online, and what the user is
-//! told of all that.
+//! The platform of features: the host's facts and the plan, the per-CPU clock, the stack sampler
+//! and its buffer, the kernel's symbols, the online CPUs, and the notes about all that.
 //!
-//! It knows no feature and no section. A feature is given the platform with each [`Tick`],
-//! takes what it needs, and keeps its own state to itself.
+//! It knows no feature and no section. A feature is given the platform with each [`Tick`], takes
+//! what it needs, and keeps its own state.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -37,45 +36,45 @@ use self::overhead::{Found, Overhead, Taken};
 use self::sampled_stacks::SampledStacks;
 use self::symbol_refresh::SymbolRefresh;
 
-/// What a measurement is asked to do.
+/// The settings of a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Stack samples per second and CPU.
     pub frequency_hz: u64,
-    /// Whether somebody has asked for so many.
+    /// Whether the user gave that frequency.
     pub frequency_is_given: bool,
-    /// What is to take them.
+    /// The requested sampler.
     pub sampler: RequestedSampler,
     /// Length of an interval.
     pub user_period: Duration,
-    /// By which means.
+    /// The requested method.
     pub method: RequestedMethod,
-    /// What netto may cost, as a share of each CPU's time.
+    /// Limit of netto's own cost, as a share of each CPU's time.
     pub max_overhead_ratio: f64,
-    /// Where `/proc` and `/sys` are.
+    /// The paths of `/proc` and `/sys`.
     pub roots: Roots,
 }
 
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Platform {
-    /// Where `/proc` and `/sys` are.
+    /// The paths of `/proc` and `/sys`.
     pub roots: Roots,
-    /// The probes' ends that are read once per interval.
+    /// The readers of the probes' data, each read once per interval.
     pub readers: Readers,
-    /// Whose a stack is; `None` if symbols or stacks are not to be had.
+    /// Classifies stacks; `None` if symbols or stacks are unavailable.
     pub classifier: Option<Classifier>,
-    /// What takes the stacks and why; `None` if nothing does.
+    /// The sampler and the reason for it; `None` if no stacks are sampled.
     pub sampling: Option<Choice>,
     /// What can be measured here now.
     pub capabilities: Capabilities,
     /// Whether the per-CPU clock runs.
     pub has_clock: bool,
-    /// What netto itself costs, and may.
+    /// netto's own cost, and its limit.
     pub overhead: Overhead,
-    /// Where readers of the flame graph find the stacks between two drains.
+    /// The stacks, for readers of the flame graph between two drains.
     pub stacks: Arc<SampledStacks>,
-    /// How often symbols have been read anew.
+    /// Incremented each time symbols are read again.
     pub symbols_version: u64,
     /// `/proc/stat` now.
     pub stat: ProcStat,
@@ -89,21 +88,21 @@ pub struct Platform {
     previous_ns: u64,
 }
 
-/// An interval that has just ended, as instruments are given it.
+/// An interval that has just ended, as features are given it.
 #[derive(Debug)]
 pub struct Tick<'a> {
-    /// What they stand on.
+    /// The platform.
     pub platform: &'a mut Platform,
-    /// When it ended, on the clock that never goes back.
+    /// Its end, CLOCK_MONOTONIC.
     pub now_ns: u64,
     /// Its length, by the same clock.
     pub interval_ns: u64,
-    /// The CPUs that it is of: the columns of everything per CPU.
+    /// Its CPUs: the columns of everything per CPU.
     pub cpus: &'a [u32],
-    /// What the features that were asked so far took for their analysis.
+    /// The analysis cost of the features that have already run.
     pub analysis: Vec<InstrumentCost>,
-    /// The interval's samples of networking with whose they are, once they are classified; none if
-    /// samples have no tags.
+    /// The interval's samples of networking with their owner tags, once they are classified; none
+    /// if samples have no tags.
     pub samples: &'a mut Vec<TaggedSample>,
 }
 
@@ -112,9 +111,9 @@ pub struct Tick<'a> {
 pub struct End {
     /// Number of the interval, from 1.
     pub sequence: u64,
-    /// When, nanoseconds since the Unix epoch.
+    /// Its end, nanoseconds since the Unix epoch.
     pub time_unix_ns: u64,
-    /// When, on the clock that never goes back.
+    /// Its end, CLOCK_MONOTONIC.
     pub now_ns: u64,
     /// Length of the interval.
     pub interval_ns: u64,
@@ -123,11 +122,11 @@ pub struct End {
 }
 
 impl Platform {
-    /// Finds out what the host allows, attaches the probes and starts the clock. `has_tags`: samples
-    /// say whose they are.
+    /// Finds out what the host allows, attaches the probes and starts the clock. `has_tags`:
+    /// samples carry owner tags.
     ///
     /// # Errors
-    /// What makes every measurement impossible, with the remedy.
+    /// Conditions that make every measurement impossible, with the remedy.
     pub fn start(settings: &Settings, has_tags: bool) -> anyhow::Result<(Platform, Session)> {
         let roots = settings.roots.clone();
         let (facts, classifier) = preflight::gather(&roots, settings.frequency_hz)?;
@@ -164,7 +163,7 @@ impl Platform {
         };
         let knowledge = Knowledge { facts, info };
         let stat_file = roots.proc_stat()?;
-        // Who asks for a means gets it, whatever it costs; what only probes can show stays.
+        // A requested method stays, whatever it costs, and so does what only probes can measure.
         let may_go = settings.method == RequestedMethod::Auto && plan.stacks.is_ok();
         let overhead = Overhead::new(
             settings.max_overhead_ratio,
@@ -204,7 +203,7 @@ impl Platform {
     /// Ends an interval.
     ///
     /// # Errors
-    /// If the host does not say any more which CPUs it has and what they do.
+    /// If the host no longer tells which CPUs it has and what they do.
     pub fn end_interval(&mut self) -> anyhow::Result<End> {
         let now_ns = system::monotonic_ns();
         let time_unix_ns = unix_ns();
@@ -225,7 +224,7 @@ impl Platform {
         })
     }
 
-    /// CPUs of this interval; the sampler is started on those that are new.
+    /// Returns the CPUs of this interval, and starts the sampler on new ones.
     fn follow_cpus(&mut self) -> anyhow::Result<Vec<u32>> {
         let warns = self.sequence > 0;
         let cpus = self
@@ -236,7 +235,7 @@ impl Platform {
         Ok(cpus)
     }
 
-    /// Looks for network devices that came or were brought up, now and then.
+    /// Checks now and then for network devices that were added or brought up.
     fn follow_interrupts(&mut self, now_ns: u64) {
         if self.has_clock
             && let Err(error) = self.readers.interrupts.follow(&self.roots, now_ns)
@@ -245,8 +244,7 @@ impl Platform {
         }
     }
 
-    /// Ends an interval for netto's own cost: what it took, and what is measured by which means
-    /// from now on.
+    /// Closes an interval for netto's own cost: what it took, and the methods from now on.
     pub fn keep_to_budget(&mut self, found: &Found<'_>, now_ns: u64) -> Taken {
         let before = self.overhead.timed();
         let taken = self
@@ -270,7 +268,7 @@ impl Platform {
         }
     }
 
-    /// Takes symbols that were read anew. What they change holds from the next interval on.
+    /// Takes over symbols that were read again. Changes apply from the next interval on.
     pub fn refresh_symbols(&mut self, now_ns: u64) {
         if self.classifier.is_none() {
             return;
@@ -286,7 +284,7 @@ impl Platform {
         self.symbols_version += 1;
     }
 
-    /// Tells the user something about this topic, or takes it back.
+    /// Sets the note on this topic, or removes it.
     pub fn tell(&mut self, topic: &'static str, note: Option<String>) {
         let notes = &mut self.knowledge.info.notes;
         if self.notes.set(topic, note.iter().cloned().collect(), notes)
@@ -296,18 +294,18 @@ impl Platform {
         }
     }
 
-    /// What is said of the measurement and its host.
+    /// The description of the measurement and its host.
     pub fn info(&self) -> &Info {
         &self.knowledge.info
     }
 
-    /// Says of an instrument whether it runs.
+    /// Sets a feature's availability.
     pub fn set_instrument(&mut self, name: &str, availability: Availability) {
         self.knowledge.info.set_instrument(name, availability);
         self.notes.has_news = true;
     }
 
-    /// Tells of a feature's probes, attached or not.
+    /// Reports a feature's probes, attached or not.
     pub fn tell_probes(&mut self, probes: Vec<ProbeInfo>) {
         let info = &mut self.knowledge.info;
         info.notes.extend(probes.iter().filter_map(not_hooked));
@@ -321,18 +319,17 @@ impl Platform {
     }
 }
 
-/// What was found out about the host, and what follows from it.
+/// The facts found about the host, and the plan that follows.
 #[derive(Debug)]
 struct Knowledge {
     facts: Facts,
-    /// What everybody is told; the availability of its components is the plan's.
+    /// The published description; the availability of its components is the plan's.
     info: Info,
 }
 
 impl Knowledge {
-    /// Takes the kernel's functions anew, and the probes that are attached. Where that changes
-    /// what can be measured,
-    /// the description says so, and the plan that now holds is returned.
+    /// Takes over the kernel's functions and the attached probes. Where that changes what can be
+    /// measured, updates the description and returns the plan that now applies.
     fn learn(
         &mut self,
         has_symbols: Vec<bool>,
@@ -350,7 +347,7 @@ impl Knowledge {
         has_news.then_some(plan)
     }
 
-    /// Why there is nothing for a flame graph, if so.
+    /// Why there is no flame graph, if so.
     fn why_no_stacks(&self, has_symbols: bool) -> Option<String> {
         let facts = &self.facts;
         let reason = facts.stacks.as_ref().and(facts.symbols.as_ref()).err();
@@ -358,7 +355,7 @@ impl Knowledge {
     }
 }
 
-/// What is told of a probe that is not attached.
+/// The note for a probe that is not attached.
 fn not_hooked(probe: &ProbeInfo) -> Option<String> {
     let failure = probe.failure.as_ref()?;
     Some(format!("{} is not hooked: {failure}.", probe.name))

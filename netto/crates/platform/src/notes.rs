@@ -1,17 +1,17 @@
-//! What the user is told in [`metrics_common::Info::notes`] and may be taken back, by topic. Pure.
+//! Notes to the user in [`metrics_common::Info::notes`], which may be withdrawn, by topic. Pure.
 
 use std::collections::BTreeMap;
 
-/// What is told now.
+/// The current notes.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     by_topic: BTreeMap<&'static str, Vec<String>>,
-    /// Whether something has changed that nobody has been told of.
+    /// Whether there is a change that has not been published.
     pub(super) has_news: bool,
 }
 
 impl Notes {
-    /// Says this on a topic instead of what was said; whether it is something else.
+    /// Replaces the note on a topic; returns whether it has changed.
     pub(super) fn set(
         &mut self,
         topic: &'static str,

@@ -1,5 +1,5 @@
-//! Keeps netto's own cost within what the user allows: knows it, CPU by CPU, and orders probes and
-//! samples by it. What follows from what is decided in `analysis::{budget, rates, prices}`.
+//! Keeps netto's own cost within the user's limit: measures it for each CPU, and switches probes
+//! and samples by it. `analysis::{budget, rates, prices}` decide.
 
 use metrics_common::{CostliestCpu, Source};
 
@@ -22,18 +22,18 @@ use netto_sys::system::{self, Roots};
 mod groups;
 mod taken;
 
-/// Prices are measured anew so often, and sooner when the load has become another.
+/// Interval of price measurements; a changed load brings the next one forward.
 const CALIBRATE_NS: u64 = 60_000_000_000;
 const CALIBRATE_SOON_NS: u64 = 5_000_000_000;
-/// Softirqs that are sampled are timed for a moment so often, until it is known what samples see
-/// of them: a tenth of a second in thirty.
+/// Interval at which sampled softirqs are timed for a moment, until the bias of samples is known: a
+/// tenth of a second in thirty.
 const MOMENTS_NS: u64 = 30_000_000_000;
-/// Another load: probes cost so many times what they cost when prices were measured.
+/// Ratio of the probes' cost to that at the last price measurement which counts as another load.
 const ANOTHER_LOAD: f64 = 2.0;
-/// Of the budget, what probes and daemon leave to samples is not used to the last.
+/// Part of the budget left by probes and daemon that samples do not use.
 const MARGIN: f64 = 0.1;
 
-/// What features found in an interval that netto's cost depends on, by column.
+/// Findings of features in an interval that netto's cost depends on, by column.
 #[derive(Debug, Clone)]
 pub struct Found<'a> {
     /// Length of the interval, nanoseconds.
@@ -42,9 +42,9 @@ pub struct Found<'a> {
     pub cpus: &'a [u32],
     /// CPU time of networking, nanoseconds.
     pub network_ns: Option<&'a [u64]>,
-    /// CPU time of what is timed, by source, nanoseconds.
+    /// CPU time of timed sources, nanoseconds.
     pub sources_ns: Vec<(Source, &'a [u64])>,
-    /// Share of the time that each CPU was busy.
+    /// Busy share of each CPU's time.
     pub busy_ratio: Option<&'a [f64]>,
 }
 
@@ -57,14 +57,14 @@ pub struct Overhead {
     prices: Prices,
     habits: Habits,
     window: Window,
-    /// What samples see of softirqs.
+    /// The bias of samples of softirqs.
     pub bias: Bias,
-    /// When softirqs may be timed for a moment, to learn that.
+    /// Earliest time at which softirqs may be timed for a moment, to learn it.
     moment_ns: u64,
-    /// Groups that there are: the plan's, and those that features have registered.
+    /// The existing groups: the plan's, and those registered by features.
     planned: GroupSet,
     groups: Groups,
-    /// Whether the budget may take groups off.
+    /// Whether the budget may detach groups.
     may_go: bool,
     /// Groups that were attached for all of the interval.
     timed: GroupSet,
@@ -76,12 +76,12 @@ pub struct Overhead {
     previous: Vec<Reading>,
     /// CPUs on which a look has met networking.
     met: Vec<bool>,
-    /// When prices may be measured again, and what probes cost then, as a ratio.
+    /// Earliest time of the next price measurement, and the probes' cost at the last, as a ratio.
     calibrated: (u64, f64),
     process: Process,
 }
 
-/// Events that the kernel counts, read only while no probe does.
+/// Events counted by the kernel, read only while no probe counts them.
 #[derive(Debug)]
 struct KernelCounts {
     file: Option<ReopenableFile>,
@@ -92,7 +92,8 @@ struct KernelCounts {
 }
 
 impl Overhead {
-    /// Begins with everything attached that the plan has. Groups can go if samples can stand in.
+    /// Starts with all groups of the plan attached. Groups can be detached if samples can replace
+    /// them.
     pub(super) fn new(
         max_overhead_ratio: f64,
         frequency_hz: u64,
@@ -104,7 +105,7 @@ impl Overhead {
         let choosable = if may_go { planned } else { GroupSet::NONE };
         let mut prices = Prices::default();
         match (&readers.timer_cost, &readers.tick) {
-            // An interrupt that comes anyway.
+            // An interrupt that happens anyway.
             (_, Some(_)) => prices.timer_ns = 0.0,
             (Ok(cost), None) => prices.timer_ns = cost.interrupt_ns as f64,
             (Err(_), None) => {}
@@ -138,13 +139,13 @@ impl Overhead {
         }
     }
 
-    /// Groups that are attached for all of the interval to come.
+    /// Groups that are attached for all of the next interval.
     pub fn timed(&self) -> GroupSet {
         self.timed
     }
 
-    /// Begins to look at an interval that has just ended; with it come the host's context
-    /// switches since boot.
+    /// Opens the accounting of an interval that has just ended, with the host's context switches
+    /// since boot.
     pub(super) fn begin(&mut self, switches: Option<u64>) {
         self.kernel.now = match (&self.kernel.file, &self.kernel.baseline) {
             (Some(file), Some(_)) => file.text().ok().map(|text| SoftirqCounts::parse(&text)),
@@ -157,14 +158,14 @@ impl Overhead {
         self.kernel.switches = switches;
     }
 
-    /// Softirqs of this CPU in the interval by vector, as the kernel counts them; `None` while
-    /// probes do.
+    /// Softirqs of this CPU in the interval by vector, as counted by the kernel; `None` while
+    /// probes count them.
     pub fn softirqs(&self, cpu: usize) -> Option<[u64; VECTORS]> {
         let (now, before) = (self.kernel.now.as_ref()?, self.kernel.baseline.as_ref()?);
         Some(now.since(before, cpu))
     }
 
-    /// A sample that is only a look has met networking on this CPU.
+    /// Records that a look has met networking on this CPU.
     pub fn has_met(&mut self, cpu: usize) {
         if self.met.len() <= cpu {
             self.met.resize(cpu + 1, false);
@@ -172,13 +173,13 @@ impl Overhead {
         self.met[cpu] = true;
     }
 
-    /// netto's share of any CPU's time, at most.
+    /// Limit of netto's share of any CPU's time.
     pub fn max_ratio(&self) -> f64 {
         self.max_overhead_ratio
     }
 
-    /// Takes over a feature's probes, which are attached. Whatever is declared of them, they stay if
-    /// the user has asked for a method or there are no samples to stand in.
+    /// Takes over a feature's attached probes. Whatever they declare, they stay if the user has
+    /// requested a method or no samples can replace them.
     ///
     /// # Errors
     /// If there are too many groups.
@@ -201,7 +202,7 @@ impl Overhead {
         Ok(registered)
     }
 
-    /// Gives up the groups that no feature holds any more.
+    /// Removes groups whose feature has dropped them.
     fn prune(&mut self) {
         for group in self.groups.prune() {
             self.budget.remove(group);
@@ -213,7 +214,7 @@ impl Overhead {
         }
     }
 
-    /// Says how many events of a group there were on each CPU of the interval.
+    /// Sets a group's number of events on each CPU of the interval.
     pub fn count(&mut self, group: &RegisteredGroup, events: Vec<u64>) {
         if let Some(own) = self.groups.of_mut(group.group) {
             own.counted = Some(events);
@@ -225,17 +226,17 @@ impl Overhead {
         self.timed.has(group.group)
     }
 
-    /// What the user is to be told of groups, by topic; `None` takes back what was told.
+    /// Notes about groups, by topic; `None` withdraws a note.
     pub(super) fn notes(&mut self) -> Vec<(&'static str, Option<&'static str>)> {
         self.groups.notes()
     }
 
-    /// Whether samples of this CPU only tell whether there is something to see.
+    /// Whether samples of this CPU are only looks, to see whether there is networking.
     pub fn is_looking(&self, cpu: usize) -> bool {
         self.rates.of(cpu).is_look
     }
 
-    /// Ends an interval: what it cost, and what the next may.
+    /// Ends an interval: computes its cost and the limits of the next.
     pub(super) fn finish_interval(
         &mut self,
         found: &Found<'_>,
@@ -263,7 +264,7 @@ impl Overhead {
         }
     }
 
-    /// What each group costs each CPU, or would cost if it was attached.
+    /// The cost of each group on each CPU, or the cost it would have if attached.
     fn costs(&mut self, found: &Found<'_>, readers: &Readers) -> Vec<GroupCosts> {
         self.previous
             .resize(readers.possible_cpus, Reading::default());
@@ -291,7 +292,7 @@ impl Overhead {
         costs
     }
 
-    /// By group, the CPU time by which its events can be told.
+    /// For each group, the CPU time from which its events can be estimated.
     fn time_ns(&self, found: &Found<'_>, column: usize) -> [u64; GROUPS] {
         let mut time_ns = [0; GROUPS];
         let met_in = self
@@ -308,7 +309,7 @@ impl Overhead {
         time_ns
     }
 
-    /// Events of a CPU that somebody counted.
+    /// Counted events of a CPU.
     fn counted(&self, column: usize, cpu: usize, before: &Reading, now: &Reading) -> Events {
         let growth = |kind: u8| {
             let kind = usize::from(kind);
@@ -360,7 +361,7 @@ impl Overhead {
             Some((hz * found.interval_ns as f64 / 1e9 * sample_ns) as u64)
         };
         let sampler = found.cpus.iter().enumerate().map(of_cpu).collect();
-        // The analyzer is where it is now; the process' other threads are anywhere.
+        // The analyzer runs on a known CPU; the process' other threads on any.
         let spent = self.process.go_on();
         let all_ns = spent.user_ns + spent.system_ns;
         let own_ns = spent.thread_ns;
@@ -380,7 +381,7 @@ impl Overhead {
         }
     }
 
-    /// Takes the part of the probes at interrupts out of what softirqs cost.
+    /// Moves the cost of the interrupt probes out of the cost of softirqs.
     fn interrupts_part(&self, softirqs: &mut [u64]) -> Vec<u64> {
         let whole_ns = self.prices.of_event_ns(Group::Softirqs);
         let part = self.prices.interrupts_ns / whole_ns.max(f64::MIN_POSITIVE);
@@ -392,7 +393,7 @@ impl Overhead {
         split.collect()
     }
 
-    /// How often a CPU was sampled each second; a tick comes only while it does something.
+    /// Samples per second of a CPU; a tick comes only while it is busy.
     fn sampling_hz(
         &self,
         column: usize,
@@ -456,8 +457,8 @@ impl Overhead {
         };
     }
 
-    /// While softirqs are sampled, and it is not known well what samples see of them, they are
-    /// timed for a moment now and then.
+    /// While softirqs are sampled and the bias of samples is not well known, times them for a
+    /// moment now and then.
     fn learn_bias(&mut self, now_ns: u64) {
         let is_sampled = self.planned.has(Group::Softirqs) && !self.timed.has(Group::Softirqs);
         if is_sampled
@@ -472,7 +473,7 @@ impl Overhead {
 
     fn calibrate(&mut self, found: &Found<'_>, costs: &[GroupCosts], now_ns: u64) {
         if let Some(mut costs) = self.controller.take_costs() {
-            // An event of these is no run of a program.
+            // An event of these is not one run of a program.
             for own in self.groups.iter().filter(|own| own.has_duty_cycle()) {
                 costs.event_ns[own.group.index()] = None;
             }
@@ -499,7 +500,7 @@ impl Overhead {
         readers: &mut Readers,
     ) -> Option<Vec<u64>> {
         let Some(samplers) = readers.samplers.as_mut() else {
-            // The tick's rate is what it is.
+            // The tick's rate cannot be chosen.
             let tick = readers.tick.as_ref()?;
             let hz = 1_000_000_000 / tick.period_ns().max(1);
             return Some(vec![hz; found.cpus.len()]);

@@ -2,17 +2,17 @@
 
 use netto_sys::system;
 
-/// CPU time, nanoseconds: so far, or of a stretch of time.
+/// CPU time, nanoseconds: a total, or a difference.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Process {
     pub(super) user_ns: u64,
     pub(super) system_ns: u64,
-    /// Of both, this thread's.
+    /// This thread's part of both.
     pub(super) thread_ns: u64,
 }
 
 impl Process {
-    /// So far.
+    /// The total so far.
     pub(super) fn now() -> Self {
         let (user_ns, system_ns) = system::own_cpu_ns();
         Process {
@@ -22,7 +22,7 @@ impl Process {
         }
     }
 
-    /// Becomes what it is now; what has come since.
+    /// Advances to the current total; returns the difference.
     pub(super) fn go_on(&mut self) -> Process {
         let now = Process::now();
         let before = std::mem::replace(self, now);

@@ -1,9 +1,9 @@
-//! The sampled stacks on their way from the measurement to whoever reads a flame graph.
+//! Shares the sampled stacks between the measurement and readers of a flame graph.
 //!
-//! The measurement puts down what it has counted after each drain and takes it back
-//! before the next one; a reader takes a copy of the pointers, then reads the kernel's
-//! symbols, names and folds on its own thread. Neither waits for the other longer than
-//! it takes to copy two pointers, except a reader during a drain.
+//! The measurement publishes its counts after each drain and takes them back before the next; a
+//! reader copies the pointers, then reads the kernel's symbols, symbolizes and folds on its own
+//! thread. Neither blocks the other longer than it takes to copy two pointers, except a reader
+//! during a drain.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,21 +20,21 @@ use netto_sys::system::Roots;
 /// How long a reader waits for a drain to end: a drain takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Stacks with what is needed to name them.
+/// Stacks with the data to symbolize them.
 #[derive(Debug, Clone)]
 struct Put {
     counted: Counted,
     symbols_version: u64,
 }
 
-/// Names of functions that somebody has read, by where they start.
+/// Function names already read, by start address.
 #[derive(Debug, Default)]
 struct Names {
     by_start: FxHashMap<u64, Option<String>>,
     symbols_version: u64,
 }
 
-/// The place where stacks are put down; see the head of this file.
+/// The published stacks; see the head of this file.
 #[derive(Debug)]
 pub struct SampledStacks {
     roots: Roots,
@@ -45,7 +45,7 @@ pub struct SampledStacks {
 }
 
 impl SampledStacks {
-    /// Nothing yet; `unavailable` says why there will never be anything, if so.
+    /// Nothing published; `unavailable` is the reason if there never will be anything.
     pub fn new(roots: Roots, unavailable: Option<String>) -> Self {
         SampledStacks {
             roots,
@@ -56,14 +56,14 @@ impl SampledStacks {
         }
     }
 
-    /// Counting goes on: what nobody is reading can be changed without a copy.
+    /// Takes the counts back: without a reader they can be changed without a copy.
     pub fn take_back(&self) {
         let before = self.lock().take();
         drop(before);
     }
 
-    /// Lets this be read. The version changes when the kernel's symbols were read
-    /// anew: other functions may stand at the same addresses then.
+    /// Publishes the counts. The version changes when the kernel's symbols were read again: other
+    /// functions may then have the same addresses.
     pub fn put_down(&self, counted: Counted, symbols_version: u64) {
         let put = Put {
             counted,
@@ -109,7 +109,7 @@ impl StackSource for SampledStacks {
             is_new |= !names.by_start.contains_key(&start);
         }
         if is_new {
-            // Those that are on no stack any more would be kept for ever.
+            // Names that are on no stack any more would be kept forever.
             let mut now: FxHashMap<u64, Option<String>> = FxHashMap::default();
             for start in counted.functions() {
                 if let Some(name) = names.by_start.remove(&start) {

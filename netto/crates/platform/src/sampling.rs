@@ -1,4 +1,4 @@
-//! What takes the stack samples here: measures what decides it, and starts that.
+//! Chooses and starts the sampler of stacks, by measurements.
 
 use anyhow::{Context, anyhow};
 
@@ -11,7 +11,7 @@ use netto_sys::{tick, timer_cost};
 /// Chooses the sampler and starts the tick's; perf's clocks start with their CPUs.
 /// `None` if no stacks are sampled.
 ///
-/// # Errors
+/// If the tick was requested and is unavailable.
 /// The tick was asked for and is not to be had.
 pub(super) fn start(
     settings: &Settings,
@@ -22,7 +22,7 @@ pub(super) fn start(
     if plan.stacks.is_err() {
         return Ok(None);
     }
-    // Who samples by the tick arms no timer.
+    // The tick's sampler arms no timer.
     if settings.sampler != RequestedSampler::Tick {
         readers.timer_cost = measured(settings).map_err(|error| format!("{error:#}"));
     }
@@ -48,7 +48,7 @@ pub(super) fn start(
     Ok(Some(choice))
 }
 
-/// On the first CPU that is online: which one does not matter.
+/// Measures on the first online CPU; any would do.
 fn measured(settings: &Settings) -> anyhow::Result<timer_cost::TimerCost> {
     let online = settings.roots.online_cpus()?;
     timer_cost::measure(*online.first().context("no CPU is online")?)

@@ -1,8 +1,7 @@
-//! Reads the kernel's symbols anew, away from the analyzer, when code was loaded.
+//! Reads the kernel's symbols again after code was loaded, off the analyzer's thread.
 //!
-//! Reading them takes some tens of milliseconds of a quiet CPU, and many times that of
-//! one that others want, too: no interval may wait for it. Until it is done the
-//! measurement goes on with the symbols that it has.
+//! Reading them takes some tens of milliseconds on an idle CPU, and many times that on a busy one:
+//! no interval may wait for it. Until it is done the measurement uses the symbols that it has.
 
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
@@ -12,31 +11,30 @@ use netto_analysis::classify::Classifier;
 use netto_sys::preflight;
 use netto_sys::system::{self, LoadedCode, Roots};
 
-/// Symbols are read anew at most this often, and never for more than a twentieth
-/// of one CPU's time.
+/// Symbols are read at most this often, and in at most a twentieth of one CPU's time.
 const REFRESH_NS: u64 = 3_000_000_000;
 const REFRESH_PAUSE: u64 = 20;
 
-/// Modules are looked at so often.
+/// How often modules are checked.
 const MODULES_NS: u64 = 3_000_000_000;
 
-/// What came of reading them, of which code, and the CPU time that it took.
+/// The result of reading them, the code it covers, and the CPU time that it took.
 type Outcome = (anyhow::Result<Classifier>, LoadedCode, u64);
 
-/// Watches for code that was loaded; see the head of this file.
+/// Watches for loaded code; see the head of this file.
 #[derive(Debug)]
 pub struct SymbolRefresh {
     roots: Roots,
     loaded_code: LoadedCode,
-    /// When symbols may be read anew, on the clock that never goes back.
+    /// Earliest time of the next refresh, CLOCK_MONOTONIC.
     from_ns: u64,
-    /// When modules are looked at again.
+    /// Time of the next check of modules.
     modules_from_ns: u64,
     running: Option<Receiver<Outcome>>,
 }
 
 impl SymbolRefresh {
-    /// The symbols have just been read.
+    /// Starts with symbols that have just been read.
     pub fn new(roots: Roots) -> Self {
         SymbolRefresh {
             loaded_code: LoadedCode::now(&roots),
@@ -47,7 +45,7 @@ impl SymbolRefresh {
         }
     }
 
-    /// New symbols, if there are any by now. Never waits for them.
+    /// New symbols, if they are ready. Never waits for them.
     pub fn poll(&mut self, now_ns: u64) -> Option<Classifier> {
         let Some(running) = &self.running else {
             self.look(now_ns);
@@ -75,8 +73,8 @@ impl SymbolRefresh {
         }
     }
 
-    /// Begins to read them when modules or BPF programs have come: their code may stand
-    /// where nothing or something else stood before.
+    /// Starts a refresh when modules or BPF programs were loaded: their code may have taken
+    /// addresses of earlier code, or free ones.
     fn look(&mut self, now_ns: u64) {
         if now_ns < self.from_ns {
             return;
@@ -94,7 +92,7 @@ impl SymbolRefresh {
         let reader = std::thread::Builder::new().name("symbols".to_owned());
         let started = reader.spawn(move || {
             let symbols = preflight::read_symbols(&roots);
-            // The thread has done nothing else. If nobody wants them any more, the daemon ends.
+            // The thread did nothing else. If the receiver is gone, the daemon ends.
             let _ = done.send((symbols, loaded_code, system::thread_cpu_ns()));
         });
         match started {

@@ -1,6 +1,7 @@
 //! What runs of BPF programs cost, by the kernel's own statistics, switched on for a moment.
 //!
-//! The kernel counts only while somebody keeps them on, because that makes each run dearer.
+//! The kernel counts only while a descriptor keeps the statistics on, because each run then costs
+//! more.
 
 use std::io;
 use std::mem::size_of;
@@ -53,7 +54,7 @@ impl Statistics {
         if fd < 0 {
             return Err(io::Error::from_raw_os_error(-fd));
         }
-        // SAFETY: the kernel has just returned this descriptor, and nobody else owns it.
+        // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
         let kept = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Statistics { _kept: kept })
     }

@@ -83,7 +83,7 @@ impl Handles {
                 libc::O_PATH | libc::O_CLOEXEC,
             )
         };
-        // SAFETY: the call has just opened it, so that nobody else owns it.
+        // SAFETY: the call has just opened it, so that nothing else owns it.
         (descriptor >= 0).then(|| unsafe { OwnedFd::from_raw_fd(descriptor) })
     }
 }

@@ -30,12 +30,12 @@ impl Control {
 
     /// The slot that samplers write to.
     pub(super) fn active_slot(&self) -> usize {
-        // Nobody but this process writes it.
+        // Only this process writes it.
         self.record.element(0)[abi::CONTROL_ACTIVE_SLOT].load(Relaxed) as usize & 1
     }
 
-    /// Makes samplers write to another slot. Sequential consistency pairs with their
-    /// announcement: either they see this, or whoever looks afterwards sees them.
+    /// Makes samplers write to another slot. Sequential consistency pairs with their announcement:
+    /// either they see this, or a later check of the announcements sees them.
     pub(super) fn set_active_slot(&self, slot: usize) {
         self.record.element(0)[abi::CONTROL_ACTIVE_SLOT].store(slot as u64, SeqCst);
     }

@@ -21,7 +21,7 @@ pub struct CpuRecords {
     possible_cpus: usize,
 }
 
-/// Makes room for the records of so many CPUs in an object that is not loaded yet.
+/// Sizes the records of an object that is not loaded yet for this many CPUs.
 pub(super) fn make_room(map: &mut OpenMapMut<'_>, possible_cpus: usize) -> anyhow::Result<()> {
     map.set_value_size((BYTES * possible_cpus) as u32)
         .context("cannot make room for the records of all CPUs")

@@ -42,7 +42,7 @@ pub struct Reading {
     pub idle_samples: u64,
     /// States of tasks that could not be kept over a context switch.
     pub states_lost: u64,
-    /// Socket calls whose return no kretprobe had room to wait for.
+    /// Socket calls whose return was not probed, because all kretprobe instances were in use.
     pub unseen_returns: u64,
 }
 

@@ -74,7 +74,7 @@ pub fn excerpt(text: &str) -> String {
 
 /// `0-3,5` as its numbers; at least one, or it is no list.
 pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
-    // A set, so that a range that stands there a million times takes no more room.
+    // A set, so that a range that is repeated a million times takes no more memory.
     let mut cpus = BTreeSet::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -26,9 +26,9 @@ impl NicInterrupts {
         }
     }
 
-    /// Makes the interrupts that are timed those of the devices that are there
-    /// now; devices come and go, and some ask for interrupts only when brought up. Looks
-    /// only if ten seconds have passed since the last time, on the clock that never goes back.
+    /// Makes the timed interrupts those of the current devices; devices come and go, and some
+    /// request interrupts only when brought up. Checks only if ten seconds have passed since the
+    /// last time, by CLOCK_MONOTONIC.
     ///
     /// # Errors
     /// The kernel refuses to write the map, which it has no reason to.

@@ -1,4 +1,4 @@
-//! Who holds the lock on a file, as far as the kernel tells.
+//! The holder of the lock on a file, as far as the kernel tells.
 //!
 //! It owns the reading of `/proc/locks`, and takes no lock itself.
 

@@ -1,6 +1,6 @@
 //! What this process does with memory that it has freed.
 
-/// Of the allocator's heaps, which are one for each thread otherwise, so many are enough.
+/// Number of the allocator's heaps; by default there is one for each thread.
 #[cfg(target_env = "gnu")]
 const HEAPS: libc::c_int = 2;
 /// What is as large is mapped on its own, and given back when it is freed. Unless it is told, the

@@ -9,7 +9,7 @@ use metrics_common::Missable;
 use super::bpf_stats::information;
 use super::cpu_time::Reading;
 
-/// Programs are asked so often: each is a system call that tells everything about it.
+/// Interval of queries: each is a system call that returns all about a program.
 const ASKED_NS: u64 = 5_000_000_000;
 
 /// The ways in which probes can miss something that can be counted here.

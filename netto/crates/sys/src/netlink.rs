@@ -1,7 +1,7 @@
 //! A socket of rtnetlink's: asks the kernel for interfaces and numbers of network namespaces.
 //!
-//! The kernel answers under the lock of all network configuration (RTNL), which others may hold for
-//! seconds: whoever asks needs a thread that may wait.
+//! The kernel answers under the lock of all network configuration (RTNL), which other processes may
+//! hold for seconds: the caller needs a thread that may wait.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
@@ -17,11 +17,11 @@ const DATAGRAM_BYTES: usize = 64 << 10;
 const LONGEST: Duration = Duration::from_secs(10);
 /// More datagrams than an answer has.
 const MOST_DATAGRAMS: usize = 10_000;
-/// So often is a list made that changes while it is made.
+/// Most attempts for a list that changes during its dump.
 const MOST_DUMPS: usize = 4;
 
-/// Asks and reads answers, on a socket of the network namespace of the thread that opened it. After
-/// an error, what is read may answer an earlier request: it is opened anew then.
+/// Sends requests and reads answers, on a socket of the network namespace of the thread that opened
+/// it. After an error, the next answer may belong to an earlier request: the socket is reopened.
 #[derive(Debug)]
 pub struct RouteSocket<S = Socket> {
     socket: S,
@@ -63,8 +63,8 @@ impl<S: Read + Write> RouteSocket<S> {
         answer.context("the kernel does not answer about its interfaces")
     }
 
-    /// All that the kernel lists. A list that changed while it was made may lack what was there all
-    /// the time, and is made anew.
+    /// All that the kernel lists. A list that changed during its dump may lack entries that were
+    /// there all the time, and is requested again.
     ///
     /// # Errors
     /// If the kernel refuses, the list is damaged, or never the same for long enough.
@@ -163,7 +163,7 @@ impl LinkChanges {
     pub fn any(&mut self) -> bool {
         let mut any = false;
         loop {
-            // What changed is listed anew: of what is told, one byte is enough.
+            // Changed links are listed again, so one byte of the message is enough.
             match self.0.read(&mut [0]) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return any,
                 Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => return true,

@@ -95,7 +95,7 @@ impl SamplingEvent {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just returned this descriptor, and nobody else owns it.
+        // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
         Ok(SamplingEvent(unsafe {
             OwnedFd::from_raw_fd(fd as libc::c_int)
         }))
@@ -158,7 +158,7 @@ struct Clock {
     wanted_hz: u64,
     /// What it takes now.
     hz: u64,
-    /// What one sample of the last interval stands for.
+    /// Time represented by one sample of the last interval.
     sample_period_ns: u64,
 }
 
@@ -192,7 +192,7 @@ impl Samplers {
         }
     }
 
-    /// Time that one sample of this CPU stands for in the interval that ended last, nanoseconds.
+    /// Time represented by one sample of this CPU in the last interval, nanoseconds.
     pub fn period_ns(&self, cpu: u32) -> u64 {
         match self.clocks.get(&cpu) {
             Some(clock) => clock.sample_period_ns,
@@ -205,9 +205,9 @@ impl Samplers {
         self.clocks.get(&cpu).map_or(0, |clock| clock.hz)
     }
 
-    /// Asks for another rate on this CPU; 0 leaves it alone. It holds from the next interval on,
-    /// because all samples of an interval stand for the same time. Where there are none, it
-    /// holds at once.
+    /// Requests another rate on this CPU; 0 stops sampling. It applies from the next interval on,
+    /// because all samples of an interval represent the same time; without samples it applies at
+    /// once.
     pub fn set_rate(&mut self, cpu: u32, hz: u64) {
         if let Some(clock) = self.clocks.get_mut(&cpu) {
             clock.wanted_hz = hz;

@@ -12,7 +12,8 @@ use super::files::{self, LONGEST_BYTES};
 
 /// Enough for most of them at once.
 const CHUNK_BYTES: usize = 4096;
-/// Looking a path up costs more than reading most of these files: done once in so many readings.
+/// Number of readings for each check of the path, since looking a path up costs more than reading
+/// most of these files.
 const READINGS_PER_LOOK: u32 = 20;
 
 /// A file that is read from its beginning again and again.
@@ -42,9 +43,9 @@ impl ReopenableFile {
         })
     }
 
-    /// Its text of this moment. Another file at its path (a file system that was mounted
-    /// anew, as lxcfs does) takes its place within twenty readings, or as soon as this one
-    /// cannot be read any more, if it can be opened.
+    /// Its current text. Another file at its path (a remounted file system, as with lxcfs) replaces
+    /// it within twenty readings, or as soon as this one cannot be read any more, if it can be
+    /// opened.
     ///
     /// # Errors
     /// As the operating system has it, or if it is no text; with the file's name.

@@ -15,7 +15,7 @@ use netto_analysis::plan::SOCKET_FUNCTIONS;
 /// What a command is going to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Attach probes to the kernel of a host with so many CPUs.
+    /// Attach probes to the kernel of a host with this many CPUs.
     Measure {
         /// CPUs that are sampled.
         cpus: usize,

@@ -34,10 +34,10 @@ mod by_tick;
 mod controller;
 pub(super) mod probes;
 
-/// Room for one CPU's stacks of one interval, words. A lane takes about 30
-/// words per stack; half of the samples of a busy CPU fall into networking.
-/// Between these bounds it follows frequency and interval; short intervals have
-/// room for more than one, since reading symbols anew takes longer than they do.
+/// Capacity for one CPU's stacks of one interval, words. A lane takes about 30 words per stack;
+/// half of the samples of a busy CPU are in networking. Between these bounds it follows frequency
+/// and interval; with short intervals it holds more than one, since reading symbols again takes
+/// longer than they do.
 const LANE_WORDS_MIN: u64 = 64 * abi::TRACE_WORDS as u64;
 const LANE_WORDS_MAX: u64 = 1 << 18;
 const WORDS_PER_STACK: u64 = 32;
@@ -75,7 +75,7 @@ pub struct Readers {
     pub controller: ProbeController,
     /// What the programs are told while they run.
     pub control: Arc<Control>,
-    /// Sampled stacks; nobody fills it if the plan has no stacks.
+    /// Sampled stacks; empty if the plan has no stacks.
     pub stacks: StackBuffer,
     /// Clocks of the stack sampler, not yet started on any CPU; `None` if the plan has no stacks, or
     /// the scheduler's tick calls the sampler.
@@ -95,7 +95,7 @@ pub struct Readers {
 }
 
 impl Session {
-    /// Attaches everything that the plan asks for. `has_tags`: samples say whose they are.
+    /// Attaches everything that the plan asks for. `has_tags`: samples carry owner tags.
     ///
     /// A socket function that cannot be hooked is noted in [`Session::probes`]
     /// and left out; without softirqs and context switches there is no session.

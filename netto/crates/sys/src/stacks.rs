@@ -1,8 +1,8 @@
 //! Drains the double buffer of sampled stacks.
 //!
-//! The BPF side is `bpf/stacks.bpf.h`. User space owns the inactive slot: after
-//! a flip it waits until no sampler is at work in the other slot any more, and
-//! then nobody else touches that slot until the next flip.
+//! The BPF side is `bpf/stacks.bpf.h`. User space owns the inactive slot: after a flip it waits
+//! until no sampler writes to the other slot any more, and then has that slot for itself until the
+//! next flip.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -37,7 +37,7 @@ pub struct Trace<'a> {
     pub kind: u8,
     /// Whether the idle task was running, and the sampler could not tell what was on top of it.
     pub is_idle_task: bool,
-    /// Whose it is, if samples have tags.
+    /// The owner tag, if samples have tags.
     pub tag: Option<SampleTag>,
     /// Return addresses, innermost first; empty if the kernel could not unwind.
     pub frames: &'a [u64],

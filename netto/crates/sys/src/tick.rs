@@ -28,11 +28,11 @@ const FUNCTIONS: [&str; 3] = [
 ];
 /// Name of the thread that a trial interrupts: as long as the kernel keeps, so that no other has it.
 const TRIAL: &str = "netto-tick-tria";
-/// A trial is over after so many ticks of that thread.
+/// A trial ends after this many ticks of that thread.
 const ENOUGH_TICKS: u64 = 3;
-/// For so many ticks' time a trial waits, on a CPU that others want too.
+/// Timeout of a trial in ticks, for a CPU with other load.
 const PATIENCE_TICKS: u32 = 25;
-/// The trial's thread looks at the clock once in so many turns.
+/// The trial's thread reads the clock once in this many iterations.
 const TURNS: u32 = 1000;
 
 /// What the tick sampler works with that belongs to the session.
@@ -142,7 +142,7 @@ impl TickSampler {
         Ok(sampler)
     }
 
-    /// Time that one sample stands for, nanoseconds: that between two ticks.
+    /// Time represented by one sample, nanoseconds: that between two ticks.
     pub fn period_ns(&self) -> u64 {
         self.period_ns
     }

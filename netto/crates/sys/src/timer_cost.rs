@@ -12,11 +12,11 @@ use super::perf::SamplingEvent;
 use super::system::monotonic_ns;
 use netto_analysis::sampler::Undisturbed;
 
-/// The clock fires so often while it is measured.
+/// Period of the clock while it is measured.
 const PERIOD: Duration = Duration::from_micros(100);
 /// Of the CPU's time so much is taken: two hundred interrupts.
 const MEASURED: Duration = Duration::from_millis(20);
-/// On a CPU that others want too, that takes so long at most.
+/// Longest measurement, on a CPU with other load.
 const LONGEST: Duration = Duration::from_millis(80);
 /// Readings of the time that say how long one takes.
 const QUIET_READINGS: usize = 2000;
@@ -36,7 +36,7 @@ pub struct TimerCost {
 /// # Errors
 /// Why it cannot be told here: no event, or a CPU that others keep too busy.
 pub fn measure(cpu: u32) -> anyhow::Result<TimerCost> {
-    // A thread of its own, so that nobody must be moved back.
+    // A thread of its own, so that no thread's affinity must be restored.
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("netto-timer".to_owned());
         let thread = thread

@@ -1,5 +1,5 @@
-//! What a place of the probe's stands for, what came there in an interval, and which places give
-//! their slots back. Pure.
+//! The meaning of the probe's places, the drops at each in an interval, and the places whose slots
+//! are released. Pure.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -7,24 +7,24 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use metrics_common::{DropPlace, Drops};
 
-/// What begins the kernel's names of reasons.
+/// Prefixes of the kernel's names of reasons.
 const PREFIXES: [&str; 2] = ["SKB_DROP_REASON_", "SKB_"];
-/// The reason of packets that were used up.
+/// The reason of consumed packets.
 const CONSUMED: &str = "CONSUMED";
-/// What begins its names of subsystems that have reasons of their own.
+/// Prefix of its names of subsystems with reasons of their own.
 const SUBSYSTEM: &str = "SUBSYS_";
-/// The subsystem stands above so many bits of a reason.
+/// Bit position of the subsystem in a reason.
 const SUBSYSTEM_SHIFT: u32 = 16;
 
-/// A place that had no drop for so long gives its slot back, nanoseconds.
+/// A place without drops for this long releases its slot, nanoseconds.
 const QUIET_NS: u64 = 300_000_000_000;
-/// Between two looks at all slots, nanoseconds: a run of the probe is long over by the next.
+/// Time between two checks of all slots, nanoseconds: longer than any run of the probe.
 const LOOK_NS: u64 = 10_000_000_000;
-/// What a slot holds that is being given back: the probe neither counts there nor claims it. No
-/// place is this word, since no function has the address.
+/// Value of a slot that is being released: the probe neither counts there nor claims it. No place
+/// has this value, since no function has the address.
 const RETIRED: u64 = 1;
 
-/// Where packets are dropped, as one word: see `bpf/drops.bpf.c`.
+/// Where packets are dropped, as one word: see `drops.bpf.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Place(pub u64);
 
@@ -69,12 +69,12 @@ impl Reasons {
         }
     }
 
-    /// Whether this kernel gives any.
+    /// Whether this kernel gives reasons.
     pub fn are_given(&self) -> bool {
         !self.names.is_empty()
     }
 
-    /// The reason of packets that were not dropped at all.
+    /// The reason of packets that were not dropped.
     pub fn consumed(&self) -> Option<u32> {
         let mut names = self.names.iter();
         names
@@ -102,9 +102,9 @@ impl Reasons {
 pub struct Counts {
     /// Runs of the probe.
     pub runs: u64,
-    /// At places for which there was no room.
+    /// Drops at places without a slot.
     pub other: u64,
-    /// At each place that is known so far.
+    /// Drops at each known place.
     pub packets: Vec<u64>,
 }
 
@@ -114,30 +114,30 @@ pub struct Growth(Vec<Followed>);
 
 #[derive(Debug, Clone, Default)]
 struct Followed {
-    /// As they were last read.
+    /// The last reading.
     last: Counts,
-    /// Of the packets at each place, those that were in a section.
+    /// Packets at each place that are already in a section.
     shown: Vec<u64>,
-    /// Whether all of them were, and the last reading said nothing new.
+    /// Whether all of them are, and the last reading was unchanged.
     is_settled: bool,
 }
 
 impl Growth {
-    /// Whether a reading of a CPU whose probe has run so often would say nothing new.
+    /// Whether reading a CPU with this number of probe runs would return nothing new.
     pub fn is_settled(&self, cpu: usize, runs: u64) -> bool {
         let known = self.0.get(cpu);
         known.is_some_and(|known| known.is_settled && known.last.runs == runs)
     }
 
-    /// Of the packets at the place of this slot, those that were in a section.
+    /// Packets at the place of this slot that are already in a section.
     fn shown(&self, slot: usize) -> u64 {
         let each = self.0.iter().filter_map(|cpu| cpu.shown.get(slot));
         each.fold(0, |sum, shown| sum.wrapping_add(*shown))
     }
 
-    /// Adds what came on a CPU since its last reading, as the section's next column; gives the
-    /// probe's runs. `places` has what each is called; what came at one that has no name yet is
-    /// shown in the interval in which it has, and until then only counted.
+    /// Adds a CPU's drops since its last reading as the section's next column; returns the probe's
+    /// runs. `places` has their names; drops at a place without a name yet are only counted, and
+    /// shown in the interval in which it gets one.
     pub fn add(
         &mut self,
         drops: &mut Drops,
@@ -177,14 +177,14 @@ impl Growth {
             }
         }
         let runs = now.runs.saturating_sub(last.runs);
-        // A run that was counted may not have counted its packet yet: read once more.
+        // A counted run may not have counted its packet yet: read once more.
         *is_settled = runs == 0 && now.packets == *shown;
         *last = now;
         runs
     }
 }
 
-/// Follows which places have drops, so that those that have none any more make room for others.
+/// Follows which places have drops, to release the slots of the others.
 #[derive(Debug, Default)]
 pub struct Aging {
     slots: Vec<Aged>,
@@ -194,15 +194,15 @@ pub struct Aging {
 #[derive(Debug, Clone, Default)]
 struct Aged {
     packets: u64,
-    /// Since when there are so many.
+    /// Since when the count is unchanged.
     since_ns: u64,
 }
 
 impl Aging {
-    /// Looks now and then which slots have had no drop for long: they are retired first, and free
-    /// at the next look, when no run of the probe can be under way that still counts there. Those
-    /// that are free now. `packets` are those of all CPUs at a slot, also of CPUs that are offline;
-    /// while some were not shown yet, it is still their place's.
+    /// Checks now and then which slots had no drop for long: they are retired first, and freed at
+    /// the next check, when no run of the probe can still count there. Returns those that are free
+    /// now. `packets` are those of all CPUs at a slot, including offline ones; while some were not
+    /// shown yet, the place keeps its slot.
     pub fn give_back(
         &mut self,
         slots: &[AtomicU64],
@@ -351,7 +351,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const SLOTS: usize = 16;
 
-    /// What the probe does, of one CPU.
+    /// The probe's behaviour, for one CPU.
     struct Kernel {
         slots: Vec<AtomicU64>,
         counts: Counts,
@@ -425,7 +425,7 @@ mod tests {
     fn places_that_have_no_drops_any_more_make_room_and_no_packet_is_lost() {
         let (mut kernel, mut user) = host();
         let mut dropped = 0;
-        // One place goes on, all others are new every two thousand seconds.
+        // One place stays, all others are new every two thousand seconds.
         for interval in 0..4000_u64 {
             user.now_ns += 5 * SECOND;
             kernel.drop_at(100);
@@ -465,7 +465,7 @@ mod tests {
         user.collect(&kernel);
         assert_eq!(kernel.slots[5].load(Relaxed), 0);
         assert!(user.names[5].is_none());
-        // What another place counts there is its own.
+        // Packets of another place there are its own.
         kernel.drop_at(5 + SLOTS as u64);
         user.collect(&kernel);
         assert_eq!((user.packets_of(5), user.packets_of(21)), (3, 1));

@@ -1,9 +1,9 @@
-//! Which of its packets the made-up host drops: most where one core gets too much. Pure.
+//! Dropped packets of the demonstration host: most where one core is overloaded. Pure.
 
 use metrics_common::{DropPlace, Drops, ProtocolCount, SoftnetCount, Traffic};
 use netto_feature::demo::Generator;
 
-/// Drops are parts of the packets that came in.
+/// Drops are a part of the received packets.
 pub fn generator() -> Generator {
     Box::new(|interval, sections| {
         let traffic = sections.traffic.as_ref();
@@ -11,7 +11,7 @@ pub fn generator() -> Generator {
     })
 }
 
-/// The section that goes with that of traffic.
+/// The section that matches that of traffic.
 fn drops(traffic: &Traffic, seconds: f64) -> Drops {
     let packets = traffic
         .softnet_of(SoftnetCount::Packets)
@@ -38,7 +38,7 @@ fn drops(traffic: &Traffic, seconds: f64) -> Drops {
     places.retain(|(_, _, count)| *count > 0);
     places.sort_by_key(|(_, _, count)| u64::MAX - count);
     let total: u64 = places.iter().map(|(_, _, count)| count).sum();
-    // Where packets are, so are drops; what does not divide is the first CPU's.
+    // Drops are divided as packets are; the remainder goes to the first CPU.
     let of = |count: &u64| (u128::from(total) * u128::from(*count) / u128::from(all.max(1))) as u64;
     let mut cpus: Vec<u64> = packets.iter().map(of).collect();
     let left = total.saturating_sub(cpus.iter().sum());

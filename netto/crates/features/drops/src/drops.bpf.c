@@ -12,14 +12,14 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* A place is looked for in so many slots. */
+/* Number of slots that are searched for a place. */
 #define NETTO_DROP_TRIES 8
 /* Kernel addresses differ in these bits only. */
 #define NETTO_LOCATION_MASK 0x0000ffffffffffffULL
 
 /* Set before load: whether the tracepoint has a reason (since Linux 5.17). */
 const volatile __u64 netto_has_reasons = 0;
-/* Set before load: the reason of packets that were used up and not dropped. */
+/* Set before load: the reason of packets that were consumed and not dropped. */
 const volatile __u64 netto_consumed = ~0ULL;
 
 struct {
@@ -39,7 +39,7 @@ struct {
 	__type(value, struct netto_drop_counts);
 } netto_drop_counts SEC(".maps");
 
-/* The slot of a place, or the number of slots if all that it could have are others'. */
+/* The slot of a place, or the number of slots if other places hold all candidates. */
 static __always_inline __u64 netto_slot(struct netto_drop_places *places, __u64 place)
 {
 	__u64 first = place * 0x9e3779b97f4a7c15ULL >> 32;
@@ -66,7 +66,7 @@ int netto_drop(__u64 *ctx)
 
 	if (!counts)
 		return 0;
-	/* A softirq may come in between. */
+	/* A softirq may interrupt here. */
 	__sync_fetch_and_add(&counts->runs, 1);
 	if (netto_has_reasons) {
 		reason = (__u32)ctx[2];
@@ -76,7 +76,7 @@ int netto_drop(__u64 *ctx)
 	places = bpf_map_lookup_elem(&netto_drop_places, &only);
 	if (!places)
 		return 0;
-	/* The subsystem stands above 16 bits: four of it and twelve of its reasons are enough. */
+	/* The subsystem is above bit 16: four bits of it and twelve of its reasons are enough. */
 	place = (reason >> 16 & 0xf) << 60 | (reason & 0xfff) << 48 | (ctx[1] & NETTO_LOCATION_MASK);
 	slot = netto_slot(places, place);
 	if (slot < NETTO_DROP_PLACES)

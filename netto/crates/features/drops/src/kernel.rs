@@ -1,5 +1,4 @@
-//! The probe at dropped packets (`bpf/drops.bpf.c`), what it has counted, and the names of the
-//! functions that it met.
+//! The probe at dropped packets (`drops.bpf.c`), its counts, and the names of the functions it met.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicU64;
@@ -19,9 +18,9 @@ use netto_sys::mapped::MappedArray;
 use netto_sys::session;
 use netto_sys::system::{self, Roots};
 
-/// After the symbol list was read, so many times as long passes before it is read again,
+/// Pause before the symbol list is read again, as a multiple of the reading time,
 const PAUSE: u64 = 20;
-/// but for the first times: most places are met soon after the start.
+/// except for the first readings: most places are met soon after the start.
 const READINGS_AT_FIRST: u64 = 4;
 const SHORTEST_PAUSE_NS: u64 = 1_000_000_000;
 
@@ -46,7 +45,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Loads and attaches it; with it comes the hold on the program.
+    /// Loads and attaches it; also returns its program.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -54,8 +53,8 @@ impl Probe {
         possible_cpus: usize,
         reasons: &Reasons,
     ) -> anyhow::Result<(Self, session::Probe)> {
-        // The skeleton borrows its storage. A process has one such probe in its life, so these few
-        // bytes may stay for as long as that.
+        // The skeleton borrows its storage. A process loads this probe once, so these few bytes may
+        // stay for its lifetime.
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = DropsSkelBuilder::default()
             .open(storage)
@@ -88,13 +87,13 @@ impl Probe {
         Ok((probe, hook))
     }
 
-    /// The places by their slots; 0 for a slot that has none.
+    /// The places by slot; 0 for an empty slot.
     pub fn slots(&self) -> &[AtomicU64] {
         let from = abi::DROP_PLACES_PLACE;
         &self.places.element(0)[from..from + abi::DROP_PLACES]
     }
 
-    /// How often it has run on a CPU.
+    /// Number of its runs on a CPU.
     pub fn runs(&self, cpu: usize) -> u64 {
         self.word(cpu, abi::DROP_COUNTS_RUNS)
     }
@@ -190,7 +189,7 @@ impl NameReader {
             if let Err(error) = read {
                 tracing::debug!("functions that drop packets have no names: {error:#}");
             }
-            // If nobody wants them any more, the daemon ends.
+            // If the receiver is gone, the daemon ends.
             let _ = done.send((wanted, system::thread_cpu_ns()));
         });
         match started {

@@ -1,5 +1,5 @@
-//! Packets that the kernel drops, by reason and function. Counting them stops for a while where
-//! it would cost too much.
+//! Packets that the kernel drops, by reason and function. Counting pauses where it would cost too
+//! much.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,7 +18,7 @@ pub mod demo;
 mod kernel;
 pub mod metrics;
 
-/// What is shown of it.
+/// The form of its section in the API.
 pub const API: Api = Api::SECTION;
 
 /// A kernel may refuse the probe.
@@ -33,30 +33,30 @@ pub const FEATURE: Feature = Feature {
 const GROUP: ProbeGroup = ProbeGroup {
     name: "drops",
     label: "dropped packets",
-    // A run, with what calls it.
+    // A run, with the cost of its call.
     event_ns: 60.0,
     limit: Limit::DutyCycle { most: 0.5 },
     note_while_off: "Dropped packets are counted for a moment every half minute only: there are so \
                      many that counting them all would cost too much.",
 };
-/// A function that is not among the symbols by then has no name.
+/// How long a function may be missing from the symbols before it stays without a name.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
-/// What is kept from interval to interval.
+/// State kept from interval to interval.
 struct DropCounter {
     probe: Probe,
     reasons: Reasons,
     names: NameReader,
     growth: Growth,
     aging: Aging,
-    /// What each slot stands for, once that is known.
+    /// The place of each slot, once known.
     places: Vec<Option<DropPlace>>,
-    /// When a slot that has no name yet was first seen.
+    /// Time at which a slot without a name was first seen.
     met_ns: Vec<u64>,
     group: RegisteredGroup,
 }
 
-/// Begins to count.
+/// Starts counting.
 ///
 /// # Errors
 /// If the kernel refuses the probe.
@@ -82,7 +82,7 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
 }
 
 impl DropCounter {
-    /// Gives names to places that have none yet.
+    /// Resolves the names of places without one.
     fn learn_names(&mut self, platform: &Platform, now_ns: u64) {
         let slots = self.probe.slots();
         self.places.resize(slots.len(), None);
@@ -145,7 +145,7 @@ impl Instrument for DropCounter {
     }
 }
 
-/// What the programs and this crate agree on; see `build.rs`.
+/// Constants shared by the programs and this crate; see `build.rs`.
 #[allow(dead_code, reason = "some words are the programs' own")]
 pub(crate) mod abi {
     include!(concat!(env!("OUT_DIR"), "/abi.rs"));

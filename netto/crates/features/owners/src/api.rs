@@ -1,5 +1,5 @@
-//! Whose networking's CPU time was, as JSON: in a snapshot, and over the newest snapshots as one.
-//! Components and events stand by their slugs, owners by their names. Pure.
+//! Owners of networking's CPU time as JSON: in a snapshot, and summed over the newest snapshots.
+//! Components and events are named by slug, owners by name. Pure.
 
 use metrics_common::sections::{Account, Caused, Columns, OwnerBasis, Section, Taken, event_of};
 use metrics_common::{Info, Owner, Owners, Snapshot};
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::terminal;
 
-/// What is shown of owners.
+/// The form of the section in the API.
 pub const API: Api = Api {
     snapshot: Some(write),
     questions: &[Question {
@@ -26,7 +26,7 @@ pub const API: Api = Api {
     }),
 };
 
-/// [`Owners`] with what each caused beside its name.
+/// [`Owners`] with each one's caused time beside its name.
 #[derive(Debug, Serialize)]
 struct SectionView<'a> {
     owners: Vec<SectionOwner<'a>>,
@@ -43,7 +43,7 @@ struct SectionOwner<'a> {
     caused: Vec<CausedView<'a>>,
 }
 
-/// What an owner caused of a component.
+/// Time that an owner caused of a component.
 #[derive(Debug, Serialize)]
 struct CausedView<'a> {
     component: &'a str,
@@ -113,21 +113,21 @@ impl<'a> SectionView<'a> {
 #[derive(Debug, Serialize)]
 struct AnswerView<'a> {
     span: Span,
-    /// What all owners caused.
+    /// Time that all owners caused.
     total_ns: u64,
-    /// Softirq time of which it is known who paid.
+    /// Softirq time with a known payer.
     taken_total_ns: u64,
     events: Vec<EventView<'a>>,
     owners: Vec<OwnerView<'a>>,
     taken: &'a [Taken],
 }
 
-/// Of when it is.
+/// The period of the data.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 struct Span {
     #[serde(flatten)]
     covered: Covered,
-    /// Time that all CPUs had.
+    /// Total time of all CPUs.
     capacity_ns: u64,
 }
 
@@ -147,10 +147,10 @@ struct OwnerView<'a> {
     owner: &'a Owner,
     #[serde(flatten)]
     account: Account,
-    /// What it caused as a share of the time that all CPUs had, 0 to 1.
+    /// Caused time as a share of all CPUs' time, 0 to 1.
     share_ratio: f64,
     irq_pressure_ns: Option<u64>,
-    /// What it caused, by event.
+    /// Caused time, by event.
     events: Vec<CausedEvent<'a>>,
 }
 
@@ -218,7 +218,7 @@ fn measured<'a>(owners: &'a Owners, span: Span, info: &'a Info) -> AnswerView<'a
     }
 }
 
-/// What an owner caused, by event and component, in the order of the table.
+/// Time that an owner caused, by event and component, in the order of the table.
 fn events_of<'a>(owners: &Owners, owner: u32, info: &'a Info) -> Vec<CausedEvent<'a>> {
     let mut rows: Vec<(usize, u64)> = owners
         .caused

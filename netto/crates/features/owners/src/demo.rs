@@ -1,26 +1,26 @@
-//! Whose the made-up host's networking would be: some pods, containers and units, one of which is
-//! a noisy neighbour, and one that only pays. What each CPU did is shared out among those that are
-//! at work there, to the nanosecond. Pure.
+//! Owners of the demonstration host's networking: some pods, containers and units, one of which is
+//! a noisy neighbour, and one that only pays. Each CPU's work is divided among the owners active
+//! there, to the nanosecond. Pure.
 
 use metrics_common::component::children;
 use metrics_common::sections::{Caused, OwnerBasis, Taken, event_of, is_softirq};
 use metrics_common::{COMPONENTS, Owner, OwnerKind, Owners};
 use netto_feature::demo::{Generator, Work};
 
-/// Seconds in which the noisy neighbour has become noisy and quiet again.
+/// Period of the noisy neighbour's activity, seconds.
 const NOISE_SECONDS: f64 = 150.0;
 
-/// Places of those that are more than one among many, in [`cast`].
+/// Indices in [`cast`] of owners with a share of their own.
 const NOISY: usize = 0;
 const VICTIM: usize = 7;
 const FORWARDED: usize = 8;
 const NOBODY: usize = 9;
 const IDLE: usize = 10;
 const KERNEL: usize = 11;
-/// Those at work in sockets, whose share is that of one among many.
+/// Owners active in sockets, with equal shares.
 const PLAIN: std::ops::RangeInclusive<usize> = 1..=6;
 
-/// Everybody, in order.
+/// All owners, in order.
 fn cast() -> Vec<Owner> {
     let id = |seed: u64| {
         let word = |n: u64| (seed + n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -89,7 +89,7 @@ fn cast() -> Vec<Owner> {
     ]
 }
 
-/// Who has how many parts of a CPU's work.
+/// Owners with their parts of a CPU's work.
 type Shares = [(usize, u64); 4];
 
 /// The history holds no owners.
@@ -99,7 +99,7 @@ pub fn generator() -> Generator {
     })
 }
 
-/// The section of an interval that ends at `seconds`, in which this was done.
+/// The section of an interval with this work that ends at `seconds`.
 fn section(work: &Work, seconds: f64) -> Owners {
     let owners = cast();
     let cpus = work.modes.len();
@@ -170,7 +170,8 @@ fn section(work: &Work, seconds: f64) -> Owners {
     }
 }
 
-/// Who does what on a CPU: every third is the noisy neighbour's, and each has one that lives there.
+/// The owners' parts on a CPU: the noisy neighbour uses every third CPU, and each CPU has one owner
+/// of its own.
 fn shares(component: &str, in_softirq: bool, cpu: usize, seconds: f64) -> Shares {
     let plain = PLAIN.count();
     let one = |step: usize| PLAIN.start() + (cpu * 5 + step) % plain;
@@ -186,7 +187,7 @@ fn shares(component: &str, in_softirq: bool, cpu: usize, seconds: f64) -> Shares
     [(NOISY, noise), (one(0), 24), (one(1), 8), (NOBODY, nobody)]
 }
 
-/// Time by shares; what rounding leaves is the first one's.
+/// Divides time by shares; the first gets the rounding remainder.
 fn shared_out(ns: u64, shares: &Shares) -> Shares {
     let all: u64 = shares.iter().map(|(_, share)| share).sum();
     let mut out = shares.map(|(owner, share)| (owner, ns / all.max(1) * share / 1_000 * 1_000));
@@ -195,8 +196,8 @@ fn shared_out(ns: u64, shares: &Shares) -> Shares {
     out
 }
 
-/// Whom softirqs interrupted: mostly nobody, for those CPUs were idle; on the noisy neighbour's
-/// CPUs, whoever computes there.
+/// The owners interrupted by softirqs: mostly none, for those CPUs were idle; on the noisy
+/// neighbour's CPUs, the owner that computes there.
 fn taken(softirq_ns: &[Vec<u64>], seconds: f64) -> Vec<Taken> {
     let mut pairs = std::collections::BTreeMap::new();
     for (cause, values) in softirq_ns.iter().enumerate() {

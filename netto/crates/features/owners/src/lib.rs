@@ -1,9 +1,8 @@
-//! Whose networking's CPU time is: who caused it, and from whom it was taken.
+//! Owners of networking's CPU time: the owner that caused it, and the one that paid for it.
 //!
-//! What the section `cost` has of each component and CPU is divided as the samples of it are. Of
-//! what a task does, the task is the owner. Of what a softirq does, the socket that the packet
-//! ends in, which probes tell (`kernel/events.rs`); and the task that it interrupted
-//! pays.
+//! The time of each component and CPU in the section `cost` is divided in proportion to its
+//! samples. The owner of a task's work is the task. The owner of a softirq's work is the socket
+//! that receives the packet, as probes report (`kernel/events.rs`); the interrupted task pays.
 
 use metrics_common::sections::{Caused, Taken};
 use metrics_common::{Owner, OwnerKind, Owners, Sections, Source};
@@ -39,7 +38,7 @@ mod terminal;
 
 pub use api::API;
 
-/// Without it, it is only not known whose the cost is. Its options are an [`OwnerLevel`].
+/// Without it, only the owners of the cost are unknown. Its options are an [`OwnerLevel`].
 pub const FEATURE: Feature = Feature {
     wants_tags: |options| level(options) != OwnerLevel::None,
     options: Some(options::OPTIONS),
@@ -78,10 +77,10 @@ fn level(options: &FeatureOptions) -> OwnerLevel {
     options.of(FEATURE.name).copied().unwrap_or_default()
 }
 
-/// Begins with nobody known.
+/// Starts with an empty table of owners.
 ///
 /// # Errors
-/// If nobody wants to know, or samples or probes are not to be had.
+/// If owners are not requested, or samples or probes are unavailable.
 fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     anyhow::ensure!(
         level(options) != OwnerLevel::None,
@@ -123,7 +122,7 @@ impl WhoseCost {
         let is_exact = overhead.timed().has(Group::Softirqs);
         for sample in samples {
             let is_for_others = works_for_others(sample.event);
-            // While nobody meets sockets, it goes by what is known.
+            // While the probes pause, use what is known.
             if is_for_others && !are_told {
                 continue;
             }
@@ -169,7 +168,7 @@ impl WhoseCost {
         }
     }
 
-    /// Whose a socket is: the process that holds it, or the group in which it was made.
+    /// The owner of a socket: the process that holds it, or the group in which it was created.
     fn holder(&mut self, socket: analysis::verdict::Socket, now_ns: u64) -> u32 {
         if self.level == OwnerLevel::Process
             && let Some(holder) = self.resolver.holder(socket, now_ns)
@@ -193,7 +192,7 @@ impl WhoseCost {
         }
     }
 
-    /// The section, of what was handed out.
+    /// The section, from the divided time.
     fn section(&mut self, columns: usize, now_ns: u64) -> Owners {
         for portion in &self.portions {
             self.ranking.add(portion.pair.cause, portion.ns);
@@ -248,7 +247,7 @@ impl WhoseCost {
         owners
     }
 
-    /// Of too many, forgets those that cost the least.
+    /// Forgets the owners with the least cost if there are too many.
     fn forget(&mut self) {
         let ranking = &self.ranking;
         if let Some(moved) = self.register.forget(|who| ranking.of_late_ns(who)) {
@@ -259,7 +258,7 @@ impl WhoseCost {
     }
 }
 
-/// Whether the time of a component is taken from whoever is interrupted.
+/// Whether the time of a component is taken from the interrupted task.
 fn takes(leaf: usize) -> bool {
     use metrics_common::COMPONENTS;
     use metrics_common::component::index_of;
@@ -302,7 +301,7 @@ impl Instrument for WhoseCost {
     }
 }
 
-/// What the programs and this crate agree on; see `build.rs`.
+/// Constants shared by the programs and this crate; see `build.rs`.
 #[allow(dead_code, reason = "some words are the programs' own")]
 pub(crate) mod abi {
     include!(concat!(env!("OUT_DIR"), "/abi.rs"));

@@ -1,4 +1,4 @@
-//! The metrics: what control groups cause of networking's time, and pay.
+//! The metrics: networking time that control groups cause and pay.
 
 use metrics_common::{COMPONENTS, Snapshot};
 use netto_metrics::State;
@@ -13,7 +13,7 @@ impl State for OwnerTotals {
         if let Some(owners) = &snapshot.sections.owners {
             OwnerTotals::add(self, owners);
         }
-        // By component and CPU, of all owners that there ever were, it would be the largest of all.
+        // By component and CPU, of all past owners, this would be the largest section of all.
         sum.sections.owners = None;
     }
 
@@ -31,7 +31,7 @@ fn given_up(inputs: &Inputs<'_>) -> Option<u64> {
     inputs.totals.state::<OwnerTotals>()?.given_up()
 }
 
-/// What is exported of it.
+/// The exported metrics.
 pub const METRICS: Catalogue = Catalogue {
     state: Some(|| Box::<OwnerTotals>::default()),
     ..Catalogue::of(&[

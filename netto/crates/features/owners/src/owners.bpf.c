@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Tells samples that wait whose work they are: that of the socket in which the
- * next packet on their CPU ends or from which it comes, else that of the
- * interface that it goes to. Whoever is met while no sample waits, which are
- * nearly all, costs a store, a load and a branch. An object of its own, loaded
- * only if somebody wants owners.
+ * Answers pending samples with the owner of their work: the socket that receives the next
+ * packet on their CPU, or that sent it, else the interface that it goes to. Without a pending
+ * sample, which is nearly always, a packet costs a store, a load and a branch. An object of its
+ * own, loaded only if owners are requested.
  */
 #include "owner_tag.bpf.h"
 #include "owners_abi.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Set before load: places of a ring less 1, a power of two less 1. */
+/* Set before load: slots of a ring less 1, a power of two less 1. */
 const volatile __u64 netto_answers_mask = 0;
 
 /*
@@ -46,7 +45,7 @@ static __always_inline void netto_answer(__u64 number, const struct netto_met *m
 	if (!answers)
 		return;
 	place = &answers->words[(number & netto_answers_mask) * NETTO_ANSWER_WORDS];
-	/* Whoever reads meanwhile sees another number before or afterwards. */
+	/* A concurrent reader sees another number before or afterwards. */
 	NETTO_WRITE_ONCE(place[0], 0);
 	NETTO_WRITE_ONCE(place[1], bpf_ktime_get_ns());
 	NETTO_WRITE_ONCE(place[2], met->cgroup);
@@ -58,8 +57,8 @@ static __always_inline void netto_answer(__u64 number, const struct netto_met *m
 }
 
 /*
- * The number of the sample that waits on this CPU, which waits no longer; 0 if none does. A
- * sampler's interrupt between the two steps waits in vain.
+ * Takes the number of the sample that is pending on this CPU; 0 if there is none. A sampler's
+ * interrupt between the two steps leaves its sample without an answer.
  */
 static __always_inline __u64 netto_take_waiting(struct netto_tag *tag)
 {
@@ -90,14 +89,14 @@ static __always_inline int netto_meet_socket(struct sock *sk)
 	return 0;
 }
 
-/* A socket has something to read; since 6.2. */
+/* A socket has received data; since 6.2. */
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(netto_ready, struct sock *sk)
 {
 	return netto_meet_socket(sk);
 }
 
-/* The same before. */
+/* The same for earlier kernels. */
 SEC("fentry/sock_def_readable")
 int BPF_PROG(netto_readable, struct sock *sk)
 {
@@ -111,14 +110,14 @@ int BPF_PROG(netto_segment, struct sock *sk)
 	return netto_meet_socket(sk);
 }
 
-/* A datagram for which its socket has no room. */
+/* A datagram for which its socket's buffer is full. */
 SEC("tp_btf/udp_fail_queue_rcv_skb")
 int BPF_PROG(netto_no_room, int rc, struct sock *sk)
 {
 	return netto_meet_socket(sk);
 }
 
-/* The socket that a packet which leaves comes from; 0 if none is known. */
+/* The socket that an outgoing packet comes from; 0 if unknown. */
 static __always_inline struct sock *netto_sender(struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
@@ -153,9 +152,9 @@ static __always_inline void netto_answer_for_packet(__u64 number, struct sk_buff
 }
 
 /*
- * A packet is handed to a driver. One that goes on by way of another interface (out of a bridge,
- * into a namespace) is met again there, and the last one answers. Nothing else may have been met
- * in between: the buffer of a packet that has left is soon another's.
+ * A packet is handed to a driver. One that continues by way of another interface (out of a
+ * bridge, into a namespace) is met again there, and the last one answers. No other packet may
+ * have been met in between: the buffer of a sent packet is soon reused.
  */
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(netto_leaves, struct sk_buff *skb, struct net_device *dev)
@@ -185,7 +184,7 @@ int BPF_PROG(netto_leaves, struct sk_buff *skb, struct net_device *dev)
 	return 0;
 }
 
-/* A packet is thrown away. */
+/* A packet is dropped. */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(netto_dropped, struct sk_buff *skb)
 {
@@ -203,7 +202,7 @@ int BPF_PROG(netto_dropped, struct sk_buff *skb)
 	return 0;
 }
 
-/* Bytes of a path that are kept; longer ones lose their end. */
+/* Bytes kept of a path; longer ones lose their end. */
 #define NETTO_PATH_BYTES 256
 
 struct netto_group {
@@ -211,7 +210,7 @@ struct netto_group {
 	char path[NETTO_PATH_BYTES];
 };
 
-/* Control groups that were made, so that they have a name however short they live. */
+/* New control groups, so that even short-lived ones have a name. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 * 1024);
@@ -222,7 +221,7 @@ int BPF_PROG(netto_mkdir, struct cgroup *cgroup, const char *path)
 {
 	struct netto_group *group;
 
-	/* Those of version 1 have numbers of their own. */
+	/* Groups of version 1 have numbers of their own. */
 	if (cgroup->root->hierarchy_id)
 		return 0;
 	group = bpf_ringbuf_reserve(&netto_groups, sizeof(*group), 0);

@@ -1,25 +1,25 @@
-//! What the analyzer asks the thread that looks for names, and what that answers.
+//! The requests of the analyzer to the resolver's thread, and the answers.
 
 use std::sync::Arc;
 
 use super::analysis::pods::Pod;
 use super::kernel::processes;
 
-/// So many questions wait for an answer, and so many answers to be taken.
+/// Capacity of the queues of requests and of answers.
 pub(crate) const MOST_ASKED: usize = 4096;
 
-/// Where packets came from or went to.
+/// The path of packets through interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Interface {
     /// Inode of the network namespace.
     pub(crate) netns: u64,
-    /// By which they came, and went; 0 if not at all.
+    /// Index of the interface by which they came, and went; 0 if none.
     pub(crate) from: u32,
     pub(crate) to: u32,
 }
 
 impl Interface {
-    /// What it is called for people; where an interface has no name, by number.
+    /// The name for people; an interface without a name is shown by index.
     pub(crate) fn name(self, mut name_of: impl FnMut(u32) -> Option<String>) -> String {
         let mut name = |index: u32| name_of(index).unwrap_or_else(|| format!("interface {index}"));
         match (self.from, self.to) {
@@ -30,7 +30,7 @@ impl Interface {
     }
 }
 
-/// What somebody wants to know.
+/// The subject of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Asked {
     /// The path of the group of this number.
@@ -39,31 +39,31 @@ pub(crate) enum Asked {
     Pod(u128),
     /// The process that holds the socket of this inode.
     Holder(u64),
-    /// What an interface is called, and who is behind it.
+    /// The name of an interface, and the owner behind it.
     Interface(Interface),
 }
 
-/// A question, and in which group the answer is likely.
+/// A request, and the group in which the answer is likely.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Question {
     pub(crate) asked: Asked,
     pub(crate) group: Option<Box<[u8]>>,
 }
 
-/// An answer. `None`: it was looked for and is not there.
+/// An answer. `None`: searched for and not found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The path of a group.
     Group(u64, Option<Box<[u8]>>),
-    /// What a pod is called.
+    /// The name of a pod.
     Pod(u128, Option<Pod>),
-    /// Who held a socket at a time on CLOCK_MONOTONIC.
+    /// The holder of a socket at a time on CLOCK_MONOTONIC.
     Holder {
         socket: u64,
         process: Option<Arc<processes::Process>>,
         at_ns: u64,
     },
-    /// What an interface was called at a time, and the group of who is behind it.
+    /// The name of an interface at a time, and the group of the owner behind it.
     Interface {
         interface: Interface,
         name: String,

@@ -1,5 +1,5 @@
-//! Whose networking's CPU time was, over the intervals of a log: the largest owners, and who took
-//! most from whom. Pure, and bounded by what a sum of owners keeps apart.
+//! Owners of networking's CPU time over the intervals of a log: the largest owners, and the pair
+//! with the most interruption. Pure, and bounded as a sum of owners is.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use netto_feature::summary::{Summarizer, Summary};
 use netto_questions::figures::{cpus, percent, plain};
 use serde::Serialize;
 
-/// So many owners stand by themselves.
+/// Most owners listed one by one.
 const MOST_OWNERS: usize = 20;
 /// Owners that have a line.
 const LINES: usize = 8;
@@ -29,7 +29,7 @@ struct Sum {
     measured_ns: u64,
 }
 
-/// What they came to.
+/// The sums.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Found {
     /// Length of the intervals that have owners, nanoseconds.
@@ -38,7 +38,7 @@ struct Found {
     total_ns: u64,
     /// The owners, the largest first.
     owners: Vec<OwnerSummary>,
-    /// Of owners with a name, who took most softirq time from another.
+    /// The pair of named owners with the most softirq time.
     largest_pair: Option<Pair>,
 }
 
@@ -47,19 +47,19 @@ struct Found {
 struct OwnerSummary {
     /// Its name for people.
     label: String,
-    /// What it is.
+    /// Its kind.
     kind: OwnerKind,
     /// What it caused and paid.
     #[serde(flatten)]
     account: Account,
 }
 
-/// Who took softirq time from whom.
+/// An owner that took softirq time from another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Pair {
-    /// Name for people of who caused it.
+    /// Name for people of the owner that caused it.
     cause: String,
-    /// Name for people of who was interrupted.
+    /// Name for people of the interrupted owner.
     payer: String,
     /// CPU time, nanoseconds.
     ns: u64,

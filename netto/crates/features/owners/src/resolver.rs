@@ -1,6 +1,6 @@
-//! Names of whoever is known by number: control groups, processes, interfaces. What is not known is
-//! asked of a thread that may wait for the kernel (`kernel/search.rs`); this end never waits, and
-//! what is not answered yet has a name later.
+//! Resolves the names of numbered owners: control groups, processes, interfaces. Unknown ones are
+//! requested from a thread that may wait for the kernel (`kernel/search.rs`); this end never waits,
+//! and names arrive later.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,39 +21,39 @@ use super::kernel::search::Search;
 use super::question::{Answer, Asked, Interface, MOST_ASKED, Question};
 use netto_sys::system::Roots;
 
-/// What paths take at most, bytes, and what each takes beside its own: some 50,000 paths.
+/// Most bytes of all paths with their overhead: some 50,000 paths.
 const MOST_PATH_BYTES: usize = 8 << 20;
 const PATH_BYTES: usize = 64;
-/// So many sockets, interfaces and pods are known. A kubelet runs some hundreds of pods.
+/// Most sockets, interfaces and pods kept. A kubelet runs some hundreds of pods.
 const MOST_HOLDERS: usize = 65_536;
 const MOST_INTERFACES: usize = 16_384;
 const MOST_PODS: usize = 4096;
-/// What was answered, and when that was so.
+/// An answer, and its time.
 #[derive(Debug)]
 struct Known<T> {
     value: T,
     at_ns: u64,
 }
 
-/// A name, and the path of the control group that it leads to, if it leads to one.
+/// A name, and the path of its control group, if there is one.
 type Named = (String, Option<Vec<u8>>);
 
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct OwnerResolver {
-    /// Or why there are none.
+    /// The hierarchy, or why there is none.
     pub(crate) cgroups: Result<Cgroups, String>,
     questions: SyncSender<Question>,
     answers: Receiver<Answer>,
-    /// What is asked and not answered.
+    /// Pending requests.
     asked: FxHashSet<Asked>,
-    /// `None`: it was looked for and is gone.
+    /// `None`: searched for and gone.
     paths: Recent<u64, Option<Box<[u8]>>>,
     holders: Recent<u64, Known<Option<Arc<processes::Process>>>>,
     interfaces: Recent<Interface, Known<Named>>,
     pods: Recent<u128, Known<Option<Pod>>>,
     refused: Option<String>,
-    /// By path: what stood in `irq.pressure` last.
+    /// By path: the last value of `irq.pressure`.
     pressure_ns: HashMap<String, u64>,
 }
 
@@ -61,7 +61,7 @@ impl OwnerResolver {
     /// Starts the thread, which ends with this.
     ///
     /// # Errors
-    /// If the operating system has no thread to give.
+    /// If the operating system cannot start a thread.
     pub(crate) fn start(roots: &Roots) -> anyhow::Result<OwnerResolver> {
         let cgroups = Cgroups::new(roots);
         let (questions, asked) = sync_channel(MOST_ASKED);
@@ -95,7 +95,7 @@ impl OwnerResolver {
         }
     }
 
-    /// Takes what was answered since the last call.
+    /// Takes the answers since the last call.
     pub(crate) fn take_answers(&mut self, now_ns: u64) {
         for answer in self.answers.try_iter() {
             match answer {
@@ -109,7 +109,7 @@ impl OwnerResolver {
                 }
                 Answer::Pod(uid, value) => {
                     self.asked.remove(&Asked::Pod(uid));
-                    // What it was called outlives its folder.
+                    // The name of a pod outlives its folder.
                     let before = self.pods.get(uid).and_then(|known| known.value.take());
                     let value = value.or(before);
                     let at_ns = now_ns;
@@ -139,8 +139,8 @@ impl OwnerResolver {
         }
     }
 
-    /// Asks, unless that is done already or too much is asked: whoever still wants to know asks
-    /// again.
+    /// Sends a request, unless it is pending or too many are: callers repeat it while they need the
+    /// answer.
     fn ask(&mut self, asked: Asked, group: Option<&[u8]>) {
         if self.asked.len() < MOST_ASKED && self.asked.insert(asked) {
             let group = group.map(Into::into);
@@ -150,7 +150,7 @@ impl OwnerResolver {
         }
     }
 
-    /// A group of this number was made, with this path.
+    /// Records that a group of this number was created, with this path.
     pub(crate) fn learn(&mut self, id: u64, path: &[u8]) {
         learn(&mut self.paths, id, path);
     }
@@ -172,7 +172,7 @@ impl OwnerResolver {
         self.refused.as_deref()
     }
 
-    /// The process that holds a socket, if it is known by now.
+    /// The process that holds a socket, if already known.
     pub(crate) fn holder(
         &mut self,
         socket: Socket,
@@ -191,7 +191,7 @@ impl OwnerResolver {
         process
     }
 
-    /// Everything that is known of somebody.
+    /// All known details of an owner.
     pub(crate) fn owner(&mut self, who: Who, register: &OwnerTable, now_ns: u64) -> Owner {
         match who {
             Who::Nobody => Owner::single(OwnerKind::Nobody),
@@ -245,7 +245,7 @@ impl OwnerResolver {
         owner
     }
 
-    /// Name of a pod. One that was not found may be there later; a name never changes.
+    /// Name of a pod. One that was not found may appear later; a name never changes.
     fn pod(&mut self, uid: u128, now_ns: u64) -> Option<&Pod> {
         let known = self.pods.peek(uid);
         if known.is_none_or(|it| it.value.is_none() && is_old(it.at_ns, now_ns)) {
@@ -269,20 +269,20 @@ impl OwnerResolver {
         }
     }
 
-    /// What came to a group's `irq.pressure` since it was asked for last, nanoseconds; `None` the
-    /// first time, and where the kernel has none.
+    /// Increase of a group's `irq.pressure` since the last call, nanoseconds; `None` the first
+    /// time, and where the kernel has none.
     pub(crate) fn irq_pressure_ns(&mut self, owner: &Owner) -> Option<u64> {
         if owner.kind != OwnerKind::Cgroup || owner.cgroup.is_empty() {
             return None;
         }
         let cgroups = self.cgroups.as_ref().ok()?;
-        // A path that is shown otherwise than it is has no file of that name.
+        // A path that is shown in escaped form has no file of that name.
         let now_ns = cgroups.irq_pressure_ns(owner.cgroup.as_bytes())?;
         let before_ns = self.pressure_ns.insert(owner.cgroup.clone(), now_ns)?;
         now_ns.checked_sub(before_ns)
     }
 
-    /// Forgets what stood in files of groups that nobody asks for any more.
+    /// Forgets the values of groups that are no longer requested.
     pub(crate) fn forget_pressure(&mut self, asked: &[Owner]) {
         if self.pressure_ns.len() > 4 * asked.len() + 64 {
             self.pressure_ns
@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    /// A group `/a`, its `irq.pressure`, and who reads that.
+    /// A group `/a`, its `irq.pressure`, and a resolver that reads it.
     fn group() -> (tempfile::TempDir, PathBuf, OwnerResolver) {
         let (dir, roots) = hierarchy(&[("/a/cgroup.procs", "")]);
         let file = dir.path().join("sys/fs/cgroup/a/irq.pressure");
@@ -323,7 +323,7 @@ mod tests {
         (dir, file, resolver)
     }
 
-    /// This end alone, with what is asked and answered.
+    /// This end alone, with its channels.
     fn alone() -> (OwnerResolver, Receiver<Question>, SyncSender<Answer>) {
         let (_dir, roots) = hierarchy(&[]);
         let (questions, asked) = sync_channel(MOST_ASKED);
@@ -348,7 +348,7 @@ mod tests {
         }
         assert_eq!(asked.try_iter().count(), 1);
         resolver.learn(7, b"/made");
-        // It was gone when it was looked for.
+        // It was gone when it was searched for.
         answer.send(Answer::Group(7, None)).unwrap();
         resolver.take_answers(1);
         assert_eq!(path(&mut resolver, 7).as_deref(), Some("/made"));
@@ -356,7 +356,7 @@ mod tests {
         resolver.take_answers(1);
         assert_eq!(path(&mut resolver, 8), None);
         assert_eq!(asked.try_iter().count(), 0, "it is not looked for again");
-        // Unless somebody says what it is.
+        // Until its creation is reported.
         resolver.learn(8, b"/told");
         assert_eq!(path(&mut resolver, 8).as_deref(), Some("/told"));
     }

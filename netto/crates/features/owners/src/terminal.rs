@@ -1,16 +1,16 @@
-//! Whose a component's time is, as lines on a terminal. Pure.
+//! Owners of a component's time, as lines on a terminal. Pure.
 
 use metrics_common::{Info, Snapshot};
 use netto_questions::api::absence;
 use netto_questions::line::{Line, Value, ratio};
 
-/// So many owners have a line; the others are one.
+/// Most owners with a line; the others share one.
 const MOST_OWNERS: usize = 50;
 /// Owners have no colours of their own.
 const COLOR: (u8, u8, u8) = (0x5b, 0x8f, 0xb9);
 
-/// The owners of this component, the largest first; where they are not measured, one line that
-/// says why.
+/// The owners of this component, the largest first; if they are not measured, one line with the
+/// reason.
 pub fn lines(info: &Info, sum: &Snapshot, component: usize) -> Vec<Line> {
     let line = |key: String, label: String, value| Line {
         key,

@@ -11,14 +11,14 @@ use netto_platform::{Platform, Tick};
 const GROUP: ProbeGroup = ProbeGroup {
     name: "traffic",
     label: "messages and polls",
-    // A run, with what calls it.
+    // A run, with the cost of its call.
     event_ns: 40.0,
     limit: Limit::DutyCycle { most: 0.25 },
     note_while_off: "Messages of sockets and polls are counted for a moment every half minute only: \
                      there are so many that counting them all would cost too much.",
 };
 
-/// What is kept from interval to interval.
+/// State kept from interval to interval.
 pub(super) struct WorkCounter {
     probes: Probes,
     growth: Growth,
@@ -26,7 +26,7 @@ pub(super) struct WorkCounter {
 }
 
 impl WorkCounter {
-    /// Begins to count.
+    /// Starts counting.
     ///
     /// # Errors
     /// If the kernel refuses the probes.
@@ -46,7 +46,7 @@ impl WorkCounter {
         })
     }
 
-    /// What was counted in the interval; `None` while it rests.
+    /// The counts of the interval; `None` while the probes pause.
     pub(super) fn collect(&mut self, tick: &mut Tick<'_>) -> Option<Work> {
         let mut sums = [0; WorkCount::ALL.len()];
         let mut events = Vec::with_capacity(tick.cpus.len());

@@ -1,5 +1,5 @@
-//! Where the counts are read: files of the kernel that are kept open, and a netlink socket with a
-//! thread of its own, because the kernel answers there only when nobody configures interfaces.
+//! The sources of counts: files of the kernel that are kept open, and a netlink socket with a
+//! thread of its own, because the kernel answers there only while the RTNL lock is free.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,7 +22,7 @@ use super::analysis::follow::Device;
 
 pub(super) mod probes;
 
-/// For an answer that takes longer, an interval does not wait.
+/// An interval waits at most this long for an answer.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Opens `/proc/net/softnet_stat`.
@@ -49,7 +49,7 @@ pub struct ProtocolFiles {
 }
 
 impl ProtocolFiles {
-    /// Opens them; IPv6 may be switched off.
+    /// Opens the files; IPv6 may be disabled.
     ///
     /// # Errors
     /// If there is nothing to read of TCP and UDP.
@@ -61,7 +61,7 @@ impl ProtocolFiles {
         })
     }
 
-    /// `snmp` and `netstat` one after the other, and `snmp6`.
+    /// The text of `snmp` followed by `netstat`, and that of `snmp6`.
     ///
     /// # Errors
     /// If `snmp` cannot be read now.
@@ -75,32 +75,31 @@ impl ProtocolFiles {
     }
 }
 
-/// Asks the kernel for its interfaces, without ever waiting for long.
+/// Requests the kernel's interfaces, without long waits.
 #[derive(Debug)]
 pub struct LinkReader {
     asks: SyncSender<()>,
     answers: Receiver<anyhow::Result<Vec<Link>>>,
-    /// Whether an answer is still to come.
+    /// Whether an answer is pending.
     is_asked: bool,
 }
 
 impl LinkReader {
-    /// Starts the thread that asks, in the host's network namespace.
+    /// Starts the requesting thread, in the host's network namespace.
     ///
     /// # Errors
-    /// If that cannot be entered, or there is no socket to ask by.
+    /// If that cannot be entered, or no netlink socket can be opened.
     pub fn start(roots: &Roots) -> anyhow::Result<Self> {
         let namespace = foreign_namespace(roots)?;
         LinkReader::over(move || {
-            // The thread alone goes there.
+            // Only this thread enters it.
             enter(namespace.as_deref())?;
             let mut listed = Listed::open()?;
             Ok(move || listed.now())
         })
     }
 
-    /// Has a thread read, after it has begun. A reading that fails is tried again when it is asked
-    /// for again.
+    /// Reads on a thread that first runs `begin`. A failed reading is repeated at the next request.
     pub(super) fn over<R: FnMut() -> anyhow::Result<Vec<Link>>>(
         begin: impl FnOnce() -> anyhow::Result<R> + Send + 'static,
     ) -> anyhow::Result<Self> {
@@ -134,7 +133,7 @@ impl LinkReader {
         })
     }
 
-    /// Asks for all interfaces as they are now, unless an answer is still to come.
+    /// Requests all interfaces as they are now, unless an answer is pending.
     ///
     /// # Errors
     /// If the thread has ended.
@@ -148,8 +147,8 @@ impl LinkReader {
         Ok(())
     }
 
-    /// The answer: of now, or of the end of an earlier interval for which the kernel could not say
-    /// it in time; `None` if it cannot yet.
+    /// The answer: of now, or of the end of an earlier interval for which the kernel was late;
+    /// `None` if it is pending.
     ///
     /// # Errors
     /// If the kernel refused, or the thread has ended.
@@ -165,8 +164,8 @@ impl LinkReader {
     }
 }
 
-/// The host's network namespace, if this process is in another one. Who may not tell is taken to be
-/// in it.
+/// The host's network namespace, if this process is in another one. Without permission to compare,
+/// they are taken to be the same.
 fn foreign_namespace(roots: &Roots) -> anyhow::Result<Option<PathBuf>> {
     let of_init = roots.proc_root.join("1/ns/net");
     let identity = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
@@ -187,11 +186,11 @@ fn enter(namespace: Option<&Path>) -> anyhow::Result<()> {
     )
 }
 
-/// The interfaces as they were last listed. While none comes, goes or is renamed, only their counts
-/// are read: the rest of what the kernel says of each is most of the cost.
+/// The interfaces as they were last listed. While none is added, removed or renamed, only their
+/// counts are read: the rest of the kernel's answer is most of the cost.
 struct Listed {
     socket: RouteSocket,
-    /// `None` where the kernel does not tell.
+    /// `None` where the kernel does not report changes.
     changes: Option<LinkChanges>,
     links: Vec<Link>,
     is_current: bool,
@@ -212,7 +211,7 @@ impl Listed {
         let read = self.read();
         if read.is_err() {
             self.is_current = false;
-            // What comes late is no answer to what is asked next.
+            // A late answer must not be taken for that to the next request.
             self.socket = RouteSocket::open()?;
         }
         read.map(|()| self.links.clone())
@@ -225,7 +224,7 @@ impl Listed {
                 Message::Counts(index, counts) => Some((index, counts)),
                 _ => None,
             });
-            // A kernel that does not know the question is asked the other one.
+            // A kernel that does not know this request gets the other one.
             self.is_current = counts.is_ok_and(|counts| take_counts(&mut self.links, counts));
         }
         if !self.is_current {
@@ -239,7 +238,7 @@ impl Listed {
     }
 }
 
-/// Gives each interface its counts; whether they are of just these.
+/// Sets the counts of each interface; whether they are of exactly these.
 fn take_counts(links: &mut [Link], counts: Vec<(u32, InterfaceCounts)>) -> bool {
     let mut counts: HashMap<u32, InterfaceCounts> = counts.into_iter().collect();
     for link in &mut *links {
@@ -251,18 +250,18 @@ fn take_counts(links: &mut [Link], counts: Vec<(u32, InterfaceCounts)>) -> bool 
     counts.is_empty()
 }
 
-/// What sysfs says of interfaces: asked once for each.
+/// What sysfs says of interfaces: read once for each.
 #[derive(Debug)]
 pub struct Devices {
     folder: PathBuf,
     known: HashMap<(u32, Vec<u8>), Device>,
 }
 
-/// Beyond that, those that are gone are forgotten.
+/// Above this number, entries of removed interfaces are forgotten.
 const MOST_KNOWN: usize = 1024;
 
 impl Devices {
-    /// Nothing was asked yet.
+    /// Nothing read yet.
     pub fn new(roots: &Roots) -> Self {
         Devices {
             folder: roots.sys_root.join("class/net"),
@@ -270,7 +269,7 @@ impl Devices {
         }
     }
 
-    /// What is behind an interface.
+    /// The device behind an interface.
     pub fn of(&mut self, link: &Link) -> Device {
         let key = (link.index, link.name.clone());
         if let Some(known) = self.known.get(&key) {

@@ -1,5 +1,5 @@
-//! What work was done: packets of each CPU, of the host's interfaces, and of its protocols, which
-//! the kernel counts anyway; messages of sockets and polls, which are counted by probes.
+//! Work done: packets of each CPU, of the host's interfaces, and of its protocols, which the kernel
+//! counts anyway; messages of sockets and polls, which probes count.
 
 use metrics_common::sections::Rows;
 use metrics_common::{Interfaces, ProtocolCount, Sections, Traffic};
@@ -22,7 +22,7 @@ pub mod demo;
 mod kernel;
 pub mod metrics;
 
-/// What is shown of it.
+/// The form of its section in the API.
 pub const API: Api = Api::SECTION;
 
 /// CPU time is measured without it.
@@ -33,7 +33,7 @@ pub const FEATURE: Feature = Feature {
     ..Feature::new("traffic", start)
 };
 
-/// What is kept from interval to interval.
+/// State kept from interval to interval.
 struct Work {
     softnet_file: Option<ReopenableFile>,
     softnet: Softnet,
@@ -46,7 +46,7 @@ struct Work {
     counter: Option<WorkCounter>,
 }
 
-/// Begins with what the counters say now.
+/// Starts with the current counters.
 ///
 /// # Errors
 /// If none of them can be read.
@@ -93,7 +93,7 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
     let online: Vec<u32> = platform.stat.cpus.iter().map(|(cpu, _)| *cpu).collect();
     work.softnet(&online, 0);
     work.protocols(false);
-    // What cannot be read now is read at the end of the first interval.
+    // Failed readings are repeated at the end of the first interval.
     let _ = work.ask_for_links().and_then(|()| work.interfaces());
     Ok(Box::new(work))
 }
@@ -111,7 +111,7 @@ impl Work {
         }
     }
 
-    /// `is_still`: nothing has come or gone since the last reading, so that nothing was counted.
+    /// `is_still`: no traffic since the last reading, so the counts are unchanged.
     fn protocols(&mut self, is_still: bool) -> Vec<Option<u64>> {
         if is_still {
             return protocols::growth(&self.protocols, &self.protocols);
@@ -130,8 +130,7 @@ impl Work {
         self.links.as_mut().map_or(Ok(()), LinkReader::ask)
     }
 
-    /// What interfaces have done since they were last read; `None` if the kernel does not say it
-    /// in time.
+    /// Counts of interfaces since the last reading; `None` if the kernel does not answer in time.
     fn interfaces(&mut self) -> anyhow::Result<Option<Interfaces>> {
         let links = self.links.as_mut().map_or(Ok(None), LinkReader::answer)?;
         let devices = &mut self.devices;
@@ -141,7 +140,7 @@ impl Work {
 
 impl Instrument for Work {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
-        // The kernel answers while the others are read.
+        // The kernel answers while the other sources are read.
         let asked = self.ask_for_links();
         let softnet = self.softnet(tick.cpus, tick.interval_ns);
         let interfaces = match asked.and_then(|()| self.interfaces()) {
@@ -226,7 +225,7 @@ mod tests {
     }
 }
 
-/// What the programs and this crate agree on; see `build.rs`.
+/// Constants shared by the programs and this crate; see `build.rs`.
 #[allow(dead_code, reason = "some words are the programs' own")]
 pub(crate) mod abi {
     include!(concat!(env!("OUT_DIR"), "/abi.rs"));

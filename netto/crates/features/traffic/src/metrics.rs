@@ -1,10 +1,9 @@
-//! The metrics: what work was done. Counters only: whoever wants cost by
-//! work divides rates.
+//! The metrics of work. Counters only: cost per unit of work is a division of rates in the query.
 
 use metrics_common::{InterfaceCounts, Interfaces, ProtocolCount, SoftnetCount, Work, WorkCount};
 use netto_metrics::catalogue::{Catalogue, Family, Inputs, Samples, Unit, Value};
 
-/// Stands for the interfaces that are not named; no name has a blank.
+/// Label of the unnamed interfaces; no name has a blank.
 const OTHERS: &str = "other interfaces";
 
 fn softnet(inputs: &Inputs<'_>, out: &mut dyn Samples, count: SoftnetCount) {
@@ -29,7 +28,7 @@ fn interfaces<'a>(inputs: &'a Inputs<'_>) -> Option<&'a Interfaces> {
     traffic.interfaces.as_ref()
 }
 
-/// Gives a pair of counts of each interface.
+/// Exports a pair of counts of each interface.
 fn both_ways(
     inputs: &Inputs<'_>,
     out: &mut dyn Samples,
@@ -56,7 +55,7 @@ fn both_ways(
     }
 }
 
-/// What is exported of it.
+/// The exported metrics.
 pub const METRICS: Catalogue = Catalogue::of(&[
     Family::counter(
         "netto_received_packets_total",

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Counts the messages and bytes that sockets send and receive, and how often NAPI polls and what it
- * finds. An object of its own, since nothing else depends on it.
+ * Counts the messages and bytes that sockets send and receive, and NAPI's polls and their
+ * results. An object of its own, since nothing else depends on it.
  *
- * Each CPU counts in a record of its own. Additions are atomic: what counts may be interrupted by a
- * softirq that sends or polls itself.
+ * Each CPU counts in a record of its own. Additions are atomic: a softirq that sends or polls
+ * may interrupt a probe.
  */
 #include "kernel.h"
 #include "traffic_abi.h"
@@ -60,7 +60,7 @@ int netto_received(__u64 *ctx)
 
 	if (!work)
 		return 0;
-	/* What was only looked at is received later; what was sent comes back as an error. */
+	/* Peeked data is received later; entries of the error queue were sent before. */
 	if (length <= 0 || (ctx[2] & (MSG_PEEK | MSG_ERRQUEUE)) ||
 	    !netto_is_network((struct sock *)ctx[0])) {
 		__sync_fetch_and_add(&work->others, 1);

@@ -1,5 +1,5 @@
-//! An answer's body, handed out in slices: the HTTP library copies a whole chunk
-//! into its buffer at once, and keeps a buffer of that size while the connection lives.
+//! A response body that is passed on in slices: the HTTP library copies a whole chunk into its
+//! buffer, and keeps a buffer of that size while the connection lives.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -9,12 +9,12 @@ use actix_web::web::Bytes;
 
 use super::{SLICE_BYTES, Turn};
 
-/// A body in slices; when it has been handed out, the request's turn is over.
+/// A body in slices; when it has been sent, the request's turn ends.
 #[derive(Debug)]
 pub struct Guarded {
     inner: BoxBody,
     rest: Bytes,
-    /// `None` only where a request came through no door.
+    /// `None` only for a request that did not pass admission.
     _turn: Option<Turn>,
 }
 

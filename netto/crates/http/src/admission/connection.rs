@@ -1,8 +1,8 @@
-//! One connection as all who handle it share it: whose it is, what it does, and
-//! whether it must go.
+//! The state of one connection, shared by all code that handles it: its peer, its phase, and
+//! whether it must close.
 //!
-//! It holds what others decide and wakes the connection's task; who must go is
-//! decided in `places`.
+//! It holds decisions made elsewhere and wakes the connection's task; `places` decides which
+//! connection must close.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::gate::Gate;
 
-/// Which budget its place is of.
+/// The budget that its slot belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     Unauthenticated,
@@ -19,18 +19,19 @@ pub(super) enum Class {
     Dashboard,
 }
 
-/// What a connection is doing, in the order in which they give way.
+/// What a connection is doing, in the order of eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Nothing is asked: it is new, or kept alive.
+    /// No request is pending: the connection is new, or kept alive.
     Waiting,
-    /// It does not take what it was sent.
+    /// The client does not read what it was sent.
     Stalled,
     /// A request is being answered.
     Working,
 }
 
-/// Who counts as one: an address, or a network of IPv6, where everybody has many.
+/// The unit of fairness: an IPv4 address, or an IPv6 network, since an IPv6 host has many
+/// addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Peer(u128);
 
@@ -43,7 +44,7 @@ impl Peer {
     }
 }
 
-/// One connection as all who handle it share it.
+/// The shared state of one connection.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) id: u64,
@@ -53,12 +54,12 @@ pub struct Connection {
     pub(super) since: Cell<Instant>,
     must_go: Cell<bool>,
     waker: RefCell<Option<Waker>>,
-    /// What the gate lets through.
+    /// What the request gate lets through.
     pub(super) gate: Cell<Gate>,
 }
 
 impl Connection {
-    /// That of a new connection.
+    /// The state of a new connection.
     pub(super) fn new(id: u64, peer: Peer) -> Connection {
         Connection {
             id,
@@ -72,12 +73,12 @@ impl Connection {
         }
     }
 
-    /// Whether somebody else was given the place.
+    /// Whether the slot was given to another connection.
     pub fn must_go(&self) -> bool {
         self.must_go.get()
     }
 
-    /// Whom to wake when something about this connection changes: its task.
+    /// Registers the waker of the connection's task, to be woken when its state changes.
     pub fn register(&self, waker: &Waker) {
         let mut registered = self.waker.borrow_mut();
         if !registered.as_ref().is_some_and(|old| old.will_wake(waker)) {
@@ -92,20 +93,20 @@ impl Connection {
         }
     }
 
-    /// Notes what it is doing now.
+    /// Records the current phase.
     pub fn enter(&self, phase: Phase) {
         if self.phase.replace(phase) != phase {
             self.since.set(Instant::now());
         }
     }
 
-    /// Lets everything through from now on, until the request's turn is over.
+    /// Lets all bytes through until the request's turn ends.
     pub fn open_gate(&self) {
         self.gate.set(Gate::Open);
         self.wake();
     }
 
-    /// Gives its place to somebody else.
+    /// Evicts the connection.
     pub(super) fn send_away(&self) {
         self.must_go.set(true);
         self.wake();

@@ -1,17 +1,17 @@
-//! What a connection may hand to the HTTP library now.
+//! What a connection may pass to the HTTP library now.
 
-/// What may go through.
+/// What may pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Gate {
-    /// The next request's head, once it is whole.
+    /// The next request's head, once it is complete.
     #[default]
     Head,
     /// Nothing: a request is being answered.
     Shut,
     /// Everything: a WebSocket.
     Open,
-    /// So many bytes that nobody reads, so that the client hears the answer first.
+    /// Up to this many bytes, discarded, so that the client receives the response before the close.
     Drain(usize),
-    /// Nothing ever.
+    /// Nothing, permanently.
     Ended,
 }

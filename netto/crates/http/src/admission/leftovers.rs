@@ -1,5 +1,5 @@
-//! Gives back what connections have left: the allocator keeps what they freed,
-//! and after a crowd that is megabytes for good.
+//! Returns the memory of closed connections to the kernel: the allocator keeps what they freed,
+//! after many connections megabytes.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use netto_sys::memory::give_back;
 
-/// Several that leave together are cleaned up behind together.
+/// Connections that close within this time share one cleanup.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Whether cleaning up is due already.
+/// Whether a cleanup is scheduled.
 #[derive(Debug, Default)]
 pub struct Leftovers(Cell<bool>);
 
 impl Leftovers {
-    /// A connection has left: gives its memory back after a while.
+    /// Schedules a cleanup after a connection has closed.
     pub fn clean_up_later(self: &Rc<Self>) {
         if self.0.replace(true) {
             return;

@@ -1,10 +1,9 @@
-//! Who has a place, and who gives way to whom.
+//! Assigns connection slots, and chooses the connection to evict.
 //!
-//! Three budgets: unauthenticated connections, active ones (which were answered well) and dashboards.
-//! Nobody of one budget can take a place of another. Within a full one the
-//! address with the most connections gives way, and of its connections the one
-//! that has been waiting longest. This file decides and knows no socket: a
-//! connection that must go finds it out at its next step.
+//! Three budgets: unauthenticated connections, active ones (which got a successful response) and
+//! dashboards. A connection of one budget cannot take a slot of another. When a budget is full, the
+//! address with the most connections loses the one that has waited longest. This file knows no
+//! socket: an evicted connection notices at its next step.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -18,18 +17,18 @@ use std::task::Poll;
 
 use super::connection::{Class, Connection, Peer, Phase};
 
-/// How many connections of each kind there may be.
+/// The limit of connections of each class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// New ones and refused ones.
+    /// New and refused connections.
     pub unauthenticated: usize,
-    /// Those that were answered well.
+    /// Connections that got a successful response.
     pub active: usize,
     /// WebSockets.
     pub dashboards: usize,
 }
 
-/// All places; see the head of this file.
+/// All slots; see the head of this file.
 pub struct Places {
     limits: Limits,
     when_left: Box<dyn Fn()>,
@@ -39,8 +38,8 @@ pub struct Places {
 }
 
 impl Places {
-    /// Empty ones; `given_away` counts who had to go for somebody else, `when_left`
-    /// is called whenever a connection has ended.
+    /// Creates empty slots; `given_away` counts evictions, `when_left` is called whenever a
+    /// connection has ended.
     pub fn new(
         limits: Limits,
         given_away: Arc<AtomicU64>,
@@ -55,7 +54,7 @@ impl Places {
         })
     }
 
-    /// Lets a new, unauthenticated connection in; `None` if nobody gives way to it.
+    /// Admits a new, unauthenticated connection; `None` if none can be evicted for it.
     pub fn admit(self: &Rc<Self>, address: IpAddr) -> Option<Place> {
         let peer = Peer::new(address);
         if !self.make_room(Class::Unauthenticated, self.limits.unauthenticated, peer) {
@@ -78,7 +77,7 @@ impl Places {
         self.seats.borrow().values().filter(is_meant).count()
     }
 
-    /// Whether there is room for one more, after somebody was sent away if need be.
+    /// Whether there is a free slot, after an eviction if necessary.
     fn make_room(&self, class: Class, limit: usize, newcomer: Peer) -> bool {
         if self.count(class, None) < limit {
             return true;
@@ -107,14 +106,14 @@ impl Places {
         seats
             .values()
             .filter(|connection| connection.class.get() == class)
-            // Work is interrupted, and a dashboard closed, only for somebody who has less.
+            // Evict a working connection or a dashboard only for an address that has fewer.
             .filter(|connection| {
                 let is_at_work =
                     class == Class::Dashboard || connection.phase.get() == Phase::Working;
                 !is_at_work || held(connection) > own + 1
             })
             .min_by_key(|connection| {
-                // The newest dashboard goes: whoever took all did so last.
+                // Evict the newest dashboard: an address that took all slots did so last.
                 let newest_first = (class == Class::Dashboard).then_some(u64::MAX - connection.id);
                 (
                     std::cmp::Reverse(held(connection)),
@@ -128,19 +127,19 @@ impl Places {
     }
 }
 
-/// A connection's place, for as long as it lives.
+/// A connection's slot, held while the connection lives.
 pub struct Place {
     places: Rc<Places>,
     connection: Rc<Connection>,
 }
 
 impl Place {
-    /// What is shared with those who answer the connection's requests.
+    /// The connection's state, shared with the handlers of its requests.
     pub fn connection(&self) -> &Rc<Connection> {
         &self.connection
     }
 
-    /// Does what may take a while; `None` if the place was given away meanwhile.
+    /// Runs work that may take a while; `None` if the connection was evicted meanwhile.
     pub async fn unless_sent_away<F: Future>(&self, work: F) -> Option<F::Output> {
         let mut work = pin!(work);
         poll_fn(|cx| {
@@ -153,7 +152,7 @@ impl Place {
         .await
     }
 
-    /// The same for those who may change its class.
+    /// A handle for code that may change the connection's class.
     pub fn visitor(&self) -> Visitor {
         Visitor {
             places: self.places.clone(),
@@ -169,7 +168,7 @@ impl Drop for Place {
     }
 }
 
-/// A connection as its requests know it.
+/// The connection as its request handlers see it.
 #[derive(Clone)]
 pub struct Visitor {
     places: Rc<Places>,
@@ -182,7 +181,7 @@ impl Visitor {
         &self.connection
     }
 
-    /// Notes that a request was answered well.
+    /// Marks the connection as active after a successful response.
     pub fn is_welcome(&self) {
         let (places, connection) = (&self.places, &self.connection);
         if connection.class.get() == Class::Unauthenticated
@@ -193,7 +192,7 @@ impl Visitor {
         }
     }
 
-    /// Makes it a dashboard for as long as the result lives; `None` if there is no room.
+    /// Makes it a dashboard while the result lives; `None` if there is no slot.
     pub fn open_dashboard(&self) -> Option<Dashboard> {
         let (places, connection) = (&self.places, &self.connection);
         if connection.must_go()
@@ -207,13 +206,13 @@ impl Visitor {
     }
 }
 
-/// A place among the dashboards.
+/// A dashboard slot.
 pub struct Dashboard(Visitor);
 
 impl Drop for Dashboard {
     fn drop(&mut self) {
         let Visitor { places, connection } = &self.0;
-        // What is left is a connection that closes, which may take its time.
+        // The connection is closing, which may take a while.
         connection.enter(Phase::Stalled);
         connection.class.set(Class::Unauthenticated);
         if places.count(Class::Unauthenticated, None) > places.limits.unauthenticated {
@@ -337,7 +336,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in whatever order, no budget is exceeded.
+        /// No order of events exceeds a budget.
         #[test]
         fn no_budget_is_ever_exceeded(steps in prop::collection::vec((0u8..6, 0u8..5, 0usize..40), 0..300)) {
             let limits = Limits { unauthenticated: 5, active: 3, dashboards: 2 };
@@ -359,7 +358,7 @@ mod tests {
                     5 if !inside.is_empty() => inside[chosen].0.connection.enter(Phase::Working),
                     _ => {}
                 }
-                // Who must go is out as soon as its task runs.
+                // An evicted connection leaves as soon as its task runs.
                 inside.retain(|(place, _)| !place.connection.must_go());
                 prop_assert!(all.count(Class::Unauthenticated, None) <= limits.unauthenticated);
                 prop_assert!(all.count(Class::Active, None) <= limits.active);

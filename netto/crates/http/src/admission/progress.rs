@@ -1,7 +1,7 @@
-//! How long a connection may take nothing of what it is sent.
+//! Bounds how long writes to a connection may make no progress.
 //!
-//! The kernel ends those whose peer is silent (`TCP_USER_TIMEOUT`), but starts its timer anew
-//! with every packet that comes: a peer that talks and never reads would keep its connection.
+//! `TCP_USER_TIMEOUT` ends connections whose peer is silent, but each received packet restarts its
+//! timer: a peer that sends and never reads would keep its connection.
 
 use std::io;
 use std::pin::Pin;
@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use tokio::time::{Sleep, sleep};
 
-/// Sees whether writes go on; see the head of this file.
+/// Checks write progress; see the head of this file.
 pub(super) struct Progress {
     patience: Duration,
-    /// Runs while nothing is taken.
+    /// Runs while writes make no progress.
     until: Option<Pin<Box<Sleep>>>,
 }
 
 impl Progress {
-    /// Waits so long for each write.
+    /// Allows this long for each write.
     pub(super) fn new(patience: Duration) -> Self {
         Progress {
             patience,
@@ -26,10 +26,10 @@ impl Progress {
         }
     }
 
-    /// Passes on how a write went.
+    /// Checks and returns the result of a write.
     ///
     /// # Errors
-    /// The write's own, and `TimedOut` where none has gone on for too long.
+    /// The write's own error, or `TimedOut` if no write made progress for too long.
     pub(super) fn check<T>(
         &mut self,
         written: Poll<io::Result<T>>,

@@ -1,10 +1,10 @@
-//! The stream under the HTTP library: one request at a time goes through.
+//! The stream under the HTTP library: it passes one request at a time.
 //!
-//! The library decodes every request that it can read and queues them all, with
-//! their answers. Here it reads no further than the end of a request's head
-//! until that request is answered and its answer is on its way. A head that is
-//! too long is refused before it is whole, and who takes nothing of an answer for
-//! too long is cut off. It knows where a head ends, nothing else of HTTP.
+//! The library would decode every request that it can read and queue them all with their responses.
+//! The gate reads no further than the end of a request's head until that request is answered and
+//! its response is being sent. A head that is too long is refused before it is complete, and
+//! connections that make no write progress before the timeout are closed. It knows where a head
+//! ends, nothing else of HTTP.
 
 use std::io;
 use std::pin::Pin;
@@ -29,19 +29,19 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
 pub struct RequestGate {
     io: Box<dyn Io>,
     place: Place,
-    /// What was received and not let through; never more than [`MAX_HEAD_BYTES`].
+    /// Bytes received and not yet passed on; at most [`MAX_HEAD_BYTES`].
     received: Vec<u8>,
-    /// How much of `received` goes through: a head, or all.
+    /// Number of bytes of `received` that may pass: a head, or all.
     admitted: usize,
-    /// How much of `received` cannot be the end of a head.
+    /// Number of bytes of `received` already searched for the end of a head.
     searched: usize,
-    /// Whether something written has not been taken.
+    /// Whether written bytes are still unsent.
     is_stalled: bool,
     progress: Progress,
 }
 
 impl RequestGate {
-    /// Guards a connection that has a place; who takes nothing for so long is cut off.
+    /// Guards a connection that holds a slot; closes it after `patience` without write progress.
     pub fn new(io: Box<dyn Io>, place: Place, patience: Duration) -> Self {
         RequestGate {
             io,
@@ -54,7 +54,7 @@ impl RequestGate {
         }
     }
 
-    /// The connection's place.
+    /// The connection's slot.
     pub fn place(&self) -> &Place {
         &self.place
     }
@@ -68,7 +68,7 @@ impl RequestGate {
         Ok(())
     }
 
-    /// Lets through what may; `true` if there was anything.
+    /// Passes on what is admitted; `true` if there was anything.
     fn let_through(&mut self, out: &mut ReadBuf<'_>) -> bool {
         let length = self.admitted.min(out.remaining());
         out.put_slice(&self.received[..length]);
@@ -81,8 +81,8 @@ impl RequestGate {
         length > 0
     }
 
-    /// Takes what is there, up to a limit: a connection that is closed with data
-    /// unread is reset, and its client may not see why.
+    /// Discards received bytes, up to a limit: closing a connection with unread data resets it, and
+    /// the client may not see the reason.
     fn discard(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut left = MAX_DRAINED_BYTES;
         let mut chunk = [0; 4096];
@@ -99,7 +99,7 @@ impl RequestGate {
         }
     }
 
-    /// Reads until a head is whole.
+    /// Reads until a head is complete.
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Head>> {
         loop {
             let blank = self
@@ -134,9 +134,9 @@ impl RequestGate {
 }
 
 enum Head {
-    /// So many bytes.
+    /// A complete head of this many bytes.
     Whole(usize),
-    /// The client has nothing more to say.
+    /// The client sends nothing more.
     None,
     TooLong,
 }
@@ -151,7 +151,7 @@ fn too_long() -> Vec<u8> {
     head
 }
 
-/// Where the head ends that begins with these bytes: behind the first empty line.
+/// Returns the end of the head that starts these bytes: behind the first empty line.
 fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
     let lines = bytes.iter().enumerate().skip(from);
     for (at, _) in lines.filter(|(_, byte)| **byte == b'\n') {
@@ -174,7 +174,7 @@ impl AsyncRead for RequestGate {
         this.check(cx)?;
         let connection = this.place.connection().clone();
         match connection.gate.get() {
-            // Later ones wait until what was answered before is on its way.
+            // The next request waits until the previous response is being sent.
             Gate::Head if !this.is_stalled => {
                 connection.enter(Phase::Waiting);
                 match ready!(this.poll_head(cx))? {
@@ -201,7 +201,7 @@ impl AsyncRead for RequestGate {
                 Pin::new(&mut this.io).poll_read(cx, out)
             }
             Gate::Drain(left) => {
-                // It is answered; what it still does is no reason to keep others out.
+                // The response is complete; a slow reader must not keep its rank against eviction.
                 connection.enter(Phase::Stalled);
                 this.received = Vec::new();
                 let before = out.filled().len();
@@ -240,7 +240,7 @@ impl AsyncWrite for RequestGate {
         this.progress.check(written, cx)
     }
 
-    /// The HTTP library calls this when it holds nothing more to be written.
+    /// Called by the HTTP library when it has nothing more to write.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.check(cx)?;
@@ -261,7 +261,7 @@ impl AsyncWrite for RequestGate {
     }
 }
 
-/// One request's turn: when it ends, the next may come.
+/// One request's turn: when it ends, the next request may pass.
 #[derive(Debug)]
 pub struct Turn {
     connection: Rc<Connection>,
@@ -269,7 +269,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// The turn of a request that was let through.
+    /// The turn of a request that was passed on.
     pub fn new(connection: Rc<Connection>, body: RequestBody) -> Self {
         let then = match body {
             RequestBody::None => Gate::Head,
@@ -280,7 +280,7 @@ impl Turn {
     }
 }
 
-/// What follows a request's head, none of which netto has a use for.
+/// What follows a request's head; netto uses none of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestBody {
     /// Nothing.

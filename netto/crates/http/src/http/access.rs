@@ -1,7 +1,7 @@
-//! The checks that every request passes: is it meant for this host, may it be asked, and
-//! by a page of which site?
+//! The checks that every request passes: whether it is meant for this host, whether its user may
+//! make it, and whether the page that made it belongs to this host.
 //!
-//! What a request asks for is no matter here.
+//! What a request asks for does not matter here.
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -21,7 +21,7 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; \
     img-src 'self' data:; connect-src 'self' ws: wss:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Every request passes here: is it meant for this host, and may it be asked?
+/// Checks every request: whether it is meant for this host, and whether its user may make it.
 pub(super) async fn admit(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -62,7 +62,7 @@ pub(super) async fn admit(
     Ok(response.map_body(|_, body| BoxBody::new(Guarded::new(body, turn))))
 }
 
-/// What a request says will follow its head.
+/// The body that a request announces.
 fn announced_body(headers: &header::HeaderMap) -> RequestBody {
     if headers.contains_key(header::TRANSFER_ENCODING) {
         RequestBody::Chunked
@@ -77,9 +77,9 @@ fn announced_body(headers: &header::HeaderMap) -> RequestBody {
     }
 }
 
-/// Requests to the API and WebSockets pass here: were they made by a page of this host?
+/// Checks requests to the API and WebSockets: whether a page of this host made them.
 ///
-/// It stands on the resources, so that no spelling of a path leads around it.
+/// It wraps the resources, so that no spelling of a path bypasses it.
 pub(super) async fn from_own_page(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -104,16 +104,16 @@ pub(super) async fn from_own_page(
     )))
 }
 
-/// Under which name this host was addressed.
+/// The name under which this host was addressed.
 fn host(headers: &header::HeaderMap) -> &str {
     match headers.get(header::HOST) {
         Some(value) => value.to_str().unwrap_or_default(),
-        // Only HTTP/1.0 may leave it out, and no browser speaks that.
+        // Only HTTP/1.0 may omit it, and no browser speaks that.
         None => "localhost",
     }
 }
 
-/// The answer to a request that is not let through; `None` if it may pass.
+/// The response to a refused request; `None` if it may pass.
 async fn refusal(state: &State, request: &HttpRequest) -> Option<HttpResponse> {
     if !state.wiring.hosts.accepts_host(host(request.headers())) {
         return Some(text(

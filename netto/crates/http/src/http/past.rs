@@ -1,4 +1,4 @@
-//! What was before, over HTTP: answers to questions, and the newest snapshots as a log.
+//! The past over HTTP: responses to queries, and the newest snapshots as a log.
 
 use std::convert::Infallible;
 
@@ -13,7 +13,7 @@ use crate::dump;
 use crate::response_budget::Held;
 use netto_questions::api::Refusal;
 
-/// The answer to the question at this place of the list.
+/// The response to the query at this index of the list.
 pub(super) async fn answer(place: usize, request: HttpRequest, state: Data<State>) -> HttpResponse {
     let asked = &state.asked[place];
     let accept = request.headers().get_all(header::ACCEPT);
@@ -36,10 +36,10 @@ pub(super) async fn answer(place: usize, request: HttpRequest, state: Data<State
     }
 }
 
-/// Why nothing is made of snapshots that are kept.
+/// Why a replay has no such response.
 const OF_A_RECORDING: &str = "a recording is played here: the log that it is of has all snapshots";
 
-/// What an answer, or that there is none, is over HTTP.
+/// The HTTP response for a result, or for the lack of one.
 fn given(
     state: &State,
     answer: Result<Bytes, Refusal>,

@@ -1,7 +1,7 @@
-//! The deck of a replay over HTTP: how it stands, its course, and what viewers ask for.
+//! The playback of a replay over HTTP: its status, its overview, and the commands of viewers.
 //!
-//! These paths are there only while a recording is played. A request either is understood
-//! whole or changes nothing.
+//! These paths exist only while a recording is played. A request is either understood in full or
+//! changes nothing.
 
 use actix_web::http::{StatusCode, header};
 use actix_web::middleware::from_fn;
@@ -70,7 +70,7 @@ async fn ask(request: HttpRequest, state: Data<State>) -> HttpResponse {
     }
 }
 
-/// What a query asks for.
+/// Parses a command from a query.
 fn wish(query: &str) -> Result<Command, String> {
     let mut wish = Command::default();
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {

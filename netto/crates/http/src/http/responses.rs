@@ -1,4 +1,4 @@
-//! Answers that several routes give, and what a path answers to.
+//! Responses that several routes share, and the methods of a path.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use metrics_common::Info;
 
 use super::State;
 
-/// A path that can be read, and nothing else.
+/// A resource that only can be read.
 pub(super) fn resource<F, Args>(path: &str, handler: F) -> Resource
 where
     F: Handler<Args>,
@@ -22,7 +22,7 @@ where
         .default_service(web::to(method_not_allowed))
 }
 
-/// A plain answer of one line.
+/// A plain response of one line.
 pub(super) fn text(status: StatusCode, message: impl std::fmt::Display) -> HttpResponse {
     HttpResponse::build(status)
         .content_type("text/plain; charset=utf-8")
@@ -60,7 +60,7 @@ pub(super) fn not_ready() -> HttpResponse {
     )
 }
 
-/// What the newest snapshot's rows mean.
+/// The description of the newest snapshot.
 pub(super) fn newest_info(state: &State) -> Arc<Info> {
     match state.wiring.kept.latest.get() {
         Some(latest) => latest.info.clone(),

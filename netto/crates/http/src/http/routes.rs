@@ -1,7 +1,7 @@
-//! Which path gives what.
+//! The routes: which path has which response.
 //!
-//! What is shown is made once and handed to all who ask (`answers`), and WebSockets
-//! become actors of their own.
+//! Responses are computed once for all clients (`answers`), and WebSockets become actors of their
+//! own.
 
 use actix_web::http::{StatusCode, header};
 use actix_web::middleware::from_fn;
@@ -20,7 +20,7 @@ use crate::{frames, gzip};
 use netto_metrics::prometheus::{Form, protobuf};
 use netto_pipeline::supervisor::Part;
 
-/// Every path that there is.
+/// Registers every path.
 pub(super) fn routes(config: &mut web::ServiceConfig, state: &State) {
     config
         .service(resource("/metrics", metrics))
@@ -67,8 +67,8 @@ async fn readyz(state: Data<State>) -> HttpResponse {
     }
 }
 
-/// A page that holds now and should not be kept, compressed for those who take that, or why
-/// there is none.
+/// A page of the current state that should not be cached, compressed if the client accepts it, or
+/// the reason for its absence.
 async fn page(
     made: Result<web::Bytes, String>,
     content_type: &str,
@@ -108,7 +108,7 @@ async fn snapshot(request: HttpRequest, state: Data<State>) -> HttpResponse {
     page(made, "application/json", &request, &state.gzipped.snapshot).await
 }
 
-/// Folded stacks, as flame graph tools read them; what they stand for is in the headers.
+/// Folded stacks, as flame graph tools read them; headers say what they cover.
 async fn flame_graph(state: Data<State>) -> HttpResponse {
     match state.answers.flame_graph().await {
         Ok(graph) => HttpResponse::Ok()
@@ -146,7 +146,7 @@ async fn websocket(
     payload: web::Payload,
     state: Data<State>,
 ) -> Result<HttpResponse, actix_web::Error> {
-    // Asked first, so that a mistake costs nobody's place.
+    // Checked first, so that a bad request costs no slot.
     actix_http::ws::handshake(request.head())?;
     let visitor = request.conn_data::<Visitor>();
     let Some(place) = visitor.and_then(Visitor::open_dashboard) else {

@@ -1,4 +1,4 @@
-//! The open file itself: its lock, what stands in it, how long it is, its digests and its index.
+//! The open file itself: its lock, content, length, digests and index.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -17,21 +17,21 @@ use netto_sys::locks;
 /// See the head of this file.
 pub(super) struct OpenFile {
     pub(super) file: File,
-    /// Device and number of a regular file; pipes and terminals are written as they are.
+    /// Device and inode of a regular file; pipes and terminals are written without checks.
     pub(super) regular: Option<(u64, u64)>,
-    /// As long as it was left, bytes. Shorter, and somebody has emptied it.
+    /// Length after the last write, bytes. A shorter file was truncated by another process.
     pub(super) length: u64,
     needs_header: bool,
-    /// What was written and stands in no index yet.
+    /// Blocks that are in no index yet.
     index: IndexBuilder,
-    /// What was written and stands in no digest yet.
+    /// Blocks that are in no digest yet.
     digests: DigestBuilder,
-    /// When the file was begun, as far as that is known.
+    /// When the file was started, as far as known.
     pub(super) began: SystemTime,
 }
 
 impl OpenFile {
-    /// Opens it, a new one if there is none.
+    /// Opens the file, or creates it.
     pub(super) fn open(path: &Path) -> anyhow::Result<OpenFile> {
         let file = OpenOptions::new()
             .read(true)
@@ -66,7 +66,7 @@ impl OpenFile {
         Ok(open)
     }
 
-    /// Takes the file for this process alone; the lock goes with the open file.
+    /// Locks the file for this process; the lock ends with the open file.
     fn lock(&self, path: &Path, metadata: &fs::Metadata) -> anyhow::Result<()> {
         match self.file.try_lock() {
             Ok(()) => Ok(()),
@@ -92,7 +92,7 @@ impl OpenFile {
         }
     }
 
-    /// Looks at what the file holds before anything is appended.
+    /// Checks what the file holds before anything is appended.
     fn examine(&mut self, path: &Path) -> anyhow::Result<()> {
         let cannot = |doing: &str| format!("cannot {doing} the log file {}", path.display());
         self.needs_header = false;
@@ -105,7 +105,7 @@ impl OpenFile {
                 path.display()
             ),
             Err(LogError::NotALog) if self.is_part_of_header()? => {
-                // A header that was cut while being written: the file holds nothing yet.
+                // A header cut during its write: the file holds nothing yet.
                 self.file.set_len(0).with_context(|| cannot("empty"))?;
                 self.needs_header = true;
             }
@@ -121,7 +121,7 @@ impl OpenFile {
             ),
             Err(error) => return Err(anyhow!(error).context(cannot("read"))),
         }
-        // Whatever its last block looks like, the reader finds the next one by its marker.
+        // Whatever the state of its last block, readers find the next one by its marker.
         self.length = self
             .file
             .metadata()
@@ -141,7 +141,7 @@ impl OpenFile {
         Ok(found.len() < HEADER_BYTES && (MAGIC.starts_with(&found) || found.starts_with(MAGIC)))
     }
 
-    /// Notices that the file has become shorter; `true` if so.
+    /// Detects truncation; `true` if so.
     pub(super) fn look_again(&mut self, path: &Path) -> anyhow::Result<bool> {
         if self.regular.is_none() {
             return Ok(false);
@@ -163,7 +163,7 @@ impl OpenFile {
         Ok(self.file.metadata()?.len())
     }
 
-    /// Appends whole blocks; `false` if the file was emptied meanwhile.
+    /// Appends whole blocks; `false` if the file was truncated meanwhile.
     pub(super) fn append(&mut self, blocks: &[u8]) -> io::Result<bool> {
         if self.regular.is_none() {
             let header = self.needs_header.then(log::file_header);
@@ -173,8 +173,8 @@ impl OpenFile {
             return Ok(true);
         }
         self.length = self.length_now()?;
-        // Before the blocks: an index, if the last one is far, a header, where one is missing, and
-        // what the blocks before come to, where they are enough.
+        // Before the blocks: an index if the last one is far, a header if there is none, and the
+        // digest of the blocks before if they are enough.
         let mut bytes = Vec::with_capacity(blocks.len());
         let begins_index = self.index.is_full();
         if begins_index {
@@ -210,11 +210,11 @@ impl OpenFile {
         Ok(false)
     }
 
-    /// Ends the file: with a digest and an index, if there is room for them, and so that it survives
-    /// a power cut.
+    /// Finishes the file: adds a digest and an index, if there is room, and synchronizes it so that
+    /// it survives a power cut.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         if self.regular.is_none() {
-            // Pipes and terminals cannot be synchronised and need not be.
+            // Pipes and terminals cannot be synchronized and need not be.
             return Ok(());
         }
         if self.length_now()? == self.length {
@@ -231,7 +231,7 @@ impl OpenFile {
         self.file.sync_all()
     }
 
-    /// Writes what readers can do without; `false`, and nothing written, if there is no room.
+    /// Writes data that is optional for readers; `false`, and nothing written, if there is no room.
     fn leave(&mut self, bytes: &[u8]) -> io::Result<bool> {
         let written = self.file.write_all(bytes).is_ok();
         match written {
@@ -241,9 +241,9 @@ impl OpenFile {
         Ok(written)
     }
 
-    /// Takes back the part of a block that was written before the disk was full.
+    /// Removes the part of a block that was written before the disk was full.
     pub(super) fn cut(&mut self) -> io::Result<()> {
-        // Never longer: that would fill the file with zeros.
+        // Never extend: that would fill the file with zeros.
         if self.regular.is_some() && self.length_now()? > self.length {
             self.file.set_len(self.length)?;
         }

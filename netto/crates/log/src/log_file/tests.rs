@@ -283,7 +283,7 @@ fn no_digest_stands_for_blocks_of_another_file() {
         all += digests[0];
     }
     assert_eq!(all, 700);
-    // One that was emptied begins anew, too.
+    // A truncated file starts anew, too.
     for block in intervals(1..=50) {
         log.append(&block).unwrap();
     }

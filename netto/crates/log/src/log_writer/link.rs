@@ -1,15 +1,15 @@
-//! What the log's thread and the actor that must not wait share: the queue, and
-//! what each of them has to tell the other.
+//! The state shared by the log's thread and the actor that must not wait: the queue, and messages
+//! in both directions.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::log_queue::{Entry, Missing, Queue};
 
-/// Until a write that failed is tried again.
+/// Time before a failed write is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What the actor and the thread share.
+/// State shared by the actor and the thread.
 #[derive(Default)]
 pub struct Link {
     state: Mutex<State>,
@@ -20,21 +20,21 @@ pub struct Link {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) queue: Queue,
-    /// A message that is no snapshot, the newest only.
+    /// A message other than a snapshot, the newest only.
     other: Option<Vec<u8>>,
     reopen: bool,
     pub(super) ending: Option<String>,
-    /// When the write that is under way began.
+    /// Start of the write in progress.
     busy_since: Option<Instant>,
     pub(super) ended: bool,
 }
 
-/// What the thread is to do next.
+/// The thread's next task.
 pub(super) enum Task {
     Write(Entry),
-    /// A message that is no snapshot.
+    /// A message other than a snapshot.
     WriteOther(Vec<u8>),
-    /// What waits to be written has waited long enough.
+    /// The pending block is due.
     Close,
     Reopen,
     End(String),
@@ -49,40 +49,40 @@ impl Link {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Changes it, and wakes whoever waits for a change.
+    /// Changes the state, and wakes the threads that wait for a change.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let value = change(&mut self.state());
         self.changed.notify_all();
         value
     }
 
-    /// Hands a snapshot to the thread; gives how many older ones had to go for it.
+    /// Queues a snapshot for the thread; returns the number of older ones dropped for it.
     pub fn push(&self, entry: Entry) -> u64 {
         self.change(|state| state.queue.push(entry, Instant::now()))
     }
 
-    /// A snapshot will never be written.
+    /// Records a snapshot that will never be written.
     pub fn skip(&self, missing: Missing) {
         self.change(|state| state.queue.skip(missing));
     }
 
-    /// Hands a message to the thread that is no snapshot; one that still waits there goes.
+    /// Queues a message other than a snapshot; replaces one that is still queued.
     pub fn push_other(&self, message: Vec<u8>) {
         self.change(|state| state.other = Some(message));
     }
 
-    /// Has the path looked at now.
+    /// Requests a check of the path now.
     pub fn reopen(&self) {
         self.change(|state| state.reopen = true);
     }
 
-    /// How long the write that is under way has been so, and how many snapshots wait behind it.
+    /// Duration of the write in progress, and the number of snapshots queued behind it.
     pub fn busy_for(&self) -> Option<(Duration, usize)> {
         let state = self.state();
         Some((state.busy_since?.elapsed(), state.queue.len()))
     }
 
-    /// Has everything written and the log ended; waits for it, but no longer than this.
+    /// Requests that everything be written and the log ended; waits for it up to `limit`.
     pub fn end(&self, reason: String, limit: Duration) {
         self.change(|state| state.ending = Some(reason));
         let state = self.state();
@@ -91,7 +91,7 @@ impl Link {
             .wait_timeout_while(state, limit, |state| !state.ended);
     }
 
-    /// Waits until there is something to do, or until this moment.
+    /// Waits until there is a task, or until the deadline.
     pub(super) fn next(&self, deadline: Option<Instant>) -> Task {
         let mut state = self.state();
         loop {
@@ -105,7 +105,7 @@ impl Link {
                 return Task::Write(entry);
             }
             if let Some(reason) = state.ending.take() {
-                // Asked for again by `is_ending`.
+                // Checked again by `is_ending`.
                 state.ending = Some(reason.clone());
                 return Task::End(reason);
             }
@@ -137,7 +137,7 @@ impl Link {
         state.ending.is_some()
     }
 
-    /// Does what may take a while, which [`Link::busy_for`] tells meanwhile.
+    /// Runs work that may take a while; [`Link::busy_for`] reports it meanwhile.
     pub(super) fn busy<T>(&self, work: impl FnOnce() -> T) -> T {
         self.state().busy_since = Some(Instant::now());
         let value = work();

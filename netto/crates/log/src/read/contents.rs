@@ -1,5 +1,5 @@
-//! What a log holds, what of it is missing, and why: found by reading all of it once, in memory
-//! that does not grow with its length.
+//! The contents of a log, what is missing in it, and why: found by reading all of it once, in
+//! memory that does not grow with its length.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,10 +13,10 @@ use serde::Serialize;
 
 use super::file::{LogFile, OpenError};
 
-/// Of hosts, gaps and places of damage, the first so many are told one by one.
+/// Number of hosts, gaps and damaged places that are listed.
 const MOST_LISTED: usize = 20;
 
-/// A host that wrote into a log, and with which netto.
+/// A host that wrote into a log, and its version of netto.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Host {
     /// Its name.
@@ -31,10 +31,10 @@ pub struct Host {
     pub possible_cpus: u32,
 }
 
-/// Snapshots that are missing, and why.
+/// Missing snapshots, and the cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ToldGap {
-    /// How many.
+    /// Their number.
     pub snapshots: u64,
     /// Time of the first, nanoseconds since the Unix epoch.
     pub first_time_unix_ns: u64,
@@ -44,7 +44,7 @@ pub struct ToldGap {
     pub reason: String,
 }
 
-/// What is damaged.
+/// The damage in a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Damages {
     /// Stretches that cannot be read.
@@ -55,15 +55,15 @@ pub struct Damages {
     pub lost_bytes: u64,
     /// Whether the file ends in the middle of a block.
     pub is_cut: bool,
-    /// Snapshots that are missing without a word: the numbers of their neighbours show them. What
-    /// was lost before the first and behind the last snapshot of a run is not among them.
+    /// Snapshots missing without a record, as sequence numbers show. Losses before the first and
+    /// after the last snapshot of a run are not included.
     pub lost_snapshots: u64,
-    /// Snapshots that were there before.
+    /// Snapshots that occur more than once.
     pub repeated_snapshots: u64,
 }
 
 impl Damages {
-    /// Whether anything is.
+    /// Whether there is any damage.
     pub fn is_any(&self) -> bool {
         self.stretches > 0
             || self.is_cut
@@ -73,7 +73,7 @@ impl Damages {
     }
 }
 
-/// What a log holds.
+/// The contents of a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Contents {
     /// The file's name.
@@ -82,42 +82,42 @@ pub struct Contents {
     pub bytes: u64,
     /// Version in its header; `None` if there is no header.
     pub format: Option<String>,
-    /// Whether indices lead to every block.
+    /// Whether indexes cover every block.
     pub is_indexed: bool,
-    /// How messages stand in it.
+    /// How messages are stored.
     pub stored: ReadCounts,
-    /// Who wrote it.
+    /// The hosts that wrote it.
     pub hosts: Vec<Host>,
     /// Earliest and latest time of a snapshot, nanoseconds since the Unix epoch.
     pub span_unix_ns: Option<(u64, u64)>,
-    /// Lengths of intervals that were asked for, milliseconds.
+    /// Requested lengths of intervals, milliseconds.
     pub periods_ms: Vec<u64>,
-    /// Snapshots.
+    /// Number of snapshots.
     pub snapshots: u64,
-    /// How often stacks were written.
+    /// Number of times stacks were written.
     pub stacks: u64,
-    /// How often netto began anew.
+    /// Number of restarts of netto.
     pub restarts: u64,
-    /// Gaps that the log tells of, the first of them.
+    /// The first recorded gaps.
     pub gaps: Vec<ToldGap>,
     /// Number of all gaps.
     pub gaps_total: u64,
-    /// Snapshots that are missing in them.
+    /// Snapshots missing in them.
     pub gap_snapshots: u64,
     /// Messages of a newer netto.
     pub unknown_messages: u64,
-    /// Whether the last message is that netto ended.
+    /// Whether the last message says that netto ended.
     pub is_ended: bool,
-    /// What is damaged.
+    /// The damage.
     pub damage: Damages,
 }
 
-/// Where in a run the log is.
+/// The position in a run.
 #[derive(Default)]
 struct Run {
-    /// What tells runs apart: boot and begin.
+    /// Identifies a run: boot and start.
     id: Option<(String, u64)>,
-    /// Number and time of the last snapshot, written or told missing.
+    /// Number and time of the last snapshot, written or recorded as missing.
     last: Option<(u64, u64)>,
 }
 
@@ -240,7 +240,7 @@ impl Contents {
     }
 }
 
-/// Lists what is not there yet, as long as there is room.
+/// Adds a new item, while the list has room.
 fn push_new<T: PartialEq>(list: &mut Vec<T>, one: T) {
     if list.len() < MOST_LISTED && !list.contains(&one) {
         list.push(one);
@@ -309,7 +309,7 @@ mod tests {
             hello(1),
             snapshot(1, 1),
             snapshot(2, 2),
-            // What rows mean has changed.
+            // The meaning of rows has changed.
             hello(1),
             snapshot(3, 3),
             hello(9),

@@ -1,4 +1,4 @@
-//! From the messages of a log to intervals with their descriptions. Pure.
+//! Decodes the messages of a log into intervals with their descriptions. Pure.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use metrics_common::codec::{Gap, ServerMessage, Stacks};
 use metrics_common::log::Digest;
 use metrics_common::{Availability, COMPONENTS, ComponentInfo, Info, Snapshot};
 
-/// What a message says.
+/// The meaning of a message.
 #[derive(Debug)]
 pub enum Event {
-    /// One interval, and what its rows mean.
+    /// One interval, and the description of its rows.
     Interval(Arc<Info>, Box<Snapshot>),
-    /// An interval whose description is lost, with rows that this netto does not know.
+    /// An interval whose description is lost, with rows unknown to this netto.
     Undescribed(Box<Snapshot>),
-    /// What intervals that follow one another come to; only where digests are read.
+    /// The sums of consecutive intervals; only where digests are read.
     Digest(Box<Digest>),
     /// Snapshots that could not be written.
     Gap(Gap),
@@ -21,7 +21,7 @@ pub enum Event {
     Stacks(Box<Stacks>),
 }
 
-/// Decodes one message after the other.
+/// Decodes messages in order.
 #[derive(Debug, Default)]
 pub struct MessageDecoder {
     info: Option<Arc<Info>>,
@@ -30,7 +30,7 @@ pub struct MessageDecoder {
 }
 
 impl MessageDecoder {
-    /// Begins in the middle of a log, where this description holds.
+    /// Starts in the middle of a log, where this description applies.
     pub fn within(info: Arc<Info>) -> Self {
         MessageDecoder {
             info: Some(info),
@@ -38,7 +38,7 @@ impl MessageDecoder {
         }
     }
 
-    /// The description that holds now.
+    /// The description that applies now.
     pub fn info(&self) -> Option<&Arc<Info>> {
         self.info.as_ref()
     }
@@ -48,12 +48,12 @@ impl MessageDecoder {
         self.is_guess
     }
 
-    /// How often an interval was met without a description.
+    /// Number of intervals without a description.
     pub fn undescribed(&self) -> u64 {
         self.undescribed
     }
 
-    /// Decodes a message; `None` if it only changes what the next ones mean.
+    /// Decodes a message; `None` if it only changes the meaning of the next ones.
     pub fn decode(&mut self, message: ServerMessage) -> Option<Event> {
         match message {
             ServerMessage::Hello(info) => {

@@ -1,4 +1,4 @@
-//! One log file: opened safely, and read in whole, for a span, or from a place on.
+//! One log file: opened safely, and read in whole, for a span, or from an offset.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,14 +13,14 @@ use metrics_common::log::{Beginning, Digested, Item, LogError, LogIndex, LogRead
 use super::decoder::{Event, MessageDecoder};
 use netto_questions::times::Span;
 
-/// What is read before a span, and after it, nanoseconds: intervals of another file may reach
-/// into it, and the clock may have been set.
+/// Time that is read before and after a span, nanoseconds: intervals of another file may reach into
+/// it, and the clock may have been set.
 const MARGIN_NS: u64 = 60_000_000_000;
 
-/// A file that cannot be read as a log, in words that stand behind its name.
+/// Why a file cannot be read as a log, in words that follow its name.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The system refuses it.
+    /// The system refuses to open it.
     #[error("cannot be opened: {0}")]
     Io(#[from] io::Error),
     /// A pipe, a device, a directory.
@@ -28,8 +28,8 @@ pub enum OpenError {
     NotRegular,
 }
 
-/// A log that is open. Its readers share the file, but no place in it; what is appended after it
-/// was opened, none of them reads.
+/// An open log. Its readers share the file but not their offsets; data appended after it was opened
+/// is not read.
 #[derive(Debug, Clone)]
 pub struct LogFile {
     file: Arc<File>,
@@ -38,7 +38,7 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Opens a regular file; what is read of it is added to `read_bytes`.
+    /// Opens a regular file; bytes read from it are added to `read_bytes`.
     ///
     /// # Errors
     /// If it cannot be opened, or is no regular file.
@@ -73,7 +73,7 @@ impl LogFile {
         }
     }
 
-    /// Where in it what is.
+    /// The index of its blocks.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -81,7 +81,7 @@ impl LogFile {
         LogIndex::of(&mut self.bytes())
     }
 
-    /// What it holds of a span, and perhaps more: blocks of other times are passed over.
+    /// The events of a span, and possibly more: blocks of other times are skipped.
     ///
     /// # Errors
     /// If it is no log, or cannot be read.
@@ -99,7 +99,7 @@ impl LogFile {
         Ok(Events::of(Reader::Messages(Box::new(reader))))
     }
 
-    /// The same by digests: of those stretches that lie in the span as a whole.
+    /// The events by digests, where their stretches lie entirely in the span.
     ///
     /// # Errors
     /// If it is no log, or cannot be read.
@@ -116,7 +116,7 @@ impl LogFile {
         Ok(Events::of(Reader::Digests(Box::new(items), beginning)))
     }
 
-    /// What stands from a place on, where this description holds.
+    /// The events from an offset on, where this description applies.
     pub fn events_from(&self, offset: u64, info: Arc<Info>) -> Events {
         let reader = LogReader::of_pieces(Box::new(self.from(offset)) as Source);
         Events {
@@ -133,7 +133,7 @@ fn with_margin(span: Span) -> (u64, u64) {
     )
 }
 
-/// The bytes of a file from a place on.
+/// The bytes of a file from an offset on.
 #[derive(Debug)]
 struct Bytes {
     file: LogFile,
@@ -169,11 +169,11 @@ type Source = Box<dyn Read + Send>;
 enum Reader {
     /// All messages.
     Messages(Box<LogReader<Source>>),
-    /// Digests, where there are some, and messages elsewhere.
+    /// Digests where they exist, and messages elsewhere.
     Digests(Box<Digested<Bytes>>, Beginning),
 }
 
-/// What a log says, in the order of the file; damage is passed over and counted.
+/// The events of a log, in the order of the file; damage is skipped and counted.
 pub struct Events {
     reader: Reader,
     decoder: MessageDecoder,
@@ -187,12 +187,12 @@ impl Events {
         }
     }
 
-    /// What is known of descriptions.
+    /// The decoder, with the known descriptions.
     pub fn decoder(&self) -> &MessageDecoder {
         &self.decoder
     }
 
-    /// How the file begins.
+    /// The beginning of the file.
     pub fn beginning(&self) -> Beginning {
         match &self.reader {
             Reader::Messages(reader) => reader.beginning(),
@@ -200,7 +200,7 @@ impl Events {
         }
     }
 
-    /// Where in what is read the block of the last event begins; not known of digests.
+    /// Offset of the last event's block in what is read; unknown for digests.
     pub fn offset(&self) -> Option<u64> {
         match &self.reader {
             Reader::Messages(reader) => Some(reader.offset()),
@@ -208,7 +208,7 @@ impl Events {
         }
     }
 
-    /// Reads every message of the stretch whose digest was given last, too.
+    /// Reads every message of the stretch whose digest was returned last, too.
     pub fn read_instead(&mut self) {
         if let Reader::Digests(items, _) = &mut self.reader {
             items.read_instead();

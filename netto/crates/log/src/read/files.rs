@@ -1,5 +1,5 @@
-//! The log files of one host: which of them hold intervals, from when to when, and whose they are.
-//! How they become one series, `series` decides.
+//! The log files of one host: which of them hold intervals, their time spans, and their host.
+//! `series` merges them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,11 +33,11 @@ struct Known {
 }
 
 impl Files {
-    /// Looks at the beginning of each file.
+    /// Reads the beginning of each file.
     ///
     /// # Errors
-    /// If none of them holds an interval, or they are of different hosts. A file that holds none
-    /// beside others that do is a finding.
+    /// If none of them holds an interval, or they are of different hosts. A file without intervals
+    /// among others is a finding.
     pub fn look(paths: &[PathBuf]) -> Result<Files, SeriesError> {
         let mut files = Files {
             files: Vec::new(),
@@ -98,18 +98,18 @@ impl Files {
         Err("holds no interval".to_owned())
     }
 
-    /// Where the first interval begins, nanoseconds since the Unix epoch.
+    /// Begin of the first interval, nanoseconds since the Unix epoch.
     pub fn begin_unix_ns(&self) -> u64 {
         let begins = self.files.iter().map(|file| file.first_begin_unix_ns);
         begins.min().unwrap_or(0)
     }
 
-    /// Where the last interval ends, nanoseconds since the Unix epoch. Reads files whose blocks do
-    /// not tell.
+    /// End of the last interval, nanoseconds since the Unix epoch. Reads files whose blocks do not
+    /// tell it.
     pub fn end_unix_ns(&self) -> u64 {
         let mut end = self.begin_unix_ns();
         for known in &self.files {
-            // What is wrong with a file is found when it is read for what it holds.
+            // Problems of a file are reported when its intervals are read.
             let Ok(file) = LogFile::open(&known.path, &self.read_bytes) else {
                 continue;
             };
@@ -144,7 +144,7 @@ impl Files {
         self.read(span, false)
     }
 
-    /// The same, with the digests of intervals instead of these where all of them belong to the
+    /// The intervals of a span, replaced by digests where all intervals of a digest belong to the
     /// span and no file holds others in between; without stacks there.
     pub fn series_by_digests(&self, span: Span) -> Series {
         self.read(span, true)

@@ -1,10 +1,9 @@
-//! What is left to say of a series besides its intervals: what was wrong with its files, and why
-//! files make none. Pure.
+//! The findings of a series: problems in its files, and why files make no series. Pure.
 
 use metrics_common::log::LogError;
 use serde::Serialize;
 
-/// What was wrong with files, and what was not counted.
+/// Problems in files, and intervals that were not counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Findings {
     /// Stretches of damage that were skipped.
@@ -13,19 +12,19 @@ pub struct Findings {
     pub cut_files: u64,
     /// Messages of a newer netto.
     pub unknown_messages: u64,
-    /// Intervals that were there more than once.
+    /// Intervals that occurred more than once.
     pub repeated_intervals: u64,
     /// Intervals of another run of netto in the same time.
     pub overlapping_intervals: u64,
-    /// Intervals with values that cannot be.
+    /// Intervals with impossible values.
     pub implausible_intervals: u64,
     /// Intervals whose description is lost.
     pub undescribed_intervals: u64,
-    /// Files that could not be read, or not to their end, and why.
+    /// Files that could not be read completely, and why.
     pub problems: Vec<String>,
 }
 
-/// Files that make no series.
+/// Why files make no series.
 #[derive(Debug, thiserror::Error)]
 pub enum SeriesError {
     /// The only file, or each of them, holds nothing.
@@ -48,7 +47,7 @@ pub enum SeriesError {
     },
 }
 
-/// What is wrong with a log, behind its name.
+/// The problem of a log, in words that follow its name.
 pub(super) fn wording(error: &LogError) -> String {
     match error {
         LogError::NotALog => {

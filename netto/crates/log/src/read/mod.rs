@@ -1,7 +1,7 @@
-//! Reading logs. In the order of the data: a [`LogFile`] is opened and gives [`Events`], all of
-//! them, those of a span, or those from a place on; a [`MessageDecoder`] has given each interval
-//! its description. [`Files`] makes one [`Series`] of the files of a host. [`Contents`] tells what
-//! a file holds and what of it is damaged.
+//! Reading logs. In the order of the data: an opened [`LogFile`] returns [`Events`], all of them,
+//! those of a span, or those from an offset on; a [`MessageDecoder`] has added each interval's
+//! description. [`Files`] merges the files of a host into one [`Series`]. [`Contents`] summarizes a
+//! file and its damage.
 
 mod contents;
 mod decoder;

@@ -1,15 +1,14 @@
-//! The files of one host as one series of intervals, in the order of time. Owns which file is read
-//! next and what is counted only once; what the intervals mean, it does not ask.
+//! The files of one host as one series of intervals, in the order of time. Decides which file is
+//! read next and what is counted only once; the meaning of intervals is not its concern.
 //!
-//! A file is read once, from its beginning, by intervals or, where somebody wants nothing but sums,
-//! by digests where there are some, and each interval is handed on before the next is
-//! read, so that memory does not grow with the files. Intervals that several files hold count
-//! once:
+//! A file is read once, from its beginning, by intervals or, if only sums are needed, by digests
+//! where they exist. Each interval is passed on before the next is read, so that memory does not
+//! grow with the files. Intervals that are in several files count once:
 //!
-//! - of one run of netto, each sequence number counts once;
-//! - of different runs, an interval of which more than half lies before the end of what another
-//!   file has brought already does not count. Within a file, a later run always counts: it is
-//!   there because the clock was set back.
+//! - within one run of netto, each sequence number counts once;
+//! - of different runs, an interval of which more than half lies before the end of another file's
+//!   intervals so far does not count. Within a file, a later run always counts: it is there because
+//!   the clock was set back.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -27,53 +26,53 @@ use super::file::{Events, LogFile};
 use super::findings::{Findings, wording};
 use netto_questions::times::Span;
 
-/// Longer intervals are damage, nanoseconds: a week.
+/// Longest plausible interval, nanoseconds: a week. Longer ones are damage.
 const LONGEST_INTERVAL_NS: u64 = 7 * 86_400 * 1_000_000_000;
-/// So many runs' last sequence numbers are remembered.
+/// Number of runs whose last sequence number is remembered.
 const MOST_RUNS: usize = 4_096;
-/// Entries that are read ahead while others are worked on.
+/// Entries that are read ahead while others are processed.
 const AHEAD: usize = 16;
 
-/// What a series consists of.
+/// An entry of a series.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
-    /// What the rows of the following intervals mean, and whose they are.
+    /// The description of the rows and the host of the following intervals.
     Described(Arc<Info>),
     /// One interval.
     Interval(Box<Snapshot>),
-    /// Intervals that follow one another, of which nothing but what they come to was read; only of
-    /// a series that is read by digests.
+    /// Consecutive intervals of which only the sums were read; only in a series that is read by
+    /// digests.
     Digest(Box<Digest>),
     /// Snapshots that could not be written.
     Missing(Gap),
-    /// Sampled stacks of a time that lies within the span as a whole.
+    /// Sampled stacks whose time lies entirely within the span.
     Stacks(Box<Stacks>),
 }
 
-/// A file as far as it was read.
+/// The read state of a file.
 struct Head {
     path: PathBuf,
     events: Option<Events>,
     next: Option<Event>,
 }
 
-/// The intervals of several files, one after the other.
+/// The intervals of several files in order.
 pub struct Series {
     heads: Vec<Head>,
-    /// The files that have more, the one with the earliest first.
+    /// The files with unread events, the earliest first.
     queue: BinaryHeap<Reverse<(u64, usize)>>,
     span: Span,
     by_digests: bool,
-    /// The description that was handed on last.
+    /// The description that was passed on last.
     told: Option<Arc<Info>>,
     ready: VecDeque<Entry>,
-    /// The last sequence number that was counted of each run, by when the run began.
+    /// For each run, by its start, the last sequence number that was counted.
     last_sequences: HashMap<u64, u64>,
     covered_until_unix_ns: u64,
-    /// File and run of the interval that was counted last.
+    /// File and run of the last counted interval.
     last: Option<(usize, u64)>,
     last_gap: Option<Gap>,
-    /// Time of the stacks that were handed on last.
+    /// Time of the last stacks passed on.
     last_stacks_unix_ns: u64,
     findings: Findings,
     read_bytes: Arc<AtomicU64>,
@@ -114,10 +113,10 @@ impl Series {
         }
     }
 
-    /// Hands on every entry, while a thread of its own reads those that follow.
+    /// Passes every entry to `each`, while another thread reads ahead.
     ///
     /// # Errors
-    /// The first that `each` gives; nothing is read after that.
+    /// The first error of `each`; nothing is read after that.
     pub fn for_each<E>(
         mut self,
         mut each: impl FnMut(Entry) -> Result<(), E>,
@@ -126,7 +125,7 @@ impl Series {
             let (sender, receiver) = mpsc::sync_channel(AHEAD);
             let reader = scope.spawn(move || {
                 for entry in self.by_ref() {
-                    // Nobody wants the rest.
+                    // Receiver dropped; stop reading.
                     if sender.send(entry).is_err() {
                         break;
                     }
@@ -143,12 +142,12 @@ impl Series {
         })
     }
 
-    /// What was wrong so far.
+    /// The problems so far.
     pub fn findings(&self) -> &Findings {
         &self.findings
     }
 
-    /// Reads on in a file, up to its next event, and gives the time of that.
+    /// Reads a file up to its next event, and returns the event's time.
     fn advance(&mut self, index: usize) -> Option<u64> {
         let head = self.heads.get_mut(index)?;
         let path = head.path.display();
@@ -211,8 +210,8 @@ impl Series {
         self.findings.undescribed_intervals += events.decoder().undescribed();
     }
 
-    /// Hands on an interval, with its description where that is another one; not one that was
-    /// counted already, cannot be, or is not wanted.
+    /// Passes on an interval, and its description if that has changed; drops an interval that is
+    /// already counted, implausible, or outside the span.
     fn take(&mut self, index: usize, info: Arc<Info>, snapshot: Box<Snapshot>) {
         if snapshot.interval_ns == 0
             || snapshot.interval_ns > LONGEST_INTERVAL_NS
@@ -245,7 +244,7 @@ impl Series {
         self.ready.push_back(Entry::Interval(snapshot));
     }
 
-    /// Hands on a digest, if each of its intervals would be handed on; else reads these.
+    /// Passes on a digest if each of its intervals would be passed on; else reads the intervals.
     fn take_digest(&mut self, index: usize, digest: Box<Digest>) {
         let head = self.heads.get_mut(index);
         let Some(events) = head.and_then(|head| head.events.as_mut()) else {
@@ -284,7 +283,7 @@ impl Series {
         }
     }
 
-    /// Remembers that everything up to this interval of a run is counted.
+    /// Marks everything up to this interval of a run as counted.
     fn count(&mut self, index: usize, run: u64, last: &Snapshot) {
         if self.last_sequences.len() == MOST_RUNS && !self.last_sequences.contains_key(&run) {
             self.last_sequences.clear();
@@ -294,10 +293,10 @@ impl Series {
         self.covered_until_unix_ns = self.covered_until_unix_ns.max(last.time_unix_ns);
     }
 
-    /// Hands on the description of what follows, where that is another one.
+    /// Passes on the description of what follows, if it has changed.
     fn tell(&mut self, info: Arc<Info>) {
         let is_told = self.told.as_ref().is_some_and(|told| {
-            // Comparing is for the first interval of a file only.
+            // Compared by value only at the first interval of a file.
             Arc::ptr_eq(told, &info) || **told == *info
         });
         if !is_told {
@@ -330,7 +329,7 @@ impl Iterator for Series {
                 Some(Event::Stacks(stacks)) => {
                     let end_unix_ns = stacks.time_unix_ns;
                     let begin_unix_ns = end_unix_ns.saturating_sub(stacks.window_ns);
-                    // Those that several files hold count once.
+                    // Stacks that are in several files count once.
                     if end_unix_ns > self.last_stacks_unix_ns
                         && self.span.holds_all(begin_unix_ns, end_unix_ns)
                     {

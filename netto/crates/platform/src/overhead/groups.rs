@@ -1,5 +1,5 @@
-//! The registry of probe groups: what features declare of theirs, and what has become of them. The
-//! clock's groups have no entry, but names.
+//! The registry of probe groups: what features declare, and each group's state. The clock's groups
+//! have names here, but no entry.
 
 use std::sync::{Arc, Weak};
 
@@ -12,34 +12,34 @@ use netto_analysis::groups::{Group, GroupSet, MOST_REGISTERED};
 /// A group of probes, as a feature declares it.
 #[derive(Debug, Clone, Copy)]
 pub struct ProbeGroup {
-    /// Its name, that of the part of netto's own cost that it is.
+    /// Its name: that of its part of netto's own cost.
     pub name: &'static str,
     /// What it does, for people.
     pub label: &'static str,
-    /// What one of its events costs, nanoseconds; where the budget holds it, until that is measured.
+    /// Cost of one of its events, nanoseconds; under the budget, until that is measured.
     pub event_ns: f64,
-    /// What keeps its cost low.
+    /// How its cost is limited.
     pub limit: Limit,
-    /// What the user is told while it is off.
+    /// The note while it is off.
     pub note_while_off: &'static str,
 }
 
-/// What keeps the cost of a group low.
+/// How the cost of a group is limited.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
-    /// The budget of all probes switches it, by what its events cost as the kernel measures it.
+    /// The budget of all probes switches it, by the measured cost of its events.
     Budget {
-        /// While it is off, its events are guessed by the time of this source.
+        /// While it is off, its events are estimated from the time of this source.
         met_in: Source,
     },
-    /// It rests for a while after it took more than this part of what netto may cost a CPU.
+    /// It pauses after it took more than this part of the budget of a CPU.
     DutyCycle {
         /// As a ratio.
         most: f64,
     },
 }
 
-/// A feature's hold on a group of its own: dropping it detaches the probes.
+/// A feature's handle to its group: dropping it detaches the probes.
 #[derive(Debug)]
 pub struct RegisteredGroup {
     pub(super) group: Group,
@@ -51,7 +51,7 @@ pub struct RegisteredGroup {
 pub(super) struct Registered {
     pub(super) group: Group,
     pub(super) declared: ProbeGroup,
-    /// Events of the interval that ends, by column, where the feature has counted them.
+    /// Events of the interval that ends, by column, if the feature has counted them.
     pub(super) counted: Option<Vec<u64>>,
     cycle: DutyCycle,
     /// Whether the user is to be told that it is off.
@@ -63,7 +63,7 @@ pub(super) struct Registered {
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     registered: Vec<Registered>,
-    /// Labels of groups that have gone and may have had a note.
+    /// Labels of removed groups that may have had a note.
     gone: Vec<&'static str>,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn of_clock(group: Group) -> Option<(&'static str, &'static str)> {
 }
 
 impl Groups {
-    /// A group more.
+    /// Adds a group.
     ///
     /// # Errors
     /// If there are too many.
@@ -104,7 +104,7 @@ impl Groups {
         })
     }
 
-    /// Takes out the groups that no feature holds any more.
+    /// Removes groups whose feature has dropped them.
     pub(super) fn prune(&mut self) -> Vec<Group> {
         let mut gone = Vec::new();
         self.registered.retain(|own| {
@@ -140,14 +140,14 @@ impl Groups {
         of_clock.or_else(registered).unwrap_or_default()
     }
 
-    /// Those whose limit is a duty cycle and that do not rest.
+    /// Groups with a duty cycle that are not paused.
     pub(super) fn awake(&self) -> GroupSet {
         let awake = self.registered.iter();
         let awake = awake.filter(|own| own.has_duty_cycle() && !own.cycle.is_resting());
         awake.map(|own| own.group).collect()
     }
 
-    /// What the user is to be told of each, by its label; `None` takes back what was told.
+    /// The note about each, by its label; `None` withdraws a note.
     pub(super) fn notes(&mut self) -> Vec<(&'static str, Option<&'static str>)> {
         let gone = self.gone.drain(..).map(|label| (label, None));
         let here = self.registered.iter().map(|own| {
@@ -164,19 +164,19 @@ impl Registered {
         matches!(self.declared.limit, Limit::DutyCycle { .. })
     }
 
-    /// Its probes could not be attached.
+    /// Records that its probes could not be attached.
     pub(super) fn fail(&mut self, now_ns: u64) {
         self.cycle.fail(now_ns);
     }
 
-    /// Ends an interval in which it took so much of a CPU, as a ratio. `was_on`: for all of it.
+    /// Ends an interval in which it took this share of a CPU. `was_on`: for all of it.
     pub(super) fn end_interval(&mut self, costs: f64, max_ratio: f64, was_on: bool, now_ns: u64) {
         self.counted = None;
         let Limit::DutyCycle { most } = self.declared.limit else {
             self.is_off = !was_on;
             return;
         };
-        // Of less than an interval nothing follows.
+        // Less than an interval allows no conclusion.
         if was_on || self.cycle.is_resting() {
             self.cycle.end_interval(costs, most * max_ratio, now_ns);
         }

@@ -1,8 +1,8 @@
-//! What netto took from each CPU in an interval: values only.
+//! netto's cost on each CPU in an interval: values only.
 
 use metrics_common::CostliestCpu;
 
-/// What netto took from each CPU in an interval, by column, nanoseconds.
+/// netto's cost on each CPU in an interval, by column, nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Taken {
     /// Groups of probes, by name.
@@ -11,16 +11,16 @@ pub struct Taken {
     pub sampler: Option<Vec<u64>>,
     /// The daemon's process.
     pub daemon: Vec<u64>,
-    /// All of that, in user mode and in the kernel.
+    /// The process's total, in user mode and in the kernel.
     pub process: (u64, u64),
-    /// Samples a second from now on.
+    /// Samples per second from now on.
     pub sampling_hz: Option<Vec<u64>>,
-    /// Who paid most, of late.
+    /// The CPU with the highest recent cost.
     pub costliest: Option<CostliestCpu>,
 }
 
 impl Taken {
-    /// Everything that has a name in netto's own cost, with that.
+    /// All named parts of netto's own cost.
     pub fn parts(&self) -> impl Iterator<Item = (&'static str, &[u64])> {
         let probes = self.probes.iter();
         let probes = probes.map(|(name, row)| (*name, row.as_slice()));
@@ -30,7 +30,7 @@ impl Taken {
             .chain([("daemon", self.daemon.as_slice())])
     }
 
-    /// All of a column, nanoseconds.
+    /// The sum of a column, nanoseconds.
     pub(super) fn of(&self, column: usize) -> u64 {
         self.parts().filter_map(|(_, row)| row.get(column)).sum()
     }

@@ -73,7 +73,7 @@ static __always_inline struct netto_cpu *netto_this_cpu(void)
 
 	if (cpu >= netto_possible_cpus)
 		return 0;
-	/* The compiler knows of one record only; nor is it to find the place anew for each word. */
+	/* The compiler knows of one record only, and must not recompute its address for each word. */
 	NETTO_AS_IT_IS(record);
 	record += cpu;
 	NETTO_AS_IT_IS(record);
@@ -120,14 +120,13 @@ static __always_inline __u64 netto_irq_part(struct netto_cpu *cpu, __u64 charge_
 #define NETTO_WRITE_ONCE(place, value) (*(volatile __u64 *)&(place) = (value))
 
 /*
- * A transition that no other transition can interrupt: softirqs do not nest on
- * a CPU, and sched_switch runs with interrupts off. Plain reads and writes do.
+ * A transition that no other transition can interrupt: softirqs do not nest on a CPU, and
+ * sched_switch runs with interrupts off. Plain reads and writes do.
  *
- * The order of the stores is what user space relies on: since_ns, then the
- * kind, then the totals. Whoever sees totals that sum to since_ns, and the same
- * since_ns and kind afterwards, has seen the kind that belongs to them. With the
- * kind before since_ns the new one could be seen with the time of the old one.
- * Returns what was charged.
+ * User space relies on the order of the stores: since_ns, then the kind, then the totals. A
+ * reader that sees totals that sum to since_ns, and the same since_ns and kind afterwards, has
+ * seen the kind that belongs to them. With the kind before since_ns the new one could be seen
+ * with the time of the old one. Returns the charged time.
  */
 static __always_inline __u64 netto_transition(struct netto_cpu *cpu, __u64 now, __u64 kind)
 {

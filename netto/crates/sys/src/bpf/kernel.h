@@ -165,7 +165,7 @@ struct udp_sock {
 struct net_device {
 	int ifindex;
 	possible_net_t nd_net;
-	/* Whose packets go on to a bridge, a bond and the like. */
+	/* Set if packets are passed on to a bridge, a bond and the like. */
 	void *rx_handler;
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Tags of samples: whose work a sample is, as far as the sampler can tell. Who runs is at hand.
- * Whom a softirq works for shows only when the packet reaches its socket, so the sample is given a
- * number and the CPU is told that it waits; a program that meets the next socket or packet on that
- * CPU can answer. What both need is the record netto_tag, which lies behind the clock's of its CPU
- * on cache lines of its own.
+ * Tags of samples: the owner of a sample's work, as far as the sampler can tell. The running
+ * task is known. The owner of a softirq's work is known only when the packet reaches its
+ * socket, so the sample gets a number and is marked as pending on its CPU; a program that meets
+ * the next socket or packet on that CPU can answer. Both use the record netto_tag, which
+ * follows the clock's record of its CPU on cache lines of its own.
  */
 #ifndef NETTO_OWNER_TAG_BPF_H
 #define NETTO_OWNER_TAG_BPF_H
@@ -14,7 +14,7 @@
 /* Set before load: whether samples have tags. */
 const volatile __u64 netto_tags = 0;
 
-/* The tag record of a CPU whose clock's record is at hand. */
+/* The tag record of the CPU with this clock record. */
 static __always_inline struct netto_tag *netto_tag_of(struct netto_cpu *cpu)
 {
 	return &((struct netto_cpu_records *)cpu)->tag;

@@ -27,11 +27,11 @@ struct netto_task {
 };
 
 /*
- * Claimed and given back by compare-and-exchange on the owner: tasks on different
- * CPUs may mean the same slot. Whoever owns one is the only one to touch it.
+ * Claimed and released by compare-and-exchange on the owner: tasks on different CPUs may choose
+ * the same slot. Only its owner accesses it.
  */
 struct netto_slot {
-	/* Number of the task, and the epoch; 0 if nobody is. */
+	/* Number of the task, and the epoch; 0 if free. */
 	__u64 owner;
 	struct netto_task task;
 } netto_slots[NETTO_SLOTS] SEC(".bss.parked");
@@ -109,7 +109,7 @@ static __always_inline __u64 netto_take_parked(struct netto_cpu *cpu, struct tas
 		if (netto_exchange(&slot->owner, owner, 0))
 			return netto_is_current(cpu, task, parked_at) ? state : 0;
 	}
-	/* Of most tasks nobody keeps anything, which is seen without asking for it. */
+	/* Most tasks have no storage at all, which is visible without a lookup. */
 	if (bpf_core_field_exists(task->bpf_storage) && !task->bpf_storage)
 		return 0;
 	memory = bpf_task_storage_get(&netto_tasks, task, 0, 0);

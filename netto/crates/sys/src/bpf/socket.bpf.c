@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The probes on socket calls. Which kernel functions stand for sends and
- * receives is decided by user space, which gives each of them one of the pairs
- * of programs below; the maps are those of netto.bpf.c. They are an object of
- * their own, because a kernel that refuses them must not take the other probes
- * away.
+ * The probes on socket calls. User space chooses the kernel functions of sends and receives,
+ * and gives each of them one of the pairs of programs below; the maps are those of netto.bpf.c.
+ * They are an object of their own, because a kernel that refuses them must not take the other
+ * probes away.
  */
 #include "clock.bpf.h"
 
@@ -16,11 +15,10 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 const volatile __u64 netto_pair_kind[NETTO_SOCKET_PAIRS] = {};
 
 /*
- * Where on the task's stack this probe runs, as the low bits of an address:
- * stacks are at most 64 KiB and aligned to their size. The verifier lets nobody
- * compute with a pointer, but lets a privileged program take its lower half as
- * a number. (Through a word of the record, another task could write its own
- * into it in between.)
+ * This probe's position on the task's stack, as the low bits of an address: stacks are at most
+ * 64 KiB and aligned to their size. The verifier forbids arithmetic with a pointer, but lets a
+ * privileged program take its lower half as a number. (Through a word of the record, another
+ * task could write its own into it in between.)
  */
 static __always_inline __u64 netto_depth(void *ctx)
 {
@@ -36,9 +34,9 @@ static __always_inline __u64 netto_depth(void *ctx)
 }
 
 /*
- * A softirq's own calls are the softirq's time already. They run on another
- * stack, where depths mean nothing, and the state below the softirq is that of
- * whoever was interrupted: neither their beginning nor their end may touch it.
+ * A softirq's own calls are already the softirq's time. They run on another stack, where depths
+ * mean nothing, and the state below the softirq is that of the interrupted task: neither their
+ * beginning nor their end may change it.
  */
 static __always_inline bool netto_is_in_softirq(struct netto_cpu *cpu)
 {
@@ -141,10 +139,7 @@ NETTO_PAIR(17)
 NETTO_PAIR(18)
 NETTO_PAIR(19)
 
-/*
- * Set before load: where a return goes that a kretprobe waits for; 0 if that
- * is not known.
- */
+/* Set before load: the address to which a return goes that a kretprobe waits for; 0 if unknown. */
 const volatile __u64 netto_return_trampoline = 0;
 
 /* struct pt_regs of x86-64, up to the stack pointer. */
@@ -154,10 +149,10 @@ struct netto_registers {
 };
 
 /*
- * Whether the end of the call that begins here will be seen. A kretprobe waits
- * for a limited number of returns, which threads that sleep in a receive use
- * up; of the calls beyond it sees only the beginning. It bends the return
- * address before this program runs, because it was attached later.
+ * Whether the end of the call that begins here will be seen. A kretprobe waits for a limited
+ * number of returns, which threads that sleep in a receive use up; of further calls it sees
+ * only the beginning. It replaces the return address before this program runs, because it was
+ * attached later.
  */
 static __always_inline bool netto_end_will_be_seen(struct netto_registers *registers)
 {
@@ -176,7 +171,7 @@ static __always_inline int netto_enter_by_kprobe(void *ctx, __u64 kind)
 
 	if (netto_end_will_be_seen(ctx))
 		return netto_enter_at(ctx, 0, kind);
-	/* Counted, but not timed: nobody would take the task out of it again. */
+	/* Counted, but not timed: its end would not be seen. */
 	cpu = netto_this_cpu();
 	if (!cpu || netto_is_in_softirq(cpu))
 		return 0;

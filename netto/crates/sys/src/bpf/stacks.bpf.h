@@ -144,7 +144,7 @@ static __always_inline void netto_append(struct netto_cpu *cpu, struct netto_lan
 	header = 1 + (netto_tags ? NETTO_SAMPLE_TAG_WORDS : 0);
 	bytes = bpf_get_stack(ctx, &lane->words[used + header], NETTO_MAX_FRAMES * sizeof(__u64),
 			      own_frames & BPF_F_SKIP_FIELD_MASK);
-	/* Nothing but the caller's own: it has interrupted user mode, about which nobody asks. */
+	/* Only the caller's own frames: it has interrupted user mode, which needs no stack. */
 	if (own_frames && bytes <= 0 && !(what & NETTO_TRACE_KIND))
 		return;
 	/* A failed unwind still says what kind of work the CPU was doing. */
@@ -158,7 +158,7 @@ static __always_inline void netto_append(struct netto_cpu *cpu, struct netto_lan
 	lane->used_words = used + header + frames;
 }
 
-/* What was written is seen by whoever sees that nobody writes any more. */
+/* Release: a reader that sees no writer in flight sees all that was written. */
 static __always_inline void netto_end_write(struct netto_lane *lane)
 {
 	netto_add_in_order(&lane->in_flight, -1);

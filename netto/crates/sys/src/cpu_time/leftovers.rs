@@ -53,9 +53,9 @@ impl CpuClocks {
             .all(|(_, doing)| doing.without(groups) == doing)
     }
 
-    /// Takes every CPU out of what these groups time, whose probes are detached. Another group's
-    /// probe can write what it has read before at the same moment; so this is repeated until
-    /// the result, whether there was nothing to do, is true.
+    /// Resets the state of every CPU that is in one of these groups, whose probes are detached. A
+    /// probe of another group can write back an earlier state at the same moment; so this is
+    /// repeated until it returns true: nothing was left to do.
     pub(crate) fn leave(&self, groups: GroupSet) -> bool {
         let mut is_done = true;
         for (record, doing) in self.doings() {

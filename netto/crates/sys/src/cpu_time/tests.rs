@@ -1,7 +1,7 @@
 //! A reader against a writer that is interrupted anywhere: every interleaving of the
 //! loads of one reading with the stores of some transitions.
 //!
-//! The stores stand in the order in which `tests/bytecode` finds them in the compiled programs.
+//! The stores are in the order in which `tests/bytecode` finds them in the compiled programs.
 
 use super::*;
 

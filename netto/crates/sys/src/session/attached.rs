@@ -94,7 +94,7 @@ impl AttachedProbes {
         Ok(())
     }
 
-    /// Hooks the functions that stand for sends and receives.
+    /// Hooks the functions of sends and receives.
     ///
     /// # Errors
     /// Only what keeps the kernel from being asked about each of them.

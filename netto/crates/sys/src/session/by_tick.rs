@@ -38,8 +38,8 @@ impl Session {
 }
 
 impl Readers {
-    /// Time that one sample of this CPU stands for in the interval that ended last, nanoseconds,
-    /// whichever clock takes them; 0 if none does.
+    /// Time represented by one sample of this CPU in the interval that ended last, nanoseconds, for
+    /// either clock; 0 without samples.
     pub fn sample_period_ns(&self, cpu: u32) -> u64 {
         match (&self.samplers, &self.tick) {
             (Some(samplers), _) => samplers.period_ns(cpu),

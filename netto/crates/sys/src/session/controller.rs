@@ -18,11 +18,11 @@ use crate::control::Control;
 use crate::cpu_time::CpuClocks;
 use netto_analysis::groups::{GROUPS, Group, GroupSet};
 
-/// For so long the kernel's statistics are on.
+/// How long the kernel's statistics are on.
 const CALIBRATION: Duration = Duration::from_millis(50);
-/// For so long probes are attached to be compared with samples.
+/// How long probes are attached for a comparison with samples.
 const MOMENT: Duration = Duration::from_millis(100);
-/// How often, and how many times, states are looked at that nobody would end.
+/// Interval and number of checks for states that no probe would end.
 const LEFTOVER_PAUSE: Duration = Duration::from_millis(2);
 const LEFTOVER_LOOKS: usize = 50;
 /// Fewer runs than this say nothing of what one costs.
@@ -39,7 +39,7 @@ pub struct MeasuredCosts {
     pub sample_ns: Option<f64>,
 }
 
-/// What the thread has done, for whoever asks.
+/// The thread's progress.
 #[derive(Debug, Default)]
 struct State {
     attached: GroupSet,
@@ -119,7 +119,7 @@ impl ProbeController {
 
     fn order(&self, order: Order) {
         self.state().pending += 1;
-        // Nobody listens any more when the session ends.
+        // The receiver is gone when the session ends.
         if self.orders.send(order).is_err() {
             self.is_done();
         }

@@ -161,12 +161,12 @@ fn attach_cgroup(program: &OwnedFd, cgroup: &OwnedFd) -> io::Result<OwnedFd> {
     owned(fd)
 }
 
-/// A descriptor that a function of libbpf has just returned, or the error that stands for.
+/// The descriptor that a function of libbpf has just returned, or the error that it encodes.
 fn owned(fd: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: the kernel has just returned this descriptor, and nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

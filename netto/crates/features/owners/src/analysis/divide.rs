@@ -1,6 +1,6 @@
-//! Divides the time of each component and CPU among those who caused it, in the proportion of its
-//! samples; where a component has none, of those of its event, and of what else is known on that
-//! CPU. What is handed out sums to the component's time, to the nanosecond.
+//! Divides the time of each component and CPU among its owners, in proportion to its samples; a
+//! component without samples uses those of its event, then other evidence of that CPU. The parts
+//! sum to the component's time, to the nanosecond.
 
 use metrics_common::component::{children, index_of, index_of_source};
 use metrics_common::sections::OwnerBasis;
@@ -8,10 +8,10 @@ use metrics_common::{COMPONENTS, Cost, Kind, Source};
 
 use super::pool::{Pair, Pool, divide};
 
-/// Nobody is known: always the first number.
+/// The unknown owner: always the first number.
 pub const NOBODY: u32 = 0;
 
-/// All of it, to nobody.
+/// All of the time, without an owner.
 const NOBODYS: &[(Pair, f64)] = &[(
     Pair {
         cause: NOBODY,
@@ -20,7 +20,7 @@ const NOBODYS: &[(Pair, f64)] = &[(
     1.0,
 )];
 
-/// How it was found whose a sample is.
+/// How a sample's owner was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// By the task that ran.
@@ -33,7 +33,7 @@ pub enum Found {
     Nothing,
 }
 
-/// A sample with whose it is.
+/// A sample with its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributed {
     /// CPU on which it was taken.
@@ -42,39 +42,39 @@ pub struct Attributed {
     pub event: usize,
     /// Row without parts that it belongs to.
     pub leaf: usize,
-    /// Who caused it, and who paid; not known if [`Found::Nothing`].
+    /// The owners that caused it and paid; unknown if [`Found::Nothing`].
     pub pair: Pair,
     /// How that was found.
     pub found: Found,
 }
 
-/// What somebody caused of a component on a CPU.
+/// Time that an owner caused of a component on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Portion {
     /// Row of the component.
     pub leaf: usize,
     /// Column of the CPU.
     pub column: usize,
-    /// Who caused it, and who paid.
+    /// The owners that caused it and paid.
     pub pair: Pair,
-    /// How much, nanoseconds.
+    /// CPU time, nanoseconds.
     pub ns: u64,
 }
 
-/// What an event is, to whom asks whose it is.
+/// The nature of an event, for finding its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Nature {
     /// Done by a task for itself.
     Task,
-    /// Received: done in a softirq or by a thread for whoever is met.
+    /// Received: done in a softirq or by a thread for the socket that is met.
     Received,
-    /// Sent later, by timers and the like: what shows no owner goes by the sends.
+    /// Sent later, by timers and the like: work without a known owner is divided as sends are.
     Sent,
-    /// Interrupts, of which there are no samples: they go by the softirqs that they raise.
+    /// Interrupts, which are not sampled: divided as the softirqs that they raise.
     Interrupt,
 }
 
-/// An event, with the rows without parts that make up its time.
+/// An event, with the leaf rows that make up its time.
 #[derive(Debug, Clone)]
 struct Event {
     row: usize,
@@ -82,12 +82,12 @@ struct Event {
     leaves: Vec<usize>,
 }
 
-/// Whether what an event does is done for others than the task that runs.
+/// Whether an event's work is done for other owners than the running task.
 pub fn works_for_others(event: usize) -> bool {
     matches!(nature_of(event), Nature::Received | Nature::Sent)
 }
 
-/// Whether the time of an event is taken from whoever is interrupted.
+/// Whether an event's time is taken from the interrupted task.
 pub fn interrupts(event: usize) -> bool {
     matches!(
         COMPONENTS[event].kind,
@@ -109,14 +109,13 @@ fn nature_of(event: usize) -> Nature {
     }
 }
 
-/// Whether a part of the RX softirq is there for all packets and holds none itself: polling
-/// queues, waking other CPUs for receive packet steering. Without an owner it goes as the others do.
+/// Whether a part of the RX softirq serves all packets and handles none itself: polling queues,
+/// waking other CPUs for receive packet steering. Without an owner it is divided as the others are.
 fn is_for_all(leaf: usize) -> bool {
     ["napi_loop", "backlog", "rx_unattributed"].contains(&COMPONENTS[leaf].slug)
 }
 
-/// The row without parts that a sample belongs to: the part that its stack shows, else what is
-/// left of the event.
+/// The leaf row of a sample: the part that its stack shows, else the remainder of the event.
 pub fn leaf_of(event: usize, part: Option<usize>) -> usize {
     let is_rest = |row: &&usize| COMPONENTS[**row].kind == Kind::Remainder;
     part.or_else(|| children(event).iter().find(is_rest).copied())
@@ -129,11 +128,11 @@ pub struct Division {
     events: Vec<Event>,
     /// Row of sends.
     sends: Option<usize>,
-    /// By CPU and row: of rows without parts and of events.
+    /// By CPU and row: of leaf rows and of events.
     cpus: Vec<Vec<Pool>>,
     /// By row, of the host.
     host: Vec<Pool>,
-    /// By event's row: samples by how they were found, in the interval.
+    /// By event's row: number of samples by how their owners were found, in the interval.
     found: Vec<[u64; 4]>,
 }
 
@@ -159,7 +158,7 @@ impl Default for Division {
 }
 
 impl Division {
-    /// Begins an interval of this length.
+    /// Starts an interval of this length.
     pub fn begin(&mut self, interval_ns: u64, possible_cpus: usize) {
         if self.cpus.len() < possible_cpus {
             let nothing = vec![Pool::default(); COMPONENTS.len()];
@@ -174,7 +173,7 @@ impl Division {
     pub fn add(&mut self, sample: Attributed) {
         self.found[sample.event][sample.found as usize] += 1;
         let is_known = sample.found != Found::Nothing;
-        // A packet that met nobody is nobody's; what is sent goes by the sends then.
+        // A packet without a socket has no owner; sent ones are divided as the sends are.
         if !is_known && (nature_of(sample.event) == Nature::Sent || is_for_all(sample.leaf)) {
             return;
         }
@@ -189,7 +188,7 @@ impl Division {
         }
     }
 
-    /// Hands out the time of all components; and how it was found whose it is.
+    /// Divides the time of all components; also returns how owners were found.
     pub fn divide(
         &self,
         cost: &Cost,
@@ -201,7 +200,7 @@ impl Division {
             let mut own_ns = 0;
             let mut borrowed_ns = 0;
             let mut nobodys_ns = 0;
-            // An event that is not broken down here has its time itself.
+            // An event without parts here has its time itself.
             let is_split = event.leaves.iter().any(|&leaf| cost.cpu_ns(leaf).is_some());
             let leaves = match is_split {
                 true => &event.leaves[..],
@@ -237,8 +236,8 @@ impl Division {
         bases
     }
 
-    /// By what the time of a component on a CPU is divided: by its own samples of the interval, or
-    /// its event's, so that in the long run each sample counts once; only without any by what was.
+    /// The weights for the time of a component on a CPU: its own samples of the interval, or its
+    /// event's, so that in the long run each sample counts once; without any, those of the past.
     fn weigh(&self, event: &Event, leaf: usize, cpu: usize) -> (&[(Pair, f64)], Rests) {
         let stand_in = match event.nature {
             Nature::Sent => self.sends,
@@ -271,24 +270,24 @@ impl Division {
         }
     }
 
-    /// Everybody has the number that `renamed` gives; who shares one is one from then on.
+    /// Renumbers owners by `renamed`; owners that share a number are merged.
     pub fn rename(&mut self, renamed: impl Fn(u32) -> u32) {
         let pools = self.cpus.iter_mut().flatten().chain(&mut self.host);
         pools.for_each(|pool| pool.rename(&renamed));
     }
 }
 
-/// On what a division rests.
+/// The evidence of a division.
 enum Rests {
     /// Samples of the component or its event, in this interval.
     Own,
     /// Earlier ones, or those of something else.
     Others,
-    /// Nothing at all.
+    /// None.
     Nothing,
 }
 
-/// How it was found whose an event's time is.
+/// How the owners of an event's time were found.
 fn basis(event: &Event, found: &[u64; 4], [own_ns, others_ns, nobodys_ns]: [u64; 3]) -> OwnerBasis {
     let all: u64 = found.iter().sum();
     let share = |count: u64| {
@@ -296,7 +295,7 @@ fn basis(event: &Event, found: &[u64; 4], [own_ns, others_ns, nobodys_ns]: [u64;
         part.checked_div(u128::from(all)).unwrap_or(0) as u64
     };
     let mut parts = found.map(share);
-    // What rounding has left over goes to what most samples were found by.
+    // The rounding remainder goes to the most frequent way.
     let left_ns = own_ns - parts.iter().sum::<u64>();
     let most = found
         .iter()

@@ -1,5 +1,5 @@
-//! From samples with whose they are to the time that each owner caused, and who paid; and what
-//! names of owners are made of. Pure.
+//! From samples with owner tags to the time that each owner caused and paid, and the parsers of
+//! owners' names. Pure.
 
 pub mod divide;
 pub mod owner_table;

@@ -1,6 +1,6 @@
-//! Who is known, by number: numbers are small, so that tables can be made of them. What is known
-//! of a process, a sample has told. Between two intervals a bounded number is known: of more, the
-//! costliest stay, and all others are one from then on.
+//! The table of owners, by number: numbers are small, so that tables can be indexed by them.
+//! Samples supply the details of a process. Between two intervals the table is bounded: when it is
+//! full, the costliest owners stay, and all others are merged into one.
 
 use std::cmp::Reverse;
 
@@ -8,15 +8,15 @@ use rustc_hash::FxHashMap;
 
 use super::divide::NOBODY;
 
-/// All who are not known apart any more: always the second number.
+/// All owners that are no longer distinguished: always the second number.
 pub const OTHER: u32 = 1;
 
-/// Who caused something or paid for it.
+/// An owner that caused something or paid for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Who {
-    /// Nobody is known.
+    /// Unknown owner.
     Nobody,
-    /// Some who are not known apart any more.
+    /// Owners that are no longer distinguished.
     Other,
     /// CPUs that idled.
     Idle,
@@ -28,22 +28,22 @@ pub enum Who {
     Process {
         /// Its number.
         pid: u32,
-        /// When it began, in hundredths of a second since boot.
+        /// Start time, in hundredths of a second since boot.
         started_cs: u64,
     },
-    /// Where packets came from or went to.
+    /// The path of packets through interfaces.
     Interface {
         /// Inode of the network namespace.
         netns: u64,
-        /// Interface by which they came; 0 if that is not known, or does not matter.
+        /// Interface by which they came; 0 if unknown or irrelevant.
         from: u32,
-        /// Interface by which they went; 0 if they did not.
+        /// Interface by which they went; 0 if none.
         to: u32,
     },
 }
 
 impl Who {
-    /// Whether it is one of many, who can be shown by name.
+    /// Whether it is one of many, which can be shown by name.
     pub fn has_a_name(self) -> bool {
         matches!(
             self,
@@ -52,21 +52,20 @@ impl Who {
     }
 }
 
-/// What was learnt of a process.
+/// The details of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Process {
     /// Number of its control group.
     pub cgroup: u64,
-    /// Its name, filled up with bytes 0.
+    /// Its name, padded with zeros.
     pub comm: [u8; 16],
 }
 
-/// So many are known at most between two intervals. Of more, those are forgotten who cost nothing
-/// any more.
+/// Most owners between two intervals. If there are more, those without recent cost are forgotten.
 const MOST: usize = 4096;
-/// If that leaves too many, so many stay: it is done seldom then, however fast new ones come.
+/// If that leaves too many, this many stay, so that it is done seldom, however fast new ones come.
 const COSTLIEST: usize = 1024;
-/// Who has cost less of late costs nothing any more, nanoseconds.
+/// An owner with less recent cost counts as one without, nanoseconds.
 const NOTHING_NS: f64 = 1000.0;
 
 /// See the head of this file.
@@ -91,7 +90,7 @@ impl Default for OwnerTable {
 }
 
 impl OwnerTable {
-    /// Somebody's number.
+    /// The number of an owner.
     pub fn number(&mut self, who: Who) -> u32 {
         *self.numbers.entry(who).or_insert_with(|| {
             self.known.push(who);
@@ -99,35 +98,35 @@ impl OwnerTable {
         })
     }
 
-    /// A process' number; what is known of it already stays.
+    /// The number of a process; known details stay.
     pub fn process(&mut self, who: Who, process: Process) -> u32 {
         self.processes.entry(who).or_insert(process);
         self.number(who)
     }
 
-    /// Who has a number.
+    /// The owner with this number.
     pub fn who(&self, number: u32) -> Who {
         let known = self.known.get(number as usize);
         known.copied().unwrap_or(Who::Nobody)
     }
 
-    /// What was learnt of a process.
+    /// The details of a process.
     pub fn of_process(&self, who: Who) -> Process {
         self.processes.get(&who).copied().unwrap_or_default()
     }
 
-    /// How many have a number.
+    /// Number of owners.
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether nobody is known, which is never so.
+    /// Whether the table is empty, which it never is.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// If too many are known, forgets those who have cost little of late, by number. Everybody's
-    /// new number by the old one, if they changed: whoever is forgotten is one of [`OTHER`].
+    /// If the table is full, forgets owners with little recent cost, by number. Returns each one's
+    /// new number by the old one, if numbers changed: forgotten owners become [`OTHER`].
     pub fn forget(&mut self, of_late_ns: impl Fn(u32) -> f64) -> Option<Vec<u32>> {
         if self.known.len() <= MOST {
             return None;
@@ -181,7 +180,7 @@ mod tests {
         let mut register = OwnerTable::default();
         let mut cost: FxHashMap<Who, f64> = FxHashMap::default();
         for pid in 1..50_000_u32 {
-            // A few cost much, wherever they stand among the others.
+            // A few cost much, at any position among the others.
             let ns = if pid % 100 == 0 { 9e6 } else { 2e6 };
             cost.insert(process(pid), ns);
             register.process(process(pid), Process::default());
@@ -213,7 +212,7 @@ mod tests {
                 false => assert_eq!(register.who(now), who),
             }
         }
-        // Whatever these cost, they are no others.
+        // These are never merged, whatever their cost.
         for (who, before) in singles {
             assert_eq!(register.who(moved[before as usize]), who);
         }

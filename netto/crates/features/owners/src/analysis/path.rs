@@ -1,24 +1,24 @@
-//! What the path of a control group says: container, pod, unit; and how odd names are shown.
+//! Parses the path of a control group: container, pod, unit; and escapes unusual names.
 //!
-//! There is no register of who names control groups how: each runtime has its convention, which
-//! all tools of this kind know. The innermost container counts, since one may run in another.
+//! There is no standard for the names of control groups: each runtime has its convention, which all
+//! tools of this kind know. The innermost container counts, since containers may be nested.
 
 use std::fmt::Write;
 
 use super::pods;
 use netto_analysis::escapes;
 
-/// What is shown of a name at most, bytes.
+/// Longest name shown, bytes.
 pub const LONGEST_SHOWN_BYTES: usize = 256;
-/// How much of a longer one is from its beginning; the rest is its end, which tells more.
+/// Bytes kept of the beginning of a longer one; the rest is its end, which tells more.
 const BEGINNING_BYTES: usize = 96;
 const ELLIPSIS: &str = "…";
 
 /// Hexadecimal digits of a container's identity.
 const ID_DIGITS: usize = 64;
 
-/// What begins the name of a container's scope or folder, before its identity, and whose it is.
-/// Podman counts the container's monitor as the container's; cri-o's is the pod's.
+/// Prefixes of a container's scope or folder, before its identity, with the runtime. Podman counts
+/// the container's monitor as the container's; cri-o's is the pod's.
 const PREFIXES: &[(&str, &str)] = &[
     ("docker-", "docker"),
     ("cri-containerd-", "containerd"),
@@ -28,15 +28,15 @@ const PREFIXES: &[(&str, &str)] = &[
     ("libpod-", "podman"),
 ];
 
-/// What runs below a unit of systemd's.
+/// Suffixes of systemd's units.
 const UNITS: &[&str] = &[".service", ".scope", ".socket", ".mount", ".swap"];
 
-/// What a path says. What it does not say is empty. All is shown as [`shown`] does.
+/// The result for a path; unknown parts are empty. All parts are escaped by [`shown`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
     /// Identity or name of the innermost container.
     pub container: String,
-    /// Who runs it; empty where only its identity is known.
+    /// The runtime; empty where only the identity is known.
     pub runtime: &'static str,
     /// Identity of the innermost Kubernetes pod, as the API server has it (`-`, not `_`).
     pub pod_uid: String,
@@ -44,7 +44,7 @@ pub struct Names {
     pub unit: String,
 }
 
-/// What the path of a control group says, from the root of its hierarchy.
+/// Parses the path of a control group, from the root of its hierarchy.
 pub fn names(path: &[u8]) -> Names {
     let mut names = Names::default();
     let (mut is_kubernetes, mut has_unit) = (false, false);
@@ -115,7 +115,7 @@ fn container(
         .strip_prefix(b"machine-")
         .and_then(|name| name.strip_suffix(b".scope"));
     let name = unescaped(machine.filter(|name| !name.is_empty())?);
-    // libvirt registers its guests with systemd, too.
+    // libvirt registers its virtual machines with systemd, too.
     let is_guest = [&b"qemu-"[..], b"lxc-"]
         .iter()
         .any(|driver| name.starts_with(driver));
@@ -130,7 +130,7 @@ fn container(
 }
 
 /// The pod that `kubepods-burstable-pod….slice` or `pod…` names. A slice has `_` for each `-` of
-/// the identity, since `-` stands between slices there.
+/// the identity, since `-` separates slices there.
 fn pod_uid(part: &[u8]) -> Option<String> {
     let part = std::str::from_utf8(part).ok()?;
     let part = part.strip_suffix(".slice").unwrap_or(part);
@@ -155,17 +155,17 @@ fn contains(part: &[u8], word: &[u8]) -> bool {
     part.windows(word.len()).any(|window| window == word)
 }
 
-/// What systemd's escapes (`\x2d`) stand for.
+/// Decodes systemd's escapes (`\x2d`).
 fn unescaped(name: &[u8]) -> Vec<u8> {
     escapes::unescaped(name, b"\\x", 2, 16)
 }
 
-/// Bytes as a text that confuses no terminal and no page: what is no text, controls and marks
-/// that turn the direction of a text around are `\xff`, a backslash is two. No two short names are
-/// shown alike; of a long one the middle is left out.
+/// Bytes as a text that is safe for terminals and pages: invalid bytes, control characters and
+/// marks that change the text's direction become `\xff`, a backslash is doubled. Different short
+/// names stay different; a long one loses its middle.
 pub fn shown(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
-    // Where the text may be cut.
+    // Positions at which the text may be cut.
     let mut ends = Vec::with_capacity(bytes.len() + 1);
     ends.push(0);
     for chunk in bytes.utf8_chunks() {
@@ -192,7 +192,7 @@ fn push_escaped(bytes: &[u8], text: &mut String, ends: &mut Vec<usize>) {
     }
 }
 
-/// Controls, and characters that are not seen but change what others look like.
+/// Control characters, and invisible characters that change how others look.
 fn is_confusing(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -209,7 +209,7 @@ fn is_confusing(c: char) -> bool {
         )
 }
 
-/// The text without its middle if it is too long, cut at two of these places, which ascend.
+/// The text without its middle if it is too long, cut at two of these ascending positions.
 fn cut(text: String, ends: &[usize]) -> String {
     if text.len() <= LONGEST_SHOWN_BYTES {
         return text;

@@ -6,12 +6,12 @@ const LONGEST_NAMESPACE: usize = 63;
 /// Longest name of a pod, a DNS name, bytes.
 const LONGEST_POD: usize = 253;
 
-/// What Kubernetes calls a pod.
+/// A pod's name in Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     /// Its namespace.
     pub namespace: String,
-    /// Its name in there.
+    /// Its name in that namespace.
     pub name: String,
 }
 
@@ -39,8 +39,7 @@ pub fn number_of(uid: &str) -> Option<u128> {
     u128::from_str_radix(&uid.replace('-', ""), 16).ok()
 }
 
-/// Whether it can be a pod's identity: a UUID, or the hash of the file that a pod of the node
-/// itself is described in.
+/// Whether it can be a pod's identity: a UUID, or the hash of the manifest of a static pod.
 pub fn is_uid(uid: &str) -> bool {
     let is_digit = |c: u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
     match uid.len() {

@@ -1,23 +1,22 @@
-//! What is known of whose work something is: a weight for each who, of the interval, and of what
-//! came before it.
+//! Evidence of owners: a weight for each pair, of the interval and of the past.
 
-/// Who caused a time, and who was interrupted for it: numbers that the caller gives.
+/// The owner that caused a time, and the one that was interrupted: numbers given by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pair {
-    /// Who caused it.
+    /// The owner that caused it.
     pub cause: u32,
-    /// Who was interrupted; the same who, if it was its own work.
+    /// The interrupted owner; the same one if it was its own work.
     pub payer: u32,
 }
 
-/// After so long the past weighs half, nanoseconds.
+/// Half-life of past weights, nanoseconds.
 const HALF_LIFE_NS: f64 = 5e9;
-/// What weighs less than this is forgotten.
+/// Least weight that is kept.
 const LEAST: f64 = 0.05;
-/// So many are kept; of more, the lightest is forgotten.
+/// Most pairs kept; above that, the lightest is forgotten.
 const MOST: usize = 256;
 
-/// Weights by who, the past's fading.
+/// Weights by pair; those of the past decay.
 #[derive(Debug, Clone, Default)]
 pub struct Pool {
     now: Vec<(Pair, f64)>,
@@ -25,7 +24,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Begins an interval of this length: what was known belongs to the past.
+    /// Starts an interval of this length: earlier weights move to the past.
     pub fn begin(&mut self, interval_ns: u64) {
         if self.now.is_empty() && self.past.is_empty() {
             return;
@@ -57,8 +56,8 @@ impl Pool {
         &self.past
     }
 
-    /// Everybody has the number that `renamed` gives. Who shares one is one from then on, and
-    /// weighs what all of them did.
+    /// Renumbers owners by `renamed`. Owners that share a number are merged, with the sum of their
+    /// weights.
     pub fn rename(&mut self, renamed: impl Fn(u32) -> u32) {
         for list in [&mut self.now, &mut self.past] {
             for (pair, weight) in std::mem::take(list) {
@@ -76,8 +75,8 @@ fn add(list: &mut Vec<(Pair, f64)>, pair: Pair, weight: f64) {
     }
 }
 
-/// Divides a whole by weights, so that the parts sum to it: each part is rounded down, and what is
-/// left goes to the heaviest. Nothing is divided without weights.
+/// Divides a whole by weights, so that the parts sum to it: each part is rounded down, and the
+/// heaviest gets the remainder. Without weights nothing is divided.
 pub fn divide(whole: u64, weights: &[(Pair, f64)], mut part: impl FnMut(Pair, u64)) {
     let all: f64 = weights.iter().map(|(_, weight)| weight).sum();
     let Some(heaviest) = weights.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {

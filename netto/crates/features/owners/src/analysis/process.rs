@@ -1,16 +1,16 @@
-//! What files of one process, and of one control group, say. Pure.
+//! Parsers for files of one process, and of one control group. Pure.
 
-/// The kernel keeps so much of a process' name.
+/// Longest process name that the kernel keeps.
 const LONGEST_COMM: usize = 15;
 
-/// Name and beginning of a process, from its `stat`: name (it may hold anything, blanks and
-/// brackets too), and beginning in ticks (`_SC_CLK_TCK`) since boot.
+/// Name and start time of a process, from its `stat`: the name may hold anything, blanks and
+/// brackets too; the start time is in ticks (`_SC_CLK_TCK`) since boot.
 pub fn stat(text: &[u8]) -> Option<(&[u8], u64)> {
     let open = text.iter().position(|c| *c == b'(')?;
     let close = text.iter().rposition(|c| *c == b')')?;
     let comm = text.get(open + 1..close)?;
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
-    // The state is the third field, the beginning the 22nd.
+    // The state is the third field, the start time the 22nd.
     let began = rest.split_ascii_whitespace().nth(22 - 3)?.parse().ok()?;
     Some((&comm[..comm.len().min(LONGEST_COMM)], began))
 }
@@ -33,7 +33,8 @@ pub fn inode(link: &[u8], kind: &str) -> Option<u64> {
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// Time in which all of a group stood still, nanoseconds, from its `irq.pressure` (`psi_show`).
+/// Time in which all tasks of a group were stalled, nanoseconds, from its `irq.pressure`
+/// (`psi_show`).
 pub fn full_pressure_ns(text: &str) -> Option<u64> {
     let full = text.lines().find_map(|line| line.strip_prefix("full "))?;
     let total = full

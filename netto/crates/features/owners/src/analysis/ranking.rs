@@ -1,13 +1,14 @@
-//! Who is shown by name: those who cost most over the last minute. Everybody else is *other*.
+//! Chooses the owners shown by name: those with the highest cost over the last minute. All others
+//! are *other*.
 
 use std::cmp::Reverse;
 
-/// So many are shown by name.
+/// Number of owners shown by name.
 pub const SHOWN: usize = 50;
-/// A minute ago counts half.
+/// Half-life of cost, nanoseconds.
 const HALF_LIFE_NS: f64 = 30e9;
 
-/// What each has cost of late, by number.
+/// Recent cost of each owner, by number.
 #[derive(Debug, Clone, Default)]
 pub struct Ranking {
     of_late_ns: Vec<f64>,
@@ -15,13 +16,13 @@ pub struct Ranking {
 }
 
 impl Ranking {
-    /// Begins an interval of this length.
+    /// Starts an interval of this length.
     pub fn begin(&mut self, interval_ns: u64) {
         let left = 0.5_f64.powf(interval_ns as f64 / HALF_LIFE_NS);
         self.of_late_ns.iter_mut().for_each(|ns| *ns *= left);
     }
 
-    /// Adds what one has cost.
+    /// Adds the cost of an owner.
     pub fn add(&mut self, who: u32, ns: u64) {
         let at = who as usize;
         if self.of_late_ns.len() <= at {
@@ -30,12 +31,12 @@ impl Ranking {
         self.of_late_ns[at] += ns as f64;
     }
 
-    /// What one has cost of late, nanoseconds.
+    /// Recent cost of an owner, nanoseconds.
     pub fn of_late_ns(&self, who: u32) -> f64 {
         self.of_late_ns.get(who as usize).copied().unwrap_or(0.0)
     }
 
-    /// Those who are shown, of those of whom `may_be` says so: by number, whether.
+    /// By number, whether an owner is shown, out of those that `may_be` admits.
     pub fn shown(&mut self, may_be: impl Fn(u32) -> bool) -> Vec<bool> {
         self.order.clear();
         let known = 0..self.of_late_ns.len() as u32;
@@ -51,8 +52,8 @@ impl Ranking {
         shown
     }
 
-    /// Everybody has the number that `renamed` gives, of so many; who shares one has cost what all
-    /// of them have.
+    /// Renumbers owners by `renamed` to `left` numbers; owners that share a number are merged, with
+    /// the sum of their cost.
     pub fn rename(&mut self, left: usize, renamed: impl Fn(u32) -> u32) {
         let mut moved = vec![0.0; left];
         for (who, ns) in self.of_late_ns.iter().enumerate() {

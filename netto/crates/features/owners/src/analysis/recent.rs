@@ -1,13 +1,13 @@
-//! A memory of bounded size: what was not asked for the longest goes first.
+//! A cache of bounded size with least-recently-used eviction.
 
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
-/// What was found is believed for so long, nanoseconds.
+/// Validity of a result, nanoseconds.
 pub const BELIEVED_NS: u64 = 10_000_000_000;
 
-/// Whether what was found at a time is not believed any more.
+/// Whether a result of this time is no longer valid.
 pub fn is_old(at_ns: u64, now_ns: u64) -> bool {
     now_ns.saturating_sub(at_ns) >= BELIEVED_NS
 }
@@ -16,7 +16,7 @@ pub fn is_old(at_ns: u64, now_ns: u64) -> bool {
 #[derive(Debug)]
 pub struct Recent<K, V> {
     values: FxHashMap<K, (V, u64)>,
-    /// Grows with each use; the stamp of a value is when it was used last.
+    /// Incremented with each use; a value's stamp is its last use.
     uses: u64,
     weight: usize,
     most: usize,
@@ -24,7 +24,7 @@ pub struct Recent<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Recent<K, V> {
-    /// Keeps values that weigh so much together. Each must weigh something.
+    /// A cache with this total weight. Each value must weigh something.
     pub fn new(most: usize, weigh: fn(&V) -> usize) -> Self {
         Recent {
             values: FxHashMap::default(),
@@ -35,7 +35,7 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
         }
     }
 
-    /// What is kept under this key, which is a use of it.
+    /// The value of this key; counts as a use.
     pub fn get(&mut self, key: K) -> Option<&mut V> {
         let (value, used) = self.values.get_mut(&key)?;
         self.uses += 1;
@@ -43,18 +43,17 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
         Some(value)
     }
 
-    /// What is kept under this key, which is no use of it.
+    /// The value of this key; counts as no use.
     pub fn peek(&self, key: K) -> Option<&V> {
         self.values.get(&key).map(|(value, _)| value)
     }
 
-    /// All that is kept, in no order.
+    /// All values, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         self.values.iter().map(|(key, (value, _))| (*key, value))
     }
 
-    /// Keeps a value, in place of the one that was there. One that weighs more than all may is
-    /// not kept.
+    /// Inserts or replaces a value. One that exceeds the total weight is not kept.
     pub fn insert(&mut self, key: K, value: V) {
         self.remove(key);
         let weight = (self.weigh)(&value);
@@ -69,15 +68,15 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
         self.values.insert(key, (value, self.uses));
     }
 
-    /// Forgets a value.
+    /// Removes a value.
     pub fn remove(&mut self, key: K) {
         if let Some((value, _)) = self.values.remove(&key) {
             self.weight -= (self.weigh)(&value);
         }
     }
 
-    /// Lets those go that were not used the longest. It is done for a quarter of all at once, so
-    /// that sorting them costs each of them little.
+    /// Evicts the least recently used values, a quarter of all at once, so that sorting costs each
+    /// of them little.
     fn make_room(&mut self, weight: usize) {
         let rest = (self.most - self.most / 4).min(self.most - weight);
         let mut by_use: Vec<(u64, K)> = self

@@ -1,29 +1,28 @@
-//! Whose work a sample is, by what is known of it: who caused it, who paid, and how that was found.
+//! Finds the owner of a sample's work: who caused it, who paid, and how that was found.
 
 use super::divide::{Found, interrupts, works_for_others};
 use super::owner_table::Who;
 use netto_analysis::tagged::{SampleTag, TaggedSample};
 
-/// Where softirqs are not timed, an answer that came later than this is another packet's,
-/// nanoseconds.
+/// Where softirqs are not timed, a later answer belongs to another packet, nanoseconds.
 const SOON_NS: u64 = 500_000;
 
-/// How finely owners are told apart.
+/// The granularity of owners.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OwnerLevel {
-    /// Not at all, at no cost.
+    /// No owners, at no cost.
     #[default]
     None,
     /// Control groups.
     Cgroup,
-    /// The processes in them.
+    /// The processes in control groups.
     Process,
 }
 
-/// What a sample that had to wait was told.
+/// The probes' answer for a pending sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// When, by CLOCK_MONOTONIC, nanoseconds.
+    /// Time, CLOCK_MONOTONIC, nanoseconds.
     pub time_ns: u64,
     /// Control group of the socket; 0 if there is none.
     pub cgroup: u64,
@@ -37,25 +36,25 @@ pub struct Answer {
     pub netns: u64,
 }
 
-/// A socket that is somebody's.
+/// A socket with an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Socket {
-    /// Number of the control group in which it was made; 0 if that is not known.
+    /// Number of the control group in which it was created; 0 if unknown.
     pub cgroup: u64,
     /// Number of its inode; 0 if no process has it.
     pub inode: u64,
 }
 
-/// For whom something was done.
+/// The beneficiary of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Causer {
-    /// For the task that ran.
+    /// The running task.
     Task,
-    /// For a socket.
+    /// A socket.
     Socket(Socket),
-    /// For an interface.
+    /// An interface.
     Interface(Who),
-    /// It is not known.
+    /// Unknown.
     Unknown,
 }
 
@@ -71,8 +70,8 @@ impl Causer {
     }
 }
 
-/// For whom a sample's work was done, if its CPU was told so since. `is_exact`: softirqs are timed,
-/// so that what a softirq met is known to be its own.
+/// The beneficiary of a sample's work, if its CPU has reported one since. `is_exact`: softirqs are
+/// timed, so that a socket met in a softirq is known to be its own.
 pub fn causer(sample: &TaggedSample, told: Option<Answer>, is_exact: bool) -> Causer {
     let task = &sample.tag;
     if !works_for_others(sample.event) && !task.is_of_kernel {
@@ -98,7 +97,7 @@ pub fn causer(sample: &TaggedSample, told: Option<Answer>, is_exact: bool) -> Ca
             });
         }
     }
-    // What a softirq does at its end, it does for whom it met.
+    // Work at the end of a softirq is for the socket it met.
     match last.filter(|_| is_exact) {
         Some(last) => Causer::Socket(last),
         None => Causer::Unknown,
@@ -109,7 +108,7 @@ fn socket(cgroup: u64, inode: u64) -> Option<Socket> {
     (cgroup != 0 || inode != 0).then_some(Socket { cgroup, inode })
 }
 
-/// Who runs: as a process or as its control group, and what pays when it is interrupted.
+/// The running owner, as a process or as its control group, which pays when interrupted.
 pub fn who_runs(task: &SampleTag, level: OwnerLevel) -> Who {
     if task.thread == 0 {
         Who::Idle

@@ -1,8 +1,8 @@
-//! Control groups: where version 2 of them is mounted, and what the path of a group is whose
-//! number the BPF programs told.
+//! Control groups: the mount point of version 2, and the path of a group whose number the BPF
+//! programs reported.
 //!
-//! Numbers are never used twice (`kernfs_new_node` counts generations), so that a path once learnt
-//! may be kept: a group that vanished has its name.
+//! Numbers are never reused (`kernfs_new_node` counts generations), so a known path may be kept: a
+//! removed group keeps its name.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,9 +16,9 @@ use netto_sys::cgroups::{self, Handles};
 use netto_sys::files::{read, read_bytes};
 use netto_sys::system::Roots;
 
-/// So many bytes of the processes of a group are looked at.
+/// Bytes read of the list of a group's processes.
 const MOST_PROCESSES_BYTES: u64 = 64 << 10;
-/// So many folders are looked into in a walk, and so many bytes of paths wait for it.
+/// Most folders read in a walk, and most bytes of pending paths.
 const MOST_FOLDERS: usize = 65_536;
 const MOST_WAITING_BYTES: usize = 8 << 20;
 
@@ -29,7 +29,7 @@ pub struct Cgroups {
 }
 
 impl Cgroups {
-    /// Finds it.
+    /// Finds the mount point.
     ///
     /// # Errors
     /// Where there is none, in words for the user.
@@ -44,19 +44,19 @@ impl Cgroups {
         Ok(Cgroups { mount })
     }
 
-    /// Groups by number alone, where the kernel allows it.
+    /// Access to groups by number alone, if the kernel allows it.
     pub(super) fn handles(&self) -> Option<Handles> {
         Handles::new(&self.mount)
     }
 
     /// Path of a group from the root of the hierarchy, as bytes: `/` is the root itself. `None` if
-    /// it is gone.
+    /// it was removed.
     pub(super) fn path(&self, handles: &Handles, id: u64) -> Option<Vec<u8>> {
         handles.path(id, &self.mount)
     }
 
-    /// Walks through all groups and hands over each one's number and path. A folder's inode is its
-    /// group's number (`kernfs_ino`).
+    /// Walks through all groups and passes each one's number and path to `found`. A folder's inode
+    /// is its group's number (`kernfs_ino`).
     pub(super) fn walk(&self, pace: &mut Pace, mut found: impl FnMut(u64, &[u8])) {
         if let Ok(root) = fs::metadata(&self.mount) {
             found(root.ino(), b"/");
@@ -66,7 +66,7 @@ impl Cgroups {
         for _ in 0..MOST_FOLDERS {
             let Some(path) = waiting.pop() else { return };
             waiting_bytes -= path.len();
-            // It may be gone by now.
+            // It may have been removed.
             let entries = fs::read_dir(below(&self.mount, &path))
                 .into_iter()
                 .flatten();
@@ -87,28 +87,28 @@ impl Cgroups {
         }
     }
 
-    /// Numbers of the processes in a group, ascending; empty if it is gone, or is a group of
-    /// threads.
+    /// Numbers of the processes in a group, ascending; empty if it was removed, or is a threaded
+    /// group.
     pub(super) fn processes(&self, path: &[u8]) -> Vec<u32> {
         let file = self.folder(path).map(|folder| folder.join("cgroup.procs"));
         let text = file.and_then(|file| read_bytes(&file, MOST_PROCESSES_BYTES).ok());
         let text = String::from_utf8(text.unwrap_or_default()).unwrap_or_default();
-        // A process of another namespace of processes is 0.
+        // A process of another PID namespace is 0.
         let pids = text.lines().filter_map(|line| line.parse().ok());
         let mut pids: Vec<u32> = pids.filter(|pid| *pid > 0).collect();
         pids.sort_unstable();
         pids
     }
 
-    /// Time in which all of a group stood still because of interrupts since it was made,
+    /// Time in which all tasks of a group were stalled by interrupts since its creation,
     /// nanoseconds: the kernel's own account (`irq.pressure`, since 6.1). `None` where it has none.
     pub fn irq_pressure_ns(&self, path: &[u8]) -> Option<u64> {
         let text = read(&self.folder(path)?.join("irq.pressure")).ok()?;
         full_pressure_ns(&text)
     }
 
-    /// A path may lead out of the hierarchy only where groups have namespaces of their own: `/..`
-    /// is a group that we do not see.
+    /// A path may leave the hierarchy only with cgroup namespaces: `/..` is a group outside of
+    /// ours.
     fn folder(&self, path: &[u8]) -> Option<PathBuf> {
         let leads_out = path.split(|byte| *byte == b'/').any(|part| part == b"..");
         (!leads_out && path.starts_with(b"/")).then(|| below(&self.mount, path))
@@ -121,7 +121,7 @@ fn below(mount: &Path, path: &[u8]) -> PathBuf {
     mount.join(OsStr::from_bytes(path))
 }
 
-/// Control groups that a test made up.
+/// Control groups for tests.
 #[cfg(test)]
 pub mod testing {
     use super::*;
@@ -216,7 +216,7 @@ mod tests {
         assert!(Cgroups::new(&roots).unwrap_err().contains("mountinfo"));
     }
 
-    /// On whatever hierarchy the machine has that runs the tests.
+    /// Runs on the hierarchy of the machine under test.
     #[test]
     fn what_handles_say_is_what_the_folders_say() {
         let roots = Roots {

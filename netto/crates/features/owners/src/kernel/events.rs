@@ -1,5 +1,5 @@
-//! The probes that meet the sockets and packets of softirqs: `owners.bpf.c`, and what they tell of
-//! samples that wait to be told whose work they are.
+//! The probes that meet the sockets and packets of softirqs (`owners.bpf.c`), and the owners they
+//! report for pending samples.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use netto_sys::cpu_records::CpuRecords;
 use netto_sys::mapped::MappedArray;
 use netto_sys::session::{Probe, Readers};
 
-/// New control groups that are kept until they are asked for.
+/// New control groups that are kept until they are read.
 const MOST_GROUPS: usize = 8192;
-/// What is known of a new control group: its number, and its path with a byte 0 at the end.
+/// The record of a new control group: its number, and its path with a terminating 0.
 const GROUP_BYTES: usize = 8 + 256;
 
-/// What the probes tell.
+/// The reports of the probes.
 pub struct OwnerEvents {
     rings: MappedArray,
     mask: u64,
@@ -32,23 +32,23 @@ pub struct OwnerEvents {
     groups: RingBuffer<'static>,
     made: Receiver<(u64, Vec<u8>)>,
     records: Arc<CpuRecords>,
-    /// By CPU, what was met before this interval.
+    /// By CPU, the count before this interval.
     met_before: Vec<u64>,
     _skel: OwnersSkel<'static>,
 }
 
-/// Probes that are attached, and what they tell.
+/// The attached probes, and their reports.
 pub struct Loaded {
-    /// What they tell.
+    /// The reports.
     pub events: OwnerEvents,
-    /// Those that are attached.
+    /// The attached ones.
     pub probes: Vec<Probe>,
     /// All of them, attached or not.
     pub told: Vec<ProbeInfo>,
 }
 
-/// The programs, with what they hook, by which means. Sockets that get something to read are met
-/// by a tracepoint that has been there since Linux 6.2, or by the function that nearly all use.
+/// The programs, with their hooks and methods. Sockets that receive data are met by a tracepoint
+/// that exists since Linux 6.2, or by the function that nearly all use.
 const PROGRAMS: [(&str, &str, Method); 7] = [
     ("netto_ready", "sk_data_ready", Method::TpBtf),
     ("netto_readable", "sock_def_readable", Method::Fentry),
@@ -95,9 +95,9 @@ pub fn start(readers: &Readers) -> anyhow::Result<Loaded> {
     })
 }
 
-/// The object without one of its programs.
+/// Loads the object without one of its programs.
 fn load(without: &str, readers: &Readers) -> anyhow::Result<OwnersSkel<'static>> {
-    // The skeleton borrows its storage, of which a process has as many as it has measurements.
+    // The skeleton borrows its storage; a process has as many as it has measurements.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = OwnersSkelBuilder::default()
         .open(storage)
@@ -120,7 +120,7 @@ fn load(without: &str, readers: &Readers) -> anyhow::Result<OwnersSkel<'static>>
         .context("the kernel refuses the programs that meet sockets")
 }
 
-/// Places of a ring: what is told of the samples of an interval must be there at its end.
+/// Slots of a ring: the reports on an interval's samples must be there at its end.
 fn places(readers: &Readers) -> u64 {
     (2 * readers.most_samples)
         .clamp(256, 1 << 14)
@@ -167,23 +167,24 @@ impl OwnerEvents {
         grown.collect()
     }
 
-    /// What a sample was told, by its CPU and number; `None` if nothing, or it is too long ago.
+    /// The report on a sample, by its CPU and number; `None` if there is none, or it was
+    /// overwritten.
     pub fn of(&self, cpu: usize, number: u64) -> Option<Answer> {
         let ring = self.rings.element(cpu).get(abi::ANSWERS_WORDS..)?;
         let at = (number & self.mask) as usize * abi::ANSWER_WORDS;
         read_place(ring.get(at..at + abi::ANSWER_WORDS)?, number)
     }
 
-    /// Control groups that were made since the last call: number and path. Of very many, some are
-    /// left out.
+    /// Control groups created since the last call: number and path. If there are very many, some
+    /// are dropped.
     pub fn new_groups(&self) -> impl Iterator<Item = (u64, Vec<u8>)> {
-        // What cannot be read now is read later.
+        // Failed readings are repeated later.
         let _ = self.groups.consume();
         self.made.try_iter()
     }
 }
 
-/// A place of the ring, if it is that of this sample before and afterwards.
+/// Reads a slot of the ring, if it is that of this sample before and afterwards.
 fn read_place(place: &[AtomicU64], number: u64) -> Option<Answer> {
     let word = |at: usize| place.get(at).map_or(0, |word| word.load(Acquire));
     let is_its = || number != 0 && word(0) == number;
@@ -202,14 +203,14 @@ fn read_place(place: &[AtomicU64], number: u64) -> Option<Answer> {
     is_its().then_some(answer)
 }
 
-/// Keeps a control group that was made; 0, so that libbpf goes on.
+/// Keeps a new control group; returns 0, so that libbpf continues.
 fn send_group(sender: &SyncSender<(u64, Vec<u8>)>, bytes: &[u8]) -> i32 {
     if let Some((id, path)) = bytes
         .get(..GROUP_BYTES)
         .and_then(<[u8]>::split_first_chunk::<8>)
     {
         let path: Vec<u8> = path.iter().copied().take_while(|byte| *byte != 0).collect();
-        // A full channel has as many as anybody will look at.
+        // If the channel is full, drop it: enough are queued.
         let _ = sender.try_send((u64::from_ne_bytes(*id), path));
     }
     0

@@ -1,5 +1,5 @@
-//! Interfaces of this process' network namespace: what they are called, and in which namespace the
-//! other end of one is. Asked of the kernel by netlink, one interface at a time.
+//! Interfaces of this process's network namespace: their names, and the namespace of each one's
+//! peer. Requested from the kernel by netlink, one interface at a time.
 
 use anyhow::Context;
 use netto_analysis::netlink::{Link, Message, Request};
@@ -10,16 +10,16 @@ use super::pace::Pace;
 use super::processes::Processes;
 use crate::analysis::recent::{Recent, is_old};
 
-/// So many interfaces are known.
+/// Most interfaces kept.
 const MOST_LINKS: usize = 16_384;
 
-/// Interfaces by number, and network namespaces by the number that ours has for each.
+/// Interfaces by index, and network namespaces by their number in ours (nsid).
 #[derive(Debug)]
 pub struct Links {
     socket: RouteSocket,
     links: Recent<u32, Known>,
     namespaces: FxHashMap<i32, Inhabited>,
-    /// Namespaces, by inode, whose numbers were asked for since this search of processes.
+    /// Namespaces, by inode, whose numbers were requested since this search of processes.
     asked: FxHashSet<u64>,
     search: u64,
 }
@@ -30,7 +30,7 @@ struct Known {
     at_ns: u64,
 }
 
-/// A network namespace with somebody in it.
+/// A network namespace with a process in it.
 #[derive(Debug, Clone, Copy)]
 struct Inhabited {
     inode: u64,
@@ -38,19 +38,19 @@ struct Inhabited {
     at_ns: u64,
 }
 
-/// Where the other end of an interface is.
+/// The namespace of an interface's peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// There is none, or it is in our network namespace.
+    /// There is no peer, or it is in our network namespace.
     Ours,
     /// In the network namespace of this inode.
     In(u64),
-    /// In another in which no process is known.
+    /// In another one, without a known process.
     Unknown,
 }
 
 impl Links {
-    /// Opens a socket of netlink's.
+    /// Opens a netlink socket.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -64,13 +64,13 @@ impl Links {
         })
     }
 
-    /// The interface of this number; `None` if there is none.
+    /// The interface of this index; `None` if there is none.
     pub fn link(&mut self, index: u32, now_ns: u64) -> Option<&Link> {
         let known = self.links.get(index);
         if known.is_none_or(|known| is_old(known.at_ns, now_ns)) {
             let link = match self.ask(Request::Link(index)) {
                 Some(Message::Link(link)) if link.index == index => Some(link),
-                // What was is better than nothing: it may have gone since packets went there.
+                // Keep the old one: the interface may have been removed since packets used it.
                 _ => self.links.get(index).and_then(|known| known.link.take()),
             };
             let at_ns = now_ns;
@@ -79,7 +79,7 @@ impl Links {
         self.links.get(index)?.link.as_ref()
     }
 
-    /// Where the other end of this interface is.
+    /// The namespace of this interface's peer.
     pub(super) fn peer(
         &mut self,
         index: u32,
@@ -94,7 +94,7 @@ impl Links {
             if !is_old(known.at_ns, now_ns) {
                 return Peer::In(known.inode);
             }
-            // It may have ended, and its numbers be another's by now.
+            // The process may have ended, and its numbers been reused.
             if self.nsid(known.pid) == Some(nsid) && processes.is_in(known.pid, known.inode) {
                 let at_ns = now_ns;
                 self.namespaces.insert(nsid, Inhabited { at_ns, ..known });
@@ -119,7 +119,7 @@ impl Links {
         found.map_or(Peer::Unknown, |known| Peer::In(known.inode))
     }
 
-    /// Number that our namespace has for a process'.
+    /// The nsid of a process's namespace in ours.
     fn nsid(&mut self, pid: u32) -> Option<i32> {
         match self.ask(Request::NamespaceOf(pid))? {
             Message::Namespace(nsid) => nsid,
@@ -127,7 +127,7 @@ impl Links {
         }
     }
 
-    /// The kernel's answer; after an error the next question has a new socket.
+    /// The kernel's answer; after an error the next request uses a new socket.
     fn ask(&mut self, request: Request) -> Option<Message> {
         match self.socket.ask(request) {
             Ok(message) => Some(message),
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use netto_sys::system::testing::tree;
 
-    /// Every network namespace has it, with this number.
+    /// Every network namespace has it, with this index.
     const LOOPBACK: u32 = 1;
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
         let mut links = Links::new().unwrap();
         assert_eq!(links.link(u32::MAX >> 1, 1), None);
         assert_eq!(links.link(0, 1), None);
-        // And the next answer is that to the next request.
+        // The next answer belongs to the next request.
         assert_eq!(links.link(LOOPBACK, 1).unwrap().index, LOOPBACK);
     }
 }

@@ -1,5 +1,6 @@
-//! The probes that meet sockets; where names of owners are read: the file systems of the kernel and
-//! of the kubelet, and netlink. What reads names may wait: it is done by the thread of `search.rs`.
+//! The probes that meet sockets, and the sources of owners' names: the file systems of the kernel
+//! and of the kubelet, and netlink. Reading names may block, and is done by the thread of
+//! `search.rs`.
 
 pub mod cgroups;
 pub mod events;

@@ -1,30 +1,30 @@
-//! Keeps a thread to a share of one CPU.
+//! Limits a thread to a share of one CPU.
 
 use std::thread::sleep;
 use std::time::Duration;
 
 use netto_sys::system::thread_cpu_ns;
 
-/// Of so much time, looking for names may take one part.
+/// The thread may use one part in this many of a CPU.
 const SHARE: u64 = 20;
-/// It takes so much at once, nanoseconds of CPU time.
+/// CPU time between two pauses, nanoseconds.
 const AT_ONCE_NS: u64 = 5_000_000;
 
-/// How much of the CPU the calling thread has taken since it paused.
+/// CPU time of the calling thread since its last pause.
 #[derive(Debug)]
 pub(super) struct Pace {
     paused_at_ns: u64,
 }
 
 impl Pace {
-    /// From now on.
+    /// Starts now.
     pub(super) fn new() -> Self {
         Pace {
             paused_at_ns: thread_cpu_ns(),
         }
     }
 
-    /// To be called between steps that are short: pauses when it is time to.
+    /// Called between short steps: pauses when due.
     pub(super) fn step(&mut self) {
         let now_ns = thread_cpu_ns();
         if let Some(pause) = pause_after(now_ns.saturating_sub(self.paused_at_ns)) {
@@ -34,7 +34,7 @@ impl Pace {
     }
 }
 
-/// The pause after so much CPU time, so that the share is kept.
+/// The pause after this much CPU time that keeps the share.
 fn pause_after(taken_ns: u64) -> Option<Duration> {
     let pause_ns = taken_ns.saturating_mul(SHARE - 1);
     (taken_ns >= AT_ONCE_NS).then(|| Duration::from_nanos(pause_ns))

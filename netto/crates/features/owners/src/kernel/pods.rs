@@ -1,5 +1,5 @@
-//! Where names of Kubernetes pods are read: the kubelet's folder of logs, which has one for each
-//! pod of the host.
+//! Names of Kubernetes pods, from the kubelet's folder of logs, which has one folder for each pod
+//! of the host.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,17 +10,17 @@ use netto_sys::system::Roots;
 
 /// Below the folder that `/proc` is in: `/host/proc` is of the host that is seen at `/host`.
 const LOGS: &str = "var/log/pods";
-/// So many names are looked at in one reading.
+/// Most names read at a time.
 const MOST_FOLDERS: usize = 65_536;
 
-/// Where pods of this host are told.
+/// The source of this host's pods.
 #[derive(Debug)]
 pub struct Pods {
     folder: PathBuf,
 }
 
 impl Pods {
-    /// Nothing is read yet.
+    /// Nothing read yet.
     pub fn new(roots: &Roots) -> Self {
         let root = roots.proc_root.parent().unwrap_or(&roots.proc_root);
         Pods {
@@ -28,7 +28,7 @@ impl Pods {
         }
     }
 
-    /// Hands over all pods that are there now, by their identity.
+    /// Passes all current pods to `found`, by identity.
     pub(super) fn read(&self, pace: &mut Pace, mut found: impl FnMut(u128, Pod)) {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         for entry in entries.take(MOST_FOLDERS) {

@@ -1,9 +1,9 @@
-//! Which process a socket belongs to, and which processes are in a network namespace: `/proc`
-//! is searched for it, and only for what somebody asks.
+//! Maps sockets to processes, and network namespaces to the processes in them, by searching
+//! `/proc`, and only for requests.
 //!
-//! A socket is owned by the lowest process number of those that hold it: a server's, not its
-//! workers'. What was found is believed for some seconds; then the process that was found is
-//! looked at again, since numbers of sockets, namespaces and processes come back.
+//! A socket is owned by the lowest PID of those that hold it: a server's, not its workers'. A
+//! result is valid for some seconds; then the process is checked again, since numbers of sockets,
+//! namespaces and processes are reused.
 
 use std::fs::{self, File};
 use std::io::{Error, ErrorKind};
@@ -19,15 +19,15 @@ use crate::analysis::recent::{Recent, is_old};
 use netto_sys::files::read_bytes;
 use netto_sys::system::{Roots, tick_ns};
 
-/// So many sockets are known.
+/// Most sockets kept.
 const MOST_SOCKETS: usize = 65_536;
-/// So many network namespaces are known.
+/// Most network namespaces kept.
 const MOST_NAMESPACES: usize = 16_384;
-/// So many processes are looked at in one search.
+/// Most processes read in one search.
 const MOST_PROCESSES: usize = 1 << 20;
-/// So many sockets of one process are kept.
+/// Most sockets read of one process.
 const MOST_OF_ONE: usize = 65_536;
-/// No file that says who a process is, is longer.
+/// Upper bound of the size of a process's files.
 const MOST_BYTES: u64 = 64 << 10;
 
 /// A process.
@@ -35,7 +35,7 @@ const MOST_BYTES: u64 = 64 << 10;
 pub struct Process {
     /// Its number.
     pub pid: u32,
-    /// When it began, nanoseconds since boot, in whole ticks of `_SC_CLK_TCK`: 10 ms.
+    /// Start time, nanoseconds since boot, in whole ticks of `_SC_CLK_TCK`: 10 ms.
     pub started_ns: u64,
     /// Its name, at most 15 bytes.
     pub comm: Vec<u8>,
@@ -43,10 +43,10 @@ pub struct Process {
     pub cgroup: Vec<u8>,
 }
 
-/// What was found, and when.
+/// A result, and its time.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// Who it is.
+    /// The process.
     pub process: Arc<Process>,
     /// On CLOCK_MONOTONIC.
     pub at_ns: u64,
@@ -54,20 +54,20 @@ pub struct Found {
     search: u64,
 }
 
-/// What a search looks for.
+/// The subject of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sought {
-    /// Who holds which sockets.
+    /// The holders of sockets.
     pub sockets: bool,
-    /// Who is in which network namespace.
+    /// The processes in network namespaces.
     pub namespaces: bool,
 }
 
-/// Owners of sockets and inhabitants of network namespaces.
+/// Owners of sockets and processes in network namespaces.
 #[derive(Debug)]
 pub struct Processes {
     proc_root: PathBuf,
-    /// The network namespace of this process; nobody's in particular.
+    /// The network namespace of this process; it has no owner.
     own_namespace: Option<u64>,
     sockets: Recent<u64, Found>,
     namespaces: Recent<u64, Found>,
@@ -76,7 +76,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Nothing is read until somebody asks.
+    /// Nothing is read until the first request.
     pub fn new(roots: &Roots) -> Self {
         let own = fs::read_link(roots.proc_root.join("self/ns/net")).ok();
         Processes {
@@ -89,13 +89,13 @@ impl Processes {
         }
     }
 
-    /// The process that holds the socket of this inode, if that was found of late.
+    /// The process that holds the socket of this inode, if found recently.
     pub fn holder(&mut self, socket: u64, now_ns: u64) -> Option<Found> {
         let found = self.sockets.get(socket)?;
         (!is_old(found.at_ns, now_ns)).then(|| found.clone())
     }
 
-    /// The process that held it when it was last looked for.
+    /// The holder found by the last search.
     pub fn last_holder(&self, socket: u64) -> Option<u32> {
         self.sockets.peek(socket).map(|found| found.process.pid)
     }
@@ -122,7 +122,7 @@ impl Processes {
         self.own_namespace == Some(namespace)
     }
 
-    /// All network namespaces that are known but this process' own, each with a process in it.
+    /// All known network namespaces except this process's own, each with a process in it.
     pub fn namespaces(&self) -> impl Iterator<Item = (u64, u32)> {
         self.namespaces
             .iter()
@@ -139,12 +139,12 @@ impl Processes {
         self.searches
     }
 
-    /// Why sockets and namespaces of some processes are not seen, in words for the user.
+    /// Why sockets and namespaces of some processes are hidden, in words for the user.
     pub fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
     }
 
-    /// Looks for sockets where they are likely.
+    /// Searches likely processes for sockets.
     pub(super) fn look_at(&mut self, pids: &[u32], now_ns: u64, pace: &mut Pace) {
         self.searches += 1;
         let sought = Sought {
@@ -156,7 +156,7 @@ impl Processes {
         }
     }
 
-    /// Looks at all processes. The names of `/proc` are read as they are needed.
+    /// Searches all processes. The names of `/proc` are read incrementally.
     pub(super) fn search(&mut self, sought: Sought, now_ns: u64, pace: &mut Pace) {
         self.searches += 1;
         let entries = fs::read_dir(&self.proc_root)
@@ -233,18 +233,18 @@ fn namespace_of(proc_root: &Path, pid: u32) -> Option<u64> {
     inode(link.as_os_str().as_bytes(), "net")
 }
 
-/// A process that is being looked at. Its folder is open meanwhile, so that another one that gets
-/// its number is never taken for it.
+/// A process being read. Its folder stays open meanwhile, so that a new process with its number is
+/// never mistaken for it.
 struct Visit {
     pid: u32,
     _folder: File,
     path: PathBuf,
-    /// Whether the kernel would not show its sockets or its namespace.
+    /// Whether the kernel denied access to its sockets or its namespace.
     is_refused: bool,
 }
 
 impl Visit {
-    /// `None` if there is none of this number.
+    /// `None` if there is no process of this number.
     fn begin(proc_root: &Path, pid: u32) -> Option<Self> {
         let folder = File::options()
             .read(true)

@@ -1,5 +1,5 @@
-//! What the thread of the resolver does: it takes questions, looks for the answers in a small share
-//! of one CPU's time, and may wait for the kernel meanwhile.
+//! The resolver's thread: it takes requests, searches for the answers in a small share of one CPU's
+//! time, and may wait for the kernel meanwhile.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
@@ -16,47 +16,47 @@ use super::processes::{Processes, Sought};
 use crate::analysis::path::shown;
 use crate::question::{Answer, Asked, Interface, MOST_ASKED, Question};
 
-/// Between two walks through all groups, nanoseconds.
+/// Time between two walks through all groups, nanoseconds.
 const GROUPS_PAUSE_NS: u64 = 1_000_000_000;
-/// Between two searches of all processes, and two readings of the kubelet's folder.
+/// Time between two searches of all processes, and two readings of the kubelet's folder.
 const PAUSE_NS: u64 = 10_000_000_000;
 
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Search {
     cgroups: Option<Cgroups>,
-    /// Where the kernel allows it: no walk is needed then, but for the first.
+    /// `Some` if the kernel allows it: then only the first walk is needed.
     handles: Option<Handles>,
     processes: Processes,
     pods: Pods,
-    /// `None`: interfaces have numbers only.
+    /// `None`: interfaces are shown by index only.
     links: Option<Links>,
     pace: Pace,
-    /// What is not answered yet.
+    /// Unanswered requests.
     groups: Waiting<FxHashSet<u64>>,
     wanted_pods: Waiting<FxHashSet<u128>>,
-    /// Sockets, with the group in which the holder is likely, and interfaces that were not looked
-    /// for yet.
+    /// Sockets, with the group in which the holder is likely, and interfaces, none of which has
+    /// been searched for yet.
     new_holders: Vec<(u64, Option<Box<[u8]>>)>,
     new_interfaces: FxHashSet<Interface>,
-    /// Those for which all processes are to be searched.
+    /// Sockets that need a search of all processes.
     holders: FxHashSet<u64>,
     interfaces: FxHashSet<Interface>,
-    /// When all processes may be searched again, on CLOCK_MONOTONIC.
+    /// Earliest time of the next search of all processes, CLOCK_MONOTONIC.
     processes_from_ns: u64,
     is_refusal_told: bool,
 }
 
-/// What waits for something that is not done too often.
+/// Requests that wait for a rate-limited operation.
 #[derive(Debug, Default)]
 struct Waiting<T> {
     wanted: T,
-    /// When it may be done, on CLOCK_MONOTONIC.
+    /// Earliest time of the operation, CLOCK_MONOTONIC.
     from_ns: u64,
 }
 
 impl Search {
-    /// Nothing is read yet.
+    /// Nothing read yet.
     pub(crate) fn new(roots: &Roots, cgroups: Option<Cgroups>) -> Self {
         let links = Links::new();
         let links = links.inspect_err(|error| tracing::warn!("{error:#}"));
@@ -78,11 +78,11 @@ impl Search {
         }
     }
 
-    /// Answers until nobody asks any more.
+    /// Answers until the sender is dropped.
     pub(crate) fn run(mut self, questions: &Receiver<Question>, answers: &SyncSender<Answer>) {
         let mut is_wanted = true;
         let mut tell = |answer| is_wanted &= answers.send(answer).is_ok();
-        // A group that vanishes before anybody asks has a name, too.
+        // A group that is removed before the first request has a name, too.
         self.walk(monotonic_ns(), &mut tell);
         while is_wanted {
             let first = match self.next_ns() {
@@ -111,7 +111,7 @@ impl Search {
         }
     }
 
-    /// When something may be done for which somebody waits.
+    /// The earliest time of an operation with pending requests.
     fn next_ns(&self) -> Option<u64> {
         let groups = (!self.groups.wanted.is_empty()).then_some(self.groups.from_ns);
         let pods = (!self.wanted_pods.wanted.is_empty()).then_some(self.wanted_pods.from_ns);
@@ -120,7 +120,7 @@ impl Search {
         [groups, pods, processes].into_iter().flatten().min()
     }
 
-    /// Takes a question, and answers what is known at once.
+    /// Takes a request, and answers at once if the answer is known.
     fn take(&mut self, question: Question, tell: &mut dyn FnMut(Answer)) {
         match question.asked {
             Asked::Group(id) => match (&self.cgroups, &self.handles) {
@@ -142,7 +142,7 @@ impl Search {
         }
     }
 
-    /// Does what may be done now; what waits for the lock of all network configuration comes last.
+    /// Runs the operations that are due; those that wait for the RTNL lock come last.
     fn answer(&mut self, now_ns: u64, tell: &mut dyn FnMut(Answer)) {
         if !self.groups.wanted.is_empty() && now_ns >= self.groups.from_ns {
             self.walk(now_ns, tell);
@@ -201,7 +201,7 @@ impl Search {
         self.wanted_pods.from_ns = now_ns.saturating_add(PAUSE_NS);
     }
 
-    /// Where it is likely: with who held a socket before, and in its group.
+    /// Searches likely processes: earlier holders of a socket, and those of its group.
     fn look_for_holders(&mut self, now_ns: u64, tell: &mut dyn FnMut(Answer)) {
         let new = std::mem::take(&mut self.new_holders);
         self.holders.extend(new.iter().map(|(socket, _)| *socket));
@@ -229,7 +229,7 @@ impl Search {
         }
     }
 
-    /// Tells those that are known; `are_all`: nobody holds the others.
+    /// Answers for known holders; `are_all`: the other sockets have none.
     fn tell_holders(&mut self, now_ns: u64, are_all: bool, tell: &mut dyn FnMut(Answer)) {
         let processes = &mut self.processes;
         self.holders.retain(|socket| {
@@ -248,7 +248,7 @@ impl Search {
         });
     }
 
-    /// Tells what is known of an interface; whether that is all that can be known.
+    /// Answers with what is known of an interface; returns whether that is final.
     fn tell_interface(
         &mut self,
         interface: Interface,
@@ -265,9 +265,9 @@ impl Search {
         is_all
     }
 
-    /// Packets that leave the host's namespace by a veth are its inhabitants', and so are those
-    /// that come from there: the name of an interface, the group of the inhabitant, and whether
-    /// that is all that can be known.
+    /// Packets that leave the host's namespace by a veth belong to the namespace at its other end,
+    /// and so do those that come from there. Returns the name of an interface, the group of a
+    /// process in that namespace, and whether that is final.
     fn interface(&mut self, asked: Interface, now_ns: u64) -> (String, Option<Vec<u8>>, bool) {
         let is_ours = self.processes.is_own(asked.netns);
         let links = &mut self.links;

@@ -1,23 +1,24 @@
-//! What control groups' series show: totals that never fall, of a bounded number of groups.
+//! Totals for the series of control groups: they never decrease, and the number of groups is
+//! bounded.
 //!
-//! A sum over snapshots does not do for that: it keeps processes, which have no series, and
-//! forgets owners, whose time then counts elsewhere. Here time is counted where it belongs at that
-//! moment, and stays there. A group for which there is no room takes the place of the one that has
-//! done nothing for longest, whose series end; nothing of them is counted again. Pure.
+//! A sum over snapshots is unsuitable: it keeps processes, which have no series, and forgets
+//! owners, whose time then counts elsewhere. Here time is counted for its owner at that moment, and
+//! stays there. When the table is full, a new group replaces the one that has been inactive for
+//! longest; that group's series end, and its past time is not counted again. Pure.
 
 use std::collections::BTreeMap;
 
 use metrics_common::sections::event_of;
 use metrics_common::{Owner, OwnerKind, Owners};
 
-/// So many groups and interfaces have series of their own at the most.
+/// Most groups and interfaces with series of their own.
 pub const LIMIT: usize = 200;
 
-/// What is known of whom a series is of, as it stands in the series' labels.
+/// The owner of a series, as in the series' labels.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
-    /// What it is: `cgroup`, `process` (of no known group), `interface`, `nobody`, `other`, and,
-    /// which only pay, `idle` and `kernel`.
+    /// The kind: `cgroup`, `process` (of no known group), `interface`, `nobody`, `other`, and, for
+    /// payers only, `idle` and `kernel`.
     pub kind: &'static str,
     /// Path of the control group.
     pub cgroup: String,
@@ -34,11 +35,11 @@ impl Name {
         let kind = match owner.kind {
             OwnerKind::Cgroup => "cgroup",
             OwnerKind::Process if owner.id == 0 && owner.cgroup.is_empty() => "process",
-            // Processes have no series: they are in their group's.
+            // Processes have no series: they count in their group's.
             OwnerKind::Process => "cgroup",
             OwnerKind::Interface => "interface",
             OwnerKind::Nobody => "nobody",
-            // What an interval forgets is of it all the same.
+            // Time of forgotten owners still belongs to the interval.
             OwnerKind::Other | OwnerKind::Forgotten => "other",
             OwnerKind::Idle => "idle",
             OwnerKind::Kernel => "kernel",
@@ -75,7 +76,7 @@ pub struct OwnerTotal {
     pub caused_ns: BTreeMap<usize, u64>,
     /// Softirq time that others caused and it paid for; `None` before the first.
     pub paid_ns: Option<u64>,
-    /// Number of the last interval in which it did either.
+    /// Number of the last interval with either.
     last: u64,
 }
 
@@ -91,7 +92,7 @@ impl OwnerTotals {
     /// Adds an interval.
     pub fn add(&mut self, owners: &Owners) {
         self.intervals += 1;
-        // The largest come first, for whom there is room.
+        // Largest first, so that they get the free slots.
         let owners = owners.largest(usize::MAX);
         let names: Vec<Name> = owners.owners.iter().map(Name::of).collect();
         let accounts = owners.accounts();
@@ -126,7 +127,7 @@ impl OwnerTotals {
             let (Some(cause), Some(payer)) = (name(taken.cause), name(taken.payer)) else {
                 continue;
             };
-            // What a group takes from itself is its own.
+            // A group that interrupts itself pays nothing.
             if cause != payer {
                 let total = self.total_of(payer).paid_ns.get_or_insert_default();
                 *total = total.saturating_add(taken.ns);
@@ -134,7 +135,7 @@ impl OwnerTotals {
         }
     }
 
-    /// Makes sure that there is a place under this name, if there is room or somebody gives way.
+    /// Ensures a slot for this name, if one is free or can be taken from another.
     fn make_room_for(&mut self, name: &Name) {
         if self.names.contains_key(name) {
             return;
@@ -156,7 +157,7 @@ impl OwnerTotals {
         self.names.insert(name.clone(), total);
     }
 
-    /// Where this name's time is counted: in its own series, or in all others'.
+    /// The total that counts this name's time: its own, or that of all others.
     fn total_of(&mut self, name: &Name) -> &mut OwnerTotal {
         let name = match self.names.contains_key(name) || !name.is_one_of_many() {
             true => name.clone(),
@@ -170,8 +171,8 @@ impl OwnerTotals {
         self.names.iter()
     }
 
-    /// How many names' series ended because others needed the place; `None` before the first
-    /// interval.
+    /// Number of names whose series ended because another name took the slot; `None` before the
+    /// first interval.
     pub fn given_up(&self) -> Option<u64> {
         (self.intervals > 0).then_some(self.given_up)
     }
@@ -202,7 +203,7 @@ mod tests {
         }
     }
 
-    /// What each of these caused of GRO on one CPU, and who paid for it.
+    /// An interval in which each of these caused GRO on one CPU, with its payers.
     fn of(causes: &[(Owner, u64, Owner)]) -> Owners {
         let mut owners = Owners::default();
         for (cause, ns, payer) in causes {
@@ -270,7 +271,7 @@ mod tests {
         assert_eq!(caused(&totals, "/g9999"), Some(3));
         assert_eq!(totals.given_up(), Some(1));
         assert_eq!(caused(&totals, "/g1"), Some(200), "the others stay");
-        // Who comes back begins at nothing.
+        // A name that returns starts at zero.
         totals.add(&of(&[(group(0), 1, idle())]));
         assert_eq!(caused(&totals, "/g0"), Some(1));
     }

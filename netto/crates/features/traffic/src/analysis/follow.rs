@@ -1,4 +1,4 @@
-//! Interfaces from one interval to the next: each is known by its number, which none gets twice.
+//! Interfaces from one interval to the next, identified by index, which is never reused.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use metrics_common::{Interface, InterfaceCounts, Interfaces};
 
 use netto_analysis::netlink::Link;
 
-/// What sysfs says of an interface beyond what the kernel's message does.
+/// What sysfs says of an interface beyond the kernel's message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Device {
-    /// Whether there is one behind the interface.
+    /// Whether there is a device behind the interface.
     pub is_hardware: bool,
     /// Its driver, if that has a name.
     pub driver: Option<String>,
@@ -21,15 +21,15 @@ pub struct Device {
 pub struct Follower(HashMap<u32, InterfaceCounts>);
 
 impl Follower {
-    /// What each has done since the last reading. One that is new, or whose counts went back, begins
-    /// here and has done nothing yet: it may have counted elsewhere before. `device` is asked for
-    /// those that are named.
+    /// The increase of each interface's counts since the last reading. One that is new, or whose
+    /// counts decreased, starts at zero: it may have counted elsewhere before. `device` is called
+    /// for named ones.
     pub fn advance(
         &mut self,
         mut links: Vec<Link>,
         mut device: impl FnMut(&Link) -> Device,
     ) -> Interfaces {
-        // A list that changed while it was made may have one twice.
+        // A list that changed while it was made may have duplicates.
         links.sort_by_key(|link| link.index);
         links.dedup_by_key(|link| link.index);
         let before = std::mem::take(&mut self.0);
@@ -40,7 +40,7 @@ impl Follower {
             let grown = before.and_then(|before| link.counts.since(before));
             grown.unwrap_or_default()
         };
-        // By their counts since they are there, so that those that are named stay so.
+        // By their counts since creation, so that the named ones stay the same.
         links.sort_by_key(|link| (u64::MAX - link.counts.packets(), link.index));
         let others = links.split_off(links.len().min(MOST_INTERFACES));
         links.sort_by_key(|link| link.index);
@@ -73,7 +73,7 @@ impl Follower {
     }
 }
 
-/// A name as text; bytes that are none stand as `\xNN`.
+/// A name as text; invalid bytes become `\xNN`.
 fn shown(name: &[u8]) -> String {
     let mut text = String::new();
     for piece in name.utf8_chunks() {
@@ -118,7 +118,7 @@ mod tests {
         );
         let two = vec![link(1, "a", 1004), link(2, "b", 50)];
         assert_eq!(next(&mut follower, two), all(&[("a", 4), ("b", 0)]));
-        // Another interface of the same name, and one that counts anew.
+        // Another interface of the same name, and one whose counts restart.
         let others = vec![link(3, "a", 2), link(2, "b", 3)];
         assert_eq!(next(&mut follower, others), all(&[("b", 0), ("a", 0)]));
         let renamed = vec![link(3, "c", 5), link(2, "b", 4), link(2, "b", 4)];

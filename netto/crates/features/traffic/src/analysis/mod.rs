@@ -1,4 +1,4 @@
-//! From what the kernel's counters say to what was done in an interval. Pure.
+//! From the kernel's counters to the work done in an interval. Pure.
 
 pub mod follow;
 pub mod protocols;

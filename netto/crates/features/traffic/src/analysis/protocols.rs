@@ -1,12 +1,12 @@
 //! `/proc/net/snmp` and `netstat`: for each protocol a line of names and one of values; and
-//! `snmp6`: a name and a value on each line. Names decide, since kernels add more.
+//! `snmp6`: a name and a value on each line. Counts are found by name, since kernels add more.
 
 use metrics_common::ProtocolCount;
 
-/// How many there are.
+/// Number of counts.
 const COUNTS: usize = ProtocolCount::ALL.len();
 
-/// What the kernel has counted since boot.
+/// The kernel's counts since boot.
 pub type Counts = [Option<u64>; COUNTS];
 
 /// Protocol and name in `snmp` or `netstat`, and the name in `snmp6` where IPv6 counts on its own.
@@ -40,7 +40,7 @@ pub fn parse(snmp_and_netstat: &str, snmp6: &str) -> Counts {
             head = lines.next();
             continue;
         }
-        // Most lines are of others.
+        // Most lines hold none of these counts.
         if !ProtocolCount::ALL
             .iter()
             .any(|what| names_of(*what).0 == protocol)
@@ -50,7 +50,7 @@ pub fn parse(snmp_and_netstat: &str, snmp6: &str) -> Counts {
         }
         let names = names.split_ascii_whitespace();
         let values = values.split_ascii_whitespace();
-        // Of a cut line, the last number may be cut too.
+        // In a truncated line, the last number may be truncated too.
         if names.clone().count() == values.clone().count() {
             for (name, value) in names.zip(values) {
                 for (count, &what) in counts.iter_mut().zip(ProtocolCount::ALL) {
@@ -78,7 +78,7 @@ pub fn parse(snmp_and_netstat: &str, snmp6: &str) -> Counts {
     counts
 }
 
-/// What has come since; of a count that went back, nothing is known.
+/// The increase since `before`; unknown for a count that decreased.
 pub fn growth(now: &Counts, before: &Counts) -> Vec<Option<u64>> {
     let pairs = now.iter().zip(before);
     pairs

@@ -1,30 +1,30 @@
 //! `/proc/net/softnet_stat`: a row of hexadecimal numbers for each CPU that is online
 //! (`softnet_seq_show` in `net/core/net-procfs.c`).
 //!
-//! The numbers have 32 bits and begin again at 0; so does a busy CPU's count of packets every hour
-//! or so.
+//! The numbers have 32 bits and wrap around; a busy CPU's count of packets does so about every
+//! hour.
 
 use std::collections::BTreeMap;
 
 use metrics_common::SoftnetCount;
 use metrics_common::sections::Rows;
 
-/// How many counts are taken of each row.
+/// Number of counts taken from each row.
 const COUNTS: usize = SoftnetCount::ALL.len();
 /// Their columns, in the order of [`SoftnetCount::ALL`].
 const COLUMNS: [usize; COUNTS] = [0, 1, 2, 9, 10];
 /// The row's CPU, since Linux 5.10.
 const CPU_COLUMN: usize = 12;
-/// What the kernel writes of each number.
+/// Digits of each number.
 const DIGITS: usize = 8;
-/// No CPU receives faster than a packet in so many nanoseconds: a count that grows by more is another.
+/// Least time per packet of a CPU, nanoseconds: a count that grows faster is a different counter.
 const FASTEST_NS: u64 = 10;
 
-/// What a CPU has counted since it is there.
+/// A CPU's counts since it came online.
 pub type Counts = [u32; COUNTS];
 
-/// The counts of each CPU by its number. Rows without a number are those of `online`, in order,
-/// where there are as many; a row that is damaged is left out.
+/// The counts of each CPU by its number. Rows without a number are those of `online`, in order, if
+/// there are as many; damaged rows are skipped.
 pub fn parse(text: &str, online: &[u32]) -> BTreeMap<u32, Counts> {
     let rows = text.lines().filter(|line| !line.trim().is_empty());
     let has_all = rows.clone().count() == online.len();
@@ -49,7 +49,7 @@ pub fn parse(text: &str, online: &[u32]) -> BTreeMap<u32, Counts> {
     found
 }
 
-/// A cut number would be another one.
+/// A truncated number would be a different one.
 fn number(digits: &str) -> Option<u32> {
     (digits.len() == DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
         .then(|| u32::from_str_radix(digits, 16).ok())
@@ -61,8 +61,8 @@ fn number(digits: &str) -> Option<u32> {
 pub struct Softnet(BTreeMap<u32, Counts>);
 
 impl Softnet {
-    /// What has come since the last reading, by [`SoftnetCount::ALL`] and these CPUs. A CPU that was
-    /// in neither reading, or begins anew, has nothing; without any CPU nothing is known.
+    /// The increase since the last reading, by [`SoftnetCount::ALL`] and these CPUs. A CPU that was
+    /// in neither reading, or restarts, has none; without any CPU nothing is known.
     pub fn advance(
         &mut self,
         now: BTreeMap<u32, Counts>,
@@ -80,7 +80,7 @@ impl Softnet {
                 row[column] = grown;
             }
         }
-        // A CPU that is offline for an interval goes on where it was.
+        // A CPU that is offline for an interval continues where it was.
         self.0.extend(now);
         rows.into_iter()
             .map(|row| is_known.then_some(row))

@@ -1,21 +1,21 @@
-//! Whether anything has come or gone, so that the text in which the kernel counts protocols can say
-//! something new: it makes that text anew for each reading, of more than a hundred counts.
+//! Whether there was traffic, so that the text of the kernel's protocol counts can have changed:
+//! the kernel formats more than a hundred counts for each reading.
 
 use metrics_common::Interfaces;
 
-/// After so many intervals in which nothing moved, the text is read all the same.
+/// After this many intervals without traffic, the text is read all the same.
 const MOST_UNREAD: u32 = 10;
 
-/// Follows what interfaces have done.
+/// Follows the traffic of interfaces.
 #[derive(Debug, Default)]
 pub struct Stillness {
-    /// Intervals in which nothing moved, one after the other, since the text was last read.
+    /// Consecutive intervals without traffic since the text was last read.
     still: u32,
 }
 
 impl Stillness {
-    /// Whether the text can say nothing new: all that protocols count passes an interface of the
-    /// same network namespace, loopback too. What came at the end of an interval may be counted in
+    /// Whether the text must be unchanged: all that protocols count passes an interface of the same
+    /// network namespace, loopback included. Traffic at the end of an interval may be counted in
     /// the next, which is therefore read.
     pub fn is_still(&mut self, interfaces: Option<&Interfaces>) -> bool {
         let nothing_moved = interfaces.is_some_and(|all| {

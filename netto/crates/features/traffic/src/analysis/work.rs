@@ -1,16 +1,16 @@
-//! What the probes of an interval counted, of all CPUs together. Pure.
+//! The probes' counts of an interval, of all CPUs together. Pure.
 
 use metrics_common::WorkCount;
 
-/// How many counts there are.
+/// Number of counts.
 const COUNTS: usize = WorkCount::ALL.len();
 
-/// What one CPU has counted since the probes were loaded.
+/// A CPU's counts since the probes were loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// By [`WorkCount::ALL`].
     pub values: [u64; COUNTS],
-    /// Calls that were looked at and not counted.
+    /// Calls that were checked and not counted.
     pub others: u64,
 }
 
@@ -19,7 +19,7 @@ impl Counts {
         self.values[count as usize]
     }
 
-    /// How often a probe ran: each run adds to one of these.
+    /// Number of probe runs: each adds to one of these.
     fn runs(&self) -> u64 {
         self.of(WorkCount::MessagesSent)
             + self.of(WorkCount::MessagesReceived)
@@ -33,7 +33,7 @@ impl Counts {
 pub struct Growth(Vec<Counts>);
 
 impl Growth {
-    /// Adds what came on a CPU since its last reading; gives the probes' runs.
+    /// Adds a CPU's counts since its last reading; returns the probes' runs.
     pub fn add(&mut self, sums: &mut [u64; COUNTS], cpu: usize, now: Counts) -> u64 {
         if self.0.len() <= cpu {
             self.0.resize(cpu + 1, Counts::default());

@@ -1,5 +1,4 @@
-//! The probes at messages of sockets and at polls of NAPI (`bpf/work.bpf.c`), and what they have
-//! counted.
+//! The probes at messages of sockets and at polls of NAPI (`work.bpf.c`), and their counts.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +14,7 @@ use netto_sys::btf;
 use netto_sys::mapped::MappedArray;
 use netto_sys::session::Probe;
 
-/// What calls the programs of a tracepoint: a kernel that has them has the tracepoint.
+/// The functions that call the tracepoints' programs: a kernel with them has the tracepoint.
 const AT_MESSAGES: [&str; 2] = [
     "__traceiter_sock_send_length",
     "__traceiter_sock_recv_length",
@@ -29,16 +28,16 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Loads and attaches them, those at messages where this kernel has the tracepoints; with them
-    /// come the holds on the programs.
+    /// Loads and attaches the probes, those at messages if this kernel has the tracepoints; also
+    /// returns their programs.
     ///
     /// # Errors
     /// The kernel's refusal.
     pub fn start(possible_cpus: usize) -> anyhow::Result<(Self, Vec<Probe>)> {
         let found = btf::functions_among(&AT_MESSAGES)?;
         let sees_messages = found.len() == AT_MESSAGES.len();
-        // The skeleton borrows its storage. A process has one such skeleton in its life, so these
-        // few bytes may stay for as long as that.
+        // The skeleton borrows its storage. A process loads this skeleton once, so these few bytes
+        // may stay for its lifetime.
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = WorkSkelBuilder::default()
             .open(storage)
@@ -72,17 +71,17 @@ impl Probes {
         Ok((probes, hooks))
     }
 
-    /// Whether messages are counted, and not polls alone.
+    /// Whether messages are counted, or polls alone.
     pub fn sees_messages(&self) -> bool {
         self.sees_messages
     }
 
-    /// Whether a count is counted.
+    /// Whether this count is available.
     pub fn sees(&self, count: WorkCount) -> bool {
         self.sees_messages || matches!(count, WorkCount::NapiPolls | WorkCount::NapiPackets)
     }
 
-    /// What a CPU has counted so far.
+    /// A CPU's counts so far.
     pub fn counts(&self, cpu: usize) -> Counts {
         let words = self.counts.element(cpu);
         let word = |at: usize| words.get(at).map_or(0, |word| word.load(Relaxed));

@@ -367,7 +367,7 @@ fn a_digest_that_is_damaged_is_said_and_its_intervals_are_read() {
     assert_eq!((digested, findings.damaged_stretches), (0, 1));
 }
 
-/// What a digest stands for is not looked at; who wants to know reads every interval.
+/// A digest's intervals are not read; a reader that needs them reads every interval.
 #[test]
 fn damage_below_a_digest_costs_no_figure() {
     let folder = Folder::new();

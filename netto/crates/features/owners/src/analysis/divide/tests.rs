@@ -198,7 +198,7 @@ proptest! {
     }
 }
 
-/// Each interval has hundreds that nobody has seen before, each with work of its own.
+/// Each interval has hundreds of new owners, each with work of its own.
 #[test]
 fn in_a_storm_of_owners_nothing_is_lost_and_the_costliest_keep_what_is_theirs() {
     let mut division = Division::default();

@@ -166,11 +166,11 @@ fn an_interface_has_its_name_at_once_and_the_container_behind_it_later() {
     let told = interface(&answers(&mut search, &[asked(2)], 1));
     let named = |group: &str| ("received by interface 1".to_owned(), group.to_owned());
     assert_eq!(told, [named(""), named("/web-1")]);
-    // Loopback of this namespace has a name and nobody behind it: that is all.
+    // Loopback of this namespace has a name and no owner behind it: that is final.
     let told = interface(&answers(&mut search, &[asked(1)], 2));
     assert_eq!(told, [("received by lo".to_owned(), String::new())]);
     assert_eq!(search.next_ns(), None);
-    // Of a namespace in which nobody is, it is told once more after the next search.
+    // For a namespace without processes, the answer is repeated after the next search.
     assert_eq!(
         interface(&answers(&mut search, &[asked(9)], 3)),
         [named("")]
