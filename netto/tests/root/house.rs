@@ -1,6 +1,6 @@
-//! A netto with two features more, which `cargo xtask house` has built: one counts its ticks and
-//! raised softirqs and has a part in every layer, the other fails at its third tick. Beside it stands the netto of
-//! this workspace, which knows nothing of either.
+//! A netto with two more features, built by `cargo xtask house`: `ticks` counts its ticks and raised
+//! softirqs, `faulty` fails at its third tick. The netto of this workspace, which knows neither, runs
+//! beside it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

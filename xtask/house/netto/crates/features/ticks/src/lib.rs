@@ -1,5 +1,5 @@
-//! Counts its ticks and the softirqs that CPUs raise: a feature with a part in every layer, which
-//! exists for the tests of the house. [`FAULTY`] fails at its third tick.
+//! Counts its ticks and the softirqs that CPUs raise: a feature with a probe, a metric, a question,
+//! demo data and a section, which exists for the tests of the house. [`FAULTY`] fails at its third tick.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
