@@ -31,8 +31,10 @@ pub enum OwnerKind {
     Process,
     /// An interface that packets went to, or came from, which no socket of this host owns.
     Interface,
-    /// Nobody is known.
+    /// No owner: the packet met neither a socket nor an interface.
     Nobody,
+    /// An owner that was not looked for, because looking for it would have cost too much.
+    Unknown,
     /// All owners that are not among the largest.
     Other,
     /// In a sum: owners that it does not keep apart any more.
@@ -165,6 +167,7 @@ impl Owner {
                 false => format!("{} ({})", self.interface, group()),
             },
             OwnerKind::Nobody => "no owner".to_owned(),
+            OwnerKind::Unknown => "unknown".to_owned(),
             OwnerKind::Other => "other".to_owned(),
             OwnerKind::Forgotten => "gone".to_owned(),
             OwnerKind::Idle => "idle CPUs".to_owned(),
@@ -195,7 +198,7 @@ pub struct Taken {
     pub ns: u64,
 }
 
-/// How the owners of an event's time were found, nanoseconds over all CPUs. The five sum to the
+/// How the owners of an event's time were found, nanoseconds over all CPUs. The six sum to the
 /// event's time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerBasis {
@@ -211,6 +214,9 @@ pub struct OwnerBasis {
     pub proportion_ns: u64,
     /// In no way: nobody has it.
     pub nothing_ns: u64,
+    /// Not looked for: the time of [`OwnerKind::Unknown`].
+    #[serde(default)]
+    pub unknown_ns: u64,
 }
 
 impl OwnerBasis {
@@ -221,6 +227,7 @@ impl OwnerBasis {
             (&mut self.interface_ns, more.interface_ns),
             (&mut self.proportion_ns, more.proportion_ns),
             (&mut self.nothing_ns, more.nothing_ns),
+            (&mut self.unknown_ns, more.unknown_ns),
         ] {
             *own = own.saturating_add(more);
         }

@@ -68,8 +68,9 @@ impl OwnerKind {
             OwnerKind::Cgroup | OwnerKind::Process | OwnerKind::Interface | OwnerKind::Nobody => 0,
             OwnerKind::Other => 1,
             OwnerKind::Forgotten => 2,
-            OwnerKind::Idle => 3,
-            OwnerKind::Kernel => 4,
+            OwnerKind::Unknown => 3,
+            OwnerKind::Idle => 4,
+            OwnerKind::Kernel => 5,
         }
     }
 }

@@ -97,6 +97,7 @@ pub fn key(owner: &Owner) -> String {
         OwnerKind::Process => format!("process_{}_{}", owner.pid, owner.started_ns),
         OwnerKind::Interface => format!("interface_{}_{}", owner.id, owner.interface),
         OwnerKind::Nobody => "nobody".to_owned(),
+        OwnerKind::Unknown => "unknown".to_owned(),
         OwnerKind::Other => "other".to_owned(),
         OwnerKind::Forgotten => "forgotten".to_owned(),
         OwnerKind::Idle => "idle".to_owned(),
@@ -116,6 +117,9 @@ pub fn help(owner: &Owner) -> String {
         OwnerKind::Process => "A process",
         OwnerKind::Interface => "Packets that no socket of this host owns, by where they went",
         OwnerKind::Nobody => "Neither a task, nor a socket, nor an interface is known for it",
+        OwnerKind::Unknown => {
+            "The owner was not looked for: that would have cost more than --max-overhead"
+        }
         OwnerKind::Other => "All owners that are not among the largest",
         OwnerKind::Forgotten => "Owners that are gone, and were not among the newest",
         OwnerKind::Idle => "CPUs with nothing else to do: nobody lost anything",
@@ -342,8 +346,18 @@ pub fn zeros_text(table: &Table, basis: Basis, are_shown: bool) -> Option<String
 
 /// Who took most from whom.
 pub fn pair(info: &Info, snapshot: &Snapshot, owners: &Owners, basis: Basis) -> String {
+    let all: u64 = owners.taken.iter().map(|taken| taken.ns).sum();
+    let unknown = owners.taken.iter().filter(|taken| {
+        let cause = owners.owners.get(taken.cause as usize);
+        cause.is_some_and(|cause| cause.kind == OwnerKind::Unknown)
+    });
+    let unknown: u64 = unknown.map(|taken| taken.ns).sum();
+    let part = fine_percent(format::ratio(unknown, all) * 100.0);
     let Some(taken) = owners.largest_pair() else {
-        return "No owner took softirq time from another.".to_owned();
+        return match unknown {
+            0 => "No owner took softirq time from another.".to_owned(),
+            _ => format!("The cause of {part} % of softirq time is unknown."),
+        };
     };
     let label = |place: u32| owners.owners[place as usize].label();
     let network = index_of(info, HEADLINE).and_then(|row| snapshot.total_ns(row));
@@ -353,8 +367,12 @@ pub fn pair(info: &Info, snapshot: &Snapshot, owners: &Owners, basis: Basis) -> 
         Basis::Host | Basis::Parent => format!("{value} {}", basis.phrase("all networking")),
         Basis::Cpus | Basis::Milliseconds => basis.say(amount),
     };
+    let unknown = match unknown {
+        0 => String::new(),
+        _ => format!(" The cause of {part} % of softirq time is unknown."),
+    };
     format!(
-        "{} took {much} from {}.",
+        "{} took {much} from {}.{unknown}",
         label(taken.cause),
         label(taken.payer)
     )
@@ -372,6 +390,7 @@ pub fn found(owners: &Owners, component: usize) -> String {
         sum.interface_ns += own.interface_ns;
         sum.proportion_ns += own.proportion_ns;
         sum.nothing_ns += own.nothing_ns;
+        sum.unknown_ns += own.unknown_ns;
     }
     let ways = [
         ("by the task that ran", sum.task_ns),
@@ -379,6 +398,7 @@ pub fn found(owners: &Owners, component: usize) -> String {
         ("by their interface", sum.interface_ns),
         ("in proportion to what owners did there", sum.proportion_ns),
         ("not at all", sum.nothing_ns),
+        ("not looked for", sum.unknown_ns),
     ];
     let all: u64 = ways.iter().map(|(_, ns)| ns).sum();
     let ways = ways.iter().filter(|(_, ns)| *ns > 0).map(|(way, ns)| {

@@ -60,6 +60,7 @@ struct BasisView<'a> {
     interface_ns: u64,
     proportion_ns: u64,
     nothing_ns: u64,
+    unknown_ns: u64,
 }
 
 impl<'a> BasisView<'a> {
@@ -71,6 +72,7 @@ impl<'a> BasisView<'a> {
             interface_ns: basis.interface_ns,
             proportion_ns: basis.proportion_ns,
             nothing_ns: basis.nothing_ns,
+            unknown_ns: basis.unknown_ns,
         }
     }
 }

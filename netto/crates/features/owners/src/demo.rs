@@ -267,6 +267,7 @@ mod tests {
                         + own.interface_ns
                         + own.proportion_ns
                         + own.nothing_ns
+                        + own.unknown_ns
                 })
                 .sum();
             assert_eq!(of_basis, network.unwrap().iter().sum::<u64>());

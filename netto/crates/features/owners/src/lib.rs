@@ -9,9 +9,9 @@ use metrics_common::{Owner, OwnerKind, Owners, Sections, Source};
 use rustc_hash::FxHashMap;
 
 use self::analysis::divide::{
-    Attributed, Division, NOBODY, Portion, interrupts, leaf_of, works_for_others,
+    Attributed, Division, Found, NOBODY, Portion, interrupts, leaf_of, works_for_others,
 };
-use self::analysis::owner_table::{OTHER, OwnerTable, Process, Who};
+use self::analysis::owner_table::{OTHER, OwnerTable, Process, UNKNOWN, Who};
 use self::analysis::pool::Pair;
 use self::analysis::ranking::Ranking;
 pub use self::analysis::verdict::OwnerLevel;
@@ -121,25 +121,27 @@ impl WhoseCost {
         let are_told = overhead.is_counting(&self.group);
         let is_exact = overhead.timed().has(Group::Softirqs);
         for sample in samples {
-            let is_for_others = works_for_others(sample.event);
-            // While the probes pause, use what is known.
-            if is_for_others && !are_told {
-                continue;
-            }
-            let told = match sample.tag.number {
-                0 => None,
-                number => self.events.of(sample.cpu, number),
-            };
-            let causer = causer(sample, told, is_exact);
-            let payer = self.runner(sample);
-            let cause = match causer {
-                Causer::Task => payer,
-                Causer::Socket(socket) => self.holder(socket, now_ns),
-                Causer::Interface(who) => self.register.number(who),
-                Causer::Unknown => NOBODY,
+            let runner = self.runner(sample);
+            let is_for_others = works_for_others(sample.event) || sample.tag.is_of_kernel;
+            // Without its probes, the owner of work for others is unknown; the payer is not.
+            let (cause, found) = if is_for_others && !are_told {
+                (UNKNOWN, Found::Unknown)
+            } else {
+                let told = match sample.tag.number {
+                    0 => None,
+                    number => self.events.of(sample.cpu, number),
+                };
+                let causer = causer(sample, told, is_exact);
+                let cause = match causer {
+                    Causer::Task => runner,
+                    Causer::Socket(socket) => self.holder(socket, now_ns),
+                    Causer::Interface(who) => self.register.number(who),
+                    Causer::Nobody => NOBODY,
+                };
+                (cause, causer.found())
             };
             let payer = if interrupts(sample.event) {
-                payer
+                runner
             } else {
                 cause
             };
@@ -148,7 +150,7 @@ impl WhoseCost {
                 event: sample.event,
                 leaf: leaf_of(sample.event, sample.part),
                 pair: Pair { cause, payer },
-                found: causer.found(),
+                found,
             });
         }
     }

@@ -196,6 +196,7 @@ impl OwnerResolver {
         match who {
             Who::Nobody => Owner::single(OwnerKind::Nobody),
             Who::Other => Owner::single(OwnerKind::Other),
+            Who::Unknown => Owner::single(OwnerKind::Unknown),
             Who::Idle => Owner::single(OwnerKind::Idle),
             Who::Kernel => Owner::single(OwnerKind::Kernel),
             Who::Cgroup(id) => self.group(id, now_ns),

@@ -192,6 +192,28 @@ fn the_largest_pair_is_named_on_every_basis() {
 }
 
 #[test]
+fn an_unknown_cause_is_said_with_its_share() {
+    let said = |owners: &Owners| pair(&fixture::info(), &fixture::snapshot(1), owners, Basis::Cpus);
+    let mut owners = owners();
+    let unknown = owners.place_of(&Owner::single(OwnerKind::Unknown));
+    owners.taken.push(Taken {
+        cause: unknown,
+        payer: 1,
+        ns: 10 * MS,
+    });
+    assert_eq!(
+        said(&owners),
+        "iperf.service took 0.10 CPUs from burn.service. The cause of 10.0 % of softirq time is \
+         unknown."
+    );
+    owners.taken.retain(|taken| taken.cause == unknown);
+    assert_eq!(
+        said(&owners),
+        "The cause of 100.0 % of softirq time is unknown."
+    );
+}
+
+#[test]
 fn how_owners_were_found_is_said_of_the_component_that_is_shown() {
     assert_eq!(
         found(&owners(), row("network")),

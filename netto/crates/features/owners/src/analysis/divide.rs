@@ -1,27 +1,22 @@
-//! Divides the time of each component and CPU among its owners, in proportion to its samples; a
-//! component without samples uses those of its event, then other evidence of that CPU. The parts
-//! sum to the component's time, to the nanosecond.
+//! Divides the time of each component and CPU among its owners, in proportion to its samples. The
+//! parts sum to the component's time, to the nanosecond.
+//!
+//! A component without samples in the interval uses those of its event, then earlier ones of that
+//! CPU, then the host's. Samples whose payer alone is known keep it: their cause is taken from
+//! samples with the same payer, else it is unknown.
 
 use metrics_common::component::{children, index_of, index_of_source};
 use metrics_common::sections::OwnerBasis;
 use metrics_common::{COMPONENTS, Cost, Kind, Source};
 
-use super::pool::{Pair, Pool, divide};
+use super::owner_table::UNKNOWN;
+use super::pool::{Evidence, Open, Pair, Pool, Weights, divide};
 
-/// The unknown owner: always the first number.
+/// No owner: always the first number.
 pub const NOBODY: u32 = 0;
 
-/// All of the time, without an owner.
-const NOBODYS: &[(Pair, f64)] = &[(
-    Pair {
-        cause: NOBODY,
-        payer: NOBODY,
-    },
-    1.0,
-)];
-
-/// How a sample's owner was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How an owner was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Found {
     /// By the task that ran.
     Task,
@@ -29,8 +24,12 @@ pub enum Found {
     Socket,
     /// By an interface.
     Interface,
-    /// Not at all.
+    /// In proportion to other samples.
+    Proportion,
+    /// The work met neither.
     Nothing,
+    /// The owner was not looked for: its probes were detached.
+    Unknown,
 }
 
 /// A sample with its owner.
@@ -42,7 +41,8 @@ pub struct Attributed {
     pub event: usize,
     /// Row without parts that it belongs to.
     pub leaf: usize,
-    /// The owners that caused it and paid; unknown if [`Found::Nothing`].
+    /// The owners that caused it and paid. The cause is [`NOBODY`] for [`Found::Nothing`] and
+    /// [`UNKNOWN`] for [`Found::Unknown`].
     pub pair: Pair,
     /// How that was found.
     pub found: Found,
@@ -132,8 +132,6 @@ pub struct Division {
     cpus: Vec<Vec<Pool>>,
     /// By row, of the host.
     host: Vec<Pool>,
-    /// By event's row: number of samples by how their owners were found, in the interval.
-    found: Vec<[u64; 4]>,
 }
 
 impl Default for Division {
@@ -152,7 +150,6 @@ impl Default for Division {
             sends: index_of_source(Source::SocketSend),
             cpus: Vec::new(),
             host: vec![Pool::default(); COMPONENTS.len()],
-            found: vec![[0; 4]; COMPONENTS.len()],
         }
     }
 }
@@ -166,24 +163,39 @@ impl Division {
         }
         let pools = self.cpus.iter_mut().flatten().chain(&mut self.host);
         pools.for_each(|pool| pool.begin(interval_ns));
-        self.found.iter_mut().for_each(|found| *found = [0; 4]);
     }
 
     /// Adds a sample of the interval.
     pub fn add(&mut self, sample: Attributed) {
-        self.found[sample.event][sample.found as usize] += 1;
-        let is_known = sample.found != Found::Nothing;
-        // A packet without a socket has no owner; sent ones are divided as the sends are.
-        if !is_known && (nature_of(sample.event) == Nature::Sent || is_for_all(sample.leaf)) {
-            return;
-        }
-        let Some(cpu) = self.cpus.get_mut(sample.cpu) else {
+        let Attributed {
+            cpu,
+            event,
+            leaf,
+            pair,
+            found,
+        } = sample;
+        let Some(cpu) = self.cpus.get_mut(cpu) else {
             return;
         };
+        let is_sent = nature_of(event) == Nature::Sent;
+        // A received packet that met neither a socket nor an interface has no owner.
+        let is_open = match found {
+            Found::Nothing => is_sent || is_for_all(leaf),
+            Found::Unknown => true,
+            _ => false,
+        };
+        let open = Open {
+            payer: interrupts(event).then_some(pair.payer),
+            is_shared: is_sent || (found == Found::Nothing),
+            otherwise: pair.cause,
+        };
         for pools in [cpu, &mut self.host] {
-            pools[sample.leaf].add(sample.pair);
-            if sample.event != sample.leaf {
-                pools[sample.event].add(sample.pair);
+            for row in [Some(leaf), (event != leaf).then_some(event)] {
+                match row {
+                    Some(row) if is_open => pools[row].add_open(open),
+                    Some(row) => pools[row].add(Evidence { pair, found }),
+                    None => {}
+                }
             }
         }
     }
@@ -197,9 +209,10 @@ impl Division {
     ) -> Vec<OwnerBasis> {
         let mut bases = Vec::new();
         for event in &self.events {
-            let mut own_ns = 0;
-            let mut borrowed_ns = 0;
-            let mut nobodys_ns = 0;
+            let mut basis = OwnerBasis {
+                component: event.row as u32,
+                ..OwnerBasis::default()
+            };
             // An event without parts here has its time itself.
             let is_split = event.leaves.iter().any(|&leaf| cost.cpu_ns(leaf).is_some());
             let leaves = match is_split {
@@ -214,13 +227,9 @@ impl Division {
                     if ns == 0 {
                         continue;
                     }
-                    let (weights, rests_on) = self.weigh(event, leaf, cpu as usize);
-                    match rests_on {
-                        Rests::Own => own_ns += ns,
-                        Rests::Others => borrowed_ns += ns,
-                        Rests::Nothing => nobodys_ns += ns,
-                    }
-                    divide(ns, weights, |pair, ns| {
+                    let weights = self.weigh(event, leaf, cpu as usize);
+                    divide(ns, &weights, |Evidence { pair, found }, ns| {
+                        *way(&mut basis, found) += ns;
                         portion(Portion {
                             leaf,
                             column,
@@ -230,44 +239,123 @@ impl Division {
                     });
                 }
             }
-            let found = &self.found[event.row];
-            bases.push(basis(event, found, [own_ns, borrowed_ns, nobodys_ns]));
+            bases.push(basis);
         }
         bases
     }
 
     /// The weights for the time of a component on a CPU: its own samples of the interval, or its
-    /// event's, so that in the long run each sample counts once; without any, those of the past.
-    fn weigh(&self, event: &Event, leaf: usize, cpu: usize) -> (&[(Pair, f64)], Rests) {
-        let stand_in = match event.nature {
-            Nature::Sent => self.sends,
-            Nature::Interrupt => index_of_source(Source::NET_RX),
-            Nature::Received => index_of_source(Source::SocketReceive),
-            Nature::Task => None,
-        };
-        let rows = [Some(leaf), Some(event.row), stand_in];
-        let rows = || rows.into_iter().flatten();
-        let own = self.cpus.get(cpu);
-        let own = || {
-            own.into_iter()
-                .flat_map(|pools| rows().map(|row| &pools[row]))
-        };
-        let host = || rows().map(|row| &self.host[row]);
-        let own_now = own().map(Pool::now);
-        let others = own().map(Pool::past);
-        let others = others
-            .chain(host().map(Pool::now))
-            .chain(host().map(Pool::past));
-        let is_own = own_now.take(2).find(|weights| !weights.is_empty());
-        if let Some(weights) = is_own {
-            return (weights, Rests::Own);
+    /// event's, so that in the long run each sample counts once; without any, other evidence.
+    fn weigh(&self, event: &Event, leaf: usize, cpu: usize) -> Weights {
+        if let Some(weights) = self.weigh_samples(event, leaf, cpu) {
+            return weights;
         }
-        let stand_in = stand_in.and_then(|row| Some(self.cpus.get(cpu)?[row].now()));
-        let mut others = stand_in.into_iter().chain(others);
-        match others.find(|weights| !weights.is_empty()) {
-            Some(weights) => (weights, Rests::Others),
-            None => (NOBODYS, Rests::Nothing),
+        if event.nature == Nature::Interrupt
+            && let Some(received) = index_of_source(Source::NET_RX)
+            && let Some(received) = self.events.iter().find(|event| event.row == received)
+            && let Some(weights) = self.weigh_samples(received, received.row, cpu)
+        {
+            return weights.into_iter().map(in_proportion).collect();
         }
+        let sends_now = self.stand_in(event, cpu).map(Pool::now);
+        let evidence = sends_now
+            .into_iter()
+            .chain(self.other_evidence(event, leaf, cpu));
+        match evidence.into_iter().find(|weights| !weights.is_empty()) {
+            Some(weights) => weights.iter().copied().map(in_proportion).collect(),
+            None => {
+                let pair = Pair {
+                    cause: UNKNOWN,
+                    payer: UNKNOWN,
+                };
+                let found = Found::Unknown;
+                vec![(Evidence { pair, found }, 1.0)]
+            }
+        }
+    }
+
+    /// By samples of the interval on that CPU; `None` without any.
+    fn weigh_samples(&self, event: &Event, leaf: usize, cpu: usize) -> Option<Weights> {
+        let own = self.cpus.get(cpu)?;
+        let pools = [leaf, event.row].map(|row| &own[row]);
+        let pool = pools.into_iter().find(|pool| pool.has_samples())?;
+        let mut weights = pool.now().to_vec();
+        for (open, weight) in pool.open() {
+            self.close(event, leaf, cpu, open, *weight, &mut weights);
+        }
+        Some(weights)
+    }
+
+    /// Gives a sample without a known cause to the causes of other samples.
+    fn close(
+        &self,
+        event: &Event,
+        leaf: usize,
+        cpu: usize,
+        open: &Open,
+        weight: f64,
+        weights: &mut Weights,
+    ) {
+        let own = &self.cpus[cpu];
+        let rows = [leaf, event.row];
+        let of_payer = rows
+            .map(|row| own[row].now())
+            .into_iter()
+            .chain(rows.map(|row| own[row].past()))
+            .map(|evidence| open.of_its_payer(evidence));
+        let of_all = || {
+            let sends = self.stand_in(event, cpu).map(Pool::now);
+            let now = rows.into_iter().map(|row| own[row].now());
+            let others = self.other_evidence(event, leaf, cpu);
+            let all = now.chain(sends).chain(others);
+            all.map(<[_]>::to_vec).find(|all| !all.is_empty())
+        };
+        let evidence = of_payer.into_iter().find(|some| !some.is_empty());
+        let evidence = evidence.or_else(|| open.is_shared.then(of_all).flatten());
+        let pair_of = |cause| Pair {
+            cause,
+            payer: open.payer.unwrap_or(cause),
+        };
+        let Some(evidence) = evidence else {
+            let found = match open.otherwise {
+                UNKNOWN => Found::Unknown,
+                _ => Found::Nothing,
+            };
+            let pair = pair_of(open.otherwise);
+            weights.push((Evidence { pair, found }, weight));
+            return;
+        };
+        let all: f64 = evidence.iter().map(|(_, weight)| weight).sum();
+        for (known, part) in evidence {
+            let pair = pair_of(known.pair.cause);
+            let found = Found::Proportion;
+            weights.push((Evidence { pair, found }, weight * part / all));
+        }
+    }
+
+    /// Earlier samples of that CPU, then those of the host.
+    fn other_evidence(
+        &self,
+        event: &Event,
+        leaf: usize,
+        cpu: usize,
+    ) -> impl Iterator<Item = &[(Evidence, f64)]> {
+        let sends = self.sends.filter(|_| event.nature == Nature::Sent);
+        let rows = [Some(leaf), Some(event.row), sends].into_iter().flatten();
+        let own = self.cpus.get(cpu).into_iter();
+        let own = own.flat_map({
+            let rows = rows.clone();
+            move |pools| rows.clone().map(|row| pools[row].past())
+        });
+        let now = rows.clone().map(|row| self.host[row].now());
+        let past = rows.map(|row| self.host[row].past());
+        own.chain(now).chain(past)
+    }
+
+    /// The sends of that CPU, by which work that is sent later is divided.
+    fn stand_in(&self, event: &Event, cpu: usize) -> Option<&Pool> {
+        let sends = self.sends.filter(|_| event.nature == Nature::Sent)?;
+        Some(&self.cpus.get(cpu)?[sends])
     }
 
     /// Renumbers owners by `renamed`; owners that share a number are merged.
@@ -277,42 +365,19 @@ impl Division {
     }
 }
 
-/// The evidence of a division.
-enum Rests {
-    /// Samples of the component or its event, in this interval.
-    Own,
-    /// Earlier ones, or those of something else.
-    Others,
-    /// None.
-    Nothing,
+fn in_proportion((known, weight): (Evidence, f64)) -> (Evidence, f64) {
+    let found = Found::Proportion;
+    (Evidence { found, ..known }, weight)
 }
 
-/// How the owners of an event's time were found.
-fn basis(event: &Event, found: &[u64; 4], [own_ns, others_ns, nobodys_ns]: [u64; 3]) -> OwnerBasis {
-    let all: u64 = found.iter().sum();
-    let share = |count: u64| {
-        let part = u128::from(own_ns) * u128::from(count);
-        part.checked_div(u128::from(all)).unwrap_or(0) as u64
-    };
-    let mut parts = found.map(share);
-    // The rounding remainder goes to the most frequent way.
-    let left_ns = own_ns - parts.iter().sum::<u64>();
-    let most = found
-        .iter()
-        .zip(&mut parts)
-        .max_by_key(|(count, _)| **count);
-    if let Some((_, part)) = most {
-        *part += left_ns;
-    }
-    let [task_ns, socket_ns, interface_ns, unknown_ns] = parts;
-    let goes_by_sends = event.nature == Nature::Sent;
-    OwnerBasis {
-        component: event.row as u32,
-        task_ns,
-        socket_ns,
-        interface_ns,
-        proportion_ns: others_ns + if goes_by_sends { unknown_ns } else { 0 },
-        nothing_ns: nobodys_ns + if goes_by_sends { 0 } else { unknown_ns },
+fn way(basis: &mut OwnerBasis, found: Found) -> &mut u64 {
+    match found {
+        Found::Task => &mut basis.task_ns,
+        Found::Socket => &mut basis.socket_ns,
+        Found::Interface => &mut basis.interface_ns,
+        Found::Proportion => &mut basis.proportion_ns,
+        Found::Nothing => &mut basis.nothing_ns,
+        Found::Unknown => &mut basis.unknown_ns,
     }
 }
 

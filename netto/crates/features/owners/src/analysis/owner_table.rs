@@ -10,14 +10,18 @@ use super::divide::NOBODY;
 
 /// All owners that are no longer distinguished: always the second number.
 pub const OTHER: u32 = 1;
+/// Owners that were not looked for: always the third number.
+pub const UNKNOWN: u32 = 2;
 
 /// An owner that caused something or paid for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Who {
-    /// Unknown owner.
+    /// No owner.
     Nobody,
     /// Owners that are no longer distinguished.
     Other,
+    /// An owner that was not looked for.
+    Unknown,
     /// CPUs that idled.
     Idle,
     /// Threads of the kernel.
@@ -83,8 +87,8 @@ impl Default for OwnerTable {
             numbers: FxHashMap::default(),
             processes: FxHashMap::default(),
         };
-        let first = [Who::Nobody, Who::Other].map(|who| register.number(who));
-        debug_assert_eq!(first, [NOBODY, OTHER]);
+        let first = [Who::Nobody, Who::Other, Who::Unknown].map(|who| register.number(who));
+        debug_assert_eq!(first, [NOBODY, OTHER, UNKNOWN]);
         register
     }
 }
@@ -188,7 +192,7 @@ mod tests {
                 let of_late = register.known.iter().map(|who| cost.get(who));
                 let of_late: Vec<f64> = of_late.map(|ns| ns.copied().unwrap_or(0.0)).collect();
                 register.forget(|number| of_late[number as usize]);
-                assert!(register.len() <= COSTLIEST + 2);
+                assert!(register.len() <= COSTLIEST + 3);
             }
             assert!(register.len() <= MOST && register.processes.len() <= MOST);
         }
@@ -216,7 +220,7 @@ mod tests {
         for (who, before) in singles {
             assert_eq!(register.who(moved[before as usize]), who);
         }
-        assert_eq!((moved[0], moved[1]), (NOBODY, OTHER));
+        assert_eq!(moved[..3], [NOBODY, OTHER, UNKNOWN]);
         assert_eq!(register.number(Who::Other), OTHER);
     }
 

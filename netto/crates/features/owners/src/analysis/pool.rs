@@ -1,4 +1,6 @@
-//! Evidence of owners: a weight for each pair, of the interval and of the past.
+//! Evidence of owners: weights of causes and payers, of the interval and of the past.
+
+use super::divide::Found;
 
 /// The owner that caused a time, and the one that was interrupted: numbers given by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -9,6 +11,39 @@ pub struct Pair {
     pub payer: u32,
 }
 
+/// A cause and a payer, and how they were found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Evidence {
+    /// The owners.
+    pub pair: Pair,
+    /// How they were found.
+    pub found: Found,
+}
+
+/// A sample whose cause is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Open {
+    /// The interrupted owner; `None` if the cause pays itself.
+    pub payer: Option<u32>,
+    /// Whether its work serves all others, so that it has the causes of other samples, whoever
+    /// paid for them.
+    pub is_shared: bool,
+    /// The cause without other evidence.
+    pub otherwise: u32,
+}
+
+impl Open {
+    /// Evidence with the same payer.
+    pub fn of_its_payer(&self, evidence: &[(Evidence, f64)]) -> Weights {
+        let of_it = |known: &Evidence| self.payer.is_none_or(|payer| payer == known.pair.payer);
+        let evidence = evidence.iter().filter(|(known, _)| of_it(known));
+        evidence.copied().collect()
+    }
+}
+
+/// Weights of evidence.
+pub type Weights = Vec<(Evidence, f64)>;
+
 /// Half-life of past weights, nanoseconds.
 const HALF_LIFE_NS: f64 = 5e9;
 /// Least weight that is kept.
@@ -16,22 +51,24 @@ const LEAST: f64 = 0.05;
 /// Most pairs kept; above that, the lightest is forgotten.
 const MOST: usize = 256;
 
-/// Weights by pair; those of the past decay.
+/// Weights of evidence; those of the past decay, and have no open samples.
 #[derive(Debug, Clone, Default)]
 pub struct Pool {
-    now: Vec<(Pair, f64)>,
-    past: Vec<(Pair, f64)>,
+    now: Weights,
+    past: Weights,
+    open: Vec<(Open, f64)>,
 }
 
 impl Pool {
     /// Starts an interval of this length: earlier weights move to the past.
     pub fn begin(&mut self, interval_ns: u64) {
+        self.open.clear();
         if self.now.is_empty() && self.past.is_empty() {
             return;
         }
         let left = 0.5_f64.powf(interval_ns as f64 / HALF_LIFE_NS);
-        for (pair, weight) in std::mem::take(&mut self.now) {
-            add(&mut self.past, pair, weight);
+        for (known, weight) in std::mem::take(&mut self.now) {
+            add(&mut self.past, known, weight);
         }
         self.past.iter_mut().for_each(|(_, weight)| *weight *= left);
         self.past.retain(|(_, weight)| *weight >= LEAST);
@@ -42,17 +79,32 @@ impl Pool {
     }
 
     /// Adds a sample of the interval.
-    pub fn add(&mut self, pair: Pair) {
-        add(&mut self.now, pair, 1.0);
+    pub fn add(&mut self, known: Evidence) {
+        add(&mut self.now, known, 1.0);
+    }
+
+    /// Adds a sample of the interval whose cause is not known.
+    pub fn add_open(&mut self, open: Open) {
+        add(&mut self.open, open, 1.0);
+    }
+
+    /// Whether the interval has any sample.
+    pub fn has_samples(&self) -> bool {
+        !self.now.is_empty() || !self.open.is_empty()
     }
 
     /// Weights of the interval; none without a sample.
-    pub fn now(&self) -> &[(Pair, f64)] {
+    pub fn now(&self) -> &[(Evidence, f64)] {
         &self.now
     }
 
+    /// Weights of the interval's open samples.
+    pub fn open(&self) -> &[(Open, f64)] {
+        &self.open
+    }
+
     /// Weights of the past; none if nothing is remembered.
-    pub fn past(&self) -> &[(Pair, f64)] {
+    pub fn past(&self) -> &[(Evidence, f64)] {
         &self.past
     }
 
@@ -60,34 +112,39 @@ impl Pool {
     /// weights.
     pub fn rename(&mut self, renamed: impl Fn(u32) -> u32) {
         for list in [&mut self.now, &mut self.past] {
-            for (pair, weight) in std::mem::take(list) {
-                let [cause, payer] = [pair.cause, pair.payer].map(&renamed);
-                add(list, Pair { cause, payer }, weight);
+            for (known, weight) in std::mem::take(list) {
+                let [cause, payer] = [known.pair.cause, known.pair.payer].map(&renamed);
+                let pair = Pair { cause, payer };
+                add(list, Evidence { pair, ..known }, weight);
             }
+        }
+        for (open, weight) in std::mem::take(&mut self.open) {
+            let payer = open.payer.map(&renamed);
+            add(&mut self.open, Open { payer, ..open }, weight);
         }
     }
 }
 
-fn add(list: &mut Vec<(Pair, f64)>, pair: Pair, weight: f64) {
-    match list.iter_mut().find(|(known, _)| *known == pair) {
+fn add<K: PartialEq>(list: &mut Vec<(K, f64)>, key: K, weight: f64) {
+    match list.iter_mut().find(|(known, _)| *known == key) {
         Some((_, known)) => *known += weight,
-        None => list.push((pair, weight)),
+        None => list.push((key, weight)),
     }
 }
 
 /// Divides a whole by weights, so that the parts sum to it: each part is rounded down, and the
 /// heaviest gets the remainder. Without weights nothing is divided.
-pub fn divide(whole: u64, weights: &[(Pair, f64)], mut part: impl FnMut(Pair, u64)) {
+pub fn divide(whole: u64, weights: &[(Evidence, f64)], mut part: impl FnMut(Evidence, u64)) {
     let all: f64 = weights.iter().map(|(_, weight)| weight).sum();
     let Some(heaviest) = weights.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
         return;
     };
     let mut left = whole;
-    for (pair, weight) in weights {
+    for (known, weight) in weights {
         let share = ((whole as f64 * (weight / all)) as u64).min(left);
         left -= share;
         if share > 0 {
-            part(*pair, share);
+            part(*known, share);
         }
     }
     if left > 0 {
@@ -101,12 +158,15 @@ mod tests {
 
     use super::*;
 
-    fn pair(cause: u32) -> Pair {
-        Pair { cause, payer: 0 }
+    fn caused_by(cause: u32) -> Evidence {
+        Evidence {
+            pair: Pair { cause, payer: 0 },
+            found: Found::Socket,
+        }
     }
 
-    fn of(((cause, payer), weight): ((u32, u32), f64)) -> (Pair, f64) {
-        (Pair { cause, payer }, weight)
+    fn of((cause, weight): (u32, f64)) -> (Evidence, f64) {
+        (caused_by(cause), weight)
     }
 
     proptest! {
@@ -115,7 +175,7 @@ mod tests {
             whole in any::<u64>(),
             weights in prop::collection::vec(0.01_f64..1e9, 1..20),
         ) {
-            let weights: Vec<_> = weights.into_iter().enumerate().map(|(at, weight)| (pair(at as u32), weight)).collect();
+            let weights: Vec<_> = weights.into_iter().enumerate().map(|(at, weight)| (caused_by(at as u32), weight)).collect();
             let mut sum = 0_u128;
             divide(whole, &weights, |_, ns| sum += u128::from(ns));
             prop_assert_eq!(sum, u128::from(whole));
@@ -125,11 +185,11 @@ mod tests {
     #[test]
     fn an_interval_has_its_own_samples_and_the_past_those_before() {
         let mut pool = Pool::default();
-        (0..100).for_each(|_| pool.add(pair(1)));
+        (0..100).for_each(|_| pool.add(caused_by(1)));
         pool.begin(1);
-        pool.add(pair(2));
-        assert_eq!(pool.now(), [(pair(2), 1.0)]);
-        assert!(pool.past()[0].0 == pair(1) && pool.past()[0].1 > 99.0);
+        pool.add(caused_by(2));
+        assert_eq!(pool.now(), [(caused_by(2), 1.0)]);
+        assert!(pool.past()[0].0 == caused_by(1) && pool.past()[0].1 > 99.0);
         pool.begin(1);
         assert_eq!((pool.now().len(), pool.past().len()), (0, 2));
     }
@@ -138,7 +198,7 @@ mod tests {
     fn the_past_fades_and_takes_bounded_memory() {
         let mut pool = Pool::default();
         for cause in 0..10_000 {
-            pool.add(pair(cause));
+            pool.add(caused_by(cause));
             if cause % 100 == 0 {
                 pool.begin(1_000_000);
             }
@@ -152,14 +212,11 @@ mod tests {
     #[test]
     fn who_shares_a_number_weighs_what_all_of_them_did() {
         let mut pool = Pool::default();
-        (0..2).for_each(|cause| pool.add(pair(cause)));
+        (0..2).for_each(|cause| pool.add(caused_by(cause)));
         pool.begin(0);
-        (0..4).for_each(|cause| pool.add(pair(cause)));
+        (0..4).for_each(|cause| pool.add(caused_by(cause)));
         pool.rename(|who| if who == 0 { 0 } else { who / 3 + 1 });
-        assert_eq!(pool.past, [((0, 0), 1.0), ((1, 0), 1.0)].map(of));
-        assert_eq!(
-            pool.now,
-            [((0, 0), 1.0), ((1, 0), 2.0), ((2, 0), 1.0)].map(of)
-        );
+        assert_eq!(pool.past, [(0, 1.0), (1, 1.0)].map(of));
+        assert_eq!(pool.now, [(0, 1.0), (1, 2.0), (2, 1.0)].map(of));
     }
 }

@@ -54,8 +54,8 @@ pub enum Causer {
     Socket(Socket),
     /// An interface.
     Interface(Who),
-    /// Unknown.
-    Unknown,
+    /// Neither.
+    Nobody,
 }
 
 impl Causer {
@@ -65,7 +65,7 @@ impl Causer {
             Causer::Task => Found::Task,
             Causer::Socket(_) => Found::Socket,
             Causer::Interface(_) => Found::Interface,
-            Causer::Unknown => Found::Nothing,
+            Causer::Nobody => Found::Nothing,
         }
     }
 }
@@ -100,7 +100,7 @@ pub fn causer(sample: &TaggedSample, told: Option<Answer>, is_exact: bool) -> Ca
     // Work at the end of a softirq is for the socket it met.
     match last.filter(|_| is_exact) {
         Some(last) => Causer::Socket(last),
-        None => Causer::Unknown,
+        None => Causer::Nobody,
     }
 }
 
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(causer(&sample, None, true), of(4));
         assert_eq!(
             causer(&sample, None, false),
-            Causer::Unknown,
+            Causer::Nobody,
             "it may be of an earlier one"
         );
     }
@@ -211,7 +211,7 @@ mod tests {
             causer(&sample("rx_softirq"), told(0, 1_100), true),
             Causer::Interface(interface)
         );
-        assert_eq!(causer(&sample("rx_softirq"), None, true), Causer::Unknown);
+        assert_eq!(causer(&sample("rx_softirq"), None, true), Causer::Nobody);
     }
 
     #[test]
@@ -220,11 +220,11 @@ mod tests {
         assert_eq!(causer(&sample("rx_softirq"), told(5, late), true), of(5));
         assert_eq!(
             causer(&sample("rx_softirq"), told(5, late), false),
-            Causer::Unknown
+            Causer::Nobody
         );
         assert_eq!(
             causer(&sample("napi_thread"), told(5, late), true),
-            Causer::Unknown
+            Causer::Nobody
         );
     }
 
@@ -233,7 +233,7 @@ mod tests {
         let mut sample = sample("net_worker");
         sample.tag.is_of_kernel = true;
         assert_eq!(causer(&sample, told(5, 1_100), true), of(5));
-        assert_eq!(causer(&sample, None, true), Causer::Unknown);
+        assert_eq!(causer(&sample, None, true), Causer::Nobody);
     }
 
     #[test]

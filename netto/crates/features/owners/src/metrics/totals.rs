@@ -17,7 +17,7 @@ pub const LIMIT: usize = 200;
 /// The owner of a series, as in the series' labels.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
-    /// The kind: `cgroup`, `process` (of no known group), `interface`, `nobody`, `other`, and, for
+    /// The kind: `cgroup`, `process` (of no known group), `interface`, `nobody`, `unknown`, `other`, and, for
     /// payers only, `idle` and `kernel`.
     pub kind: &'static str,
     /// Path of the control group.
@@ -39,6 +39,7 @@ impl Name {
             OwnerKind::Process => "cgroup",
             OwnerKind::Interface => "interface",
             OwnerKind::Nobody => "nobody",
+            OwnerKind::Unknown => "unknown",
             // Time of forgotten owners still belongs to the interval.
             OwnerKind::Other | OwnerKind::Forgotten => "other",
             OwnerKind::Idle => "idle",

@@ -3,7 +3,7 @@
 use metrics_common::component::index_of;
 use proptest::prelude::*;
 
-use super::super::owner_table::{OTHER, OwnerTable, Who};
+use super::super::owner_table::{OTHER, OwnerTable, UNKNOWN, Who};
 use super::super::ranking::Ranking;
 use super::*;
 
@@ -137,6 +137,77 @@ fn a_packet_that_met_nobody_is_nobodys() {
     assert_eq!(basis.unwrap().nothing_ns, 50);
 }
 
+fn paid(portions: &[Portion], slug: &str, pair: Pair) -> u64 {
+    let of = |p: &&Portion| p.leaf == row(slug) && p.pair == pair;
+    portions.iter().filter(of).map(|p| p.ns).sum()
+}
+
+#[test]
+fn while_owners_are_not_looked_for_the_cause_is_unknown_and_the_payer_is_not() {
+    let mut division = Division::default();
+    division.begin(500_000_000, 2);
+    for (payer, count) in [(8, 30), (9, 10)] {
+        for _ in 0..count {
+            let whose = pair(UNKNOWN, payer);
+            division.add(sample(0, "rx_softirq", Some("gro"), whose, Found::Unknown));
+        }
+    }
+    // What the CPU's tasks receive themselves says nothing of the cause.
+    let task = pair(7, 7);
+    division.add(sample(0, "rx_syscall", None, task, Found::Task));
+    let (portions, bases) = divided(&division, &cost(&[("gro", [4_000, 0])]));
+    assert_eq!(paid(&portions, "gro", pair(UNKNOWN, 8)), 3_000);
+    assert_eq!(paid(&portions, "gro", pair(UNKNOWN, 9)), 1_000);
+    let basis = bases
+        .iter()
+        .find(|b| b.component as usize == row("rx_softirq"));
+    assert_eq!(basis.unwrap().unknown_ns, 4_000);
+}
+
+#[test]
+fn a_sample_without_a_cause_has_those_of_samples_with_the_same_payer() {
+    let mut division = Division::default();
+    division.begin(500_000_000, 2);
+    let found = |cause, payer| {
+        sample(
+            0,
+            "rx_softirq",
+            Some("gro"),
+            pair(cause, payer),
+            Found::Socket,
+        )
+    };
+    [found(1, 8), found(2, 9)].map(|one| division.add(one));
+    for payer in [8, 9, 9, 10] {
+        let open = pair(UNKNOWN, payer);
+        division.add(sample(0, "rx_softirq", Some("gro"), open, Found::Unknown));
+    }
+    let (portions, _) = divided(&division, &cost(&[("gro", [6_000, 0])]));
+    assert_eq!(paid(&portions, "gro", pair(1, 8)), 2_000);
+    assert_eq!(paid(&portions, "gro", pair(2, 9)), 3_000);
+    assert_eq!(paid(&portions, "gro", pair(UNKNOWN, 10)), 1_000);
+}
+
+#[test]
+fn polling_for_other_cpus_is_paid_by_the_interrupted_and_caused_by_who_receives_there() {
+    let mut division = Division::default();
+    division.begin(500_000_000, 2);
+    let own = sample(1, "rx_softirq", Some("gro"), pair(1, 9), Found::Socket);
+    division.add(own);
+    for _ in 0..10 {
+        let nobody = pair(NOBODY, 5);
+        division.add(sample(
+            0,
+            "rx_softirq",
+            Some("rx_unattributed"),
+            nobody,
+            Found::Nothing,
+        ));
+    }
+    let (portions, _) = divided(&division, &cost(&[("rx_unattributed", [50, 0])]));
+    assert_eq!(paid(&portions, "rx_unattributed", pair(1, 5)), 50);
+}
+
 #[test]
 fn polling_for_all_packets_goes_as_these_do() {
     let mut division = Division::default();
@@ -161,7 +232,7 @@ proptest! {
     #[test]
     fn whatever_was_sampled_all_time_is_handed_out_and_no_more(
         times in prop::collection::vec((0_usize..COMPONENTS.len(), 0_u64..1 << 40, 0_u64..1 << 20), 0..30),
-        samples in prop::collection::vec((0_usize..3, 0_usize..30, 0_usize..60, 0_u32..5, 0_usize..4), 0..200),
+        samples in prop::collection::vec((0_usize..3, 0_usize..30, 0_usize..60, 0_u32..5, 0_usize..5), 0..200),
     ) {
         let mut division = Division::default();
         let events: Vec<usize> = division.events.iter().map(|event| event.row).collect();
@@ -177,7 +248,7 @@ proptest! {
                 let event = events[event % events.len()];
                 let parts = children(event);
                 let part = parts.get(part % parts.len().max(1)).copied();
-                let found = [Found::Task, Found::Socket, Found::Interface, Found::Nothing][found];
+                let found = [Found::Task, Found::Socket, Found::Interface, Found::Nothing, Found::Unknown][found];
                 division.add(Attributed { cpu, event, leaf: leaf_of(event, part), pair: pair(cause, 1), found });
             }
             let (portions, bases) = divided(&division, &cost);
@@ -191,8 +262,8 @@ proptest! {
             for basis in bases {
                 let event = division.events.iter().find(|event| event.row == basis.component as usize).unwrap();
                 let time: u64 = event.leaves.iter().filter_map(|&leaf| cost.cpu_ns(leaf)).flatten().sum();
-                let OwnerBasis { task_ns, socket_ns, interface_ns, proportion_ns, nothing_ns, .. } = basis;
-                prop_assert_eq!(task_ns + socket_ns + interface_ns + proportion_ns + nothing_ns, time);
+                let OwnerBasis { task_ns, socket_ns, interface_ns, proportion_ns, nothing_ns, unknown_ns, .. } = basis;
+                prop_assert_eq!(task_ns + socket_ns + interface_ns + proportion_ns + nothing_ns + unknown_ns, time);
             }
         }
     }
