@@ -8,7 +8,7 @@ use netto_bpf_build::{Abi, Constant, Record, base, compile};
 const CONSTANTS: &[Constant] = &[Constant {
     name: "ANSWER_WORDS",
     value: 6,
-    about: "Words of what a sample that waited was told: see owners.bpf.c.",
+    about: "Words of what a sample that waited was told: see owners.bpf.h.",
 }];
 
 const RECORDS: &[Record] = &[Record {
@@ -19,7 +19,7 @@ const RECORDS: &[Record] = &[Record {
         (
             "words",
             0,
-            "A ring of what they were told: see owners.bpf.c.",
+            "A ring of what they were told: see owners.bpf.h.",
         ),
     ],
 }];

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::probes::{Member, Probe, ProbeSet, Role};
+use super::combined::CombinedObject;
+use super::probe_set::ProbeSet;
+use super::probes::{Member, Probe, Role};
 use crate::bpf_stats::{Runs, Statistics, runs_of};
 use crate::control::Control;
 use crate::cpu_time::CpuClocks;
@@ -51,6 +53,7 @@ struct State {
 
 enum Order {
     Sampler(OwnedFd),
+    ShareHooks(&'static CombinedObject),
     Add(Group, Vec<Probe>),
     Remove(Group),
     Attach(GroupSet),
@@ -67,6 +70,11 @@ pub struct ProbeController {
 }
 
 impl ProbeController {
+    /// Gives the programs that stand for several probes at one hook.
+    pub fn share_hooks(&self, object: &'static CombinedObject) {
+        self.order(Order::ShareHooks(object));
+    }
+
     /// Takes over the probes of a group, which are attached.
     pub fn add(&self, group: Group, probes: Vec<Probe>) {
         self.order(Order::Add(group, probes));
@@ -209,6 +217,7 @@ impl Worker {
             let attached = self.controller.attached();
             match order {
                 Order::Sampler(program) => self.sampler = Some(program),
+                Order::ShareHooks(object) => self.set.share_hooks(object),
                 Order::Add(group, probes) => {
                     self.set.add(group, probes);
                     self.note(attached.with(group));
@@ -234,6 +243,7 @@ impl Worker {
                 },
                 Order::End => break,
             }
+            self.give_up_lost();
             self.controller.is_done();
         }
         // Ends stay until nothing begins any more.
@@ -250,6 +260,20 @@ impl Worker {
                     self.take_off(alone);
                     self.controller.state().failures.push((group, error));
                 }
+            }
+        }
+    }
+
+    /// Detaches groups that lost a probe because of another group: alone it means nothing.
+    fn give_up_lost(&mut self) {
+        loop {
+            let lost = self.set.take_lost();
+            if lost.is_empty() {
+                return;
+            }
+            for (group, error) in lost {
+                self.detach(GroupSet::NONE.with(group));
+                self.controller.state().failures.push((group, error));
             }
         }
     }
@@ -295,8 +319,9 @@ impl Worker {
     fn calibrate(&self) -> io::Result<MeasuredCosts> {
         let statistics = Statistics::on()?;
         let read = || -> Vec<Runs> {
-            let programs = self.set.probes.iter().map(Member::program);
-            programs.chain(&self.sampler).map(runs_of).collect()
+            let mut runs = self.set.runs();
+            runs.extend(self.sampler.as_ref().map(runs_of));
+            runs
         };
         let before = read();
         thread::sleep(CALIBRATION);
