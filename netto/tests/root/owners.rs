@@ -72,7 +72,7 @@ pub const TESTS: &[Test] = &[
         body: its_price_is_the_kernels,
     },
     Test {
-        name: "owners::a_note_says_that_softirqs_go_by_receives_while_finding_owners_costs_too_much",
+        name: "owners::a_note_says_that_owners_are_found_for_a_part_of_the_time_while_it_costs_too_much",
         tools: &["ip"],
         body: || a_note_while_it_costs_too_much().map(drop),
     },
@@ -98,7 +98,7 @@ const NOTHING: f64 = 0.01;
 /// What cost and packets of siblings may differ by: who gets more is woken less often for each.
 const SIBLINGS: f64 = 0.25;
 /// Of what the user is told while sockets are not met.
-const DETACHED: &str = "Finding the owners of softirqs would cost too much";
+const DETACHED: &str = "Finding the owners of softirqs all the time would cost too much";
 /// What netto's own price of its probes may be away from the kernel's, as a factor.
 const PRICE: f64 = 2.5;
 /// Packets a second of a flow.

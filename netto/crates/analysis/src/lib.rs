@@ -21,6 +21,7 @@ pub mod rates;
 mod repeated;
 mod rules;
 pub mod sampler;
+pub mod sampling_windows;
 pub mod symbols;
 pub mod tagged;
 pub mod unsampled;

@@ -1,6 +1,9 @@
 //! Keeps netto's own cost within the user's limit: measures it for each CPU, and switches probes
 //! and samples by it. `analysis::{budget, rates, prices}` decide.
 
+use std::time::Duration;
+
+use metrics_common::random::SplitMix64;
 use metrics_common::{CostliestCpu, Source};
 
 use self::groups::Groups;
@@ -30,6 +33,8 @@ const CALIBRATE_SOON_NS: u64 = 5_000_000_000;
 const MOMENTS_NS: u64 = 30_000_000_000;
 /// Ratio of the probes' cost to that at the last price measurement which counts as another load.
 const ANOTHER_LOAD: f64 = 2.0;
+/// How long after a sample its probes must be attached to find what it met, nanoseconds.
+const SOON_NS: u64 = 1_000_000;
 /// Part of the budget left by probes and daemon that samples do not use.
 const MARGIN: f64 = 0.1;
 
@@ -79,6 +84,8 @@ pub struct Overhead {
     /// Earliest time of the next price measurement, and the probes' cost at the last, as a ratio.
     calibrated: (u64, f64),
     process: Process,
+    /// For the windows' places in their intervals.
+    random: SplitMix64,
 }
 
 /// Events counted by the kernel, read only while no probe counts them.
@@ -136,6 +143,7 @@ impl Overhead {
             met: Vec::new(),
             calibrated: (0, 0.0),
             process: Process::now(),
+            random: SplitMix64(system::monotonic_ns()),
         }
     }
 
@@ -156,6 +164,11 @@ impl Overhead {
             _ => None,
         };
         self.kernel.switches = switches;
+        for window in self.controller.take_windows() {
+            if let Some(own) = self.groups.of_mut(window.group) {
+                own.attached.push((window.from_ns, window.until_ns));
+            }
+        }
     }
 
     /// Softirqs of this CPU in the interval by vector, as counted by the kernel; `None` while
@@ -224,6 +237,14 @@ impl Overhead {
     /// Whether a group was attached for all of the interval.
     pub fn is_counting(&self, group: &RegisteredGroup) -> bool {
         self.timed.has(group.group)
+    }
+
+    /// Whether a group was attached at this time of the interval, CLOCK_MONOTONIC, and for a while
+    /// afterwards.
+    pub fn was_attached(&self, group: &RegisteredGroup, time_ns: u64) -> bool {
+        let within = |(from, until): &(u64, u64)| *from <= time_ns && time_ns + SOON_NS <= *until;
+        let own = self.groups.of(group.group);
+        self.is_counting(group) || own.is_some_and(|own| own.attached.iter().any(within))
     }
 
     /// Notes about groups, by topic; `None` withdraws a note.
@@ -346,8 +367,15 @@ impl Overhead {
         for group in self.planned.iter() {
             let own = self.groups.of(group);
             let is_paid = self.timed.has(group) || own.is_some_and(|own| own.has_duty_cycle());
-            let of_cpu = |costs: &GroupCosts| if is_paid { costs[group.index()] } else { 0 };
-            let mut row: Vec<u64> = costs.iter().map(of_cpu).collect();
+            let in_windows = own.filter(|own| !is_paid && !own.attached.is_empty());
+            let counted = in_windows.and_then(|own| own.counted.as_deref());
+            let event_ns = self.prices.of_event_ns(group);
+            let of_cpu = |(column, costs): (usize, &GroupCosts)| match counted {
+                _ if is_paid => costs[group.index()],
+                Some(events) => (events.get(column).copied().unwrap_or(0) as f64 * event_ns) as u64,
+                None => 0,
+            };
+            let mut row: Vec<u64> = costs.iter().enumerate().map(of_cpu).collect();
             if group == Group::Softirqs {
                 probes.push(("interrupts", self.interrupts_part(&mut row)));
             }
@@ -438,6 +466,16 @@ impl Overhead {
         for own in self.groups.iter_mut() {
             let most_ns = costs.iter().map(|costs| costs[own.group.index()]).max();
             let ratio = most_ns.unwrap_or(0) as f64 / interval_ns;
+            if matches!(own.declared.limit, Limit::Budget { .. }) && !wanted.has(own.group) {
+                let (max, length_ns) = (self.max_overhead_ratio, found.interval_ns);
+                let phase = self.random.ratio();
+                if let Some(window) = own.windows.next(now_ns, length_ns, ratio, max, phase) {
+                    let [after, length] =
+                        [window.after_ns, window.length_ns].map(Duration::from_nanos);
+                    self.controller
+                        .attach_for_a_window(own.group, after, length);
+                }
+            }
             let was_on = self.timed.has(own.group);
             own.end_interval(ratio, self.max_overhead_ratio, was_on, now_ns);
         }

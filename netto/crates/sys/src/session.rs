@@ -13,7 +13,7 @@ use metrics_common::ProbeInfo;
 use self::attached::AttachedProbes;
 pub use self::combined::{CombinedObject, CombinedProgram, Resources};
 use self::controller::ProbeThread;
-pub use self::controller::{MeasuredCosts, ProbeController};
+pub use self::controller::{AttachedWindow, MeasuredCosts, ProbeController};
 pub use self::probes::Probe;
 use super::abi;
 use super::control::Control;

@@ -57,8 +57,8 @@ const GROUP: ProbeGroup = ProbeGroup {
     limit: Limit::Budget {
         met_in: Source::NET_RX,
     },
-    note_while_off: "Finding the owners of softirqs would cost too much: until it fits again they \
-                     go by who receives and sends.",
+    note_while_off: "Finding the owners of softirqs all the time would cost too much: they are \
+                     found in a part of each second, which stands for the whole.",
 };
 
 /// See the head of this file.
@@ -118,13 +118,13 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
 impl WhoseCost {
     /// Adds the interval's samples.
     fn add_samples(&mut self, overhead: &Overhead, samples: &[TaggedSample], now_ns: u64) {
-        let are_told = overhead.is_counting(&self.group);
         let is_exact = overhead.timed().has(Group::Softirqs);
         for sample in samples {
             let runner = self.runner(sample);
             let is_for_others = works_for_others(sample.event) || sample.tag.is_of_kernel;
             // Without its probes, the owner of work for others is unknown; the payer is not.
-            let (cause, found) = if is_for_others && !are_told {
+            let are_asked = || overhead.was_attached(&self.group, sample.tag.time_ns);
+            let (cause, found) = if is_for_others && !are_asked() {
                 (UNKNOWN, Found::Unknown)
             } else {
                 let told = match sample.tag.number {

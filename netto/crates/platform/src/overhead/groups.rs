@@ -8,6 +8,7 @@ use metrics_common::Source;
 
 use netto_analysis::duty_cycle::DutyCycle;
 use netto_analysis::groups::{Group, GroupSet, MOST_REGISTERED};
+use netto_analysis::sampling_windows::SamplingWindows;
 
 /// A group of probes, as a feature declares it.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +28,8 @@ pub struct ProbeGroup {
 /// How the cost of a group is limited.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
-    /// The budget of all probes switches it, by the measured cost of its events.
+    /// The budget of all probes switches it, by the measured cost of its events. While it is off,
+    /// it is attached for a moment of each second, as long as a part of the budget allows.
     Budget {
         /// While it is off, its events are estimated from the time of this source.
         met_in: Source,
@@ -54,6 +56,9 @@ pub(super) struct Registered {
     /// Events of the interval that ends, by column, if the feature has counted them.
     pub(super) counted: Option<Vec<u64>>,
     cycle: DutyCycle,
+    pub(super) windows: SamplingWindows,
+    /// Windows of the interval in which it was attached, from when and until when.
+    pub(super) attached: Vec<(u64, u64)>,
     /// Whether the user is to be told that it is off.
     is_off: bool,
     holder: Weak<()>,
@@ -95,6 +100,8 @@ impl Groups {
             declared,
             counted: None,
             cycle: DutyCycle::default(),
+            windows: SamplingWindows::default(),
+            attached: Vec::new(),
             is_off: false,
             holder: Arc::downgrade(&is_held),
         });
@@ -172,6 +179,7 @@ impl Registered {
     /// Ends an interval in which it took this share of a CPU. `was_on`: for all of it.
     pub(super) fn end_interval(&mut self, costs: f64, max_ratio: f64, was_on: bool, now_ns: u64) {
         self.counted = None;
+        self.attached.clear();
         let Limit::DutyCycle { most } = self.declared.limit else {
             self.is_off = !was_on;
             return;

@@ -5,10 +5,10 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
@@ -18,6 +18,7 @@ use super::probes::{Member, Probe, Role};
 use crate::bpf_stats::{Runs, Statistics, runs_of};
 use crate::control::Control;
 use crate::cpu_time::CpuClocks;
+use crate::system;
 use netto_analysis::groups::{GROUPS, Group, GroupSet};
 
 /// How long the kernel's statistics are on.
@@ -41,6 +42,17 @@ pub struct MeasuredCosts {
     pub sample_ns: Option<f64>,
 }
 
+/// A time for which a group was attached that is not attached otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttachedWindow {
+    /// The group.
+    pub group: Group,
+    /// When all its probes were attached, CLOCK_MONOTONIC, nanoseconds.
+    pub from_ns: u64,
+    /// When the first of them was detached again.
+    pub until_ns: u64,
+}
+
 /// The thread's progress.
 #[derive(Debug, Default)]
 struct State {
@@ -48,6 +60,7 @@ struct State {
     /// Orders that are not carried out yet.
     pending: usize,
     costs: Option<MeasuredCosts>,
+    windows: Vec<AttachedWindow>,
     failures: Vec<(Group, io::Error)>,
 }
 
@@ -58,6 +71,7 @@ enum Order {
     Remove(Group),
     Attach(GroupSet),
     Moment(Group),
+    Window(Window),
     Calibrate,
     End,
 }
@@ -93,6 +107,23 @@ impl ProbeController {
     /// Attaches a group for a moment.
     pub fn attach_for_a_moment(&self, group: Group) {
         self.order(Order::Moment(group));
+    }
+
+    /// Attaches a group in this time from now for this long, unless it is attached anyway. Orders
+    /// given meanwhile do not wait for it.
+    pub fn attach_for_a_window(&self, group: Group, after: Duration, length: Duration) {
+        let begins = Instant::now() + after;
+        self.order(Order::Window(Window {
+            group,
+            begins,
+            ends: begins + length,
+            from_ns: None,
+        }));
+    }
+
+    /// Windows that have ended since the last call.
+    pub fn take_windows(&self) -> Vec<AttachedWindow> {
+        std::mem::take(&mut self.state().windows)
     }
 
     /// Measures what programs cost.
@@ -172,6 +203,8 @@ impl ProbeThread {
             state: Arc::new(Mutex::new(state)),
         };
         let worker = Worker {
+            wanted: attached,
+            windows: Vec::new(),
             set,
             sampler,
             clocks,
@@ -203,7 +236,29 @@ impl Drop for ProbeThread {
     }
 }
 
+/// A window that is to come, or has begun.
+#[derive(Debug)]
+struct Window {
+    group: Group,
+    begins: Instant,
+    ends: Instant,
+    /// When it began.
+    from_ns: Option<u64>,
+}
+
+impl Window {
+    fn due(&self) -> Instant {
+        match self.from_ns {
+            Some(_) => self.ends,
+            None => self.begins,
+        }
+    }
+}
+
 struct Worker {
+    /// What is to be attached without a window.
+    wanted: GroupSet,
+    windows: Vec<Window>,
     set: ProbeSet,
     sampler: Option<OwnedFd>,
     clocks: Arc<CpuClocks>,
@@ -213,23 +268,30 @@ struct Worker {
 
 impl Worker {
     fn work(mut self, orders: &Receiver<Order>) {
-        for order in orders {
+        while let Some(order) = self.next(orders) {
             let attached = self.controller.attached();
             match order {
                 Order::Sampler(program) => self.sampler = Some(program),
                 Order::ShareHooks(object) => self.set.share_hooks(object),
                 Order::Add(group, probes) => {
                     self.set.add(group, probes);
+                    self.wanted = self.wanted.with(group);
                     self.note(attached.with(group));
                 }
                 Order::Remove(group) => {
+                    self.wanted = self.wanted.without(group);
+                    self.windows.retain(|window| window.group != group);
                     self.note(attached.minus(GroupSet::NONE.with(group)));
                     self.set.remove(group);
                 }
                 Order::Attach(wanted) => {
-                    self.detach(attached.minus(wanted));
+                    self.wanted = wanted;
+                    let open = self.windows.iter().filter(|own| own.from_ns.is_some());
+                    let open: GroupSet = open.map(|own| own.group).collect();
+                    self.detach(attached.minus(wanted).minus(open));
                     self.attach(wanted.minus(attached));
                 }
+                Order::Window(window) => self.windows.push(window),
                 Order::Moment(group) if !attached.has(group) => {
                     let group = GroupSet::NONE.with(group);
                     self.attach(group);
@@ -249,6 +311,57 @@ impl Worker {
         // Ends stay until nothing begins any more.
         self.set.detach(GroupSet::ALL, Role::Begin);
         self.set.detach(GroupSet::ALL, Role::End);
+    }
+
+    /// The next order; opens and closes windows until it comes. `None` if none can come.
+    fn next(&mut self, orders: &Receiver<Order>) -> Option<Order> {
+        loop {
+            let due = self.windows.iter().map(Window::due).min();
+            let Some(due) = due else {
+                return orders.recv().ok();
+            };
+            let left = due.saturating_duration_since(Instant::now());
+            match orders.recv_timeout(left) {
+                Ok(order) => return Some(order),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => self.turn_windows(),
+            }
+        }
+    }
+
+    /// Opens and closes the windows that are due.
+    fn turn_windows(&mut self) {
+        for mut window in std::mem::take(&mut self.windows) {
+            let group = GroupSet::NONE.with(window.group);
+            let is_attached = |own: &Self| own.controller.attached().has(window.group);
+            if window.due() > Instant::now() {
+                self.windows.push(window);
+                continue;
+            }
+            match window.from_ns {
+                // It is attached anyway.
+                None if is_attached(self) => {}
+                None => {
+                    self.attach(group);
+                    if is_attached(self) {
+                        window.from_ns = Some(system::monotonic_ns());
+                        self.windows.push(window);
+                    }
+                }
+                Some(from_ns) => {
+                    let until_ns = system::monotonic_ns();
+                    if !self.wanted.has(window.group) {
+                        self.detach(group);
+                    }
+                    self.controller.state().windows.push(AttachedWindow {
+                        group: window.group,
+                        from_ns,
+                        until_ns,
+                    });
+                }
+            }
+        }
+        self.give_up_lost();
     }
 
     fn attach(&mut self, groups: GroupSet) {

@@ -34,6 +34,7 @@ pub struct OwnerEvents {
     records: Arc<CpuRecords>,
     /// By CPU, the count before this interval.
     met_before: Vec<u64>,
+    _new_groups: Option<Probe>,
     _skel: OwnersSkel<'static>,
 }
 
@@ -41,7 +42,7 @@ pub struct OwnerEvents {
 pub struct Loaded {
     /// The reports.
     pub events: OwnerEvents,
-    /// The attached ones.
+    /// The attached ones that meet sockets and packets.
     pub probes: Vec<Probe>,
     /// All of them, attached or not.
     pub told: Vec<ProbeInfo>,
@@ -56,8 +57,11 @@ const PROGRAMS: [(&str, &str, Method); 7] = [
     ("netto_no_room", "udp_fail_queue_rcv_skb", Method::TpBtf),
     ("netto_leaves", "net_dev_start_xmit", Method::TpBtf),
     ("netto_dropped", "kfree_skb", Method::TpBtf),
-    ("netto_mkdir", "cgroup_mkdir", Method::TpBtf),
+    (NEW_GROUPS, "cgroup_mkdir", Method::TpBtf),
 ];
+/// The program that tells of new control groups. It stays attached while those at packets are not:
+/// it runs seldom, and no other source has the name of a group that is gone already.
+const NEW_GROUPS: &str = "netto_mkdir";
 
 /// Loads and attaches the probes.
 ///
@@ -71,6 +75,7 @@ pub fn start(readers: &Readers) -> anyhow::Result<Loaded> {
     };
     let resources = Arc::new(Resources::of(skel.object())?);
     let mut probes = Vec::new();
+    let mut new_groups = None;
     let mut told = Vec::new();
     for program in skel.object().progs().filter(|program| program.autoload()) {
         let name = program.name().to_string_lossy().into_owned();
@@ -86,12 +91,14 @@ pub fn start(readers: &Readers) -> anyhow::Result<Loaded> {
             purpose: "owners".to_owned(),
             failure: attached.as_ref().err().map(ToString::to_string),
         });
-        if attached.is_ok() {
-            probes.push(probe);
+        match attached {
+            Ok(()) if name == NEW_GROUPS => new_groups = Some(probe),
+            Ok(()) => probes.push(probe),
+            Err(_) => {}
         }
     }
     Ok(Loaded {
-        events: OwnerEvents::new(skel, readers)?,
+        events: OwnerEvents::new(skel, readers, new_groups)?,
         probes,
         told,
     })
@@ -134,7 +141,11 @@ fn ring_bytes(places: u64) -> usize {
 }
 
 impl OwnerEvents {
-    fn new(skel: OwnersSkel<'static>, readers: &Readers) -> anyhow::Result<OwnerEvents> {
+    fn new(
+        skel: OwnersSkel<'static>,
+        readers: &Readers,
+        new_groups: Option<Probe>,
+    ) -> anyhow::Result<OwnerEvents> {
         let places = places(readers);
         let cpus = readers.possible_cpus;
         let rings = MappedArray::new(&skel.maps.netto_rings, ring_bytes(places), cpus)?;
@@ -153,6 +164,7 @@ impl OwnerEvents {
             made,
             records: readers.records.clone(),
             met_before: vec![0; cpus],
+            _new_groups: new_groups,
             _skel: skel,
         })
     }
