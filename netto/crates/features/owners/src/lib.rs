@@ -9,9 +9,9 @@ use metrics_common::{Owner, OwnerKind, Owners, Sections, Source};
 use rustc_hash::FxHashMap;
 
 use self::analysis::divide::{
-    Attributed, Division, Found, NOBODY, Portion, interrupts, leaf_of, works_for_others,
+    Attributed, Division, Evidence, NOBODY, Portion, interrupts, leaf_of, works_for_others,
 };
-use self::analysis::owner_table::{OTHER, OwnerTable, Process, UNKNOWN, Who};
+use self::analysis::owner_table::{OTHER, OwnerId, OwnerTable, Process, UNKNOWN};
 use self::analysis::pool::Pair;
 use self::analysis::ranking::Ranking;
 pub use self::analysis::verdict::OwnerLevel;
@@ -125,7 +125,7 @@ impl WhoseCost {
             // Without its probes, the owner of work for others is unknown; the payer is not.
             let are_asked = || overhead.was_attached(&self.group, sample.tag.time_ns);
             let (cause, found) = if is_for_others && !are_asked() {
-                (UNKNOWN, Found::Unknown)
+                (UNKNOWN, Evidence::Unknown)
             } else {
                 let told = match sample.tag.number {
                     0 => None,
@@ -159,7 +159,7 @@ impl WhoseCost {
         let task = &sample.tag;
         let who = who_runs(task, self.level);
         match who {
-            Who::Process { .. } => {
+            OwnerId::Process { .. } => {
                 let known = Process {
                     cgroup: task.cgroup,
                     comm: task.comm,
@@ -178,7 +178,7 @@ impl WhoseCost {
             let mut comm = [0; 16];
             let name = holder.comm.iter().take(comm.len());
             comm.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
-            let who = Who::Process {
+            let who = OwnerId::Process {
                 pid: holder.pid,
                 started_cs: holder.started_ns / 10_000_000,
             };
@@ -189,7 +189,7 @@ impl WhoseCost {
             return self.register.process(who, known);
         }
         match (&self.resolver.cgroups, socket.cgroup) {
-            (Ok(_), 1..) => self.register.number(Who::Cgroup(socket.cgroup)),
+            (Ok(_), 1..) => self.register.number(OwnerId::Cgroup(socket.cgroup)),
             _ => NOBODY,
         }
     }

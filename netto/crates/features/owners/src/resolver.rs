@@ -10,7 +10,7 @@ use anyhow::Context;
 use metrics_common::{Owner, OwnerKind};
 use rustc_hash::FxHashSet;
 
-use super::analysis::owner_table::{OwnerTable, Process, Who};
+use super::analysis::owner_table::{OwnerId, OwnerTable, Process};
 use super::analysis::path::{names, shown};
 use super::analysis::pods::{Pod, number_of};
 use super::analysis::recent::{Recent, is_old};
@@ -192,15 +192,15 @@ impl OwnerResolver {
     }
 
     /// All known details of an owner.
-    pub(crate) fn owner(&mut self, who: Who, register: &OwnerTable, now_ns: u64) -> Owner {
+    pub(crate) fn owner(&mut self, who: OwnerId, register: &OwnerTable, now_ns: u64) -> Owner {
         match who {
-            Who::Nobody => Owner::single(OwnerKind::Nobody),
-            Who::Other => Owner::single(OwnerKind::Other),
-            Who::Unknown => Owner::single(OwnerKind::Unknown),
-            Who::Idle => Owner::single(OwnerKind::Idle),
-            Who::Kernel => Owner::single(OwnerKind::Kernel),
-            Who::Cgroup(id) => self.group(id, now_ns),
-            Who::Process { pid, started_cs } => {
+            OwnerId::Nobody => Owner::single(OwnerKind::Nobody),
+            OwnerId::Other => Owner::single(OwnerKind::Other),
+            OwnerId::Unknown => Owner::single(OwnerKind::Unknown),
+            OwnerId::Idle => Owner::single(OwnerKind::Idle),
+            OwnerId::Kernel => Owner::single(OwnerKind::Kernel),
+            OwnerId::Cgroup(id) => self.group(id, now_ns),
+            OwnerId::Process { pid, started_cs } => {
                 let Process { cgroup, comm } = register.of_process(who);
                 let end = comm.iter().position(|byte| *byte == 0);
                 Owner {
@@ -214,7 +214,7 @@ impl OwnerResolver {
                     }
                 }
             }
-            Who::Interface { netns, from, to } => {
+            OwnerId::Interface { netns, from, to } => {
                 self.interface(Interface { netns, from, to }, now_ns)
             }
         }

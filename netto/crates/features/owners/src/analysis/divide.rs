@@ -10,14 +10,14 @@ use metrics_common::sections::OwnerBasis;
 use metrics_common::{COMPONENTS, Cost, Kind, Source};
 
 use super::owner_table::UNKNOWN;
-use super::pool::{Evidence, Open, Pair, Pool, Weights, divide};
+use super::pool::{Known, Open, Pair, Pool, Weights, divide};
 
 /// No owner: always the first number.
 pub const NOBODY: u32 = 0;
 
 /// How an owner was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Found {
+pub enum Evidence {
     /// By the task that ran.
     Task,
     /// By a socket.
@@ -41,11 +41,11 @@ pub struct Attributed {
     pub event: usize,
     /// Row without parts that it belongs to.
     pub leaf: usize,
-    /// The owners that caused it and paid. The cause is [`NOBODY`] for [`Found::Nothing`] and
-    /// [`UNKNOWN`] for [`Found::Unknown`].
+    /// The owners that caused it and paid. The cause is [`NOBODY`] for [`Evidence::Nothing`] and
+    /// [`UNKNOWN`] for [`Evidence::Unknown`].
     pub pair: Pair,
     /// How that was found.
-    pub found: Found,
+    pub found: Evidence,
 }
 
 /// Time that an owner caused of a component on a CPU.
@@ -180,20 +180,20 @@ impl Division {
         let is_sent = nature_of(event) == Nature::Sent;
         // A received packet that met neither a socket nor an interface has no owner.
         let is_open = match found {
-            Found::Nothing => is_sent || is_for_all(leaf),
-            Found::Unknown => true,
+            Evidence::Nothing => is_sent || is_for_all(leaf),
+            Evidence::Unknown => true,
             _ => false,
         };
         let open = Open {
             payer: interrupts(event).then_some(pair.payer),
-            is_shared: is_sent || (found == Found::Nothing),
+            is_shared: is_sent || (found == Evidence::Nothing),
             otherwise: pair.cause,
         };
         for pools in [cpu, &mut self.host] {
             for row in [Some(leaf), (event != leaf).then_some(event)] {
                 match row {
                     Some(row) if is_open => pools[row].add_open(open),
-                    Some(row) => pools[row].add(Evidence { pair, found }),
+                    Some(row) => pools[row].add(Known { pair, found }),
                     None => {}
                 }
             }
@@ -228,7 +228,7 @@ impl Division {
                         continue;
                     }
                     let weights = self.weigh(event, leaf, cpu as usize);
-                    divide(ns, &weights, |Evidence { pair, found }, ns| {
+                    divide(ns, &weights, |Known { pair, found }, ns| {
                         *way(&mut basis, found) += ns;
                         portion(Portion {
                             leaf,
@@ -268,8 +268,8 @@ impl Division {
                     cause: UNKNOWN,
                     payer: UNKNOWN,
                 };
-                let found = Found::Unknown;
-                vec![(Evidence { pair, found }, 1.0)]
+                let found = Evidence::Unknown;
+                vec![(Known { pair, found }, 1.0)]
             }
         }
     }
@@ -318,18 +318,18 @@ impl Division {
         };
         let Some(evidence) = evidence else {
             let found = match open.otherwise {
-                UNKNOWN => Found::Unknown,
-                _ => Found::Nothing,
+                UNKNOWN => Evidence::Unknown,
+                _ => Evidence::Nothing,
             };
             let pair = pair_of(open.otherwise);
-            weights.push((Evidence { pair, found }, weight));
+            weights.push((Known { pair, found }, weight));
             return;
         };
         let all: f64 = evidence.iter().map(|(_, weight)| weight).sum();
         for (known, part) in evidence {
             let pair = pair_of(known.pair.cause);
-            let found = Found::Proportion;
-            weights.push((Evidence { pair, found }, weight * part / all));
+            let found = Evidence::Proportion;
+            weights.push((Known { pair, found }, weight * part / all));
         }
     }
 
@@ -339,7 +339,7 @@ impl Division {
         event: &Event,
         leaf: usize,
         cpu: usize,
-    ) -> impl Iterator<Item = &[(Evidence, f64)]> {
+    ) -> impl Iterator<Item = &[(Known, f64)]> {
         let sends = self.sends.filter(|_| event.nature == Nature::Sent);
         let rows = [Some(leaf), Some(event.row), sends].into_iter().flatten();
         let own = self.cpus.get(cpu).into_iter();
@@ -365,19 +365,19 @@ impl Division {
     }
 }
 
-fn in_proportion((known, weight): (Evidence, f64)) -> (Evidence, f64) {
-    let found = Found::Proportion;
-    (Evidence { found, ..known }, weight)
+fn in_proportion((known, weight): (Known, f64)) -> (Known, f64) {
+    let found = Evidence::Proportion;
+    (Known { found, ..known }, weight)
 }
 
-fn way(basis: &mut OwnerBasis, found: Found) -> &mut u64 {
+fn way(basis: &mut OwnerBasis, found: Evidence) -> &mut u64 {
     match found {
-        Found::Task => &mut basis.task_ns,
-        Found::Socket => &mut basis.socket_ns,
-        Found::Interface => &mut basis.interface_ns,
-        Found::Proportion => &mut basis.proportion_ns,
-        Found::Nothing => &mut basis.nothing_ns,
-        Found::Unknown => &mut basis.unknown_ns,
+        Evidence::Task => &mut basis.task_ns,
+        Evidence::Socket => &mut basis.socket_ns,
+        Evidence::Interface => &mut basis.interface_ns,
+        Evidence::Proportion => &mut basis.proportion_ns,
+        Evidence::Nothing => &mut basis.nothing_ns,
+        Evidence::Unknown => &mut basis.unknown_ns,
     }
 }
 

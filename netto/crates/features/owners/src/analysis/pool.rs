@@ -1,6 +1,6 @@
-//! Evidence of owners: weights of causes and payers, of the interval and of the past.
+//! Known of owners: weights of causes and payers, of the interval and of the past.
 
-use super::divide::Found;
+use super::divide::Evidence;
 
 /// The owner that caused a time, and the one that was interrupted: numbers given by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -13,11 +13,11 @@ pub struct Pair {
 
 /// A cause and a payer, and how they were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Evidence {
+pub struct Known {
     /// The owners.
     pub pair: Pair,
     /// How they were found.
-    pub found: Found,
+    pub found: Evidence,
 }
 
 /// A sample whose cause is not known.
@@ -33,16 +33,16 @@ pub struct Open {
 }
 
 impl Open {
-    /// Evidence with the same payer.
-    pub fn of_its_payer(&self, evidence: &[(Evidence, f64)]) -> Weights {
-        let of_it = |known: &Evidence| self.payer.is_none_or(|payer| payer == known.pair.payer);
+    /// Known with the same payer.
+    pub fn of_its_payer(&self, evidence: &[(Known, f64)]) -> Weights {
+        let of_it = |known: &Known| self.payer.is_none_or(|payer| payer == known.pair.payer);
         let evidence = evidence.iter().filter(|(known, _)| of_it(known));
         evidence.copied().collect()
     }
 }
 
 /// Weights of evidence.
-pub type Weights = Vec<(Evidence, f64)>;
+pub type Weights = Vec<(Known, f64)>;
 
 /// Half-life of past weights, nanoseconds.
 const HALF_LIFE_NS: f64 = 5e9;
@@ -79,7 +79,7 @@ impl Pool {
     }
 
     /// Adds a sample of the interval.
-    pub fn add(&mut self, known: Evidence) {
+    pub fn add(&mut self, known: Known) {
         add(&mut self.now, known, 1.0);
     }
 
@@ -94,7 +94,7 @@ impl Pool {
     }
 
     /// Weights of the interval; none without a sample.
-    pub fn now(&self) -> &[(Evidence, f64)] {
+    pub fn now(&self) -> &[(Known, f64)] {
         &self.now
     }
 
@@ -104,7 +104,7 @@ impl Pool {
     }
 
     /// Weights of the past; none if nothing is remembered.
-    pub fn past(&self) -> &[(Evidence, f64)] {
+    pub fn past(&self) -> &[(Known, f64)] {
         &self.past
     }
 
@@ -115,7 +115,7 @@ impl Pool {
             for (known, weight) in std::mem::take(list) {
                 let [cause, payer] = [known.pair.cause, known.pair.payer].map(&renamed);
                 let pair = Pair { cause, payer };
-                add(list, Evidence { pair, ..known }, weight);
+                add(list, Known { pair, ..known }, weight);
             }
         }
         for (open, weight) in std::mem::take(&mut self.open) {
@@ -134,7 +134,7 @@ fn add<K: PartialEq>(list: &mut Vec<(K, f64)>, key: K, weight: f64) {
 
 /// Divides a whole by weights, so that the parts sum to it: each part is rounded down, and the
 /// heaviest gets the remainder. Without weights nothing is divided.
-pub fn divide(whole: u64, weights: &[(Evidence, f64)], mut part: impl FnMut(Evidence, u64)) {
+pub fn divide(whole: u64, weights: &[(Known, f64)], mut part: impl FnMut(Known, u64)) {
     let all: f64 = weights.iter().map(|(_, weight)| weight).sum();
     let Some(heaviest) = weights.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
         return;
@@ -158,14 +158,14 @@ mod tests {
 
     use super::*;
 
-    fn caused_by(cause: u32) -> Evidence {
-        Evidence {
+    fn caused_by(cause: u32) -> Known {
+        Known {
             pair: Pair { cause, payer: 0 },
-            found: Found::Socket,
+            found: Evidence::Socket,
         }
     }
 
-    fn of((cause, weight): (u32, f64)) -> (Evidence, f64) {
+    fn of((cause, weight): (u32, f64)) -> (Known, f64) {
         (caused_by(cause), weight)
     }
 
