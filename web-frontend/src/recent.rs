@@ -30,7 +30,7 @@ struct Interval {
 
 /// What is shown.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
+pub struct RecentSpan {
     /// The intervals as one.
     pub snapshot: Snapshot,
     /// Number of the first of them.
@@ -74,14 +74,14 @@ impl Recent {
     }
 
     /// The stretch to show; `None` before the first interval.
-    pub fn shown(&self) -> Option<Shown> {
+    pub fn shown(&self) -> Option<RecentSpan> {
         let mut own = self.intervals.iter();
         let mut snapshot = own.next()?.snapshot.clone();
         let first_sequence = snapshot.sequence;
         for later in own {
             snapshot.add(&later.snapshot);
         }
-        Some(Shown {
+        Some(RecentSpan {
             snapshot,
             first_sequence,
         })

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use metrics_common::Availability;
 use metrics_common::component::index_of;
 
-use crate::calls::{Kind, Pair, RECEIVE, SEND, Scratch, Way};
+use crate::calls::{Pair, RECEIVE, SEND, Scratch, SocketKind, SystemCall};
 use crate::counting_around::{kernel_tls, local};
 use crate::counting_times::{large_copies, many_waiting_receivers};
 use crate::follow::Followed;
@@ -178,7 +178,7 @@ impl Comparison {
 fn sends(daemon: &mut Followed) -> Result<()> {
     let scratch = Scratch::new()?;
     let mut comparison = Comparison::default();
-    for kind in Kind::INTERNET {
+    for kind in SocketKind::INTERNET {
         for way in SEND.iter().filter(|way| way.fits(kind)) {
             let pair = Pair::new(kind)?;
             let found = daemon.entries_in("tx_syscall", || repeat(way, &pair.near, &scratch))?;
@@ -202,7 +202,7 @@ fn sends(daemon: &mut Followed) -> Result<()> {
 fn receives(daemon: &mut Followed) -> Result<()> {
     let scratch = Scratch::new()?;
     let mut comparison = Comparison::default();
-    for kind in Kind::INTERNET {
+    for kind in SocketKind::INTERNET {
         for way in RECEIVE.iter().filter(|way| way.fits(kind)) {
             let pair = Pair::new(kind)?;
             let messages = CALLS * way.messages;
@@ -223,7 +223,7 @@ fn receives(daemon: &mut Followed) -> Result<()> {
 }
 
 /// Makes so many calls.
-pub fn repeat(way: &Way, socket: &OwnedFd, scratch: &Scratch) -> Result<()> {
+pub fn repeat(way: &SystemCall, socket: &OwnedFd, scratch: &Scratch) -> Result<()> {
     for _ in 0..CALLS {
         way.make(socket, scratch)?;
     }

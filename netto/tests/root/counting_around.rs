@@ -8,7 +8,7 @@ use nix::sys::socket::{
     self, AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, setsockopt, sockopt,
 };
 
-use crate::calls::{Kind, Pair, RECEIVE, SEND, Scratch};
+use crate::calls::{Pair, RECEIVE, SEND, Scratch, SocketKind};
 use crate::counting::{CALLS, Comparison, repeat};
 use crate::follow::Followed;
 use crate::trial::NotOnThisKernel;
@@ -16,7 +16,7 @@ use crate::trial::NotOnThisKernel;
 /// A socket that encrypts what it is given sends that through the same functions once more.
 pub fn kernel_tls(daemon: &mut Followed) -> Result<()> {
     let scratch = Scratch::new()?;
-    let pair = Pair::new(Kind::Tcp4)?;
+    let pair = Pair::new(SocketKind::Tcp4)?;
     if let Err(error) = setsockopt(&pair.near, sockopt::TcpUlp::default(), b"tls") {
         return Err(NotOnThisKernel(format!("this kernel has no kernel TLS ({error})")).into());
     }
@@ -62,7 +62,7 @@ pub fn local(daemon: &mut Followed) -> Result<()> {
     let scratch = Scratch::new()?;
     let mut comparison = Comparison::default();
     let own = own_local_calls(daemon)?;
-    for kind in Kind::LOCAL {
+    for kind in SocketKind::LOCAL {
         daemon.catch_up()?;
         let sent_before = daemon.entries("tx_syscall")?;
         let received_before = daemon.entries("rx_syscall")?;

@@ -18,7 +18,7 @@ use crate::groups::Group;
 use crate::lab::Network;
 use crate::latency::{PORT, address, netns};
 use crate::latency_delays::{limit, reader_in};
-use crate::latency_talk::{Found, Measured};
+use crate::latency_talk::{Measured, MeasuredLatencies};
 use crate::traffic;
 use crate::trial::Test;
 
@@ -85,7 +85,7 @@ fn of_script(said: &str, name: &str) -> Result<BTreeMap<u64, u64>> {
 }
 
 /// The same of netto's.
-fn of_netto(found: &Found, point: Point) -> Result<BTreeMap<u64, u64>> {
+fn of_netto(found: &MeasuredLatencies, point: Point) -> Result<BTreeMap<u64, u64>> {
     let all = found.of(point).context("not measured")?;
     let mut powers = BTreeMap::new();
     for (bucket, count) in all

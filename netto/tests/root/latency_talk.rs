@@ -106,7 +106,7 @@ impl Measured {
     }
 
     /// Everything that was measured until now.
-    pub fn end(self) -> Result<Found> {
+    pub fn end(self) -> Result<MeasuredLatencies> {
         std::thread::sleep(SETTLE);
         self.daemon.terminate()?;
         found(&self.folder.path().join("netto.log"))
@@ -115,11 +115,11 @@ impl Measured {
 
 /// What a whole run has measured.
 #[derive(Default)]
-pub struct Found(pub Vec<Latency>);
+pub struct MeasuredLatencies(pub Vec<Latency>);
 
-fn found(log: &std::path::Path) -> Result<Found> {
+fn found(log: &std::path::Path) -> Result<MeasuredLatencies> {
     let (messages, _) = read_log(log)?;
-    let mut found = Found::default();
+    let mut found = MeasuredLatencies::default();
     for message in messages {
         if let ServerMessage::Snapshot(snapshot) = message {
             found.0.extend(snapshot.sections.latency);
@@ -129,7 +129,7 @@ fn found(log: &std::path::Path) -> Result<Found> {
     Ok(found)
 }
 
-impl Found {
+impl MeasuredLatencies {
     /// `None` if the point is not measured.
     pub fn of(&self, point: Point) -> Option<Histogram> {
         let mut all = Histogram::default();

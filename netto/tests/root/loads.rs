@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
-use crate::calls::{Kind, Pair};
+use crate::calls::{Pair, SocketKind};
 use crate::uring::{self, Worker};
 
 /// Connects to itself, accepts and closes.
@@ -192,13 +192,13 @@ pub fn udp_busy_sink(at: SocketAddr) -> Result<()> {
 /// Small packets through io_uring, all sent by threads of the kernel.
 pub fn uring_blast(worker: Worker) -> Result<()> {
     // Nobody reads the far end: what it has no room for is dropped.
-    let pair = Pair::new(Kind::Udp4)?;
+    let pair = Pair::new(SocketKind::Udp4)?;
     uring::send_for_ever(&pair.near, worker)
 }
 
 /// A file in memory is read through io_uring, by threads of the kernel, after so many sends.
 pub fn uring_reads(worker: Worker, sends: usize) -> Result<()> {
-    let pair = Pair::new(Kind::Udp4)?;
+    let pair = Pair::new(SocketKind::Udp4)?;
     uring::reads_after_sends(&pair.near, worker, sends)
 }
 
@@ -207,7 +207,7 @@ pub fn keepalive(pairs: usize) -> Result<Vec<Pair>> {
     let (_, most) = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)?;
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, most, most)?;
     let pairs: Vec<Pair> = (0..pairs)
-        .map(|_| Pair::new(Kind::Tcp4))
+        .map(|_| Pair::new(SocketKind::Tcp4))
         .collect::<Result<_>>()?;
     let second = Duration::from_secs(1);
     let each_second = TcpKeepalive::new().with_time(second).with_interval(second);

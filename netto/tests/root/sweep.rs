@@ -61,7 +61,7 @@ pub struct Pace {
 }
 
 /// The network and the program, with whom each step takes its turn.
-pub struct Course {
+pub struct SweepSetup {
     network: Network,
     _program: Owned,
     sums: MapHandle,
@@ -90,14 +90,14 @@ impl Truth {
     }
 }
 
-impl Course {
+impl SweepSetup {
     /// Sets all up; packets take so long in the program.
     pub fn new(burn_ns: u64) -> Result<Self> {
         needs_kernel(6, 6, "tcx")?;
         let network = Network::direct()?;
         let program = traffic::agent(&network.right, &["burn", "lan", &burn_ns.to_string()])?;
         let sums = burn::sums()?;
-        Ok(Course {
+        Ok(SweepSetup {
             network,
             _program: program,
             sums,
@@ -286,12 +286,12 @@ fn few_samples_hold() -> Result<()> {
 
 /// Figures of each step hold, whatever netto may cost, in per cent; how it measured meanwhile.
 fn hold_at(max_overhead: &str, steps: &[u64]) -> Result<Switches> {
-    let course = Course::new(BURN_NS)?;
+    let setup = SweepSetup::new(BURN_NS)?;
     let mut daemon = Followed::start_with(&["--max-overhead", max_overhead])?;
     let mut switches = Switches::from(&daemon.info);
     let mut failures = Vec::new();
     for &per_second in steps {
-        let truth = course.step(per_second, PACE, None)?;
+        let truth = setup.step(per_second, PACE, None)?;
         let sum = seen(&mut daemon, &mut switches, &truth)?;
         let figure = Figure::of(&daemon.info, &sum, &truth)?;
         let told = format!(

@@ -47,7 +47,7 @@ impl Dashboard {
     }
 
     /// Reads on until the daemon hangs up.
-    pub fn farewell(&mut self) -> (Option<String>, CloseCode, String) {
+    pub fn close_message(&mut self) -> (Option<String>, CloseCode, String) {
         let mut bye = None;
         loop {
             match self.next() {

@@ -127,14 +127,14 @@ fn a_client_that_talks_is_hung_up_politely() {
     ] {
         let mut client = Dashboard::open(daemon.address);
         client.0.send(message).expect("sent");
-        let (_, code, reason) = client.farewell();
+        let (_, code, reason) = client.close_message();
         assert_eq!(code, expected, "{reason}");
         assert!(!reason.is_empty());
     }
     // Bytes that are no frame at all.
     let mut client = Dashboard::open(daemon.address);
     client.0.get_mut().write_all(&[0xff; 64]).expect("sent");
-    client.farewell();
+    client.close_message();
     // A client that says goodbye, and one that just goes.
     Dashboard::open(daemon.address)
         .0

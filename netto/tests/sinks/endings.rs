@@ -96,7 +96,7 @@ fn at_the_end_dashboards_are_told_and_the_port_is_free() {
     // One that does not read must not delay the end.
     let _deaf = Dashboard::open(daemon.address);
     let address = daemon.address;
-    let reader = std::thread::spawn(move || dashboard.farewell());
+    let reader = std::thread::spawn(move || dashboard.close_message());
     daemon.stop().expect("a clean end");
     let (bye, code, _) = reader.join().expect("the dashboard was told");
     assert_eq!(bye.as_deref(), Some("the test is over"));

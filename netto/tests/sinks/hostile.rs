@@ -46,7 +46,7 @@ fn push(stream: &mut TcpStream, bytes: &[u8]) -> bool {
 /// Repeats a step while the attack lasts, and checks that memory stays below the
 /// bound and that a stranger is still answered.
 fn attack(process: &Process, idle: usize, name: &str, mut step: impl FnMut(usize)) {
-    let bound = idle + admission::DOOR_BYTES + ANSWERS_BYTES;
+    let bound = idle + admission::ADMISSION_BYTES + ANSWERS_BYTES;
     let begun = Instant::now();
     let mut peak = 0;
     for round in 0.. {

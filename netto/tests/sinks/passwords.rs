@@ -51,7 +51,7 @@ fn clients_that_hang_up_while_their_password_is_checked_take_no_place_with_them(
         std::thread::sleep(Duration::from_millis(round % 10));
         SockRef::from(&stream)
             .set_linger(Some(Duration::ZERO))
-            .expect("a reset instead of a farewell");
+            .expect("a reset instead of a close message");
     }
     // The last of them may be in the line still: this client stands in the same one.
     let deadline = Instant::now() + LIMIT;

@@ -1,5 +1,5 @@
 //! A recording, played by the daemon: what comes out of every sink is what stands in the log,
-//! and its deck is governed by whoever may read it.
+//! and its playback is governed by whoever may read it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn post(daemon: &Daemon, query: &str) -> Answer {
     request(connect(daemon.address), "POST", &path, &[])
 }
 
-fn deck(daemon: &Daemon) -> Value {
+fn playback(daemon: &Daemon) -> Value {
     get(daemon.address, "/api/v1/replay", &[]).json()
 }
 
@@ -121,7 +121,7 @@ fn what_a_viewer_and_the_api_are_told_adds_up_to_the_log() {
     assert_eq!(sum.interval_ns, expected.interval_ns);
     assert_eq!(sum.sections.cost, expected.sections.cost);
     assert_eq!(sum.sections.modes, expected.sections.modes);
-    assert_eq!(deck(&daemon)["state"], "ended");
+    assert_eq!(playback(&daemon)["state"], "ended");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_place_is_shown_by_the_api_and_its_past_by_the_page() {
             "{number}"
         );
         assert_eq!(viewer.snapshot().time_unix_ns, recorded.time_unix_ns);
-        let state = deck(&daemon);
+        let state = playback(&daemon);
         assert_eq!(
             (&state["state"], &state["time_unix_ms"]),
             (&"paused".into(), &at_ms.into())
@@ -170,7 +170,7 @@ fn a_pause_holds_for_every_viewer() {
     let folder = tempfile::tempdir().expect("a folder");
     let daemon = played(&recorded(folder.path()), true, 10.0, &config());
     daemon.ready();
-    let before = deck(&daemon)["position_unix_ms"].clone();
+    let before = playback(&daemon)["position_unix_ms"].clone();
     daemon.wait_for("/api/v1/replay", |answer| {
         answer.json()["position_unix_ms"].as_u64() > before.as_u64()
     });
@@ -178,12 +178,12 @@ fn a_pause_holds_for_every_viewer() {
     // What was on its way when it was asked for is let through.
     std::thread::sleep(3 * player::PERIOD);
     let (state, page) = (
-        deck(&daemon),
+        playback(&daemon),
         get(daemon.address, "/api/v1/snapshot", &[]).body,
     );
     assert_eq!(state["state"], "paused");
     std::thread::sleep(6 * player::PERIOD);
-    assert_eq!(deck(&daemon), state);
+    assert_eq!(playback(&daemon), state);
     assert_eq!(get(daemon.address, "/api/v1/snapshot", &[]).body, page);
 }
 
@@ -218,21 +218,21 @@ fn a_hostile_request_is_refused_and_changes_nothing() {
     daemon.wait_for("/api/v1/replay", |answer| {
         answer.json()["time_unix_ms"] != 0
     });
-    let before = deck(&daemon);
+    let before = playback(&daemon);
     let ask = |method: &str, path: &str, headers: &[(&str, &str)]| {
         request(connect(daemon.address), method, path, headers).status
     };
-    let deck_path = "/api/v1/replay?playing=true";
+    let playback_path = "/api/v1/replay?playing=true";
     assert_eq!(
-        ask("POST", deck_path, &[("Origin", "http://evil.example")]),
+        ask("POST", playback_path, &[("Origin", "http://evil.example")]),
         403
     );
-    assert_eq!(ask("POST", deck_path, &[("Origin", "null")]), 403);
-    assert_eq!(ask("POST", deck_path, &[("Host", "evil.example")]), 421);
+    assert_eq!(ask("POST", playback_path, &[("Origin", "null")]), 403);
+    assert_eq!(ask("POST", playback_path, &[("Host", "evil.example")]), 421);
     // A log may claim any name for its host, and that name opens nothing.
-    assert_eq!(ask("POST", deck_path, &[("Host", "testhost")]), 421);
+    assert_eq!(ask("POST", playback_path, &[("Host", "testhost")]), 421);
     for method in ["PUT", "DELETE", "PATCH"] {
-        assert_eq!(ask(method, deck_path, &[]), 405);
+        assert_eq!(ask(method, playback_path, &[]), 405);
     }
     assert_eq!(ask("POST", "/api/v1/replay/course", &[]), 405);
     for query in [
@@ -246,7 +246,7 @@ fn a_hostile_request_is_refused_and_changes_nothing() {
     ] {
         assert_eq!(post(&daemon, query).status, 400, "{query}");
     }
-    assert_eq!(deck(&daemon), before);
+    assert_eq!(playback(&daemon), before);
     assert_eq!(
         post(&daemon, "seek_unix_ms=18446744073709551615").status,
         200

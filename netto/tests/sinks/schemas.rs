@@ -91,7 +91,7 @@ fn schemas() -> Vec<String> {
 }
 
 /// An answer, and the name of the schema that it must be like.
-type Given = (&'static str, Value);
+type NamedAnswer = (&'static str, Value);
 
 fn asked(address: std::net::SocketAddr, path: &str) -> Value {
     let answer = get(address, path, &[]);
@@ -100,7 +100,7 @@ fn asked(address: std::net::SocketAddr, path: &str) -> Value {
 }
 
 /// What a daemon that measures answers.
-fn of_daemon(address: std::net::SocketAddr) -> Vec<Given> {
+fn of_daemon(address: std::net::SocketAddr) -> Vec<NamedAnswer> {
     let history = "/api/v1/history?component=rx_softirq,xdp_generic,modes/idle,\
                    power/network,traffic/packets,traffic/wire_rx,drops/packets,latency/tcp-start/p99";
     vec![
@@ -112,7 +112,7 @@ fn of_daemon(address: std::net::SocketAddr) -> Vec<Given> {
 }
 
 /// What commands say of a log.
-fn of_log(log: &str) -> Vec<Given> {
+fn of_log(log: &str) -> Vec<NamedAnswer> {
     let said = |arguments: &[&str]| -> Value {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netto"));
         let output = command.args(arguments).output().expect("the program runs");
@@ -126,7 +126,7 @@ fn of_log(log: &str) -> Vec<Given> {
 }
 
 /// What all kinds of netto answer.
-fn everything() -> Vec<Given> {
+fn everything() -> Vec<NamedAnswer> {
     let mut given = Vec::new();
     let prepared = run::bind(&config()).expect("it can be prepared");
     let daemon = Daemon::serving(prepared, talkative(), Talkative(endless()));

@@ -405,7 +405,7 @@ pub fn request(
         .expect("the request is sent");
     let mut bytes = Vec::new();
     if let Err(error) = stream.read_to_end(&mut bytes) {
-        // TLS without a farewell, after everything has been said.
+        // TLS without a close message, after everything has been said.
         assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof, "{error}");
     }
     let end = bytes

@@ -20,7 +20,7 @@ use self::dom::{Dom, action_of, all, set_attribute};
 use self::switch::PageSwitch;
 use crate::action::Action;
 use crate::connection::{Connection, ConnectionState};
-use crate::recent::{Recent, Shown};
+use crate::recent::{Recent, RecentSpan};
 use crate::state::{Keys, Pairs, Shared};
 use crate::view::{Scene, View};
 use crate::view_info::ViewInfo;
@@ -53,9 +53,9 @@ struct Received {
     /// Whether `now` contains all of `recent`.
     is_summed: bool,
     /// What of that is shown as now.
-    now: Option<Shown>,
+    now: Option<RecentSpan>,
     /// What is shown while the page stands still.
-    frozen: Option<Shown>,
+    frozen: Option<RecentSpan>,
     history: Option<History>,
 }
 

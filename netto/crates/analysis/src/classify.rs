@@ -31,7 +31,7 @@ mod judge;
 mod verdict;
 mod walk;
 
-pub use self::verdict::{Known, Owner};
+pub use self::verdict::{SampleOwner, StackId};
 
 /// A set of patterns that some kernel function matches. 0 is the empty set.
 type Marker = u16;
@@ -40,12 +40,12 @@ const ORDINARY: Marker = 0;
 /// What is known of an address: the marker of its function, and where that starts
 /// (0 if unknown).
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct AddressInfo {
     marker: Marker,
     start: u64,
 }
 
-const NOWHERE: Place = Place {
+const NOWHERE: AddressInfo = AddressInfo {
     marker: ORDINARY,
     start: 0,
 };
@@ -83,7 +83,7 @@ pub struct Classifier {
     /// By row: its sampled parts.
     parts: Vec<Walk>,
     /// By hash of the address.
-    remembered: Vec<(u64, Place)>,
+    remembered: Vec<(u64, AddressInfo)>,
     /// By component: whether this kernel has a function that its rules name.
     has_symbols: Vec<bool>,
     /// Clock kind and innermost function of each known stack, then its callers.
@@ -93,7 +93,7 @@ pub struct Classifier {
     /// From 1.
     epoch: u64,
     /// Of the stack that is judged, as far as anybody looked.
-    stack: Vec<Place>,
+    stack: Vec<AddressInfo>,
     functions: Vec<u64>,
 }
 
@@ -205,19 +205,19 @@ impl Classifier {
     }
 
     /// Whose time a stack is that was sampled on the first CPU: [`Self::owner_on`].
-    pub fn classify(&mut self, kind: u8, frames: &[u64]) -> Option<Owner> {
+    pub fn classify(&mut self, kind: u8, frames: &[u64]) -> Option<SampleOwner> {
         let known = self.recognise(kind, frames);
         self.owner_on(0, known)
     }
 
     /// The number of a stack that was sampled while its CPU's clock was in `kind`; frames are
     /// return addresses, innermost first. It holds until the next stack is recognised.
-    pub fn recognise(&mut self, kind: u8, frames: &[u64]) -> Known {
+    pub fn recognise(&mut self, kind: u8, frames: &[u64]) -> StackId {
         let (leaf, callers) = match frames.split_first() {
             Some((leaf, callers)) => (Some(self.place(*leaf)), callers),
             None => (None, frames),
         };
-        let Place { marker, start } = leaf.unwrap_or(NOWHERE);
+        let AddressInfo { marker, start } = leaf.unwrap_or(NOWHERE);
         let is_empty = u64::from(leaf.is_none());
         let head = [
             u64::from(kind) | is_empty << 8 | u64::from(marker) << 16,
@@ -241,7 +241,7 @@ impl Classifier {
                 0
             }
         };
-        Known {
+        StackId {
             epoch: self.epoch,
             number,
         }
@@ -250,7 +250,7 @@ impl Classifier {
     /// Whose time a stack is that was sampled on `cpu`; `None` if it is nobody's in the table.
     /// One that does not show a socket call's address family goes to the families in the
     /// proportion last seen on that CPU.
-    pub fn owner_on(&mut self, cpu: usize, stack: Known) -> Option<Owner> {
+    pub fn owner_on(&mut self, cpu: usize, stack: StackId) -> Option<SampleOwner> {
         match self.verdict(stack).ruling {
             Ruling::Clear(owner, shows) => {
                 if let Some((call, family)) = shows {
@@ -269,21 +269,21 @@ impl Classifier {
     }
 
     /// Whether a stack of a softirq shows it without the clock.
-    pub fn is_shown(&self, stack: Known) -> bool {
+    pub fn is_shown(&self, stack: StackId) -> bool {
         self.verdict(stack).shows_softirq
     }
 
     /// Whether a stack shows that the packet at hand has met its socket.
-    pub fn has_met_socket(&self, stack: Known) -> bool {
+    pub fn has_met_socket(&self, stack: StackId) -> bool {
         self.verdict(stack).has_met_socket
     }
 
     /// Whether a stack is that of an io_uring thread.
-    pub fn is_io_thread(&self, stack: Known) -> bool {
+    pub fn is_io_thread(&self, stack: StackId) -> bool {
         self.verdict(stack).is_io_thread
     }
 
-    fn verdict(&self, stack: Known) -> Verdict {
+    fn verdict(&self, stack: StackId) -> Verdict {
         let verdict = self
             .verdicts
             .get(stack.number)
@@ -330,7 +330,7 @@ impl Classifier {
     }
 
     /// What is known of the frame at this place; each is looked up once per stack.
-    fn place_at(&mut self, frames: &[u64], at: usize) -> Place {
+    fn place_at(&mut self, frames: &[u64], at: usize) -> AddressInfo {
         while self.stack.len() <= at {
             let place = match (frames.get(self.stack.len()), self.stack.len()) {
                 (None, _) => NOWHERE,
@@ -344,13 +344,13 @@ impl Classifier {
         self.stack[at]
     }
 
-    fn place(&mut self, address: u64) -> Place {
+    fn place(&mut self, address: u64) -> AddressInfo {
         let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let remembered = &mut self.remembered[hash as usize % REMEMBERED_ADDRESSES];
         if remembered.0 == address {
             return remembered.1;
         }
-        let place = Place {
+        let place = AddressInfo {
             marker: self.ranges.find(address).unwrap_or(ORDINARY),
             start: self.ranges.start_of(address).unwrap_or(0),
         };

@@ -22,7 +22,7 @@ pub(super) enum Family {
 
 /// What stacks of one call on one CPU showed.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct FamilyCounts {
     internet: u32,
     local: u32,
     /// What local families are owed of the samples handed out, in samples.
@@ -31,7 +31,7 @@ struct Seen {
 
 /// By CPU and number of the call in [`SHARED_CALLS`].
 #[derive(Debug, Clone, Default)]
-pub(super) struct Families(Vec<[Seen; SHARED_CALLS.len()]>);
+pub(super) struct Families(Vec<[FamilyCounts; SHARED_CALLS.len()]>);
 
 impl Families {
     /// A stack of this call showed its family.

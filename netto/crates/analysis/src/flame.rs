@@ -12,7 +12,7 @@ use metrics_common::component::index_of;
 use metrics_common::{COMPONENTS, Folded};
 use rustc_hash::FxHashMap;
 
-use super::classify::Known;
+use super::classify::StackId;
 use super::repeated::{Most, Numbered, Repeated};
 
 /// Stacks are kept for at least so long, and at most twice as long.
@@ -123,7 +123,7 @@ impl Flame {
     /// Counts a stack that the classifier knows. Only if it is the first of its kind, `functions`
     /// is asked for the starts of its functions, innermost first; 0 where that is code
     /// which was loaded after the symbols were read.
-    pub fn add<'a>(&mut self, event: usize, stack: Known, functions: impl FnOnce() -> &'a [u64]) {
+    pub fn add<'a>(&mut self, event: usize, stack: StackId, functions: impl FnOnce() -> &'a [u64]) {
         if self.epoch != stack.epoch {
             self.epoch = stack.epoch;
             self.nodes.clear();
@@ -243,7 +243,7 @@ mod tests {
     /// Counts a stack; each has a number that is that of its leaf.
     fn count(flame: &mut Flame, event: usize, functions: &[u64]) {
         let number = functions.first().copied().unwrap_or(0) as usize;
-        flame.add(event, Known { epoch: 1, number }, || functions);
+        flame.add(event, StackId { epoch: 1, number }, || functions);
     }
 
     #[test]
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn a_stack_that_is_known_by_its_number_is_not_looked_at_again() {
         let mut flame = Flame::new(0);
-        let known = Known {
+        let known = StackId {
             epoch: 1,
             number: 3,
         };
@@ -326,9 +326,9 @@ mod tests {
         flame.add(send, known, || unreachable!("it is known"));
         // The same stack may be another event's, and another stack in another epoch.
         flame.add(receive, known, || &[1]);
-        flame.add(send, Known { epoch: 2, ..known }, || &[2]);
+        flame.add(send, StackId { epoch: 2, ..known }, || &[2]);
         flame.pass(GENERATION_NS);
-        flame.add(send, Known { epoch: 2, ..known }, || &[1]);
+        flame.add(send, StackId { epoch: 2, ..known }, || &[1]);
         let folded = flame.counted(GENERATION_NS).folded(name);
         assert_eq!(
             folded.text,

@@ -6,7 +6,7 @@
 #[derive(Debug, Clone)]
 pub(super) struct Repeated {
     words: Vec<u64>,
-    known: Vec<Known>,
+    known: Vec<KnownSequence>,
     /// By hash: 0 if free, else a number plus one; what is taken lies on the next free place.
     /// A power of two, at least twice as many as are known.
     places: Vec<u32>,
@@ -23,7 +23,7 @@ pub(super) struct Most {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct KnownSequence {
     hash: u64,
     begin: u32,
     end: u32,
@@ -62,7 +62,7 @@ impl Repeated {
 
     /// One by its number.
     pub(super) fn get(&self, number: usize) -> &[u64] {
-        let Known { begin, end, .. } = self.known[number];
+        let KnownSequence { begin, end, .. } = self.known[number];
         &self.words[begin as usize..end as usize]
     }
 
@@ -83,7 +83,7 @@ impl Repeated {
         let hash = hash(head, tail);
         let mut place = self.first_place(hash);
         while let Some(number) = self.places[place].checked_sub(1) {
-            let Known {
+            let KnownSequence {
                 hash: of,
                 begin,
                 end,
@@ -106,7 +106,7 @@ impl Repeated {
         self.words.extend_from_slice(&head);
         self.words.extend_from_slice(tail);
         let end = end as u32;
-        self.known.push(Known { hash, begin, end });
+        self.known.push(KnownSequence { hash, begin, end });
         self.places[place] = self.known.len() as u32;
         if 2 * self.len() > self.places.len() {
             self.widen();

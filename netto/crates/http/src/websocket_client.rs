@@ -70,7 +70,7 @@ pub struct Surroundings {
     /// Timeouts for the client.
     pub patience: Patience,
     /// The client's dashboard slot.
-    pub place: Dashboard,
+    pub slot: Dashboard,
     /// Reports a panic.
     pub watch: Watch,
 }
@@ -228,7 +228,7 @@ impl Actor for WebSocketClient {
             sink: Sink::WebSocket,
             updates: ctx.address().recipient(),
             past: self.around.wants_past.then(|| ctx.address().recipient()),
-            farewell: Some(ctx.address().recipient()),
+            shutdown: Some(ctx.address().recipient()),
         });
         ctx.run_interval(self.around.patience.keepalive, Self::look_after);
     }

@@ -156,7 +156,7 @@ pub struct Subscribe {
     /// Receiver of the history, if wanted.
     pub past: Option<Recipient<Remember>>,
     /// Receiver of the daemon's end, if wanted.
-    pub farewell: Option<Recipient<Shutdown>>,
+    pub shutdown: Option<Recipient<Shutdown>>,
 }
 
 impl Subscribe {
@@ -166,7 +166,7 @@ impl Subscribe {
             sink,
             updates,
             past: None,
-            farewell: None,
+            shutdown: None,
         }
     }
 }
@@ -196,7 +196,7 @@ impl Latest {
 
 /// The collector's data, shared with all threads.
 #[derive(Clone)]
-pub struct Kept {
+pub struct CollectorData {
     /// The latest snapshot.
     pub latest: Latest,
     /// The recent past.
@@ -207,7 +207,7 @@ pub struct Kept {
 
 /// The actor; see the head of this file.
 pub struct MetricsCollector {
-    kept: Kept,
+    kept: CollectorData,
     /// The description of rows, as last received.
     info: Option<Arc<Info>>,
     /// The history as a message; dashboards that subscribe within one period share it.
@@ -222,7 +222,7 @@ pub struct MetricsCollector {
 impl MetricsCollector {
     /// Starts the collector on the current thread, with data that is already kept.
     pub fn launch(
-        kept: Kept,
+        kept: CollectorData,
         drops: Arc<SinkDrops>,
         supervisor: &Supervisor,
     ) -> Addr<MetricsCollector> {
@@ -378,10 +378,10 @@ impl Handler<Subscribe> for MetricsCollector {
 impl Handler<Shutdown> for MetricsCollector {
     type Result = ();
 
-    fn handle(&mut self, farewell: Shutdown, ctx: &mut Self::Context) {
+    fn handle(&mut self, shutdown: Shutdown, ctx: &mut Self::Context) {
         for subscriber in self.subscribers.drain(..) {
-            if let Some(recipient) = subscriber.farewell {
-                recipient.do_send(farewell.clone());
+            if let Some(recipient) = subscriber.shutdown {
+                recipient.do_send(shutdown.clone());
             }
         }
         self.watch.settle();

@@ -67,7 +67,7 @@ impl Recording {
         let mut timeline = MonotonicTimeline::default();
         let mut index = Index::default();
         let mut missing = Missing::default();
-        let mut seen: Option<Seen> = None;
+        let mut seen: Option<FileSummary> = None;
         while let Some(event) = events.next() {
             match event {
                 Ok(Event::Interval(info, snapshot)) => {
@@ -76,7 +76,8 @@ impl Recording {
                     if let Some(offset) = events.offset() {
                         index.add(&frame, offset, before);
                     }
-                    seen.get_or_insert_with(|| Seen::new(&frame)).add(&frame);
+                    seen.get_or_insert_with(|| FileSummary::new(&frame))
+                        .add(&frame);
                 }
                 Ok(Event::Undescribed(_)) => missing.unexplained_snapshots += 1,
                 Ok(Event::Gap(gap)) => missing.add_gap(&gap),
@@ -195,7 +196,7 @@ impl Iterator for Reading {
 }
 
 /// What the first reading of a file adds up to.
-struct Seen {
+struct FileSummary {
     span_ns: (u64, u64),
     unix_ns: (u64, u64),
     snapshots: u64,
@@ -204,11 +205,11 @@ struct Seen {
     network: Option<(Arc<Info>, Option<usize>)>,
 }
 
-impl Seen {
+impl FileSummary {
     fn new(first: &Frame) -> Self {
         let begin_ns = first.begin_ns();
         let time_ns = first.snapshot.time_unix_ns;
-        Seen {
+        FileSummary {
             span_ns: (begin_ns, first.at_ns),
             unix_ns: (time_ns.saturating_sub(first.snapshot.interval_ns), time_ns),
             snapshots: 0,

@@ -69,10 +69,10 @@ const IS_IDLE_TASK: u64 = 1 << 40;
 const HAS_TAG: u64 = 1 << 41;
 
 /// The words of a trace: header, tag, return addresses, and what comes after it.
-type Taken<'a> = (u64, Option<SampleTag>, &'a [AtomicU64], &'a [AtomicU64]);
+type TraceWords<'a> = (u64, Option<SampleTag>, &'a [AtomicU64], &'a [AtomicU64]);
 
 /// Takes the first trace of these words; `None` at their end, or where they are damaged.
-fn take_trace(words: &[AtomicU64]) -> Option<Taken<'_>> {
+fn take_trace(words: &[AtomicU64]) -> Option<TraceWords<'_>> {
     let (header, mut tail) = words.split_first()?;
     let header = header.load(Relaxed);
     let mut tag = None;

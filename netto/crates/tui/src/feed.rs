@@ -42,7 +42,7 @@ pub enum Event {
 pub struct Feed {
     /// What is new.
     pub events: Receiver<Event>,
-    /// The deck, if a log is played.
+    /// The playback, if a log is played.
     controls: Option<Controls>,
     /// What must live as long as a measurement of its own.
     _measurement: Option<Box<dyn Any>>,
@@ -52,12 +52,12 @@ pub struct Feed {
 pub type Begun = (Info, Box<dyn SnapshotSource>, Box<dyn Any>);
 
 /// Nobody wants to know any more.
-struct NobodyListens;
+struct ReceiverDropped;
 
-type Told = Result<(), NobodyListens>;
+type FeedResult = Result<(), ReceiverDropped>;
 
-fn tell(events: &SyncSender<Event>, event: Event) -> Told {
-    events.send(event).map_err(|_| NobodyListens)
+fn tell(events: &SyncSender<Event>, event: Event) -> FeedResult {
+    events.send(event).map_err(|_| ReceiverDropped)
 }
 
 /// The next thing that concerns a terminal.
@@ -75,7 +75,7 @@ fn next_event(connection: &mut Connection) -> anyhow::Result<Event> {
 impl Feed {
     fn start(
         controls: Option<Controls>,
-        body: impl FnOnce(SyncSender<Event>) -> Told + Send + 'static,
+        body: impl FnOnce(SyncSender<Event>) -> FeedResult + Send + 'static,
     ) -> anyhow::Result<Feed> {
         let (sender, events) = sync_channel(MOST_WAITING);
         std::thread::Builder::new()
@@ -148,7 +148,7 @@ impl Feed {
         let recording = Arc::new(Recording::open(log, &mut |_, _| ())?);
         let controls = Controls::new(recording.facts().clone(), true, speed);
         let mut player = Player::new(recording, controls.clone());
-        let deck = controls.clone();
+        let playback = controls.clone();
         Feed::start(Some(controls), move |events| {
             loop {
                 let step = player.next_step();
@@ -166,7 +166,7 @@ impl Feed {
                 }
                 if let Some(snapshot) = step.snapshot {
                     tell(&events, Event::Snapshot(Box::new(snapshot)))?;
-                    if deck.status().state == Mode::Ended {
+                    if playback.status().state == Mode::Ended {
                         let end = "the recording ends here; + plays it again".to_owned();
                         tell(&events, Event::Ended(end))?;
                     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use netto_questions::api::Breakdown;
 
-use self::model::{Key, Link, Model};
-use self::terminal::{Screens, Wish};
+use self::model::{Key, Model, SourceState};
+use self::terminal::{Action, Screens};
 use crate::feed::{Event, Feed};
 
 /// How long a key or an interval may wait to be seen.
@@ -43,16 +43,16 @@ fn show(mut screens: Screens, mut model: Model, feed: &Feed) -> anyhow::Result<(
         if std::mem::take(&mut is_stale) {
             screens.show(&model.screen())?;
         }
-        let Some(wish) = screens.wish(PATIENCE)? else {
+        let Some(action) = screens.action(PATIENCE)? else {
             continue;
         };
         is_stale = true;
-        match wish {
-            Wish::Quit => return Ok(()),
-            Wish::Redraw => {}
-            Wish::Faster => feed.change_speed(10.0),
-            Wish::Slower => feed.change_speed(0.1),
-            Wish::Key(key) => {
+        match action {
+            Action::Quit => return Ok(()),
+            Action::Redraw => {}
+            Action::Faster => feed.change_speed(10.0),
+            Action::Slower => feed.change_speed(0.1),
+            Action::Key(key) => {
                 model.press(key);
                 if key == Key::Pause {
                     feed.pause(model.is_paused());
@@ -67,7 +67,7 @@ fn take(model: &mut Model, event: Event) {
         Event::Info(info) => model.meet(*info),
         Event::Jump => model.forget(),
         Event::Snapshot(snapshot) => model.receive(&snapshot),
-        Event::Lost(reason) => model.set_link(Link::Lost(reason)),
-        Event::Ended(reason) => model.set_link(Link::Ended(reason)),
+        Event::Lost(reason) => model.set_link(SourceState::Lost(reason)),
+        Event::Ended(reason) => model.set_link(SourceState::Ended(reason)),
     }
 }

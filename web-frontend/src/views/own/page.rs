@@ -12,18 +12,18 @@ use crate::view::{Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
-    Box::new(Own::default())
+    Box::new(OwnView::default())
 }
 
 /// What of the parts is in the document.
 #[derive(Default)]
-struct Own {
+struct OwnView {
     parts: String,
 }
 
-impl Keys for Own {}
+impl Keys for OwnView {}
 
-impl View for Own {
+impl View for OwnView {
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let dom = scene.dom;
         let Some(figure) = model::figure(scene.info, scene.shown) else {

@@ -1,6 +1,6 @@
 //! Who took softirq time from whom, as a table of the largest: lines caused it, columns paid. Pure.
 
-use metrics_common::sections::{Owners, Taken};
+use metrics_common::sections::{Interruption, Owners};
 use metrics_common::{Info, Snapshot};
 
 use super::model::{self, Cell};
@@ -38,8 +38,8 @@ pub struct Matrix {
 pub fn matrix(info: &Info, snapshot: &Snapshot, owners: &Owners, basis: Basis) -> Matrix {
     let owners = owners.largest(MOST_OWNERS);
     let place = 0..owners.owners.len() as u32;
-    let others = |own: &&Taken| own.cause != own.payer && own.ns > 0;
-    let is_in = |of: fn(&Taken) -> u32, at: u32| {
+    let others = |own: &&Interruption| own.cause != own.payer && own.ns > 0;
+    let is_in = |of: fn(&Interruption) -> u32, at: u32| {
         let mut pairs = owners.taken.iter().filter(others);
         pairs.any(|taken| of(taken) == at)
     };
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn lines_caused_what_columns_paid_and_idle_cpus_are_not_the_most() {
         let mut owners = owners();
-        owners.taken.push(Taken {
+        owners.taken.push(Interruption {
             cause: 4,
             payer: 0,
             ns: 2 * fixture::MS,

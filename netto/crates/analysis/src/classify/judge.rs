@@ -3,7 +3,7 @@
 use metrics_common::Source;
 use metrics_common::component::{CLOCK_KINDS, index_of_source};
 
-use super::verdict::{NOBODYS, Owner, Packed, Ruling, Verdict};
+use super::verdict::{NOBODYS, Packed, Ruling, SampleOwner, Verdict};
 use super::{Classifier, Family, THREAD_FRAMES, Table};
 
 impl Classifier {
@@ -103,7 +103,7 @@ impl Classifier {
         let part = self
             .search(Table::Parts(event), frames, end)
             .map(|(part, _)| part);
-        Owner { event, part }.packed()
+        SampleOwner { event, part }.packed()
     }
 
     /// The number of the shared call at this place of a stack.

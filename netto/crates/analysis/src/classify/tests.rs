@@ -14,7 +14,7 @@ mod stages;
 mod threads;
 
 /// Who has names instead of addresses must come to the same part.
-fn by_names_it_is_the_same(owner: Owner, stack: &str) {
+fn by_names_it_is_the_same(owner: SampleOwner, stack: &str) {
     let event = COMPONENTS[owner.event].slug;
     let named: Vec<String> = stack.split(" < ").map(shown).collect();
     let Some(mut parts) = Parts::of(event) else {

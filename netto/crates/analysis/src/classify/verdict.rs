@@ -6,7 +6,7 @@ use crate::families::Family;
 
 /// Whose time a sample belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
+pub struct SampleOwner {
     /// The component (index in the table) whose time it is: what the clock says,
     /// or what the stack shows inside of that.
     pub event: usize,
@@ -14,7 +14,7 @@ pub struct Owner {
     pub part: Option<usize>,
 }
 
-impl Owner {
+impl SampleOwner {
     pub(super) fn packed(self) -> Packed {
         Packed {
             event: self.event as u8,
@@ -23,7 +23,7 @@ impl Owner {
     }
 }
 
-/// An [`Owner`], or nobody, in two bytes.
+/// An [`SampleOwner`], or nobody, in two bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packed {
     event: u8,
@@ -40,8 +40,8 @@ pub(super) const NOBODY: Packed = Packed {
 };
 
 impl Packed {
-    pub(super) fn owner(self) -> Option<Owner> {
-        (self.event != NOTHING).then_some(Owner {
+    pub(super) fn owner(self) -> Option<SampleOwner> {
+        (self.event != NOTHING).then_some(SampleOwner {
             event: usize::from(self.event),
             part: (self.part != NOTHING).then_some(usize::from(self.part)),
         })
@@ -51,7 +51,7 @@ impl Packed {
 /// A stack that a classifier knows, by a number of its own. Numbers count up from 0; in another
 /// epoch they are those of other stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub struct StackId {
     /// Changes when all stacks are forgotten.
     pub epoch: u64,
     /// The stack's number.

@@ -9,7 +9,7 @@ use super::Marker;
 use crate::rules::{NumberedRule, Patterns, best};
 
 /// What a walk finds: nothing, or the index of a component.
-pub(super) type Found = Option<u8>;
+pub(super) type MatchedRow = Option<u8>;
 
 /// Rules that are tried together on each frame of a stack.
 #[derive(Debug, Clone, Default)]
@@ -18,7 +18,7 @@ pub(super) struct Walk {
     /// By marker of a function: its row. Most functions have one of very few.
     rows: Vec<u16>,
     /// The different rows, one after the other; column: marker of the caller.
-    table: Vec<Found>,
+    table: Vec<MatchedRow>,
 }
 
 impl Walk {
@@ -39,7 +39,7 @@ impl Walk {
     }
 
     /// What is found of a function with this marker that one with that marker calls.
-    pub(super) fn find(&self, marker: Marker, caller: Marker) -> Found {
+    pub(super) fn find(&self, marker: Marker, caller: Marker) -> MatchedRow {
         let markers = self.rows.len();
         let row = usize::from(self.rows[usize::from(marker)]);
         self.table[row * markers + usize::from(caller)]
@@ -59,12 +59,12 @@ impl Walk {
         let rules: Vec<NumberedRule> = rules
             .map(|(row, rule)| patterns.numbered(*row, rule))
             .collect();
-        let mut numbers: FxHashMap<Vec<Found>, u16> = FxHashMap::default();
+        let mut numbers: FxHashMap<Vec<MatchedRow>, u16> = FxHashMap::default();
         for frame in sets {
             // Most functions are claimed by few rules, if any.
             let claims: Vec<&NumberedRule> =
                 rules.iter().filter(|rule| rule.claims(frame)).collect();
-            let row: Vec<Found> = sets.iter().map(|caller| best(&claims, caller)).collect();
+            let row: Vec<MatchedRow> = sets.iter().map(|caller| best(&claims, caller)).collect();
             let next = numbers.len() as u16;
             let number = *numbers.entry(row).or_insert_with_key(|row| {
                 self.table.extend(row);

@@ -4,14 +4,14 @@
 //! samples. The owner of a task's work is the task. The owner of a softirq's work is the socket
 //! that receives the packet, as probes report (`kernel/events.rs`); the interrupted task pays.
 
-use metrics_common::sections::{Caused, Taken};
+use metrics_common::sections::{Caused, Interruption};
 use metrics_common::{Owner, OwnerKind, Owners, Sections, Source};
 use rustc_hash::FxHashMap;
 
 use self::analysis::divide::{
     Attributed, Division, NOBODY, Portion, interrupts, leaf_of, works_for_others,
 };
-use self::analysis::owner_table::{OTHER, OwnerTable, Process, Who};
+use self::analysis::owner_table::{OTHER, OwnerId, OwnerTable, Process};
 use self::analysis::pool::Pair;
 use self::analysis::ranking::Ranking;
 pub use self::analysis::verdict::OwnerLevel;
@@ -157,7 +157,7 @@ impl WhoseCost {
         let task = &sample.tag;
         let who = who_runs(task, self.level);
         match who {
-            Who::Process { .. } => {
+            OwnerId::Process { .. } => {
                 let known = Process {
                     cgroup: task.cgroup,
                     comm: task.comm,
@@ -176,7 +176,7 @@ impl WhoseCost {
             let mut comm = [0; 16];
             let name = holder.comm.iter().take(comm.len());
             comm.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
-            let who = Who::Process {
+            let who = OwnerId::Process {
                 pid: holder.pid,
                 started_cs: holder.started_ns / 10_000_000,
             };
@@ -187,7 +187,7 @@ impl WhoseCost {
             return self.register.process(who, known);
         }
         match (&self.resolver.cgroups, socket.cgroup) {
-            (Ok(_), 1..) => self.register.number(Who::Cgroup(socket.cgroup)),
+            (Ok(_), 1..) => self.register.number(OwnerId::Cgroup(socket.cgroup)),
             _ => NOBODY,
         }
     }
@@ -233,7 +233,7 @@ impl WhoseCost {
         }
         let taken = pairs.into_iter();
         owners.taken = taken
-            .map(|((cause, payer), ns)| Taken { cause, payer, ns })
+            .map(|((cause, payer), ns)| Interruption { cause, payer, ns })
             .collect();
         owners
             .taken

@@ -12,7 +12,7 @@ use actix_web::{HttpRequest, HttpResponse};
 
 use super::State;
 use super::responses::text;
-use crate::admission::{Guarded, RequestBody, Turn, Visitor};
+use crate::admission::{Guarded, RequestBody, RequestPermit, Visitor};
 use crate::auth::Verdict;
 
 /// The page runs WebAssembly, sets styles on SVG, and talks to its own host.
@@ -32,7 +32,7 @@ pub(super) async fn admit(
         .ok_or_else(|| actix_web::error::ErrorInternalServerError("no state"))?;
     let visitor = request.conn_data::<Visitor>().cloned();
     let turn = visitor.as_ref().map(|visitor| {
-        Turn::new(
+        RequestPermit::new(
             visitor.connection().clone(),
             announced_body(request.headers()),
         )
@@ -45,7 +45,7 @@ pub(super) async fn admit(
         && !response.status().is_client_error()
         && !response.status().is_server_error()
     {
-        visitor.is_welcome();
+        visitor.mark_active();
     }
     let headers = response.headers_mut();
     headers.insert(

@@ -7,7 +7,7 @@ use actix::prelude::*;
 use metrics_common::Info;
 use prost::Message as _;
 
-use super::link::Link;
+use super::channel::ExportChannel;
 use super::points;
 use super::sender::{self, Sender};
 use super::target::Target;
@@ -30,7 +30,7 @@ pub struct OtlpLogger {
     interval: Duration,
     /// When, and how many snapshots were in it.
     exported: Option<(Instant, u64)>,
-    link: Arc<Link>,
+    channel: Arc<ExportChannel>,
     drops: Arc<SinkDrops>,
     clients: Arc<ClientCounts>,
     catalogues: Vec<Catalogue>,
@@ -52,13 +52,13 @@ impl OtlpLogger {
         if let Some(warning) = target.warning() {
             tracing::warn!("{warning}");
         }
-        let link = Arc::new(Link::default());
+        let channel = Arc::new(ExportChannel::default());
         let logger = OtlpLogger {
             totals: Totals::of(catalogues.iter().filter_map(|own| own.state)),
             info,
             interval: target.interval,
             exported: None,
-            link: link.clone(),
+            channel: channel.clone(),
             drops: drops.clone(),
             clients,
             catalogues,
@@ -68,7 +68,7 @@ impl OtlpLogger {
         sender::start(Sender {
             client: sender::client(&target)?,
             target,
-            link,
+            channel,
             drops,
             watch: supervisor.watch(Part::OtlpLogger),
         })?;
@@ -97,7 +97,7 @@ impl OtlpLogger {
         };
         let request = points::request(&inputs, &self.catalogues);
         let dropped = match gzip(&request.encode_to_vec()) {
-            Ok(bytes) => self.link.push(bytes[..].into()),
+            Ok(bytes) => self.channel.push(bytes[..].into()),
             Err(error) => {
                 tracing::error!("an export is left out: {error}");
                 1
@@ -131,7 +131,7 @@ impl Handler<Shutdown> for OtlpLogger {
         if is_new(self.exported.map_or(0, |(_, snapshots)| snapshots)) {
             self.export();
         }
-        self.link.end(END);
+        self.channel.end(END);
         self.watch.settle();
         ctx.stop();
     }

@@ -3,14 +3,14 @@
 //!
 //! The actor keeps totals and makes an export of them every so often; a thread of its own
 //! (`sender`) is the only one that waits for the network. Between them stands a bounded queue
-//! (`link`). What is exported is said in `points`, where to in `target`.
+//! (`channel`). What is exported is said in `points`, where to in `target`.
 
 pub mod target;
 
 #[cfg(feature = "otlp")]
-mod exporter;
+mod channel;
 #[cfg(feature = "otlp")]
-mod link;
+mod exporter;
 #[cfg(feature = "otlp")]
 mod points;
 #[cfg(feature = "otlp")]

@@ -12,7 +12,7 @@ use prost::Message as _;
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use super::link::{Export, Link};
+use super::channel::{Export, ExportChannel};
 use super::target::Target;
 use netto_pipeline::metrics_collector::{Sink, SinkDrops};
 use netto_pipeline::supervisor::Watch;
@@ -82,7 +82,7 @@ struct Trouble {
 pub(super) struct Sender {
     pub(super) client: Agent,
     pub(super) target: Target,
-    pub(super) link: Arc<Link>,
+    pub(super) channel: Arc<ExportChannel>,
     pub(super) drops: Arc<SinkDrops>,
     pub(super) watch: Watch,
 }
@@ -92,35 +92,36 @@ impl Sender {
     pub(super) fn run(mut self) {
         let mut trouble = None;
         let mut refused_at = None;
-        while let Some(export) = self.link.next() {
+        while let Some(export) = self.channel.next() {
             match self.attempt(&export) {
                 Outcome::Accepted => {
-                    self.link.done(&export);
+                    self.channel.done(&export);
                     self.recovered(&mut trouble);
                 }
                 Outcome::Refused(cause) => {
-                    self.link.done(&export);
+                    self.channel.done(&export);
                     self.drops.count(Sink::Otlp);
                     self.refused(&mut refused_at, &cause);
                 }
                 Outcome::Again(cause, after) => {
-                    if self.link.deadline().is_some() {
-                        let lost = self.link.waiting();
+                    if self.channel.deadline().is_some() {
+                        let lost = self.channel.waiting();
                         tracing::warn!("{lost} exports did not reach {}: {cause}", self.target.url);
                         break;
                     }
                     let pause = self.failed(&mut trouble, &cause);
-                    self.link.pause(after.unwrap_or(pause).min(LONGEST_PAUSE));
+                    self.channel
+                        .pause(after.unwrap_or(pause).min(LONGEST_PAUSE));
                 }
             }
         }
         self.watch.settle();
-        self.link.ended();
+        self.channel.ended();
     }
 
     fn attempt(&self, export: &Export) -> Outcome {
         let left = self
-            .link
+            .channel
             .deadline()
             .map(|at| at.saturating_duration_since(Instant::now()));
         let limit = left.map_or(TRY, |left| left.min(TRY));
@@ -204,7 +205,7 @@ impl Sender {
                 "{} takes metrics again after {:.0} s; {} exports wait",
                 self.target.url,
                 trouble.since.elapsed().as_secs_f64(),
-                self.link.waiting()
+                self.channel.waiting()
             );
         }
     }

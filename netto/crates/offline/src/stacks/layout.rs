@@ -30,13 +30,13 @@ pub struct Rect<'a> {
 }
 
 /// Lines of one caller, without what they begin with.
-type Rest<'a> = Vec<(&'a str, [f64; 2])>;
+type CallerLines<'a> = Vec<(&'a str, [f64; 2])>;
 
 /// Draws all lines, each as wide as both its sides together: what is in one of them only is seen.
 /// Callers come before what they call.
 pub fn layout(compared: &Compared) -> Vec<Rect<'_>> {
     let lines = compared.lines.iter();
-    let lines: Rest<'_> = lines
+    let lines: CallerLines<'_> = lines
         .map(|(stack, counts)| (&**stack, counts.map(|count| count as f64)))
         .collect();
     let mut drawing = Drawing {
@@ -64,7 +64,7 @@ impl<'a> Drawing<'a> {
         while let Some(&(line, counts)) = lines.next() {
             let (name, rest) = split(line);
             let mut sum = counts;
-            let mut called: Rest<'a> = rest.map(|rest| (rest, counts)).into_iter().collect();
+            let mut called: CallerLines<'a> = rest.map(|rest| (rest, counts)).into_iter().collect();
             while let Some(&(more, counts)) = lines.next_if(|(next, _)| split(next).0 == name) {
                 sum = [sum[0] + counts[0], sum[1] + counts[1]];
                 called.extend(split(more).1.map(|rest| (rest, counts)));

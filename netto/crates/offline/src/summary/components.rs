@@ -56,13 +56,13 @@ pub struct ComponentSummary {
     pub kind: String,
     /// What was measured; absent if nothing was, and then `unavailable` says why.
     #[serde(flatten)]
-    pub found: Found,
+    pub found: Outcome,
 }
 
 /// What was found of a component.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Found {
+pub enum Outcome {
     /// It was measured.
     Measured(Measured),
     /// It was not.
@@ -226,16 +226,16 @@ impl Table {
         .collect()
     }
 
-    fn found(&self, info: &Info, index: usize, row: &Row) -> Found {
+    fn found(&self, info: &Info, index: usize, row: &Row) -> Outcome {
         if row.capacity_ns == 0 {
             let unavailable = match &row.info.availability {
                 Availability::Unavailable { reason } => reason.clone(),
                 Availability::Available { .. } => "not measured in this span".to_owned(),
             };
-            return Found::Unavailable { unavailable };
+            return Outcome::Unavailable { unavailable };
         }
         let (max_share_ratio, max_time_unix_ns) = row.peak.unwrap_or_default();
-        Found::Measured(Measured {
+        Outcome::Measured(Measured {
             method: match &row.info.availability {
                 Availability::Available { method } => method.to_string(),
                 Availability::Unavailable { .. } => "unknown".to_owned(),

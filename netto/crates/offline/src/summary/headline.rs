@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use metrics_common::{Availability, Info, Modes, Snapshot};
 use serde::Serialize;
 
-use super::components::{ComponentSummary, Found, Table};
+use super::components::{ComponentSummary, Outcome, Table};
 use super::quantiles::Quantiles;
 use super::stretch::Stretch;
 use super::timeline::{Step, Timeline};
@@ -286,8 +286,8 @@ impl Subject {
         };
         let own = components.iter().find(|c| c.component == self.slug);
         let measured = own.and_then(|own| match &own.found {
-            Found::Measured(measured) => Some(measured),
-            Found::Unavailable { .. } => None,
+            Outcome::Measured(measured) => Some(measured),
+            Outcome::Unavailable { .. } => None,
         });
         let spread = |mean: f64, of: &Quantiles| {
             Some(Spread {

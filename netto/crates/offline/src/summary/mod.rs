@@ -18,7 +18,7 @@ use metrics_common::Info;
 use metrics_common::codec::Gap;
 use serde::Serialize;
 
-pub use components::{ComponentSummary, Found, Measured, Table};
+pub use components::{ComponentSummary, Measured, Outcome, Table};
 pub use headline::{CpuSummary, Headline, MOST_CPUS, Peak, PowerSummary, Spread, Strip};
 pub use health::{Gaps, Losses, Missed, OwnSummary, Unwritten};
 pub use stretch::Stretch;

@@ -48,8 +48,8 @@ fn summed(subject: &str, intervals: impl IntoIterator<Item = Snapshot>) -> Summa
 fn measured<'a>(summary: &'a Summary, slug: &str) -> &'a Measured {
     let found = summary.components.iter().find(|c| c.component == slug);
     match &found.unwrap().found {
-        Found::Measured(measured) => measured,
-        Found::Unavailable { unavailable } => panic!("{slug}: {unavailable}"),
+        Outcome::Measured(measured) => measured,
+        Outcome::Unavailable { unavailable } => panic!("{slug}: {unavailable}"),
     }
 }
 
@@ -116,8 +116,8 @@ fn what_is_not_measured_is_absent_and_says_why() {
     let reason = |slug: &str| {
         let found = summary.components.iter().find(|c| c.component == slug);
         match &found.unwrap().found {
-            Found::Unavailable { unavailable } => unavailable.clone(),
-            Found::Measured(_) => panic!("{slug} is measured"),
+            Outcome::Unavailable { unavailable } => unavailable.clone(),
+            Outcome::Measured(_) => panic!("{slug} is measured"),
         }
     };
     assert_eq!(reason("bridging"), "no bridge");

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use crate::outcome::Outcome;
 use crate::output::{Output, is_closed_pipe};
 use crate::progress::Progress;
-use netto_log::read::{Entry, Files};
+use netto_log::read::{Files, SeriesItem};
 use netto_offline::compare::{Comparison, Condition, Judgement, Side, compare};
 use netto_offline::stacks::{Compared, Stacks, Which};
 use netto_questions::times::{Moment, Wanted};
@@ -35,10 +35,10 @@ Exit codes:
 pub struct DiffArgs {
     /// What was before: LOG, or LOG@FROM..TO
     #[arg(value_name = "A")]
-    pub a: Part,
+    pub a: LogPart,
     /// What is now: LOG, or LOG@FROM..TO
     #[arg(value_name = "B")]
-    pub b: Part,
+    pub b: LogPart,
     /// In which form: table, json, html (one page with everything in it), or folded (sampled stacks
     /// with the samples of both sides, for differential flame graphs)
     #[arg(
@@ -72,12 +72,12 @@ pub enum Format {
 
 /// A log, or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct LogPart {
     path: PathBuf,
     wanted: Wanted,
 }
 
-impl FromStr for Part {
+impl FromStr for LogPart {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -86,7 +86,7 @@ impl FromStr for Part {
             .rsplit_once('@')
             .and_then(|(path, span)| Some((path, span.split_once("..")?)))
         else {
-            return Ok(Part {
+            return Ok(LogPart {
                 path: text.into(),
                 wanted: Wanted::default(),
             });
@@ -97,7 +97,7 @@ impl FromStr for Part {
                 text => text.parse().map(Some),
             }
         };
-        Ok(Part {
+        Ok(LogPart {
             path: path.into(),
             wanted: Wanted {
                 from: moment(from)?,
@@ -150,7 +150,7 @@ pub fn run(args: &DiffArgs) -> Outcome {
 
 /// Reads one side, and its stacks if they are wanted.
 fn side(
-    part: &Part,
+    part: &LogPart,
     which: Which,
     mut stacks: Option<&mut Stacks>,
     zone: &TimeZone,
@@ -166,22 +166,22 @@ fn side(
     let findings = files.series(span).for_each(|entry| {
         progress.tick();
         match entry {
-            Entry::Described(info) => {
+            SeriesItem::Described(info) => {
                 side.describe(&info);
                 described = Some(info);
             }
-            Entry::Interval(snapshot) => {
+            SeriesItem::Interval(snapshot) => {
                 side.interval(&snapshot);
                 if let (Some(stacks), Some(info)) = (&mut stacks, &described) {
                     stacks.interval(which, info, &snapshot);
                 }
             }
-            Entry::Stacks(sampled) => {
+            SeriesItem::Stacks(sampled) => {
                 if let Some(stacks) = &mut stacks {
                     stacks.add(which, &sampled);
                 }
             }
-            Entry::Digest(_) | Entry::Missing(_) => {}
+            SeriesItem::Digest(_) | SeriesItem::Missing(_) => {}
         }
         Ok::<(), std::convert::Infallible>(())
     });
@@ -246,20 +246,20 @@ mod tests {
 
     #[test]
     fn a_side_is_a_log_or_a_part_of_one() {
-        let whole: Part = "a@b.log".parse().unwrap();
+        let whole: LogPart = "a@b.log".parse().unwrap();
         assert_eq!(
             (whole.path, whole.wanted),
             ("a@b.log".into(), Wanted::default())
         );
-        let part: Part = "dir@1/a.log@14:00..15:30".parse().unwrap();
+        let part: LogPart = "dir@1/a.log@14:00..15:30".parse().unwrap();
         assert_eq!(part.path, PathBuf::from("dir@1/a.log"));
         assert_eq!(part.wanted.from, Some("14:00".parse().unwrap()));
         assert_eq!(part.wanted.to, Some("15:30".parse().unwrap()));
-        let open: Part = "a.log@..2026-05-01T00:00:00Z".parse().unwrap();
+        let open: LogPart = "a.log@..2026-05-01T00:00:00Z".parse().unwrap();
         assert!(open.wanted.from.is_none() && open.wanted.to.is_some());
         assert!(
             "a.log@noon.."
-                .parse::<Part>()
+                .parse::<LogPart>()
                 .unwrap_err()
                 .contains("14:30")
         );

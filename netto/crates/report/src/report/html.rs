@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use super::source::{Source, nothing_there};
 use super::table::troubles;
 use crate::standalone::Standalone;
-use netto_log::read::{Entry, Findings};
+use netto_log::read::{Findings, SeriesItem};
 
 /// The file, and what was wrong with the logs.
 pub(super) fn text(source: &Source<'_>, zone: &TimeZone) -> anyhow::Result<(String, Findings)> {
@@ -18,14 +18,14 @@ pub(super) fn text(source: &Source<'_>, zone: &TimeZone) -> anyhow::Result<(Stri
     let mut info = None;
     let findings = source.for_each(|entry| {
         match entry {
-            Entry::Described(described) => info = Some(described),
-            Entry::Interval(snapshot) => {
+            SeriesItem::Described(described) => info = Some(described),
+            SeriesItem::Interval(snapshot) => {
                 let info = info.as_deref().context("a log without a description")?;
                 report
                     .get_or_insert_with(|| Standalone::new(info, begin_unix_ns, end_unix_ns))
                     .add(&snapshot);
             }
-            Entry::Digest(_) | Entry::Missing(_) | Entry::Stacks(_) => {}
+            SeriesItem::Digest(_) | SeriesItem::Missing(_) | SeriesItem::Stacks(_) => {}
         }
         Ok(())
     })?;

@@ -15,7 +15,7 @@ use self::source::{Source, nothing_there};
 use crate::outcome::Outcome;
 use crate::output::{Output, is_closed_pipe};
 use netto_feature::instruments::Feature;
-use netto_log::read::{Entry, Files, Findings};
+use netto_log::read::{Files, Findings, SeriesItem};
 use netto_offline::stacks::{Stacks, Which};
 use netto_offline::summary::{Strip, Summarizer, Summary};
 use netto_questions::cpus::CpuSet;
@@ -217,17 +217,17 @@ fn summed_up(
     let mut add = |snapshot: &Snapshot| parts.iter_mut().for_each(|(_, part)| part.add(snapshot));
     let findings = source.for_each_or_digest(|entry| {
         match entry {
-            Entry::Described(info) => summarizer.describe(&info),
-            Entry::Interval(snapshot) => {
+            SeriesItem::Described(info) => summarizer.describe(&info),
+            SeriesItem::Interval(snapshot) => {
                 add(&snapshot);
                 summarizer.add(&*snapshot);
             }
-            Entry::Digest(digest) => {
+            SeriesItem::Digest(digest) => {
                 add(&digest.sum);
                 summarizer.add(&*digest);
             }
-            Entry::Missing(gap) => summarizer.missing(&gap),
-            Entry::Stacks(_) => {}
+            SeriesItem::Missing(gap) => summarizer.missing(&gap),
+            SeriesItem::Stacks(_) => {}
         }
         Ok(())
     })?;
@@ -243,7 +243,7 @@ fn summed_up(
 fn folded(source: &Source<'_>, args: &ReportArgs) -> anyhow::Result<Findings> {
     let mut stacks = Stacks::default();
     let findings = source.for_each(|entry| {
-        if let Entry::Stacks(sampled) = entry {
+        if let SeriesItem::Stacks(sampled) = entry {
             stacks.add(Which::A, &sampled);
         }
         Ok(())

@@ -17,7 +17,7 @@ use parquet::schema::parser::parse_message_type;
 use super::long_form::{LongForm, Row};
 use super::source::{Source, about};
 use crate::output::Output;
-use netto_log::read::{Entry, Findings};
+use netto_log::read::{Findings, SeriesItem};
 
 /// The columns and their types. Numbers that cannot be negative have unsigned types.
 const SCHEMA: &str = "
@@ -56,7 +56,7 @@ pub(super) fn write(
     let mut has_metadata = false;
     let findings = source.for_each(|entry| {
         match entry {
-            Entry::Described(info) => {
+            SeriesItem::Described(info) => {
                 if !has_metadata {
                     for (key, value) in metadata(&info)? {
                         writer.append_key_value_metadata(KeyValue::new(key, value));
@@ -65,7 +65,7 @@ pub(super) fn write(
                 }
                 form.describe(info);
             }
-            Entry::Interval(snapshot) => {
+            SeriesItem::Interval(snapshot) => {
                 for row in form.rows(&snapshot) {
                     group.push(&row);
                     if group.times.len() == ROWS_IN_GROUP {
@@ -73,7 +73,7 @@ pub(super) fn write(
                     }
                 }
             }
-            Entry::Digest(_) | Entry::Missing(_) | Entry::Stacks(_) => {}
+            SeriesItem::Digest(_) | SeriesItem::Missing(_) | SeriesItem::Stacks(_) => {}
         }
         Ok(())
     })?;

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use metrics_common::Info;
 
 use crate::progress::Progress;
-use netto_log::read::{Entry, Files, Findings, Series};
+use netto_log::read::{Files, Findings, Series, SeriesItem};
 use netto_questions::cpus::CpuSet;
 use netto_questions::times::{self, Span};
 
@@ -22,7 +22,7 @@ impl Source<'_> {
     /// Hands on every interval that is meant, and all else, and tells the user how far it has come.
     pub(super) fn for_each(
         &self,
-        each: impl FnMut(Entry) -> anyhow::Result<()>,
+        each: impl FnMut(SeriesItem) -> anyhow::Result<()>,
     ) -> anyhow::Result<Findings> {
         self.read(self.files.series(self.span), each)
     }
@@ -30,7 +30,7 @@ impl Source<'_> {
     /// The same for who wants nothing but sums: by digests where they have what is meant.
     pub(super) fn for_each_or_digest(
         &self,
-        each: impl FnMut(Entry) -> anyhow::Result<()>,
+        each: impl FnMut(SeriesItem) -> anyhow::Result<()>,
     ) -> anyhow::Result<Findings> {
         // The course in a digest is of all CPUs together.
         match self.every_interval || self.cpus.is_some() {
@@ -42,14 +42,14 @@ impl Source<'_> {
     fn read(
         &self,
         series: Series,
-        mut each: impl FnMut(Entry) -> anyhow::Result<()>,
+        mut each: impl FnMut(SeriesItem) -> anyhow::Result<()>,
     ) -> anyhow::Result<Findings> {
         let mut progress = Progress::of(self.files.read_bytes(), self.files.length_bytes());
         series.for_each(|entry| {
             progress.tick();
             match (entry, self.cpus) {
-                (Entry::Interval(snapshot), Some(cpus)) => {
-                    each(Entry::Interval(Box::new(cpus.of(*snapshot))))
+                (SeriesItem::Interval(snapshot), Some(cpus)) => {
+                    each(SeriesItem::Interval(Box::new(cpus.of(*snapshot))))
                 }
                 (entry, _) => each(entry),
             }

@@ -7,7 +7,7 @@ use metrics_common::KindName;
 
 use netto_log::read::Findings;
 use netto_offline::summary::{
-    ComponentSummary, Found, Headline, Measured, OwnSummary, PowerSummary, Spread, Summary,
+    ComponentSummary, Headline, Measured, Outcome, OwnSummary, PowerSummary, Spread, Summary,
 };
 use netto_questions::cpus::CpuSet;
 use netto_questions::figures::{count, counted, cpus, energy, percent, percent_number, plain};
@@ -337,7 +337,7 @@ impl Page<'_> {
     fn absent(&mut self) {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for component in &self.summary.components {
-            let Found::Unavailable { unavailable } = &component.found else {
+            let Outcome::Unavailable { unavailable } = &component.found else {
                 continue;
             };
             match reasons.iter_mut().find(|(reason, _)| reason == unavailable) {
@@ -380,8 +380,8 @@ fn descend<'a>(
         .iter()
         .filter(|component| component.parent.as_deref() == Some(whole))
         .filter_map(|component| match &component.found {
-            Found::Measured(measured) => Some((component, measured)),
-            Found::Unavailable { .. } => None,
+            Outcome::Measured(measured) => Some((component, measured)),
+            Outcome::Unavailable { .. } => None,
         })
         .collect();
     parts.sort_by_key(|(_, measured)| std::cmp::Reverse(measured.cpu_ns));

@@ -8,7 +8,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::Paragraph;
 
-use super::model::{Headline, Link, Screen, Sort};
+use super::model::{Headline, Screen, Sort, SourceState};
 use netto_questions::line::{Line, Value};
 use netto_questions::words::utc;
 
@@ -77,15 +77,20 @@ fn heading(screen: &Screen, width: u16) -> Vec<Text<'static>> {
         first.push(Span::raw(" "));
     }
     match &screen.link {
-        Link::Lost(_) | Link::Ended(_) | Link::Waiting if screen.host.is_empty() => {}
+        SourceState::Lost(_) | SourceState::Ended(_) | SourceState::Waiting
+            if screen.host.is_empty() => {}
         _ => first.push(Span::raw(screen.host.clone())),
     }
     match (&screen.link, screen.is_paused) {
-        (Link::Lost(reason), _) => first.push(Span::styled(format!(" · lost: {reason}"), LOUD)),
-        (Link::Ended(reason), _) => first.push(Span::styled(format!(" · {reason}"), LOUD)),
+        (SourceState::Lost(reason), _) => {
+            first.push(Span::styled(format!(" · lost: {reason}"), LOUD))
+        }
+        (SourceState::Ended(reason), _) => first.push(Span::styled(format!(" · {reason}"), LOUD)),
         (_, true) => first.push(Span::styled(" · paused", LOUD)),
-        (Link::Waiting, false) => first.push(Span::styled(" · waiting for an interval", DIM)),
-        (Link::Live, false) => {}
+        (SourceState::Waiting, false) => {
+            first.push(Span::styled(" · waiting for an interval", DIM))
+        }
+        (SourceState::Live, false) => {}
     }
     let mut texts = vec![Text::from(first)];
     if let Some(headline) = &screen.headline {

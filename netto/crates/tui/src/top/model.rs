@@ -45,7 +45,7 @@ pub enum Sort {
 
 /// How it stands with the source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Link {
+pub enum SourceState {
     /// Nothing has come yet.
     #[default]
     Waiting,
@@ -75,7 +75,7 @@ pub struct Model {
     /// The line that is chosen, by its slug, so that it stays chosen while lines change places.
     chosen: Option<String>,
     sort: Sort,
-    link: Link,
+    link: SourceState,
     last_sequence: Option<u64>,
     skipped: u64,
 }
@@ -111,7 +111,7 @@ pub struct Screen {
     /// What must not be taken for the present: `DEMO`, `RECORDING`.
     pub badge: Option<&'static str>,
     /// How it stands with the source.
-    pub link: Link,
+    pub link: SourceState,
     /// Whether it stands still.
     pub is_paused: bool,
     /// What stands above; `None` before the first interval.
@@ -173,12 +173,12 @@ impl Model {
             self.skipped += snapshot.sequence - last - 1;
         }
         self.last_sequence = Some(snapshot.sequence);
-        self.link = Link::Live;
+        self.link = SourceState::Live;
         self.window.push(snapshot);
     }
 
     /// Something has happened to the source.
-    pub fn set_link(&mut self, link: Link) {
+    pub fn set_link(&mut self, link: SourceState) {
         self.link = link;
     }
 

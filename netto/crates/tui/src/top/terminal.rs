@@ -27,7 +27,7 @@ pub struct Screens {
 
 /// What the user wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
+pub enum Action {
     /// Something of the model.
     Key(Key),
     /// A recording faster, or slower.
@@ -100,7 +100,7 @@ impl Screens {
     ///
     /// # Errors
     /// If the terminal is gone.
-    pub fn wish(&self, patience: Duration) -> anyhow::Result<Option<Wish>> {
+    pub fn action(&self, patience: Duration) -> anyhow::Result<Option<Action>> {
         let there = match event::poll(patience) {
             Ok(there) => there,
             // A signal; which one is seen below.
@@ -108,14 +108,14 @@ impl Screens {
             Err(error) => return Err(error).context("the terminal is gone"),
         };
         if self.has_ended.load(Ordering::Relaxed) {
-            return Ok(Some(Wish::Quit));
+            return Ok(Some(Action::Quit));
         }
         if !there {
             return Ok(None);
         }
         Ok(match event::read().context("the terminal is gone")? {
-            Event::Key(key) if key.kind != KeyEventKind::Release => wish(key),
-            Event::Resize(..) => Some(Wish::Redraw),
+            Event::Key(key) if key.kind != KeyEventKind::Release => action(key),
+            Event::Resize(..) => Some(Action::Redraw),
             _ => None,
         })
     }
@@ -134,22 +134,22 @@ fn give_back() {
     let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
 }
 
-fn wish(key: KeyEvent) -> Option<Wish> {
+fn action(key: KeyEvent) -> Option<Action> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
-        return matches!(key.code, KeyCode::Char('c' | 'd')).then_some(Wish::Quit);
+        return matches!(key.code, KeyCode::Char('c' | 'd')).then_some(Action::Quit);
     }
     Some(match key.code {
-        KeyCode::Char('q') | KeyCode::Esc => Wish::Quit,
-        KeyCode::Up | KeyCode::Char('k') => Wish::Key(Key::Up),
-        KeyCode::Down | KeyCode::Char('j') => Wish::Key(Key::Down),
-        KeyCode::Enter | KeyCode::Right => Wish::Key(Key::In),
-        KeyCode::Left | KeyCode::Backspace => Wish::Key(Key::Out),
-        KeyCode::Char('s') => Wish::Key(Key::Sort),
-        KeyCode::Char('w') => Wish::Key(Key::Window),
-        KeyCode::Char(' ' | 'p') => Wish::Key(Key::Pause),
-        KeyCode::Char('+') => Wish::Faster,
-        KeyCode::Char('-') => Wish::Slower,
-        KeyCode::Char(other) => Wish::Key(Key::By(other)),
+        KeyCode::Char('q') | KeyCode::Esc => Action::Quit,
+        KeyCode::Up | KeyCode::Char('k') => Action::Key(Key::Up),
+        KeyCode::Down | KeyCode::Char('j') => Action::Key(Key::Down),
+        KeyCode::Enter | KeyCode::Right => Action::Key(Key::In),
+        KeyCode::Left | KeyCode::Backspace => Action::Key(Key::Out),
+        KeyCode::Char('s') => Action::Key(Key::Sort),
+        KeyCode::Char('w') => Action::Key(Key::Window),
+        KeyCode::Char(' ' | 'p') => Action::Key(Key::Pause),
+        KeyCode::Char('+') => Action::Faster,
+        KeyCode::Char('-') => Action::Slower,
+        KeyCode::Char(other) => Action::Key(Key::By(other)),
         _ => return None,
     })
 }
@@ -160,12 +160,12 @@ mod tests {
 
     #[test]
     fn control_c_quits_as_q_does_and_c_alone_does_not() {
-        let plain = |code| wish(KeyEvent::new(code, KeyModifiers::NONE));
-        let control = |code| wish(KeyEvent::new(code, KeyModifiers::CONTROL));
-        assert_eq!(control(KeyCode::Char('c')), Some(Wish::Quit));
-        assert_eq!(plain(KeyCode::Char('q')), Some(Wish::Quit));
-        assert_eq!(plain(KeyCode::Char('c')), Some(Wish::Key(Key::By('c'))));
+        let plain = |code| action(KeyEvent::new(code, KeyModifiers::NONE));
+        let control = |code| action(KeyEvent::new(code, KeyModifiers::CONTROL));
+        assert_eq!(control(KeyCode::Char('c')), Some(Action::Quit));
+        assert_eq!(plain(KeyCode::Char('q')), Some(Action::Quit));
+        assert_eq!(plain(KeyCode::Char('c')), Some(Action::Key(Key::By('c'))));
         assert_eq!(control(KeyCode::Char('q')), None);
-        assert_eq!(plain(KeyCode::Enter), Some(Wish::Key(Key::In)));
+        assert_eq!(plain(KeyCode::Enter), Some(Action::Key(Key::In)));
     }
 }

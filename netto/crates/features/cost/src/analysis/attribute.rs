@@ -89,7 +89,7 @@ impl Wholes {
 
 /// What is shown of each row.
 #[derive(Debug, Clone, Default)]
-struct Shown {
+struct ShownRows {
     capabilities: Capabilities,
     /// By component: whether its time, or its split, comes from samples.
     rests_on_samples: Vec<bool>,
@@ -99,8 +99,8 @@ struct Shown {
     sums: Vec<(usize, Vec<usize>)>,
 }
 
-impl Shown {
-    fn of(capabilities: &Capabilities) -> Shown {
+impl ShownRows {
+    fn of(capabilities: &Capabilities) -> ShownRows {
         let rows = 0..COMPONENTS.len();
         let is_available = |row: &usize| capabilities.available[*row];
         let parts = |row| children(row).iter().copied().filter(is_available).collect();
@@ -109,7 +109,7 @@ impl Shown {
             .clone()
             .rev()
             .filter(|&row| COMPONENTS[row].kind == Kind::Sum);
-        Shown {
+        ShownRows {
             sums: sums.map(|row| (row, parts(row))).collect(),
             rests_on_samples: rows
                 .clone()
@@ -136,7 +136,7 @@ pub struct Attribution {
     /// Rows of work that io_uring's threads do for all requests: networking's and the others'.
     of_requests: Option<[usize; 2]>,
     /// What follows from the capabilities of the last interval.
-    shown: Shown,
+    shown: ShownRows,
     // Scratch.
     counts: Vec<(usize, u32)>,
     time_ns: Vec<u64>,
@@ -154,7 +154,7 @@ impl Default for Attribution {
             now_ns: 0,
             of_softirqs: 1.0,
             of_requests: rows_of_requests(),
-            shown: Shown::default(),
+            shown: ShownRows::default(),
             counts: Vec::new(),
             time_ns: vec![0; COMPONENTS.len()],
             split: Split::default(),
@@ -198,7 +198,7 @@ impl Attribution {
             self.cpus.resize(cpu + 1, nothing);
         }
         if self.shown.capabilities != *capabilities {
-            self.shown = Shown::of(capabilities);
+            self.shown = ShownRows::of(capabilities);
             self.split_has_samples = true;
         }
         let mut time_ns = std::mem::take(&mut self.time_ns);

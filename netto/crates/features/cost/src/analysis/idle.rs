@@ -18,11 +18,11 @@ const LEAST: u64 = 10;
 #[derive(Debug)]
 pub struct IdleSampling {
     most_between_ticks: u64,
-    cpus: BTreeMap<u32, Seen>,
+    cpus: BTreeMap<u32, IdleSamples>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct IdleSamples {
     expected: u64,
     taken: u64,
 }

@@ -3,7 +3,7 @@
 use metrics_common::Source;
 
 use super::attribute::{Request, StackCounts};
-use netto_analysis::classify::{Classifier, Owner};
+use netto_analysis::classify::{Classifier, SampleOwner};
 use netto_analysis::flame::Flame;
 
 /// One sampled stack.
@@ -21,9 +21,9 @@ pub struct Sample<'a> {
 
 /// What a stack was found to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct ClassifiedStack {
     /// Whose time it is.
-    pub owner: Owner,
+    pub owner: SampleOwner,
     /// Whether it shows that the packet at hand has met its socket.
     pub has_met_socket: bool,
 }
@@ -61,7 +61,11 @@ impl Samples {
     }
 
     /// Counts a stack, and tells whose it is; `None` if it is nobody's in the table.
-    pub fn add(&mut self, classifier: &mut Classifier, sample: Sample<'_>) -> Option<Found> {
+    pub fn add(
+        &mut self,
+        classifier: &mut Classifier,
+        sample: Sample<'_>,
+    ) -> Option<ClassifiedStack> {
         let known = classifier.recognise(sample.kind, sample.frames);
         let found = classifier.owner_on(sample.cpu, known);
         // Without a clock, networking on top of the idle task is told by the stack alone.
@@ -94,7 +98,7 @@ impl Samples {
                 counts.add_request(request);
             }
         }
-        found.map(|owner| Found {
+        found.map(|owner| ClassifiedStack {
             owner,
             has_met_socket: classifier.has_met_socket(known),
         })

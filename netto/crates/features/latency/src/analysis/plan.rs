@@ -8,7 +8,7 @@ use crate::request::Request;
 
 /// What hooks a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum Attachment {
     /// fentry or fexit on the function.
     Function,
     /// The tracepoint.
@@ -19,7 +19,7 @@ pub enum By {
 
 /// What is known of a packet at a point, by which filters can be applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Known {
+enum KnownFields {
     /// Its device.
     Device,
     /// Its socket, too.
@@ -36,16 +36,16 @@ pub struct Program {
     /// The function or tracepoint that it is hooked to.
     pub hook: &'static str,
     /// How.
-    pub by: By,
+    pub by: Attachment,
 }
 
 const fn function(name: &'static str, hook: &'static str) -> Program {
-    let by = By::Function;
+    let by = Attachment::Function;
     Program { name, hook, by }
 }
 
 const fn tracepoint(name: &'static str, hook: &'static str) -> Program {
-    let by = By::Tracepoint;
+    let by = Attachment::Tracepoint;
     Program { name, hook, by }
 }
 
@@ -70,7 +70,7 @@ const IP_NEAR: Program = tracepoint("netto_ip_near", "netif_receive_skb");
 const START_NEAR: Program = Program {
     name: "netto_start_near",
     hook: "cgroup_skb",
-    by: By::Cgroup,
+    by: Attachment::Cgroup,
 };
 const TCP_NEAR: Program = tracepoint("netto_tcp_near", "tcp_probe");
 const READY: Program = tracepoint("netto_ready", "sk_data_ready");
@@ -151,7 +151,7 @@ pub struct Price {
 /// What is loaded, and what that gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// By these means.
+    /// Attachment these means.
     pub means: Means,
     /// Programs.
     pub programs: Vec<Program>,
@@ -162,14 +162,14 @@ pub struct Plan {
 }
 
 /// What a way to a point takes: one of each group of programs at least, and what is known there.
-struct Way {
+struct Method {
     groups: Vec<Vec<Program>>,
     /// Programs without which it is only less exact.
     helpers: Vec<Program>,
-    known: Known,
+    known: KnownFields,
 }
 
-fn way(point: Point, means: Means) -> Option<Way> {
+fn method(point: Point, means: Means) -> Option<Method> {
     let near = means != Means::Functions;
     let helpers = match means {
         Means::Sockets => vec![START_NEAR],
@@ -177,46 +177,52 @@ fn way(point: Point, means: Means) -> Option<Way> {
     };
     let one = |program: Program| vec![program];
     let (groups, helpers, known) = match point {
-        Point::IpStart if near => (vec![one(IP_NEAR)], vec![], Known::Device),
-        Point::IpStart => (vec![IP.to_vec()], vec![], Known::Device),
+        Point::IpStart if near => (vec![one(IP_NEAR)], vec![], KnownFields::Device),
+        Point::IpStart => (vec![IP.to_vec()], vec![], KnownFields::Device),
         Point::TcpStart | Point::UdpStart if means == Means::Sockets => {
-            (vec![one(START_NEAR)], vec![], Known::Socket)
+            (vec![one(START_NEAR)], vec![], KnownFields::Socket)
         }
-        Point::TcpStart if near => (vec![one(TCP_NEAR)], vec![], Known::Socket),
-        Point::TcpStart => (vec![TCP.to_vec()], vec![], Known::Device),
+        Point::TcpStart if near => (vec![one(TCP_NEAR)], vec![], KnownFields::Socket),
+        Point::TcpStart => (vec![TCP.to_vec()], vec![], KnownFields::Device),
         Point::UdpStart if near => return None,
-        Point::UdpStart => (vec![UDP.to_vec()], vec![], Known::Device),
+        Point::UdpStart => (vec![UDP.to_vec()], vec![], KnownFields::Device),
         Point::TcpSocketEnqueued | Point::UdpSocketEnqueued if near => {
-            (vec![one(READY)], helpers, Known::Socket)
+            (vec![one(READY)], helpers, KnownFields::Socket)
         }
-        Point::TcpSocketEnqueued => (vec![one(TCP_ENQUEUED)], vec![], Known::Socket),
-        Point::UdpSocketEnqueued => (vec![one(UDP_ENQUEUED)], vec![], Known::Socket),
-        Point::TcpSocketRead if near => (vec![one(TCP_READ_NEAR)], vec![], Known::Reader),
-        Point::TcpSocketRead => (vec![one(TCP_READ)], vec![], Known::Reader),
-        Point::UdpSocketRead if near => {
-            (vec![one(READY), one(UDP_READ_NEAR)], helpers, Known::Reader)
-        }
-        Point::UdpSocketRead => (vec![one(UDP_READ)], vec![], Known::Reader),
+        Point::TcpSocketEnqueued => (vec![one(TCP_ENQUEUED)], vec![], KnownFields::Socket),
+        Point::UdpSocketEnqueued => (vec![one(UDP_ENQUEUED)], vec![], KnownFields::Socket),
+        Point::TcpSocketRead if near => (vec![one(TCP_READ_NEAR)], vec![], KnownFields::Reader),
+        Point::TcpSocketRead => (vec![one(TCP_READ)], vec![], KnownFields::Reader),
+        Point::UdpSocketRead if near => (
+            vec![one(READY), one(UDP_READ_NEAR)],
+            helpers,
+            KnownFields::Reader,
+        ),
+        Point::UdpSocketRead => (vec![one(UDP_READ)], vec![], KnownFields::Reader),
         Point::TcpReadWait | Point::UdpReadWait => {
             let (from, until) = match point {
                 Point::TcpReadWait => (Point::TcpSocketEnqueued, Point::TcpSocketRead),
                 _ => (Point::UdpSocketEnqueued, Point::UdpSocketRead),
             };
-            let mut both = way(from, means)?;
-            let until = way(until, means)?;
+            let mut both = method(from, means)?;
+            let until = method(until, means)?;
             both.groups.extend(until.groups);
-            (both.groups, both.helpers, Known::Reader)
+            (both.groups, both.helpers, KnownFields::Reader)
         }
         Point::DriverToIp => {
             let ip = match near {
                 true => one(IP_NEAR),
                 false => IP.to_vec(),
             };
-            (vec![GRO.to_vec(), ip], vec![], Known::Device)
+            (vec![GRO.to_vec(), ip], vec![], KnownFields::Device)
         }
-        Point::Qdisc => (vec![one(QUEUED), one(UNQUEUED)], vec![], Known::Socket),
+        Point::Qdisc => (
+            vec![one(QUEUED), one(UNQUEUED)],
+            vec![],
+            KnownFields::Socket,
+        ),
     };
-    Some(Way {
+    Some(Method {
         groups,
         helpers,
         known,
@@ -224,12 +230,16 @@ fn way(point: Point, means: Means) -> Option<Way> {
 }
 
 /// What is asked of a packet that is not known at a point; `None` if all is.
-fn unknown(request: &Request, known: Known) -> Option<&'static str> {
+fn unknown(request: &Request, known: KnownFields) -> Option<&'static str> {
     let asked = [
-        (!request.cgroups.is_empty(), Known::Socket, "control group"),
-        (!request.ports.is_empty(), Known::Socket, "ports"),
-        (request.min_queue > 0, Known::Socket, "socket's queue"),
-        (!request.pids.is_empty(), Known::Reader, "reader"),
+        (
+            !request.cgroups.is_empty(),
+            KnownFields::Socket,
+            "control group",
+        ),
+        (!request.ports.is_empty(), KnownFields::Socket, "ports"),
+        (request.min_queue > 0, KnownFields::Socket, "socket's queue"),
+        (!request.pids.is_empty(), KnownFields::Reader, "reader"),
     ];
     let lacking = asked
         .iter()
@@ -238,7 +248,7 @@ fn unknown(request: &Request, known: Known) -> Option<&'static str> {
 }
 
 impl Plan {
-    /// By these means, on a kernel that has these functions and tracepoints.
+    /// Attachment these means, on a kernel that has these functions and tracepoints.
     pub fn new(request: &Request, means: Means, has: impl Fn(&Program) -> bool) -> Plan {
         let mut chosen = BTreeSet::new();
         let (mut points, mut missing) = (Vec::new(), Vec::new());
@@ -292,7 +302,7 @@ fn one(
     means: Means,
     has: impl Fn(&Program) -> bool,
 ) -> Result<(Vec<Program>, String), String> {
-    let Some(way) = way(point, means) else {
+    let Some(way) = method(point, means) else {
         let reason = "this kernel refuses fentry, or netto programs at sockets of control groups, \
                       and has no tracepoint there";
         return Err(reason.to_owned());
@@ -309,8 +319,8 @@ fn one(
             return Err(format!("this kernel has no {} to hook", group[0].hook));
         };
         let method = match first.by {
-            By::Function => "fentry",
-            By::Tracepoint | By::Cgroup => first.hook,
+            Attachment::Function => "fentry",
+            Attachment::Tracepoint | Attachment::Cgroup => first.hook,
         };
         if !methods.contains(&method) {
             methods.push(method);

@@ -16,7 +16,7 @@ use super::names;
 use super::stamps::Stamps;
 use crate::abi;
 use crate::analysis::growth::Counts;
-use crate::analysis::plan::{By, Means, PROGRAMS, Plan, Program};
+use crate::analysis::plan::{Attachment, Means, PROGRAMS, Plan, Program};
 use crate::latency_skel::{LatencySkel, LatencySkelBuilder};
 use crate::request::{Grouping, Request};
 use netto_sys::btf;
@@ -154,8 +154,8 @@ impl Record<'_> {
 /// What calls a program: a kernel that has that function has the hook.
 fn in_btf(program: &Program) -> String {
     match program.by {
-        By::Tracepoint => format!("__traceiter_{}", program.hook),
-        By::Function | By::Cgroup => program.hook.to_owned(),
+        Attachment::Tracepoint => format!("__traceiter_{}", program.hook),
+        Attachment::Function | Attachment::Cgroup => program.hook.to_owned(),
     }
 }
 
@@ -168,7 +168,7 @@ pub fn hookable() -> anyhow::Result<BTreeSet<&'static str>> {
     let hooks: Vec<&str> = hooks.iter().map(String::as_str).collect();
     let found = btf::functions_among(&hooks)?;
     let both = PROGRAMS.iter().zip(&hooks);
-    let hookable = both.filter(|(own, hook)| own.by == By::Cgroup || found.contains(*hook));
+    let hookable = both.filter(|(own, hook)| own.by == Attachment::Cgroup || found.contains(*hook));
     Ok(hookable.map(|(own, _)| own.name).collect())
 }
 
@@ -287,9 +287,9 @@ fn attach(
             .find(|program| program.name() == planned.name)
             .context("the embedded BPF object lacks a program")?;
         let cgroup = match (planned.by, root) {
-            (By::Cgroup, None) => bail!("version 2 of control groups is not mounted"),
-            (By::Cgroup, root) => root,
-            (By::Function | By::Tracepoint, _) => None,
+            (Attachment::Cgroup, None) => bail!("version 2 of control groups is not mounted"),
+            (Attachment::Cgroup, root) => root,
+            (Attachment::Function | Attachment::Tracepoint, _) => None,
         };
         let mut hook = Probe::new(&program, cgroup).context("cannot duplicate a descriptor")?;
         let attached = hook.attach();

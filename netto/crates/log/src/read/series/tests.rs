@@ -78,7 +78,7 @@ fn read(paths: &[PathBuf], span: Span) -> (Vec<u64>, Findings) {
     let mut series = Files::look(paths).unwrap().series(span);
     let mut ends = Vec::new();
     for entry in series.by_ref() {
-        if let Entry::Interval(snapshot) = entry {
+        if let SeriesItem::Interval(snapshot) = entry {
             ends.push(snapshot.time_unix_ns / SECOND);
         }
     }
@@ -221,7 +221,7 @@ fn of_a_span_only_blocks_near_it_are_read() {
         until_unix_ns: 640 * SECOND,
     };
     let ends = files.series(span).filter_map(|entry| match entry {
-        Entry::Interval(snapshot) => Some(snapshot.time_unix_ns / SECOND),
+        SeriesItem::Interval(snapshot) => Some(snapshot.time_unix_ns / SECOND),
         _ => None,
     });
     assert_eq!(ends.collect::<Vec<_>>(), (601..=640).collect::<Vec<_>>());
@@ -260,7 +260,7 @@ fn intervals_that_have_lost_their_description_are_named_as_this_netto_names_them
     let folder = Folder::new();
     let log = folder.log("log", &[interval(1, 101), interval(2, 102)]);
     let mut series = Files::look(&[log]).unwrap().series(Span::EVER);
-    let Some(Entry::Described(info)) = series.next() else {
+    let Some(SeriesItem::Described(info)) = series.next() else {
         panic!("no description");
     };
     assert_eq!(info.components.len(), COMPONENTS.len());
@@ -309,8 +309,8 @@ fn read_by_digests(paths: &[PathBuf], span: Span) -> (Vec<u64>, usize, Findings)
     let (mut ends, mut digested) = (Vec::new(), 0);
     for entry in series.by_ref() {
         match entry {
-            Entry::Interval(snapshot) => ends.push(snapshot.time_unix_ns / SECOND),
-            Entry::Digest(digest) => {
+            SeriesItem::Interval(snapshot) => ends.push(snapshot.time_unix_ns / SECOND),
+            SeriesItem::Digest(digest) => {
                 digested += digest.course.times_unix_ns.len();
                 ends.extend(digest.course.times_unix_ns.iter().map(|time| time / SECOND));
             }

@@ -114,7 +114,7 @@ fn the_chosen_line_is_in_sight() {
 #[test]
 fn what_is_lost_is_said_on_a_terminal_of_any_use() {
     let mut model = model(4);
-    model.set_link(Link::Lost("the daemon said goodbye".to_owned()));
+    model.set_link(SourceState::Lost("the daemon said goodbye".to_owned()));
     let rows = rows(&model.screen(), 80, 24);
     assert!(
         rows[0].contains("lost: the daemon said goodbye"),

@@ -3,7 +3,7 @@
 use metrics_common::component::CLOCK_KINDS;
 use metrics_common::{COMPONENTS, Kind, Source};
 
-use netto_analysis::classify::Owner;
+use netto_analysis::classify::SampleOwner;
 
 /// Samples of one CPU in one interval.
 #[derive(Debug, Clone)]
@@ -37,12 +37,12 @@ impl Default for StackCounts {
 
 impl StackCounts {
     /// Counts a sample taken in clock kind `kind`.
-    pub fn add(&mut self, kind: u8, owner: Option<Owner>) {
+    pub fn add(&mut self, kind: u8, owner: Option<SampleOwner>) {
         let Some(count) = self.kinds.get_mut(usize::from(kind)) else {
             return;
         };
         *count += 1;
-        if let Some(Owner { event, part }) = owner {
+        if let Some(SampleOwner { event, part }) = owner {
             self.events[usize::from(kind) * COMPONENTS.len() + event] += 1;
             self.of_event[event] += 1;
             if let Some(part) = part {

@@ -8,7 +8,7 @@ use metrics_common::{
 };
 
 use super::*;
-use netto_analysis::classify::Owner;
+use netto_analysis::classify::SampleOwner;
 
 const RX: usize = Source::NET_RX.clock_kind() as usize;
 const HRTIMER: usize = Source::HRTIMER.clock_kind() as usize;
@@ -51,7 +51,7 @@ fn observe(random: &mut SplitMix64, work: Work) -> (Totals, StackCounts) {
     let mut stacks = StackCounts::default();
     for (slug, ns) in PARTS.iter().zip(work) {
         let part = row(slug);
-        let owner = Owner {
+        let owner = SampleOwner {
             event: row("rx_softirq"),
             part: (COMPONENTS[part].kind != Kind::Remainder).then_some(part),
         };
@@ -230,7 +230,7 @@ fn hrtimer(
     for (slug, share) in [("net_hrtimer", share), ("softirq_hrtimer", 1.0 - share)] {
         let event = row(slug);
         for _ in 0..samples(random, share * time_ns) {
-            stacks.add(HRTIMER as u8, Some(Owner { event, part: None }));
+            stacks.add(HRTIMER as u8, Some(SampleOwner { event, part: None }));
         }
     }
     let mut clock = [0; CLOCK_KINDS];
@@ -347,7 +347,7 @@ fn the_interval_of_work_without_a_clock_contains_the_truth_without_a_sample_too(
         let mut covered = 0;
         for _ in 0..ROUNDS {
             let mut stacks = StackCounts::default();
-            let owner = Owner {
+            let owner = SampleOwner {
                 event: own,
                 part: None,
             };

@@ -2,7 +2,7 @@
 
 use super::*;
 use metrics_common::component::{children_of, index_of};
-use netto_analysis::classify::Owner;
+use netto_analysis::classify::SampleOwner;
 use proptest::prelude::*;
 
 const RX: usize = Source::NET_RX.clock_kind() as usize;
@@ -55,7 +55,7 @@ fn stacks(samples: &[(u8, Option<&str>, Option<&str>, u32)]) -> StackCounts {
         for _ in 0..*count {
             stacks.add(
                 *kind,
-                event.map(|event| Owner {
+                event.map(|event| SampleOwner {
                     event: index(event),
                     part: part.map(index),
                 }),
@@ -275,7 +275,7 @@ fn what_is_not_measured_is_absent_and_in_no_sum() {
 }
 
 /// Any event that is not a sum, with any of its parts.
-fn any_owner() -> impl Strategy<Value = Option<Owner>> {
+fn any_owner() -> impl Strategy<Value = Option<SampleOwner>> {
     let events: Vec<usize> = (0..COMPONENTS.len())
         .filter(|&row| {
             matches!(
@@ -293,7 +293,7 @@ fn any_owner() -> impl Strategy<Value = Option<Owner>> {
             .filter(|&child| matches!(COMPONENTS[child].kind, Kind::Sampled(_)))
             .collect();
         let part = (!parts.is_empty()).then(|| parts[index.index(parts.len())]);
-        Owner { event, part }
+        SampleOwner { event, part }
     }))
 }
 

@@ -62,12 +62,12 @@ struct State {
 
 /// See the head of this file.
 #[derive(Debug, Default)]
-pub(super) struct Link {
+pub(super) struct ExportChannel {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-impl Link {
+impl ExportChannel {
     fn state(&self) -> MutexGuard<'_, State> {
         // No thread panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -80,7 +80,7 @@ impl Link {
         dropped
     }
 
-    /// The oldest export, which stays until it is [`Link::done`]; `None` at the end.
+    /// The oldest export, which stays until it is [`ExportChannel::done`]; `None` at the end.
     pub(super) fn next(&self) -> Option<Export> {
         let is_idle = |state: &mut State| state.queue.waiting.is_empty() && state.ending.is_none();
         let state = self
@@ -153,16 +153,16 @@ mod tests {
 
     #[test]
     fn what_had_to_go_during_a_try_takes_no_other_with_it() {
-        let link = Link::default();
-        link.push(export(1));
-        let tried = link.next().unwrap();
-        link.push(export(MOST_BYTES));
-        link.done(&tried);
-        assert_eq!(link.waiting(), 1);
-        let second = link.next().unwrap();
+        let channel = ExportChannel::default();
+        channel.push(export(1));
+        let tried = channel.next().unwrap();
+        channel.push(export(MOST_BYTES));
+        channel.done(&tried);
+        assert_eq!(channel.waiting(), 1);
+        let second = channel.next().unwrap();
         assert_eq!(second.number, 1);
-        link.done(&second);
-        link.end(Duration::ZERO);
-        assert!(link.next().is_none());
+        channel.done(&second);
+        channel.end(Duration::ZERO);
+        assert!(channel.next().is_none());
     }
 }
