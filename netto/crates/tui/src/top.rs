@@ -1,7 +1,6 @@
-//! `netto top`: the page's essentials on a terminal.
+//! `netto top`: the essentials of the page on a terminal.
 //!
-//! It owns the loop between feed, model and terminal. Where intervals come from is `feed`'s,
-//! what is shown `model`'s, how that looks `draw`'s.
+//! Runs the loop between `feed` (source), `model` (content) and `draw` (appearance).
 
 mod draw;
 pub mod model;
@@ -15,11 +14,11 @@ use self::model::{Key, Model, SourceState};
 use self::terminal::{Action, Screens};
 use crate::feed::{Event, Feed};
 
-/// How long a key or an interval may wait to be seen.
+/// Longest delay of a key or an interval.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Shows the terminal's dashboard until the user has seen enough. A component's time can be divided
-/// in these ways.
+/// Shows the terminal's dashboard until the user quits. A component's time can be divided by these
+/// breakdowns.
 ///
 /// # Errors
 /// If there is no terminal, or nothing to show.
@@ -29,7 +28,7 @@ pub fn run(
 ) -> anyhow::Result<()> {
     terminal::must_be_there()?;
     let feed = open()?;
-    // The terminal is back before the feed ends.
+    // The terminal is restored before the feed ends.
     show(Screens::take()?, Model::new(breakdowns), &feed)
 }
 

@@ -1,6 +1,6 @@
-//! The thread that waits for the network: pushes what waits, oldest first, and tries again.
+//! The thread that waits for the network: pushes queued exports, oldest first, with retries.
 //!
-//! A receiver that is gone, slow or full ends nothing. It owns the words about that.
+//! A receiver that is gone, slow or full ends nothing. This file also words the warnings about it.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -17,31 +17,31 @@ use super::target::Target;
 use netto_pipeline::metrics_collector::{Sink, SinkDrops};
 use netto_pipeline::supervisor::Watch;
 
-/// For one try.
+/// Timeout of one try.
 const TRY: Duration = Duration::from_secs(10);
-/// Before the second try, and then twice as long each time.
+/// Pause before the second try, doubled for each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// As long at most, whatever the receiver says.
+/// Longest pause, whatever the receiver requests.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Of an answer, this much is read.
+/// Most bytes read of an answer.
 const MOST_ANSWER_BYTES: u64 = 64 << 10;
-/// So often at most it is said that something is refused.
+/// Least time between two warnings about refusals.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// What came of a try.
+/// The result of a try.
 #[derive(Debug)]
 enum Outcome {
     Accepted,
-    /// Worth another try, perhaps not before this time has passed.
+    /// To be tried again, after this time if given.
     Again(String, Option<Duration>),
-    /// No use in another try.
+    /// Another try is useless.
     Refused(String),
 }
 
-/// A client for this receiver, and nobody else.
+/// A client for this receiver only.
 ///
 /// # Errors
-/// The receiver is to be reached by TLS, and this host trusts nobody.
+/// The receiver requires TLS, and this host has no trusted certificates.
 pub(super) fn client(target: &Target) -> anyhow::Result<Agent> {
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
@@ -72,13 +72,13 @@ pub(super) fn client(target: &Target) -> anyhow::Result<Agent> {
     Ok(Agent::new_with_config(config.build()))
 }
 
-/// The time in which nothing gets through.
+/// A period without successful pushes.
 struct Trouble {
     since: Instant,
     tries: u32,
 }
 
-/// The thread's own.
+/// The state of the thread.
 pub(super) struct Sender {
     pub(super) client: Agent,
     pub(super) target: Target,
@@ -159,13 +159,13 @@ impl Sender {
                 self.read_answer(&body.unwrap_or_default());
                 Outcome::Accepted
             }
-            // By the specification of OTLP/HTTP.
+            // As the OTLP/HTTP specification requires.
             429 | 502..=504 => Outcome::Again(format!("it answers {status}"), retry_after),
             _ => Outcome::Refused(format!("it answers {status}")),
         }
     }
 
-    /// A receiver may take a part only; trying again would not help.
+    /// Reports a partial success; trying again would not help.
     fn read_answer(&self, body: &[u8]) {
         let answer = ExportMetricsServiceResponse::decode(body).unwrap_or_default();
         if let Some(partial) = answer
@@ -181,7 +181,7 @@ impl Sender {
         }
     }
 
-    /// Says so the first time; gives how long to wait.
+    /// Warns at the first failure; returns the pause before the next try.
     fn failed(&self, trouble: &mut Option<Trouble>, cause: &str) -> Duration {
         if trouble.is_none() {
             tracing::warn!(
@@ -221,8 +221,8 @@ impl Sender {
     }
 }
 
-/// How long to wait after so many tries: each time twice as long, and the later half of that at
-/// random, lest a fleet comes back at once.
+/// The pause after this many tries: doubled each time, its second half random, so that a fleet does
+/// not retry at once.
 fn backoff(tries: u32, random: u64) -> Duration {
     let longest = FIRST_PAUSE
         .saturating_mul(1 << tries.min(10))
@@ -234,7 +234,7 @@ fn backoff(tries: u32, random: u64) -> Duration {
 /// Starts the thread.
 ///
 /// # Errors
-/// If there can be no more threads.
+/// If no more threads can be started.
 pub(super) fn start(sender: Sender) -> anyhow::Result<()> {
     std::thread::Builder::new()
         .name("netto-otlp".to_owned())

@@ -1,4 +1,4 @@
-//! What a summary says, against what was put in.
+//! Summaries of made-up intervals.
 
 use metrics_common::component::index_of;
 use metrics_common::{
@@ -219,7 +219,7 @@ fn an_estimate_has_the_interval_of_the_samples_of_the_whole_span() {
 fn hostile_values_make_no_panic() {
     let values = [0, 1, u64::MAX, u64::MAX / 3, 1 << 40];
     let mut info = fixture::info();
-    // A part of itself, and of nothing known.
+    // A part of itself, and of an unknown component.
     info.components[3].parent = Some(info.components[3].slug.clone());
     info.components[4].parent = Some("nothing".into());
     let mut summarizer = Summarizer::of("network");

@@ -1,5 +1,5 @@
-//! `netto diff`: two logs, or two spans of one, against each other. Here is what the options mean;
-//! what has changed is `offline::compare`'s to say.
+//! `netto diff`: compares two logs, or two spans of one. Interprets the options; `offline::compare`
+//! finds the changes.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ mod flame;
 mod html;
 mod table;
 
-/// How `netto diff` ends.
+/// The exit codes of `netto diff`.
 pub const EXIT_CODES: &str = "\
 A and B are logs, or parts of logs: run.log@14:00..14:30 (either end may be left out).
 
@@ -30,16 +30,16 @@ Exit codes:
   1  the logs cannot be read or compared, or a condition is met or cannot be judged
   2  wrong usage: an unknown option or an impossible value";
 
-/// What `netto diff` compares, and how it says it.
+/// The options of `netto diff`.
 #[derive(Debug, Clone, Args)]
 pub struct DiffArgs {
-    /// What was before: LOG, or LOG@FROM..TO
+    /// The earlier measurement: LOG, or LOG@FROM..TO
     #[arg(value_name = "A")]
     pub a: LogPart,
-    /// What is now: LOG, or LOG@FROM..TO
+    /// The measurement to compare with it: LOG, or LOG@FROM..TO
     #[arg(value_name = "B")]
     pub b: LogPart,
-    /// In which form: table, json, html (one page with everything in it), or folded (sampled stacks
+    /// Format of the output: table, json, html (one self-contained page), or folded (sampled stacks
     /// with the samples of both sides, for differential flame graphs)
     #[arg(
         long,
@@ -48,29 +48,29 @@ pub struct DiffArgs {
         hide_possible_values = true
     )]
     pub format: Format,
-    /// Exit with 1 if a component has really changed by more than this: 'network>+5%' (of what it
-    /// was) or 'rx_softirq>+0.5pp' (percentage points of the host); may be given several times
+    /// Exit with 1 if a component's change is significant and exceeds this: 'network>+5%'
+    /// (relative) or 'rx_softirq>+0.5pp' (percentage points of the host); may be repeated
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<Condition>,
-    /// Write to this file rather than to standard output
+    /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
-/// Forms of a comparison.
+/// Formats of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people on a terminal
+    /// For a terminal
     Table,
     /// For programs
     Json,
     /// A page
     Html,
-    /// Stacks, for flame graph tools
+    /// Stacks for flame graph tools
     Folded,
 }
 
-/// A log, or a part of one.
+/// A log, or a span of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPart {
     path: PathBuf,
@@ -81,7 +81,7 @@ impl FromStr for LogPart {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // A file's name may hold the sign too.
+        // A file's name may contain the character, too.
         let Some((path, (from, to))) = text
             .rsplit_once('@')
             .and_then(|(path, span)| Some((path, span.split_once("..")?)))
@@ -111,7 +111,7 @@ impl FromStr for LogPart {
 /// Carries out the command.
 pub fn run(args: &DiffArgs) -> Outcome {
     let zone = TimeZone::system();
-    // Other forms do not show them.
+    // Other formats do not show them.
     let mut stacks = matches!(args.format, Format::Html | Format::Folded).then(Stacks::default);
     let mut side = |part, which| side(part, which, stacks.as_mut(), &zone);
     let sides = side(&args.a, Which::A).and_then(|a| Ok((a, side(&args.b, Which::B)?)));
@@ -189,7 +189,7 @@ fn side(
     let Ok(findings) = findings;
     for trouble in crate::report::troubles(&findings) {
         let path = part.path.display();
-        // If standard error is closed, there is nobody to be warned.
+        // If standard error is closed, nobody reads warnings.
         let _ = writeln!(std::io::stderr(), "warning: {path}: {trouble}");
     }
     Ok(side)
@@ -198,7 +198,7 @@ fn side(
 /// The stacks of both sides.
 ///
 /// # Errors
-/// Which log has none, and what to do.
+/// Which log has none, and the remedy.
 fn compared(args: &DiffArgs, stacks: Option<Stacks>) -> anyhow::Result<Compared> {
     let stacks = stacks.unwrap_or_default();
     let lacks = match stacks.about(Which::A).messages {

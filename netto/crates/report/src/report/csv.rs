@@ -1,5 +1,5 @@
-//! The long form as text with commas. Lines that begin with `#` say whose it is and what the
-//! columns are; DuckDB, Polars and pandas are told so by an option.
+//! The long form as comma-separated values. Lines that begin with `#` name the host and the
+//! columns; DuckDB, Polars and pandas have options to skip them.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -66,7 +66,7 @@ pub(super) fn write(
     Ok(findings)
 }
 
-/// A slug as it may stand between commas: none of netto's needs quotes, a stranger's may.
+/// A slug as a field: those of netto need no quotes, those of a foreign log may.
 fn field(slug: &str) -> std::borrow::Cow<'_, str> {
     match slug.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", slug.replace('"', "\"\"")).into(),

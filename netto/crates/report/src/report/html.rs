@@ -1,4 +1,4 @@
-//! A report as one HTML file: the dashboard, with the recording in it.
+//! A report as one HTML file: the dashboard, including the recording.
 
 use anyhow::Context as _;
 use jiff::tz::TimeZone;
@@ -8,11 +8,11 @@ use super::table::troubles;
 use crate::standalone::Standalone;
 use netto_log::read::{Findings, SeriesItem};
 
-/// The file, and what was wrong with the logs.
+/// The file, and the problems of the logs.
 pub(super) fn text(source: &Source<'_>, zone: &TimeZone) -> anyhow::Result<(String, Findings)> {
     let begin_unix_ns = source.files.begin_unix_ns();
     let begin_unix_ns = begin_unix_ns.max(source.span.after_unix_ns.unwrap_or(0));
-    // The charts have a place for each moment before the first is known.
+    // The charts' time axis must be known before the first interval.
     let end_unix_ns = source.files.end_unix_ns().min(source.span.until_unix_ns);
     let mut report = None;
     let mut info = None;

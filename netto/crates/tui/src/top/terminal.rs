@@ -1,4 +1,4 @@
-//! The terminal while `netto top` has it: taken, drawn on, and given back whatever happens.
+//! Access to the terminal during `netto top`; restores it in any case.
 
 use std::io::{self, IsTerminal, Stdout};
 use std::sync::Arc;
@@ -19,31 +19,31 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::draw;
 use super::model::{Key, Screen};
 
-/// The terminal, until it is dropped.
+/// The terminal, until dropped.
 pub struct Screens {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     has_ended: Arc<AtomicBool>,
 }
 
-/// What the user wants.
+/// An action of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Something of the model.
+    /// A key for the model.
     Key(Key),
-    /// A recording faster, or slower.
+    /// Play a recording faster.
     Faster,
-    /// See `Faster`.
+    /// Play a recording slower.
     Slower,
-    /// The same once more: the terminal has another size.
+    /// Draw again, because the terminal's size has changed.
     Redraw,
-    /// The end.
+    /// Quit.
     Quit,
 }
 
-/// Whether there is a terminal at all.
+/// Checks that there is a terminal.
 ///
 /// # Errors
-/// If there is none, with what to use instead.
+/// If there is none, with an alternative.
 pub fn must_be_there() -> anyhow::Result<()> {
     ensure!(
         io::stdout().is_terminal() && io::stdin().is_terminal(),
@@ -54,7 +54,7 @@ pub fn must_be_there() -> anyhow::Result<()> {
 }
 
 impl Screens {
-    /// Takes the terminal.
+    /// Initializes the terminal.
     ///
     /// # Errors
     /// If it cannot be used.
@@ -70,7 +70,7 @@ impl Screens {
             usual(panic);
         }));
         enable_raw_mode().context("cannot read single keys from this terminal")?;
-        // From here on it is given back.
+        // From here on, `Screens` restores it.
         let terminal = Terminal::new(CrosstermBackend::new(io::stdout()));
         let entered = execute!(io::stdout(), EnterAlternateScreen);
         match terminal.and_then(|terminal| entered.map(|()| terminal)) {
@@ -96,14 +96,14 @@ impl Screens {
         Ok(())
     }
 
-    /// What the user wants within so much time.
+    /// The next action of the user within this time.
     ///
     /// # Errors
     /// If the terminal is gone.
     pub fn action(&self, patience: Duration) -> anyhow::Result<Option<Action>> {
         let there = match event::poll(patience) {
             Ok(there) => there,
-            // A signal; which one is seen below.
+            // A signal; checked below.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
             Err(error) => return Err(error).context("the terminal is gone"),
         };
@@ -127,9 +127,9 @@ impl Drop for Screens {
     }
 }
 
-/// Leaves the terminal as it was; doing so twice makes no difference.
+/// Restores the terminal; may be called repeatedly.
 fn give_back() {
-    // Nothing can be done about a terminal that is gone.
+    // A lost terminal cannot be restored.
     let _ = disable_raw_mode();
     let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
 }

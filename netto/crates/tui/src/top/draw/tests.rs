@@ -1,4 +1,4 @@
-//! What is on the terminal, cell by cell, at sizes that people have and sizes that nobody has.
+//! Content of the terminal, cell by cell, at usual and extreme sizes.
 
 use std::time::Duration;
 
