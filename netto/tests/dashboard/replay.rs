@@ -1,5 +1,5 @@
-//! The dashboard of a log: its playback works by button, by keyboard and by slider, and what it
-//! shows is what was recorded.
+//! The dashboard of a log: its playback works by button, keyboard and slider, and it shows the
+//! recorded values.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -40,7 +40,7 @@ pub const TESTS: &[Test] = &[
     },
 ];
 
-/// Twenty minutes of half seconds, of which five are missing.
+/// Twenty minutes of half seconds, with a gap of five.
 const RECORDED: u64 = 2_400;
 const BEGIN_NS: u64 = 1_700_000_000_000_000_000;
 const INTERVAL_NS: u64 = 500_000_000;
@@ -166,7 +166,7 @@ fn labelled() -> Result<()> {
     std::thread::sleep(Duration::from_secs(7));
     ensure!(browser.script("return document.getElementById('netto').dataset.state")? == "live");
     shows(&browser, &first)?;
-    // What another viewer asks for is seen here.
+    // A request of another viewer is visible here.
     let middle = snapshots().nth(1_800).context("an interval")?;
     let to_ms = middle.time_unix_ns / 1_000_000;
     let path = format!("/api/v1/replay?seek_unix_ms={to_ms}");
@@ -282,7 +282,7 @@ fn standalone() -> Result<()> {
     )?;
     ensure!(browser.text("#link")?.contains("a report"));
     ensure!(browser.script("return document.getElementById('replay').hidden")? == true);
-    // Nobody is there, and that is as it should be.
+    // The daemon is gone, as intended.
     std::thread::sleep(Duration::from_secs(7));
     ensure!(browser.script("return document.getElementById('netto').dataset.state")? == "live");
     browser.must_be_content()

@@ -17,12 +17,12 @@ use socket2::SockRef;
 
 /// Bytes of one small message.
 pub const SMALL: usize = 64;
-/// Bytes of a page: what the kernel passes on whole when it splices.
+/// Size of a page, which the kernel passes on whole when splicing.
 pub const PAGE: usize = 4096;
 /// Messages in one call of sendmmsg and recvmmsg.
 const BATCH: usize = 5;
 
-/// What two connected sockets are.
+/// The kind of two connected sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketKind {
     Tcp4,
@@ -34,14 +34,14 @@ pub enum SocketKind {
 }
 
 impl SocketKind {
-    /// Those that are networking.
+    /// Kinds that are networking.
     pub const INTERNET: [SocketKind; 4] = [
         SocketKind::Tcp4,
         SocketKind::Tcp6,
         SocketKind::Udp4,
         SocketKind::Udp6,
     ];
-    /// Those that stay on the host.
+    /// Kinds that stay on the host.
     pub const LOCAL: [SocketKind; 2] = [SocketKind::UnixStream, SocketKind::UnixDatagram];
 
     fn is_stream(self) -> bool {
@@ -183,7 +183,7 @@ pub const RECEIVE: &[SystemCall] = &[
     },
 ];
 
-/// What calls need beside the socket.
+/// Buffers of calls.
 pub struct Scratch {
     file: File,
     pipe_out: PipeReader,

@@ -76,7 +76,7 @@ pub const TESTS: &[Test] = &[
 /// How the daemon under test hooks socket calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Method {
-    /// As it chooses.
+    /// netto's choice.
     Auto,
     /// By kprobes and kretprobes.
     Kprobe,
@@ -120,7 +120,7 @@ fn counting_daemon(method: Method) -> Result<Followed> {
 /// Started by the first of these tests that needs it: starting takes the longest part of each.
 static DAEMON: Mutex<Option<(Method, Followed)>> = Mutex::new(None);
 
-/// Runs a test with the daemon that they share. One that failed leaves none to the next.
+/// Runs a test with the shared daemon. A failed one is not reused.
 fn with_daemon(method: Method, body: fn(&mut Followed) -> Result<()>) -> Result<()> {
     let mut place = DAEMON.lock().unwrap_or_else(PoisonError::into_inner);
     let mut daemon = match place.take() {
@@ -142,7 +142,7 @@ pub fn end() {
     DAEMON.lock().unwrap_or_else(PoisonError::into_inner).take();
 }
 
-/// Compares counts and goes on, so that one run shows all that is wrong.
+/// Compares counts without stopping, so that one run shows all errors.
 #[derive(Default)]
 pub struct Comparison {
     lines: Vec<String>,
@@ -230,7 +230,7 @@ pub fn repeat(way: &SystemCall, socket: &OwnedFd, scratch: &Scratch) -> Result<(
     Ok(())
 }
 
-/// Puts messages into the far socket's buffer, so that no receive has to wait.
+/// Fills the far socket's buffer with messages, so that no receive has to wait.
 fn fill(pair: &Pair, messages: u64, scratch: &Scratch) -> Result<()> {
     for _ in 0..messages {
         SEND[0].make(&pair.near, scratch)?;

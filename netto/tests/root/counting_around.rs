@@ -13,7 +13,7 @@ use crate::counting::{CALLS, Comparison, repeat};
 use crate::follow::Followed;
 use crate::trial::NotOnThisKernel;
 
-/// A socket that encrypts what it is given sends that through the same functions once more.
+/// A kernel TLS socket sends encrypted data through the same functions again.
 pub fn kernel_tls(daemon: &mut Followed) -> Result<()> {
     let scratch = Scratch::new()?;
     let pair = Pair::new(SocketKind::Tcp4)?;
@@ -46,7 +46,7 @@ pub fn kernel_tls(daemon: &mut Followed) -> Result<()> {
     comparison.finish()
 }
 
-/// Empties the far socket, whatever it holds.
+/// Empties the far socket.
 fn drain(pair: &Pair) -> Result<()> {
     use std::io::Read;
     let mut far = std::net::TcpStream::from(pair.far.try_clone()?);
@@ -109,7 +109,7 @@ fn own_local_calls(daemon: &mut Followed) -> Result<u64> {
     Ok(calls / INTERVALS)
 }
 
-/// Local calls that are made by what `act` does.
+/// Local calls made by `act`.
 fn local_calls(daemon: &mut Followed, own: u64, act: impl FnOnce() -> Result<()>) -> Result<u64> {
     let begun = daemon.intervals;
     let all = daemon.entries_in("local_ipc", act)?;

@@ -112,7 +112,7 @@ pub fn held_back_on_the_way_in() -> Result<()> {
     Ok(())
 }
 
-/// What a group may run of each of these.
+/// Most CPU time of a group in each period.
 const QUOTA_NS: u64 = 10_000_000;
 const PERIOD_NS: u64 = 100_000_000;
 /// Datagrams a second to it.
@@ -184,9 +184,9 @@ pub fn throttled() -> Result<()> {
 /// between them, with one stamp (`tcp_ooo_try_coalesce`). The first is sent again when three more
 /// have come.
 const SEGMENTS_A_SECOND: &str = "20";
-/// Nobody waits so long but for a segment that was lost.
+/// Longer latencies occur only after a lost segment.
 const LONG_NS: u64 = 40_000_000;
-/// Long enough for some of them.
+/// Long enough for some losses.
 const SENT: Duration = Duration::from_secs(8);
 
 fn share_of_long(found: &MeasuredLatencies) -> Result<f64> {
@@ -201,7 +201,7 @@ fn share_of_long(found: &MeasuredLatencies) -> Result<f64> {
 pub fn blocked_by_an_earlier_segment() -> Result<()> {
     let network = Network::direct()?;
     for host in [&network.left, &network.right] {
-        // What would send a lost segment again before three more have come.
+        // A feature that would resend a lost segment before three more have arrived.
         host.sysctl("net/ipv4/tcp_early_retrans", "0")?;
         host.sysctl("net/ipv4/tcp_recovery", "0")?;
     }

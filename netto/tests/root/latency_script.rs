@@ -28,13 +28,13 @@ pub const TESTS: &[Test] = &[Test {
     body: beside_bpftrace,
 }];
 
-/// What the script takes to be compiled, where all is emulated.
+/// Time to compile the script in an emulated guest.
 const COMPILES: Duration = Duration::from_secs(240);
 const MEASURED: Duration = Duration::from_secs(20);
 const PER_SECOND: &str = "100";
 /// It says that it begins before it is at all functions.
 const ATTACHES: Duration = Duration::from_secs(3);
-/// What a bucket's counts may differ by.
+/// Tolerance of a bucket's counts.
 const TOLERANCE: f64 = 0.02;
 
 /// In a shorter bucket the time that one program takes before the other is more than that: with
@@ -140,7 +140,7 @@ fn beside_bpftrace() -> Result<()> {
     ];
     std::thread::sleep(MEASURED);
     drop(senders);
-    // What still waits is read.
+    // Reads the remaining messages.
     std::thread::sleep(Duration::from_secs(1));
     drop(readers);
     tracer.signal("INT")?;

@@ -1,5 +1,5 @@
-//! Latencies: who talks, each turn a datagram and a message of a connection there and back, and
-//! what a daemon has measured meanwhile.
+//! Latencies of a talk, each turn a datagram and a message of a connection there and back, and a
+//! daemon's measurement of it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -23,7 +23,7 @@ pub const SETTLE: Duration = Duration::from_millis(300);
 /// An answer that takes longer was lost.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The one who answers.
+/// The answering side.
 pub struct LateAnswerer {
     datagrams: UdpSocket,
     listener: TcpListener,
@@ -113,7 +113,7 @@ impl Measured {
     }
 }
 
-/// What a whole run has measured.
+/// The measurements of a whole run.
 #[derive(Default)]
 pub struct MeasuredLatencies(pub Vec<Latency>);
 

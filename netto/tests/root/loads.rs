@@ -76,7 +76,7 @@ pub fn udp_drip(to: SocketAddr) -> Result<()> {
     }
 }
 
-/// Small packets, so many a second; as many as there can be if that is 0.
+/// Small packets at this rate per second; 0: as fast as possible.
 pub fn udp_paced(to: SocketAddr, per_second: u64) -> Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     socket.connect(to)?;
@@ -136,7 +136,7 @@ pub fn udp_shared_sink(at: SocketAddr) -> Result<()> {
     }
 }
 
-/// Segments of one connection, so many a second.
+/// Segments of one connection at this rate per second.
 pub fn tcp_paced(to: SocketAddr, per_second: u64) -> Result<()> {
     let mut stream = TcpStream::connect(to)?;
     stream.set_nodelay(true)?;
@@ -191,7 +191,7 @@ pub fn udp_busy_sink(at: SocketAddr) -> Result<()> {
 
 /// Small packets through io_uring, all sent by threads of the kernel.
 pub fn uring_blast(worker: Worker) -> Result<()> {
-    // Nobody reads the far end: what it has no room for is dropped.
+    // The far end is not read: packets without room are dropped.
     let pair = Pair::new(SocketKind::Udp4)?;
     uring::send_for_ever(&pair.near, worker)
 }
@@ -202,7 +202,7 @@ pub fn uring_reads(worker: Worker, sends: usize) -> Result<()> {
     uring::reads_after_sends(&pair.near, worker, sends)
 }
 
-/// As many connections as asked for that say nothing, but ask each second whether the other end is still there.
+/// This many idle connections that check each second whether the other end is alive.
 pub fn keepalive(pairs: usize) -> Result<Vec<Pair>> {
     let (_, most) = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)?;
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, most, most)?;

@@ -1,4 +1,4 @@
-//! A dashboard as the daemon sees it: a WebSocket client that checks what it is told.
+//! A dashboard for the daemon: a WebSocket client that checks its messages.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What a dashboard gets over its WebSocket, and what becomes of one that misbehaves.
+//! Messages of a dashboard's WebSocket, and the handling of misbehaving dashboards.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -83,7 +83,7 @@ fn a_reader_that_is_stuck_is_dropped() {
     let reason = b"no progress";
     assert!(bytes.windows(reason.len()).any(|window| window == reason));
 
-    // One that answers stays, however long it takes.
+    // A dashboard that answers pings stays, however long it takes.
     let mut lively = Dashboard::open(daemon.address);
     lively.hello();
     let first = lively.snapshot().sequence;

@@ -4,7 +4,7 @@ use metrics_common::component::index_of;
 use metrics_common::sections::{Caused, Interruption, OwnerBasis};
 use metrics_common::{Owner, OwnerKind, Owners};
 
-/// A control group, a process in it, and whoever pays.
+/// A control group, a process in it, and a payer.
 pub fn made_up(sequence: u64) -> Owners {
     let group = Owner {
         id: 77,

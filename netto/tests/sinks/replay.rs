@@ -1,5 +1,5 @@
-//! A recording, played by the daemon: what comes out of every sink is what stands in the log,
-//! and its playback is governed by whoever may read it.
+//! A recording played by the daemon: every sink has the log's content, and clients who may read it
+//! control its playback.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,10 +96,10 @@ impl Viewer {
 }
 
 #[test]
-fn what_a_viewer_and_the_api_are_told_adds_up_to_the_log() {
+fn dashboard_and_api_add_up_to_the_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = recorded(folder.path());
-    // Paused, so that the viewer is there from the first interval on.
+    // Paused, so that the viewer is connected from the first interval on.
     let daemon = played(&path, false, 600.0, &config());
     daemon.ready();
     let mut viewer = Viewer::open(&daemon);
@@ -175,7 +175,7 @@ fn a_pause_holds_for_every_viewer() {
         answer.json()["position_unix_ms"].as_u64() > before.as_u64()
     });
     post(&daemon, "playing=false");
-    // What was on its way when it was asked for is let through.
+    // Lets a pending interval through.
     std::thread::sleep(3 * player::PERIOD);
     let (state, page) = (
         playback(&daemon),
@@ -196,7 +196,7 @@ fn its_description_says_that_it_is_a_recording_and_of_what() {
     let told: Info = serde_json::from_value(page.json()).expect("an Info");
     assert!(told.is_recording() && !told.is_demonstration());
     assert!(
-        told.notes[0].contains("of the host testhost, from 2023-11-14 22:13:20 UTC"),
+        told.notes[0].contains("host testhost, from 2023-11-14 22:13:20 UTC"),
         "{told:?}"
     );
     let course = get(daemon.address, "/api/v1/replay/course", &[]).json();
@@ -268,7 +268,7 @@ fn a_measurement_has_no_deck() {
 }
 
 #[test]
-fn the_program_plays_a_log_and_refuses_what_is_none() {
+fn the_program_plays_a_log_and_refuses_other_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = recorded(folder.path());
     let netto = |arguments: &[&str]| {

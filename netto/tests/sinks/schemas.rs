@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::process::Process;
 use crate::support::*;
 
-/// Fields of what does not happen to the hosts of these tests.
+/// Fields of events that do not occur on the hosts of these tests.
 const RARE: &[&str] = &[
     // A disk that was full.
     "first_time_unix_ns",
@@ -99,7 +99,7 @@ fn asked(address: std::net::SocketAddr, path: &str) -> Value {
     answer.json()
 }
 
-/// What a daemon that measures answers.
+/// The answers of a measuring daemon.
 fn of_daemon(address: std::net::SocketAddr) -> Vec<NamedAnswer> {
     let history = "/api/v1/history?component=rx_softirq,xdp_generic,modes/idle,\
                    power/network,traffic/packets,traffic/wire_rx,drops/packets,latency/tcp-start/p99";
@@ -111,7 +111,7 @@ fn of_daemon(address: std::net::SocketAddr) -> Vec<NamedAnswer> {
     ]
 }
 
-/// What commands say of a log.
+/// The output of commands for a log.
 fn of_log(log: &str) -> Vec<NamedAnswer> {
     let said = |arguments: &[&str]| -> Value {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netto"));
@@ -125,7 +125,7 @@ fn of_log(log: &str) -> Vec<NamedAnswer> {
     ]
 }
 
-/// What all kinds of netto answer.
+/// The answers of all kinds of netto.
 fn everything() -> Vec<NamedAnswer> {
     let mut given = Vec::new();
     let prepared = run::bind(&config()).expect("it can be prepared");

@@ -4,7 +4,6 @@
 //! beyond the limit are counted as left out. The counts are shared with other threads without a
 //! copy; they are copied only if they are still being read when counting continues. Names are
 //! looked up only by the reader. Pure.
-//! when somebody wants to read. Pure.
 
 use std::sync::Arc;
 

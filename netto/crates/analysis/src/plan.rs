@@ -253,7 +253,7 @@ impl Plan {
             ),
             Kind::Timed(Source::NicInterrupt, _) if !self.times(Group::Softirqs) => {
                 Availability::missing(
-                    "a sampling clock cannot see interrupts, and to time them would cost more than \
+                    "a sampling clock cannot see interrupts, and timing them would cost more than \
                      --max-overhead now",
                 )
             }
@@ -323,7 +323,7 @@ impl Plan {
                 })
             }
             Sockets::Timed(..) => {
-                Availability::missing("this kernel has none of the functions that stand for it")
+                Availability::missing("this kernel has none of its known functions")
             }
             Sockets::Sampled { .. } => Availability::by(Method::Sampling),
             Sockets::Unavailable { reason } => Availability::missing(reason.clone()),
@@ -377,7 +377,8 @@ impl Plan {
             Sockets::Timed(..) => {}
             Sockets::Sampled { .. } if !self.has_clock => {
                 notes.push(
-                    "Everything is estimated from sampled stacks, as --method sampling asks for."
+                    "Everything is estimated from sampled stacks, as requested by --method \
+                     sampling."
                         .to_owned(),
                 );
             }
@@ -406,7 +407,7 @@ fn plan_sockets(facts: &Facts, stacks: &Result<(), String>) -> Sockets {
     };
     let reason = match (&facts.fentry, &facts.kprobe) {
         _ if !has(Source::SocketSend) || !has(Source::SocketReceive) => {
-            "this kernel has none of the functions that stand for socket calls".to_owned()
+            "this kernel has none of the known functions of socket calls".to_owned()
         }
         (Ok(()), _) => return Sockets::Timed(Hook::Fentry, facts.socket_functions.clone()),
         (Err(_), Ok(())) => return Sockets::Timed(Hook::Kprobe, facts.socket_functions.clone()),

@@ -96,30 +96,29 @@ pub fn choose(requested: RequestedSampler, facts: &Facts) -> Result<Choice, NoTi
         reason,
     };
     let tick_ns = match (requested, &facts.tick_ns) {
-        (RequestedSampler::Perf, _) => return Ok(facts.perf("asked for")),
+        (RequestedSampler::Perf, _) => return Ok(facts.perf("requested")),
         (RequestedSampler::Tick, Err(lack)) => return Err(NoTick(lack.clone())),
-        (RequestedSampler::Tick, Ok(tick_ns)) => return Ok(tick(*tick_ns, "asked for".to_owned())),
+        (RequestedSampler::Tick, Ok(tick_ns)) => return Ok(tick(*tick_ns, "requested".to_owned())),
         (RequestedSampler::Auto, Err(lack)) => {
             return Ok(facts.perf(format!("the tick cannot be used: {lack}")));
         }
         (RequestedSampler::Auto, Ok(tick_ns)) => *tick_ns,
     };
     if !facts.softirqs_are_timed {
-        return Ok(
-            facts.perf("samples alone must find all softirqs, and no tick does on an idle CPU")
-        );
+        return Ok(facts
+            .perf("without probes, samples must find all softirqs, and an idle CPU has no ticks"));
     }
     let ticks_hz = ticks_per_second(tick_ns);
     if facts.frequency_is_given && facts.frequency_hz > ticks_hz {
         return Ok(facts.perf(format!(
-            "{} samples a second are asked for, and there are {ticks_hz} ticks",
+            "{} samples a second are requested, and there are {ticks_hz} ticks",
             facts.frequency_hz
         )));
     }
     let interrupt_ns = match &facts.interrupt_ns {
         Ok(interrupt_ns) => *interrupt_ns,
         Err(lack) => {
-            return Ok(facts.perf(format!("what its interrupts cost is not known: {lack}")));
+            return Ok(facts.perf(format!("the cost of its interrupts is unknown: {lack}")));
         }
     };
     let room_hz = facts.max_overhead_ratio * 1e9 / interrupt_ns.max(1) as f64;

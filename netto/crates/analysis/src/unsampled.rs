@@ -48,7 +48,7 @@ impl Unsampled {
 fn sentence(cause: &str, cpus: &[u32]) -> String {
     let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
     format!(
-        "These CPUs are not sampled, so that what runs on them is not broken down: {} ({cause}).",
+        "These CPUs are not sampled, so the work on them is not broken down: {} ({cause}).",
         list.join(", ")
     )
 }

@@ -6,15 +6,15 @@ use anyhow::Context;
 use metrics_common::latency::{BUCKETS, Point};
 use netto_bpf_build::{Abi, Constant, Record, compile};
 
-/// Points at which latencies are taken.
+/// Number of points.
 const LATENCY_POINTS: usize = Point::ALL.len();
-/// Buckets of the histogram of each.
+/// Buckets of each histogram.
 const LATENCY_BUCKETS: usize = BUCKETS;
 /// Groups of packets with histograms of their own.
 const LATENCY_GROUPS: usize = 16;
-/// Places for segments and packets that wait: a power of two.
+/// Slots for waiting segments and packets: a power of two.
 const LATENCY_WAITING: usize = 1 << 16;
-/// Datagrams of a socket that can wait to be read at once: a power of two.
+/// Most datagrams that wait in a socket at once: a power of two.
 const LATENCY_DATAGRAMS: usize = 128;
 
 const CONSTANTS: &[Constant] = &[

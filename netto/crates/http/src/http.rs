@@ -58,7 +58,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// Timeout for the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What the server needs to answer.
+/// The data and actors behind the server.
 pub struct Wiring {
     /// The description at the daemon's start; snapshots bring newer ones.
     pub info: Arc<Info>,

@@ -17,7 +17,7 @@ use super::rate_limiter::RateLimiter;
 
 /// A query with its valid responses.
 pub struct LimitedQuestion {
-    /// What can be queried.
+    /// The question.
     pub question: &'static Question,
     limiter: RateLimiter<Selection>,
 }

@@ -64,7 +64,7 @@ impl<Q: PartialEq> ResponseCache<Q> {
     }
 }
 
-/// The pause after work that took so much CPU time, whatever it was waiting for meanwhile.
+/// The pause after work of this CPU time, without time that it waited.
 fn pause_after(cpu: Duration) -> Duration {
     cpu.saturating_mul(PAUSE)
 }
@@ -126,7 +126,8 @@ impl<Q: PartialEq + Send + 'static> RateLimiter<Q> {
                 let cpu_ns = thread_cpu_ns().saturating_sub(begun_ns);
                 (answer, Duration::from_nanos(cpu_ns))
             });
-            let unfinished = || Err(Refusal::Failed("this answer could not be made".to_owned()));
+            let failed = "netto could not produce this answer";
+            let unfinished = || Err(Refusal::Failed(failed.to_owned()));
             let (answer, cpu) = made
                 .await
                 .unwrap_or_else(|_| (unfinished(), Duration::ZERO));

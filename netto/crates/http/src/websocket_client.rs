@@ -57,7 +57,7 @@ impl Default for Patience {
     }
 }
 
-/// What a client needs besides its connection.
+/// The data and actors behind a client's connection.
 pub struct Surroundings {
     /// The source of snapshots.
     pub collector: Addr<MetricsCollector>,
@@ -182,7 +182,7 @@ impl WebSocketClient {
     fn look_after(&mut self, ctx: &mut Context<Self>) {
         match self.on_their_way.front() {
             Some((_, sent)) if sent.elapsed() >= self.around.patience.no_progress => {
-                tracing::info!("a dashboard is dropped: it has stopped reading");
+                tracing::info!("a dashboard was disconnected: it stopped reading");
                 self.hang_up(CloseCode::Policy, "no progress; connect again", ctx);
             }
             Some(_) => {}

@@ -141,8 +141,8 @@ impl FileLogger {
         match (self.channel.busy_for(), &mut self.stuck) {
             (Some((time, waiting)), None) if time >= STUCK => {
                 tracing::error!(
-                    "the disk of the log file {path} has not answered for {:.0} s; netto goes on \
-                     measuring, {waiting} snapshots wait, and the newest are kept until it does",
+                    "the disk of the log file {path} has not answered for {:.0} s; netto continues \
+                     measuring, {waiting} snapshots are queued, and the newest are kept until it does",
                     time.as_secs_f64(),
                 );
                 self.stuck = Some((time, 0));

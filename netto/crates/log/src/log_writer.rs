@@ -44,7 +44,7 @@ pub trait LogStore: Send + 'static {
     /// Finishes the file, so that what was written survives a power cut.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// The operating system's.
     fn finish(&mut self) -> anyhow::Result<()>;
 }
 
@@ -258,7 +258,7 @@ impl<S: LogStore> Writer<S> {
             }
             self.told = None;
         }
-        Err(anyhow!("somebody empties it again and again"))
+        Err(anyhow!("another process keeps truncating it"))
             .with_context(|| format!("cannot write to the log file {}", self.path.display()))
     }
 
@@ -270,8 +270,8 @@ impl<S: LogStore> Writer<S> {
         if said {
             self.said_at = Some(Instant::now());
             tracing::error!(
-                "{cause:#}; netto goes on measuring, tries again every second, \
-                 and keeps the newest snapshots until then"
+                "{cause:#}; netto continues measuring, retries every second, and keeps the newest \
+                 snapshots until then"
             );
         }
         self.trouble = Some(Trouble {
@@ -288,7 +288,8 @@ impl<S: LogStore> Writer<S> {
         };
         if trouble.said {
             tracing::warn!(
-                "the log file {} is written again after {:.0} s; {} snapshots are missing in it",
+                "the log file {} can be written again after {:.0} s; {} snapshots are missing in \
+                 it",
                 self.path.display(),
                 trouble.since.elapsed().as_secs_f64(),
                 trouble.missing

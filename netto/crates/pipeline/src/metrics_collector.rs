@@ -293,7 +293,7 @@ impl MetricsCollector {
                 self.past = Some(past.clone());
                 let _ = recipient.try_send(Remember { past, info });
             }
-            Err(error) => tracing::warn!("a dashboard does without the past: {error}"),
+            Err(error) => tracing::warn!("cannot send the history to a dashboard: {error}"),
         }
     }
 }

@@ -47,8 +47,7 @@ impl Recording {
         let file = match LogFile::open(path, &read_bytes) {
             Ok(file) => file,
             Err(OpenError::NotRegular) => bail!(
-                "{shown} is no regular file: a replay goes back and forth in it; copy it to one \
-                 first"
+                "{shown} is not a regular file, and a replay seeks in it; copy it to one first"
             ),
             Err(OpenError::Io(error)) => {
                 return Err(error).with_context(|| format!("cannot open the log {shown}"));

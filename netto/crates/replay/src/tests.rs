@@ -391,7 +391,7 @@ fn what_is_no_recording_is_refused_with_the_cause() {
     let folder = tempfile::tempdir().unwrap();
     let error = Recording::open(folder.path(), &mut |_, _| ()).unwrap_err();
     assert!(
-        format!("{error:#}").contains("no regular file"),
+        format!("{error:#}").contains("not a regular file"),
         "{error:#}"
     );
 }

@@ -97,7 +97,7 @@ fn each_type<'a>(
         texts_bytes,
     ] = std::array::from_fn::<_, HEADER_WORDS, _>(|word| word_at(btf, 4 * word).unwrap_or(0));
     if magic as u16 != MAGIC {
-        bail!("it is no BTF of this machine");
+        bail!("it is not BTF for this machine");
     }
     let section = |at: u32, bytes: u32| {
         let begin = (header_bytes as usize).checked_add(at as usize)?;

@@ -74,7 +74,6 @@ pub(super) struct MappedParts {
 impl MappedParts {
     /// Maps the first page of each of `elements` values of `value_bytes`, which must be a multiple
     /// of the page size.
-    /// pages.
     pub(super) fn new(
         map: OwnedFd,
         value_bytes: usize,

@@ -87,7 +87,7 @@ impl<S: Read + Write> RouteSocket<S> {
                 }
             })?;
             if let Some(number) = refusal {
-                bail!("the kernel: it does not say which interfaces there are (error {number})");
+                bail!("the kernel refuses to list its interfaces (error {number})");
             }
             if !is_interrupted {
                 return Ok(list);
@@ -124,7 +124,7 @@ impl<S: Read + Write> RouteSocket<S> {
                 }
             }
         }
-        bail!("the kernel's answer about interfaces has no end")
+        bail!("the kernel's answer about interfaces does not end")
     }
 }
 

@@ -24,7 +24,7 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
     let type_information = roots.sys_root.join(BTF);
     if !type_information.exists() {
         let lack = format!(
-            "the kernel has no type information (there is no {}), by which netto's BPF programs find their way; \
+            "the kernel has no type information (there is no {}), which netto's BPF programs need; \
              run a kernel built with CONFIG_DEBUG_INFO_BTF=y",
             type_information.display()
         );

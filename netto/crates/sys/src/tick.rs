@@ -74,9 +74,9 @@ pub fn period_ns(roots: &Roots) -> Result<u64, String> {
         return Err(format!("CPUs {cpus} have no tick while busy (nohz_full)"));
     }
     if !cfg!(target_arch = "x86_64") {
-        return Err("how deep its interrupt's own frames reach is known of x86-64 only".to_owned());
+        return Err("the depth of its interrupt's own frames is known for x86-64 only".to_owned());
     }
-    system::scheduler_tick_ns().ok_or_else(|| "the kernel does not tell how long it is".to_owned())
+    system::scheduler_tick_ns().ok_or_else(|| "the kernel does not tell its length".to_owned())
 }
 
 /// Address of the function of the tick's timer.
@@ -94,7 +94,7 @@ fn function_address(roots: &Roots) -> anyhow::Result<u64> {
         line.clear();
     }
     let first = found.into_iter().flatten().next();
-    first.context("none of the kernel's symbols is a function that we know the tick's timer to run")
+    first.context("the kernel's symbols have no known function of the tick's timer")
 }
 
 impl TickSampler {
@@ -189,7 +189,7 @@ fn trial(tick: &MappedArray, period: Duration) -> anyhow::Result<u64> {
     let own_frames = word(abi::TICK_FEWEST_FRAMES);
     ensure!(
         is_over,
-        "of {PATIENCE_TICKS} ticks on a busy CPU, {} were met",
+        "of {PATIENCE_TICKS} ticks on a busy CPU, {} were observed",
         word(abi::TICK_TRIED)
     );
     if own_frames as usize >= abi::TRIAL_FRAMES {

@@ -88,7 +88,7 @@ fn on_this_thread(cpu: u32) -> anyhow::Result<TimerCost> {
     let interrupt_ns = undisturbed
         .interrupt_ns(&mut gaps[..met], expected)
         .with_context(|| {
-            format!("of {expected} interrupts of a clock on CPU {cpu}, {met} were seen")
+            format!("of {expected} interrupts of a clock on CPU {cpu}, {met} were observed")
         })?;
     Ok(TimerCost { interrupt_ns })
 }

@@ -48,7 +48,7 @@ pub fn run(feed: &Feed, view: &mut dyn TextView, length_ns: u64, form: Form) -> 
             Ok(Event::Snapshot(snapshot)) => *snapshot,
             Ok(Event::Lost(reason) | Event::Ended(reason)) => bail!("{reason}"),
             Err(RecvTimeoutError::Timeout) => {
-                bail!("nothing has come for {} s", PATIENCE.as_secs())
+                bail!("no data received for {} s", PATIENCE.as_secs())
             }
             Err(RecvTimeoutError::Disconnected) => bail!("there is nothing more to show"),
         };

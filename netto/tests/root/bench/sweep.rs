@@ -1,5 +1,6 @@
-//! The sweep of `sweep.rs` with a price: what netto takes of each CPU at each pace, by what is
-//! left over with it and without; what it says it takes; and whether its figures hold. A row for each step is printed on the way.
+//! The sweep of `sweep.rs` with its cost: netto's share of each CPU at each rate, from the time
+//! left over with and without it; the cost that it reports; and the correctness of its figures.
+//! Prints a row for each step.
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::Snapshot;
@@ -16,14 +17,14 @@ const RATES: [u64; 17] = [
     3_000, 1_000, 300, 100,
 ];
 
-/// What a step showed, per second, by CPU where it is a list.
+/// The results of a step, per second; lists are by CPU.
 struct Step {
     packets_hz: f64,
     left: Vec<f64>,
     netto: Option<ReportedStep>,
 }
 
-/// What netto said of a step.
+/// The values that netto reported for a step.
 struct ReportedStep {
     figure: Figure,
     way: String,
@@ -117,7 +118,7 @@ fn rates(truth: &Truth) -> Vec<f64> {
         .collect()
 }
 
-/// What netto says it has taken of each CPU, as shares; `None` where it does not say.
+/// netto's reported share of each CPU's time; `None` if unknown.
 fn claimed(sum: &Snapshot) -> Option<Vec<f64>> {
     let own = &sum.sections.own;
     let own = serde_json::to_value(own).ok()?;

@@ -194,7 +194,7 @@ impl NetworkCost {
 /// no new remark.
 fn note_of(correction: Correction) -> String {
     format!(
-        "Softirqs are sampled: what stacks show of them is multiplied by {:.2}, as was found here \
+        "Softirqs are sampled: their sampled time is multiplied by {:.2}, a ratio measured here \
          while they were timed.",
         (20.0 * correction.ratio).round() / 20.0
     )

@@ -97,7 +97,7 @@ impl Reasons {
     }
 }
 
-/// What one CPU has counted since the probe was loaded.
+/// A CPU's counts since the probe was loaded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Runs of the probe.

@@ -57,8 +57,8 @@ const GROUP: ProbeGroup = ProbeGroup {
     limit: Limit::Budget {
         met_in: Source::NET_RX,
     },
-    note_while_off: "Finding the owners of softirqs would cost too much: until it fits again they \
-                     go by who receives and sends.",
+    note_while_off: "Finding the owners of softirqs would cost too much: until it fits again, \
+                     softirqs are divided by receives and sends.",
 };
 
 /// See the head of this file.
@@ -84,11 +84,11 @@ fn level(options: &FeatureOptions) -> OwnerLevel {
 fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     anyhow::ensure!(
         level(options) != OwnerLevel::None,
-        "not asked for; --owners cgroup (or process) tells whose the CPU time is"
+        "not enabled; --owners cgroup (or process) shows the owners of CPU time"
     );
     anyhow::ensure!(
         platform.sampling.is_some(),
-        "no stacks are sampled here, by which CPU time is divided"
+        "no stacks are sampled here, and CPU time is divided among owners by them"
     );
     let Loaded {
         events,
@@ -122,7 +122,7 @@ impl WhoseCost {
         let is_exact = overhead.timed().has(Group::Softirqs);
         for sample in samples {
             let is_for_others = works_for_others(sample.event);
-            // While the probes pause, use what is known.
+            // While the probes pause, earlier evidence is used.
             if is_for_others && !are_told {
                 continue;
             }
@@ -294,7 +294,7 @@ impl Instrument for WhoseCost {
         if self.level == OwnerLevel::Process {
             let refused = self.resolver.refused().map(str::to_owned);
             let note = refused
-                .map(|reason| format!("Whose some sockets are is not known by process: {reason}."));
+                .map(|reason| format!("The processes of some sockets are unknown: {reason}."));
             platform.tell("processes", note);
         }
         Ok(())

@@ -34,7 +34,7 @@ struct Sum {
 struct OwnersReport {
     /// Length of the intervals that have owners, nanoseconds.
     measured_ns: u64,
-    /// What all owners caused, nanoseconds over all CPUs.
+    /// Time that all owners caused, nanoseconds over all CPUs.
     total_ns: u64,
     /// The owners, the largest first.
     owners: Vec<OwnerSummary>,
@@ -49,7 +49,7 @@ struct OwnerSummary {
     label: String,
     /// Its kind.
     kind: OwnerKind,
-    /// What it caused and paid.
+    /// The times that it caused and paid.
     #[serde(flatten)]
     account: Account,
 }

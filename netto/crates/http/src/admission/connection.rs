@@ -19,12 +19,12 @@ pub(super) enum Class {
     Dashboard,
 }
 
-/// What a connection is doing, in the order of eviction.
+/// The phase of a connection, in the order of eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// No request is pending: the connection is new, or kept alive.
     Waiting,
-    /// The client does not read what it was sent.
+    /// The client does not read its response.
     Stalled,
     /// A request is being answered.
     Working,
@@ -54,7 +54,7 @@ pub struct Connection {
     pub(super) since: Cell<Instant>,
     is_evicted: Cell<bool>,
     waker: RefCell<Option<Waker>>,
-    /// What the request gate lets through.
+    /// The state of the request gate.
     pub(super) gate: Cell<Gate>,
 }
 

@@ -68,7 +68,7 @@ impl RequestGate {
         Ok(())
     }
 
-    /// Passes on what is admitted; `true` if there was anything.
+    /// Passes on admitted bytes; `true` if there were any.
     fn let_through(&mut self, out: &mut ReadBuf<'_>) -> bool {
         let length = self.admitted.min(out.remaining());
         out.put_slice(&self.received[..length]);
@@ -280,7 +280,7 @@ impl RequestPermit {
     }
 }
 
-/// What follows a request's head; netto uses none of it.
+/// The body after a request's head; netto uses none of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestBody {
     /// Nothing.

@@ -1,7 +1,7 @@
 //! The checks that every request passes: whether it is meant for this host, whether its user may
 //! make it, and whether the page that made it belongs to this host.
 //!
-//! What a request asks for does not matter here.
+//! The subject of a request does not matter here.
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -132,7 +132,7 @@ async fn refusal(state: &State, request: &HttpRequest) -> Option<HttpResponse> {
     match verdict {
         Verdict::Accepted => None,
         Verdict::Refused => {
-            let mut response = text(StatusCode::UNAUTHORIZED, "user name and password, please");
+            let mut response = text(StatusCode::UNAUTHORIZED, "user name and password required");
             response.headers_mut().insert(
                 header::WWW_AUTHENTICATE,
                 header::HeaderValue::from_static("Basic realm=\"netto\", charset=\"UTF-8\""),

@@ -37,7 +37,7 @@ pub(super) async fn answer(index: usize, request: HttpRequest, state: Data<State
 }
 
 /// Why a replay has no such response.
-const OF_A_RECORDING: &str = "a recording is played here: the log that it is of has all snapshots";
+const OF_A_RECORDING: &str = "this is a recording: its log has all snapshots";
 
 /// The HTTP response for a result, or for the lack of one.
 fn given(
@@ -93,7 +93,7 @@ pub(super) async fn dump(state: Data<State>) -> HttpResponse {
 }
 
 fn full() -> HttpResponse {
-    later("too many long answers are being read; ask again in some seconds")
+    later("too many long answers are being read; try again in some seconds")
 }
 
 fn later(reason: impl std::fmt::Display) -> HttpResponse {

@@ -108,7 +108,7 @@ async fn snapshot(request: HttpRequest, state: Data<State>) -> HttpResponse {
     page(made, "application/json", &request, &state.gzipped.snapshot).await
 }
 
-/// Folded stacks, as flame graph tools read them; headers say what they cover.
+/// Folded stacks for flame graph tools, with the covered time in headers.
 async fn flame_graph(state: Data<State>) -> HttpResponse {
     match state.answers.flame_graph().await {
         Ok(graph) => HttpResponse::Ok()

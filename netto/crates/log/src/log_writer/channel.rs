@@ -124,7 +124,7 @@ impl WriterChannel {
         }
     }
 
-    /// Waits until it is time for another try, or there is a reason for one; `true` at the end.
+    /// Waits for the next try, or for a reason to try earlier; `true` at the end.
     pub(super) fn pause(&self) -> bool {
         let state = self.state();
         let (mut state, _) = self

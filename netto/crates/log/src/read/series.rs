@@ -293,7 +293,7 @@ impl Series {
         self.covered_until_unix_ns = self.covered_until_unix_ns.max(last.time_unix_ns);
     }
 
-    /// Passes on the description of what follows, if it has changed.
+    /// Passes on the description of the following intervals, if it has changed.
     fn tell(&mut self, info: Arc<Info>) {
         let is_told = self.told.as_ref().is_some_and(|told| {
             // Compared by value only at the first interval of a file.

@@ -100,7 +100,7 @@ impl OtlpLogger {
         let dropped = match gzip(&request.encode_to_vec()) {
             Ok(bytes) => self.channel.push(bytes[..].into()),
             Err(error) => {
-                tracing::error!("an export is left out: {error}");
+                tracing::error!("an export was dropped: {error}");
                 1
             }
         };

@@ -57,8 +57,8 @@ pub(super) fn client(target: &Target) -> anyhow::Result<Agent> {
             .collect();
         ensure!(
             !roots.is_empty(),
-            "cannot push to {}: this host has no certificates of authorities; install \
-             ca-certificates, or name a file with them by SSL_CERT_FILE",
+            "cannot push to {}: this host has no CA certificates; install ca-certificates, or set \
+             SSL_CERT_FILE to a file with them",
             target.url
         );
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -173,7 +173,7 @@ impl Sender {
             .filter(|p| p.rejected_data_points > 0)
         {
             tracing::warn!(
-                "{} has not taken {} points: {}",
+                "{} rejected {} points: {}",
                 self.target.url,
                 partial.rejected_data_points,
                 partial.error_message.escape_debug()
@@ -185,8 +185,8 @@ impl Sender {
     fn failed(&self, trouble: &mut Option<Trouble>, cause: &str) -> Duration {
         if trouble.is_none() {
             tracing::warn!(
-                "cannot push to {}: {cause}; netto goes on measuring, tries again, and keeps \
-                 what it can",
+                "cannot push to {}: {cause}; netto continues measuring, retries, and keeps the \
+                 newest exports until then",
                 self.target.url
             );
         }
@@ -202,7 +202,7 @@ impl Sender {
     fn recovered(&self, trouble: &mut Option<Trouble>) {
         if let Some(trouble) = trouble.take() {
             tracing::info!(
-                "{} takes metrics again after {:.0} s; {} exports wait",
+                "{} accepts metrics again after {:.0} s; {} exports are queued",
                 self.target.url,
                 trouble.since.elapsed().as_secs_f64(),
                 self.channel.waiting()
@@ -214,7 +214,7 @@ impl Sender {
         if said_at.is_none_or(|at| at.elapsed() > QUIET) {
             *said_at = Some(Instant::now());
             tracing::error!(
-                "{} refuses metrics: {cause}; see --otlp-endpoint and --otlp-headers",
+                "{} rejects metrics: {cause}; see --otlp-endpoint and --otlp-headers",
                 self.target.url
             );
         }

@@ -43,7 +43,7 @@ pub(super) fn write(
 ) -> anyhow::Result<Findings> {
     let output = Output::to(path)?;
     if output.is_terminal() {
-        anyhow::bail!("a Parquet file is nothing for a terminal: say --output FILE");
+        anyhow::bail!("a Parquet file cannot be written to a terminal: use --output FILE");
     }
     let schema = Arc::new(parse_message_type(SCHEMA).context("the schema is wrong")?);
     let properties = WriterProperties::builder()

@@ -84,8 +84,8 @@ pub(crate) fn troubles(findings: &Findings) -> Vec<String> {
         ),
         (
             implausible_intervals,
-            "interval has values that cannot be",
-            "intervals have values that cannot be",
+            "interval has implausible values",
+            "intervals have implausible values",
         ),
         (
             undescribed_intervals,

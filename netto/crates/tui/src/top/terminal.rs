@@ -47,8 +47,8 @@ pub enum Action {
 pub fn must_be_there() -> anyhow::Result<()> {
     ensure!(
         io::stdout().is_terminal() && io::stdin().is_terminal(),
-        "`netto top` needs a terminal for its screen and keys, and standard input or output is \
-         none; for programs there is /api/v1/snapshot"
+        "`netto top` needs a terminal for its screen and keys, and standard input or output is not \
+         one; programs can use /api/v1/snapshot"
     );
     Ok(())
 }

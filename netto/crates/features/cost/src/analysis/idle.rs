@@ -55,8 +55,8 @@ impl IdleSampling {
             .collect();
         (!blind.is_empty()).then(|| {
             format!(
-                "The kernel takes no samples while these CPUs are idle: {}. What a softirq does \
-                 that wakes one of them is not seen by sampling.",
+                "The kernel takes no samples while these CPUs are idle: {}. Sampling does not see \
+                 the work of a softirq that wakes one of them.",
                 blind.join(", ")
             )
         })

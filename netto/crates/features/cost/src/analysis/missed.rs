@@ -45,8 +45,8 @@ impl Missed {
             .collect();
         (!worth_a_word.is_empty()).then(|| {
             format!(
-                "These probes missed more than {} % of what they should have seen, and the figures \
-                 that rest on them are too low by as much: {}.",
+                "These probes missed more than {} % of their events, and the figures based on them \
+                 are too low by as much: {}.",
                 100.0 * WORTH_A_WORD,
                 worth_a_word.join(", ")
             )

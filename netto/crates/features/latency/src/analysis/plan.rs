@@ -1,4 +1,4 @@
-//! Which programs take which point's latencies, by what a kernel has and allows.
+//! Chooses the programs that measure each point, by the hooks that a kernel has and allows.
 
 use std::collections::BTreeSet;
 
@@ -6,36 +6,36 @@ use metrics_common::latency::Point;
 
 use crate::request::Request;
 
-/// What hooks a program.
+/// The kind of a program's hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attachment {
     /// fentry or fexit on the function.
     Function,
     /// The tracepoint.
     Tracepoint,
-    /// Sockets of the root control group, when a packet comes.
+    /// Sockets of the root control group, on arrival of a packet.
     Cgroup,
 }
 
-/// What is known of a packet at a point, by which filters can be applied.
+/// The properties of a packet known at a point, which filters can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum KnownFields {
     /// Its device.
     Device,
-    /// Its socket, too.
+    /// Its device and its socket.
     Socket,
-    /// And who reads it.
+    /// Its device, its socket and its reader.
     Reader,
 }
 
 /// A program of `bpf/latency.bpf.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Program {
-    /// Its name there.
+    /// Its name in that file.
     pub name: &'static str,
-    /// The function or tracepoint that it is hooked to.
+    /// Its function or tracepoint.
     pub hook: &'static str,
-    /// How.
+    /// The kind of hook.
     pub by: Attachment,
 }
 
@@ -84,7 +84,7 @@ const GRO: [Program; 2] = [
 const QUEUED: Program = tracepoint("netto_queued", "qdisc_enqueue");
 const UNQUEUED: Program = tracepoint("netto_unqueued", "qdisc_dequeue");
 
-/// All of them.
+/// All programs.
 pub const PROGRAMS: [Program; 20] = [
     IP[0],
     IP[1],
@@ -108,29 +108,29 @@ pub const PROGRAMS: [Program; 20] = [
     UNQUEUED,
 ];
 
-/// What is tried, the best first.
+/// A set of hooks; the best is tried first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Means {
     /// Functions.
     Functions,
-    /// Tracepoints, and control groups' sockets.
+    /// Tracepoints, and sockets of control groups.
     Sockets,
-    /// Tracepoints alone.
+    /// Tracepoints only.
     Tracepoints,
 }
 
 impl Means {
-    /// In the order in which they are tried.
+    /// In the order of preference.
     pub const ALL: [Means; 3] = [Means::Functions, Means::Sockets, Means::Tracepoints];
 
-    /// What they take, as `latency::what_it_costs` of the root tests has the kernel tell.
+    /// Their cost, as measured by the root test `latency::what_it_costs`.
     pub fn price(self) -> Price {
         match self {
             Means::Functions => Price {
                 run_ns: 120,
                 pass_ns: 20,
             },
-            // Whether a packet is chosen is not always known before its socket is asked.
+            // Sampling by packet may only be decided after a lookup of its socket.
             Means::Sockets | Means::Tracepoints => Price {
                 run_ns: 160,
                 pass_ns: 85,
@@ -139,32 +139,33 @@ impl Means {
     }
 }
 
-/// What a packet takes at a point, nanoseconds, with what calls the program.
+/// Cost of a packet at a point, nanoseconds, including the call of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Price {
-    /// A latency.
+    /// Cost of a measured packet.
     pub run_ns: u64,
-    /// A packet that is not chosen.
+    /// Cost of a packet that is passed over.
     pub pass_ns: u64,
 }
 
-/// What is loaded, and what that gives.
+/// The programs to load, and the measured points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Attachment these means.
+    /// The hooks.
     pub means: Means,
     /// Programs.
     pub programs: Vec<Program>,
     /// Points, with how each is measured.
     pub points: Vec<(Point, String)>,
-    /// Points that were asked for and are not measured, and why.
+    /// Requested points that are not measured, with the reason.
     pub missing: Vec<(Point, String)>,
 }
 
-/// What a way to a point takes: one of each group of programs at least, and what is known there.
+/// The requirements of a method for a point: at least one program of each group. `known`: the
+/// properties of packets there.
 struct Method {
     groups: Vec<Vec<Program>>,
-    /// Programs without which it is only less exact.
+    /// Optional programs that improve accuracy.
     helpers: Vec<Program>,
     known: KnownFields,
 }
@@ -229,7 +230,7 @@ fn method(point: Point, means: Means) -> Option<Method> {
     })
 }
 
-/// What is asked of a packet that is not known at a point; `None` if all is.
+/// The first filter that uses a property unknown at a point; `None` if all can be applied.
 fn unknown(request: &Request, known: KnownFields) -> Option<&'static str> {
     let asked = [
         (
@@ -248,7 +249,7 @@ fn unknown(request: &Request, known: KnownFields) -> Option<&'static str> {
 }
 
 impl Plan {
-    /// Attachment these means, on a kernel that has these functions and tracepoints.
+    /// A plan with these hooks, on a kernel that has these functions and tracepoints.
     pub fn new(request: &Request, means: Means, has: impl Fn(&Program) -> bool) -> Plan {
         let mut chosen = BTreeSet::new();
         let (mut points, mut missing) = (Vec::new(), Vec::new());
@@ -270,15 +271,15 @@ impl Plan {
         }
     }
 
-    /// The points as bits, for the programs.
+    /// The points as bits for the programs.
     pub fn mask(&self) -> u64 {
         let bits = self.points.iter().map(|(point, _)| 1 << point.index());
         bits.fold(0, |mask, bit: u64| mask | bit)
     }
 }
 
-/// How a kernel that has these functions and tracepoints can measure a point, by the best means
-/// that it allows and by each that is tried after it: what is hooked, or why that is not possible.
+/// How a kernel with these functions and tracepoints can measure a point: for each set of hooks in
+/// order of preference, the hooks used, or why it is not possible.
 pub fn ways(point: Point, has: impl Fn(&Program) -> bool) -> Vec<Result<String, String>> {
     let request = Request::default();
     let mut ways: Vec<Result<String, String>> = Vec::new();
@@ -295,7 +296,7 @@ pub fn ways(point: Point, has: impl Fn(&Program) -> bool) -> Vec<Result<String, 
     ways
 }
 
-/// The programs of a point and what it is measured by, or why it is not.
+/// The programs of a point and its method, or why it is not measured.
 fn one(
     request: &Request,
     point: Point,
@@ -309,7 +310,7 @@ fn one(
     };
     if let Some(what) = unknown(request, way.known) {
         return Err(format!(
-            "a packet's {what} is not known there, which is filtered by"
+            "packets are filtered by their {what}, which is not known there"
         ));
     }
     let (mut programs, mut methods) = (Vec::new(), Vec::new());

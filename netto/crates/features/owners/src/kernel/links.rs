@@ -143,7 +143,7 @@ impl Links {
 }
 
 fn socket() -> anyhow::Result<RouteSocket> {
-    RouteSocket::open().context("cannot open a socket of netlink's to ask for interfaces")
+    RouteSocket::open().context("cannot open a netlink socket to query interfaces")
 }
 
 #[cfg(test)]

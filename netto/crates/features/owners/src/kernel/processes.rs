@@ -189,7 +189,7 @@ impl Processes {
         if visit.is_refused && self.refused.is_none() {
             self.refused = Some(format!(
                 "sockets and network namespaces of some processes cannot be seen, such as those \
-                 of process {pid}: it takes CAP_SYS_PTRACE"
+                 of process {pid}: this requires CAP_SYS_PTRACE"
             ));
         }
         if sockets.is_empty() && namespace.is_none() {

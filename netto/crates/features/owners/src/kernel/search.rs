@@ -248,7 +248,7 @@ impl Search {
         });
     }
 
-    /// Answers with what is known of an interface; returns whether that is final.
+    /// Answers with the known data of an interface; returns whether that is final.
     fn tell_interface(
         &mut self,
         interface: Interface,

@@ -72,7 +72,7 @@ impl Name {
 /// Totals of one name, nanoseconds over all CPUs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OwnerTotal {
-    /// What it caused, by the row of the event.
+    /// Time that it caused, by the row of the event.
     pub caused_ns: BTreeMap<usize, u64>,
     /// Softirq time that others caused and it paid for; `None` before the first.
     pub paid_ns: Option<u64>,

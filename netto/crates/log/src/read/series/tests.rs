@@ -1,4 +1,4 @@
-//! What several files, or what is left of them, are as one series.
+//! Several files, or damaged ones, as one series.
 
 use std::fs;
 use std::io::Cursor;
@@ -31,7 +31,7 @@ fn hello(hostname: &str, started_seconds: u64) -> ServerMessage {
     }))
 }
 
-/// The interval of a second that ends then, whose network time tells it from others.
+/// The interval of a second that ends at this time, with a unique network time.
 fn interval(sequence: u64, end_seconds: u64) -> ServerMessage {
     let mut components = vec![None; COMPONENTS.len()];
     components[0] = Some(vec![end_seconds, 0]);
@@ -187,7 +187,7 @@ fn an_empty_a_foreign_and_a_missing_file_say_so_and_the_others_are_read() {
         (&foreign, "is no log"),
         (&without, "holds no interval"),
         (&missing, "No such file"),
-        (&directory, "no regular file"),
+        (&directory, "not a regular file"),
     ] {
         let error = Files::look(std::slice::from_ref(path))
             .unwrap_err()

@@ -116,7 +116,7 @@ fn a_known_group_is_looked_into_instead_of_all_processes() {
         )
     };
     assert_eq!(ask(700, Some(b"/web"), 1), (vec![(700, Some(30))], 0));
-    // One that is not where it was said to be is looked for everywhere.
+    // A process that is not in the expected group is searched everywhere.
     let (found, next_ns) = ask(701, Some(b"/web"), 2);
     assert_eq!(found, [(701, Some(31))]);
     assert!(next_ns > PAUSE_NS);
