@@ -116,7 +116,7 @@ const ADVICE: &[(&[&str], &str)] = &[
         &["send_socket", "receive_socket"],
         "The call itself costs the same whatever it carries, so small messages make it large. Use sendmmsg, recvmmsg or \
          io_uring to make fewer calls. Security modules and BPF programs on cgroups run here for each of them, as do the \
-         CPU's mitigations at the kernel's door.",
+         CPU's mitigations at each entry to the kernel.",
     ),
     (
         &["send_tracing", "receive_tracing", "tracing"],

@@ -5,7 +5,7 @@
 //!
 //! * [`connection`]: the connection to the daemon; [`messagepack`]: how its messages are decoded.
 //! * [`view_model`]: the content of the page; [`state`], [`action`]: the reader's choices, and the
-//! actions of buttons.
+//!   actions of buttons.
 //! * [`views`]: the views of the page, one folder for each.
 //! * [`recent`]: the part of the past that is shown as now.
 //! * [`basis`]: the unit of CPU time on the whole page.

@@ -53,7 +53,7 @@ impl Malformed {
     }
 }
 
-/// What the server counts of its clients.
+/// The server's counts of client errors.
 #[derive(Debug, Default)]
 pub struct ClientCounts {
     /// Requests that were not HTTP.

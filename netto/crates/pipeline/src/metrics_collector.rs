@@ -87,7 +87,7 @@ impl Published {
         }
     }
 
-    /// The snapshot as a [`ServerMessage`] in MessagePack: what dashboards get and logs hold.
+    /// The snapshot as a [`ServerMessage`] in MessagePack, as in dashboards' messages and logs.
     ///
     /// # Errors
     /// Only when memory runs out.
@@ -106,7 +106,7 @@ impl Published {
 pub struct Publish {
     /// The snapshot.
     pub snapshot: Arc<Snapshot>,
-    /// What its rows mean.
+    /// The description of its rows.
     pub info: Arc<Info>,
     /// Its slot among the snapshots in flight.
     pub place: OwnedSemaphorePermit,
@@ -123,7 +123,7 @@ pub struct Deliver(pub Arc<Published>);
 pub struct Rewind {
     /// The history before the snapshot that follows.
     pub past: Box<History>,
-    /// What its rows mean.
+    /// The description of its rows.
     pub info: Arc<Info>,
     /// Its slot among the messages in flight.
     pub place: OwnedSemaphorePermit,
@@ -135,7 +135,7 @@ pub struct Rewind {
 pub struct Remember {
     /// The history as an encoded [`ServerMessage`].
     pub past: Bytes,
-    /// What its rows mean; `None` before anything was published.
+    /// The description of its rows; `None` before anything was published.
     pub info: Option<Arc<Info>>,
 }
 

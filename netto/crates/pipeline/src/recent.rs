@@ -20,7 +20,7 @@ pub const LONGEST_NS: u64 = LEAST_COVERED_NS;
 /// An entry's size beside its bytes.
 const ENTRY_BYTES: usize = size_of::<RecentSnapshot>() + 64;
 
-/// A snapshot and what its rows mean, each an encoded [`ServerMessage`].
+/// A snapshot and the description of its rows, each an encoded [`ServerMessage`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentSnapshot {
     /// The Hello; snapshots share one until it changes.

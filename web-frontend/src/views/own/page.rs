@@ -15,7 +15,7 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
     Box::new(OwnView::default())
 }
 
-/// What of the parts is in the document.
+/// The state of the parts in the document.
 #[derive(Default)]
 struct OwnView {
     parts: String,
@@ -32,7 +32,7 @@ impl View for OwnView {
         dom.set_text("own-figure", &figure.text)?;
         let class = if figure.is_loud { "loud" } else { "" };
         set_attribute(&dom.element("own-figure")?, "class", class)?;
-        // What nobody sees is not written.
+        // Hidden parts are not updated.
         if !dom.element("own")?.has_attribute("open") {
             return Ok(());
         }

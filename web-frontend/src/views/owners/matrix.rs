@@ -1,4 +1,5 @@
-//! Who took softirq time from whom, as a table of the largest: lines caused it, columns paid. Pure.
+//! Softirq time by causing and interrupted owner, for the largest owners: lines caused it, columns
+//! paid. Pure.
 
 use metrics_common::sections::{Interruption, Owners};
 use metrics_common::{Info, Snapshot};
@@ -7,7 +8,7 @@ use super::model::{self, Cell};
 use crate::basis::{Amount, Basis};
 use crate::view_model::{HEADLINE, index_of};
 
-/// So many owners have lines and columns; the others are one.
+/// Most owners with lines and columns; the others are one.
 const MOST_OWNERS: usize = 10;
 
 /// An owner at the head of a line or column.
@@ -15,26 +16,26 @@ const MOST_OWNERS: usize = 10;
 pub struct Head {
     /// Name for people.
     pub label: String,
-    /// What it is, in a sentence.
+    /// An explanation, one sentence.
     pub help: String,
-    /// Whether it lost what was taken from it.
+    /// Whether it lost the time taken from it.
     pub loses: bool,
 }
 
 /// See the head of this file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Matrix {
-    /// Who caused softirqs.
+    /// Owners that caused softirqs.
     pub causes: Vec<Head>,
-    /// Who was interrupted.
+    /// Interrupted owners.
     pub payers: Vec<Head>,
-    /// By cause and payer; `None` where both are one.
+    /// By cause and payer; `None` if both are the same.
     pub cells: Vec<Vec<Option<Cell>>>,
-    /// What the values are.
+    /// The meaning of the values.
     pub sentence: String,
 }
 
-/// The matrix of a stretch of time; without lines if nobody paid for anything.
+/// The matrix of a time span; without lines if no time was paid.
 pub fn matrix(info: &Info, snapshot: &Snapshot, owners: &Owners, basis: Basis) -> Matrix {
     let owners = owners.largest(MOST_OWNERS);
     let place = 0..owners.owners.len() as u32;

@@ -28,17 +28,17 @@ pub const FEATURE: Feature = Feature {
 const ROUNDED_TO_NS: u64 = 10_000;
 
 /// See the head of this file; all state belongs to the platform.
-struct Own;
+struct OwnInstrument;
 
 /// Starts.
 ///
 /// # Errors
 /// None.
 fn start(_: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
-    Ok(Box::new(Own))
+    Ok(Box::new(OwnInstrument))
 }
 
-impl Instrument for Own {
+impl Instrument for OwnInstrument {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
         let cost = sections.cost.as_ref();
         let busy_ratio = sections.modes.as_ref().map(busy_ratios);
