@@ -58,7 +58,7 @@ const RECORDS: &[Record] = &[
             (
                 "offset_ns",
                 1,
-                "What the clock of the day is ahead of the one that never goes back.",
+                "Offset of CLOCK_REALTIME from CLOCK_MONOTONIC, nanoseconds.",
             ),
             (
                 "trusted_from_ns",
@@ -93,17 +93,17 @@ const RECORDS: &[Record] = &[
     },
     Record {
         name: "latency_clock",
-        about: "The clock that packets are stamped by; written by user space only.",
+        about: "The clock of packets' timestamps; written by user space only.",
         fields: &[(
             "offset_ns",
             1,
-            "What it is ahead of the one that never goes back.",
+            "Its offset from CLOCK_MONOTONIC, nanoseconds.",
         )],
     },
     Record {
         name: "latency_groups",
-        about: "Which group of packets has which place, of all CPUs.",
-        fields: &[("key", LATENCY_GROUPS, "What it is known by; 0: none yet.")],
+        about: "The groups of packets by index, for all CPUs.",
+        fields: &[("key", LATENCY_GROUPS, "Its identity; 0: none yet.")],
     },
 ];
 
