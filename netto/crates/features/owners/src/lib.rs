@@ -4,14 +4,14 @@
 //! samples. The owner of a task's work is the task. The owner of a softirq's work is the socket
 //! that receives the packet, as probes report (`kernel/events.rs`); the interrupted task pays.
 
-use metrics_common::sections::{Caused, Taken};
+use metrics_common::sections::{Caused, Interruption};
 use metrics_common::{Owner, OwnerKind, Owners, Sections, Source};
 use rustc_hash::FxHashMap;
 
 use self::analysis::divide::{
     Attributed, Division, NOBODY, Portion, interrupts, leaf_of, works_for_others,
 };
-use self::analysis::owner_table::{OTHER, OwnerTable, Process, Who};
+use self::analysis::owner_table::{OTHER, OwnerId, OwnerTable, Process};
 use self::analysis::pool::Pair;
 use self::analysis::ranking::Ranking;
 pub use self::analysis::verdict::OwnerLevel;
@@ -57,8 +57,8 @@ const GROUP: ProbeGroup = ProbeGroup {
     limit: Limit::Budget {
         met_in: Source::NET_RX,
     },
-    note_while_off: "Finding the owners of softirqs would cost too much: until it fits again they \
-                     go by who receives and sends.",
+    note_while_off: "Finding the owners of softirqs would cost too much: until it fits again, \
+                     softirqs are divided by receives and sends.",
 };
 
 /// See the head of this file.
@@ -84,11 +84,11 @@ fn level(options: &FeatureOptions) -> OwnerLevel {
 fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     anyhow::ensure!(
         level(options) != OwnerLevel::None,
-        "not asked for; --owners cgroup (or process) tells whose the CPU time is"
+        "not enabled; --owners cgroup (or process) shows the owners of CPU time"
     );
     anyhow::ensure!(
         platform.sampling.is_some(),
-        "no stacks are sampled here, by which CPU time is divided"
+        "no stacks are sampled here, and CPU time is divided among owners by them"
     );
     let Loaded {
         events,
@@ -122,7 +122,7 @@ impl WhoseCost {
         let is_exact = overhead.timed().has(Group::Softirqs);
         for sample in samples {
             let is_for_others = works_for_others(sample.event);
-            // While the probes pause, use what is known.
+            // While the probes pause, earlier evidence is used.
             if is_for_others && !are_told {
                 continue;
             }
@@ -157,7 +157,7 @@ impl WhoseCost {
         let task = &sample.tag;
         let who = who_runs(task, self.level);
         match who {
-            Who::Process { .. } => {
+            OwnerId::Process { .. } => {
                 let known = Process {
                     cgroup: task.cgroup,
                     comm: task.comm,
@@ -176,7 +176,7 @@ impl WhoseCost {
             let mut comm = [0; 16];
             let name = holder.comm.iter().take(comm.len());
             comm.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
-            let who = Who::Process {
+            let who = OwnerId::Process {
                 pid: holder.pid,
                 started_cs: holder.started_ns / 10_000_000,
             };
@@ -187,7 +187,7 @@ impl WhoseCost {
             return self.register.process(who, known);
         }
         match (&self.resolver.cgroups, socket.cgroup) {
-            (Ok(_), 1..) => self.register.number(Who::Cgroup(socket.cgroup)),
+            (Ok(_), 1..) => self.register.number(OwnerId::Cgroup(socket.cgroup)),
             _ => NOBODY,
         }
     }
@@ -233,7 +233,7 @@ impl WhoseCost {
         }
         let taken = pairs.into_iter();
         owners.taken = taken
-            .map(|((cause, payer), ns)| Taken { cause, payer, ns })
+            .map(|((cause, payer), ns)| Interruption { cause, payer, ns })
             .collect();
         owners
             .taken
@@ -294,7 +294,7 @@ impl Instrument for WhoseCost {
         if self.level == OwnerLevel::Process {
             let refused = self.resolver.refused().map(str::to_owned);
             let note = refused
-                .map(|reason| format!("Whose some sockets are is not known by process: {reason}."));
+                .map(|reason| format!("The processes of some sockets are unknown: {reason}."));
             platform.tell("processes", note);
         }
         Ok(())

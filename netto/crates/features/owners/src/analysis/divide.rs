@@ -22,7 +22,7 @@ const NOBODYS: &[(Pair, f64)] = &[(
 
 /// How a sample's owner was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum Evidence {
     /// By the task that ran.
     Task,
     /// By a socket.
@@ -42,10 +42,10 @@ pub struct Attributed {
     pub event: usize,
     /// Row without parts that it belongs to.
     pub leaf: usize,
-    /// The owners that caused it and paid; unknown if [`Found::Nothing`].
+    /// The owners that caused it and paid; unknown if [`Evidence::Nothing`].
     pub pair: Pair,
     /// How that was found.
-    pub found: Found,
+    pub found: Evidence,
 }
 
 /// Time that an owner caused of a component on a CPU.
@@ -172,7 +172,7 @@ impl Division {
     /// Adds a sample of the interval.
     pub fn add(&mut self, sample: Attributed) {
         self.found[sample.event][sample.found as usize] += 1;
-        let is_known = sample.found != Found::Nothing;
+        let is_known = sample.found != Evidence::Nothing;
         // A packet without a socket has no owner; sent ones are divided as the sends are.
         if !is_known && (nature_of(sample.event) == Nature::Sent || is_for_all(sample.leaf)) {
             return;

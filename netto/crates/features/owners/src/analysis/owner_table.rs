@@ -13,7 +13,7 @@ pub const OTHER: u32 = 1;
 
 /// An owner that caused something or paid for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Who {
+pub enum OwnerId {
     /// Unknown owner.
     Nobody,
     /// Owners that are no longer distinguished.
@@ -42,12 +42,12 @@ pub enum Who {
     },
 }
 
-impl Who {
+impl OwnerId {
     /// Whether it is one of many, which can be shown by name.
     pub fn has_a_name(self) -> bool {
         matches!(
             self,
-            Who::Cgroup(_) | Who::Process { .. } | Who::Interface { .. }
+            OwnerId::Cgroup(_) | OwnerId::Process { .. } | OwnerId::Interface { .. }
         )
     }
 }
@@ -71,9 +71,9 @@ const NOTHING_NS: f64 = 1000.0;
 /// See the head of this file.
 #[derive(Debug)]
 pub struct OwnerTable {
-    known: Vec<Who>,
-    numbers: FxHashMap<Who, u32>,
-    processes: FxHashMap<Who, Process>,
+    known: Vec<OwnerId>,
+    numbers: FxHashMap<OwnerId, u32>,
+    processes: FxHashMap<OwnerId, Process>,
 }
 
 impl Default for OwnerTable {
@@ -83,7 +83,7 @@ impl Default for OwnerTable {
             numbers: FxHashMap::default(),
             processes: FxHashMap::default(),
         };
-        let first = [Who::Nobody, Who::Other].map(|who| register.number(who));
+        let first = [OwnerId::Nobody, OwnerId::Other].map(|who| register.number(who));
         debug_assert_eq!(first, [NOBODY, OTHER]);
         register
     }
@@ -91,7 +91,7 @@ impl Default for OwnerTable {
 
 impl OwnerTable {
     /// The number of an owner.
-    pub fn number(&mut self, who: Who) -> u32 {
+    pub fn number(&mut self, who: OwnerId) -> u32 {
         *self.numbers.entry(who).or_insert_with(|| {
             self.known.push(who);
             self.known.len() as u32 - 1
@@ -99,19 +99,19 @@ impl OwnerTable {
     }
 
     /// The number of a process; known details stay.
-    pub fn process(&mut self, who: Who, process: Process) -> u32 {
+    pub fn process(&mut self, who: OwnerId, process: Process) -> u32 {
         self.processes.entry(who).or_insert(process);
         self.number(who)
     }
 
     /// The owner with this number.
-    pub fn who(&self, number: u32) -> Who {
+    pub fn who(&self, number: u32) -> OwnerId {
         let known = self.known.get(number as usize);
-        known.copied().unwrap_or(Who::Nobody)
+        known.copied().unwrap_or(OwnerId::Nobody)
     }
 
     /// The details of a process.
-    pub fn of_process(&self, who: Who) -> Process {
+    pub fn of_process(&self, who: OwnerId) -> Process {
         self.processes.get(&who).copied().unwrap_or_default()
     }
 
@@ -157,8 +157,8 @@ impl OwnerTable {
 mod tests {
     use super::*;
 
-    fn process(pid: u32) -> Who {
-        Who::Process { pid, started_cs: 7 }
+    fn process(pid: u32) -> OwnerId {
+        OwnerId::Process { pid, started_cs: 7 }
     }
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn of_ever_more_that_cost_something_the_costliest_stay() {
         let mut register = OwnerTable::default();
-        let mut cost: FxHashMap<Who, f64> = FxHashMap::default();
+        let mut cost: FxHashMap<OwnerId, f64> = FxHashMap::default();
         for pid in 1..50_000_u32 {
             // A few cost much, at any position among the others.
             let ns = if pid % 100 == 0 { 9e6 } else { 2e6 };
@@ -200,8 +200,8 @@ mod tests {
     #[test]
     fn who_stays_has_the_number_that_is_told_and_who_does_not_is_one_of_others() {
         let mut register = OwnerTable::default();
-        let singles = [Who::Idle, Who::Kernel].map(|who| (who, register.number(who)));
-        let groups = (0..MOST as u64).map(Who::Cgroup);
+        let singles = [OwnerId::Idle, OwnerId::Kernel].map(|who| (who, register.number(who)));
+        let groups = (0..MOST as u64).map(OwnerId::Cgroup);
         let groups: Vec<_> = groups.map(|who| (who, register.number(who))).collect();
         let costs = |number: u32| if number > 4000 { 1e9 } else { 1.0 };
         let moved = register.forget(costs).unwrap();
@@ -217,7 +217,7 @@ mod tests {
             assert_eq!(register.who(moved[before as usize]), who);
         }
         assert_eq!((moved[0], moved[1]), (NOBODY, OTHER));
-        assert_eq!(register.number(Who::Other), OTHER);
+        assert_eq!(register.number(OwnerId::Other), OTHER);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Finds the owner of a sample's work: who caused it, who paid, and how that was found.
 
-use super::divide::{Found, interrupts, works_for_others};
-use super::owner_table::Who;
+use super::divide::{Evidence, interrupts, works_for_others};
+use super::owner_table::OwnerId;
 use netto_analysis::tagged::{SampleTag, TaggedSample};
 
 /// Where softirqs are not timed, a later answer belongs to another packet, nanoseconds.
@@ -53,19 +53,19 @@ pub enum Causer {
     /// A socket.
     Socket(Socket),
     /// An interface.
-    Interface(Who),
+    Interface(OwnerId),
     /// Unknown.
     Unknown,
 }
 
 impl Causer {
     /// How that was found.
-    pub fn found(self) -> Found {
+    pub fn found(self) -> Evidence {
         match self {
-            Causer::Task => Found::Task,
-            Causer::Socket(_) => Found::Socket,
-            Causer::Interface(_) => Found::Interface,
-            Causer::Unknown => Found::Nothing,
+            Causer::Task => Evidence::Task,
+            Causer::Socket(_) => Evidence::Socket,
+            Causer::Interface(_) => Evidence::Interface,
+            Causer::Unknown => Evidence::Nothing,
         }
     }
 }
@@ -90,7 +90,7 @@ pub fn causer(sample: &TaggedSample, told: Option<Answer>, is_exact: bool) -> Ca
             return Causer::Socket(socket);
         }
         if told.from != 0 || told.to != 0 {
-            return Causer::Interface(Who::Interface {
+            return Causer::Interface(OwnerId::Interface {
                 netns: told.netns,
                 from: told.from,
                 to: told.to,
@@ -109,22 +109,22 @@ fn socket(cgroup: u64, inode: u64) -> Option<Socket> {
 }
 
 /// The running owner, as a process or as its control group, which pays when interrupted.
-pub fn who_runs(task: &SampleTag, level: OwnerLevel) -> Who {
+pub fn who_runs(task: &SampleTag, level: OwnerLevel) -> OwnerId {
     if task.thread == 0 {
-        Who::Idle
+        OwnerId::Idle
     } else if task.is_of_kernel {
-        Who::Kernel
+        OwnerId::Kernel
     } else {
         match level {
             OwnerLevel::Process => process(task),
-            OwnerLevel::Cgroup | OwnerLevel::None => Who::Cgroup(task.cgroup),
+            OwnerLevel::Cgroup | OwnerLevel::None => OwnerId::Cgroup(task.cgroup),
         }
     }
 }
 
 /// The process of a task.
-pub fn process(task: &SampleTag) -> Who {
-    Who::Process {
+pub fn process(task: &SampleTag) -> OwnerId {
+    OwnerId::Process {
         pid: task.process,
         started_cs: task.started_ns / 10_000_000,
     }
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn work_that_meets_no_socket_is_for_the_interface() {
-        let interface = Who::Interface {
+        let interface = OwnerId::Interface {
             netns: 7,
             from: 3,
             to: 0,
@@ -239,15 +239,15 @@ mod tests {
     #[test]
     fn who_runs_is_a_group_a_process_or_nobody_in_particular() {
         let mut task = sample("rx_softirq").tag;
-        assert_eq!(who_runs(&task, OwnerLevel::Cgroup), Who::Cgroup(99));
-        let process = Who::Process {
+        assert_eq!(who_runs(&task, OwnerLevel::Cgroup), OwnerId::Cgroup(99));
+        let process = OwnerId::Process {
             pid: 10,
             started_cs: 501,
         };
         assert_eq!(who_runs(&task, OwnerLevel::Process), process);
         task.is_of_kernel = true;
-        assert_eq!(who_runs(&task, OwnerLevel::Process), Who::Kernel);
+        assert_eq!(who_runs(&task, OwnerLevel::Process), OwnerId::Kernel);
         task.thread = 0;
-        assert_eq!(who_runs(&task, OwnerLevel::Cgroup), Who::Idle);
+        assert_eq!(who_runs(&task, OwnerLevel::Cgroup), OwnerId::Idle);
     }
 }

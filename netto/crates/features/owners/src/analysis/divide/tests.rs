@@ -1,9 +1,9 @@
-//! Whose the time is, by what is known of its samples.
+//! The division of time among owners, for different evidence.
 
 use metrics_common::component::index_of;
 use proptest::prelude::*;
 
-use super::super::owner_table::{OTHER, OwnerTable, Who};
+use super::super::owner_table::{OTHER, OwnerId, OwnerTable};
 use super::super::ranking::Ranking;
 use super::*;
 
@@ -15,7 +15,7 @@ fn pair(cause: u32, payer: u32) -> Pair {
     Pair { cause, payer }
 }
 
-fn sample(cpu: usize, event: &str, part: Option<&str>, pair: Pair, found: Found) -> Attributed {
+fn sample(cpu: usize, event: &str, part: Option<&str>, pair: Pair, found: Evidence) -> Attributed {
     let event = row(event);
     Attributed {
         cpu,
@@ -55,7 +55,13 @@ fn a_component_is_divided_as_its_samples_are() {
     for (cause, count) in [(1, 30), (2, 10)] {
         for _ in 0..count {
             let whose = pair(cause, 9);
-            division.add(sample(0, "rx_softirq", Some("gro"), whose, Found::Socket));
+            division.add(sample(
+                0,
+                "rx_softirq",
+                Some("gro"),
+                whose,
+                Evidence::Socket,
+            ));
         }
     }
     let (portions, bases) = divided(&division, &cost(&[("gro", [4_001, 0])]));
@@ -80,7 +86,7 @@ fn a_part_without_samples_goes_as_its_event_does() {
         "rx_softirq",
         Some("gro"),
         pair(1, 9),
-        Found::Socket,
+        Evidence::Socket,
     ));
     let (portions, _) = divided(&division, &cost(&[("rx_unattributed", [77, 0])]));
     assert_eq!(caused(&portions, "rx_unattributed", 1), 77);
@@ -90,7 +96,7 @@ fn a_part_without_samples_goes_as_its_event_does() {
 fn an_event_that_is_not_broken_down_here_has_owners_all_the_same() {
     let mut division = Division::default();
     division.begin(500_000_000, 2);
-    let own = sample(0, "rx_softirq", None, pair(1, 9), Found::Socket);
+    let own = sample(0, "rx_softirq", None, pair(1, 9), Evidence::Socket);
     division.add(own);
     let (portions, _) = divided(&division, &cost(&[("rx_softirq", [77, 0])]));
     assert_eq!(caused(&portions, "rx_softirq", 1), 77);
@@ -107,9 +113,15 @@ fn timers_that_show_no_socket_go_by_the_sends_of_their_cpu() {
                 "tx_syscall",
                 None,
                 pair(cause, cause),
-                Found::Task,
+                Evidence::Task,
             ));
-            division.add(sample(cpu, "net_timer", None, pair(0, 0), Found::Nothing));
+            division.add(sample(
+                cpu,
+                "net_timer",
+                None,
+                pair(0, 0),
+                Evidence::Nothing,
+            ));
         }
     }
     let (portions, bases) = divided(&division, &cost(&[("net_timer", [100, 200])]));
@@ -127,7 +139,13 @@ fn a_packet_that_met_nobody_is_nobodys() {
     division.begin(500_000_000, 2);
     for _ in 0..10 {
         let nobody = pair(NOBODY, 9);
-        division.add(sample(0, "rx_softirq", Some("gro"), nobody, Found::Nothing));
+        division.add(sample(
+            0,
+            "rx_softirq",
+            Some("gro"),
+            nobody,
+            Evidence::Nothing,
+        ));
     }
     let (portions, bases) = divided(&division, &cost(&[("gro", [50, 0])]));
     assert_eq!(caused(&portions, "gro", NOBODY), 50);
@@ -141,7 +159,7 @@ fn a_packet_that_met_nobody_is_nobodys() {
 fn polling_for_all_packets_goes_as_these_do() {
     let mut division = Division::default();
     division.begin(500_000_000, 2);
-    let own = sample(1, "rx_softirq", Some("gro"), pair(1, 9), Found::Socket);
+    let own = sample(1, "rx_softirq", Some("gro"), pair(1, 9), Evidence::Socket);
     division.add(own);
     for _ in 0..10 {
         let nobody = pair(NOBODY, 8);
@@ -150,7 +168,7 @@ fn polling_for_all_packets_goes_as_these_do() {
             "rx_softirq",
             Some("backlog"),
             nobody,
-            Found::Nothing,
+            Evidence::Nothing,
         ));
     }
     let (portions, _) = divided(&division, &cost(&[("backlog", [50, 0])]));
@@ -177,7 +195,7 @@ proptest! {
                 let event = events[event % events.len()];
                 let parts = children(event);
                 let part = parts.get(part % parts.len().max(1)).copied();
-                let found = [Found::Task, Found::Socket, Found::Interface, Found::Nothing][found];
+                let found = [Evidence::Task, Evidence::Socket, Evidence::Interface, Evidence::Nothing][found];
                 division.add(Attributed { cpu, event, leaf: leaf_of(event, part), pair: pair(cause, 1), found });
             }
             let (portions, bases) = divided(&division, &cost);
@@ -213,8 +231,8 @@ fn in_a_storm_of_owners_nothing_is_lost_and_the_costliest_keep_what_is_theirs() 
     for interval in 0..60 {
         division.begin(1_000_000_000, 2);
         ranking.begin(1_000_000_000);
-        let faithful = register.number(Who::Cgroup(1));
-        let newcomers = (0..500).map(|number| Who::Cgroup(1000 + 500 * interval + number));
+        let faithful = register.number(OwnerId::Cgroup(1));
+        let newcomers = (0..500).map(|number| OwnerId::Cgroup(1000 + 500 * interval + number));
         let mut causes = vec![faithful; 100];
         causes.extend(newcomers.map(|who| register.number(who)));
         for (number, cause) in causes.into_iter().enumerate() {
@@ -224,7 +242,7 @@ fn in_a_storm_of_owners_nothing_is_lost_and_the_costliest_keep_what_is_theirs() 
                 "rx_softirq",
                 Some("gro"),
                 whose,
-                Found::Socket,
+                Evidence::Socket,
             ));
         }
         let (portions, _) = divided(&division, &cost);
