@@ -106,10 +106,15 @@ impl ProbeSet {
         std::mem::take(&mut self.lost)
     }
 
-    /// What the kernel has counted of each probe so far, by itself and as a part.
+    /// What the kernel has counted of each probe's own program so far.
     pub(crate) fn runs(&self) -> Vec<Runs> {
         let members = self.probes.iter();
-        let mut runs: Vec<Runs> = members.map(|member| runs_of(member.program())).collect();
+        members.map(|member| runs_of(member.program())).collect()
+    }
+
+    /// Each probe's share of what the kernel has counted of combined programs so far.
+    pub(crate) fn shares(&self) -> Vec<Runs> {
+        let mut runs = vec![Runs::default(); self.probes.len()];
         for combined in &self.combined {
             let Some(parts) = self.parts_of(combined.program) else {
                 continue;
