@@ -12,6 +12,7 @@ use crate::inspect;
 use crate::telemetry;
 use netto_demo::{self, Demo};
 use netto_feature::measurement::{self, Measurement};
+use netto_hooks::SHARED_HOOKS;
 use netto_http::http;
 use netto_latency::request::Request;
 use netto_platform::Settings;
@@ -188,7 +189,8 @@ fn show_latency(config: &Config, args: &LatencyShowArgs) -> anyhow::Result<()> {
 }
 
 fn measure(config: &Config) -> anyhow::Result<Measurement> {
-    measurement::start(&Settings::from(config), FEATURES, config.features.clone())
+    let settings = Settings::from(config);
+    measurement::start(&settings, FEATURES, &SHARED_HOOKS, config.features.clone())
 }
 
 /// Measures for a terminal, without a server.

@@ -222,12 +222,13 @@ pub fn the_clock_is_set() -> Result<()> {
 }
 
 /// Beginnings of the names of its programs, as `kernels::programs` has them.
-const PROGRAMS: [&str; 7] = [
+const PROGRAMS: [&str; 8] = [
     "netto_ip",
     "netto_tcp",
     "netto_udp",
     "netto_start_near",
     "netto_ready",
+    "netto_sock_recv_length",
     "netto_queued",
     "netto_unqueued",
 ];

@@ -40,6 +40,7 @@ mod follow;
 mod groups;
 mod guest;
 mod hidden;
+mod hooks;
 mod hostile;
 mod house;
 mod idle;
@@ -128,6 +129,7 @@ fn main() -> ExitCode {
         latency::TESTS,
         latency_script::TESTS,
         packets::TESTS,
+        hooks::TESTS,
         ticks::TESTS,
         hidden::TESTS,
         owners::TESTS,

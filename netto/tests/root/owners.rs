@@ -20,6 +20,7 @@ use crate::groups::Group;
 use crate::guest;
 use crate::kernels::{self, Statistics};
 use crate::lab::Network;
+use crate::running::attached_at;
 use crate::traffic;
 use crate::trial::Test;
 use crate::{owners_off, owners_pids};
@@ -418,5 +419,15 @@ fn a_note_while_it_costs_too_much() -> Result<Daemon> {
     note_becomes(&daemon, true)?;
     let told = daemon.process.stderr();
     ensure!(told.contains(DETACHED), "the log says only {told}");
+    // What others want at the same hooks they have by themselves.
+    child::eventually(Duration::from_secs(20), || {
+        let attached = attached_at(daemon.process.pid())?;
+        let at = |hook: &str| attached.get(hook).cloned().unwrap_or_default();
+        let (dropped, ready) = (at("kfree_skb"), at("sk_data_ready"));
+        let is_of_drops = |name: &String| name == "netto_drop";
+        ensure!(dropped.iter().all(is_of_drops), "at kfree_skb {dropped:?}");
+        ensure!(ready.is_empty(), "at sk_data_ready {ready:?}");
+        Ok(())
+    })?;
     Ok(daemon)
 }

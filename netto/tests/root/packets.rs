@@ -39,7 +39,7 @@ pub const TESTS: &[Test] = &[
 /// Packets that a test sends.
 const PACKETS: u64 = 3_000;
 /// Packets that others may have sent meanwhile.
-const OTHERS: f64 = 150.0;
+pub const OTHERS: f64 = 150.0;
 /// Longer than two intervals of netto's.
 const SETTLE: Duration = Duration::from_millis(500);
 const LIMIT: Duration = Duration::from_secs(20);
@@ -72,7 +72,7 @@ fn metrics(daemon: &Daemon) -> Result<Vec<Sample>> {
 }
 
 /// The sum of all series of a family with these labels.
-fn sum(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
+pub fn sum(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
     let is_meant = |sample: &&Sample| {
         sample.name == name
             && labels

@@ -1,6 +1,6 @@
 //! The daemon's life: its output at the start, its notes while it runs, and its leftovers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
@@ -105,6 +105,28 @@ pub fn programs_of(pid: u32) -> Result<BTreeSet<u32>> {
         );
     }
     Ok(programs)
+}
+
+/// Names of the programs that a process has at each BTF tracepoint, as far as the kernel keeps them.
+pub fn attached_at(pid: u32) -> Result<BTreeMap<String, Vec<String>>> {
+    let mut attached = BTreeMap::<String, Vec<String>>::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fdinfo"))? {
+        // A descriptor may be closed meanwhile.
+        let text = std::fs::read_to_string(entry?.path()).unwrap_or_default();
+        let value = |name: &str| {
+            let mut values = text.lines().filter_map(|line| line.strip_prefix(name));
+            values.next().map(str::trim)
+        };
+        let (Some(hook), Some(id)) = (value("tp_name:"), value("prog_id:")) else {
+            continue;
+        };
+        let id: u32 = id.parse()?;
+        if let Some(program) = ProgInfoIter::default().find(|program| program.id == id) {
+            let programs = attached.entry(hook.to_owned()).or_default();
+            programs.push(program.name.to_string_lossy().into_owned());
+        }
+    }
+    Ok(attached)
 }
 
 fn nothing_left() -> Result<()> {

@@ -2,7 +2,8 @@
 //!
 //! A crate with programs declares its records and constants once; [`Abi::generate`] emits them for
 //! both sides, `NAME_abi.h` for C and `abi.rs` for Rust. [`compile`] makes skeletons of its
-//! objects, which may include the platform's headers (`netto/crates/sys/src/bpf`).
+//! objects, which may include the platform's headers (`netto/crates/sys/src/bpf`);
+//! [`compile_object`] an object of several crates' headers.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -13,6 +14,7 @@ use anyhow::Context;
 use libbpf_cargo::SkeletonBuilder;
 
 pub mod base;
+pub mod combined;
 
 /// A record of 64-bit words that both sides see at the same offsets.
 #[derive(Debug, Clone, Copy)]
@@ -147,44 +149,87 @@ fn headers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../sys/src/bpf")
 }
 
-/// Compiles `FOLDER/NAME.bpf.c` into the skeleton `NAME.skel.rs` in `out_dir`.
+/// Compiles `FOLDER/NAME.bpf.c` into the skeleton `NAME.skel.rs` in `out_dir`, and lets crates that
+/// depend on this one include the headers of both folders ([`headers_of`]).
 ///
 /// # Errors
 /// The compiler's error, and its requirements.
 pub fn compile(folder: &str, names: &[&str], out_dir: &Path) -> anyhow::Result<()> {
-    let headers = headers();
-    println!("cargo:rerun-if-changed={folder}");
-    println!("cargo:rerun-if-changed={}", headers.display());
+    println!("cargo::rerun-if-changed={folder}");
     for name in names {
-        let include = |path: &Path| {
-            let mut argument = OsString::from("-I");
-            argument.push(path);
-            argument
-        };
-        // Version 3 of the instructions has the atomic operations that return the old value.
-        let arguments = [
-            "-mcpu=v3",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-Wno-unused-parameter",
-        ];
-        let arguments = arguments.map(OsString::from);
-        SkeletonBuilder::new()
-            .source(format!("{folder}/{name}.bpf.c"))
-            .obj(out_dir.join(format!("{name}.bpf.o")))
-            .clang_args(
-                arguments
-                    .into_iter()
-                    .chain([include(out_dir), include(&headers)]),
-            )
+        let source = Path::new(folder).join(format!("{name}.bpf.c"));
+        builder(&source, &[], out_dir)
             .build_and_generate(out_dir.join(format!("{name}.skel.rs")))
-            .with_context(|| {
-                format!(
-                    "cannot compile {folder}/{name}.bpf.c; `cargo xtask setup` installs what it \
-                     needs (clang, libelf and zlib headers)"
-                )
-            })?;
+            .with_context(|| refusal(&source))?;
     }
+    let folder = std::path::absolute(folder)?;
+    println!("cargo::metadata=folder={}", folder.display());
+    println!("cargo::metadata=generated={}", out_dir.display());
     Ok(())
+}
+
+/// Compiles a file into `NAME.bpf.o` in `out_dir`, where it is; it may include these folders'
+/// headers.
+///
+/// # Errors
+/// What the compiler says, and what it needs.
+pub fn compile_object(name: &str, includes: &[PathBuf], out_dir: &Path) -> anyhow::Result<()> {
+    let source = out_dir.join(format!("{name}.bpf.c"));
+    for folder in includes {
+        println!("cargo::rerun-if-changed={}", folder.display());
+    }
+    builder(&source, includes, out_dir)
+        .build()
+        .with_context(|| refusal(&source))
+}
+
+/// The folders of the headers of a crate that this one depends on, by its `links` in the manifest.
+///
+/// # Errors
+/// If there is none.
+pub fn headers_of(links: &str) -> anyhow::Result<[PathBuf; 2]> {
+    let crate_name = links.to_uppercase().replace('-', "_");
+    let folder = |what: &str| {
+        let variable = format!("DEP_{crate_name}_{what}");
+        let folder = std::env::var_os(&variable).map(PathBuf::from);
+        folder.with_context(|| format!("no dependency links {links}: {variable} is not set"))
+    };
+    Ok([folder("FOLDER")?, folder("GENERATED")?])
+}
+
+/// A compiler that puts the object into `out_dir`.
+fn builder(source: &Path, includes: &[PathBuf], out_dir: &Path) -> SkeletonBuilder {
+    let headers = headers();
+    println!("cargo::rerun-if-changed={}", headers.display());
+    let include = |path: &Path| {
+        let mut argument = OsString::from("-I");
+        argument.push(path);
+        argument
+    };
+    let folders = includes.iter().map(PathBuf::as_path);
+    let folders = folders.chain([out_dir, headers.as_path()]).map(include);
+    // Version 3 of the instructions has the atomic operations that return the old value.
+    let arguments = [
+        "-mcpu=v3",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wno-unused-parameter",
+    ];
+    let arguments = arguments.map(OsString::from).into_iter().chain(folders);
+    let name = source.file_stem().unwrap_or_default();
+    let mut builder = SkeletonBuilder::new();
+    builder
+        .source(source)
+        .obj(out_dir.join(name).with_extension("bpf.o"))
+        .clang_args(arguments);
+    builder
+}
+
+fn refusal(source: &Path) -> String {
+    format!(
+        "cannot compile {}; `cargo xtask setup` installs what it needs (clang, libelf and zlib \
+         headers)",
+        source.display()
+    )
 }

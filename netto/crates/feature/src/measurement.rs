@@ -11,7 +11,7 @@ use netto_analysis::tagged::TaggedSample;
 use netto_pipeline::options::FeatureOptions;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 use netto_platform::{Platform, Settings, Tick};
-use netto_sys::session::Session;
+use netto_sys::session::{CombinedObject, Session};
 
 /// A running measurement. Dropping it detaches the probes.
 pub struct Measurement {
@@ -25,17 +25,20 @@ pub struct Measurement {
     pub session: Session,
 }
 
-/// Attaches the probes and starts counting.
+/// Attaches the probes and starts counting. `shared_hooks`: the programs that stand for those of
+/// several features at one hook.
 ///
 /// # Errors
 /// What makes every measurement impossible, with the remedy.
 pub fn start(
     settings: &Settings,
     features: &'static [Feature],
+    shared_hooks: &'static CombinedObject,
     options: FeatureOptions,
 ) -> anyhow::Result<Measurement> {
     let has_tags = features.iter().any(|entry| (entry.wants_tags)(&options));
     let (mut platform, session) = Platform::start(settings, has_tags)?;
+    platform.readers.controller.share_hooks(shared_hooks);
     let instruments = Running::start(features, &mut platform, &options)?;
     // Symbols and type information were read that are no longer needed.
     netto_sys::memory::give_back();

@@ -48,7 +48,7 @@ const CONSTANTS: &[Constant] = &[
 const RECORDS: &[Record] = &[
     Record {
         name: "latency",
-        about: "Latencies of one CPU, or of a group of packets on it: see latency.bpf.c.",
+        about: "Latencies of one CPU, or of a group of packets on it: see latency_counts.bpf.h.",
         fields: &[
             (
                 "runs",

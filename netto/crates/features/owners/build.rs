@@ -8,7 +8,7 @@ use netto_bpf_build::{Abi, Constant, Record, base, compile};
 const CONSTANTS: &[Constant] = &[Constant {
     name: "ANSWER_WORDS",
     value: 6,
-    about: "Words of a report on a pending sample: see owners.bpf.c.",
+    about: "Words of a report on a pending sample: see owners.bpf.h.",
 }];
 
 const RECORDS: &[Record] = &[Record {
@@ -16,7 +16,7 @@ const RECORDS: &[Record] = &[Record {
     about: "Reports on the owners of pending samples of one CPU.",
     fields: &[
         ("told", 1, "Number of reports."),
-        ("words", 0, "A ring of reports: see owners.bpf.c."),
+        ("words", 0, "A ring of reports: see owners.bpf.h."),
     ],
 }];
 

@@ -7,7 +7,7 @@ use netto_bpf_build::{Abi, Record, compile};
 
 const RECORDS: &[Record] = &[Record {
     name: "work",
-    about: "Messages of sockets and polls of NAPI on one CPU: see work.bpf.c.",
+    about: "Messages of sockets and polls of NAPI on one CPU: see traffic.bpf.h.",
     fields: &[
         ("messages_sent", 1, "Messages that sockets took."),
         ("bytes_sent", 1, "Their bytes."),
@@ -29,5 +29,5 @@ fn main() -> anyhow::Result<()> {
         records: RECORDS,
     }
     .generate(&out_dir)?;
-    compile("src", &["work"], &out_dir)
+    compile("src", &["traffic"], &out_dir)
 }

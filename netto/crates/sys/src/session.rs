@@ -11,6 +11,7 @@ use libbpf_rs::{ErrorKind, MapHandle, PrintLevel};
 use metrics_common::ProbeInfo;
 
 use self::attached::AttachedProbes;
+pub use self::combined::{CombinedObject, CombinedProgram, Resources};
 use self::controller::ProbeThread;
 pub use self::controller::{MeasuredCosts, ProbeController};
 pub use self::probes::Probe;
@@ -31,7 +32,9 @@ use netto_analysis::plan::{Plan, Sockets};
 
 mod attached;
 mod by_tick;
+mod combined;
 mod controller;
+pub(super) mod probe_set;
 pub(super) mod probes;
 
 /// Capacity for one CPU's stacks of one interval, words. A lane takes about 30 words per stack;

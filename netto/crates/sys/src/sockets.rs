@@ -10,7 +10,8 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
 use super::cpu_records::CpuRecords;
 use super::missed::MissedRuns;
-use super::session::probes::{Member, ProbeSet, Role, Way};
+use super::session::probe_set::ProbeSet;
+use super::session::probes::{Member, Role, Way};
 use super::socket_skel::{OpenSocketSkel, SocketSkel, SocketSkelBuilder};
 use super::system::Roots;
 use metrics_common::Source;

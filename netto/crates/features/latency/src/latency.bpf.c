@@ -7,7 +7,6 @@
  * A packet that is not chosen, of one in N, costs its stamp and a multiplication.
  */
 #include "latency.bpf.h"
-#include "latency_waits.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -158,21 +157,11 @@ int netto_start_near(struct __sk_buff *skb)
 	return 1;
 }
 
-/* Instead of that, where no such program is allowed: a segment of an established connection. */
+/* Instead of that, where no such program is allowed. */
 SEC("tp_btf/tcp_probe")
-int BPF_PROG(netto_tcp_near, struct sock *sk, struct sk_buff *skb)
+int netto_tcp_near(__u64 *ctx)
 {
-	struct netto_packet packet = { .stamp = netto_stamp(skb), .sk = sk };
-	struct netto_latency *own;
-
-	if (!packet.stamp)
-		return 0;
-	own = netto_own_latency();
-	if (!own)
-		return 0;
-	packet.ifindex = skb->skb_iif;
-	netto_take(own, &packet, NETTO_TCP_START, netto_since(own, &packet));
-	return 0;
+	return netto_latency_at_tcp_probe(ctx);
 }
 
 static __always_inline int netto_enqueue(struct sock *sk, struct sk_buff *skb, __u32 point, __u32 wait)
@@ -209,92 +198,11 @@ int BPF_PROG(netto_udp_enqueued, struct sock *sk, struct sk_buff *skb, int error
 	return error || netto_passes_over(skb) ? 0 : netto_udp_enqueue(sk, skb);
 }
 
-/* Datagrams of a socket that wait to be read, for where no reader can be asked for its packet. */
-struct netto_datagrams {
-	__u64 written;
-	__u64 read;
-	__u64 stamp[NETTO_LATENCY_DATAGRAMS];
-	__u32 ifindex[NETTO_LATENCY_DATAGRAMS];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct netto_datagrams);
-} netto_datagrams SEC(".maps");
-
-/* Packets in a UDP socket. */
-static __always_inline __u32 netto_datagrams_in(struct sock *sk)
-{
-	struct udp_sock *udp = (void *)sk;
-
-	return BPF_CORE_READ(sk, sk_receive_queue.qlen) + BPF_CORE_READ(udp, reader_queue.qlen);
-}
-
-/*
- * A datagram was enqueued. In which order the reader takes them is known, and who reads is met by
- * netto_udp_read_near. What was there before the socket was first seen must be passed over.
- */
-static __always_inline void netto_await(struct sock *sk, const struct netto_packet *packet)
-{
-	struct netto_datagrams *own = bpf_sk_storage_get(&netto_datagrams, sk, 0, 0);
-	__u64 number;
-	__u32 before;
-
-	if (!own) {
-		own = bpf_sk_storage_get(&netto_datagrams, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-		if (!own)
-			return;
-		before = netto_datagrams_in(sk);
-		own->written = before > 1 ? before - 1 : 0;
-	}
-	number = __sync_fetch_and_add(&own->written, 1);
-	own->stamp[number & (NETTO_LATENCY_DATAGRAMS - 1)] = packet->stamp;
-	own->ifindex[number & (NETTO_LATENCY_DATAGRAMS - 1)] = packet->ifindex;
-}
-
-/*
- * Instead of both: a socket has something to read, the last packet of its queue. That is read of
- * the queue while the socket is its task's (then segments come from the backlog), else it is the
- * packet that was met last, for the queue's end may be a segment that came before this one, and
- * datagrams may be gone already.
- */
+/* Instead of both. */
 SEC("tp_btf/sk_data_ready")
-int BPF_PROG(netto_ready, struct sock *sk)
+int netto_ready(__u64 *ctx)
 {
-	__u16 family = sk->__sk_common.skc_family, protocol;
-	struct netto_packet packet = { .sk = sk };
-	struct netto_latency *own;
-	struct sk_buff *skb;
-	bool is_tcp;
-
-	if (family != AF_INET && family != AF_INET6)
-		return 0;
-	protocol = sk->sk_protocol;
-	is_tcp = protocol == IPPROTO_TCP;
-	if (!is_tcp && protocol != IPPROTO_UDP)
-		return 0;
-	if (is_tcp && (sk->__sk_common.skc_state == TCP_LISTEN ||
-		       !(netto_takes(NETTO_TCP_ENQUEUED) || netto_takes(NETTO_TCP_WAIT))))
-		return 0;
-	own = netto_own_latency();
-	if (!own)
-		return 0;
-	if (own->met_socket == (__u64)sk && !(is_tcp && sk->sk_lock.owned)) {
-		packet.stamp = own->met_stamp_ns;
-		packet.ifindex = own->met_interface;
-		own->met_socket = 0;
-	} else if (sk->sk_receive_queue.qlen) {
-		skb = sk->sk_receive_queue.prev;
-		packet.stamp = netto_stamp(skb);
-		packet.ifindex = skb->skb_iif;
-	}
-	if (is_tcp)
-		return netto_enqueued(own, &packet, NETTO_TCP_ENQUEUED, NETTO_TCP_WAIT);
-	if (netto_takes(NETTO_UDP_READ) || netto_takes(NETTO_UDP_WAIT))
-		netto_await(sk, &packet);
-	return netto_enqueued(own, &packet, NETTO_UDP_ENQUEUED, NETTO_UDP_WAIT);
+	return netto_latency_at_sk_data_ready(ctx);
 }
 
 static __noinline int netto_segment_read(struct sock *sk, __u64 stamp)
@@ -363,38 +271,11 @@ int BPF_PROG(netto_tcp_read_near, struct sk_buff *skb)
 	return netto_read(own, &packet, NETTO_TCP_READ, NETTO_TCP_WAIT);
 }
 
-/* Instead: a datagram was read, the first of those that wait. */
+/* Instead. */
 SEC("tp_btf/sock_recv_length")
-int BPF_PROG(netto_udp_read_near, struct sock *sk, int length, int flags)
+int netto_udp_read_near(__u64 *ctx)
 {
-	__u16 family = sk->__sk_common.skc_family;
-	struct netto_packet packet = { .sk = sk };
-	struct netto_datagrams *datagrams;
-	struct netto_latency *own;
-	__u64 number, written;
-
-	if ((family != AF_INET && family != AF_INET6) || sk->sk_protocol != IPPROTO_UDP)
-		return 0;
-	if (length < 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)))
-		return 0;
-	datagrams = bpf_sk_storage_get(&netto_datagrams, sk, 0, 0);
-	if (!datagrams)
-		return 0;
-	number = __sync_fetch_and_add(&datagrams->read, 1);
-	written = *(volatile __u64 *)&datagrams->written;
-	if (number < written && written - number <= NETTO_LATENCY_DATAGRAMS) {
-		packet.stamp = datagrams->stamp[number & (NETTO_LATENCY_DATAGRAMS - 1)];
-		packet.ifindex = datagrams->ifindex[number & (NETTO_LATENCY_DATAGRAMS - 1)];
-	}
-	/* What was lost on the way to here is made up for whenever nothing waits. */
-	if (!netto_datagrams_in(sk))
-		datagrams->read = written;
-	if (!packet.stamp || !netto_is_chosen(packet.stamp))
-		return 0;
-	own = netto_own_latency();
-	if (!own)
-		return 0;
-	return netto_read(own, &packet, NETTO_UDP_READ, NETTO_UDP_WAIT);
+	return netto_latency_at_sock_recv_length(ctx);
 }
 
 /* A packet that leaves has to wait. Those that go straight through are not met, here or below. */

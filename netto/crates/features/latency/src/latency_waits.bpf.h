@@ -6,7 +6,7 @@
 #ifndef NETTO_LATENCY_WAITS_H
 #define NETTO_LATENCY_WAITS_H
 
-#include "latency.bpf.h"
+#include "latency_counts.bpf.h"
 
 /*
  * When packets that wait to be read were enqueued: a place by the stamp's hash, which holds the

@@ -232,4 +232,4 @@ pub(crate) mod abi {
     include!(concat!(env!("OUT_DIR"), "/abi.rs"));
 }
 
-netto_sys::skeleton!(work_skel, "/work.skel.rs");
+netto_sys::skeleton!(traffic_skel, "/traffic.skel.rs");

@@ -6,7 +6,8 @@ use anyhow::Context;
 use libbpf_rs::ProgramMut;
 use metrics_common::{Method, ProbeInfo, Source};
 
-use super::probes::{Member, ProbeSet, Role, Way};
+use super::probe_set::ProbeSet;
+use super::probes::{Member, Role, Way};
 use crate::cpu_records::CpuRecords;
 use crate::missed::MissedRuns;
 use crate::netto_skel::NettoSkel;

@@ -4,6 +4,7 @@
 //! trampolines, and no interval may wait for it.
 
 use std::io;
+use std::iter::zip;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::probes::{Member, Probe, ProbeSet, Role};
+use super::combined::CombinedObject;
+use super::probe_set::ProbeSet;
+use super::probes::{Member, Probe, Role};
 use crate::bpf_stats::{Runs, Statistics, runs_of};
 use crate::control::Control;
 use crate::cpu_time::CpuClocks;
@@ -51,6 +54,7 @@ struct State {
 
 enum Order {
     Sampler(OwnedFd),
+    ShareHooks(&'static CombinedObject),
     Add(Group, Vec<Probe>),
     Remove(Group),
     Attach(GroupSet),
@@ -67,6 +71,11 @@ pub struct ProbeController {
 }
 
 impl ProbeController {
+    /// Gives the programs that stand for several probes at one hook.
+    pub fn share_hooks(&self, object: &'static CombinedObject) {
+        self.order(Order::ShareHooks(object));
+    }
+
     /// Takes over the probes of a group, which are attached.
     pub fn add(&self, group: Group, probes: Vec<Probe>) {
         self.order(Order::Add(group, probes));
@@ -209,6 +218,7 @@ impl Worker {
             let attached = self.controller.attached();
             match order {
                 Order::Sampler(program) => self.sampler = Some(program),
+                Order::ShareHooks(object) => self.set.share_hooks(object),
                 Order::Add(group, probes) => {
                     self.set.add(group, probes);
                     self.note(attached.with(group));
@@ -234,6 +244,7 @@ impl Worker {
                 },
                 Order::End => break,
             }
+            self.give_up_lost();
             self.controller.is_done();
         }
         // Ends stay until nothing begins any more.
@@ -250,6 +261,20 @@ impl Worker {
                     self.take_off(alone);
                     self.controller.state().failures.push((group, error));
                 }
+            }
+        }
+    }
+
+    /// Detaches groups that lost a probe because of another group: alone it means nothing.
+    fn give_up_lost(&mut self) {
+        loop {
+            let lost = self.set.take_lost();
+            if lost.is_empty() {
+                return;
+            }
+            for (group, error) in lost {
+                self.detach(GroupSet::NONE.with(group));
+                self.controller.state().failures.push((group, error));
             }
         }
     }
@@ -294,39 +319,39 @@ impl Worker {
 
     fn calibrate(&self) -> io::Result<MeasuredCosts> {
         let statistics = Statistics::on()?;
-        let read = || -> Vec<Runs> {
-            let programs = self.set.probes.iter().map(Member::program);
-            programs.chain(&self.sampler).map(runs_of).collect()
+        let read = || {
+            let sampler = self.sampler.as_ref().map(runs_of).unwrap_or_default();
+            (self.set.runs(), self.set.shares(), sampler)
         };
-        let before = read();
+        let (runs_before, shares_before, sampler_before) = read();
         thread::sleep(CALIBRATION);
-        let after = read();
+        let (runs, shares, sampler) = read();
         drop(statistics);
-        let grown: Vec<Runs> = after
-            .iter()
-            .zip(&before)
-            .map(|(a, b)| a.since(*b))
-            .collect();
-        let sum = |wanted: &dyn Fn(&Member) -> bool| {
-            let probes = self.set.probes.iter().zip(&grown);
+        let runs = grown(&runs, &runs_before);
+        let shares = grown(&shares, &shares_before);
+        let both: Vec<Runs> = zip(&runs, &shares).map(|(a, b)| a.plus(*b)).collect();
+        let sum = |runs: &[Runs], wanted: &dyn Fn(&Member) -> bool| {
+            let probes = self.set.probes.iter().zip(runs);
             probes
                 .filter(|(probe, _)| wanted(probe))
                 .fold(Runs::default(), |sum, (_, runs)| sum.plus(*runs))
         };
-        let events = |group: Group| {
+        let events = |runs: &[Runs], group: Group| {
             let is_one = |probe: &Member| {
                 probe.group == group && probe.role == Role::Begin && !probe.is_of_interrupts
             };
-            Some(sum(&is_one).count).filter(|&events| events >= ENOUGH_RUNS)
+            Some(sum(runs, &is_one).count).filter(|&events| events >= ENOUGH_RUNS)
         };
-        let event_ns = |group: Group| {
+        let price_ns = |runs: &[Runs], group: Group| {
             let of_group = |probe: &Member| probe.group == group && !probe.is_of_interrupts;
-            Some(sum(&of_group).ns as f64 / events(group)? as f64)
+            Some(sum(runs, &of_group).ns as f64 / events(runs, group)? as f64)
         };
-        let interrupts_ns = events(Group::Softirqs)
-            .map(|softirqs| sum(&|probe| probe.is_of_interrupts).ns as f64 / softirqs as f64);
-        let sampler = self.sampler.as_ref().and_then(|_| grown.last());
-        let sampler = sampler.filter(|runs| runs.count > 0);
+        // What a program of several groups takes is divided by estimate.
+        let event_ns = |group: Group| price_ns(&runs, group).or_else(|| price_ns(&both, group));
+        let interrupts_ns = events(&runs, Group::Softirqs).map(|softirqs| {
+            sum(&runs, &|probe| probe.is_of_interrupts).ns as f64 / softirqs as f64
+        });
+        let sampler = Some(sampler.since(sampler_before)).filter(|runs| runs.count > 0);
         let mut costs = [None; GROUPS];
         for group in self.controller.attached().iter() {
             costs[group.index()] = event_ns(group);
@@ -337,6 +362,10 @@ impl Worker {
             sample_ns: sampler.map(|runs| runs.ns as f64 / runs.count as f64),
         })
     }
+}
+
+fn grown(after: &[Runs], before: &[Runs]) -> Vec<Runs> {
+    zip(after, before).map(|(a, b)| a.since(*b)).collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The programs that can be attached and detached while netto runs, and doing so.
+//! A program that can be attached and detached while netto runs, and doing so.
 //!
 //! Loading happens once, elsewhere. A program that is loaded and not attached costs nothing.
 
@@ -6,11 +6,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
+use std::sync::Arc;
 
 use libbpf_rs::libbpf_sys::{BPF_CGROUP_INET_INGRESS, bpf_link_create, bpf_raw_tracepoint_open};
-use libbpf_rs::{Link, Object};
+use libbpf_rs::{Link, Object, Program};
 
-use netto_analysis::groups::{Group, GroupSet};
+use super::combined::Resources;
+use netto_analysis::groups::Group;
 
 /// Where in what it times a program stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +44,14 @@ pub struct Probe {
     program: OwnedFd,
     way: Way,
     link: Option<Attachment>,
+    part: Option<Part>,
+}
+
+/// What a program that stands for several at the hook of this one has to know of it.
+#[derive(Debug)]
+struct Part {
+    section: String,
+    resources: Arc<Resources>,
 }
 
 #[derive(Debug)]
@@ -64,7 +74,48 @@ impl Probe {
                 None => Way::Trace,
             },
             link: None,
+            part: None,
         })
+    }
+
+    /// A program, as [`Probe::new`] has it, whose hook other features may want, too. The resources
+    /// are those of its object.
+    ///
+    /// # Errors
+    /// The process can have no more descriptors.
+    pub fn sharing(
+        program: &Program<'_>,
+        cgroup: Option<&File>,
+        resources: &Arc<Resources>,
+    ) -> io::Result<Probe> {
+        Ok(Probe {
+            part: Some(Part {
+                section: program.section().to_string_lossy().into_owned(),
+                resources: resources.clone(),
+            }),
+            ..Probe::new(program, cgroup)?
+        })
+    }
+
+    /// One of an object of this name that the kernel refuses to attach.
+    #[cfg(test)]
+    pub(super) fn refused(object: &str, section: &str) -> io::Result<Probe> {
+        Ok(Probe {
+            part: Some(Part {
+                section: section.to_owned(),
+                resources: Arc::new(Resources::none(object)),
+            }),
+            ..Probe::new(File::open("/dev/null")?, None)?
+        })
+    }
+
+    /// Detaches it, if it is attached.
+    pub(super) fn detach(&mut self) {
+        self.link = None;
+    }
+
+    pub(super) fn program(&self) -> &OwnedFd {
+        &self.program
     }
 
     /// Attaches it, if it is not.
@@ -105,7 +156,9 @@ pub(crate) struct Member {
     pub(crate) role: Role,
     /// Whether it tells interrupts from what they interrupt, which other devices' cause as well.
     pub(crate) is_of_interrupts: bool,
-    probe: Probe,
+    /// Whether it is to be attached, by itself or as a part of another program.
+    pub(super) is_wanted: bool,
+    pub(super) probe: Probe,
 }
 
 impl Member {
@@ -115,17 +168,29 @@ impl Member {
             program,
             way,
             link: None,
+            part: None,
         };
         Member::of(group, role, probe)
     }
 
-    fn of(group: Group, role: Role, probe: Probe) -> Self {
+    pub(super) fn of(group: Group, role: Role, probe: Probe) -> Self {
         Member {
             group,
             role,
             is_of_interrupts: false,
+            is_wanted: probe.link.is_some(),
             probe,
         }
+    }
+
+    /// The section of its program, where other programs may stand for it.
+    pub(super) fn section(&self) -> Option<&str> {
+        self.probe.part.as_ref().map(|part| part.section.as_str())
+    }
+
+    /// What its program uses, where other programs may stand for it.
+    pub(super) fn resources(&self) -> Option<&Resources> {
+        self.probe.part.as_ref().map(|part| &*part.resources)
     }
 
     pub(crate) fn program(&self) -> &OwnedFd {
@@ -137,12 +202,8 @@ impl Member {
     /// # Errors
     /// The kernel's refusal.
     pub(crate) fn attach(&mut self) -> io::Result<()> {
+        self.is_wanted = true;
         self.probe.attach_as(self.role)
-    }
-
-    /// Detaches it, if it is attached.
-    fn detach(&mut self) {
-        self.probe.link = None;
     }
 }
 
@@ -175,63 +236,4 @@ fn attach_kprobe(object: &Object, name: &str, function: &str, role: Role) -> io:
     let program = program.ok_or(io::ErrorKind::NotFound)?;
     let link = program.attach_kprobe(role == Role::End, function);
     link.map_err(io::Error::other)
-}
-
-impl std::fmt::Debug for ProbeSet {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ProbeSet")
-            .field("probes", &self.probes.len())
-            .finish_non_exhaustive()
-    }
-}
-
-/// All programs of a session that can come and go.
-#[derive(Default)]
-pub(crate) struct ProbeSet {
-    /// Kprobes look whether their return is waited for, and so must come before the kretprobes.
-    pub(crate) begins_come_first: bool,
-    pub(crate) probes: Vec<Member>,
-}
-
-impl ProbeSet {
-    /// Attaches every program of these groups: what ends a kind before what begins it, for a
-    /// beginning without an end would charge its task for ever.
-    ///
-    /// # Errors
-    /// The kernel's refusal; programs of the group that were attached before it stay.
-    pub(crate) fn attach(&mut self, groups: GroupSet) -> io::Result<()> {
-        let [first, then] = if self.begins_come_first {
-            [Role::Begin, Role::End]
-        } else {
-            [Role::End, Role::Begin]
-        };
-        for role in [first, then] {
-            for probe in self.of(groups, role) {
-                probe.attach()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes over a feature's probes.
-    pub(crate) fn add(&mut self, group: Group, probes: Vec<Probe>) {
-        let members = probes.into_iter();
-        self.probes
-            .extend(members.map(|probe| Member::of(group, Role::Begin, probe)));
-    }
-
-    /// Drops the probes of a group, which detaches them.
-    pub(crate) fn remove(&mut self, group: Group) {
-        self.probes.retain(|probe| probe.group != group);
-    }
-
-    /// Detaches what begins a kind, or what ends it.
-    pub(crate) fn detach(&mut self, groups: GroupSet, role: Role) {
-        self.of(groups, role).for_each(Member::detach);
-    }
-
-    fn of(&mut self, groups: GroupSet, role: Role) -> impl Iterator<Item = &mut Member> {
-        let probes = self.probes.iter_mut();
-        probes.filter(move |probe| groups.has(probe.group) && probe.role == role)
-    }
 }

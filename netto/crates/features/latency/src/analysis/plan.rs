@@ -28,7 +28,7 @@ enum KnownFields {
     Reader,
 }
 
-/// A program of `bpf/latency.bpf.c`.
+/// A program of `latency.bpf.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Program {
     /// Its name in that file.

@@ -1,8 +1,9 @@
-//! The probes at the points of a packet's way (`bpf/latency.bpf.c`), and their counts.
+//! The probes at the points of a packet's way (`latency.bpf.c`), and their counts.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,13 +22,13 @@ use crate::latency_skel::{LatencySkel, LatencySkelBuilder};
 use crate::request::{Grouping, Request};
 use netto_sys::btf;
 use netto_sys::mapped::MappedArray;
-use netto_sys::session::Probe;
+use netto_sys::session::{Probe, Resources};
 use netto_sys::system::Roots;
 
 /// Group records on each CPU: the last is for packets without a group of their own.
 pub const GROUPS: usize = abi::LATENCY_GROUPS + 1;
 
-/// The kinds of filters: see `latency.bpf.h`.
+/// The kinds of filters: see `latency_counts.bpf.h`.
 const KINDS: [&str; 5] = ["interface", "netns", "cgroup", "pid", "port"];
 const BY_QUEUE: u64 = 5;
 
@@ -225,7 +226,7 @@ impl Open<'_> {
         rodata.netto_chosen_to = u64::MAX / self.request.one_in.max(1);
         rodata.netto_includes_hol = self.request.includes_hol.into();
         rodata.netto_min_queue = self.request.min_queue.into();
-        rodata.netto_cpus = self.possible_cpus as u32;
+        rodata.netto_latency_cpus = self.possible_cpus as u32;
         rodata.netto_grouping = match self.request.grouping {
             Grouping::None => 0,
             Grouping::Interface => 1,
@@ -267,7 +268,7 @@ impl Open<'_> {
         }
         let counts = &skel.maps.netto_latencies;
         let counts = MappedArray::new(counts, abi::LATENCY_BYTES, elements)?;
-        let groups = MappedArray::new(&skel.maps.netto_groups, abi::LATENCY_GROUPS_BYTES, 1)?;
+        let groups = MappedArray::new(&skel.maps.netto_group_keys, abi::LATENCY_GROUPS_BYTES, 1)?;
         let clock = Follower::start(&skel.maps.netto_clock)?;
         let hooks = attach(&skel, &plan.programs, self.root)?;
         Ok((skel, hooks, counts, groups, clock))
@@ -279,6 +280,7 @@ fn attach(
     programs: &[Program],
     root: Option<&File>,
 ) -> anyhow::Result<Vec<Probe>> {
+    let resources = Arc::new(Resources::of(skel.object())?);
     let mut hooks = Vec::with_capacity(programs.len());
     for planned in programs {
         let mut all = skel.object().progs();
@@ -290,7 +292,8 @@ fn attach(
             (Attachment::Cgroup, root) => root,
             (Attachment::Function | Attachment::Tracepoint, _) => None,
         };
-        let mut hook = Probe::new(&program, cgroup).context("cannot duplicate a descriptor")?;
+        let hook = Probe::sharing(&program, cgroup, &resources);
+        let mut hook = hook.context("cannot duplicate a descriptor")?;
         let attached = hook.attach();
         attached.with_context(|| format!("cannot attach to {}", planned.hook))?;
         hooks.push(hook);

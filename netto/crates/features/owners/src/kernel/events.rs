@@ -17,7 +17,7 @@ use crate::analysis::verdict::Answer;
 use crate::owners_skel::{OwnersSkel, OwnersSkelBuilder};
 use netto_sys::cpu_records::CpuRecords;
 use netto_sys::mapped::MappedArray;
-use netto_sys::session::{Probe, Readers};
+use netto_sys::session::{Probe, Readers, Resources};
 
 /// New control groups that are kept until they are read.
 const MOST_GROUPS: usize = 8192;
@@ -69,6 +69,7 @@ pub fn start(readers: &Readers) -> anyhow::Result<Loaded> {
         Ok(skel) => skel,
         Err(_) => load("netto_ready", readers)?,
     };
+    let resources = Arc::new(Resources::of(skel.object())?);
     let mut probes = Vec::new();
     let mut told = Vec::new();
     for program in skel.object().progs().filter(|program| program.autoload()) {
@@ -76,7 +77,8 @@ pub fn start(readers: &Readers) -> anyhow::Result<Loaded> {
         let Some((_, hook, method)) = PROGRAMS.iter().find(|known| known.0 == name) else {
             continue;
         };
-        let mut probe = Probe::new(&program, None).context("cannot duplicate a descriptor")?;
+        let probe = Probe::sharing(&program, None, &resources);
+        let mut probe = probe.context("cannot duplicate a descriptor")?;
         let attached = probe.attach();
         told.push(ProbeInfo {
             name: (*hook).to_owned(),
@@ -138,7 +140,7 @@ impl OwnerEvents {
         let rings = MappedArray::new(&skel.maps.netto_rings, ring_bytes(places), cpus)?;
         let (sender, made) = sync_channel(MOST_GROUPS);
         let mut builder = RingBufferBuilder::new();
-        builder.add(&skel.maps.netto_groups, move |bytes: &[u8]| {
+        builder.add(&skel.maps.netto_owners_groups, move |bytes: &[u8]| {
             send_group(&sender, bytes)
         })?;
         let groups = builder

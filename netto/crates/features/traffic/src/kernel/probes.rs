@@ -1,18 +1,19 @@
-//! The probes at messages of sockets and at polls of NAPI (`work.bpf.c`), and their counts.
+//! The probes at messages of sockets and at polls of NAPI (`traffic.bpf.c`), and their counts.
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use metrics_common::WorkCount;
 
 use crate::abi;
 use crate::analysis::work::Counts;
-use crate::work_skel::{WorkSkel, WorkSkelBuilder};
+use crate::traffic_skel::{TrafficSkel, TrafficSkelBuilder};
 use netto_sys::btf;
 use netto_sys::mapped::MappedArray;
-use netto_sys::session::Probe;
+use netto_sys::session::{Probe, Resources};
 
 /// The functions that call the tracepoints' programs: a kernel with them has the tracepoint.
 const AT_MESSAGES: [&str; 2] = [
@@ -22,7 +23,7 @@ const AT_MESSAGES: [&str; 2] = [
 
 /// The probes, loaded.
 pub struct Probes {
-    _skel: WorkSkel<'static>,
+    _skel: TrafficSkel<'static>,
     counts: MappedArray,
     sees_messages: bool,
 }
@@ -39,7 +40,7 @@ impl Probes {
         // The skeleton borrows its storage. A process loads this skeleton once, so these few bytes
         // may stay for its lifetime.
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = WorkSkelBuilder::default()
+        let mut open = TrafficSkelBuilder::default()
             .open(storage)
             .context("cannot open the embedded BPF object")?;
         open.progs.netto_sent.set_autoload(sees_messages);
@@ -49,6 +50,7 @@ impl Probes {
             .load()
             .context("the kernel refuses the probes at messages and polls")?;
         let counts = MappedArray::new(&skel.maps.netto_work, abi::WORK_BYTES, possible_cpus)?;
+        let resources = Arc::new(Resources::of(skel.object())?);
         let programs = &skel.progs;
         let polls = [(&programs.netto_polled, "napi_poll")];
         let messages = [
@@ -57,7 +59,8 @@ impl Probes {
         ];
         let messages = messages.into_iter().filter(|_| sees_messages);
         let hooks = polls.into_iter().chain(messages).map(|(program, name)| {
-            let mut hook = Probe::new(program, None).context("cannot duplicate a descriptor")?;
+            let hook = Probe::sharing(program, None, &resources);
+            let mut hook = hook.context("cannot duplicate a descriptor")?;
             let attached = hook.attach();
             attached.with_context(|| format!("cannot attach to tracepoint {name}"))?;
             Ok(hook)

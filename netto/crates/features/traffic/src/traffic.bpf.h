@@ -1,15 +1,15 @@
-// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Counts the messages and bytes that sockets send and receive, and NAPI's polls and their
- * results. An object of its own, since nothing else depends on it.
+ * The counts of messages and polls, and what is done at messages that are received.
  *
  * Each CPU counts in a record of its own. Additions are atomic: a softirq that sends or polls
  * may interrupt a probe.
  */
+#ifndef NETTO_TRAFFIC_BPF_H
+#define NETTO_TRAFFIC_BPF_H
+
 #include "kernel.h"
 #include "traffic_abi.h"
-
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* One for each CPU. */
 struct {
@@ -35,25 +35,7 @@ static __always_inline bool netto_is_network(const struct sock *sk)
 	return family == AF_INET || family == AF_INET6 || family == AF_PACKET;
 }
 
-SEC("tp_btf/sock_send_length")
-int netto_sent(__u64 *ctx)
-{
-	struct netto_work *work = netto_own_work();
-	__s32 length = ctx[1];
-
-	if (!work)
-		return 0;
-	if (length <= 0 || !netto_is_network((struct sock *)ctx[0])) {
-		__sync_fetch_and_add(&work->others, 1);
-		return 0;
-	}
-	__sync_fetch_and_add(&work->messages_sent, 1);
-	__sync_fetch_and_add(&work->bytes_sent, length);
-	return 0;
-}
-
-SEC("tp_btf/sock_recv_length")
-int netto_received(__u64 *ctx)
+static __always_inline int netto_traffic_at_sock_recv_length(__u64 *ctx)
 {
 	struct netto_work *work = netto_own_work();
 	__s32 length = ctx[1];
@@ -71,16 +53,4 @@ int netto_received(__u64 *ctx)
 	return 0;
 }
 
-SEC("tp_btf/napi_poll")
-int netto_polled(__u64 *ctx)
-{
-	struct netto_work *work = netto_own_work();
-	__s32 packets = ctx[1];
-
-	if (!work)
-		return 0;
-	__sync_fetch_and_add(&work->polls, 1);
-	if (packets > 0)
-		__sync_fetch_and_add(&work->polled_packets, packets);
-	return 0;
-}
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Answers pending samples with the owner of their work: the socket that receives the next
+ * packet on their CPU, or that sent it, else the interface that it goes to. Without a pending
+ * sample, which is nearly always, a packet costs a store, a load and a branch.
+ */
+#ifndef NETTO_OWNERS_BPF_H
+#define NETTO_OWNERS_BPF_H
+
+#include "owner_tag.bpf.h"
+#include "owners_abi.h"
+
+/* Set before load: slots of a ring less 1, a power of two less 1. */
+const volatile __u64 netto_answers_mask = 0;
+
+/*
+ * One ring for each CPU, written by that CPU's programs, read by user space. A sample's place is
+ * where its number says; a place holds
+ *
+ *	0 number of the sample, 1 when it was answered, 2 control group of the
+ *	socket, 3 its inode, 4 interfaces by which the packet came (bits 0..31)
+ *	and goes (32..63), 5 inode of their network namespace
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set to the possible CPUs before load */
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct netto_answers)); /* set to fit the ring before load */
+} netto_rings SEC(".maps");
+
+struct netto_met {
+	__u64 cgroup;
+	__u64 inode;
+	__u64 interfaces;
+	__u64 netns;
+};
+
+static __always_inline void netto_answer(__u64 number, const struct netto_met *met)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct netto_answers *answers = bpf_map_lookup_elem(&netto_rings, &cpu);
+	__u64 *place;
+
+	if (!answers)
+		return;
+	place = &answers->words[(number & netto_answers_mask) * NETTO_ANSWER_WORDS];
+	/* A concurrent reader sees another number before or afterwards. */
+	NETTO_WRITE_ONCE(place[0], 0);
+	NETTO_WRITE_ONCE(place[1], bpf_ktime_get_ns());
+	NETTO_WRITE_ONCE(place[2], met->cgroup);
+	NETTO_WRITE_ONCE(place[3], met->inode);
+	NETTO_WRITE_ONCE(place[4], met->interfaces);
+	NETTO_WRITE_ONCE(place[5], met->netns);
+	NETTO_WRITE_ONCE(place[0], number);
+	answers->told++;
+}
+
+/*
+ * Takes the number of the sample that is pending on this CPU; 0 if there is none. A sampler's
+ * interrupt between the two steps leaves its sample without an answer.
+ */
+static __always_inline __u64 netto_take_waiting(struct netto_tag *tag)
+{
+	__u64 number = *(volatile __u64 *)&tag->waiting;
+
+	if (number)
+		NETTO_WRITE_ONCE(tag->waiting, 0);
+	return number;
+}
+
+static __always_inline int netto_meet_socket(struct sock *sk)
+{
+	struct netto_cpu *cpu = netto_this_cpu();
+	struct netto_tag *tag;
+	struct netto_met met = {};
+	__u64 number;
+
+	if (!cpu)
+		return 0;
+	tag = netto_tag_of(cpu);
+	tag->met++;
+	tag->last_socket = (__u64)sk;
+	number = netto_take_waiting(tag);
+	if (!number)
+		return 0;
+	netto_read_socket((__u64)sk, &met.cgroup, &met.inode);
+	netto_answer(number, &met);
+	return 0;
+}
+
+/* A socket has received data; since 6.2. */
+static __always_inline int netto_owners_at_sk_data_ready(__u64 *ctx)
+{
+	return netto_meet_socket((void *)ctx[0]);
+}
+
+/* A segment for an established connection, acknowledgements without data among them. */
+static __always_inline int netto_owners_at_tcp_probe(__u64 *ctx)
+{
+	return netto_meet_socket((void *)ctx[0]);
+}
+
+/* The socket that an outgoing packet comes from; 0 if unknown. */
+static __always_inline struct sock *netto_sender(struct sk_buff *skb)
+{
+	struct sock *sk = skb->sk;
+	unsigned char state;
+
+	if (!sk)
+		return 0;
+	state = sk->__sk_common.skc_state;
+	if (state == TCP_NEW_SYN_RECV)
+		return sk->__sk_common.skc_listener;
+	return state == TCP_TIME_WAIT ? 0 : sk;
+}
+
+static __always_inline void netto_answer_for_packet(__u64 number, struct sk_buff *skb, struct net_device *dev, bool goes)
+{
+	struct sock *sk = netto_sender(skb);
+	struct netto_met met = {};
+
+	if (sk)
+		netto_read_socket((__u64)sk, &met.cgroup, &met.inode);
+	met.interfaces = (__u32)skb->skb_iif;
+	if (dev) {
+		__u64 index = (__u32)dev->ifindex;
+
+		if (goes)
+			met.interfaces |= index << 32;
+		else if (!met.interfaces)
+			met.interfaces = index;
+		met.netns = BPF_CORE_READ(dev, nd_net.net, ns.inum);
+	}
+	netto_answer(number, &met);
+}
+
+/* A packet is dropped. */
+static __always_inline int netto_owners_at_kfree_skb(__u64 *ctx)
+{
+	struct sk_buff *skb = (void *)ctx[0];
+	struct netto_cpu *cpu = netto_this_cpu();
+	struct netto_tag *tag;
+	__u64 number;
+
+	if (!cpu)
+		return 0;
+	tag = netto_tag_of(cpu);
+	tag->met++;
+	number = netto_take_waiting(tag);
+	if (number)
+		netto_answer_for_packet(number, skb, skb->dev, false);
+	return 0;
+}
+
+#endif
