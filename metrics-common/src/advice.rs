@@ -1,16 +1,16 @@
-//! What typically makes a component large, and what one can do about it: a few sentences for
-//! every row of [`COMPONENTS`](crate::COMPONENTS), beside what its `help` says it is. A test
-//! holds the table complete.
+//! Typical reasons for a large component and possible remedies: a few sentences for every row
+//! of [`COMPONENTS`](crate::COMPONENTS), beside its `help`. A test checks that the table is
+//! complete.
 
-/// What typically makes the component with this slug large and what can be done about it; a
-/// paragraph of plain text. `None` if there is no such component.
+/// Typical reasons for a large component with this slug and possible remedies: a paragraph of
+/// plain text. `None` if there is no such component.
 pub fn advice(slug: &str) -> Option<&'static str> {
     let mut all = ADVICE.iter();
     all.find(|(slugs, _)| slugs.contains(&slug))
         .map(|(_, text)| *text)
 }
 
-/// Rows that the same is true of, and what that is.
+/// Slugs of rows, and the advice that applies to all of them.
 const ADVICE: &[(&[&str], &str)] = &[
     (
         &["network"],
@@ -116,7 +116,7 @@ const ADVICE: &[(&[&str], &str)] = &[
         &["send_socket", "receive_socket"],
         "The call itself costs the same whatever it carries, so small messages make it large. Use sendmmsg, recvmmsg or \
          io_uring to make fewer calls. Security modules and BPF programs on cgroups run here for each of them, as do the \
-         CPU's mitigations at the kernel's door.",
+         CPU's mitigations at each entry to the kernel.",
     ),
     (
         &["send_tracing", "receive_tracing", "tracing"],

@@ -9,33 +9,33 @@ use crate::history::HistoryMessage;
 use crate::info::Info;
 use crate::snapshot::Snapshot;
 
-/// Version of the messages, major and minor, on the WebSocket and in logs; every Hello has it. The
-/// minor part grows when messages, sections or fields are added: a reader passes over what it does
-/// not know, and shows nothing of what it misses. The major part changes when an older reader would
-/// misread; a reader refuses a newer one.
+/// Version of the messages, major and minor, on the WebSocket and in logs; every Hello carries
+/// it. The minor part grows when messages, sections or fields are added: a reader skips unknown
+/// ones and treats missing ones as absent. The major part grows when an older reader would misread
+/// a message; a reader refuses a newer major version.
 pub const FORMAT_VERSION: (u16, u16) = (1, 0);
 
-/// What the daemon sends on `/ws`, one message per frame.
+/// A message from the daemon on `/ws`, one per frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerMessage {
-    /// The first message: what the rows of the following snapshots mean. It comes
-    /// again, before the first snapshot that it holds for, when that has changed
-    /// because a kernel module came or went.
+    /// The first message: the meaning of the rows of the following snapshots. Repeated before
+    /// the first snapshot with another meaning, which changes when a kernel module is loaded or
+    /// unloaded.
     Hello(#[serde(with = "hello")] Box<Info>),
-    /// What was before, to clients that have asked for it (`/ws?history`).
+    /// The recent past, for clients that request it (`/ws?history`).
     History(Box<HistoryMessage>),
     /// One interval.
     Snapshot(Box<Snapshot>),
-    /// The last message, with the reason why the daemon hangs up.
+    /// The last message, with the reason for closing.
     Bye(String),
     /// Snapshots that are missing here (only in logs).
     Gap(Gap),
-    /// Where time went, function by function (only in logs, where it is asked for).
+    /// CPU time by function (only in logs, if enabled).
     Stacks(Box<Stacks>),
 }
 
-/// A Hello on the wire: the version, and then what it is the version of.
+/// A Hello on the wire: the version before its content.
 mod hello {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -55,7 +55,7 @@ mod hello {
         Ok(info)
     }
 
-    /// Stands where a version is that this netto can read.
+    /// Accepts only versions that this netto can read.
     #[derive(Deserialize)]
     #[serde(try_from = "(u16, u16)")]
     struct Readable;
@@ -76,20 +76,20 @@ mod hello {
     }
 }
 
-/// Sampled stacks of some time, counted.
+/// Sampled stacks of a time window, counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stacks {
     /// When they were read, nanoseconds since the Unix epoch.
     pub time_unix_ns: u64,
-    /// Length of the time before that in which they were sampled, nanoseconds. It may reach into
-    /// that of the message before, or leave some of the time between out.
+    /// Length of the window in which they were sampled, nanoseconds. Windows of consecutive
+    /// messages may overlap or leave gaps.
     pub window_ns: u64,
     /// Samples in `folded`.
     pub samples: u64,
-    /// Samples for whose stack there was no room.
+    /// Samples without room for their stack.
     pub left_out: u64,
-    /// On each line the event's slug and the functions from the outermost to the innermost, with a
-    /// semicolon between, then a blank and the number of samples: what flame graph tools read.
+    /// One line per stack: the event's slug and the functions, outermost first, separated by
+    /// semicolons, then a blank and the number of samples (the format of flame graph tools).
     pub folded: String,
 }
 
@@ -110,18 +110,18 @@ pub struct Gap {
     pub reason: String,
 }
 
-/// A message could not be written or understood.
+/// Encoding or decoding failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CodecError {
-    /// Writing failed; only possible for lack of memory.
+    /// Encoding failed; only possible when memory runs out.
     #[error("cannot encode a message: {0}")]
     Encode(#[from] rmp_serde::encode::Error),
     /// The bytes are not a message of this version.
     #[error("cannot decode a message of {length} bytes: {source}")]
     Decode {
-        /// Bytes given.
+        /// Length of the input.
         length: usize,
-        /// What the decoder stumbled on.
+        /// The decoder's error.
         source: rmp_serde::decode::Error,
     },
 }
@@ -131,8 +131,8 @@ pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
     Ok(rmp_serde::to_vec_named(value)?)
 }
 
-/// Arrays in arrays and maps in maps that a message may have; none needs ten.
-/// Each level takes a reader's stack, and a hostile message has nothing but levels.
+/// Deepest nesting of arrays and maps in a message; none needs ten. Each level uses the
+/// decoder's stack, so a hostile message could exhaust it.
 const DEEPEST: usize = 32;
 
 /// Reads a value written by [`encode`].
@@ -154,10 +154,10 @@ enum SnapshotMessage<'a> {
     Snapshot(&'a Snapshot),
 }
 
-/// Writes [`ServerMessage::Snapshot`] of a snapshot that stays where it is.
+/// Encodes [`ServerMessage::Snapshot`] without copying the snapshot.
 ///
 /// # Errors
-/// Only for lack of memory.
+/// Only when memory runs out.
 pub fn encode_snapshot(snapshot: &Snapshot) -> Result<Vec<u8>, CodecError> {
     encode(&SnapshotMessage::Snapshot(snapshot))
 }

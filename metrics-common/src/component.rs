@@ -1,9 +1,8 @@
 //! The table of components. **To add one, add one row to [`COMPONENTS`].**
 //!
-//! A row names a part of the network stack, says under which other part it
-//! belongs, how its CPU time is found, and how it is shown. The BPF header, the
-//! classifier, the wire format, the Prometheus labels, the colours and the
-//! documentation derive from it; none of them may name a component of its own.
+//! A row names a part of the network stack, its parent, how its CPU time is measured, and how
+//! it is shown. The BPF header, the classifier, the wire format, the Prometheus labels, the colours
+//! and the documentation derive from it; none of them may name a component of its own.
 //!
 //! The symbols were taken from stacks of Linux 6.1, 6.12 and 6.18. Compilers
 //! turn the last call of a function into a jump, so the obvious names
@@ -12,33 +11,33 @@
 
 use crate::words::KindName;
 
-/// How the CPU time of a component is found.
+/// How the CPU time of a component is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The sum of its children.
     Sum,
     /// Charged by the per-CPU clock, from probes at [`Source`]'s begin and end.
     ///
-    /// Where a kernel refuses those probes, or the user does, the rules find the
-    /// same time in sampled stacks: the innermost function matching one of them
-    /// says that the CPU was at work here. Empty where sampling cannot tell.
+    /// If the kernel or the user refuses those probes, the rules find the same time in sampled
+    /// stacks: the innermost function that matches one of them attributes the sample to this
+    /// component. Empty if sampling cannot tell.
     Timed(Source, &'static [Rule]),
-    /// Work of a task that has no probe: found in sampled stacks by these rules,
-    /// each sample standing for one sampling period (or for its share of a timed
-    /// component inside of which it was found, which then loses as much).
+    /// Work of a task without a probe: found in sampled stacks by these rules. Each sample
+    /// stands for one sampling period, or for its share of the timed component in which it was
+    /// found, which loses that time.
     Estimated(&'static [Rule]),
-    /// A part of a softirq, or of io_uring's threads, that serve others too: the share of
-    /// the source's samples in which these rules find it. The source's row keeps the rest.
+    /// A part of a softirq, or of io_uring's threads, which also serve others: the share of the
+    /// source's samples that match these rules. The source's row keeps the rest.
     Carved(Source, &'static [Rule]),
-    /// A share of its parent's time: that of the stacks whose innermost stage
-    /// marker is one of these rules.
+    /// A share of its parent's time: the stacks whose innermost stage marker matches one of
+    /// these rules.
     Sampled(&'static [Rule]),
-    /// What its parent has left when the sampled siblings are taken away.
+    /// The parent's time minus the sampled siblings.
     Remainder,
 }
 
 impl Kind {
-    /// Rules over function names, of whichever kind.
+    /// The rules over function names, for any kind.
     pub const fn rules(self) -> &'static [Rule] {
         match self {
             Kind::Timed(_, rules)
@@ -49,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// Its name, as it stands on the wire.
+    /// Its name on the wire.
     pub const fn name(self) -> KindName {
         match self {
             Kind::Sum => KindName::Sum,
@@ -62,7 +61,7 @@ impl Kind {
     }
 }
 
-/// What begins and ends the time of a [`Kind::Timed`] component.
+/// The events that begin and end the time of a [`Kind::Timed`] component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// One softirq vector, by its number in the kernel's `enum softirq`
@@ -74,8 +73,8 @@ pub enum Source {
     SocketReceive,
     /// A send or receive on a socket that never leaves the host.
     LocalIpc,
-    /// An io_uring worker or submission-queue thread outside the above, whatever it is asked
-    /// to do; tracepoint `sched:sched_switch`.
+    /// An io_uring worker or submission-queue thread outside the above, whatever its request;
+    /// tracepoint `sched:sched_switch`.
     IoWorker,
     /// The handler of a network device's hard interrupt; tracepoints
     /// `irq:irq_handler_entry` and `irq:irq_handler_exit`.
@@ -90,9 +89,9 @@ impl Source {
     pub const HI: Source = Source::Softirq(0);
     /// Timers.
     pub const TIMER: Source = Source::Softirq(1);
-    /// Transmit completions and queues that wait.
+    /// Transmit completions and waiting queues.
     pub const NET_TX: Source = Source::Softirq(2);
-    /// Receiving: NAPI polls and all that follows from them.
+    /// Receiving: NAPI polls and the processing of their packets.
     pub const NET_RX: Source = Source::Softirq(3);
     /// Block devices.
     pub const BLOCK: Source = Source::Softirq(4);
@@ -126,8 +125,8 @@ impl Source {
         Source::NicInterrupt,
     ];
 
-    /// The number by which the BPF programs know this source. 0 is kept for
-    /// "none of these", so numbers start at 1; a softirq's is its vector plus one.
+    /// The number of this source in the BPF programs. 0 means "none of these", so numbers start
+    /// at 1; a softirq's is its vector plus one.
     pub const fn clock_kind(self) -> u8 {
         match self {
             Source::Softirq(vector) => 1 + vector,
@@ -143,7 +142,7 @@ impl Source {
 /// Number of kinds that the per-CPU clock tells apart, "none of these" included.
 pub const CLOCK_KINDS: usize = Source::ALL.len() + 1;
 
-/// A function on the stack that marks a stage, perhaps only below certain callers.
+/// A function on the stack that marks a stage, optionally only below certain callers.
 ///
 /// A pattern is a function name after normalisation (no `.constprop.0`, no
 /// module); `name*`, `*name` and `*name*` match by part; `[bpf]` is any BPF
@@ -152,7 +151,7 @@ pub const CLOCK_KINDS: usize = Source::ALL.len() + 1;
 pub struct Rule {
     /// Pattern for the function.
     pub frame: &'static str,
-    /// Patterns for its direct caller; empty if any caller will do.
+    /// Patterns for its direct caller; empty: any caller.
     pub under: &'static [&'static str],
 }
 
@@ -164,7 +163,7 @@ const fn under(frame: &'static str, under: &'static [&'static str]) -> Rule {
     Rule { frame, under }
 }
 
-/// Two lists in one, of `N` items together: what the compiler checks.
+/// Concatenates two lists into one of `N` items, at compile time.
 const fn joined<T: Copy, const N: usize>(first: &[T], second: &[T]) -> [T; N] {
     assert!(first.len() + second.len() == N, "N is the length of both");
     let mut all = [first[0]; N];
@@ -205,19 +204,19 @@ pub struct Component {
     pub slug: &'static str,
     /// Slug of the component that this one is a part of.
     pub parent: Option<&'static str>,
-    /// How its time is found.
+    /// How its time is measured.
     pub kind: Kind,
     /// Name for people.
     pub label: &'static str,
-    /// `#rrggbb`; a component has the same colour everywhere. Neighbours stay
-    /// apart for the colour-blind too, see `tests/palette.rs`.
+    /// `#rrggbb`; a component has the same colour everywhere. Neighbouring colours are
+    /// distinguishable to the colour-blind, see `tests/palette.rs`.
     pub color: &'static str,
     /// One sentence for people: what the kernel does in this time.
     pub help: &'static str,
 }
 
-/// Where a walk from the innermost function outwards ends: beyond these frames
-/// lies whoever was interrupted, or the system call around the work.
+/// Frames at which a walk from the innermost function outwards ends: beyond them is the
+/// interrupted code, or the system call around the work.
 pub const BOUNDARIES: &[&str] = &[
     "net_rx_action",
     "net_tx_action",
@@ -232,8 +231,8 @@ pub const BOUNDARIES: &[&str] = &[
     "invoke_syscall",
 ];
 
-/// Functions at whose beginning a packet has met its socket, so that what is done in them is done
-/// for it: there a tracepoint tells which one it is.
+/// Functions that a packet enters once its socket is known, so that their work is for that
+/// socket. A tracepoint in them tells which socket.
 pub const SOCKET_MET: &[&str] = &["tcp_rcv_established", "sock_def_readable"];
 
 /// The receive core: the functions whose direct callees are the layer-3 handlers.
@@ -249,7 +248,7 @@ const RX_CORE_V6: &[&str] = &[
 ];
 const CORE: &[&str] = &["__netif_receive_skb_core"];
 
-/// The socket layer's functions, whatever the address family, on the way out.
+/// The socket layer's functions for sending, for all address families.
 const SEND_CALLS: &[&str] = &[
     "__sys_sendto",
     "____sys_sendmsg",
@@ -268,7 +267,7 @@ const SEND_CALLS: &[&str] = &[
     "io_sendmsg_zc",
 ];
 
-/// The same on the way in.
+/// The same for receiving.
 const RECEIVE_CALLS: &[&str] = &[
     "__sys_recvfrom",
     "____sys_recvmsg",
@@ -282,7 +281,7 @@ const RECEIVE_CALLS: &[&str] = &[
     "io_recvmsg",
 ];
 
-/// The same for sockets that come, go and are configured.
+/// The same for opening, closing and configuring sockets.
 const CONNECTION_CALLS: &[&str] = &[
     "__sys_socket",
     "__sys_socketpair",
@@ -313,11 +312,11 @@ const CONNECTION_CALLS: &[&str] = &[
     "sock_do_ioctl",
 ];
 
-/// The same for sockets that are asked whether they are ready.
+/// The same for polling sockets.
 const POLL_CALLS: &[&str] = &["sock_poll"];
 
-/// Functions that serve every address family, and the row whose work they do if the
-/// family is one of networking's. By itself none of them tells whose a call is.
+/// Functions that serve every address family, and the row of their work if the family is an
+/// Internet one. The function alone does not tell the family.
 pub const SHARED_CALLS: &[(&str, &[&str])] = &[
     ("tx_syscall", SEND_CALLS),
     ("rx_syscall", RECEIVE_CALLS),
@@ -333,7 +332,7 @@ const SHARED_RULES: &[Rule] = &each::<53>(
     &[],
 );
 
-/// How the functions are called that the socket layer calls for networking's families.
+/// Name patterns of the functions that the socket layer calls for Internet families.
 const INTERNET: &[&str] = &[
     "inet_*",
     "__inet_*",
@@ -396,7 +395,7 @@ const RECEIVE_RULES: &[Rule] = &joined::<Rule, 35>(
     ),
 );
 
-/// What a kernel thread opens and closes comes from elsewhere than the socket layer.
+/// Sockets opened and closed by a kernel thread bypass the socket layer.
 const CONNECTION_RULES: &[Rule] = &joined::<Rule, 33>(
     &each::<28>(INTERNET, CONNECTION_CALLS),
     &each::<5>(
@@ -416,7 +415,7 @@ const POLL_RULES: &[Rule] = &each::<28>(INTERNET, POLL_CALLS);
 /// The outermost functions of io_uring's threads.
 const IO_THREADS: &[Rule] = &[at("io_sq_thread"), at("io_wq_worker"), at("io_wqe_worker")];
 
-/// Programs that trace the kernel on its way: netto's own probes, and everybody else's.
+/// Programs that trace the kernel: netto's own probes and those of others.
 const TRACING: &[Rule] = &[
     at("bpf_trace_run*"),
     at("__bpf_trace_*"),
@@ -432,7 +431,7 @@ const TRACING: &[Rule] = &[
     at("kprobe_dispatcher"),
     at("kretprobe_dispatcher"),
     at("rethook_trampoline_handler"),
-    // A trampoline, or a program that one calls: the socket layer calls no other BPF programs.
+    // A trampoline, or a program that it calls: the socket layer calls no other BPF programs.
     under(
         "[bpf]",
         &[
@@ -460,8 +459,8 @@ const LOCAL_IPC_RULES: &[Rule] = &[
     at("virtio_transport_*"),
 ];
 
-/// What a task that polls calls when there are packets: the driver, or the stack for a list
-/// of them that the driver or GRO has left behind.
+/// Functions called by a busy-polling task when there are packets: the driver's poll, or the
+/// stack for a list of packets left by the driver or GRO.
 const BUSY_POLL_WORK: &[Rule] = &each::<9>(
     &[
         "*poll*",
@@ -478,7 +477,7 @@ const BUSY_POLL_WORK: &[Rule] = &each::<9>(
 );
 const BUSY_POLL_LOOPS: &[&str] = &["__napi_busy_loop", "napi_busy_loop", "busy_poll_stop"];
 
-/// Every component, parents before children, in the order in which people see them.
+/// Every component, parents before children, in display order.
 pub const COMPONENTS: &[Component] = &[
     Component {
         slug: "network",
@@ -1318,9 +1317,10 @@ pub const COMPONENTS: &[Component] = &[
             at("trace_event_raw_event_*"),
             at("__traceiter_*"),
             at("__bpf_trace_*"),
-            // Before its first instructions have made a frame, a program stands alone.
+            // Before its first instructions have set up a frame, a program is alone on the
+            // stack.
             at("[bpf] netto_*"),
-            // Between the probes at a softirq's beginning and end nothing else is its own.
+            // Between a softirq's two probes, `handle_softirqs` itself does nothing else.
             at("handle_softirqs"),
             at("__do_softirq"),
         ]),
@@ -1501,7 +1501,7 @@ pub const COMPONENTS: &[Component] = &[
             under("nf_*", &["process_one_work"]),
             under("nft_*", &["process_one_work"]),
             under("flow_offload_*", &["process_one_work"]),
-            // Connection tracking's.
+            // Of connection tracking.
             under("gc_worker", &["process_one_work"]),
             under("mptcp_*", &["process_one_work"]),
             under("sctp_*", &["process_one_work"]),
@@ -1641,8 +1641,8 @@ pub const COMPONENTS: &[Component] = &[
     ),
 ];
 
-/// The softirq hands over to the unlocking of its timer base by a jump, so that
-/// most of its stacks show nothing but this pair.
+/// The softirq unlocks its timer base by a tail jump, so most of its stacks show only this
+/// pair.
 const HRTIMER_BARE: Rule = under("_raw_spin_unlock_irqrestore", &["handle_softirqs"]);
 const HRTIMER: &[Rule] = &[at("hrtimer_run_softirq"), HRTIMER_BARE];
 
@@ -1675,7 +1675,7 @@ pub fn children_of(slug: &str) -> impl Iterator<Item = usize> + '_ {
     row.map_or(&[][..], children).iter().copied()
 }
 
-/// The same by the row's own index, without a look at any name; of no row, none.
+/// The same by the row's own index, without comparing names; empty for an unknown row.
 pub fn children(row: usize) -> &'static [usize] {
     static CHILDREN: Children = Children::of_table();
     match row < ROWS {
@@ -1686,11 +1686,11 @@ pub fn children(row: usize) -> &'static [usize] {
 
 const ROWS: usize = COMPONENTS.len();
 
-/// Every row's children, found by the compiler.
+/// Every row's children, computed at compile time.
 struct Children {
     /// Rows by parent, in table order.
     rows: [usize; ROWS],
-    /// Where each row's children begin in `rows`, and where the last one's end.
+    /// Index in `rows` of each row's first child, and the end of the last row's children.
     begins: [usize; ROWS + 1],
 }
 
@@ -1719,7 +1719,7 @@ impl Children {
     }
 }
 
-/// Whether two texts are equal: what the compiler can tell.
+/// Whether two texts are equal, at compile time.
 const fn is_same(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     if one.len() != other.len() {
@@ -1848,8 +1848,8 @@ mod tests {
         assert_eq!(kinds, (1..CLOCK_KINDS as u8).collect::<Vec<_>>());
     }
 
-    /// Two rules that claim the same function below the same caller, in the
-    /// same walk, would make the order of the table decide. None may.
+    /// If two rules in the same walk claimed the same function below the same caller, the order
+    /// of the table would decide.
     #[test]
     fn no_function_is_claimed_twice_below_the_same_caller() {
         for parent in COMPONENTS {

@@ -1,4 +1,4 @@
-//! How far an estimate from samples may be off. Pure arithmetic.
+//! The uncertainty of an estimate from samples. Pure arithmetic.
 
 use crate::component::{COMPONENTS, Kind, Source, index_of, index_of_source};
 use crate::info::{Availability, ComponentInfo, Info};
@@ -6,18 +6,18 @@ use crate::sections::Correction;
 use crate::snapshot::Snapshot;
 use crate::words::{KindName, Method};
 
-/// What intervals hold about each component, over all CPUs: what a confidence interval follows from.
+/// The sums over intervals and CPUs from which a confidence interval is computed.
 pub trait Sums {
     /// CPU time of a component, nanoseconds; `None` if it was not measured.
     fn total_ns(&self, component: usize) -> Option<u64>;
     /// Samples on which the split of a component rests; `None` if it is not split.
     fn samples(&self, component: usize) -> Option<u64>;
-    /// Nanoseconds that all CPUs had.
+    /// Total time of all CPUs, nanoseconds.
     fn capacity_ns(&self) -> u64;
-    /// By what sampled softirqs were multiplied.
+    /// The factor by which sampled softirq time was multiplied.
     fn softirq_correction(&self) -> Option<Correction>;
-    /// Samples that all CPUs were due, had each been sampled as seldom as the one that was
-    /// sampled least; `None` if not known.
+    /// Number of samples that all CPUs would have taken at the rate of the least sampled CPU;
+    /// `None` if unknown.
     fn room(&self) -> Option<u64>;
 }
 
@@ -48,13 +48,11 @@ impl Sums for Snapshot {
 /// The two-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// The 95 % confidence interval of a share that was found in a number of
-/// samples, as ratios from 0 to 1 (E. B. Wilson, 1927, with the correction for
-/// continuity: R. G. Newcombe, 1998, method 4). Unlike the usual normal
-/// approximation it is right for few samples and for shares near 0 and 1; without
-/// the correction a rare part, of which there is seldom a sample, would lie outside
-/// in up to a sixth of the cases.
-/// Without a sample nothing is known: the interval is everything.
+/// The 95 % confidence interval of a share that was found in a number of samples, as ratios
+/// from 0 to 1 (E. B. Wilson, 1927, with the correction for continuity: R. G. Newcombe, 1998,
+/// method 4). Unlike the usual normal approximation it is right for few samples and for shares near
+/// 0 and 1. Without the correction, the true share of a rare part would lie outside the interval in
+/// up to a sixth of the cases. With no sample, the interval is 0 to 1.
 pub fn wilson(share_ratio: f64, samples: u64) -> (f64, f64) {
     if samples == 0 || !share_ratio.is_finite() {
         return (0.0, 1.0);
@@ -63,42 +61,42 @@ pub fn wilson(share_ratio: f64, samples: u64) -> (f64, f64) {
     let n = samples as f64;
     let z2 = Z * Z;
     let low = |share: f64| {
-        // Half a sample is what the correction takes away.
+        // The correction subtracts half a sample.
         if share * n <= 0.5 {
             return 0.0;
         }
         let root = z2 - 2.0 - 1.0 / n + 4.0 * share * (n * (1.0 - share) + 1.0);
         (2.0 * n * share + z2 - 1.0 - Z * root.sqrt()) / (2.0 * (n + z2))
     };
-    // Rounding may push a bound just across the share itself.
+    // Rounding may move a bound just beyond the share itself.
     (
         low(share).clamp(0.0, share),
         (1.0 - low(1.0 - share)).clamp(share, 1.0),
     )
 }
 
-/// The most of a softirq that sampling without probes leaves to others, as a ratio:
-/// its first and last instructions look like those of whoever was interrupted.
+/// The largest share of a softirq that sampling without probes attributes to others: its first
+/// and last instructions look like those of the interrupted code.
 pub const UNSEEN_OF_SOFTIRQS: f64 = 0.18;
 
-/// How much less than asked for a CPU is sampled at most, as a ratio.
+/// Lowest ratio of a CPU's actual sampling rate to the requested one.
 const LEAST_SAMPLED: f64 = 0.93;
 
 /// The 95 % confidence interval of a component's time over all CPUs,
 /// nanoseconds; `None` if the component is not an estimate, or is not measured.
 ///
-/// - A part's share of its whole is as uncertain as the share of the whole's samples.
-///   So is what is carved out of a softirq, and what the softirq keeps. Of a whole
-///   without a sample, a part may have everything or nothing.
-/// - Work that is found by its samples alone is as uncertain as their number, of all
-///   the samples that the interval had room for; so is a part of such work. No
-///   sample says: hardly more than four would have been (the rule of three). Where CPUs
-///   are sampled unequally, the one that is sampled least decides.
-/// - What samples cannot see of a softirq that is found by them alone is above that
-///   ([`UNSEEN_OF_SOFTIRQS`]), or, where it was corrected, as uncertain as the correction.
+/// - A part's share of its whole has the uncertainty of a share of the whole's samples. The
+///   same holds for a part carved out of a softirq, and for the rest of that softirq. With no sample
+///   of the whole, a part may be anything between nothing and the whole.
+/// - Work found by samples alone has the uncertainty of their count, relative to all samples
+///   that the interval had room for; the same holds for a part of such work. With no sample, the
+///   upper bound is about four samples (the rule of three). If CPUs are sampled at different rates,
+///   the least sampled one decides.
+/// - A softirq found by samples alone has an upper margin for the time that samples miss
+///   ([`UNSEEN_OF_SOFTIRQS`]), or, if it was corrected, the uncertainty of the correction.
 ///
-/// Only samples of the interval itself count, although its split may rest on older
-/// ones too ([`crate::Cost::split_basis`]): these narrow no interval.
+/// Only samples of the interval itself count. The split may also rest on older ones
+/// ([`crate::Cost::split_basis`]), which narrow no interval.
 pub fn of_component(info: &Info, snapshot: &Snapshot, component: usize) -> Option<(u64, u64)> {
     of_sums(info, snapshot, component)
 }
@@ -137,8 +135,8 @@ pub fn of_sums(info: &Info, sums: &impl Sums, component: usize) -> Option<(u64, 
     Some(((low as u64).min(own_ns), (high.ceil() as u64).max(own_ns)))
 }
 
-/// The interval of work that its samples alone tell, or of a part of it, whose time is
-/// `own_ns`.
+/// The interval of work that is found by samples alone, or of a part of it; `own_ns` is its
+/// time.
 fn counted(info: &Info, sums: &impl Sums, whole: usize, own_ns: u64) -> Option<(f64, f64)> {
     let samples = sums.samples(whole)?;
     let capacity_ns = sums.capacity_ns();
@@ -148,7 +146,7 @@ fn counted(info: &Info, sums: &impl Sums, whole: usize, own_ns: u64) -> Option<(
         (0, None) => room_of(1e9 / (LEAST_SAMPLED * info.frequency_hz.max(1) as f64)),
         (samples, room) => {
             let mean = room_of(sums.total_ns(whole)? as f64 / samples as f64);
-            // What was sampled seldom may hide behind what was sampled often.
+            // Work on rarely sampled CPUs may be missed by the others' samples.
             room.map_or(mean, |room| mean.min(room))
         }
     };
@@ -156,7 +154,7 @@ fn counted(info: &Info, sums: &impl Sums, whole: usize, own_ns: u64) -> Option<(
     Some((low * capacity_ns as f64, high * capacity_ns as f64))
 }
 
-/// The interval of what was carved out of a softirq's time, or of what that kept.
+/// The interval of a part carved out of a softirq's time, or of the softirq's rest.
 fn carved(info: &Info, sums: &impl Sums, row: usize, own_ns: u64) -> Option<(f64, f64)> {
     let whole = clocked(info, row)?;
     let (mut whole_ns, mut samples, mut is_split) = (0_u64, 0_u64, false);
@@ -171,7 +169,7 @@ fn carved(info: &Info, sums: &impl Sums, row: usize, own_ns: u64) -> Option<(f64
     is_split.then_some((low * whole_ns as f64, high * whole_ns as f64))
 }
 
-/// The row whose clock a row's time comes from: the softirq that it is carved out of, or itself.
+/// The row whose clock times this row: the softirq that it is carved out of, or itself.
 fn clocked(info: &Info, row: usize) -> Option<usize> {
     match COMPONENTS.get(index_of(&info.components[row].slug)?)?.kind {
         Kind::Carved(source, _) => row_of(info, COMPONENTS[index_of_source(source)?].slug),
@@ -187,8 +185,8 @@ fn is_sampled(row: &ComponentInfo) -> bool {
     row.availability == Availability::by(Method::Sampling)
 }
 
-/// How much less than found a row may be, because too much may have been added for what samples
-/// do not see, as a ratio of it.
+/// How far a row may lie below its estimate, because the correction for unseen time may be too
+/// large, as a ratio of the estimate.
 fn miscorrected(info: &Info, sums: &impl Sums, row: usize) -> f64 {
     match sums.softirq_correction() {
         Some(_) => unseen(info, sums, row).clamp(0.0, 1.0),
@@ -196,7 +194,7 @@ fn miscorrected(info: &Info, sums: &impl Sums, row: usize) -> f64 {
     }
 }
 
-/// How much more than found a row may be that is found by sampling, as a ratio of that.
+/// How far a sampled row may lie above its estimate, as a ratio of it.
 fn unseen(info: &Info, sums: &impl Sums, row: usize) -> f64 {
     let component = index_of(&info.components[row].slug).map(|row| COMPONENTS[row].kind);
     match component {
@@ -210,7 +208,7 @@ fn unseen(info: &Info, sums: &impl Sums, row: usize) -> f64 {
     }
 }
 
-/// `part / whole`; 0 of nothing.
+/// `part / whole`; 0 if both are 0.
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         0.0
@@ -226,7 +224,7 @@ mod tests {
 
     #[test]
     fn known_intervals_come_out() {
-        // Values of the literature (Newcombe 1998, table I, method 4).
+        // Values from the literature (Newcombe 1998, table I, method 4).
         for (hits, samples, low, high) in [
             (81, 263, 0.2535, 0.3682),
             (15, 148, 0.0598, 0.1644),
@@ -239,7 +237,7 @@ mod tests {
         }
     }
 
-    /// The worst of all rates, by the Poisson distribution itself.
+    /// The worst coverage over all rates, computed by the Poisson distribution itself.
     #[test]
     fn however_rare_a_part_is_its_interval_contains_it_as_often_as_it_says() {
         const SAMPLES: u64 = 100_000;
@@ -286,7 +284,7 @@ mod tests {
         }
     }
 
-    /// A second of a host whose RX softirq is found by sampling, and of which no sample is.
+    /// One second of a host whose RX softirq is found by sampling, without a sample of it.
     fn seen_by_no_sample(fewest_due: Option<u64>) -> (Info, Snapshot) {
         let mut info = crate::fixture::info();
         let row = index_of("rx_softirq").unwrap();
@@ -322,14 +320,14 @@ mod tests {
         };
         for slug in ["rx_softirq", "tc_classify"] {
             let often = most_ns(slug, Some(1000));
-            // Four samples or so, each of which stands for a fiftieth of a second.
+            // About four samples, each of which stands for a fiftieth of a second.
             let seldom = most_ns(slug, Some(50));
             assert!((3_000_000..8_000_000).contains(&often), "{slug}: {often}");
             assert!(
                 (60_000_000..160_000_000).contains(&seldom),
                 "{slug}: {seldom}"
             );
-            // Of an older log, the rate that was asked for is all that is known.
+            // An older log only has the requested rate.
             let unknown = most_ns(slug, None);
             assert!((often..2 * often).contains(&unknown), "{slug}: {unknown}");
             assert!(most_ns(slug, Some(0)) >= 2_000_000_000, "{slug}");
@@ -341,7 +339,7 @@ mod tests {
         let (info, mut snapshot) = seen_by_no_sample(Some(50));
         let row = index_of("rx_softirq").unwrap();
         let cost = snapshot.sections.cost.as_mut().unwrap();
-        // Two samples, a millisecond each, of the other CPU.
+        // Two samples of the other CPU, a millisecond each.
         cost.components[row] = Some(vec![2_000_000, 0]);
         cost.samples[row] = Some(vec![2, 0]);
         let (low, high) = of_component(&info, &snapshot, row).unwrap();

@@ -1,8 +1,8 @@
-//! What networking costs for what it does: CPU time of `cost` by the counts of `traffic`. Pure,
-//! and the only place that divides the two.
+//! Networking's CPU time in relation to its work: `cost` divided by the counts of `traffic`.
+//! Pure, and the only place that divides the two.
 //!
-//! A figure is of the stretch of time of the snapshot that it is made of. It is absent where
-//! one of its two sides is, or nothing was done.
+//! A figure covers the time of its snapshot. It is absent if the time or the count is unknown,
+//! or the count is 0.
 
 use serde::Serialize;
 
@@ -10,18 +10,18 @@ use crate::component::index_of;
 use crate::sections::{InterfaceCounts, Interfaces, SoftnetCount, Work, WorkCount};
 use crate::snapshot::Snapshot;
 
-/// Below a megabit, networking's cost is that of a host that is idle.
+/// Below a megabit, the cost is that of an idle host.
 const LEAST_BYTES: u64 = 125_000;
 
-/// Cost by work.
+/// CPU time in relation to work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Efficiency {
-    /// CPU time of the RX softirq for each packet that went up the stack, nanoseconds. Packets
-    /// that GRO has merged are one.
+    /// CPU time of the RX softirq for each packet passed up the stack, nanoseconds. Packets
+    /// merged by GRO count as one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rx_ns_per_packet: Option<f64>,
-    /// CPU time of the sends of sockets for each message, nanoseconds; of a CPU, and where messages
-    /// are not counted, for each call that is timed.
+    /// CPU time of socket sends for each message, nanoseconds; for each timed call on a single
+    /// CPU, and where messages are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ns_per_send: Option<f64>,
     /// The same of receives.
@@ -30,10 +30,10 @@ pub struct Efficiency {
     /// CPU time of all networking for 10⁹ bits over the wire, in and out together, seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_seconds_per_gigabit: Option<f64>,
-    /// The same for 10⁹ bits that sockets sent or received, within the host as well.
+    /// The same for 10⁹ bits sent or received by sockets, including traffic within the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_seconds_per_socket_gigabit: Option<f64>,
-    /// Packets that a poll of NAPI found.
+    /// Packets for each poll of NAPI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets_per_poll: Option<f64>,
 }
@@ -71,7 +71,7 @@ impl Efficiency {
         }
     }
 
-    /// Of one CPU, by its column; what went over the wire is nobody's alone.
+    /// Of one CPU, by its column; without figures by wire bits, which are not counted by CPU.
     pub fn of_cpu(snapshot: &Snapshot, column: usize) -> Efficiency {
         Efficiency::with(snapshot, |row| row.get(column).copied())
     }
@@ -97,7 +97,8 @@ fn per(what: u64, count: u64) -> Option<f64> {
     (count > 0).then_some(what as f64 / count as f64)
 }
 
-/// What probes counted, if they did so for as long as the cost was measured: they may rest.
+/// The counts of probes if they covered all of the measured time: probes may be detached for a
+/// while.
 pub fn whole_work(snapshot: &Snapshot) -> Option<&Work> {
     let work = snapshot.sections.traffic.as_ref()?.work.as_ref()?;
     (work.counted_ns >= snapshot.interval_ns).then_some(work)
@@ -119,7 +120,7 @@ mod tests {
     use crate::sections::{Cost, Interface, Sections, Traffic};
     use crate::{COMPONENTS, Snapshot};
 
-    /// CPU 0 takes 2 µs for each of 1,000 packets, CPU 1 nothing for none; 10 sends of 3 µs.
+    /// CPU 0 takes 2 µs for each of 1,000 packets, CPU 1 handles none; 10 sends of 3 µs.
     fn snapshot() -> Snapshot {
         let mut cost = Cost {
             components: vec![None; COMPONENTS.len()],
@@ -202,7 +203,7 @@ mod tests {
             Some(4_000.0),
             "messages are of all CPUs together"
         );
-        // Cost went on while nobody counted.
+        // Cost covers a time in which nothing was counted.
         snapshot.interval_ns += 1;
         let host = Efficiency::of(&snapshot);
         assert_eq!(

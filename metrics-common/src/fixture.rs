@@ -1,4 +1,4 @@
-//! A host for the tests of all crates: what is written here is what tests do not care about.
+//! A host for the tests of all crates: the values that tests do not care about.
 
 use crate::codec::{self, ServerMessage};
 use crate::component::index_of;
@@ -6,7 +6,7 @@ use crate::info::{Availability, ComponentInfo, Info, ProbeInfo};
 use crate::log::{Block, LogError};
 use crate::{COMPONENTS, Cost, CpuModes, Modes, OwnCost, Sections, Snapshot};
 
-/// A daemon on two CPUs that measures everything but power.
+/// A daemon on two CPUs that measures everything except power.
 pub fn info() -> Info {
     Info {
         version: "0.1.0".to_owned(),
@@ -29,7 +29,7 @@ pub fn info() -> Info {
     }
 }
 
-/// A message as a block of its own, not compressed.
+/// A message as an uncompressed block of its own.
 ///
 /// # Errors
 /// If it is too large for any log.
@@ -44,7 +44,7 @@ pub fn block(message: &ServerMessage) -> Result<Vec<u8>, LogError> {
     Ok(block.close_plain())
 }
 
-/// A probe for sends, and why it is not attached, if so.
+/// A probe for sends, with the reason for not being attached, if any.
 pub fn probe(name: &str, method: &str, failure: Option<&str>) -> ProbeInfo {
     ProbeInfo {
         name: name.to_owned(),
@@ -115,7 +115,7 @@ pub fn measured(sequence: u64) -> Snapshot {
     }
 }
 
-/// The section of networking's cost, to be changed.
+/// The section of networking's cost, for changes by tests.
 pub fn cost(snapshot: &mut Snapshot) -> &mut Cost {
     snapshot.sections.cost.get_or_insert_default()
 }

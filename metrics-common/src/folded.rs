@@ -2,18 +2,17 @@
 
 use std::fmt::Write as _;
 
-/// Stacks in the folded format that flame graph tools read: on each line the
-/// event's slug, the functions from the outermost to the innermost, all with a
-/// semicolon between, then a blank and the number of samples.
+/// Stacks in the folded format of flame graph tools: on each line the event's slug and the
+/// functions, outermost first, separated by semicolons, then a blank and the number of samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Folded {
     /// The lines, sorted.
     pub text: String,
-    /// Length of the time in which they were sampled, nanoseconds.
+    /// Length of the window in which they were sampled, nanoseconds.
     pub window_ns: u64,
     /// Samples in the lines.
     pub samples: u64,
-    /// Samples for whose stack there was no room.
+    /// Samples without room for their stack.
     pub left_out: u64,
 }
 
@@ -30,7 +29,7 @@ impl Folded {
         let _ = writeln!(self.text, " {count}");
     }
 
-    /// Brings the lines into order.
+    /// Sorts the lines.
     pub fn sort(&mut self) {
         let mut lines: Vec<&str> = self.text.lines().collect();
         lines.sort_unstable();

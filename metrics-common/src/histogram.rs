@@ -1,8 +1,8 @@
 //! The histogram of a latency: base 2, four equal steps to each power, from 64 ns to 2^34 ns.
 //!
-//! Bucket 0 holds everything below 64 ns. No bucket is wider than a quarter of its lower bound, so
-//! that its middle is within an eighth of everything in it. What is negative, or 2^34 ns (17 s)
-//! and more, is an anomaly of the clocks and in no bucket: whoever counts counts it apart.
+//! Bucket 0 holds everything below 64 ns. No bucket is wider than a quarter of its lower bound,
+//! so its middle is within an eighth of every value in it. Negative values and values of 2^34 ns
+//! (17 s) or more are clock anomalies: they are in no bucket, and callers count them separately.
 
 use serde::ser::{SerializeSeq, SerializeStruct};
 use serde::{Serialize, Serializer};
@@ -11,20 +11,20 @@ use serde::{Serialize, Serializer};
 pub const SUB_BUCKETS: usize = 4;
 /// The power of two at which bucket 1 begins.
 pub const FIRST_POWER: u32 = 6;
-/// The power of two that is too long.
+/// The power of two of the limit.
 const END_POWER: u32 = 34;
-/// What is so long or longer is in no bucket, nanoseconds.
+/// Latencies of this length or longer are in no bucket, nanoseconds.
 pub const LIMIT_NS: u64 = 1 << END_POWER;
 /// Buckets in all.
 pub const BUCKETS: usize = 1 + SUB_BUCKETS * (END_POWER - FIRST_POWER) as usize;
-/// The percentiles that netto shows, as a share of 1 and as they are called.
+/// The percentiles that netto shows, as a share of 1 and by name.
 pub const PERCENTILES: [(f64, &str); 4] =
     [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
 
 /// Bits of a step within its power.
 const SUB_BITS: u32 = SUB_BUCKETS.trailing_zeros();
 
-/// The bucket of a latency; `None` if it is too long for any.
+/// The bucket of a latency; `None` beyond the limit.
 pub fn bucket_of(ns: u64) -> Option<usize> {
     if ns >= LIMIT_NS {
         return None;
@@ -36,23 +36,23 @@ pub fn bucket_of(ns: u64) -> Option<usize> {
     Some(1 + (power - FIRST_POWER) as usize * SUB_BUCKETS + step)
 }
 
-/// What is in a bucket: from `lower_ns`, and below `upper_ns`.
+/// The range of a bucket: from `lower_ns` to below `upper_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bounds {
     /// The least latency in it, nanoseconds.
     pub lower_ns: u64,
-    /// The least that is too long for it, nanoseconds.
+    /// The lower bound of the next bucket, nanoseconds.
     pub upper_ns: u64,
 }
 
 impl Bounds {
-    /// What stands for everything in it, nanoseconds.
+    /// The middle, which represents all latencies in the bucket, nanoseconds.
     pub fn middle_ns(&self) -> u64 {
         self.lower_ns.midpoint(self.upper_ns)
     }
 }
 
-/// The bounds of a bucket; those of the last one for any that is not there.
+/// The bounds of a bucket; of the last one if the number is too large.
 pub fn bounds(bucket: usize) -> Bounds {
     let lower_ns = |bucket: usize| match bucket.min(BUCKETS).checked_sub(1) {
         None => 0,
@@ -68,7 +68,7 @@ pub fn bounds(bucket: usize) -> Bounds {
     }
 }
 
-/// A percentile: as exact as the bucket that it is in.
+/// A percentile, as exact as its bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Percentile {
     /// The middle of its bucket, nanoseconds.
@@ -98,8 +98,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Of counts by bucket; those that are missing are 0, those beyond the last bucket are not
-    /// taken.
+    /// From counts by bucket; missing ones are 0, surplus ones are ignored.
     pub fn of(counts: &[u64], sum_ns: u64) -> Self {
         let mut own = Histogram {
             sum_ns,
@@ -112,7 +111,7 @@ impl Histogram {
         own
     }
 
-    /// Counts a latency; `false`, and nothing done, if it is too long.
+    /// Counts a latency; returns `false`, without a change, beyond the limit.
     pub fn record(&mut self, ns: u64) -> bool {
         let bucket = bucket_of(ns);
         if let Some(bucket) = bucket {
@@ -122,14 +121,14 @@ impl Histogram {
         bucket.is_some()
     }
 
-    /// Adds to a bucket, and not to the sum.
+    /// Adds to a bucket, without changing the sum.
     pub fn add(&mut self, bucket: usize, count: u64) {
         if let Some(own) = self.counts.get_mut(bucket) {
             *own = own.saturating_add(count);
         }
     }
 
-    /// Adds everything in another one.
+    /// Adds another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         for (own, more) in self.counts.iter_mut().zip(&other.counts) {
             *own = own.saturating_add(*more);
@@ -137,12 +136,12 @@ impl Histogram {
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
-    /// How many are in each bucket; [`BUCKETS`] numbers.
+    /// The count of each bucket; [`BUCKETS`] numbers.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// How many there are.
+    /// The number of latencies.
     pub fn count(&self) -> u64 {
         self.counts
             .iter()
@@ -155,8 +154,8 @@ impl Histogram {
         (count > 0).then(|| self.sum_ns as f64 / count as f64)
     }
 
-    /// The least that this share (0 to 1) of all latencies does not exceed; `None` if there are
-    /// none.
+    /// The smallest latency that is not exceeded by this share (0 to 1) of all; `None` if there
+    /// are none.
     pub fn percentile(&self, share: f64) -> Option<Percentile> {
         let rank = ((self.count() as f64 * share).ceil() as u64).max(1);
         let mut below = 0_u64;
@@ -164,7 +163,7 @@ impl Histogram {
             below = below.saturating_add(*count);
             below >= rank
         });
-        // The last one, should rounding ask for more than there are.
+        // Rounding may yield a rank beyond the last latency.
         let last = || self.counts.iter().rposition(|&count| count > 0);
         let bounds = bounds(bucket.or_else(last)?);
         Some(Percentile {
@@ -175,7 +174,7 @@ impl Histogram {
     }
 }
 
-/// For people and their scripts: only buckets that hold something.
+/// For JSON: only non-empty buckets.
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut own = serializer.serialize_struct("Histogram", 3)?;
@@ -186,7 +185,7 @@ impl Serialize for Histogram {
     }
 }
 
-/// The buckets that hold something.
+/// The non-empty buckets.
 struct Filled<'a>(&'a [u64]);
 
 #[derive(Serialize)]

@@ -1,12 +1,12 @@
-//! What a daemon says of itself and its host: what the rows of snapshots mean, what is measured by
-//! which means, and what is not and why.
+//! The daemon's description of itself and its host: the meaning of the rows of snapshots, the
+//! method of each measurement, and the reasons for missing ones.
 
 use serde::{Deserialize, Serialize};
 
 use crate::component::COMPONENTS;
 use crate::words::{KindName, Method};
 
-/// Whether a thing can be measured here, and by which means or why not.
+/// Whether something is measured on this host, with the method or the reason why not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Availability {
@@ -15,9 +15,9 @@ pub enum Availability {
         /// How it is measured.
         method: Method,
     },
-    /// Not measured, and never shown as zero.
+    /// Not measured; never shown as zero.
     Unavailable {
-        /// Why, and where possible what to do about it.
+        /// The reason and, if possible, a remedy.
         reason: String,
     },
 }
@@ -43,12 +43,12 @@ impl Availability {
     }
 }
 
-/// A row of the component table as the daemon at hand measures it.
+/// A row of the component table, with its availability on this daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComponentInfo {
     /// Stable name for machines.
     pub slug: String,
-    /// Slug of the component that it is a part of.
+    /// Slug of its parent component.
     pub parent: Option<String>,
     /// Name for people.
     pub label: String,
@@ -56,14 +56,14 @@ pub struct ComponentInfo {
     pub color: String,
     /// One sentence of explanation.
     pub help: String,
-    /// How its time is found: see [`crate::Kind`].
+    /// How its time is measured: see [`crate::Kind`].
     pub kind: KindName,
     /// Whether and how it is measured here.
     pub availability: Availability,
 }
 
 impl ComponentInfo {
-    /// The whole table, each row with the availability that `of` gives for its index.
+    /// The whole table; `of` gives the availability of each index.
     pub fn table(of: impl Fn(usize) -> Availability) -> Vec<ComponentInfo> {
         COMPONENTS
             .iter()
@@ -81,33 +81,33 @@ impl ComponentInfo {
     }
 }
 
-/// One BPF program: what it is for, how it is attached or why it is not.
+/// A BPF program: its purpose, and how it is attached or why it is not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeInfo {
     /// The kernel function or tracepoint, e.g. `inet_sendmsg` or `softirq_entry`.
     pub name: String,
     /// How it is attached.
     pub method: Method,
-    /// Slug of the component that it times, or what else it is for.
+    /// Slug of the component that it times, or another purpose.
     pub purpose: String,
-    /// Why it is not attached; `None` when it is.
+    /// Why it is not attached; `None` if it is.
     pub failure: Option<String>,
 }
 
-/// A way in which a probe can miss what it is there to see, where the kernel counts it.
+/// A way in which a probe can miss events, as counted by the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missable {
     /// The probe, as in [`ProbeInfo::name`].
     pub probe: String,
-    /// `recursion` (the kernel runs no program on top of itself), `state_lost` (what a task
-    /// was doing could not be kept while it slept) or `no_room` (the kernel waits for a
-    /// limited number of returns at a time).
+    /// `recursion` (the kernel runs no program on top of itself), `state_lost` (the state of a
+    /// sleeping task could not be kept) or `no_room` (the kernel tracks a limited number of returns
+    /// at a time).
     pub reason: String,
-    /// Slug of the component whose figures fall short by it.
+    /// Slug of the component whose figures are too low as a result.
     pub component: String,
 }
 
-/// An instrument, whose findings are the section of a snapshot that has its name.
+/// An instrument; its results are the section of the same name in a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstrumentInfo {
     /// Name for machines.
@@ -116,15 +116,15 @@ pub struct InstrumentInfo {
     pub availability: Availability,
 }
 
-/// A note in [`Info::notes`] that begins so says that nothing of this was
-/// measured: it is a demonstration, and must be labelled as one wherever it is shown.
+/// Prefix of a note in [`Info::notes`] for made-up values: a demonstration, which must be
+/// labelled as such wherever it is shown.
 pub const DEMO_NOTE_PREFIX: &str = "Demonstration:";
 
-/// A note in [`Info::notes`] that begins so says that this is of a log and not of now, and must
-/// be labelled as that wherever it is shown.
+/// Prefix of a note in [`Info::notes`] for values from a log instead of the present, which must
+/// be labelled as such wherever they are shown.
 pub const RECORDING_NOTE_PREFIX: &str = "Recording:";
 
-/// What a daemon says of itself and its host, once per connection or file.
+/// The daemon's description of itself and its host, once per connection or file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Info {
     /// netto's version.
@@ -135,32 +135,33 @@ pub struct Info {
     pub hostname: String,
     /// `/proc/sys/kernel/random/boot_id`; empty if unknown.
     pub boot_id: String,
-    /// When the measurement began, nanoseconds since the Unix epoch.
+    /// Start of the measurement, nanoseconds since the Unix epoch.
     pub started_unix_ns: u64,
     /// Length of an interval, milliseconds.
     pub user_period_ms: u64,
     /// Stack samples per second and CPU, at most.
     pub frequency_hz: u64,
-    /// What takes the samples: `perf` (a timer of its own) or `tick` (the kernel's); `None`
-    /// where nothing is sampled.
+    /// The source of samples: `perf` (a timer of its own) or `tick` (the kernel's); `None` if
+    /// nothing is sampled.
     pub sampler: Option<String>,
-    /// The share of any CPU's time that netto may cost, 0 to 1; `None`: not limited.
+    /// The limit of netto's share of any CPU's time, 0 to 1; `None`: no limit.
     pub max_overhead_ratio: Option<f64>,
-    /// Number of CPUs that the kernel can ever have.
+    /// Number of CPUs that the kernel can have at most.
     pub possible_cpus: u32,
-    /// NUMA node of each possible CPU, by its number; empty if the host has one node only.
+    /// NUMA node of each possible CPU, by CPU number; empty if the host has only one node.
     pub numa_nodes: Vec<u32>,
     /// Rows of every snapshot, in order.
     pub components: Vec<ComponentInfo>,
     /// Every probe, attached or not.
     pub probes: Vec<ProbeInfo>,
-    /// What [`crate::Cost::probe_missed`] counts, in order; what this kernel cannot count is not among it.
+    /// The meaning of [`crate::Cost::probe_missed`], in order; without events that this kernel
+    /// cannot count.
     pub missable: Vec<Missable>,
     /// Whether networking's power can be estimated (RAPL).
     pub power: Availability,
     /// Every instrument: whether it runs, or why not.
     pub instruments: Vec<InstrumentInfo>,
-    /// What the user should know about this measurement, one sentence each.
+    /// Remarks on this measurement for the user, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -170,12 +171,12 @@ impl Info {
         self.has_note(DEMO_NOTE_PREFIX)
     }
 
-    /// Whether the values are of a log, see [`RECORDING_NOTE_PREFIX`].
+    /// Whether the values are from a log, see [`RECORDING_NOTE_PREFIX`].
     pub fn is_recording(&self) -> bool {
         self.has_note(RECORDING_NOTE_PREFIX)
     }
 
-    /// Says of an instrument whether it runs.
+    /// Sets the availability of an instrument.
     pub fn set_instrument(&mut self, name: &str, availability: Availability) {
         if name == "power" {
             self.power = availability.clone();

@@ -1,25 +1,25 @@
-//! The vocabulary of netto: what is measured, and how a measurement is written down.
+//! The vocabulary of netto: the measured quantities, and how a measurement is encoded.
 //!
 //! Everything here is pure: no I/O, no clock, no operating system. The crate is
 //! shared by the daemon, by its build script (which derives the BPF header from
 //! the component table) and by the dashboard in the browser.
 //!
 //! * [`component`]: the one table of components; everything else derives from it.
-//! * [`advice`]: what makes each component large, and what one can do about it.
-//! * [`ownership`]: which part of an event a stack of named functions belongs to.
-//! * [`info`]: the description of a host and of what is measured there.
+//! * [`advice`]: reasons for a large component, and remedies.
+//! * [`ownership`]: the part of an event that a stack of named functions belongs to.
+//! * [`info`]: the description of a host and of its measurement.
 //! * [`snapshot`]: one update.
-//! * [`sections`]: what each instrument adds to an update.
-//! * [`efficiency`]: what that costs for what it does.
-//! * [`latency`]: where packets wait, and the histogram of how long.
+//! * [`sections`]: each instrument's part of an update.
+//! * [`efficiency`]: networking's CPU time in relation to its work.
+//! * [`latency`]: points at which packets wait, and the histogram of the waiting times.
 //! * [`history`]: the last quarter of an hour, in bounded memory.
-//! * [`words`]: what readers of the wire compare.
-//! * [`confidence`]: how far an estimate may be off.
+//! * [`words`]: names on the wire.
+//! * [`confidence`]: the uncertainty of an estimate.
 //! * [`codec`] and [`packed`]: all of it as MessagePack.
-//! * [`rounding`]: times and counts in steps, nothing lost in sums.
-//! * [`log`]: both in a file that survives being cut or damaged.
-//! * [`random`]: numbers that look random and are always the same.
-//! * [`missed`]: when it matters that probes missed something.
+//! * [`rounding`]: rounds times and counts without changing sums.
+//! * [`log`]: a file of messages that stays readable when cut or damaged.
+//! * [`random`]: reproducible pseudorandom numbers.
+//! * [`missed`]: when missed events of probes matter.
 
 pub mod advice;
 pub mod codec;

@@ -1,21 +1,21 @@
-//! The framing of the log file: what makes it survive being cut or damaged.
+//! The framing of the log file, which keeps a cut or damaged file readable.
 //!
 //! ```text
 //! file    = magic "NETTOLOG", major u16, minor u16, (block | index | digest)…   (little-endian)
 //! block   = one or several messages, compressed or not: `block`
-//! index   = where the blocks are, at the end and now and then: `index`; not needed to read
-//! digest  = what some hundred intervals come to: `digest`; not needed to read
+//! index   = offsets of the blocks, at the end and at times in between: `index`; not needed to read
+//! digest  = sums of some hundred intervals: `digest`; not needed to read
 //! message = ServerMessage as MessagePack (`codec`): first Hello, then Snapshot…, at a clean end Bye;
-//!           another Hello where what the rows mean has changed, or another run was appended;
-//!           a Gap where snapshots are missing, because they could not be written;
-//!           Stacks where somebody wants them
+//!           another Hello when the meaning of rows has changed, or another run was appended;
+//!           a Gap where snapshots could not be written;
+//!           Stacks if enabled
 //! ```
 //!
 //! A file that was cut is readable up to the cut. A damaged block is skipped
 //! and counted: the reader looks for the next marker whose checksum holds. A
-//! log may be appended to another, header and all. A log that has lost its
-//! header, or begins with zeros instead, is read from its first block on.
-//! docs/LOG.md has what users need to know of it.
+//! log may be appended to another, including its header. A log without a header, or with zeros
+//! in its place, is read from its first block on.
+//! docs/LOG.md is the description for users.
 
 mod between;
 mod block;
@@ -42,9 +42,9 @@ pub use index::{IndexBuilder, LogIndex, Part};
 pub use reader::{Beginning, Damage, LogReader, ReadCounts, WORK_PER_BYTE};
 pub use rounding::Rounding;
 
-/// Version of the file format, major and minor. A reader passes over messages that it does not
-/// know and reads files of a newer minor version; it refuses a newer major version, which it would
-/// misread. What is in the messages has [`crate::codec::FORMAT_VERSION`].
+/// Version of the file format, major and minor. A reader skips unknown messages and reads files
+/// of a newer minor version; it refuses a newer major version, which it would misread. The version
+/// of the messages is [`crate::codec::FORMAT_VERSION`].
 pub const LOG_VERSION: (u16, u16) = (1, 0);
 
 /// The first bytes of every log file.
@@ -52,7 +52,7 @@ pub const MAGIC: &[u8; 8] = b"NETTOLOG";
 /// Length of the header, bytes.
 pub const HEADER_BYTES: usize = 12;
 
-/// Larger blocks are taken for damage; 4096 CPUs × 60 components × 5 bytes fit ten times.
+/// Larger blocks are damage; 4096 CPUs × 60 components × 5 bytes fit ten times.
 pub const MAX_PAYLOAD_BYTES: usize = 16 << 20;
 
 /// A log could not be written or read.
@@ -80,7 +80,7 @@ pub enum LogError {
     Io(#[from] io::Error),
 }
 
-/// The bytes with which a log file begins.
+/// The first bytes of a log file.
 pub fn file_header() -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&LOG_VERSION.0.to_le_bytes());

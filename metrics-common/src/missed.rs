@@ -1,30 +1,30 @@
-//! When it matters that probes missed something: in proportion to what they saw.
+//! When missed events of probes matter: in proportion to the events that they saw.
 
 use crate::{Cost, Info, Missable};
 
-/// Beyond this share of what should have been seen, people are told.
+/// Above this share of missed events, a note is shown.
 pub const WORTH_A_WORD: f64 = 0.001;
-/// Of fewer, nothing is said: a share of next to nothing is not one.
+/// With fewer events, no note is shown: the share means nothing.
 const FEW: u64 = 10;
 
-/// How much was missed and seen in one way, see [`Missable`].
+/// Missed and seen events of one kind, see [`Missable`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// What the probe missed.
+    /// Events that the probe missed.
     pub missed: u64,
-    /// How often the component was entered whose figures fall short by it.
+    /// Entries of the component whose figures are too low as a result.
     pub seen: u64,
 }
 
 impl Counted {
-    /// Whether people should be told.
+    /// Whether a note should be shown.
     pub fn is_worth_a_word(&self) -> bool {
         let all = self.missed.saturating_add(self.seen);
         self.missed >= FEW && self.missed as f64 > WORTH_A_WORD * all as f64
     }
 }
 
-/// What one row of [`Info::missable`] came to in this interval; `None` if it was not counted.
+/// The counts of one row of [`Info::missable`] in this interval; `None` if it was not counted.
 pub fn in_interval(info: &Info, cost: &Cost, row: usize) -> Option<Counted> {
     let (way, missed) = (info.missable.get(row)?, cost.probe_missed.get(row)?);
     let of = |slug: &str| info.components.iter().position(|c| c.slug == slug);
@@ -39,7 +39,8 @@ pub fn in_interval(info: &Info, cost: &Cost, row: usize) -> Option<Counted> {
     })
 }
 
-/// The probe that missed most of what it should have seen in this interval, if people should be told.
+/// The probe with the largest share of missed events in this interval, if a note should be
+/// shown.
 pub fn worst<'a>(info: &'a Info, cost: &Cost) -> Option<(&'a Missable, Counted)> {
     (0..info.missable.len())
         .filter_map(|row| Some((&info.missable[row], in_interval(info, cost, row)?)))

@@ -1,20 +1,21 @@
-//! Which part of an event a stack belongs to, by the names of its functions: for readers who
-//! have names and no addresses, such as those of a flame graph. The daemon's classifier does
-//! the same with addresses; both share what a pattern matches and which rule is the more
-//! specific, and its tests hold them to the same answers. Pure.
+//! Finds the part of an event that a stack belongs to by the names of its functions, for
+//! readers without addresses, such as those of a flame graph. The daemon's classifier does the same
+//! with addresses. Both share the matching of patterns and the precedence of rules, and the
+//! classifier's tests compare the results of both. Pure.
 
 use std::collections::BTreeMap;
 
 use crate::component::{BOUNDARIES, COMPONENTS, Kind, Rule, children, index_of};
 
-/// The component that all stacks of a flame graph are of.
+/// The component of all stacks of a flame graph.
 const NETWORK: &str = "network";
 /// Any function.
 pub const ANY: &str = "*";
-/// How programs of BPF are called on a stack that has names.
+/// The prefix of a BPF program's name on a stack.
 const PROGRAM: &str = "[bpf]";
 
-/// A name is more specific than any BPF program, that than part of a name, that than anything.
+/// Precedence of a pattern: a full name before any BPF program, that before part of a name,
+/// that before any function.
 pub fn specificity(pattern: &str) -> i8 {
     match pattern {
         ANY => 0,
@@ -25,8 +26,8 @@ pub fn specificity(pattern: &str) -> i8 {
     }
 }
 
-/// Whether a function matches a pattern other than `*`; of a BPF program, the name is that
-/// of the program alone.
+/// Whether a function matches a pattern other than `*`; `name` of a BPF program is without
+/// prefix.
 pub fn matches(pattern: &str, name: &str, is_bpf: bool) -> bool {
     match pattern.strip_prefix(PROGRAM) {
         Some("") => is_bpf,
@@ -53,13 +54,13 @@ fn is_met(pattern: &str, function: &str) -> bool {
     }
 }
 
-/// The parts of one event, ready to be found in stacks.
+/// The parts of one event, prepared for searching stacks.
 #[derive(Debug, Clone)]
 pub struct Parts<'a> {
     rules: Vec<(usize, &'static Rule)>,
-    /// What is left over for stacks that show none of them.
+    /// The remainder, for stacks that match no part.
     remainder: Option<usize>,
-    /// By function and caller: the part that they show. Few pairs occur, in many stacks.
+    /// The part by function and caller, cached: few pairs occur, in many stacks.
     known: BTreeMap<(&'a str, &'a str), Option<usize>>,
 }
 
@@ -82,8 +83,8 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Index in [`COMPONENTS`] of the part that a stack belongs to; its functions come by name,
-    /// innermost first. `None` only if nothing takes what is left over.
+    /// Index in [`COMPONENTS`] of the part that a stack belongs to; function names come
+    /// innermost first. `None` only if the event has no remainder.
     pub fn owner(&mut self, functions: impl IntoIterator<Item = &'a str>) -> Option<usize> {
         let mut functions = functions.into_iter().peekable();
         while let Some(function) = functions.next() {
@@ -104,7 +105,7 @@ impl<'a> Parts<'a> {
         self.remainder
     }
 
-    /// The part whose rule for this function below this caller is the most specific.
+    /// The part with the most specific rule for this function below this caller.
     fn claimed(&self, function: &str, caller: Option<&str>) -> Option<usize> {
         let holds = |pattern: &str, name: Option<&str>| {
             pattern == ANY || name.is_some_and(|name| is_met(pattern, name))
@@ -126,18 +127,18 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The stacks of one component among those of a flame graph.
+/// Selects the stacks of one component in a flame graph.
 #[derive(Debug, Clone)]
 pub struct Owned<'a> {
-    /// Slug of the event that they begin with; `None` for all of networking.
+    /// Slug of the event at their root; `None` for all of networking.
     event: Option<&'static str>,
-    /// The part of it, if it is one.
+    /// The part of the event, if the component is one.
     part: Option<(Parts<'a>, usize)>,
 }
 
 impl<'a> Owned<'a> {
-    /// Those of the component with this slug; `None` if it is no part of networking, of which
-    /// alone there are stacks.
+    /// Selects the component with this slug; `None` if it is not part of networking, the only
+    /// component with stacks.
     pub fn by(slug: &str) -> Option<Owned<'a>> {
         let row = index_of(slug)?;
         let component = &COMPONENTS[row];
@@ -162,8 +163,8 @@ impl<'a> Owned<'a> {
         })
     }
 
-    /// Whether a stack is among them: the event's slug, then its functions from the outermost
-    /// to the innermost, with semicolons between.
+    /// Whether a stack is selected: the event's slug, then its functions, outermost first,
+    /// separated by semicolons.
     pub fn takes(&mut self, stack: &'a str) -> bool {
         let (event, functions) = stack.split_once(';').unwrap_or((stack, ""));
         if self.event.is_some_and(|own| own != event) {
@@ -180,7 +181,7 @@ impl<'a> Owned<'a> {
 mod tests {
     use super::*;
 
-    /// The part of a stack that is written from the leaf to its root.
+    /// The part of a stack that is written innermost function first.
     fn part(event: &str, stack: &str) -> &'static str {
         let mut parts = Parts::of(event).unwrap();
         let owner = parts.owner(stack.split(" < "));

@@ -1,18 +1,19 @@
-//! Rows of numbers as few bytes, exactly.
+//! Packs rows of numbers into few bytes, without loss.
 //!
 //! ```text
-//! table  = unit that every value is divided by, number of rows, row…, sum…
+//! table  = divisor of all values, number of rows, row…, sum…
 //! row    = 0 (absent), or length + 1, bits, values
-//! values = where bits is 0: each value; a 0 is followed by the number of further zeros
-//!          else: so many bits of each value, up to a whole byte
+//! values = if bits is 0: each value; a 0 is followed by the number of further zeros
+//!          else: this many bits of each value, up to a whole byte
 //! sum    = index of a row that is the sum of others, number of its parts, their indices;
-//!          the table holds what it has beyond its parts
+//!          the table holds the row minus its parts
 //! ```
 //!
-//! All are integers of variable length (seven bits a byte, the low ones first), but for values of
-//! so many bits. Most CPUs do nothing in most components, so most of a table is runs of zeros.
+//! All are integers of variable length (seven bits a byte, low ones first), except values with
+//! a fixed number of bits. Most CPUs do nothing in most components, so most of a table is runs of
+//! zeros.
 //!
-//! This file knows numbers only, and never what they mean.
+//! This file does not know the meaning of the numbers.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,9 +23,9 @@ use serde::{Deserialize, Serialize, Serializer};
 
 /// More rows than any table has; a message that claims more is damaged.
 pub const MOST_ROWS: usize = 256;
-/// CPUs that a kernel can have at most (`NR_CPUS` of x86).
+/// Most CPUs of a kernel (`NR_CPUS` of x86).
 pub(crate) const MOST_CPUS: usize = 8192;
-/// Units to which a table may be shortened, the coarsest first.
+/// Divisors for a table, the largest first.
 const UNITS: [u64; 4] = [10_000_000, 1_000_000, 10_000, 1_000];
 
 /// A table of rows, some of which may be missing.
@@ -75,14 +76,14 @@ impl<'de> Deserialize<'de> for Packed {
     }
 }
 
-/// Packs rows, so that [`unpack`] brings them back.
+/// Packs rows; the inverse is [`unpack`].
 pub fn pack<'a>(rows: impl Iterator<Item = Option<&'a [u64]>> + Clone) -> Packed {
     pack_with_sums(rows, &[])
 }
 
-/// Packs rows, some of which are (mostly) the sums of others: only what they have beyond that is
-/// written, which is nothing for most. `sums` names such rows with those that they are the sum
-/// of: parts before their wholes, and each part in one whole only.
+/// Packs rows, some of which are (mostly) sums of others; of these, only the difference from
+/// the sum is written, which is usually zero. `sums` lists such rows with their parts: parts before
+/// their wholes, and each part in one whole only.
 pub fn pack_with_sums<'a>(
     rows: impl Iterator<Item = Option<&'a [u64]>> + Clone,
     sums: &[(usize, Vec<usize>)],
@@ -131,7 +132,7 @@ pub fn pack_with_sums<'a>(
     Packed(bytes)
 }
 
-/// What a row has beyond the sum of others; `None` if it is no such sum.
+/// A row minus the sum of its parts; `None` if it is less than the sum.
 fn rest(rows: &[Option<Cow<'_, [u64]>>], whole: usize, parts: &[usize]) -> Option<Vec<u64>> {
     let mut rest = rows.get(whole)?.as_ref()?.to_vec();
     for &part in parts {
@@ -146,11 +147,11 @@ fn rest(rows: &[Option<Cow<'_, [u64]>>], whole: usize, parts: &[usize]) -> Optio
     Some(rest)
 }
 
-/// The inverse of [`pack`] and [`pack_with_sums`], of a table whose rows all have this width.
+/// The inverse of [`pack`] and [`pack_with_sums`], for a table whose rows all have this width.
 ///
 /// # Errors
 /// If the bytes were not made by one of them, or from other rows. A few bytes can stand for a
-/// long row of zeros, so that only who knows the width may unpack.
+/// long row of zeros, so the caller must know the width.
 pub fn unpack(packed: &Packed, width: usize) -> Result<Rows, Damaged> {
     let table = unpack_within(packed, MOST_ROWS, MOST_ROWS * width)?;
     match table.iter().flatten().all(|row| row.len() == width) {
@@ -159,7 +160,7 @@ pub fn unpack(packed: &Packed, width: usize) -> Result<Rows, Damaged> {
     }
 }
 
-/// The inverse of [`pack`], of a table with at most so many rows and values.
+/// The inverse of [`pack`], for a table with at most this many rows and values.
 ///
 /// # Errors
 /// As for [`unpack`].
@@ -184,7 +185,7 @@ pub(crate) fn unpack_within(packed: &Packed, rows: usize, values: usize) -> Resu
         };
         table.push(Some(row));
     }
-    // A row is part of one other at most, so that this is no more work than the above.
+    // A row is part of at most one other, which bounds the work.
     let mut parts_left = table.len();
     while !reader.0.is_empty() {
         let parts = add_parts(&mut table, &mut reader, parts_left)?;
@@ -193,20 +194,20 @@ pub(crate) fn unpack_within(packed: &Packed, rows: usize, values: usize) -> Resu
     Ok(table)
 }
 
-/// A packed table taken apart into what its bytes hold, nothing multiplied or added up.
+/// A packed table split into its fields, without multiplications and additions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RawTable {
-    /// What every value is divided by.
+    /// The divisor of all values.
     pub(crate) unit: u64,
-    /// The values as they are written.
+    /// The values as written.
     pub(crate) rows: Rows,
-    /// The sums, as they are written.
+    /// The sums as written.
     pub(crate) rest: Vec<u8>,
 }
 
 impl RawTable {
-    /// Takes a table of at most so many values apart; `None` if [`RawTable::bytes`] would not
-    /// bring back the same bytes.
+    /// Splits a table of at most this many values; `None` if [`RawTable::bytes`] would not give
+    /// the same bytes.
     pub(crate) fn of(bytes: &[u8], values: usize) -> Option<RawTable> {
         let mut reader = Reader(bytes);
         let unit = reader.number().ok()?;
@@ -233,7 +234,7 @@ impl RawTable {
         (apart.bytes() == bytes).then_some(apart)
     }
 
-    /// The table's bytes again.
+    /// The bytes of the table.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         put(&mut bytes, self.unit);
@@ -251,8 +252,7 @@ impl RawTable {
     }
 }
 
-/// Makes a row whole again of which only what it has beyond its parts was written; gives their
-/// number.
+/// Adds its parts to a row that was written without them; returns their number.
 fn add_parts(table: &mut Rows, reader: &mut Reader<'_>, most: usize) -> Result<usize, Damaged> {
     let mut index =
         || -> Result<usize, Damaged> { usize::try_from(reader.number()?).map_err(|_| Damaged) };
@@ -262,7 +262,7 @@ fn add_parts(table: &mut Rows, reader: &mut Reader<'_>, most: usize) -> Result<u
         return Err(Damaged);
     }
     for _ in 0..parts {
-        // The row itself is out of the table, so that none is its own part.
+        // The row itself is removed, so that it cannot be its own part.
         let part = table
             .get(index()?)
             .and_then(Option::as_ref)
@@ -278,7 +278,7 @@ fn add_parts(table: &mut Rows, reader: &mut Reader<'_>, most: usize) -> Result<u
     Ok(parts)
 }
 
-/// Writes a row in whichever way is shorter.
+/// Writes a row in the shorter of two forms.
 fn put_row(bytes: &mut Vec<u8>, row: &[u64]) {
     let widest = row.iter().max().map_or(0, |most| 64 - most.leading_zeros());
     if widest == 0 || (row.len() * widest as usize).div_ceil(8) >= runs_bytes(row) {
@@ -302,7 +302,7 @@ fn put_row(bytes: &mut Vec<u8>, row: &[u64]) {
     }
 }
 
-/// Writes each value, and of zeros how many there are.
+/// Writes each value; zeros as runs.
 fn put_runs(bytes: &mut Vec<u8>, row: &[u64]) {
     for run in row.chunk_by(|a, b| (*a == 0) == (*b == 0)) {
         if run[0] == 0 {
@@ -314,7 +314,7 @@ fn put_runs(bytes: &mut Vec<u8>, row: &[u64]) {
     }
 }
 
-/// What [`put_runs`] would write, bytes.
+/// Length of the output of [`put_runs`], bytes.
 fn runs_bytes(row: &[u64]) -> usize {
     let of = |value: u64| (70 - (value | 1).leading_zeros() as usize) / 7;
     let runs = row.chunk_by(|a, b| (*a == 0) == (*b == 0));
@@ -334,18 +334,18 @@ pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-/// Reads what [`put`] has written.
+/// Reads the output of [`put`].
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// So many bytes.
+    /// Reads this many bytes.
     pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Damaged> {
         let (own, rest) = self.0.split_at_checked(count).ok_or(Damaged)?;
         self.0 = rest;
         Ok(own)
     }
 
-    /// A row of numbers and runs of zeros.
+    /// Reads a row of numbers and runs of zeros.
     fn runs(&mut self, length: u64, unit: u64) -> Result<Vec<u64>, Damaged> {
         let mut row = Vec::with_capacity(length.min(4096) as usize);
         while (row.len() as u64) < length {
@@ -364,7 +364,7 @@ impl<'a> Reader<'a> {
         Ok(row)
     }
 
-    /// A row of numbers of so many bits.
+    /// Reads a row of numbers with this many bits each.
     fn bits(&mut self, length: u64, unit: u64, bits: u64) -> Result<Vec<u64>, Damaged> {
         let bytes = length.checked_mul(bits).ok_or(Damaged)?.div_ceil(8);
         if bits > 64 || bytes > self.0.len() as u64 {
@@ -389,7 +389,7 @@ impl<'a> Reader<'a> {
             .collect()
     }
 
-    /// An integer of variable length.
+    /// Reads an integer of variable length.
     pub(crate) fn number(&mut self) -> Result<u64, Damaged> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {

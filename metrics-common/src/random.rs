@@ -1,11 +1,11 @@
-//! Numbers that look random and are the same for the same seed.
+//! Pseudorandom numbers, the same for the same seed.
 
 /// G. Steele and others, 2014: SplitMix64.
 #[derive(Debug, Clone)]
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    /// Of all 64 bits.
+    /// A number of 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut value = self.0;
@@ -14,12 +14,12 @@ impl SplitMix64 {
         value ^ (value >> 31)
     }
 
-    /// From 0 up to, but not including, `bound`, which is not 0.
+    /// A number from 0 to below `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next_u64() % bound
     }
 
-    /// From 0 up to, but not including, 1.
+    /// A number from 0 to below 1.
     pub fn ratio(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }

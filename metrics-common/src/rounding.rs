@@ -1,26 +1,26 @@
-//! Times and counts in steps that are narrower than what chance scatters, with nothing lost in sums.
+//! Rounds times and counts to steps below their random error, without changing sums.
 //!
-//! The nanoseconds of an interval take four times as much room as everything that they say: the
-//! next interval of the same load differs in all but the first digits. So CPU times are kept in
-//! multiples of [`TIME_UNIT_NS`], and these as well as counts in `steps`; what a value is more or
-//! less than its step is added to the next value of the same CPU and row that is not 0. Over any
-//! time, therefore, a sum is right but for half a step at either end.
+//! The nanoseconds of an interval take four times as much space as their information needs: the
+//! next interval of the same load differs in all but the first digits. CPU times are therefore
+//! multiples of [`TIME_UNIT_NS`], and these as well as counts are rounded to `steps`. The rounding
+//! error of a value is carried over to the next value of the same CPU and row that is not 0. A sum
+//! over any time is therefore exact to half a step at either end.
 //!
-//! Pure arithmetic; which tables of a section are rounded, the section says.
+//! Pure arithmetic; each section chooses the tables to round.
 
 use std::collections::BTreeMap;
 
 use crate::steps;
 
-/// Times are kept in multiples of this, nanoseconds: 20 millionths of half a second.
+/// Unit of rounded times, nanoseconds: 20 millionths of half a second.
 pub const TIME_UNIT_NS: u64 = 10_000;
 
-/// What rounding has left over of a section, in the unit of the values, by table, row and CPU.
+/// The rounding errors carried over, in the unit of the values, by table, row and CPU.
 #[derive(Debug, Default)]
 pub struct Carry(BTreeMap<&'static str, Vec<Vec<i64>>>);
 
 impl Carry {
-    /// Rounds a table, whose name is one of the section's own, to steps of a unit.
+    /// Rounds a table, named by its section, to steps of a unit.
     pub fn round_rows(&mut self, table: &'static str, rows: &mut [Option<Vec<u64>>], unit: u64) {
         let left = self.0.entry(table).or_default();
         left.resize_with(rows.len(), Vec::new);
@@ -35,7 +35,7 @@ impl Carry {
         }
     }
 
-    /// The same of counts of all CPUs together.
+    /// The same for counts of all CPUs together.
     pub fn round_counts(&mut self, table: &'static str, counts: &mut [Option<u64>]) {
         let left = self.0.entry(table).or_default();
         left.resize(counts.len(), vec![0]);
@@ -47,14 +47,14 @@ impl Carry {
     }
 }
 
-/// A value as exactly as half the room allows.
+/// A value rounded to seven digits, which take half the space.
 pub fn seven_digits(value: f64) -> f64 {
     f64::from(value as f32)
 }
 
-/// The multiple of its step that is nearest to the value and what was left.
+/// The multiple of its step that is nearest to the value plus the carried error.
 fn round(value: u64, left: &mut i64, unit: u64) -> u64 {
-    // Beyond 2^62, which is a century, nothing is rounded.
+    // Values beyond 2^62 (a century) are not rounded.
     let Some(wanted) = i64::try_from(value)
         .ok()
         .filter(|&value| 0 < value && value < 1 << 62)

@@ -1,4 +1,4 @@
-//! One update of netto: what every sink sees of one interval.
+//! One update of netto: the data of one interval, the same for every sink.
 //!
 //! A [`Snapshot`] is a header, and a section for each instrument (`sections/`).
 //! Values are integers in nanoseconds of CPU time, so that sums are exact.
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::packed::MOST_CPUS;
 use crate::sections::{Columns, Cost, Sections, SectionsWire};
 
-/// One interval of one host: when it was and of which CPUs, and what each instrument found.
+/// One interval of one host: its time, its CPUs, and the results of the instruments.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
     /// Counts up by one from 1; a gap means that a reader missed snapshots.
@@ -20,7 +20,7 @@ pub struct Snapshot {
     pub interval_ns: u64,
     /// Number of each CPU (the kernel's), ascending: the columns of everything per CPU.
     pub cpus: Vec<u32>,
-    /// What the instruments found.
+    /// The results of the instruments.
     pub sections: Sections,
 }
 
@@ -36,12 +36,12 @@ impl Snapshot {
         self.cost().total_ns(component)
     }
 
-    /// Nanoseconds that all CPUs had in the interval.
+    /// Total time of all CPUs in the interval, nanoseconds.
     pub fn capacity_ns(&self) -> u64 {
         self.interval_ns.saturating_mul(self.cpus.len() as u64)
     }
 
-    /// Makes one interval of this and a later one. CPUs may have come and gone in between.
+    /// Merges a later interval into this one. CPUs may have come and gone in between.
     pub fn add(&mut self, later: &Snapshot) {
         let Snapshot {
             sequence,
@@ -84,7 +84,7 @@ impl Serialize for Snapshot {
 impl<'de> Deserialize<'de> for Snapshot {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let wire = SnapshotWire::deserialize(deserializer)?;
-        // A packed row of a few bytes may stand for as many zeros as there are CPUs.
+        // A packed row of a few bytes can stand for as many zeros as there are CPUs.
         if wire.cpus.len() > MOST_CPUS {
             return Err(D::Error::custom("more CPUs than a kernel can have"));
         }

@@ -1,13 +1,12 @@
-//! Steps in which a log keeps numbers: no wider than what counting scatters.
+//! Rounds numbers for a log to steps no wider than their random error.
 //!
-//! Who counts n events where chance decides finds √n more or fewer the next time. A number that
-//! is kept in steps of less than that says as much. Steps are powers of two, so that what is a
-//! multiple of its step has an index, and neighbouring indices are neighbouring numbers: a
-//! difference of indices is small however large the numbers are.
+//! A random count of n varies by about √n. Rounding to steps below that loses no information. Steps
+//! are powers of two, so that a multiple of its step has an index, and neighbouring indices are
+//! neighbouring numbers: differences of indices are small however large the numbers are.
 //!
-//! Pure arithmetic; what is a count is not known here.
+//! Pure arithmetic, for any numbers.
 
-/// [`BASES`]`[bits]`: index of the first number with so many bits.
+/// [`BASES`]`[bits]`: index of the first number with this many bits.
 const BASES: [u64; 66] = {
     let mut bases = [0; 66];
     bases[1] = 1;
@@ -19,7 +18,7 @@ const BASES: [u64; 66] = {
     bases
 };
 
-/// Of numbers of so many bits: how many of them are not kept. Up to 7, numbers are exact.
+/// Number of low bits dropped from a number of this many bits. Numbers of up to 7 bits are exact.
 const fn shift(bits: u32) -> u32 {
     if bits < 4 { 0 } else { (bits - 1) / 2 }
 }
@@ -36,11 +35,11 @@ pub fn step(number: u64) -> u64 {
 /// The multiple of its step that is nearest to a number.
 pub fn nearest(number: u64) -> u64 {
     let step = step(number);
-    // Half a step below 2^64 there is no larger multiple.
+    // Less than half a step below 2^64, there is no larger multiple.
     number.checked_add(step / 2).unwrap_or(number) / step * step
 }
 
-/// Place of a number among those that are multiples of their step; `None` if it is not one.
+/// Index of a number among the multiples of their steps; `None` if it is none.
 pub(crate) fn index(number: u64) -> Option<u64> {
     let bits = bits(number);
     let shift = shift(bits);
@@ -51,7 +50,7 @@ pub(crate) fn index(number: u64) -> Option<u64> {
     (above.trailing_zeros() >= shift || above == 0).then(|| BASES[bits as usize] + (above >> shift))
 }
 
-/// The numbers with the first indices, which are most of those that a log has.
+/// The numbers with the first indices, which are most of those in a log.
 const FIRST: [u64; 1024] = {
     let mut numbers = [0; 1024];
     let (mut index, mut bits) = (1, 1);

@@ -1,6 +1,6 @@
-//! Text for people that daemon and dashboard write alike. Pure.
+//! Text formatting shared by daemon and dashboard. Pure.
 
-/// Replaces the characters that mean something in HTML text and attributes.
+/// Escapes characters with a meaning in HTML text and attributes.
 pub fn escape_html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

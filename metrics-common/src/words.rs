@@ -1,6 +1,5 @@
-//! Words of the wire that readers compare: how a component is measured, and how its
-//! time is found. A word that this version does not know is kept as it is, so that an
-//! older reader shows what a newer daemon says. Pure.
+//! Names on the wire that readers compare: the method of a measurement, and the kind of a
+//! component. An unknown name is kept, so that an older reader shows names of a newer daemon. Pure.
 
 use std::fmt;
 
@@ -16,12 +15,12 @@ macro_rules! words {
         #[serde(from = "String", into = "String")]
         pub enum $name {
             $($(#[$variant_doc])* $variant,)*
-            /// A word of another version.
+            /// A name of another version.
             Other(String),
         }
 
         impl $name {
-            /// The word as it stands on the wire and as people see it.
+            /// The name on the wire and in texts.
             pub fn as_str(&self) -> &str {
                 match self {
                     $($name::$variant => $word,)*
@@ -66,7 +65,7 @@ macro_rules! words {
 }
 
 words! {
-    /// By which means a thing is measured.
+    /// The method of a measurement.
     Method {
         /// BPF programs on tracepoints, by BTF.
         TpBtf = "tp_btf",
@@ -78,7 +77,7 @@ words! {
         Sampling = "sampling",
         /// The sum of its parts.
         Sum = "sum",
-        /// What its whole has left when the other parts are taken away.
+        /// The whole minus its other parts.
         Remainder = "remainder",
         /// The energy counters of the processor.
         Rapl = "rapl",
@@ -86,7 +85,7 @@ words! {
 }
 
 words! {
-    /// How the time of a component is found; see [`crate::Kind`], which has the rules too.
+    /// The kind of a component; see [`crate::Kind`], which includes the rules.
     KindName {
         /// [`crate::Kind::Sum`].
         Sum = "sum",

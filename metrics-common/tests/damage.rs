@@ -1,5 +1,5 @@
-//! A thousand logs with a random damage each: whatever the damage does not touch is read, what is
-//! lost is told, and nothing is made up.
+//! A thousand logs with random damage each: undamaged blocks are read, losses are reported, and
+//! nothing is invented.
 
 #![allow(clippy::unwrap_used)]
 #![allow(
@@ -17,7 +17,7 @@ use metrics_common::{Cost, Sections, Snapshot, fixture};
 const DAMAGES: u64 = 1000;
 const SNAPSHOTS: u64 = 60;
 
-/// A log and, for each of its blocks, where it stands and which snapshots it holds.
+/// A log with the offset and the snapshots of each of its blocks.
 struct Log {
     bytes: Vec<u8>,
     pieces: Vec<(Range<usize>, Range<u64>)>,
@@ -37,7 +37,7 @@ impl Log {
         self.pieces.push((from..self.bytes.len(), sequences));
     }
 
-    /// Each message in a block of its own, not compressed, as a dump has them.
+    /// Each message in an uncompressed block of its own, as in a dump.
     fn of_plain_blocks() -> Log {
         let mut log = Log::new();
         for sequence in 1..=SNAPSHOTS {
@@ -65,7 +65,7 @@ impl Log {
     }
 }
 
-/// Of eight CPUs, with numbers that change a little from one to the next.
+/// A snapshot of eight CPUs, with numbers that change a little from one to the next.
 fn snapshot(sequence: u64) -> ServerMessage {
     let row = |row: u64| {
         let ns = move |cpu: u64| (row % 5) * (1_000_000 + sequence * 7_919 % 90_000 + cpu * 10_000);
@@ -93,7 +93,7 @@ fn bye() -> ServerMessage {
     ServerMessage::Bye("the end".to_owned())
 }
 
-fn dice(seed: u64) -> impl FnMut(usize) -> usize {
+fn random_numbers(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     move |most| {
         state ^= state << 13;
@@ -103,9 +103,9 @@ fn dice(seed: u64) -> impl FnMut(usize) -> usize {
     }
 }
 
-/// Damages a log behind its header; gives the bytes, and what of the original was touched.
+/// Damages a log behind its header; returns the bytes, and the damaged ranges of the original.
 fn damaged(log: &Log, seed: u64) -> (Vec<u8>, Vec<Range<usize>>) {
-    let mut roll = dice(seed);
+    let mut roll = random_numbers(seed);
     let mut bytes = log.bytes.clone();
     let begin = log::HEADER_BYTES;
     let at = begin + roll(bytes.len() - begin);
@@ -138,11 +138,11 @@ fn damaged(log: &Log, seed: u64) -> (Vec<u8>, Vec<Range<usize>>) {
             let copy = bytes[at..end].to_vec();
             let to = begin + roll(bytes.len() - begin);
             bytes.splice(to..to, copy);
-            // Only what it stands in the middle of.
+            // Only the block that contains the position.
             (bytes, vec![to.saturating_sub(1)..to + 1])
         }
         _ => {
-            // A whole stretch twice.
+            // Duplicates a range.
             let copy = bytes[begin..end].to_vec();
             bytes.splice(end..end, copy);
             (bytes, vec![end.saturating_sub(1)..end + 1])
@@ -150,10 +150,10 @@ fn damaged(log: &Log, seed: u64) -> (Vec<u8>, Vec<Range<usize>>) {
     }
 }
 
-/// Sequences in the order in which they were read, and whether the reader has told of a loss.
+/// Sequence numbers in the order of reading, and whether the reader reported a loss.
 fn read(bytes: &[u8]) -> (Vec<u64>, bool) {
     let Ok(mut reader) = LogReader::new(bytes) else {
-        // Nothing but a header, or the first thing behind it is damaged: still a log.
+        // Nothing but a header, or a damaged first block: still a log.
         panic!("a log with a header is a log");
     };
     let mut sequences = Vec::new();
@@ -206,7 +206,7 @@ fn try_damages(log: &Log) {
             is_complete || has_told,
             "damage {seed}: a loss that is not told"
         );
-        // What can be found by place is what is read in order.
+        // Reading by index gives the same as reading in order.
         let index = LogIndex::of(&mut Cursor::new(&bytes)).unwrap();
         let mut source = Cursor::new(&bytes);
         let between = index.messages_between(&mut source, 0, u64::MAX);
@@ -248,7 +248,7 @@ fn a_time_is_read_without_what_is_outside_of_it() {
         assert_eq!(found, (from.max(1)..=to.min(SNAPSHOTS)).collect::<Vec<_>>());
         let wanted = (from.max(1)..=to.min(SNAPSHOTS)).map(|sequence| (sequence - 1) / 5);
         let blocks = wanted.collect::<std::collections::BTreeSet<_>>().len() as u64;
-        // One more for what has no time.
+        // One more for messages without a time.
         assert!(
             between.reader().counts().blocks <= blocks + 1,
             "{from} to {to}"
@@ -256,7 +256,7 @@ fn a_time_is_read_without_what_is_outside_of_it() {
     }
 }
 
-/// A head may promise what it likes: it is refused before anything is unpacked.
+/// A head with any promise is refused before anything is unpacked.
 #[test]
 fn a_block_that_would_grow_beyond_its_bytes_is_refused_by_its_head() {
     let mut block = Block::default();
@@ -273,7 +273,7 @@ fn a_block_that_would_grow_beyond_its_bytes_is_refused_by_its_head() {
         assert!(reader.next().is_none());
         assert_eq!(reader.damaged_stretches(), 1);
     }
-    // One that promises less than it has is not unpacked to the end.
+    // A block larger than it promises is not unpacked to the end.
     let mut bomb = whole;
     bomb[8..12].copy_from_slice(&10_u32.to_le_bytes());
     let sum = crc32fast::hash(&bomb[..32]);

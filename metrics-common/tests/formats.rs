@@ -1,5 +1,5 @@
-//! The wire and log formats, from outside: what is written is read back, and
-//! damage costs no more than the blocks that it hits.
+//! The wire and log formats from outside: decoding restores what was encoded, and damage costs only
+//! the blocks that it hits.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use metrics_common::component::{children_of, index_of};
 use metrics_common::latency::{BUCKETS, Histogram, Point};
 use metrics_common::log::{self, LogError, LogReader};
 use metrics_common::sections::{
-    Caused, GroupKind, GroupLatency, MissingPoint, OwnerBasis, PointLatency, Taken,
+    Caused, GroupKind, GroupLatency, Interruption, MissingPoint, OwnerBasis, PointLatency,
 };
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, Correction, Cost, CostliestCpu, CpuModes, DropPlace,
@@ -65,7 +65,7 @@ prop_compose! {
         let owners = Owners {
             owners: vec![group, process, Owner::single(OwnerKind::Idle)],
             caused: (0..2).map(|owner| Caused { owner, component: 5, cpu_ns: row(5) }).collect(),
-            taken: vec![Taken { cause: 0, payer: 2, ns: seed }],
+            taken: vec![Interruption { cause: 0, payer: 2, ns: seed }],
             basis: vec![OwnerBasis { component: 3, socket_ns: seed, nothing_ns: u64::MAX, ..OwnerBasis::default() }],
             irq_pressure_ns: vec![power.map(|_| seed), None, None],
         };
@@ -145,7 +145,7 @@ prop_compose! {
     }
 }
 
-/// A log of a hello and these snapshots, and where each block begins.
+/// A log of a Hello and these snapshots, and the offset of each block.
 fn written(snapshots: &[Snapshot]) -> (Vec<u8>, Vec<usize>) {
     let mut bytes = log::file_header();
     let mut starts = Vec::new();
@@ -180,8 +180,8 @@ fn empty_snapshot(sequence: u64) -> Snapshot {
     }
 }
 
-/// Numbers without a pattern that would be easy to shorten.
-fn dice() -> impl FnMut(u64) -> u64 {
+/// Pseudorandom numbers, which do not compress.
+fn random_numbers() -> impl FnMut(u64) -> u64 {
     let mut state = 1_u64;
     move |most| {
         state = state
@@ -191,13 +191,13 @@ fn dice() -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// A busy host: every component at work on every CPU, each CPU's parts adding up
-/// to all of its time, large ones and small ones as a real stack has them.
+/// A busy host: every component at work on every CPU; each CPU's parts sum to all of its time, with
+/// large and small ones as in a real stack.
 fn busy(cpus: u32) -> Snapshot {
-    let mut random = dice();
+    let mut random = random_numbers();
     let mut row = |most: u64| (0..cpus).map(|_| random(most)).collect::<Vec<u64>>();
     let mut components: Vec<Option<Vec<u64>>> = vec![None; COMPONENTS.len()];
-    // 60 rows, the wholes of the others among them: each part is a fraction of the one before.
+    // 60 rows, including wholes: each part is a fraction of the one before.
     let leaves = (0..COMPONENTS.len()).filter(|&i| children_of(COMPONENTS[i].slug).count() == 0);
     for (at, leaf) in leaves.take(60 - 4).enumerate() {
         components[leaf] = Some(row(66_000_000 >> (at / 5)));
@@ -301,7 +301,7 @@ fn a_newer_minor_version_of_messages_is_read_and_a_newer_major_one_is_refused() 
     );
 }
 
-/// A newer netto has sections and fields that this one does not know, and may have left some out.
+/// A newer netto has sections and fields that this one does not know, and may lack others.
 #[test]
 fn sections_and_fields_that_one_side_does_not_know_do_no_harm() {
     #[derive(serde::Serialize)]

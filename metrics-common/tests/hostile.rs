@@ -1,6 +1,5 @@
-//! Logs that were made to do harm, or look as if: the reader's work follows the
-//! file's length and nothing else, and it finds what a reader without any such
-//! care finds.
+//! Logs made to do harm, or similar ones: the reader's work depends only on the file's length, and
+//! it finds the same as a naive reader.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +12,7 @@ use metrics_common::log::{
 use metrics_common::packed::Packed;
 use proptest::prelude::*;
 
-/// A first block that stands behind zeros is looked at twice.
+/// A first block behind zeros is read twice.
 const TWICE_BYTES: u64 = 256;
 
 fn bye(text: &str) -> Vec<u8> {
@@ -23,7 +22,7 @@ fn bye(text: &str) -> Vec<u8> {
 /// Length of a block's head, bytes.
 const HEAD_BYTES: usize = 40;
 
-/// What claims to begin a block with a payload of so many bytes, the head's checksum right.
+/// A head that claims a payload of this length, with a valid checksum.
 fn claim(length: u32) -> Vec<u8> {
     let mut head = bye("x")[..HEAD_BYTES].to_vec();
     head[4..8].copy_from_slice(&length.to_le_bytes());
@@ -32,7 +31,7 @@ fn claim(length: u32) -> Vec<u8> {
     head
 }
 
-/// A block with any message, its checksums right.
+/// A block with any message and valid checksums.
 fn block_of(message: &[u8]) -> Vec<u8> {
     let mut block = Block::default();
     block.push(message.to_vec()).unwrap();
@@ -45,8 +44,8 @@ fn log_of(parts: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// What a reader found.
-struct Found {
+/// The result of reading.
+struct ReadLog {
     texts: Vec<String>,
     beginning: Beginning,
     damaged_stretches: u64,
@@ -54,8 +53,8 @@ struct Found {
     is_cut: bool,
 }
 
-/// Reads a log, and no more than its length allows.
-fn read(bytes: &[u8]) -> Found {
+/// Reads a log, and checks that the work is within the bound for its length.
+fn read(bytes: &[u8]) -> ReadLog {
     let mut reader = LogReader::new(bytes).unwrap();
     let texts = reader
         .by_ref()
@@ -67,7 +66,7 @@ fn read(bytes: &[u8]) -> Found {
     let most = WORK_PER_BYTE * bytes.len() as u64 + TWICE_BYTES;
     let work = reader.work_bytes();
     assert!(work <= most, "{work} bytes for {}", bytes.len());
-    Found {
+    ReadLog {
         texts,
         beginning: reader.beginning(),
         damaged_stretches: reader.damaged_stretches(),
@@ -76,7 +75,7 @@ fn read(bytes: &[u8]) -> Found {
     }
 }
 
-/// The same by trying every byte, however long that takes.
+/// Reads a log by trying every offset.
 fn read_naively(bytes: &[u8]) -> Vec<String> {
     let mut texts = Vec::new();
     let mut at = HEADER_BYTES;
@@ -103,7 +102,7 @@ fn read_naively(bytes: &[u8]) -> Vec<String> {
     texts
 }
 
-/// Pieces of which hostile and damaged files are made.
+/// Pieces of hostile and damaged files.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let small = prop::collection::vec(any::<u8>(), 0..40);
     prop_oneof![
@@ -150,7 +149,7 @@ proptest! {
     }
 }
 
-/// The file of the attack: thousands of places that claim to begin a long block.
+/// The file of the attack: thousands of offsets that claim to begin a long block.
 #[test]
 fn thousands_of_false_claims_cost_no_more_than_their_bytes() {
     const FILE_BYTES: u32 = 1_600_000;
@@ -164,7 +163,7 @@ fn thousands_of_false_claims_cost_no_more_than_their_bytes() {
         ("the middle", |at| FILE_BYTES.saturating_sub(at) / 2),
     ];
     for (name, length_at) in ends {
-        // A head is as close as claims can stand; the others move them off any round index.
+        // The least distance is a head; the others vary the alignment.
         for distance in [40_u32, 43, 71] {
             let mut bytes = log::file_header();
             while (bytes.len() as u32) < FILE_BYTES - 80 {
@@ -180,7 +179,7 @@ fn thousands_of_false_claims_cost_no_more_than_their_bytes() {
     }
 }
 
-/// Between whole blocks, so that every claim is met by a reader that is in step.
+/// False claims between whole blocks, so that the reader meets each while in step.
 #[test]
 fn false_claims_between_whole_blocks_cost_no_more_than_their_bytes() {
     let mut bytes = log::file_header();
@@ -250,7 +249,7 @@ fn messages_of_a_newer_netto_are_passed_over_and_no_damage() {
     assert_eq!((found.damaged_stretches, found.unknown_messages), (0, 1));
 }
 
-/// `{"snapshot": {"x": …}}`: a field that no reader knows, and must skip.
+/// `{"snapshot": {"x": …}}`: an unknown field, which readers must skip.
 fn with_unknown_field(value: &[u8]) -> Vec<u8> {
     let mut payload = b"\x81\xa8snapshot\x81\xa1x".to_vec();
     payload.extend(value);
@@ -295,13 +294,14 @@ fn announced_lengths_take_no_memory() {
             let before = peak_memory_kilobytes();
             codec::decode::<ServerMessage>(&payload).unwrap_err();
             let more = peak_memory_kilobytes() - before;
-            // Other tests of this process run at the same time: far below what was announced.
+            // Other tests of this process run at the same time; the limit is still far below the
+            // announced length.
             assert!(more < 512 << 10, "{field}: {more} kB for {length:02x?}");
         }
     }
 }
 
-/// The most memory that this process has had at once.
+/// Peak memory of this process.
 fn peak_memory_kilobytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmPeak:"));
@@ -336,8 +336,8 @@ struct Drops {
     cpus: Packed,
 }
 
-/// A packed row of a few bytes may stand for a million zeros, so that it must have a column for
-/// each CPU that the snapshot names; and there are no more CPUs than a kernel can have.
+/// A packed row of a few bytes may stand for a million zeros; it must have a column for each CPU
+/// that the snapshot names, of which there are at most as many as a kernel can have.
 #[test]
 fn a_message_stands_for_no_more_than_its_cpus_and_rows() {
     let number = |value: u64| match value {
@@ -349,7 +349,7 @@ fn a_message_stands_for_no_more_than_its_cpus_and_rows() {
             (value >> 14) as u8,
         ],
     };
-    // Unit 1, one row of so many numbers, all of them 0.
+    // Unit 1, one row of this many zeros.
     let row_of = |length: u64| {
         let zeros = [number(length + 1), vec![0, 0], number(length - 1)];
         Packed([vec![1, 1], zeros.concat()].concat())

@@ -1,4 +1,4 @@
-//! The table's colours, as those see them who see fewer.
+//! The table's colours as seen with colour blindness.
 //!
 //! Colour blindness is simulated after G. Machado, M. Oliveira and L. Fernandes
 //! (2009, full severity, in linear light); how far colours look apart is measured
@@ -9,11 +9,11 @@
 use metrics_common::COMPONENTS;
 use metrics_common::component::children_of;
 
-/// How far parts of one whole that touch must look apart, in hundredths.
+/// Least difference between adjacent parts of one whole, in hundredths.
 const NEIGHBOURS: f64 = 8.0;
-/// How far the four classic events must, any two of them.
+/// Least difference between any two of the four classic events.
 const CLASSIC: f64 = 12.0;
-/// How far any two events must.
+/// Least difference between any two events.
 const EVENTS: f64 = 4.0;
 
 const SIGHTS: [(&str, [[f64; 3]; 3]); 4] = [
@@ -81,7 +81,7 @@ fn oklab(rgb: [f64; 3]) -> [f64; 3] {
     )
 }
 
-/// How far two colours look apart at the worst, and to whom.
+/// The smallest difference between two colours, and the kind of vision.
 fn apart(a: &str, b: &str) -> (f64, &'static str) {
     let seen = |matrix, color| oklab(times(matrix, linear(color)).map(|c| c.clamp(0.0, 1.0)));
     SIGHTS
@@ -98,7 +98,7 @@ fn apart(a: &str, b: &str) -> (f64, &'static str) {
 #[test]
 fn parts_that_touch_in_a_bar_look_apart_to_everybody() {
     for whole in COMPONENTS {
-        // Other softirqs are context in shades of grey, and never stacked.
+        // Other softirqs are shown in shades of grey, and never stacked.
         if whole.slug == "other_softirq" {
             continue;
         }

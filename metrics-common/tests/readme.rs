@@ -1,4 +1,4 @@
-//! The README's example of a component is the row as it stands in the table.
+//! The README's example of a component equals its row in the table.
 
 #[test]
 fn the_readme_shows_bridging_as_the_table_has_it() {

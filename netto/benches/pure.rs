@@ -17,8 +17,8 @@ use netto::features::{self, FEATURES};
 use netto_analysis::classify::Classifier;
 use netto_cost::analysis::samples::{Sample, Samples};
 use netto_demo::{Demo, Settings};
-use netto_log::read::Entry;
 use netto_log::read::Files;
+use netto_log::read::SeriesItem;
 use netto_metrics::prometheus::{Form, PrometheusLogger};
 use netto_offline::summary::Summarizer;
 use netto_pipeline::metrics_collector::{Deliver, Published};
@@ -161,11 +161,11 @@ fn report(bencher: Bencher<'_, '_>) {
         let mut summarizer = Summarizer::of("network");
         let read = files.series_by_digests(Span::EVER).for_each(|entry| {
             match entry {
-                Entry::Described(info) => summarizer.describe(&info),
-                Entry::Interval(snapshot) => summarizer.add(&*snapshot),
-                Entry::Digest(digest) => summarizer.add(&*digest),
-                Entry::Missing(gap) => summarizer.missing(&gap),
-                Entry::Stacks(_) => {}
+                SeriesItem::Described(info) => summarizer.describe(&info),
+                SeriesItem::Interval(snapshot) => summarizer.add(&*snapshot),
+                SeriesItem::Digest(digest) => summarizer.add(&*digest),
+                SeriesItem::Missing(gap) => summarizer.missing(&gap),
+                SeriesItem::Stacks(_) => {}
             }
             Ok::<(), anyhow::Error>(())
         });

@@ -29,7 +29,7 @@ use netto_metrics::otlp::OtlpLogger;
 use netto_metrics::prometheus::{self, PrometheusLogger};
 use netto_pipeline::clients::ClientCounts;
 use netto_pipeline::metrics_collector::{
-    Kept, Latest, MetricsCollector, Shutdown, Sink, SinkDrops, Subscribe,
+    CollectorData, Latest, MetricsCollector, Shutdown, Sink, SinkDrops, Subscribe,
 };
 use netto_pipeline::playback::Controls;
 use netto_pipeline::shared::Shared;
@@ -42,7 +42,7 @@ mod signals;
 pub use signals::Reread;
 
 /// How long each part may take to end before the process goes without it.
-const FAREWELL: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Files that are opened now and then while everything runs.
 const SPARE_DESCRIPTORS: u64 = 32;
@@ -263,7 +263,7 @@ impl Prepared {
         let drops = Arc::new(SinkDrops::default());
         let clients = Arc::new(ClientCounts::default());
         let past = self.past.unwrap_or_else(|| History::new(&info));
-        let kept = Kept {
+        let kept = CollectorData {
             latest: Latest::default(),
             past: Shared::new(past),
             recent: self.replay.is_none().then(Shared::default),
@@ -389,13 +389,17 @@ impl Running {
     async fn end(self, reason: String) -> anyhow::Result<()> {
         self.supervisor.begin_end();
         if let Some((arbiter, analyzer)) = self.analyzer {
-            let _ = timeout(FAREWELL, analyzer.send(trace_analyzer::Finish)).await;
+            let _ = timeout(SHUTDOWN_TIMEOUT, analyzer.send(trace_analyzer::Finish)).await;
             join(arbiter).await;
         }
-        let _ = timeout(FAREWELL, self.collector.send(Shutdown(reason.clone()))).await;
+        let _ = timeout(
+            SHUTDOWN_TIMEOUT,
+            self.collector.send(Shutdown(reason.clone())),
+        )
+        .await;
         let mut finished = Ok(());
         if let Some((arbiter, logger)) = self.file {
-            if timeout(FAREWELL, logger.send(Shutdown(reason.clone())))
+            if timeout(SHUTDOWN_TIMEOUT, logger.send(Shutdown(reason.clone())))
                 .await
                 .is_ok()
             {
@@ -409,11 +413,14 @@ impl Running {
         #[cfg(feature = "otlp")]
         if let Some((arbiter, logger)) = self.otlp {
             // A receiver that does not answer is no reason to fail: it may never have been there.
-            let _ = timeout(FAREWELL, logger.send(Shutdown(reason))).await;
+            let _ = timeout(SHUTDOWN_TIMEOUT, logger.send(Shutdown(reason))).await;
             join(arbiter).await;
         }
-        let _ = timeout(FAREWELL, self.prometheus.send(prometheus::Finish)).await;
-        if timeout(FAREWELL, self.server.stop(true)).await.is_err() {
+        let _ = timeout(SHUTDOWN_TIMEOUT, self.prometheus.send(prometheus::Finish)).await;
+        if timeout(SHUTDOWN_TIMEOUT, self.server.stop(true))
+            .await
+            .is_err()
+        {
             self.server.stop(false).await;
         }
         finished
@@ -427,7 +434,7 @@ async fn join(arbiter: Arbiter) {
     // Not a blocking task of the runtime: that one would be waited for without end.
     let join = move || joined.send(arbiter.join().is_ok());
     if std::thread::Builder::new().spawn(join).is_ok() {
-        let _ = timeout(FAREWELL, done).await;
+        let _ = timeout(SHUTDOWN_TIMEOUT, done).await;
     }
 }
 

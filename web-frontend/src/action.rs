@@ -21,7 +21,7 @@ pub enum Format {
     Csv,
     /// Comma-separated values on the clipboard.
     Copy,
-    /// Stacks as flame graph tools read them.
+    /// Stacks in the format of flame graph tools.
     Folded,
 }
 
@@ -36,18 +36,18 @@ impl Format {
     ];
 }
 
-/// What a button, a click in a drawing, or a key does.
+/// The action of a button, a click in a drawing, or a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Follow the present.
+    /// Show live data.
     Live,
     /// Pause, or continue.
     Pause,
     /// Play a recording, or pause it.
     Play,
-    /// Play a recording so many times as fast as it was recorded.
+    /// Play a recording at this multiple of its speed.
     Speed(u32),
-    /// Show so many minutes.
+    /// Show this many minutes.
     Span(u32),
     /// Show the parts of the component with this slug.
     Event(String),
@@ -61,19 +61,19 @@ pub enum Action {
     Basis(Basis),
     /// Show the table's values in this unit.
     Unit(Unit),
-    /// Order the CPUs so.
+    /// Order the CPUs in this way.
     Sort(Sort),
-    /// Fold the parts of the component with this slug away, or show them.
+    /// Collapse or expand the parts of the component with this slug.
     Fold(String),
-    /// Show the parts of the bar of this number that have no time, or fold them away.
+    /// Show or hide the parts without time of the bar with this number.
     Zeros(usize),
     /// Open the flame graph, or close it.
     Flame,
-    /// Show the components of the owner with this key, or fold them away.
+    /// Expand or collapse the components of the owner with this key.
     Owner(String),
-    /// Go back in the flame graph to so many functions below the whole.
+    /// Zoom out in the flame graph to this depth below the root.
     Zoom(usize),
-    /// Switch shortcuts of single keys on or off.
+    /// Enable or disable shortcuts of single keys.
     Keys,
     /// Hide the view of this name, or show it.
     Hide(String),
@@ -81,18 +81,18 @@ pub enum Action {
     Save(String, Format),
 }
 
-/// The text is no [`Action`].
+/// The text is not an [`Action`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoAction;
 
 impl Action {
-    /// The attribute by which a button in the document asks for it, with a space before it.
+    /// The attribute of a button in the document for this action, preceded by a space.
     pub fn attribute(&self) -> String {
         format!(" data-act=\"{}\"", escape_html(&self.to_string()))
     }
 }
 
-/// The button by which an event unfolds into its parts.
+/// The button that expands an event into its parts.
 pub fn parts_button(slug: &str, label: &str) -> String {
     format!(
         "<button class=\"unfold\"{act} aria-label=\"Parts of {label}\" title=\"Show its parts\">▸</button>",

@@ -15,7 +15,7 @@ use crate::connection::{Event, Socket, socket_url};
 use crate::page::Page;
 use crate::page::dom::action_of;
 
-/// Milliseconds between two looks at whether the connection has gone silent.
+/// Interval of checks for a silent connection, milliseconds.
 const WATCH_MS: i32 = 1_000;
 
 struct App {
@@ -33,7 +33,7 @@ impl App {
     fn new(window: Window) -> Result<Rc<Self>, JsValue> {
         let location = window.location();
         let url = socket_url(&location.protocol()?, &location.host()?);
-        // Views may ask for a drawing; there is somebody to ask once the application is there.
+        // Views may request a drawing before the application exists.
         let whom: Rc<OnceCell<Weak<App>>> = Rc::default();
         let redraw: Rc<dyn Fn()> = {
             let whom = whom.clone();
@@ -108,8 +108,8 @@ impl App {
         report(self.socket.connect(&self.url));
     }
 
-    /// However many messages arrive, the browser is given one frame of them;
-    /// a page in a hidden tab is not drawn at all.
+    /// Draws once per frame of the browser, however many messages arrive; a page in a hidden tab is
+    /// not drawn at all.
     fn draw_soon(&self) {
         if !self.draw_pending.replace(true) {
             let handler = self.draw.as_ref().unchecked_ref();
@@ -126,13 +126,13 @@ impl App {
         self.page.borrow_mut().every_second();
         if !self.connect_pending.get() && self.page.borrow().is_silent() {
             self.socket.close();
-            self.give_up("nothing has come for a while");
+            self.give_up("no data received for a while");
             self.draw_soon();
         }
     }
 
-    /// Calls `action` for every event of this kind; the application lives as
-    /// long as the page, and so do its listeners.
+    /// Calls `action` for every event of this kind; the application and its listeners live as long
+    /// as the page.
     fn listen<E: FromWasmAbi + 'static>(
         self: &Rc<Self>,
         target: &EventTarget,
@@ -181,7 +181,7 @@ impl App {
                 };
                 match app.page.try_borrow_mut() {
                     Ok(mut page) => page.hover(&target, at),
-                    // It is the page that moves the keyboard, in the midst of a drawing.
+                    // The page itself moves the focus during a drawing.
                     Err(_) => Ok(()),
                 }
             })?;
@@ -226,7 +226,7 @@ impl App {
             app.draw_soon();
             Ok(())
         })?;
-        // What comes into sight is drawn then.
+        // Views are drawn when they become visible.
         for kind in ["scroll", "resize"] {
             self.listen(&self.window, kind, |app, _: DomEvent| {
                 app.draw_soon();
@@ -238,7 +238,7 @@ impl App {
                 app.draw_soon();
                 Ok(())
             })?;
-            // A query that nobody holds may be collected together with its listeners.
+            // A query without a reference could be garbage collected together with its listeners.
             std::mem::forget(scheme);
         }
         Ok(())
@@ -260,7 +260,7 @@ fn report(result: Result<(), JsValue>) {
 fn start() -> Result<(), JsValue> {
     std::panic::set_hook(Box::new(|panic| {
         web_sys::console::error_1(&format!("netto: {panic}").into());
-        // The page stands still from here on and must not look alive.
+        // The page is not updated from here on, and must not look live.
         if let Some(root) = web_sys::window()
             .and_then(|window| window.document())
             .and_then(|document| document.get_element_by_id("netto"))
@@ -291,7 +291,7 @@ fn start() -> Result<(), JsValue> {
     Ok(())
 }
 
-/// The messages that stand in the document of a report, which has no daemon.
+/// The messages embedded in a report, which has no daemon.
 fn embedded(window: &Window) -> Option<Vec<Vec<u8>>> {
     let messages = js_sys::Reflect::get(window, &"nettoMessages".into()).ok()?;
     let messages: js_sys::Array = messages.dyn_into().ok()?;

@@ -1,4 +1,5 @@
-//! The plot area of a drawing over time, which the charts and the heat map share, so that a moment has the same pixel in all of them. Pure.
+//! The plot area of a drawing over time, shared by charts and heat map, so that a time has the same
+//! pixel in all of them. Pure.
 
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ use plotters::style::{Color, FontStyle, ShapeStyle, TextStyle};
 use crate::plot::{FONT_PX, Theme, rgb, text_style};
 use crate::timeline::{self, Frame};
 
-/// Room for the labels of the value axis, and of the time axis, pixels.
+/// Space for the labels of the value axis, and of the time axis, pixels.
 pub const LEFT_PX: i32 = 44;
 const BOTTOM_PX: i32 = 20;
 const TOP_PX: i32 = 6;
@@ -54,13 +55,13 @@ impl PlotArea {
         }
     }
 
-    /// The moment at a pixel; outside of the area, that of the nearest edge.
+    /// The time at a pixel; outside of the area, that of the nearest edge.
     pub fn ms_at(&self, frame: &Frame, x: f64) -> f64 {
         let share = (x - f64::from(self.left)) / f64::from(self.right - self.left);
         frame.from_ms + share.clamp(0.0, 1.0) * (frame.to_ms() - frame.from_ms)
     }
 
-    /// The pixel of a moment.
+    /// The pixel of a time.
     pub fn x_of(&self, frame: &Frame, unix_ms: f64) -> f64 {
         let share = (unix_ms - frame.from_ms) / (frame.to_ms() - frame.from_ms);
         f64::from(self.left) + share * f64::from(self.right - self.left)
@@ -77,7 +78,7 @@ pub(crate) fn label_style(theme: Theme, anchor: HPos) -> TextStyle<'static> {
     text_style(FONT_PX - 1, FontStyle::Normal, theme.muted, anchor)
 }
 
-/// Draws a line of the grid at a value, which stands to the left of it.
+/// Draws a grid line at a value, with its label to the left.
 pub(crate) fn draw_value_line<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     plot: PlotArea,
@@ -91,7 +92,7 @@ pub(crate) fn draw_value_line<DB: DrawingBackend>(
     area.draw(&Text::new(text, (plot.left - 6, y), label))
 }
 
-/// Draws times below the plot area, and lines of the grid at them if wanted.
+/// Draws times below the plot area, and optionally grid lines at them.
 pub(crate) fn draw_times<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     plot: PlotArea,
@@ -107,7 +108,7 @@ pub(crate) fn draw_times<DB: DrawingBackend>(
             let line = vec![(x, plot.top), (x, plot.bottom)];
             area.draw(&PathElement::new(line, grid_style(theme)))?;
         }
-        // A label that would be cut by an edge is left out.
+        // Labels that an edge would cut are omitted.
         if x > plot.left + 14 && x < plot.right - 22 {
             let label = label_style(theme, HPos::Center);
             area.draw(&Text::new(text, (x, plot.bottom + 11), label))?;
@@ -120,7 +121,7 @@ fn grid_style(theme: Theme) -> ShapeStyle {
     rgb(theme.empty).mix(0.7).stroke_width(1)
 }
 
-/// Stretches without a gap, as first and one past the last.
+/// Ranges without a gap, as first index and end.
 pub fn stretches(length: usize, is_there: impl Fn(usize) -> bool) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for at in (0..length).filter(|&at| is_there(at)) {

@@ -1,5 +1,5 @@
-//! The unit of CPU time, one for the whole page. Only this file converts; the views ask it for
-//! values and words. Pure.
+//! The unit of CPU time, the same for the whole page. Only this file converts values; views use it
+//! for values and texts. Pure.
 
 use metrics_common::{Info, Snapshot};
 
@@ -9,31 +9,30 @@ use crate::view_model::{HEADLINE, index_of, reason_missing};
 /// The unit of CPU time, and what it is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Basis {
-    /// Per cent of the time that all CPUs had; of one CPU's values, of what that CPU had.
+    /// Percent of all CPUs' time; for values of one CPU, of that CPU's time.
     #[default]
     Host,
-    /// Per cent of the component that this one is a part of; of the host, if it is no part.
+    /// Percent of the parent component; of the host if it has none.
     Parent,
-    /// So many CPUs' time.
+    /// Number of CPUs.
     Cpus,
-    /// Milliseconds of CPU time in a second.
+    /// Milliseconds of CPU time per second.
     Milliseconds,
 }
 
-/// CPU time with what it can be compared with, all as numbers of CPUs.
+/// CPU time with its reference values, all as numbers of CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Amount {
     /// CPU time in each second of time.
     pub cpus: f64,
-    /// The same of the whole that it is a part of.
+    /// CPU time of its parent.
     pub parent_cpus: f64,
-    /// All that there is.
+    /// Number of CPUs of the host.
     pub host_cpus: f64,
 }
 
 impl Amount {
-    /// Nanoseconds of an interval on all CPUs; `parent_ns` is `None` for what is a part of
-    /// nothing but the host.
+    /// Nanoseconds of an interval on all CPUs; `parent_ns` is `None` without a parent.
     pub fn of_ns(snapshot: &Snapshot, ns: u64, parent_ns: Option<u64>) -> Amount {
         let cpus = |ns| format::ratio(ns, snapshot.interval_ns);
         let host_cpus = snapshot.cpus.len() as f64;
@@ -44,7 +43,7 @@ impl Amount {
         }
     }
 
-    /// The same of one CPU, which then is all that there is.
+    /// The same on one CPU, which is then the reference.
     pub fn on_one_cpu(snapshot: &Snapshot, ns: u64, parent_ns: Option<u64>) -> Amount {
         let parent_cpus = parent_ns.map_or(1.0, |ns| format::ratio(ns, snapshot.interval_ns));
         Amount {
@@ -54,7 +53,7 @@ impl Amount {
         }
     }
 
-    /// A share of time that was counted otherwise, such as by `/proc/stat`, on so many CPUs.
+    /// A share of time from another source, such as `/proc/stat`, on this many CPUs.
     pub fn of_share(ratio: f64, cpus: usize) -> Amount {
         let host_cpus = cpus as f64;
         Amount {
@@ -75,7 +74,7 @@ impl Amount {
         Some(Amount::of_ns(snapshot, ns, parent_ns))
     }
 
-    /// Another time that is compared with the same.
+    /// Another time with the same references.
     pub fn with_ns(self, snapshot: &Snapshot, ns: u64) -> Amount {
         Amount {
             cpus: format::ratio(ns, snapshot.interval_ns),
@@ -84,17 +83,17 @@ impl Amount {
     }
 }
 
-/// The component that this one is a part of.
+/// The parent of a component.
 pub fn parent_of(info: &Info, component: usize) -> Option<usize> {
     index_of(info, info.components.get(component)?.parent.as_deref()?)
 }
 
-/// What a component is a part of, for people: `all networking`, `RX softirq`, `this host's CPU`.
+/// The name of a component's parent for people: `all networking`, `RX softirq`, `this host's CPU`.
 pub fn whole_of(info: &Info, component: usize) -> &str {
     parent_of(info, component).map_or(THIS_HOST, |parent| name_of_whole(info, parent))
 }
 
-/// How a component is called as a whole.
+/// The name of a component as a whole.
 pub fn name_of_whole(info: &Info, component: usize) -> &str {
     let own = &info.components[component];
     match own.slug == HEADLINE {
@@ -103,7 +102,7 @@ pub fn name_of_whole(info: &Info, component: usize) -> &str {
     }
 }
 
-/// The whole of what is a part of nothing else.
+/// The name of the host as a whole.
 pub const THIS_HOST: &str = "this host's CPU";
 
 impl Basis {
@@ -115,8 +114,7 @@ impl Basis {
         (Basis::Milliseconds, "ms"),
     ];
 
-    /// The value of an amount: per cent, CPUs, or milliseconds in a second. A share of
-    /// nothing is nothing.
+    /// The value of an amount: percent, CPUs, or milliseconds per second. A share of 0 is 0.
     pub fn value(self, amount: Amount) -> f64 {
         let percent_of = |whole: f64| match whole > 0.0 {
             true => amount.cpus / whole * 100.0,
@@ -130,7 +128,7 @@ impl Basis {
         }
     }
 
-    /// A value without its unit: as many decimals as it deserves.
+    /// A value without its unit, with suitable decimals.
     pub fn number(self, value: f64) -> String {
         match self {
             _ if value <= 0.0 || !value.is_finite() => "0".to_owned(),
@@ -140,7 +138,7 @@ impl Basis {
         }
     }
 
-    /// The same for a column of numbers, whose decimals stand below each other.
+    /// The same with a fixed number of decimals, for columns.
     pub fn aligned(self, value: f64) -> String {
         let (decimals, least) = match self {
             Basis::Host | Basis::Parent => (2, 0.005),
@@ -163,7 +161,7 @@ impl Basis {
         self.text(self.value(amount))
     }
 
-    /// An amount where there is little room: with a sign of per cent, or without a unit.
+    /// An amount in short form: with a percent sign, or without a unit.
     pub fn say_shortly(self, amount: Amount) -> String {
         match self {
             Basis::Host | Basis::Parent => self.say(amount),
@@ -171,7 +169,7 @@ impl Basis {
         }
     }
 
-    /// An amount with its unit and, where that is another one for each whole, with its whole.
+    /// An amount with its unit and, if the unit depends on the whole, with the name of the whole.
     pub fn say_of(self, amount: Amount, whole: &str) -> String {
         match self {
             Basis::Parent => format!("{} of {whole}", self.say(amount)),
@@ -179,7 +177,7 @@ impl Basis {
         }
     }
 
-    /// From where to where a value may reach: `17.1–34.8 %`. No share is more than all.
+    /// The range of a value: `17.1–34.8 %`, limited to 100 %.
     pub fn range(self, low: Amount, high: Amount) -> String {
         let most = match self {
             Basis::Host | Basis::Parent => 100.0,
@@ -189,7 +187,7 @@ impl Basis {
         format!("{}–{}", self.number(value(low)), self.text(value(high)))
     }
 
-    /// The unit alone.
+    /// The unit.
     pub fn unit(self) -> &'static str {
         match self {
             Basis::Host | Basis::Parent => "%",
@@ -198,7 +196,7 @@ impl Basis {
         }
     }
 
-    /// What its values are, of parts of this whole: `% of RX softirq`.
+    /// The unit of values of this whole's parts: `% of RX softirq`.
     pub fn phrase(self, whole: &str) -> String {
         match self {
             Basis::Host => format!("% of {THIS_HOST}"),
@@ -208,7 +206,7 @@ impl Basis {
         }
     }
 
-    /// The same of one CPU's values. There, that CPU is the host.
+    /// The same for values of one CPU, which is then the reference.
     pub fn phrase_of_cpu(self) -> &'static str {
         match self {
             Basis::Host => "% of that CPU",
@@ -218,7 +216,7 @@ impl Basis {
         }
     }
 
-    /// What its values are, at the head of a column, of all CPUs or of one.
+    /// The unit as a column heading, for all CPUs or one.
     pub fn heading(self, is_of_all: bool) -> &'static str {
         match (self, is_of_all) {
             (Basis::Host, true) => "% of host",
@@ -230,7 +228,7 @@ impl Basis {
         }
     }
 
-    /// A change of a value, without its direction: `0.25 points`. `None` if it is too little.
+    /// The size of a change: `0.25 points`. `None` if it is too small.
     pub fn change(self, size: f64) -> Option<String> {
         let least = match self {
             Basis::Host | Basis::Parent | Basis::Cpus => 0.005,
@@ -244,7 +242,7 @@ impl Basis {
         (size >= least).then_some(text)
     }
 
-    /// How a column of a file is called that has its values.
+    /// The name of a file's column with these values.
     pub fn column(self) -> &'static str {
         match self {
             Basis::Host => "percent_of_host",

@@ -31,8 +31,7 @@ pub fn iso_time(unix_ms: f64) -> String {
     )
 }
 
-/// A field of CSV (RFC 4180). What a spreadsheet would take for a formula is
-/// kept from it by an apostrophe.
+/// A field of CSV (RFC 4180). An apostrophe keeps spreadsheets from interpreting it as a formula.
 pub fn field(text: &str) -> String {
     let risky = text.starts_with(['=', '+', '-', '@']);
     let text = if risky {
@@ -52,7 +51,7 @@ pub fn number(value: Option<f64>) -> String {
     value.map_or(String::new(), |value| format!("{value:.4}"))
 }
 
-/// A drawing that needs no page around it: with a ground and a name.
+/// A stand-alone drawing, with a background and a title.
 pub fn standalone_svg(svg: &str, ground: Rgb, title: &str) -> String {
     let Some(open) = svg.find('>') else {
         return String::new();

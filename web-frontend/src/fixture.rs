@@ -74,12 +74,12 @@ pub fn snapshot(sequence: u64) -> Snapshot {
     }
 }
 
-/// The section of networking's cost, to be changed.
+/// The section of networking's cost, for changes by tests.
 pub fn cost(snapshot: &mut Snapshot) -> &mut Cost {
     snapshot.sections.cost.get_or_insert_default()
 }
 
-/// The section of modes, to be changed.
+/// The section of modes, for changes by tests.
 pub fn modes(snapshot: &mut Snapshot) -> &mut Modes {
     snapshot.sections.modes.get_or_insert_default()
 }
@@ -101,8 +101,8 @@ pub fn power() -> Power {
     }
 }
 
-/// A history of half seconds since the epoch; in the half second number `n` (from 1)
-/// networking, and RX softirq with it, takes `n` CPUs.
+/// A history of half seconds since the epoch; in half second number `n` (from 1), networking and RX
+/// softirq take `n` CPUs.
 pub fn history(numbers: &[u64]) -> History {
     let info = info();
     let mut history = History::new(&info);

@@ -1,10 +1,9 @@
-//! Numbers and strings as people read them: fixed units, steady precision,
-//! nothing that HTML would misread. Pure.
+//! Formats numbers and texts for people: fixed units, steady precision, escaped for HTML. Pure.
 
 pub use metrics_common::text::{count, escape_html};
 
-/// A ratio as per cent with one decimal and without the sign. Exactly nothing
-/// is `0`; too little for the decimal is `<0.1`, so that the two differ.
+/// A ratio as percent with one decimal, without the sign. Zero is `0`; a smaller value than the
+/// decimal is `<0.1`.
 pub fn percent(ratio: f64) -> String {
     let value = ratio * 100.0;
     if value <= 0.0 || !value.is_finite() {
@@ -16,7 +15,7 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
-/// Per cent with two decimals below one, where one decimal would stand still.
+/// Percent with two decimals below one, where one decimal would hide changes.
 pub fn fine_percent(value: f64) -> String {
     match value {
         low if low > 0.0 && low < 0.005 => "<0.01".to_owned(),
@@ -25,7 +24,7 @@ pub fn fine_percent(value: f64) -> String {
     }
 }
 
-/// How far back it reaches what is shown as now: `over the last 12 s`.
+/// The length of the time shown as now: `over the last 12 s`.
 pub fn window(interval_ns: u64) -> String {
     let seconds = interval_ns as f64 / 1e9;
     match seconds {
@@ -43,7 +42,7 @@ pub fn cpus(count: f64) -> String {
     }
 }
 
-/// Nanoseconds of CPU time as seconds with the precision that the size deserves.
+/// Nanoseconds of CPU time as seconds with suitable precision.
 pub fn cpu_seconds(ns: u128) -> String {
     let seconds = ns as f64 / 1e9;
     if ns == 0 {
@@ -57,7 +56,7 @@ pub fn cpu_seconds(ns: u128) -> String {
     }
 }
 
-/// Milliseconds of CPU time in a second, without the unit.
+/// Milliseconds of CPU time per second, without the unit.
 pub fn milliseconds(value: f64) -> String {
     match value {
         v if v <= 0.0 => "0".to_owned(),
@@ -84,12 +83,12 @@ pub fn watts(watts: f64) -> String {
     }
 }
 
-/// Bytes in MB of 10⁶, as `top` and Prometheus users expect a size to be said.
+/// Bytes in MB of 10⁶, as in `top` and Prometheus.
 pub fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
-/// `numerator / denominator`, and 0 for a denominator of 0: a share of nothing is nothing.
+/// `numerator / denominator`, and 0 for a denominator of 0.
 pub fn ratio(numerator: u64, denominator: u64) -> f64 {
     if denominator == 0 {
         0.0

@@ -4,14 +4,14 @@
 //! document) is pure and tested on the host. In reading order:
 //!
 //! * [`connection`]: the connection to the daemon; [`messagepack`]: how its messages are decoded.
-//! * [`view_model`]: what the page says; [`state`], [`action`]: what its reader
-//!   chose to see, and what the buttons do.
-//! * [`views`]: what is on the page, one folder for each view.
-//! * [`recent`]: how much of the past is shown as now.
-//! * [`basis`]: in what CPU time is said, on the whole page.
-//! * [`chart`]: areas over time with their legend, for whoever shows some.
-//! * [`timeline`], [`axes`], [`plot`], [`color`](mod@color): what drawings share.
-//! * [`format`](mod@format), [`tip`], [`export`]: numbers, words and files for people.
+//! * [`view_model`]: the content of the page; [`state`], [`action`]: the reader's choices, and the
+//!   actions of buttons.
+//! * [`views`]: the views of the page, one folder for each.
+//! * [`recent`]: the part of the past that is shown as now.
+//! * [`basis`]: the unit of CPU time on the whole page.
+//! * [`chart`]: stacked areas over time with their legend.
+//! * [`timeline`], [`axes`], [`plot`], [`color`](mod@color): shared by drawings.
+//! * [`format`](mod@format), [`tip`], [`export`]: numbers, texts and files for people.
 
 pub mod basis;
 pub mod connection;

@@ -1,4 +1,4 @@
-//! One value over time as a line with axes. Knows pixels, but not what the value is.
+//! One value over time as a line with axes. Knows pixels, but not the meaning of the value.
 
 use plotters::element::PathElement;
 use plotters::style::Color;
@@ -10,23 +10,23 @@ use crate::plot::{PlotError, Theme, document, rgb};
 use crate::sort::sort_by;
 use crate::timeline::Frame;
 
-/// Lines of the grid above the lowest.
+/// Grid lines above the lowest.
 const LINES: u32 = 4;
 
 /// One value over time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LineChart {
-    /// The stretch of time.
+    /// The time span.
     pub frame: Frame,
-    /// In each step; `None` where nothing was measured.
+    /// The value in each step; `None` if not measured.
     pub values: Vec<Option<f64>>,
-    /// How far the reader's clock is ahead of UTC, milliseconds.
+    /// Offset of the reader's clock from UTC, milliseconds.
     pub offset_ms: f64,
 }
 
 impl LineChart {
-    /// Where the value axis ends: above all values but for the highest in a hundred, which would
-    /// press the others down.
+    /// End of the value axis: above all values except the highest percent, which would compress the
+    /// others.
     pub fn top(&self) -> f64 {
         let mut values: Vec<f64> = self.values.iter().flatten().copied().collect();
         sort_by(&mut values, f64::total_cmp);
@@ -60,7 +60,7 @@ pub fn svg(
         };
         for steps in stretches(line.values.len(), |step| line.values[step].is_some()) {
             let mut points: Vec<(i32, i32)> = steps.map(at).collect();
-            // A value that stands alone is seen too.
+            // A single value between gaps is visible, too.
             if let [(x, y)] = points[..] {
                 points.push((x + 2, y));
             }

@@ -1,37 +1,37 @@
 //! Decodes the daemon's messages, which are MessagePack written by
 //! [`metrics_common::codec::encode`]. Pure.
 //!
-//! A field is read as the type that it asks for. `rmp-serde` instantiates the reading of every
-//! kind of value for every type instead, which was a third of the whole page.
+//! Each field is read as its own type. `rmp-serde` would instantiate the reading of every kind of
+//! value for every type, which was a third of the whole page.
 
 use std::fmt::Display;
 
 use serde::de::{self, Deserialize, DeserializeSeed, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// Arrays and maps inside one another that a message may have. Each level takes stack.
+/// Deepest nesting of arrays and maps in a message. Each level uses the stack.
 const MAX_DEPTH: u32 = 32;
 const NIL: u8 = 0xc0;
 
-/// Why bytes are no message.
+/// Why bytes are not a valid message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The message ends inside a value.
     #[error("the message is cut short")]
     Cut,
-    /// More than [`MAX_DEPTH`] levels.
+    /// Nested deeper than [`MAX_DEPTH`].
     #[error("the message is nested too deeply")]
     TooDeep,
-    /// Another kind of value than the field has, or one that is never written.
+    /// A value of another kind than the field, or of a kind that is never written.
     #[error("a value of the wrong kind")]
     WrongKind,
-    /// A value that its type refuses.
+    /// A value rejected by its type.
     #[error("{0}")]
     Invalid(Box<str>),
 }
 
 impl de::Error for DecodeError {
-    // The default ones bring the description of every type and value into the page.
+    // The default implementations would add the description of every type and value to the page.
     fn invalid_type(_: de::Unexpected<'_>, _: &dyn de::Expected) -> Self {
         DecodeError::WrongKind
     }
@@ -60,7 +60,7 @@ pub fn decode<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, DecodeErr
     })
 }
 
-/// A value without what is inside it.
+/// A value without its content.
 enum Token<'de> {
     Nil,
     Bool(bool),
@@ -88,7 +88,7 @@ impl<'de> Decoder<'de> {
         Ok(taken)
     }
 
-    /// A big-endian integer of so many bytes.
+    /// A big-endian integer of this many bytes.
     fn unsigned(&mut self, width: u32) -> Result<u64, DecodeError> {
         let bytes = self.take(width)?.iter();
         Ok(bytes.fold(0, |value, &byte| value << 8 | u64::from(byte)))
@@ -137,7 +137,7 @@ impl<'de> Decoder<'de> {
         })
     }
 
-    /// Passes over a value with all that is inside it.
+    /// Skips a value with its content.
     fn skip(&mut self) -> Result<(), DecodeError> {
         let mut values_left = 1_u64;
         while values_left > 0 {
@@ -151,7 +151,7 @@ impl<'de> Decoder<'de> {
         Ok(())
     }
 
-    /// Reads what is inside an array or a map of so many entries.
+    /// Reads the content of an array or a map with this many entries.
     fn inside<T>(
         &mut self,
         entries_left: u32,
@@ -178,7 +178,7 @@ impl<'de> Decoder<'de> {
     }
 }
 
-/// Defines `Deserializer` methods that differ in name only.
+/// Defines `Deserializer` methods that differ only in their name.
 macro_rules! alike {
     ($decoder:ident, $visitor:ident, [$($method:ident($($argument:ty),*))*] => $body:expr) => {
         $(
@@ -281,7 +281,7 @@ impl<'de> de::Deserializer<'de> for &mut Decoder<'de> {
     forward_to_deserialize_any! { bool char unit unit_struct }
 }
 
-/// What is inside an array or a map, or the value of an enum's variant.
+/// The content of an array or a map, or the value of an enum's variant.
 struct Entries<'a, 'de> {
     decoder: &'a mut Decoder<'de>,
     entries_left: u32,

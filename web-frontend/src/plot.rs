@@ -1,5 +1,5 @@
-//! What all drawings share: the theme, an SVG document to draw into, and text.
-//! Knows pixels and colours, but not what is drawn.
+//! Shared by all drawings: the theme, an SVG document to draw into, and text. Knows pixels and
+//! colours, but not the content.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use plotters::style::{Color, FontFamily, FontStyle, IntoFont, TextStyle};
 
 use crate::color::Rgb;
 
-/// What of the drawing follows the reader's light or dark.
+/// Colours that depend on the light or dark theme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Theme {
     pub(crate) ink: Rgb,
@@ -50,14 +50,14 @@ impl fmt::Display for PlotError {
 impl std::error::Error for PlotError {}
 
 pub(crate) const FONT_PX: u32 = 12;
-/// plotters divides by this to come from its sizes to pixels of SVG.
+/// The factor from plotters' font sizes to pixels of SVG.
 const SVG_FONT_SCALE: f64 = 1.24;
-/// An area of SVG that is drawn into.
+/// An area of SVG to draw into.
 pub(crate) type SvgArea<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// How drawing into it fails.
+/// The error of drawing into it.
 type SvgError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
 
-/// What is drawn, as an SVG document of this size in pixels.
+/// Draws into an SVG document of this size in pixels.
 pub(crate) fn document(
     size: (u32, u32),
     draw: impl for<'a> FnOnce(&SvgArea<'a>) -> Result<(), SvgError<'a>>,
@@ -73,7 +73,7 @@ pub(crate) fn rgb(color: Rgb) -> RGBColor {
     RGBColor(color.0, color.1, color.2)
 }
 
-/// Black or white, whichever is read better on this colour.
+/// Black or white, whichever is more readable on this colour.
 pub(crate) fn ink_on(background: Rgb) -> Rgb {
     // At this luminance both have the same contrast by WCAG's formula.
     if background.luminance() > 0.179 {

@@ -1,6 +1,5 @@
-//! The recent past that is shown as "now": the shortest stretch of time with enough stacks for
-//! the split of networking to mean something, the same for all views. On a busy host it is the
-//! newest interval. Pure.
+//! The recent past shown as "now", the same for all views: the shortest time span with enough
+//! stacks for a meaningful split of networking. On a busy host it is the newest interval. Pure.
 
 use std::collections::VecDeque;
 
@@ -10,12 +9,12 @@ use crate::view_model::{HEADLINE, index_of, parts_of};
 
 /// With this many stacks, a share of a half has a 95 % interval of ± 7 percentage points.
 pub const ENOUGH_STACKS: u64 = 200;
-/// Time further back is another load's.
+/// Longest span; older data may be of another load.
 const LONGEST_NS: u64 = 30_000_000_000;
-/// Each is a whole snapshot: of 128 CPUs, some hundred kilobytes.
+/// Most intervals; each is a whole snapshot, of some hundred kilobytes with 128 CPUs.
 const MOST_INTERVALS: usize = 60;
 
-/// The newest intervals, as far back as they may be shown together.
+/// The newest intervals that may be shown together.
 #[derive(Debug, Default)]
 pub struct Recent {
     intervals: VecDeque<Interval>,
@@ -24,21 +23,21 @@ pub struct Recent {
 #[derive(Debug)]
 struct Interval {
     snapshot: Snapshot,
-    /// Stacks that the split of its networking rests on.
+    /// Stacks on which the split of networking rests.
     stacks: u64,
 }
 
-/// What is shown.
+/// The span that is shown.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
-    /// The intervals as one.
+pub struct RecentSpan {
+    /// The sum of the intervals.
     pub snapshot: Snapshot,
-    /// Number of the first of them.
+    /// Number of the first interval.
     pub first_sequence: u64,
 }
 
 impl Recent {
-    /// Forgets everything: rows may mean something else from now on.
+    /// Drops all intervals, because rows may have another meaning.
     pub fn forget(&mut self) {
         self.intervals.clear();
     }
@@ -46,18 +45,18 @@ impl Recent {
     /// Adds the newest interval.
     pub fn push(&mut self, info: &Info, snapshot: Snapshot) {
         let is_next = |last: &Interval| last.snapshot.sequence + 1 == snapshot.sequence;
-        // What lies between is not known, or another run's.
+        // After a gap or a restart, earlier intervals are dropped.
         if !self.intervals.back().is_some_and(is_next) {
             self.intervals.clear();
         }
         let stacks = stacks(info, &snapshot);
         self.intervals.push_back(Interval { snapshot, stacks });
-        // No later stretch reaches further back than this one.
+        // No later span goes back further than this one.
         let count = self.wanted();
         self.intervals.drain(..self.intervals.len() - count);
     }
 
-    /// How many intervals from the newest backwards are shown.
+    /// Number of the newest intervals to show.
     fn wanted(&self) -> usize {
         let (mut stacks, mut covered_ns) = (0_u64, 0_u64);
         let newest_first = self.intervals.iter().rev().take(MOST_INTERVALS);
@@ -73,15 +72,15 @@ impl Recent {
         count
     }
 
-    /// The stretch to show; `None` before the first interval.
-    pub fn shown(&self) -> Option<Shown> {
+    /// The span to show; `None` before the first interval.
+    pub fn shown(&self) -> Option<RecentSpan> {
         let mut own = self.intervals.iter();
         let mut snapshot = own.next()?.snapshot.clone();
         let first_sequence = snapshot.sequence;
         for later in own {
             snapshot.add(&later.snapshot);
         }
-        Some(Shown {
+        Some(RecentSpan {
             snapshot,
             first_sequence,
         })
@@ -101,7 +100,7 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// An interval of a second with so many stacks of the RX softirq.
+    /// An interval of a second with this many stacks of the RX softirq.
     fn interval(sequence: u64, stacks: u32) -> Snapshot {
         let mut snapshot = fixture::snapshot(sequence);
         snapshot.interval_ns = SECOND_NS;

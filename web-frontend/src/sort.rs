@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-/// Sorts; what is equal keeps its order.
+/// Sorts; equal items keep their order.
 pub fn sort_by<T>(items: &mut Vec<T>, compare: impl Fn(&T, &T) -> Ordering) {
     let order = sorted_places(items.len(), &|a, b| compare(&items[a], &items[b]));
     let mut unsorted: Vec<Option<T>> = items.drain(..).map(Some).collect();

@@ -1,41 +1,40 @@
-//! What the reader has chosen that all views share, and how choices stand in the
-//! page's address, so that a link reproduces the view. What only one view has to
-//! choose is in that view's `choices`. Pure.
+//! The reader's choices shared by all views, and their encoding in the page's address, so that a
+//! link reproduces the view. A view's own choices are in its `choices`. Pure.
 
 use crate::basis::Basis;
 use crate::format;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// Lengths of time that can be chosen, in minutes.
+/// Selectable time spans, minutes.
 pub const WINDOW_MINUTES: [u32; 3] = [1, 5, 15];
-/// The shortest stretch that can be looked at, milliseconds.
+/// The shortest selectable span, milliseconds.
 pub const SHORTEST_MS: f64 = 5_000.0;
 const DEFAULT_SPAN_MS: f64 = 300_000.0;
 
-/// All that means something in an address; what is listed reads better as it is.
+/// The characters encoded in an address; the exceptions are more readable as they are.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
     .remove(b',');
 
-/// Where the stretch of time that is shown ends.
+/// End of the displayed time span.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum End {
-    /// Now, and now again.
+    /// The present.
     Now,
-    /// At this moment (milliseconds since the Unix epoch); the present goes on beside it.
+    /// This time (milliseconds since the Unix epoch), while other figures stay live.
     At(f64),
-    /// At this moment, and the present stands still too.
+    /// This time, while other figures are paused, too.
     Paused(f64),
 }
 
-/// The stretch of time that is shown.
+/// The displayed time span.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimeRange {
     /// Its length, milliseconds.
     pub span_ms: f64,
-    /// Where it ends.
+    /// Its end.
     pub end: End,
 }
 
@@ -49,7 +48,7 @@ impl Default for TimeRange {
 }
 
 impl TimeRange {
-    /// Where it ends, milliseconds since the Unix epoch; `None`: now.
+    /// Its end, milliseconds since the Unix epoch; `None`: now.
     pub fn until_ms(&self) -> Option<f64> {
         match self.end {
             End::Now => None,
@@ -57,7 +56,7 @@ impl TimeRange {
         }
     }
 
-    /// Whether the present stands still.
+    /// Whether the page is paused.
     pub fn is_paused(&self) -> bool {
         matches!(self.end, End::Paused(_))
     }
@@ -71,16 +70,16 @@ impl TimeRange {
         }
     }
 
-    /// Goes back to the present.
+    /// Returns to live data.
     pub fn go_live(&mut self) {
         self.end = End::Now;
-        // What was zoomed into is too short to watch.
+        // A zoomed span is too short for live data.
         if self.span_ms < 60_000.0 {
             self.span_ms = DEFAULT_SPAN_MS;
         }
     }
 
-    /// Stops at this moment, or goes on.
+    /// Pauses at this time, or continues.
     pub fn toggle_pause(&mut self, now_ms: f64) {
         match self.end {
             End::Paused(_) => self.go_live(),
@@ -89,7 +88,7 @@ impl TimeRange {
         }
     }
 
-    /// Looks at this stretch only.
+    /// Selects this span.
     pub fn zoom_to(&mut self, from_ms: f64, to_ms: f64) {
         let (from, to) = (from_ms.min(to_ms), from_ms.max(to_ms));
         self.span_ms = (to - from).max(SHORTEST_MS);
@@ -101,25 +100,25 @@ impl TimeRange {
     }
 }
 
-/// What all views share.
+/// Choices shared by all views.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shared {
     /// Slug of the component whose parts are shown.
     pub event: String,
     /// Slug of the component that is shown by CPU.
     pub component: String,
-    /// Slug of the component that has the page to itself; empty if none has.
+    /// Slug of the component whose own page is shown; empty for the overview.
     pub about: String,
     /// The stretch of time.
     pub range: TimeRange,
-    /// In what all values are said.
+    /// The unit of all values.
     pub basis: Basis,
-    /// Whether keys that are pressed alone do nothing outside of what has the focus: who talks
-    /// to the browser, or hits keys by accident, can switch them off (WCAG 2.1.4).
+    /// Whether shortcuts of single keys are disabled: they disturb users of speech input, and can
+    /// be hit by accident (WCAG 2.1.4).
     pub has_no_shortcuts: bool,
     /// Names of the views that are hidden.
     pub hidden: Vec<String>,
-    /// Id of the section to begin with.
+    /// Id of the section to scroll to at the start.
     pub view: String,
 }
 
@@ -138,17 +137,17 @@ impl Default for Shared {
     }
 }
 
-/// Choices that stand in the address.
+/// Choices encoded in the address.
 pub trait Keys {
-    /// Takes what the address says; what it does not say is as at the beginning,
-    /// and what makes no sense in it is ignored.
+    /// Reads choices from the address; missing ones get their defaults, and invalid ones are
+    /// ignored.
     fn read(&mut self, _: &Pairs) {}
 
-    /// Says what differs from the beginning.
+    /// Writes choices that differ from the defaults.
     fn write(&self, _: &mut Address) {}
 }
 
-/// The part of an address behind `#`, read.
+/// The parsed fragment of an address (the part behind `#`).
 #[derive(Debug, Clone, Default)]
 pub struct Pairs {
     pairs: Vec<(String, String)>,
@@ -183,7 +182,7 @@ impl Pairs {
         self.get(key).filter(|value| is_slug(value))
     }
 
-    /// The slugs that this key lists; `None` if the key is not there.
+    /// The slugs in the list of this key; `None` without the key.
     pub fn slugs(&self, key: &str) -> Option<Vec<String>> {
         let list = self.get(key)?.split(',').filter(|slug| is_slug(slug));
         Some(list.map(str::to_owned).collect())
@@ -193,14 +192,14 @@ impl Pairs {
         format::parse_decimal(self.get(key)?)
     }
 
-    /// The section to begin with.
+    /// The section to scroll to.
     fn section(&self) -> Option<&str> {
         let mut words = self.words.iter().map(String::as_str);
         words.rfind(|word| is_slug(word))
     }
 }
 
-/// The part of an address behind `#`, in the making.
+/// Builds the fragment of an address.
 #[derive(Debug, Default)]
 pub struct Address(Vec<String>);
 
@@ -213,12 +212,12 @@ impl Address {
         }
     }
 
-    /// Adds a switch that is on.
+    /// Adds a flag if it is on.
     pub fn switch(&mut self, key: &str, on: bool) {
         self.put(key, if on { "1" } else { "" }, "");
     }
 
-    /// The text to stand behind `#`.
+    /// The text of the fragment.
     pub fn text(&self) -> String {
         self.0.join("&")
     }
@@ -244,7 +243,7 @@ impl Keys for Shared {
         self.basis = basis.unwrap_or_default();
         self.has_no_shortcuts = pairs.get("no-keys").is_some();
         let until_ms = pairs.number("until").filter(|n| *n > 0.0).map(|n| n * 1e3);
-        // What stands still must know where.
+        // Pausing requires a time.
         self.range.end = match (until_ms, pairs.get("paused")) {
             (None, _) => End::Now,
             (Some(ms), None) => End::At(ms),
@@ -291,7 +290,7 @@ impl Shared {
     }
 }
 
-/// Adds a word to a list, or removes it.
+/// Adds a word to a list, or removes it if present.
 pub fn toggle(list: &mut Vec<String>, word: &str) {
     match list.iter().position(|own| own == word) {
         Some(at) => drop(list.remove(at)),
@@ -299,7 +298,7 @@ pub fn toggle(list: &mut Vec<String>, word: &str) {
     }
 }
 
-/// Text of an address that is shown as it is: short, and of one line.
+/// Text of an address that is displayed: short, and one line.
 pub fn plain(text: &str) -> String {
     let seen = text.chars().filter(|c| !c.is_control());
     seen.take(200).collect()
@@ -310,27 +309,27 @@ fn is_slug(text: &str) -> bool {
     !text.is_empty() && text.len() < 80 && text.bytes().all(legal)
 }
 
-/// The name of a value in a table of names.
+/// The name of a value, from a table of names.
 pub fn name_of<T: Copy + PartialEq>(all: &[(T, &'static str)], value: T) -> &'static str {
     all.iter()
         .find(|(own, _)| *own == value)
         .map_or("", |(_, name)| name)
 }
 
-/// The value of this name in a table of names.
+/// The value with this name, from a table of names.
 pub fn named<T: Copy>(all: &[(T, &'static str)], name: &str) -> Option<T> {
     all.iter()
         .find(|(_, own)| *own == name)
         .map(|(value, _)| *value)
 }
 
-/// What these choices become by way of an address, in which nothing may stand that
-/// could be lost on the way; for the tests of all choices.
+/// Choices after encoding and decoding, for tests of all choices; the address must contain only
+/// safe characters.
 #[cfg(test)]
 pub fn there_and_back<T: Keys + Default>(choices: &T) -> (T, String) {
     let mut address = Address::default();
     choices.write(&mut address);
-    // Plain letters, what divides the settings, and the rest by its number.
+    // Plain letters, separators, and percent-encoded characters.
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.,=&".contains(&b);
     let text = address.text();
     let mut rest = text.as_bytes();

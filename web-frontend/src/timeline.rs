@@ -1,19 +1,18 @@
-//! The history in steps that are a pixel or two wide, with the mean of every series in each step.
-//! Pure.
+//! The history in steps of one or two pixels, with the mean of every series in each step. Pure.
 //!
-//! Steps begin at whole multiples of their length since the epoch, so that a chart keeps its shape
-//! while it moves.
+//! Steps begin at multiples of their length since the epoch, so that a chart keeps its shape while
+//! it moves.
 
 use metrics_common::history::History;
 
 use crate::state::TimeRange;
 
-/// Lengths of a step, seconds; one is chosen that the data fill.
+/// Lengths of a step, seconds; the chosen one is at least the data's resolution.
 const STEPS_SECONDS: [f64; 12] = [
     0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0,
 ];
 
-/// A stretch of time in equal steps.
+/// A time span in equal steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Frame {
     /// Begin, milliseconds since the Unix epoch; a multiple of the step.
@@ -25,8 +24,8 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// What to show of a history, in at most so many steps. `least_ms` is the
-    /// length below which a step would often be empty.
+    /// The span and steps to show of a history. `least_ms` is the length below which steps would
+    /// often be empty.
     pub fn of(range: TimeRange, latest_ms: f64, least_ms: f64, most_steps: usize) -> Self {
         let wanted = (range.span_ms / most_steps.max(1) as f64).max(least_ms) / 1e3;
         let step_ms = STEPS_SECONDS
@@ -35,7 +34,7 @@ impl Frame {
             .map_or(wanted.ceil(), |step| *step)
             * 1e3;
         let end = match range.until_ms() {
-            // A live chart ends with the last step that is complete.
+            // A live chart ends with the last complete step.
             None => (latest_ms / step_ms).floor(),
             Some(until) => (until / step_ms).ceil(),
         };
@@ -57,14 +56,14 @@ impl Frame {
         self.from_ms + self.step_ms * step as f64
     }
 
-    /// The step at a moment.
+    /// The step at a time.
     pub fn step_at(&self, unix_ms: f64) -> Option<usize> {
         let step = ((unix_ms - self.from_ms) / self.step_ms).floor();
         (step >= 0.0 && step < self.steps as f64).then_some(step as usize)
     }
 }
 
-/// The mean of a series in each step; `None` where there is nothing to take it of.
+/// The mean of a series in each step; `None` without values.
 pub fn means(
     history: &History,
     frame: &Frame,
@@ -77,7 +76,7 @@ pub fn means(
             break;
         }
         let Some(value) = value(point) else { continue };
-        // A point that is longer than a step counts in each one that it covers.
+        // A point longer than a step counts in each step that it covers.
         let first = ((begin - frame.from_ms) / frame.step_ms).floor().max(0.0) as usize;
         let last = ((end - 1.0 - frame.from_ms) / frame.step_ms)
             .floor()
@@ -89,13 +88,13 @@ pub fn means(
             sum.1 += share;
         }
     }
-    // A step that is hardly covered says nothing about itself.
+    // A step that is mostly uncovered has no mean.
     sums.into_iter()
         .map(|(sum, covered)| (covered > frame.step_ms * 0.1).then(|| sum / covered))
         .collect()
 }
 
-/// The mean of a series between two moments.
+/// The mean of a series between two times.
 pub fn mean(
     history: &History,
     from_ms: f64,
@@ -110,8 +109,8 @@ pub fn mean(
     means(history, &frame, value)[0]
 }
 
-/// Moments for the labels of a time axis: at most so many, at round times of
-/// the reader's clock, which is `offset_ms` ahead of UTC.
+/// Times for the labels of a time axis: at most `most`, at round times of the reader's clock, whose
+/// offset from UTC is `offset_ms`.
 pub fn ticks(frame: &Frame, most: usize, offset_ms: f64) -> Vec<(f64, String)> {
     const EVERY_SECONDS: [f64; 11] = [
         1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0,
@@ -130,7 +129,7 @@ pub fn ticks(frame: &Frame, most: usize, offset_ms: f64) -> Vec<(f64, String)> {
         .collect()
 }
 
-/// A moment on the reader's clock: `14:05`, or `14:05:30`.
+/// A time on the reader's clock: `14:05`, or `14:05:30`.
 pub fn clock(unix_ms: f64, offset_ms: f64, with_seconds: bool) -> String {
     let seconds = ((unix_ms + offset_ms) / 1e3).floor().rem_euclid(86_400.0) as u64;
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
@@ -178,7 +177,7 @@ mod tests {
 
     #[test]
     fn means_are_of_what_was_measured_and_gaps_stay_gaps() {
-        // Half-second points with 1, 2, 3, … CPUs; from 3 s to 4 s nothing.
+        // Half-second points with 1, 2, 3, … CPUs, and a gap from 3 s to 4 s.
         let history = fixture::history(&[1, 2, 3, 4, 5, 6, 9, 10]);
         let frame = Frame {
             from_ms: 0.0,

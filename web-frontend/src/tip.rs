@@ -1,5 +1,5 @@
-//! The text beside a figure: the confidence interval of an estimate, its basis, and what one entry
-//! is called. Pure.
+//! The text beside a figure: the confidence interval of an estimate, its basis, and the name of an
+//! entry. Pure.
 
 use metrics_common::confidence::of_component;
 use metrics_common::{Info, Snapshot};
@@ -17,8 +17,8 @@ pub fn interval(info: &Info, snapshot: &Snapshot, slug: &str, basis: Basis) -> O
     Some(basis.range(low, high))
 }
 
-/// What the split of a component rests on besides the stacks of its interval, or that
-/// of the whole that it is a part of; `None` if nothing worth a word.
+/// The basis of a component's split, or of its whole's, apart from the stacks of the interval;
+/// `None` if it is negligible.
 pub fn basis(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<String> {
     let of = |index: usize| {
         let mut all = snapshot.cost().split_basis.iter();
@@ -43,9 +43,9 @@ pub fn basis(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<String> {
     (percent(basis.stacks_ns) < 99.0 && basis.total_ns() > 0).then(|| told.join(", "))
 }
 
-/// What is known of a time in an interval, as names and values. The basis of the page comes
-/// first, with the interval of an estimate; then the same on the others. `amount` stands with
-/// the name of the whole that it is compared with.
+/// The figures of a time in an interval, as names and values. The page's unit comes first, with the
+/// confidence interval of an estimate; then the other units. `amount` comes with the name of its
+/// whole.
 pub fn figures(
     info: &Info,
     snapshot: &Snapshot,
@@ -83,13 +83,13 @@ pub fn figures(
     rows
 }
 
-/// How often a component was entered, over all CPUs, and what an entry is called.
+/// Number of entries of a component on all CPUs, and the name of an entry.
 pub fn entries_of(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<(u64, &'static str)> {
     let row = snapshot.cost().entries_of(index_of(info, slug)?)?;
     Some((row.iter().sum(), entry_word(slug)))
 }
 
-/// What one entry of a timed component is called.
+/// The name of an entry of a timed component.
 pub fn entry_word(slug: &str) -> &'static str {
     if slug.contains("softirq") {
         "softirq"
@@ -112,7 +112,7 @@ mod tests {
         let (mut info, mut snapshot) = (fixture::info(), fixture::snapshot(1));
         let index = index_of(&info, "connections").unwrap();
         info.components[index].availability = Availability::by("sampling");
-        // 30 stacks of the 1000 that two CPUs have room for.
+        // 30 stacks of the 1000 that two CPUs could have had.
         fixture::cost(&mut snapshot).components[index] = Some(vec![30_000_000, 0]);
         fixture::cost(&mut snapshot).samples[index] = Some(vec![30, 0]);
         let said = |info: &Info, snapshot: &Snapshot, basis| {
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(text.as_deref(), Some("2.1–4.3 %"));
         let text = said(&info, &snapshot, Basis::Milliseconds);
         assert_eq!(text.as_deref(), Some("41.4–86.2 ms/s"));
-        // None says that there were hardly more than four.
+        // With no stacks, the upper bound is about four.
         fixture::cost(&mut snapshot).components[index] = Some(vec![0, 0]);
         fixture::cost(&mut snapshot).samples[index] = Some(vec![0, 0]);
         let text = said(&info, &snapshot, Basis::Host).unwrap();

@@ -12,8 +12,8 @@ use crate::page::save::File;
 use crate::state::{Keys, Shared};
 use crate::timeline::Frame;
 
-/// Width of a step, pixels, and how many there may be: a chart is drawn anew
-/// with every step, and finer ones would cost more than they show.
+/// Width of a step, pixels, and the most steps: a chart is drawn again with every step, and finer
+/// ones would cost more than they show.
 const STEP_PX: u32 = 3;
 const MOST_STEPS: u32 = 320;
 
@@ -21,26 +21,26 @@ const MOST_STEPS: u32 = 320;
 pub struct Scene<'a> {
     /// The document.
     pub dom: &'a Dom,
-    /// The daemon.
+    /// The daemon's description.
     pub info: &'a Info,
     /// The past.
     pub history: &'a History,
     /// The newest interval.
     pub latest: &'a Snapshot,
-    /// The newest stretch of time with enough stacks, as one interval ([`crate::recent`]).
+    /// The newest span with enough stacks, as one interval ([`crate::recent`]).
     pub now: &'a Snapshot,
-    /// The stretch to show: that one, unless the page stands still.
+    /// The span to show: `now`, unless the page is paused.
     pub shown: &'a Snapshot,
-    /// What the reader has chosen for all views.
+    /// The reader's choices for all views.
     pub shared: &'a Shared,
-    /// The moment that the pointer is at, milliseconds since the Unix epoch.
+    /// The time at the pointer, milliseconds since the Unix epoch.
     pub cursor_ms: Option<f64>,
-    /// Whether the daemon can be asked for something now.
+    /// Whether the daemon can be queried now.
     pub is_live: bool,
 }
 
 impl Scene<'_> {
-    /// The stretch of time for a drawing of this width.
+    /// The time span for a drawing of this width.
     pub fn frame(&self, width_px: u32, least_ms: f64) -> Frame {
         let latest_ms = match self.history.points() {
             0 => 0.0,
@@ -60,14 +60,14 @@ impl Scene<'_> {
 pub struct Pointer<'a> {
     /// The element under it.
     pub target: &'a Element,
-    /// The plot around that, and the place in the plot, pixels.
+    /// The plot around it, and the position in the plot, pixels.
     pub plot: Option<(&'a Element, (f64, f64))>,
-    /// The place in the window, pixels.
+    /// The position in the window, pixels.
     pub place: (f64, f64),
 }
 
 impl Pointer<'_> {
-    /// The place in the plot with this id, pixels; `None` if it is not there.
+    /// The position in the plot with this id, pixels; `None` if it is elsewhere.
     pub fn within(&self, id: &str) -> Option<(f64, f64)> {
         self.plot
             .filter(|(plot, _)| plot.id() == id)
@@ -87,14 +87,14 @@ pub enum Reply {
     Act(Action),
 }
 
-/// A view of the page; see [`crate::views`] for what belongs to it.
+/// A view of the page; see [`crate::views`] for its parts.
 pub trait View: Keys {
-    /// Ids of the elements whose place and size its drawing depends on.
+    /// Ids of the elements whose position and size its drawing depends on.
     fn measured(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Takes the daemon's description, which is new or has changed.
+    /// Takes a new or changed description of the daemon.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
@@ -102,13 +102,13 @@ pub trait View: Keys {
         Ok(())
     }
 
-    /// Takes a snapshot; not every one is drawn.
+    /// Takes a snapshot; not every snapshot is drawn.
     fn receive(&mut self, _: &Snapshot) {}
 
     /// Runs about once a second.
     fn every_second(&mut self) {}
 
-    /// Puts its choices into the fields that the reader writes to.
+    /// Writes its choices into input fields.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
@@ -116,18 +116,18 @@ pub trait View: Keys {
         Ok(())
     }
 
-    /// Whether the action's choice is the current one; `None` if it is no choice of this view.
+    /// Whether the action's choice is the current one; `None` if it is not a choice of this view.
     fn has_taken(&self, _: &Action) -> Option<bool> {
         None
     }
 
-    /// Brings its part of the document up to date.
+    /// Updates its part of the document.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue>;
 
-    /// Moves the line at the moment that the pointer is at.
+    /// Moves the cursor to the time at the pointer.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
@@ -135,7 +135,7 @@ pub trait View: Keys {
         Ok(())
     }
 
-    /// Describes what the pointer is at; whether it has put that into the tip.
+    /// Describes the element at the pointer; returns whether the tip was filled.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
@@ -143,7 +143,7 @@ pub trait View: Keys {
         Ok(false)
     }
 
-    /// Ends what the view shows while the tip is visible.
+    /// Removes marks that are visible only with the tip.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
@@ -151,12 +151,12 @@ pub trait View: Keys {
         Ok(())
     }
 
-    /// The moment at a pixel of one of its plots over time; `None` if the plot is not its own.
+    /// The time at a pixel of one of its plots; `None` for other plots.
     fn ms_at(&self, _plot: &str, _x: f64) -> Option<f64> {
         None
     }
 
-    /// The stretch of time that the keyboard's cursor goes along.
+    /// The time span for moving the cursor by keyboard.
     fn frame(&self) -> Option<Frame> {
         None
     }

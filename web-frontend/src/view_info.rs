@@ -1,16 +1,16 @@
-//! What the page knows of a view without drawing it, and when it shows it.
+//! The properties of a view that the page needs, and when it is shown.
 
 use metrics_common::sections::Sections;
 
 use crate::state::Shared;
 
-/// The pages that a view is on.
+/// The pages of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
-    /// On the overview, and as it is there on a component's page too.
+    /// On the overview, and unchanged on a component's page.
     Every,
-    /// On the overview, and on the page of a component even if the reader has hidden it, since
-    /// it can show that component alone.
+    /// On the overview; on the page of a component even if the reader has hidden it, showing that
+    /// component alone.
     OverviewAndComponent,
     /// On the overview only: it shows all components.
     Overview,
@@ -18,18 +18,18 @@ pub enum Pages {
     Component,
 }
 
-/// What the page knows of a view.
+/// The properties of a view.
 pub struct ViewInfo {
-    /// Its name, by which the reader hides it.
+    /// Its name, used for hiding it.
     pub name: &'static str,
-    /// The section that it shows, if it shows one.
+    /// The section that it shows, if any.
     pub needs: Option<&'static str>,
-    /// The pages that it is on.
+    /// Its pages.
     pub pages: Pages,
 }
 
 impl ViewInfo {
-    /// Whether there is something for it to show.
+    /// Whether its section is present.
     pub fn has_data(&self, sections: &Sections) -> bool {
         self.needs.is_none_or(|section| sections.has(section))
     }

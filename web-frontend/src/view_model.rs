@@ -1,6 +1,6 @@
-//! The content of the page as plain values: the tree of rows, the headline, the
-//! state of the measurement, and what is not measured. Pure; fed with the
-//! messages of the daemon, it never touches the browser.
+//! The content of the page as plain values: the tree of rows, the headline, the state of the
+//! measurement, and missing measurements. Pure: computed from the daemon's messages, without the
+//! browser.
 
 use metrics_common::history::History;
 use metrics_common::missed;
@@ -38,7 +38,7 @@ pub fn tree(info: &Info) -> Vec<Row> {
             place(info, index, 0, &mut placed, &mut rows);
         }
     }
-    // Only rows that are each other's parents are left; they are shown flat.
+    // Only rows in circles are left; they are shown flat.
     for index in 0..info.components.len() {
         place(info, index, 0, &mut placed, &mut rows);
     }
@@ -66,7 +66,7 @@ pub fn index_of(info: &Info, slug: &str) -> Option<usize> {
     info.components.iter().position(|c| c.slug == slug)
 }
 
-/// Indices of the components that are parts of this one, in the daemon's order.
+/// Indices of the parts of a component, in the daemon's order.
 pub fn parts_of<'a>(info: &'a Info, slug: &'a str) -> impl Iterator<Item = usize> + 'a {
     info.components
         .iter()
@@ -75,7 +75,7 @@ pub fn parts_of<'a>(info: &'a Info, slug: &'a str) -> impl Iterator<Item = usize
         .map(|(index, _)| index)
 }
 
-/// Why a component has no values; `None` when it has.
+/// Why a component has no values; `None` if it has.
 pub fn reason_missing<'a>(
     info: &'a Info,
     snapshot: &Snapshot,
@@ -97,9 +97,9 @@ pub fn total_ns(info: &Info, snapshot: &Snapshot, slug: &str) -> Option<u64> {
     snapshot.total_ns(component)
 }
 
-/// The history to continue after a message with the daemon's description. The page keeps what it
-/// has while the rows mean the same, also after a restart of the daemon. The same daemon, whose
-/// host can now measure something else, continues the unfinished points too.
+/// The history to continue after a message with the daemon's description. The page keeps its own
+/// while the rows are the same, also after a restart of the daemon. If the same daemon can now
+/// measure something else, the unfinished points are kept, too.
 pub fn continued_history(known: Option<(&Info, History)>, info: &Info) -> History {
     let mut fresh = History::new(info);
     let Some((old, history)) = known else {
@@ -133,16 +133,16 @@ pub fn continued_history(known: Option<(&Info, History)>, info: &Info) -> Histor
 pub struct SinceOpened {
     /// Slugs of the components that the sums belong to.
     slugs: Vec<String>,
-    /// All intervals and CPUs together.
+    /// The sum of all intervals and CPUs.
     sum: Sections,
-    /// Intervals that the daemon made and this page did not get.
+    /// Number of intervals that this page missed.
     missed: u64,
     last_sequence: Option<u64>,
 }
 
 impl SinceOpened {
-    /// Prepares for the snapshots of this daemon. Sums go on over a restart, as
-    /// long as the daemon measures the same components.
+    /// Prepares for the snapshots of this daemon. Sums continue after a restart if the components
+    /// are the same.
     pub fn meet(&mut self, info: &Info) {
         let slugs: Vec<String> = info.components.iter().map(|c| c.slug.clone()).collect();
         if slugs != self.slugs {
@@ -156,8 +156,8 @@ impl SinceOpened {
     /// Adds one interval.
     pub fn add(&mut self, snapshot: &Snapshot) {
         self.sum.add(&snapshot.sections, &Columns::folded());
-        // A number that goes back is that of a restarted daemon, whose earlier
-        // intervals nobody missed.
+        // A decreased number is that of a restarted daemon, and its earlier intervals were not
+        // missed.
         if let Some(last) = self.last_sequence
             && snapshot.sequence > last
         {
@@ -195,7 +195,7 @@ impl SinceOpened {
 pub struct Status {
     /// The statement.
     pub text: String,
-    /// Whether the reader should be alarmed.
+    /// Whether it is a warning.
     pub loud: bool,
 }
 
@@ -209,7 +209,7 @@ impl Status {
     }
 }
 
-/// How the measurement goes, in short statements.
+/// The state of the measurement, in short statements.
 pub fn status(info: &Info, snapshot: &Snapshot, sums: &SinceOpened) -> Vec<Status> {
     let taken: u64 = snapshot.cost().stacks_taken.iter().sum();
     let lost: u64 = snapshot.cost().stacks_lost.iter().sum();
@@ -262,12 +262,12 @@ pub fn status(info: &Info, snapshot: &Snapshot, sums: &SinceOpened) -> Vec<Statu
     statements
 }
 
-/// Things that share one reason for not being measured.
+/// Names that share a reason for not being measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// Names for people.
     pub names: Vec<String>,
-    /// Why, and where possible what to do about it.
+    /// The reason and, if possible, a remedy.
     pub reason: String,
 }
 
@@ -278,7 +278,7 @@ pub fn missing(info: &Info) -> Vec<Missing> {
         .iter()
         .map(|c| (c.label.clone(), &c.availability));
     let power = std::iter::once(("Networking's power".to_owned(), &info.power));
-    // Power has a name for people, and a line of its own.
+    // Power has a label and a line of its own.
     let instruments = info
         .instruments
         .iter()
@@ -313,9 +313,9 @@ pub fn missing(info: &Info) -> Vec<Missing> {
     groups
 }
 
-/// What to tell the reader when the daemon is not of this page's version.
+/// The note if the daemon's version differs from the page's.
 ///
-/// A recording may be of any version: the daemon that plays it has this page.
+/// A recording may be of any version, because the daemon that plays it serves this page.
 pub fn version_note(info: &Info, own_version: &str) -> Option<String> {
     (info.version != own_version && !info.is_recording()).then(|| {
         format!(

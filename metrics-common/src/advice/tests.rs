@@ -1,4 +1,4 @@
-//! The table of advice is complete, and says something.
+//! The table of advice is complete, and no text is empty.
 
 use super::*;
 use crate::COMPONENTS;

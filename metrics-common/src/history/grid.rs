@@ -1,7 +1,7 @@
-//! The second shape: rows × time, for each of some layers. Rows are numbered things, such as
-//! CPUs or steps of a latency; a layer is what a cell may show, such as a component.
+//! The second shape: rows × time in several layers. Rows are numbered things, such as CPUs or
+//! steps of a latency; a layer is a value of each cell, such as a component's share.
 //!
-//! A cell is one byte, so that a column of many rows is long rather than the grid large.
+//! A cell is one byte, so that a grid covers a long time rather than taking much memory.
 
 use std::collections::VecDeque;
 
@@ -10,32 +10,32 @@ use super::{LEAST_COVERED_NS, POINTS, is_due, whole_periods};
 use crate::sections::Columns;
 use crate::snapshot::Snapshot;
 
-/// What the columns of a grid may take, one byte for each row and layer. Sixteen columns there
-/// are at the least.
+/// Most bytes of a grid's columns, one byte for each row and layer. There are at least sixteen
+/// columns.
 pub const COLUMN_BYTES: usize = 3 << 20;
 
-/// What a section keeps for each cell of a column under way, bytes at the most: a time, a count
-/// and a number of samples.
+/// Most bytes that a section keeps for each cell of the unfinished column: a time, a count and
+/// a number of samples.
 const UNDER_WAY_CELL_BYTES: usize = 20;
 const FEWEST_COLUMNS: usize = 16;
-/// Where a cell is 1, the largest code.
+/// The largest code, for a cell of 1.
 const FULL: f64 = 126.0;
-/// The code of a cell that was not measured, or whose row was not there.
+/// The code of a cell that was not measured, or whose row did not exist.
 pub(super) const ABSENT: u8 = 127;
 
 /// The grid of one section; see the head of this file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
-    /// Whose it is.
+    /// The name of the section.
     pub(super) section: &'static str,
     pub(super) layers: Vec<String>,
     /// Number of each row, ascending.
     pub(super) rows: Vec<u32>,
     pub(super) column_ns: u64,
     pub(super) times: Times,
-    /// Of each column: one code for each layer and row, layer by layer.
+    /// For each column, the codes by layer and row.
     pub(super) columns: VecDeque<Vec<u8>>,
-    /// What has been added since the last whole column, of this section alone.
+    /// The sum since the last complete column, of this section alone.
     pub(super) under_way: Snapshot,
 }
 
@@ -53,7 +53,7 @@ impl Grid {
         }
     }
 
-    /// Adds a snapshot; a point of the history lasts `point_ns`.
+    /// Adds a snapshot; `point_ns` is the length of a point of the history.
     pub(super) fn push(&mut self, snapshot: &Snapshot, point_ns: u64) {
         if let Some(section) = snapshot.sections.recorded(self.section) {
             self.meet(section.rows(&snapshot.cpus), point_ns);
@@ -99,7 +99,7 @@ impl Grid {
         codes
     }
 
-    /// Makes room for rows that were not there before.
+    /// Adds new rows.
     fn meet(&mut self, rows: &[u32], point_ns: u64) {
         if rows.iter().all(|row| self.rows.binary_search(row).is_ok()) {
             return;
@@ -122,7 +122,7 @@ impl Grid {
         self.column_ns = whole_periods(column_ns.max(point_ns), point_ns);
     }
 
-    /// Puts the columns of an older grid in front, as far as its layers have the same names.
+    /// Prepends the columns of an older grid, for the layers with the same names.
     pub(super) fn prepend(&mut self, mut older: Grid, point_ns: u64) {
         if let Some(begin) = self.times.begin_unix_ms() {
             older.forget_from(begin.saturating_add(1));
@@ -153,12 +153,12 @@ impl Grid {
         self.columns.drain(..surplus);
     }
 
-    /// Number of each row: of the CPU, say.
+    /// The number of each row, such as that of a CPU.
     pub fn rows(&self) -> &[u32] {
         &self.rows
     }
 
-    /// Place of a layer, such as a component, by its name.
+    /// Index of a layer by its name.
     pub fn layer(&self, name: &str) -> Option<usize> {
         self.layers.iter().position(|layer| layer == name)
     }
@@ -178,8 +178,8 @@ impl Grid {
         self.times.ms(column)
     }
 
-    /// What a cell shows, 0 to 1, by the row's place in [`Grid::rows`]; rounded, to 1.6 per
-    /// cent points at the most. `None` if it was not measured.
+    /// The value of a cell, 0 to 1, by the row's index in [`Grid::rows`], rounded to at most
+    /// 1.6 percentage points. `None` if it was not measured.
     pub fn cell(&self, column: usize, layer: usize, row: usize) -> Option<f64> {
         if layer >= self.layers.len() || row >= self.rows.len() {
             return None;
@@ -197,7 +197,7 @@ impl Grid {
     }
 }
 
-/// What stands for a share of 0 to 1.
+/// The code of a share of 0 to 1.
 fn code(share: f64) -> u8 {
     match share {
         // Most cells.
@@ -206,23 +206,23 @@ fn code(share: f64) -> u8 {
     }
 }
 
-/// Where each of these stood before.
+/// The former index of each item.
 pub(super) fn places<T: PartialEq>(now: &[T], before: &[T]) -> Vec<Option<usize>> {
     let place = |own: &T| before.iter().position(|old| old == own);
     now.iter().map(place).collect()
 }
 
-/// A column whose layers or rows have changed their places.
+/// The mapping of a column whose layers or rows have moved.
 pub(super) struct Moved {
-    /// For each layer and row, where it was.
+    /// The former index of each layer and row.
     pub(super) layers: Vec<Option<usize>>,
     pub(super) rows: Vec<Option<usize>>,
-    /// Number of rows that there were.
+    /// The former number of rows.
     pub(super) width: usize,
 }
 
 impl Moved {
-    /// The codes of a column at their new places.
+    /// The codes of a column in the new order.
     pub(super) fn codes(&self, before: &[u8]) -> Vec<u8> {
         let mut codes = Vec::with_capacity(self.layers.len() * self.rows.len());
         for layer in &self.layers {

@@ -1,7 +1,6 @@
-//! A history on its way from the daemon to a dashboard, as packed tables.
+//! A history as a message from the daemon to a dashboard, as packed tables.
 //!
-//! Everything has its name with it: what the reader does not know is passed over, and what it
-//! misses has no values.
+//! All parts are named: a reader skips unknown ones, and missing ones have no values.
 
 use std::collections::VecDeque;
 
@@ -15,23 +14,23 @@ use crate::info::Info;
 use crate::packed::{self, Damaged, Packed};
 use crate::snapshot::Snapshot;
 
-/// More than any history holds; a message that claims more is damaged.
+/// More rows than any history holds; a message that claims more is damaged.
 const MOST_ROWS: usize = 1 << 10;
 const MOST_VALUES: usize = 1 << 24;
 
-/// A [`History`] on its way to a dashboard.
+/// A [`History`] as a message to a dashboard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HistoryMessage {
     /// Length of a point, nanoseconds.
     pub(super) point_ns: u64,
-    /// The last snapshot that is in it.
+    /// The number of its last snapshot.
     pub(super) last_sequence: u64,
     /// Ends and lengths of the points.
     pub(super) times: Packed,
     pub(super) series: SeriesMessage,
     pub(super) grids: Vec<GridMessage>,
     pub(super) tops: Vec<TopMessage>,
-    /// What has been added since the last whole point.
+    /// The sum since the last complete point.
     pub(super) under_way: Snapshot,
 }
 
@@ -40,7 +39,7 @@ pub struct HistoryMessage {
 pub(super) struct SeriesMessage {
     pub(super) names: Vec<String>,
     pub(super) units: Vec<String>,
-    /// One more than the value, so that "no value" is the cheap 0.
+    /// The values plus one, so that the frequent "no value" is 0, which packs well.
     pub(super) values: Packed,
 }
 
@@ -56,7 +55,7 @@ pub(super) struct GridMessage {
     pub(super) times: Packed,
     /// The codes of each layer: column by column, row by row.
     pub(super) codes: Packed,
-    /// What has been added since the last whole column.
+    /// The sum since the last complete column.
     pub(super) under_way: Snapshot,
 }
 
@@ -65,8 +64,8 @@ pub(super) struct GridMessage {
 pub(super) struct TopMessage {
     pub(super) name: String,
     pub(super) names: Vec<String>,
-    /// For each point one more than *other*, or 0 where nothing was measured, and how many are
-    /// the largest; then their places and their amounts.
+    /// For each point *other* plus one, or 0 if nothing was measured, and the number of the
+    /// largest; then their indices and amounts.
     pub(super) points: Packed,
 }
 
@@ -84,17 +83,17 @@ impl History {
         }
     }
 
-    /// The history that a message of the daemon with this description holds.
+    /// Decodes the history of a daemon with this description.
     ///
     /// # Errors
-    /// If the message contradicts itself.
+    /// If the message is inconsistent.
     pub fn from_message(info: &Info, message: &HistoryMessage) -> Result<Self, Damaged> {
         let mut history = History::new(info);
         history.fill(message)?;
         Ok(history)
     }
 
-    /// Takes over what the message has of this empty history.
+    /// Fills this empty history from the message.
     pub(super) fn fill(&mut self, message: &HistoryMessage) -> Result<(), Damaged> {
         if message.point_ns == 0 || message.under_way.cpus.len() > 1 {
             return Err(Damaged);

@@ -1,16 +1,15 @@
 //! The recent past in bounded memory, in three shapes: named series of the whole host at the
 //! full rate ([`series`]); grids of rows × time in coarser columns ([`grid`]), such as every
 //! CPU's share of every component; and the largest of many named things with the sum of all
-//! others ([`top`]). What there is in each, the sections say ([`crate::sections::Recorded`]).
+//! others ([`top`]). Sections define their contents ([`crate::sections::Recorded`]).
 //!
-//! Daemon and dashboard keep the same thing: the daemon sends its own to a
-//! dashboard that connects, which goes on from there by itself.
+//! Daemon and dashboard keep the same history: the daemon sends its own to a dashboard that
+//! connects, which then continues it from the snapshots it receives.
 //!
-//! What it takes, for 78 components: a series holds [`POINTS`] values of 4
-//! bytes, and some 100 series take 0.8 MB whatever the host. The columns of all CPUs together
-//! hold at most [`COLUMN_BYTES`]: on 2 CPUs a column is one interval; on 128 it
-//! is some 3 seconds, on 1024 some 25. A ranking takes 0.4 MB, and as much for its names at the
-//! most. Pure; the time is that of the snapshots.
+//! Memory, for 78 components: a series holds [`POINTS`] values of 4 bytes, and some 100 series
+//! take 0.8 MB on any host. The columns of all CPUs together hold at most [`COLUMN_BYTES`]: on 2
+//! CPUs a column is one interval; on 128 it is about 3 seconds, on 1024 about 25. A ranking takes
+//! 0.4 MB, and at most as much again for its names. Pure; the time is that of the snapshots.
 
 use crate::info::Info;
 use crate::sections::{Columns, Sections};
@@ -33,10 +32,10 @@ pub use top::{Ranking, Top};
 
 /// Points in a series: 16 minutes at the default period, more at longer ones.
 pub const POINTS: usize = 1920;
-/// What a history covers at the least, once it is full.
+/// Least time that a full history covers.
 pub const LEAST_COVERED_NS: u64 = 16 * 60 * 1_000_000_000;
 
-/// Sections of which readers ask by the index of a component or mode.
+/// Sections that readers query by the index of a component or mode.
 const COST: &str = "cost";
 const MODES: &str = "modes";
 const POWER: &str = "power";
@@ -46,12 +45,12 @@ const POWER: &str = "power";
 pub struct History {
     point_ns: u64,
     last_sequence: u64,
-    /// When the points of series and rankings were.
+    /// The times of the points of series and rankings.
     times: Times,
     series: Series,
     tops: Vec<Top>,
     grids: Vec<Grid>,
-    /// What has been added since the last whole point, all CPUs in one column.
+    /// The sum since the last complete point, with all CPUs in one column.
     under_way: Snapshot,
 }
 
@@ -80,7 +79,7 @@ impl History {
         }
     }
 
-    /// Adds a snapshot; one that is in it already makes no difference.
+    /// Adds a snapshot; one that was already added has no effect.
     pub fn push(&mut self, snapshot: &Snapshot) {
         if snapshot.sequence <= self.last_sequence {
             return;
@@ -89,7 +88,7 @@ impl History {
         self.forget_from(snapshot.time_unix_ns / 1_000_000);
         let nothing_waits = self.under_way.interval_ns == 0;
         if nothing_waits && is_due(snapshot.interval_ns, self.point_ns, snapshot.interval_ns) {
-            // The usual case: an interval is a point, and nothing need be added up.
+            // The usual case: an interval is a point, without addition.
             self.push_point(snapshot);
         } else {
             add_host_wide(&mut self.under_way, snapshot);
@@ -116,9 +115,9 @@ impl History {
         }
     }
 
-    /// Puts what `older` knows of the time before this history in front of it, as far as things
-    /// have the same names in both. What of it is under way belongs to a daemon that is gone, or
-    /// is in this history too.
+    /// Prepends the part of `older` that lies before this history, for things with the same
+    /// names in both. The unfinished point of `older` is dropped: it belongs to a stopped daemon,
+    /// or is in this history too.
     pub fn continue_from(&mut self, mut older: History) {
         if let Some(begin) = self.times.begin_unix_ms() {
             older.forget_from(begin.saturating_add(1));
@@ -140,8 +139,8 @@ impl History {
         self.trim();
     }
 
-    /// Forgets points from this time on: the clock was set back, and time that
-    /// has not come yet cannot have a past.
+    /// Removes points from this time on: after the clock was set back, they would lie in the
+    /// future.
     fn forget_from(&mut self, unix_ms: u64) {
         let keep = self.times.before(unix_ms);
         self.times.truncate(keep);
@@ -163,12 +162,12 @@ impl History {
         }
     }
 
-    /// Number of the last snapshot in it; 0 if there is none.
+    /// Number of the last snapshot; 0 if there is none.
     pub fn last_sequence(&self) -> u64 {
         self.last_sequence
     }
 
-    /// A history that a restarted daemon goes on with counts from 1 again.
+    /// Restarts the numbering, for a history that a restarted daemon continues.
     pub fn restart_sequence(&mut self) {
         self.last_sequence = 0;
     }
@@ -219,12 +218,12 @@ impl History {
         self.series.value(MODES, mode, point)
     }
 
-    /// Networking's power in watts, where it was measured.
+    /// Networking's power in watts; `None` if it was not measured.
     pub fn network_watts(&self, point: usize) -> Option<f64> {
         self.series.value(POWER, 0, point)
     }
 
-    /// Number of each CPU that the columns know.
+    /// Number of each CPU in the columns.
     pub fn cpus(&self) -> &[u32] {
         self.grid(COST).map_or(&[], Grid::rows)
     }
@@ -252,7 +251,7 @@ impl History {
         self.grid(COST)?.cell(column, component, cpu)
     }
 
-    /// What it takes at this moment, bytes, but for some small change.
+    /// Current memory use, bytes, approximately.
     pub fn memory_bytes(&self) -> usize {
         let grids: usize = self.grids.iter().map(Grid::memory_bytes).sum();
         let tops: usize = self.tops.iter().map(Top::memory_bytes).sum();
@@ -260,7 +259,7 @@ impl History {
     }
 }
 
-/// Adds an interval to what is under way, all CPUs in one column.
+/// Adds an interval to the unfinished point, with all CPUs in one column.
 fn add_host_wide(sum: &mut Snapshot, snapshot: &Snapshot) {
     if sum.cpus.is_empty() {
         sum.cpus.push(0);
@@ -271,12 +270,12 @@ fn add_host_wide(sum: &mut Snapshot, snapshot: &Snapshot) {
     sum.sections.add(&snapshot.sections, &Columns::folded());
 }
 
-/// The least number of whole periods that lasts so long.
+/// The least number of whole periods that covers this length.
 fn whole_periods(length_ns: u64, period_ns: u64) -> u64 {
     length_ns.div_ceil(period_ns).max(1) * period_ns
 }
 
-/// Whether one more interval would lead further from this length.
+/// Whether another interval would move the sum further from this length.
 fn is_due(sum_ns: u64, length_ns: u64, interval_ns: u64) -> bool {
     sum_ns.saturating_add(interval_ns / 2) >= length_ns
 }

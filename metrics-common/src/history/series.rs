@@ -1,7 +1,6 @@
 //! The first shape: named series with units, one value of the whole host for each point.
 //!
-//! What each section calls its series is laid out once; from then on a value is found by its
-//! section and its place there.
+//! The names are laid out once; then a value is found by its section and its index there.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,13 +8,13 @@ use std::ops::Range;
 use crate::info::Info;
 use crate::sections::{Sections, Unit};
 
-/// The code of what was not measured.
+/// The code of a value that was not measured.
 pub(super) const NO_VALUE: u32 = u32::MAX;
 
 /// The series of all sections; see the head of this file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Which rows are a section's.
+    /// The range of rows of each section.
     sections: Vec<(&'static str, Range<usize>)>,
     pub(super) rows: Vec<Row>,
 }
@@ -23,7 +22,7 @@ pub struct Series {
 /// One series.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
-    /// Section and name in it, as in `cost/rx_softirq`.
+    /// Section and name, as in `cost/rx_softirq`.
     pub(super) name: String,
     pub(super) unit: Unit,
     /// Steps of the unit ([`Unit::steps`]), or [`NO_VALUE`].
@@ -31,7 +30,7 @@ pub(super) struct Row {
 }
 
 impl Series {
-    /// The series of this host, without a point.
+    /// The series of this host, without points.
     pub(super) fn new(info: &Info) -> Self {
         let (mut sections, mut rows) = (Vec::new(), Vec::new());
         for records in Sections::RECORDS {
@@ -46,7 +45,7 @@ impl Series {
         Series { sections, rows }
     }
 
-    /// Adds a point: what the sections, each in one column, say of an interval.
+    /// Adds a point from the sections of an interval, each in one column.
     pub(super) fn push(&mut self, sections: &Sections, interval_ns: u64) {
         for (name, rows) in &self.sections {
             let section = sections.recorded(name);
@@ -64,15 +63,15 @@ impl Series {
         self.rows.iter().map(|row| (row.name.as_str(), row.unit))
     }
 
-    /// The value of a section's series, by its place among them, in its unit; `None` if it was
-    /// not measured, or there is no such series or point.
+    /// The value of a section's series, by its index there, in its unit; `None` if it was not
+    /// measured, or there is no such series or point.
     pub fn value(&self, section: &str, index: usize, point: usize) -> Option<f64> {
         let (_, rows) = self.sections.iter().find(|(name, _)| *name == section)?;
         let place = rows.clone().nth(index)?;
         self.at(place, point)
     }
 
-    /// Place of a series by its name among [`Series::names`].
+    /// Index of a series by its name among [`Series::names`].
     pub fn place(&self, name: &str) -> Option<usize> {
         self.rows.iter().position(|row| row.name == name)
     }
@@ -99,7 +98,7 @@ impl Series {
         }
     }
 
-    /// Puts so many older points in front, as far as the older series have the same names.
+    /// Prepends this many older points, for the series with the same names.
     pub(super) fn prepend(&mut self, mut older: Series, points: usize) {
         for row in &mut self.rows {
             let same = |old: &&mut Row| old.name == row.name && old.unit == row.unit;

@@ -1,4 +1,4 @@
-//! What a history must keep, and what it must never keep twice.
+//! Tests of a history: nothing is lost, nothing counts twice.
 
 use super::*;
 use crate::sections::{Cost, CpuModes, Modes, OwnCost, Power, Sections, Unit};
@@ -16,7 +16,7 @@ fn info(period_ms: u64) -> Info {
     }
 }
 
-/// Half a second (or so) in which component 4 takes a share of each CPU.
+/// About half a second in which component 4 takes a share of each CPU.
 fn snapshot(sequence: u64, period_ms: u64, cpus: &[u32], share: f64) -> Snapshot {
     let rows = info(period_ms).components.len();
     let ns = (period_ms as f64 * 1e6 * share) as u64;
@@ -142,7 +142,7 @@ fn memory_is_bounded_however_long_it_runs() {
         for sequence in 1_931..=2_100 {
             history.push(&snapshot(sequence, 500, &cpus, 0.5));
         }
-        // A column under way comes and goes.
+        // The unfinished column varies.
         assert!(history.memory_bytes() <= full + (100 << 10));
         assert_eq!(history.points(), POINTS);
     }
@@ -171,7 +171,7 @@ fn no_snapshot_counts_twice() {
 
 #[test]
 fn a_daemon_that_knows_more_fills_the_gap_and_repeats_nothing() {
-    // The page saw 1 to 100, lost the connection, and gets 50 to 200.
+    // The page received 1 to 100, lost the connection, and gets 50 to 200.
     let page = filled(500, &[0, 1], 100);
     let mut daemon = History::new(&info(500));
     for sequence in 50..=200 {

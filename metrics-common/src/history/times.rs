@@ -1,8 +1,8 @@
-//! When the points or columns of a history were.
+//! The times of the points or columns of a history.
 
 use std::collections::VecDeque;
 
-/// End and length of each stretch of time, the oldest first.
+/// End and length of each time span, oldest first.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Times {
     pub(super) ends_unix_ms: VecDeque<u64>,
@@ -19,19 +19,19 @@ impl Times {
         self.spans_ms.push_back((span_ns / 1_000_000) as u32);
     }
 
-    /// Begin and end of a stretch, milliseconds since the Unix epoch.
+    /// Begin and end of a span, milliseconds since the Unix epoch.
     pub(super) fn ms(&self, at: usize) -> (f64, f64) {
         let (end, span) = (self.ends_unix_ms[at], self.spans_ms[at]);
         (end.saturating_sub(u64::from(span)) as f64, end as f64)
     }
 
-    /// Where the first stretch begins.
+    /// Begin of the first span.
     pub(super) fn begin_unix_ms(&self) -> Option<u64> {
         let (end, span) = self.ends_unix_ms.front().zip(self.spans_ms.front())?;
         Some(end.saturating_sub(u64::from(*span)))
     }
 
-    /// How many stretches end before this time.
+    /// Number of spans that end before this time.
     pub(super) fn before(&self, unix_ms: u64) -> usize {
         self.ends_unix_ms.partition_point(|&end| end < unix_ms)
     }

@@ -1,9 +1,8 @@
-//! The third shape: of many named things that come and go, the largest of each point, and all
-//! others as one sum. It is that of owners (processes, control groups) and flows, of which
-//! there may be any number.
+//! The third shape: the largest of many named things at each point, and the sum of all others.
+//! It fits owners (processes, control groups) and flows, whose number has no limit.
 //!
-//! Nothing is ever lost from the sum: what is not among the largest, or is forgotten because too
-//! many names came after it, is in *other*. Memory is bounded whatever names come.
+//! The sum stays exact: things that are not among the largest, or whose names were forgotten to
+//! make room for newer ones, count as *other*. Memory is bounded for any number of names.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -13,10 +12,10 @@ use crate::sections::Sections;
 
 /// Names that a point keeps.
 pub const LARGEST: usize = 10;
-/// Names that are known at a time. One more takes the place of the one that was among the
-/// largest the longest time ago.
+/// Most names known at a time. A further name replaces the one that was last among the largest
+/// the longest time ago.
 pub const MOST_NAMES: usize = 1024;
-/// Bytes of a name; what is longer is cut, and things whose names begin alike are then one.
+/// Longest name, bytes; longer ones are cut, and names with the same beginning become one.
 pub const NAME_BYTES: usize = 256;
 
 const _: () = assert!(LARGEST < MOST_NAMES && MOST_NAMES <= u16::MAX as usize);
@@ -24,48 +23,48 @@ const _: () = assert!(LARGEST < MOST_NAMES && MOST_NAMES <= u16::MAX as usize);
 /// The largest over time; see the head of this file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Top {
-    /// Who feeds it, and which of the section's it is.
+    /// The section, and the index of this ranking in it.
     section: &'static str,
     index: usize,
-    /// Section and name in it, as in `owners/processes`.
+    /// Section and name, as in `owners/processes`.
     pub(super) name: String,
-    /// A name keeps its place as long as it is known.
+    /// Known names; a name keeps its index while it is known.
     pub(super) names: Vec<String>,
-    /// `None` where it was not measured.
+    /// `None`: not measured.
     pub(super) points: VecDeque<Option<TopPoint>>,
 }
 
-/// What there was in a point.
+/// One point.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct TopPoint {
-    /// Places of the largest, with their amounts.
+    /// Indices of the largest, with their amounts.
     pub(super) largest: Vec<(u16, u64)>,
-    /// Everything else.
+    /// The sum of all others.
     pub(super) other: u64,
 }
 
 /// One of the largest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ranked<'a> {
-    /// Where the name stands among those known: the same as long as it is known.
+    /// Index of the name, constant while the name is known.
     pub place: usize,
     /// The name.
     pub name: &'a str,
-    /// How much it had, in the unit of the section.
+    /// Its amount, in the unit of the section.
     pub amount: u64,
 }
 
-/// The largest in a stretch of time.
+/// The largest over a time span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ranking<'a> {
     /// At most [`LARGEST`], the largest first.
     pub largest: Vec<Ranked<'a>>,
-    /// What all others had.
+    /// The sum of all others.
     pub other: u64,
 }
 
 impl Top {
-    /// One of a section's, without a point.
+    /// A ranking of a section, without points.
     pub(super) fn new(section: &'static str, index: usize, name: &str) -> Self {
         Top {
             section,
@@ -76,7 +75,7 @@ impl Top {
         }
     }
 
-    /// Adds a point: what the sections say of an interval.
+    /// Adds a point from the sections of an interval.
     pub(super) fn push(&mut self, sections: &Sections) {
         let section = sections.recorded(self.section);
         let amounts = section.and_then(|section| section.amounts(self.index));
@@ -132,8 +131,8 @@ impl Top {
         self.points.push_back(Some(point));
     }
 
-    /// Places for so many new names. If they are too many, those that were among the largest the
-    /// longest time ago are forgotten, none of `kept` among them.
+    /// Finds indices for this many new names. If there is no room, forgets the names that were
+    /// among the largest the longest time ago, except those of `kept`.
     fn make_room(&mut self, wanted: usize, kept: &[(u16, u64)]) -> Vec<usize> {
         let known = self.names.len();
         let mut room: Vec<usize> = (known..MOST_NAMES).take(wanted).collect();
@@ -166,8 +165,8 @@ impl Top {
         room
     }
 
-    /// The largest of some points together; `None` if it was measured in none of them. The sum
-    /// is exact; a name that was not among the largest of a point counts as *other* there.
+    /// The largest of several points together; `None` if none of them was measured. The sum is
+    /// exact; a name counts as *other* at points where it was not among the largest.
     pub fn ranking(&self, points: Range<usize>) -> Option<Ranking<'_>> {
         let mut sums = vec![0_u64; self.names.len()];
         let (mut other, mut is_measured) = (0_u64, false);
@@ -202,8 +201,8 @@ impl Top {
         self.points.drain(..surplus);
     }
 
-    /// Puts so many older points in front. Of their names, the latest are known as far as there
-    /// is room.
+    /// Prepends this many older points. Of their names, the newest are kept, as far as there is
+    /// room.
     pub(super) fn prepend(&mut self, older: Option<Top>, points: usize) {
         let Some(older) = older else {
             (0..points).for_each(|_| self.points.push_front(None));

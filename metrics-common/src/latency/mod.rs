@@ -1,5 +1,5 @@
-//! Latency inside the stack: the points of a packet's way where it is taken, and the histogram
-//! that it is kept in. Pure; the section is `sections/latency`.
+//! Latency inside the stack: the points of measurement on a packet's way, and the histogram. Pure;
+//! the section is `sections/latency`.
 
 mod point;
 pub mod words;

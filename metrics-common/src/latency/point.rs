@@ -1,4 +1,4 @@
-//! The table of points. A row is all that names one: everything else derives from it.
+//! The table of points. Everything else about a point derives from its row.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 macro_rules! points {
     ($($variant:ident $slug:literal $label:literal $netstacklat:expr, $help:literal,)*) => {
-        /// A point of a packet's way, with the time that is taken there.
+        /// A point on a packet's way at which its latency is measured.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Point {
             $(#[doc = $help] $variant,)*
         }
 
         impl Point {
-            /// All of them, in the order in which a packet meets them; what is not counted from
-            /// the packet's arrival comes last.
+            /// All points in the order of a packet's way; those not measured from the packet's
+            /// arrival are last.
             pub const ALL: &'static [Point] = &[$(Point::$variant,)*];
 
             /// Stable name for machines.
@@ -32,7 +32,7 @@ macro_rules! points {
                 match self { $(Point::$variant => $help,)* }
             }
 
-            /// What netstacklat calls it; `None` where it has nothing like it.
+            /// Its name in netstacklat; `None` if netstacklat has no such point.
             pub fn netstacklat(self) -> Option<&'static str> {
                 match self { $(Point::$variant => $netstacklat,)* }
             }
@@ -72,7 +72,7 @@ impl Point {
         all.find(|point| point.slug() == slug)
     }
 
-    /// Its place in [`Point::ALL`].
+    /// Its index in [`Point::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }

@@ -1,14 +1,14 @@
-//! Latencies in words and in bars of text, the same on a terminal and on the page. Pure.
+//! Latencies as text and as bars of text, the same on a terminal and on the page. Pure.
 
 use super::{BUCKETS, Histogram, SUB_BUCKETS, bounds};
 
-/// One for what is below the first power of two, and one for each power.
+/// Number of ranges: one below the first power of two, and one for each power.
 pub const POWERS: usize = 1 + (BUCKETS - 1) / SUB_BUCKETS;
 
-/// Height of a bar; what is not nothing has the lowest.
+/// Bars by height; any count above 0 has at least the lowest.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Nanoseconds with three digits at the most, and their unit.
+/// A time with at most three digits, and its unit.
 pub fn time(ns: u64) -> String {
     let (value, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),
@@ -22,12 +22,12 @@ pub fn time(ns: u64) -> String {
     }
 }
 
-/// Of which of the powers a bucket is.
+/// The power of two of a bucket.
 pub fn power_of(bucket: usize) -> usize {
     bucket.div_ceil(SUB_BUCKETS)
 }
 
-/// Where a power begins, nanoseconds.
+/// Lower bound of a power, nanoseconds.
 pub fn power_begin_ns(power: usize) -> u64 {
     match power {
         0 => 0,
@@ -35,7 +35,7 @@ pub fn power_begin_ns(power: usize) -> u64 {
     }
 }
 
-/// How many are in each power.
+/// The count of each power.
 pub fn powers(histogram: &Histogram) -> [u64; POWERS] {
     let mut powers = [0_u64; POWERS];
     for (bucket, count) in histogram.counts().iter().enumerate() {
@@ -45,7 +45,7 @@ pub fn powers(histogram: &Histogram) -> [u64; POWERS] {
     powers
 }
 
-/// A bar for each power; the highest is that of the most. A blank is nothing.
+/// A bar for each power; the largest count has the highest, 0 a blank.
 pub fn bars(histogram: &Histogram) -> String {
     let powers = powers(histogram);
     let most = powers.iter().copied().max().unwrap_or(0).max(1) as f64;

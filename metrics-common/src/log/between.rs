@@ -1,4 +1,4 @@
-//! The messages of a time, of a log whose index is known. Does not know where in the file they are.
+//! The messages of a time span, from a log whose index is known. Does not know offsets in the file.
 
 use std::io::{Read, Seek};
 
@@ -7,7 +7,8 @@ use super::pieces::Pieces;
 use super::reader::LogReader;
 use crate::codec::ServerMessage;
 
-/// The messages of a time, see [`LogIndex::messages_between`](super::LogIndex::messages_between).
+/// The messages of a time span, see
+/// [`LogIndex::messages_between`](super::LogIndex::messages_between).
 #[derive(Debug)]
 pub struct Between<'a, S> {
     reader: LogReader<Pieces<&'a mut S>>,
@@ -17,7 +18,7 @@ pub struct Between<'a, S> {
 }
 
 impl<'a, S: Read + Seek> Between<'a, S> {
-    /// `reader` gives at least the messages of that time, both ends included.
+    /// `reader` yields at least the messages of that span, both ends included.
     pub(super) fn new(
         reader: LogReader<Pieces<&'a mut S>>,
         from_unix_ns: u64,
@@ -31,7 +32,7 @@ impl<'a, S: Read + Seek> Between<'a, S> {
         }
     }
 
-    /// The reader beneath, which knows what was damaged.
+    /// The underlying reader, which counts damage.
     pub fn reader(&self) -> &LogReader<Pieces<&'a mut S>> {
         &self.reader
     }

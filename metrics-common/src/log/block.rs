@@ -1,4 +1,4 @@
-//! Blocks: several consecutive messages under one head, compressed.
+//! Blocks: several consecutive messages with a common head, compressed.
 //!
 //! ```text
 //! block   = marker "NTBK", payload's length u32, work u32, kind u8, flags u8, messages u16,
@@ -6,34 +6,34 @@
 //! payload = kind 0: for each message its length as varint, and the message
 //!           kind 1: number of streams, for each: length, compressed length or 0; then the
 //!                   streams (`columns`), compressed or as they are
-//!           kind 2: no messages, but what leads to them, and readers in order pass over it: an
-//!                   index, see `index`, or, with flag 2, a digest, see `digest`
+//!           kind 2: no messages but an index, see `index`, or, with flag 2, a digest, see
+//!                   `digest`; sequential readers skip it
 //! ```
 //!
 //! Numbers in the head are little-endian; times are nanoseconds since the Unix epoch, of the first
-//! and last snapshot in the block, 0 without any. The head has a checksum of its own, so that
-//! blocks are found without reading payloads. *Work* is how many bytes and values it takes to
-//! uncompress the payload: at most [`WORK_PER_STORED_BYTE`] for each byte of it and
-//! [`MOST_BLOCK_WORK`] in all, so that a small file cannot make its reader do much.
+//! and last snapshot in the block, or 0 without snapshots. The head has a checksum of its own, so
+//! that blocks are found without reading payloads. *Work* is the number of bytes and values
+//! processed when unpacking the payload: at most [`WORK_PER_STORED_BYTE`] for each of its bytes and
+//! [`MOST_BLOCK_WORK`] in all, so that a small file cannot cause much work.
 
 use super::columns;
 use super::compress::{Compressor, Decompressor};
 use super::{LogError, MAX_PAYLOAD_BYTES};
 use crate::packed::{Damaged, Reader, put};
 
-/// How every block begins.
+/// The first bytes of every block.
 pub(super) const MARKER: &[u8; 4] = b"NTBK";
 /// Length of a block's head, bytes.
 pub(super) const HEAD_BYTES: usize = 40;
-/// The part of the head that its checksum is of.
+/// Length of the part of the head that its checksum covers.
 const SUMMED_BYTES: usize = 32;
-/// What unpacking a block may take for each byte that is stored.
+/// Most work of unpacking a block, for each stored byte.
 pub const WORK_PER_STORED_BYTE: u64 = 1024;
-/// What unpacking a block may take, bytes and values.
+/// Most work of unpacking a block, bytes and values.
 pub const MOST_BLOCK_WORK: u64 = 8 << 20;
-/// Messages of a block that is not full yet are fewer bytes than this.
+/// Size of messages from which a block is full.
 const FULL_BYTES: usize = 1 << 20;
-/// More messages than this are another block's.
+/// Most messages of a block.
 const MOST_MESSAGES: usize = 4096;
 
 const PLAIN: u8 = 0;
@@ -41,28 +41,28 @@ const COLUMNS: u8 = 1;
 const NO_MESSAGES: u8 = 2;
 /// Flag: at least one of the messages is a Hello.
 const HAS_HELLO: u8 = 1;
-/// Flag: what is no messages is a digest.
+/// Flag: a block of kind 2 is a digest.
 const IS_DIGEST: u8 = 2;
 
-/// What a block's head says.
+/// The fields of a block's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockHead {
-    /// Length of the payload behind the head, bytes.
+    /// Length of the payload, bytes.
     pub payload_bytes: u32,
     work: u32,
     kind: u8,
     flags: u8,
     /// Number of messages.
     pub messages: u16,
-    /// Time of the first snapshot, nanoseconds since the Unix epoch; 0 without any.
+    /// Time of the first snapshot, nanoseconds since the Unix epoch; 0 without snapshots.
     pub first_time_unix_ns: u64,
-    /// Time of the last.
+    /// Time of the last snapshot.
     pub last_time_unix_ns: u64,
     pub(super) payload_crc: u32,
 }
 
 impl BlockHead {
-    /// Understands a head; `None` if these bytes are none, or claim what no block may.
+    /// Decodes a head; `None` if the bytes are not a head, or exceed a limit.
     pub(super) fn of(bytes: &[u8]) -> Option<BlockHead> {
         let mut bytes = bytes.get(..HEAD_BYTES)?;
         if !bytes.starts_with(MARKER) {
@@ -101,7 +101,7 @@ impl BlockHead {
         self.kind == NO_MESSAGES && self.flags & IS_DIGEST != 0
     }
 
-    /// Whether a Hello is among the messages.
+    /// Whether it contains a Hello.
     pub fn has_hello(&self) -> bool {
         self.kind != NO_MESSAGES && self.flags & HAS_HELLO != 0
     }
@@ -111,12 +111,12 @@ impl BlockHead {
         self.kind == COLUMNS
     }
 
-    /// What it may take to unpack it.
+    /// The declared work of unpacking it.
     pub(super) fn work(&self) -> u64 {
         u64::from(self.work)
     }
 
-    /// Length of the block, head and all, bytes.
+    /// Length of the block including its head, bytes.
     pub fn block_bytes(&self) -> u64 {
         HEAD_BYTES as u64 + u64::from(self.payload_bytes)
     }
@@ -144,14 +144,14 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     Some(*own)
 }
 
-/// Messages on their way into a block.
+/// The messages collected for a block.
 #[derive(Default)]
 pub struct Block {
     messages: Vec<Vec<u8>>,
     bytes: usize,
     has_hello: bool,
     snapshots: usize,
-    /// Of the first and last snapshot.
+    /// Times of the first and last snapshot.
     times: Option<(u64, u64)>,
 }
 
@@ -184,7 +184,7 @@ impl Block {
     /// # Errors
     /// If it is too large for any block.
     pub fn push(&mut self, message: Vec<u8>) -> Result<(), LogError> {
-        // With its length, as the only one of a block.
+        // It must fit with its length, as the only message of a block.
         if message.len() > MAX_PAYLOAD_BYTES - 16 {
             return Err(LogError::TooLarge(message.len()));
         }
@@ -193,37 +193,37 @@ impl Block {
         Ok(())
     }
 
-    /// Whether it is large enough to be closed, whatever the time.
+    /// Whether it should be closed because of its size.
     pub fn is_full(&self) -> bool {
         self.bytes >= FULL_BYTES || self.messages.len() >= MOST_MESSAGES
     }
 
-    /// Whether a message of so many bytes should rather begin the next block.
+    /// Whether a message of this size should start the next block.
     pub fn is_full_with(&self, more: usize) -> bool {
         !self.is_empty() && self.bytes + more > FULL_BYTES
     }
 
-    /// Whether there is no message in it.
+    /// Whether it has no messages.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// Snapshots in it.
+    /// Number of snapshots.
     pub fn snapshots(&self) -> usize {
         self.snapshots
     }
 
-    /// From the first snapshot in it to the last, nanoseconds.
+    /// Time from its first snapshot to its last, nanoseconds.
     pub fn span_ns(&self) -> u64 {
         self.times.map_or(0, |(first, last)| last - first)
     }
 
-    /// The block's bytes; afterwards it is empty. Nothing in, nothing out.
+    /// Returns the block's bytes and empties it; no bytes if it is empty.
     pub fn close(&mut self, packer: &mut Packer) -> Vec<u8> {
         self.close_as(|messages| packer.pack(messages))
     }
 
-    /// The same with the messages as they are: larger, and made for next to nothing.
+    /// The same without compression: larger, but almost without cost.
     pub fn close_plain(&mut self) -> Vec<u8> {
         self.close_as(plain)
     }
@@ -249,12 +249,12 @@ impl Block {
     }
 }
 
-/// A block that is an index.
+/// Encodes an index as a block.
 pub(super) fn index_block(payload: &[u8], times: (u64, u64)) -> Vec<u8> {
     without_messages(0, 0, payload, times)
 }
 
-/// A block that is a digest, which takes so much work to unpack.
+/// Encodes a digest as a block, with its work of unpacking.
 pub(super) fn digest_block(work: u64, payload: &[u8], times: (u64, u64)) -> Vec<u8> {
     without_messages(IS_DIGEST, work, payload, times)
 }
@@ -282,20 +282,20 @@ fn plain(messages: &[Vec<u8>]) -> (u8, u64, Vec<u8>) {
     (PLAIN, 0, payload)
 }
 
-/// What is kept from one block to the next: the compressor's memory.
+/// The compressor's memory, reused for each block.
 #[derive(Default)]
 pub struct Packer {
     compressor: Compressor,
 }
 
 impl Packer {
-    /// Messages as a payload, with its kind and the work that it takes to unpack it.
+    /// Encodes messages as a payload; returns its kind and the work of unpacking it.
     pub(super) fn pack(&mut self, messages: &[Vec<u8>]) -> (u8, u64, Vec<u8>) {
         self.columns(messages).unwrap_or_else(|| plain(messages))
     }
 
-    /// Messages as kind 1; `None` if the head may not say so, or it takes more room than as
-    /// they are.
+    /// Encodes messages as kind 1; `None` if its work exceeds the limit, or it is larger than kind
+    /// 0.
     fn columns(&mut self, messages: &[Vec<u8>]) -> Option<(u8, u64, Vec<u8>)> {
         let columns = columns::encode(messages);
         let mut work = columns.work;
@@ -330,10 +330,10 @@ pub(super) struct Unpacker {
 }
 
 impl Unpacker {
-    /// The messages of a block whose checksums hold; of an index or a digest, none.
+    /// The messages of a block with valid checksums; none for an index or a digest.
     ///
     /// # Errors
-    /// If the payload is not what the head says.
+    /// If the payload contradicts the head.
     pub(super) fn messages(
         &mut self,
         head: &BlockHead,
@@ -396,8 +396,7 @@ impl Unpacker {
     }
 }
 
-/// The heads of whole blocks that stand one behind the other, with where each begins; what is no
-/// block ends it.
+/// The heads of consecutive whole blocks, with their offsets; ends at the first other bytes.
 pub fn heads(bytes: &[u8]) -> impl Iterator<Item = (u64, BlockHead)> {
     let mut at = 0;
     std::iter::from_fn(move || {

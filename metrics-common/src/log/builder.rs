@@ -1,6 +1,6 @@
 //! A whole log in memory: header, blocks, digests, index.
 //!
-//! It owns the order of these. A log that grows on a disk is its writer's.
+//! It defines their order. A log that grows on a disk is written by `log_writer`.
 
 use super::block::{Block, Packer};
 use super::digest::DigestBuilder;
@@ -8,7 +8,7 @@ use super::index::IndexBuilder;
 use super::{LogError, file_header};
 use crate::codec::{self, ServerMessage};
 
-/// Snapshots of a block: about as many as in a log that is written at the default intervals.
+/// Snapshots of a block: about as many as in a log written at the default intervals.
 const SNAPSHOTS_OF_A_BLOCK: usize = 8;
 
 /// Makes a log of messages.
@@ -63,7 +63,7 @@ impl LogBuilder {
     /// # Errors
     /// If it is too large for any log.
     pub fn push_hello(&mut self, message: Vec<u8>) -> Result<(), LogError> {
-        // In a block of its own, as when a log is written.
+        // In a block of its own, as in a written log.
         self.close_block();
         self.block.push_hello(message)?;
         self.close_block();

@@ -1,23 +1,21 @@
-//! The checksum of any stretch of the bytes at hand, for the price of a few of
-//! them: checksums of what is before each 64th byte are kept, and that of a
-//! stretch follows from those at its two ends. CRC-32 is linear, so what stands
-//! before the stretch can be taken out again.
+//! Computes the checksum of any part of a buffer in almost constant time. Checksums of everything
+//! before each 64th byte are stored. CRC-32 is linear, so the checksum of a part follows from those
+//! at its two ends.
 //!
-//! This is what makes the reader linear: however many places of a file claim to
-//! begin a long block, each byte is hashed once, and each claim costs at most
-//! two times 63 bytes more.
+//! The reader's work is linear because of this: however many offsets of a file claim to begin a
+//! long block, each byte is hashed once, and each claim hashes at most two times 63 bytes more.
 
 use std::collections::VecDeque;
 
 use crc32fast::Hasher;
 
-/// Bytes from one kept checksum to the next.
+/// Bytes between two stored checksums.
 pub(super) const STEP: usize = 64;
 
-/// See the head of this file. Indices are into the bytes that every call is given.
+/// See the head of this file. Indices refer to the bytes given in each call.
 #[derive(Debug)]
 pub(super) struct PrefixChecksums {
-    /// The checksum of everything before each multiple of [`STEP`], as far as it was needed.
+    /// The checksum of everything before each multiple of [`STEP`], computed as far as needed.
     before: VecDeque<u32>,
     /// Bytes hashed so far.
     pub(super) hashed_bytes: u64,
@@ -31,12 +29,12 @@ impl PrefixChecksums {
         }
     }
 
-    /// The first bytes, a multiple of [`STEP`], are gone: indices count from their end.
+    /// Removes the first bytes, a multiple of [`STEP`]; indices then count from the new beginning.
     pub(super) fn forget(&mut self, steps: usize) {
         if steps < self.before.len() {
             self.before.drain(..steps);
         } else {
-            // Only differences matter, so that any beginning will do.
+            // Only differences matter, so any initial value will do.
             self.before = VecDeque::from([0]);
         }
     }
@@ -50,7 +48,7 @@ impl PrefixChecksums {
         shifted.finalize() ^ all
     }
 
-    /// The checksum of everything before this index, but for a constant.
+    /// The checksum of everything before this index, up to a constant.
     fn before(&mut self, bytes: &[u8], index: usize) -> u32 {
         let step = index / STEP;
         while self.before.len() <= step {

@@ -1,36 +1,36 @@
-//! Consecutive messages, with what changes little from one to the next written so that it is
-//! few bytes once compressed: nothing is lost, and the same messages come back byte for byte.
+//! Encodes consecutive messages so that small changes between them compress well. Lossless:
+//! decoding gives the same bytes.
 //!
 //! ```text
-//! streams   = skeletons, modes, then for each place of a table: values, differences
+//! streams   = skeletons, modes, then for each position of a table: values, differences
 //! skeletons = for each message: its length without tables, number of tables,
-//!             for each: where it stood, 1 (in shape like the last one at this place) or 0, shape
+//!             for each: its offset, 1 (same shape as the last one at this position) or 0, shape
 //!             the message without its tables
 //! shape     = unit, number of rows, for each: length + 1 or 0 (absent); length, bytes (sums)
 //! modes     = for each run of tables of one shape, for each row: 0 (all of it 0), or
-//!             1 + 2 × predictor + (1 if numbers stand by their index, see `steps`)
+//!             1 + 2 × predictor + (1 if numbers are written as indices, see `steps`)
 //! ```
 //!
-//! The tables of a message (`packed`) that stand at the same place in each are taken together, row
-//! by row. A number is written as it is, or as what it is more (or less) than predicted: by the
-//! number of the same CPU before, or by their mean since the run began. All are integers of
-//! variable length; differences are folded, so that small ones of either sign are short.
+//! The tables (`packed`) at the same position in each message form a run, which is encoded row by
+//! row. A number is written as it is, or as its difference from a prediction: the previous number
+//! of the same CPU, or the mean since the beginning of the run. All are integers of variable
+//! length; the sign of differences is in the lowest bit, so that small ones are short.
 
 use super::walk;
 use crate::packed::{Damaged, MOST_ROWS, RawTable, Reader, put};
 use crate::steps;
 
-/// No table of a message has more values than rows and CPUs allow.
+/// Most values of a table, by the limits of rows and CPUs.
 const MOST_VALUES: usize = MOST_ROWS * crate::packed::MOST_CPUS;
 
-/// Messages as streams, each of which is compressed by itself.
+/// Messages as streams, each compressed separately.
 pub(super) struct EncodedColumns {
     pub(super) streams: Vec<Vec<u8>>,
-    /// What it takes to bring the messages back: about the bytes and values to be written.
+    /// The work of decoding: about the number of bytes and values.
     pub(super) work: u64,
 }
 
-/// What a number is predicted by.
+/// The prediction of a number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Predictor {
     Nothing,
@@ -40,7 +40,7 @@ enum Predictor {
 
 const PREDICTORS: [Predictor; 3] = [Predictor::Nothing, Predictor::Last, Predictor::Mean];
 
-/// A table and what precedes it in its run.
+/// The shape of a table, which is the same throughout a run.
 #[derive(PartialEq, Eq)]
 struct TableShape {
     unit: u64,
@@ -105,11 +105,11 @@ impl TableShape {
     }
 }
 
-/// Takes messages apart.
+/// Encodes messages as streams.
 pub(super) fn encode(messages: &[Vec<u8>]) -> EncodedColumns {
     let (mut skeletons, mut modes) = (Vec::new(), Vec::new());
     let mut work = 0;
-    // By place in a message: runs of tables of one shape.
+    // By position in a message: runs of tables of one shape.
     let mut places: Vec<Vec<(TableShape, Vec<RawTable>)>> = Vec::new();
     for message in messages {
         let (skeleton, tables) = take_apart(message);
@@ -159,7 +159,7 @@ pub(super) fn encode(messages: &[Vec<u8>]) -> EncodedColumns {
     EncodedColumns { streams, work }
 }
 
-/// A message without its tables, and the tables with where they stood in what is left.
+/// A message without its tables, and the tables with their offsets in the remaining bytes.
 fn take_apart(message: &[u8]) -> (Vec<u8>, Vec<(usize, RawTable)>) {
     let (mut skeleton, mut tables) = (Vec::new(), Vec::new());
     let mut at = 0;
@@ -177,7 +177,7 @@ fn take_apart(message: &[u8]) -> (Vec<u8>, Vec<(usize, RawTable)>) {
     (skeleton, tables)
 }
 
-/// Writes a row of each table of a run in whichever way is likely the shortest; gives the mode.
+/// Writes a row of each table of a run in the form that is likely shortest; returns its mode.
 fn encode_rows(rows: &[&[u64]], values: &mut Vec<u8>, differences: &mut Vec<u8>) -> u8 {
     if rows.iter().all(|row| row.iter().all(|&value| value == 0)) {
         return 0;
@@ -213,9 +213,10 @@ fn encode_rows(rows: &[&[u64]], values: &mut Vec<u8>, differences: &mut Vec<u8>)
     1 + 2 * best as u8 + u8::from(by_index)
 }
 
-/// How often each number stands in a row: what a compressor sees of it.
+/// The frequency of each number in a row, to estimate its compressed size.
 struct Counts {
-    /// Of numbers below its length; larger ones by their bits behind them.
+    /// Counts of numbers below the length of the array, then of larger ones by their number of
+    /// bits.
     counts: [u32; 192],
     bits_of_large: u64,
 }
@@ -241,7 +242,7 @@ impl Counts {
         self.counts[place as usize] += 1;
     }
 
-    /// The bits that a perfect code would take.
+    /// Size in an ideal code, bits.
     fn bits(&self) -> f64 {
         let sum: u32 = self.counts.iter().sum();
         let of = |&count: &u32| match count {
@@ -252,7 +253,7 @@ impl Counts {
     }
 }
 
-/// Shows each number with what is predicted for it, in the order in which they are written.
+/// Calls `each` with each number and its prediction, in the order of writing.
 fn predict(rows: &[Vec<u64>], predictor: Predictor, mut each: impl FnMut(u64, Option<u64>)) {
     let mut past = Past::new(predictor);
     for row in rows {
@@ -264,11 +265,11 @@ fn predict(rows: &[Vec<u64>], predictor: Predictor, mut each: impl FnMut(u64, Op
     }
 }
 
-/// The numbers of a row so far, by column.
+/// The previous numbers of a row, by column.
 struct Past {
     predictor: Predictor,
     rows: u64,
-    /// The last, or the sum.
+    /// The last number, or the sum.
     columns: Vec<u64>,
 }
 
@@ -303,7 +304,7 @@ impl Past {
     }
 }
 
-/// A difference, so that small ones of either sign are small.
+/// Maps a difference to an unsigned number; small differences of either sign give small numbers.
 fn fold(number: u64, predicted: u64) -> u64 {
     let difference = number.wrapping_sub(predicted) as i64;
     ((difference << 1) ^ (difference >> 63)) as u64
@@ -314,7 +315,7 @@ fn unfold(folded: u64, predicted: u64) -> u64 {
     predicted.wrapping_add(difference as u64)
 }
 
-/// The inverse of [`encode`], if it takes no more than this work.
+/// The inverse of [`encode`], within this amount of work.
 ///
 /// # Errors
 /// If the streams were not made by it.

@@ -1,17 +1,16 @@
-//! zstd, where it is there: the reader in a browser does without, and says so.
+//! zstd, if it is compiled in; the browser's reader has none, and reports compressed blocks.
 //!
-//! zstd and none of the pure Rust ones because a day of a large host is read at once: its literals
-//! are read several times as fast as deflate's, and LZ4 has no code for literals at all, which is
-//! what differences between intervals are. The reference implementation in C is kept out of
-//! WebAssembly by the feature `compression`.
+//! zstd was chosen because a day of a large host is read at once. Its literals decode several times
+//! as fast as deflate's, and LZ4 does not encode literals at all, of which differences between
+//! intervals consist. The feature `compression` keeps the C implementation out of WebAssembly.
 
 use crate::packed::Damaged;
 
-/// Further levels cost three times as much for each per cent.
+/// Each further level costs three times as much for one per cent.
 #[cfg(feature = "compression")]
 const LEVEL: i32 = 9;
 
-/// Makes bytes fewer.
+/// Compresses bytes.
 #[derive(Default)]
 pub(super) struct Compressor {
     #[cfg(feature = "compression")]
@@ -19,12 +18,12 @@ pub(super) struct Compressor {
 }
 
 impl Compressor {
-    /// The bytes compressed; `None` if that is not possible.
+    /// The compressed bytes; `None` on failure.
     #[cfg(feature = "compression")]
     pub(super) fn compress(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         if self.context.is_none() {
             let mut context = zstd::bulk::Compressor::new(LEVEL).ok()?;
-            // How long it is and whether it is whole is known already.
+            // The length and a checksum are stored in the block's head.
             context.include_contentsize(false).ok()?;
             context.include_checksum(false).ok()?;
             self.context = Some(context);
@@ -46,10 +45,10 @@ pub(super) struct Decompressor {
 }
 
 impl Decompressor {
-    /// What was compressed, which is so many bytes.
+    /// Uncompresses bytes to this length.
     ///
     /// # Errors
-    /// If it is something else.
+    /// If the input is invalid, or of another length.
     #[cfg(feature = "compression")]
     pub(super) fn decompress(&mut self, bytes: &[u8], length: usize) -> Result<Vec<u8>, Damaged> {
         if self.context.is_none() {

@@ -1,17 +1,19 @@
-//! Where in a log what is: from the indices that its writer has left, or from the heads of its
-//! blocks, without reading what is in them.
+//! The layout of a log: from its indices, or from the heads of its blocks, without reading
+//! payloads.
 //!
 //! ```text
-//! index = a block of kind 2 with the payload: where its part of the file begins, number of blocks,
+//! index = a block of kind 2 with the payload: offset of its part of the file, number of blocks,
 //!         for each: bytes since the last one's end, its length, 2 × messages + (1 with a Hello),
 //!         first time, last time - first time            (integers of variable length, see `packed`)
-//!         and behind them: where the index itself begins u64, "NTTOIDX\n"
+//!         followed by: offset of the index itself u64, "NTTOIDX
+//! "
 //! ```
 //!
-//! An index tells of the blocks from some place on up to itself. If another one ends at that
-//! place, it tells of those before; so from the last bytes of a file one index leads to the next.
-//! A file that was cut, or damaged, or is being written, has no index at its end; its heads are
-//! looked for instead. A digest (`digest`) stands in an index as a block of no messages with times.
+//! An index lists the blocks from some offset up to itself. If another index ends at that offset,
+//! it lists the blocks before it; thus, starting at the end of the file, each index leads to the
+//! previous one. A file that was cut or damaged, or is being written, has no index at its end; then
+//! the heads of its blocks are searched. A digest (`digest`) is listed as a block without messages
+//! but with times.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -25,34 +27,33 @@ use crate::packed::{Damaged, Reader, put};
 /// The last bytes of every index.
 const END: &[u8; 8] = b"NTTOIDX\n";
 const END_BYTES: usize = 16;
-/// So many blocks at most are in one index, so that a writer needs little memory however long it
-/// runs: six hours of blocks of five seconds.
+/// Most blocks of an index, which bounds the writer's memory: six hours of blocks of five seconds.
 const MOST_BLOCKS: usize = 4096;
-/// An index of more blocks than this was made by nobody who wanted it to be read.
+/// An index of more blocks is damaged or hostile.
 const MOST_BLOCKS_READ: u64 = 16 * MOST_BLOCKS as u64;
-/// So many parts are kept apart; of a file that has more, neighbours are taken together, so that
-/// memory does not grow with the file.
+/// Most parts kept separately; in a larger file neighbours are joined, so that memory does not grow
+/// with the file.
 const MOST_PARTS: usize = 1 << 16;
-/// How much is read at once where heads are looked for: little at first, since the next is near
-/// in most files, and at most.
+/// Bytes read at once when searching heads: few at first, since the next head is near in most
+/// files, then more.
 const FIRST_CHUNK_BYTES: u64 = 512;
 const CHUNK_BYTES: u64 = 64 << 10;
 
-/// A block in its file; or a stretch in which there is none, but perhaps damage.
+/// A block of a file; or a range without blocks, which may be damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Where it begins, bytes from the beginning of the file.
+    /// Offset in the file, bytes.
     pub offset: u64,
     /// Its length, bytes.
     pub bytes: u64,
-    /// Number of messages; `None` if that is not known without reading it.
+    /// Number of messages; `None` if unknown without reading it.
     pub messages: Option<u16>,
     /// Times of the first and last snapshot in it, nanoseconds since the Unix epoch; `None` if
-    /// that is not known, or there are none.
+    /// unknown, or if it has none.
     pub times_unix_ns: Option<(u64, u64)>,
-    /// Whether there is, or may be, a Hello in it.
+    /// Whether it contains, or may contain, a Hello.
     pub has_hello: bool,
-    /// Blocks that are taken together.
+    /// Number of blocks joined into this part.
     pub blocks: u32,
 }
 
@@ -80,7 +81,7 @@ impl Part {
         }
     }
 
-    /// Whether it is no messages, but what those before it come to.
+    /// Whether it is a digest instead of messages.
     pub fn is_digest(&self) -> bool {
         self.messages == Some(0) && self.times_unix_ns.is_some() && self.blocks == 1
     }
@@ -89,7 +90,7 @@ impl Part {
         self.offset + self.bytes
     }
 
-    /// This one and the next, and what stands between them.
+    /// This part and the next as one, including the bytes between them.
     fn joined(self, next: Part) -> Part {
         let offset = self.offset.min(next.offset);
         let messages = self.messages.zip(next.messages);
@@ -103,7 +104,7 @@ impl Part {
         }
     }
 
-    /// Whether something of this time may be in it.
+    /// Whether it may hold messages of this time span.
     fn may_hold(&self, from_unix_ns: u64, to_unix_ns: u64) -> bool {
         match self.times_unix_ns {
             Some((first, last)) => first <= to_unix_ns && last >= from_unix_ns,
@@ -112,7 +113,7 @@ impl Part {
     }
 }
 
-/// Remembers the blocks that are written, until they stand in an index.
+/// Collects the blocks being written for the next index.
 #[derive(Debug, Default)]
 pub struct IndexBuilder {
     from: u64,
@@ -120,7 +121,7 @@ pub struct IndexBuilder {
 }
 
 impl IndexBuilder {
-    /// Begins where the file ends now, in bytes.
+    /// Starts at the current end of the file, in bytes.
     pub fn new(from: u64) -> IndexBuilder {
         IndexBuilder {
             from,
@@ -128,19 +129,19 @@ impl IndexBuilder {
         }
     }
 
-    /// These bytes, whole blocks, were written at this place.
+    /// Records that these bytes, whole blocks, were written at this offset.
     pub fn wrote(&mut self, offset: u64, bytes: &[u8]) {
         for (at, head) in block::heads(bytes) {
             self.parts.push(Part::of_block(offset + at, &head));
         }
     }
 
-    /// Whether it is time for an index.
+    /// Whether an index should be written.
     pub fn is_full(&self) -> bool {
         self.parts.len() >= MOST_BLOCKS
     }
 
-    /// The index of the blocks so far, to be written at this place; nothing if there are none.
+    /// The index of the blocks so far, to be written at this offset; no bytes if there are none.
     pub fn index(&self, offset: u64) -> Vec<u8> {
         if self.parts.is_empty() {
             return Vec::new();
@@ -174,7 +175,7 @@ pub(super) fn join(a: Option<(u64, u64)>, b: Option<(u64, u64)>) -> Option<(u64,
     }
 }
 
-/// Where in a log what is; see the head of this file.
+/// The layout of a log; see the head of this file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogIndex {
     parts: Vec<Part>,
@@ -182,14 +183,14 @@ pub struct LogIndex {
 }
 
 impl LogIndex {
-    /// Finds the parts of a log: by its indices, or else by the heads of its blocks.
+    /// Finds the parts of a log by its indices, or else by the heads of its blocks.
     ///
     /// # Errors
-    /// If the file cannot be read. One that is no log has one part of unknown content.
+    /// If the file cannot be read. A file that is not a log has one part of unknown content.
     pub fn of(source: &mut (impl Read + Seek)) -> Result<LogIndex, LogError> {
         let length = source.seek(SeekFrom::End(0))?;
         let mut end = length;
-        // The last index first.
+        // Last index first.
         let mut found = Vec::new();
         while let Some((from, parts)) = index_before(source, end)? {
             parts
@@ -198,7 +199,7 @@ impl LogIndex {
                 .for_each(|part| keep(&mut found, part));
             end = from;
         }
-        // The header is no part.
+        // The header is not a part.
         let is_complete = end == 0;
         let mut parts = match is_complete {
             true => Vec::new(),
@@ -216,12 +217,12 @@ impl LogIndex {
         &self.parts
     }
 
-    /// Whether indices told of all of them, so that none was looked for.
+    /// Whether indices list all parts, so that none had to be searched.
     pub fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// Whether it is known of all parts what is in them: there is no damage.
+    /// Whether the contents of all parts are known, that is, without damage.
     pub fn is_known(&self) -> bool {
         self.parts.iter().all(|part| part.messages.is_some())
     }
@@ -245,8 +246,8 @@ impl LogIndex {
         Between::new(LogReader::of_pieces(pieces), from_unix_ns, to_unix_ns)
     }
 
-    /// The bytes of the blocks that hold some of a time, both ends included, with the Hello that
-    /// they need before them; for [`LogReader::of_pieces`].
+    /// The bytes of the blocks that hold messages of a time span, both ends included, and of the
+    /// Hello that they need; for [`LogReader::of_pieces`].
     pub fn pieces_between<S: Read + Seek>(
         &self,
         source: S,
@@ -258,7 +259,8 @@ impl LogIndex {
         Pieces::new(source, ranges)
     }
 
-    /// The parts with the messages of a time, both ends included, and the Hello that they need.
+    /// The parts with the messages of a time span, both ends included, and the Hello that they
+    /// need.
     pub(super) fn parts_between(
         &self,
         from_unix_ns: u64,
@@ -267,7 +269,8 @@ impl LogIndex {
         let is_wanted =
             move |part: &Part| !part.is_digest() && part.may_hold(from_unix_ns, to_unix_ns);
         let first = self.parts.iter().position(is_wanted);
-        // What has no time, as stacks in a block of their own, is of the time before it.
+        // Messages without a time, such as stacks in a block of their own, belong to the time
+        // before.
         let has_no_time = |part: &Part| part.times_unix_ns.is_none();
         let last = self.parts.iter().rposition(is_wanted).map(|last| {
             let behind = self.parts[last + 1..].iter();
@@ -290,7 +293,7 @@ impl LogIndex {
 /// Adds the next part.
 fn keep(parts: &mut Vec<Part>, part: Part) {
     if parts.len() >= MOST_PARTS {
-        // Digests and what stands between them stay apart, as long as that is enough.
+        // Digests and the parts between them stay separate as long as possible.
         halve(parts, |part| !part.is_digest() && !part.has_hello);
         if parts.len() > MOST_PARTS / 4 * 3 {
             halve(parts, |_| true);
@@ -299,7 +302,7 @@ fn keep(parts: &mut Vec<Part>, part: Part) {
     parts.push(part);
 }
 
-/// Takes every two neighbours together that may be.
+/// Joins pairs of neighbours where allowed.
 fn halve(parts: &mut Vec<Part>, may_be_joined: impl Fn(&Part) -> bool) {
     let mut halved: Vec<Part> = Vec::with_capacity(parts.len() / 2 + 1);
     let mut is_pair = false;
@@ -318,7 +321,7 @@ fn halve(parts: &mut Vec<Part>, may_be_joined: impl Fn(&Part) -> bool) {
     *parts = halved;
 }
 
-/// The index that ends here, with where its part of the file begins.
+/// The index that ends here, with the offset of its part of the file.
 fn index_before(
     source: &mut (impl Read + Seek),
     end: u64,
@@ -376,11 +379,11 @@ fn parse(payload: &[u8], index_at: u64) -> Result<(u64, Vec<Part>), Damaged> {
             blocks: 1,
         });
     }
-    // Anything before itself: an index that leads nowhere would never end.
+    // The offset must decrease, or following the indices would never end.
     (from < index_at).then_some((from, parts)).ok_or(Damaged)
 }
 
-/// At most so many bytes from this place on: fewer at the end of the file.
+/// At most this many bytes from an offset on; fewer at the end of the file.
 pub(super) fn read_at(
     source: &mut (impl Read + Seek),
     at: u64,
@@ -392,7 +395,7 @@ pub(super) fn read_at(
     Ok(found)
 }
 
-/// The parts of a file up to this place, by their heads.
+/// The parts of a file up to this offset, by their heads.
 fn scan(source: &mut (impl Read + Seek), end: u64) -> Result<Vec<Part>, LogError> {
     let mut parts = Vec::new();
     let header = read_at(source, 0, HEADER_BYTES.min(end as usize))?;
@@ -419,7 +422,7 @@ fn scan(source: &mut (impl Read + Seek), end: u64) -> Result<Vec<Part>, LogError
     Ok(parts)
 }
 
-/// Where the next whole block begins, or the end.
+/// Offset of the next whole block, or the end.
 fn next_head(source: &mut (impl Read + Seek), from: u64, end: u64) -> Result<u64, LogError> {
     let mut at = from;
     let mut chunk = FIRST_CHUNK_BYTES;

@@ -1,20 +1,20 @@
-//! Some pieces of a file, one after the other, as if they were all of it. Does not ask what they hold.
+//! Reads several ranges of a file as one stream. Does not know their contents.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 use super::MAX_PAYLOAD_BYTES;
 
-/// Stretches of a file, one behind the other.
+/// Ranges of a file, read one after the other.
 #[derive(Debug)]
 pub struct Pieces<S> {
     source: S,
     ranges: std::vec::IntoIter<(u64, u64)>,
-    /// Of the range that is being read.
+    /// Bytes left of the current range.
     left: u64,
 }
 
 impl<S> Pieces<S> {
-    /// These ranges of bytes, in this order.
+    /// Reads these ranges of bytes, in this order.
     pub(super) fn new(source: S, ranges: Vec<(u64, u64)>) -> Self {
         Pieces {
             source,
@@ -37,7 +37,7 @@ impl<S: Read + Seek> Read for Pieces<S> {
                     .len()
                     .min(self.left.min(MAX_PAYLOAD_BYTES as u64) as usize);
                 let count = self.source.read(&mut buffer[..most])?;
-                // A file that has become shorter meanwhile.
+                // The file has become shorter meanwhile.
                 self.left = if count == 0 && most > 0 {
                     0
                 } else {

@@ -1,10 +1,8 @@
-//! Reading a log: every block whose checksums hold, whatever is between them.
+//! Reads every block of a log with valid checksums, regardless of the bytes between them.
 //!
-//! A reader is given files that crashed hosts, full disks and strangers have
-//! left. So its work is bounded whatever a file holds: at most
-//! [`WORK_PER_BYTE`] times its length, and what the blocks' heads allow to be
-//! unpacked; and never more memory than the largest block takes and as much
-//! again.
+//! Files may come from crashed hosts, full disks or strangers. The work is therefore bounded for
+//! any file: at most [`WORK_PER_BYTE`] times its length, plus the unpacking that the blocks' heads
+//! allow. Memory is bounded by twice the largest block.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -16,37 +14,37 @@ use super::checksums::{PrefixChecksums, STEP};
 use super::{HEADER_BYTES, LOG_VERSION, LogError, MAGIC};
 use crate::codec::{self, ServerMessage};
 
-/// How often a byte of a file is looked at, at most and on average: once to be
-/// searched, once to be moved, once to be hashed, and the rest because every
-/// four bytes may claim to begin a head of 40 bytes, and every twelve to begin
-/// one whose checksum holds, which costs up to 126 bytes more for its payload's.
+/// How often a byte of a file is processed, at most and on average: once for searching, once for
+/// moving, once for hashing. The rest is for false claims: every four bytes may claim to begin a
+/// head of 40 bytes, and every twelve may begin one with a valid checksum, which costs up to 126
+/// bytes more for its payload's checksum.
 pub const WORK_PER_BYTE: u64 = 20;
 
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// How a file that is a log begins.
+/// How a log file begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
-    /// With a header, as it was made.
+    /// With a header.
     Header,
-    /// With a block, or with so many zeros and then a block or a header: it was
-    /// emptied while somebody wrote, or the host lost power.
+    /// With a block, or with zeros before a block or header: the file was truncated while it was
+    /// being written, or the host lost power.
     Damaged {
         /// Bytes of zeros before the first block.
         zero_bytes: u64,
     },
 }
 
-/// A stretch of a file that holds no message that can be read.
+/// A range of a file without readable messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Damage {
-    /// Where it begins, bytes from where reading began.
+    /// Offset from the beginning of the reading, bytes.
     pub offset: u64,
     /// Its length, bytes.
     pub bytes: u64,
 }
 
-/// Places of damage that are kept; more are only counted.
+/// Most damaged ranges kept; further ones are only counted.
 const MOST_PLACES: usize = 100;
 
 /// What was read so far.
@@ -56,15 +54,15 @@ pub struct ReadCounts {
     pub blocks: u64,
     /// Those of them that are compressed.
     pub compressed_blocks: u64,
-    /// Indices, which readers in order pass over.
+    /// Indices, which sequential readers skip.
     pub indices: u64,
-    /// Digests, likewise.
+    /// Digests, which they skip, too.
     pub digests: u64,
     /// Bytes of blocks, heads included.
     pub stored_bytes: u64,
     /// Bytes of the messages in them, not compressed.
     pub message_bytes: u64,
-    /// Bytes in which nothing could be read.
+    /// Unreadable bytes.
     #[serde(skip)]
     pub lost_bytes: u64,
 }
@@ -73,22 +71,22 @@ pub struct ReadCounts {
 #[derive(Debug)]
 pub struct LogReader<R> {
     source: R,
-    /// Bytes read; those before `at` are consumed.
+    /// Bytes read; those before index `at` are consumed.
     bytes: Vec<u8>,
     at: usize,
-    /// Bytes that were before `bytes`.
+    /// Number of bytes dropped before `bytes`.
     gone_bytes: u64,
     checksums: PrefixChecksums,
     unpacker: Unpacker,
-    /// The messages of the block that was read last.
+    /// Unread messages of the last block.
     unpacked: VecDeque<Vec<u8>>,
     counts: ReadCounts,
     places: Vec<Damage>,
-    /// No marker begins before this index, but at or before `at`.
+    /// No marker begins between `at` and this index.
     searched: usize,
     beginning: Beginning,
     version: Option<(u16, u16)>,
-    /// Where the frame or block begins that was read last.
+    /// Offset of the last block.
     offset: u64,
     at_end: bool,
     skipping: bool,
@@ -118,7 +116,7 @@ impl<R: Read> LogReader<R> {
         Ok(reader)
     }
 
-    /// Reads pieces of a file, from its middle perhaps: whatever stands there first.
+    /// Reads ranges of a file, which need not start with a header.
     pub fn of_pieces(source: R) -> Self {
         LogReader {
             source,
@@ -144,7 +142,7 @@ impl<R: Read> LogReader<R> {
         }
     }
 
-    /// What was read from; a part of it may have been read ahead.
+    /// The source; a part of it may have been read ahead.
     pub(super) fn into_source(self) -> R {
         self.source
     }
@@ -159,7 +157,7 @@ impl<R: Read> LogReader<R> {
         self.version
     }
 
-    /// Where the block of the last message begins, bytes from where reading began.
+    /// Offset of the last message's block, bytes from the beginning of the reading.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -169,7 +167,7 @@ impl<R: Read> LogReader<R> {
         self.damaged_stretches
     }
 
-    /// Messages passed over because this netto does not know them: a newer one wrote them.
+    /// Number of skipped messages of a newer netto.
     pub fn unknown_messages(&self) -> u64 {
         self.unknown_messages
     }
@@ -179,7 +177,7 @@ impl<R: Read> LogReader<R> {
         self.cut
     }
 
-    /// Where damage was found, the first hundred places.
+    /// The damaged ranges, at most the first hundred.
     pub fn damage(&self) -> &[Damage] {
         &self.places
     }
@@ -189,7 +187,7 @@ impl<R: Read> LogReader<R> {
         self.counts
     }
 
-    /// Counts bytes in which nothing could be read.
+    /// Counts unreadable bytes.
     fn lose(&mut self, offset: u64, bytes: u64) {
         self.counts.lost_bytes += bytes;
         let has_room = self.places.len() < MOST_PLACES && bytes > 0;
@@ -207,7 +205,7 @@ impl<R: Read> LogReader<R> {
         self.work_bytes + self.checksums.hashed_bytes
     }
 
-    /// Has at least so many bytes ready; `false` at the end of the file.
+    /// Makes at least this many bytes available; `false` at the end of the file.
     fn fill(&mut self, wanted: usize) -> Result<bool, LogError> {
         while self.bytes.len() - self.at < wanted && !self.at_end {
             self.compact();
@@ -222,7 +220,7 @@ impl<R: Read> LogReader<R> {
         Ok(self.bytes.len() - self.at >= wanted)
     }
 
-    /// Forgets what is consumed, once that is more than what would have to be moved.
+    /// Drops consumed bytes once they are more than those that must be moved.
     fn compact(&mut self) {
         let steps = self.at / STEP;
         let gone = steps * STEP;
@@ -237,7 +235,7 @@ impl<R: Read> LogReader<R> {
         self.searched = self.searched.saturating_sub(gone);
     }
 
-    /// Passes over a header; `false` if there is none here.
+    /// Skips a header; `false` if there is none here.
     fn header(&mut self) -> Result<bool, LogError> {
         if !self.fill(HEADER_BYTES)? || !self.bytes[self.at..].starts_with(MAGIC) {
             return Ok(false);
@@ -269,21 +267,21 @@ impl<R: Read> LogReader<R> {
         Ok(skipped)
     }
 
-    /// Whether a marker begins anywhere after the next byte; leaves `searched` at it, or at the end.
+    /// Whether a marker begins after the next byte; sets `searched` to it, or to the end.
     fn marker_follows(&mut self) -> bool {
         let from = self.searched.max(self.at + 1);
         let rest = self.bytes.get(from..).unwrap_or_default();
         let found = rest
             .windows(MARKER.len())
             .position(|window| window == MARKER);
-        // The last bytes may be the beginning of one.
+        // The last bytes may be the beginning of a marker.
         let passed = found.unwrap_or(rest.len().saturating_sub(MARKER.len() - 1));
         self.work_bytes += passed as u64;
         self.searched = from + passed;
         found.is_some()
     }
 
-    /// Drops bytes up to the next place that may begin a block.
+    /// Drops bytes up to the next possible beginning of a block.
     fn resynchronise(&mut self) {
         if !self.skipping {
             self.skipping = true;
@@ -295,7 +293,7 @@ impl<R: Read> LogReader<R> {
         self.lose(self.gone_bytes + from as u64, (self.at - from) as u64);
     }
 
-    /// What stands here, where a block should begin.
+    /// Classifies the bytes at an expected beginning of a block.
     fn next_here(&mut self) -> Result<Next, LogError> {
         if !self.fill(HEAD_BYTES)? {
             let rest = &self.bytes[self.at..];
@@ -325,7 +323,7 @@ impl<R: Read> LogReader<R> {
         })
     }
 
-    /// Takes the messages out of the block that stands here.
+    /// Unpacks the messages of the block at this position.
     fn open_block(&mut self, head: &BlockHead) {
         let from = self.at + HEAD_BYTES;
         let to = from + head.payload_bytes as usize;
@@ -335,7 +333,7 @@ impl<R: Read> LogReader<R> {
         self.at = to;
         self.skipping = false;
         let Ok(messages) = messages else {
-            // Its checksum holds: somebody has made it so.
+            // The checksum is valid, so the content was made on purpose.
             self.damaged_stretches += 1;
             self.lose(offset, head.block_bytes());
             return;
@@ -353,7 +351,7 @@ impl<R: Read> LogReader<R> {
         loop {
             if let Some(message) = self.unpacked.pop_front() {
                 self.counts.message_bytes += message.len() as u64;
-                // Its checksum held, so that what is not understood is of a newer minor version.
+                // The checksum was valid, so an unknown message is of a newer minor version.
                 if let Ok(message) = codec::decode(&message) {
                     return Ok(Some(message));
                 }
@@ -368,7 +366,7 @@ impl<R: Read> LogReader<R> {
             match self.next_here()? {
                 Next::Block(head) => self.open_block(&head),
                 Next::End => {
-                    // What is left of a damaged stretch was counted as damage already.
+                    // The rest of a damaged range has been counted already.
                     self.cut |= self.at < self.bytes.len() && !self.skipping;
                     self.lose_the_rest();
                     return Ok(None);
@@ -384,22 +382,22 @@ impl<R: Read> LogReader<R> {
         }
     }
 
-    /// The file ends in the middle of something.
+    /// Counts the rest of the file, which ends inside a block, as lost.
     fn lose_the_rest(&mut self) {
         let rest = self.bytes.len() - self.at;
         self.lose(self.gone_bytes + self.at as u64, rest as u64);
     }
 }
 
-/// What stands where a block should begin.
+/// The bytes at an expected beginning of a block.
 enum Next {
     /// A whole block.
     Block(BlockHead),
     /// Something else.
     Damage,
-    /// What may be a block, but for its end, which the file does not have.
+    /// A head whose block extends beyond the end of the file.
     Beyond,
-    /// Too little for a block.
+    /// Too few bytes for a block.
     End,
 }
 
@@ -411,7 +409,7 @@ impl<R: Read> Iterator for LogReader<R> {
             return None;
         }
         let message = self.next_message().transpose();
-        // An error would come again and again.
+        // An error would repeat for ever.
         self.failed = matches!(message, Some(Err(_)));
         message
     }

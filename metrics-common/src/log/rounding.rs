@@ -1,21 +1,21 @@
-//! What a log keeps of each snapshot: its sections round themselves ([`crate::sections::Section::round`]), and what
-//! is left over is carried to the next snapshot of the same CPUs.
+//! Rounds snapshots for a log: sections round themselves ([`crate::sections::Section::round`]), and
+//! rounding errors are carried to the next snapshot of the same CPUs.
 
 use std::collections::BTreeMap;
 
 use crate::rounding::Carry;
 use crate::snapshot::Snapshot;
 
-/// Rounds the snapshots of a log, one after the other; see the head of this file.
+/// Rounds consecutive snapshots of a log; see the head of this file.
 #[derive(Debug, Default)]
 pub struct Rounding {
-    /// The CPUs of what follows; when they change, what is left over is dropped.
+    /// CPUs of the carried errors, which are dropped when the CPUs change.
     cpus: Vec<u32>,
     carries: BTreeMap<&'static str, Carry>,
 }
 
 impl Rounding {
-    /// The snapshot as it is to be kept.
+    /// The rounded snapshot.
     pub fn round(&mut self, snapshot: &Snapshot) -> Snapshot {
         let mut snapshot = snapshot.clone();
         if self.cpus != snapshot.cpus {
@@ -99,7 +99,7 @@ mod tests {
                     }
                 }
             }
-            // 300 ms and what is carried to it.
+            // 300 ms and the carried error.
             let half = steps::step(largest / TIME_UNIT_NS + 1000) * TIME_UNIT_NS / 2 + TIME_UNIT_NS;
             for row in own {
                 prop_assert!(row.iter().all(|left| left.unsigned_abs() <= half), "{row:?} beyond {half}");

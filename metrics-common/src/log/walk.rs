@@ -1,15 +1,15 @@
-//! Where the binary values of a MessagePack message stand, without understanding it.
+//! Finds the binary values in a MessagePack message without decoding it.
 //!
-//! It owns the walk over the encoding and nothing of what is in it.
+//! It only walks over the encoding.
 
 use std::ops::Range;
 
-/// The places of all binary values in one message, their heads included, with those of their
-/// contents; `None` if the bytes are not one value and nothing else.
+/// The ranges of all binary values in one message, with and without their heads; `None` if the
+/// bytes are not exactly one value.
 pub(super) fn binaries(bytes: &[u8]) -> Option<Vec<(Range<usize>, Range<usize>)>> {
     let mut found = Vec::new();
     let mut at = 0;
-    // Values that are still to come. What claims more than there are bytes ends the walk.
+    // Number of values to come. If it exceeds the number of bytes, the walk ends.
     let mut pending = 1_usize;
     while pending > 0 {
         pending -= 1;
@@ -62,7 +62,7 @@ pub(super) fn binaries(bytes: &[u8]) -> Option<Vec<(Range<usize>, Range<usize>)>
     (at == bytes.len()).then_some(found)
 }
 
-/// The head of a binary value of this length, as it is always written.
+/// The head of a binary value of this length, in its only accepted form.
 pub(super) fn head(length: usize) -> Vec<u8> {
     match length {
         0..0x100 => vec![0xc4, length as u8],

@@ -1,4 +1,4 @@
-//! What is packed comes back, and what is damaged is refused.
+//! Unpacking restores any table; damaged tables are refused.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn unpack_any(packed: &Packed) -> Result<Rows, Damaged> {
     unpack_within(packed, 1 << 10, 1 << 20)
 }
 
-/// Rows of one width, some of which are sums of later ones, and some nearly.
+/// Rows of one width; some are sums of later ones, and some nearly.
 fn table_with_sums() -> impl Strategy<Value = (Rows, Vec<(usize, Vec<usize>)>)> {
     let row = |width| prop::option::of(prop::collection::vec(0..u64::MAX / 64, width));
     let rows = (0_usize..6).prop_flat_map(move |width| prop::collection::vec(row(width), 1..12));

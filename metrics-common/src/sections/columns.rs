@@ -1,33 +1,33 @@
-//! Rows of numbers with a column for each CPU, and how those of several intervals are added
-//! although CPUs came and went in between. Knows numbers only.
+//! Rows of numbers with a column for each CPU, and their sum over intervals between which CPUs
+//! came and went. Knows numbers only.
 
 /// A table with a row for each component and a column for each CPU; a row that was not measured
 /// is absent.
 pub type Rows<T> = Vec<Option<Vec<T>>>;
 
-/// Where the columns of a sum and of a later interval lie in the new sum.
+/// The mapping of the columns of a sum and of a later interval to the new sum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Columns {
-    /// Columns of the new sum.
+    /// Number of columns of the new sum.
     width: usize,
-    /// For each column of the sum; `None` if all stay where they are.
+    /// The new column of each column of the sum; `None` if none moves.
     moved: Option<Vec<usize>>,
     targets: Targets,
 }
 
-/// Where the columns of the later interval go.
+/// The new columns of the later interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Targets {
-    /// Where they are: the usual case.
+    /// Unchanged: the usual case.
     Same,
-    /// All into the first.
+    /// All in the first.
     First,
-    /// Each to its own place.
+    /// Each at its own index.
     At(Vec<usize>),
 }
 
 impl Columns {
-    /// Makes `sum` the CPUs of both, ascending, and tells where each column goes.
+    /// Replaces `sum` by the CPUs of both, ascending, and returns the mapping of columns.
     pub fn join(sum: &mut Vec<u32>, later: &[u32]) -> Columns {
         if sum.as_slice() == later {
             return Columns {
@@ -39,7 +39,7 @@ impl Columns {
         let mut both = [sum.as_slice(), later].concat();
         both.sort_unstable();
         both.dedup();
-        // Every CPU of either is among those of both.
+        // Every CPU of either is in `both`.
         let place = |cpu: &u32| both.partition_point(|other| other < cpu);
         let moved: Vec<usize> = sum.iter().map(place).collect();
         let stays = sum.len() == both.len();
@@ -52,7 +52,7 @@ impl Columns {
         columns
     }
 
-    /// All of a later interval's columns go into the only one of the sum.
+    /// Maps all columns of a later interval to the only one of the sum.
     pub fn folded() -> Columns {
         Columns {
             width: 1,
@@ -61,12 +61,12 @@ impl Columns {
         }
     }
 
-    /// Whether what was in the sum stays as it is when nothing is added.
+    /// Whether the columns of the sum stay at their indices.
     pub(super) fn keep_their_place(&self) -> bool {
         self.moved.is_none()
     }
 
-    /// A row of a later interval where it lies in the sum, with nothing where it has no column.
+    /// A row of a later interval in the columns of the sum, with zeros where it has none.
     pub(super) fn placed<T: Cell>(&self, later: &[T]) -> Vec<T> {
         let mut placed = vec![T::default(); self.width];
         let columns = Columns {
@@ -117,7 +117,7 @@ impl Columns {
         }
     }
 
-    /// Adds a table; a row that was measured in either is there.
+    /// Adds a table; a row is present if it is present in either.
     pub(super) fn add_rows<T: Cell>(&self, sum: &mut Rows<T>, later: &Rows<T>) {
         if sum.len() < later.len() {
             sum.resize(later.len(), None);
@@ -132,18 +132,18 @@ impl Columns {
     }
 }
 
-/// What stands in a column.
+/// A value of a column.
 pub(super) trait Cell: Clone + Default {
-    /// The sum of both, or the greatest value there is.
+    /// The saturating sum.
     fn plus(&self, more: &Self) -> Self;
 
-    /// Whether all of them are known, at little expense, to add nothing.
+    /// Whether all of them are certainly zero, by a cheap check.
     fn are_nothing(_: &[Self]) -> bool {
         false
     }
 }
 
-/// Cells that are looked at together.
+/// Number of cells checked together.
 const AT_ONCE: usize = 16;
 
 impl Cell for u64 {

@@ -1,4 +1,4 @@
-//! CPU time of networking: by component and CPU, with what its figures rest on.
+//! CPU time of networking by component and CPU, with the basis of its figures.
 
 use std::sync::LazyLock;
 
@@ -12,19 +12,19 @@ use crate::info::Info;
 use crate::packed::{self, Damaged, MOST_ROWS, Packed};
 use crate::rounding::{Carry, TIME_UNIT_NS};
 
-/// On what the split of a component's time among its parts rests, nanoseconds over
-/// all CPUs. The four sum to the component's time, and with what was carved out of it.
+/// The samples on which the split of a component's time among its parts rests, nanoseconds over
+/// all CPUs. The four sum to the component's time, including the parts carved out of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitBasis {
     /// Row of the component.
     pub component: u32,
-    /// On the stacks that were taken in the interval.
+    /// Stacks taken in the interval.
     pub stacks_ns: u64,
-    /// On those that were taken on the same CPU within the last half minute or so.
+    /// Stacks taken on the same CPU within about the last half minute.
     pub past_ns: u64,
-    /// On those of the host's other CPUs, of the interval and the half minute before.
+    /// Stacks of the host's other CPUs, from the interval and the half minute before.
     pub host_ns: u64,
-    /// On none, for there were none: the remainder has all of it.
+    /// No stacks: the remainder has all of this time.
     pub nothing_ns: u64,
 }
 
@@ -52,7 +52,7 @@ impl SplitBasis {
         })
     }
 
-    /// All of the time that was split, nanoseconds.
+    /// Total time that was split, nanoseconds.
     pub fn total_ns(&self) -> u64 {
         let times = &self.values()[1..];
         times.iter().fold(0, |sum, &ns| sum.saturating_add(ns))
@@ -70,46 +70,46 @@ impl SplitBasis {
     }
 }
 
-/// By what softirqs were multiplied that samples alone found: samples miss a part of them, which
-/// was measured on this host while they were timed.
+/// The factor applied to softirq time that was found by samples alone: samples miss a part of
+/// it, which was measured on this host while softirqs were timed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Correction {
-    /// Their time by the clock, for what samples showed of it.
+    /// Their time by the clock, relative to their sampled time.
     pub ratio: f64,
-    /// How far that may be off (95 %), as a part of it.
+    /// Its relative error (95 %).
     pub error_ratio: f64,
 }
 
-/// CPU time of networking in an interval. Rows stand in the order of
-/// [`crate::Info::components`], columns in that of [`crate::Snapshot::cpus`].
+/// CPU time of networking in an interval. Rows are in the order of [`crate::Info::components`],
+/// columns in that of [`crate::Snapshot::cpus`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Cost {
     /// CPU time in nanoseconds by component and CPU.
     /// `None`: not measured; [`crate::Info::components`] says why.
     pub components: Rows<u64>,
-    /// Stack samples by component and CPU on which the split of this row rests;
-    /// `None` where the row is not split or itself found by sampling.
+    /// Stack samples by component and CPU on which the split of this row rests; `None` if the
+    /// row is neither split nor found by sampling.
     pub samples: Rows<u32>,
-    /// For each component that is split by stacks, on which ones.
+    /// For each component that is split by stacks, the basis of the split.
     pub split_basis: Vec<SplitBasis>,
-    /// How often a timed component was entered (sends, receives, softirqs), by
-    /// component and CPU; `None` where that is not counted.
+    /// Entries of a timed component (sends, receives, softirqs), by component and CPU; `None`
+    /// if they are not counted.
     pub entries: Rows<u64>,
-    /// Part of the RX softirq's time that ran in ksoftirqd rather than on top of
-    /// whatever was interrupted, nanoseconds per CPU; `None` where not measured.
+    /// Part of the RX softirq's time in ksoftirqd, not on top of an interrupted task,
+    /// nanoseconds per CPU; `None` if not measured.
     pub ksoftirqd_rx_ns: Option<Vec<u64>>,
     /// Stacks taken in the interval, per CPU.
     pub stacks_taken: Vec<u64>,
     /// Stacks that did not fit into the buffer in the interval, per CPU.
     pub stacks_lost: Vec<u64>,
-    /// What probes were found in the interval to have missed, on all CPUs, by the rows of
-    /// [`crate::Info::missable`]; some are looked at every five seconds only.
+    /// Events missed by probes in the interval, on all CPUs, by the rows of
+    /// [`crate::Info::missable`]; some are read only every five seconds.
     pub probe_missed: Vec<u64>,
-    /// In the time of softirqs already; `None` where they are timed, or it is not known.
+    /// Already applied to the time of softirqs; `None` if they are timed, or it is unknown.
     pub softirq_correction: Option<Correction>,
-    /// How often the CPU that was sampled least was due for a sample in the interval. CPUs that
-    /// have shown no networking for long, and are left alone or only looked at, do not count.
-    /// `None` if no other CPU was sampled, or it is not known.
+    /// Number of sample times in the interval on the least sampled CPU. CPUs without networking
+    /// for long, which are sampled little or not at all, do not count. `None` if no other CPU was
+    /// sampled, or it is unknown.
     pub fewest_due: Option<u64>,
 }
 
@@ -155,7 +155,7 @@ impl Cost {
 pub struct CostWire {
     components: Packed,
     samples: Packed,
-    /// A row of [`SplitBasis::values`] for each.
+    /// A row of [`SplitBasis::values`] for each component.
     split_basis: Packed,
     entries: Packed,
     /// Rows: `ksoftirqd_rx_ns`, `stacks_taken`, `stacks_lost`.
@@ -234,7 +234,7 @@ impl Section for Cost {
             true => SUMS.as_slice(),
             false => &[],
         };
-        // Wholes stand before their parts: what they have of their own, first. A whole is then the
+        // Wholes precede their parts, and their own time is rounded first. A whole is then the
         // sum of its rounded parts and its own rounded rest.
         let is_sum: Vec<bool> = sums
             .iter()
@@ -282,7 +282,7 @@ impl Section for Cost {
         columns.add_rows(components, &later.components);
         columns.add_rows(samples, &later.samples);
         columns.add_rows(entries, &later.entries);
-        // No table is longer; a hostile log must not fill the memory.
+        // No table is longer; a hostile log must not exhaust the memory.
         let is_row = |basis: &&SplitBasis| (basis.component as usize) < MOST_ROWS;
         for more in later.split_basis.iter().filter(is_row) {
             match split_basis
@@ -339,7 +339,7 @@ impl Recorded for Cost {
     }
 }
 
-/// The sum of what is known; `None` if nothing is.
+/// The sum of the known values; `None` if there are none.
 pub fn sum_of_known(own: Option<u64>, more: Option<u64>) -> Option<u64> {
     match (own, more) {
         (Some(own), Some(more)) => Some(own.saturating_add(more)),
@@ -376,8 +376,8 @@ fn bases(rows: Rows<u64>) -> Result<Vec<SplitBasis>, Damaged> {
         .collect()
 }
 
-/// Takes the parts out of a whole, or adds them to it; `false`, and nothing done, where that is
-/// not possible.
+/// Subtracts the parts from a whole, or adds them; returns `false`, without a change, if that
+/// is not possible.
 fn with_parts(
     rows: &mut [Option<Vec<u64>>],
     whole: usize,

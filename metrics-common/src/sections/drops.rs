@@ -1,4 +1,4 @@
-//! Packets that the kernel dropped: why, and in which function. A drop is cost for nothing.
+//! Packets that the kernel dropped: the reason, and the function. A drop is wasted CPU time.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::section::Section;
 use crate::info::Info;
 use crate::packed::{self, Damaged, Packed};
 
-/// So many places a snapshot or a sum of some names; what comes from others is one sum.
+/// Most places named in a snapshot or a sum; packets of further places are summed.
 pub const MOST_PLACES: usize = 128;
 
 /// Packets dropped for one reason in one function.
@@ -17,27 +17,27 @@ pub struct DropPlace {
     /// The kernel's name of the reason (`enum skb_drop_reason`) without its prefix, such as
     /// `NO_SOCKET`; empty where the kernel gives none (before 5.17).
     pub reason: String,
-    /// The function that dropped them; empty if it has no name.
+    /// The dropping function; empty if it has no name.
     pub function: String,
-    /// How many, in the interval.
+    /// Number of packets in the interval.
     pub packets: u64,
 }
 
 /// Packets dropped in an interval, of all network namespaces (`skb:kfree_skb`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Drops {
-    /// Where and why, the most first. A place is named some seconds after its first drop, and has
-    /// what was dropped there until then in that interval.
+    /// Places by number of packets, descending. A place is named some seconds after its first
+    /// drop; that interval then includes its earlier packets.
     pub places: Vec<DropPlace>,
-    /// Packets that were dropped at places that there was no room for.
+    /// Packets dropped at places beyond [`MOST_PLACES`].
     pub other_packets: u64,
-    /// All packets that were dropped, by CPU ([`crate::Snapshot::cpus`]), also at places that have
-    /// no name yet.
+    /// All dropped packets by CPU ([`crate::Snapshot::cpus`]), including those of places
+    /// without a name yet.
     pub cpus: Vec<u64>,
 }
 
 impl Drops {
-    /// All packets that were dropped.
+    /// All dropped packets.
     pub fn total(&self) -> u64 {
         self.cpus
             .iter()
@@ -103,7 +103,7 @@ impl Section for Drops {
     }
 }
 
-/// One series: packets dropped a second.
+/// One series: packets dropped per second.
 impl Recorded for Drops {
     fn series(_: &Info) -> Vec<Quantity> {
         vec![Quantity {

@@ -1,14 +1,14 @@
 //! The parts of a snapshot, one for each instrument.
 //!
-//! A section is a type in a file of its own here. It says how it is written on the wire, how a
-//! later interval is added to it, what it comes to over all CPUs, and what of it the history
-//! keeps; [`Sections`] does each of these for all of them, taken apart exhaustively.
+//! A section is a type in a file of its own. It defines its encoding, how a later interval is
+//! added to it, its sum over all CPUs, and its part of the history; [`Sections`] does each of these
+//! for all of them, by exhaustive destructuring.
 //!
 //! **To add a section, add its file and a line to the list below**: the file's name, which is
-//! the section's, and the type. History, log and digests ask it what they need ([`Section`]).
+//! the section's, and the type. History, log and digests use the trait [`Section`].
 //!
-//! A section is absent where its instrument does not run. A reader that does not know a section
-//! passes over it; one that misses a section shows nothing of it.
+//! A section is absent if its instrument does not run. A reader skips unknown sections and
+//! shows nothing of missing ones.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub use latency::{GroupKind, GroupLatency, MOST_GROUPS, MissingPoint, PointLaten
 pub use modes::CpuModes;
 pub use own::{CostliestCpu, InstrumentCost, OwnPart};
 pub use owners::{
-    Account, Caused, MOST_OWNERS, Owner, OwnerBasis, OwnerKind, Taken, event_of, is_softirq,
+    Account, Caused, Interruption, MOST_OWNERS, Owner, OwnerBasis, OwnerKind, event_of, is_softirq,
 };
 pub use power::ZonePower;
 pub use recorded::{Quantity, Recorded, Unit};
@@ -41,15 +41,15 @@ pub use traffic::{
 pub(crate) use cost::SUMS;
 pub(crate) use recorded::Records;
 
-/// What is done with each section, whatever its type.
+/// An operation on each section, whatever its type.
 pub trait Visitor {
-    /// Why that cannot be done.
+    /// Its error.
     type Error;
 
-    /// Does it with this one, which is there.
+    /// Visits a section that is present.
     ///
     /// # Errors
-    /// If it cannot be done; those that follow are not visited then.
+    /// If it fails; the following sections are not visited.
     fn visit<S: Section>(&mut self, name: &'static str, section: &S) -> Result<(), Self::Error>;
 }
 
@@ -58,7 +58,7 @@ macro_rules! sections {
     ($( $(#[$text:meta])* $name:ident: $section:ident, )*) => {
         $( pub mod $name; pub use $name::$section; )*
 
-        /// What the instruments found, by the instrument's name.
+        /// The results of the instruments, by the instrument's name.
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Sections {
             $( $(#[$text])* pub $name: Option<$section>, )*
@@ -77,7 +77,7 @@ macro_rules! sections {
             /// Name of every section, in order.
             pub const NAMES: &'static [&'static str] = &[$( stringify!($name), )*];
 
-            /// Whether the section of this name is there.
+            /// Whether the section of this name is present.
             pub fn has(&self, name: &str) -> bool {
                 let Sections { $( $name, )* } = self;
                 match name {
@@ -86,12 +86,12 @@ macro_rules! sections {
                 }
             }
 
-            /// What each kind of section leaves in the history, in order.
+            /// What each kind of section adds to the history, in order.
             pub(crate) const RECORDS: &'static [Records] = &[
                 $( Records::of::<$section>(stringify!($name)), )*
             ];
 
-            /// What the section of this name leaves in the history, if it is there.
+            /// What the section of this name adds to the history, if it is present.
             pub(crate) fn recorded(&self, name: &str) -> Option<&dyn Recorded> {
                 let Sections { $( $name, )* } = self;
                 match name {
@@ -100,7 +100,7 @@ macro_rules! sections {
                 }
             }
 
-            /// Adds a later interval of the section of this name, and of no other.
+            /// Adds a later interval of the section of this name only.
             pub(crate) fn add_one(&mut self, name: &str, later: &Self, columns: &Columns) {
                 let Sections { $( $name, )* } = self;
                 match name {
@@ -109,7 +109,7 @@ macro_rules! sections {
                 }
             }
 
-            /// Shows each section that is there, in order.
+            /// Visits each section that is present, in order.
             ///
             /// # Errors
             /// The visitor's.
@@ -137,7 +137,7 @@ macro_rules! sections {
                 })
             }
 
-            /// Rounds each section that is there, with what was left over of each.
+            /// Rounds each section that is present, with its carried errors.
             pub(crate) fn round(&mut self, carries: &mut BTreeMap<&'static str, Carry>) {
                 let Sections { $( $name, )* } = self;
                 $(
@@ -147,7 +147,7 @@ macro_rules! sections {
                 )*
             }
 
-            /// Name and [`Section::layout`] of each section that is there.
+            /// Name and [`Section::layout`] of each section that is present.
             pub(crate) fn layout(&self) -> Vec<(&'static str, Vec<Vec<bool>>)> {
                 let Sections { $( $name, )* } = self;
                 let all = [$( $name.as_ref().map(|own| (stringify!($name), own.layout())), )*];
@@ -174,11 +174,11 @@ sections! {
     cost: Cost,
     /// CPU time by mode.
     modes: Modes,
-    /// Whose that CPU time is.
+    /// The owners of that CPU time.
     owners: Owners,
-    /// Power, where RAPL is.
+    /// Power, if RAPL is available.
     power: Power,
-    /// Packets and bytes: the work that was done.
+    /// Packets and bytes: the work of networking.
     traffic: Traffic,
     /// Packets that were dropped.
     drops: Drops,
@@ -188,7 +188,7 @@ sections! {
     own: OwnCost,
 }
 
-/// A section that comes later in the sum's life has what it had there, and nothing before.
+/// A section that first appears in a later interval starts with that interval's values.
 fn add<S: Section + Default>(sum: &mut Option<S>, later: &Option<S>, columns: &Columns) {
     match (sum, later) {
         (_, None) if columns.keep_their_place() => {}

@@ -31,7 +31,7 @@ pub struct CpuModes {
 }
 
 impl CpuModes {
-    /// Names of the modes, as `/proc/stat`'s manual has them, in the order of [`CpuModes::values`].
+    /// Names of the modes as in `man 5 proc_stat`, in the order of [`CpuModes::values`].
     pub const NAMES: [&'static str; 8] = [
         "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal",
     ];
@@ -102,12 +102,12 @@ impl Cell for CpuModes {
     }
 }
 
-/// What the CPUs did in an interval.
+/// CPU time by mode in an interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Modes {
     /// Modes of each CPU, in the order of [`crate::Snapshot::cpus`].
     pub cpus: Vec<CpuModes>,
-    /// Modes of the whole host, which `/proc/stat` counts on its own.
+    /// Modes of the whole host, which `/proc/stat` counts separately.
     pub host: CpuModes,
 }
 
@@ -162,7 +162,7 @@ impl Recorded for Modes {
     }
 }
 
-/// Rows by mode → modes by CPU.
+/// Converts rows by mode to modes by CPU.
 fn by_cpu(rows: packed::Rows) -> Result<Vec<CpuModes>, Damaged> {
     let rows: Vec<Vec<u64>> = rows.into_iter().collect::<Option<_>>().ok_or(Damaged)?;
     let rows: [Vec<u64>; CpuModes::NAMES.len()] = rows.try_into().map_err(|_| Damaged)?;

@@ -1,4 +1,4 @@
-//! What netto itself costs: the daemon's process, and the time that netto takes from each CPU.
+//! netto's own cost: the daemon's process, and the time that netto takes from each CPU.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::section::Section;
 use crate::packed::{self, Damaged, Packed};
 use crate::rounding::{Carry, TIME_UNIT_NS, seven_digits};
 
-/// A part of what netto costs a host.
+/// A part of netto's cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OwnPart {
     /// Timing softirqs.
@@ -17,17 +17,17 @@ pub enum OwnPart {
     Sends,
     /// Timing socket receives.
     Receives,
-    /// Telling sockets within the host from those that lead out of it.
+    /// Telling local sockets from those of networking.
     LocalIpc,
     /// Following context switches.
     Switches,
-    /// Telling interrupts from what they interrupted.
+    /// Telling interrupts from the interrupted code.
     Interrupts,
-    /// Taking stacks, the timer for it included.
+    /// Taking stacks, including the timer for it.
     Sampler,
-    /// The process in user space, and the kernel on its behalf.
+    /// The process in user space, and kernel work on its behalf.
     Daemon,
-    /// Finding whose work softirqs do.
+    /// Finding the owners of softirq work.
     Owners,
     /// Counting dropped packets.
     Drops,
@@ -38,7 +38,7 @@ pub enum OwnPart {
 }
 
 impl OwnPart {
-    /// All of them, in the order of the rows of [`OwnCost::taken_ns`].
+    /// All parts, in the order of the rows of [`OwnCost::taken_ns`].
     pub const ALL: [OwnPart; 12] = [
         OwnPart::Softirqs,
         OwnPart::Sends,
@@ -110,7 +110,7 @@ impl OwnPart {
         }
     }
 
-    /// The instrument on whose behalf it is; `daemon` where that is none.
+    /// The instrument that it belongs to; `daemon` if there is none.
     pub fn instrument(self) -> &'static str {
         match self {
             OwnPart::Daemon => "daemon",
@@ -123,16 +123,16 @@ impl OwnPart {
     }
 }
 
-/// The CPU that pays most for netto.
+/// The CPU with the largest share of netto's cost.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CostliestCpu {
-    /// The kernel's number of it.
+    /// The kernel's number of the CPU.
     pub cpu: u32,
     /// netto's share of its time, 0 to 1.
     pub ratio: f64,
 }
 
-/// What the analysis of one instrument took.
+/// The cost of one instrument's analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstrumentCost {
     /// The instrument, as in [`crate::InstrumentInfo::name`].
@@ -141,10 +141,10 @@ pub struct InstrumentCost {
     pub analysis_ns: u64,
 }
 
-/// A sum has so many instruments at most: a damaged log can name ever others.
+/// Most instruments of a sum: a damaged log could name any number.
 const MOST_INSTRUMENTS: usize = 64;
 
-/// What netto itself costs, in the interval.
+/// netto's own cost in the interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct OwnCost {
     /// The daemon's CPU time in user mode.
@@ -156,13 +156,13 @@ pub struct OwnCost {
     /// Time to drain and analyse this interval.
     pub analysis_ns: u64,
     /// Time taken from each CPU, by part (rows: [`OwnPart::ALL`], columns:
-    /// [`crate::Snapshot::cpus`]), nanoseconds: an estimate, best in steps of 10 µs, which
-    /// are few bytes. A row is `None` where it is not known.
+    /// [`crate::Snapshot::cpus`]), nanoseconds: an estimate, preferably in steps of 10 µs, which
+    /// pack well. A row is `None` if it is unknown.
     pub taken_ns: Rows<u64>,
-    /// Stack samples per second that each CPU is asked for now; 0: left alone. `None` where
-    /// nothing is sampled.
+    /// Current sampling rate of each CPU, samples per second; 0: not sampled. `None` if nothing
+    /// is sampled.
     pub sampling_hz: Option<Vec<u64>>,
-    /// The CPU that has paid most over the last ten seconds, and its share of that time;
+    /// The CPU with the highest cost over the last ten seconds, and its share of that time;
     /// `None` until known.
     pub costliest: Option<CostliestCpu>,
     /// The analysis, by instrument.
@@ -170,22 +170,23 @@ pub struct OwnCost {
 }
 
 impl OwnCost {
-    /// What a part took from each CPU, nanoseconds; `None` if that is not known.
+    /// Time that a part took from each CPU, nanoseconds; `None` if unknown.
     pub fn part_ns(&self, part: OwnPart) -> Option<&[u64]> {
         self.taken_ns.get(part as usize)?.as_deref()
     }
 
-    /// What a part took from all CPUs, nanoseconds; `None` if that is not known.
+    /// Time that a part took from all CPUs, nanoseconds; `None` if unknown.
     pub fn part_total_ns(&self, part: OwnPart) -> Option<u64> {
         Some(sum(self.part_ns(part)?.iter().copied()))
     }
 
-    /// What all known parts took from one CPU, by its column, nanoseconds; `None` if none is.
+    /// Time that all known parts took from one CPU, by its column, nanoseconds; `None` if none
+    /// is known.
     pub fn cpu_taken_ns(&self, column: usize) -> Option<u64> {
         total(self.taken_ns.iter().flatten().map(|row| row.get(column)))
     }
 
-    /// What all known parts took from all CPUs, nanoseconds; `None` if none is.
+    /// Time that all known parts took from all CPUs, nanoseconds; `None` if none is known.
     pub fn taken_total_ns(&self) -> Option<u64> {
         let known = OwnPart::ALL.map(|part| self.part_total_ns(part));
         total(known.iter().flatten().map(Some))
@@ -196,7 +197,7 @@ fn sum(values: impl Iterator<Item = u64>) -> u64 {
     values.fold(0, u64::saturating_add)
 }
 
-/// The sum of what is there; `None` if nothing is.
+/// The sum of the known values; `None` if there are none.
 fn total<'a>(values: impl Iterator<Item = Option<&'a u64>>) -> Option<u64> {
     values
         .flatten()
@@ -299,7 +300,7 @@ impl Section for OwnCost {
     }
 }
 
-/// Nothing: what netto costs is shown as of now.
+/// Empty: only the present cost is shown.
 impl Recorded for OwnCost {}
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Whose networking's CPU time is: who caused it, and who paid for it.
+//! The owners of networking's CPU time: who caused it, and who paid for it.
 //!
-//! A time is *caused* by the owner of the socket that the work was for, and *taken from* whoever a
-//! softirq interrupted to do it. Of each CPU and component, what its owners caused sums to the
-//! component's time in the section `cost`, to the nanosecond.
+//! CPU time is *caused* by the owner of the socket that the work was for, and *taken from* the task
+//! that a softirq interrupted. For each CPU and component, the times caused by the owners sum to
+//! the component's time in the section `cost`, to the nanosecond.
 
 use std::borrow::Cow;
 
@@ -17,11 +17,11 @@ mod wire;
 
 pub use accounts::{Account, event_of, is_softirq};
 
-/// A sum keeps so many owners apart. One more takes the place of the one that came first among
-/// those that caused nothing in the interval at hand, whose time goes to [`OwnerKind::Forgotten`].
+/// Most owners of a sum. A further one replaces the first of those without time in the current
+/// interval, whose earlier time moves to [`OwnerKind::Forgotten`].
 pub const MOST_OWNERS: usize = 512;
 
-/// What an owner is.
+/// The kind of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnerKind {
@@ -29,24 +29,24 @@ pub enum OwnerKind {
     Cgroup,
     /// A process, in its control group.
     Process,
-    /// An interface that packets went to, or came from, which no socket of this host owns.
+    /// An interface, for packets without a socket on this host.
     Interface,
     /// No owner: the packet met neither a socket nor an interface.
     Nobody,
     /// An owner that was not looked for, because looking for it would have cost too much.
     Unknown,
-    /// All owners that are not among the largest.
+    /// All owners beyond the largest.
     Other,
-    /// In a sum: owners that it does not keep apart any more.
+    /// In a sum: owners that are no longer kept separately.
     Forgotten,
-    /// Who pays only: CPUs that idled.
+    /// Only as payer: idle CPUs.
     Idle,
-    /// Who pays only: threads of the kernel, ksoftirqd among them, which interrupted nobody.
+    /// Only as payer: kernel threads such as ksoftirqd, when no task was interrupted.
     Kernel,
 }
 
 impl OwnerKind {
-    /// Whether there is one of it at most, which needs no name.
+    /// Whether there is at most one, which needs no name.
     pub fn is_single(self) -> bool {
         !matches!(
             self,
@@ -55,39 +55,38 @@ impl OwnerKind {
     }
 }
 
-/// An owner. What is not known of it, or means nothing for its kind, is empty.
+/// An owner. Fields that are unknown, or meaningless for its kind, are empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// What it is.
+    /// Its kind.
     pub kind: OwnerKind,
     /// Of a control group or process, the kernel's number of the group; of an interface, the inode
     /// of its network namespace.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub id: u64,
-    /// Path of the control group from the root of its hierarchy. Bytes that are no text are
+    /// Path of the control group from the root of its hierarchy. Bytes that are not UTF-8 are
     /// escaped (`\xff`).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cgroup: String,
-    /// Of an interface, what packets did there: `forwarded to veth12`.
+    /// Of an interface, the direction of packets: `forwarded to veth12`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub interface: String,
-    /// Process number; 0 of anything but a process.
+    /// Process number; 0 for other kinds.
     #[serde(default, skip_serializing_if = "is_zero_pid")]
     pub pid: u32,
-    /// When the process began, nanoseconds since boot: tells processes apart that have had the
-    /// same number.
+    /// Start of the process, nanoseconds since boot: distinguishes processes with a reused number.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub started_ns: u64,
     /// The process' name, at most 15 bytes, escaped as the path is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub comm: String,
-    /// Container that it is in: the runtime's identity of it, whole.
+    /// Its container: the runtime's full identifier.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub container: String,
-    /// Who runs the container: `docker`, `containerd`, `cri-o`, `podman`…
+    /// The container's runtime: `docker`, `containerd`, `cri-o`, `podman`…
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub runtime: String,
-    /// Kubernetes pod: its name, or its identity where the name is not known.
+    /// Kubernetes pod: its name, or its identifier if the name is unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pod: String,
     /// Kubernetes namespace of the pod.
@@ -106,11 +105,11 @@ fn is_zero_pid(value: &u32) -> bool {
     *value == 0
 }
 
-/// What makes two owners the same, whatever else was learnt of them meanwhile.
+/// The fields that identify an owner; all others may be learnt later.
 type Identity<'a> = (OwnerKind, u64, u32, u64, &'a str);
 
 impl Owner {
-    /// One that needs no name.
+    /// An owner of a kind that needs no name.
     pub fn single(kind: OwnerKind) -> Owner {
         Owner {
             kind,
@@ -138,7 +137,7 @@ impl Owner {
         )
     }
 
-    /// Its name for people: as short as says which one it is.
+    /// Its name for people: the shortest unambiguous one.
     pub fn label(&self) -> String {
         let short = |id: &str| id.chars().take(12).collect::<String>();
         let group = || {
@@ -176,12 +175,12 @@ impl Owner {
     }
 }
 
-/// What an owner caused of a component.
+/// CPU time that an owner caused in a component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Caused {
-    /// Place in [`Owners::owners`].
+    /// Index in [`Owners::owners`].
     pub owner: u32,
-    /// Row of the component: one without parts, or the rest of one that has some.
+    /// Row of the component: one without parts, or the remainder of one with parts.
     pub component: u32,
     /// CPU time by column, nanoseconds.
     pub cpu_ns: Vec<u64>,
@@ -189,10 +188,10 @@ pub struct Caused {
 
 /// Softirq time that one owner caused and another paid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taken {
-    /// Who caused it: place in [`Owners::owners`].
+pub struct Interruption {
+    /// The owner that caused it: index in [`Owners::owners`].
     pub cause: u32,
-    /// Who was interrupted for it: place in [`Owners::owners`].
+    /// The interrupted owner: index in [`Owners::owners`].
     pub payer: u32,
     /// CPU time on all CPUs, nanoseconds.
     pub ns: u64,
@@ -206,13 +205,13 @@ pub struct OwnerBasis {
     pub component: u32,
     /// By the task that ran.
     pub task_ns: u64,
-    /// By the socket that a packet ended in or came from.
+    /// By the socket at the end or beginning of a packet's way.
     pub socket_ns: u64,
-    /// By the interface that a packet went to or came from, for want of a socket.
+    /// By the interface of a packet without a socket.
     pub interface_ns: u64,
-    /// In proportion to what owners are known to have done on that CPU, lately or meanwhile.
+    /// In proportion to known work on that CPU in this interval or shortly before.
     pub proportion_ns: u64,
-    /// In no way: nobody has it.
+    /// Without an owner.
     pub nothing_ns: u64,
     /// Not looked for: the time of [`OwnerKind::Unknown`].
     #[serde(default)]
@@ -234,25 +233,25 @@ impl OwnerBasis {
     }
 }
 
-/// Whose networking's CPU time was in an interval.
+/// The owners of networking's CPU time in an interval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Owners {
-    /// Whoever is named below, each once.
+    /// All owners named below, each once.
     pub owners: Vec<Owner>,
-    /// By owner and component, those that are not 0.
+    /// By owner and component, without zeros.
     pub caused: Vec<Caused>,
-    /// By who caused softirqs and who was interrupted, pairs that are not 0.
-    pub taken: Vec<Taken>,
-    /// How that was found, by event.
+    /// Pairs of causing and interrupted owners, without zeros.
+    pub taken: Vec<Interruption>,
+    /// How the owners were found, by event.
     pub basis: Vec<OwnerBasis>,
-    /// For each of [`Owners::owners`]: time in which all of a control group stood still because
-    /// of interrupts, by the kernel's own account (`irq.pressure`), nanoseconds; `None` where it
-    /// has none.
+    /// For each of [`Owners::owners`]: time in which all tasks of a control group were stalled by
+    /// interrupts, as counted by the kernel (`irq.pressure`), nanoseconds; `None` if it is not
+    /// counted.
     pub irq_pressure_ns: Vec<Option<u64>>,
 }
 
 impl Owners {
-    /// Place of this owner, which is added if it is not there.
+    /// Index of this owner, which is added if missing.
     pub fn place_of(&mut self, owner: &Owner) -> u32 {
         let mut known = self.owners.iter();
         let place = known.position(|known| known.identity() == owner.identity());
@@ -265,8 +264,7 @@ impl Owners {
         self.owners.len() - 1
     }
 
-    /// What one owner caused of a component on all CPUs, nanoseconds. Of a component with parts,
-    /// that of all its parts.
+    /// CPU time that one owner caused in a component and its parts on all CPUs, nanoseconds.
     pub fn caused_ns(&self, owner: u32, component: usize) -> u64 {
         let is_it = |caused: &&Caused| {
             caused.owner == owner && is_within(caused.component as usize, component)
@@ -275,7 +273,7 @@ impl Owners {
         values.fold(0, |sum: u64, ns| sum.saturating_add(*ns))
     }
 
-    /// What each owner caused in all, nanoseconds, by its place.
+    /// Total CPU time that each owner caused, nanoseconds, by its index.
     pub fn totals_ns(&self) -> Vec<u64> {
         let mut totals = vec![0_u64; self.owners.len()];
         for caused in &self.caused {
@@ -288,7 +286,7 @@ impl Owners {
     }
 }
 
-/// Whether a component is another, or a part of it.
+/// Whether a component is another one or a part of it.
 fn is_within(mut component: usize, whole: usize) -> bool {
     loop {
         if component == whole {
@@ -302,7 +300,7 @@ fn is_within(mut component: usize, whole: usize) -> bool {
     }
 }
 
-/// What each owner caused, nanoseconds of CPU time, by name.
+/// The CPU time that each owner caused, nanoseconds, by name.
 impl Recorded for Owners {
     fn tops() -> &'static [&'static str] {
         &["caused"]

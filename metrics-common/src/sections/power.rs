@@ -1,4 +1,4 @@
-//! Power, measured by RAPL and divided by share of CPU time.
+//! Power, measured by RAPL and attributed by share of CPU time.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::info::Info;
 use crate::packed::Damaged;
 use crate::rounding::{Carry, seven_digits};
 
-/// No host has more; a hostile log must not fill the memory of whoever adds it up.
+/// Most zones; a hostile log must not exhaust the memory.
 const MOST_ZONES: usize = 256;
 
 /// Energy of one RAPL zone in the interval.
@@ -25,10 +25,9 @@ pub struct ZonePower {
 /// Power in the interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Power {
-    /// Packages and their memory together, watts.
+    /// Power of packages and their memory, watts.
     pub host_watts: f64,
-    /// The part that falls to networking: `host_watts` × networking's share of
-    /// all busy CPU time. An estimate.
+    /// The part of networking: `host_watts` × networking's share of all busy CPU time. An estimate.
     pub network_watts: f64,
     /// `network_watts` × the interval.
     pub network_energy_joules: f64,

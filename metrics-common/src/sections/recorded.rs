@@ -1,25 +1,25 @@
-//! What a section leaves in the history ([`crate::history`]), in each of its three shapes.
+//! A section's part of the history ([`crate::history`]), in each of its three shapes.
 //!
-//! Every value is that of an interval, which may be many snapshots added up. Names within a
-//! section follow the description of the host alone, so that a history knows them before the
-//! first snapshot and looks none up again.
+//! Every value is of an interval, which may be the sum of many snapshots. Names within a section
+//! depend only on the description of the host, so that a history lays them out before the first
+//! snapshot.
 
 use std::borrow::Cow;
 
 use crate::info::Info;
 
-/// What a series is measured in.
+/// The unit of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// CPUs kept busy: CPU time by time.
+    /// CPUs kept busy: CPU time per time.
     Cpus,
     /// Watts.
     Watts,
-    /// Things a second.
+    /// Events per second.
     PerSecond,
-    /// Bytes a second.
+    /// Bytes per second.
     BytesPerSecond,
-    /// Seconds: how long something took.
+    /// A duration in seconds.
     Seconds,
 }
 
@@ -35,15 +35,15 @@ impl Unit {
         }
     }
 
-    /// How many of the steps that a history keeps make one of the unit.
+    /// Number of a history's steps per unit.
     pub(crate) fn steps(self) -> f64 {
         match self {
             Unit::Cpus => 1e6,
             Unit::Watts => 1e3,
-            // Up to 400 million packets, and 400 gigabytes.
+            // Up to 400 million packets, or 400 gigabytes.
             Unit::PerSecond => 10.0,
             Unit::BytesPerSecond => 0.01,
-            // Of 5 ns, up to 21 s.
+            // Steps of 5 ns, up to 21 s.
             Unit::Seconds => 2e8,
         }
     }
@@ -54,11 +54,11 @@ impl Unit {
 pub struct Quantity {
     /// Its name within the section, for machines: `rx_softirq`.
     pub name: String,
-    /// What it is measured in.
+    /// Its unit.
     pub unit: Unit,
 }
 
-/// What a section leaves in the history. Each shape is nothing unless the section says otherwise.
+/// A section's part of the history. Each shape is empty by default.
 pub trait Recorded {
     /// Its series on this host, in order.
     fn series(_info: &Info) -> Vec<Quantity>
@@ -68,13 +68,13 @@ pub trait Recorded {
         Vec::new()
     }
 
-    /// One of [`Recorded::series`] in an interval of so many nanoseconds (not 0), in its unit;
+    /// The value of one of [`Recorded::series`] in an interval of this length (not 0), in its unit;
     /// `None` if it was not measured.
     fn value(&self, _series: usize, _interval_ns: u64) -> Option<f64> {
         None
     }
 
-    /// The layers of its grid on this host, by name; without any it has no grid.
+    /// The layers of its grid on this host, by name; no grid if empty.
     fn layers(_info: &Info) -> Vec<String>
     where
         Self: Sized,
@@ -82,19 +82,19 @@ pub trait Recorded {
         Vec::new()
     }
 
-    /// The number of each row that the grid has of this interval, ascending. `cpus` are those of
-    /// the interval, for grids whose rows are CPUs.
+    /// The numbers of the grid's rows in this interval, ascending. `cpus` are the interval's CPUs,
+    /// for grids with a row for each CPU.
     fn rows<'a>(&'a self, _cpus: &'a [u32]) -> &'a [u32] {
         &[]
     }
 
-    /// What a cell shows, 0 to 1: of one of [`Recorded::layers`], in a row by its place in
-    /// [`Recorded::rows`]; `None` if it was not measured.
+    /// The value of a cell, 0 to 1: by layer and by the row's index in [`Recorded::rows`]; `None`
+    /// if it was not measured.
     fn share(&self, _layer: usize, _row: usize, _interval_ns: u64) -> Option<f64> {
         None
     }
 
-    /// Its rankings, by name: of owners or flows, say, which come and go.
+    /// The names of its rankings, such as owners or flows.
     fn tops() -> &'static [&'static str]
     where
         Self: Sized,
@@ -102,14 +102,14 @@ pub trait Recorded {
         &[]
     }
 
-    /// What is ranked in one of [`Recorded::tops`], in any order: names and amounts, such as
-    /// nanoseconds of CPU time. `None` if it was not measured.
+    /// The names and amounts in one of [`Recorded::tops`], in any order; amounts may be nanoseconds
+    /// of CPU time. `None` if it was not measured.
     fn amounts(&self, _top: usize) -> Option<Vec<(Cow<'_, str>, u64)>> {
         None
     }
 }
 
-/// What a kind of section leaves in the history of a host; see [`Recorded`].
+/// The layout of a section's part of the history; see [`Recorded`].
 pub(crate) struct Records {
     /// Name of the section.
     pub section: &'static str,
@@ -122,7 +122,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Those of a kind of section.
+    /// The layout of a section type.
     pub(crate) const fn of<S: Recorded>(section: &'static str) -> Self {
         Records {
             section,

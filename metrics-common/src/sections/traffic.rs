@@ -1,4 +1,5 @@
-//! What work was done: packets of each CPU and interface, the host's protocols, messages of sockets.
+//! The work of networking: packets of each CPU and interface, the host's protocols, messages of
+//! sockets.
 
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
@@ -49,7 +50,7 @@ macro_rules! counts {
 mod work;
 
 counts! {
-    /// What the kernel counts of each CPU's receive path (`/proc/net/softnet_stat`).
+    /// The kernel's counts of each CPU's receive path (`/proc/net/softnet_stat`).
     SoftnetCount:
     Packets "packets" "Packets" "Packets that the CPU took up the stack, those that GRO has merged as one (`__netif_receive_skb_core`).",
     Dropped "dropped" "Backlog drops" "Packets that found the CPU's backlog full (`net.core.netdev_max_backlog`).",
@@ -59,7 +60,7 @@ counts! {
 }
 
 counts! {
-    /// What the kernel counts of protocols in the host's own network namespace (`/proc/net/snmp`,
+    /// The kernel's counts of protocols in the host's own network namespace (`/proc/net/snmp`,
     /// `snmp6` and `netstat`).
     ProtocolCount:
     TcpSegmentsIn "tcp_segments_in" "TCP segments in" "TCP segments received.",
@@ -73,7 +74,7 @@ counts! {
     UdpReceiveBufferErrors "udp_receive_buffer_errors" "UDP receive buffer full" "UDP datagrams dropped because the socket's receive buffer was full.",
 }
 
-/// What work was done in an interval. Counts are of the interval; what cannot be read is absent.
+/// The work in an interval. Counts are of the interval; unreadable ones are absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Traffic {
     /// By [`SoftnetCount::ALL`] and CPU ([`crate::Snapshot::cpus`]).
@@ -85,30 +86,30 @@ pub struct Traffic {
     /// By [`ProtocolCount::ALL`].
     #[serde(serialize_with = "protocols_by_name")]
     pub protocols: Vec<Option<u64>>,
-    /// What probes counted; absent where they are refused, and while they rest.
+    /// Counts of probes; absent if probes are refused or detached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
 }
 
 impl Traffic {
-    /// A count of each CPU; `None` if it is not known.
+    /// A count of each CPU; `None` if unknown.
     pub fn softnet_of(&self, count: SoftnetCount) -> Option<&[u64]> {
         self.softnet.get(count as usize)?.as_deref()
     }
 
-    /// A count of all CPUs; `None` if it is not known.
+    /// A count of all CPUs; `None` if unknown.
     pub fn softnet_total(&self, count: SoftnetCount) -> Option<u64> {
         let row = self.softnet_of(count)?;
         Some(row.iter().fold(0, |sum, count| sum.saturating_add(*count)))
     }
 
-    /// A count of a protocol; `None` if it is not known.
+    /// A count of a protocol; `None` if unknown.
     pub fn protocol(&self, count: ProtocolCount) -> Option<u64> {
         *self.protocols.get(count as usize)?
     }
 }
 
-/// Each count under its name, without those that are not known.
+/// Each known count under its name.
 fn softnet_by_name<S: Serializer>(rows: &Rows<u64>, serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(None)?;
     for (count, row) in SoftnetCount::ALL.iter().zip(rows) {
@@ -193,8 +194,8 @@ impl Section for Traffic {
     }
 }
 
-/// Series: packets that went up the stack, bytes over the wire in and out, and what sockets sent and
-/// received, a second.
+/// Series: packets passed up the stack, bytes over the wire in and out, and bytes sent and received
+/// by sockets, per second.
 impl Recorded for Traffic {
     fn series(_: &Info) -> Vec<Quantity> {
         let of = |name: &str, unit| Quantity {

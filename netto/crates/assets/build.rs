@@ -1,6 +1,5 @@
-//! Puts the dashboard into the binary, compressed,
-//! so that one file is all there is to copy to a host. Reads `www` and what
-//! xtask has built; never compiles anything itself.
+//! Embeds the compressed dashboard in the binary, so that one file is enough for a host. Reads
+//! `www` and the output of xtask; compiles nothing itself.
 
 use std::env;
 use std::fmt::Write as _;
@@ -13,16 +12,16 @@ use anyhow::{Context, Result, bail};
 use flate2::write::GzEncoder;
 use flate2::{Compression, Crc};
 
-/// Markup and style, which stand in the repository.
+/// Markup and style, from the repository.
 const PAGE_FILES: &[&str] = &["index.html", "style.css", "boot.js", "favicon.svg"];
-/// What xtask builds from `web-frontend`.
+/// The output of xtask's build of `web-frontend`.
 const BUILT_FILES: &[&str] = &["netto_dashboard.js", "netto_dashboard_bg.wasm"];
-/// Before and after the name of a view, where the page has a place for its markup.
+/// The text around the name of a view, where the page includes its markup.
 const PLACE: (&str, &str) = ("<!-- view: ", " -->");
 /// Names the folder of [`BUILT_FILES`], if it is not `target/dashboard`.
 const DASHBOARD_DIR: &str = "NETTO_DASHBOARD_DIR";
 
-/// Served instead of the dashboard by a netto that was built without it.
+/// Served instead of the dashboard by a build without it.
 const PLACEHOLDER: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n\
 <meta charset=\"utf-8\">\n\
 <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -34,7 +33,7 @@ const PLACEHOLDER: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n\
 <a href=\"/api/v1/snapshot\">/api/v1/snapshot</a> (JSON).</p>\n\
 </body>\n</html>\n";
 
-/// The page with the markup of each view at its place, in an element by which it is hidden.
+/// The page with the markup of each view inserted, in an element that can hide it.
 fn with_views(page: &[u8], workspace_root: &Path) -> Result<Vec<u8>> {
     let mut rest = std::str::from_utf8(page).context("index.html is not UTF-8")?;
     let mut whole = String::with_capacity(2 * rest.len());
@@ -63,8 +62,8 @@ fn with_views(page: &[u8], workspace_root: &Path) -> Result<Vec<u8>> {
 
 /// Writes `dashboard.rs` and the compressed files that it includes into `out_dir`.
 ///
-/// The generated file defines `ASSETS: &[Asset]`; whoever includes it defines
-/// `Asset` with the fields `path`, `content_type`, `version` and `gzip`.
+/// The generated file defines `ASSETS: &[Asset]`; the including file defines `Asset` with the
+/// fields `path`, `content_type`, `version` and `gzip`.
 ///
 /// # Errors
 /// When a file of the dashboard cannot be read, when `NETTO_DASHBOARD_DIR` names
@@ -111,8 +110,7 @@ fn embed(out_dir: &Path, workspace_root: &Path) -> Result<()> {
     fs::write(&generated, code).with_context(|| format!("cannot write {}", generated.display()))
 }
 
-/// The folder of the built dashboard; `None` if it was not built. Tells cargo
-/// what to watch for the answer to change.
+/// The folder of the built dashboard; `None` if it was not built. Tells cargo which paths to watch.
 fn built_dashboard(workspace_root: &Path) -> Result<Option<PathBuf>> {
     println!("cargo:rerun-if-env-changed={DASHBOARD_DIR}");
     let is_whole = |dir: &Path| BUILT_FILES.iter().all(|name| dir.join(name).is_file());
@@ -133,17 +131,16 @@ fn built_dashboard(workspace_root: &Path) -> Result<Option<PathBuf>> {
     if is_whole(&dir) {
         return Ok(Some(dir));
     }
-    // Cargo takes a watched path that does not exist for one that has changed,
-    // and would build anew each time; an empty folder that can be watched
-    // avoids that. Without the usual target directory there is nothing to watch.
+    // Cargo treats a watched path that does not exist as changed, and would rebuild each time; an
+    // empty folder avoids that. Without the usual target directory there is nothing to watch.
     if target.is_dir() && (dir.is_dir() || create_old(&dir).is_ok()) {
         println!("cargo:rerun-if-changed={}", dir.display());
     }
     Ok(None)
 }
 
-/// Creates a folder that looks older than this run of the build script, which
-/// cargo would otherwise repeat once.
+/// Creates a folder that looks older than this run of the build script; otherwise cargo would
+/// repeat it once.
 fn create_old(dir: &Path) -> io::Result<()> {
     fs::create_dir(dir)?;
     fs::File::open(dir)?.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1))

@@ -73,7 +73,7 @@ fn dump<W: Write>(
     body.read_exact(&mut begin).with_context(broken)?;
     ensure!(
         begin == log::MAGIC,
-        "what answers at {} is no netto: this is no log",
+        "the server at {} is not netto: its answer is not a log",
         daemon.name()
     );
     let mut output = output()?;

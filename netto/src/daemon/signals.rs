@@ -64,7 +64,7 @@ fn reload(begun_with: &Config, found: Result<Config, String>) -> Option<Reload> 
     let found = match found {
         Ok(found) => found,
         Err(error) => {
-            tracing::warn!("SIGHUP: everything stays as it was: {error}");
+            tracing::warn!("SIGHUP: the configuration is unchanged: {error}");
             return None;
         }
     };
@@ -79,9 +79,7 @@ fn reload(begun_with: &Config, found: Result<Config, String>) -> Option<Reload> 
     };
     if taken_up != found {
         let names = names.join(", ");
-        tracing::warn!(
-            "SIGHUP: only what is said of {names} is taken up; all else from the next start on"
-        );
+        tracing::warn!("SIGHUP: only changes to {names} take effect; restart netto for the others");
     }
     Some(Reload(features))
 }

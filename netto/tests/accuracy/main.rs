@@ -27,7 +27,7 @@ enum Check {
     Replayed,
     /// By a root test of this name, against a burner, a count or another clock.
     Measured(&'static str),
-    /// By the sum that it is of others, or what they leave, to the nanosecond.
+    /// The sum of other rows, or the remainder, to the nanosecond.
     Summed,
     /// Not here, for this reason.
     Unchecked(&'static str),
@@ -163,7 +163,7 @@ const TABLE: &[(&str, &[Check])] = &[
 const PERIOD_NS: u64 = 1_000_000;
 /// Seconds of the clock for each second of samples: a clock knows better how long it was.
 const CLOCK_RATIO: f64 = 1.3;
-/// By how much a figure may be off, as a share of it.
+/// Tolerance of a figure, relative to it.
 const TOLERANCE: f64 = 0.02;
 
 /// A kernel made of the functions of all stacks, one every 4 KiB.
@@ -197,7 +197,7 @@ fn kind_of(source: Option<Source>) -> u8 {
     source.map_or(0, Source::clock_kind)
 }
 
-/// Mixes the stacks, each with its count: what comes out, and what was put in, nanoseconds.
+/// Mixes the stacks, each with its count; returns the measured and the true times, nanoseconds.
 fn mix(counts: &[u32]) -> (BTreeMap<&'static str, f64>, BTreeMap<&'static str, f64>) {
     let (places, mut classifier) = kernel();
     let mut stacks = StackCounts::default();
@@ -250,7 +250,7 @@ fn wrong(found: &BTreeMap<&str, f64>, truth: &BTreeMap<&'static str, f64>) -> Ve
 }
 
 #[test]
-fn what_is_mixed_in_known_shares_comes_out_in_them() {
+fn stacks_mixed_in_known_shares_are_measured_in_those_shares() {
     for seed in 1..=8 {
         let counts: Vec<u32> = weights(seed).take(STACKS.len()).collect();
         let (found, truth) = mix(&counts);

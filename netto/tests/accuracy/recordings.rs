@@ -257,8 +257,8 @@ fn a_replayed_second_is_split_without_a_nanosecond_left_over() {
     }
 }
 
-/// The sampler alone, without the clock's word, must come to the same answer;
-/// what it cannot know are cut stacks and the first instructions of a softirq.
+/// Sampling alone, without the clock, must give the same answer, except for cut stacks and the
+/// first instructions of a softirq.
 #[test]
 fn stacks_alone_tell_nearly_what_the_clock_tells() {
     for name in ["udp4-local", "tcp6-gro", "udp4-routed-nat", "udp4-bridged"] {

@@ -318,7 +318,7 @@ pub const STACKS: &[(&str, Option<Source>, &str)] = &[
         TASK,
         "tcp_poll < sock_poll < ep_item_poll < ep_send_events < do_epoll_wait < do_syscall_64",
     ),
-    // What is no networking takes nothing from anybody.
+    // Other work must not reduce any figure.
     ("", TASK, "ext4_file_read < vfs_read < do_syscall_64"),
     ("", TASK, "ext4_end_io < process_one_work < worker_thread"),
     (

@@ -1,4 +1,4 @@
-//! An allocator that counts what its own thread asks it for.
+//! An allocator that counts the allocations of its own thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

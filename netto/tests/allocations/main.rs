@@ -21,7 +21,7 @@ const CPUS: usize = 4;
 const INTERVAL_NS: u64 = 500_000_000;
 /// Stacks of each CPU in an interval.
 const STACKS: usize = 500;
-/// Long enough for the flame graph to forget twice what it had.
+/// Long enough for the flame graph to drop its stacks twice.
 const INTERVALS: u64 = 200;
 
 /// A kernel's symbols, and stacks that were taken there: clock kind and frames.
@@ -39,7 +39,7 @@ fn recorded() -> (Classifier, Vec<(u8, Vec<u64>)>) {
     (classifier, lines.lines().map(stack).collect())
 }
 
-/// What the instrument keeps, but for the kernel's side of it.
+/// The state of the instrument, without the kernel's side.
 struct Analysis {
     classifier: Classifier,
     stacks: Vec<(u8, Vec<u64>)>,
@@ -79,7 +79,7 @@ impl Analysis {
         }
     }
 
-    /// An interval of every CPU; `make` gets what was found.
+    /// An interval of every CPU; `make` gets the results.
     fn pass(&mut self, make: impl FnOnce(&mut Self)) {
         self.interval += 1;
         for source in [Source::TIMER, Source::NET_RX, Source::SocketSend] {
@@ -164,7 +164,7 @@ fn to_classify_count_and_attribute_allocates_nothing_once_the_stacks_are_known()
     assert_eq!(later, 0, "in {INTERVALS} intervals");
 }
 
-/// One for each row that is measured, and the lists of them.
+/// One for each measured row, and the lists of them.
 #[test]
 fn a_section_is_one_allocation_for_each_row_however_many_cpus_there_are() {
     let mut analysis = Analysis::new();
@@ -179,7 +179,7 @@ fn a_section_is_one_allocation_for_each_row_however_many_cpus_there_are() {
     assert_eq!(components, rows(COMPONENTS.len()));
     assert!(samples > 0 && entries > 0);
     let lists = 3;
-    // Stacks taken and lost, ksoftirqd's time, and what the splits rest on.
+    // Stacks taken and lost, ksoftirqd's time, and the basis of the splits.
     let others = 4;
     assert_eq!(
         all,

@@ -18,7 +18,7 @@ pub fn free_port() -> Result<u16> {
     Ok(listener.local_addr()?.port())
 }
 
-/// A process of ours, with what it wrote. Killed, by its own pid, when dropped.
+/// A child process with its output. Killed by its own pid on drop.
 pub struct Owned {
     child: Child,
     name: String,
@@ -26,7 +26,7 @@ pub struct Owned {
     stderr: Stream,
 }
 
-/// What a process has written so far.
+/// The output of a process so far.
 struct Stream {
     text: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
@@ -60,13 +60,13 @@ impl Stream {
     /// Waits until the process and all that inherited the stream have closed it.
     fn finish(&mut self) {
         if let Some(reader) = self.reader.take() {
-            // A reader cannot panic; if it did, what it had read is still there.
+            // A reader cannot panic; if it did, its output so far is kept.
             let _ = reader.join();
         }
     }
 }
 
-/// A command that the kernel kills when the tests are killed, where setpriv is there to ask for that.
+/// A command that the kernel kills together with the tests, if setpriv is available.
 pub fn mortal(program: &str) -> Command {
     if trial::find_program("setpriv").is_none() {
         return Command::new(program);
@@ -101,12 +101,12 @@ impl Owned {
         self.child.id()
     }
 
-    /// What it wrote to standard output so far.
+    /// Its standard output so far.
     pub fn stdout(&self) -> String {
         self.stdout.text()
     }
 
-    /// What it wrote to standard error so far.
+    /// Its standard error so far.
     pub fn stderr(&self) -> String {
         self.stderr.text()
     }
@@ -170,7 +170,8 @@ impl Drop for Owned {
     }
 }
 
-/// Runs to the end and gives standard output; fails with what it said, unless it exits with 0.
+/// Runs a command to its end and returns its standard output; fails with its output unless it exits
+/// with 0.
 pub fn run(command: &mut Command) -> Result<String> {
     let name = format!("{command:?}").replace('"', "");
     let output = command

@@ -1,4 +1,4 @@
-//! What the tests with processes and browsers share, with and without root.
+//! Shared by the tests with processes and browsers, with and without root.
 
 pub mod child;
 pub mod http;

@@ -6,7 +6,7 @@
 //! `--long`, and says why, and what holds their promise in each run; these are marked as ignored,
 //! so that each run shows that they exist. In a guest they run nevertheless if a row says so.
 
-/// What is special about some tests.
+/// The special properties of some tests.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
     /// The test program, as `cargo test --test` names it.

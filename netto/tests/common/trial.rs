@@ -1,4 +1,4 @@
-//! What a test is, and when it is skipped: never silently, and in CI not at all.
+//! A test, and when it is skipped: never silently, and in CI not at all.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub struct Test {
     pub body: fn() -> anyhow::Result<()>,
 }
 
-/// Returned by a test that this kernel cannot be put to, whatever is installed.
+/// Returned by a test that is impossible on this kernel, whatever is installed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NotOnThisKernel(pub String);
@@ -79,7 +79,7 @@ pub fn outcome(error: anyhow::Error, must_run: bool) -> Result<String, Failed> {
         (Some(lack), _) => Ok(lack.to_string()),
         (None, Some(now)) if !must_run => Ok(now.to_string()),
         (None, Some(now)) => Err(format!("{now}, and CI=true allows no skipping").into()),
-        // Causes only: a backtrace of the test runner tells nobody anything.
+        // Causes only: a backtrace of the test runner does not help.
         (None, None) => Err(format!("{error:#}").into()),
     }
 }

@@ -16,7 +16,7 @@ use super::{http, trial};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// An option of [`Browser::start`]: tall, for the page lets rest what is out of sight.
+/// An option of [`Browser::start`]: tall, because the page does not draw views out of sight.
 pub const TALL_WINDOW: &str = "--window-size=1400,3200";
 
 /// An open browser window.
@@ -100,7 +100,7 @@ impl Browser {
         self.post("url", &json!({ "url": url })).map(drop)
     }
 
-    /// Runs a script in the page; gives what it returns.
+    /// Runs a script in the page; returns its result.
     pub fn script(&self, script: &str) -> Result<Value> {
         self.post("execute/sync", &json!({ "script": script, "args": [] }))
     }

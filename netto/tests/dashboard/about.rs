@@ -164,7 +164,7 @@ fn links() -> Result<()> {
     }
     let figures = browser.text("#about-figures")?;
     ensure!(figures.starts_with("of all networking"), "{figures}");
-    // Its parts are in its chart, and what this host does not measure says why.
+    // Its parts are in its chart, and parts that are not measured here have a reason.
     browser.open(&demo.page("about=nf_ingress"))?;
     is_open(&browser, "NF ingress")?;
     let figures = browser.text("#about-figures")?;

@@ -25,7 +25,7 @@ pub fn end() {
 /// An open browser window.
 pub struct Browser {
     window: Arc<webdriver::Browser>,
-    /// Identifiers of what is added to each page.
+    /// Identifiers of the scripts added to each page.
     scripts: RefCell<Vec<Value>>,
 }
 
@@ -104,7 +104,7 @@ impl Browser {
         )
     }
 
-    /// What a promise in the page comes to.
+    /// The value of a promise in the page.
     pub fn promise(&self, expression: &str) -> Result<Value> {
         let script = format!(
             "const done = arguments[0]; Promise.resolve({expression}).then(done, (e) => done('failed: ' + e));"
@@ -177,7 +177,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // One that cannot be reset is closed, and the next test starts another.
+        // A page that cannot be reset is closed, and the next test starts another.
         if self.reset().is_ok() {
             let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
             *idle = Some(self.window.clone());

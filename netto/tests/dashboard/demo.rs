@@ -86,7 +86,7 @@ impl Demo {
         Ok(demo)
     }
 
-    /// The page's address, with what stands behind `#`.
+    /// The page's address with this fragment.
     pub fn page(&self, fragment: &str) -> String {
         format!("http://{}/#{fragment}", self.at)
     }

@@ -1,5 +1,5 @@
-//! What the page costs: bytes on the wire, and memory over time. Sizes only,
-//! never times: those depend on the machine.
+//! The cost of the page: bytes on the wire, and memory over time. Only sizes, never times, which
+//! depend on the machine.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn frames() -> Result<()> {
                 ServerMessage::Snapshot(mut snapshot) => {
                     ensure!(snapshot.cpus.len() == 128);
                     ensure!(bytes.len() <= 60 * KILOBYTE, "{} bytes", bytes.len());
-                    // Whose it is, of every component and CPU, only who asks for it has.
+                    // Owners, for every component and CPU, are sent only if requested.
                     snapshot.sections.owners = None;
                     let bytes = codec::encode_snapshot(&snapshot)?;
                     ensure!(bytes.len() <= 25 * KILOBYTE, "{} bytes", bytes.len());

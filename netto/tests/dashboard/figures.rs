@@ -1,4 +1,4 @@
-//! Figures on the page agree: a legend with its chart, and all of them on whichever basis.
+//! Figures on the page agree: a legend with its chart, and all of them in each unit.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -75,7 +75,7 @@ fn basis() -> Result<()> {
         means.push(number("mean")?);
         let expected = match name {
             "parent" => number("rx")? / number("network")? * 100.0,
-            // Networking is on the same basis, but the headline goes on while the rest stands.
+            // Networking has the same unit, but the headline stays live while the rest is paused.
             _ => number("cell")?,
         };
         ensure!((cell - expected).abs() <= 0.051, "{name}: {found}");

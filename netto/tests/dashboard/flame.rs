@@ -172,7 +172,7 @@ fn search() -> Result<()> {
         "return document.getElementById('flame-found').textContent === 'nothing found'",
     )?;
     ensure!(browser.script("return location.hash.includes('find=quic')")? == true);
-    // What is drawn can be taken away, and what it was drawn from.
+    // The drawing can be saved, and so can its stacks.
     browser.script("window.files = []; const make = URL.createObjectURL; URL.createObjectURL = (b) => { window.files.push(b); return make(b); }; HTMLAnchorElement.prototype.click = () => {};")?;
     browser.click("save:flame:folded")?;
     browser.click("save:flame:svg")?;

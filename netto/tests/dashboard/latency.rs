@@ -1,4 +1,5 @@
-//! How long packets wait: the page says what the API says, and shows it over time above the cost.
+//! The view of latencies: the page has the values of the API, and shows them over time above the
+//! cost.
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::latency::words::time;
@@ -13,7 +14,7 @@ pub const TESTS: &[Test] = &[Test {
     body: latency,
 }];
 
-/// Tall enough that no view is out of sight.
+/// Tall enough that all views are visible.
 const TALL: (u32, u32) = (1400, 5600);
 
 fn latency() -> Result<()> {
@@ -67,7 +68,7 @@ fn latency() -> Result<()> {
     }
     let remarks = page["remarks"].as_str().context("no remarks")?;
     ensure!(remarks.contains("Driver to IP: not measured"), "{remarks}");
-    // The past is there from the first moment, on one axis with the cost.
+    // The past is shown from the first moment, on one axis with the cost.
     browser.wait_until(
         "both plots are drawn",
         "return document.querySelectorAll('#latency-heat svg rect').length > 200 \

@@ -45,7 +45,7 @@ fn run(body: fn() -> anyhow::Result<()>) -> Result<Completion, Failed> {
         println!("SKIPPED: {lack}");
         return Ok(Completion::ignored_with(lack));
     }
-    // Causes only: a backtrace of the test runner tells nobody anything.
+    // Causes only: a backtrace of the test runner does not help.
     body().map_err(|error| format!("{error:#}"))?;
     Ok(Completion::Completed)
 }

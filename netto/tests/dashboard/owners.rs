@@ -1,5 +1,4 @@
-//! Whose networking's time is: the page says what the API says, for those who click and for those
-//! who do not see it.
+//! The view of owners: the page has the values of the API, for pointer and screen reader.
 
 use anyhow::{Context, Result, ensure};
 
@@ -13,7 +12,7 @@ pub const TESTS: &[Test] = &[Test {
     body: owners,
 }];
 
-/// Tall enough that no view is out of sight.
+/// Tall enough that all views are visible.
 const TALL: (u32, u32) = (1400, 5600);
 
 fn owners() -> Result<()> {

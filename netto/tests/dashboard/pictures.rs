@@ -16,10 +16,10 @@ pub const TESTS: &[Test] = &[Test {
     body: pictures,
 }];
 
-/// What the repository takes for one picture; less than the least is an empty page.
+/// Size of a picture in the repository; a smaller one is an empty page.
 const BYTES: std::ops::RangeInclusive<usize> = 20_000..=300_000;
 
-/// Name, number of CPUs, size of the window, scheme, and what stands behind `#`.
+/// Name, number of CPUs, size of the window, scheme, and fragment of the address.
 type Picture = (&'static str, u32, (u32, u32), &'static str, &'static str);
 
 const PICTURES: &[Picture] = &[
@@ -33,7 +33,7 @@ const PICTURES: &[Picture] = &[
     ("latency-light", 16, (1280, 900), "light", "latency"),
 ];
 
-/// Views that are scrolled to, and what is there when they are drawn.
+/// Views that are scrolled to, and an element that exists once they are drawn.
 const DRAWN: &[(&str, &str)] = &[
     ("traffic", "#per-packet svg polyline"),
     ("owners", "#owners tbody tr"),

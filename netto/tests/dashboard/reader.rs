@@ -85,7 +85,7 @@ fn zoom() -> Result<()> {
         .context("no span in the address")?;
     // Three tenths of five minutes.
     ensure!((80.0..102.0).contains(&span), "{hash}");
-    // The chart stands still while the present goes on.
+    // The chart is paused while other figures stay live.
     let points = "return document.querySelector('#events polygon').getAttribute('points')";
     let before = browser.script(points)?;
     wait_for_more(&browser, 6)?;
@@ -104,7 +104,7 @@ fn pause() -> Result<()> {
     let cells =
         "return Array.from(document.querySelectorAll('[data-cell]'), (e) => e.textContent).join()";
     let before = browser.script(cells)?;
-    // The daemon goes on, and the headline with it.
+    // The daemon continues, and so does the headline.
     child::eventually(LIMIT, || {
         let made = demo.snapshot()?["sequence"].as_u64().unwrap_or_default();
         ensure!(made > held + 4, "{made}");
@@ -293,7 +293,7 @@ fn keyboard() -> Result<()> {
     browser.must_be_content()
 }
 
-/// Keeps what the page gives as files, instead of files.
+/// Collects the files that the page offers, instead of saving them.
 pub const CATCH_FILES: &str = r#"
     window.files = [];
     const make = URL.createObjectURL;

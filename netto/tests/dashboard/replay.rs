@@ -1,5 +1,5 @@
-//! The dashboard of a log: its deck works by button, by keyboard and by slider, and what it
-//! shows is what was recorded.
+//! The dashboard of a log: its playback works by button, keyboard and slider, and it shows the
+//! recorded values.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -28,7 +28,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "replay::the_deck_is_worked_by_buttons_keys_and_slider",
-        body: deck,
+        body: playback,
     },
     Test {
         name: "replay::it_fits_into_windows_of_any_kind",
@@ -40,7 +40,7 @@ pub const TESTS: &[Test] = &[
     },
 ];
 
-/// Twenty minutes of half seconds, of which five are missing.
+/// Twenty minutes of half seconds, with a gap of five.
 const RECORDED: u64 = 2_400;
 const BEGIN_NS: u64 = 1_700_000_000_000_000_000;
 const INTERVAL_NS: u64 = 500_000_000;
@@ -118,14 +118,14 @@ impl Replay {
         format!("http://{}/", self.at)
     }
 
-    fn deck(&self) -> Result<serde_json::Value> {
+    fn playback(&self) -> Result<serde_json::Value> {
         http::get_ok(self.at, "/api/v1/replay")?.json()
     }
 
     fn wait_for_state(&self, state: &str) -> Result<()> {
         child::eventually(LIMIT, || {
-            let deck = self.deck()?;
-            ensure!(deck["state"] == state, "not {state}: {deck}");
+            let playback = self.playback()?;
+            ensure!(playback["state"] == state, "not {state}: {playback}");
             Ok(())
         })
     }
@@ -166,7 +166,7 @@ fn labelled() -> Result<()> {
     std::thread::sleep(Duration::from_secs(7));
     ensure!(browser.script("return document.getElementById('netto').dataset.state")? == "live");
     shows(&browser, &first)?;
-    // What another viewer asks for is seen here.
+    // A request of another viewer is visible here.
     let middle = snapshots().nth(1_800).context("an interval")?;
     let to_ms = middle.time_unix_ns / 1_000_000;
     let path = format!("/api/v1/replay?seek_unix_ms={to_ms}");
@@ -179,7 +179,7 @@ fn labelled() -> Result<()> {
     browser.must_be_content()
 }
 
-fn deck() -> Result<()> {
+fn playback() -> Result<()> {
     let replay = Replay::start(&[])?;
     let browser = Browser::start(1400, 3200)?;
     browser.open(&replay.page())?;
@@ -195,7 +195,7 @@ fn deck() -> Result<()> {
     )?;
     browser.click("speed:60")?;
     child::eventually(LIMIT, || {
-        ensure!(replay.deck()?["speed"] == 60.0);
+        ensure!(replay.playback()?["speed"] == 60.0);
         Ok(())
     })?;
     browser.wait_until(
@@ -228,7 +228,9 @@ fn deck() -> Result<()> {
 fn fits() -> Result<()> {
     let folder = std::env::var_os("NETTO_SCREENSHOTS").map(std::path::PathBuf::from);
     let replay = Replay::start(&["--paused"])?;
-    let end = replay.deck()?["end_unix_ms"].as_u64().context("an end")?;
+    let end = replay.playback()?["end_unix_ms"]
+        .as_u64()
+        .context("an end")?;
     let path = format!("/api/v1/replay?seek_unix_ms={}", end - 60_000);
     http::request(replay.at, "POST", &path, None)?;
     let browser = Browser::start(1280, 900)?;
@@ -241,7 +243,7 @@ fn fits() -> Result<()> {
         browser.prefer(scheme)?;
         browser.open(&replay.page())?;
         browser.wait_until(
-            "the deck is there",
+            "the playback is there",
             "return document.querySelector('#replay-course .mean') !== null \
              && document.getElementById('replay-time').textContent !== ''",
         )?;
@@ -280,7 +282,7 @@ fn standalone() -> Result<()> {
     )?;
     ensure!(browser.text("#link")?.contains("a report"));
     ensure!(browser.script("return document.getElementById('replay').hidden")? == true);
-    // Nobody is there, and that is as it should be.
+    // The daemon is gone, as intended.
     std::thread::sleep(Duration::from_secs(7));
     ensure!(browser.script("return document.getElementById('netto').dataset.state")? == "live");
     browser.must_be_content()

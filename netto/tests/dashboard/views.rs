@@ -1,4 +1,4 @@
-//! Every view shows what the daemon says, on small windows and large ones.
+//! Every view shows the daemon's values, in small and large windows.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub const TESTS: &[Test] = &[
     },
 ];
 
-/// Tall enough that no view is out of sight.
+/// Tall enough that all views are visible.
 const TALL: (u32, u32) = (1400, 5600);
 
 fn all_render() -> Result<()> {
@@ -67,7 +67,7 @@ fn all_render() -> Result<()> {
             && document.querySelectorAll("#component option").length > 20;
         "##,
     )?;
-    // The past is there from the first moment: the chart is full to its left edge.
+    // The past is shown from the first moment: the chart is full to its left edge.
     let points = browser.script(
         "return document.querySelector('#events polygon').getAttribute('points').split(' ')[0].split(',')[0]",
     )?;
@@ -82,7 +82,7 @@ fn all_render() -> Result<()> {
     ensure!(browser.text("#notes")?.contains("Nothing here is measured"));
     let missing = browser.text("[data-row=nf_ingress] .unavailable")?;
     ensure!(missing.contains("CONFIG_NETFILTER_INGRESS"), "{missing}");
-    // Those who do not see the charts are told.
+    // Screen readers get the same information.
     for (id, word) in [
         ("events", "on average"),
         ("parts", "RX softirq"),
@@ -111,7 +111,7 @@ fn own_cost() -> Result<()> {
     let demo = demo::usual()?;
     let browser = Browser::start(TALL.0, TALL.1)?;
     browser.open(&demo.page(""))?;
-    // The parts are there for those who ask, by the keyboard too.
+    // The parts can be expanded, by the keyboard too.
     let summary = "const s = document.querySelector('#own > summary'); s.focus();";
     let is_reached = format!("{summary} return document.activeElement === s");
     ensure!(browser.script(&is_reached)? == true);
@@ -146,7 +146,7 @@ fn own_cost() -> Result<()> {
             (1, &part["cpu_ns"][cpu as usize], interval_ns),
         ] {
             let Some(ns) = ns.as_f64() else {
-                // Nobody asked for it.
+                // It is not enabled.
                 ensure!(slug == "latency" && cells[at] == "–", "{slug}: {cells}");
                 continue;
             };
@@ -248,7 +248,7 @@ fn accessible() -> Result<()> {
     browser.must_be_content()
 }
 
-/// Everything in one execution, so that all of it belongs to one snapshot.
+/// Everything in one script, so that all values are from one snapshot.
 const READ_PAGE: &str = r#"
     const list = (query, read) => Array.from(document.querySelectorAll(query), read);
     return {
@@ -335,7 +335,7 @@ fn hot_core() -> Result<()> {
         "#,
     )?;
     ensure!(darkest == serde_json::json!([128, hot]), "{darkest}");
-    // NUMA nodes are marked, and filter and order do what they say.
+    // NUMA nodes are marked, and filter and order work.
     let nodes = "return document.querySelectorAll('#heat-names b').length";
     ensure!(browser.script(nodes)? == 4);
     browser.open(&demo.page("component=rx_softirq&sort=load&only=node1"))?;

@@ -1,4 +1,4 @@
-//! What is left of logs: as much as can be read is reported, and what is wrong is said.
+//! Damaged logs: all readable data is reported, and so are the problems.
 
 use std::fs;
 use std::io::Cursor;
@@ -41,7 +41,7 @@ fn a_cut_log_is_reported_up_to_the_cut() {
 }
 
 #[test]
-fn whatever_is_damaged_there_is_a_report_or_a_reason_and_never_a_panic() {
+fn any_damage_gives_a_report_or_a_reason_and_never_a_panic() {
     let (_folder, path, _) = log(2, 30);
     let whole = fs::read(&path).expect("read");
     let mut state = 7_u64;
@@ -72,7 +72,7 @@ fn whatever_is_damaged_there_is_a_report_or_a_reason_and_never_a_panic() {
 }
 
 #[test]
-fn what_cannot_be_reported_on_is_said_in_a_line() {
+fn a_log_without_a_report_gives_one_line_of_reason() {
     let (folder, path, _) = log(2, 10);
     let foreign = folder.path().join("foreign");
     fs::write(&foreign, "no log at all, but long enough to be one").expect("written");
@@ -130,7 +130,7 @@ fn what_cannot_be_reported_on_is_said_in_a_line() {
 }
 
 #[test]
-fn who_reads_only_the_first_line_is_no_error() {
+fn a_reader_that_closes_the_pipe_early_is_no_error() {
     let (_folder, path, _) = log(4, 300);
     let script = format!(
         "{{ {} report {} --format csv; echo ended $? >&2; }} | head -n 1",

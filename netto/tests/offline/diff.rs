@@ -1,4 +1,4 @@
-//! `netto diff` as a gate: what it says and how it ends.
+//! `netto diff` as a gate: its output and exit code.
 
 use metrics_common::component::index_of;
 use metrics_common::{COMPONENTS, Snapshot};

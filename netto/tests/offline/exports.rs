@@ -1,4 +1,4 @@
-//! What other programs read: text with commas, Parquet by DuckDB and Polars, JSON, a picture.
+//! Output for other programs: CSV, Parquet by DuckDB and Polars, JSON, a picture.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

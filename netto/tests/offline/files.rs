@@ -52,7 +52,7 @@ pub fn write(path: &Path, info: &Info, snapshots: &[Snapshot]) {
     std::fs::write(path, log.finish()).expect("written");
 }
 
-/// A folder with a log of so many intervals, and what stands in it.
+/// A folder with a log of this many intervals, and the snapshots in it.
 pub fn log(cpus: u32, count: u64) -> (tempfile::TempDir, PathBuf, Vec<Snapshot>) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("netto.log");
@@ -61,7 +61,7 @@ pub fn log(cpus: u32, count: u64) -> (tempfile::TempDir, PathBuf, Vec<Snapshot>)
     (folder, path, snapshots)
 }
 
-/// CPU time of a component in all of them.
+/// CPU time of a component in all snapshots.
 pub fn sum_ns(snapshots: &[Snapshot], slug: &str) -> u64 {
     let row = index_of(slug).expect("a component");
     snapshots.iter().filter_map(|s| s.total_ns(row)).sum()
@@ -77,7 +77,7 @@ pub fn netto(arguments: &[&str]) -> Output {
     command.output().expect("the program runs")
 }
 
-/// What netto writes to standard output; it must succeed.
+/// The standard output of netto, which must succeed.
 pub fn said(arguments: &[&str]) -> String {
     let output = netto(arguments);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();

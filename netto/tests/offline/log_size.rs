@@ -1,4 +1,4 @@
-//! How much of it is written: of a made-up host, because its load is known.
+//! The size of a log, for a made-up host, whose load is known.
 
 use std::time::Duration;
 

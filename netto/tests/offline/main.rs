@@ -1,5 +1,5 @@
-//! `netto report` and `netto diff` as programs: against what the daemon itself said of the same
-//! time, against other programs that read what they write, and on what is left of logs.
+//! `netto report` and `netto diff` as programs: compared with the daemon's own values of the same
+//! time, and with other programs that read their output; and on damaged logs.
 
 #![allow(
     clippy::expect_used,

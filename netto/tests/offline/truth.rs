@@ -21,7 +21,7 @@ fn the_sums_of_a_report_are_those_of_the_snapshots() {
     let report = report(&path, &[]);
     for component in COMPONENTS {
         let expected = match component.slug {
-            // What the made-up host lacks.
+            // The made-up host does not have it.
             "nf_ingress" => None,
             slug => Some(sum_ns(&snapshots, slug)),
         };
@@ -127,7 +127,7 @@ fn by_digests_a_report_says_what_it_says_by_every_interval() {
             assert_eq!(said(options), said(&every), "{format} {options:?}");
         }
     }
-    // That digests were read at all: what they stand for is not looked at.
+    // Checks that digests are read at all, without looking at the covered blocks.
     let mut bytes = std::fs::read(&path).expect("read");
     let index = LogIndex::of(&mut Cursor::new(&bytes)).expect("a log");
     let block = index.parts()[5];

@@ -196,7 +196,7 @@ fn udp_flows(to: SocketAddr) -> Result<()> {
     }
 }
 
-/// So many small packets, and no more.
+/// Exactly this many small packets.
 fn udp_count(to: SocketAddr, count: u64) -> Result<()> {
     let socket = UdpSocket::bind((any(to.ip()), 0))?;
     for _ in 0..count {

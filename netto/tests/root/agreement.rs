@@ -1,5 +1,5 @@
-//! Sampling alone comes to what the probes say of the same packets at the same time,
-//! and to what a process's own clock says of its calls.
+//! Sampling alone agrees with the probes for the same packets at the same time, and with a
+//! process's own measurement of its calls.
 
 use std::time::{Duration, SystemTime};
 
@@ -49,7 +49,7 @@ const MEASURED: Duration = Duration::from_secs(3);
 const HALF_WIDTHS: f64 = 3.0;
 /// Large datagrams: a second of copying.
 const COPIES: &str = "200000";
-/// Of them in one call, so that the way into the kernel and back does not count.
+/// Datagrams in one call, so that the system call itself hardly counts.
 const AT_ONCE: &str = "50";
 /// Share of such calls' time that passes with interrupts off on the way out of the kernel, and
 /// outside it: the process's own clock has it, no stack does. It was 1–3 % with so many copies
@@ -160,7 +160,7 @@ fn dead_end(at: &Namespace) -> Result<()> {
         .map(drop)
 }
 
-/// What was spent in an interval, as shares of all CPU time.
+/// The costs of an interval, as shares of all CPU time.
 struct Shares<'a>(&'a Info, Snapshot);
 
 impl Shares<'_> {
@@ -171,14 +171,14 @@ impl Shares<'_> {
         Ok(total_ns as f64 / self.1.capacity_ns() as f64)
     }
 
-    /// Half of the stated interval; what is timed has none.
+    /// Half of the stated interval; 0 if it is timed.
     fn half_width(&self, slug: &str) -> Result<f64> {
         let row = index_of(slug).context("no such row")?;
         let (low, high) = confidence::of_component(self.0, &self.1, row).unwrap_or_default();
         Ok((high - low) as f64 / 2.0 / self.1.capacity_ns() as f64)
     }
 
-    /// The stated interval of what is estimated.
+    /// The stated interval of an estimate.
     fn interval(&self, slug: &str) -> Result<(f64, f64)> {
         let row = index_of(slug).context("no such row")?;
         let (low, high) = confidence::of_component(self.0, &self.1, row).context("no interval")?;

@@ -76,8 +76,7 @@ pub fn check(server: &Server, host: &str, page: &str) -> Result<BTreeSet<String>
         let result = result.with_context(|| format!("the panel \"{panel}\" of {host}"))?;
         if result.is_empty() {
             let lacking = absent(&query.text, page);
-            // No hardware carries what goes from one namespace to another; and some queries show
-            // only what is not as it should be.
+            // Traffic between namespaces uses no hardware; and some queries only show problems.
             let may_be_empty =
                 query.text.contains("hardware=\"true\"") || query.text.ends_with("> 0");
             ensure!(
@@ -105,7 +104,7 @@ pub fn check_variables(server: &Server, host: &str) -> Result<()> {
             .with_context(|| format!("not understood: {query}"))?;
         let found = server.query(&format!("count by ({label}) ({})", filled(series, host)))?;
         let is_named = |one: &Value| one["metric"][label].is_string();
-        // Clusters are a label that whoever scrapes may add.
+        // Scrapers may add a cluster label.
         ensure!(
             label == "cluster" || (!found.is_empty() && found.iter().all(is_named)),
             "{query} finds {found:?}"

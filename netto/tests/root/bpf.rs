@@ -46,7 +46,7 @@ pub fn attach(how: &str, device: &str) -> Result<Object> {
     Ok(object)
 }
 
-/// Attaches a program to what a device receives, for as long as the process.
+/// Attaches a program to a device's received packets, for the lifetime of the process.
 pub fn attach_tcx(device: &str, code: &[u8]) -> Result<Object> {
     let index = device_index(device)?;
     let object = load("tcx/ingress", code)?;

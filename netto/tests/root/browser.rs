@@ -32,7 +32,7 @@ pub const TESTS: &[Test] = &[
 
 const LIVE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Everything in one execution, so that all of it belongs to one snapshot.
+/// Everything in one script, so that all values are from one snapshot.
 const READ_PAGE: &str = r#"
     const root = document.querySelector("[data-sequence]");
     const list = (query, read) => Array.from(document.querySelectorAll(query), read);
@@ -118,7 +118,7 @@ fn shows_the_api() -> Result<()> {
     Ok(())
 }
 
-/// Adds a later interval: what is a number on both sides is a time or a count here.
+/// Adds a later interval: a number on both sides is a time or a count here.
 fn add(sum: &mut Value, later: &Value) {
     match (sum, later) {
         (Value::Object(sum), Value::Object(later)) => {
@@ -169,7 +169,7 @@ fn compare(page: &Value, snapshot: &Value) -> Result<()> {
         }
         right += usize::from(expected.is_u64());
     }
-    // At the least the timed events and the parts of one of them.
+    // At least the timed events and the parts of one of them.
     ensure!(right >= 20, "only {right} cells with a value");
     compare_bars(page, snapshot)?;
     ensure!(

@@ -1,5 +1,5 @@
-//! What netto may cost: probes go when their events come too often, and come back; CPUs that do
-//! nothing are left alone. What figures are worth meanwhile is in `sweep`.
+//! netto's budget: probes are detached when their events are too frequent, and attached again; idle
+//! CPUs are not sampled. `sweep` checks the figures meanwhile.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -105,7 +105,7 @@ fn a_means_that_was_asked_for_stays() -> Result<()> {
     let network = Network::direct()?;
     let info = Daemon::start(&LITTLE)?.info()?;
     let [least, value] = LITTLE;
-    // Without probes there is nothing that could go.
+    // Without probes there is nothing to detach.
     let daemon = Daemon::start(&[least, value, "--method", "sampling"])?;
     let _load = traffic::udp_blast(&network.left, network.right_v4)?;
     std::thread::sleep(FLOOD);
@@ -120,13 +120,13 @@ fn a_means_that_was_asked_for_stays() -> Result<()> {
     Ok(())
 }
 
-/// The rates are read from the log: whoever asks over HTTP does networking.
+/// The rates are read from the log: a request over HTTP would be networking.
 fn idle_cpus_are_left_alone() -> Result<()> {
     let network = Network::direct()?;
     let mut followed = Followed::start_with(&["--sampler", "perf"])?;
     let first = rates(&followed.next()?)?;
     ensure!(first.iter().all(|hz| *hz == 1000), "at first {first:?}");
-    // One that is busy with something else is looked at twenty times a second.
+    // A CPU with other work is sampled twenty times a second.
     rates_become(&mut followed, LEFT_ALONE, |rates| {
         rates.iter().all(|hz| *hz <= 20)
     })?;

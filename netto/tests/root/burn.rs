@@ -14,7 +14,7 @@ const SUMS: &str = "nettotest_burn";
 /// Readings of the clock after which a program ends in any case: the verifier must see an end.
 const MOST_READINGS: i32 = 7_000;
 
-/// What the program has taken so far.
+/// The program's time so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Burnt {
     /// Time in its loop, nanoseconds.
@@ -24,7 +24,7 @@ pub struct Burnt {
 }
 
 impl Burnt {
-    /// What was added since an earlier moment.
+    /// The increase since an earlier time.
     pub fn since(self, earlier: Burnt) -> Burnt {
         Burnt {
             time_ns: self.time_ns - earlier.time_ns,
@@ -33,7 +33,8 @@ impl Burnt {
     }
 }
 
-/// Attaches it by tcx to what a device receives: for a process of its own, with which it ends.
+/// Attaches it by tcx to a device's received packets; runs in a process of its own, and ends with
+/// it.
 pub fn attach(device: &str, burn_ns: i32) -> Result<(Object, MapHandle)> {
     let options = libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
@@ -90,7 +91,7 @@ fn burning(burn_ns: i32, sums: RawFd) -> Vec<u8> {
         (CALL, 0, 0, 0, KTIME_GET_NS),
         (COPY, 6, 0, 0, 0),
         (MOVE, 7, 0, 0, 0),
-        // Back to here as long as there is time.
+        // Loop until the time is over.
         (CALL, 0, 0, 0, KTIME_GET_NS),
         (SUBTRACT_REGISTER, 0, 6, 0, 0),
         (JUMP_IF_AT_LEAST, 0, 0, 2, burn_ns),

@@ -113,7 +113,7 @@ impl ProgramAccounts {
 
 impl Drop for ProgramAccounts {
     fn drop(&mut self) {
-        // Nobody is hurt by accounts that are kept on.
+        // Keeping the accounts does no harm.
         let _ = std::fs::write(ACCOUNTS, self.0.trim());
     }
 }
@@ -127,7 +127,7 @@ pub fn program_seconds() -> f64 {
         .sum()
 }
 
-/// The program adds for some microseconds for each packet, beside which what calls it is little.
+/// The program adds some microseconds to each packet, compared with which its call is cheap.
 fn program(how: &str, part: &str) -> Result<()> {
     let network = Network::direct()?;
     let _accounts = ProgramAccounts::open()?;

@@ -17,14 +17,14 @@ use socket2::SockRef;
 
 /// Bytes of one small message.
 pub const SMALL: usize = 64;
-/// Bytes of a page: what the kernel passes on whole when it splices.
+/// Size of a page, which the kernel passes on whole when splicing.
 pub const PAGE: usize = 4096;
 /// Messages in one call of sendmmsg and recvmmsg.
 const BATCH: usize = 5;
 
-/// What two connected sockets are.
+/// The kind of two connected sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SocketKind {
     Tcp4,
     Tcp6,
     Udp4,
@@ -33,14 +33,22 @@ pub enum Kind {
     UnixDatagram,
 }
 
-impl Kind {
-    /// Those that are networking.
-    pub const INTERNET: [Kind; 4] = [Kind::Tcp4, Kind::Tcp6, Kind::Udp4, Kind::Udp6];
-    /// Those that stay on the host.
-    pub const LOCAL: [Kind; 2] = [Kind::UnixStream, Kind::UnixDatagram];
+impl SocketKind {
+    /// Kinds that are networking.
+    pub const INTERNET: [SocketKind; 4] = [
+        SocketKind::Tcp4,
+        SocketKind::Tcp6,
+        SocketKind::Udp4,
+        SocketKind::Udp6,
+    ];
+    /// Kinds that stay on the host.
+    pub const LOCAL: [SocketKind; 2] = [SocketKind::UnixStream, SocketKind::UnixDatagram];
 
     fn is_stream(self) -> bool {
-        matches!(self, Kind::Tcp4 | Kind::Tcp6 | Kind::UnixStream)
+        matches!(
+            self,
+            SocketKind::Tcp4 | SocketKind::Tcp6 | SocketKind::UnixStream
+        )
     }
 }
 
@@ -54,19 +62,19 @@ pub struct Pair {
 
 impl Pair {
     /// A new pair, on loopback where it has addresses.
-    pub fn new(kind: Kind) -> Result<Self> {
+    pub fn new(kind: SocketKind) -> Result<Self> {
         let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
         let (near, far): (OwnedFd, OwnedFd) = match kind {
-            Kind::Tcp4 => tcp(v4)?,
-            Kind::Tcp6 => tcp(v6)?,
-            Kind::Udp4 => udp(v4)?,
-            Kind::Udp6 => udp(v6)?,
-            Kind::UnixStream => {
+            SocketKind::Tcp4 => tcp(v4)?,
+            SocketKind::Tcp6 => tcp(v6)?,
+            SocketKind::Udp4 => udp(v4)?,
+            SocketKind::Udp6 => udp(v6)?,
+            SocketKind::UnixStream => {
                 let (near, far) = std::os::unix::net::UnixStream::pair()?;
                 (near.into(), far.into())
             }
-            Kind::UnixDatagram => {
+            SocketKind::UnixDatagram => {
                 let (near, far) = std::os::unix::net::UnixDatagram::pair()?;
                 (near.into(), far.into())
             }
@@ -91,7 +99,7 @@ fn udp(at: SocketAddr) -> Result<(OwnedFd, OwnedFd)> {
 }
 
 /// One system call by which data is sent or received.
-pub struct Way {
+pub struct SystemCall {
     /// The system call.
     pub name: &'static str,
     /// Messages that one call carries.
@@ -104,9 +112,9 @@ pub struct Way {
     pub call: fn(&OwnedFd, &Scratch) -> nix::Result<usize>,
 }
 
-impl Way {
+impl SystemCall {
     /// Whether it can be used on such sockets.
-    pub fn fits(&self, kind: Kind) -> bool {
+    pub fn fits(&self, kind: SocketKind) -> bool {
         kind.is_stream() || !self.streams_only
     }
 
@@ -123,8 +131,8 @@ impl Way {
     }
 }
 
-const fn way(name: &'static str, call: fn(&OwnedFd, &Scratch) -> nix::Result<usize>) -> Way {
-    Way {
+const fn way(name: &'static str, call: fn(&OwnedFd, &Scratch) -> nix::Result<usize>) -> SystemCall {
+    SystemCall {
         name,
         messages: 1,
         bytes: SMALL,
@@ -134,23 +142,23 @@ const fn way(name: &'static str, call: fn(&OwnedFd, &Scratch) -> nix::Result<usi
 }
 
 /// Every way of sending.
-pub const SEND: &[Way] = &[
+pub const SEND: &[SystemCall] = &[
     way("write", write),
     way("writev", writev),
     way("send", send),
     way("sendto", sendto),
     way("sendmsg", sendmsg),
-    Way {
+    SystemCall {
         messages: BATCH as u64,
         bytes: BATCH * SMALL,
         ..way("sendmmsg", sendmmsg)
     },
-    Way {
+    SystemCall {
         bytes: PAGE,
         streams_only: true,
         ..way("sendfile", sendfile)
     },
-    Way {
+    SystemCall {
         bytes: PAGE,
         streams_only: true,
         ..way("splice", splice_in)
@@ -158,24 +166,24 @@ pub const SEND: &[Way] = &[
 ];
 
 /// Every way of receiving.
-pub const RECEIVE: &[Way] = &[
+pub const RECEIVE: &[SystemCall] = &[
     way("read", read),
     way("readv", readv),
     way("recv", recv),
     way("recvfrom", recvfrom),
     way("recvmsg", recvmsg),
-    Way {
+    SystemCall {
         messages: BATCH as u64,
         bytes: BATCH * SMALL,
         ..way("recvmmsg", recvmmsg)
     },
-    Way {
+    SystemCall {
         streams_only: true,
         ..way("splice", splice_out)
     },
 ];
 
-/// What calls need beside the socket.
+/// Buffers of calls.
 pub struct Scratch {
     file: File,
     pipe_out: PipeReader,

@@ -105,7 +105,7 @@ impl Drop for Traffic {
     }
 }
 
-/// No CPU has done more than it had time for, and everything is told of the same CPUs.
+/// No CPU's time exceeds the interval, and all tables have the same CPUs.
 fn must_be_sane(snapshot: &Snapshot) -> Result<()> {
     let columns = snapshot.cpus.len();
     for (column, cpu) in snapshot.cpus.iter().enumerate() {
@@ -199,7 +199,7 @@ fn cpu_goes_and_comes_back() -> Result<()> {
     Ok(())
 }
 
-/// What connection tracking needs, in the order of loading, where guests keep it.
+/// The modules of connection tracking, in loading order, where guests keep them.
 const MODULES: [&str; 2] = ["nf_conntrack", "nft_ct"];
 const COMPONENT: &str = "conntrack";
 
@@ -213,7 +213,7 @@ struct ModulesOut;
 impl Drop for ModulesOut {
     fn drop(&mut self) {
         for module in MODULES {
-            // It is there already, or the next test that needs it says that it is not.
+            // If it fails, the next test that needs the module reports it.
             let _ = Command::new("insmod").arg(file_of(module)).output();
         }
     }

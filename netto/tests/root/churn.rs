@@ -1,5 +1,5 @@
-//! Control groups and processes that come and go by the thousand: what netto keeps of them is
-//! bounded, no time is lost, and nobody is shown by another's name.
+//! Thousands of short-lived control groups and processes: netto's memory is bounded, no time is
+//! lost, and no owner has another one's name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -32,13 +32,13 @@ pub const TESTS: &[Test] = &[
     },
 ];
 
-/// So many hosts make groups at the same time.
+/// Number of processes that make groups at the same time.
 const HOSTS: u32 = 2;
 /// Processes of a group.
 const GUESTS: u32 = 4;
-/// What each process sends to itself: about a millisecond's work.
+/// Datagrams that each process sends to itself: about a millisecond's work.
 const DATAGRAMS: u32 = 200;
-/// What netto may grow by: what it keeps of paths (8 MiB), and of the past of anything.
+/// Most growth of netto: cached paths (8 MiB), and data of the past.
 const GROWTH_BYTES: u64 = 24 << 20;
 /// Hosts have this time above what was planned: the slowest machine is no failure.
 const PATIENCE: Duration = Duration::from_secs(200);
@@ -53,7 +53,7 @@ fn twenty_thousand_processes() -> Result<()> {
     come_and_go(5_000, Duration::from_secs(60))
 }
 
-/// So many groups, at even times within this time or as soon after it as the machine can.
+/// Makes this many groups, evenly within this time, or as soon after it as possible.
 fn come_and_go(groups: u32, within: Duration) -> Result<()> {
     let folder = Group::new("churn")?;
     let mut followed = Followed::start_with(&["--owners", "process"])?;
@@ -132,7 +132,7 @@ fn start_hosts(folder: &Group, groups: u32, within: Duration) -> Result<Vec<Owne
     (0..HOSTS).map(start).collect()
 }
 
-/// Whether any host goes on.
+/// Whether any of them is still running.
 fn are_busy(hosts: &mut [Owned]) -> Result<bool> {
     let mut any = false;
     for host in hosts {
@@ -145,7 +145,7 @@ fn are_busy(hosts: &mut [Owned]) -> Result<bool> {
     Ok(any)
 }
 
-/// What hosts say of the groups that they made.
+/// The groups that were made.
 struct Guests {
     /// By number of a group, its path.
     paths: HashMap<u64, String>,
@@ -174,7 +174,7 @@ impl Guests {
         Ok(guests)
     }
 
-    /// Whoever was shown as one of them has number, path and name of the same one.
+    /// Every group shown has the number, path and name of the same group.
     fn have_their_names(&self, shown: &BTreeSet<Identity>) -> Result<()> {
         let ids: BTreeMap<&str, u64> = self
             .paths

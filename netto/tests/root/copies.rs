@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::time::ClockId;
 
-/// Bytes of the largest UDP datagram there is.
+/// Size of the largest possible UDP datagram.
 pub const LARGE: usize = 65_507;
 
 /// Datagrams that one call carries, all with the same bytes in memory.
@@ -47,7 +47,7 @@ impl Batch {
     }
 
     fn send(&mut self, socket: &UdpSocket) -> Result<()> {
-        // SAFETY: the kernel reads as many messages as there are, and what they point to.
+        // SAFETY: the kernel reads the given number of messages, and their vectors and data.
         let sent = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -122,7 +122,7 @@ pub fn receive(copies: usize, at_once: usize) -> Result<u128> {
     Ok(spent.as_nanos())
 }
 
-/// What this thread has had of the CPU.
+/// CPU time of this thread.
 pub fn thread_time() -> Result<Duration> {
     Ok(ClockId::CLOCK_THREAD_CPUTIME_ID.now()?.into())
 }

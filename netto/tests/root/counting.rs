@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use metrics_common::Availability;
 use metrics_common::component::index_of;
 
-use crate::calls::{Kind, Pair, RECEIVE, SEND, Scratch, Way};
+use crate::calls::{Pair, RECEIVE, SEND, Scratch, SocketKind, SystemCall};
 use crate::counting_around::{kernel_tls, local};
 use crate::counting_times::{large_copies, many_waiting_receivers};
 use crate::follow::Followed;
@@ -76,7 +76,7 @@ pub const TESTS: &[Test] = &[
 /// How the daemon under test hooks socket calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Method {
-    /// As it chooses.
+    /// netto's choice.
     Auto,
     /// By kprobes and kretprobes.
     Kprobe,
@@ -120,7 +120,7 @@ fn counting_daemon(method: Method) -> Result<Followed> {
 /// Started by the first of these tests that needs it: starting takes the longest part of each.
 static DAEMON: Mutex<Option<(Method, Followed)>> = Mutex::new(None);
 
-/// Runs a test with the daemon that they share. One that failed leaves none to the next.
+/// Runs a test with the shared daemon. A failed one is not reused.
 fn with_daemon(method: Method, body: fn(&mut Followed) -> Result<()>) -> Result<()> {
     let mut place = DAEMON.lock().unwrap_or_else(PoisonError::into_inner);
     let mut daemon = match place.take() {
@@ -142,7 +142,7 @@ pub fn end() {
     DAEMON.lock().unwrap_or_else(PoisonError::into_inner).take();
 }
 
-/// Compares counts and goes on, so that one run shows all that is wrong.
+/// Compares counts without stopping, so that one run shows all errors.
 #[derive(Default)]
 pub struct Comparison {
     lines: Vec<String>,
@@ -178,7 +178,7 @@ impl Comparison {
 fn sends(daemon: &mut Followed) -> Result<()> {
     let scratch = Scratch::new()?;
     let mut comparison = Comparison::default();
-    for kind in Kind::INTERNET {
+    for kind in SocketKind::INTERNET {
         for way in SEND.iter().filter(|way| way.fits(kind)) {
             let pair = Pair::new(kind)?;
             let found = daemon.entries_in("tx_syscall", || repeat(way, &pair.near, &scratch))?;
@@ -202,7 +202,7 @@ fn sends(daemon: &mut Followed) -> Result<()> {
 fn receives(daemon: &mut Followed) -> Result<()> {
     let scratch = Scratch::new()?;
     let mut comparison = Comparison::default();
-    for kind in Kind::INTERNET {
+    for kind in SocketKind::INTERNET {
         for way in RECEIVE.iter().filter(|way| way.fits(kind)) {
             let pair = Pair::new(kind)?;
             let messages = CALLS * way.messages;
@@ -223,14 +223,14 @@ fn receives(daemon: &mut Followed) -> Result<()> {
 }
 
 /// Makes so many calls.
-pub fn repeat(way: &Way, socket: &OwnedFd, scratch: &Scratch) -> Result<()> {
+pub fn repeat(way: &SystemCall, socket: &OwnedFd, scratch: &Scratch) -> Result<()> {
     for _ in 0..CALLS {
         way.make(socket, scratch)?;
     }
     Ok(())
 }
 
-/// Puts messages into the far socket's buffer, so that no receive has to wait.
+/// Fills the far socket's buffer with messages, so that no receive has to wait.
 fn fill(pair: &Pair, messages: u64, scratch: &Scratch) -> Result<()> {
     for _ in 0..messages {
         SEND[0].make(&pair.near, scratch)?;

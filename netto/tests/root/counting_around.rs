@@ -8,15 +8,15 @@ use nix::sys::socket::{
     self, AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, setsockopt, sockopt,
 };
 
-use crate::calls::{Kind, Pair, RECEIVE, SEND, Scratch};
+use crate::calls::{Pair, RECEIVE, SEND, Scratch, SocketKind};
 use crate::counting::{CALLS, Comparison, repeat};
 use crate::follow::Followed;
 use crate::trial::NotOnThisKernel;
 
-/// A socket that encrypts what it is given sends that through the same functions once more.
+/// A kernel TLS socket sends encrypted data through the same functions again.
 pub fn kernel_tls(daemon: &mut Followed) -> Result<()> {
     let scratch = Scratch::new()?;
-    let pair = Pair::new(Kind::Tcp4)?;
+    let pair = Pair::new(SocketKind::Tcp4)?;
     if let Err(error) = setsockopt(&pair.near, sockopt::TcpUlp::default(), b"tls") {
         return Err(NotOnThisKernel(format!("this kernel has no kernel TLS ({error})")).into());
     }
@@ -46,7 +46,7 @@ pub fn kernel_tls(daemon: &mut Followed) -> Result<()> {
     comparison.finish()
 }
 
-/// Empties the far socket, whatever it holds.
+/// Empties the far socket.
 fn drain(pair: &Pair) -> Result<()> {
     use std::io::Read;
     let mut far = std::net::TcpStream::from(pair.far.try_clone()?);
@@ -62,7 +62,7 @@ pub fn local(daemon: &mut Followed) -> Result<()> {
     let scratch = Scratch::new()?;
     let mut comparison = Comparison::default();
     let own = own_local_calls(daemon)?;
-    for kind in Kind::LOCAL {
+    for kind in SocketKind::LOCAL {
         daemon.catch_up()?;
         let sent_before = daemon.entries("tx_syscall")?;
         let received_before = daemon.entries("rx_syscall")?;
@@ -109,7 +109,7 @@ fn own_local_calls(daemon: &mut Followed) -> Result<u64> {
     Ok(calls / INTERVALS)
 }
 
-/// Local calls that are made by what `act` does.
+/// Local calls made by `act`.
 fn local_calls(daemon: &mut Followed, own: u64, act: impl FnOnce() -> Result<()>) -> Result<u64> {
     let begun = daemon.intervals;
     let all = daemon.entries_in("local_ipc", act)?;

@@ -75,9 +75,10 @@ pub fn many_waiting_receivers(daemon: &mut Followed) -> Result<()> {
 /// Bytes of a datagram whose copying takes no time to speak of.
 const SMALL_DATAGRAM: usize = 16;
 
-/// How many of them.
+/// Number of copies.
 const COPIES: usize = 400;
-/// Measurements of so many, of which the median is judged: one that was disturbed decides nothing.
+/// Number of measurements; the median is checked, so that one disturbed measurement does not
+/// matter.
 const MEASUREMENTS: usize = 5;
 /// By how much the two clocks may differ, as a share of the sender's own.
 const TOLERANCE: f64 = 0.10;

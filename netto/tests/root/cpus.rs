@@ -1,4 +1,4 @@
-//! CPUs of this host: which there are, who runs where, and what is left over of their time.
+//! CPUs of this host: their number, pinning to them, and their idle time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub fn count() -> Result<usize> {
     Ok(std::thread::available_parallelism()?.get())
 }
 
-/// Keeps this thread, and what it starts, on one CPU.
+/// Pins this thread, and its children, to one CPU.
 pub fn pin_to(cpu: usize) -> Result<()> {
     let mut one = CpuSet::new();
     one.set(cpu)?;
@@ -100,7 +100,7 @@ impl Drop for LeftOver {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // One that could not begin has said so by counting nothing.
+            // A thread that could not start has reported it by counting nothing.
             let _ = thread.join();
         }
     }

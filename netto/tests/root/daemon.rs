@@ -136,7 +136,7 @@ impl Daemon {
     fn start_program_on(port: u16, program: &Path, options: &[&str]) -> Result<Self> {
         let port_text = port.to_string();
         let mut arguments = vec!["run", "--address", "127.0.0.1", "--port", &port_text];
-        // What netto does to stay within a budget has tests of its own.
+        // Staying within a budget has tests of its own.
         for (option, value) in [
             ("--frequency", "1000"),
             ("--user-period", "500"),
@@ -167,7 +167,7 @@ impl Daemon {
         http::get_ok(self.at, "/readyz").map(|_| Some(()))
     }
 
-    /// What it says of itself and this host.
+    /// Its description of itself and this host.
     pub fn info(&self) -> Result<Info> {
         let body = http::get_ok(self.at, "/api/v1/info")?.body;
         serde_json::from_str(&body).context("/api/v1/info is not what metrics-common says")

@@ -31,14 +31,15 @@ pub const TESTS: &[Test] = &[
 
 /// The part that the program's time belongs to.
 const PART: &str = "tc_classify";
-/// What that is a part of.
+/// The wholes of that component.
 const WHOLES: [&str; 2] = ["rx_softirq", "network"];
-/// What each packet takes in the program.
+/// Time of each packet in the program.
 const BURN_NS: u64 = 1_000;
-/// What calls the program, and the ends of its own that it does not see, are in netto's figure.
+/// Time of calling the program, and of its beginning and end that it does not measure; included in
+/// netto's figure.
 const AROUND_NS: f64 = 400.0;
 const PACKETS_PER_SECOND: &str = "60000";
-/// Until what has begun takes its course.
+/// Time until a started program has settled.
 const SETTLE: Duration = Duration::from_millis(1500);
 const SPAN: Duration = Duration::from_secs(10);
 const SHORT_SPAN: Duration = Duration::from_secs(7);
@@ -46,7 +47,7 @@ const PAIRS: usize = 20;
 /// One of twenty may be called changed. More than three are by chance once in sixty times.
 const MOST_CALLED_CHANGED: usize = 3;
 
-/// A steady load, and netto that writes a log of it.
+/// A steady load, and a netto that logs it.
 struct Run {
     daemon: Daemon,
     log: PathBuf,
@@ -106,7 +107,7 @@ impl Run {
         })
     }
 
-    /// Ends netto, so that its log is whole, and compares parts of it.
+    /// Stops netto, so that its log is complete, and compares parts of it.
     fn compare(self, pairs: &[(&Span, &Span)]) -> Result<Vec<Changes>> {
         let (status, said) = self.daemon.terminate()?;
         ensure!(status.success(), "netto ended ({status}): {said}");
@@ -123,10 +124,10 @@ impl Run {
     }
 }
 
-/// What a comparison says of each component.
+/// The result of a comparison by component.
 struct Changes(Vec<Change>);
 
-/// What it says of one, in CPU seconds per second.
+/// The result for one component, in CPU seconds per second.
 struct Change {
     slug: String,
     cpus: f64,
@@ -197,7 +198,7 @@ fn added_program() -> Result<()> {
     Ok(())
 }
 
-/// The program is the only change of its size, and what it took lies within the interval.
+/// The program is the only change of its size, and its time lies within the interval.
 fn is_found(changes: &Changes, burnt: Burnt, seconds: f64) -> Result<()> {
     let found = changes.get(PART)?;
     let truth = burnt.time_ns as f64 / 1e9 / seconds;

@@ -64,7 +64,7 @@ fn explains(result: &(ExitStatus, String, String), words: &[&str]) -> Result<()>
         !err.contains("panicked") && !err.contains("RUST_BACKTRACE"),
         "a panic: {err}"
     );
-    // The lines before are the log of what went well; the error is the end.
+    // The preceding lines are log messages; the error is at the end.
     let lines: Vec<&str> = err.lines().filter(|line| !line.trim().is_empty()).collect();
     let error = lines[lines.len().saturating_sub(2)..].join("\n");
     for word in words {
@@ -141,7 +141,7 @@ fn link_all(folder: &str, to: &Path, is_wanted: impl Fn(&OsStr) -> bool) -> Resu
     Ok(())
 }
 
-/// As somebody who may do nothing. The binary is copied to where he can reach it.
+/// As an unprivileged user. The binary is copied to a folder that the user can access.
 fn no_permission() -> Result<()> {
     let folder = tempfile::tempdir()?;
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755))?;

@@ -1,4 +1,4 @@
-//! What looks at packets on their way: netfilter's hooks, connection tracking, tc, XDP.
+//! Hooks on a packet's way: netfilter, connection tracking, tc, XDP.
 //!
 //! Each filter is given far more to do than a packet costs otherwise (a hundred
 //! rules or more, none of which matches), so that its stage must dominate. Where

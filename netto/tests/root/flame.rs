@@ -1,4 +1,4 @@
-//! The flame graph of real traffic: whole stacks, by name, as many as were sampled.
+//! The flame graph of real traffic: whole stacks, by name, all samples included.
 
 use anyhow::{Context, Result, ensure};
 

@@ -1,4 +1,4 @@
-//! Flows to control groups, and what netto says that each of them costs: alone, and beside another.
+//! Flows to control groups, and netto's cost for each of them: alone, and beside another.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -27,7 +27,7 @@ pub fn often(level: &str) -> [&str; 6] {
     ]
 }
 
-/// What a machine is up to that does so much a second; an emulated one does a twentieth of it.
+/// A rate per second suitable for a machine; an emulated one gets a twentieth of it.
 pub fn rate(per_second: u64) -> u64 {
     match guest::is_one() {
         true => per_second / 20,
@@ -38,12 +38,12 @@ pub fn rate(per_second: u64) -> u64 {
 /// Where packets are received, and where they are sent and read.
 pub const RECEIVING_CPU: u32 = 1;
 pub const OTHER_CPU: u32 = 0;
-/// How long a load is looked at, and two of them.
+/// Measured time of a load, and of two of them.
 pub const ALONE: Duration = Duration::from_secs(4);
 pub const TOGETHER: Duration = Duration::from_secs(10);
 /// The same where there are fewer samples in a second.
 const TOGETHER_IN_A_GUEST: Duration = Duration::from_secs(40);
-/// What two figures of the same may differ by.
+/// Tolerance between two figures of the same.
 pub const TOLERANCE: f64 = 0.10;
 /// The same of two times of which each has its own chance.
 const ALIKE: f64 = 0.35;
@@ -81,10 +81,10 @@ pub struct Flow<'a> {
     pub senders: &'a Group,
     pub network: &'a Network,
     pub port: u16,
-    /// What sends and what receives.
+    /// The programs that send and receive.
     pub roles: [&'static str; 2],
     pub rate: u64,
-    /// How many of them, each on a port of its own.
+    /// Number of flows, each on a port of its own.
     pub count: u16,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Flow<'a> {
             count: 1,
         }
     }
-    /// All of them, each a sender and a receiver.
+    /// Starts a sender and a receiver for each flow.
     pub fn start(&self) -> Result<Vec<[Owned; 2]>> {
         let (count, rate) = match guest::is_one() && self.count.is_multiple_of(MERGED) {
             true => (self.count / MERGED, self.rate * u64::from(MERGED)),
@@ -131,7 +131,7 @@ pub fn owners(sum: &Snapshot) -> Result<&Owners> {
     sum.sections.owners.as_ref().context("no owners")
 }
 
-/// What somebody caused of a component, nanoseconds, by the path of a group.
+/// Time that an owner caused in a component, nanoseconds, by the path of a group.
 pub fn caused_by(sum: &Snapshot, group: &Group, slug: &str) -> Result<f64> {
     let row = index_of(slug).context("no such row")?;
     let owners = owners(sum)?;
@@ -145,7 +145,7 @@ pub fn caused_by(sum: &Snapshot, group: &Group, slug: &str) -> Result<f64> {
         .sum())
 }
 
-/// What a kind of owner caused of a component, nanoseconds.
+/// Time that a kind of owner caused in a component, nanoseconds.
 pub fn caused_by_kind(sum: &Snapshot, kind: OwnerKind, slug: &str) -> Result<f64> {
     let row = index_of(slug).context("no such row")?;
     let owners = owners(sum)?;
@@ -198,7 +198,7 @@ pub fn sums_hold(snapshot: &Snapshot) -> Result<usize> {
     Ok(met)
 }
 
-/// What happens in so long a time.
+/// The sum of intervals over this length.
 pub fn look(followed: &mut Followed, length: Duration) -> Result<Snapshot> {
     let from = SystemTime::now();
     std::thread::sleep(length);

@@ -32,11 +32,11 @@ impl Read for Growing {
     }
 }
 
-/// A daemon whose log is read as it grows, with the sums of all of it.
+/// A daemon whose log is read while it grows, with the sums of all intervals.
 pub struct Followed {
-    /// What it says of itself, for the newest snapshot.
+    /// Its description for the newest snapshot.
     pub info: Info,
-    /// So many snapshots are in the sums.
+    /// Number of snapshots in the sums.
     pub intervals: u64,
     /// Keeps the process.
     daemon: Daemon,
@@ -118,7 +118,7 @@ impl Followed {
         Ok(*snapshot)
     }
 
-    /// What happened between two moments, to an interval's length, as one snapshot.
+    /// The sum between two times, to an interval's length, as one snapshot.
     pub fn between(&mut self, from: SystemTime, to: SystemTime) -> Result<Snapshot> {
         let unix_ns = |time: SystemTime| -> Result<u64> {
             Ok(time.duration_since(UNIX_EPOCH)?.as_nanos() as u64)

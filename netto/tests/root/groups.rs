@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use crate::{child, trial};
 
 const PREFIX: &str = "nettotest";
-/// Where version 2 is mounted in a guest, which has nobody to do so.
+/// Mount point in a guest, where nothing else mounts it.
 const IN_GUESTS: &str = "/sys/fs/cgroup";
 /// Until processes that were killed have left.
 const LEAVES: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ pub struct Group {
     path: String,
 }
 
-/// Where control groups of version 2 are mounted; mounts them if nobody did.
+/// The mount point of control groups of version 2; mounts them if necessary.
 pub fn hierarchy() -> Result<PathBuf> {
     if let Some(place) = mounted()? {
         return Ok(place);
@@ -93,7 +93,7 @@ fn remove(folder: &Path) -> Result<()> {
     Ok(fs::remove_dir(folder)?)
 }
 
-/// Removes what a killed run has left behind.
+/// Removes groups left by a killed run.
 pub fn remove_leftovers() {
     let Ok(Some(place)) = mounted() else {
         return;
@@ -105,7 +105,7 @@ pub fn remove_leftovers() {
             continue;
         };
         if !Path::new("/proc").join(pid).exists() {
-            // What still has processes in it is left alone.
+            // A group that still has processes is kept.
             let _ = remove(&entry.path());
         }
     }

@@ -238,7 +238,7 @@ fn reads_a_file(thread: &str, options: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// As *Busy poll, spinning*, but nobody knows for whom: nothing of it is networking's.
+/// As *Busy poll, spinning*, but without a known socket: none of it is networking.
 fn waits_for_requests() -> Result<()> {
     let namespace = Namespace::new()?;
     let daemon = Daemon::start(&[])?;
@@ -398,7 +398,7 @@ fn tap() -> Result<()> {
 
 /// A row that its load lights has a multiple of this.
 const LIT: f64 = 0.06;
-/// What is next to nothing of a CPU, other programs of the machine included.
+/// A negligible share of a CPU, including other programs of the machine.
 const NOTHING: f64 = 0.005;
-/// What other programs of the machine may spend on a row meanwhile.
+/// Largest share of other programs of the machine during a row.
 const DARK: f64 = 0.03;

@@ -67,16 +67,16 @@ fn shared() -> Result<()> {
             ("sock_recv_length", &["netto_sock_recv"]),
         ],
     };
-    become_attached(&daemon, with_latency)?;
+    become_attached(&daemon, with_latency, true)?;
     all_is_counted(&daemon, &network, true)?;
     // The others go on without latencies, and with latencies of new options.
     write(&file, None)?;
     daemon.process.signal("HUP")?;
-    become_attached(&daemon, without_latency)?;
+    become_attached(&daemon, without_latency, false)?;
     all_is_counted(&daemon, &network, false)?;
     write(&file, Some(&only))?;
     daemon.process.signal("HUP")?;
-    become_attached(&daemon, with_latency)?;
+    become_attached(&daemon, with_latency, true)?;
     all_is_counted(&daemon, &network, true)?;
     daemon.must_live()
 }
@@ -90,8 +90,10 @@ fn write(file: &Path, latency_in: Option<&str>) -> Result<()> {
     fs::write(file, format!("owners = \"cgroup\"\n{latency}")).context("cannot write the file")
 }
 
-fn become_attached(daemon: &Daemon, expected: &[Attached]) -> Result<()> {
+fn become_attached(daemon: &Daemon, expected: &[Attached], has_latency: bool) -> Result<()> {
     child::eventually(LIMIT, || {
+        let latency = &daemon.snapshot()?["latency"];
+        ensure!(latency.is_object() == has_latency, "latency: {latency}");
         let attached = attached_at(daemon.process.pid())?;
         for (hook, programs) in expected {
             let found = attached.get(*hook);

@@ -140,7 +140,7 @@ fn must_go_on(daemon: &mut Daemon, what: &str) -> Result<()> {
         .context("no modes")?;
     for (mode, ns) in modes {
         let ns = ns.as_f64().context("no number")?;
-        // Ten seconds is what a counter may be behind.
+        // A counter may lag by ten seconds.
         let most_ns = (2.0 * interval_ns + 1e10) * shown as f64;
         ensure!(ns <= most_ns, "{what}: {mode} {ns} in {interval_ns}");
     }
@@ -173,7 +173,7 @@ fn online_list() -> Result<()> {
         "65000",
     ] {
         tree.write(ONLINE, text)?;
-        // CPUs that this kernel cannot have are none; where no other is listed, netto ends.
+        // CPUs that this kernel cannot have are ignored; if no other is listed, netto ends.
         if text == "65000" {
             continue;
         }
@@ -253,7 +253,7 @@ fn while_running() -> Result<()> {
     Ok(())
 }
 
-/// What stands in every file of a tree.
+/// The text of every file in a tree.
 const NONSENSE: [&[u8]; 6] = [
     b"",
     b"\0\0\0\0",
@@ -296,7 +296,7 @@ fn from_the_start() -> Result<()> {
         tree.write(STAT, fs::read("/proc/stat")?)?;
         must_go_on(&mut tree.daemon()?, &shown)?;
     }
-    // A pipe in the place of a file is nobody to wait for.
+    // netto does not wait for a pipe in place of a file.
     let tree = Tree::new(&[STAT, "proc/kallsyms"])?;
     for path in [STAT, "proc/kallsyms"] {
         let path = tree.0.path().join(path);

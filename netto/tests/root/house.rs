@@ -42,7 +42,7 @@ const TESTS: &[Test] = &[
     },
 ];
 
-/// The tests, where there is something to test.
+/// The tests, if the changed netto was built.
 pub fn tests() -> &'static [Test] {
     match std::env::var_os(VARIABLE) {
         Some(_) => TESTS,
@@ -50,7 +50,7 @@ pub fn tests() -> &'static [Test] {
     }
 }
 
-/// What xtask has built of the changed netto.
+/// A file that xtask has built of the changed netto.
 fn built(name: &str) -> Result<PathBuf> {
     let folder = std::env::var_os(VARIABLE).context("NETTO_HOUSE is not set")?;
     Ok(Path::new(&folder).join(name))
@@ -160,7 +160,7 @@ fn logs() -> Result<()> {
     Ok(())
 }
 
-/// What the changed reader says of a log.
+/// The output of the changed reader for a log.
 fn read_by_changed(path: &Path) -> Result<String> {
     let said = child::run(Command::new(built("read_log")?).arg(path))?;
     Ok(said.trim().to_owned())
@@ -176,7 +176,7 @@ const READ: &str = "const views = Array.from(document.querySelectorAll('[data-vi
         ticks: ticks && Number(ticks.textContent), \
     }";
 
-/// What a page shows, once it is live and has drawn a few snapshots.
+/// The content of a page, once it is live and has drawn a few snapshots.
 fn page(browser: &Browser, at: SocketAddr, fragment: &str) -> Result<serde_json::Value> {
     // Another fragment alone would not load the page anew.
     browser.open("about:blank")?;
@@ -222,7 +222,7 @@ fn pages() -> Result<()> {
     Ok(())
 }
 
-/// An address at which there is the page of one daemon with the measurements of another.
+/// An address that serves the page of one daemon with the measurements of another.
 fn relay(page: SocketAddr, measurements: SocketAddr) -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port for a relay")?;
     let at = listener.local_addr()?;

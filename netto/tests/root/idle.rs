@@ -28,7 +28,7 @@ const ENOUGH: f64 = 0.01;
 /// idle CPU half as often as a busy one. Without what runs on the idle task next to nothing is left.
 const FACTOR: f64 = 3.0;
 
-/// Packets of a sender that is kept on CPU 0 are handed to CPU 1, where nobody works.
+/// Packets of a sender pinned to CPU 0 are passed to CPU 1, which is otherwise idle.
 fn rps_to_an_idle_cpu() -> Result<()> {
     const CPU_1: &str = "2";
     if std::thread::available_parallelism()?.get() < 2 {

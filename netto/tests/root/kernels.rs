@@ -92,7 +92,8 @@ fn attached() -> Result<()> {
     Ok(())
 }
 
-/// What `netto list latency` says is hooked for each point, by the best means of this kernel.
+/// The hooks of each point in the output of `netto list latency`, for the best method on this
+/// kernel.
 fn hooks_of_points() -> Result<HashMap<String, String>> {
     let listed = child::run(&mut daemon::command(&["list", "latency"]))?;
     let (mut point, mut hooks) = (String::new(), HashMap::new());
@@ -132,15 +133,15 @@ impl Statistics {
             "the kernel does not measure BPF programs: {}",
             std::io::Error::last_os_error()
         );
-        // SAFETY: the descriptor is new, and owned by nobody else.
+        // SAFETY: the descriptor is new, and nothing else owns it.
         Ok(Statistics(unsafe { OwnedFd::from_raw_fd(descriptor) }))
     }
 }
 
-/// What the kernel says of programs that do the same.
+/// The kernel's values for programs of the same purpose.
 #[derive(Debug, Default)]
 pub struct Programs {
-    /// What the verifier looked at, of the longest of them.
+    /// Instructions processed by the verifier, for the longest of them.
     pub verified_instructions: u32,
     /// Time in them, if the kernel takes it.
     pub run_time_ns: u64,
@@ -168,7 +169,7 @@ pub fn programs(pid: u32) -> Result<BTreeMap<String, Programs>> {
     Ok(programs)
 }
 
-/// The whole name of a program, of which the kernel itself keeps 15 characters.
+/// The full name of a program; the kernel itself keeps only 15 characters.
 fn function_of(program: &ProgramInfo) -> Result<String> {
     let btf = Btf::from_prog_id(program.id)?;
     let first = program.func_info.first().context("no function at all")?;

@@ -19,7 +19,7 @@ use crate::child;
 const PREFIX: &str = "nettotest";
 /// A whole run takes four minutes here.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 60);
-/// A hardware address that no device has: its packets are carried, then dropped at the end.
+/// A hardware address without a device: its packets are forwarded, then dropped at the end.
 const NOBODY: &str = "02:00:00:00:77:77";
 
 /// A network namespace, removed when dropped.
@@ -42,7 +42,7 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// What `ip netns` calls it.
+    /// Its name in `ip netns`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -159,11 +159,11 @@ pub fn remove_leftovers() {
     }
 }
 
-/// Two hosts and what lies between them. Both have a device `lan`.
+/// Two hosts and the network between them. Both have a device `lan`.
 pub struct Network {
     /// The sender.
     pub left: Namespace,
-    /// The switch or router, if there is one: here only to be kept.
+    /// The switch or router, if any; only kept alive.
     _middle: Option<Namespace>,
     /// The receiver.
     pub right: Namespace,
@@ -171,10 +171,10 @@ pub struct Network {
     pub right_v4: IpAddr,
     /// The receiver's addresses.
     pub right_v6: IpAddr,
-    /// Addresses beyond the receiver's device that belong to nobody: packets
-    /// for them show what the middle costs, and next to nothing else.
+    /// Unused addresses beyond the receiver's device: packets for them only cost something in the
+    /// middle.
     pub nobody_v4: IpAddr,
-    /// Addresses beyond the receiver's device that belong to nobody.
+    /// Unused IPv6 addresses beyond the receiver's device.
     pub nobody_v6: IpAddr,
 }
 

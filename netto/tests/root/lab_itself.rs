@@ -145,14 +145,14 @@ fn not_quiet() -> Result<()> {
         ensure!(outcome.is_err() == is_failure, "CI={must_run}");
     }
     drop(traffic);
-    // Others of this machine may be at it still; then there is nothing to be seen here.
+    // Others may still be using this machine; then nothing can be checked here.
     quiet::wait(Duration::from_secs(60))
 }
 
 /// One try.
 type Outcome = fn() -> Result<()>;
 
-/// Tries with these outcomes: what comes of them, how many were made, and what was told.
+/// Runs tries with these outcomes; returns the result, the number of tries, and the messages.
 fn tries(outcomes: &[Outcome]) -> (Result<()>, usize, Vec<String>) {
     let (mut made, mut told) = (0, Vec::new());
     let attempt = || {
@@ -223,7 +223,7 @@ fn browser() -> Result<()> {
     Ok(())
 }
 
-/// What a test returns that needs a newer kernel.
+/// The result of a test that needs a newer kernel.
 pub fn needs_kernel(major: u32, minor: u32, what: &str) -> Result<()> {
     if lab::kernel_at_least(major, minor)? {
         return Ok(());

@@ -109,7 +109,7 @@ pub const TESTS: &[Test] = &[
 
 pub const TURNS: u64 = 300;
 pub const PORT: u16 = 5201;
-/// What a reader sleeps.
+/// A reader's pause.
 const SLEEP: Duration = Duration::from_millis(30);
 const SLEPT_TURNS: u64 = 25;
 /// How much longer a sleep may be than it was asked to, on a busy host.
@@ -118,7 +118,7 @@ const ONE_IN: u64 = 8;
 const SAMPLED_TURNS: u64 = 5_000;
 /// Standard deviations that a sample may be off.
 const SIGMAS: f64 = 5.0;
-/// What is measured at sockets.
+/// The points at sockets.
 pub const AT_SOCKETS: [Point; 6] = [
     Point::TcpSocketEnqueued,
     Point::UdpSocketEnqueued,

@@ -1,4 +1,4 @@
-//! Latencies while something changes: what is asked for, and the clock.
+//! Latencies during changes of the request and of the clock.
 
 use std::fs;
 use std::mem::MaybeUninit;
@@ -21,7 +21,7 @@ use crate::latency_talk::Measured;
 use crate::running::programs_of;
 use crate::{child, guest, traffic, trial};
 
-/// Until something that was asked for by a signal is there.
+/// Timeout for a change requested by a signal.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Points that the newest interval has.
@@ -137,7 +137,7 @@ fn set_clock(change_s: i64) -> Result<()> {
 
 /// Asks the kernel to insert a second at the end of the day, or takes that back.
 fn ask_for_a_leap_second(is_wanted: bool) -> Result<()> {
-    // SAFETY: `timex` is plain numbers, of which all zeros is a valid value.
+    // SAFETY: `timex` is plain numbers, and all zeros is a valid value.
     let mut wanted: libc::timex = unsafe { MaybeUninit::zeroed().assume_init() };
     wanted.modes = libc::ADJ_STATUS;
     wanted.status = if is_wanted { libc::STA_INS } else { 0 };
@@ -160,7 +160,7 @@ fn leap() -> Result<()> {
     ask_for_a_leap_second(false)
 }
 
-/// What a reader sleeps before each message: something is waiting whenever the clock is set.
+/// A reader's pause before each message, so that messages are waiting whenever the clock is set.
 const SLEEP_MS: &str = "20";
 const STEPPED_TURNS: u64 = 600;
 /// Nothing waits longer here.
@@ -232,10 +232,10 @@ const PROGRAMS: [&str; 8] = [
     "netto_queued",
     "netto_unqueued",
 ];
-/// What netto's own price may be away from the kernel's, as a factor.
+/// Tolerance between netto's own price and the kernel's, as a factor.
 const PRICE: f64 = 2.0;
 
-/// What netto says that latencies take is an estimate by their number.
+/// netto estimates the cost of latencies from their number.
 pub fn its_price_is_the_kernels() -> Result<()> {
     if guest::is_one() {
         let reason = "a guest's time is not a machine's";

@@ -12,19 +12,19 @@ use crate::groups::{Group, hierarchy};
 use crate::lab::{Namespace, Network};
 use crate::lab_itself::needs_kernel;
 use crate::latency::{PORT, TURNS, address, answerer, ask, netns};
-use crate::latency_talk::{Found, Measured};
+use crate::latency_talk::{Measured, MeasuredLatencies};
 use crate::{burn, cpus, guest, traffic, trial};
 
 /// How long something is left to go on.
 const MEASURED: Duration = Duration::from_secs(3);
 
-fn median_ns(found: &Found, point: Point) -> Result<u64> {
+fn median_ns(found: &MeasuredLatencies, point: Point) -> Result<u64> {
     let all = found.of(point).with_context(|| format!("no {point}"))?;
     let median = all.percentile(0.5);
     Ok(median.with_context(|| format!("nothing at {point}"))?.ns)
 }
 
-fn mean_ns(found: &Found, point: Point) -> Result<u64> {
+fn mean_ns(found: &MeasuredLatencies, point: Point) -> Result<u64> {
     let all = found.of(point).with_context(|| format!("no {point}"))?;
     ensure!(all.count() > 0, "nothing at {point}");
     Ok(all.sum_ns / all.count())
@@ -38,7 +38,7 @@ fn is_within_a_bucket(found_ns: u64, expected_ns: u64) -> bool {
     }
 }
 
-fn talk(network: &Network) -> Result<Found> {
+fn talk(network: &Network) -> Result<MeasuredLatencies> {
     let to = address(network, PORT);
     let measured = Measured::start(&["--latency-netns", &netns(&network.right)?])?;
     let _answerer = answerer(&network.right, &to)?;
@@ -112,7 +112,7 @@ pub fn held_back_on_the_way_in() -> Result<()> {
     Ok(())
 }
 
-/// What a group may run of each of these.
+/// Most CPU time of a group in each period.
 const QUOTA_NS: u64 = 10_000_000;
 const PERIOD_NS: u64 = 100_000_000;
 /// Datagrams a second to it.
@@ -184,12 +184,12 @@ pub fn throttled() -> Result<()> {
 /// between them, with one stamp (`tcp_ooo_try_coalesce`). The first is sent again when three more
 /// have come.
 const SEGMENTS_A_SECOND: &str = "20";
-/// Nobody waits so long but for a segment that was lost.
+/// Longer latencies occur only after a lost segment.
 const LONG_NS: u64 = 40_000_000;
-/// Long enough for some of them.
+/// Long enough for some losses.
 const SENT: Duration = Duration::from_secs(8);
 
-fn share_of_long(found: &Found) -> Result<f64> {
+fn share_of_long(found: &MeasuredLatencies) -> Result<f64> {
     let all: Histogram = found.of(Point::TcpSocketRead).context("not measured")?;
     let counts = all.counts().iter().enumerate();
     let long = counts.filter(|(bucket, _)| bounds(*bucket).lower_ns >= LONG_NS);
@@ -201,7 +201,7 @@ fn share_of_long(found: &Found) -> Result<f64> {
 pub fn blocked_by_an_earlier_segment() -> Result<()> {
     let network = Network::direct()?;
     for host in [&network.left, &network.right] {
-        // What would send a lost segment again before three more have come.
+        // A feature that would resend a lost segment before three more have arrived.
         host.sysctl("net/ipv4/tcp_early_retrans", "0")?;
         host.sysctl("net/ipv4/tcp_recovery", "0")?;
     }

@@ -13,10 +13,10 @@ use crate::latency_delays::in_group;
 use crate::latency_talk::Measured;
 use crate::traffic;
 
-/// Where the other one answers, who is not meant.
+/// The port of the other answerer, which the filter excludes.
 const OTHER_PORT: u16 = 5202;
 
-/// Talks with two answerers and expects that one is counted: at these points, so often.
+/// Talks with two answerers and expects one of them to be counted: at these points, this often.
 fn expect_one(options: &[&str], places: [(&Namespace, &str); 2], points: &[Point]) -> Result<()> {
     let measured = Measured::start(options)?;
     for (from, to) in places {
@@ -52,7 +52,7 @@ pub fn filtered() -> Result<()> {
         expect_one(&options, places, &AT_SOCKETS)?;
     }
     {
-        // One who is asked writes as much to a port of its own choice.
+        // An answerer writes as much to a port of its own choice.
         let _answerers = both()?;
         let port = PORT.to_string();
         let options = [&in_netns[..], &["--latency-ports", &port]].concat();
@@ -79,7 +79,7 @@ pub fn filtered() -> Result<()> {
         let points = [&AT_SOCKETS[..], &[Point::UdpStart]].concat();
         expect_one(&options, places, &points)?;
     }
-    // Nobody has so many in the queue.
+    // No queue is as long as this.
     let _answerers = both()?;
     let measured = Measured::start(&["--latency-min-queue", "1000000"])?;
     ask(&network.left, &to, TURNS)?;

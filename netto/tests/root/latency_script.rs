@@ -18,7 +18,7 @@ use crate::groups::Group;
 use crate::lab::Network;
 use crate::latency::{PORT, address, netns};
 use crate::latency_delays::{limit, reader_in};
-use crate::latency_talk::{Found, Measured};
+use crate::latency_talk::{Measured, MeasuredLatencies};
 use crate::traffic;
 use crate::trial::Test;
 
@@ -28,13 +28,13 @@ pub const TESTS: &[Test] = &[Test {
     body: beside_bpftrace,
 }];
 
-/// What the script takes to be compiled, where all is emulated.
+/// Time to compile the script in an emulated guest.
 const COMPILES: Duration = Duration::from_secs(240);
 const MEASURED: Duration = Duration::from_secs(20);
 const PER_SECOND: &str = "100";
 /// It says that it begins before it is at all functions.
 const ATTACHES: Duration = Duration::from_secs(3);
-/// What a bucket's counts may differ by.
+/// Tolerance of a bucket's counts.
 const TOLERANCE: f64 = 0.02;
 
 /// In a shorter bucket the time that one program takes before the other is more than that: with
@@ -85,7 +85,7 @@ fn of_script(said: &str, name: &str) -> Result<BTreeMap<u64, u64>> {
 }
 
 /// The same of netto's.
-fn of_netto(found: &Found, point: Point) -> Result<BTreeMap<u64, u64>> {
+fn of_netto(found: &MeasuredLatencies, point: Point) -> Result<BTreeMap<u64, u64>> {
     let all = found.of(point).context("not measured")?;
     let mut powers = BTreeMap::new();
     for (bucket, count) in all
@@ -140,7 +140,7 @@ fn beside_bpftrace() -> Result<()> {
     ];
     std::thread::sleep(MEASURED);
     drop(senders);
-    // What still waits is read.
+    // Reads the remaining messages.
     std::thread::sleep(Duration::from_secs(1));
     drop(readers);
     tracer.signal("INT")?;

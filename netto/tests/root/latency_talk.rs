@@ -1,5 +1,5 @@
-//! Latencies: who talks, each turn a datagram and a message of a connection there and back, and
-//! what a daemon has measured meanwhile.
+//! Latencies of a talk, each turn a datagram and a message of a connection there and back, and a
+//! daemon's measurement of it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -23,7 +23,7 @@ pub const SETTLE: Duration = Duration::from_millis(300);
 /// An answer that takes longer was lost.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The one who answers.
+/// The answering side.
 pub struct LateAnswerer {
     datagrams: UdpSocket,
     listener: TcpListener,
@@ -106,20 +106,20 @@ impl Measured {
     }
 
     /// Everything that was measured until now.
-    pub fn end(self) -> Result<Found> {
+    pub fn end(self) -> Result<MeasuredLatencies> {
         std::thread::sleep(SETTLE);
         self.daemon.terminate()?;
         found(&self.folder.path().join("netto.log"))
     }
 }
 
-/// What a whole run has measured.
+/// The measurements of a whole run.
 #[derive(Default)]
-pub struct Found(pub Vec<Latency>);
+pub struct MeasuredLatencies(pub Vec<Latency>);
 
-fn found(log: &std::path::Path) -> Result<Found> {
+fn found(log: &std::path::Path) -> Result<MeasuredLatencies> {
     let (messages, _) = read_log(log)?;
-    let mut found = Found::default();
+    let mut found = MeasuredLatencies::default();
     for message in messages {
         if let ServerMessage::Snapshot(snapshot) = message {
             found.0.extend(snapshot.sections.latency);
@@ -129,7 +129,7 @@ fn found(log: &std::path::Path) -> Result<Found> {
     Ok(found)
 }
 
-impl Found {
+impl MeasuredLatencies {
     /// `None` if the point is not measured.
     pub fn of(&self, point: Point) -> Option<Histogram> {
         let mut all = Histogram::default();

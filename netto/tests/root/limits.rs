@@ -1,5 +1,5 @@
-//! Too few open files or threads: a sentence that says how many are needed and what for,
-//! whatever the number that is left, and never a panic.
+//! Too few open files or threads: a sentence with the number needed and its purpose, for any
+//! remaining number, and never a panic.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -85,7 +85,7 @@ fn open_files(step: usize) -> Result<()> {
             must_be_refused(limited(&limit, &["check"]), "open files")?;
         }
     }
-    // What the sentence asks for is enough.
+    // The limit named in the sentence is enough.
     let (_, enough) = remedy.split_once("`ulimit -n ").context("no remedy")?;
     let (enough, _) = enough.split_once('`').context("no remedy")?;
     println!("\nat 64: {remedy}");
@@ -97,7 +97,8 @@ fn open_files(step: usize) -> Result<()> {
 /// No user of this machine.
 const NOBODY: &str = "61357";
 
-/// As a user to whom the limit applies, and who may not measure: a demonstration has the same threads.
+/// As a user to whom the limit applies, and who may not measure: a demonstration has the same
+/// threads.
 fn threads_of_a_user() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let copy = reachable_binary(folder.path())?;
@@ -168,7 +169,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Those in it have ended; one that has not keeps its group.
+        // Its processes have ended; a group with a remaining one is kept.
         let _ = std::fs::remove_dir(&self.0);
     }
 }

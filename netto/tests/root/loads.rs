@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
-use crate::calls::{Kind, Pair};
+use crate::calls::{Pair, SocketKind};
 use crate::uring::{self, Worker};
 
 /// Connects to itself, accepts and closes.
@@ -76,7 +76,7 @@ pub fn udp_drip(to: SocketAddr) -> Result<()> {
     }
 }
 
-/// Small packets, so many a second; as many as there can be if that is 0.
+/// Small packets at this rate per second; 0: as fast as possible.
 pub fn udp_paced(to: SocketAddr, per_second: u64) -> Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     socket.connect(to)?;
@@ -136,7 +136,7 @@ pub fn udp_shared_sink(at: SocketAddr) -> Result<()> {
     }
 }
 
-/// Segments of one connection, so many a second.
+/// Segments of one connection at this rate per second.
 pub fn tcp_paced(to: SocketAddr, per_second: u64) -> Result<()> {
     let mut stream = TcpStream::connect(to)?;
     stream.set_nodelay(true)?;
@@ -191,23 +191,23 @@ pub fn udp_busy_sink(at: SocketAddr) -> Result<()> {
 
 /// Small packets through io_uring, all sent by threads of the kernel.
 pub fn uring_blast(worker: Worker) -> Result<()> {
-    // Nobody reads the far end: what it has no room for is dropped.
-    let pair = Pair::new(Kind::Udp4)?;
+    // The far end is not read: packets without room are dropped.
+    let pair = Pair::new(SocketKind::Udp4)?;
     uring::send_for_ever(&pair.near, worker)
 }
 
 /// A file in memory is read through io_uring, by threads of the kernel, after so many sends.
 pub fn uring_reads(worker: Worker, sends: usize) -> Result<()> {
-    let pair = Pair::new(Kind::Udp4)?;
+    let pair = Pair::new(SocketKind::Udp4)?;
     uring::reads_after_sends(&pair.near, worker, sends)
 }
 
-/// As many connections as asked for that say nothing, but ask each second whether the other end is still there.
+/// This many idle connections that check each second whether the other end is alive.
 pub fn keepalive(pairs: usize) -> Result<Vec<Pair>> {
     let (_, most) = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)?;
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, most, most)?;
     let pairs: Vec<Pair> = (0..pairs)
-        .map(|_| Pair::new(Kind::Tcp4))
+        .map(|_| Pair::new(SocketKind::Tcp4))
         .collect::<Result<_>>()?;
     let second = Duration::from_secs(1);
     let each_second = TcpKeepalive::new().with_time(second).with_interval(second);

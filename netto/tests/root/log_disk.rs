@@ -62,7 +62,7 @@ impl Drop for Disk {
     }
 }
 
-/// The numbers of the snapshots in a log that is not damaged, and what it says is missing.
+/// The numbers of the snapshots in an undamaged log, and the gaps that it records.
 fn read(path: &Path) -> Result<(Vec<u64>, Vec<Gap>)> {
     let mut reader = LogReader::new(fs::File::open(path)?)?;
     let (mut sequences, mut gaps) = (Vec::new(), Vec::new());
@@ -109,7 +109,7 @@ fn full() -> Result<()> {
     let path = disk.path("netto.log");
     let mut daemon = logging_to(&path)?;
     let stuffing = disk.path("stuffing");
-    // As much as there is room for, which is an error in the end.
+    // Fills the remaining space; ends with an error.
     let _ = fs::write(&stuffing, vec![1; 256 << 10]);
     says(&daemon, "No space left on device")?;
     let when_full = daemon.sequence()?;
@@ -118,10 +118,10 @@ fn full() -> Result<()> {
         Ok(())
     })?;
     daemon.must_live()?;
-    // What is there ends with a whole block.
+    // The file ends with a whole block.
     let (before, _) = read(&path)?;
     fs::remove_file(&stuffing)?;
-    says(&daemon, "is written again")?;
+    says(&daemon, "can be written again")?;
     let (status, said) = daemon.terminate()?;
     ensure!(status.success(), "{status}: {said}");
     let (sequences, gaps) = read(&path)?;
@@ -143,7 +143,7 @@ fn taken_away() -> Result<()> {
     says(&daemon, "No such file or directory")?;
     disk.mount()?;
     fs::create_dir(&folder)?;
-    says(&daemon, "is written again")?;
+    says(&daemon, "can be written again")?;
     let (status, said) = daemon.terminate()?;
     ensure!(status.success(), "{status}: {said}");
     let (sequences, gaps) = read(&path).context("the new log")?;

@@ -1,4 +1,4 @@
-//! What a workload costs: the difference of netto's counters before and after.
+//! The cost of a workload: the difference of netto's counters before and after.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ const FEWEST_SAMPLES: f64 = 100.0;
 /// netto's default frequency, which the tests pass.
 const SAMPLES_PER_SECOND: f64 = 1000.0;
 
-/// Stages that every packet passes, whatever becomes of it later.
+/// Stages of every packet, whatever happens to it later.
 const OF_EVERY_PACKET: [&str; 7] = [
     "driver_poll",
     "backlog",
@@ -49,7 +49,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A label's value, empty if there is none.
+    /// A label's value; empty if missing.
     pub fn label(&self, name: &str) -> &str {
         self.labels.get(name).map_or("", String::as_str)
     }
@@ -149,7 +149,7 @@ impl Daemon {
         self.measure_until(LEAST, |cost| cost.samples_of(event) >= ENOUGH_SAMPLES)
     }
 
-    /// Measures for the shortest time, whatever goes on.
+    /// Measures for the shortest time.
     pub fn measure_shortly(&self) -> Result<Cost> {
         self.measure_until(MEASURED, |_| true)
     }
@@ -173,7 +173,7 @@ impl Daemon {
     }
 }
 
-/// What was spent between two readings.
+/// The cost between two readings.
 pub struct Cost {
     seconds: f64,
     cpus: usize,
@@ -182,7 +182,7 @@ pub struct Cost {
     info: Info,
 }
 
-/// What grew by how much.
+/// The increase of each value.
 fn difference<K: Ord + Clone>(
     before: &BTreeMap<K, f64>,
     after: &BTreeMap<K, f64>,
@@ -205,7 +205,7 @@ fn event_of(part: &str) -> Result<&'static str> {
 }
 
 impl Cost {
-    /// What was spent between two readings of a daemon that says this of itself.
+    /// The cost between two readings of a daemon with this description.
     pub fn between(before: &Reading, after: &Reading, info: Info) -> Self {
         Cost {
             seconds: (after.at - before.at).as_secs_f64(),

@@ -35,7 +35,7 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// An answer that takes longer was lost.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The one who answers.
+/// The answering side.
 pub struct Answerer {
     datagrams: UdpSocket,
     listener: TcpListener,
@@ -64,7 +64,7 @@ impl Answerer {
     }
 }
 
-/// The one who asks, and talks to itself in between.
+/// The asking side, which also talks to itself in between.
 pub fn ask(to: SocketAddr, turns: u64) -> Result<()> {
     let datagrams = UdpSocket::bind("0.0.0.0:0")?;
     datagrams.connect(to)?;

@@ -93,9 +93,9 @@ pub const TESTS: &[Test] = &[
     },
 ];
 
-/// The most that somebody may have who has no socket.
+/// Largest share of an owner without a socket.
 const NOTHING: f64 = 0.01;
-/// What cost and packets of siblings may differ by: who gets more is woken less often for each.
+/// Tolerance between costs and packets of siblings: the busier one is woken less often per packet.
 const SIBLINGS: f64 = 0.25;
 /// Of what the user is told while sockets are not met.
 const DETACHED: &str = "Finding the owners of softirqs all the time would cost too much";
@@ -113,7 +113,7 @@ fn udp_costs_what_it_costs_alone() -> Result<()> {
     let (one, two, senders) = (one?, two?, senders?);
     let burners = [burner?, modest?];
     let mut followed = Followed::start_with(&often("cgroup"))?;
-    // What netto does goes with the traffic, and would not be interrupted by chance.
+    // netto runs with the traffic, and would not be interrupted at random times.
     cpus::pin_process(followed.pid(), OTHER_CPU as usize)?;
     let burning = [
         agent(&burners[0], &network.left, RECEIVING_CPU, &["spin-one"])?,
@@ -124,7 +124,7 @@ fn udp_costs_what_it_costs_alone() -> Result<()> {
             &["spin-modestly"],
         )?,
     ];
-    // A twentieth of what an emulated CPU receives is too little to be told.
+    // On an emulated CPU, a twentieth of the traffic would be too little to measure.
     let loads: &[(u16, u16, Duration)] = match guest::is_one() {
         true => &[(12, 4, TOGETHER)],
         false => &[(12, 4, TOGETHER), (20, 1, Duration::from_secs(24))],
@@ -222,7 +222,7 @@ fn tcp_costs_what_it_costs_alone() -> Result<()> {
     let mut followed = Followed::start_with(&often("cgroup"))?;
     // A CPU that idled between two loads would make each packet of the smaller one dearer.
     let _burning = agent(&burner, &network.left, RECEIVING_CPU, &["spin-one"])?;
-    // What is written in a burst is one segment, so that it is connections that make the load.
+    // A burst of writes is one segment, so the load is made of connections.
     let flow = |group, port, count| Flow {
         group,
         senders: &senders,
@@ -236,7 +236,7 @@ fn tcp_costs_what_it_costs_alone() -> Result<()> {
     compare(&flows, &mut followed, TOGETHER, || Ok(())).map(drop)
 }
 
-/// With `SO_REUSEPORT` the kernel chooses the socket by the flow: what each has got, it says.
+/// With `SO_REUSEPORT` the kernel chooses the socket by flow; each reports its received packets.
 fn siblings_cost_what_they_receive() -> Result<()> {
     needs_two_cpus()?;
     let network = Network::direct()?;
@@ -274,7 +274,7 @@ fn received(sink: &Owned) -> f64 {
     counts.next().unwrap_or(0.0)
 }
 
-/// What the middle does for nobody's socket belongs to where it goes, and the rest to who receives.
+/// Forwarding belongs to the interface, since there is no socket, and the rest to the receiver.
 fn forwarded(network: &Network, part: &str) -> Result<()> {
     let (one, two, senders) = (
         Group::new("one")?,
@@ -332,7 +332,7 @@ fn processes_are_told_apart() -> Result<()> {
         flow(6001, rate(30_000)).start()?,
         flow(6002, rate(10_000)).start()?,
     ];
-    // Who holds a socket is looked for when it is met first.
+    // The holder of a socket is searched when it is first seen.
     std::thread::sleep(Duration::from_secs(2));
     let sum = look(&mut followed, ALONE)?;
     let owners = owners(&sum)?;
@@ -367,7 +367,7 @@ fn processes_are_told_apart() -> Result<()> {
     Ok(())
 }
 
-/// The price of a probe is measured seldom, and the kernel's account of it is in steps of a clock.
+/// The price of a probe is measured seldom, and the kernel's own counts are in steps of a clock.
 fn its_price_is_the_kernels() -> Result<()> {
     const PROGRAMS: [&str; 6] = [
         "netto_ready",

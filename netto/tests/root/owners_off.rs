@@ -79,7 +79,7 @@ struct Loaded {
     writes_for_owners: usize,
 }
 
-/// Those that a daemon has, by name.
+/// The programs of a daemon, by name.
 fn shared_programs(daemon: &Daemon) -> Result<BTreeMap<String, Loaded>> {
     let own = running::programs_of(daemon.process.pid())?;
     let query = ProgInfoQueryOptions::default().include_xlated_prog_insns(true);

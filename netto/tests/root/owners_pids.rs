@@ -15,7 +15,7 @@ use crate::trial::NotOnThisKernel;
 
 /// The kernel gives the next process the number after this one.
 const LAST_PID: &str = "/proc/sys/kernel/ns_last_pid";
-/// Somebody else may be the next one.
+/// Another process may get the next number.
 const TRIES: usize = 50;
 const MEASURED: Duration = Duration::from_secs(3);
 

@@ -20,7 +20,7 @@ pub const TESTS: &[Test] = &[Test {
 }];
 
 const MEASURED: Duration = Duration::from_secs(5);
-/// What a software clock of perf fires.
+/// The function called by perf's software clock.
 const TIMER: &str = "function=perf_swevent_hrtimer ";
 /// Parts of a period that distances are counted in.
 const PARTS: usize = 8;
@@ -88,7 +88,7 @@ impl Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        // What is left over is one buffer, or one mount, of a test that failed.
+        // At most one trace buffer or mount of a failed test is left.
         let _ = fs::remove_dir(self.buffer());
         let _ = child::run(Command::new("umount").arg(self.at.path()));
     }

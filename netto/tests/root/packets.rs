@@ -38,7 +38,7 @@ pub const TESTS: &[Test] = &[
 
 /// Packets that a test sends.
 const PACKETS: u64 = 3_000;
-/// Beyond those, what others may have sent meanwhile.
+/// Packets that others may have sent meanwhile.
 pub const OTHERS: f64 = 150.0;
 /// Longer than two intervals of netto's.
 const SETTLE: Duration = Duration::from_millis(500);
@@ -135,7 +135,7 @@ fn counted() -> Result<()> {
     Ok(())
 }
 
-/// What drops a datagram for a closed port: compilers put one of them into the other.
+/// Functions that drop a datagram for a closed port: compilers inline one of them.
 const RECEIVING: [&str; 2] = ["__udp4_lib_rcv", "udp_rcv"];
 
 fn dropped() -> Result<()> {
@@ -207,7 +207,7 @@ fn rx(daemon: &Daemon) -> Result<(f64, f64)> {
     Ok((seconds, sum(&samples, "netto_received_packets_total", &[])))
 }
 
-/// What a packet costs over some seconds, nanoseconds.
+/// The cost of a packet over some seconds, nanoseconds.
 fn per_packet(daemon: &Daemon) -> Result<f64> {
     std::thread::sleep(SETTLE);
     let before = rx(daemon)?;
@@ -218,7 +218,7 @@ fn per_packet(daemon: &Daemon) -> Result<f64> {
     Ok((after.0 - before.0) * 1e9 / packets)
 }
 
-/// What each packet takes in the program that burns.
+/// Time of each packet in the burning program.
 const BURN_NS: f64 = 10_000.0;
 
 fn burnt() -> Result<()> {

@@ -76,7 +76,7 @@ fn idle() -> Result<()> {
     Ok(())
 }
 
-/// One version of IP: what lights up and what its twin must not.
+/// One version of IP: the components that must have time, and their twins that must not.
 struct Family {
     local: &'static str,
     other_local: &'static str,
@@ -166,7 +166,7 @@ fn gro() -> Result<()> {
     cost.is_present("local_delivery_v4", 0.15)
 }
 
-/// The frames are for nobody, so that the bridge is all that there is to pay for.
+/// The frames have no receiver, so only the bridge costs time.
 fn bridging() -> Result<()> {
     let network = Network::bridged()?;
     let daemon = Daemon::start(&[])?;

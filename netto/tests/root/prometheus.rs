@@ -46,9 +46,9 @@ const MINUTE: Duration = Duration::from_secs(40);
 const AFTER: Duration = Duration::from_secs(8);
 /// For a server to start, and to answer.
 const LIMIT: Duration = Duration::from_secs(40);
-/// What `rate()` may differ from the log by over so long a time.
+/// Tolerance of `rate()` against the log over such a long time.
 const TOLERANCE: f64 = 0.01;
-/// What a difference of two exact totals may lose as binary fractions, seconds.
+/// Rounding error of the difference of two exact totals as floating-point numbers, seconds.
 const ROUNDING_SECONDS: f64 = 1e-6;
 /// Over windows of five seconds a rate can be too large by what lies between the end of an
 /// interval and a scrape, at either end.
@@ -135,7 +135,7 @@ impl Server {
         Ok(answer["data"].take())
     }
 
-    /// What a query comes to now: its series.
+    /// The current result of a query: its series.
     pub fn query(&self, text: &str) -> Result<Vec<Value>> {
         series(self.get("query", &[("query", text)])?)
     }
@@ -154,7 +154,7 @@ impl Server {
         series(self.get("query_range", &range)?)
     }
 
-    /// What a query with a single answer comes to now.
+    /// The current result of a query with a single value.
     fn value(&self, text: &str) -> Result<f64> {
         let found = self.query(text)?;
         match &found[..] {
@@ -353,7 +353,7 @@ fn same_as_log(
         "event",
         &format!("sum by (event) ({family} @ {to:.3} - {family} @ {from:.3})"),
     )?;
-    // What people write, which goes by the times of the scrapes.
+    // The usual query, evaluated at the times of the scrapes.
     let usual = server.values_by(
         "event",
         &format!(

@@ -56,7 +56,7 @@ pub fn wait(patience: Duration) -> Result<()> {
     Ok(())
 }
 
-/// How many network softirqs there were while nobody of ours did anything.
+/// Number of network softirqs while no test did anything.
 fn softirqs_in_a_look() -> Result<u64> {
     let before = network_softirqs()?;
     std::thread::sleep(LOOK);

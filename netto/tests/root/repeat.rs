@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::trial::{self, Test};
 use crate::{quiet, tiers};
 
-/// So many tries that agree decide, if the first one failed.
+/// Number of equal outcomes that decide, if the first try failed.
 const MAJORITY: usize = 2;
 
 /// Runs a test when the host is quiet enough for it, as often as it needs.
@@ -22,7 +22,7 @@ pub fn run(test: &Test) -> Result<()> {
     }
 }
 
-/// Tries until most tries agree, and tells of those that failed.
+/// Tries until most tries agree, and reports failed ones.
 ///
 /// # Errors
 /// Most failed: the causes of all of these. A first try that is a skip is passed on as such,

@@ -1,4 +1,4 @@
-//! The daemon's life: what it says before, what it tells while it runs, what it leaves behind.
+//! The daemon's life: its output at the start, its notes while it runs, and its leftovers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -93,7 +93,7 @@ fn list() -> Result<()> {
     Ok(())
 }
 
-/// Numbers of the BPF programs that a process holds, by what the kernel says of its descriptors.
+/// Numbers of the BPF programs held by a process, from its descriptors.
 pub fn programs_of(pid: u32) -> Result<BTreeSet<u32>> {
     let mut programs = BTreeSet::new();
     for entry in std::fs::read_dir(format!("/proc/{pid}/fdinfo"))? {
@@ -199,7 +199,7 @@ fn websocket() -> Result<()> {
     let ServerMessage::Hello(mut hello) = *first else {
         bail!("the first message is {first:?}");
     };
-    // What netto learns of its host meanwhile is told in the notes.
+    // Facts that netto learns later are in the notes.
     hello.notes.clone_from(&info.notes);
     ensure!(*hello == info, "the first message says {hello:?}");
     let mut last: Option<Snapshot> = None;
@@ -301,7 +301,7 @@ fn log_after_kill() -> Result<()> {
     let (messages, _) = read_log(&path)?;
     let is_snapshot = |message: &&ServerMessage| matches!(message, ServerMessage::Snapshot(_));
     let snapshots = messages.iter().filter(is_snapshot).count() as u64;
-    // What a page could show is in the file, but for the one that was being written.
+    // The file has all snapshots shown on the page, except an unfinished one.
     ensure!(
         snapshots + 1 >= published,
         "{snapshots} snapshots in the log, {published} published"

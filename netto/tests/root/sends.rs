@@ -1,4 +1,4 @@
-//! Inside the system calls: what a send and a receive spend their time with.
+//! The parts of sends and receives, inside of the system calls.
 //!
 //! As with the receive softirq, a filter or a queue gets so much to do that its
 //! stage must show, and must not without it.

@@ -1,4 +1,4 @@
-//! Numbers that must add up whatever goes on: parts to their whole, and never more than time passed.
+//! Invariants under any load: parts sum to their whole, and never exceed the time.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

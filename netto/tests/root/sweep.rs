@@ -30,11 +30,11 @@ pub const TESTS: &[Test] = &[
     },
 ];
 
-/// What each packet takes in the program that burns.
+/// Time of each packet in the burning program.
 pub const BURN_NS: u64 = 5_000;
 /// The part that the program's time belongs to.
 const PART: &str = "tc_classify";
-/// Packets a second at each step; 0: as many as there can be.
+/// Packets per second of each step; 0: as many as possible.
 const STEPS: [u64; 7] = [300, 3_000, 20_000, 0, 20_000, 3_000, 300];
 /// The same where some twenty samples a second are all that is known.
 const STEPS_OF_FEW_SAMPLES: [u64; 4] = [3_000, 20_000, 3_000, 3_000];
@@ -61,7 +61,7 @@ pub struct Pace {
 }
 
 /// The network and the program, with whom each step takes its turn.
-pub struct Course {
+pub struct SweepSetup {
     network: Network,
     _program: Owned,
     sums: MapHandle,
@@ -69,15 +69,15 @@ pub struct Course {
     pub cpu: usize,
 }
 
-/// What a step showed without asking netto.
+/// The true values of a step, measured without netto.
 pub struct Truth {
     /// When it was measured.
     pub from: SystemTime,
     /// When it was measured.
     pub to: SystemTime,
-    /// What the program did in the time.
+    /// The program's time.
     pub burnt: Burnt,
-    /// What others left over, by CPU, nanoseconds.
+    /// Idle time, by CPU, nanoseconds.
     pub left: Vec<f64>,
 }
 
@@ -90,14 +90,14 @@ impl Truth {
     }
 }
 
-impl Course {
+impl SweepSetup {
     /// Sets all up; packets take so long in the program.
     pub fn new(burn_ns: u64) -> Result<Self> {
         needs_kernel(6, 6, "tcx")?;
         let network = Network::direct()?;
         let program = traffic::agent(&network.right, &["burn", "lan", &burn_ns.to_string()])?;
         let sums = burn::sums()?;
-        Ok(Course {
+        Ok(SweepSetup {
             network,
             _program: program,
             sums,
@@ -105,7 +105,7 @@ impl Course {
         })
     }
 
-    /// Sends at one pace, and says what became of it.
+    /// Sends at one rate, and returns the true values.
     pub fn step(&self, per_second: u64, pace: Pace, left: Option<&LeftOver>) -> Result<Truth> {
         let to = std::net::SocketAddr::new(self.network.nobody_v4, 9).to_string();
         let (rate, cpu) = (per_second.to_string(), self.cpu.to_string());
@@ -113,7 +113,7 @@ impl Course {
         self.watch(pace, left)
     }
 
-    /// Looks on, whatever is sent.
+    /// Measures without sending.
     pub fn watch(&self, pace: Pace, left: Option<&LeftOver>) -> Result<Truth> {
         let left_ns = || left.map_or_else(Vec::new, LeftOver::left_ns);
         std::thread::sleep(pace.settle);
@@ -133,7 +133,7 @@ impl Course {
     }
 }
 
-/// netto's figure for what is known, of the same time.
+/// netto's figure for the known time.
 #[derive(Debug, Clone, Copy)]
 pub struct Figure {
     /// Share of a CPU by netto.
@@ -147,7 +147,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Of a step; the snapshot's interval is longer by what its ends lie beyond the step.
+    /// For a step; the snapshot's interval is longer by its ends beyond the step.
     pub fn of(info: &Info, sum: &Snapshot, truth: &Truth) -> Result<Self> {
         let row = index_of(PART).context("no such row")?;
         let by_netto_ns = sum.total_ns(row).with_context(|| format!("no {PART}"))?;
@@ -224,7 +224,7 @@ impl Switches {
         }
     }
 
-    /// What netto says now.
+    /// Adds netto's current methods.
     pub fn see(&mut self, info: &Info) {
         let now = Ways::of(info);
         for slug in now.differences(&self.last) {
@@ -240,7 +240,7 @@ impl Switches {
     }
 }
 
-/// Waits for what netto says of a step.
+/// Waits for netto's values of a step.
 pub fn seen(daemon: &mut Followed, switches: &mut Switches, truth: &Truth) -> Result<Snapshot> {
     let unix_ns = |time: SystemTime| -> Result<u64> {
         Ok(time.duration_since(SystemTime::UNIX_EPOCH)?.as_nanos() as u64)
@@ -284,14 +284,14 @@ fn few_samples_hold() -> Result<()> {
     hold_at("0.1", &STEPS_OF_FEW_SAMPLES).map(drop)
 }
 
-/// Figures of each step hold, whatever netto may cost, in per cent; how it measured meanwhile.
+/// Checks figures at each step for this budget in per cent; returns the methods used.
 fn hold_at(max_overhead: &str, steps: &[u64]) -> Result<Switches> {
-    let course = Course::new(BURN_NS)?;
+    let setup = SweepSetup::new(BURN_NS)?;
     let mut daemon = Followed::start_with(&["--max-overhead", max_overhead])?;
     let mut switches = Switches::from(&daemon.info);
     let mut failures = Vec::new();
     for &per_second in steps {
-        let truth = course.step(per_second, PACE, None)?;
+        let truth = setup.step(per_second, PACE, None)?;
         let sum = seen(&mut daemon, &mut switches, &truth)?;
         let figure = Figure::of(&daemon.info, &sum, &truth)?;
         let told = format!(

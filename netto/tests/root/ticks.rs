@@ -43,10 +43,10 @@ const WIDEST: f64 = 0.25;
 /// A part may differ so much from what perf's clock shows of it: what the scheduler does at a tick
 /// lets some parts of a softirq fall between ticks more often than others.
 const IN_STEP: f64 = 0.35;
-/// What calling a program takes beside its run, as a share of one that runs for microseconds.
+/// Cost of calling a program, relative to one that runs for microseconds.
 const CALL: f64 = 0.1;
 
-/// A daemon that samples by the tick; a skip where there is none.
+/// A daemon that samples by the tick; a skip if there is none.
 fn by_ticks() -> Result<Followed> {
     let followed = Followed::start_with(&["--sampler", "tick"]).map_err(|error| {
         let told = format!("{error:#}");
@@ -133,7 +133,7 @@ fn tc() -> Result<()> {
     Ok(())
 }
 
-/// Both daemons time the softirq, and differ in what splits it.
+/// Both daemons time the softirq, and split it by different samples.
 fn as_perf_does() -> Result<()> {
     let network = Network::direct()?;
     let mut ticks = by_ticks()?;

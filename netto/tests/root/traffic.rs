@@ -23,7 +23,7 @@ pub fn agent(at: &Namespace, words: &[&str]) -> Result<Owned> {
     Ok(agent)
 }
 
-/// What an agent says that ends by itself.
+/// The output of an agent that ends by itself.
 pub fn agent_to_end(at: &Namespace, words: &[&str]) -> Result<String> {
     let own = std::env::current_exe().context("cannot tell where this test binary is")?;
     let own = own.to_str().context("this test binary has no UTF-8 path")?;
@@ -56,7 +56,7 @@ pub fn tcp(from: &Namespace, at: &Namespace, to: IpAddr) -> Result<[Owned; 2]> {
     Ok([agent(from, &["tcp-blast", &socket(to)])?, sink])
 }
 
-/// What iperf3 measured, as its JSON report.
+/// iperf3's JSON report.
 pub fn iperf3(
     from: &Namespace,
     at: &Namespace,
@@ -83,7 +83,7 @@ pub fn iperf3(
     })
 }
 
-/// A bulk TCP connection of iperf3's that goes on until it is dropped.
+/// A bulk TCP connection of iperf3 that lasts until dropped.
 pub fn iperf3_load(from: &Namespace, at: &Namespace, to: IpAddr) -> Result<[Owned; 2]> {
     let to = to.to_string();
     let server = Owned::start(at.command("iperf3").args(["-s", "-1", "-B", &to]))?;

@@ -9,7 +9,7 @@ use io_uring::{IoUring, opcode, squeue, types};
 
 use crate::calls::SMALL;
 
-/// Who does the work of a request.
+/// The worker of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Worker {
     /// The submitting task, within its system call.
@@ -25,14 +25,14 @@ impl Worker {
     pub const ALL: [Worker; 3] = [Worker::Inline, Worker::Thread, Worker::Poller];
 }
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     Send,
     Receive,
 }
 
-/// So many requests fit into a ring.
+/// Size of a ring.
 const ENTRIES: u32 = 16;
 
 /// Makes this many requests, one after the other.
@@ -131,7 +131,7 @@ fn ring(worker: Worker) -> Result<IoUring> {
     .context("io_uring_setup")
 }
 
-/// What a request gave, once it is complete.
+/// The result of a complete request.
 ///
 /// # Safety
 /// What the request points to must stay until then.

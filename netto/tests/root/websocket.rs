@@ -12,7 +12,7 @@ use crate::http;
 /// An open connection.
 pub struct WebSocket(tungstenite::WebSocket<TcpStream>);
 
-/// What the server sent.
+/// A frame from the server.
 #[derive(Debug)]
 pub enum Received {
     /// A message of netto's.

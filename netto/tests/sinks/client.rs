@@ -1,4 +1,4 @@
-//! A dashboard as the daemon sees it: a WebSocket client that checks what it is told.
+//! A dashboard for the daemon: a WebSocket client that checks its messages.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ impl Dashboard {
     }
 
     /// Reads on until the daemon hangs up.
-    pub fn farewell(&mut self) -> (Option<String>, CloseCode, String) {
+    pub fn close_message(&mut self) -> (Option<String>, CloseCode, String) {
         let mut bye = None;
         loop {
             match self.next() {

@@ -1,4 +1,4 @@
-//! What a dashboard gets over its WebSocket, and what becomes of one that misbehaves.
+//! Messages of a dashboard's WebSocket, and the handling of misbehaving dashboards.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -83,7 +83,7 @@ fn a_reader_that_is_stuck_is_dropped() {
     let reason = b"no progress";
     assert!(bytes.windows(reason.len()).any(|window| window == reason));
 
-    // One that answers stays, however long it takes.
+    // A dashboard that answers pings stays, however long it takes.
     let mut lively = Dashboard::open(daemon.address);
     lively.hello();
     let first = lively.snapshot().sequence;
@@ -127,14 +127,14 @@ fn a_client_that_talks_is_hung_up_politely() {
     ] {
         let mut client = Dashboard::open(daemon.address);
         client.0.send(message).expect("sent");
-        let (_, code, reason) = client.farewell();
+        let (_, code, reason) = client.close_message();
         assert_eq!(code, expected, "{reason}");
         assert!(!reason.is_empty());
     }
     // Bytes that are no frame at all.
     let mut client = Dashboard::open(daemon.address);
     client.0.get_mut().write_all(&[0xff; 64]).expect("sent");
-    client.farewell();
+    client.close_message();
     // A client that says goodbye, and one that just goes.
     Dashboard::open(daemon.address)
         .0

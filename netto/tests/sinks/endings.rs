@@ -1,4 +1,4 @@
-//! How the daemon ends: asked to, or because a part of it cannot go on.
+//! The end of the daemon: on request, or because a part of it failed.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -26,7 +26,7 @@ fn a_measurement_that_fails_ends_the_daemon_with_its_cause() {
         error,
         "the trace analyzer failed: the clock of CPU 1 went backwards"
     );
-    // What was measured before is in the log, which ends properly.
+    // The log has all earlier snapshots, and is complete.
     let (messages, _) = read_log(&path);
     assert_eq!(messages.len(), 1 + 3 + 1);
     assert_eq!(messages[4], ServerMessage::Bye(error));
@@ -57,12 +57,12 @@ fn a_disk_that_stays_full_ends_nothing_and_is_told_at_the_end() {
 }
 
 #[test]
-fn a_disk_that_does_not_answer_holds_up_nobody_else() {
+fn a_disk_that_does_not_answer_delays_nothing_else() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pipe");
     let made = Command::new("mkfifo").arg(&path).status();
     assert!(made.expect("mkfifo runs").success());
-    // A pipe that nobody empties stands in for the disk.
+    // A pipe that is not read stands in for the disk.
     let config = Config {
         log_file: Some(path),
         user_period: Duration::from_millis(2),
@@ -93,10 +93,10 @@ fn at_the_end_dashboards_are_told_and_the_port_is_free() {
     let daemon = Daemon::start(&config(), Source::bulky(100_000));
     let mut dashboard = Dashboard::open(daemon.address);
     dashboard.hello();
-    // One that does not read must not delay the end.
+    // A client that does not read must not delay the end.
     let _deaf = Dashboard::open(daemon.address);
     let address = daemon.address;
-    let reader = std::thread::spawn(move || dashboard.farewell());
+    let reader = std::thread::spawn(move || dashboard.close_message());
     daemon.stop().expect("a clean end");
     let (bye, code, _) = reader.join().expect("the dashboard was told");
     assert_eq!(bye.as_deref(), Some("the test is over"));

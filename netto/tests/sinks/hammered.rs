@@ -1,4 +1,4 @@
-//! Fifty clients that ask for one thing without a pause: measuring goes on, and so do dashboards.
+//! Fifty clients that repeat one request without a pause: measuring and dashboards continue.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -24,7 +24,7 @@ const PATHS: [&str; 8] = [
     "/ws",
 ];
 
-/// A connection that is used until it breaks; counts what came back.
+/// Uses a connection until it fails; counts the answers.
 fn ask(address: SocketAddr, path: &str, until: &AtomicBool, bytes: &AtomicUsize) {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mut buffer = vec![0; 1 << 20];
@@ -100,7 +100,7 @@ fn longest_wait(dashboard: &mut Dashboard, snapshots: usize) -> (Duration, bool)
     (longest, complete)
 }
 
-/// A large made-up host, whose pages take long to make: some 600 kB of metrics.
+/// A large made-up host, whose pages are expensive: some 600 kB of metrics.
 #[test]
 fn no_interval_is_late_or_lost_and_no_dashboard_starves_while_clients_hammer() {
     const PERIOD: Duration = Duration::from_millis(250);
@@ -135,7 +135,7 @@ fn no_interval_is_late_or_lost_and_no_dashboard_starves_while_clients_hammer() {
         waits.push((path, longest));
     }
     daemon.stop().expect("a clean end");
-    // Measuring is not late: its own clock says so, whoever looked at it.
+    // Measuring is not late, by the times in its own log.
     let (messages, damaged) = read_log(&log);
     assert_eq!(damaged, 0);
     let taken: Vec<(u64, u64)> = messages
@@ -173,7 +173,7 @@ fn no_interval_is_late_or_lost_and_no_dashboard_starves_while_clients_hammer() {
 }
 
 #[test]
-fn what_is_newer_is_shown() {
+fn newer_snapshots_are_shown() {
     let daemon = Daemon::start(&config(), endless());
     daemon.ready();
     for path in ["/metrics", "/api/v1/snapshot"] {

@@ -11,13 +11,13 @@ use socket2::{Domain, Socket, Type};
 use crate::process::Process;
 use crate::support::*;
 
-/// Answers that are being sent: each version is shared by all who read it.
+/// Responses being sent: each version is shared by all readers.
 const ANSWERS_BYTES: usize = 8 << 20;
 
 /// How much may be left when all is over: the allocator's own granularity.
 const LEFT_BYTES: usize = 4 << 20;
 
-/// How long an attack goes on.
+/// Duration of an attack.
 const ATTACK: Duration = Duration::from_secs(3);
 
 const UPGRADE: &str = "GET /ws?history HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n\
@@ -46,7 +46,7 @@ fn push(stream: &mut TcpStream, bytes: &[u8]) -> bool {
 /// Repeats a step while the attack lasts, and checks that memory stays below the
 /// bound and that a stranger is still answered.
 fn attack(process: &Process, idle: usize, name: &str, mut step: impl FnMut(usize)) {
-    let bound = idle + admission::DOOR_BYTES + ANSWERS_BYTES;
+    let bound = idle + admission::ADMISSION_BYTES + ANSWERS_BYTES;
     let begun = Instant::now();
     let mut peak = 0;
     for round in 0.. {
@@ -70,7 +70,7 @@ fn attack(process: &Process, idle: usize, name: &str, mut step: impl FnMut(usize
     );
 }
 
-/// Checks that what was taken is given back once the attackers are gone.
+/// Checks that resources are released once the attackers are gone.
 fn check_recovery(process: &Process, idle: usize, name: &str) {
     let left = process.resident_once_below(idle + LEFT_BYTES);
     assert!(

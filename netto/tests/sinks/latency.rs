@@ -84,7 +84,7 @@ fn metrics_have_classic_buckets_and_under_netstacklats_name_if_asked_for() {
         (anomalies("negative"), anomalies("too_long")),
         (3.0 * count, 0.0)
     );
-    // The interfaces are told apart, so that all of a hook are the sum over them.
+    // Packets are grouped by interface, so a hook's total is the sum over interfaces.
     let group = [("hook", "tcp-start"), ("cgroup", ""), ("iface", "other")];
     assert_eq!(of(&format!("{compat}_count"), &group), count);
 }
@@ -145,7 +145,7 @@ impl Prometheus {
         }
     }
 
-    /// What a query with one answer comes to; waits until it has one.
+    /// The result of a query with one value; waits until it has one.
     fn value(&self, query: &str) -> f64 {
         let text = form_urlencoded::byte_serialize(query.as_bytes()).collect::<String>();
         let path = format!("/api/v1/query?query={text}");

@@ -263,7 +263,7 @@ fn a_log_emptied_without_its_header_by_an_older_netto_is_continued() {
     }
 }
 
-/// One that has logged so many snapshots, or found them.
+/// A daemon that has logged this many snapshots, including existing ones.
 fn logged(path: &Path, snapshots: usize) -> Logging {
     let netto = Logging::to(path);
     // From now on it listens to signals.
@@ -298,7 +298,7 @@ fn a_folder_that_was_removed_loses_nothing_once_it_is_back() {
     let before = Log::with(&folder.path().join("away/x.log"), 3);
     fs::create_dir(&inner).expect("made");
     let after = Log::with(&path, 3);
-    netto.wait_for_words("is written again");
+    netto.wait_for_words("can be written again");
     before.assert_complete();
     after.assert_complete();
     assert_eq!(
@@ -321,7 +321,7 @@ fn something_else_in_the_logs_place_is_left_alone() {
     assert!(netto.terminate().success());
 }
 
-/// Bytes: room for the Hello, which takes half of it, and for some snapshots.
+/// Bytes: half for the Hello, the rest for some snapshots.
 const MAY_GROW_TO: u64 = 40_000;
 
 /// A limit on the length of files stands in for a full disk that needs no root:
@@ -334,7 +334,7 @@ fn a_log_that_may_not_grow_goes_on_where_it_stopped() {
     let mut netto = Logging::under(&limit, &path);
     netto.wait_for_words("File too large");
     assert!(netto.is_alive());
-    // No frame is left half written.
+    // No frame is left incomplete.
     Log::with(&path, 1).assert_complete();
     let length = fs::metadata(&path).expect("there").len();
     assert!(length <= MAY_GROW_TO, "{length} bytes");
@@ -343,7 +343,7 @@ fn a_log_that_may_not_grow_goes_on_where_it_stopped() {
         .args(["--pid", &pid, "--fsize=unlimited"])
         .status();
     assert!(raised.expect("prlimit runs").success());
-    netto.wait_for_words("is written again");
+    netto.wait_for_words("can be written again");
     let log = Log::with(&path, 60);
     log.assert_complete();
     assert!(log.gaps.is_empty(), "all of them fitted into the queue");
@@ -368,13 +368,13 @@ fn a_log_that_could_not_be_ended_is_told_by_the_exit_code() {
 }
 
 #[test]
-fn a_second_netto_is_told_who_writes_the_log() {
+fn a_second_netto_learns_which_process_writes_the_log() {
     let (_folder, path) = folder();
     let first = logged(&path, 3);
     let mut second = Logging::to(&path);
     assert_eq!(second.ended().code(), Some(1));
     second.wait_for_words(&format!("being written by process {}", first.child.id()));
-    // Its command line, and what to do.
+    // Its command line, and the remedy.
     second.wait_for_words("demo --cpus 2");
     second.wait_for_words("choose another file with --log-file");
     assert!(first.terminate().success());
@@ -392,12 +392,12 @@ fn the_lock_follows_a_rotation() {
     let mut second = Logging::to(&path);
     assert_eq!(second.ended().code(), Some(1));
     second.wait_for_words("being written by");
-    // What was rotated away belongs to nobody.
+    // A rotated file is not locked.
     assert!(logged(&old, 3).terminate().success());
     assert!(first.terminate().success());
 }
 
-/// A pipe that nobody empties for a while stands in for the disk.
+/// A pipe that is not read for a while stands in for the disk.
 #[test]
 fn a_write_that_is_stuck_is_said_once_and_so_is_its_end() {
     let (_folder, path) = folder();

@@ -1,4 +1,4 @@
-//! SIGKILL at random moments: what is older than five seconds is in the log.
+//! SIGKILL at random times: snapshots older than five seconds are in the log.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use metrics_common::codec::ServerMessage;
 use metrics_common::log::LogReader;
 
-/// What may be lost.
+/// Longest time that may be lost.
 const MAY_BE_LOST_NS: u64 = 5_000_000_000;
 
 fn unix_ns() -> u64 {

@@ -1,5 +1,5 @@
-//! The whole right half of the daemon, with a made-up measurement: what goes in
-//! as snapshots must come out of every sink, and nobody may hold up anybody.
+//! The daemon's sinks with a made-up measurement: the snapshots must come out of every sink, and no
+//! client may delay another.
 
 #![allow(
     clippy::expect_used,

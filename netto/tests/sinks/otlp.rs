@@ -1,4 +1,4 @@
-//! What is pushed by OTLP, as a receiver built from the protocol's own types finds it.
+//! Exports by OTLP, decoded by a receiver that is built from the protocol's own types.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -30,7 +30,7 @@ struct Pushed {
     request: ExportMetricsServiceRequest,
 }
 
-/// Listens on loopback, keeps what is pushed, and answers as it is told.
+/// Listens on loopback, keeps exports, and answers as configured.
 struct Receiver {
     address: SocketAddr,
     pushed: mpsc::Receiver<Pushed>,
@@ -38,7 +38,7 @@ struct Receiver {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What makes a stream of a connection: TLS, or nothing.
+/// Makes a stream of a connection: with TLS, or without.
 type Wrap = Box<dyn Fn(TcpStream) -> Box<dyn Stream> + Send>;
 
 trait Stream: Read + Write {}
@@ -67,7 +67,7 @@ impl Receiver {
                 let stream = stream.expect("a connection");
                 stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
                 let mut stream = wrap(stream);
-                // Whoever leaves in the middle has not pushed anything.
+                // A client that disconnects in the middle has not pushed anything.
                 let Some(one) = receive(&mut stream) else {
                     continue;
                 };
@@ -203,7 +203,7 @@ fn last_snapshot(pushed: &Pushed) -> u64 {
 }
 
 #[test]
-fn what_is_pushed_are_the_sums_of_all_snapshots() {
+fn exports_are_the_sums_of_all_snapshots() {
     let receiver = Receiver::start(&[]);
     let daemon = Daemon::start(&receiver.config(), endless());
     let pushed: Vec<Pushed> = (0..5).map(|_| receiver.next()).collect();
@@ -327,14 +327,14 @@ fn a_receiver_that_restarts_misses_nothing() {
     assert_eq!(dropped, Some(0.0));
     daemon.stop().expect("a clean end");
     seen.extend(receiver.pushed.try_iter().map(|one| last_snapshot(&one)));
-    // What was answered as the port closed may have come twice; nothing is missing.
+    // An export answered while the port was closing may be repeated; none is missing.
     seen.dedup();
     let all: Vec<u64> = (1..=seen.len() as u64).collect();
     assert_eq!(seen, all);
 }
 
 #[test]
-fn what_is_refused_for_now_is_pushed_again_and_what_is_refused_for_good_is_counted() {
+fn temporary_refusals_are_retried_and_permanent_ones_counted() {
     let receiver = Receiver::start(&["503 Busy\r\nRetry-After: 0", "401 Unauthorized"]);
     let daemon = Daemon::start(&receiver.config(), endless());
     // The first came again and was refused for good then.
@@ -366,7 +366,7 @@ fn the_last_interval_is_pushed_before_netto_ends() {
 }
 
 #[test]
-fn a_receiver_that_never_answers_holds_up_nobody() {
+fn a_receiver_that_never_answers_delays_nothing_else() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let mut config = config();
     config.otlp = Some(Target {

@@ -1,10 +1,10 @@
 //! The made-up owners of the made-up intervals.
 
 use metrics_common::component::index_of;
-use metrics_common::sections::{Caused, OwnerBasis, Taken};
+use metrics_common::sections::{Caused, Interruption, OwnerBasis};
 use metrics_common::{Owner, OwnerKind, Owners};
 
-/// A control group, a process in it, and whoever pays.
+/// A control group, a process in it, and a payer.
 pub fn made_up(sequence: u64) -> Owners {
     let group = Owner {
         id: 77,
@@ -37,12 +37,12 @@ pub fn made_up(sequence: u64) -> Owners {
             caused(3, "gro", [0, 10]),
         ],
         taken: vec![
-            Taken {
+            Interruption {
                 cause: 0,
                 payer: 2,
                 ns: 300,
             },
-            Taken {
+            Interruption {
                 cause: 0,
                 payer: 1,
                 ns: 40,

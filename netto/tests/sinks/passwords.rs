@@ -1,4 +1,4 @@
-//! Clients without a password: what they do must not keep out those who have one.
+//! Clients without a password: they must not lock out clients with one.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -51,9 +51,9 @@ fn clients_that_hang_up_while_their_password_is_checked_take_no_place_with_them(
         std::thread::sleep(Duration::from_millis(round % 10));
         SockRef::from(&stream)
             .set_linger(Some(Duration::ZERO))
-            .expect("a reset instead of a farewell");
+            .expect("a reset instead of a close message");
     }
-    // The last of them may be in the line still: this client stands in the same one.
+    // The last of them may still be queued: this client is in the same queue.
     let deadline = Instant::now() + LIMIT;
     let answer = loop {
         let answer = get(daemon.address, "/healthz", &[RIGHT]);
@@ -66,7 +66,7 @@ fn clients_that_hang_up_while_their_password_is_checked_take_no_place_with_them(
 }
 
 #[test]
-fn one_address_that_tries_passwords_all_the_time_keeps_nobody_else_out() {
+fn one_address_that_guesses_passwords_does_not_block_others() {
     let (daemon, _folder) = protected();
     let address = daemon.address;
     let (until, refused) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -85,7 +85,7 @@ fn one_address_that_tries_passwords_all_the_time_keeps_nobody_else_out() {
         while !refused.load(Ordering::Relaxed) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // All of that address's places are taken, and there is one for this.
+        // All slots of that address are taken, and one is free for this one.
         let answers: Vec<u16> = (0..3)
             .map(|last| {
                 let stream = connect_from([127, 0, 0, 10 + last], address);

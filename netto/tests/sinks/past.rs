@@ -1,4 +1,4 @@
-//! What was before: answers out of the daemon's ring, and the ring as a log.
+//! The history: answers from the daemon's ring, and the ring as a log.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -107,7 +107,7 @@ fn strange_questions_are_refused_with_what_to_do() {
 }
 
 #[test]
-fn whose_it_was_is_the_sum_of_the_newest_snapshots() {
+fn owners_are_the_sum_of_the_newest_snapshots() {
     let daemon = Daemon::start(&config(), endless());
     reach(&daemon, 45);
     let answer = get(daemon.address, "/api/v1/owners?last=2s&limit=1", &[]);
@@ -156,7 +156,7 @@ fn many_questions_at_once_are_all_answered_or_told_to_come_again() {
     reach(&daemon, before.expect("a number") + 2);
 }
 
-/// Runs `netto dump`, and gives its exit code and what it said.
+/// Runs `netto dump`; returns its exit code and output.
 fn dump(arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_netto"))
         .arg("dump")
@@ -251,7 +251,7 @@ fn ask_and_do_not_read(address: SocketAddr) -> Socket {
 }
 
 #[test]
-fn dumps_that_nobody_reads_leave_no_room_for_more_until_they_go() {
+fn unread_dumps_block_further_ones_until_they_end() {
     let daemon = Daemon::start(&config(), Source::bulky(20_000));
     // Some 9 bytes for each number, 4 MiB of them.
     reach(&daemon, 60);

@@ -1,4 +1,4 @@
-//! The real program as a process of its own, with what it takes of the host.
+//! The real program as a process of its own, with its resources.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ pub struct Process {
     child: Child,
     pub address: SocketAddr,
     lines: mpsc::Receiver<String>,
-    /// What it said before it served.
+    /// Its output before it served.
     first: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ impl Process {
             .clone()
     }
 
-    /// What it has said since it was last asked.
+    /// Its output since the last call.
     pub fn lines(&self) -> Vec<String> {
         self.lines.try_iter().collect()
     }
@@ -91,7 +91,7 @@ impl Process {
         }
     }
 
-    /// Answers each kind of request once, so that what is made once is there.
+    /// Sends each kind of request once, so that shared data has been made.
     pub fn warm_up(&self) -> usize {
         for path in [
             "/",

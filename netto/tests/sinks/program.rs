@@ -158,7 +158,7 @@ fn a_variable_that_netto_does_not_know_is_refused_like_a_flag() {
         said.contains("NETTO_FREQUENZY") && said.contains("NETTO_FREQUENCY"),
         "{said}"
     );
-    // Whoever asks for help is helped.
+    // `--help` works in any case.
     let output = netto(&["--help"], &[("NETTO_FREQUENZY", "99")]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }

@@ -1,11 +1,11 @@
-//! What Prometheus' own tool says of netto's metrics, and of the rules that are shipped.
+//! Prometheus' own tool checks netto's metrics and the shipped rules.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use crate::support::*;
 
-/// Runs the tool with what it may read; `None` where it is not installed, which is said.
+/// Runs the tool with this input; `None` if it is not installed, which is printed.
 fn promtool(arguments: &[&str], input: Stdio) -> Option<Output> {
     let output = Command::new("promtool")
         .args(arguments)

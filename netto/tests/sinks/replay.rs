@@ -1,5 +1,5 @@
-//! A recording, played by the daemon: what comes out of every sink is what stands in the log,
-//! and its deck is governed by whoever may read it.
+//! A recording played by the daemon: every sink has the log's content, and clients who may read it
+//! control its playback.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn post(daemon: &Daemon, query: &str) -> Answer {
     request(connect(daemon.address), "POST", &path, &[])
 }
 
-fn deck(daemon: &Daemon) -> Value {
+fn playback(daemon: &Daemon) -> Value {
     get(daemon.address, "/api/v1/replay", &[]).json()
 }
 
@@ -96,10 +96,10 @@ impl Viewer {
 }
 
 #[test]
-fn what_a_viewer_and_the_api_are_told_adds_up_to_the_log() {
+fn dashboard_and_api_add_up_to_the_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = recorded(folder.path());
-    // Paused, so that the viewer is there from the first interval on.
+    // Paused, so that the viewer is connected from the first interval on.
     let daemon = played(&path, false, 600.0, &config());
     daemon.ready();
     let mut viewer = Viewer::open(&daemon);
@@ -121,7 +121,7 @@ fn what_a_viewer_and_the_api_are_told_adds_up_to_the_log() {
     assert_eq!(sum.interval_ns, expected.interval_ns);
     assert_eq!(sum.sections.cost, expected.sections.cost);
     assert_eq!(sum.sections.modes, expected.sections.modes);
-    assert_eq!(deck(&daemon)["state"], "ended");
+    assert_eq!(playback(&daemon)["state"], "ended");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_place_is_shown_by_the_api_and_its_past_by_the_page() {
             "{number}"
         );
         assert_eq!(viewer.snapshot().time_unix_ns, recorded.time_unix_ns);
-        let state = deck(&daemon);
+        let state = playback(&daemon);
         assert_eq!(
             (&state["state"], &state["time_unix_ms"]),
             (&"paused".into(), &at_ms.into())
@@ -170,20 +170,20 @@ fn a_pause_holds_for_every_viewer() {
     let folder = tempfile::tempdir().expect("a folder");
     let daemon = played(&recorded(folder.path()), true, 10.0, &config());
     daemon.ready();
-    let before = deck(&daemon)["position_unix_ms"].clone();
+    let before = playback(&daemon)["position_unix_ms"].clone();
     daemon.wait_for("/api/v1/replay", |answer| {
         answer.json()["position_unix_ms"].as_u64() > before.as_u64()
     });
     post(&daemon, "playing=false");
-    // What was on its way when it was asked for is let through.
+    // Lets a pending interval through.
     std::thread::sleep(3 * player::PERIOD);
     let (state, page) = (
-        deck(&daemon),
+        playback(&daemon),
         get(daemon.address, "/api/v1/snapshot", &[]).body,
     );
     assert_eq!(state["state"], "paused");
     std::thread::sleep(6 * player::PERIOD);
-    assert_eq!(deck(&daemon), state);
+    assert_eq!(playback(&daemon), state);
     assert_eq!(get(daemon.address, "/api/v1/snapshot", &[]).body, page);
 }
 
@@ -196,7 +196,7 @@ fn its_description_says_that_it_is_a_recording_and_of_what() {
     let told: Info = serde_json::from_value(page.json()).expect("an Info");
     assert!(told.is_recording() && !told.is_demonstration());
     assert!(
-        told.notes[0].contains("of the host testhost, from 2023-11-14 22:13:20 UTC"),
+        told.notes[0].contains("host testhost, from 2023-11-14 22:13:20 UTC"),
         "{told:?}"
     );
     let course = get(daemon.address, "/api/v1/replay/course", &[]).json();
@@ -218,21 +218,21 @@ fn a_hostile_request_is_refused_and_changes_nothing() {
     daemon.wait_for("/api/v1/replay", |answer| {
         answer.json()["time_unix_ms"] != 0
     });
-    let before = deck(&daemon);
+    let before = playback(&daemon);
     let ask = |method: &str, path: &str, headers: &[(&str, &str)]| {
         request(connect(daemon.address), method, path, headers).status
     };
-    let deck_path = "/api/v1/replay?playing=true";
+    let playback_path = "/api/v1/replay?playing=true";
     assert_eq!(
-        ask("POST", deck_path, &[("Origin", "http://evil.example")]),
+        ask("POST", playback_path, &[("Origin", "http://evil.example")]),
         403
     );
-    assert_eq!(ask("POST", deck_path, &[("Origin", "null")]), 403);
-    assert_eq!(ask("POST", deck_path, &[("Host", "evil.example")]), 421);
+    assert_eq!(ask("POST", playback_path, &[("Origin", "null")]), 403);
+    assert_eq!(ask("POST", playback_path, &[("Host", "evil.example")]), 421);
     // A log may claim any name for its host, and that name opens nothing.
-    assert_eq!(ask("POST", deck_path, &[("Host", "testhost")]), 421);
+    assert_eq!(ask("POST", playback_path, &[("Host", "testhost")]), 421);
     for method in ["PUT", "DELETE", "PATCH"] {
-        assert_eq!(ask(method, deck_path, &[]), 405);
+        assert_eq!(ask(method, playback_path, &[]), 405);
     }
     assert_eq!(ask("POST", "/api/v1/replay/course", &[]), 405);
     for query in [
@@ -246,7 +246,7 @@ fn a_hostile_request_is_refused_and_changes_nothing() {
     ] {
         assert_eq!(post(&daemon, query).status, 400, "{query}");
     }
-    assert_eq!(deck(&daemon), before);
+    assert_eq!(playback(&daemon), before);
     assert_eq!(
         post(&daemon, "seek_unix_ms=18446744073709551615").status,
         200
@@ -268,7 +268,7 @@ fn a_measurement_has_no_deck() {
 }
 
 #[test]
-fn the_program_plays_a_log_and_refuses_what_is_none() {
+fn the_program_plays_a_log_and_refuses_other_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = recorded(folder.path());
     let netto = |arguments: &[&str]| {

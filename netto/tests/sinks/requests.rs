@@ -1,4 +1,4 @@
-//! Who may ask for what over HTTP, and how.
+//! Which clients may send which requests over HTTP.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn strangers_are_turned_away() {
 }
 
 #[test]
-fn what_cannot_be_had_is_refused_cleanly() {
+fn impossible_requests_are_refused() {
     let daemon = Daemon::start(&config(), endless());
     assert_eq!(get(daemon.address, "/favicon.png", &[]).status, 404);
     assert_eq!(get(daemon.address, "/../../etc/passwd", &[]).status, 404);
@@ -52,7 +52,7 @@ fn what_cannot_be_had_is_refused_cleanly() {
 }
 
 #[test]
-fn pages_are_compressed_for_those_who_take_it_and_plain_for_all_others() {
+fn pages_are_compressed_for_clients_that_accept_it() {
     let daemon = Daemon::start(&config(), endless());
     daemon.ready();
     for path in ["/metrics", "/api/v1/snapshot", "/api/v1/info"] {

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::process::Process;
 use crate::support::*;
 
-/// Fields of what does not happen to the hosts of these tests.
+/// Fields of events that do not occur on the hosts of these tests.
 const RARE: &[&str] = &[
     // A disk that was full.
     "first_time_unix_ns",
@@ -91,7 +91,7 @@ fn schemas() -> Vec<String> {
 }
 
 /// An answer, and the name of the schema that it must be like.
-type Given = (&'static str, Value);
+type NamedAnswer = (&'static str, Value);
 
 fn asked(address: std::net::SocketAddr, path: &str) -> Value {
     let answer = get(address, path, &[]);
@@ -99,8 +99,8 @@ fn asked(address: std::net::SocketAddr, path: &str) -> Value {
     answer.json()
 }
 
-/// What a daemon that measures answers.
-fn of_daemon(address: std::net::SocketAddr) -> Vec<Given> {
+/// The answers of a measuring daemon.
+fn of_daemon(address: std::net::SocketAddr) -> Vec<NamedAnswer> {
     let history = "/api/v1/history?component=rx_softirq,xdp_generic,modes/idle,\
                    power/network,traffic/packets,traffic/wire_rx,drops/packets,latency/tcp-start/p99";
     vec![
@@ -111,8 +111,8 @@ fn of_daemon(address: std::net::SocketAddr) -> Vec<Given> {
     ]
 }
 
-/// What commands say of a log.
-fn of_log(log: &str) -> Vec<Given> {
+/// The output of commands for a log.
+fn of_log(log: &str) -> Vec<NamedAnswer> {
     let said = |arguments: &[&str]| -> Value {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netto"));
         let output = command.args(arguments).output().expect("the program runs");
@@ -125,8 +125,8 @@ fn of_log(log: &str) -> Vec<Given> {
     ]
 }
 
-/// What all kinds of netto answer.
-fn everything() -> Vec<Given> {
+/// The answers of all kinds of netto.
+fn everything() -> Vec<NamedAnswer> {
     let mut given = Vec::new();
     let prepared = run::bind(&config()).expect("it can be prepared");
     let daemon = Daemon::serving(prepared, talkative(), Talkative(endless()));

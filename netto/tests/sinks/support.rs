@@ -119,10 +119,10 @@ fn cost(snapshot: &mut Snapshot) -> &mut Cost {
     snapshot.sections.cost.get_or_insert_default()
 }
 
-/// What the made-up measurement does after its last good interval.
+/// The behaviour of the made-up measurement after its last good interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
-    /// Never comes to it.
+    /// There is no last one.
     GoOn,
     /// Fails.
     Fail,
@@ -138,12 +138,12 @@ pub struct Source {
     padding: usize,
     /// Number of the snapshot with which [`HIDDEN`] is measured, if ever.
     reveals_at: Option<u64>,
-    /// Who is asked for its stacks.
+    /// Counts requests for stacks.
     pub witness: Arc<Witness>,
 }
 
 impl Source {
-    /// So many intervals, and then this.
+    /// This many intervals, and then this behaviour.
     pub fn new(intervals: u64, then: Then) -> Self {
         Source {
             sequence: 0,
@@ -256,7 +256,7 @@ pub fn revealed(mut snapshot: Snapshot) -> Snapshot {
     snapshot
 }
 
-/// A made-up measurement that goes on for ever.
+/// A made-up measurement without end.
 pub fn endless() -> Source {
     Source::new(u64::MAX, Then::GoOn)
 }
@@ -340,7 +340,7 @@ impl Daemon {
         }
     }
 
-    /// Waits until the first snapshot is there.
+    /// Waits for the first snapshot.
     pub fn ready(&self) {
         self.wait_for("/readyz", |answer| answer.status == 200);
     }
@@ -405,7 +405,7 @@ pub fn request(
         .expect("the request is sent");
     let mut bytes = Vec::new();
     if let Err(error) = stream.read_to_end(&mut bytes) {
-        // TLS without a farewell, after everything has been said.
+        // TLS without a close message, after everything has been said.
         assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof, "{error}");
     }
     let end = bytes
@@ -438,7 +438,7 @@ pub fn series(page: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
     })
 }
 
-/// The messages of a log file, and how many stretches of it were damaged.
+/// The messages of a log file, and the number of damaged stretches.
 pub fn read_log(path: &Path) -> (Vec<metrics_common::codec::ServerMessage>, u64) {
     let file = std::fs::File::open(path).expect("the log is there");
     let mut reader = metrics_common::log::LogReader::new(file).expect("it is a log");

@@ -1,4 +1,4 @@
-//! What goes in as snapshots comes out of every sink, with the same values.
+//! Snapshots come out of every sink with the same values.
 
 use metrics_common::codec::ServerMessage;
 use metrics_common::{COMPONENTS, CpuModes, Efficiency, Info, Kind, OwnPart, Snapshot};
@@ -177,7 +177,8 @@ fn counters_are_the_sums_of_all_snapshots() {
             );
         }
     }
-    // A process is its group's, and what a group takes from itself it does not pay for others.
+    // A process belongs to its group, and time that a group takes from itself is not paid for
+    // others.
     let sequences: f64 = seen.iter().map(|snapshot| snapshot.sequence as f64).sum();
     let group = |event: &'static str| {
         [
@@ -282,7 +283,7 @@ fn dashboards_and_the_log_see_the_same_snapshots() {
 }
 
 #[test]
-fn what_becomes_measurable_is_told_to_everybody_before_its_first_snapshot() {
+fn clients_get_a_changed_description_before_its_first_snapshot() {
     const AT: u64 = 6;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("netto.log");
@@ -309,7 +310,7 @@ fn what_becomes_measurable_is_told_to_everybody_before_its_first_snapshot() {
         metrics.contains(&format!("component=\"{HIDDEN}\"")),
         "{metrics}"
     );
-    // Whoever comes later is told the newest description only.
+    // A later client only gets the newest description.
     let mut late = Dashboard::open(daemon.address);
     assert_eq!(
         late.next(),

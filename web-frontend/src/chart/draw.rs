@@ -1,4 +1,5 @@
-//! Stacked areas over time on any plotters backend. Knows pixels and colours, but not where values come from.
+//! Draws stacked areas over time on any plotters backend. Knows pixels and colours, but not the
+//! source of values.
 
 use std::ops::Range;
 
@@ -23,14 +24,14 @@ pub struct Layer {
     pub label: String,
     /// Its colour, the same everywhere.
     pub color: Rgb,
-    /// CPUs' worth of time in each step; `None` where nothing was measured.
+    /// CPU time in each step, as a number of CPUs; `None` if not measured.
     pub cpus: Vec<Option<f64>>,
-    /// The same on the chart's basis, which [`Chart::new`] fills in.
+    /// The same in the chart's unit, filled in by [`Chart::new`].
     pub values: Vec<Option<f64>>,
 }
 
 impl Layer {
-    /// Its value in a step, on the chart's basis.
+    /// Its value in a step, in the chart's unit.
     pub fn value_at(&self, step: usize) -> Option<f64> {
         self.values.get(step).copied().flatten()
     }
@@ -39,21 +40,21 @@ impl Layer {
 /// A chart as plain values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// The stretch of time.
+    /// The time span.
     pub frame: Frame,
     /// From the bottom upwards.
     pub layers: Vec<Layer>,
-    /// In what its values are said.
+    /// The unit of its values.
     pub basis: Basis,
     /// CPUs of the host.
     pub host_cpus: f64,
-    /// CPUs' worth of time of the whole that the layers are parts of, in each step.
+    /// CPU time of the layers' whole in each step, as a number of CPUs.
     pub whole_cpus: Vec<Option<f64>>,
-    /// How that whole is called.
+    /// The name of that whole.
     pub whole: String,
-    /// Where the value axis ends.
+    /// End of the value axis.
     pub top: f64,
-    /// How far the reader's clock is ahead of UTC, milliseconds.
+    /// Offset of the reader's clock from UTC, milliseconds.
     pub offset_ms: f64,
 }
 
@@ -83,7 +84,7 @@ impl Chart {
             .filter_map(|step| sum_at(&layers, step))
             .fold(0.0, f64::max);
         let top = match basis.unit() {
-            // No part is more than its whole.
+            // A part is never more than its whole.
             "%" if highest < 100.01 => round_up(highest).min(100.0),
             _ => round_up(highest),
         };
@@ -99,7 +100,7 @@ impl Chart {
         }
     }
 
-    /// The sum of all layers in a step; `None` where nothing was measured.
+    /// The sum of all layers in a step; `None` if not measured.
     pub fn sum_at(&self, step: usize) -> Option<f64> {
         sum_at(&self.layers, step)
     }
@@ -118,7 +119,7 @@ pub fn svg(chart: &Chart, theme: Theme, size: (u32, u32)) -> Result<String, Plot
     document(size, |area| draw(area, chart, theme))
 }
 
-/// Draws a chart into an area, with its own size as the only limit.
+/// Draws a chart into an area of any size.
 ///
 /// # Errors
 /// Those of the backend.
@@ -150,8 +151,7 @@ pub fn draw<DB: DrawingBackend>(
     area.present()
 }
 
-/// Into how many parts the grid divides an axis that ends here, so that its
-/// labels are round too.
+/// Number of grid divisions of an axis that ends here, so that its labels are round, too.
 fn lines_below(top: f64, is_tall: bool) -> u32 {
     let first_digits = (top / 10_f64.powf(top.log10().floor()) * 10.0).round() as u32;
     match (first_digits, is_tall) {
@@ -179,7 +179,7 @@ fn draw_layer<DB: DrawingBackend>(
         let ms = chart.frame.from_ms + chart.frame.step_ms * at as f64;
         plot.x_of(&chart.frame, ms).round() as i32
     };
-    // A value stands in the middle of its step; the outermost reach to the edges.
+    // A value is drawn at the middle of its step; the outermost ones extend to the edges.
     let points = |values: &[f64]| -> Vec<(i32, i32)> {
         let (first, last) = (steps.start, steps.end - 1);
         let middle = |step: usize| ((x(step) + x(step + 1)) / 2, y(values[step]));
@@ -193,7 +193,7 @@ fn draw_layer<DB: DrawingBackend>(
     area.draw(&Polygon::new(outline, rgb(color).filled()))
 }
 
-/// Without the points in the middle of level stretches.
+/// Removes points within horizontal lines.
 fn straightened(points: Vec<(i32, i32)>) -> Vec<(i32, i32)> {
     let mut kept: Vec<(i32, i32)> = Vec::with_capacity(points.len());
     for point in points {
@@ -208,8 +208,8 @@ fn straightened(points: Vec<(i32, i32)>) -> Vec<(i32, i32)> {
     kept
 }
 
-/// A label of the value axis, as precise as the axis is long. A sign of per cent has room
-/// there; what other units are, the sentence below the chart says.
+/// A label of the value axis, with precision by the axis' length. It includes a percent sign; the
+/// sentence below the chart tells other units.
 fn value_label(value: f64, top: f64, basis: Basis) -> String {
     let decimals = match top {
         top if top >= 8.0 => 0,

@@ -1,5 +1,5 @@
-//! The legend of a chart: the top few components, the others as one, and all together, each
-//! with its last, mean and largest value of the stretch shown. Pure.
+//! The legend of a chart: the largest components, the sum of the others, and the total, each with
+//! its last, mean and largest value in the time span. Pure.
 
 use super::draw::{Chart, Layer};
 use crate::action::Action;
@@ -8,29 +8,29 @@ use crate::color::Rgb;
 use crate::format::escape_html;
 use crate::sort::sort_by;
 
-/// So many components have a line of their own; the rest is one, so that all add up.
+/// Most components with a line of their own; the others are summed.
 const TOP: usize = 6;
 
 /// One line of a legend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LegendRow {
-    /// Slug of the component; `None` for what is several.
+    /// Slug of the component; `None` for a sum.
     pub key: Option<String>,
     /// Name for people.
     pub label: String,
     /// Its colour, if it has one.
     pub color: Option<Rgb>,
-    /// Its value at the moment, or the last one, on the chart's basis.
+    /// Its value at the cursor, or the last one, in the chart's unit.
     pub at: Option<f64>,
-    /// Its mean over what is shown.
+    /// Its mean over the time span.
     pub mean: Option<f64>,
-    /// Its largest value in what is shown.
+    /// Its largest value in the time span.
     pub max: Option<f64>,
 }
 
-/// The legend at a step (the last one that has values, if none is given): the largest mean
-/// first, then the others, if there are any, then all. Means and moments of the lines add
-/// up to those of all; their largest values need not have been at one time.
+/// The legend at a step (by default the last one with values): components by their mean in
+/// descending order, then the others, if any, then the total. Values and means add up to the total;
+/// maxima may be at different times.
 pub fn lines(chart: &Chart, step: Option<usize>) -> Vec<LegendRow> {
     let step = step.or_else(|| {
         let mut latest_first = (0..chart.frame.steps).rev();
@@ -76,7 +76,7 @@ pub fn lines(chart: &Chart, step: Option<usize>) -> Vec<LegendRow> {
     lines
 }
 
-/// The sum of these layers in a step; `None` if none of them was measured.
+/// The sum of these layers in a step; `None` if none was measured.
 fn value_at(chart: &Chart, layers: &[&Layer], step: usize) -> Option<f64> {
     let values = || layers.iter().filter_map(|layer| layer.value_at(step));
     values()
@@ -85,8 +85,8 @@ fn value_at(chart: &Chart, layers: &[&Layer], step: usize) -> Option<f64> {
         .filter(|_| step < chart.frame.steps)
 }
 
-/// The mean of these layers together over all steps in which anything was measured. Of a
-/// share, that is the share over the whole stretch, however its steps were loaded.
+/// The mean of the sum of these layers over all measured steps. A mean share is the share over the
+/// whole span, weighted by the steps' load.
 fn mean(chart: &Chart, layers: &[&Layer]) -> Option<f64> {
     let (mut sum, mut whole, mut steps) = (0.0, 0.0, 0_usize);
     for step in (0..chart.frame.steps).filter(|&step| chart.sum_at(step).is_some()) {
@@ -107,7 +107,7 @@ fn mean(chart: &Chart, layers: &[&Layer]) -> Option<f64> {
     })
 }
 
-/// What the markup of a legend depends on; its values change more often.
+/// The parts of the legend that determine its markup; values change more often.
 pub fn layout(lines: &[LegendRow]) -> Vec<(Option<String>, String)> {
     lines
         .iter()
@@ -115,11 +115,11 @@ pub fn layout(lines: &[LegendRow]) -> Vec<(Option<String>, String)> {
         .collect()
 }
 
-/// Markup of a second button for a component, of its slug and label.
+/// Markup of a second button for a component, by slug and label.
 pub type More = fn(&str, &str) -> String;
 
-/// The legend without values, as a table; what gets a value has `data-value`, in the order
-/// of [`texts`]. `more` is a second button beside a name, of slug and label.
+/// The legend's markup without values, as a table; elements for values have `data-value`, in the
+/// order of [`texts`]. `more` adds a second button to a name.
 pub fn html(lines: &[LegendRow], caption: &str, more: Option<More>) -> String {
     let mut html = format!(
         "<caption>{}</caption><thead><tr><th scope=\"col\">Component</th>\
@@ -159,7 +159,7 @@ pub fn html(lines: &[LegendRow], caption: &str, more: Option<More>) -> String {
     html
 }
 
-/// The values in the order of the markup: what the first column of numbers is, then the
+/// The values in the order of the markup: the heading of the first column of numbers, then the
 /// numbers of each line.
 pub fn texts(chart: &Chart, lines: &[LegendRow], when: Option<String>) -> Vec<String> {
     let text = |value: Option<f64>| match value {
@@ -243,7 +243,7 @@ mod tests {
         let of = |basis| values(&chart(basis, &THREE), None)[0].1;
         assert_eq!(of(Basis::Host), [15.0, 25.0, 50.0]);
         assert_eq!(of(Basis::Milliseconds), [300.0, 500.0, 1000.0]);
-        // Five of eight over the whole stretch, though two of six at its beginning.
+        // Five of eight over the whole span, though two of six at its beginning.
         assert_eq!(of(Basis::Parent), [50.0, 62.5, 83.333333]);
         let lines = values(&chart(Basis::Parent, &THREE), None);
         assert_eq!(lines[3], ("Total".to_owned(), [100.0, 100.0, 100.0]));

@@ -1,6 +1,6 @@
-//! Areas over time on top of each other, with their legend: what they show (`model`), how
-//! that is drawn (`draw`) and said in numbers (`legend`, `csv`). Pure; `page::chart` puts
-//! one into the document. Owns no choice of what is shown.
+//! Stacked areas over time, with their legend: content (`model`), drawing (`draw`), and numbers
+//! (`legend`, `csv`). Pure; `page::chart` inserts a chart into the document. The caller chooses the
+//! content.
 
 pub mod csv;
 pub mod draw;

@@ -1,5 +1,5 @@
-//! What a chart over time shows of the history, as plain values: the parts of a component
-//! on top of each other; with its text alternative and what is said below it. Pure.
+//! The content of a chart over time as plain values: the parts of a component, with a text
+//! alternative and the sentence below. Pure.
 
 use metrics_common::Info;
 use metrics_common::history::History;
@@ -12,8 +12,8 @@ use crate::format;
 use crate::timeline::{self, Frame};
 use crate::view_model::{index_of, parts_of};
 
-/// The parts of a component over time, on top of each other; of one without parts, itself.
-/// Parts that never appear in the stretch are left out.
+/// The parts of a component over time; for one without parts, the component itself. Parts that are
+/// always 0 are omitted.
 pub fn parts_chart(
     info: &Info,
     history: &History,
@@ -62,7 +62,7 @@ pub fn parts_chart(
     Chart::new(frame, layers, basis, whole, name.to_owned(), offset_ms)
 }
 
-/// The chart in a sentence or two, for those who do not see it.
+/// The text alternative of the chart, one or two sentences.
 pub fn spoken(chart: &Chart, what: &str) -> String {
     let span = format::span(chart.frame.to_ms() - chart.frame.from_ms);
     let lines = legend::lines(chart, None);
@@ -91,7 +91,7 @@ pub fn spoken(chart: &Chart, what: &str) -> String {
     )
 }
 
-/// What stands below the chart: in what its values are said, and of which time.
+/// The sentence below the chart: unit and time of its values.
 pub fn sentence(chart: &Chart) -> String {
     let clock = |ms| timeline::clock(ms, chart.offset_ms, true);
     let phrase = chart.basis.phrase(&chart.whole);

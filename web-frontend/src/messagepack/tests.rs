@@ -1,4 +1,4 @@
-//! What the decoder makes of every message, whole, cut and damaged, beside the codec.
+//! Decodes whole, cut and damaged messages, in comparison with the codec.
 
 use metrics_common::codec::{self, Gap, ServerMessage};
 use metrics_common::sections::{
@@ -67,7 +67,7 @@ fn damaged_messages_are_refused_or_read_as_the_codec_reads_them() {
     let mut agreed = 0;
     for message in messages() {
         let bytes = codec::encode(&message).unwrap();
-        // What follows is like what comes before, and would take long.
+        // The rest is similar, and would take long.
         let tried = bytes.len().min(500);
         for length in 0..tried {
             let cut: Result<ServerMessage, _> = decode(&bytes[..length]);

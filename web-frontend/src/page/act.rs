@@ -1,5 +1,5 @@
 //! Handles buttons, pointer and keyboard: changes the choices and the page's address. The next
-//! drawing shows the result. What concerns one view only, that view handles.
+//! drawing shows the result. Views handle their own events.
 
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlInputElement, HtmlSelectElement};
@@ -17,14 +17,14 @@ use crate::view_info::Pages;
 const SHORTEST_DRAG_PX: f64 = 6.0;
 
 impl Page {
-    /// Does what a button says.
+    /// Performs an action.
     ///
     /// # Errors
     /// The browser's.
     pub fn act(&mut self, action: Action) -> Result<(), JsValue> {
         match action {
             Action::Event(slug) => self.shared.event = slug,
-            // On a component's page, another one gets that.
+            // On a component's page, switch to the page of the other component.
             Action::Component(slug) if self.shared.about.is_empty() => self.shared.component = slug,
             Action::About(slug) | Action::Component(slug) => {
                 for (_, view) in &mut self.views {
@@ -79,7 +79,7 @@ impl Page {
         self.write_address()
     }
 
-    /// Does what a view has made of something; whether it meant anything to it.
+    /// Performs a view's reply; returns whether the view handled the event.
     fn heed(&mut self, reply: Reply) -> Result<bool, JsValue> {
         match reply {
             Reply::Ignored => return Ok(false),
@@ -90,7 +90,7 @@ impl Page {
         Ok(true)
     }
 
-    /// Puts the state into the address, so that it can be copied from there.
+    /// Writes the state to the page's address, which can then be copied.
     fn write_address(&self) -> Result<(), JsValue> {
         let mut address = Address::default();
         self.shared.write(&mut address);
@@ -101,14 +101,14 @@ impl Page {
         let (path, search) = (location.pathname()?, location.search()?);
         let url = format!("{path}{search}#{}", address.text());
         let history = self.dom.window.history()?;
-        // The browser's way back leads from one page to the one before.
+        // The browser's back button leads to the previous page.
         if self.shared.about != self.switch.shown {
             return history.push_state_with_url(&JsValue::NULL, "", Some(url.as_str()));
         }
         history.replace_state_with_url(&JsValue::NULL, "", Some(url.as_str()))
     }
 
-    /// A field has another value.
+    /// Handles a field's new value.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
@@ -127,7 +127,7 @@ impl Page {
         Ok(())
     }
 
-    /// The pointer (or the keyboard, by what it has reached) is over something.
+    /// Handles the pointer (or the focus) moving over an element.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
@@ -191,8 +191,8 @@ impl Page {
         Ok(())
     }
 
-    /// The pointer is let go; what it was dragged over becomes the stretch shown.
-    /// Otherwise it was a click in a drawing.
+    /// Handles the release of the pointer: selects the time span it was dragged over, or else
+    /// handles a click.
     ///
     /// # Errors
     /// The browser's.
@@ -226,7 +226,7 @@ impl Page {
         Ok(())
     }
 
-    /// A key is pressed; says whether it meant something here.
+    /// Handles a key; returns whether it had a meaning here.
     ///
     /// # Errors
     /// The browser's.
@@ -277,7 +277,7 @@ impl Page {
         self.dom.set_hidden("tip", true)
     }
 
-    /// The stretch of time that the charts on this page show.
+    /// The time span of the charts on this page.
     fn frame(&self) -> Option<Frame> {
         let is_overview = self.shared.about.is_empty();
         let views = self.views.iter();
@@ -285,7 +285,7 @@ impl Page {
         there.find_map(|(_, view)| view.frame())
     }
 
-    /// Moves the cursor by so many steps of the charts.
+    /// Moves the cursor by this many steps of the charts.
     fn step_cursor(&mut self, steps: f64) -> Result<(), JsValue> {
         let Some(frame) = self.frame() else {
             return Ok(());
@@ -297,7 +297,7 @@ impl Page {
         self.draw_cursors()
     }
 
-    /// Looks at the stretch around the cursor, this share of the span to either side.
+    /// Zooms to the span around the cursor, this share of the length to either side.
     fn zoom(&mut self, share: f64) -> Result<(), JsValue> {
         let Some(frame) = self.frame() else {
             return Ok(());
@@ -309,7 +309,7 @@ impl Page {
     }
 }
 
-/// A place in the window as a place in a plot.
+/// Converts a position in the window to one in a plot.
 fn inner(plot: &Element, (x, y): (f64, f64)) -> (f64, f64) {
     let own = plot.get_bounding_client_rect();
     (x - own.left(), y - own.top())

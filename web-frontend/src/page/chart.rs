@@ -1,5 +1,5 @@
-//! A chart over time in the document, with its legend and the sentence below it. What it
-//! shows is its view's to say.
+//! A chart over time in the document, with its legend and the sentence below. Its view chooses the
+//! content.
 
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlElement};
@@ -18,15 +18,15 @@ use crate::view_model::{HEADLINE, index_of};
 /// Height of a chart: a part of its width, within these bounds.
 const HEIGHT_PX: (u32, u32) = (150, 230);
 
-/// What the markup of a legend depends on.
+/// The parts of a legend that determine its markup.
 type Layout = Vec<(Option<String>, String)>;
 
 /// One chart over time.
 pub struct TimeChart {
-    /// Id of its place in the document; its legend's and its sentence's have `-legend` and
-    /// `-basis` behind it.
+    /// Id of its element in the document; those of its legend and its sentence have the suffixes
+    /// `-legend` and `-basis`.
     pub id: &'static str,
-    /// The chart as it is drawn now, its size, and whether it is dark.
+    /// The drawn chart, its size, and whether it is dark.
     pub drawn: Option<(Chart, (u32, u32), bool)>,
     layout: Option<(String, Layout)>,
     values: Vec<LiveText>,
@@ -43,14 +43,14 @@ impl TimeChart {
         }
     }
 
-    /// Draws the parts of a component, if anything has changed since the last time.
+    /// Draws the parts of a component, if anything has changed.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
     pub fn draw(&mut self, scene: &Scene, whole: &str) -> Result<(), JsValue> {
         let dom = scene.dom;
         let holder = dom.element(self.id)?;
-        // It has no width before it was shown.
+        // It has no width before it is shown.
         let width = match dom.extent(self.id).width {
             0 => holder.client_width().max(0) as u32,
             width => width,
@@ -87,7 +87,7 @@ impl TimeChart {
         self.draw_cursor(scene, whole)
     }
 
-    /// Moves the cursor and says the values at it.
+    /// Moves the cursor and shows the values at it.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
@@ -121,7 +121,7 @@ impl TimeChart {
         Ok(())
     }
 
-    /// What it can give the reader in this format.
+    /// Its file in this format.
     pub fn file(&self, scene: &Scene, format: Format) -> Option<File> {
         let (chart, size, _) = self.drawn.as_ref()?;
         match format {
@@ -143,7 +143,7 @@ fn fill(
 ) -> Result<Vec<LiveText>, JsValue> {
     let held = focused_act(legend)?;
     let caption = "Last, mean and largest values of the chart above";
-    // Events unfold into their parts.
+    // Events can be expanded into their parts.
     let more = (whole == HEADLINE).then_some(parts_button as legend::More);
     let html = match lines.is_empty() {
         true => "<caption>nothing measured in this stretch of time</caption>".to_owned(),

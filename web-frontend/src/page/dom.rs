@@ -1,5 +1,5 @@
-//! The least that has to be done to the document: elements by id, texts and
-//! attributes that change only when they must, files for the reader.
+//! Minimal changes of the document: elements by id, texts and attributes that are set only if they
+//! differ, files for the reader.
 
 use std::cell::{Cell, RefCell};
 
@@ -9,7 +9,7 @@ use web_sys::{Blob, BlobPropertyBag, Document, Element, HtmlElement, Node, Url, 
 use crate::action::Action;
 use crate::plot::Theme;
 
-/// Where an element was when the drawing began.
+/// Position of an element at the beginning of the drawing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Extent {
     /// Upper edge in the window, pixels.
@@ -18,7 +18,7 @@ pub struct Extent {
     pub bottom: f64,
     /// Width inside of its border, pixels.
     pub width: u32,
-    /// How far its content is scrolled to the left, pixels.
+    /// Horizontal scroll position of its content, pixels.
     pub scroll_left: i32,
 }
 
@@ -76,7 +76,7 @@ impl Dom {
         element.dyn_into().map_err(JsValue::from)
     }
 
-    /// Makes an element say this.
+    /// Sets an element's text.
     ///
     /// # Errors
     /// If it is not there.
@@ -98,10 +98,10 @@ impl Dom {
             .map(|_| ())
     }
 
-    /// Hides or shows a view, and the button by which the reader does that.
+    /// Hides or shows a view, and the button for that.
     ///
     /// # Errors
-    /// If the page has no place for it.
+    /// If the page has no such view.
     pub fn show_view(&self, name: &str, is_there: bool, is_shown: bool) -> Result<(), JsValue> {
         let place = self
             .root
@@ -115,7 +115,7 @@ impl Dom {
         Ok(())
     }
 
-    /// Ties the tip to what has it, so that it is read out with that and with nothing else.
+    /// Associates the tip with its element, so that screen readers read it with that element only.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
@@ -134,7 +134,7 @@ impl Dom {
         }
     }
 
-    /// Fills a list and shows the section around it only if there is something in it.
+    /// Fills a list, and shows its section only if the list is not empty.
     ///
     /// # Errors
     /// If it is not there.
@@ -147,9 +147,8 @@ impl Dom {
         Ok(())
     }
 
-    /// Measures what a drawing depends on, before it changes anything: a size
-    /// that is asked for after a change makes the browser lay out the page at once,
-    /// and a drawing would pay for that several times.
+    /// Measures the elements that a drawing depends on before it changes anything: querying a size
+    /// after a change makes the browser lay out the page at once, several times in a drawing.
     pub fn measure(&self, ids: impl Iterator<Item = &'static str>) {
         let height = self.window.inner_height().ok().and_then(|h| h.as_f64());
         self.window_height.set(height.unwrap_or(0.0));
@@ -171,21 +170,21 @@ impl Dom {
         }
     }
 
-    /// Where an element was when the drawing began.
+    /// Position of an element at the beginning of the drawing.
     pub fn extent(&self, id: &str) -> Extent {
         let extents = self.extents.borrow();
         let known = extents.iter().find(|(known, _)| *known == id);
         known.map(|(_, extent)| *extent).unwrap_or_default()
     }
 
-    /// Whether any part of an element was in sight then, or nearly.
+    /// Whether any part of an element was visible then, or nearly visible.
     pub fn is_in_sight(&self, id: &str) -> bool {
         let place = self.extent(id);
         place.bottom > -100.0 && place.top < self.window_height.get() + 100.0
     }
 
-    /// Puts the tip beside a place in the window: to the side with more room,
-    /// and never over the place itself.
+    /// Places the tip beside a position in the window: on the side with more space, never over the
+    /// position itself.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
@@ -210,7 +209,7 @@ impl Dom {
         style.set_property(other, "auto")
     }
 
-    /// Whether the reader's system is dark.
+    /// Whether the reader's system uses a dark theme.
     pub fn is_dark(&self) -> bool {
         let query = self.window.match_media("(prefers-color-scheme: dark)");
         matches!(query, Ok(Some(query)) if query.matches())
@@ -225,7 +224,7 @@ impl Dom {
         }
     }
 
-    /// How far the reader's clock is ahead of UTC, milliseconds.
+    /// Offset of the reader's clock from UTC, milliseconds.
     pub fn clock_offset_ms(&self) -> f64 {
         -js_sys::Date::new_0().get_timezone_offset() * 60_000.0
     }
@@ -252,12 +251,12 @@ impl Dom {
         link.set_attribute("href", &url)?;
         link.set_attribute("download", name)?;
         link.click();
-        // The browser has begun to read by now, and keeps what it reads.
+        // The browser has started reading, and keeps the data.
         Url::revoke_object_url(&url)
     }
 }
 
-/// A place in the document whose text changes, with what it says now.
+/// An element whose text changes, with its current text.
 pub struct LiveText {
     /// The element that carries the attributes.
     pub holder: Element,
@@ -279,7 +278,7 @@ impl LiveText {
         }
     }
 
-    /// Makes it say this.
+    /// Sets its text.
     pub fn show(&mut self, text: String) {
         if self.shown != text {
             self.text.set_node_value(Some(&text));
@@ -288,7 +287,7 @@ impl LiveText {
     }
 }
 
-/// What a button asks for.
+/// The action of a button.
 pub fn action_of(button: &Element) -> Option<Action> {
     button.get_attribute("data-act")?.parse().ok()
 }
@@ -303,7 +302,7 @@ pub fn focused_act(holder: &Element) -> Result<Option<String>, JsValue> {
     Ok(act.filter(|act| !act.contains(['"', '\\'])))
 }
 
-/// Sets an attribute that may have this value already.
+/// Sets an attribute, unless it has this value already.
 ///
 /// # Errors
 /// The browser's, for an illegal name.
@@ -326,7 +325,7 @@ pub fn all(within: &Element, selector: &str) -> Result<Vec<Element>, JsValue> {
         .collect()
 }
 
-/// What the browser says of an error of its own.
+/// The text of a browser's error.
 pub fn error_message(error: &JsValue) -> String {
     let message = js_sys::Reflect::get(error, &"message".into()).ok();
     let message = message.and_then(|message| message.as_string());

@@ -1,10 +1,9 @@
-//! The marks in plots over time: the line of the cursor, and the stretch that is
-//! being chosen.
+//! Marks in plots over time: the cursor, and the span being selected.
 
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlElement};
 
-/// Moves the line of the cursor in a plot to a pixel, or hides it.
+/// Moves the cursor in a plot to a pixel, or hides it.
 ///
 /// # Errors
 /// If the plot has no such line.
@@ -20,7 +19,7 @@ pub fn show_cursor(holder: &Element, x: Option<f64>) -> Result<(), JsValue> {
     Ok(())
 }
 
-/// Shows which stretch is being chosen, in pixels of a plot.
+/// Shows the span being selected, in pixels of a plot.
 ///
 /// # Errors
 /// If the plot has no such mark.

@@ -1,5 +1,5 @@
-//! Updates the document from the daemon's messages and the reader's input, by way of the views.
-//! Only this folder and the `page` of each view touch the DOM.
+//! Updates the document from the daemon's messages and the reader's input, through the views. Only
+//! this folder and the `page` of each view access the DOM.
 
 mod act;
 pub mod chart;
@@ -20,7 +20,7 @@ use self::dom::{Dom, action_of, all, set_attribute};
 use self::switch::PageSwitch;
 use crate::action::Action;
 use crate::connection::{Connection, ConnectionState};
-use crate::recent::{Recent, Shown};
+use crate::recent::{Recent, RecentSpan};
 use crate::state::{Keys, Pairs, Shared};
 use crate::view::{Scene, View};
 use crate::view_info::ViewInfo;
@@ -37,7 +37,7 @@ pub struct Page {
     shared: Shared,
     views: Vec<(&'static ViewInfo, Box<dyn View>)>,
     cursor_ms: Option<f64>,
-    /// Where a stretch is being chosen: id of the plot, first pixel and moment.
+    /// The selection in progress: id of the plot, first pixel and time.
     brush: Option<(String, f64, f64)>,
     introduced: bool,
     switch: PageSwitch,
@@ -52,10 +52,10 @@ struct Received {
     recent: Recent,
     /// Whether `now` contains all of `recent`.
     is_summed: bool,
-    /// What of that is shown as now.
-    now: Option<Shown>,
-    /// What is shown while the page stands still.
-    frozen: Option<Shown>,
+    /// The part of `recent` that is shown as now.
+    now: Option<RecentSpan>,
+    /// The content while the page is paused.
+    frozen: Option<RecentSpan>,
     history: Option<History>,
 }
 
@@ -95,7 +95,7 @@ impl Page {
                 self.introduced = false;
             }
             ServerMessage::History(message) => {
-                // It comes after the daemon has introduced itself.
+                // It follows the daemon's description.
                 let Some(info) = &received.info else { return };
                 match History::from_message(info, &message) {
                     Ok(mut history) => {
@@ -126,9 +126,9 @@ impl Page {
         }
     }
 
-    /// Whether the open connection should be given up.
+    /// Whether the open connection should be closed.
     ///
-    /// A recording that stands still is silent, and its view tells if nobody is there.
+    /// A paused recording is silent; its own view reports a lost daemon.
     pub fn is_silent(&self) -> bool {
         let info = self.received.info.as_ref();
         if info.is_some_and(Info::is_recording) {
@@ -145,7 +145,7 @@ impl Page {
         }
     }
 
-    /// The present, milliseconds since the Unix epoch; of a recording, the moment it is at.
+    /// The present, milliseconds since the Unix epoch; for a recording, its current time.
     fn now_ms(&self) -> f64 {
         match (&self.received.info, &self.received.latest) {
             (Some(info), Some(latest)) if info.is_recording() => latest.time_unix_ns as f64 / 1e6,
@@ -183,12 +183,12 @@ impl Page {
                     view.draw(scene)?;
                 }
             }
-            // Last, so that who reads it reads values of this interval.
+            // Last, so that a test that reads it finds values of this interval.
             let sequence = scene.shown.sequence.to_string();
             set_attribute(&scene.dom.root, "data-sequence", &sequence)
         })?;
         if self.switch.end(&self.dom)? {
-            // Places were measured on the page before.
+            // Positions were measured on the previous page.
             (self.redraw)();
         }
         let shown = self.received.frozen.as_ref().or(self.received.now.as_ref());
@@ -196,8 +196,7 @@ impl Page {
         set_attribute(&self.dom.root, "data-first-sequence", &first)
     }
 
-    /// Does something with the views and what they are shown; `None` while
-    /// there is nothing to show.
+    /// Calls `with` with the views and their data; `None` without data.
     fn with_scene<T>(
         &mut self,
         act: impl FnOnce(
@@ -261,7 +260,7 @@ impl Page {
         set_attribute(&self.dom.root, "data-state", state.name())
     }
 
-    /// Shows which of the choices are taken.
+    /// Marks the current choices.
     fn draw_controls(&self) -> Result<(), JsValue> {
         for button in all(&self.dom.root, "[data-choice]")? {
             let on = action_of(&button).is_some_and(|action| self.has_taken(&action));
@@ -278,7 +277,7 @@ impl Page {
             Action::Keys => !self.shared.has_no_shortcuts,
             Action::Live => range.until_ms().is_none(),
             Action::Span(minutes) => (range.span_ms - f64::from(*minutes) * 60_000.0).abs() < 1.0,
-            // The button says what is shown.
+            // The button is pressed while the view is shown.
             Action::Hide(view) => !self.shared.hidden.contains(view),
             own => self
                 .views
@@ -288,7 +287,7 @@ impl Page {
         }
     }
 
-    /// Takes the state from the address, which the reader has changed.
+    /// Takes the state from the address that the reader has changed.
     ///
     /// # Errors
     /// The browser's.
@@ -301,8 +300,7 @@ impl Page {
         Ok(())
     }
 
-    /// Puts the state into the fields that the reader writes to, and begins
-    /// with the section that the address names.
+    /// Writes the state into input fields, and scrolls to the section named in the address.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.
@@ -318,14 +316,14 @@ impl Page {
 }
 
 impl Received {
-    /// Sums the recent intervals that are shown as now, once for each drawn interval.
+    /// Sums the recent intervals that are shown as now, once for each drawing.
     fn sum_recent(&mut self) {
         if !std::mem::replace(&mut self.is_summed, true) {
             self.now = self.recent.shown();
         }
     }
 
-    /// Keeps the interval that is shown while the page stands still.
+    /// Keeps the content while the page is paused.
     fn freeze(&mut self, is_paused: bool) {
         if !is_paused {
             self.frozen = None;
@@ -335,13 +333,13 @@ impl Received {
     }
 }
 
-/// Shows what changes only with the daemon's description.
+/// Shows data that changes only with the daemon's description.
 fn introduce(dom: &Dom, info: &Info) -> Result<(), JsValue> {
     dom.set_text("host", &info.hostname)?;
     dom.set_text("kernel", &format!("Linux {}", info.kernel))?;
     dom.set_text("version", &format!("netto {}", info.version))?;
     dom.set_hidden("demo", !info.is_demonstration())?;
-    // Where time is a recording's, its end is no present to go back to.
+    // A recording's end is not the present.
     let is_recording = info.is_recording();
     dom.root
         .toggle_attribute_with_force("data-recording", is_recording)?;

@@ -8,7 +8,7 @@ use crate::action::Format;
 use crate::export;
 use crate::state::name_of;
 
-/// Pixels of a picture for each pixel of the page.
+/// Resolution of a picture, relative to the page.
 const PICTURE_SCALE: f64 = 2.0;
 
 /// The content of a file, as a view provides it.
@@ -71,7 +71,7 @@ pub fn give(
     }
 }
 
-/// Puts text on the clipboard where the page may, and else offers it as a file.
+/// Copies text to the clipboard if possible, or else offers it as a file.
 fn copy(dom: &Dom, text: &str) -> Result<(), JsValue> {
     let navigator = dom.window.navigator();
     // Only pages from the host itself or over HTTPS have a clipboard.
@@ -83,12 +83,12 @@ fn copy(dom: &Dom, text: &str) -> Result<(), JsValue> {
     let report = Closure::once_into_js(|error: JsValue| {
         web_sys::console::warn_2(&"netto: nothing was copied:".into(), &error);
     });
-    // A promise whose refusal nobody hears would be an error of the page.
+    // An unhandled rejection would be reported as an error of the page.
     let catch: js_sys::Function = js_sys::Reflect::get(&done, &"catch".into())?.dyn_into()?;
     catch.call1(&done, &report).map(|_| ())
 }
 
-/// A canvas of few pixels as large as it is shown, each pixel with sharp edges.
+/// A canvas of few pixels enlarged to its displayed size, with sharp edges.
 ///
 /// # Errors
 /// The browser's.

@@ -1,5 +1,5 @@
-//! Switches between the overview and a component's page. Back in the overview, scroll position and
-//! focus are as the reader left them.
+//! Switches between the overview and a component's page. Returning to the overview restores scroll
+//! position and focus.
 
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlElement};
@@ -13,7 +13,7 @@ struct OverviewPosition {
     act: Option<String>,
 }
 
-/// Which page is in the document, and where the reader left the overview.
+/// The page in the document, and the position in the overview.
 #[derive(Default)]
 pub struct PageSwitch {
     /// Slug of the component whose page is shown; empty for the overview.
@@ -23,7 +23,7 @@ pub struct PageSwitch {
 }
 
 impl PageSwitch {
-    /// Notes which page is about to be drawn, and where the reader leaves the overview.
+    /// Records which page will be drawn, and the position in the overview.
     ///
     /// # Errors
     /// The browser's.
@@ -45,7 +45,7 @@ impl PageSwitch {
             .map(|_| ())
     }
 
-    /// Scrolls to where the page that was drawn begins. Returns whether it is another page than before.
+    /// Scrolls to the beginning of the drawn page. Returns whether the page has changed.
     ///
     /// # Errors
     /// If the markup is not what this code was built with.

@@ -1,4 +1,4 @@
-//! What the page must say of given messages.
+//! The content of the page for given messages.
 
 use metrics_common::{ComponentInfo, Missable, ProbeInfo};
 
@@ -80,10 +80,10 @@ fn unavailable_is_a_reason_and_never_a_number() {
         Some("no bridge module")
     );
     assert_eq!(total_ns(&info, &snapshot, "bridging"), None);
-    // Promised, but not sent.
+    // Available, but not sent.
     info = fixture::info();
     assert!(reason_missing(&info, &snapshot, bridging).is_some());
-    // A snapshot that is too short for its table.
+    // A snapshot that is shorter than its table.
     fixture::cost(&mut snapshot).components.truncate(1);
     assert!(reason_missing(&info, &snapshot, bridging).is_some());
 }
@@ -263,7 +263,7 @@ fn what_becomes_measurable_goes_on_in_the_same_past() {
 
     let mut history = continued_history(Some((&info, history)), &fixture::info());
     assert_eq!(history, before, "the daemon is the same");
-    // The last one comes again, as it does to a dashboard that connects anew.
+    // The last one is repeated, as after a reconnection.
     (3..=5).for_each(|number| push(&mut history, number, true));
     assert_eq!(history.points(), 5);
     let cpus: Vec<_> = (0..5).map(|at| history.component_cpus(index, at)).collect();

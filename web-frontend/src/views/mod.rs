@@ -1,13 +1,12 @@
-//! The views of the page, one folder each. A folder holds all that its view is:
-//! the markup (`view.html`), what it shows as plain values (`model`), how that is
-//! drawn (`draw`), what the reader can choose in it (`choices`), and its hold on
-//! the document (`page`, the only part that touches the DOM). Its `NEEDS` names the
-//! section of a snapshot without which it has nothing to show, its `PAGES` where it is shown.
+//! The views of the page, one folder each. A folder contains the markup (`view.html`), the content
+//! as plain values (`model`), its drawing (`draw`), the reader's choices (`choices`), and the part
+//! that accesses the DOM (`page`). `NEEDS` names the section of a snapshot that a view requires,
+//! `PAGES` the pages on which it is shown.
 //!
-//! **To add a view, add its folder, its name to the list below, and a line
-//! `<!-- view: NAME -->` to `www/index.html` where it is to stand.** The build puts the
-//! markup there, in an element with `data-view="NAME"`, which is hidden as a whole. No view
-//! knows another; what they share is the scene that they are shown, and [`crate::state`].
+//! **To add a view, add its folder, its name to the list below, and a line `<!-- view: NAME -->` to
+//! `www/index.html` at its position.** The build inserts the markup there, in an element with
+//! `data-view="NAME"`, which is hidden as a whole. No view knows another; they share the scene, and
+//! [`crate::state`].
 
 use crate::view_info::ViewInfo;
 
@@ -15,7 +14,7 @@ macro_rules! views {
     ($($name:ident),* $(,)?) => {
         $(pub mod $name;)*
 
-        /// All of them, in the order in which they are drawn.
+        /// All views, in the order of drawing.
         pub const VIEWS: &[ViewInfo] = &[
             $(ViewInfo {
                 name: stringify!($name),
@@ -29,7 +28,7 @@ macro_rules! views {
             $((stringify!($name), include_str!(concat!(stringify!($name), "/view.html")))),*
         ];
 
-        /// The views themselves, in the same order. `redraw` asks for a drawing soon.
+        /// The view objects, in the same order. `redraw` requests a drawing.
         #[cfg(target_arch = "wasm32")]
         pub fn all(
             window: &web_sys::Window,

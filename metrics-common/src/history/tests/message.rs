@@ -1,4 +1,4 @@
-//! A history on its way: all of it arrives, and what contradicts itself is refused.
+//! A history as a message: decoding restores it, and inconsistent messages are refused.
 
 use super::*;
 use crate::history::message::{GridMessage, SeriesMessage, TopMessage};
@@ -18,7 +18,7 @@ fn a_message_brings_all_of_it_across() {
         assert_eq!(back.component_cpus(RX + 1, point), None);
     }
     assert_eq!(back.grids, history.grids);
-    // Both go on alike, from the very same snapshot.
+    // Both continue alike, from the same snapshot.
     let mut back = back;
     for sequence in 1_230..1_300 {
         let next = snapshot(sequence, 50, &[0, 3], 0.7);
@@ -66,7 +66,7 @@ fn a_message_that_contradicts_itself_is_refused() {
     }
 }
 
-/// So many half seconds.
+/// Times of this many half seconds.
 fn times_of(points: u64) -> Packed {
     filled(500, &[0], points).to_message().times
 }
@@ -80,7 +80,7 @@ fn more_points_than_a_history_holds_are_damage() {
     assert_eq!(History::from_message(&info(500), &message), Err(Damaged));
 }
 
-/// What a daemon with another idea of the world sends.
+/// The message of a daemon with other sections, rows and units.
 #[test]
 fn what_the_reader_does_not_know_is_passed_over_and_what_it_misses_has_no_values() {
     let history = filled(500, &[0, 1], 20);
@@ -134,7 +134,7 @@ fn rankings_travel_too() {
     let mut history = with_top();
     for sequence in 1..=30 {
         history.push(&snapshot(sequence, 500, &[0], 0.1));
-        // No section feeds it: in place of the nothing that it got.
+        // No section fills it: remove the empty point that it got.
         history.tops[0].points.pop_back();
         let amounts = [("curl", sequence), ("nginx", 7), ("idle", 0)];
         history.tops[0].rank((sequence % 5 > 0).then(|| amounts.to_vec()));

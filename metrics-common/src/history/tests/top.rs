@@ -1,4 +1,4 @@
-//! What a ranking must never lose, and never exceed.
+//! Tests of a ranking: sums are exact, and memory is bounded.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn total(ranking: &Ranking<'_>) -> u64 {
 
 type Fed = Vec<Option<Vec<(String, u64)>>>;
 
-/// Points of a few names that come again and again, or of many that hardly do.
+/// Points with a few frequent names, or with many rare ones.
 fn fed() -> impl Strategy<Value = Fed> {
     let name = prop_oneof![3 => 0_u32..30, 1 => any::<u32>()].prop_map(|n| format!("name-{n}"));
     let amounts = prop::collection::vec((name, 0_u64..1_000_000), 0..60);
@@ -123,7 +123,7 @@ fn memory_is_bounded_whatever_names_come() {
     assert!(top.names.iter().all(|name| name.len() <= NAME_BYTES));
     let bytes = top.memory_bytes();
     assert!(bytes < 800 << 10, "{bytes}");
-    // What is forgotten is not lost.
+    // Forgotten amounts are part of the sum.
     for point in [0, POINTS / 2, POINTS - 1] {
         let ranking = top.ranking(point..point + 1);
         assert_eq!(ranking.as_ref().map(total), Some((1..=20).sum()));

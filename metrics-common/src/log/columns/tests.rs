@@ -1,4 +1,4 @@
-//! Messages come back, whatever they are, and damaged streams do no harm.
+//! Decoding restores any messages; damaged streams are refused.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::codec;
 use crate::packed::{Packed, pack};
 
-/// A table of a few rows, most of them alike.
+/// A table of a few rows, most of them similar.
 fn table() -> impl Strategy<Value = Packed> {
     let value = prop_oneof![3 => Just(0_u64), 3 => 0_u64..100, 1 => any::<u64>()];
     let row = prop::option::of(prop::collection::vec(value, 5));

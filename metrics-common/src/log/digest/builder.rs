@@ -1,16 +1,16 @@
-//! Makes digests of the blocks that are written: of what a reader would find in them.
+//! Makes digests of the blocks being written, equal to the sums of their intervals.
 //!
-//! It owns where a stretch begins and ends. It keeps the sum of one stretch and its course, so
-//! that its memory is bounded by the host's CPUs and the length of a stretch.
+//! It decides where a stretch begins and ends. It holds the sum and the course of one stretch, so
+//! its memory is bounded by the host's CPUs and the length of a stretch.
 
 use super::{Coverage, Digest, Extremes, IMPLAUSIBLE, IntervalTotals};
 use crate::codec::{self, ServerMessage};
 use crate::log::block::{self, BlockHead, Packer, Unpacker};
 use crate::snapshot::Snapshot;
 
-/// A stretch with so many intervals is ended.
+/// Intervals after which a stretch ends.
 const INTERVALS: usize = 600;
-/// Fewer blocks than this are read as quickly as their digest.
+/// With fewer blocks, reading a digest is no faster.
 const LEAST_BLOCKS: u64 = 4;
 
 /// See the head of this file.
@@ -18,23 +18,22 @@ const LEAST_BLOCKS: u64 = 4;
 pub struct DigestBuilder {
     packer: Packer,
     unpacker: Unpacker,
-    /// The stretch that goes on.
+    /// The current stretch.
     stretch: Option<Stretch>,
-    /// Those that have ended, whose digests are not written yet.
+    /// Completed stretches whose digests are not written yet.
     ended: Vec<Stretch>,
 }
 
-/// A stretch so far.
+/// An unfinished stretch.
 struct Stretch {
-    /// Where its first block begins, bytes from the beginning of the file.
+    /// Offset of its first block in the file, bytes.
     from: u64,
     blocks: u64,
     shape: Shape,
     digest: Digest,
 }
 
-/// What must be the same in all intervals of a stretch: the CPUs, and which sections and rows are
-/// there.
+/// The shape shared by all intervals of a stretch: its CPUs, sections and rows.
 #[derive(Clone, PartialEq, Eq)]
 struct Shape {
     cpus: Vec<u32>,
@@ -51,7 +50,7 @@ impl Shape {
 }
 
 impl DigestBuilder {
-    /// These bytes, whole blocks, were written at this place.
+    /// Records that these bytes, whole blocks, were written at this offset.
     pub fn wrote(&mut self, offset: u64, bytes: &[u8]) {
         for (at, head) in block::heads(bytes) {
             if head.is_index() || head.is_digest() {
@@ -64,7 +63,7 @@ impl DigestBuilder {
         }
     }
 
-    /// The snapshots of a block, if it holds nothing else that readers of a stretch must know of.
+    /// The snapshots of a block; `None` if it holds other messages that a reader of sums needs.
     fn snapshots(&mut self, head: &BlockHead, payload: &[u8]) -> Option<Vec<Snapshot>> {
         if head.has_hello() {
             return None;
@@ -73,7 +72,7 @@ impl DigestBuilder {
         for message in self.unpacker.messages(head, payload).ok()? {
             match codec::decode(&message).ok()? {
                 ServerMessage::Snapshot(snapshot) => snapshots.push(*snapshot),
-                // Who wants them reads every block.
+                // Readers of these read every block.
                 ServerMessage::Stacks(_) | ServerMessage::Bye(_) => {}
                 ServerMessage::Hello(_) | ServerMessage::Gap(_) | ServerMessage::History(_) => {
                     return None;
@@ -83,7 +82,7 @@ impl DigestBuilder {
         Some(snapshots)
     }
 
-    /// A block begins here.
+    /// Adds a block at this offset.
     fn add(&mut self, offset: u64, snapshots: Option<Vec<Snapshot>>) {
         let Some(snapshots) = snapshots else {
             self.end();
@@ -109,7 +108,7 @@ impl DigestBuilder {
         }
         if let Some(stretch) = &mut self.stretch {
             stretch.blocks += 1;
-            // The first is in it already.
+            // The first has been added already.
             for snapshot in snapshots.iter().skip(usize::from(!goes_on)) {
                 stretch.add(snapshot);
             }
@@ -119,14 +118,14 @@ impl DigestBuilder {
         }
     }
 
-    /// Ends the stretch: another log begins, or this one ends here.
+    /// Ends the stretch, at the end of the log or before an appended one.
     pub fn end(&mut self) {
         let stretch = self.stretch.take();
         self.ended
             .extend(stretch.filter(|stretch| stretch.blocks >= LEAST_BLOCKS));
     }
 
-    /// The digests that are to be written next, at this place, as blocks.
+    /// The digests to write next, at this offset, as blocks.
     pub fn due(&mut self, offset: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for stretch in &self.ended {
@@ -134,20 +133,20 @@ impl DigestBuilder {
                 bytes: offset + bytes.len() as u64 - stretch.from,
                 blocks: stretch.blocks,
             };
-            // Readers can do without.
+            // A digest is optional.
             let digest = stretch.digest.block(cover, &mut self.packer);
             bytes.extend(digest.unwrap_or_default());
         }
         bytes
     }
 
-    /// Those that were due are written.
+    /// Marks the due digests as written.
     pub fn written(&mut self) {
         self.ended.clear();
     }
 }
 
-/// Whether these intervals can be summed up, together with those before them.
+/// Whether these intervals can be summed with those before them.
 fn fit(before: Option<(&Snapshot, &Shape)>, snapshots: &[Snapshot], shapes: &[Shape]) -> bool {
     let mut last = before;
     snapshots.iter().zip(shapes).all(|(snapshot, shape)| {
@@ -161,7 +160,7 @@ fn fit(before: Option<(&Snapshot, &Shape)>, snapshots: &[Snapshot], shapes: &[Sh
     })
 }
 
-/// Whether nobody leaves it out.
+/// Whether readers would count this interval.
 fn is_plausible(snapshot: &Snapshot) -> bool {
     let most_ns = snapshot.capacity_ns().saturating_mul(IMPLAUSIBLE);
     let cost = snapshot.cost();

@@ -1,5 +1,5 @@
-//! What a stretch of a log comes to, left there by its writer, so that who wants sums need not
-//! read every interval.
+//! The sums of a stretch of a log, written with it, so that readers of sums need not read every
+//! interval.
 //!
 //! ```text
 //! digest = a block of kind 2 with flag 2 and the payload: bytes from the beginning of the first
@@ -10,13 +10,12 @@
 //!          column for each interval     (integers of variable length, tables: see `packed`)
 //! ```
 //!
-//! A digest stands behind the blocks of its stretch, at the next place where something is written.
-//! Its stretch has at most some 600 intervals, five minutes of half a second each, whose numbers
-//! follow one another and which are of the same shape: CPUs, sections and rows are the same in
-//! all. So each of its figures holds for each of them. It is made of what stands in the blocks,
-//! rounded as it may be, and agrees with that to the last digit.
+//! A digest follows the blocks of its stretch, at the next write. A stretch has at most some 600
+//! intervals (five minutes at half a second each) with consecutive numbers and the same shape:
+//! CPUs, sections and rows. Each figure of a digest is therefore valid for all of them. A digest is
+//! made from the values in the blocks, which may be rounded, and agrees with them exactly.
 //!
-//! `builder` makes digests of the blocks that are written, `reader` reads them instead of these.
+//! `builder` makes digests of the blocks being written, `reader` reads digests in place of blocks.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,16 +35,16 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-/// A component that is given more than this many times the time that all CPUs had is damage; no
-/// such interval is in a digest.
+/// A component's time is damage from this multiple of the time of all CPUs; no digest contains such
+/// an interval.
 pub const IMPLAUSIBLE: u64 = 2;
 
-/// More intervals than any digest has; one that claims more is damaged.
+/// Most intervals of a digest; one that claims more is damaged.
 const MOST_INTERVALS: u64 = 4096;
-/// Intervals of a table of the course. What follows is predicted from table to table, so that it
-/// takes least room if a table has about as many as there are tables.
+/// Intervals in a table of the course. Values are predicted from the previous table, so space is
+/// least if a table has about as many intervals as there are tables.
 const TABLE_INTERVALS: usize = 25;
-/// No longer is what says where the stretch of a digest is, bytes.
+/// Longest encoding of the stretch that a digest covers, bytes.
 const MOST_COVER_BYTES: usize = 20;
 
 /// See the head of this file.
@@ -53,16 +52,16 @@ const MOST_COVER_BYTES: usize = 20;
 pub struct Digest {
     /// The sum of all its intervals, as [`Snapshot::add`] makes it.
     pub sum: Snapshot,
-    /// Each of them.
+    /// The totals of each interval.
     pub course: IntervalTotals,
-    /// What the sum does not keep.
+    /// Values that are not in the sum.
     pub extremes: Extremes,
 }
 
-/// How it went from interval to interval.
+/// Totals by interval.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IntervalTotals {
-    /// Where each interval ends, nanoseconds since the Unix epoch; ascending.
+    /// End of each interval, nanoseconds since the Unix epoch; ascending.
     pub times_unix_ns: Vec<u64>,
     /// Length of each, nanoseconds.
     pub intervals_ns: Vec<u64>,
@@ -71,23 +70,23 @@ pub struct IntervalTotals {
     pub totals_ns: Rows<u64>,
 }
 
-/// What is known of intervals besides their sums.
+/// Values of intervals that are not in their sum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extremes {
-    /// What packages and their memory used, joules.
+    /// Energy of packages and their memory, joules.
     pub host_joules: f64,
-    /// The part of it that falls to networking, joules: an estimate.
+    /// The share of networking in it, joules: an estimate.
     pub network_joules: f64,
     /// Length of the intervals in which that was measured, nanoseconds.
     pub energy_ns: u64,
     /// The most resident memory of netto's process, bytes.
     pub most_resident_bytes: u64,
-    /// The largest share of a CPU's time that netto was found to take.
+    /// The CPU with the largest share of time taken by netto.
     pub costliest: Option<CostliestCpu>,
 }
 
 impl Extremes {
-    /// Those of one interval. What is no energy, of a damaged log, is none.
+    /// The values of one interval. Invalid energies, from a damaged log, are left out.
     pub fn of(snapshot: &Snapshot) -> Extremes {
         let mut extremes = Extremes::default();
         if let Some(power) = &snapshot.sections.power {
@@ -106,7 +105,7 @@ impl Extremes {
         extremes
     }
 
-    /// Whether they can be those of intervals that were not damaged.
+    /// Whether the values are plausible.
     fn are_possible(&self) -> bool {
         let is_energy = |joules: f64| joules.is_finite() && joules >= 0.0;
         is_energy(self.host_joules)
@@ -114,7 +113,7 @@ impl Extremes {
             && self.costliest.is_none_or(|cpu| cpu.ratio.is_finite())
     }
 
-    /// Makes one of these and those of later intervals.
+    /// Adds those of later intervals.
     pub fn add(&mut self, later: &Extremes) {
         self.host_joules += later.host_joules;
         self.network_joules += later.network_joules;
@@ -130,12 +129,12 @@ impl Extremes {
     }
 }
 
-/// Which blocks a digest stands for.
+/// The blocks covered by a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Coverage {
-    /// From where the first of them begins to where the digest does.
+    /// From the beginning of the first block to the digest.
     bytes: u64,
-    /// How many.
+    /// Number of blocks of messages.
     blocks: u64,
 }
 
@@ -146,7 +145,7 @@ impl Coverage {
     }
 }
 
-/// What stands before the sum.
+/// The part before the sum.
 #[derive(Serialize, Deserialize)]
 struct StretchSummary {
     first_time_unix_ns: u64,
@@ -227,7 +226,7 @@ impl IntervalTotals {
 }
 
 impl Digest {
-    /// As a block; nothing if it is too large for one.
+    /// Encodes it as a block; no bytes if it is too large for one.
     fn block(&self, cover: Coverage, packer: &mut Packer) -> Result<Vec<u8>, LogError> {
         let beginning = StretchSummary {
             first_time_unix_ns: self.course.first_time_unix_ns(),
@@ -252,7 +251,7 @@ impl Digest {
         Ok(block::digest_block(work, &payload, times))
     }
 
-    /// The inverse of [`Digest::block`], of a payload whose checksum holds.
+    /// The inverse of [`Digest::block`], for a payload with a valid checksum.
     fn of(
         head: &BlockHead,
         payload: &[u8],
@@ -290,12 +289,12 @@ impl Digest {
             .ok_or(Damaged)
     }
 
-    /// Number of the first interval; the others follow it without a gap.
+    /// Number of the first interval; the others follow without a gap.
     pub fn first_sequence(&self) -> u64 {
         (self.sum.sequence + 1).saturating_sub(self.course.times_unix_ns.len() as u64)
     }
 
-    /// Whether the course leads to the sum.
+    /// Whether the totals by interval add up to the sum.
     fn is_sound(&self) -> bool {
         let Digest {
             sum,

@@ -1,6 +1,5 @@
-//! Reads a log by its digests: instead of a stretch its digest, where that is whole and wanted,
-//! and messages elsewhere. Which blocks a digest stands for must be known to the index, all of
-//! them; what is in them is not looked at.
+//! Reads a log by its digests: the digest of a stretch, where it is valid and wanted, and messages
+//! elsewhere. The index must know all blocks that a digest covers; their contents are not read.
 
 use std::collections::VecDeque;
 use std::io::{Read, Seek};
@@ -13,31 +12,31 @@ use crate::log::pieces::Pieces;
 use crate::log::{LogError, LogIndex, LogReader, Part};
 use crate::packed;
 
-/// What is read of a log by its digests.
+/// An item of a log that is read by its digests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
-    /// A message that is in no stretch whose digest is given.
+    /// A message that no yielded digest covers.
     Message(ServerMessage),
-    /// What a stretch comes to.
+    /// The sums of a stretch.
     Digest(Box<Digest>),
 }
 
-/// Pieces of a file, from and to, that are read one after the other.
+/// Ranges of a file, read in this order.
 type Ranges = Vec<(u64, u64)>;
 
-/// A part of what is read.
+/// A segment of the file to be read.
 #[derive(Debug)]
 enum Segment {
     Messages(Ranges),
     Stretch {
         digest: Part,
         cover: Coverage,
-        /// Its blocks.
+        /// The blocks that it covers.
         instead: Ranges,
     },
 }
 
-/// A stretch whose blocks are known.
+/// A stretch with known blocks.
 struct Stretch {
     from: u64,
     to: u64,
@@ -52,7 +51,7 @@ pub struct Digested<S> {
     source: Option<S>,
     reader: Option<LogReader<Pieces<S>>>,
     segments: VecDeque<Segment>,
-    /// The blocks of the digest that was given last.
+    /// The blocks covered by the digest yielded last.
     instead: Ranges,
     unpacker: Unpacker,
     damaged: u64,
@@ -61,9 +60,9 @@ pub struct Digested<S> {
 }
 
 impl LogIndex {
-    /// Reads what the log holds of a time, both ends included, and what it needs of that before
-    /// it: by digests those stretches that are wanted as a whole, by the times of their first and
-    /// last snapshot.
+    /// Reads a time span, both ends included, with the preceding messages that it needs. Where
+    /// `is_wanted` accepts the times of a stretch's first and last snapshot, its digest is read
+    /// instead of its blocks.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -118,7 +117,7 @@ impl LogIndex {
         })
     }
 
-    /// The stretches with a wanted digest of which all blocks are known, in order.
+    /// The stretches with a wanted digest whose blocks are all known, in order.
     fn stretches(
         &self,
         source: &mut (impl Read + Seek),
@@ -137,14 +136,14 @@ impl LogIndex {
             let cover =
                 found.and_then(|(_, payload)| Coverage::of(&mut packed::Reader(payload)).ok());
             let stretch = cover.and_then(|cover| self.stretch(*digest, cover));
-            // Of two that claim the same blocks, the first.
+            // If two digests claim the same blocks, the first counts.
             let end = stretches.last().map_or(0, |stretch| stretch.to);
             stretches.extend(stretch.filter(|stretch| stretch.from >= end));
         }
         Ok(stretches)
     }
 
-    /// The stretch that a digest claims, if all of its blocks are there and have its times.
+    /// The stretch of a digest, if all of its blocks are present and have its times.
     fn stretch(&self, digest: Part, cover: Coverage) -> Option<Stretch> {
         let from = digest.offset.checked_sub(cover.bytes)?;
         let first = self.parts().partition_point(|part| part.offset < from);
@@ -173,13 +172,13 @@ impl LogIndex {
 }
 
 impl<S: Read + Seek> Digested<S> {
-    /// Reads every message of the stretch whose digest was given last, too.
+    /// Reads every message covered by the digest yielded last, too.
     pub fn read_instead(&mut self) {
         let instead = std::mem::take(&mut self.instead);
         self.segments.push_front(Segment::Messages(instead));
     }
 
-    /// Stretches of damage, and digests that are none, so far.
+    /// Number of damaged stretches and invalid digests so far.
     pub fn damaged_stretches(&self) -> u64 {
         self.damaged + self.reader.as_ref().map_or(0, LogReader::damaged_stretches)
     }
@@ -194,12 +193,12 @@ impl<S: Read + Seek> Digested<S> {
         self.cut || self.reader.as_ref().is_some_and(LogReader::is_cut)
     }
 
-    /// All messages of a segment are read.
+    /// Ends a segment after its last message.
     fn leave(&mut self, reader: LogReader<Pieces<S>>) {
         self.damaged += reader.damaged_stretches();
         self.unknown += reader.unknown_messages();
         if reader.is_cut() {
-            // In the middle of the file it is damage.
+            // A cut in the middle of the file is damage.
             match self.segments.is_empty() {
                 true => self.cut = true,
                 false => self.damaged += 1,
@@ -245,7 +244,7 @@ impl<S: Read + Seek> Digested<S> {
         }
     }
 
-    /// The digest that stands there; `None` if it is none, or another one.
+    /// Reads the digest of a part; `None` if it is invalid, or covers other blocks.
     fn digest(&mut self, part: &Part, cover: Coverage) -> Result<Option<Digest>, LogError> {
         let Some(source) = &mut self.source else {
             return Ok(None);
@@ -271,7 +270,7 @@ impl<S: Read + Seek> Iterator for Digested<S> {
     fn next(&mut self) -> Option<Self::Item> {
         let item = self.next_item().transpose();
         if matches!(item, Some(Err(_))) {
-            // An error would come again and again.
+            // An error would repeat for ever.
             self.segments.clear();
             self.reader = None;
         }

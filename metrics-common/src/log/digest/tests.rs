@@ -1,4 +1,4 @@
-//! A digest is what a reader of its intervals finds, and stands for nothing that is not there.
+//! A digest equals the sum of its intervals, and covers nothing else.
 
 use std::io::Cursor;
 
@@ -12,7 +12,7 @@ const BEGIN: u64 = 1_777_636_800_000_000_000;
 const INTERVAL_NS: u64 = 500_000_000;
 const CPUS: u64 = 4;
 
-/// A number that chance might have chosen.
+/// A pseudorandom number.
 fn chance(seed: u64, below: u64) -> u64 {
     let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     state ^= state >> 29;
@@ -99,25 +99,25 @@ fn log_of(intervals: u64) -> Vec<u8> {
 }
 
 /// What was read of a log by its digests.
-struct Found {
+struct ReadLog {
     digests: Vec<Digest>,
-    /// Numbers of the intervals that were read one by one.
+    /// Numbers of the intervals read individually.
     single: Vec<u64>,
-    /// Numbers of all, in the order in which they came.
+    /// Numbers of all intervals, in the order of reading.
     all: Vec<u64>,
     damaged: u64,
 }
 
-fn read(bytes: &[u8]) -> Found {
+fn read(bytes: &[u8]) -> ReadLog {
     read_some(bytes, |_, _| true)
 }
 
-fn read_some(bytes: &[u8], is_wanted: impl Fn(u64, u64) -> bool) -> Found {
+fn read_some(bytes: &[u8], is_wanted: impl Fn(u64, u64) -> bool) -> ReadLog {
     let index = LogIndex::of(&mut Cursor::new(bytes)).unwrap();
     let mut items = index
         .digested(Cursor::new(bytes), 0, u64::MAX, is_wanted)
         .unwrap();
-    let mut found = Found {
+    let mut found = ReadLog {
         digests: Vec::new(),
         single: Vec::new(),
         all: Vec::new(),
@@ -142,7 +142,7 @@ fn read_some(bytes: &[u8], is_wanted: impl Fn(u64, u64) -> bool) -> Found {
     found
 }
 
-/// What the intervals with these numbers come to.
+/// The digest of the intervals with these numbers.
 fn expected(sequences: std::ops::RangeInclusive<u64>) -> Digest {
     let snapshots: Vec<Snapshot> = sequences.map(snapshot).collect();
     let mut sum = snapshots[0].clone();
@@ -167,7 +167,7 @@ fn expected(sequences: std::ops::RangeInclusive<u64>) -> Digest {
 fn a_digest_is_what_a_reader_of_its_intervals_finds_to_the_last_digit() {
     let found = read(&log_of(1_500));
     assert_eq!(found.all, (1..=1_500).collect::<Vec<_>>());
-    // Ten minutes and what is left of the log.
+    // Ten minutes and the remaining intervals.
     let lengths = found.digests.iter().map(|d| d.course.times_unix_ns.len());
     assert_eq!(lengths.collect::<Vec<_>>(), [600, 600, 300]);
     assert!(found.single.is_empty());
@@ -287,14 +287,14 @@ fn a_log_that_was_cut_or_goes_on_is_read_by_the_digests_that_it_has() {
     let found = read(in_a_block);
     assert_eq!((found.digests.len(), found.damaged), (2, 1));
     assert_eq!(found.all.len(), found.all.last().copied().unwrap() as usize);
-    // Another run is appended, header and all.
+    // Another run is appended, including its header.
     let both = [in_third, &log_of(700)].concat();
     let found = read(&both);
     assert_eq!((found.digests.len(), found.single.len()), (4, 300));
     assert_eq!(found.all.len(), 2_200);
 }
 
-/// A digest with this content, its checksums right, in the place of another.
+/// Replaces a digest by one with this content and valid checksums.
 fn with_digest(bytes: &[u8], digest: &Digest, cover: impl Fn(Coverage) -> Coverage) -> Vec<u8> {
     let index = LogIndex::of(&mut Cursor::new(bytes)).unwrap();
     let part = *index.parts().iter().find(|part| part.is_digest()).unwrap();
@@ -302,7 +302,7 @@ fn with_digest(bytes: &[u8], digest: &Digest, cover: impl Fn(Coverage) -> Covera
     let cover_at = from + block::HEAD_BYTES;
     let is = Coverage::of(&mut packed::Reader(&bytes[cover_at..to])).unwrap();
     let other = digest.block(cover(is), &mut Packer::default()).unwrap();
-    // Without the index, whose places would be others.
+    // Without the index, whose offsets would be wrong.
     [&bytes[..from], &other].concat()
 }
 
@@ -328,7 +328,7 @@ fn a_digest_that_its_intervals_cannot_come_to_is_damage_and_they_are_read_instea
         assert_eq!(found.single, (1..=300).collect::<Vec<_>>(), "{number}");
         assert_eq!(found.damaged, 1, "{number}");
     }
-    // One that claims other blocks than those before it is left alone.
+    // A digest that claims other blocks is ignored.
     let claims: [fn(Coverage) -> Coverage; 4] = [
         |is| Coverage {
             blocks: is.blocks - 1,

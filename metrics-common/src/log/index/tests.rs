@@ -1,4 +1,4 @@
-//! How much of a file an index keeps apart.
+//! How many parts of a file an index keeps separate.
 
 use std::io::Cursor;
 

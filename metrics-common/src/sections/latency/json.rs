@@ -1,4 +1,4 @@
-//! A point for people and their scripts: only buckets that hold something, with their bounds.
+//! A point in JSON: only non-empty buckets, with their bounds.
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};

@@ -9,39 +9,39 @@ mod json;
 mod recorded;
 mod wire;
 
-/// So many groups of one kind are named at one point; all others are one, which has no name.
+/// Most named groups of one kind at one point; all others are one group without a name.
 pub const MOST_GROUPS: usize = 32;
 
-/// What a group of packets has in common.
+/// The common property of a group of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupKind {
-    /// The interface that they came in at.
+    /// The interface by which they were received.
     Interface,
-    /// The owner (control group) of the socket that they are for.
+    /// The owner (control group) of their socket.
     Owner,
 }
 
 /// The latencies of an interval at one point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PointLatency {
-    /// Where.
+    /// The point.
     pub point: Point,
-    /// How it is measured: `fentry`, or which tracepoint stands for it.
+    /// How it is measured: `fentry`, or the tracepoint used instead.
     pub method: String,
-    /// How many were in each bucket ([`crate::latency::bounds`]), by CPU
-    /// ([`crate::Snapshot::cpus`]). A bucket that nothing was in may be absent.
+    /// Number of latencies in each bucket ([`crate::latency::bounds`]), by CPU
+    /// ([`crate::Snapshot::cpus`]). An empty bucket may be absent.
     pub buckets: Rows<u64>,
-    /// All latencies in the buckets together, nanoseconds, by CPU.
+    /// Sum of all latencies in the buckets, nanoseconds, by CPU.
     pub sum_ns: Vec<u64>,
-    /// Packets that were there before they had arrived, by their clocks, by CPU; in no bucket.
+    /// Packets with a time before their arrival, because clocks differ, by CPU; in no bucket.
     pub negative: Vec<u64>,
     /// Packets that took [`crate::latency::LIMIT_NS`] or longer, by CPU; in no bucket.
     pub too_long: Vec<u64>,
 }
 
 impl PointLatency {
-    /// A point where nothing was met on so many CPUs.
+    /// A point without packets on this many CPUs.
     pub fn new(point: Point, method: impl Into<String>, cpus: usize) -> Self {
         PointLatency {
             point,
@@ -72,12 +72,12 @@ impl PointLatency {
         own
     }
 
-    /// Packets that seemed to have been there before they arrived, on all CPUs.
+    /// Packets with a time before their arrival, on all CPUs.
     pub fn negative_total(&self) -> u64 {
         total(&self.negative)
     }
 
-    /// Packets that took too long for any bucket, on all CPUs.
+    /// Packets with a latency beyond the limit, on all CPUs.
     pub fn too_long_total(&self) -> u64 {
         total(&self.too_long)
     }
@@ -106,12 +106,12 @@ fn total(row: &[u64]) -> u64 {
 /// The latencies of an interval of one group of packets at one point, on all CPUs together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GroupLatency {
-    /// What they have in common.
+    /// The kind of group.
     pub kind: GroupKind,
-    /// Name of the interface, or path of the control group; `None` of all groups that there was no
-    /// room for.
+    /// Name of the interface, or path of the control group; `None` for all groups beyond the
+    /// limit.
     pub name: Option<String>,
-    /// Where.
+    /// The point.
     pub point: Point,
     /// The latencies.
     pub histogram: Histogram,
@@ -120,28 +120,29 @@ pub struct GroupLatency {
 /// A point that is not measured, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MissingPoint {
-    /// Which.
+    /// The point.
     pub point: Point,
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: String,
 }
 
 /// How long packets waited in an interval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Latency {
-    /// One packet in so many was looked at, on each CPU; 0 only where nothing is known.
+    /// The sampling: one packet in this many was measured, on each CPU; 0 only if nothing is
+    /// known.
     pub one_in: u64,
     /// The points that are measured, each once, in any order.
     pub points: Vec<PointLatency>,
-    /// The same by group, where that is asked for: at most [`MOST_GROUPS`] names of each kind and
-    /// point, and one without a name.
+    /// The same by group, if requested: at most [`MOST_GROUPS`] names of each kind and point,
+    /// and one without a name.
     pub groups: Vec<GroupLatency>,
-    /// Points that are not measured. One that nobody asked for is in neither list.
+    /// Points that are not measured. A point that was not requested is in neither list.
     pub missing: Vec<MissingPoint>,
 }
 
 impl Latency {
-    /// What was found at a point; `None` if it is not measured.
+    /// The latencies of a point; `None` if it is not measured.
     pub fn of(&self, point: Point) -> Option<&PointLatency> {
         self.points.iter().find(|own| own.point == point)
     }
@@ -176,7 +177,7 @@ impl Latency {
     fn add_interval(&mut self, later: &Self, columns: &Columns) {
         let nothing = |point| PointLatency::new(point, "", 0);
         for own in &mut self.points {
-            // Columns move for every point, whether it goes on or not.
+            // Columns move for every point, including those without new values.
             if later.of(own.point).is_none() {
                 let method = std::mem::take(&mut own.method);
                 own.add(&nothing(own.point), columns);

@@ -1,4 +1,5 @@
-//! What of latency the history keeps: of each point two percentiles, and its buckets over time.
+//! The part of latency in the history: two percentiles of each point, and its buckets over
+//! time.
 
 use std::sync::LazyLock;
 
@@ -7,19 +8,19 @@ use crate::info::Info;
 use crate::latency::{BUCKETS, Point};
 use crate::sections::recorded::{Quantity, Recorded, Unit};
 
-/// The percentiles that are series, and what they add to a point's name.
+/// The percentiles that are series, and the suffix of the series' names.
 const SERIES: [(f64, &str); 2] = [(0.5, "p50"), (0.99, "p99")];
-/// Numbers of all buckets, which are the rows of the grid.
+/// Numbers of all buckets: the rows of the grid.
 static ROWS: LazyLock<Vec<u32>> = LazyLock::new(|| (0..BUCKETS as u32).collect());
 
-/// Whether this host measures latency at all: a history has no room for what never comes.
+/// Whether this host measures latency; if not, the history reserves no room for it.
 fn is_measured(info: &Info) -> bool {
     let mut instruments = info.instruments.iter();
     instruments.any(|own| own.name == "latency" && own.availability.is_available())
 }
 
-/// Series: of each point `p50` and `p99`. Grid: a layer for each point, a row for each bucket; a
-/// cell is the share of the point's packets that were in the bucket.
+/// Series: `p50` and `p99` of each point. Grid: a layer for each point, a row for each bucket;
+/// a cell is the share of the point's packets in the bucket.
 impl Recorded for Latency {
     fn series(info: &Info) -> Vec<Quantity> {
         if !is_measured(info) {

@@ -1,4 +1,4 @@
-//! Sums of latencies, bounds on what they name, and bytes that are not to be trusted.
+//! Sums of latencies, limits of names, and invalid messages.
 
 use super::wire::LatencyWire;
 use super::*;

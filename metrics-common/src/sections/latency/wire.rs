@@ -1,5 +1,4 @@
-//! The section `latency` as it travels and lies in logs, and whether what came that way makes
-//! sense.
+//! The encoding of the section `latency`, and the validation of decoded values.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,15 +8,15 @@ use crate::packed::{self, Damaged, Packed};
 use crate::sections::columns::Columns;
 use crate::sections::section::Section;
 
-/// Points that a message may have: as many as this version knows, and those of newer ones.
+/// Most points of a message: those that this version knows, and those of newer ones.
 const MOST_POINTS: usize = 64;
 /// Rows of a point after its buckets: sum, negative, too long.
 const FURTHER_ROWS: usize = 3;
-/// Values that a message may have at all points together.
+/// Most values of a message, at all points together.
 const MOST_VALUES: usize = 1 << 22;
-/// Groups that a message may have.
+/// Most groups of a message.
 const MOST_GROUP_ROWS: usize = MOST_POINTS * 2 * (MOST_GROUPS + 1);
-/// The longest text that a message may have, bytes.
+/// Longest text of a message, bytes.
 const MOST_TEXT_BYTES: usize = 4096;
 
 /// [`Latency`] on the wire.
@@ -91,7 +90,7 @@ impl Section for Latency {
         }
     }
 
-    /// Points and kinds of groups that this version does not know are passed over.
+    /// Unknown points and kinds of groups are skipped.
     fn from_wire(wire: LatencyWire, cpus: usize) -> Result<Self, Damaged> {
         let counts = [wire.points.len(), wire.missing.len()];
         if counts.iter().any(|&count| count > MOST_POINTS) || wire.groups.len() > MOST_GROUP_ROWS {
@@ -133,7 +132,7 @@ impl MissingWire {
         }
     }
 
-    /// `None` if this version does not know the point.
+    /// `None` if the point is unknown.
     fn read(self) -> Option<Result<MissingPoint, Damaged>> {
         let point = Point::of_slug(&self.point)?;
         let reason = self.reason;

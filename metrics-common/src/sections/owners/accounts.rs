@@ -1,36 +1,35 @@
-//! What owners come to: the account of each, the largest with the rest in one, and who took most
-//! from whom.
+//! Sums by owner: the account of each, the largest with the others as one, and the largest
+//! interruption.
 
 use std::cmp::Reverse;
 
 use serde::Serialize;
 
-use super::{Caused, Owner, OwnerKind, Owners, Taken};
+use super::{Caused, Interruption, Owner, OwnerKind, Owners};
 use crate::component::{COMPONENTS, Kind, Source, index_of};
 
-/// What an owner caused and paid, nanoseconds over all CPUs.
+/// CPU time that an owner caused and paid, nanoseconds over all CPUs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
-    /// What it caused, in tasks and softirqs, whoever paid.
+    /// Time that it caused, in tasks and softirqs, whoever paid.
     pub caused_ns: u64,
-    /// Of that, what ran in softirqs and interrupts.
+    /// The part of it in softirqs and interrupts.
     pub softirq_ns: u64,
-    /// Softirq time that it caused and others paid for. CPUs that idled and threads of the kernel
-    /// are no others: they lose nothing.
+    /// Softirq time that it caused and others paid for, without idle CPUs and kernel threads, which
+    /// lose nothing.
     pub made_others_pay_ns: u64,
     /// Softirq time that others caused and it paid for.
     pub others_took_ns: u64,
 }
 
 impl Account {
-    /// By what owners are ranked: what it caused, and what it paid for others.
+    /// The order of owners: the time caused, plus the time paid for others.
     pub fn weight_ns(&self) -> u64 {
         self.caused_ns.saturating_add(self.others_took_ns)
     }
 }
 
-/// The event of networking that a component is, or is a part of; the outermost whole of one that
-/// is no part of networking.
+/// The event of networking that contains a component; for other components, their outermost whole.
 pub fn event_of(mut component: usize) -> usize {
     loop {
         let parent = COMPONENTS.get(component).and_then(|row| row.parent);
@@ -44,7 +43,7 @@ pub fn event_of(mut component: usize) -> usize {
     }
 }
 
-/// Whether an event runs in softirqs or interrupts, on top of whoever is there.
+/// Whether an event runs in softirqs or interrupts, on top of a task.
 pub fn is_softirq(event: usize) -> bool {
     let kind = COMPONENTS.get(event).map(|row| row.kind);
     matches!(
@@ -57,12 +56,12 @@ pub fn is_softirq(event: usize) -> bool {
 }
 
 impl OwnerKind {
-    /// Whether who pays loses something by it: no CPU that idled does, nor a thread of the kernel.
+    /// Whether the payer loses time: not so an idle CPU or a kernel thread.
     pub fn loses(self) -> bool {
         !matches!(self, OwnerKind::Idle | OwnerKind::Kernel)
     }
 
-    /// Where it stands in lists, whatever it took: what is no owner comes last.
+    /// The order of kinds in lists, before the time: special kinds are last.
     fn class(self) -> u8 {
         match self {
             OwnerKind::Cgroup | OwnerKind::Process | OwnerKind::Interface | OwnerKind::Nobody => 0,
@@ -76,7 +75,7 @@ impl OwnerKind {
 }
 
 impl Owners {
-    /// The account of each owner, by its place.
+    /// The account of each owner, by its index.
     pub fn accounts(&self) -> Vec<Account> {
         let mut accounts = vec![Account::default(); self.owners.len()];
         for caused in &self.caused {
@@ -102,8 +101,8 @@ impl Owners {
         accounts
     }
 
-    /// The largest so many by [`Account::weight_ns`], the largest first, and what is no owner
-    /// behind them. All others are one, [`OwnerKind::Other`]; no time is lost.
+    /// The largest owners by [`Account::weight_ns`], in descending order, followed by the special
+    /// kinds. All others are one, [`OwnerKind::Other`]; no time is lost.
     pub fn largest(&self, limit: usize) -> Owners {
         let accounts = self.accounts();
         let mut order: Vec<usize> = (0..self.owners.len()).collect();
@@ -136,7 +135,7 @@ impl Owners {
             }
         }
         if moved.contains(&None) {
-            // Behind the owners, where it stands among what is none.
+            // Among the special kinds, after the owners.
             let other = largest.place_of(&Owner::single(OwnerKind::Other));
             moved
                 .iter_mut()
@@ -157,7 +156,7 @@ impl Owners {
             .taken
             .iter()
             .filter_map(|taken| {
-                Some(Taken {
+                Some(Interruption {
                     cause: place(taken.cause)?,
                     payer: place(taken.payer)?,
                     ns: taken.ns,
@@ -168,8 +167,8 @@ impl Owners {
         largest
     }
 
-    /// Of two different owners that have names, who took most from whom.
-    pub fn largest_pair(&self) -> Option<Taken> {
+    /// The largest interruption between two different owners with names.
+    pub fn largest_pair(&self) -> Option<Interruption> {
         let is_named = |place: u32| {
             let owner = self.owners.get(place as usize);
             owner.is_some_and(|owner| !owner.kind.is_single())
@@ -183,7 +182,7 @@ impl Owners {
         pairs.max_by_key(|taken| taken.ns).copied()
     }
 
-    /// The same of one component and its parts only; who took from whom stays as it is.
+    /// The same of one component and its parts only; interruptions stay as they are.
     pub fn of_component(&self, component: usize) -> Owners {
         let mut own = self.clone();
         own.caused

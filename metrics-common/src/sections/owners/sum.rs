@@ -1,9 +1,9 @@
-//! How the owners of a later interval are added to those of earlier ones: owners come and go, and
-//! their number is bounded, but no time is lost.
+//! Adds the owners of a later interval to a sum: owners come and go, their number is bounded, and
+//! no time is lost.
 
 use std::collections::HashMap;
 
-use super::{Caused, Identity, MOST_OWNERS, Owner, OwnerKind, Owners, Taken};
+use super::{Caused, Identity, Interruption, MOST_OWNERS, Owner, OwnerKind, Owners};
 use crate::component::COMPONENTS;
 use crate::sections::columns::Columns;
 
@@ -14,7 +14,7 @@ impl Owners {
         let mut known: HashMap<Identity<'_>, usize> = known
             .map(|(place, owner)| (owner.identity(), place))
             .collect();
-        // What is in both keeps its place and is called what it is called now.
+        // Owners in both keep their index and take their newest name.
         let found: Vec<Option<usize>> = later
             .owners
             .iter()
@@ -50,10 +50,10 @@ impl Owners {
         }
     }
 
-    /// Makes room for so many more owners in a sum: as many of those that are not `kept` are
-    /// forgotten, the first ones first.
+    /// Makes room for this many more owners in a sum: forgets as many of those that are not `kept`,
+    /// the first ones first.
     fn make_room(&mut self, more: usize, kept: &[bool]) {
-        // One place for what is forgotten.
+        // One entry for the forgotten ones.
         let excess = (self.owners.len() + more + 1).saturating_sub(MOST_OWNERS);
         let may_go = |&place: &usize| !kept[place] && !self.owners[place].kind.is_single();
         let mut is_gone = vec![false; self.owners.len()];
@@ -88,8 +88,7 @@ impl Owners {
         self.join_alike();
     }
 
-    /// The places of these owners, each added if it is not there; where there is no room for one,
-    /// that of all others.
+    /// The indices of these owners, each added if missing; without room, the index of *forgotten*.
     fn places_of(&mut self, owners: &[Owner]) -> Vec<u32> {
         let known = self.owners.iter().zip(0..);
         let known: HashMap<Identity<'_>, u32> = known
@@ -123,7 +122,7 @@ impl Owners {
                 is_met.push(true);
                 continue;
             }
-            // Columns move once.
+            // Columns move only once.
             match std::mem::replace(&mut is_met[row], true) {
                 false => columns.add(&mut self.caused[row].cpu_ns, &more.cpu_ns),
                 true => {
@@ -150,7 +149,7 @@ impl Owners {
             let at = *pairs.entry((cause, payer)).or_insert(self.taken.len());
             match self.taken.get_mut(at) {
                 Some(own) => own.ns = own.ns.saturating_add(more.ns),
-                None => self.taken.push(Taken {
+                None => self.taken.push(Interruption {
                     cause,
                     payer,
                     ns: more.ns,
@@ -159,7 +158,7 @@ impl Owners {
         }
     }
 
-    /// Adds up what has become the same.
+    /// Merges entries that have become equal.
     pub(super) fn join_alike(&mut self) {
         let mut rows: HashMap<(u32, u32), usize> = HashMap::new();
         let mut joined: Vec<Caused> = Vec::with_capacity(self.caused.len());
@@ -178,7 +177,7 @@ impl Owners {
         }
         self.caused = joined;
         let mut pairs: HashMap<(u32, u32), usize> = HashMap::new();
-        let mut taken: Vec<Taken> = Vec::with_capacity(self.taken.len());
+        let mut taken: Vec<Interruption> = Vec::with_capacity(self.taken.len());
         for more in std::mem::take(&mut self.taken) {
             let place = *pairs.entry((more.cause, more.payer)).or_insert(taken.len());
             match taken.get_mut(place) {

@@ -1,4 +1,4 @@
-//! Owners as a section: what a sum keeps, what travels, and what accounts come to.
+//! Owners as a section: sums, encoding and accounts.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,8 @@ fn group(id: u64) -> Owner {
     }
 }
 
-/// What each of these groups caused of a component on each of two CPUs, and took from the last.
+/// Time of each of these groups: caused in a component on each of two CPUs, and taken from the last
+/// group.
 fn of(groups: &[(u64, u32, [u64; 2])]) -> Owners {
     let mut owners = Owners::default();
     for (id, component, cpu_ns) in groups {
@@ -28,7 +29,7 @@ fn of(groups: &[(u64, u32, [u64; 2])]) -> Owners {
             cpu_ns: cpu_ns.to_vec(),
         });
         let payer = owners.place_of(&Owner::single(OwnerKind::Idle));
-        owners.taken.push(Taken {
+        owners.taken.push(Interruption {
             cause: owner,
             payer,
             ns: cpu_ns.iter().sum(),
@@ -165,7 +166,7 @@ fn neighbours() -> Owners {
         (9, row("gro"), [5, 0]),
     ]);
     let payer = owners.place_of(&group(8));
-    let mut taken = |cause, payer, ns| owners.taken.push(Taken { cause, payer, ns });
+    let mut taken = |cause, payer, ns| owners.taken.push(Interruption { cause, payer, ns });
     taken(0, payer, 60);
     taken(0, 0, 40);
     taken(2, payer, 5);

@@ -1,17 +1,17 @@
-//! The section `owners` as it travels and lies in logs, and whether what came that way makes sense.
+//! The encoding of the section `owners`, and the validation of decoded values.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Caused, Owner, OwnerBasis, Owners, Taken};
+use super::{Caused, Interruption, Owner, OwnerBasis, Owners};
 use crate::component::COMPONENTS;
 use crate::packed::{self, Damaged, Packed};
 use crate::sections::columns::Columns;
 use crate::sections::section::Section;
 
-/// Rows of [`Owners::caused`], pairs of [`Owners::taken`] and owners that a message may have; one
-/// with more is damaged.
+/// Most rows of [`Owners::caused`], pairs of [`Owners::taken`] and owners of a message; one with
+/// more is damaged.
 const MOST_ROWS: usize = 1 << 14;
-/// Values that a message may have in all.
+/// Most values of a message.
 const MOST_VALUES: usize = 1 << 20;
 
 /// [`Owners`] on the wire.
@@ -64,7 +64,7 @@ impl Section for Owners {
         let owners = Owners {
             caused: caused.collect::<Result<_, Damaged>>()?,
             taken: taken
-                .map(|(cause, payer, ns)| Taken { cause, payer, ns })
+                .map(|(cause, payer, ns)| Interruption { cause, payer, ns })
                 .collect(),
             basis: wire.basis,
             irq_pressure_ns: wire.irq_pressure_ns,
@@ -82,7 +82,7 @@ impl Section for Owners {
 }
 
 impl Owners {
-    /// Whether every number that names a place or a row names one.
+    /// Whether all indices are valid.
     pub(super) fn is_whole(&self) -> bool {
         let owners = self.owners.len() as u32;
         let rows = COMPONENTS.len() as u32;

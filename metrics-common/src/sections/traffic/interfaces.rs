@@ -1,34 +1,34 @@
-//! The host's interfaces: what each has done, sums of them, and their wire form.
+//! The host's interfaces: counts, their sums, and their encoding.
 
 use serde::{Deserialize, Serialize};
 
 use crate::packed::{self, Damaged, Packed};
 
-/// So many interfaces a snapshot names; what the others have is one sum.
+/// Most interfaces named in a snapshot; the others are summed.
 pub const MOST_INTERFACES: usize = 64;
-/// So many names a sum of snapshots has: interfaces of containers come and go.
+/// Most names in a sum of snapshots: interfaces of containers come and go.
 pub(super) const MOST_NAMES: usize = 256;
 
-/// What an interface has done in the interval, as the kernel counts it (`struct rtnl_link_stats64`).
+/// An interface's counts in the interval, from the kernel (`struct rtnl_link_stats64`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterfaceCounts {
-    /// Packets in.
+    /// Packets received.
     pub rx_packets: u64,
-    /// Bytes in, of whole frames without their checksum.
+    /// Bytes received, of whole frames without their checksum.
     pub rx_bytes: u64,
-    /// Packets in that were damaged.
+    /// Received packets with errors.
     pub rx_errors: u64,
-    /// Packets in that were dropped for lack of room, or because nobody wanted them.
+    /// Received packets dropped for lack of memory, or without a receiver.
     pub rx_dropped: u64,
-    /// Packets in for which the device had no room.
+    /// Packets that the device missed for lack of buffers.
     pub rx_missed: u64,
-    /// Packets out.
+    /// Packets sent.
     pub tx_packets: u64,
-    /// Bytes out.
+    /// Bytes sent.
     pub tx_bytes: u64,
     /// Packets out that could not be sent.
     pub tx_errors: u64,
-    /// Packets out that were dropped for lack of room.
+    /// Packets dropped for lack of room before sending.
     pub tx_dropped: u64,
 }
 
@@ -96,7 +96,7 @@ impl InterfaceCounts {
         InterfaceCounts::from_values(values)
     }
 
-    /// What has come since; `None` if one of them went back, so that this is another count.
+    /// The increase since `before`; `None` if a count has decreased, as after a reset.
     pub fn since(&self, before: &InterfaceCounts) -> Option<InterfaceCounts> {
         let mut values = self.values();
         for (value, before) in values.iter_mut().zip(before.values()) {
@@ -111,16 +111,16 @@ impl InterfaceCounts {
     }
 }
 
-/// The driver of a loopback interface, as it is called here.
+/// The driver name used for loopback interfaces.
 pub const LOOPBACK: &str = "loopback";
 
 /// An interface of the host's own network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Interface {
-    /// Its name; bytes that are no text stand as `\xNN`.
+    /// Its name; bytes that are not UTF-8 are escaped as `\xNN`.
     pub name: String,
-    /// The device's driver (`virtio_net`), what kind of virtual device it is (`veth`, `bridge`),
-    /// or `loopback`; empty if unknown.
+    /// The device's driver (`virtio_net`), the kind of virtual device (`veth`, `bridge`), or
+    /// `loopback`; empty if unknown.
     pub driver: String,
     /// Whether there is hardware (or a hypervisor's) behind it.
     pub is_hardware: bool,
@@ -128,7 +128,7 @@ pub struct Interface {
     pub rx_queues: u32,
     /// Number of transmit queues.
     pub tx_queues: u32,
-    /// What it has done.
+    /// Its counts.
     #[serde(flatten)]
     pub counts: InterfaceCounts,
 }
@@ -136,17 +136,17 @@ pub struct Interface {
 /// All interfaces of the host's own network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Interfaces {
-    /// Those with most packets since they are there, at most [`MOST_INTERFACES`].
+    /// Those with the most packets so far, at most [`MOST_INTERFACES`].
     pub named: Vec<Interface>,
-    /// How many others there are.
+    /// Number of other interfaces.
     pub others: u32,
-    /// What those have done together.
+    /// Sum of the other interfaces' counts.
     pub other: InterfaceCounts,
 }
 
 impl Interfaces {
-    /// What went over the wire: of interfaces with hardware behind them, or, where none has any,
-    /// of all but loopback. Others show the same packets once more.
+    /// Traffic over the wire: of hardware interfaces, or, if there are none, of all except
+    /// loopback. Other interfaces count the same packets again.
     pub fn wire(&self) -> InterfaceCounts {
         let has_hardware = self.named.iter().any(|interface| interface.is_hardware);
         let counts = |interface: &&Interface| match has_hardware {

@@ -1,4 +1,4 @@
-//! Sums of traffic, and what of it went over the wire.
+//! Sums of traffic, and its part over the wire.
 
 use super::interfaces::MOST_NAMES;
 use super::*;
@@ -105,7 +105,7 @@ fn what_is_not_known_is_neither_added_nor_shown() {
     assert_eq!(sum.protocol(ProtocolCount::TcpSegmentsOut), None);
 }
 
-/// Half a second in which so much was counted.
+/// Half a second with this count.
 fn worked(count: Option<u64>) -> Traffic {
     Traffic {
         work: Some(Work {

@@ -1,4 +1,4 @@
-//! Messages of sockets and polls of NAPI, of all CPUs together: what probes count.
+//! Messages of sockets and polls of NAPI, of all CPUs together, counted by probes.
 
 use std::slice;
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::packed::{self, Damaged, Packed};
 
 counts! {
-    /// What probes count of sockets, in every network namespace, and of NAPI. Sockets are those of
-    /// IPv4, IPv6 and of packets; what has no byte is no message.
+    /// Counts of probes for sockets, in every network namespace, and for NAPI. Sockets are those of
+    /// IPv4, IPv6 and packets; an empty transfer is no message.
     WorkCount:
     MessagesSent "messages_sent" "Messages sent" "Messages that sockets sent: calls that took at least a byte.",
     BytesSent "bytes_sent" "Bytes sent" "Bytes that sockets sent.",
@@ -19,18 +19,18 @@ counts! {
     NapiPackets "napi_packets" "Packets polled" "Packets that NAPI's polls found.",
 }
 
-/// What was counted, and for how long.
+/// The counts, and the time that they cover.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Work {
-    /// How much of the interval was counted, nanoseconds: in a sum, some intervals may not be.
+    /// The part of the interval that was counted, nanoseconds; in a sum, some intervals may not be.
     pub counted_ns: u64,
-    /// By [`WorkCount::ALL`]; `None` for what this kernel does not show.
+    /// By [`WorkCount::ALL`]; `None` if this kernel does not count it.
     #[serde(flatten, serialize_with = "by_name")]
     pub counts: Vec<Option<u64>>,
 }
 
 impl Work {
-    /// A count; `None` if it is not known.
+    /// A count; `None` if unknown.
     pub fn of(&self, count: WorkCount) -> Option<u64> {
         *self.counts.get(count as usize)?
     }
@@ -41,7 +41,7 @@ impl Work {
     }
 }
 
-/// Adds counts of which some are not known.
+/// Adds counts, some of which are unknown.
 pub(super) fn add_known(sums: &mut Vec<Option<u64>>, later: &[Option<u64>]) {
     if sums.len() < later.len() {
         sums.resize(later.len(), None);

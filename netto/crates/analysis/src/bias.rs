@@ -1,19 +1,20 @@
-//! What sampling sees of softirqs, against what they take: learnt while both are known, for the
-//! time when there are only samples. Pure.
+//! The ratio of sampled to timed softirq time, learnt while both are known, to correct samples
+//! while there are no probes. Pure.
 //!
-//! A softirq's first and last instructions look like those of whoever was interrupted, a sampling
-//! clock's interrupt waits while interrupts are off, and one that is in step with the kernel's
-//! tick meets what the tick starts. All of that depends on the kernel and the machine.
+//! A softirq's first and last instructions look like those of the interrupted code; a sampling
+//! interrupt is delayed while interrupts are off; and a sampling clock in step with the kernel's
+//! tick hits the work that the tick starts. The size of these errors depends on the kernel and the
+//! machine.
 
 use metrics_common::Correction;
 
-/// So many samples of softirqs say what sampling is worth, to a tenth of it.
+/// Softirq samples from which the ratio is known to about a tenth.
 const ENOUGH: f64 = 400.0;
-/// So many say it as well as needed.
+/// Samples beyond which no more are needed.
 const PLENTY: f64 = 4_000.0;
-/// Of so many, half is forgotten.
+/// Samples at which old ones are halved.
 const REMEMBERED: f64 = 20_000.0;
-/// No kernel hides more from samples, or shows more of it, as ratios.
+/// Plausible ratios on any kernel.
 const POSSIBLE: std::ops::RangeInclusive<f64> = 0.8..=1.6;
 /// The two-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.96;
@@ -27,7 +28,7 @@ pub struct Bias {
 }
 
 impl Bias {
-    /// Adds an interval of one CPU: the time of a softirq by the clock, and the samples of that
+    /// Adds an interval of one CPU: the time of a softirq by the clock, and the samples in that
     /// time whose stacks alone show it, each of which stands for a period.
     pub fn add(&mut self, timed_ns: u64, samples: u32, period_ns: u64) {
         self.timed_ns += timed_ns as f64;
@@ -45,7 +46,7 @@ impl Bias {
         self.samples < PLENTY
     }
 
-    /// By what time that is found by samples is to be multiplied; `None` before that is known.
+    /// The factor for time found by samples; `None` before it is known.
     pub fn correction(&self) -> Option<Correction> {
         (self.samples >= ENOUGH).then(|| Correction {
             ratio: (self.timed_ns / self.sampled_ns.max(1.0))

@@ -1,54 +1,54 @@
-//! Which probes a budget of CPU time allows: time what is rare, sample what is frequent. Pure.
+//! Chooses the probes that a budget of CPU time allows: rare events are timed, frequent ones are
+//! sampled. Pure.
 //!
-//! A group of probes costs what its events cost, on the CPU where they happen. While that fits
-//! into the probes' part of the budget on every CPU, events are timed; where it does not, the
-//! costliest group is taken off, and its events are found by sampling. It comes back when it would
-//! fit well for a while, and later each time that it had to go again.
+//! The cost of a probe group is that of its events, on the CPU where they happen. While it fits
+//! into the probes' part of the budget on every CPU, events are timed; otherwise the costliest
+//! group is detached, and its events are sampled. A group is attached again once it would have
+//! fitted well for a while, and later after each further detachment.
 
 use super::groups::{GROUPS, Group, GroupSet};
 use super::window::WINDOW_NS;
 
-/// The part of the budget that probes may use, as a ratio; the rest is the sampler's and the
-/// daemon's.
+/// The part of the budget for probes, as a ratio; the rest is for the sampler and the daemon.
 const PROBES_PART: f64 = 0.5;
-/// A group comes back if all probes together would cost no more than this part of what they may.
+/// A group is attached again if all probes together would use at most this part of the probes'
+/// budget.
 const COMES_BACK: f64 = 0.5;
-/// For so long it must have fitted before it comes back, nanoseconds.
+/// How long it must have fitted before, nanoseconds.
 const CALM_NS: u64 = 5_000_000_000;
-/// For so long a group stays away at least, nanoseconds; twice as long each time it had to go
-/// again, up to the longest.
+/// Shortest time detached, nanoseconds; doubled after each further detachment, up to the longest.
 const SHORTEST_AWAY_NS: u64 = 10_000_000_000;
 const LONGEST_AWAY_NS: u64 = 320_000_000_000;
-/// After so long a time attached, a group's past is forgotten, nanoseconds.
+/// Time attached after which earlier detachments are forgotten, nanoseconds.
 const FORGIVEN_NS: u64 = 600_000_000_000;
-/// A CPU may pay in advance what the probes may cost in this part of the window: a burst.
+/// A burst may use the probes' budget of this part of the window in advance.
 const BURST: f64 = 0.25;
 
-/// What each group costs a CPU in an interval, or would cost if it was attached, nanoseconds.
+/// Cost of each group on a CPU in an interval, actual or as if attached, nanoseconds.
 pub type GroupCosts = [u64; GROUPS];
 
 /// Decides which groups are attached.
 #[derive(Debug, Clone)]
 pub struct Budget {
-    /// Of each CPU's time, as a ratio.
+    /// Share of each CPU's time, as a ratio.
     max_overhead_ratio: f64,
-    /// Groups that can be attached here and found by sampling instead.
+    /// Groups that can be attached here, and sampled instead.
     choosable: GroupSet,
     attached: GroupSet,
-    /// By CPU, how far probes have gone beyond their part lately, nanoseconds.
+    /// By CPU, recent cost of probes beyond their part, nanoseconds.
     owed_ns: Vec<f64>,
     past: [Past; GROUPS],
     now_ns: u64,
 }
 
-/// What has become of a group.
+/// The state of a group.
 #[derive(Debug, Clone, Copy, Default)]
 struct Past {
-    /// When it came or went last, on the budget's own clock.
+    /// Time of the last change, on the budget's own clock.
     since_ns: u64,
-    /// How often it went, lately.
+    /// Recent number of detachments.
     departures: u32,
-    /// For how long it would have fitted.
+    /// How long it would have fitted.
     calm_ns: u64,
 }
 
@@ -60,8 +60,8 @@ impl Past {
 }
 
 impl Budget {
-    /// A budget of this share of each CPU's time, where these groups are attached, of which some
-    /// can go.
+    /// A budget of this share of each CPU's time; `attached` groups are attached, `choosable` ones
+    /// can be detached.
     pub fn new(max_overhead_ratio: f64, attached: GroupSet, choosable: GroupSet) -> Self {
         Budget {
             max_overhead_ratio,
@@ -78,7 +78,7 @@ impl Budget {
         self.attached
     }
 
-    /// A group more, which is attached.
+    /// Adds a group, which is attached.
     pub fn add(&mut self, group: Group, is_choosable: bool) {
         self.remove(group);
         self.attached = self.attached.with(group);
@@ -88,22 +88,22 @@ impl Budget {
         self.past[group.index()].since_ns = self.now_ns;
     }
 
-    /// There is no such group any more.
+    /// Removes a group.
     pub fn remove(&mut self, group: Group) {
         self.attached = self.attached.without(group);
         self.choosable = self.choosable.without(group);
         self.past[group.index()] = Past::default();
     }
 
-    /// A group could not be attached again: it stays away as one that had to go.
+    /// Records that a group could not be attached again: it stays detached as after a detachment.
     pub fn fail(&mut self, group: Group) {
         if self.attached.has(group) {
             self.take_off(group);
         }
     }
 
-    /// Ends an interval in which groups cost (or would have cost) so much on each CPU, and
-    /// decides what is to be attached from now on.
+    /// Ends an interval with these costs (actual, or as if attached) on each CPU, and decides which
+    /// groups to attach.
     pub fn decide(&mut self, interval_ns: u64, cpus: &[GroupCosts]) -> GroupSet {
         self.now_ns += interval_ns;
         let allowed_ns = self.max_overhead_ratio * PROBES_PART * interval_ns as f64;
@@ -114,7 +114,7 @@ impl Budget {
         let burst_ns = self.max_overhead_ratio * PROBES_PART * BURST * WINDOW_NS as f64;
         while let Some(cpu) = self.owed_ns.iter().position(|owed| *owed > burst_ns) {
             let Some(group) = self.costliest(&cpus[cpu], allowed_ns) else {
-                // What cannot be helped is not owed.
+                // A cost that no detachment can reduce is not counted.
                 self.owed_ns[cpu] = 0.0;
                 continue;
             };
@@ -129,7 +129,7 @@ impl Budget {
         self.attached
     }
 
-    /// The group that costs this CPU most, if it costs too much.
+    /// The costliest group of this CPU, if its probes cost too much.
     fn costliest(&self, costs: &GroupCosts, allowed_ns: f64) -> Option<Group> {
         let attached = self.attached.iter().filter(|&g| self.choosable.has(g));
         let group = attached.max_by_key(|&group| costs[group.index()])?;
@@ -155,8 +155,8 @@ impl Budget {
         self.attached = left;
     }
 
-    /// Attaches a group again that would fit; one at a time, so that the next is judged by what
-    /// this one really costs.
+    /// Attaches a group again that would fit; one at a time, so that its real cost is known before
+    /// the next.
     fn call_back(&mut self, interval_ns: u64, cpus: &[GroupCosts], allowed_ns: f64) {
         let mut comes = None;
         for group in self.choosable.minus(self.attached).iter() {

@@ -1,15 +1,14 @@
-//! Stacks → components, by the rules of the component table.
+//! Maps stacks to components by the rules of the component table.
 //!
-//! A stack is walked from the innermost function outwards. The first function
-//! that marks a stage decides; the first context boundary ends the walk, for
-//! what lies beyond belongs to whoever was interrupted. A rule may look at a
-//! function and its direct caller, nothing else, so that all rules together
-//! become one table from (marker, caller's marker) to component: a marker is
-//! a set of name patterns, and very few such sets occur.
+//! A stack is walked from the innermost function outwards. The first function that marks a stage
+//! decides; the first context boundary ends the walk, because the frames beyond it are those of the
+//! interrupted code. A rule only looks at a function and its direct caller, so all rules together
+//! become one table from (marker, caller's marker) to component. A marker is a set of name
+//! patterns, of which few occur.
 //!
-//! Most stacks have been seen before: the same callers down to the same function, wherever
-//! in that function the CPU was. Such a stack is recognised whole, and what was said of it
-//! is said again; only what goes by proportion (`families`) is decided anew each time.
+//! Most stacks have been seen before: the same callers and the same innermost function, at any
+//! instruction in it. The result for such a stack is cached; only the division by proportion
+//! (`families`) is made each time.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -31,35 +30,34 @@ mod judge;
 mod verdict;
 mod walk;
 
-pub use self::verdict::{Known, Owner};
+pub use self::verdict::{SampleOwner, StackId};
 
 /// A set of patterns that some kernel function matches. 0 is the empty set.
 type Marker = u16;
 const ORDINARY: Marker = 0;
 
-/// What is known of an address: the marker of its function, and where that starts
-/// (0 if unknown).
+/// The marker of an address's function, and the function's start (0 if unknown).
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct AddressInfo {
     marker: Marker,
     start: u64,
 }
 
-const NOWHERE: Place = Place {
+const NOWHERE: AddressInfo = AddressInfo {
     marker: ORDINARY,
     start: 0,
 };
 
-/// Addresses that are remembered: each has one place, and gives way to another that has the same.
+/// Size of the cache of addresses; each address has one slot, and replaces another one there.
 const REMEMBERED_ADDRESSES: usize = 1 << 13;
 
-/// So many different stacks are known, in 2 MB at the most; then they are learnt anew.
+/// Cached stacks, at most 2 MB; then the cache is emptied.
 const MOST: Most = Most {
     known: 1 << 13,
     words: 1 << 17,
 };
 
-/// Of this many outermost functions of a thread, one says what kind of thread it is.
+/// Number of outermost frames of a thread that are searched for the kind of thread.
 const THREAD_FRAMES: usize = 4;
 
 /// Finds the component that a stack belongs to.
@@ -67,33 +65,33 @@ const THREAD_FRAMES: usize = 4;
 pub struct Classifier {
     ranges: Ranges<Marker>,
     is_boundary: Vec<bool>,
-    /// By marker: whether a packet in this function has met its socket.
+    /// By marker: whether a packet in this function has a known socket.
     meets_socket: Vec<bool>,
     /// By marker: the number of the shared call, if it is one.
     shared: Vec<Option<u8>>,
-    /// By number of a shared call: the row whose work it is in networking's families.
+    /// By number of a shared call: its row if the family is an Internet one.
     rows_of_calls: Vec<usize>,
     families: Families,
-    /// By marker: whether it is of the outermost functions of io_uring's threads.
+    /// By marker: whether it is an outermost function of io_uring's threads.
     is_io_thread: Vec<bool>,
-    /// What a task is doing: sockets, threads of networking, and softirqs that no probe times.
+    /// Work of tasks: sockets, threads of networking, and softirqs without probes.
     tasks: Walk,
     /// By row of a softirq: the networking carved out of it.
     carved: Vec<Walk>,
     /// By row: its sampled parts.
     parts: Vec<Walk>,
     /// By hash of the address.
-    remembered: Vec<(u64, Place)>,
-    /// By component: whether this kernel has a function that its rules name.
+    remembered: Vec<(u64, AddressInfo)>,
+    /// By component: whether this kernel has a function named by its rules.
     has_symbols: Vec<bool>,
-    /// Clock kind and innermost function of each known stack, then its callers.
+    /// For each cached stack: clock kind and start of its innermost function, then its callers.
     known: Repeated,
-    /// By their numbers.
+    /// By number of a cached stack.
     verdicts: Vec<Verdict>,
     /// From 1.
     epoch: u64,
-    /// Of the stack that is judged, as far as anybody looked.
-    stack: Vec<Place>,
+    /// The looked-up frames of the current stack.
+    stack: Vec<AddressInfo>,
     functions: Vec<u64>,
 }
 
@@ -101,10 +99,10 @@ impl Classifier {
     /// Reads the kernel's symbols and prepares every walk.
     ///
     /// # Errors
-    /// Whatever [`symbols::parse`] finds wrong with the list.
+    /// See [`symbols::parse`].
     pub fn new(kallsyms: impl BufRead) -> Result<Self, SymbolError> {
         let rows = || 0..COMPONENTS.len();
-        // Where probes time softirqs, a stack in one comes with its kind, and nobody looks here.
+        // If probes time softirqs, a stack in one comes with its kind, and this walk is not used.
         let mut tasks = Walk::of(rows().filter(|&row| {
             let kind = COMPONENTS[row].kind;
             matches!(kind, Kind::Timed(..) | Kind::Estimated(_))
@@ -187,7 +185,7 @@ impl Classifier {
             tasks,
             carved,
             parts,
-            // Address 0 is no function's.
+            // Address 0 is in no function.
             remembered: vec![(0, NOWHERE); REMEMBERED_ADDRESSES],
             has_symbols,
             known: Repeated::new(MOST),
@@ -198,26 +196,26 @@ impl Classifier {
         })
     }
 
-    /// Goes on where one stops that knew other symbols: with the families that it saw.
+    /// Continues from a classifier of older symbols: takes its counts of families.
     pub fn take_over(&mut self, before: Classifier) {
         self.families = before.families;
         self.epoch = before.epoch + 1;
     }
 
-    /// Whose time a stack is that was sampled on the first CPU: [`Self::owner_on`].
-    pub fn classify(&mut self, kind: u8, frames: &[u64]) -> Option<Owner> {
+    /// The owner of a stack sampled on the first CPU: [`Self::owner_on`].
+    pub fn classify(&mut self, kind: u8, frames: &[u64]) -> Option<SampleOwner> {
         let known = self.recognise(kind, frames);
         self.owner_on(0, known)
     }
 
     /// The number of a stack that was sampled while its CPU's clock was in `kind`; frames are
-    /// return addresses, innermost first. It holds until the next stack is recognised.
-    pub fn recognise(&mut self, kind: u8, frames: &[u64]) -> Known {
+    /// return addresses, innermost first. The number is valid until the next call.
+    pub fn recognise(&mut self, kind: u8, frames: &[u64]) -> StackId {
         let (leaf, callers) = match frames.split_first() {
             Some((leaf, callers)) => (Some(self.place(*leaf)), callers),
             None => (None, frames),
         };
-        let Place { marker, start } = leaf.unwrap_or(NOWHERE);
+        let AddressInfo { marker, start } = leaf.unwrap_or(NOWHERE);
         let is_empty = u64::from(leaf.is_none());
         let head = [
             u64::from(kind) | is_empty << 8 | u64::from(marker) << 16,
@@ -234,23 +232,23 @@ impl Classifier {
                 self.known.clear();
                 self.verdicts.clear();
                 self.epoch += 1;
-                // Even if it is too long to be known: it is the only one.
+                // Fits even if it is too long for the cache: it is the only one.
                 let _ = self.known.number(head, callers);
                 let verdict = self.judge(kind, frames);
                 self.verdicts.push(verdict);
                 0
             }
         };
-        Known {
+        StackId {
             epoch: self.epoch,
             number,
         }
     }
 
-    /// Whose time a stack is that was sampled on `cpu`; `None` if it is nobody's in the table.
-    /// One that does not show a socket call's address family goes to the families in the
+    /// The owner of a stack sampled on `cpu`; `None` if no row of the table applies. A stack of a
+    /// socket call that does not show the address family is assigned to the families in the
     /// proportion last seen on that CPU.
-    pub fn owner_on(&mut self, cpu: usize, stack: Known) -> Option<Owner> {
+    pub fn owner_on(&mut self, cpu: usize, stack: StackId) -> Option<SampleOwner> {
         match self.verdict(stack).ruling {
             Ruling::Clear(owner, shows) => {
                 if let Some((call, family)) = shows {
@@ -268,22 +266,22 @@ impl Classifier {
         }
     }
 
-    /// Whether a stack of a softirq shows it without the clock.
-    pub fn is_shown(&self, stack: Known) -> bool {
+    /// Whether a softirq's stack shows the softirq, without the clock.
+    pub fn is_shown(&self, stack: StackId) -> bool {
         self.verdict(stack).shows_softirq
     }
 
-    /// Whether a stack shows that the packet at hand has met its socket.
-    pub fn has_met_socket(&self, stack: Known) -> bool {
+    /// Whether a stack shows that the packet's socket is known.
+    pub fn has_met_socket(&self, stack: StackId) -> bool {
         self.verdict(stack).has_met_socket
     }
 
     /// Whether a stack is that of an io_uring thread.
-    pub fn is_io_thread(&self, stack: Known) -> bool {
+    pub fn is_io_thread(&self, stack: StackId) -> bool {
         self.verdict(stack).is_io_thread
     }
 
-    fn verdict(&self, stack: Known) -> Verdict {
+    fn verdict(&self, stack: StackId) -> Verdict {
         let verdict = self
             .verdicts
             .get(stack.number)
@@ -291,13 +289,12 @@ impl Classifier {
         *verdict.unwrap_or(&NOBODYS)
     }
 
-    /// By component: whether this kernel has a function that its rules name.
+    /// By component: whether this kernel has a function named by its rules.
     pub fn has_symbols(&self) -> &[bool] {
         &self.has_symbols
     }
 
-    /// Where the function starts that a call from there returns to; `None` if that is none that was
-    /// in the symbol list.
+    /// Start of the function that contains this return address; `None` if the symbol list has none.
     pub fn function_returned_to(&self, address: u64) -> Option<u64> {
         self.ranges.start_of(address.wrapping_sub(1))
     }
@@ -310,8 +307,8 @@ impl Classifier {
         }
     }
 
-    /// The functions of a stack, by where they start, innermost first: as far as the
-    /// work of its owner goes, the context boundary included.
+    /// The starts of a stack's functions, innermost first, up to and including the context
+    /// boundary.
     pub fn own_functions(&mut self, frames: &[u64]) -> &[u64] {
         self.functions.clear();
         self.stack.clear();
@@ -329,13 +326,13 @@ impl Classifier {
         self.place_at(frames, at).marker
     }
 
-    /// What is known of the frame at this place; each is looked up once per stack.
-    fn place_at(&mut self, frames: &[u64], at: usize) -> Place {
+    /// The information on one frame; each is looked up once per stack.
+    fn place_at(&mut self, frames: &[u64], at: usize) -> AddressInfo {
         while self.stack.len() <= at {
             let place = match (frames.get(self.stack.len()), self.stack.len()) {
                 (None, _) => NOWHERE,
-                // The innermost address was executing; all others are where a call
-                // returns to, which may be the first byte of the next function.
+                // The innermost address was executing; all others are return addresses, which may
+                // be the first byte of the next function.
                 (Some(address), 0) => self.place(*address),
                 (Some(address), _) => self.place(address.wrapping_sub(1)),
             };
@@ -344,13 +341,13 @@ impl Classifier {
         self.stack[at]
     }
 
-    fn place(&mut self, address: u64) -> Place {
+    fn place(&mut self, address: u64) -> AddressInfo {
         let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let remembered = &mut self.remembered[hash as usize % REMEMBERED_ADDRESSES];
         if remembered.0 == address {
             return remembered.1;
         }
-        let place = Place {
+        let place = AddressInfo {
             marker: self.ranges.find(address).unwrap_or(ORDINARY),
             start: self.ranges.start_of(address).unwrap_or(0),
         };

@@ -1,26 +1,25 @@
-//! Probes that rest for a while after they cost too much. Pure.
+//! Detaches probes for a while after they cost too much. Pure.
 
-/// For so long nothing is counted after it cost more.
+/// How long they stay detached, nanoseconds.
 const REST_NS: u64 = 30_000_000_000;
-/// Where probes could not be attached again, the rest becomes twice as long each time, up to so
-/// many times.
+/// After each failure to attach them again, the time doubles, at most this many times.
 const MOST_DOUBLINGS: u32 = 4;
 
-/// When a group of probes counts, and when it rests.
+/// Decides when a group of probes is attached.
 #[derive(Debug, Clone, Default)]
 pub struct DutyCycle {
     rests_until_ns: Option<u64>,
-    /// How often, one after another, the probes could not be attached.
+    /// Consecutive failures to attach.
     failures: u32,
 }
 
 impl DutyCycle {
-    /// Whether the probes are to be detached.
+    /// Whether the probes should be detached.
     pub fn is_resting(&self) -> bool {
         self.rests_until_ns.is_some()
     }
 
-    /// Ends an interval in which counting took so much of a CPU, as a ratio.
+    /// Ends an interval in which the probes took this share of a CPU, as a ratio.
     pub fn end_interval(&mut self, costs: f64, may_cost: f64, now_ns: u64) {
         match self.rests_until_ns {
             None if costs > may_cost => self.rests_until_ns = Some(now_ns + REST_NS),
@@ -30,7 +29,7 @@ impl DutyCycle {
         }
     }
 
-    /// The probes could not be attached.
+    /// Records that the probes could not be attached.
     pub fn fail(&mut self, now_ns: u64) {
         self.rests_until_ns = Some(now_ns + (REST_NS << self.failures.min(MOST_DOUBLINGS)));
         self.failures += 1;

@@ -1,7 +1,7 @@
-//! Bytes that are written as numbers, as the kernel and systemd do in names. Pure.
+//! Decodes bytes escaped as numbers, as in names of the kernel and systemd. Pure.
 
-/// A text in which a byte may be this mark and so many digits of this radix; what only looks like
-/// that stays as it is.
+/// Decodes a text in which a byte may be written as `mark` followed by `digits` digits of this
+/// radix; other text stays as it is.
 pub fn unescaped(text: &[u8], mark: &[u8], digits: usize, radix: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,14 +1,14 @@
-//! Whose a socket call is whose stack does not show the address family.
+//! Guesses the address family of socket calls whose stack does not show it.
 //!
-//! The socket layer's own functions serve Internet, AF_UNIX and netlink sockets
-//! alike. A stack that ends in one of them goes to the families in the proportion
-//! in which other stacks of the same call on the same CPU showed them lately: right
-//! for one family alone, an estimate where they mix, since a family with longer
-//! calls shows more often. Counts samples only; nothing here knows a stack.
+//! The socket layer's own functions serve Internet, AF_UNIX and netlink sockets alike. Stacks that
+//! end in one of them are assigned to the families in the proportion of recent stacks of the same
+//! call on the same CPU that showed the family. This is exact for a single family, and an estimate
+//! for several, since a family with longer calls is seen more often. Counts samples only; knows no
+//! stacks.
 
 use metrics_common::component::SHARED_CALLS;
 
-/// What a proportion is remembered of, in samples: some intervals of a busy CPU.
+/// Samples over which a proportion is remembered: some intervals of a busy CPU.
 const REMEMBERED: u32 = 1024;
 
 /// Whether a socket call is networking.
@@ -20,21 +20,21 @@ pub(super) enum Family {
     Local,
 }
 
-/// What stacks of one call on one CPU showed.
+/// Counts for one call on one CPU.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct FamilyCounts {
     internet: u32,
     local: u32,
-    /// What local families are owed of the samples handed out, in samples.
+    /// Samples due to the local family, by its proportion.
     owed_to_local: f64,
 }
 
 /// By CPU and number of the call in [`SHARED_CALLS`].
 #[derive(Debug, Clone, Default)]
-pub(super) struct Families(Vec<[Seen; SHARED_CALLS.len()]>);
+pub(super) struct Families(Vec<[FamilyCounts; SHARED_CALLS.len()]>);
 
 impl Families {
-    /// A stack of this call showed its family.
+    /// Records that a stack of this call showed its family.
     pub(super) fn saw(&mut self, cpu: usize, call: usize, family: Family) {
         if self.0.len() <= cpu {
             self.0.resize(cpu + 1, Default::default());
@@ -50,7 +50,8 @@ impl Families {
         }
     }
 
-    /// Whose the next stack of this call is that does not show it; `None` if none has yet.
+    /// The family of the next stack of this call that does not show it; `None` if none was seen
+    /// yet.
     pub(super) fn of_next(&mut self, cpu: usize, call: usize) -> Option<Family> {
         let seen = self.0.get_mut(cpu)?.get_mut(call)?;
         let all = seen.internet + seen.local;
@@ -85,7 +86,7 @@ mod tests {
             }
             assert_eq!(families.of_next(0, 0), None, "another CPU");
             assert_eq!(families.of_next(1, 1), None, "another call");
-            // What came once is outnumbered, and what came since takes its place.
+            // Old counts are outnumbered by newer ones.
             (0..20 * REMEMBERED).for_each(|_| families.saw(1, 0, other));
             for _ in 0..1000 {
                 assert_eq!(families.of_next(1, 0), Some(other));

@@ -1,10 +1,9 @@
-//! The stacks of networking of the last half to whole minute, for a flame graph.
+//! The stacks of networking of the last 30 to 60 seconds, for a flame graph.
 //!
-//! Equal stacks are counted together, function by function, so that a minute
-//! takes little memory; what is too much for that is counted as left out. What was
-//! counted can be handed to another thread without copying it: a copy is made only
-//! if it is still being read when counting goes on. Owns no names: they are given
-//! when somebody wants to read. Pure.
+//! Equal stacks are counted together, by function, so that a minute takes little memory; stacks
+//! beyond the limit are counted as left out. The counts are shared with other threads without a
+//! copy; they are copied only if they are still being read when counting continues. Names are
+//! looked up only by the reader. Pure.
 
 use std::sync::Arc;
 
@@ -12,18 +11,18 @@ use metrics_common::component::index_of;
 use metrics_common::{COMPONENTS, Folded};
 use rustc_hash::FxHashMap;
 
-use super::classify::Known;
+use super::classify::StackId;
 use super::repeated::{Most, Numbered, Repeated};
 
-/// Stacks are kept for at least so long, and at most twice as long.
+/// Stacks are kept for at least this long, and at most twice as long.
 const GENERATION_NS: u64 = 30_000_000_000;
-/// Different stacks of one generation, 1 MB in all at the most.
+/// Most distinct stacks of one generation, at most 1 MB.
 const MOST: Most = Most {
     known: 4096,
     words: 1 << 17,
 };
 
-/// What was counted in one stretch of time.
+/// The counts of one time span.
 #[derive(Debug, Clone)]
 struct Generation {
     /// Counted stacks: the event (index in the table), then the starts of its functions,
@@ -45,7 +44,7 @@ impl Generation {
         }
     }
 
-    /// Forgets everything, keeping the memory.
+    /// Removes all counts, keeping the memory.
     fn begin_anew(&mut self, now_ns: u64) {
         self.stacks.clear();
         self.counts.clear();
@@ -64,17 +63,17 @@ pub struct Flame {
     is_network: Vec<bool>,
     current: Arc<Generation>,
     previous: Arc<Generation>,
-    /// By the number of a stack that the classifier knows: what was counted for it last.
+    /// By the classifier's number of a stack: where it is counted.
     nodes: Vec<Node>,
-    /// Of which of the classifier's epochs the numbers are.
+    /// The classifier's epoch of the numbers.
     epoch: u64,
 }
 
-/// Where a stack is counted as an event's.
+/// Where a stack of an event is counted.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     event: u32,
-    /// Its place in `counts`; [`Node::NONE`] if it was not counted yet.
+    /// Index in `counts`; [`Node::NONE`] if it was not counted yet.
     at: u32,
 }
 
@@ -85,7 +84,7 @@ impl Node {
     };
 }
 
-/// What was collected until a moment; it does not change any more.
+/// An immutable view of the counts.
 #[derive(Debug, Clone)]
 pub struct Counted {
     current: Arc<Generation>,
@@ -94,12 +93,12 @@ pub struct Counted {
 }
 
 impl Flame {
-    /// Nothing yet; the time is that of a clock that never goes back.
+    /// Empty; the time is CLOCK_MONOTONIC.
     pub fn new(now_ns: u64) -> Self {
         let network = index_of("network");
         let mut is_network = vec![false; COMPONENTS.len()];
         for (row, component) in COMPONENTS.iter().enumerate() {
-            // Parents stand before their children.
+            // Parents precede their children.
             is_network[row] = Some(row) == network
                 || component
                     .parent
@@ -115,15 +114,15 @@ impl Flame {
         }
     }
 
-    /// Whether an event (index in the table) is networking: others are not collected.
+    /// Whether an event (index in the table) is part of networking: others are not collected.
     pub fn wants(&self, event: usize) -> bool {
         self.is_network.get(event).copied().unwrap_or(false)
     }
 
-    /// Counts a stack that the classifier knows. Only if it is the first of its kind, `functions`
-    /// is asked for the starts of its functions, innermost first; 0 where that is code
-    /// which was loaded after the symbols were read.
-    pub fn add<'a>(&mut self, event: usize, stack: Known, functions: impl FnOnce() -> &'a [u64]) {
+    /// Counts a stack of the classifier. `functions` is only called for a new stack; it gives the
+    /// starts of its functions, innermost first, with 0 for code that was loaded after the symbols
+    /// were read.
+    pub fn add<'a>(&mut self, event: usize, stack: StackId, functions: impl FnOnce() -> &'a [u64]) {
         if self.epoch != stack.epoch {
             self.epoch = stack.epoch;
             self.nodes.clear();
@@ -157,20 +156,20 @@ impl Flame {
         self.nodes[stack.number] = Node { event, at };
     }
 
-    /// Forgets what is too old. To be called about once in an interval.
+    /// Removes old counts. To be called about once per interval.
     pub fn pass(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.current.began_ns) >= GENERATION_NS {
             std::mem::swap(&mut self.current, &mut self.previous);
             match Arc::get_mut(&mut self.current) {
                 Some(oldest) => oldest.begin_anew(now_ns),
-                // Somebody is reading it.
+                // A reader holds it.
                 None => self.current = Arc::new(Generation::new(now_ns)),
             }
             self.nodes.clear();
         }
     }
 
-    /// What was collected until now.
+    /// The current counts.
     pub fn counted(&self, now_ns: u64) -> Counted {
         Counted {
             current: self.current.clone(),
@@ -192,7 +191,7 @@ impl Counted {
             .flat_map(|generation| generation.stacks.iter())
     }
 
-    /// The stacks as lines, with names by where functions start.
+    /// The stacks as lines; `names` maps the start of a function to its name.
     pub fn folded<'a>(&self, names: impl Fn(u64) -> Option<&'a str>) -> Folded {
         let mut counts: FxHashMap<&[u64], u64> = FxHashMap::default();
         for generation in [&self.previous, &self.current] {
@@ -240,10 +239,10 @@ mod tests {
         index_of(slug).unwrap()
     }
 
-    /// Counts a stack; each has a number that is that of its leaf.
+    /// Counts a stack, numbered by its leaf.
     fn count(flame: &mut Flame, event: usize, functions: &[u64]) {
         let number = functions.first().copied().unwrap_or(0) as usize;
-        flame.add(event, Known { epoch: 1, number }, || functions);
+        flame.add(event, StackId { epoch: 1, number }, || functions);
     }
 
     #[test]
@@ -308,7 +307,7 @@ mod tests {
         count(&mut flame, row("rx_softirq"), &[2]);
         assert_eq!(read.folded(name).samples, 1);
         assert_eq!(flame.counted(2).folded(name).samples, 3);
-        // What nobody reads any more is counted on without a copy.
+        // After the last reader, counting continues without a copy.
         let place = Arc::as_ptr(&flame.current);
         count(&mut flame, row("rx_softirq"), &[1]);
         assert_eq!(Arc::as_ptr(&flame.current), place);
@@ -317,18 +316,19 @@ mod tests {
     #[test]
     fn a_stack_that_is_known_by_its_number_is_not_looked_at_again() {
         let mut flame = Flame::new(0);
-        let known = Known {
+        let known = StackId {
             epoch: 1,
             number: 3,
         };
         let (send, receive) = (row("tx_syscall"), row("rx_syscall"));
         flame.add(send, known, || &[1]);
         flame.add(send, known, || unreachable!("it is known"));
-        // The same stack may be another event's, and another stack in another epoch.
+        // The same stack may belong to another event, and a number to another stack in another
+        // epoch.
         flame.add(receive, known, || &[1]);
-        flame.add(send, Known { epoch: 2, ..known }, || &[2]);
+        flame.add(send, StackId { epoch: 2, ..known }, || &[2]);
         flame.pass(GENERATION_NS);
-        flame.add(send, Known { epoch: 2, ..known }, || &[1]);
+        flame.add(send, StackId { epoch: 2, ..known }, || &[1]);
         let folded = flame.counted(GENERATION_NS).folded(name);
         assert_eq!(
             folded.text,

@@ -1,5 +1,5 @@
-//! Which functions of this kernel each component's rules name: what makes a component
-//! available, and what `netto list` shows.
+//! The functions of this kernel that each component's rules name: they make a component available,
+//! and `netto list` shows them.
 
 use std::io::BufRead;
 
@@ -8,11 +8,11 @@ use metrics_common::COMPONENTS;
 use super::rules::{Patterns, matches};
 use super::symbols::{self, Symbol, SymbolError};
 
-/// By pattern: the components that have a rule for it.
+/// By pattern: the components with a rule for it.
 pub(super) struct Named(Vec<Vec<usize>>);
 
 impl Named {
-    /// By these patterns.
+    /// The components of these patterns.
     pub(super) fn by(patterns: &Patterns) -> Self {
         let mut components = vec![Vec::new(); patterns.len()];
         for (row, component) in COMPONENTS.iter().enumerate() {
@@ -25,8 +25,8 @@ impl Named {
         Named(components)
     }
 
-    /// The components whose rules name a symbol that matches these patterns: rules by position alone
-    /// (`*`) name none, and BPF programs are no functions of the kernel.
+    /// The components whose rules name a symbol that matches these patterns. A rule by position
+    /// alone (`*`) names none, and BPF programs are not functions of the kernel.
     pub(super) fn rows(&self, symbol: Symbol<'_>, set: &[u16]) -> impl Iterator<Item = usize> {
         let set = if symbol.is_bpf { &[] } else { set };
         let rows = set.iter().flat_map(|number| &self.0[usize::from(*number)]);
@@ -39,7 +39,7 @@ impl Named {
 pub struct FoundSymbols(Vec<Vec<String>>);
 
 impl FoundSymbols {
-    /// Finds them in the kernel's symbol list.
+    /// Reads them from the kernel's symbol list.
     ///
     /// # Errors
     /// See [`SymbolError`].
@@ -65,13 +65,13 @@ impl FoundSymbols {
         Ok(FoundSymbols(found))
     }
 
-    /// Of this component (index in the table), sorted.
+    /// The functions of this component (index in the table), sorted.
     pub fn of(&self, component: usize) -> &[String] {
         self.0.get(component).map_or(&[], Vec::as_slice)
     }
 
-    /// The same, told apart: those that a rule names in full, and for each pattern of
-    /// its rules how many of the others it matches.
+    /// The functions that a rule names in full, and for each pattern of its rules the number of
+    /// other functions that match it.
     pub fn by_rule(&self, component: usize) -> (Vec<&str>, Vec<(&'static str, usize)>) {
         let rules = COMPONENTS
             .get(component)
@@ -91,7 +91,7 @@ impl FoundSymbols {
             let symbols = others.iter().map(|&name| Symbol { name, is_bpf });
             (pattern, symbols.filter(|s| matches(pattern, *s)).count())
         };
-        // One pattern may stand in several rules, under different callers.
+        // A pattern may occur in several rules, with different callers.
         patterns.sort_unstable();
         patterns.dedup();
         let counts = patterns.into_iter().map(count);

@@ -1,4 +1,4 @@
-//! Probes that come and go together, because one means nothing without the others. Pure.
+//! Groups of probes that are attached and detached together. Pure.
 
 use metrics_common::Source;
 
@@ -13,19 +13,19 @@ pub enum Group {
     Receives,
     /// Socket calls that never leave the host.
     LocalIpc,
-    /// Context switches: without them no call can be timed that sleeps.
+    /// Context switches: without them, calls that sleep cannot be timed.
     Switches,
-    /// A feature's, by its number, which is below [`MOST_REGISTERED`].
+    /// A feature's group, by its number, which is below [`MOST_REGISTERED`].
     Registered(u8),
 }
 
-/// Groups that features can register at the same time.
+/// Most groups that features can register at the same time.
 pub const MOST_REGISTERED: u8 = 11;
-/// How many groups there can be.
+/// Most groups.
 pub const GROUPS: usize = Group::CLOCK.len() + MOST_REGISTERED as usize;
 
 impl Group {
-    /// Those of the clock, in the order of their numbers.
+    /// The clock's groups, in the order of their numbers.
     pub const CLOCK: [Group; 5] = [
         Group::Softirqs,
         Group::Sends,
@@ -34,14 +34,14 @@ impl Group {
         Group::Switches,
     ];
 
-    /// Those that time socket calls, and which.
+    /// The groups that time socket calls, with their sources.
     pub const CALLS: [(Group, Source); 3] = [
         (Group::Sends, Source::SocketSend),
         (Group::Receives, Source::SocketReceive),
         (Group::LocalIpc, Source::LocalIpc),
     ];
 
-    /// All that there can be, in the order of their numbers.
+    /// All possible groups, in the order of their numbers.
     fn all() -> impl Iterator<Item = Group> {
         let registered = (0..MOST_REGISTERED).map(Group::Registered);
         Group::CLOCK.into_iter().chain(registered)
@@ -59,7 +59,7 @@ impl Group {
         }
     }
 
-    /// The probes without which a source is not timed.
+    /// The group that times a source.
     pub fn of(source: Source) -> Group {
         match source {
             Source::Softirq(_) | Source::NicInterrupt => Group::Softirqs,
@@ -80,7 +80,7 @@ impl Group {
         matches!(self, Group::Registered(_))
     }
 
-    /// Whether the number of its events can be told by the time that they take.
+    /// Whether the number of its events can be estimated from their time.
     pub fn is_told_by_time(self) -> bool {
         self.is_of_sockets() || self.is_registered()
     }
@@ -91,9 +91,9 @@ impl Group {
 pub struct GroupSet(u16);
 
 impl GroupSet {
-    /// Every group that there can be.
+    /// All possible groups.
     pub const ALL: GroupSet = GroupSet(u16::MAX);
-    /// None.
+    /// No group.
     pub const NONE: GroupSet = GroupSet(0);
 
     /// Whether a group is in it.
@@ -101,13 +101,13 @@ impl GroupSet {
         self.0 & 1 << group.index() != 0
     }
 
-    /// With this group, too.
+    /// The set with this group added.
     #[must_use]
     pub fn with(self, group: Group) -> GroupSet {
         GroupSet(self.0 | 1 << group.index())
     }
 
-    /// Without this group, and without those that mean nothing when it is gone.
+    /// The set without this group and the groups that need it.
     #[must_use]
     pub fn without(self, group: Group) -> GroupSet {
         let gone = Group::all()
@@ -115,30 +115,30 @@ impl GroupSet {
         GroupSet(gone.fold(self.0, |set, group| set & !(1 << group.index())))
     }
 
-    /// Those of it that are not in another.
+    /// The difference of two sets.
     #[must_use]
     pub fn minus(self, other: GroupSet) -> GroupSet {
         GroupSet(self.0 & !other.0)
     }
 
-    /// Those of it and those of another.
+    /// The union of two sets.
     #[must_use]
     pub fn union(self, other: GroupSet) -> GroupSet {
         GroupSet(self.0 | other.0)
     }
 
-    /// Those of it that are in another, too.
+    /// The intersection of two sets.
     #[must_use]
     pub fn intersection(self, other: GroupSet) -> GroupSet {
         GroupSet(self.0 & other.0)
     }
 
-    /// Its groups, in order.
+    /// The groups, in order.
     pub fn iter(self) -> impl Iterator<Item = Group> {
         Group::all().filter(move |&group| self.has(group))
     }
 
-    /// Whether there is none.
+    /// Whether it has no groups.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -1,10 +1,10 @@
-//! What the kernel counts by itself, probes or not: `/proc/softirqs`, context switches. Pure.
+//! Counts that the kernel keeps without probes: `/proc/softirqs`, context switches. Pure.
 
 use metrics_common::component::SOFTIRQ_VECTORS;
 
 /// Softirq vectors (`include/linux/interrupt.h`).
 pub const VECTORS: usize = SOFTIRQ_VECTORS as usize;
-/// No kernel has more CPUs; a file that names one beyond is damaged.
+/// Most CPUs of a kernel; a file with more is damaged.
 const MOST_CPUS: usize = 8192;
 
 /// Softirqs since boot, by CPU and vector.
@@ -12,7 +12,7 @@ const MOST_CPUS: usize = 8192;
 pub struct SoftirqCounts(Vec<[u64; VECTORS]>);
 
 impl SoftirqCounts {
-    /// Reads the text of `/proc/softirqs`; what is not understood counts nothing.
+    /// Reads the text of `/proc/softirqs`; malformed parts count as 0.
     pub fn parse(text: &str) -> SoftirqCounts {
         let mut lines = text.lines();
         let names = lines.next().unwrap_or_default().split_ascii_whitespace();
@@ -22,7 +22,7 @@ impl SoftirqCounts {
             .collect();
         let most = cpus.iter().flatten().max().map_or(0, |most| most + 1);
         let mut counts = vec![[0; VECTORS]; most];
-        // The kernel writes a line for each vector, in the order of their numbers.
+        // The kernel writes a line for each vector, in numeric order.
         for (vector, line) in lines.take(VECTORS).enumerate() {
             let values = line.split_ascii_whitespace().skip(1);
             for (cpu, value) in cpus.iter().zip(values) {
@@ -34,7 +34,7 @@ impl SoftirqCounts {
         SoftirqCounts(counts)
     }
 
-    /// How many there were of each vector on this CPU since. The kernel's counters have 32 bits.
+    /// The increase of each vector on this CPU since `before`. The kernel's counters have 32 bits.
     pub fn since(&self, before: &SoftirqCounts, cpu: usize) -> [u64; VECTORS] {
         let (Some(now), Some(before)) = (self.0.get(cpu), before.0.get(cpu)) else {
             return [0; VECTORS];

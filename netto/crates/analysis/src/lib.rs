@@ -1,5 +1,5 @@
-//! What instruments share of the analysis: symbols, rules, the plan. Pure: no clock, no files, no
-//! libbpf, no actors; tested from recorded bytes, without root.
+//! The part of the analysis shared by instruments: symbols, rules, the plan. Pure: no clock, no
+//! files, no libbpf, no actors; tested with recorded bytes, without root.
 
 pub mod bias;
 pub mod budget;

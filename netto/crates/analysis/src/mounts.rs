@@ -1,9 +1,9 @@
-//! Where a file system is mounted, from a process' `mountinfo`. Pure.
+//! Finds the mount point of a file system in a process's `mountinfo`. Pure.
 
 use super::escapes::unescaped;
 
-/// Where control groups of version 2 are mounted, from a `mountinfo`; of several, one whose root
-/// is the hierarchy's, and one below this folder.
+/// The mount point of control groups of version 2; preferably one of the hierarchy's root, and one
+/// below `below`.
 pub fn cgroup2_mount(mountinfo: &[u8], below: &[u8]) -> Option<Vec<u8>> {
     let mounts = mountinfo.split(|c| *c == b'\n').filter_map(|line| {
         let words: Vec<&[u8]> = line.split(|c| *c == b' ').collect();
@@ -14,7 +14,7 @@ pub fn cgroup2_mount(mountinfo: &[u8], below: &[u8]) -> Option<Vec<u8>> {
         let (root, point) = (*words.get(3)?, without_octal(words.get(4)?));
         Some((root == b"/", is_below(&point, below), point))
     });
-    // The first of those that are alike: `max_by_key` would give the last.
+    // The first of equal ones: `max_by_key` would give the last.
     let mut best: Option<(bool, bool, Vec<u8>)> = None;
     for mount in mounts {
         if best
@@ -32,7 +32,7 @@ fn is_below(path: &[u8], folder: &[u8]) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
-/// What the kernel's escapes (`\040`, a blank) stand for.
+/// Decodes the kernel's escapes (`\040`, a blank).
 fn without_octal(word: &[u8]) -> Vec<u8> {
     unescaped(word, b"\\", 3, 8)
 }

@@ -1,10 +1,10 @@
-//! Messages of rtnetlink about interfaces and network namespaces (`rtnetlink(7)`; `rtnl_fill_ifinfo`,
-//! `rtnl_fill_statsinfo` and `rtnl_net_fill` in the kernel): only their layouts, no length in them is
-//! trusted. Who sends and receives is `netto_sys::netlink`.
+//! Encodes and decodes rtnetlink messages about interfaces and network namespaces (`rtnetlink(7)`;
+//! `rtnl_fill_ifinfo`, `rtnl_fill_statsinfo` and `rtnl_net_fill` in the kernel). Only knows their
+//! layouts, and trusts no length in them. `netto_sys::netlink` sends and receives.
 
 use metrics_common::InterfaceCounts;
 
-/// Bytes of `struct nlmsghdr`, `ifinfomsg`, `if_stats_msg`, and `rtgenmsg` with its padding.
+/// Sizes of `struct nlmsghdr`, `ifinfomsg`, `if_stats_msg`, and `rtgenmsg` with its padding.
 const HEADER_BYTES: usize = 16;
 const LINK_BYTES: usize = 16;
 const STATS_BYTES: usize = 12;
@@ -32,24 +32,24 @@ const IFLA_NUM_RX_QUEUES: u16 = 32;
 const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_STATS_LINK_64: u16 = 1;
-/// Leaves out what is counted for IPv6 and of virtual functions, which is most of an answer.
+/// Leaves out counts for IPv6 and of virtual functions, which are most of an answer.
 const RTEXT_FILTER_SKIP_STATS: u32 = 1 << 3;
 const NETNSA_NSID: u16 = 1;
 const NETNSA_PID: u16 = 2;
 const ARPHRD_LOOPBACK: u16 = 772;
-/// The upper bits of an attribute's type say how the value is written.
+/// The upper bits of an attribute's type are flags.
 const NLA_TYPE: u16 = 0x3fff;
 
-/// What the kernel can be asked.
+/// A request to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// All interfaces.
     Links,
     /// The interface of this number.
     Link(u32),
-    /// Only what each interface has counted: a small part of the cost of [`Request::Links`].
+    /// Only the counts of each interface: much cheaper than [`Request::Links`].
     Counts,
-    /// The number that this network namespace has for that of a process.
+    /// The id in this network namespace of the namespace of this process.
     NamespaceOf(u32),
 }
 
@@ -100,59 +100,59 @@ fn push_attribute(body: &mut Vec<u8>, kind: u16, value: u32) {
 /// An interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Link {
-    /// Its number in its network namespace, which no other has had before.
+    /// Its index in its network namespace, which is never reused.
     pub index: u32,
-    /// Its name: any bytes but `/` and blanks.
+    /// Its name: any bytes except `/` and blanks.
     pub name: Vec<u8>,
     /// Whether it is a loopback.
     pub is_loopback: bool,
-    /// `veth`, `bridge`, `vlan`…; `None` of hardware.
+    /// `veth`, `bridge`, `vlan`…; `None` for hardware.
     pub kind: Option<String>,
     /// Its receive queues.
     pub rx_queues: u32,
     /// Its transmit queues.
     pub tx_queues: u32,
-    /// What it has counted since it is there.
+    /// Its counts since its creation.
     pub counts: InterfaceCounts,
-    /// Number that the namespace of this interface has for the one where the interface is that it
-    /// is joined to, such as a veth's other end; `None` if they are the same.
+    /// The id, in this interface's namespace, of the namespace of its peer, such as a veth's other
+    /// end; `None` if it is the same.
     pub peer_nsid: Option<i32>,
 }
 
-/// What the kernel says.
+/// A message from the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// An interface.
     Link(Link),
-    /// What the interface of this number has counted since it is there.
+    /// The counts of the interface with this index.
     Counts(u32, InterfaceCounts),
-    /// The number of a namespace; `None` if it has none.
+    /// The id of a namespace; `None` if it has none.
     Namespace(Option<i32>),
-    /// It refuses, with this number of an error.
+    /// A refusal with this errno.
     Refused(i32),
-    /// A list is at its end.
+    /// The end of a list.
     Done,
-    /// Something else.
+    /// Any other message.
     Other,
 }
 
-/// A message with what its header says.
+/// A message with its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
-    /// Number of the request that it answers.
+    /// Sequence number of its request.
     pub sequence: u32,
-    /// Whether what the list is of has changed while it was made (`NLM_F_DUMP_INTR`).
+    /// Whether the list changed while the kernel wrote it (`NLM_F_DUMP_INTR`).
     pub is_interrupted: bool,
-    /// What it says.
+    /// Its content.
     pub message: Message,
 }
 
-/// Bytes that end too early, or lengths that contradict each other.
+/// The bytes end too early, or lengths contradict each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("its answer about interfaces is damaged")]
 pub struct Damaged;
 
-/// The messages of what was received at once, up to the first that is damaged.
+/// The messages of a datagram, up to the first damaged one.
 pub fn messages(received: &[u8]) -> impl Iterator<Item = Result<Received, Damaged>> {
     let mut rest = received;
     std::iter::from_fn(move || {
@@ -227,7 +227,7 @@ fn link(body: &[u8]) -> Option<Link> {
     (!link.name.is_empty()).then_some(link)
 }
 
-/// The first words of `struct rtnl_link_stats64`, of which kernels have added more at its end.
+/// The first words of `struct rtnl_link_stats64`; newer kernels append more.
 fn counts(value: &[u8]) -> Option<InterfaceCounts> {
     let long = |place: usize| {
         let bytes = value.get(8 * place..)?.first_chunk()?;
@@ -246,12 +246,12 @@ fn counts(value: &[u8]) -> Option<InterfaceCounts> {
     })
 }
 
-/// A namespace without a number is said to have −1.
+/// A namespace without an id is reported as −1.
 fn assigned(nsid: u32) -> Option<i32> {
     i32::try_from(nsid).ok()
 }
 
-/// Types and values, up to the first that is damaged, which is `None`.
+/// Types and values, ending with `None` at the first damaged one.
 struct Attributes<'a>(&'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
@@ -273,7 +273,7 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// A text that ends with a zero.
+/// A text without its terminating zero.
 fn text(value: &[u8]) -> &[u8] {
     let end = value.iter().position(|byte| *byte == 0);
     &value[..end.unwrap_or(value.len())]

@@ -1,22 +1,20 @@
-//! How often each CPU is sampled, and what a sample of an interval stands for.
+//! The sampling periods of CPUs, and the time that a sample of an interval stands for.
 //!
-//! Clocks of one frequency keep their distance. A sample delays its CPU a little,
-//! so at a fixed distance behind it the other CPUs would always be met in the same
-//! moment, a receiver always just before it wakes up, for example; the scheduler's
-//! tick is such a clock, too, and so is another sampler on the same host, of netto's
-//! or anybody's. Every CPU therefore has a period of its own, and all of them
-//! change, at random, while netto runs: distances change all the time, and samples
-//! meet everything.
+//! Clocks of the same frequency keep their distance. A sample delays its CPU a little, so with a
+//! constant distance the other CPUs would always be sampled at the same moment, for example a
+//! receiver always just before it wakes up. The scheduler's tick is such a clock, too, and so is
+//! any other sampler on the host. Therefore every CPU has a period of its own, and all periods
+//! change at random while netto runs, so that samples hit all moments alike.
 
-/// 2 to 7 % less often than asked for, in ten-thousandths of the period asked for.
+/// Periods are 2 to 7 % longer than requested; in ten-thousandths of the requested period.
 const SHORTEST: u64 = 10_204;
 const SPREAD: u64 = 549;
-/// A new period cuts off what has passed of the old one. Of so many, that is little.
+/// A new period cuts off the current one. After this many periods the loss is small.
 const FEWEST_PERIODS: u64 = 20;
 
-/// The period of one CPU where `nominal_hz` is asked for, nanoseconds. In each `turn`,
-/// a random number, the CPUs are spread evenly over all periods, each in another place
-/// (multiples of the golden ratio), so that no two of them are in step.
+/// The period of one CPU for a requested `nominal_hz`, nanoseconds. For each random `turn`, the
+/// CPUs are spread evenly over all periods (multiples of the golden ratio), so that no two of them
+/// are in step.
 pub fn period_ns(cpu: u32, turn: u32, nominal_hz: u64) -> u64 {
     const GOLDEN_RATIO: u32 = 0x9e37_79b9;
     let nominal_ns = u128::from(1_000_000_000 / nominal_hz.max(1));
@@ -25,26 +23,26 @@ pub fn period_ns(cpu: u32, turn: u32, nominal_hz: u64) -> u64 {
     ((nominal_ns * scale / 10_000) >> 32).max(1) as u64
 }
 
-/// The clock of one CPU's sampler since it was last given a period.
+/// The clock of one CPU's sampler since its period was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     period_ns: u64,
     since_ns: u64,
-    /// How often it had fired when the last interval ended.
+    /// Number of expirations at the end of the last interval.
     fired: u64,
 }
 
-/// What an interval's end says of a clock.
+/// The state of a clock at the end of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
-    /// What one sample of the interval stands for, nanoseconds.
+    /// Time that one sample of the interval stands for, nanoseconds.
     pub sample_period_ns: u64,
-    /// Whether the clock has run long enough for another period.
+    /// Whether a new period is due.
     pub is_due: bool,
 }
 
 impl Pace {
-    /// A clock that was started now, and fires for the first time a period later.
+    /// A clock started now; it expires first after one period.
     pub fn new(period_ns: u64, now_ns: u64) -> Self {
         Pace {
             period_ns: period_ns.max(1),
@@ -53,14 +51,13 @@ impl Pace {
         }
     }
 
-    /// What one sample stands for if nothing is cut off, nanoseconds.
+    /// Time that one sample stands for if nothing is cut off, nanoseconds.
     pub fn period_ns(&self) -> u64 {
         self.period_ns
     }
 
-    /// Ends an interval. Another period is due when this one has run for long enough, or when
-    /// another rate is asked for. The samples of this interval then stand for the time that is
-    /// cut off, too.
+    /// Ends an interval. A new period is due when this one has run for long enough, or when the
+    /// rate changes. The samples of this interval then also stand for the time that is cut off.
     pub fn pass(&mut self, now_ns: u64, other_rate: bool) -> Passed {
         let length_ns = now_ns.saturating_sub(self.since_ns);
         let fired = length_ns / self.period_ns;
@@ -118,7 +115,7 @@ mod tests {
 
     #[test]
     fn two_samplers_of_one_frequency_have_other_periods_in_nearly_all_turns() {
-        // Another turn is any other place: the share of those within a thousandth is small.
+        // Another turn is a random other period: the share within a thousandth is small.
         let near = (0..1000_u32)
             .map(|step| period_ns(0, step * 4_294_967, 1000))
             .filter(|period| period.abs_diff(period_ns(0, 1 << 31, 1000)) < 1_000)
@@ -139,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_a_new_period_cuts_off_is_scaled_onto_the_samples_before() {
-        // 33 samples, and a millisecond that none of them has reached.
+        // 33 samples, and a millisecond after the last one.
         let passed = Pace::new(3 * MS, 1000 * MS).pass(1100 * MS, false);
         assert_eq!(passed.sample_period_ns, 100 * MS / 33);
     }
@@ -170,7 +167,7 @@ mod tests {
                     pace = Pace::new(period_ns(0, turn, hz), now);
                 }
             }
-            // But for a period that has not ended, and a nanosecond of each sample.
+            // Except for an unfinished period, and a nanosecond for each sample.
             let longest_ns = 1_076_000_000 / hz;
             prop_assert!(covered_ns <= now && covered_ns + longest_ns + samples >= now);
         }

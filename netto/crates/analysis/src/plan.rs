@@ -1,17 +1,17 @@
-//! Facts about the host → the plan: what is measured by which means, what is
-//! not, and why. Pure; `kernel::preflight` gathers the facts.
+//! Makes the plan from facts about the host: which components are measured by which method, which
+//! are not, and why. Pure; `kernel::preflight` gathers the facts.
 
 use metrics_common::component::children_of;
 use metrics_common::{Availability, COMPONENTS, Kind, Method, Source};
 
 use super::groups::{Group, GroupSet};
 
-/// A kernel function that stands for a socket call.
+/// A kernel function whose time is that of a socket call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketFunction {
     /// Its name.
     pub name: &'static str,
-    /// What its time is charged to.
+    /// The source of its time.
     pub source: Source,
 }
 
@@ -19,10 +19,9 @@ const fn calls(source: Source, name: &'static str) -> SocketFunction {
     SocketFunction { name, source }
 }
 
-/// The functions one layer below the socket layer's entry points, which
-/// compilers inline: every path comes through them, from system calls, splice
-/// and io_uring, and the address family is known by construction. Each kernel
-/// has some of them.
+/// The functions one layer below the socket layer's entry points, which compilers inline. All
+/// system calls, splice and io_uring reach them, and each serves a known address family. Each
+/// kernel has some of them.
 pub const SOCKET_FUNCTIONS: &[SocketFunction] = &[
     calls(Source::SocketSend, "inet_sendmsg"),
     calls(Source::SocketSend, "inet6_sendmsg"),
@@ -43,41 +42,41 @@ pub const SOCKET_FUNCTIONS: &[SocketFunction] = &[
     calls(Source::LocalIpc, "netlink_recvmsg"),
 ];
 
-/// Means of timing that the user can ask for.
+/// Methods that the user can request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RequestedMethod {
-    /// The best that the host allows.
+    /// The best method that the host allows.
     #[default]
     Auto,
-    /// Probes, socket calls by fentry and fexit.
+    /// Probes; socket calls by fentry and fexit.
     Fentry,
-    /// Probes, socket calls by kprobes and kretprobes.
+    /// Probes; socket calls by kprobes and kretprobes.
     Kprobe,
-    /// No probe but the stack sampler: the cost follows the frequency, never the traffic.
+    /// Only the stack sampler: the cost depends on the frequency, not on the traffic.
     Sampling,
 }
 
-/// What was found out about the host by trying.
+/// Facts found by trying on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Whether the kernel describes its own types (BTF), or what it lacks and the remedy.
+    /// Whether the kernel has BTF, or the reason and the remedy.
     pub type_information: Result<(), String>,
     /// Whether fentry and fexit programs load, or the kernel's refusal.
     pub fentry: Result<(), String>,
     /// Whether kprobes exist, or why not.
     pub kprobe: Result<(), String>,
-    /// Those of [`SOCKET_FUNCTIONS`] that this kernel has.
+    /// The functions of [`SOCKET_FUNCTIONS`] on this kernel.
     pub socket_functions: Vec<SocketFunction>,
     /// Whether stacks can be sampled, or why not.
     pub stacks: Result<(), String>,
     /// Whether kernel symbols can be read, or why not.
     pub symbols: Result<(), String>,
-    /// By component: whether this kernel has a function that its rules name.
+    /// By component: whether this kernel has a function named by its rules.
     pub has_symbols: Vec<bool>,
 }
 
 impl Facts {
-    /// Of a kernel that does not describe its types: nothing can be loaded, so nothing else was tried.
+    /// The facts for a kernel without BTF: no program can be loaded, so nothing else was tried.
     pub fn without_type_information(reason: String) -> Self {
         let untried = || Err(format!("not tried: {reason}"));
         Facts {
@@ -95,9 +94,10 @@ impl Facts {
 /// How a socket function is hooked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hook {
-    /// By a trampoline: some nanoseconds.
+    /// By a trampoline: some nanoseconds per call.
     Fentry,
-    /// By a breakpoint or ftrace, and a return address that is bent: a few hundred.
+    /// By a breakpoint or ftrace, and a replaced return address: a few hundred nanoseconds per
+    /// call.
     Kprobe,
 }
 
@@ -114,30 +114,30 @@ impl Hook {
 /// How socket calls are measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sockets {
-    /// Timed from begin to end of these functions.
+    /// Timed from entry to return of these functions.
     Timed(Hook, Vec<SocketFunction>),
     /// Found in sampled stacks, for this reason.
     Sampled {
         /// Why they are not timed.
         reason: String,
     },
-    /// Not at all, for this reason.
+    /// Not measured, for this reason.
     Unavailable {
         /// Why not.
         reason: String,
     },
 }
 
-/// Nothing can be measured here, or what the user asked for is not to be had.
+/// Nothing can be measured here, or the requested method is not possible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// No BPF program of netto's can find its way in this kernel.
+    /// netto's BPF programs cannot be loaded into this kernel.
     #[error("nothing can be measured here: {0}")]
     NoTypeInformation(String),
     /// `--method fentry` where the kernel refuses it.
     #[error("--method fentry is not possible here: {0}; use --method auto")]
     NoFentry(String),
-    /// `--method kprobe` where there are none.
+    /// `--method kprobe` where the kernel has none.
     #[error("--method kprobe is not possible here: {0}; use --method auto")]
     NoKprobe(String),
     /// `--method sampling` where stacks cannot be sampled.
@@ -154,33 +154,33 @@ pub struct Plan {
     pub sockets: Sockets,
     /// Whether stacks are sampled, or why not.
     pub stacks: Result<(), String>,
-    /// Of the probes that it has, those that are attached now.
+    /// The attached groups of probes.
     pub timed: GroupSet,
     /// By component: how it is measured, or why not.
     pub components: Vec<Availability>,
 }
 
-/// What can be measured here, by component; see [`Plan::capabilities`].
+/// Measurable components; see [`Plan::capabilities`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// By component: whether it is measured at all.
     pub available: Vec<bool>,
-    /// By component: whether it is counted how often it is entered.
+    /// By component: whether its entries are counted.
     pub counted: Vec<bool>,
     /// By component: whether the clock times it now.
     pub timed: Vec<bool>,
 }
 
 impl Plan {
-    /// Decides from the facts and the user's wish; every probe of the plan is attached.
+    /// Decides from the facts and the requested method; all probes of the plan are attached.
     ///
     /// # Errors
-    /// The kernel lacks what everything needs, or the means that the user asked for.
+    /// The kernel lacks a requirement of all methods, or of the requested method.
     pub fn new(facts: &Facts, method: RequestedMethod) -> Result<Plan, PlanError> {
         Plan::while_timed(facts, method, GroupSet::ALL)
     }
 
-    /// The same while only these groups of probes are attached.
+    /// The plan with only these groups of probes attached.
     ///
     /// # Errors
     /// As [`Plan::new`].
@@ -220,7 +220,7 @@ impl Plan {
         plan.components = (0..COMPONENTS.len())
             .map(|row| plan.availability(row, facts))
             .collect();
-        // A sum of nothing is not zero.
+        // A sum without parts is unavailable, not zero.
         for (row, component) in COMPONENTS.iter().enumerate() {
             let is_empty =
                 !children_of(component.slug).any(|child| plan.components[child].is_available());
@@ -243,7 +243,7 @@ impl Plan {
         };
         match COMPONENTS[row].kind {
             Kind::Sum => Availability::by(Method::Sum),
-            // The clock times the threads, but only stacks tell what they do.
+            // The clock times the threads, but only stacks tell their work.
             Kind::Timed(Source::IoWorker, _) if self.times(Group::Switches) => {
                 sampling(Method::TpBtf)
             }
@@ -253,7 +253,7 @@ impl Plan {
             ),
             Kind::Timed(Source::NicInterrupt, _) if !self.times(Group::Softirqs) => {
                 Availability::missing(
-                    "a sampling clock cannot see interrupts, and to time them would cost more than \
+                    "a sampling clock cannot see interrupts, and timing them would cost more than \
                      --max-overhead now",
                 )
             }
@@ -271,13 +271,13 @@ impl Plan {
         }
     }
 
-    /// The plan as the arithmetic needs it.
+    /// The measurable components.
     pub fn capabilities(&self) -> Capabilities {
         let counted = |row: usize| match COMPONENTS[row].kind {
-            // The kernel counts softirqs, whether they are timed or not.
+            // The kernel counts softirqs, with or without probes.
             Kind::Timed(Source::Softirq(_), _) => self.has_clock,
             Kind::Timed(Source::NicInterrupt, _) => self.times(Group::Softirqs),
-            // An io_uring thread is found running; it does not enter anything.
+            // An io_uring thread is found running; it has no entries.
             Kind::Timed(Source::IoWorker, _) => false,
             Kind::Timed(source, _) => {
                 self.times_calls(source) && self.components[row].is_available()
@@ -303,7 +303,7 @@ impl Plan {
         }
     }
 
-    /// Whether a group's probes are in the plan, and attached.
+    /// Whether a group's probes are in the plan and attached.
     fn times(&self, group: Group) -> bool {
         self.has_clock && self.timed.has(group)
     }
@@ -323,14 +323,14 @@ impl Plan {
                 })
             }
             Sockets::Timed(..) => {
-                Availability::missing("this kernel has none of the functions that stand for it")
+                Availability::missing("this kernel has none of its known functions")
             }
             Sockets::Sampled { .. } => Availability::by(Method::Sampling),
             Sockets::Unavailable { reason } => Availability::missing(reason.clone()),
         }
     }
 
-    /// Groups of probes that the plan has.
+    /// Groups of probes in the plan.
     pub fn groups(&self) -> GroupSet {
         let is_timed = |group: &Group| match (&self.sockets, group.is_of_sockets()) {
             (_, false) => true,
@@ -347,8 +347,8 @@ impl Plan {
         }
     }
 
-    /// Clock kinds during which stacks are wanted, as a set of bits: tasks, for
-    /// the work in them that no probe times, and softirqs that are split.
+    /// The clock kinds in which stacks are sampled, as a bit set: tasks, for their work without
+    /// probes, and softirqs that are split.
     pub fn sampled_kinds(&self) -> u64 {
         if self.stacks.is_err() {
             return 0;
@@ -370,14 +370,15 @@ impl Plan {
         kinds
     }
 
-    /// What a user should be told of this plan, one sentence each.
+    /// Remarks on this plan for the user, one sentence each.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         match &self.sockets {
             Sockets::Timed(..) => {}
             Sockets::Sampled { .. } if !self.has_clock => {
                 notes.push(
-                    "Everything is estimated from sampled stacks, as --method sampling asks for."
+                    "Everything is estimated from sampled stacks, as requested by --method \
+                     sampling."
                         .to_owned(),
                 );
             }
@@ -406,7 +407,7 @@ fn plan_sockets(facts: &Facts, stacks: &Result<(), String>) -> Sockets {
     };
     let reason = match (&facts.fentry, &facts.kprobe) {
         _ if !has(Source::SocketSend) || !has(Source::SocketReceive) => {
-            "this kernel has none of the functions that stand for socket calls".to_owned()
+            "this kernel has none of the known functions of socket calls".to_owned()
         }
         (Ok(()), _) => return Sockets::Timed(Hook::Fentry, facts.socket_functions.clone()),
         (Err(_), Ok(())) => return Sockets::Timed(Hook::Kprobe, facts.socket_functions.clone()),

@@ -1,17 +1,16 @@
-//! What events and samples cost, as far as is known, and how many events there were where nobody
-//! counts them. Pure.
+//! The cost of events and samples, as far as known, and estimates of uncounted events. Pure.
 
 use super::groups::{GROUPS, Group, GroupSet};
 
-/// Until it is measured, nanoseconds: a pair of probes, a probe, a stack, a timer interrupt.
-/// Rather too much than too little.
+/// Prices until they are measured, nanoseconds: a pair of probes, a probe, a stack, a timer
+/// interrupt. Rather too high than too low.
 const PAIR_NS: f64 = 300.0;
 const PROBE_NS: f64 = 120.0;
 const STACK_NS: f64 = 4_000.0;
 const TIMER_NS: f64 = 2_000.0;
-/// A new measurement changes a price by this part of the difference: one of a moment may be far off.
+/// A new measurement moves a price by this part of the difference, since it may be far off.
 const PART_OF_NEW: f64 = 0.5;
-/// What a call takes on the average is forgotten after so many, so that it follows the load.
+/// Number of calls over which the mean duration is remembered, so that it follows the load.
 const REMEMBERED_CALLS: f64 = 1e6;
 
 /// Prices, nanoseconds.
@@ -41,7 +40,7 @@ impl Default for Prices {
 }
 
 impl Prices {
-    /// Takes a measurement of what was measurable.
+    /// Updates prices from measurements.
     pub fn learn(
         &mut self,
         event_ns: &[Option<f64>; GROUPS],
@@ -55,12 +54,12 @@ impl Prices {
         approach(&mut self.sample_ns, sample_ns);
     }
 
-    /// A sample with its interrupt.
+    /// A sample including its interrupt.
     pub fn of_sample_ns(&self) -> f64 {
         self.sample_ns + self.timer_ns
     }
 
-    /// All probes of an event of this group, interrupts' included.
+    /// All probes of an event of this group, including those of interrupts.
     pub fn of_event_ns(&self, group: Group) -> f64 {
         let interrupts_ns = if group == Group::Softirqs {
             self.interrupts_ns
@@ -77,21 +76,20 @@ fn approach(price: &mut f64, measured: Option<f64>) {
     }
 }
 
-/// Events of one interval on one CPU, by group; `None` where nobody counted them.
+/// Events of one interval on one CPU, by group; `None` if they were not counted.
 pub type Events = [Option<u64>; GROUPS];
 
-/// How many events there are where probes do not count them, from what they were like when
-/// probes did.
+/// Estimates the number of events while no probe counts them, from earlier counts.
 #[derive(Debug, Clone, Default)]
 pub struct Habits {
-    /// By group: time and number of calls that were timed.
+    /// By group: total time and number of timed calls.
     calls: [(f64, f64); GROUPS],
-    /// By CPU: context switches lately.
+    /// By CPU: recent context switches.
     switches: Vec<f64>,
 }
 
 impl Habits {
-    /// Remembers what was counted, with the time that it took.
+    /// Learns from counted events and their time.
     pub fn learn(
         &mut self,
         cpu: usize,
@@ -120,8 +118,7 @@ impl Habits {
         }
     }
 
-    /// How many events of this group there have been, by the time that samples found, or by what
-    /// the host counted.
+    /// The estimated number of events of this group, from sampled time or from the host's counts.
     pub fn guess(&self, cpu: usize, group: Group, time_ns: u64, host_switches: Option<u64>) -> u64 {
         if group == Group::Switches {
             let all: f64 = self.switches.iter().sum();
@@ -169,7 +166,7 @@ mod tests {
         habits.learn(0, &counted, &time_ns, GroupSet::ALL);
         assert_eq!(habits.guess(1, Group::Sends, 10_000_000, None), 5_000);
         assert_eq!(habits.guess(1, Group::Receives, 10_000_000, None), 0);
-        // What samples find does not teach how long a call is.
+        // Sampled time tells nothing about the length of a call.
         habits.learn(0, &counted, &[0; GROUPS], GroupSet::NONE);
         assert_eq!(habits.guess(1, Group::Sends, 10_000_000, None), 5_000);
     }

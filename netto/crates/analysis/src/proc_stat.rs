@@ -1,11 +1,11 @@
-//! `/proc/stat` → CPU time by mode (`man 5 proc_stat`).
+//! Reads CPU time by mode from `/proc/stat` (`man 5 proc_stat`).
 
 use metrics_common::CpuModes;
 
-/// `/proc/stat` could not be understood.
+/// `/proc/stat` is malformed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ProcStatError {
-    /// A `cpu` line with a field that is no number, or with too few.
+    /// A `cpu` line with a malformed or missing field.
     #[error("/proc/stat: field {field} of line {line:?} is missing or not a number")]
     Field {
         /// The line.
@@ -21,9 +21,9 @@ pub enum ProcStatError {
 /// Ticks since boot, by mode.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcStat {
-    /// Of the whole host.
+    /// Those of the whole host.
     pub host: [u64; 8],
-    /// Of each online CPU, with its number, ascending.
+    /// Those of each online CPU, with its number, ascending.
     pub cpus: Vec<(u32, [u64; 8])>,
 }
 
@@ -37,15 +37,15 @@ pub fn parse(text: &str) -> Result<ProcStat, ProcStatError> {
     Ok(stat)
 }
 
-/// The same, with the memory of an earlier reading.
+/// The same, reusing memory.
 ///
 /// # Errors
-/// See [`ProcStatError`]; the reading is of no use then.
+/// See [`ProcStatError`]; the value is then invalid.
 pub fn parse_into(text: &str, stat: &mut ProcStat) -> Result<(), ProcStatError> {
     let mut host = None;
     stat.cpus.clear();
     for line in text.lines() {
-        // What follows the CPUs is long, and nothing of it is needed.
+        // The lines after the CPUs are long and not needed.
         let Some(line_of_cpu) = line.strip_prefix("cpu") else {
             match stat.cpus.is_empty() {
                 true => continue,
@@ -87,7 +87,7 @@ pub fn parse_into(text: &str, stat: &mut ProcStat) -> Result<(), ProcStatError> 
     Ok(())
 }
 
-/// The number that a text begins with, and what comes after it; `None` if it begins with none.
+/// The number at the beginning of a text, and the rest; `None` if there is none.
 fn first_number(text: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0_u64;
     let mut rest = text;
@@ -100,8 +100,8 @@ fn first_number(text: &[u8]) -> Option<(u64, &[u8])> {
     (rest.len() < text.len()).then_some((number, rest))
 }
 
-/// Time by mode between two readings of `cpus` CPUs that were `interval_ns` apart; a counter
-/// that went back (the kernel's idle time may), or further than time did, counts nothing.
+/// Time by mode between two readings of `cpus` CPUs that were `interval_ns` apart. A counter that
+/// went back (the kernel's idle time may), or advanced by more than is possible, counts as 0.
 pub fn growth(
     before: &[u64; 8],
     after: &[u64; 8],
@@ -109,7 +109,7 @@ pub fn growth(
     interval_ns: u64,
     cpus: usize,
 ) -> CpuModes {
-    // A mode is told when it ends, or with a tick: some may be of the interval before.
+    // The kernel updates a mode when it ends or at a tick, so part may be of the interval before.
     let most_ns = interval_ns.saturating_mul(2).saturating_add(LATE_NS);
     let most_ns = most_ns.saturating_mul(cpus as u64);
     let mut values = [0; 8];
@@ -120,7 +120,7 @@ pub fn growth(
     CpuModes::from_values(values)
 }
 
-/// By how much a counter may be behind. A CPU that ticks no more tells late, too.
+/// How far a counter may lag. A CPU without ticks is updated late, too.
 const LATE_NS: u64 = 10_000_000_000;
 
 #[cfg(test)]

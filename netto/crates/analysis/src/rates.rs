@@ -1,44 +1,43 @@
-//! How often each CPU is sampled: as often as asked for while the budget allows, rarely where
-//! there is nothing to see, and not at all on a CPU that idles. Pure.
+//! The sampling rate of each CPU: the requested one while the budget allows, a low one without
+//! networking, and none on an idle CPU. Pure.
 
-/// Fewer samples a second are not taken of a CPU that does networking, whatever the budget
-/// says: they keep the flame graph alive.
+/// Lowest rate on a CPU with networking, whatever the budget: it keeps the flame graph alive.
 pub const FEWEST_HZ: u64 = 20;
-/// Samples a second of a CPU that is busy with something else: they only tell whether it does
-/// networking again that no probe shows, and are not counted.
+/// Rate on a CPU that is busy with other work: these samples only detect networking that no probe
+/// shows, and are not counted.
 pub const LOOKING_HZ: u64 = 20;
-/// A CPU that does less networking, as a share of its time, has nothing worth a sample.
+/// Share of a CPU's time below which networking is not worth a sample.
 const NOTHING: f64 = 0.0005;
-/// Over about so long a time: a packet now and then is no traffic. Nanoseconds.
+/// Time constant of that share, so that a single packet is no traffic, nanoseconds.
 const LATELY_NS: f64 = 3e9;
-/// After so long a time without networking a CPU is left alone, nanoseconds.
+/// Time without networking after which a CPU is not sampled, nanoseconds.
 const QUIET_NS: u64 = 10_000_000_000;
-/// A CPU that is busy for less than this share of its time idles.
+/// Share of its time below which a CPU is idle.
 const IDLES: f64 = 0.05;
-/// A rate is kept until a better one differs by so much, as a ratio.
+/// Least change of a rate, as a ratio.
 const WORTH_A_CHANGE: f64 = 0.2;
 
-/// What an interval has shown of a CPU.
+/// The results of an interval on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shown {
     /// Networking, as a share of its time.
     pub network_ratio: f64,
-    /// Whether a look has met networking.
+    /// Whether a detecting sample found networking.
     pub was_met: bool,
     /// Share of its time that it was busy; `None` if unknown.
     pub busy_ratio: Option<f64>,
-    /// What samples may cost, as a share of its time.
+    /// The budget for samples, as a share of its time.
     pub may_cost_ratio: f64,
     /// What one sample costs, nanoseconds.
     pub sample_ns: f64,
 }
 
-/// What is to be done on a CPU.
+/// The sampling rate of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Samples a second; 0: none.
+    /// Samples per second; 0: none.
     pub hz: u64,
-    /// Whether they only tell whether there is something to see.
+    /// Whether samples only detect networking.
     pub is_look: bool,
 }
 
@@ -51,14 +50,14 @@ pub struct Rates {
 
 #[derive(Debug, Clone, Copy)]
 struct Cpu {
-    /// Networking lately, as a share of the time.
+    /// Recent networking, as a share of the time.
     network_ratio: f64,
     quiet_ns: u64,
     rate: Rate,
 }
 
 impl Rates {
-    /// Begins with the highest rate everywhere: nothing is known yet.
+    /// Starts with the highest rate everywhere.
     pub fn new(most_hz: u64) -> Self {
         Rates {
             most_hz,
@@ -66,7 +65,7 @@ impl Rates {
         }
     }
 
-    /// The rate of a CPU now.
+    /// The current rate of a CPU.
     pub fn of(&self, cpu: usize) -> Rate {
         let known = self.cpus.get(cpu);
         known.map_or(self.unknown().rate, |known| known.rate)
@@ -83,8 +82,8 @@ impl Rates {
         }
     }
 
-    /// Ends an interval: the rate from now on. Where softirqs are timed, an idle CPU shows its
-    /// networking without any sample.
+    /// Ends an interval and returns the new rate. If softirqs are timed, networking on an idle CPU
+    /// is seen without samples.
     pub fn next(
         &mut self,
         cpu: usize,

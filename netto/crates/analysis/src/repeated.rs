@@ -1,29 +1,28 @@
-//! Sequences of words that come again and again, such as stacks: each is stored once and
-//! numbered in the order in which they came. Memory grows to a bound and is kept when all are
-//! forgotten, so that in the long run nothing is allocated. Knows no stack.
+//! Interns sequences of words, such as stacks: each is stored once and numbered in order of
+//! appearance. Memory grows up to a bound and is reused after clearing. Knows no stacks.
 
 /// See the head of this file.
 #[derive(Debug, Clone)]
 pub(super) struct Repeated {
     words: Vec<u64>,
-    known: Vec<Known>,
-    /// By hash: 0 if free, else a number plus one; what is taken lies on the next free place.
-    /// A power of two, at least twice as many as are known.
+    known: Vec<KnownSequence>,
+    /// A hash table with linear probing: 0 if free, else a number plus one. Its size is a power of
+    /// two, at least twice the number of sequences.
     places: Vec<u32>,
     most: Most,
 }
 
-/// The most that is stored.
+/// Limits of the storage.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Most {
-    /// Sequences.
+    /// Number of sequences.
     pub known: usize,
-    /// Words of all of them.
+    /// Words of all sequences.
     pub words: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct KnownSequence {
     hash: u64,
     begin: u32,
     end: u32,
@@ -32,20 +31,20 @@ struct Known {
 /// A sequence's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Numbered {
-    /// It was known.
+    /// Already known.
     Again(usize),
-    /// It is the first of its kind.
+    /// Newly stored.
     New(usize),
-    /// It is not known, and there is no room.
+    /// Unknown, and the storage is full.
     NoRoom,
 }
 
 const FEWEST_PLACES: usize = 64;
-/// An odd number whose bits have no pattern.
+/// An odd number with irregular bits.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Repeated {
-    /// Nothing yet.
+    /// An empty storage.
     pub(super) fn new(most: Most) -> Self {
         Repeated {
             words: Vec::new(),
@@ -55,35 +54,35 @@ impl Repeated {
         }
     }
 
-    /// How many there are.
+    /// Number of sequences.
     pub(super) fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// One by its number.
+    /// A sequence by its number.
     pub(super) fn get(&self, number: usize) -> &[u64] {
-        let Known { begin, end, .. } = self.known[number];
+        let KnownSequence { begin, end, .. } = self.known[number];
         &self.words[begin as usize..end as usize]
     }
 
-    /// All of them, by number.
+    /// All sequences, by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u64]> {
         (0..self.len()).map(|number| self.get(number))
     }
 
-    /// Forgets all, keeping the memory.
+    /// Removes all sequences, keeping the memory.
     pub(super) fn clear(&mut self) {
         self.words.clear();
         self.known.clear();
         self.places.fill(0);
     }
 
-    /// The number of the sequence that consists of these two.
+    /// The number of the sequence `head` followed by `tail`.
     pub(super) fn number<const N: usize>(&mut self, head: [u64; N], tail: &[u64]) -> Numbered {
         let hash = hash(head, tail);
         let mut place = self.first_place(hash);
         while let Some(number) = self.places[place].checked_sub(1) {
-            let Known {
+            let KnownSequence {
                 hash: of,
                 begin,
                 end,
@@ -106,7 +105,7 @@ impl Repeated {
         self.words.extend_from_slice(&head);
         self.words.extend_from_slice(tail);
         let end = end as u32;
-        self.known.push(Known { hash, begin, end });
+        self.known.push(KnownSequence { hash, begin, end });
         self.places[place] = self.known.len() as u32;
         if 2 * self.len() > self.places.len() {
             self.widen();
@@ -133,7 +132,7 @@ impl Repeated {
 
 fn hash<const N: usize>(head: [u64; N], tail: &[u64]) -> u64 {
     let add = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(FACTOR);
-    // What tells addresses apart is in the lower halves of their words.
+    // Addresses differ in the lower halves of their words.
     let add_both = |hash: u64, [one, other]: &[u64; 2]| {
         (hash ^ one.wrapping_add(other.rotate_left(32))).wrapping_mul(FACTOR)
     };

@@ -1,5 +1,5 @@
-//! How a rule of the component table is matched with a kernel function: name
-//! patterns, and which of several rules that hold is the more specific.
+//! Matches rules of the component table with kernel functions: name patterns, and precedence among
+//! several matching rules.
 
 use metrics_common::Rule;
 use metrics_common::component::{BOUNDARIES, SHARED_CALLS, SOCKET_MET};
@@ -8,27 +8,27 @@ use rustc_hash::FxHashMap;
 
 use super::symbols::{Symbol, program_name};
 
-/// A rule whose patterns are numbers, of a component.
+/// A rule of a component, with its patterns as numbers.
 #[derive(Debug, Clone)]
 pub(super) struct NumberedRule {
     component: u8,
-    /// `None` for any function.
+    /// `None`: any function.
     frame: Option<u16>,
     specificity: i8,
     has_caller: bool,
-    /// Whether any caller will do.
+    /// Whether any caller matches.
     any_caller: bool,
-    /// By number of a pattern: how specific it is, if the caller may match it.
+    /// By number of a caller's pattern: its precedence.
     callers: FxHashMap<u16, i8>,
 }
 
 impl NumberedRule {
-    /// Whether it may hold for a function that matches these patterns.
+    /// Whether it matches a function with these patterns, for some caller.
     pub(super) fn claims(&self, frame: &[u16]) -> bool {
         self.frame.is_none_or(|pattern| frame.contains(&pattern))
     }
 
-    /// How specific it is for a caller that matches these patterns; `None` if it does not hold.
+    /// Its precedence for a caller with these patterns; `None` if it does not match.
     fn of_caller(&self, caller: &[u16]) -> Option<i8> {
         if !self.has_caller {
             return Some(-1);
@@ -41,8 +41,8 @@ impl NumberedRule {
     }
 }
 
-/// The component of the most specific of these rules, all of which hold for a
-/// function, that also holds for its caller, which matches these patterns.
+/// The component of the rule with the highest precedence for a caller with these patterns, among
+/// rules that all match the function.
 pub(super) fn best(rules: &[&NumberedRule], caller: &[u16]) -> Option<u8> {
     rules
         .iter()
@@ -63,23 +63,23 @@ pub(super) fn matches(pattern: &str, symbol: Symbol<'_>) -> bool {
     ownership::matches(pattern, name, symbol.is_bpf)
 }
 
-/// Every distinct pattern of the rules, numbered; `*` needs no number.
+/// All distinct patterns of the rules, numbered; `*` needs no number.
 pub(super) struct Patterns {
     all: Vec<&'static str>,
     numbers: FxHashMap<&'static str, u16>,
-    /// Whole names are looked up. A part of a name is tried only where its first two bytes
-    /// stand: a kernel has too many symbols to try each pattern on each.
+    /// Full names are looked up by hash. A partial pattern is tried only where its first two bytes
+    /// occur: a kernel has too many symbols to try each pattern on each.
     names: FxHashMap<&'static str, u16>,
     beginnings: Pairs,
     insides: Pairs,
     endings: Vec<u16>,
-    /// Of BPF programs.
+    /// Patterns of BPF programs.
     programs: Vec<u16>,
 }
 
-/// Patterns by two bytes that must stand somewhere.
+/// Patterns by two bytes that they contain.
 struct Pairs {
-    /// A bit for every pair there is.
+    /// A bit for every possible pair.
     are_there: Vec<u64>,
     by_pair: FxHashMap<u16, Vec<u16>>,
 }
@@ -98,7 +98,7 @@ impl Pairs {
         self.by_pair.entry(pair).or_default().push(pattern);
     }
 
-    /// The patterns to try where these stand.
+    /// The patterns to try at this pair.
     fn at(&self, pair: [u8; 2]) -> &[u16] {
         let pair = u16::from_be_bytes(pair);
         match self.are_there[usize::from(pair / 64)] >> (pair % 64) & 1 {
@@ -109,7 +109,7 @@ impl Pairs {
 }
 
 impl Patterns {
-    /// Of these rules, and of the names of the context boundaries and shared calls.
+    /// From these rules, context boundaries and shared calls.
     pub(super) fn of<'a>(rules: impl Iterator<Item = &'a Rule>) -> Self {
         let shared = SHARED_CALLS.iter().flat_map(|(_, calls)| *calls);
         let mut all: Vec<&'static str> = rules
@@ -146,7 +146,7 @@ impl Patterns {
         patterns
     }
 
-    /// A rule of a component by numbers; all of its patterns are among these.
+    /// Translates a rule's patterns to numbers.
     pub(super) fn numbered(&self, component: usize, rule: &Rule) -> NumberedRule {
         let number = |pattern: &str| self.numbers.get(pattern).copied();
         let callers = rule.under.iter();
@@ -162,7 +162,7 @@ impl Patterns {
         }
     }
 
-    /// Numbers of the patterns that this symbol matches, ascending, put into `set`.
+    /// Puts the numbers of the patterns that this symbol matches into `set`, ascending.
     pub(super) fn matching(&self, symbol: Symbol<'_>, set: &mut Vec<u16>) {
         set.clear();
         let holds = |number: &&u16| matches(self.all[usize::from(**number)], symbol);
@@ -181,7 +181,7 @@ impl Patterns {
         set.extend(self.endings.iter().filter(holds));
         set.extend(self.names.get(symbol.name));
         if set.len() > 1 {
-            // What stands in a name twice has been found twice.
+            // A pair that occurs twice in a name gives duplicates.
             set.sort_unstable();
             set.dedup();
         }
@@ -193,7 +193,7 @@ impl Patterns {
         pattern == ANY || number.is_some_and(|number| set.contains(number))
     }
 
-    /// How many there are.
+    /// Number of patterns.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
@@ -218,7 +218,7 @@ mod tests {
     }
 
     proptest! {
-        /// Made of pieces that patterns are made of, or of anything.
+        /// Names made of pieces of patterns, or of anything.
         #[test]
         fn whatever_finds_patterns_quickly_finds_those_that_match(
             name in "(tcp_|__ip6_|inet_|x|_clean|napi|poll|xdp|_handle_frame|gro_flush|handle_softirqs|[a-z_.]{0,3}){0,4}",

@@ -1,28 +1,28 @@
-//! What takes the stack samples: perf's clock, whose timer is netto's own, or the scheduler's tick,
-//! which comes anyway. Pure; what an interrupt costs is measured elsewhere.
+//! Chooses the source of stack samples: perf's clock, with a timer of its own, or the scheduler's
+//! tick, which occurs anyway. Pure; the cost of an interrupt is measured elsewhere.
 //!
-//! Perf's clock meets everything alike, as often as is asked for. The tick is free, but comes HZ
-//! times a second, in step with what the scheduler does, and not at all on an idle CPU: not even
-//! in a softirq that wakes it. So it is taken only where perf's interrupts are so dear that the
-//! budget has no room for enough of them, and only to split what probes time.
+//! Perf's clock samples all code alike, at the requested rate. The tick is free, but occurs HZ
+//! times a second, in step with the scheduler, and not at all on an idle CPU, not even in a softirq
+//! that wakes it. It is therefore used only if perf's interrupts are so expensive that the budget
+//! allows too few, and only to split timed components.
 
-/// If the budget has room for fewer interrupts of perf's clock per second, the tick is preferred.
-/// On bare metal one takes 1–2 µs; in a virtual machine that is left for each, 10–70 µs.
+/// If the budget allows fewer perf interrupts per second, the tick is preferred. An interrupt takes
+/// 1–2 µs on bare metal, and 10–70 µs in a virtual machine with an exit for each.
 const ENOUGH_HZ: f64 = 100.0;
 
-/// What the user asks for.
+/// The user's choice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RequestedSampler {
-    /// Whichever is better here.
+    /// The better one on this host.
     #[default]
     Auto,
     /// Perf's clock.
     Perf,
-    /// The scheduler's tick, or an error.
+    /// The scheduler's tick; an error if it cannot be used.
     Tick,
 }
 
-/// What takes the samples.
+/// A source of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampler {
     /// Perf's clock.
@@ -41,20 +41,21 @@ impl Sampler {
     }
 }
 
-/// What is known of this host and of what the user wants.
+/// Facts of this host, and the user's options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    /// What one interrupt of perf's clock takes, nanoseconds, or why that is not known.
+    /// Duration of one perf interrupt, nanoseconds, or why it is unknown.
     pub interrupt_ns: Result<u64, String>,
     /// Time between two ticks, nanoseconds, or why they cannot be used.
     pub tick_ns: Result<u64, String>,
-    /// Whether probes time softirqs: without them, samples alone must find what wakes an idle CPU.
+    /// Whether probes time softirqs: without them, only samples find softirqs that wake an idle
+    /// CPU.
     pub softirqs_are_timed: bool,
-    /// What netto may cost, as a share of each CPU's time.
+    /// netto's budget, as a share of each CPU's time.
     pub max_overhead_ratio: f64,
     /// Samples per second and CPU.
     pub frequency_hz: u64,
-    /// Whether somebody has asked for so many; nobody has for the default.
+    /// Whether the user gave the frequency; `false` for the default.
     pub frequency_is_given: bool,
 }
 
@@ -63,13 +64,13 @@ pub struct Facts {
 pub struct Choice {
     /// What takes the samples.
     pub sampler: Sampler,
-    /// How many it takes at most, per second and CPU.
+    /// Most samples per second and CPU.
     pub frequency_hz: u64,
-    /// Why this one; a part of a sentence.
+    /// The reason, as a part of a sentence.
     pub reason: String,
 }
 
-/// `--sampler tick` where there is none.
+/// `--sampler tick` without a usable tick.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("--sampler tick is not possible here: {0}; use --sampler auto")]
 pub struct NoTick(pub String);
@@ -84,10 +85,10 @@ impl Facts {
     }
 }
 
-/// Decides.
+/// Chooses the sampler.
 ///
 /// # Errors
-/// The tick was asked for by name and is not to be had.
+/// The tick was requested and cannot be used.
 pub fn choose(requested: RequestedSampler, facts: &Facts) -> Result<Choice, NoTick> {
     let tick = |tick_ns: u64, reason: String| Choice {
         sampler: Sampler::Tick,
@@ -95,30 +96,29 @@ pub fn choose(requested: RequestedSampler, facts: &Facts) -> Result<Choice, NoTi
         reason,
     };
     let tick_ns = match (requested, &facts.tick_ns) {
-        (RequestedSampler::Perf, _) => return Ok(facts.perf("asked for")),
+        (RequestedSampler::Perf, _) => return Ok(facts.perf("requested")),
         (RequestedSampler::Tick, Err(lack)) => return Err(NoTick(lack.clone())),
-        (RequestedSampler::Tick, Ok(tick_ns)) => return Ok(tick(*tick_ns, "asked for".to_owned())),
+        (RequestedSampler::Tick, Ok(tick_ns)) => return Ok(tick(*tick_ns, "requested".to_owned())),
         (RequestedSampler::Auto, Err(lack)) => {
             return Ok(facts.perf(format!("the tick cannot be used: {lack}")));
         }
         (RequestedSampler::Auto, Ok(tick_ns)) => *tick_ns,
     };
     if !facts.softirqs_are_timed {
-        return Ok(
-            facts.perf("samples alone must find all softirqs, and no tick does on an idle CPU")
-        );
+        return Ok(facts
+            .perf("without probes, samples must find all softirqs, and an idle CPU has no ticks"));
     }
     let ticks_hz = ticks_per_second(tick_ns);
     if facts.frequency_is_given && facts.frequency_hz > ticks_hz {
         return Ok(facts.perf(format!(
-            "{} samples a second are asked for, and there are {ticks_hz} ticks",
+            "{} samples a second are requested, and there are {ticks_hz} ticks",
             facts.frequency_hz
         )));
     }
     let interrupt_ns = match &facts.interrupt_ns {
         Ok(interrupt_ns) => *interrupt_ns,
         Err(lack) => {
-            return Ok(facts.perf(format!("what its interrupts cost is not known: {lack}")));
+            return Ok(facts.perf(format!("the cost of its interrupts is unknown: {lack}")));
         }
     };
     let room_hz = facts.max_overhead_ratio * 1e9 / interrupt_ns.max(1) as f64;
@@ -141,14 +141,14 @@ fn ticks_per_second(tick_ns: u64) -> u64 {
 
 /// A gap this many times the usual one is an interrupt.
 const LONG: u32 = 8;
-/// The shortest that can be one, nanoseconds: no CPU takes an interrupt in less.
+/// Shortest interrupt, nanoseconds.
 const SHORTEST_NS: u32 = 300;
-/// A gap so long is no interrupt but somebody else's turn on the CPU, nanoseconds.
+/// A longer gap is not an interrupt but another task's turn, nanoseconds.
 const TURN_NS: u32 = 400_000;
-/// Fewer interrupts say nothing.
+/// With fewer interrupts, their duration is unknown.
 const FEWEST: usize = 40;
 
-/// Who reads the time again and again: how long that takes without an interrupt in between.
+/// The usual gap between two readings of the time in a loop, without an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Undisturbed {
     usual_ns: u32,
@@ -156,8 +156,8 @@ pub struct Undisturbed {
 }
 
 impl Undisturbed {
-    /// By some gaps between readings, nanoseconds, of which few are interrupts; they are in another
-    /// order afterwards. `None` without any.
+    /// From gaps between readings, nanoseconds, few of which are interrupts; reorders them. `None`
+    /// if empty.
     pub fn new(gaps_ns: &mut [u32]) -> Option<Undisturbed> {
         let usual_ns = median(gaps_ns)?;
         Some(Undisturbed {
@@ -166,18 +166,18 @@ impl Undisturbed {
         })
     }
 
-    /// Whether a gap is so long that another program had its turn on the CPU.
+    /// Whether a gap is so long that another task ran.
     pub fn is_turn(gap_ns: u64) -> bool {
         gap_ns >= u64::from(TURN_NS)
     }
 
-    /// Whether a gap is so long that it is an interrupt, and no turn of another program.
+    /// Whether a gap is as long as an interrupt, but not as another task's turn.
     pub fn is_interrupt(&self, gap_ns: u64) -> bool {
         gap_ns >= u64::from(self.long_ns) && !Undisturbed::is_turn(gap_ns)
     }
 
-    /// What an interrupt takes, nanoseconds, by those gaps that are one; `None` if less than half
-    /// of `expected` were met. Others' interrupts are among them, but few.
+    /// The duration of an interrupt, nanoseconds, from the gaps that are interrupts; `None` if less
+    /// than half of `expected` occurred. A few others' interrupts are included.
     pub fn interrupt_ns(&self, gaps_ns: &mut [u32], expected: u64) -> Option<u64> {
         let enough = FEWEST.max(expected as usize / 2);
         if gaps_ns.len() < enough {
@@ -294,8 +294,8 @@ mod tests {
         assert_eq!(ticks_per_second(0), 500_000_000 * 2);
     }
 
-    /// Of a program that reads the time, interrupted so often for so long, and which three times
-    /// had to wait for its turn.
+    /// The gaps of a program that reads the time, with this many interrupts of this length, and
+    /// three turns of other tasks.
     fn measured(interrupts: usize, interrupt_ns: u32, expected: u64) -> Option<u64> {
         let mut quiet = [vec![40; 1000], vec![40 + interrupt_ns; 9]].concat();
         let undisturbed = Undisturbed::new(&mut quiet).unwrap();

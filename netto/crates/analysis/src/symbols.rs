@@ -1,9 +1,8 @@
-//! Kernel symbols: the text of `/proc/kallsyms` → the address ranges of the
-//! functions that the classifier cares about.
+//! Kernel symbols: extracts address ranges of the functions that the classifier needs from the text
+//! of `/proc/kallsyms`.
 //!
-//! A kernel has some 200,000 symbols and the classifier asks for a few hundred,
-//! so only those ranges are kept, and where each function starts; names are
-//! looked up when somebody wants to read them. Nothing here opens a file.
+//! A kernel has some 200,000 symbols, and the classifier needs a few hundred. Only their ranges and
+//! the starts of all functions are kept; names are looked up when they are read. Opens no files.
 
 use std::io::BufRead;
 
@@ -14,19 +13,19 @@ use self::line::fields;
 
 mod line;
 
-/// The longest functions of kernels have some ten thousand bytes.
+/// Longest plausible function: those of kernels have some ten thousand bytes.
 const LONGEST_FUNCTION_BYTES: u64 = 256 << 10;
 
 /// Why the kernel's symbols cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SymbolError {
-    /// Every address reads as zero: the kernel hides them from this process.
+    /// Every address is zero: the kernel hides them from this process.
     #[error(
         "the kernel hides its symbol addresses from this process; run as root or with CAP_SYSLOG, \
          and with sysctl kernel.kptr_restrict below 2"
     )]
     Hidden,
-    /// The list holds no function at all.
+    /// The list has no function.
     #[error("the kernel's symbol list is empty; is this kernel built with CONFIG_KALLSYMS?")]
     Empty,
     /// A line that is not `address type name [module]`.
@@ -45,25 +44,24 @@ pub enum SymbolError {
 /// A function or BPF program in the kernel's symbol list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Symbol<'a> {
-    /// Name as people know it: without compiler suffixes.
+    /// Name without compiler suffixes.
     pub name: &'a str,
     /// Whether it is a BPF program (or a dispatcher or trampoline of one).
     pub is_bpf: bool,
 }
 
-/// Addresses `[start, end)` of a symbol that was asked for.
+/// Addresses `[start, end)` of a selected symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range<T> {
     /// First address.
     pub start: u64,
     /// First address of the next symbol.
     pub end: u64,
-    /// What the caller wanted to remember of the symbol.
+    /// The caller's value for the symbol.
     pub value: T,
 }
 
-/// Sorted, disjoint address ranges of the symbols that were asked for, and the
-/// starts of all functions.
+/// Sorted, disjoint address ranges of the selected symbols, and the starts of all functions.
 #[derive(Debug, Clone, Default)]
 pub struct Ranges<T> {
     wanted: Vec<Range<T>>,
@@ -71,15 +69,15 @@ pub struct Ranges<T> {
 }
 
 impl<T: Copy> Ranges<T> {
-    /// What is remembered of the symbol at this address.
+    /// The value of the symbol at this address.
     pub fn find(&self, address: u64) -> Option<T> {
         let after = self.wanted.partition_point(|range| range.start <= address);
         let range = self.wanted.get(after.checked_sub(1)?)?;
         (address < range.end).then_some(range.value)
     }
 
-    /// Where the function that holds this address starts; `None` before the first
-    /// and far behind one, in code that was loaded after the list was read.
+    /// Start of the function that contains this address; `None` before the first, and far behind
+    /// any (code that was loaded after the list was read).
     pub fn start_of(&self, address: u64) -> Option<u64> {
         let after = self.starts.partition_point(|start| *start <= address);
         let start = *self.starts.get(after.checked_sub(1)?)?;
@@ -92,8 +90,8 @@ impl<T: Copy> Ranges<T> {
     }
 }
 
-/// Strips what compilers append to a function's name, as often as it stands
-/// there: `.constprop.0`, `.isra.0`, `.part.1`, `.cold`, `.llvm.123`.
+/// Removes all compiler suffixes of a function's name: `.constprop.0`, `.isra.0`, `.part.1`,
+/// `.cold`, `.llvm.123`.
 pub fn normalise(name: &str) -> &str {
     let mut name = name;
     while let Some((head, last)) = at_last_dot(name) {
@@ -112,8 +110,7 @@ fn at_last_dot(name: &str) -> Option<(&str, &str)> {
     Some((&name[..dot], &name[dot + 1..]))
 }
 
-/// Reads a symbol list and keeps the ranges of those functions for which
-/// `wanted` returns a value.
+/// Reads a symbol list and keeps the ranges of the functions for which `wanted` returns a value.
 ///
 /// # Errors
 /// See [`SymbolError`].
@@ -143,7 +140,7 @@ pub fn parse<T>(
     starts.sort_unstable();
     starts.dedup();
     starts.shrink_to_fit();
-    // Of several names for one address the first asked for wins.
+    // Of several names for one address, the first selected one wins.
     found.sort_by_key(|(start, _)| *start);
     found.dedup_by_key(|(start, _)| *start);
     let wanted = found
@@ -159,9 +156,8 @@ pub fn parse<T>(
     Ok(Ranges { wanted, starts })
 }
 
-/// Reads a symbol list and gives each of these functions, known by where it
-/// starts, its name for people: `[bpf] name` for a BPF program. What is not
-/// in the list any more keeps what it had.
+/// Reads a symbol list and gives each of these functions, identified by its start, its name: `[bpf]
+/// name` for a BPF program. Functions that are no longer in the list keep their name.
 ///
 /// # Errors
 /// See [`SymbolError`].
@@ -182,7 +178,7 @@ pub fn name(
     })
 }
 
-/// `bpf_prog_6deef7357e7b4530_count` without what tells its versions apart.
+/// `bpf_prog_6deef7357e7b4530_count` without prefix and hash.
 pub(super) fn program_name(symbol: &str) -> &str {
     match symbol.strip_prefix("bpf_prog_") {
         Some(rest) => rest.split_once('_').map_or("", |(_tag, name)| name),
@@ -190,13 +186,13 @@ pub(super) fn program_name(symbol: &str) -> &str {
     }
 }
 
-/// Hands on every function of a symbol list with its address, which is 0 where hidden.
+/// Calls `each` for every function of a symbol list with its address, which is 0 if hidden.
 fn each_function(
     mut text: impl BufRead,
     mut each: impl FnMut(u64, Symbol<'_>),
 ) -> Result<(), SymbolError> {
     let mut number = 0;
-    // A line that began in what was read before.
+    // The part of a line in the previous buffer.
     let mut begun: Vec<u8> = Vec::new();
     loop {
         let read = text.fill_buf()?;
@@ -219,7 +215,7 @@ fn each_function(
         }
         begun.extend_from_slice(rest);
         if length == 0 {
-            // The last line has no end.
+            // The last line without a newline.
             return read_line(&begun, number + 1, &mut each);
         }
         text.consume(length);

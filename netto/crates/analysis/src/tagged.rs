@@ -1,7 +1,7 @@
-//! Samples with whose they are: what `analysis::classify` has found a stack to be, and the tag that
-//! came with it, for features that divide by them. Pure.
+//! Samples with their classification (`analysis::classify`) and the tag recorded with the stack,
+//! for features that divide time by them. Pure.
 
-/// Who ran when a stack was taken, and whom that may have worked for.
+/// The task that ran when a stack was taken, and the owner it may have worked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SampleTag {
     /// The task's process.
@@ -12,17 +12,17 @@ pub struct SampleTag {
     pub is_of_kernel: bool,
     /// Identity of its cgroup, the inode's number.
     pub cgroup: u64,
-    /// When the process began, nanoseconds since boot.
+    /// Start of the process, nanoseconds since boot.
     pub started_ns: u64,
-    /// The process' name, filled up with bytes 0.
+    /// The process' name, padded with zero bytes.
     pub comm: [u8; 16],
-    /// When the stack was taken, by CLOCK_MONOTONIC, nanoseconds.
+    /// Time of the stack, CLOCK_MONOTONIC, nanoseconds.
     pub time_ns: u64,
-    /// By which number to ask whose work it was; 0 if it was the task's own.
+    /// Number under which the owner of the work is looked up; 0 if it was the task's own.
     pub number: u64,
-    /// Control group of the socket that the softirq met last; 0 if none.
+    /// Control group of the last socket of the softirq; 0 if none.
     pub last_cgroup: u64,
-    /// Number of that socket's inode; 0 if no process has it.
+    /// Inode number of that socket; 0 if no process holds it.
     pub last_inode: u64,
 }
 
@@ -31,12 +31,12 @@ pub struct SampleTag {
 pub struct TaggedSample {
     /// CPU on which it was taken.
     pub cpu: usize,
-    /// Row of the event whose time it is.
+    /// Row of its event.
     pub event: usize,
-    /// Row of the part of it that the stack shows, if it shows one.
+    /// Row of the part shown by the stack, if any.
     pub part: Option<usize>,
-    /// Whether the stack shows that the softirq had met its socket already.
+    /// Whether the stack shows that the packet's socket was known.
     pub has_met_socket: bool,
-    /// Who ran.
+    /// The task that ran.
     pub tag: SampleTag,
 }

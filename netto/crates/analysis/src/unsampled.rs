@@ -1,24 +1,24 @@
-//! CPUs that are online and cannot be sampled: what is told of them, and only once.
+//! CPUs that are online but cannot be sampled: reports each cause only once.
 //!
-//! The sampler tries such a CPU again in every interval, since most causes pass. The
-//! same refusal of the same CPU is no news.
+//! The sampler retries such a CPU in every interval, since most causes are temporary. The same
+//! refusal of the same CPU is not reported again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known and has been told.
+/// Current and reported refusals.
 #[derive(Debug, Default)]
 pub struct Unsampled {
-    /// Why each CPU is not sampled now.
+    /// Current refusal of each CPU.
     now: BTreeMap<u32, String>,
-    /// Every CPU and cause that somebody has been told of.
+    /// All reported pairs of CPU and cause.
     told: BTreeSet<(u32, String)>,
 }
 
-/// Of so many CPUs and causes is told at most; a host has no more that differ.
+/// Most pairs of CPU and cause reported; no host has as many.
 const MOST_TOLD: usize = 1 << 16;
 
 impl Unsampled {
-    /// Observes the refusals of an interval. The result is those that nobody has been told of.
+    /// Records the refusals of an interval; returns those not yet reported.
     pub fn observe(&mut self, refused: impl IntoIterator<Item = (u32, String)>) -> Vec<String> {
         self.now = refused.into_iter().collect();
         let mut news: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
@@ -32,7 +32,7 @@ impl Unsampled {
             .collect()
     }
 
-    /// What the user should know of this interval, one sentence for each cause.
+    /// Remarks on this interval for the user, one sentence for each cause.
     pub fn notes(&self) -> Vec<String> {
         let mut causes: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         for (cpu, cause) in &self.now {
@@ -48,7 +48,7 @@ impl Unsampled {
 fn sentence(cause: &str, cpus: &[u32]) -> String {
     let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
     format!(
-        "These CPUs are not sampled, so that what runs on them is not broken down: {} ({cause}).",
+        "These CPUs are not sampled, so the work on them is not broken down: {} ({cause}).",
         list.join(", ")
     )
 }

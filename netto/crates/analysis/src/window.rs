@@ -1,23 +1,23 @@
-//! What each CPU has paid over the last ten seconds. Pure.
+//! The cost on each CPU over the last ten seconds. Pure.
 
 /// The time over which cost is averaged, nanoseconds.
 pub const WINDOW_NS: u64 = 10_000_000_000;
-/// It moves on by so much at a time.
+/// The step by which the window moves.
 const STEP_NS: u64 = WINDOW_NS / STEPS as u64;
 const STEPS: usize = 20;
 
-/// Time paid per CPU, over the last ten seconds or, before, since the start.
+/// Cost by CPU over the last ten seconds, or since the start if that is shorter.
 #[derive(Debug, Clone, Default)]
 pub struct Window {
-    /// By CPU, what each step cost, nanoseconds.
+    /// By CPU, the cost of each step, nanoseconds.
     paid_ns: Vec<[u64; STEPS]>,
-    /// How long each step lasted, nanoseconds.
+    /// Length of each step, nanoseconds.
     length_ns: [u64; STEPS],
     step: usize,
 }
 
 impl Window {
-    /// Adds an interval of this length, in which `paid_ns` says what each CPU paid, by its number.
+    /// Adds an interval of this length with the cost of each CPU, by its number.
     pub fn add(&mut self, interval_ns: u64, paid_ns: impl Iterator<Item = (usize, u64)>) {
         if self.length_ns[self.step] >= STEP_NS {
             self.step = (self.step + 1) % STEPS;
@@ -26,7 +26,7 @@ impl Window {
                 steps[self.step] = 0;
             }
         }
-        // An interval that is longer than a step is one long step; what is older then goes at once.
+        // An interval longer than a step is one long step; older ones are then dropped at once.
         self.length_ns[self.step] += interval_ns;
         for (cpu, ns) in paid_ns {
             if self.paid_ns.len() <= cpu {
@@ -45,14 +45,14 @@ impl Window {
         }
     }
 
-    /// What a CPU has paid, of its time, as a ratio; `None` before anything is known.
+    /// The cost on a CPU as a share of its time; `None` before the first interval.
     pub fn ratio(&self, cpu: usize) -> Option<f64> {
         let length_ns: u64 = self.length_ns.iter().sum();
         let paid_ns: u64 = self.paid_ns.get(cpu)?.iter().sum();
         (length_ns > 0).then(|| paid_ns as f64 / length_ns as f64)
     }
 
-    /// The CPU that has paid most, and its share.
+    /// The CPU with the highest cost, and its share.
     pub fn costliest(&self) -> Option<(usize, f64)> {
         (0..self.paid_ns.len())
             .filter_map(|cpu| Some((cpu, self.ratio(cpu)?)))

@@ -1,7 +1,6 @@
 //! The dashboard's files, embedded in the binary in compressed form.
 //!
-//! The build script lists them; this file only says what an entry looks like
-//! and finds one by its path.
+//! The build script lists them; this file defines an entry, and finds one by its path.
 
 /// One file of the dashboard.
 #[derive(Debug)]
@@ -10,7 +9,7 @@ pub struct Asset {
     pub path: &'static str,
     /// Value of the `Content-Type` header.
     pub content_type: &'static str,
-    /// Names this content among all that it ever was.
+    /// A unique name of this content.
     pub version: &'static str,
     /// The content, compressed by gzip.
     pub gzip: &'static [u8],

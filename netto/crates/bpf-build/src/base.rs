@@ -1,4 +1,5 @@
-//! What the platform's programs and user space agree on. Kinds come from the component table.
+//! Layouts and constants shared by the platform's programs and user space. Kinds come from the
+//! component table.
 
 use std::path::Path;
 
@@ -7,19 +8,19 @@ use metrics_common::component::{CLOCK_KINDS, SOFTIRQ_VECTORS};
 
 use crate::{Abi, Constant, Record};
 
-/// The deepest stack that is kept. The deepest seen on real hosts has 55 frames.
+/// The deepest stack that is kept. The deepest one observed on real hosts has 55 frames.
 const MAX_FRAMES: usize = 96;
 
-/// Of the deepest stack that a trial of the tick's interrupt looks at; deeper ones are cut.
+/// Depth to which a trial of the tick's interrupt reads stacks; deeper ones are cut.
 const TRIAL_FRAMES: usize = 32;
 
 /// The tag of a sample, before its frames: see `stacks.bpf.h`.
 const SAMPLE_TAG_WORDS: usize = 9;
 
-/// What may stand before a stack's frames: the header, and the tag.
+/// Most words before a stack's frames: the header, and the tag.
 const HEADER_WORDS: usize = 1 + SAMPLE_TAG_WORDS;
 
-/// Words for something of each kind: as many as a mask of bits can tell apart.
+/// Size of arrays indexed by kind: a power of two, so that an index can be masked.
 const KIND_SLOTS: usize = CLOCK_KINDS.next_power_of_two();
 
 const CONSTANTS: &[Constant] = &[

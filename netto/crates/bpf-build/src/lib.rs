@@ -1,6 +1,6 @@
-//! For build scripts: compiles BPF programs, and writes what they and user space agree on.
+//! For build scripts: compiles BPF programs, and generates layouts shared by them and user space.
 //!
-//! A crate with programs says its records and constants once; [`Abi::generate`] emits them for
+//! A crate with programs declares its records and constants once; [`Abi::generate`] emits them for
 //! both sides, `NAME_abi.h` for C and `abi.rs` for Rust. [`compile`] makes skeletons of its
 //! objects, which may include the platform's headers (`netto/crates/sys/src/bpf`);
 //! [`compile_object`] an object of several crates' headers.
@@ -21,29 +21,29 @@ pub mod combined;
 pub struct Record {
     /// Its name in both languages.
     pub name: &'static str,
-    /// What it is, one sentence.
+    /// Its description, one sentence.
     pub about: &'static str,
-    /// Name, number of words (0: as many as there are), comment.
+    /// Name, number of words (0: variable, at the end), comment.
     pub fields: &'static [(&'static str, usize, &'static str)],
 }
 
-/// A number that both sides know by `NETTO_NAME` and `NAME`.
+/// A number known to both sides as `NETTO_NAME` and `NAME`.
 #[derive(Debug, Clone, Copy)]
 pub struct Constant {
     /// Its name in Rust, and in C after `NETTO_`.
     pub name: &'static str,
     /// Its value.
     pub value: usize,
-    /// What it is, one sentence.
+    /// Its description, one sentence.
     pub about: &'static str,
 }
 
-/// What the programs of one crate and its user space agree on.
+/// The layouts and constants shared by one crate's programs and user space.
 #[derive(Debug, Clone, Copy)]
 pub struct Abi<'a> {
-    /// Names the header.
+    /// The name of the header.
     pub name: &'a str,
-    /// Further lines of the header, before the records.
+    /// Additional lines of the header, before the records.
     pub definitions: &'a str,
     /// Its numbers.
     pub constants: &'a [Constant],
@@ -89,7 +89,7 @@ impl Abi<'_> {
 }
 
 impl Record {
-    /// Whether it ends with as many words as there are.
+    /// Whether its last field has a variable number of words.
     fn is_open(&self) -> bool {
         self.fields.iter().any(|(_, words, _)| *words == 0)
     }
@@ -144,7 +144,7 @@ fn emit_rust(record: &Record, rust: &mut String) -> std::fmt::Result {
     )
 }
 
-/// Where the headers are that all programs may include.
+/// The folder of headers for all programs.
 fn headers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../sys/src/bpf")
 }
@@ -153,7 +153,7 @@ fn headers() -> PathBuf {
 /// depend on this one include the headers of both folders ([`headers_of`]).
 ///
 /// # Errors
-/// What the compiler says, and what it needs.
+/// The compiler's error, and its requirements.
 pub fn compile(folder: &str, names: &[&str], out_dir: &Path) -> anyhow::Result<()> {
     println!("cargo::rerun-if-changed={folder}");
     for name in names {

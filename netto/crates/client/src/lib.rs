@@ -1,6 +1,5 @@
-//! The client of a running daemon: its address, requests over HTTP, and the WebSocket that
-//! dashboards use. Commands that look at a daemon from outside share it, with its words for what
-//! goes wrong.
+//! The client of a running daemon: its address, requests over HTTP, and the WebSocket of
+//! dashboards. Shared by commands that read a daemon from outside, including its error messages.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -18,21 +17,21 @@ mod websocket;
 
 pub use websocket::Connection;
 
-/// The daemon that is asked when none is named.
+/// The default daemon.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:10880";
-/// How long each step of connecting may take.
+/// Timeout of each step of connecting.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// A daemon that says nothing for so long is gone: it pings every ten seconds.
+/// Timeout without messages: a daemon pings every ten seconds.
 pub const SILENCE_LIMIT: Duration = Duration::from_secs(30);
-/// How much of a refusal is repeated, bytes.
+/// Most bytes of a refusal shown.
 const MOST_REFUSAL_BYTES: u64 = 300;
 
-/// Where a daemon is and who asks.
+/// The address of a daemon, and the credentials.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Daemon {
     host: String,
     port: u16,
-    /// What all its paths begin with.
+    /// The common prefix of its paths.
     base: String,
     is_tls: bool,
     authorization: Option<String>,
@@ -43,22 +42,22 @@ impl Daemon {
     /// The daemon with this address, as in a browser: `http://user:password@host:10880`.
     ///
     /// # Errors
-    /// If that is no address of a daemon.
+    /// If it is not the address of a daemon.
     pub fn at(url: &str, ca_file: Option<&Path>) -> anyhow::Result<Daemon> {
         let example = "it looks like http://127.0.0.1:10880";
         let uri: Uri = url
             .parse()
-            .map_err(|error| anyhow!("{url} is no address of a daemon: {error}; {example}"))?;
+            .map_err(|error| anyhow!("{url} is not the address of a daemon: {error}; {example}"))?;
         let is_tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            _ => bail!("{url} is no address of a daemon: it begins with http:// or https://"),
+            _ => bail!("{url} is not the address of a daemon: it begins with http:// or https://"),
         };
         let authority = uri.authority().context("an address without a host")?;
         let host = authority.host().trim_matches(['[', ']']).to_owned();
         ensure!(!host.is_empty(), "{url} names no host; {example}");
         let authorization = authority.as_str().rsplit_once('@').map(|(user, _)| {
-            // Basic authentication is of bytes, and an address writes some of them as %40.
+            // Credentials of basic authentication are bytes; a URL writes some of them as %40.
             let plain: Vec<u8> = percent_decode_str(user).collect();
             format!("Basic {}", STANDARD.encode(plain))
         });
@@ -74,7 +73,7 @@ impl Daemon {
         })
     }
 
-    /// Its name for people, without passwords.
+    /// Its name for people, without the password.
     pub fn name(&self) -> String {
         let host = match self.host.contains(':') {
             true => format!("[{}]", self.host),
@@ -83,18 +82,18 @@ impl Daemon {
         format!("{host}:{}", self.port)
     }
 
-    /// The whole address of one of its paths, by `http` or `ws`.
+    /// The URL of one of its paths, by `http` or `ws`.
     fn url(&self, protocol: &str, path: &str) -> String {
         let secure = if self.is_tls { "s" } else { "" };
         format!("{protocol}{secure}://{}{}{path}", self.name(), self.base)
     }
 
-    /// What to say where something answers that is no netto.
+    /// The message for a server that is not netto.
     fn stranger(&self) -> String {
         let name = self.name();
         match self.is_tls {
-            true => format!("what answers at {name} is no netto"),
-            false => format!("what answers at {name} is no netto, or one behind https://"),
+            true => format!("the server at {name} is not netto"),
+            false => format!("the server at {name} is not netto, or needs https://"),
         }
     }
 
@@ -102,10 +101,10 @@ impl Daemon {
         format!("cannot reach a netto at {}", self.name())
     }
 
-    /// Asks for one of its paths, and gives the body of its answer.
+    /// Requests one of its paths, and returns the body of the answer.
     ///
     /// # Errors
-    /// Why there is none, with what to do.
+    /// Why there is no answer, and a remedy.
     pub fn get(&self, path: &str) -> anyhow::Result<impl Read + use<>> {
         let agent = self.agent().with_context(|| self.unreachable())?;
         let mut request = agent.get(self.url("http", path));
@@ -117,7 +116,7 @@ impl Daemon {
         let mut body = answer.into_body().into_reader();
         if status != 200 {
             let mut said = Vec::new();
-            // A refusal that breaks off is a refusal too.
+            // A refusal with an incomplete body is a refusal, too.
             let _ = body
                 .by_ref()
                 .take(MOST_REFUSAL_BYTES)
@@ -145,11 +144,11 @@ impl Daemon {
         Ok(Agent::new_with_config(config.build()))
     }
 
-    /// Why a request has no answer.
+    /// Explains why a request has no answer.
     fn explained(&self, error: ureq::Error) -> anyhow::Error {
         let broken = || match self.is_tls {
-            true => format!("{} breaks off", self.name()),
-            false => format!("{} breaks off, or is one behind https://", self.name()),
+            true => format!("{} closed the connection", self.name()),
+            false => format!("{} closed the connection, or needs https://", self.name()),
         };
         match error {
             ureq::Error::Io(error) if is_end(&error) => anyhow::Error::new(error).context(broken()),
@@ -167,7 +166,7 @@ impl Daemon {
     }
 }
 
-/// Whether the other end has gone in the middle of an answer.
+/// Whether the server closed the connection within an answer.
 fn is_end(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -175,7 +174,7 @@ fn is_end(error: &io::Error) -> bool {
     )
 }
 
-/// What a daemon that refuses wants, by the status of its answer.
+/// The remedy for a refusal, by its status.
 fn remedy(status: u16) -> Option<&'static str> {
     Some(match status {
         401 => "give user and password as in http://user:password@host:10880",
@@ -184,7 +183,7 @@ fn remedy(status: u16) -> Option<&'static str> {
     })
 }
 
-/// Why a request was refused: what is known of it, or else what the daemon says.
+/// Why a request was refused: by status, or else the daemon's text.
 fn refusal(status: u16, said: &[u8]) -> String {
     if let Some(remedy) = remedy(status) {
         return remedy.to_owned();
@@ -281,14 +280,14 @@ mod tests {
                 "",
             ),
             (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", ""),
-            (b"HTTP/1.1 200 OK\r\nContent-", "breaks off"),
-            (b"", "breaks off"),
-            // What a server of TLS says to whom it does not understand.
+            (b"HTTP/1.1 200 OK\r\nContent-", "closed the connection"),
+            (b"", "closed the connection"),
+            // The answer of a TLS server to a malformed record.
             (b"\x15\x03\x03\x00\x02\x02\x46", "https://"),
-            (b"SSH-2.0-OpenSSH\r\n\r\n", "no netto"),
+            (b"SSH-2.0-OpenSSH\r\n\r\n", "is not netto"),
             (
                 b"HTTP/1.1 200 OK\r\nContent-Length: -3\r\n\r\nabc",
-                "no netto",
+                "is not netto",
             ),
             (b"HTTP/1.1 401 No\r\n\r\nno", "user:password"),
             (

@@ -1,5 +1,6 @@
-//! TLS to a daemon: whom to trust, and in words what is wrong with a certificate. It is agreed on
-//! before anything is asked, so that what fails here is told from what is no netto.
+//! TLS to a daemon: trusted certificates, and explanations of certificate errors. The handshake is
+//! done before any request, so that its errors are distinct from those of a server that is not
+//! netto.
 
 use std::io;
 use std::net::TcpStream;
@@ -13,24 +14,24 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-/// Where distributions keep the certificates that they trust.
+/// Trust stores of distributions.
 const TRUSTED: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
 ];
 
-/// Agrees on TLS with the host of this name.
+/// Does the TLS handshake with the host of this name.
 ///
 /// # Errors
-/// Why that is not possible, with what to do.
+/// Why it failed, and a remedy.
 pub(super) fn encrypted(
     mut stream: TcpStream,
     host: &str,
     ca_file: Option<&Path>,
 ) -> anyhow::Result<StreamOwned<ClientConnection, TcpStream>> {
     let mut roots = RootCertStore::empty();
-    // A list of many may hold some of a kind that is not known.
+    // A long list may contain certificates of unknown kinds.
     roots.add_parsable_certificates(trusted(ca_file)?);
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()?
@@ -47,7 +48,7 @@ pub(super) fn encrypted(
 /// The same for requests over HTTP.
 ///
 /// # Errors
-/// If there is nobody to trust.
+/// If there are no trusted certificates.
 pub(super) fn of_agent(ca_file: Option<&Path>) -> anyhow::Result<TlsConfig> {
     let roots: Vec<_> = trusted(ca_file)?
         .iter()
@@ -59,7 +60,7 @@ pub(super) fn of_agent(ca_file: Option<&Path>) -> anyhow::Result<TlsConfig> {
         .build())
 }
 
-/// What went wrong while TLS was agreed on, or else the error itself.
+/// Explains an error of the handshake; other errors are returned as they are.
 pub(super) fn explained(error: io::Error) -> anyhow::Error {
     match error.get_ref().and_then(|cause| cause.downcast_ref()) {
         Some(cause) => anyhow!("{}", wording(cause)),
@@ -67,14 +68,14 @@ pub(super) fn explained(error: io::Error) -> anyhow::Error {
     }
 }
 
-/// What went wrong, for people.
+/// Explains an error for people.
 fn wording(error: &rustls::Error) -> String {
     use CertificateError as Certificate;
     let told = match error {
-        rustls::Error::InvalidMessage(_) => "it does not speak TLS; is it http:// there?",
+        rustls::Error::InvalidMessage(_) => "it does not speak TLS; try http://",
         rustls::Error::InvalidCertificate(Certificate::UnknownIssuer) => {
-            "its certificate is by nobody whom this host trusts; name a file that holds it, or its \
-             issuer's, with --ca-file"
+            "this host does not trust its certificate; name a file with it, or with its issuer's \
+             certificate, by --ca-file"
         }
         rustls::Error::InvalidCertificate(
             Certificate::NotValidForName | Certificate::NotValidForNameContext { .. },
@@ -85,11 +86,11 @@ fn wording(error: &rustls::Error) -> String {
             | Certificate::NotValidYet
             | Certificate::NotValidYetContext { .. },
         ) => "its certificate is not valid at this time; is this host's clock right?",
-        // The only name of this one is in the text.
+        // This error is only identified by its text.
         rustls::Error::InvalidCertificate(Certificate::Other(other))
             if format!("{other:?}").contains("CaUsedAsEndEntity") =>
         {
-            "its certificate is an issuer's (CA:TRUE), which may not be used by a server; give it \
+            "its certificate is a CA certificate (CA:TRUE), which a server may not use; give it \
              one with basicConstraints=CA:FALSE"
         }
         other => return format!("TLS fails: {other}"),
@@ -97,7 +98,7 @@ fn wording(error: &rustls::Error) -> String {
     told.to_owned()
 }
 
-/// The certificates by which a daemon may prove who it is.
+/// The trusted certificates.
 fn trusted(file: Option<&Path>) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let usual = TRUSTED.iter().map(Path::new).find(|path| path.exists());
     let path = file
@@ -142,7 +143,7 @@ mod tests {
         let daemon = Daemon::at(&format!("https://{address}"), Some(&ca_file)).unwrap();
         for error in [daemon.get("/x").err(), daemon.connect().err()] {
             let error = format!("{:#}", error.unwrap());
-            assert!(error.contains("http:// there"), "{error}");
+            assert!(error.contains("try http://"), "{error}");
             assert!(error.contains("cannot reach"), "{error}");
         }
         server.join().unwrap();

@@ -1,4 +1,4 @@
-//! The WebSocket that dashboards use: intervals as they are measured.
+//! The WebSocket of dashboards: intervals as they are measured.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -11,7 +11,7 @@ use tungstenite::{Message, WebSocket};
 
 use super::{CONNECT_LIMIT, Daemon, SILENCE_LIMIT, remedy, tls};
 
-/// What a daemon is spoken to by.
+/// The transport to a daemon.
 trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
@@ -22,7 +22,7 @@ impl Daemon {
     /// Opens a WebSocket.
     ///
     /// # Errors
-    /// Why that is not possible, with what to do.
+    /// Why it failed, and a remedy.
     pub fn connect(&self) -> anyhow::Result<Connection> {
         let name = self.name();
         let stream = self.dial().with_context(|| self.unreachable())?;
@@ -46,8 +46,8 @@ impl Daemon {
         }
     }
 
-    /// Reaches its socket, and agrees on TLS if need be, so that what fails here is told from what
-    /// is no netto.
+    /// Connects, with TLS if needed, before the WebSocket handshake, so that connection errors are
+    /// distinct from those of a server that is not netto.
     fn dial(&self) -> anyhow::Result<Box<dyn Stream>> {
         let mut last = anyhow!("the name {} has no address", self.host);
         for address in (self.host.as_str(), self.port).to_socket_addrs()? {
@@ -73,13 +73,13 @@ impl Connection {
     /// The next message.
     ///
     /// # Errors
-    /// Why there are no more.
+    /// Why there are no more messages.
     pub fn next_message(&mut self) -> anyhow::Result<ServerMessage> {
         loop {
             match self.0.read() {
                 Ok(Message::Binary(bytes)) => {
                     return codec::decode(&bytes)
-                        .context("the daemon is of another version, or what answers is none");
+                        .context("the daemon has another version, or the server is not netto");
                 }
                 Ok(Message::Close(Some(frame))) => bail!("{}", frame.reason),
                 Ok(Message::Close(None)) => bail!("the daemon has closed the connection"),
@@ -87,7 +87,7 @@ impl Connection {
                 Err(tungstenite::Error::Io(error))
                     if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
                 {
-                    bail!("nothing has come for {} s", SILENCE_LIMIT.as_secs())
+                    bail!("no data received for {} s", SILENCE_LIMIT.as_secs())
                 }
                 Err(error) => return Err(error.into()),
             }

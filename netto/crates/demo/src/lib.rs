@@ -1,9 +1,9 @@
-//! `netto demo`: a made-up host, so that anyone can see the dashboard without
-//! root, and tests know what it must show.
+//! `netto demo`: a made-up host, so that anyone can see the dashboard without root, and tests have
+//! known values.
 //!
-//! It owns the description of that host and the pace of its snapshots. What its CPUs do is
-//! [`load`]'s, in which functions `stacks`'; each feature makes up its own section of that.
-//! Nothing is measured, and everything is labelled as a demonstration.
+//! Defines that host's description and the pace of its snapshots. [`load`] makes up the work of its
+//! CPUs, `stacks` the functions; each feature makes up its own section from that. Nothing is
+//! measured, and everything is labelled as a demonstration.
 
 pub mod load;
 mod stacks;
@@ -24,30 +24,30 @@ use netto_feature::demo::{Generator, Interval, MAX_OVERHEAD};
 use netto_feature::instruments::Feature;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 
-/// Numbers of CPUs that a made-up host can have.
+/// Possible numbers of CPUs of a made-up host.
 pub const CPUS: std::ops::RangeInclusive<u32> = 1..=1024;
 
-/// The past is made up at least in steps of this length.
+/// Least step of the made-up past.
 const PAST_STEP_MS: u64 = 1_000;
-/// What a flame graph covers, nanoseconds.
+/// Length of a flame graph, nanoseconds.
 const FLAME_GRAPH_NS: u64 = 45_000_000_000;
-/// The component that this host pretends to lack.
+/// The component reported as unavailable.
 const LACKING: &str = "nf_ingress";
 
-/// What the made-up host is like. The same settings make the same values.
+/// The settings of a made-up host. The same settings give the same values.
 #[derive(Clone, Copy)]
 pub struct Settings {
     /// Number of CPUs.
     pub cpus: u32,
-    /// Another seed, another host.
+    /// The seed of the random values.
     pub seed: u64,
     /// Length of an interval.
     pub period: Duration,
-    /// Stack samples that it pretends to take, per second and CPU.
+    /// Assumed sampling rate, samples per second and CPU.
     pub frequency_hz: u64,
-    /// The features that there are.
+    /// The available features.
     pub features: &'static [Feature],
-    /// Those that nobody asks for, by name.
+    /// The features that are not enabled, by name.
     pub without: &'static [&'static str],
 }
 
@@ -59,11 +59,11 @@ impl Settings {
 
 /// A made-up host in the middle of its day.
 pub struct Demo {
-    /// What the host says of itself.
+    /// The host's description.
     pub info: Info,
-    /// The quarter of an hour before now.
+    /// The last quarter of an hour.
     pub past: History,
-    /// Its snapshots from now on.
+    /// Its future snapshots.
     pub source: Source,
 }
 
@@ -147,7 +147,7 @@ fn info(settings: Settings, now_ns: u64) -> Info {
                 name: feature.name.to_owned(),
                 availability: match settings.is_wanted(feature) {
                     true => Availability::by("demo"),
-                    false => Availability::missing("not asked for"),
+                    false => Availability::missing("not enabled"),
                 },
             })
             .collect(),
@@ -158,7 +158,7 @@ fn info(settings: Settings, now_ns: u64) -> Info {
     }
 }
 
-/// What a flame graph of the made-up host is made from.
+/// The inputs of a made-up flame graph.
 struct Stacks {
     settings: Settings,
     /// CPU time of the last interval, by component.
@@ -194,8 +194,8 @@ pub struct Source {
     sequence: u64,
     elapsed_ns: u64,
     stacks: Arc<Stacks>,
-    /// Where the past ends, nanoseconds since the Unix epoch, and when the
-    /// present began: making up the past takes a moment that must not be a gap.
+    /// End of the past, nanoseconds since the Unix epoch, and start of the present: making up the
+    /// past takes a moment that must not be a gap.
     past_end_ns: u64,
     began: Option<Instant>,
 }
@@ -217,7 +217,7 @@ impl SnapshotSource for Source {
 }
 
 impl Source {
-    /// A host that begins now and has no past.
+    /// A host that starts now, without a past.
     pub fn new(settings: Settings) -> Self {
         Source {
             settings,

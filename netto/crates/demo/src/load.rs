@@ -1,6 +1,5 @@
-//! What the CPUs of a made-up host do: slow waves, short bursts, a phase of
-//! container traffic over a bridge, one core that gets too much. Pure; the
-//! same seed and time give the same work.
+//! The work of a made-up host's CPUs: slow waves, short bursts, a phase of container traffic over a
+//! bridge, one overloaded core. Pure; the same seed and time give the same work.
 
 use metrics_common::component::{children_of, index_of_source};
 use metrics_common::{COMPONENTS, Component, CpuModes, Kind, Source};
@@ -8,11 +7,11 @@ use netto_feature::demo::Work;
 
 /// A tick of `/proc/stat`.
 const TICK_NS: f64 = 10_000_000.0;
-/// The slow wave, the bridge's phase, and the bursts, seconds.
+/// Periods of the slow wave, the bridge's phase, and the bursts, seconds.
 const WAVE_SECONDS: f64 = 420.0;
 const BRIDGE_SECONDS: (f64, f64) = (600.0, 210.0);
 const BURST_SECONDS: (f64, f64) = (97.0, 9.0);
-/// One receive queue for so many CPUs.
+/// Number of CPUs for each receive queue.
 const CPUS_PER_QUEUE: u32 = 4;
 
 /// The made-up CPUs.
@@ -20,12 +19,12 @@ pub struct Load {
     cpus: u32,
     nodes: u32,
     seed: u64,
-    /// What did not make a whole tick yet, by CPU and mode.
+    /// Remaining fractions of ticks, by CPU and mode.
     ticks_left: Vec<[f64; 8]>,
 }
 
 impl Load {
-    /// CPUs that have done nothing yet.
+    /// CPUs without any work yet.
     pub fn new(cpus: u32, nodes: u32, seed: u64) -> Self {
         Load {
             cpus,
@@ -35,7 +34,7 @@ impl Load {
         }
     }
 
-    /// The interval that ends at `seconds`, of which each CPU has `stacks` samples.
+    /// The interval that ends at `seconds`, with `stacks` samples on each CPU.
     pub fn interval(&mut self, seconds: f64, interval_ns: u64, stacks: u64) -> Work {
         let empty = vec![0; self.cpus as usize];
         let mut work = Work {
@@ -95,7 +94,7 @@ impl Load {
         work.modes.push(modes);
     }
 
-    /// CPU time by component, of those that are no part of another.
+    /// CPU time by component, for those without a parent.
     fn events(&self, cpu: u32, seconds: f64, interval_ns: u64, stacks: u64) -> Vec<u64> {
         let of = |(index, component): (usize, &Component)| match component.kind {
             Kind::Timed(source, _) => {
@@ -112,14 +111,14 @@ impl Load {
         COMPONENTS.iter().enumerate().map(of).collect()
     }
 
-    /// Share of its time that a CPU spends on work that has no probe.
+    /// Share of its time that a CPU spends on work without a probe.
     fn estimated_share(&self, slug: &str, cpu: u32, seconds: f64) -> f64 {
         let near = if cpu % CPUS_PER_QUEUE < 2 { 1.0 } else { 0.4 };
         let scale = match slug {
             "connections" => 0.011,
             "socket_poll" => 0.007,
             "net_worker" => 0.002,
-            // Nobody here uses threaded NAPI, busy polling or cpumaps.
+            // This host has no threaded NAPI, busy polling or cpumaps.
             _ => return 0.0,
         };
         if cpu == self.hot_cpu() {
@@ -128,7 +127,7 @@ impl Load {
         scale * near * self.smooth(seconds, 13.0, cpu, 55)
     }
 
-    /// Share of its time that a CPU spends on one source of work.
+    /// Share of a CPU's time for one source of work.
     fn timed_share(&self, source: Source, cpu: u32, seconds: f64) -> f64 {
         let wave = 0.62 + 0.38 * (std::f64::consts::TAU * seconds / WAVE_SECONDS).sin();
         let jitter = 0.7 + 0.6 * self.smooth(seconds, 2.3, cpu, source.clock_kind());
@@ -140,7 +139,7 @@ impl Load {
         };
         let is_hot = cpu == self.hot_cpu();
         let has_queue = cpu.is_multiple_of(CPUS_PER_QUEUE);
-        // Programs follow their queues: next to one there is more to send and receive.
+        // Programs run near their queues: there is more to send and receive on these CPUs.
         let near = if cpu % CPUS_PER_QUEUE < 2 { 1.0 } else { 0.45 };
         let slow = 0.35 + 0.65 * self.smooth(seconds, 41.0, cpu, 77);
         // Flows are not spread evenly over the queues.
@@ -158,7 +157,7 @@ impl Load {
             Source::LocalIpc => 0.005 * jitter,
             Source::NicInterrupt if has_queue => 0.006 * load,
             Source::NicInterrupt => 0.0,
-            // HI, BLOCK and IRQ_POLL have hardly anything to do on such a host.
+            // HI, BLOCK and IRQ_POLL have little work on such a host.
             Source::Softirq(0 | 4 | 5) => 0.0002 * jitter,
             Source::TIMER => 0.0035 * jitter,
             Source::TASKLET => 0.003 * load,
@@ -168,17 +167,17 @@ impl Load {
         }
     }
 
-    /// The core on which one flow ends that is too fat for it.
+    /// The core overloaded by a single large flow.
     fn hot_cpu(&self) -> u32 {
-        // Somewhere in the middle, so that one has to look for it.
+        // In the middle, so that it is not obvious.
         let wanted = self.cpus * 37 / 128 + (self.seed % 3) as u32;
         wanted.min(self.cpus - 1)
     }
 
-    /// How many of the samples each part of a component gets.
+    /// Number of samples of each part of a component.
     fn split(&self, whole: &str, cpu: u32, seconds: f64, taken: u32) -> Vec<(usize, u32)> {
         let node = cpu * self.nodes / self.cpus;
-        // The containers live on the last node.
+        // The containers run on the last node.
         let bridge = is_in(seconds, BRIDGE_SECONDS) && node == self.nodes - 1;
         let weights: Vec<(usize, f64)> = children_of(whole)
             .map(|part| (part, weight(COMPONENTS[part].slug, bridge)))
@@ -193,7 +192,7 @@ impl Load {
                 let noise = self.hash(moment, u64::from(cpu), part as u64)
                     + 0.5 * self.hash(moment, part as u64, u64::from(cpu) + 5)
                     - 0.75;
-                // The scatter of counting, near enough.
+                // Approximately the variance of counting.
                 let count = (expected + noise * 2.0 * expected.sqrt()).round().max(0.0) as u32;
                 let count = count.min(left);
                 left -= count;
@@ -221,7 +220,7 @@ impl Load {
         shares[5] = 0.006;
         shares[6] = softirq / interval;
         let sum: f64 = shares.iter().sum();
-        // A CPU that has more to do than time takes it from the programs.
+        // A CPU with more work than time takes it from the programs.
         shares[0] = (user - (sum - 1.0).max(0.0)).max(0.0);
         shares[3] = (1.0 - shares.iter().sum::<f64>()).max(0.0);
         let left = &mut self.ticks_left[cpu as usize];
@@ -256,7 +255,7 @@ impl Load {
     }
 }
 
-/// Takes the networking part of each softirq from it.
+/// Subtracts the networking part from each softirq.
 fn carve(values: &mut [u64]) {
     for (index, component) in COMPONENTS.iter().enumerate() {
         if let Kind::Carved(source, _) = component.kind
@@ -269,7 +268,7 @@ fn carve(values: &mut [u64]) {
     }
 }
 
-/// Gives each part of a whole the time of its samples, and the remainder what is left.
+/// Gives each part of a whole the time of its samples, and the remainder the rest.
 fn share_out(values: &mut [u64], whole: usize, taken: u32, counts: Vec<(usize, u32)>) {
     let ns = values[whole];
     let mut left = ns;
@@ -287,7 +286,7 @@ fn share_out(values: &mut [u64], whole: usize, taken: u32, counts: Vec<(usize, u
     }
 }
 
-/// Nanoseconds that count as the modes system and softirq.
+/// Nanoseconds that belong to the modes system and softirq.
 fn in_modes(values: &[u64]) -> (u64, u64) {
     let (mut kernel, mut softirq) = (0, 0);
     for (component, ns) in COMPONENTS.iter().zip(values) {
@@ -302,7 +301,7 @@ fn in_modes(values: &[u64]) -> (u64, u64) {
     (kernel, softirq)
 }
 
-/// Makes every sum that of its parts.
+/// Sets every sum to that of its parts.
 fn sum_up(values: &mut [u64]) {
     for (index, component) in COMPONENTS.iter().enumerate() {
         if component.kind == Kind::Sum {
@@ -311,16 +310,16 @@ fn sum_up(values: &mut [u64]) {
     }
 }
 
-/// Whether a moment lies in the second of two stretches of a cycle, given as
-/// the cycle's length and that of the stretch at its end.
+/// Whether a time lies in the second of two phases of a cycle, given as the length of the cycle and
+/// of that phase.
 fn is_in(seconds: f64, (cycle, length): (f64, f64)) -> bool {
     seconds % cycle >= cycle - length
 }
 
-/// How much of a softirq is networking's; of io_uring's threads, each part's.
+/// Percentage of a softirq that is networking; for io_uring's threads, of each part.
 fn carved_percent(source: Source) -> u64 {
     match source {
-        // Pacing has the high-resolution timers nearly to itself.
+        // Pacing is nearly the only user of high-resolution timers.
         Source::HRTIMER => 70,
         Source::TASKLET | Source::IoWorker => 45,
         _ => 12,
@@ -340,7 +339,7 @@ fn entry_ns(source: Source) -> u64 {
     }
 }
 
-/// How a part's share compares with its siblings'.
+/// Relative weight of a part among its siblings.
 fn weight(slug: &str, bridge: bool) -> f64 {
     match slug {
         "bridging" => {
@@ -367,7 +366,7 @@ fn weight(slug: &str, bridge: bool) -> f64 {
         "rx_unattributed" => 3.5,
         "backlog" | "ip_receive_v6" | "rx_handler" => 1.5,
         "forwarding_v6" | "nf_prerouting_v6" => 0.7,
-        // What programs send and receive is mostly copied.
+        // Programs' sends and receives are mostly copying.
         "receive_copy" => 40.0,
         "send_copy" => 22.0,
         "send_tcp" => 16.0,
@@ -378,7 +377,7 @@ fn weight(slug: &str, bridge: bool) -> f64 {
         "send_ip" | "send_qdisc" => 6.5,
         "send_netfilter" | "send_device" => 5.0,
         "send_routing" | "send_socket" | "send_datagram" | "receive_backlog" => 4.0,
-        // No program of any kind is attached to this host's devices or sockets.
+        // No programs are attached to this host's devices or sockets.
         "xdp_native" | "xdp_generic" | "taps" | "nf_ingress" | "send_tls" | "receive_tls" => 0.0,
         _ => 2.0,
     }

@@ -1,14 +1,13 @@
-//! The stacks that the made-up host would have been caught in.
+//! The stacks of the made-up host.
 //!
-//! Shapes of Linux 6.18, by the component that they are counted for; how many
-//! there are of each follows the component's time. Pure.
+//! Stacks as in Linux 6.18, by component; their numbers follow the components' time. Pure.
 
 use metrics_common::COMPONENTS;
 use metrics_common::component::index_of;
 
 use metrics_common::Folded;
 
-/// What the outermost functions of each event are.
+/// The outermost functions of each event.
 const CALLS: &[(&str, &str)] = &[
     (
         "tx_syscall",
@@ -27,10 +26,10 @@ const RECEIVE: &str = "__napi_poll;mlx5e_napi_poll;napi_complete_done;netif_rece
 const SEND: &str = "__tcp_push_pending_frames;tcp_write_xmit;__tcp_transmit_skb;__ip_queue_xmit";
 const DEVICE: &str = "ip_output;ip_finish_output2;__dev_queue_xmit";
 
-/// Functions, and how often they are met beside their siblings.
+/// Functions, with their relative frequency.
 type Weighted = (&'static str, u32);
 
-/// Component, what its functions are called from below the event's, and those functions.
+/// Component, its callers below the event's functions, and its functions.
 const STACKS: &[(&str, &str, &[Weighted])] = &[
     (
         "driver_poll",
@@ -241,8 +240,8 @@ const STACKS: &[(&str, &str, &[Weighted])] = &[
     ),
 ];
 
-/// Stacks as they would have been sampled in `window_ns`, if each component
-/// always takes `ns` (by component, of all CPUs) of every `interval_ns`.
+/// Stacks as if sampled in `window_ns`, with each component taking `ns` (by component, on all CPUs)
+/// of every `interval_ns`.
 pub fn folded(ns: &[u64], interval_ns: u64, frequency_hz: u64, window_ns: u64) -> Folded {
     let mut folded = Folded {
         window_ns,

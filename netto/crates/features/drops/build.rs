@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use netto_bpf_build::{Abi, Constant, Record, compile};
 
-/// Places of drops that are told apart: a power of two.
+/// Most distinguished places of drops: a power of two.
 const DROP_PLACES: usize = 128;
 
 const CONSTANTS: &[Constant] = &[Constant {

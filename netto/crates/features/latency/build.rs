@@ -6,15 +6,15 @@ use anyhow::Context;
 use metrics_common::latency::{BUCKETS, Point};
 use netto_bpf_build::{Abi, Constant, Record, compile};
 
-/// Points at which latencies are taken.
+/// Number of points.
 const LATENCY_POINTS: usize = Point::ALL.len();
-/// Buckets of the histogram of each.
+/// Buckets of each histogram.
 const LATENCY_BUCKETS: usize = BUCKETS;
 /// Groups of packets with histograms of their own.
 const LATENCY_GROUPS: usize = 16;
-/// Places for segments and packets that wait: a power of two.
+/// Slots for waiting segments and packets: a power of two.
 const LATENCY_WAITING: usize = 1 << 16;
-/// Datagrams of a socket that can wait to be read at once: a power of two.
+/// Most datagrams that wait in a socket at once: a power of two.
 const LATENCY_DATAGRAMS: usize = 128;
 
 const CONSTANTS: &[Constant] = &[
@@ -48,7 +48,7 @@ const CONSTANTS: &[Constant] = &[
 const RECORDS: &[Record] = &[
     Record {
         name: "latency",
-        about: "Latencies of one CPU, or of a group of packets on it: see latency.bpf.c.",
+        about: "Latencies of one CPU, or of a group of packets on it: see latency_counts.bpf.h.",
         fields: &[
             (
                 "runs",
@@ -58,7 +58,7 @@ const RECORDS: &[Record] = &[
             (
                 "offset_ns",
                 1,
-                "What the clock of the day is ahead of the one that never goes back.",
+                "Offset of CLOCK_REALTIME from CLOCK_MONOTONIC, nanoseconds.",
             ),
             (
                 "trusted_from_ns",
@@ -93,17 +93,17 @@ const RECORDS: &[Record] = &[
     },
     Record {
         name: "latency_clock",
-        about: "The clock that packets are stamped by; written by user space only.",
+        about: "The clock of packets' timestamps; written by user space only.",
         fields: &[(
             "offset_ns",
             1,
-            "What it is ahead of the one that never goes back.",
+            "Its offset from CLOCK_MONOTONIC, nanoseconds.",
         )],
     },
     Record {
         name: "latency_groups",
-        about: "Which group of packets has which place, of all CPUs.",
-        fields: &[("key", LATENCY_GROUPS, "What it is known by; 0: none yet.")],
+        about: "The groups of packets by index, for all CPUs.",
+        fields: &[("key", LATENCY_GROUPS, "Its identity; 0: none yet.")],
     },
 ];
 

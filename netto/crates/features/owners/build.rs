@@ -8,19 +8,15 @@ use netto_bpf_build::{Abi, Constant, Record, base, compile};
 const CONSTANTS: &[Constant] = &[Constant {
     name: "ANSWER_WORDS",
     value: 6,
-    about: "Words of what a sample that waited was told: see owners.bpf.h.",
+    about: "Words of a report on a pending sample: see owners.bpf.h.",
 }];
 
 const RECORDS: &[Record] = &[Record {
     name: "answers",
-    about: "Whose work the samples of one CPU were that had to wait to be told.",
+    about: "Reports on the owners of pending samples of one CPU.",
     fields: &[
-        ("told", 1, "Samples that were told."),
-        (
-            "words",
-            0,
-            "A ring of what they were told: see owners.bpf.h.",
-        ),
+        ("told", 1, "Number of reports."),
+        ("words", 0, "A ring of reports: see owners.bpf.h."),
     ],
 }];
 

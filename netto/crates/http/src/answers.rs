@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use actix_web::web::Bytes;
 use metrics_common::Info;
 
-use super::api::{self, Shown};
+use super::api::{self, FeatureApi};
 use netto_pipeline::metrics_collector::Published;
 use netto_pipeline::single_flight::SingleFlight;
 use netto_pipeline::trace_analyzer::StackSource;
@@ -38,7 +38,7 @@ type Made<T> = Result<T, String>;
 /// The newest response of each kind.
 pub struct Answers {
     stacks: Arc<dyn StackSource>,
-    features: Arc<[Shown]>,
+    features: Arc<[FeatureApi]>,
     info: SingleFlight<Arc<Info>, Made<Bytes>>,
     snapshot: SingleFlight<Arc<Published>, Made<Bytes>>,
     flame_graph: SingleFlight<Instant, Made<FlameGraph>>,
@@ -46,7 +46,7 @@ pub struct Answers {
 
 impl Answers {
     /// Nothing computed yet.
-    pub fn new(stacks: Arc<dyn StackSource>, features: Arc<[Shown]>) -> Self {
+    pub fn new(stacks: Arc<dyn StackSource>, features: Arc<[FeatureApi]>) -> Self {
         Answers {
             stacks,
             features,

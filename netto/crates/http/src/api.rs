@@ -9,13 +9,17 @@ use metrics_common::{Info, Snapshot};
 use netto_questions::api::{Api, Object, Refusal};
 
 /// How a feature shows its section, with the section's name.
-pub type Shown = (&'static str, Api);
+pub type FeatureApi = (&'static str, Api);
 
 /// The response of `/api/v1/snapshot`.
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn snapshot(features: &[Shown], info: &Info, snapshot: &Snapshot) -> Result<Vec<u8>, Refusal> {
+pub fn snapshot(
+    features: &[FeatureApi],
+    info: &Info,
+    snapshot: &Snapshot,
+) -> Result<Vec<u8>, Refusal> {
     let mut object = Object::default();
     object.member("sequence", &snapshot.sequence);
     object.member("time_unix_ns", &snapshot.time_unix_ns);
@@ -34,7 +38,7 @@ pub fn snapshot(features: &[Shown], info: &Info, snapshot: &Snapshot) -> Result<
 
 /// Writes the sections that no feature arranges, each under its own name.
 struct Others<'a> {
-    features: &'a [Shown],
+    features: &'a [FeatureApi],
     object: &'a mut Object,
 }
 
@@ -42,7 +46,7 @@ impl Visitor for Others<'_> {
     type Error = std::convert::Infallible;
 
     fn visit<T: Section>(&mut self, name: &'static str, section: &T) -> Result<(), Self::Error> {
-        let is_arranged = |(feature, api): &Shown| *feature == name && api.snapshot.is_some();
+        let is_arranged = |(feature, api): &FeatureApi| *feature == name && api.snapshot.is_some();
         if !self.features.iter().any(is_arranged) {
             self.object.member(name, section);
         }
@@ -57,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(features: &[Shown]) -> Value {
+    fn shown(features: &[FeatureApi]) -> Value {
         let text = snapshot(features, &info(), &measured(7)).unwrap();
         serde_json::from_slice(&text).unwrap()
     }

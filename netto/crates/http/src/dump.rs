@@ -5,11 +5,11 @@
 use actix_web::web::Bytes;
 use metrics_common::log::{self, Block, LogError};
 
-use netto_pipeline::recent::{Entry, Recent};
+use netto_pipeline::recent::{Recent, RecentSnapshot};
 
 /// The ring as a log file, in pieces.
 pub fn pieces(recent: &Recent) -> impl Iterator<Item = Result<Bytes, LogError>> + Unpin + use<> {
-    let entries: Vec<Entry> = recent.entries().cloned().collect();
+    let entries: Vec<RecentSnapshot> = recent.entries().cloned().collect();
     let mut described: Option<Bytes> = None;
     let blocks = entries.into_iter().flat_map(move |entry| {
         let place = |hello: &Bytes| hello.as_ptr();

@@ -22,18 +22,18 @@ const WORKERS: usize = 1;
 
 /// The queues and the worker.
 #[derive(Debug, Clone)]
-pub struct FairQueue(Arc<Lines>);
+pub struct FairQueue(Arc<Queues>);
 
 #[derive(Debug)]
-struct Lines {
+struct Queues {
     places: Arc<Semaphore>,
     workers: Arc<Semaphore>,
-    by_origin: Mutex<HashMap<Origin, Line>>,
+    by_origin: Mutex<HashMap<Origin, AddressQueue>>,
 }
 
 /// The queue of one address.
 #[derive(Debug)]
-struct Line {
+struct AddressQueue {
     first: Arc<Semaphore>,
     waiting: usize,
 }
@@ -54,8 +54,8 @@ impl Origin {
 
 /// A place in a queue.
 #[derive(Debug)]
-pub struct Place {
-    lines: Arc<Lines>,
+pub struct QueuePlace {
+    queues: Arc<Queues>,
     origin: Origin,
     first: Arc<Semaphore>,
     _place: OwnedSemaphorePermit,
@@ -64,16 +64,16 @@ pub struct Place {
 /// The right to work now. It belongs to the work, not to the request: work that outlives its
 /// request still counts.
 #[derive(Debug)]
-pub struct Turn {
+pub struct WorkPermit {
     _worker: OwnedSemaphorePermit,
     _first: OwnedSemaphorePermit,
-    _place: Place,
+    _place: QueuePlace,
 }
 
 impl FairQueue {
     /// An empty queue.
     pub fn new() -> Self {
-        FairQueue(Arc::new(Lines {
+        FairQueue(Arc::new(Queues {
             places: Arc::new(Semaphore::new(MAX_WAITING)),
             workers: Arc::new(Semaphore::new(WORKERS)),
             by_origin: Mutex::default(),
@@ -81,21 +81,21 @@ impl FairQueue {
     }
 
     /// A place for a request of this address; `None` if none is left for it.
-    pub fn place(&self, address: Option<IpAddr>) -> Option<Place> {
+    pub fn place(&self, address: Option<IpAddr>) -> Option<QueuePlace> {
         let origin = Origin::of(address);
         let place = self.0.places.clone().try_acquire_owned().ok()?;
-        let mut lines = self.0.lock();
-        let line = lines.entry(origin).or_insert_with(|| Line {
+        let mut queues = self.0.lock();
+        let queue = queues.entry(origin).or_insert_with(|| AddressQueue {
             first: Arc::new(Semaphore::new(1)),
             waiting: 0,
         });
-        if line.waiting == MAX_WAITING_OF_ONE {
+        if queue.waiting == MAX_WAITING_OF_ONE {
             return None;
         }
-        line.waiting += 1;
-        Some(Place {
-            first: line.first.clone(),
-            lines: self.0.clone(),
+        queue.waiting += 1;
+        Some(QueuePlace {
+            first: queue.first.clone(),
+            queues: self.0.clone(),
             origin,
             _place: place,
         })
@@ -108,8 +108,8 @@ impl Default for FairQueue {
     }
 }
 
-impl Lines {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Origin, Line>> {
+impl Queues {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Origin, AddressQueue>> {
         // Each change is one step; none can be left half done.
         self.by_origin
             .lock()
@@ -117,12 +117,12 @@ impl Lines {
     }
 }
 
-impl Place {
+impl QueuePlace {
     /// Waits for the turn. Dropping the future frees the place.
-    pub async fn turn(self) -> Option<Turn> {
+    pub async fn turn(self) -> Option<WorkPermit> {
         let first = self.first.clone().acquire_owned().await.ok()?;
-        let worker = self.lines.workers.clone().acquire_owned().await.ok()?;
-        Some(Turn {
+        let worker = self.queues.workers.clone().acquire_owned().await.ok()?;
+        Some(WorkPermit {
             _worker: worker,
             _first: first,
             _place: self,
@@ -130,12 +130,12 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
-        if let Entry::Occupied(mut line) = self.lines.lock().entry(self.origin) {
-            line.get_mut().waiting -= 1;
-            if line.get().waiting == 0 {
-                line.remove();
+        if let Entry::Occupied(mut queue) = self.queues.lock().entry(self.origin) {
+            queue.get_mut().waiting -= 1;
+            if queue.get().waiting == 0 {
+                queue.remove();
             }
         }
     }
@@ -236,7 +236,7 @@ pub(super) mod tests {
                     .iter()
                     .map(|last| turns.place(address(*last)).map(|place| Box::pin(place.turn())))
                     .collect();
-                let mut working: Vec<Option<Turn>> = addresses.iter().map(|_| None).collect();
+                let mut working: Vec<Option<WorkPermit>> = addresses.iter().map(|_| None).collect();
                 for (index, action) in steps {
                     let index = index % addresses.len();
                     if action == 0 {

@@ -298,7 +298,7 @@ mod tests {
             prop_assert_eq!(verdict, judged(&bytes));
         }
 
-        /// Whatever is sent, at most one message passes after a header.
+        /// For any bytes, at most one message passes after a header.
         #[test]
         fn nothing_panics_and_little_is_kept(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut check = Check::default();

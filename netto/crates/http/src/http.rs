@@ -25,19 +25,19 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::admission::{self, Io, Leftovers, Limits, Places, RequestGate};
+use super::admission::{self, Io, Leftovers, Limits, RequestGate, Slots};
 use super::answers::Answers;
-use super::api::Shown;
-use super::asked::Asked;
+use super::api::FeatureApi;
 use super::fair_queue::FairQueue;
 use super::gzip::Gzipped;
 use super::hosts::HostPolicy;
+use super::limited_question::LimitedQuestion;
 use super::response_budget::ResponseBudget;
 use super::web_config::WebConfig;
 use super::websocket_client::Patience;
 use netto_metrics::prometheus::Metrics;
 use netto_pipeline::clients::ClientCounts;
-use netto_pipeline::metrics_collector::{Kept, MetricsCollector, SinkDrops};
+use netto_pipeline::metrics_collector::{CollectorData, MetricsCollector, SinkDrops};
 use netto_pipeline::playback::Controls;
 use netto_pipeline::supervisor::Supervisor;
 use netto_pipeline::trace_analyzer::StackSource;
@@ -58,14 +58,14 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// Timeout for the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What the server needs to answer.
+/// The data and actors behind the server.
 pub struct Wiring {
     /// The description at the daemon's start; snapshots bring newer ones.
     pub info: Arc<Info>,
     /// Where dashboards subscribe to snapshots.
     pub collector: Addr<MetricsCollector>,
     /// The latest snapshot and the history.
-    pub kept: Kept,
+    pub kept: CollectorData,
     /// The source of stacks.
     pub stacks: Arc<dyn StackSource>,
     /// The source of metrics.
@@ -83,7 +83,7 @@ pub struct Wiring {
     /// Reports panics.
     pub supervisor: Supervisor,
     /// How features show their sections.
-    pub features: Arc<[Shown]>,
+    pub features: Arc<[FeatureApi]>,
     /// The playback state, if a recording is played.
     pub replay: Option<Controls>,
 }
@@ -94,9 +94,9 @@ struct State {
     web: WebConfig,
     answers: Answers,
     gzipped: GzippedPages,
-    asked: Vec<Asked>,
+    asked: Vec<LimitedQuestion>,
     /// For responses that only their reader holds.
-    room: ResponseBudget,
+    response_budget: ResponseBudget,
 }
 
 /// The newest of each page in compressed form.
@@ -134,9 +134,9 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
         answers: Answers::new(wiring.stacks.clone(), wiring.features.clone()),
         gzipped: GzippedPages::default(),
         asked: questions
-            .map(|question| Asked::new(question, turns.clone()))
+            .map(|question| LimitedQuestion::new(question, turns.clone()))
             .collect(),
-        room: ResponseBudget::default(),
+        response_budget: ResponseBudget::default(),
         wiring,
         web,
     });
@@ -164,7 +164,7 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
             .map_err(|error: actix_web::Error| error.error_response());
         let leftovers = Rc::new(Leftovers::default());
         let when_left = move || leftovers.clean_up_later();
-        let places = Places::new(limits, clients.given_away.clone(), when_left);
+        let slots = Slots::new(limits, clients.given_away.clone(), when_left);
         let (tls, shutdown) = (tls.clone(), shutdown.clone());
         let counts = (clients.clone(), clients.clone());
         let http = HttpService::build()
@@ -177,7 +177,7 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
                 async move { shutdown.notified().await }
             })
             .on_connect_ext(|stream: &RequestGate, data| {
-                data.insert(stream.place().visitor());
+                data.insert(stream.slot().visitor());
             })
             .finish(map_config(app, |()| AppConfig::default()))
             .map_err(move |error| {
@@ -186,8 +186,8 @@ pub fn start(listener: TcpListener, mut web: WebConfig, wiring: Wiring) -> anyho
                 }
             });
         let enter = move |stream| {
-            let (places, counts) = (places.clone(), counts.1.clone());
-            let_in(stream, places, tls.clone(), longest_stall, counts)
+            let (slots, counts) = (slots.clone(), counts.1.clone());
+            let_in(stream, slots, tls.clone(), longest_stall, counts)
         };
         fn_service(enter).and_then(http)
     });
@@ -202,19 +202,19 @@ pub fn connections(dashboards: usize) -> usize {
 /// Assigns a slot to a new connection, and completes the TLS handshake.
 async fn let_in(
     stream: TcpStream,
-    places: Rc<Places>,
+    slots: Rc<Slots>,
     tls: Option<TlsAcceptor>,
     longest_stall: Duration,
     counts: Arc<ClientCounts>,
 ) -> Result<(RequestGate, Protocol, Option<SocketAddr>), ()> {
     let peer = stream.peer_addr().ok();
     let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
-    let place = places.admit(address).ok_or(())?;
+    let slot = slots.admit(address).ok_or(())?;
     let io: Box<dyn Io> = match tls {
         None => Box::new(stream),
         Some(tls) => {
             let handshake = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));
-            match place.unless_sent_away(handshake).await {
+            match slot.unless_evicted(handshake).await {
                 Some(Ok(Ok(stream))) => Box::new(stream),
                 Some(Ok(Err(error))) => {
                     counts.malformed.count(error);
@@ -224,6 +224,6 @@ async fn let_in(
             }
         }
     };
-    let gate = RequestGate::new(io, place, longest_stall);
+    let gate = RequestGate::new(io, slot, longest_stall);
     Ok((gate, Protocol::Http1, peer))
 }

@@ -6,7 +6,6 @@
 pub mod admission;
 pub mod answers;
 pub mod api;
-pub mod asked;
 pub mod assets;
 pub mod auth;
 pub mod certificates;
@@ -16,6 +15,7 @@ pub mod frames;
 pub mod gzip;
 pub mod hosts;
 pub mod http;
+pub mod limited_question;
 pub mod rate_limiter;
 pub mod response_budget;
 pub mod unpacked;

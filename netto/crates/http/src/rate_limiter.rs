@@ -18,24 +18,24 @@ use netto_sys::system::thread_cpu_ns;
 /// Pause as a multiple of the work before it: at most a tenth of a CPU is used.
 const PAUSE: u32 = 9;
 /// Cached responses of one kind for the current version, bytes.
-const KEPT_BYTES: usize = 4 << 20;
+const CACHE_BYTES: usize = 4 << 20;
 
 /// Responses of one kind; limiters that share a queue compute one response at a time together.
 pub struct RateLimiter<Q> {
     turns: FairQueue,
-    kept: Arc<Mutex<Kept<Q>>>,
+    cache: Arc<Mutex<ResponseCache<Q>>>,
 }
 
 /// Responses computed from one version of the source.
-struct Kept<Q> {
+struct ResponseCache<Q> {
     version: u64,
     answers: Vec<(Q, Bytes)>,
     bytes: usize,
 }
 
-impl<Q> Default for Kept<Q> {
+impl<Q> Default for ResponseCache<Q> {
     fn default() -> Self {
-        Kept {
+        ResponseCache {
             version: 0,
             answers: Vec::new(),
             bytes: 0,
@@ -43,7 +43,7 @@ impl<Q> Default for Kept<Q> {
     }
 }
 
-impl<Q: PartialEq> Kept<Q> {
+impl<Q: PartialEq> ResponseCache<Q> {
     fn find(&self, version: u64, question: &Q) -> Option<Bytes> {
         let mut answers = self.answers.iter().filter(|_| self.version == version);
         let (_, answer) = answers.find(|(known, _)| known == question)?;
@@ -52,19 +52,19 @@ impl<Q: PartialEq> Kept<Q> {
 
     fn keep(&mut self, version: u64, question: Q, answer: &Bytes) {
         if self.version != version {
-            *self = Kept {
+            *self = ResponseCache {
                 version,
-                ..Kept::default()
+                ..ResponseCache::default()
             };
         }
-        if self.bytes + answer.len() <= KEPT_BYTES {
+        if self.bytes + answer.len() <= CACHE_BYTES {
             self.bytes += answer.len();
             self.answers.push((question, answer.clone()));
         }
     }
 }
 
-/// The pause after work that took so much CPU time, whatever it was waiting for meanwhile.
+/// The pause after work of this CPU time, without time that it waited.
 fn pause_after(cpu: Duration) -> Duration {
     cpu.saturating_mul(PAUSE)
 }
@@ -72,23 +72,23 @@ fn pause_after(cpu: Duration) -> Duration {
 /// Makes an answer, unless another client has asked the same meanwhile.
 fn answered<Q: PartialEq, T: Clone>(
     shared: &Shared<T>,
-    kept: &Mutex<Kept<Q>>,
+    cache: &Mutex<ResponseCache<Q>>,
     question: Q,
     make: impl FnOnce(&Q, Arc<T>) -> Result<Vec<u8>, Refusal>,
 ) -> Result<Bytes, Refusal> {
     let (version, value) = shared.get();
-    if let Some(answer) = lock(kept).find(version, &question) {
+    if let Some(answer) = lock(cache).find(version, &question) {
         return Ok(answer);
     }
     let text = make(&question, value)?;
     let answer = Bytes::from(text.into_boxed_slice());
-    lock(kept).keep(version, question, &answer);
+    lock(cache).keep(version, question, &answer);
     Ok(answer)
 }
 
-fn lock<Q>(kept: &Mutex<Kept<Q>>) -> MutexGuard<'_, Kept<Q>> {
+fn lock<Q>(cache: &Mutex<ResponseCache<Q>>) -> MutexGuard<'_, ResponseCache<Q>> {
     // A poisoned lock still holds only complete responses.
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
+    cache.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<Q: PartialEq + Send + 'static> RateLimiter<Q> {
@@ -96,7 +96,7 @@ impl<Q: PartialEq + Send + 'static> RateLimiter<Q> {
     pub fn new(turns: FairQueue) -> Self {
         RateLimiter {
             turns,
-            kept: Arc::default(),
+            cache: Arc::default(),
         }
     }
 
@@ -111,22 +111,23 @@ impl<Q: PartialEq + Send + 'static> RateLimiter<Q> {
         from: Option<IpAddr>,
         make: impl FnOnce(&Q, Arc<T>) -> Result<Vec<u8>, Refusal> + Send + 'static,
     ) -> Result<Bytes, Refusal> {
-        if let Some(answer) = lock(&self.kept).find(shared.get().0, &question) {
+        if let Some(answer) = lock(&self.cache).find(shared.get().0, &question) {
             return Ok(answer);
         }
         let place = self.turns.place(from).ok_or(Refusal::Busy)?;
         let turn = place.turn().await.ok_or(Refusal::Busy)?;
-        let (shared, kept) = (shared.clone(), self.kept.clone());
+        let (shared, cache) = (shared.clone(), self.cache.clone());
         let (tell, told) = oneshot::channel();
         // The work and the pause after it continue if the client disconnects.
         actix_web::rt::spawn(async move {
             let made = web::block(move || {
                 let begun_ns = thread_cpu_ns();
-                let answer = answered(&shared, &kept, question, make);
+                let answer = answered(&shared, &cache, question, make);
                 let cpu_ns = thread_cpu_ns().saturating_sub(begun_ns);
                 (answer, Duration::from_nanos(cpu_ns))
             });
-            let unfinished = || Err(Refusal::Failed("this answer could not be made".to_owned()));
+            let failed = "netto could not produce this answer";
+            let unfinished = || Err(Refusal::Failed(failed.to_owned()));
             let (answer, cpu) = made
                 .await
                 .unwrap_or_else(|_| (unfinished(), Duration::ZERO));
@@ -154,16 +155,16 @@ mod tests {
 
     #[test]
     fn answers_are_kept_within_the_bound_and_for_one_version_only() {
-        let mut kept = Kept::default();
-        let half = Bytes::from(vec![0; KEPT_BYTES / 2]);
+        let mut cache = ResponseCache::default();
+        let half = Bytes::from(vec![0; CACHE_BYTES / 2]);
         for name in ["a", "b", "c"] {
-            kept.keep(1, name, &half);
+            cache.keep(1, name, &half);
         }
-        assert!(kept.find(1, &"b").is_some());
-        assert!(kept.find(1, &"c").is_none(), "no room");
-        assert!(kept.find(2, &"b").is_none());
-        kept.keep(2, "c", &half);
-        assert!(kept.find(2, &"c").is_some());
-        assert!(kept.find(1, &"b").is_none());
+        assert!(cache.find(1, &"b").is_some());
+        assert!(cache.find(1, &"c").is_none(), "no room");
+        assert!(cache.find(2, &"b").is_none());
+        cache.keep(2, "c", &half);
+        assert!(cache.find(2, &"c").is_some());
+        assert!(cache.find(1, &"b").is_none());
     }
 }

@@ -26,7 +26,9 @@ pub struct ResponseBudget(Arc<Semaphore>);
 
 /// One response's share of the budget.
 #[derive(Debug)]
-pub struct Place(#[expect(dead_code, reason = "it is held, never looked at")] OwnedSemaphorePermit);
+pub struct BudgetShare(
+    #[expect(dead_code, reason = "it is held, never looked at")] OwnedSemaphorePermit,
+);
 
 impl Default for ResponseBudget {
     fn default() -> Self {
@@ -36,36 +38,40 @@ impl Default for ResponseBudget {
 
 impl ResponseBudget {
     /// Takes this many bytes of the budget, if they are left.
-    pub fn take(&self, bytes: usize) -> Option<Place> {
+    pub fn take(&self, bytes: usize) -> Option<BudgetShare> {
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).ok()?;
-        self.0.clone().try_acquire_many_owned(units).ok().map(Place)
+        self.0
+            .clone()
+            .try_acquire_many_owned(units)
+            .ok()
+            .map(BudgetShare)
     }
 }
 
 /// A response in pieces, with its share of the budget.
 #[derive(Debug)]
-pub struct Held<I> {
+pub struct BudgetedBody<I> {
     pieces: I,
     size: BodySize,
     until: Instant,
-    _place: Place,
+    _share: BudgetShare,
 }
 
-impl<I> Held<I> {
+impl<I> BudgetedBody<I> {
     /// A response of these pieces; `size` is their total length, if known.
-    pub fn new(pieces: I, size: BodySize, place: Place) -> Self {
-        Held {
+    pub fn new(pieces: I, size: BodySize, share: BudgetShare) -> Self {
+        BudgetedBody {
             pieces,
             size,
             until: Instant::now() + LONGEST,
-            _place: place,
+            _share: share,
         }
     }
 }
 
 /// Why a response was aborted.
 #[derive(Debug, thiserror::Error)]
-pub enum BrokenOff<E> {
+pub enum ReadAborted<E> {
     /// The client read too slowly.
     #[error("this answer was not read within {} s", LONGEST.as_secs())]
     TooSlow,
@@ -74,12 +80,12 @@ pub enum BrokenOff<E> {
     Failed(E),
 }
 
-impl<I, E> MessageBody for Held<I>
+impl<I, E> MessageBody for BudgetedBody<I>
 where
     I: Iterator<Item = Result<Bytes, E>> + Unpin,
     E: std::error::Error + 'static,
 {
-    type Error = BrokenOff<E>;
+    type Error = ReadAborted<E>;
 
     fn size(&self) -> BodySize {
         self.size
@@ -91,10 +97,10 @@ where
     ) -> Poll<Option<Result<Bytes, Self::Error>>> {
         let this = self.get_mut();
         if Instant::now() > this.until {
-            return Poll::Ready(Some(Err(BrokenOff::TooSlow)));
+            return Poll::Ready(Some(Err(ReadAborted::TooSlow)));
         }
         let piece = this.pieces.next();
-        Poll::Ready(piece.map(|piece| piece.map_err(BrokenOff::Failed)))
+        Poll::Ready(piece.map(|piece| piece.map_err(ReadAborted::Failed)))
     }
 }
 
@@ -108,34 +114,38 @@ mod tests {
 
     type Pieces = std::vec::IntoIter<Result<Bytes, Infallible>>;
 
-    fn held(room: &ResponseBudget, bytes: usize) -> Option<Held<Pieces>> {
-        let place = room.take(bytes)?;
+    fn held(budget: &ResponseBudget, bytes: usize) -> Option<BudgetedBody<Pieces>> {
+        let share = budget.take(bytes)?;
         let pieces = vec![Ok(Bytes::from_static(b"ab")), Ok(Bytes::from_static(b"c"))];
-        Some(Held::new(pieces.into_iter(), BodySize::Stream, place))
+        Some(BudgetedBody::new(
+            pieces.into_iter(),
+            BodySize::Stream,
+            share,
+        ))
     }
 
     #[actix_web::test]
     async fn an_answer_comes_in_its_pieces_unless_its_time_is_over() {
-        let room = ResponseBudget::default();
-        let mut body = held(&room, 1).unwrap();
+        let budget = ResponseBudget::default();
+        let mut body = held(&budget, 1).unwrap();
         let mut next = async || poll_fn(|cx| Pin::new(&mut body).poll_next(cx)).await;
         assert_eq!(next().await.unwrap().unwrap(), "ab");
         assert_eq!(next().await.unwrap().unwrap(), "c");
         assert!(next().await.is_none());
-        let mut late = held(&room, 1).unwrap();
+        let mut late = held(&budget, 1).unwrap();
         late.until = Instant::now() - Duration::from_secs(1);
         let piece = poll_fn(|cx| Pin::new(&mut late).poll_next(cx)).await;
-        assert!(matches!(piece, Some(Err(BrokenOff::TooSlow))));
+        assert!(matches!(piece, Some(Err(ReadAborted::TooSlow))));
     }
 
     #[test]
     fn answers_take_no_more_room_than_there_is_and_give_it_back() {
-        let room = ResponseBudget::default();
-        let first = held(&room, MOST_BYTES / 2 + 1);
+        let budget = ResponseBudget::default();
+        let first = held(&budget, MOST_BYTES / 2 + 1);
         assert!(first.is_some());
-        assert!(held(&room, MOST_BYTES / 2).is_none());
-        assert!(held(&room, MOST_BYTES / 2 - UNIT_BYTES).is_some());
+        assert!(held(&budget, MOST_BYTES / 2).is_none());
+        assert!(held(&budget, MOST_BYTES / 2 - UNIT_BYTES).is_some());
         drop(first);
-        assert!(held(&room, MOST_BYTES).is_some());
+        assert!(held(&budget, MOST_BYTES).is_some());
     }
 }

@@ -57,7 +57,7 @@ impl Default for Patience {
     }
 }
 
-/// What a client needs besides its connection.
+/// The data and actors behind a client's connection.
 pub struct Surroundings {
     /// The source of snapshots.
     pub collector: Addr<MetricsCollector>,
@@ -70,7 +70,7 @@ pub struct Surroundings {
     /// Timeouts for the client.
     pub patience: Patience,
     /// The client's dashboard slot.
-    pub place: Dashboard,
+    pub slot: Dashboard,
     /// Reports a panic.
     pub watch: Watch,
 }
@@ -182,7 +182,7 @@ impl WebSocketClient {
     fn look_after(&mut self, ctx: &mut Context<Self>) {
         match self.on_their_way.front() {
             Some((_, sent)) if sent.elapsed() >= self.around.patience.no_progress => {
-                tracing::info!("a dashboard is dropped: it has stopped reading");
+                tracing::info!("a dashboard was disconnected: it stopped reading");
                 self.hang_up(CloseCode::Policy, "no progress; connect again", ctx);
             }
             Some(_) => {}
@@ -228,7 +228,7 @@ impl Actor for WebSocketClient {
             sink: Sink::WebSocket,
             updates: ctx.address().recipient(),
             past: self.around.wants_past.then(|| ctx.address().recipient()),
-            farewell: Some(ctx.address().recipient()),
+            shutdown: Some(ctx.address().recipient()),
         });
         ctx.run_interval(self.around.patience.keepalive, Self::look_after);
     }

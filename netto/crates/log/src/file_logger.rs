@@ -17,8 +17,8 @@ use metrics_common::codec::{self, ServerMessage, Stacks};
 use metrics_common::log::Rounding;
 
 use super::log_file::LogFile;
-use super::log_queue::{Entry, Missing};
-use super::log_writer::{Link, LogStore, Writer};
+use super::log_queue::{Missing, QueuedSnapshot};
+use super::log_writer::{LogStore, Writer, WriterChannel};
 use crate::settings::LogSettings;
 use netto_pipeline::metrics_collector::{Deliver, Shutdown, Sink, SinkDrops};
 use netto_pipeline::supervisor::{Part, Supervisor, Watch};
@@ -53,7 +53,7 @@ pub struct FileLogger {
     hello: Arc<[u8]>,
     /// `None`: nothing is rounded.
     rounding: Option<Rounding>,
-    link: Arc<Link>,
+    channel: Arc<WriterChannel>,
     drops: Arc<SinkDrops>,
     stacks: Option<Arc<dyn StackSource>>,
     /// Locked while stacks are being read.
@@ -93,7 +93,7 @@ impl FileLogger {
         drops: Arc<SinkDrops>,
         supervisor: &Supervisor,
     ) -> anyhow::Result<(Arbiter, Addr<FileLogger>)> {
-        let link = Arc::new(Link::default());
+        let channel = Arc::new(WriterChannel::default());
         let hello = hello_of(&info)?;
         let watch = supervisor.watch(Part::FileLogger);
         let writer = Writer::new(
@@ -101,7 +101,7 @@ impl FileLogger {
             path.clone(),
             settings.flush,
             hello.clone(),
-            link.clone(),
+            channel.clone(),
             watch,
         );
         std::thread::Builder::new()
@@ -113,7 +113,7 @@ impl FileLogger {
             info,
             hello,
             rounding: (!settings.exact).then(Rounding::default),
-            link,
+            channel,
             drops,
             stacks,
             reading_stacks: Arc::default(),
@@ -138,11 +138,11 @@ impl FileLogger {
     /// Reports when a write gets stuck, and when it no longer is.
     fn look_at_disk(&mut self) {
         let path = self.path.display();
-        match (self.link.busy_for(), &mut self.stuck) {
+        match (self.channel.busy_for(), &mut self.stuck) {
             (Some((time, waiting)), None) if time >= STUCK => {
                 tracing::error!(
-                    "the disk of the log file {path} has not answered for {:.0} s; netto goes on \
-                     measuring, {waiting} snapshots wait, and the newest are kept until it does",
+                    "the disk of the log file {path} has not answered for {:.0} s; netto continues \
+                     measuring, {waiting} snapshots are queued, and the newest are kept until it does",
                     time.as_secs_f64(),
                 );
                 self.stuck = Some((time, 0));
@@ -167,7 +167,7 @@ impl FileLogger {
         let Some(source) = self.stacks.clone() else {
             return;
         };
-        let (link, reading) = (self.link.clone(), self.reading_stacks.clone());
+        let (channel, reading) = (self.channel.clone(), self.reading_stacks.clone());
         let thread = std::thread::Builder::new().name("netto-log-stacks".to_owned());
         let spawned = thread.spawn(move || {
             // A read in progress serves later requests, too.
@@ -175,7 +175,7 @@ impl FileLogger {
                 return;
             };
             match encoded_stacks(source.as_ref()) {
-                Ok(message) => link.push_other(message),
+                Ok(message) => channel.push_other(message),
                 Err(error) => tracing::warn!("no stacks for the log file: {error:#}"),
             }
         });
@@ -228,7 +228,7 @@ impl Handler<Deliver> for FileLogger {
             })
         })();
         let dropped = match message {
-            Ok(message) => self.link.push(Entry {
+            Ok(message) => self.channel.push(QueuedSnapshot {
                 hello: self.hello.clone(),
                 message,
                 sequence: snapshot.sequence,
@@ -238,7 +238,7 @@ impl Handler<Deliver> for FileLogger {
             Err(error) => {
                 tracing::error!("a snapshot is missing in the log file: {error:#}");
                 let (sequence, time) = (snapshot.sequence, snapshot.time_unix_ns);
-                self.link.skip(Missing::one(sequence, time));
+                self.channel.skip(Missing::one(sequence, time));
                 1
             }
         };
@@ -250,7 +250,7 @@ impl Handler<Reopen> for FileLogger {
     type Result = ();
 
     fn handle(&mut self, _: Reopen, _: &mut Self::Context) {
-        self.link.reopen();
+        self.channel.reopen();
     }
 }
 
@@ -266,7 +266,7 @@ impl Handler<Shutdown> for FileLogger {
     type Result = ();
 
     fn handle(&mut self, Shutdown(reason): Shutdown, ctx: &mut Self::Context) {
-        self.link.end(reason, END);
+        self.channel.end(reason, END);
         self.watch.settle();
         ctx.stop();
     }

@@ -107,7 +107,8 @@ impl LogFile {
             }
             Err(error) => {
                 tracing::error!(
-                    "cannot begin another log file after {}: {error:#}; it grows on",
+                    "cannot start a new log file after {}: {error:#}; the current one keeps \
+                     growing",
                     self.path.display()
                 );
                 self.could_not_rotate = Some(Instant::now());

@@ -17,7 +17,7 @@ pub const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 
 /// One snapshot as a message.
 #[derive(Debug)]
-pub struct Entry {
+pub struct QueuedSnapshot {
     /// The Hello required before it, encoded. Snapshots share one until it changes.
     pub hello: Arc<[u8]>,
     /// The snapshot, encoded.
@@ -81,7 +81,7 @@ impl Missing {
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub struct Queue {
-    entries: VecDeque<(Instant, Entry)>,
+    entries: VecDeque<(Instant, QueuedSnapshot)>,
     bytes: usize,
     /// The snapshots missing after the last entry.
     missing: Option<Missing>,
@@ -89,7 +89,7 @@ pub struct Queue {
 
 impl Queue {
     /// Appends a snapshot; returns the number of older ones dropped for it.
-    pub fn push(&mut self, mut entry: Entry, now: Instant) -> u64 {
+    pub fn push(&mut self, mut entry: QueuedSnapshot, now: Instant) -> u64 {
         entry.missing = Missing::join(entry.missing, self.missing.take());
         self.bytes += entry.message.len();
         self.entries.push_back((now, entry));
@@ -124,7 +124,7 @@ impl Queue {
     }
 
     /// Removes the oldest.
-    pub fn pop(&mut self) -> Option<Entry> {
+    pub fn pop(&mut self) -> Option<QueuedSnapshot> {
         let (_, entry) = self.entries.pop_front()?;
         self.bytes -= entry.message.len();
         Some(entry)
@@ -152,8 +152,8 @@ mod tests {
 
     use super::*;
 
-    fn entry(sequence: u64, bytes: usize) -> Entry {
-        Entry {
+    fn entry(sequence: u64, bytes: usize) -> QueuedSnapshot {
+        QueuedSnapshot {
             hello: Arc::from(&b"hello"[..]),
             message: vec![0; bytes],
             sequence,

@@ -36,7 +36,7 @@ pub fn set_aside(path: &Path, keep: usize) -> anyhow::Result<()> {
     let old = folder.join(old);
     fs::rename(&path, &old).with_context(|| format!("cannot rename it to {}", old.display()))?;
     tracing::info!(
-        "the log goes on in a new file; {} is set aside",
+        "the log continues in a new file; the old one is now {}",
         old.display()
     );
     if let Err(error) = remove_oldest(folder, &name, keep) {

@@ -13,13 +13,13 @@ use anyhow::{Context as _, anyhow};
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::log::{Block, Packer};
 
-use self::link::Task;
-use super::log_queue::{Entry, Missing};
+use self::channel::Task;
+use super::log_queue::{Missing, QueuedSnapshot};
 use netto_pipeline::supervisor::Watch;
 
-pub use self::link::Link;
+pub use self::channel::WriterChannel;
 
-mod link;
+mod channel;
 
 /// Least time between two messages that writing fails: a full disk accepts a block now and then.
 const QUIET: Duration = Duration::from_secs(60);
@@ -44,7 +44,7 @@ pub trait LogStore: Send + 'static {
     /// Finishes the file, so that what was written survives a power cut.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// The operating system's.
     fn finish(&mut self) -> anyhow::Result<()>;
 }
 
@@ -61,7 +61,7 @@ struct Trouble {
 pub struct Writer<S> {
     store: S,
     path: PathBuf,
-    link: Arc<Link>,
+    channel: Arc<WriterChannel>,
     watch: Watch,
     /// How long snapshots may wait.
     flush: Duration,
@@ -85,13 +85,13 @@ impl<S: LogStore> Writer<S> {
         path: PathBuf,
         flush: Duration,
         hello: Arc<[u8]>,
-        link: Arc<Link>,
+        channel: Arc<WriterChannel>,
         watch: Watch,
     ) -> Writer<S> {
         Writer {
             store,
             path,
-            link,
+            channel,
             watch,
             flush,
             block: Block::default(),
@@ -110,7 +110,7 @@ impl<S: LogStore> Writer<S> {
             Ok(()) => self.watch.settle(),
             Err(cause) => self.watch.fail(cause),
         }
-        self.link.change(|state| state.ended = true);
+        self.channel.change(|state| state.ended = true);
     }
 
     fn work(&mut self) -> anyhow::Result<()> {
@@ -118,7 +118,7 @@ impl<S: LogStore> Writer<S> {
         self.persist(&[], 0)?;
         loop {
             let deadline = self.since.map(|since| since + self.flush);
-            match self.link.next(deadline) {
+            match self.channel.next(deadline) {
                 Task::Reopen => {
                     self.flush()?;
                     self.persist(&[], 0)?;
@@ -127,19 +127,19 @@ impl<S: LogStore> Writer<S> {
                 Task::Write(entry) => self.write(entry)?,
                 Task::WriteOther(message) => self.write_other(message)?,
                 Task::End(reason) => {
-                    let missing = self.link.state().queue.take_missing();
+                    let missing = self.channel.state().queue.take_missing();
                     self.gap(missing)?;
                     let bye = codec::encode(&ServerMessage::Bye(reason))?;
                     self.block.push(bye)?;
                     self.flush()?;
-                    return self.link.clone().busy(|| self.store.finish());
+                    return self.channel.clone().busy(|| self.store.finish());
                 }
             }
         }
     }
 
     /// Adds a snapshot to the block, and writes the block if it is due.
-    fn write(&mut self, entry: Entry) -> anyhow::Result<()> {
+    fn write(&mut self, entry: QueuedSnapshot) -> anyhow::Result<()> {
         if !Arc::ptr_eq(&entry.hello, &self.hello) || self.block.is_full_with(entry.message.len()) {
             self.flush()?;
             self.hello = entry.hello;
@@ -148,11 +148,11 @@ impl<S: LogStore> Writer<S> {
         if let Err(error) = self.block.push_snapshot(entry.message, entry.time_unix_ns) {
             tracing::error!("a snapshot is missing in the log file: {error}");
             let missing = Missing::one(entry.sequence, entry.time_unix_ns);
-            self.link.skip(missing);
+            self.channel.skip(missing);
         }
         let since = *self.since.get_or_insert_with(Instant::now);
         // After an outage, do not delay the first block further.
-        let has_caught_up = self.trouble.is_some() && self.link.state().queue.is_empty();
+        let has_caught_up = self.trouble.is_some() && self.channel.state().queue.is_empty();
         // Due even if the next snapshots are already queued.
         let is_due = since.elapsed() >= self.flush;
         match is_due || has_caught_up || self.block.is_full() {
@@ -208,18 +208,18 @@ impl<S: LogStore> Writer<S> {
     /// They could not be written before the daemon ended.
     fn persist(&mut self, blocks: &[u8], snapshots: usize) -> anyhow::Result<()> {
         loop {
-            let link = self.link.clone();
-            match link.busy(|| self.attempt(blocks)) {
+            let channel = self.channel.clone();
+            match channel.busy(|| self.attempt(blocks)) {
                 Ok(()) => {
-                    if self.link.state().queue.is_empty() {
+                    if self.channel.state().queue.is_empty() {
                         self.recovered();
                     }
                     return Ok(());
                 }
                 Err(cause) => {
-                    let last = self.link.state().ending.is_some();
+                    let last = self.channel.state().ending.is_some();
                     if last {
-                        let lost = self.link.state().queue.len() + snapshots;
+                        let lost = self.channel.state().queue.len() + snapshots;
                         return Err(cause.context(format!(
                             "the end of the log and the last {lost} snapshots are not in it"
                         )));
@@ -227,7 +227,7 @@ impl<S: LogStore> Writer<S> {
                     self.failed(&cause);
                 }
             }
-            self.link.pause();
+            self.channel.pause();
         }
     }
 
@@ -258,7 +258,7 @@ impl<S: LogStore> Writer<S> {
             }
             self.told = None;
         }
-        Err(anyhow!("somebody empties it again and again"))
+        Err(anyhow!("another process keeps truncating it"))
             .with_context(|| format!("cannot write to the log file {}", self.path.display()))
     }
 
@@ -270,8 +270,8 @@ impl<S: LogStore> Writer<S> {
         if said {
             self.said_at = Some(Instant::now());
             tracing::error!(
-                "{cause:#}; netto goes on measuring, tries again every second, \
-                 and keeps the newest snapshots until then"
+                "{cause:#}; netto continues measuring, retries every second, and keeps the newest \
+                 snapshots until then"
             );
         }
         self.trouble = Some(Trouble {
@@ -288,7 +288,8 @@ impl<S: LogStore> Writer<S> {
         };
         if trouble.said {
             tracing::warn!(
-                "the log file {} is written again after {:.0} s; {} snapshots are missing in it",
+                "the log file {} can be written again after {:.0} s; {} snapshots are missing in \
+                 it",
                 self.path.display(),
                 trouble.since.elapsed().as_secs_f64(),
                 trouble.missing
@@ -339,8 +340,8 @@ mod tests {
     }
 
     /// A snapshot of this many MiB; only its number matters.
-    fn entry(hello: &Arc<[u8]>, sequence: u64, mebibytes: usize) -> Entry {
-        Entry {
+    fn entry(hello: &Arc<[u8]>, sequence: u64, mebibytes: usize) -> QueuedSnapshot {
+        QueuedSnapshot {
             hello: hello.clone(),
             message: message(format!("{sequence}{}", " ".repeat(mebibytes << 20))),
             sequence,
@@ -351,7 +352,7 @@ mod tests {
 
     #[test]
     fn what_found_no_room_is_told_in_the_log_at_its_place() {
-        let (store, link) = (Store::default(), Arc::new(Link::default()));
+        let (store, channel) = (Store::default(), Arc::new(WriterChannel::default()));
         let (supervisor, mut failures) = Supervisor::new();
         let hello: Arc<[u8]> = message("hello".to_owned()).into();
         let writer = Writer::new(
@@ -359,7 +360,7 @@ mod tests {
             "x.log".into(),
             Duration::from_secs(5),
             hello.clone(),
-            link.clone(),
+            channel.clone(),
             supervisor.watch(Part::FileLogger),
         );
         let thread = std::thread::spawn(move || writer.run());
@@ -367,11 +368,11 @@ mod tests {
             std::thread::yield_now();
         }
         // The Hello is being written; two of these fit into the queue.
-        let dropped: u64 = (1..=6).map(|n| link.push(entry(&hello, n, 6))).sum();
+        let dropped: u64 = (1..=6).map(|n| channel.push(entry(&hello, n, 6))).sum();
         assert_eq!(dropped, 4);
         store.has_room.store(true, Ordering::SeqCst);
-        link.reopen();
-        link.end("the end".to_owned(), Duration::from_secs(20));
+        channel.reopen();
+        channel.end("the end".to_owned(), Duration::from_secs(20));
         thread.join().unwrap();
         assert!(failures.try_first().is_none());
         let mut file = log::file_header();
@@ -398,16 +399,16 @@ mod tests {
 
     #[test]
     fn what_cannot_be_written_at_the_end_is_a_failure() {
-        let (store, link) = (Store::default(), Arc::new(Link::default()));
+        let (store, channel) = (Store::default(), Arc::new(WriterChannel::default()));
         let (supervisor, mut failures) = Supervisor::new();
         let hello: Arc<[u8]> = message("hello".to_owned()).into();
-        link.push(entry(&hello, 1, 0));
-        link.push(entry(&hello, 2, 0));
+        channel.push(entry(&hello, 1, 0));
+        channel.push(entry(&hello, 2, 0));
         let watch = supervisor.watch(Part::FileLogger);
         let flush = Duration::from_secs(5);
-        let writer = Writer::new(store, "x.log".into(), flush, hello, link.clone(), watch);
+        let writer = Writer::new(store, "x.log".into(), flush, hello, channel.clone(), watch);
         let thread = std::thread::spawn(move || writer.run());
-        link.end("the end".to_owned(), Duration::from_secs(20));
+        channel.end("the end".to_owned(), Duration::from_secs(20));
         thread.join().unwrap();
         let failure = failures.try_first().expect("it is told").to_string();
         assert!(failure.contains("last 2 snapshots"), "{failure}");

@@ -1,4 +1,4 @@
-//! What netto says of itself, its host, and of those who read it.
+//! Metrics about netto itself, its host, and its clients.
 
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,7 @@ pub const METRICS: &[Family] = &[
         &["version"],
         |inputs, out| out.push(&[&inputs.info.version], ONE),
     )
-    // The resource has it.
+    // OTLP has it in the resource.
     .in_otlp(Otlp::Absent),
     Family::gauge(
         "netto_host_info",
@@ -50,7 +50,7 @@ pub const METRICS: &[Family] = &[
         "Whether a probe is attached (1) or could not be (0).",
         &["probe", "method"],
         |inputs, out| {
-            // A probe may serve several purposes; the series must stay one.
+            // A probe may serve several purposes; its series must be unique.
             let mut seen = Vec::new();
             let probes = &inputs.info.probes;
             for probe in probes {

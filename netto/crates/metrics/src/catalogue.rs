@@ -1,4 +1,4 @@
-//! What a metric is: declared once, by the feature that it tells of, and written by every format.
+//! The declaration of a metric: made once, by its feature, and used by every format.
 
 use metrics_common::histogram::Histogram;
 use metrics_common::{Info, Snapshot};
@@ -12,14 +12,14 @@ use netto_pipeline::metrics_collector::SinkDrops;
 pub struct Catalogue {
     /// Its metrics.
     pub families: &'static [Family],
-    /// Some of them under the names that another exporter has, where asked for.
+    /// Some of them under the names of another exporter, if requested.
     pub compat: &'static [Family],
-    /// Makes what it keeps of all intervals beside their sum.
+    /// Creates state over all intervals in addition to their sum.
     pub state: Option<fn() -> Box<dyn State>>,
 }
 
 impl Catalogue {
-    /// Metrics that read the sum of all intervals.
+    /// Metrics computed from the sum of all intervals.
     pub const fn of(families: &'static [Family]) -> Self {
         Catalogue {
             families,
@@ -34,33 +34,33 @@ impl Catalogue {
 pub struct Family {
     /// Name in Prometheus: with prefix, unit and, for counters, `_total`.
     pub name: &'static str,
-    /// What it says, in a sentence.
+    /// Its help text, one sentence.
     pub help: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What its values are.
+    /// The unit of its values.
     pub unit: Unit,
     /// Names of its labels.
     pub labels: &'static [&'static str],
-    /// Finds its samples; none where the thing is not measured.
+    /// Produces its samples; none if it is not measured.
     pub samples: fn(&Inputs<'_>, &mut dyn Samples),
-    /// How OTLP has it.
+    /// Its form in OTLP.
     pub otlp: Otlp,
 }
 
 /// The kinds of families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A total since netto's start.
+    /// A total since the start of netto.
     Counter,
-    /// A state as of now.
+    /// A current state.
     Gauge,
-    /// A distribution of times since netto's start.
+    /// A distribution of times since the start of netto.
     Histogram,
 }
 
 impl Kind {
-    /// As Prometheus' text has it.
+    /// The name in Prometheus' text format.
     pub fn slug(self) -> &'static str {
         match self {
             Kind::Counter => "counter",
@@ -70,7 +70,7 @@ impl Kind {
     }
 }
 
-/// What the values of a family are.
+/// The unit of a family's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Seconds.
@@ -85,16 +85,16 @@ pub enum Unit {
     Hertz,
     /// From 0 to 1.
     Ratio,
-    /// Always 1: what is told is in the labels.
+    /// Always 1: the information is in the labels.
     Info,
     /// 0 or 1.
     Flag,
-    /// A number of these things.
+    /// A number of these objects.
     Count(&'static str),
 }
 
 impl Unit {
-    /// What a name ends in because of it, but for `_total`.
+    /// The suffix of names with this unit, without `_total`.
     pub fn suffix(self) -> &'static str {
         match self {
             Unit::Seconds => "_seconds",
@@ -123,7 +123,7 @@ impl Unit {
         }
     }
 
-    /// In the code of UCUM, which OTLP uses.
+    /// The UCUM code, which OTLP uses.
     pub fn ucum(self) -> String {
         match self {
             Unit::Seconds | Unit::Timestamp => "s".to_owned(),
@@ -136,21 +136,21 @@ impl Unit {
     }
 }
 
-/// How OTLP has a family.
+/// The form of a family in OTLP.
 #[derive(Debug, Clone, Copy)]
 pub enum Otlp {
-    /// Under the name that follows from Prometheus' name.
+    /// Under the name derived from Prometheus' name.
     Derived,
     /// Under another name.
     Named(&'static str),
-    /// With other attributes and points, which need not be those of Prometheus.
+    /// With other attributes and points than in Prometheus.
     Instead(&'static [&'static str], fn(&Inputs<'_>, &mut dyn Samples)),
-    /// Not: something else says it there.
+    /// Not exported: another metric or the resource has the information.
     Absent,
 }
 
 impl Family {
-    /// A total since netto's start.
+    /// A total since the start of netto.
     pub const fn counter(
         name: &'static str,
         unit: Unit,
@@ -169,7 +169,7 @@ impl Family {
         }
     }
 
-    /// A state as of now.
+    /// A current state.
     pub const fn gauge(
         name: &'static str,
         unit: Unit,
@@ -198,13 +198,13 @@ impl Family {
         }
     }
 
-    /// The same, but for OTLP.
+    /// The same with another form in OTLP.
     pub const fn in_otlp(self, otlp: Otlp) -> Self {
         Family { otlp, ..self }
     }
 
-    /// Its name in OTLP, where it is there: dots for underscores, and no unit, for which OTLP has a
-    /// place of its own.
+    /// Its name in OTLP, if it is exported: with dots for underscores, and without the unit, which
+    /// OTLP has in a separate field.
     pub fn otlp_name(&self) -> Option<String> {
         let name = match self.otlp {
             Otlp::Absent => return None,
@@ -215,7 +215,7 @@ impl Family {
         let (suffix, quantity) = match (self.unit, self.kind) {
             (Unit::Seconds, Kind::Counter) | (Unit::Timestamp, _) => (self.unit.suffix(), ".time"),
             (Unit::Hertz, _) => (self.unit.suffix(), ".frequency"),
-            // The bytes of a thing are not its number; what is always 1 has nothing but its name.
+            // A total in bytes is not a number of objects; a value of 1 has no unit.
             (Unit::Bytes, Kind::Counter) | (Unit::Info, _) => ("", ""),
             _ => (self.unit.suffix(), ""),
         };
@@ -224,10 +224,10 @@ impl Family {
     }
 }
 
-/// What a sample shows.
+/// The value of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
-    /// A number of things.
+    /// A number of objects.
     Count(u64),
     /// A time, shown in seconds.
     Nanoseconds(u64),
@@ -236,7 +236,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// As a number with a fraction.
+    /// The value as a floating-point number.
     pub fn as_f64(self) -> f64 {
         match self {
             Value::Count(count) => count as f64,
@@ -248,23 +248,23 @@ impl Value {
 
 /// Takes the samples of one family.
 pub trait Samples {
-    /// Adds one: label values in the order of the family's labels, and its value.
+    /// Adds one: label values in the order of the family's labels, and the value.
     fn push(&mut self, labels: &[&str], value: Value);
 
-    /// Adds one of a histogram.
+    /// Adds a histogram.
     fn push_histogram(&mut self, labels: &[&str], latencies: &Histogram);
 }
 
-/// Everything that a sample can be made of.
+/// All sources of samples.
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
-    /// What the daemon is.
+    /// The description of the daemon.
     pub info: &'a Info,
-    /// What it has measured so far.
+    /// The totals so far.
     pub totals: &'a Totals,
-    /// What sinks have missed.
+    /// Snapshots missed by sinks.
     pub drops: &'a SinkDrops,
-    /// What clients did that do not behave.
+    /// Counts of misbehaving clients.
     pub clients: &'a ClientCounts,
 }
 
@@ -281,7 +281,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// Adds a sample for each CPU of a row; the only label is the CPU.
+    /// Adds a sample for each CPU of a row; the CPU is the only label.
     pub fn push_row(&self, out: &mut dyn Samples, row: &[u64], value: fn(u64) -> Value) {
         self.per_cpu(|cpu, column| {
             if let Some(of_cpu) = row.get(column) {

@@ -1,9 +1,9 @@
-//! Every family that is exported: those of the features, then netto's own.
+//! The list of exported families: those of the features, then netto's own.
 
 use crate::about;
 use crate::catalogue::{Catalogue, Family};
 
-/// Every family that is exported, of the features and of netto itself, in the order of a page.
+/// The exported families of the features and of netto itself, in the order of a page.
 pub fn families(
     catalogues: &[Catalogue],
     has_compat: bool,

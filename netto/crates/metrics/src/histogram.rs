@@ -1,21 +1,21 @@
-//! A latency's histogram as Prometheus has it: classic, with a bucket for each power of two, and
-//! native, with four to each power. Pure.
+//! A latency's histogram in Prometheus' two forms: classic, with a bucket for each power of two,
+//! and native, with four for each power. Pure.
 //!
-//! netto's buckets end at powers of two of nanoseconds, those of native histograms at powers of
-//! the fourth root of two of seconds, so that none ends where another does. What is in a bucket of
-//! netto's is therefore shared out among the native ones that it lies across, as if it were spread
-//! evenly over it: no latency moves by more than its bucket's width. Each part grows or stays as
-//! the bucket grows, so that no series of Prometheus ever goes back.
+//! netto's buckets end at powers of two of nanoseconds, those of native histograms at powers of the
+//! fourth root of two of seconds, so their ends never agree. The count of a netto bucket is
+//! therefore divided among the overlapping native ones as if it were evenly distributed: no latency
+//! moves by more than its bucket's width. Each part grows or stays when the bucket grows, so no
+//! series in Prometheus decreases.
 
 use metrics_common::histogram::{BUCKETS, Histogram, SUB_BUCKETS, bounds};
 
 /// Resolution of the native histogram: 2^2 buckets to each power of two.
 pub const SCHEMA: i32 = 2;
-/// What is not above this, seconds, is in the native histogram's bucket of zero. It is the highest
-/// end of a native bucket below netto's lowest bound, for which it stands.
+/// Upper end of the native histogram's zero bucket, seconds: the highest end of a native bucket
+/// below netto's lowest bound.
 pub const ZERO_THRESHOLD: f64 = 1.0 / (1 << 24) as f64;
 
-/// Ends of the classic buckets, seconds, each with how many are not above it.
+/// Ends of the classic buckets, seconds, each with the number of latencies up to it.
 pub fn classic(histogram: &Histogram) -> Vec<(f64, u64)> {
     let mut below = 0_u64;
     let mut found = Vec::with_capacity(1 + BUCKETS / SUB_BUCKETS);
@@ -32,10 +32,10 @@ pub fn classic(histogram: &Histogram) -> Vec<(f64, u64)> {
 /// The native histogram.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Native {
-    /// How many are in the bucket of zero.
+    /// The count of the zero bucket.
     pub zero: u64,
-    /// Number of each bucket that holds something, ascending, and how many are in it. The bucket
-    /// of number `n` ends at 2^(n/4) seconds.
+    /// Number and count of each non-empty bucket, ascending. The bucket with number `n` ends at
+    /// 2^(n/4) seconds.
     pub buckets: Vec<(i32, u64)>,
 }
 
@@ -44,7 +44,7 @@ fn end_ns(index: i32) -> f64 {
     (f64::from(index) / f64::from(1 << SCHEMA)).exp2() * 1e9
 }
 
-/// The native bucket in which this is.
+/// The native bucket that contains a latency.
 fn index_of(ns: f64) -> i32 {
     ((ns / 1e9).log2() * f64::from(1 << SCHEMA)).ceil() as i32
 }
@@ -76,8 +76,8 @@ pub fn native(histogram: &Histogram) -> Native {
     Native { zero, buckets }
 }
 
-/// Spans of neighbouring buckets (how many are left out before each, and its length), and what
-/// each bucket has more than the one before.
+/// Spans of neighbouring buckets (the number of buckets skipped before each, and its length), and
+/// the difference of each bucket's count from the previous one's.
 pub fn spans(native: &Native) -> (Vec<(i32, u32)>, Vec<i64>) {
     let (mut spans, mut deltas): (Vec<(i32, u32)>, Vec<i64>) = (Vec::new(), Vec::new());
     let (mut next, mut before) = (0, 0_i64);
@@ -130,7 +130,7 @@ mod tests {
                 }
                 let all: u64 = now.buckets.iter().map(|own| own.1).sum();
                 prop_assert_eq!(now.zero + all, histogram.count());
-                // The one that came is in a native bucket that its own lies across.
+                // The added one is in a native bucket that overlaps its own.
                 let bounds = bounds(bucket_of(ns).unwrap());
                 let grown = now.buckets.iter().find(|(index, count)| of(&before, *index) < *count);
                 if let Some((index, _)) = grown {

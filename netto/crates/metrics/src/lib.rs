@@ -1,5 +1,5 @@
-//! Metrics for other systems: what a metric is ([`catalogue`]), and its writers, for Prometheus,
-//! which scrapes, and OTLP, which is pushed. Which metrics there are is said by the features.
+//! Metrics for other systems: the declaration of a metric ([`catalogue`]), and the writers for
+//! Prometheus (pull) and OTLP (push). Features declare their metrics.
 
 mod about;
 pub mod catalogue;

@@ -1,4 +1,4 @@
-//! For tests of features: what comes of their metrics.
+//! For tests of features: the output of their metrics.
 
 use metrics_common::histogram::Histogram;
 use metrics_common::{Info, Snapshot};
@@ -7,12 +7,12 @@ use crate::catalogue::{Catalogue, Inputs, Samples, Value};
 use crate::prometheus::text::Text;
 use crate::totals::Totals;
 
-/// A sample as a writer gets it.
+/// A sample as given to a writer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     /// Its label values.
     pub labels: Vec<String>,
-    /// What it shows.
+    /// Its value.
     pub value: f64,
 }
 
@@ -28,7 +28,7 @@ impl Samples for Vec<Sample> {
     }
 }
 
-/// What this finds after these intervals, of a feature with these metrics.
+/// The samples of this family after these intervals, for a feature with these metrics.
 pub fn samples_of(
     find: fn(&Inputs<'_>, &mut dyn Samples),
     catalogue: Catalogue,
@@ -52,7 +52,7 @@ pub fn page_of(catalogue: Catalogue, info: &Info, snapshots: &[&Snapshot]) -> St
     String::from_utf8_lossy(&text.into_bytes()).into_owned()
 }
 
-/// Calls `each` with what these metrics are made of after these intervals.
+/// Calls `each` with the inputs of these metrics after these intervals.
 pub fn with_inputs(
     catalogue: Catalogue,
     info: &Info,

@@ -1,14 +1,14 @@
-//! Running totals since the daemon's start, as whole nanoseconds so that nothing is lost to
-//! rounding. Counters are read from them.
+//! Running totals since the start of the daemon, in whole nanoseconds, so that nothing is lost to
+//! rounding. Counters are computed from them.
 
 use std::any::Any;
 use std::fmt::Debug;
 
 use metrics_common::Snapshot;
 
-/// What a feature keeps of all intervals where their sum does not do.
+/// A feature's state over all intervals, for figures other than sums.
 pub trait State: Any + Debug + Send + Sync {
-    /// Adds one interval, which is in the sum already. What the sum need not keep is taken out.
+    /// Adds one interval, which is in the sum already. May remove parts that the sum need not keep.
     fn add(&mut self, snapshot: &Snapshot, sum: &mut Snapshot);
 
     /// A copy of it.
@@ -18,9 +18,9 @@ pub trait State: Any + Debug + Send + Sync {
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// All intervals as one. A CPU that goes offline keeps its column.
+    /// The sum of all intervals. A CPU that goes offline keeps its column.
     pub sum: Snapshot,
-    /// Snapshots added up.
+    /// Number of snapshots added.
     pub snapshots: u64,
     states: Vec<Box<dyn State>>,
 }
@@ -36,7 +36,7 @@ impl Clone for Totals {
 }
 
 impl Totals {
-    /// Totals of nothing yet, with what these make beside the sum.
+    /// Empty totals, with these additional states.
     pub fn of(states: impl Iterator<Item = fn() -> Box<dyn State>>) -> Self {
         Totals {
             states: states.map(|make| make()).collect(),
@@ -53,7 +53,7 @@ impl Totals {
         self.snapshots += 1;
     }
 
-    /// What a feature keeps, by its type.
+    /// A feature's state, by its type.
     pub fn state<S: State>(&self) -> Option<&S> {
         let mut states = self.states.iter();
         states.find_map(|state| (&**state as &dyn Any).downcast_ref())
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use metrics_common::fixture::measured as snapshot;
 
-    /// Keeps how many intervals there were, and takes the time of the last out of the sum.
+    /// Counts intervals, and removes the time of the last from the sum.
     #[derive(Debug, Clone, Default)]
     struct Kept(u64);
 

@@ -1,5 +1,5 @@
-//! What is made of the intervals of logs: summaries, comparisons, stacks. Pure: each is shown one
-//! interval after the other, keeps a bounded amount of them, and says in the end what it was.
+//! Evaluations of logs: summaries, comparisons, stacks. Pure: each is given one interval after the
+//! other, keeps bounded data, and returns its result at the end.
 
 pub mod compare;
 pub mod stacks;

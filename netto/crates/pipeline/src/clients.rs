@@ -13,11 +13,11 @@ const PAUSE: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub struct Malformed {
     total: AtomicU64,
-    said: Mutex<Said>,
+    last: Mutex<LastReport>,
 }
 
 #[derive(Debug, Default)]
-struct Said {
+struct LastReport {
     at: Option<Instant>,
     total: u64,
 }
@@ -37,12 +37,12 @@ impl Malformed {
 
     fn add(&self, now: Instant) -> Option<String> {
         let total = self.total.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.at.is_some_and(|at| now.duration_since(at) < PAUSE) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.at.is_some_and(|at| now.duration_since(at) < PAUSE) {
             return None;
         }
-        let new = total.saturating_sub(said.total);
-        *said = Said {
+        let new = total.saturating_sub(last.total);
+        *last = LastReport {
             at: Some(now),
             total,
         };
@@ -53,7 +53,7 @@ impl Malformed {
     }
 }
 
-/// What the server counts of its clients.
+/// The server's counts of client errors.
 #[derive(Debug, Default)]
 pub struct ClientCounts {
     /// Requests that were not HTTP.

@@ -1,4 +1,4 @@
-//! Compresses what is sent to clients and collectors.
+//! Compresses data for clients and collectors.
 
 use std::io::Write as _;
 

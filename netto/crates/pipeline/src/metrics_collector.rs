@@ -87,7 +87,7 @@ impl Published {
         }
     }
 
-    /// The snapshot as a [`ServerMessage`] in MessagePack: what dashboards get and logs hold.
+    /// The snapshot as a [`ServerMessage`] in MessagePack, as in dashboards' messages and logs.
     ///
     /// # Errors
     /// Only when memory runs out.
@@ -106,7 +106,7 @@ impl Published {
 pub struct Publish {
     /// The snapshot.
     pub snapshot: Arc<Snapshot>,
-    /// What its rows mean.
+    /// The description of its rows.
     pub info: Arc<Info>,
     /// Its slot among the snapshots in flight.
     pub place: OwnedSemaphorePermit,
@@ -123,7 +123,7 @@ pub struct Deliver(pub Arc<Published>);
 pub struct Rewind {
     /// The history before the snapshot that follows.
     pub past: Box<History>,
-    /// What its rows mean.
+    /// The description of its rows.
     pub info: Arc<Info>,
     /// Its slot among the messages in flight.
     pub place: OwnedSemaphorePermit,
@@ -135,7 +135,7 @@ pub struct Rewind {
 pub struct Remember {
     /// The history as an encoded [`ServerMessage`].
     pub past: Bytes,
-    /// What its rows mean; `None` before anything was published.
+    /// The description of its rows; `None` before anything was published.
     pub info: Option<Arc<Info>>,
 }
 
@@ -156,7 +156,7 @@ pub struct Subscribe {
     /// Receiver of the history, if wanted.
     pub past: Option<Recipient<Remember>>,
     /// Receiver of the daemon's end, if wanted.
-    pub farewell: Option<Recipient<Shutdown>>,
+    pub shutdown: Option<Recipient<Shutdown>>,
 }
 
 impl Subscribe {
@@ -166,7 +166,7 @@ impl Subscribe {
             sink,
             updates,
             past: None,
-            farewell: None,
+            shutdown: None,
         }
     }
 }
@@ -196,7 +196,7 @@ impl Latest {
 
 /// The collector's data, shared with all threads.
 #[derive(Clone)]
-pub struct Kept {
+pub struct CollectorData {
     /// The latest snapshot.
     pub latest: Latest,
     /// The recent past.
@@ -207,7 +207,7 @@ pub struct Kept {
 
 /// The actor; see the head of this file.
 pub struct MetricsCollector {
-    kept: Kept,
+    kept: CollectorData,
     /// The description of rows, as last received.
     info: Option<Arc<Info>>,
     /// The history as a message; dashboards that subscribe within one period share it.
@@ -222,7 +222,7 @@ pub struct MetricsCollector {
 impl MetricsCollector {
     /// Starts the collector on the current thread, with data that is already kept.
     pub fn launch(
-        kept: Kept,
+        kept: CollectorData,
         drops: Arc<SinkDrops>,
         supervisor: &Supervisor,
     ) -> Addr<MetricsCollector> {
@@ -293,7 +293,7 @@ impl MetricsCollector {
                 self.past = Some(past.clone());
                 let _ = recipient.try_send(Remember { past, info });
             }
-            Err(error) => tracing::warn!("a dashboard does without the past: {error}"),
+            Err(error) => tracing::warn!("cannot send the history to a dashboard: {error}"),
         }
     }
 }
@@ -378,10 +378,10 @@ impl Handler<Subscribe> for MetricsCollector {
 impl Handler<Shutdown> for MetricsCollector {
     type Result = ();
 
-    fn handle(&mut self, farewell: Shutdown, ctx: &mut Self::Context) {
+    fn handle(&mut self, shutdown: Shutdown, ctx: &mut Self::Context) {
         for subscriber in self.subscribers.drain(..) {
-            if let Some(recipient) = subscriber.farewell {
-                recipient.do_send(farewell.clone());
+            if let Some(recipient) = subscriber.shutdown {
+                recipient.do_send(shutdown.clone());
             }
         }
         self.watch.settle();

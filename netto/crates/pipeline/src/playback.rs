@@ -162,7 +162,7 @@ impl Controls {
         }
     }
 
-    /// What the player is to do now.
+    /// The pending orders for the player.
     pub fn take_orders(&self) -> Orders {
         let mut state = self.state();
         Orders {
@@ -171,7 +171,7 @@ impl Controls {
         }
     }
 
-    /// The player says where it is, when the last interval was recorded, and whether there is more.
+    /// Records the player's position, the time of the last interval, and whether it has ended.
     pub fn report(&self, position_ns: u64, time_unix_ns: Option<u64>, is_over: bool) {
         let mut state = self.state();
         state.position_ns = position_ns;

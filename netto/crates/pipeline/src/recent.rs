@@ -18,11 +18,11 @@ pub const MOST_BYTES: usize = 4 << 20;
 /// Longest time kept, nanoseconds: that of the history.
 pub const LONGEST_NS: u64 = LEAST_COVERED_NS;
 /// An entry's size beside its bytes.
-const ENTRY_BYTES: usize = size_of::<Entry>() + 64;
+const ENTRY_BYTES: usize = size_of::<RecentSnapshot>() + 64;
 
-/// A snapshot and what its rows mean, each an encoded [`ServerMessage`].
+/// A snapshot and the description of its rows, each an encoded [`ServerMessage`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct RecentSnapshot {
     /// The Hello; snapshots share one until it changes.
     pub hello: Bytes,
     /// The snapshot.
@@ -33,13 +33,13 @@ pub struct Entry {
 /// See the head of this file.
 #[derive(Debug, Clone, Default)]
 pub struct Recent {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<RecentSnapshot>,
     bytes: usize,
     /// The newest description, as given and as encoded.
     newest: Option<(Arc<Info>, Bytes)>,
 }
 
-impl Entry {
+impl RecentSnapshot {
     /// End of the snapshot's interval, nanoseconds since the Unix epoch.
     pub fn time_unix_ns(&self) -> u64 {
         self.time_unix_ns
@@ -68,7 +68,7 @@ impl Recent {
             }
         };
         self.bytes += snapshot.len() + ENTRY_BYTES;
-        self.entries.push_back(Entry {
+        self.entries.push_back(RecentSnapshot {
             hello,
             snapshot,
             time_unix_ns,
@@ -95,7 +95,7 @@ impl Recent {
     }
 
     /// The snapshots, the oldest first.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = &RecentSnapshot> {
         self.entries.iter()
     }
 

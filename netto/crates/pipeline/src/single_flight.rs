@@ -22,7 +22,7 @@ impl<K, A> Default for SingleFlight<K, A> {
 
 /// The work was not finished: it panicked, or the daemon ends.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this answer could not be made")]
+#[error("netto could not produce this answer")]
 pub struct Unfinished;
 
 impl<K: Send + 'static, A: Clone + Send + 'static> SingleFlight<K, A> {

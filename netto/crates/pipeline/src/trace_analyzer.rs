@@ -31,7 +31,7 @@ pub trait SnapshotSource: Send + 'static {
     /// An error that makes further snapshots impossible; it ends the daemon.
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot>;
 
-    /// What the rows mean from the next snapshot on, if that has changed.
+    /// The description of rows from the next snapshot on, if it has changed.
     fn new_info(&mut self) -> Option<Info> {
         None
     }
@@ -59,7 +59,7 @@ pub trait SnapshotSource: Send + 'static {
 /// The news of a source.
 #[derive(Debug, Default)]
 pub struct Update {
-    /// What the rows mean from this snapshot on, if that has changed.
+    /// The description of rows from this snapshot on, if it has changed.
     pub info: Option<Info>,
     /// A new history, which replaces all that was sent before.
     pub past: Option<History>,

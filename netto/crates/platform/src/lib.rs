@@ -66,7 +66,7 @@ pub struct Platform {
     pub classifier: Option<Classifier>,
     /// The sampler and the reason for it; `None` if no stacks are sampled.
     pub sampling: Option<Choice>,
-    /// What can be measured here now.
+    /// The components that can be measured now.
     pub capabilities: Capabilities,
     /// Whether the per-CPU clock runs.
     pub has_clock: bool,
@@ -163,7 +163,8 @@ impl Platform {
         };
         let knowledge = Knowledge { facts, info };
         let stat_file = roots.proc_stat()?;
-        // A requested method stays, whatever it costs, and so does what only probes can measure.
+        // A requested method is kept whatever its cost, and so are components that only probes can
+        // measure.
         let may_go = settings.method == RequestedMethod::Auto && plan.stacks.is_ok();
         let overhead = Overhead::new(
             settings.max_overhead_ratio,
@@ -244,7 +245,7 @@ impl Platform {
         }
     }
 
-    /// Closes an interval for netto's own cost: what it took, and the methods from now on.
+    /// Closes an interval for netto's own cost; returns the time taken, and decides the methods.
     pub fn keep_to_budget(&mut self, found: &Found<'_>, now_ns: u64) -> Taken {
         let before = self.overhead.timed();
         let taken = self
@@ -328,8 +329,8 @@ struct Knowledge {
 }
 
 impl Knowledge {
-    /// Takes over the kernel's functions and the attached probes. Where that changes what can be
-    /// measured, updates the description and returns the plan that now applies.
+    /// Takes over the kernel's functions and the attached probes. If that changes the measurable
+    /// components, updates the description and returns the plan that now applies.
     fn learn(
         &mut self,
         has_symbols: Vec<bool>,
@@ -347,7 +348,7 @@ impl Knowledge {
         has_news.then_some(plan)
     }
 
-    /// Why there is no flame graph, if so.
+    /// Why there is no flame graph; `None` if there is one.
     fn why_no_stacks(&self, has_symbols: bool) -> Option<String> {
         let facts = &self.facts;
         let reason = facts.stacks.as_ref().and(facts.symbols.as_ref()).err();

@@ -11,8 +11,8 @@ use netto_sys::{tick, timer_cost};
 /// Chooses the sampler and starts the tick's; perf's clocks start with their CPUs.
 /// `None` if no stacks are sampled.
 ///
-/// If the tick was requested and is unavailable.
-/// The tick was asked for and is not to be had.
+/// # Errors
+/// If the tick was requested and cannot be used.
 pub(super) fn start(
     settings: &Settings,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! What is known of a host changes, and is told.
+//! Changes of a host's facts update the description.
 
 use metrics_common::component::index_of;
 

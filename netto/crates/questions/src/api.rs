@@ -1,5 +1,5 @@
-//! What a feature shows of itself: its part of a snapshot as JSON, its questions, and its views on
-//! a terminal. Server and terminal take a list of these and know no feature by name.
+//! The interface of a feature to users: its part of a snapshot as JSON, its questions, and its
+//! views on a terminal. Server and terminal take a list of these and know no feature by name.
 
 use metrics_common::history::History;
 use metrics_common::{Availability, Info, Snapshot};
@@ -8,19 +8,19 @@ use serde::Serialize;
 use crate::line::Line;
 use crate::selection::{Complaint, Selection};
 
-/// What a feature shows.
+/// The presentation of a feature.
 #[derive(Debug, Clone, Copy)]
 pub struct Api {
-    /// Writes its part of `/api/v1/snapshot`; `None`: its section as it is, under its name.
+    /// Writes its part of `/api/v1/snapshot`; `None`: its section unchanged, under its name.
     pub snapshot: Option<fn(&Info, &Snapshot, &mut Object)>,
-    /// What can be asked of it.
+    /// Its questions.
     pub questions: &'static [Question],
-    /// How it divides a component's time on a terminal.
+    /// Its division of a component's time on a terminal.
     pub breakdown: Option<Breakdown>,
 }
 
 impl Api {
-    /// Its section as it is, and nothing else.
+    /// Only its section, unchanged.
     pub const SECTION: Api = Api {
         snapshot: None,
         questions: &[],
@@ -28,57 +28,57 @@ impl Api {
     };
 }
 
-/// A path below `/api/v1` whose answer depends on what is asked.
+/// A path below `/api/v1` whose answer depends on the query.
 #[derive(Debug, Clone, Copy)]
 pub struct Question {
     /// The path's last part.
     pub name: &'static str,
-    /// What a query may hold, by the names of [`Selection::parse`].
+    /// Allowed keys of a query, by the names of [`Selection::parse`].
     pub keys: &'static [&'static str],
-    /// Makes the answer.
+    /// Computes the answer.
     pub answer: Answer,
 }
 
 impl Question {
-    /// What a query asks for; `accept` is a header of HTTP.
+    /// Parses a query; `accept` is an HTTP header.
     ///
     /// # Errors
-    /// If any of it is not understood.
+    /// If any part is invalid.
     pub fn parse(&self, query: &str, accept: &str) -> Result<Selection, Complaint> {
         Selection::parse(query, accept, self.name, self.keys)
     }
 }
 
-/// What an answer is made of.
+/// The source of an answer.
 #[derive(Debug, Clone, Copy)]
 pub enum Answer {
-    /// The newest snapshots, the oldest first: those of the selection's `last_ns`.
+    /// The newest snapshots, oldest first: those within the selection's `last_ns`.
     Recent(fn(&Selection, Snapshots<'_>, &Info) -> Result<Vec<u8>, Refusal>),
-    /// The history that the daemon keeps.
+    /// The daemon's history.
     History(fn(&Selection, &History, &Info) -> Result<Vec<u8>, Refusal>),
 }
 
-/// Snapshots, each decoded when it is asked for.
+/// Snapshots, decoded one by one.
 pub type Snapshots<'a> = &'a mut dyn Iterator<Item = Result<Snapshot, Refusal>>;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The question is wrong: asking again does not help.
+    /// The question is invalid: repeating it does not help.
     #[error(transparent)]
     Wrong(#[from] Complaint),
-    /// Others are asking too.
-    #[error("too many questions about the past wait already; ask again in some seconds")]
+    /// Too many requests.
+    #[error("too many queries about the past are queued; try again in some seconds")]
     Busy,
-    /// It could not be made.
+    /// The answer could not be produced.
     #[error("{0}")]
     Failed(String),
 }
 
-/// An answer as JSON.
+/// Encodes an answer as JSON.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If it cannot be encoded.
 pub fn json(answer: &impl Serialize) -> Result<Vec<u8>, Refusal> {
     serde_json::to_vec(answer).map_err(cannot_write)
 }
@@ -87,21 +87,21 @@ fn cannot_write(error: serde_json::Error) -> Refusal {
     Refusal::Failed(format!("cannot write JSON: {error}"))
 }
 
-/// An answer, or why it cannot be given.
+/// An answer, or the reason why there is none.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Measured<'a, T> {
-    /// What was measured.
+    /// The measured values.
     Measured(T),
-    /// Nothing was.
+    /// Not measured.
     Unavailable {
-        /// Why.
+        /// The reason.
         unavailable: &'a str,
     },
 }
 
 impl<'a, T> Measured<'a, T> {
-    /// What was measured, or else why nothing was.
+    /// The measured values, or else the reason why there are none.
     pub fn or(measured: Option<T>, unavailable: &'a str) -> Self {
         match measured {
             Some(measured) => Measured::Measured(measured),
@@ -109,7 +109,7 @@ impl<'a, T> Measured<'a, T> {
         }
     }
 
-    /// What a feature measured in the time that was asked for.
+    /// The values of a feature in the requested time.
     pub fn of(info: &'a Info, feature: &str, measured: Option<T>) -> Self {
         let reason = absence(info, feature).unwrap_or("not measured in this time");
         Measured::or(measured, reason)
@@ -125,7 +125,7 @@ pub fn absence<'a>(info: &'a Info, feature: &str) -> Option<&'a str> {
     }
 }
 
-/// Why a thing is absent from a snapshot.
+/// The reason for the absence of something from a snapshot.
 pub fn reason(availability: &Availability) -> &str {
     match availability {
         Availability::Unavailable { reason } => reason,
@@ -133,12 +133,12 @@ pub fn reason(availability: &Availability) -> &str {
     }
 }
 
-/// When an answer's intervals were.
+/// The time covered by an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Covered {
     begin_unix_seconds: f64,
     end_unix_seconds: f64,
-    /// How much of that was measured.
+    /// Measured time within it.
     measured_seconds: f64,
     intervals: u64,
     #[serde(skip)]
@@ -146,7 +146,7 @@ pub struct Covered {
 }
 
 impl Covered {
-    /// One interval more, which is later than those before it.
+    /// Adds an interval, which is later than those before it.
     pub fn add(&mut self, snapshot: &Snapshot) {
         if self.intervals == 0 {
             let begin_ns = snapshot.time_unix_ns.saturating_sub(snapshot.interval_ns);
@@ -159,7 +159,7 @@ impl Covered {
     }
 }
 
-/// A JSON object that is written member by member.
+/// A JSON object written member by member.
 #[derive(Debug, Default)]
 pub struct Object {
     text: Vec<u8>,
@@ -167,7 +167,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Adds a member. A value that cannot be written is told by [`Object::end`].
+    /// Adds a member. An encoding error is returned by [`Object::end`].
     pub fn member<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
         self.text
             .push(if self.text.is_empty() { b'{' } else { b',' });
@@ -191,7 +191,7 @@ impl Object {
     /// The whole text.
     ///
     /// # Errors
-    /// If a value could not be written.
+    /// If a value could not be encoded.
     pub fn end(mut self) -> Result<Vec<u8>, Refusal> {
         if self.text.is_empty() {
             self.text.push(b'{');
@@ -204,31 +204,31 @@ impl Object {
     }
 }
 
-/// How a feature divides a component's time among things of its own, on a terminal.
+/// A feature's division of a component's time on a terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct Breakdown {
     /// The key that shows it.
     pub key: char,
-    /// Name of those things.
+    /// The name of the parts.
     pub name: &'static str,
-    /// The lines of the component with this index, or one that says why there are none.
+    /// The lines of the component with this index, or one with the reason why there are none.
     pub lines: fn(&Info, &Snapshot, usize) -> Vec<Line>,
 }
 
-/// A feature's view as text, which is drawn anew with each interval.
+/// A feature's view as text, drawn again for each interval.
 pub trait TextView {
-    /// Takes what it shows of an interval.
+    /// Adds an interval.
     ///
     /// # Errors
     /// Why the interval has nothing to show.
     fn push(&mut self, info: &Info, snapshot: Snapshot) -> Result<(), String>;
-    /// What came before has nothing to do with what follows.
+    /// Drops earlier intervals, which the following ones do not continue.
     fn clear(&mut self);
-    /// The newest intervals that last so long, for people.
+    /// The newest intervals over this length, as text.
     fn text(&self, info: &Info, length_ns: u64) -> String;
-    /// The same for programs, as an answer over HTTP.
+    /// The same as JSON, like an answer over HTTP.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be encoded.
     fn json(&self, info: &Info, length_ns: u64) -> Result<Vec<u8>, Refusal>;
 }

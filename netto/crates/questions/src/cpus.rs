@@ -1,11 +1,11 @@
-//! Some of a host's CPUs: which are meant, and what a snapshot holds of them. Pure.
+//! A selection of a host's CPUs, and the part of a snapshot for them. Pure.
 
 use std::str::FromStr;
 
 use metrics_common::sections::Rows;
 use metrics_common::{Cost, CpuModes, Modes, OwnCost, Sections, Snapshot};
 
-/// Numbers of CPUs as people write them: `0-3,8`.
+/// CPU numbers as written by users: `0-3,8`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuSet {
     /// First and last of each run.
@@ -38,13 +38,13 @@ impl CpuSet {
         runs.any(|&(first, last)| (first..=last).contains(&cpu))
     }
 
-    /// As it was written.
+    /// The original text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What a snapshot holds of these CPUs. Power is nobody's but the host's, and so is the time of
-    /// netto's process: both are absent then.
+    /// The part of a snapshot for these CPUs. Power and the time of netto's process exist only for
+    /// the host, and are absent.
     pub fn of(&self, snapshot: Snapshot) -> Snapshot {
         let kept: Vec<usize> = (0..snapshot.cpus.len())
             .filter(|&column| self.holds(snapshot.cpus[column]))

@@ -1,9 +1,9 @@
-//! Figures as people read them on a terminal. Pure.
+//! Formats figures for a terminal. Pure.
 
 pub use metrics_common::text::count;
 
-/// A ratio as per cent: two decimals below one, then one. Nothing is `0 %`; too little to be
-/// shown is `<0.01 %`, so that the two differ.
+/// A ratio as percent: two decimals below one, then one. Zero is `0 %`; a smaller value than can be
+/// shown is `<0.01 %`.
 pub fn percent(ratio: f64) -> String {
     format!("{} %", percent_number(ratio))
 }
@@ -33,7 +33,7 @@ pub fn cpus(count: f64) -> String {
     }
 }
 
-/// Energy in the unit that its size deserves.
+/// Energy in a suitable unit.
 pub fn energy(joules: f64) -> String {
     match joules {
         little if little < 1e3 => format!("{little:.1} J"),
@@ -42,12 +42,12 @@ pub fn energy(joules: f64) -> String {
     }
 }
 
-/// A count of things with their name.
+/// A count and the noun in the right number.
 pub fn counted(value: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(value), if value == 1 { one } else { many })
 }
 
-/// Text of a log without what would move a terminal's cursor or colour what follows.
+/// Text of a log without control characters, which could move the cursor or set colours.
 pub fn plain(text: &str) -> String {
     let shown = |character: char| match character.is_control() {
         true => '\u{fffd}',

@@ -1,5 +1,5 @@
-//! What users may ask of a span of time, over HTTP and on a terminal: which moments, CPUs, series
-//! and how much; how an answer is written; and what a feature gives of itself to be asked.
+//! Queries of users about a time span, over HTTP and on a terminal: selection of times, CPUs,
+//! series and limits; encoding of answers; and the interface of features that answer.
 
 pub mod api;
 pub mod cpus;

@@ -9,28 +9,28 @@ pub struct Line {
     pub label: String,
     /// Red, green, blue.
     pub color: (u8, u8, u8),
-    /// How much, or why that is not known.
+    /// Its CPU time, or why it is unknown.
     pub value: Result<Value, String>,
-    /// Whether it has parts to look at.
+    /// Whether it has parts.
     pub has_parts: bool,
-    /// Whether it is the one that is chosen.
+    /// Whether it is selected.
     pub is_chosen: bool,
 }
 
-/// How much CPU time a component took.
+/// CPU time of a component.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Value {
     /// Nanoseconds in the window, over all CPUs.
     pub ns: u64,
-    /// CPUs' worth.
+    /// CPU seconds per second.
     pub cpus: f64,
-    /// Share of the time that all CPUs had; of a CPU's line, of that CPU; 0 to 1.
+    /// Share of all CPUs' time; on a CPU's line, of that CPU's time; 0 to 1.
     pub ratio: f64,
-    /// Where that share lies with a confidence of 95 %, if it is an estimate.
+    /// The 95 % confidence interval of that share, if it is an estimate.
     pub interval_ratio: Option<(f64, f64)>,
 }
 
-/// A part of a whole; of nothing, nothing.
+/// `part / whole`; 0 if both are 0.
 pub fn ratio(part: u64, whole: u64) -> f64 {
     match whole {
         0 => 0.0,
@@ -38,7 +38,7 @@ pub fn ratio(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// `#rrggbb`; grey if it is something else.
+/// Parses `#rrggbb`; grey if it is invalid.
 pub fn rgb(color: &str) -> (u8, u8, u8) {
     let part = |at: usize| u8::from_str_radix(color.get(at..at + 2)?, 16).ok();
     match (part(1), part(3), part(5)) {

@@ -1,23 +1,23 @@
-//! What of a span of time is asked for, as it stands in an address: moments, lengths, steps, CPUs,
-//! series, limits and the form of the answer. Pure.
+//! The selection in a query: times, lengths, steps, CPUs, series, limits and the format of the
+//! answer. Pure.
 
 use jiff::Timestamp;
 
 use crate::cpus::CpuSet;
 use crate::times::duration_ns;
 
-/// Runs of CPUs that one list may have.
+/// Most runs in a list of CPUs.
 const MOST_RUNS: usize = 1024;
-/// Names that one question may have: more than there are.
+/// Most names in a query: more than exist.
 const MOST_NAMES: usize = 256;
-/// The longest time and step, nanoseconds: a day. The daemon keeps less.
+/// The longest time and step, nanoseconds: a day, more than the daemon keeps.
 const LONGEST_NS: u64 = 86_400_000_000_000;
-/// The latest moment, seconds since the Unix epoch: that of the year 5138.
+/// The latest time, seconds since the Unix epoch: that of the year 5138.
 const LATEST_UNIX_SECONDS: f64 = 1e11;
-/// The most things that stand by themselves.
+/// The largest limit.
 const MOST_LIMIT: usize = 500;
 
-/// What is wrong with a question, for people.
+/// The error in a query, for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Complaint(pub String);
@@ -28,24 +28,24 @@ impl From<String> for Complaint {
     }
 }
 
-/// What a client wants to know.
+/// The selection of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
     /// Components and other series by name; empty: the outermost components.
     pub names: Vec<String>,
-    /// Which CPUs; `None`: the host.
+    /// The CPUs; `None`: the host.
     pub cpus: Option<CpuSet>,
-    /// Only what ends after this.
+    /// Only intervals that end after this.
     pub from: Option<When>,
-    /// Only what ends by then.
+    /// Only intervals that end by then.
     pub to: Option<When>,
     /// How far back, nanoseconds before the end of the newest snapshot.
     pub last_ns: u64,
-    /// From one row to the next, seconds.
+    /// Length of a row, seconds.
     pub step_seconds: Option<f64>,
-    /// How many things stand by themselves; all others are one.
+    /// Most items listed individually; the rest is summed.
     pub limit: usize,
-    /// In which form.
+    /// The format.
     pub form: Form,
 }
 
@@ -64,7 +64,7 @@ impl Default for Selection {
     }
 }
 
-/// Forms of an answer.
+/// Formats of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// An object.
@@ -74,7 +74,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// As HTTP calls it.
+    /// The media type.
     pub fn content_type(self) -> &'static str {
         match self {
             Form::Json => "application/json",
@@ -83,7 +83,7 @@ impl Form {
     }
 }
 
-/// A moment.
+/// A point in time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum When {
     /// Milliseconds since the Unix epoch.
@@ -103,12 +103,11 @@ impl When {
 }
 
 impl Selection {
-    /// What a query asks for of a subject by these keys, some of `component`, `cpu`, `from`, `to`,
-    /// `last`, `step`, `limit` and `format`. `accept`, a header of HTTP, says in which form if the
-    /// query does not.
+    /// Parses a query with these keys, some of `component`, `cpu`, `from`, `to`, `last`, `step`,
+    /// `limit` and `format`. The HTTP header `accept` determines the format if the query does not.
     ///
     /// # Errors
-    /// If any of it is not understood.
+    /// If any part is invalid.
     pub fn parse(
         query: &str,
         accept: &str,
@@ -217,7 +216,7 @@ fn when(key: &str, text: &str) -> Result<When, Complaint> {
 }
 
 fn rfc3339(text: &str) -> Option<Timestamp> {
-    // A plus in an address stands for a space.
+    // A plus in a URL stands for a space.
     let spaced = || {
         text.rsplit_once(' ')
             .map(|(time, zone)| format!("{time}+{zone}"))
@@ -241,7 +240,7 @@ fn step(text: &str) -> Result<f64, Complaint> {
         })
 }
 
-/// What a client takes by its `Accept`: JSON unless it names CSV and not JSON.
+/// The format accepted by a client: JSON unless it names CSV and not JSON.
 fn accepted(accept: &str) -> Form {
     let kinds = accept.split(',').filter_map(|one| one.split(';').next());
     let names = |kind: &str| kinds.clone().any(|name| name.trim() == kind);
@@ -273,7 +272,7 @@ fn limit(text: &str) -> Result<usize, Complaint> {
     })
 }
 
-/// What a client wrote, as far as it is worth repeating.
+/// A client's text, shortened for an error.
 pub fn shortened(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().take(40).map(plain).collect()
@@ -291,7 +290,7 @@ mod tests {
         Selection::parse(query, "", "history", &KEYS)
     }
 
-    /// Asks something that has a length and a limit.
+    /// Parses a query with a length and a limit.
     fn asked_of_recent(query: &str) -> Result<Selection, Complaint> {
         Selection::parse(query, "text/csv", "things", &["last", "limit"])
     }

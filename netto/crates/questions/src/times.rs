@@ -1,5 +1,5 @@
-//! Moments and spans as people type them, what they mean for a log, and how moments are shown.
-//! Reads no clock; the time zone is the caller's.
+//! Times and spans typed by users, their meaning for a log, and the display of times. Reads no
+//! clock; the caller supplies the time zone.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,14 +8,14 @@ use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
-/// A moment as it was typed.
+/// A time as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// With its distance from UTC: RFC 3339.
+    /// With an offset from UTC: RFC 3339.
     Absolute(Timestamp),
     /// Date and time in the local time zone.
     Local(DateTime),
-    /// A time of day in the local time zone: the first within the log.
+    /// A time of day in the local time zone: its first occurrence in the log.
     OfDay(Time),
 }
 
@@ -26,7 +26,7 @@ impl FromStr for Moment {
         if let Ok(moment) = text.parse::<Timestamp>() {
             return Ok(Moment::Absolute(moment));
         }
-        // A date and a time are told from a time of day by the date's hyphen.
+        // Only a date has a hyphen.
         if text.contains('-') {
             if let Ok(moment) = text.parse::<DateTime>() {
                 return Ok(Moment::Local(moment));
@@ -56,24 +56,24 @@ pub fn duration_ns(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "write a length of time as 90s, 15m or 2h".to_owned())
 }
 
-/// Which part of a log is meant, as it was typed.
+/// The selected part of a log, as typed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// From here on.
+    /// Begin.
     pub from: Option<Moment>,
-    /// Up to here.
+    /// End.
     pub to: Option<Moment>,
-    /// The end of the log, so many nanoseconds long.
+    /// Length of the selected end of the log, nanoseconds.
     pub last_ns: Option<u64>,
 }
 
-/// A span of time: of all intervals those that end in it, so that of two spans that meet, each
-/// interval is in one.
+/// A time span. It contains the intervals that end in it, so each interval is in only one of two
+/// adjacent spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// After this, nanoseconds since the Unix epoch; `None`: from the beginning.
+    /// Exclusive begin, nanoseconds since the Unix epoch; `None`: from the beginning.
     pub after_unix_ns: Option<u64>,
-    /// Not after this, nanoseconds since the Unix epoch.
+    /// Inclusive end, nanoseconds since the Unix epoch.
     pub until_unix_ns: u64,
 }
 
@@ -84,13 +84,13 @@ impl Span {
         until_unix_ns: u64::MAX,
     };
 
-    /// Whether an interval that ends at this moment belongs to it.
+    /// Whether an interval that ends at this time belongs to it.
     pub fn holds(&self, end_unix_ns: u64) -> bool {
         self.after_unix_ns.is_none_or(|after| end_unix_ns > after)
             && end_unix_ns <= self.until_unix_ns
     }
 
-    /// Whether all of a time lies in it.
+    /// Whether the whole time lies in it.
     pub fn holds_all(&self, begin_unix_ns: u64, end_unix_ns: u64) -> bool {
         self.after_unix_ns
             .is_none_or(|after| begin_unix_ns >= after)
@@ -98,13 +98,13 @@ impl Span {
     }
 }
 
-/// A span that is none.
+/// An invalid span.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoSpan(String);
 
 impl Wanted {
-    /// The span of a log that has these bounds. `end` is asked only if the span is counted from it.
+    /// The span within a log with these bounds. `end` is called only if the span is relative to it.
     ///
     /// # Errors
     /// If the span ends before it begins.
@@ -145,8 +145,8 @@ impl Wanted {
     }
 }
 
-/// A moment in nanoseconds since the Unix epoch; a time of day is the first that is not before
-/// `since_unix_ns`.
+/// A time in nanoseconds since the Unix epoch; for a time of day, its first occurrence from
+/// `since_unix_ns` on.
 fn unix_ns(moment: Moment, since_unix_ns: u64, zone: &TimeZone) -> Result<u64, NoSpan> {
     let impossible = |error: jiff::Error| NoSpan(format!("this moment cannot be: {error}"));
     let timestamp = match moment {
@@ -170,7 +170,7 @@ fn unix_ns(moment: Moment, since_unix_ns: u64, zone: &TimeZone) -> Result<u64, N
 }
 
 fn timestamp(unix_ns: u64) -> Timestamp {
-    // Every u64 of nanoseconds lies before the year 2555.
+    // Every u64 of nanoseconds is before the year 2555.
     Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default()
 }
 

@@ -1,6 +1,6 @@
-//! Times of the wall clock as text, in UTC.
+//! Wall-clock times as text, in UTC.
 //!
-//! Pure: whoever has a time brings it.
+//! Pure: reads no clock.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -8,12 +8,12 @@ use jiff::tz::TimeZone;
 
 const STAMP: &str = "%Y%m%dT%H%M%S%.3fZ";
 
-/// For names of files: `20261122T094501.123Z`. Later times sort behind earlier ones.
+/// For file names: `20261122T094501.123Z`. Later times sort after earlier ones.
 pub fn stamp(unix_ns: u64) -> String {
     text(unix_ns, STAMP)
 }
 
-/// The time, nanoseconds since the Unix epoch, of such a name; `None` if there is no such time.
+/// Parses such a name to nanoseconds since the Unix epoch; `None` if it is invalid.
 pub fn of_stamp(stamp: &str) -> Option<u64> {
     let time = DateTime::strptime(STAMP, stamp).ok()?;
     let time = TimeZone::UTC.to_timestamp(time).ok()?;
@@ -26,7 +26,7 @@ pub fn rfc3339(unix_ns: u64) -> String {
 }
 
 pub(super) fn text(unix_ns: u64, format: &str) -> String {
-    // All of 64 bits are before the year 2600.
+    // All u64 times are before the year 2600.
     let time = Timestamp::from_nanosecond(unix_ns.into()).unwrap_or(Timestamp::MAX);
     time.strftime(format).to_string()
 }

@@ -1,16 +1,16 @@
-//! The last minute in pieces, any last part of which is one interval: what commands on a terminal
-//! average over. Pure.
+//! The last minute in pieces, any number of which can be summed: the averaging window of commands
+//! on a terminal. Pure.
 //!
-//! It is a sum of whole intervals, added up as everywhere else, so that its shares are those of
-//! the same intervals from the API. Memory is bounded: short intervals are added up to pieces.
+//! Intervals are summed as everywhere else, so that shares equal those of the API for the same
+//! intervals. Memory is bounded: short intervals are merged into pieces.
 
 use std::collections::VecDeque;
 
 use metrics_common::Snapshot;
 
-/// What is kept, nanoseconds.
+/// Longest time kept, nanoseconds.
 const LONGEST_NS: u64 = 60_000_000_000;
-/// A piece is at most so long, if intervals are.
+/// Longest piece of merged intervals.
 const PIECE_NS: u64 = 500_000_000;
 
 /// The last intervals; see the head of this file.
@@ -21,7 +21,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Adds an interval, and forgets what is too old.
+    /// Adds an interval, and drops old ones.
     pub fn push(&mut self, snapshot: &Snapshot) {
         self.newest = Some(snapshot.clone());
         match self.pieces.back_mut() {
@@ -34,7 +34,7 @@ impl Window {
         self.pieces.drain(..surplus);
     }
 
-    /// How many of the newest pieces last so long.
+    /// Number of the newest pieces that cover this length.
     fn covering(&self, length_ns: u64) -> usize {
         let mut sum_ns = 0_u64;
         let lengths = self.pieces.iter().rev().map(|piece| piece.interval_ns);
@@ -46,7 +46,8 @@ impl Window {
         lengths.take_while(is_short).count()
     }
 
-    /// The newest intervals that last so long, as one; 0: the newest. `None` if there is nothing.
+    /// The sum of the newest intervals over this length; 0: the newest one. `None` if there are
+    /// none.
     pub fn sum(&self, length_ns: u64) -> Option<Snapshot> {
         if length_ns == 0 {
             return self.newest.clone();
@@ -58,7 +59,7 @@ impl Window {
         Some(sum)
     }
 
-    /// Forgets everything.
+    /// Drops all intervals.
     pub fn clear(&mut self) {
         *self = Window::default();
     }

@@ -1,25 +1,25 @@
-//! What a recording says of itself, for people. Pure.
+//! A recording's notes about itself, for people. Pure.
 
 use metrics_common::codec::Gap;
 use metrics_common::info::RECORDING_NOTE_PREFIX;
 
 use super::utc::text;
 
-/// So many stretches without snapshots are named; of others there is the number.
+/// Most gaps named; of further ones only the number is given.
 const NAMED_GAPS: usize = 5;
 
-/// What is wrong with a file, as far as it was read.
+/// Problems of a file, as far as it was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// Stretches that were damaged.
+    /// Number of damaged stretches.
     pub damaged_stretches: u64,
     /// Messages of a newer netto.
     pub unknown_messages: u64,
     /// Whether the file ends in the middle of a block.
     pub is_cut: bool,
-    /// Snapshots before the first description that nothing explains.
+    /// Snapshots before the first description.
     pub unexplained_snapshots: u64,
-    /// Whether the description is this netto's own, because that of the file is lost.
+    /// Whether the description is this netto's own, because the file's is lost.
     pub description_is_lost: bool,
     /// Why the rest was not read.
     pub stopped: Option<String>,
@@ -28,7 +28,7 @@ pub struct Missing {
 }
 
 impl Missing {
-    /// Snapshots that the file says it lacks.
+    /// Adds snapshots that the file reports as missing.
     pub fn add_gap(&mut self, gap: &Gap) {
         if self.gaps.len() == NAMED_GAPS {
             self.more_gaps += 1;
@@ -43,7 +43,7 @@ impl Missing {
         ));
     }
 
-    /// One sentence for each thing that is missing.
+    /// One sentence for each problem.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let mut say = |is_so: bool, text: String| {
@@ -54,7 +54,7 @@ impl Missing {
         say(
             self.damaged_stretches > 0,
             format!(
-                "The file is damaged in {} places; what was there is missing.",
+                "The file is damaged in {} places; the data there is missing.",
                 self.damaged_stretches
             ),
         );
@@ -73,14 +73,14 @@ impl Missing {
         say(
             self.unexplained_snapshots > 0,
             format!(
-                "{} snapshots stand before any description that would explain them, and are not shown.",
+                "{} snapshots precede any description of their rows, and are not shown.",
                 self.unexplained_snapshots
             ),
         );
         say(
             self.description_is_lost,
-            "The beginning of the file is lost, and with it the host's name and how things were \
-             measured; components are named as by this netto."
+            "The beginning of the file is lost, including the host's name and the methods of \
+             measurement; components are named as in this version of netto."
                 .to_owned(),
         );
         if let Some(cause) = &self.stopped {
@@ -100,14 +100,13 @@ impl Missing {
 /// The label of a recording.
 pub fn label(hostname: &str, begin_unix_ns: u64, end_unix_ns: u64) -> String {
     format!(
-        "{RECORDING_NOTE_PREFIX} of the host {hostname}, from {} to {}. Nothing on this page is \
-         of now.",
+        "{RECORDING_NOTE_PREFIX} host {hostname}, from {} to {}. Nothing on this page is live.",
         utc(begin_unix_ns),
         utc(end_unix_ns)
     )
 }
 
-/// A moment as `2026-11-22 09:24:33 UTC`.
+/// A time as `2026-11-22 09:24:33 UTC`.
 pub fn utc(unix_ns: u64) -> String {
     text(unix_ns, "%Y-%m-%d %H:%M:%S UTC")
 }

@@ -1,5 +1,5 @@
-//! The index of a recording: where in its file the blocks of some of its snapshots begin, in bounded
-//! memory. Pure: offsets are told, nothing is read.
+//! The index of a recording: offsets of the blocks of some of its snapshots, in bounded memory.
+//! Pure: offsets are given, nothing is read.
 
 use std::sync::Arc;
 
@@ -8,33 +8,33 @@ use metrics_common::{Info, Snapshot};
 
 use super::timeline::{Frame, MonotonicTimeline};
 
-/// Places in the index.
+/// Most points of the index.
 const MOST_POINTS: usize = 4096;
-/// Snapshots between two places at the beginning; twice as many whenever there are too many places.
+/// Initial number of snapshots between two points; doubled when there are too many points.
 const FIRST_STRIDE: u64 = 16;
-/// Descriptions that the index holds, as they are encoded.
+/// Most bytes of encoded descriptions in the index.
 const MOST_INFO_BYTES: usize = 16 << 20;
 
-/// A place from which a snapshot can be read.
+/// A point at which reading can start.
 #[derive(Debug, Clone)]
 pub(super) struct Point {
-    /// Where its block begins, bytes from the beginning of the file.
+    /// Offset of its block, bytes from the beginning of the file.
     pub(super) offset: u64,
-    /// Time and number of the snapshot, and its end on the timeline.
+    /// Time and number of the snapshot, which identify it.
     pub(super) key: (u64, u64),
     pub(super) at_ns: u64,
     /// The timeline before it.
     pub(super) before: MonotonicTimeline,
-    /// Its description, by its place in the list of them.
+    /// Index of its description in the list.
     pub(super) info: usize,
 }
 
-/// By what a snapshot is recognised.
+/// Identifies a snapshot.
 pub(super) fn key_of(snapshot: &Snapshot) -> (u64, u64) {
     (snapshot.time_unix_ns, snapshot.sequence)
 }
 
-/// The index in the making.
+/// An index being built.
 #[derive(Default)]
 pub(super) struct Index {
     pub(super) points: Vec<Point>,
@@ -52,7 +52,7 @@ impl Index {
         if !is_due {
             return;
         }
-        // Without its description a place is of no use; an earlier one serves.
+        // A point is useless without its description; an earlier one is used instead.
         let Some(info) = self.keep(&frame.info) else {
             return;
         };
@@ -73,7 +73,7 @@ impl Index {
         });
     }
 
-    /// The place of a description among those that are kept; `None` if there is no more room.
+    /// Index of a description in the list, to which it is added; `None` if there is no more room.
     fn keep(&mut self, info: &Arc<Info>) -> Option<usize> {
         if let Some(at) = self.infos.iter().rposition(|kept| Arc::ptr_eq(kept, info)) {
             return Some(at);

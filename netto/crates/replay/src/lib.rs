@@ -1,10 +1,9 @@
-//! `netto replay`: a log as a source of snapshots, so that the dashboard shows it by the
-//! same way as the present.
+//! `netto replay`: a log as a source of snapshots, so that the dashboard shows it in the same way
+//! as live data.
 //!
-//! In the order of the data: the file is read once from its beginning to its end, which
-//! gives an index, an overview of networking's share and what is missing ([`recording`]);
-//! the player then reads it again at the pace that viewers ask for ([`player`]). [`timeline`] is
-//! the recorded clock, made monotonic.
+//! The file is first read once completely, which gives an index, an overview of networking's share,
+//! and a list of missing data ([`recording`]). The player then reads it again at the pace that
+//! viewers request ([`player`]). [`timeline`] is the recorded clock, made monotonic.
 
 mod index;
 pub mod player;

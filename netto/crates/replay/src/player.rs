@@ -1,10 +1,10 @@
-//! The player: a recording as a source of snapshots, at the pace that its viewers ask for.
+//! The player: a recording as a source of snapshots, at the pace that its viewers request.
 //!
-//! At each step it gives at most one snapshot. Where several intervals have ended since the
-//! last step, because it plays faster than was recorded, they are added up to one: so sums
-//! over what it gave are those of the recording. Intervals are never added up across another
-//! description or a pause of the daemon. Where nothing was recorded, nothing is waited for.
-//! Snapshots are numbered anew, since those who take them know only numbers that grow.
+//! Each step yields at most one snapshot. If several intervals have ended since the last step,
+//! because it plays faster than real time, they are summed, so that sums over the output equal
+//! those of the recording. Intervals with different descriptions, or with a pause of the daemon
+//! between them, are not summed. Times without data are skipped. Snapshots are renumbered, because
+//! receivers require increasing numbers.
 
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use metrics_common::Folded;
 use netto_pipeline::playback::Controls;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource, Update};
 
-/// How often the player looks what is due.
+/// Interval of the player's steps.
 pub const PERIOD: Duration = Duration::from_millis(100);
-/// So much of the host's time may pass between two steps; more was a suspended machine.
+/// Longest real time between two steps; more means that the machine was suspended.
 const LONGEST_STEP: Duration = Duration::from_secs(1);
-/// Reading takes at most so much of a step; what is due then comes with the next.
+/// Longest reading time in a step; the rest is read in the next.
 const READING_TIME: Duration = Duration::from_millis(80);
-/// Where nothing was recorded for longer, it goes on at once.
+/// Time without data from which it is skipped.
 const SILENCE_NS: u64 = 2_000_000_000;
 
 /// The player; see the head of this file.
@@ -54,7 +54,7 @@ impl SnapshotSource for Player {
         Arc::new(NoStacks)
     }
 
-    /// The next interval of the recording, whatever its viewers ask for.
+    /// The next interval of the recording, regardless of its viewers.
     fn next_snapshot(&mut self) -> anyhow::Result<Snapshot> {
         match self.reading.next() {
             Some(frame) => {
@@ -94,7 +94,7 @@ impl Player {
         Some(self.recording.presented(&first.info))
     }
 
-    /// What is due after so much time.
+    /// The update after this much time.
     pub fn step(&mut self, elapsed: Duration) -> Update {
         let orders = self.controls.take_orders();
         if let Some(to_ns) = orders.seek_ns {
@@ -131,7 +131,7 @@ impl Player {
             }
         }
         let is_over = self.reading.peek().is_none();
-        // What is left for the next step is not skipped.
+        // Intervals left for the next step are not skipped.
         let waits = self
             .reading
             .peek()
@@ -142,13 +142,13 @@ impl Player {
         self.give(sum, None, is_over)
     }
 
-    /// Goes to a place, with the past of that place.
+    /// Seeks to a time, with the preceding history.
     fn go_to(&mut self, to_ns: u64) -> Update {
         let from_ns = to_ns.saturating_sub(LEAST_COVERED_NS);
         self.reading = self.recording.read_from(from_ns).peekable();
         let mut past = Past::default();
         let mut last: Option<Frame> = None;
-        // The first interval is shown even where the place is before its end.
+        // The first interval is shown even if the time is before its end.
         while let Some(next) = self
             .reading
             .next_if(|next| next.at_ns <= to_ns || last.is_none())
@@ -169,7 +169,7 @@ impl Player {
         self.give(last, history, is_over)
     }
 
-    /// Reports where it is, and makes a step of what is to be shown.
+    /// Reports the position, and returns the update to show.
     fn give(&mut self, frame: Option<Frame>, past: Option<History>, is_over: bool) -> Update {
         let time_unix_ns = frame.as_ref().map(|frame| frame.snapshot.time_unix_ns);
         self.controls
@@ -205,14 +205,14 @@ fn continues(sum: &Frame, next: &Frame) -> bool {
     Arc::ptr_eq(&sum.info, &next.info) && pause_ns <= next.snapshot.interval_ns
 }
 
-/// What was before the place that is gone to.
+/// Collects the history before the time sought.
 #[derive(Default)]
 struct Past(Option<(Arc<Info>, History)>);
 
 impl Past {
     fn push(&mut self, frame: Frame) {
         let mut history = std::mem::take(self).into_history(&frame.info);
-        // Numbers that grow are all that a history asks for.
+        // A history only requires increasing numbers.
         history.push(&Snapshot {
             sequence: history.last_sequence() + 1,
             ..frame.snapshot

@@ -1,6 +1,6 @@
-//! A log that is played: read once for an index, then from any place of it.
+//! A log to be played: read once for an index, then from any time.
 //!
-//! Memory is bounded whatever the file holds: so are the index and the descriptions that it keeps.
+//! Memory is bounded for any file: the index and its descriptions are bounded.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use netto_pipeline::playback::Facts;
 use netto_questions::times::Span;
 use netto_questions::words::{self, Missing};
 
-/// Events that may stand between the beginning of a block and its snapshot.
+/// Most events between the beginning of a block and its snapshot.
 const MOST_PASSED_OVER: usize = 4096;
-/// Places that are tried before the file is read from its beginning.
+/// Points tried before the file is read from its beginning.
 const TRIES: usize = 3;
-/// The component whose share is the overview.
+/// The component shown in the overview.
 const NETWORK: &str = "network";
 
 /// A log that can be played; see the head of this file.
@@ -37,19 +37,17 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Reads a log from its beginning to its end; `progress` is told how many bytes are read,
-    /// of how many.
+    /// Reads a whole log; calls `progress` with the number of bytes read and the total.
     ///
     /// # Errors
-    /// If this is no log, holds no snapshot, or cannot be read at all.
+    /// If it is not a log, has no snapshots, or cannot be read.
     pub fn open(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> anyhow::Result<Recording> {
         let shown = path.display();
         let read_bytes = Arc::<AtomicU64>::default();
         let file = match LogFile::open(path, &read_bytes) {
             Ok(file) => file,
             Err(OpenError::NotRegular) => bail!(
-                "{shown} is no regular file: a replay goes back and forth in it; copy it to one \
-                 first"
+                "{shown} is not a regular file, and a replay seeks in it; copy it to one first"
             ),
             Err(OpenError::Io(error)) => {
                 return Err(error).with_context(|| format!("cannot open the log {shown}"));
@@ -67,7 +65,7 @@ impl Recording {
         let mut timeline = MonotonicTimeline::default();
         let mut index = Index::default();
         let mut missing = Missing::default();
-        let mut seen: Option<Seen> = None;
+        let mut seen: Option<FileSummary> = None;
         while let Some(event) = events.next() {
             match event {
                 Ok(Event::Interval(info, snapshot)) => {
@@ -76,7 +74,8 @@ impl Recording {
                     if let Some(offset) = events.offset() {
                         index.add(&frame, offset, before);
                     }
-                    seen.get_or_insert_with(|| Seen::new(&frame)).add(&frame);
+                    seen.get_or_insert_with(|| FileSummary::new(&frame))
+                        .add(&frame);
                 }
                 Ok(Event::Undescribed(_)) => missing.unexplained_snapshots += 1,
                 Ok(Event::Gap(gap)) => missing.add_gap(&gap),
@@ -111,17 +110,17 @@ impl Recording {
         })
     }
 
-    /// What a viewer wants to know of it.
+    /// The facts about it for viewers.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// What the recording says is missing, one sentence each.
+    /// The missing data, one sentence each.
     pub fn missing(&self) -> &[String] {
         &self.missing
     }
 
-    /// A description as viewers get it: with notes on the recording before its own.
+    /// A description for viewers: with notes on the recording before its own.
     pub fn presented(&self, info: &Info) -> Info {
         let (begin, end) = self.span_unix_ns;
         let label = words::label(&info.hostname, begin, end);
@@ -132,21 +131,21 @@ impl Recording {
         }
     }
 
-    /// Reads on from a place on its timeline: the first interval may end some time before that.
+    /// Starts reading at a time of its timeline: the first interval may end some time before it.
     pub fn read_from(&self, at_ns: u64) -> Reading {
         let until = self.points.partition_point(|point| point.at_ns <= at_ns);
         let near = self.points[..until].iter().rev().take(TRIES);
         near.filter_map(|point| self.read_at(point))
             .next()
             .unwrap_or_else(|| Reading {
-                // It could be read before: only a file that has changed since fails here.
+                // It could be read before: this fails only if the file has changed.
                 events: self.file.events(Span::EVER).ok(),
                 timeline: MonotonicTimeline::default(),
                 first: None,
             })
     }
 
-    /// Reads on from the snapshot of an index's place, if it is found there.
+    /// Starts reading at the snapshot of an index point, if it is found there.
     fn read_at(&self, point: &Point) -> Option<Reading> {
         let info = self.infos.get(point.info)?.clone();
         let mut events = self.file.events_from(point.offset, info);
@@ -164,7 +163,7 @@ impl Recording {
     }
 }
 
-/// Intervals of a recording, one after the other.
+/// Consecutive intervals of a recording.
 pub struct Reading {
     events: Option<Events>,
     timeline: MonotonicTimeline,
@@ -194,21 +193,21 @@ impl Iterator for Reading {
     }
 }
 
-/// What the first reading of a file adds up to.
-struct Seen {
+/// The result of the first reading of a file.
+struct FileSummary {
     span_ns: (u64, u64),
     unix_ns: (u64, u64),
     snapshots: u64,
     overview: Overview,
-    /// The row of networking, of this description.
+    /// The row of networking in this description.
     network: Option<(Arc<Info>, Option<usize>)>,
 }
 
-impl Seen {
+impl FileSummary {
     fn new(first: &Frame) -> Self {
         let begin_ns = first.begin_ns();
         let time_ns = first.snapshot.time_unix_ns;
-        Seen {
+        FileSummary {
             span_ns: (begin_ns, first.at_ns),
             unix_ns: (time_ns.saturating_sub(first.snapshot.interval_ns), time_ns),
             snapshots: 0,

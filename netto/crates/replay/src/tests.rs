@@ -1,4 +1,4 @@
-//! Recordings that are written here and then played, without a daemon around them.
+//! Plays recordings written by the tests, without a daemon.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 const INTERVAL_NS: u64 = SECOND_NS / 2;
 const BEGIN_NS: u64 = 1_700_000_000 * SECOND_NS;
 
-/// The interval with this number, which begins so many intervals after the first.
+/// The interval with this number, which begins this many intervals after the first.
 fn snapshot(number: u64) -> Snapshot {
     let rows = (0..COMPONENTS.len() as u64).map(|row| Some(vec![number, 1000 * row + number]));
     Snapshot {
@@ -50,7 +50,7 @@ fn hello(hostname: &str) -> ServerMessage {
     }))
 }
 
-/// Each in a block of its own, not compressed, as in a dump.
+/// Each message in an uncompressed block of its own, as in a dump.
 fn bytes_of(messages: impl IntoIterator<Item = ServerMessage>) -> Vec<u8> {
     let mut bytes = log::file_header();
     for message in messages {
@@ -121,7 +121,7 @@ impl Show {
         });
     }
 
-    /// Plays to the end in steps of so many milliseconds.
+    /// Plays to the end in steps of this many milliseconds.
     fn play_out(&mut self, step_ms: u64) -> Vec<Update> {
         let mut steps = Vec::new();
         while self.controls.status().state == Mode::Playing {
@@ -132,7 +132,7 @@ impl Show {
     }
 }
 
-/// All intervals in one, as far as sums go.
+/// The sum of all intervals.
 fn sum(snapshots: impl IntoIterator<Item = Snapshot>) -> Option<Snapshot> {
     let mut all = snapshots.into_iter();
     let mut sum = all.next()?;
@@ -201,7 +201,7 @@ fn a_place_shows_the_interval_that_ended_last_and_the_minutes_before_it() {
         assert_eq!(found.sections, snapshot(number).sections);
         let past = step.past.unwrap();
         let points = past.points();
-        // Sixteen minutes of half seconds, their first one included at the very end; or all.
+        // Sixteen minutes of half seconds, including their first one at the very end; or all.
         let expected = (number - 1).min(1919)..=(number - 1).min(1920);
         assert!(expected.contains(&(points as u64)), "{number}: {points}");
         if let Some(last) = points.checked_sub(1) {
@@ -321,7 +321,7 @@ fn another_host_in_the_same_file_is_introduced_with_its_first_interval() {
             let length_ns: u64 = own.map(|(_, ns)| ns).sum();
             assert_eq!(length_ns, 10 * INTERVAL_NS, "{name} at {speed}");
         }
-        // And behind a jump across it.
+        // And after a seek across it.
         show.seek((BEGIN_NS + 5 * INTERVAL_NS) / 1_000_000);
         let step = show.seek((BEGIN_NS + 15 * INTERVAL_NS) / 1_000_000);
         assert_eq!(step.info.unwrap().hostname, "web-2");
@@ -391,7 +391,7 @@ fn what_is_no_recording_is_refused_with_the_cause() {
     let folder = tempfile::tempdir().unwrap();
     let error = Recording::open(folder.path(), &mut |_, _| ()).unwrap_err();
     assert!(
-        format!("{error:#}").contains("no regular file"),
+        format!("{error:#}").contains("not a regular file"),
         "{error:#}"
     );
 }

@@ -1,43 +1,43 @@
 //! The timeline of a recording: the recorded clock, made monotonic.
 //!
-//! A host's clock may have been set while it was recorded. Where it went back, or ahead by more
-//! than a day, the timeline goes on by the interval's length. Everywhere else it is the recorded
-//! time, in nanoseconds since the Unix epoch. Pure.
+//! A host's clock may have been set during the recording. Where it went back, or ahead by more than
+//! a day, the timeline advances by the interval's length. Everywhere else it is the recorded time,
+//! in nanoseconds since the Unix epoch. Pure.
 
 use std::sync::Arc;
 
 use metrics_common::{Info, Snapshot};
 
-/// A longer step of the clock was no pause of the daemon.
+/// Longest pause of the daemon; a longer step means that the clock was set.
 const LONGEST_PAUSE_NS: u64 = 24 * 3_600_000_000_000;
 
-/// An interval as it is played.
+/// An interval on the timeline.
 #[derive(Debug, Clone)]
 pub struct Frame {
     /// Its end on the timeline of the recording, nanoseconds.
     pub at_ns: u64,
-    /// What its rows mean.
+    /// The description of its rows.
     pub info: Arc<Info>,
-    /// The interval as it was recorded.
+    /// The recorded interval.
     pub snapshot: Snapshot,
 }
 
 impl Frame {
-    /// Its begin on the timeline of the recording, nanoseconds.
+    /// Its begin on the timeline, nanoseconds.
     pub fn begin_ns(&self) -> u64 {
         self.at_ns.saturating_sub(self.snapshot.interval_ns)
     }
 }
 
-/// Goes along a recording, one snapshot after the other.
+/// Follows a recording, one snapshot after the other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MonotonicTimeline {
-    /// Recorded time and place of the last snapshot.
+    /// Recorded time and timeline position of the last snapshot.
     last: Option<(u64, u64)>,
 }
 
 impl MonotonicTimeline {
-    /// Gives the next interval its place.
+    /// Assigns the next interval its time.
     pub fn frame(&mut self, info: Arc<Info>, snapshot: Snapshot) -> Frame {
         Frame {
             at_ns: self.advance(&snapshot),
@@ -46,7 +46,7 @@ impl MonotonicTimeline {
         }
     }
 
-    /// The place of the next snapshot's end, nanoseconds.
+    /// The end of the next snapshot on the timeline, nanoseconds.
     fn advance(&mut self, snapshot: &Snapshot) -> u64 {
         let time_ns = snapshot.time_unix_ns;
         let at_ns = match self.last {

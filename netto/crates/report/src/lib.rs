@@ -1,4 +1,4 @@
-//! What is made of logs for people and programs: `netto report` and `netto diff`.
+//! Evaluation of logs for people and programs: `netto report` and `netto diff`.
 
 pub mod diff;
 pub mod outcome;

@@ -1,12 +1,12 @@
-//! How a command of the user ended; `main` makes an exit code of it.
+//! The result of a command; `main` converts it to an exit code.
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
 pub enum Outcome {
-    /// All went well.
+    /// Success.
     Done,
-    /// It could not be done.
+    /// The command failed.
     Failed(anyhow::Error),
-    /// The user asked for something impossible.
+    /// The user's request is invalid.
     Usage(String),
 }

@@ -1,4 +1,4 @@
-//! Where the result of a command goes: standard output, or a file.
+//! The destination of a command's result: standard output, or a file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-/// A place for results. Must be finished, or what is left in memory is lost.
+/// A destination. Must be finished, or buffered output is lost.
 pub(super) struct Output {
     into: BufWriter<Box<dyn Write + Send>>,
     path: Option<PathBuf>,
 }
 
 impl Output {
-    /// This file, or standard output.
+    /// Opens this file, or standard output.
     pub(super) fn to(path: Option<&Path>) -> anyhow::Result<Self> {
         let into: Box<dyn Write + Send> = match path {
             None => Box::new(io::stdout()),
@@ -28,12 +28,12 @@ impl Output {
         })
     }
 
-    /// Whether a person looks at what comes out.
+    /// Whether it is a terminal.
     pub(super) fn is_terminal(&self) -> bool {
         self.path.is_none() && io::stdout().is_terminal()
     }
 
-    /// Writes what is left.
+    /// Writes buffered output.
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
         self.into.flush().context("cannot write the result")
     }
@@ -49,7 +49,7 @@ impl Write for Output {
     }
 }
 
-/// Whether a command failed only because whoever read its output had enough.
+/// Whether a command failed only because the reader of its output closed the pipe.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let io = cause.downcast_ref::<io::Error>();

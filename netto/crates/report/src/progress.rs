@@ -1,11 +1,11 @@
-//! How far a command has come, on a terminal only, and only if it takes longer than a second.
+//! The progress of a command, on a terminal only, and only if it takes longer than a second.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Before that nobody wonders.
+/// Time before the bar appears.
 const PATIENCE: Duration = Duration::from_secs(1);
 const BETWEEN: Duration = Duration::from_millis(100);
 const WIDTH: u64 = 30;
@@ -21,7 +21,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of so many bytes, of which others count how many are done.
+    /// Of this many bytes; `done` is counted elsewhere.
     pub(super) fn of(done: Arc<AtomicU64>, all: u64) -> Self {
         Progress {
             done,
@@ -33,7 +33,7 @@ impl Progress {
         }
     }
 
-    /// Something was done; draws if it is time.
+    /// Draws the bar if it is time.
     pub(super) fn tick(&mut self) {
         self.calls = self.calls.wrapping_add(1);
         if !self.is_seen || !self.calls.is_multiple_of(64) || self.began.elapsed() < PATIENCE {
@@ -45,7 +45,7 @@ impl Progress {
         self.drawn = Some(Instant::now());
         let done = self.done.load(Ordering::Relaxed).min(self.all);
         let line = line(done, self.all, self.began.elapsed());
-        // A terminal that is gone needs no bar.
+        // A closed terminal needs no bar.
         let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
     }
 }

@@ -1,12 +1,12 @@
-//! Stacks as lines that flame graph tools read, and what to say where a log has none. Words only.
+//! Stacks as lines for flame graph tools, and the message for a log without stacks.
 
 use std::io::{self, Write};
 
 use netto_offline::stacks::Line;
 use netto_questions::figures::plain;
 
-/// Writes a line for each stack: functions with a semicolon between, a blank, then the samples of
-/// the first `sides` sides with a blank between.
+/// Writes a line for each stack: functions separated by semicolons, a blank, then the samples of
+/// the first `sides` sides, separated by blanks.
 pub(super) fn write(lines: &[Line], sides: usize, into: &mut impl Write) -> io::Result<()> {
     for (stack, counts) in lines {
         write!(into, "{}", plain(stack))?;
@@ -18,7 +18,7 @@ pub(super) fn write(lines: &[Line], sides: usize, into: &mut impl Write) -> io::
     Ok(())
 }
 
-/// Why there are no stacks, and what to do.
+/// Why there are no stacks, and the remedy.
 pub(super) fn none(log: &str) -> String {
     format!(
         "{log} holds no sampled stacks of that span: write logs with --log-stacks (once a minute), \

@@ -1,8 +1,8 @@
-//! A recording as one HTML file: the dashboard itself, with its data inside and no daemon behind it.
+//! A recording as one HTML file: the dashboard with its data, without a daemon.
 //!
-//! It takes intervals one after the other, keeps a history of bounded size over all of their
-//! time, and puts that, the sum of all of them and the dashboard's own files into one text. It
-//! reads no file and knows no log.
+//! Takes one interval after the other, keeps a bounded history of all of them, and writes it
+//! together with the sum of all intervals and the dashboard's own files. Reads no file and knows no
+//! log.
 
 use std::io::{Read, Write as _};
 
@@ -21,7 +21,7 @@ use netto_questions::words;
 /// The file could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum StandaloneError {
-    /// This netto has no dashboard inside.
+    /// This build of netto has no dashboard.
     #[error("this netto was built without its dashboard, so it cannot put one into a file")]
     NoDashboard,
     /// There is nothing to show.
@@ -35,7 +35,7 @@ pub enum StandaloneError {
     Io(#[from] std::io::Error),
 }
 
-/// A report in the making; see the head of this file.
+/// A report being written; see the head of this file.
 #[derive(Debug)]
 pub struct Standalone {
     info: Info,
@@ -50,7 +50,7 @@ impl Standalone {
     pub fn new(info: &Info, begin_unix_ns: u64, end_unix_ns: u64) -> Self {
         let span_ms = end_unix_ns.saturating_sub(begin_unix_ns) / 1_000_000;
         let mut info = info.clone();
-        // A point of the history is a period at least: so all of the time fits in.
+        // A point of the history has at least a period, so the whole span fits in.
         let point_ms = span_ms.div_ceil(POINTS as u64 - 1);
         info.user_period_ms = info.user_period_ms.max(point_ms);
         let mut all = vec![words::label(&info.hostname, begin_unix_ns, end_unix_ns)];
@@ -68,14 +68,14 @@ impl Standalone {
         }
     }
 
-    /// Adds something that its reader should know.
+    /// Adds a note for the reader.
     pub fn note(&mut self, note: String) {
         self.info.notes.push(note);
     }
 
     /// Adds the next interval.
     pub fn add(&mut self, snapshot: &Snapshot) {
-        // Numbers that grow, whatever the recording's own do.
+        // Increasing numbers, regardless of those in the recording.
         self.sequence += 1;
         let numbered = Snapshot {
             sequence: self.sequence,
@@ -91,10 +91,10 @@ impl Standalone {
     /// The file.
     ///
     /// # Errors
-    /// If there is no dashboard to put into it, or nothing to show.
+    /// If this build has no dashboard, or there are no intervals.
     pub fn html(self) -> Result<String, StandaloneError> {
         let mut whole = self.whole.ok_or(StandaloneError::NoIntervals)?;
-        // What is in the history already is not put into it again.
+        // Nothing in the history is added to it again.
         whole.sequence = self.history.last_sequence();
         let messages = [
             ServerMessage::Hello(Box::new(self.info)),
@@ -133,8 +133,8 @@ impl Standalone {
     }
 }
 
-/// The script that unpacks everything and starts the dashboard. What is put into it has no
-/// character that means anything to HTML.
+/// The script that unpacks everything and starts the dashboard. The data in it has no special
+/// characters of HTML.
 fn boot(
     span_ms: u64,
     messages: &[String],
@@ -216,7 +216,7 @@ mod tests {
         report.info.hostname = "</script><script>alert(1)</script>".to_owned();
         let html = match report.html() {
             Ok(html) => html,
-            // A netto that was built without its dashboard says so.
+            // A netto built without its dashboard returns this error.
             Err(StandaloneError::NoDashboard) => return,
             Err(error) => panic!("{error}"),
         };

@@ -1,7 +1,7 @@
-//! What runs of BPF programs cost, by the kernel's own statistics, switched on for a moment.
+//! The run time of BPF programs from the kernel's own statistics, enabled for short times.
 //!
-//! The kernel counts only while a descriptor keeps the statistics on, because each run then costs
-//! more.
+//! The kernel counts only while a descriptor keeps the statistics enabled, because each run then
+//! costs more.
 
 use std::io;
 use std::mem::size_of;
@@ -11,8 +11,8 @@ use libbpf_rs::libbpf_sys::{
     BPF_STATS_RUN_TIME, bpf_enable_stats, bpf_obj_get_info_by_fd, bpf_prog_info,
 };
 
-/// How often a program ran while statistics were on, and for how long, nanoseconds: the
-/// taking of time is in it, the dispatch into the program is not. Both take about as long.
+/// Runs of a program while statistics were enabled, and their time, nanoseconds. The time includes
+/// reading the clock, but not the dispatch into the program; both take about as long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Runs {
     pub(super) count: u64,
@@ -20,7 +20,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Both together.
+    /// The sum of both.
     pub(super) fn plus(self, other: Runs) -> Runs {
         Runs {
             count: self.count + other.count,
@@ -28,7 +28,7 @@ impl Runs {
         }
     }
 
-    /// What has come to it since.
+    /// The increase since `before`.
     pub(super) fn since(self, before: Runs) -> Runs {
         Runs {
             count: self.count.saturating_sub(before.count),
@@ -44,10 +44,10 @@ pub(super) struct Statistics {
 }
 
 impl Statistics {
-    /// Switches them on.
+    /// Enables them.
     ///
     /// # Errors
-    /// The kernel has none (before 5.8), or refuses.
+    /// The kernel has no statistics (before 5.8), or refuses.
     pub(super) fn on() -> io::Result<Self> {
         // SAFETY: the call takes no pointer.
         let fd = unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) };
@@ -60,7 +60,7 @@ impl Statistics {
     }
 }
 
-/// What was counted of a program so far; nothing where the kernel does not say.
+/// The counts of a program so far; zero if the kernel does not report them.
 pub(super) fn runs_of(program: &OwnedFd) -> Runs {
     information(program).map_or(Runs::default(), |(info, _)| Runs {
         count: info.run_cnt,
@@ -68,7 +68,7 @@ pub(super) fn runs_of(program: &OwnedFd) -> Runs {
     })
 }
 
-/// What the kernel says of a program, and how many bytes of it.
+/// The kernel's information on a program, and its length in bytes.
 pub(super) fn information(program: &OwnedFd) -> Option<(bpf_prog_info, usize)> {
     let mut info = bpf_prog_info::default();
     let mut bytes = size_of::<bpf_prog_info>() as u32;

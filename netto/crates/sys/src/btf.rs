@@ -1,7 +1,7 @@
-//! Which functions and numbered names the kernel describes in its type information (BTF).
+//! Finds functions and enumerations in the kernel's type information (BTF).
 //!
-//! It is read from front to back, for names alone. A library would first make an index of
-//! all types, and then look through that for each name.
+//! Reads it once from front to back, comparing names. A library would first index all types, and
+//! then search them for each name.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,18 +11,18 @@ use rustc_hash::FxHashSet;
 
 use super::files::LONGEST_BYTES;
 
-/// Where the running kernel has it.
+/// The running kernel's BTF.
 const PATH: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u16 = 0xeb9f;
 const HEADER_WORDS: usize = 6;
-/// A type without what its kind adds.
+/// Size of a type without the part that depends on its kind.
 const TYPE_BYTES: usize = 12;
 const FUNCTION: u32 = 12;
 const ENUM: u32 = 6;
-/// A number of an enumeration: its name and its value.
+/// Size of an enumerator: name and value.
 const NUMBER_BYTES: usize = 8;
 
-/// Those of these names that are functions of the running kernel.
+/// The functions of the running kernel among these names.
 ///
 /// # Errors
 /// If the type information cannot be read.
@@ -31,8 +31,8 @@ pub fn functions_among<'a>(names: &[&'a str]) -> anyhow::Result<FxHashSet<&'a st
     among(&bytes, names).with_context(|| format!("{PATH} is damaged"))
 }
 
-/// An enumeration of the running kernel: its names and their values, of 32 bits; `None` if
-/// there is none of this name.
+/// An enumeration of the running kernel: its names and their values of 32 bits; `None` if there is
+/// none of this name.
 ///
 /// # Errors
 /// If the type information cannot be read.
@@ -83,7 +83,7 @@ fn numbers_of(btf: &[u8], enumeration: &str) -> anyhow::Result<Option<Vec<(Strin
     Ok(found)
 }
 
-/// Hands on the kind, the name, what its kind adds and the texts of each type.
+/// Calls `each` with the kind, the name, the kind's data and the texts of each type.
 fn each_type<'a>(
     btf: &'a [u8],
     mut each: impl FnMut(u32, &'a str, &'a [u8], &'a [u8]),
@@ -97,7 +97,7 @@ fn each_type<'a>(
         texts_bytes,
     ] = std::array::from_fn::<_, HEADER_WORDS, _>(|word| word_at(btf, 4 * word).unwrap_or(0));
     if magic as u16 != MAGIC {
-        bail!("it is no BTF of this machine");
+        bail!("it is not BTF for this machine");
     }
     let section = |at: u32, bytes: u32| {
         let begin = (header_bytes as usize).checked_add(at as usize)?;
@@ -113,7 +113,7 @@ fn each_type<'a>(
         let more = more_bytes(kind, members).with_context(|| format!("kind {kind} is unknown"))?;
         let end = TYPE_BYTES + more;
         let members = types.get(TYPE_BYTES..end).context("a type is cut")?;
-        // Most types are of no interest, and their names are not looked up.
+        // Names of other types are not looked up.
         if matches!(kind, FUNCTION | ENUM)
             && let Some(name) = text_at(texts, name as usize)
         {
@@ -124,8 +124,8 @@ fn each_type<'a>(
     Ok(())
 }
 
-/// What a kind of type (`enum` in `uapi/linux/btf.h`) has beyond what all have; `None` if there
-/// is no such kind.
+/// Size of the part of a type that depends on its kind (`enum` in `uapi/linux/btf.h`); `None` for
+/// an unknown kind.
 fn more_bytes(kind: u32, members: usize) -> Option<usize> {
     Some(match kind {
         // INT, VAR, DECL_TAG
@@ -157,7 +157,7 @@ fn text_at(texts: &[u8], at: usize) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// Types after each other, with these names.
+    /// A sequence of types with these names.
     fn btf(types: &[&[u32]], texts: &str) -> Vec<u8> {
         let types = types.concat();
         let (types_bytes, texts_bytes) = (4 * types.len() as u32, texts.len() as u32);

@@ -1,5 +1,6 @@
-//! Where control groups are mounted, and the folder of one by its number alone: the kernel takes the
-//! number for a file handle (`kernfs_fh_to_dentry`, since 5.5), as systemd's `cg_path_from_cgroupid` does.
+//! The mount point of control groups, and the folder of one by its number: the kernel accepts the
+//! number as a file handle (`kernfs_fh_to_dentry`, since 5.5); systemd's `cg_path_from_cgroupid`
+//! does the same.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -15,10 +16,10 @@ use netto_analysis::mounts::cgroup2_mount;
 const MOST_MOUNTS_BYTES: u64 = 16 << 20;
 /// `FILEID_KERNFS` of the kernel's `exportfs.h`.
 const FILEID_KERNFS: i32 = 0xfe;
-/// What the kernel puts behind the path of what was removed meanwhile.
+/// Appended by the kernel to the path of a removed folder.
 const REMOVED: &[u8] = b" (deleted)";
 
-/// Where version 2 of control groups is mounted; `None` if it is not.
+/// The mount point of control groups of version 2; `None` if they are not mounted.
 ///
 /// # Errors
 /// If the list of mounts cannot be read.
@@ -28,7 +29,7 @@ pub fn mount(roots: &Roots) -> anyhow::Result<Option<PathBuf>> {
     Ok(mount.map(|path| PathBuf::from(OsString::from_vec(path))))
 }
 
-/// `struct file_handle` with the bytes that such a handle has.
+/// `struct file_handle` with its data.
 #[repr(C)]
 struct Handle {
     bytes: u32,
@@ -43,8 +44,7 @@ pub struct Handles {
 }
 
 impl Handles {
-    /// `None` if the kernel does not let us: it takes CAP_DAC_READ_SEARCH, and a hierarchy of
-    /// groups.
+    /// `None` if the kernel refuses: it needs CAP_DAC_READ_SEARCH, and a hierarchy of groups.
     pub fn new(mount: &Path) -> Option<Self> {
         let handles = Handles {
             mount: File::open(mount).ok()?,
@@ -54,10 +54,10 @@ impl Handles {
         (found == b"/").then_some(handles)
     }
 
-    /// Path of a group from the root of the hierarchy that is mounted there; `None` if it is gone.
+    /// Path of a group from the root of the mounted hierarchy; `None` if it is gone.
     pub fn path(&self, id: u64, mount: &Path) -> Option<Vec<u8>> {
         let folder = self.open(id)?;
-        // The link of our own descriptor: no other process' `/proc` has it.
+        // The link of our own descriptor; another process's `/proc` does not have it.
         let link = fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd())).ok()?;
         let path = link.as_os_str().as_bytes();
         let path = path.strip_prefix(mount.as_os_str().as_bytes())?;
@@ -74,8 +74,8 @@ impl Handles {
             kind: FILEID_KERNFS,
             id,
         };
-        // SAFETY: the kernel reads `bytes` bytes behind the head of the structure, which are
-        // those of `id`, and writes nothing; the mount's descriptor is open.
+        // SAFETY: the kernel reads `bytes` bytes behind the structure's head, which are those of
+        // `id`, and writes nothing; the mount's descriptor is open.
         let descriptor = unsafe {
             libc::open_by_handle_at(
                 self.mount.as_raw_fd(),
@@ -83,7 +83,7 @@ impl Handles {
                 libc::O_PATH | libc::O_CLOEXEC,
             )
         };
-        // SAFETY: the call has just opened it, so that nothing else owns it.
+        // SAFETY: the call has just opened it, and nothing else owns it.
         (descriptor >= 0).then(|| unsafe { OwnedFd::from_raw_fd(descriptor) })
     }
 }

@@ -1,11 +1,11 @@
-//! What the programs are told while they run: the record `control` of `build/abi.rs`, mapped.
+//! Settings of the running BPF programs: the record `control` of `build/abi.rs`, mapped.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::abi;
 use super::mapped::MappedArray;
 
-/// The words that the BPF programs read and only this process writes.
+/// Words that only this process writes, and the BPF programs read.
 #[derive(Debug)]
 pub struct Control {
     record: MappedArray,
@@ -16,14 +16,14 @@ impl Control {
         Control { record }
     }
 
-    /// Says whether the clock knows of softirqs. Where it does, the sampler takes no stacks of the
-    /// idle task. To be called after the softirq probes were attached, and before they are detached.
+    /// Sets whether the clock times softirqs. If it does, the sampler takes no stacks of the idle
+    /// task. To be called after the softirq probes were attached, and before they are detached.
     pub fn set_softirqs_timed(&self, timed: bool) {
         self.record.element(0)[abi::CONTROL_SOFTIRQS_TIMED].store(u64::from(timed), SeqCst);
     }
 
-    /// Gives up every state that is parked with a task: when such a task returns, it is taken for
-    /// one outside of socket calls. To be called when their ends were or will be missed.
+    /// Invalidates every saved task state: a task that returns is then taken to be outside of
+    /// socket calls. To be called when ends of calls were or will be missed.
     pub fn begin_epoch(&self) {
         self.record.element(0)[abi::CONTROL_EPOCH].fetch_add(1, SeqCst);
     }
@@ -35,7 +35,7 @@ impl Control {
     }
 
     /// Makes samplers write to another slot. Sequential consistency pairs with their announcement:
-    /// either they see this, or a later check of the announcements sees them.
+    /// either they see this, or a later check sees their announcement.
     pub(super) fn set_active_slot(&self, slot: usize) {
         self.record.element(0)[abi::CONTROL_ACTIVE_SLOT].store(slot as u64, SeqCst);
     }

@@ -1,5 +1,5 @@
-//! The records of each CPU that programs of several objects write: the clock's, and behind it that
-//! of samples' tags. Their BPF side is `bpf/clock.bpf.h` and `bpf/owner_tag.bpf.h`.
+//! The records of each CPU that programs of several objects write: the clock's, followed by that of
+//! samples' tags. Their BPF side is `bpf/clock.bpf.h` and `bpf/owner_tag.bpf.h`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
@@ -21,7 +21,7 @@ pub struct CpuRecords {
     possible_cpus: usize,
 }
 
-/// Sizes the records of an object that is not loaded yet for this many CPUs.
+/// Sizes the records of an unloaded object for this many CPUs.
 pub(super) fn make_room(map: &mut OpenMapMut<'_>, possible_cpus: usize) -> anyhow::Result<()> {
     map.set_value_size((BYTES * possible_cpus) as u32)
         .context("cannot make room for the records of all CPUs")
@@ -38,12 +38,12 @@ impl CpuRecords {
         })
     }
 
-    /// Number of CPUs that the kernel can ever have: the programs' `netto_possible_cpus`.
+    /// Most CPUs of the kernel: the programs' `netto_possible_cpus`.
     pub fn possible_cpus(&self) -> usize {
         self.possible_cpus
     }
 
-    /// Makes these the `.data.cpus` of an object that is not loaded yet.
+    /// Makes these records the `.data.cpus` of an unloaded object.
     ///
     /// # Errors
     /// libbpf's.
@@ -53,13 +53,13 @@ impl CpuRecords {
             .context("cannot share the records of all CPUs")
     }
 
-    /// The clock's record of a CPU; empty if there is no such CPU.
+    /// The clock's record of a CPU; empty for an unknown CPU.
     pub(super) fn clock(&self, cpu: usize) -> &[AtomicU64] {
         let words = self.records.element(cpu);
         &words[..words.len().min(abi::CPU_BYTES / 8)]
     }
 
-    /// Sockets and packets that programs have met on a CPU to answer for samples.
+    /// Number of sockets and packets that programs have recorded on a CPU for tagging samples.
     pub fn met(&self, cpu: usize) -> u64 {
         let word = self.records.element(cpu);
         let word = word.get(abi::CPU_BYTES / 8 + abi::TAG_MET);

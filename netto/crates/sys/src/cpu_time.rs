@@ -1,8 +1,8 @@
-//! Reads the per-CPU clock: what each CPU has done since counting began.
+//! Reads the per-CPU clock: the time by kind of each CPU since counting began.
 //!
-//! The BPF side is `bpf/clock.bpf.h`. It never waits for readers, so a reading
-//! may fall into the middle of a charge; its totals then do not sum to its own
-//! timestamp, or its kind changes meanwhile, and it is taken again.
+//! The BPF side is `bpf/clock.bpf.h`. It never waits for readers, so a reading may overlap a
+//! charge. Then its totals do not sum to its own timestamp, or its kind changes, and it is
+//! repeated.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -14,7 +14,7 @@ use super::cpu_records::CpuRecords;
 
 mod leftovers;
 
-/// Readings to try before a CPU that is charging all the time is taken as it is.
+/// Readings tried before the last one is accepted on a CPU that is charging all the time.
 const ATTEMPTS: usize = 64;
 
 /// The clocks of all possible CPUs.
@@ -26,21 +26,21 @@ pub struct CpuClocks {
 /// One CPU's clock at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Nanoseconds by clock kind, the current kind's time until now included.
+    /// Nanoseconds by clock kind, including the current kind's time until now.
     pub total_ns: [u64; CLOCK_KINDS],
-    /// How often each kind was entered.
+    /// Number of entries of each kind.
     pub entries: [u64; CLOCK_KINDS],
-    /// RX softirq time that ran in ksoftirqd, nanoseconds.
+    /// RX softirq time in ksoftirqd, nanoseconds.
     pub ksoftirqd_rx_ns: u64,
-    /// Context switches that were seen.
+    /// Observed context switches.
     pub switches: u64,
-    /// The clock's kind of what the running task was doing; 0 if nothing that is timed.
+    /// The clock kind of the running task; 0 if it does nothing that is timed.
     pub task_kind: u8,
-    /// The clock's kind of the softirq on top of it; 0 if there was none.
+    /// The clock kind of the softirq on top of it; 0 if none.
     pub softirq_kind: u8,
-    /// Samples that found the CPU idle.
+    /// Samples of the idle CPU.
     pub idle_samples: u64,
-    /// States of tasks that could not be kept over a context switch.
+    /// Task states that could not be saved over a context switch.
     pub states_lost: u64,
     /// Socket calls whose return was not probed, because all kretprobe instances were in use.
     pub unseen_returns: u64,
@@ -51,13 +51,13 @@ impl CpuClocks {
         CpuClocks { records }
     }
 
-    /// Starts every clock now. To be called before the probes are attached.
-    /// `ksoftirqd` names the thread of each CPU's ksoftirqd; 0 if unknown.
+    /// Starts every clock now. To be called before the probes are attached. `ksoftirqd` has the
+    /// thread number of each CPU's ksoftirqd; 0 if unknown.
     pub(super) fn start(&self, ksoftirqd: &[u32]) {
         let now = super::system::monotonic_ns();
         for (cpu, pid) in ksoftirqd.iter().enumerate() {
             let record = self.records.clock(cpu);
-            // No thread has the number 0 but the idle task, which is not ksoftirqd.
+            // Only the idle task has thread number 0, and it is not ksoftirqd.
             let pid = if *pid == 0 { u64::MAX } else { u64::from(*pid) };
             record[abi::CPU_KSOFTIRQD_PID].store(pid, Relaxed);
             record[abi::CPU_START_NS].store(now, Relaxed);
@@ -65,7 +65,7 @@ impl CpuClocks {
         }
     }
 
-    /// Reads the clock of one CPU; `None` if the kernel has no such CPU.
+    /// Reads the clock of one CPU; `None` for an unknown CPU.
     pub fn read(&self, cpu: usize) -> Option<Reading> {
         let record = self.records.clock(cpu);
         if record.is_empty() {
@@ -89,16 +89,16 @@ impl CpuClocks {
 
 /// One reading, and whether it was consistent.
 ///
-/// The writer stores since, then the kind, then totals. Totals that sum to an
-/// unchanged since are therefore whole; but the kind may have been read before its
-/// store and the totals after theirs, which is why it is read again.
+/// The writer stores `since`, then the kind, then totals. Totals that sum to an unchanged `since`
+/// are therefore consistent. The kind may have been read before its store and the totals after
+/// theirs, so it is read again.
 fn read_once(mut load: impl FnMut(usize) -> u64, now_ns: impl FnOnce() -> u64) -> (Reading, bool) {
     let since = load(abi::CPU_SINCE_NS);
     let kind = load(abi::CPU_KIND);
     let mut total_ns: [u64; CLOCK_KINDS] =
         std::array::from_fn(|kind| load(abi::CPU_TOTAL_NS + kind));
     let now = now_ns();
-    // In this order: a kind that a later transition has brought back comes with a later time.
+    // In this order: if a later transition restored the kind, `since` is later, too.
     let unchanged = load(abi::CPU_KIND) == kind && load(abi::CPU_SINCE_NS) == since;
 
     let counted = since.saturating_sub(load(abi::CPU_START_NS));
@@ -123,7 +123,7 @@ fn read_once(mut load: impl FnMut(usize) -> u64, now_ns: impl FnOnce() -> u64) -
     )
 }
 
-/// Softirqs have the kinds after 0, which is none of them.
+/// Softirqs have the kinds after 0.
 fn is_softirq(kind: u64) -> bool {
     (1..=u64::from(SOFTIRQ_VECTORS)).contains(&kind)
 }

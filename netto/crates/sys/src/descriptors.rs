@@ -1,13 +1,12 @@
-//! How many files this process may have open, and has.
+//! The limit and the number of this process's open files.
 
 use std::fs;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises the soft limit as far as the hard limit allows, and gives the limit that now holds.
+/// Raises the soft limit to the hard limit, and returns the resulting limit.
 ///
-/// The soft limit of 1024 that most processes start with is for programs that use
-/// `select`, which netto does not.
+/// The usual soft limit of 1024 is for programs that use `select`, which netto does not.
 pub fn raise_limit() -> u64 {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return u64::MAX;
@@ -19,7 +18,7 @@ pub fn raise_limit() -> u64 {
     }
 }
 
-/// How many are open now; `None` where `/proc` does not tell.
+/// Number of open files; `None` if `/proc` does not tell.
 pub fn open_now() -> Option<u64> {
     let entries = fs::read_dir("/proc/self/fd").ok()?;
     // One of them is the folder itself.
@@ -32,7 +31,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_opened_counts() {
-        // Other tests of this process open and close files, so a crowd of them.
+        // Other tests of this process open and close files, so many are opened.
         let before = open_now().unwrap();
         let files: Vec<_> = (0..200)
             .map(|_| fs::File::open("/dev/null").unwrap())

@@ -1,5 +1,5 @@
-//! Text of the kernel's files, read within bounds: a file that is none of the kernel's must
-//! neither fill the memory nor be waited for.
+//! Reads text files of the kernel within bounds: a file that is not the kernel's must neither
+//! exhaust the memory nor block.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,13 +9,13 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-/// No file of the kernel's is longer: symbols, the longest, take 15 MB. One that has no end
-/// must not fill the memory.
+/// Longest file: the kernel's longest, symbols, takes 15 MB. An endless file must not exhaust the
+/// memory.
 pub const LONGEST_BYTES: u64 = 64 << 20;
-/// No name or identity is.
+/// Longest name or identifier.
 const LONGEST_NAME_BYTES: usize = 128;
 
-/// Opens a file to be read, and never waits for what is no file but a pipe.
+/// Opens a file for reading, without blocking on a pipe.
 pub fn open(path: &Path) -> io::Result<File> {
     File::options()
         .read(true)
@@ -23,7 +23,7 @@ pub fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// The text of a file of the kernel's.
+/// The text of one of the kernel's files.
 ///
 /// # Errors
 /// The file and why it cannot be read.
@@ -40,7 +40,7 @@ pub fn read(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// As much of a file as this many bytes; the kernel shows names with any byte in some of its files.
+/// At most this many bytes of a file; names in some of the kernel's files contain any bytes.
 pub fn read_bytes(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)
@@ -49,17 +49,17 @@ pub fn read_bytes(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A name of one line, without what surrounds it; `None` if it cannot be one.
+/// A name of one line, without surrounding blanks; `None` if it is too long or empty.
 pub fn short_line(text: &str) -> Option<String> {
     let name = text.trim();
     let fits = !name.is_empty() && name.len() <= LONGEST_NAME_BYTES;
     (fits && !name.contains(char::is_control)).then(|| name.to_owned())
 }
 
-/// The number that a file of the kernel's holds.
+/// The number in one of the kernel's files.
 ///
 /// # Errors
-/// The file and why there is none.
+/// The file and the reason.
 pub fn read_number(path: &Path) -> anyhow::Result<u64> {
     let text = read(path)?;
     text.trim()
@@ -67,19 +67,19 @@ pub fn read_number(path: &Path) -> anyhow::Result<u64> {
         .with_context(|| format!("{}: {:?} is not a number", path.display(), excerpt(&text)))
 }
 
-/// What an error shows of a file's text.
+/// The part of a file's text shown in an error.
 pub fn excerpt(text: &str) -> String {
     text.trim().chars().take(80).collect()
 }
 
-/// `0-3,5` as its numbers; at least one, or it is no list.
+/// Parses a list such as `0-3,5`; at least one number.
 pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
-    // A set, so that a range that is repeated a million times takes no more memory.
+    // A set, so that a repeated range takes no more memory.
     let mut cpus = BTreeSet::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        // No kernel has more; a damaged list must not fill the memory.
+        // No kernel has more CPUs; a damaged list must not exhaust the memory.
         if first > last || last >= 1 << 16 {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Tells the interrupt probes which interrupts are network devices'.
+//! Tells the interrupt probes which interrupts belong to network devices.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::system::Roots;
 
-/// Devices are looked for at most this often, nanoseconds.
+/// Least time between two searches for devices, nanoseconds.
 const PAUSE_NS: u64 = 10_000_000_000;
 
-/// The map of interrupts that are timed.
+/// The map of timed interrupts.
 #[derive(Debug)]
 pub struct NicInterrupts {
     map: MapHandle,
@@ -26,12 +26,12 @@ impl NicInterrupts {
         }
     }
 
-    /// Makes the timed interrupts those of the current devices; devices come and go, and some
-    /// request interrupts only when brought up. Checks only if ten seconds have passed since the
-    /// last time, by CLOCK_MONOTONIC.
+    /// Updates the map from the current devices: devices come and go, and some request interrupts
+    /// only when brought up. Searches only if ten seconds have passed since the last time, by
+    /// CLOCK_MONOTONIC.
     ///
     /// # Errors
-    /// The kernel refuses to write the map, which it has no reason to.
+    /// The kernel refuses to write the map, which is not expected.
     pub fn follow(&mut self, roots: &Roots, now_ns: u64) -> libbpf_rs::Result<()> {
         if now_ns < self.from_ns {
             return Ok(());

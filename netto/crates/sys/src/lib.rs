@@ -1,5 +1,5 @@
-//! The wall around the kernel: libbpf, `/proc`, `/sys` and unsafe code are here, and in `kernel`
-//! of a feature for what it alone reads. Nothing here knows what a metric is called.
+//! Access to the kernel: libbpf, `/proc`, `/sys` and unsafe code are here, and in module `kernel`
+//! of features for data that only they read. Knows no metrics.
 
 mod bpf_stats;
 pub mod btf;
@@ -26,14 +26,14 @@ pub mod system;
 pub mod tick;
 pub mod timer_cost;
 
-/// What the BPF programs and this module agree on; see `build/abi.rs`. Some words
-/// are the BPF side's own.
+/// Layouts and constants shared with the BPF programs; see `build/abi.rs`. Some are used only by
+/// the BPF side.
 #[allow(dead_code)]
 pub(crate) mod abi {
     include!(concat!(env!("OUT_DIR"), "/abi.rs"));
 }
 
-/// Includes a skeleton that the build script made, in a module of its own.
+/// Includes a skeleton made by the build script, in a module of its own.
 #[macro_export]
 macro_rules! skeleton {
     ($module:ident, $file:literal) => {

@@ -1,6 +1,6 @@
-//! The holder of the lock on a file, as far as the kernel tells.
+//! Finds the process that holds a lock on a file.
 //!
-//! It owns the reading of `/proc/locks`, and takes no lock itself.
+//! Reads `/proc/locks`; takes no lock itself.
 
 use std::fmt;
 use std::fs::{self, Metadata};
@@ -26,8 +26,8 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The holder of the lock on the file that this describes; `None` if it is in
-/// another PID namespace, has just let go, or the kernel does not tell.
+/// The holder of the lock on the file with this metadata; `None` if it is in another PID namespace,
+/// has just released it, or is not listed.
 pub fn holder_of(proc_root: &Path, file: &Metadata) -> Option<Holder> {
     let locks = fs::read_to_string(proc_root.join("locks")).ok()?;
     let device = file.dev();
@@ -41,16 +41,16 @@ pub fn holder_of(proc_root: &Path, file: &Metadata) -> Option<Holder> {
     })
 }
 
-/// The process in a text such as `1: FLOCK  ADVISORY  WRITE 4711 00:2f:31337 0 EOF`.
+/// Finds the process in a text such as `1: FLOCK  ADVISORY  WRITE 4711 00:2f:31337 0 EOF`.
 ///
-/// Where file systems lie on others, the device may be the lower one's: then the
-/// number of the file must do, if no other lock has it.
+/// On stacked file systems the device may be the lower one's: then the inode number is enough if it
+/// occurs in only one lock.
 fn find(locks: &str, major: u32, minor: u32, inode: u64) -> Option<u32> {
     let of_inode: Vec<(bool, u32)> = locks
         .lines()
         .filter_map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
-            // A waiting lock has an arrow more: `1: -> FLOCK …`.
+            // A waiting lock has an additional arrow: `1: -> FLOCK …`.
             let ["FLOCK", _, _, pid, place, ..] = words.get(1..)? else {
                 return None;
             };
@@ -58,7 +58,7 @@ fn find(locks: &str, major: u32, minor: u32, inode: u64) -> Option<u32> {
             let mut hexadecimal = || u32::from_str_radix(numbers.next()?, 16).ok();
             let same_device = (hexadecimal()?, hexadecimal()?) == (major, minor);
             let found: u64 = numbers.next()?.parse().ok()?;
-            // The number of a process in another namespace reads as 0 or -1.
+            // A process in another namespace has the number 0 or -1.
             let pid = pid.parse().ok().filter(|pid| *pid != 0)?;
             (found == inode).then_some((same_device, pid))
         })

@@ -1,4 +1,4 @@
-//! BPF arrays mapped into this process, as words that the kernel writes meanwhile.
+//! BPF arrays mapped into this process, as words that the kernel writes concurrently.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
@@ -34,7 +34,7 @@ impl MappedArray {
         })
     }
 
-    /// The words of one element; empty if there is no such element.
+    /// The words of one element; empty for an unknown element.
     pub fn element(&self, index: usize) -> &[AtomicU64] {
         let from = index.min(self.elements) * self.element_words;
         let to = (index + 1).min(self.elements) * self.element_words;
@@ -56,15 +56,14 @@ fn words(memory: &MmapRaw) -> &[AtomicU64] {
     unsafe { std::slice::from_raw_parts(memory.as_mut_ptr().cast::<AtomicU64>(), words) }
 }
 
-/// Bytes of a page; where that cannot be told, of the largest that kernels have.
+/// Size of a page, bytes; if unknown, that of the largest pages of any kernel.
 pub(super) fn page_bytes() -> usize {
     let bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
     bytes.map_or(1 << 16, |bytes| bytes as usize)
 }
 
-/// A BPF array map of large elements, each mapped from its beginning as far as it was
-/// ever used. The kernel puts every page of a mapping into memory of this process at
-/// once, touched or not: what is not mapped is what is not resident.
+/// A BPF array map of large elements, each mapped only as far as it was ever used. The kernel makes
+/// every page of a mapping resident at once, so pages that are not needed stay unmapped.
 #[derive(Debug)]
 pub(super) struct MappedParts {
     map: OwnedFd,
@@ -73,8 +72,8 @@ pub(super) struct MappedParts {
 }
 
 impl MappedParts {
-    /// Maps the first page of each of `elements` values of `value_bytes`, which must be whole
-    /// pages.
+    /// Maps the first page of each of `elements` values of `value_bytes`, which must be a multiple
+    /// of the page size.
     pub(super) fn new(
         map: OwnedFd,
         value_bytes: usize,
@@ -104,15 +103,15 @@ impl MappedParts {
             .context("cannot map a part of a BPF array into memory")
     }
 
-    /// The words of one element that are mapped: its first page, or more.
+    /// The mapped words of one element: its first page, or more.
     pub(super) fn part(&self, index: usize) -> &[AtomicU64] {
         words(&self.parts[index])
     }
 
-    /// Maps one element as far as its word `end`, or whole if it is not as long.
+    /// Extends the mapping of one element to its word `end`, or to the whole element.
     ///
     /// # Errors
-    /// The operating system's; what was mapped stays so.
+    /// The operating system's; the existing mapping stays.
     pub(super) fn reach(&mut self, index: usize, end: usize) -> anyhow::Result<()> {
         let bytes = (end * 8)
             .next_multiple_of(page_bytes())
@@ -134,7 +133,7 @@ mod tests {
     #[test]
     fn an_element_is_mapped_as_far_as_it_was_reached_and_no_further_than_its_end() {
         let page = page_bytes();
-        // Two elements of two pages; a word on the second page of the second one.
+        // Two elements of two pages; a word on the second page of the second element.
         let file = tempfile::tempfile().unwrap();
         file.set_len(4 * page as u64).unwrap();
         file.write_all_at(&7_u64.to_ne_bytes(), 3 * page as u64)

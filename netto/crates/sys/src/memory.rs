@@ -1,15 +1,15 @@
-//! What this process does with memory that it has freed.
+//! Settings of the allocator, and the return of freed memory to the system.
 
-/// Number of the allocator's heaps; by default there is one for each thread.
+/// Number of the allocator's heaps; the default is one for each thread.
 #[cfg(target_env = "gnu")]
 const HEAPS: libc::c_int = 2;
-/// What is as large is mapped on its own, and given back when it is freed. Unless it is told, the
-/// allocator of the GNU C library raises this to what was once freed: symbols and type information
-/// have megabytes.
+/// Allocations of this size are mapped separately, and returned when freed. By default, the
+/// allocator of the GNU C library raises this threshold to the size of freed allocations; symbols
+/// and type information take megabytes.
 #[cfg(target_env = "gnu")]
 const MAPPED_BYTES: libc::c_int = 128 << 10;
 
-/// Has the allocator keep little of what is freed. To be called before any thread is started.
+/// Makes the allocator keep little freed memory. To be called before any thread is started.
 pub fn keep_little() {
     #[cfg(target_env = "gnu")]
     // SAFETY: mallopt takes numbers and has no preconditions while there is one thread.
@@ -19,8 +19,8 @@ pub fn keep_little() {
     }
 }
 
-/// Gives freed memory back to the host, which the allocator of the GNU C library
-/// does by itself only at the end of its heap.
+/// Returns freed memory to the system. The allocator of the GNU C library does so by itself only at
+/// the end of its heap.
 pub fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: malloc_trim has no preconditions and touches freed memory only.

@@ -1,4 +1,4 @@
-//! What the kernel counts of runs that programs missed.
+//! Counts of missed runs of programs, kept by the kernel and the probes.
 
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,30 +9,30 @@ use metrics_common::Missable;
 use super::bpf_stats::information;
 use super::cpu_time::Reading;
 
-/// Interval of queries: each is a system call that returns all about a program.
+/// Interval of queries: each is a system call that returns all information on a program.
 const ASKED_NS: u64 = 5_000_000_000;
 
-/// The ways in which probes can miss something that can be counted here.
+/// The countable ways in which probes miss events.
 #[derive(Debug, Default)]
 pub struct MissedRuns {
     ways: Vec<Missable>,
     counters: Vec<Counter>,
-    /// What was counted when programs were asked, and when they are asked again.
+    /// The counts of the last query, and the time of the next.
     counts: Vec<u64>,
     asked_from_ns: u64,
 }
 
-/// Where a way's count comes from.
+/// The source of a count.
 #[derive(Debug)]
 enum Counter {
-    /// Programs that the kernel counts for.
+    /// Programs, counted by the kernel.
     Programs(Vec<OwnedFd>),
     /// A word of the per-CPU records.
     Records(fn(&Reading) -> u64),
 }
 
 impl MissedRuns {
-    /// Adds a program that serves this probe, if the kernel counts what it misses.
+    /// Adds a program of this probe, if the kernel counts its missed runs.
     pub(super) fn program(&mut self, probe: &str, component: &str, program: impl AsFd) {
         let Ok(program) = program.as_fd().try_clone_to_owned() else {
             return;
@@ -57,7 +57,7 @@ impl MissedRuns {
         );
     }
 
-    /// Adds what the probes themselves count.
+    /// Adds counts kept by the probes themselves.
     pub(super) fn records(
         &mut self,
         probe: &str,
@@ -77,13 +77,13 @@ impl MissedRuns {
         self.counters.push(counter);
     }
 
-    /// What can be counted, in the order of [`MissedRuns::counts`].
+    /// The countable events, in the order of [`MissedRuns::counts`].
     pub fn ways(&self) -> &[Missable] {
         &self.ways
     }
 
-    /// How much was missed since the probes were loaded, with what the records of all CPUs say.
-    /// What programs missed may be five seconds old.
+    /// Missed events since the probes were loaded; `readings` are the records of all CPUs. Counts
+    /// of programs may be five seconds old.
     pub fn counts(&mut self, readings: &[Reading], now_ns: u64) -> &[u64] {
         let asks = now_ns >= self.asked_from_ns;
         if asks {
@@ -103,8 +103,8 @@ impl MissedRuns {
     }
 }
 
-/// How often a program was not run because it was running already; `None` where
-/// the kernel does not say (before 5.12).
+/// How often a program was not run because it was already running; `None` if the kernel does not
+/// count it (before 5.12).
 fn recursion_misses(program: &OwnedFd) -> Option<u64> {
     let (info, bytes) = information(program)?;
     let end = offset_of!(bpf_prog_info, recursion_misses) + size_of::<u64>();

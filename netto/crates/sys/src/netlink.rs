@@ -1,7 +1,7 @@
-//! A socket of rtnetlink's: asks the kernel for interfaces and numbers of network namespaces.
+//! An rtnetlink socket: requests interfaces and ids of network namespaces from the kernel.
 //!
 //! The kernel answers under the lock of all network configuration (RTNL), which other processes may
-//! hold for seconds: the caller needs a thread that may wait.
+//! hold for seconds: call this only on a thread that may block.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
@@ -11,11 +11,11 @@ use anyhow::{Context, bail};
 use netto_analysis::netlink::{Message, Request, messages};
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// A datagram of the kernel's has 32 KiB at most.
+/// Largest datagram; those of the kernel have at most 32 KiB.
 const DATAGRAM_BYTES: usize = 64 << 10;
-/// An answer that has not come then never will.
+/// Timeout of an answer.
 const LONGEST: Duration = Duration::from_secs(10);
-/// More datagrams than an answer has.
+/// Most datagrams of an answer.
 const MOST_DATAGRAMS: usize = 10_000;
 /// Most attempts for a list that changes during its dump.
 const MOST_DUMPS: usize = 4;
@@ -50,10 +50,10 @@ impl<S: Read + Write> RouteSocket<S> {
         }
     }
 
-    /// The answer to a request that has one.
+    /// The single message that answers a request.
     ///
     /// # Errors
-    /// If there is none, or it is damaged.
+    /// If there is no answer, or it is damaged.
     pub fn ask(&mut self, request: Request) -> anyhow::Result<Message> {
         let mut answer = None;
         self.exchange(request, |message| {
@@ -63,11 +63,11 @@ impl<S: Read + Write> RouteSocket<S> {
         answer.context("the kernel does not answer about its interfaces")
     }
 
-    /// All that the kernel lists. A list that changed during its dump may lack entries that were
-    /// there all the time, and is requested again.
+    /// Lists all entries. A list that changed during its dump may lack existing entries, and is
+    /// requested again.
     ///
     /// # Errors
-    /// If the kernel refuses, the list is damaged, or never the same for long enough.
+    /// If the kernel refuses, the list is damaged, or it changes during every attempt.
     pub fn list<T>(
         &mut self,
         request: Request,
@@ -87,7 +87,7 @@ impl<S: Read + Write> RouteSocket<S> {
                 }
             })?;
             if let Some(number) = refusal {
-                bail!("the kernel: it does not say which interfaces there are (error {number})");
+                bail!("the kernel refuses to list its interfaces (error {number})");
             }
             if !is_interrupted {
                 return Ok(list);
@@ -96,8 +96,8 @@ impl<S: Read + Write> RouteSocket<S> {
         bail!("interfaces change faster than the kernel can list them")
     }
 
-    /// Sends a request and hands over the messages that answer it, until `is_last` says so. Whether
-    /// any of them was interrupted.
+    /// Sends a request and calls `hand_over` with the messages that answer it, until `is_last`.
+    /// Returns whether any of them was interrupted.
     fn exchange(
         &mut self,
         request: Request,
@@ -124,27 +124,28 @@ impl<S: Read + Write> RouteSocket<S> {
                 }
             }
         }
-        bail!("the kernel's answer about interfaces has no end")
+        bail!("the kernel's answer about interfaces does not end")
     }
 }
 
-/// Tells that interfaces came, went or were renamed.
+/// Reports when interfaces are added, removed or renamed.
 #[derive(Debug)]
 pub struct LinkChanges(Socket);
 
 impl LinkChanges {
-    /// From now on, in the network namespace of this thread.
+    /// Starts watching, in the network namespace of this thread.
     ///
     /// # Errors
     /// If the kernel refuses.
     pub fn watch() -> io::Result<Self> {
         let socket = open()?;
         socket.set_nonblocking(true)?;
-        // SAFETY: all bytes 0 are a valid value of this structure of numbers.
+        // SAFETY: all zero bytes are a valid value of this structure of numbers.
         let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
         address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
         address.nl_groups = libc::RTMGRP_LINK as u32;
-        // SAFETY: the kernel reads as many bytes of `address` as it has, from an open socket's call.
+        // SAFETY: the kernel reads the given length of `address`, which is its size; the socket is
+        // open.
         let bound = unsafe {
             libc::bind(
                 socket.as_raw_fd(),
@@ -158,8 +159,8 @@ impl LinkChanges {
         }
     }
 
-    /// Whether there was any since the last call. What does not fit into the socket (`ENOBUFS`) is a
-    /// change too.
+    /// Whether there was a change since the last call. An overflow of the socket (`ENOBUFS`) counts
+    /// as a change.
     pub fn any(&mut self) -> bool {
         let mut any = false;
         loop {
@@ -187,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// A kernel that gives these answers, each when it is asked once more.
+    /// A kernel that gives these answers, one per request.
     struct Kernel {
         answers: VecDeque<Vec<(u16, u16, Vec<u8>)>>,
         waiting: VecDeque<Vec<u8>>,
@@ -228,7 +229,7 @@ mod tests {
     const MULTI: u16 = 2;
     const INTERRUPTED: u16 = 0x10;
 
-    /// A list of one interface, that may have changed while it was made.
+    /// A list of one interface, which may have changed during its dump.
     fn list(index: u32, is_interrupted: bool) -> Vec<(u16, u16, Vec<u8>)> {
         let flags = MULTI | if is_interrupted { INTERRUPTED } else { 0 };
         let mut counts = vec![0; 12];

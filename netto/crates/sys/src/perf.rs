@@ -11,7 +11,7 @@ use netto_analysis::pace::{self, Pace};
 /// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_CPU_CLOCK` (`include/uapi/linux/perf_event.h`).
 const TYPE_SOFTWARE: u32 = 1;
 const COUNT_CPU_CLOCK: u64 = 0;
-/// The attribute's size in its first version, whose fields are all that is used here.
+/// The attribute's size in its first version; only fields of that version are used.
 const ATTRIBUTE_BYTES: u32 = 64;
 const FLAG_DISABLED: u64 = 1 << 0;
 const FLAG_EXCLUDE_USER: u64 = 1 << 4;
@@ -52,16 +52,16 @@ struct Attribute {
     config1: u64,
 }
 
-/// A sampling event on one CPU, closed when dropped.
+/// A sampling event on one CPU, closed on drop.
 #[derive(Debug)]
 pub struct SamplingEvent(OwnedFd);
 
 impl SamplingEvent {
-    /// Opens a clock that fires `frequency_hz` times a second while the CPU
-    /// runs kernel code. It counts nothing until a BPF program is attached.
+    /// Opens a clock that expires `frequency_hz` times a second while the CPU runs kernel code. It
+    /// counts only once a BPF program is attached.
     ///
-    /// The idle task is not excluded: on a CPU that wakes up for packets the
-    /// softirq runs on top of it. The sampler itself tells the two apart.
+    /// The idle task is not excluded: on a CPU that wakes up for packets, the softirq runs on top
+    /// of it. The sampler distinguishes the two.
     ///
     /// # Errors
     /// The kernel's refusal: `EACCES` by privileges or `perf_event_paranoid`,
@@ -101,9 +101,8 @@ impl SamplingEvent {
         }))
     }
 
-    /// Gives the clock another period, which begins now. The kernel made a period of
-    /// the frequency when the event was opened, and never adjusts it: a clock has no
-    /// rate that would have to be found out.
+    /// Sets another period, which begins now. The kernel converted the frequency to a period when
+    /// the event was opened, and never adjusts it for this kind of clock.
     fn set_period(&self, period_ns: u64) -> io::Result<()> {
         // SAFETY: the descriptor is an open perf event, and the kernel reads one
         // 64-bit number, which outlives the call.
@@ -111,13 +110,13 @@ impl SamplingEvent {
         Ok(())
     }
 
-    /// Lets the clock fire with this period and run nothing, until this event is dropped.
+    /// Starts the clock with this period and without a program, until this event is dropped.
     pub(super) fn count(&self, period_ns: u64) -> io::Result<()> {
         self.set_period(period_ns)?;
         self.run(true)
     }
 
-    /// Lets the clock run `program` each time it fires, until this event is dropped.
+    /// Makes the clock run `program` each time it expires, until this event is dropped.
     fn start(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         // SAFETY: both descriptors are open for the length of the call, which
         // takes its own reference to the program.
@@ -125,7 +124,7 @@ impl SamplingEvent {
         self.run(true)
     }
 
-    /// Lets the clock run, or stops it.
+    /// Starts or stops the clock.
     fn run(&self, runs: bool) -> io::Result<()> {
         let fd = self.0.as_raw_fd();
         // SAFETY: the descriptor is an open perf event; the requests take no pointer.
@@ -144,7 +143,7 @@ impl SamplingEvent {
 #[derive(Debug)]
 pub struct Samplers {
     program: OwnedFd,
-    /// For a CPU of which nothing else is known.
+    /// The initial rate of a CPU.
     frequency_hz: u64,
     clocks: BTreeMap<u32, Clock>,
 }
@@ -154,17 +153,17 @@ pub struct Samplers {
 struct Clock {
     event: SamplingEvent,
     pace: Pace,
-    /// Samples per second that it is to take from the next interval on; 0: none.
+    /// Rate from the next interval on, samples per second; 0: none.
     wanted_hz: u64,
-    /// What it takes now.
+    /// Current rate.
     hz: u64,
     /// Time represented by one sample of the last interval.
     sample_period_ns: u64,
 }
 
 impl Clock {
-    /// Another period, at random, and the rate that is wanted. A clock that cannot be changed
-    /// keeps what it has.
+    /// Sets another random period for the requested rate. If the clock cannot be changed, it stays
+    /// as it is.
     fn turn(&mut self, cpu: u32, turn: u32) {
         if self.wanted_hz == 0 {
             if self.hz > 0 && self.event.run(false).is_ok() {
@@ -200,7 +199,7 @@ impl Samplers {
         }
     }
 
-    /// Samples per second that are taken on this CPU now; 0: none.
+    /// Current sampling rate on this CPU, samples per second; 0: none.
     pub fn rate_hz(&self, cpu: u32) -> u64 {
         self.clocks.get(&cpu).map_or(0, |clock| clock.hz)
     }
@@ -218,8 +217,8 @@ impl Samplers {
         }
     }
 
-    /// Ends an interval: every CPU gets another period, at random. To be called when
-    /// its stacks have just been drained.
+    /// Ends an interval: sets another random period on every CPU. To be called directly after
+    /// draining its stacks.
     pub fn end_interval(&mut self) {
         let turn = random();
         for (&cpu, clock) in &mut self.clocks {
@@ -234,9 +233,9 @@ impl Samplers {
         }
     }
 
-    /// Makes the CPUs that are sampled those that are online. The kernel ends
-    /// the events of a CPU that goes; one that comes needs a new one. The result
-    /// are those CPUs that cannot be sampled, and why; all others are.
+    /// Opens and closes events to match the CPUs that are online. The kernel ends the events of a
+    /// CPU that goes offline; one that comes online needs a new one. Returns the CPUs that cannot
+    /// be sampled, with the reason.
     #[must_use]
     pub fn follow(&mut self, online: &[u32]) -> BTreeMap<u32, io::Error> {
         self.clocks.retain(|cpu, _| online.contains(cpu));
@@ -273,7 +272,7 @@ impl Samplers {
     }
 }
 
-/// A random number of no great quality: the standard library's seeds for hash tables.
+/// A simple random number: the standard library's seed for hash tables.
 fn random() -> u32 {
     RandomState::new().build_hasher().finish() as u32
 }

@@ -1,6 +1,6 @@
-//! Finds out what this host allows, by trying, and words the remedies.
+//! Finds out by trying what this host allows, and describes remedies.
 //!
-//! Facts only; what follows from them is decided in `analysis::plan`.
+//! Only gathers facts; `analysis::plan` draws the conclusions.
 
 use anyhow::{Context, bail};
 
@@ -13,18 +13,18 @@ use netto_analysis::classify::Classifier;
 use netto_analysis::found::FoundSymbols;
 use netto_analysis::plan::{Facts, SOCKET_FUNCTIONS};
 
-/// Below `/sys`: the kernel's description of its types.
+/// The kernel's BTF, below `/sys`.
 const BTF: &str = "kernel/btf/vmlinux";
 
-/// Gathers the facts; with them comes the classifier, if symbols can be read.
+/// Gathers the facts, and the classifier if symbols can be read.
 ///
 /// # Errors
-/// BTF that cannot be read.
+/// BTF cannot be read.
 pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option<Classifier>)> {
     let type_information = roots.sys_root.join(BTF);
     if !type_information.exists() {
         let lack = format!(
-            "the kernel has no type information (there is no {}), by which netto's BPF programs find their way; \
+            "the kernel has no type information (there is no {}), which netto's BPF programs need; \
              run a kernel built with CONFIG_DEBUG_INFO_BTF=y",
             type_information.display()
         );
@@ -49,8 +49,8 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
         .exists();
     let kprobe = match (&fentry, socket_functions.first()) {
         _ if !has_kprobes => Err("has no kprobes (CONFIG_KPROBE_EVENTS)".to_owned()),
-        // What is refused although it exists (lockdown=confidentiality) matters
-        // only where it must stand in.
+        // A function that exists but is refused (lockdown=confidentiality) matters only if it is
+        // needed as a replacement.
         (Err(_), Some(function)) => {
             sockets::try_kprobe(*function).map_err(|error| format!("refuses kprobes ({error:#})"))
         }
@@ -80,7 +80,7 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
 /// Reads the kernel's symbols.
 ///
 /// # Errors
-/// Why they cannot be used, with the remedy.
+/// Why they cannot be used, and the remedy.
 pub fn read_symbols(roots: &Roots) -> anyhow::Result<Classifier> {
     Ok(Classifier::new(roots.kallsyms()?)?)
 }
@@ -94,7 +94,7 @@ pub fn read_found_symbols(roots: &Roots) -> anyhow::Result<FoundSymbols> {
 }
 
 fn try_sampling(roots: &Roots, frequency_hz: u64) -> anyhow::Result<()> {
-    // Any will do; which there are is told elsewhere.
+    // Any online CPU will do; a wrong list is reported elsewhere.
     let online = roots.online_cpus().unwrap_or_default();
     let cpu = online.first().copied().unwrap_or(0);
     match SamplingEvent::open(cpu, frequency_hz) {

@@ -1,5 +1,5 @@
-//! Files of the kernel that are read at every interval and therefore kept open:
-//! a process that has no descriptor left can still measure.
+//! Files of the kernel that are read at every interval and kept open, so that a process without
+//! free descriptors can still measure.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -10,13 +10,13 @@ use anyhow::{Context, ensure};
 
 use super::files::{self, LONGEST_BYTES};
 
-/// Enough for most of them at once.
+/// Read size that is enough for most files.
 const CHUNK_BYTES: usize = 4096;
-/// Number of readings for each check of the path, since looking a path up costs more than reading
-/// most of these files.
+/// Readings between two checks of the path, since looking up a path costs more than reading most of
+/// these files.
 const READINGS_PER_LOOK: u32 = 20;
 
-/// A file that is read from its beginning again and again.
+/// A file that is repeatedly read from its beginning.
 #[derive(Debug)]
 pub struct ReopenableFile {
     path: PathBuf,
@@ -26,7 +26,7 @@ pub struct ReopenableFile {
 #[derive(Debug)]
 struct Open {
     file: File,
-    /// Readings since its path was looked up.
+    /// Readings since the last check of its path.
     readings: u32,
 }
 
@@ -34,7 +34,7 @@ impl ReopenableFile {
     /// Opens it.
     ///
     /// # Errors
-    /// As the operating system has it, with the file's name.
+    /// The operating system's, with the file's name.
     pub fn open(path: &Path) -> anyhow::Result<ReopenableFile> {
         let file = files::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         Ok(ReopenableFile {
@@ -43,18 +43,17 @@ impl ReopenableFile {
         })
     }
 
-    /// Its current text. Another file at its path (a remounted file system, as with lxcfs) replaces
-    /// it within twenty readings, or as soon as this one cannot be read any more, if it can be
-    /// opened.
+    /// Its current text. If another file appears at its path (a remounted file system, as with
+    /// lxcfs), it is opened within twenty readings, or as soon as this one can no longer be read.
     ///
     /// # Errors
-    /// As the operating system has it, or if it is no text; with the file's name.
+    /// The operating system's, or that it is not text; with the file's name.
     pub fn text(&self) -> anyhow::Result<String> {
         self.read()
             .with_context(|| format!("cannot read {}", self.path.display()))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -75,7 +74,7 @@ impl ReopenableFile {
 }
 
 impl Open {
-    /// Opens the file that is at the path now, if it is another.
+    /// Opens the file at the path, if it is another one.
     fn follow(&mut self, path: &Path) -> bool {
         let is_other = |new: &fs::Metadata, old: &fs::Metadata| {
             (new.dev(), new.ino()) != (old.dev(), old.ino())

@@ -1,6 +1,6 @@
-//! Whether the system leaves this process room for what a daemon needs: open files and
-//! threads. Found out by taking them and giving them back, before anything is begun:
-//! later, in the middle of libraries, a lack of them is a panic or a misleading word.
+//! Checks whether the limits of this process allow the files and threads that a daemon needs.
+//! Allocates and releases them at the start: later, inside libraries, a lack of them would cause a
+//! panic or a misleading error.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use nix::sys::resource::{Resource, getrlimit};
 
 use netto_analysis::plan::SOCKET_FUNCTIONS;
 
-/// What a command is going to do.
+/// The purpose of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Attach probes to the kernel of a host with this many CPUs.
@@ -22,22 +22,21 @@ pub enum Purpose {
     },
     /// Answer requests.
     Serve {
-        /// Most connections at a time with a single dashboard, the least that a daemon is of
-        /// use with.
+        /// Most connections with a single dashboard, the least useful number.
         connections: usize,
     },
 }
 
-/// Programs, maps and links, and what libbpf opens meanwhile; 30 were seen.
-const FILES_OF_BPF: usize = 40;
-/// Begin and end of a socket function: a program and a link each.
+/// Programs, maps and links of all features, and files opened by libbpf meanwhile; 118 were observed.
+const FILES_OF_BPF: usize = 128;
+/// Entry and return of a socket function: a program and a link each.
 const FILES_PER_SOCKET_FUNCTION: usize = 4;
-/// Standard streams, sockets, the log, what each thread waits with, of which 22 were seen, and
-/// the files that are opened now and then.
+/// Standard streams, sockets, the log, files on which threads wait (22 were observed), and files
+/// opened at times.
 const FILES_OF_SERVER: usize = 64;
-/// What may have been inherited beyond what is open here and now.
+/// Files that may have been inherited in addition.
 const SPARE_FILES: u64 = 8;
-/// Analyzer, log, acceptor, worker, two that check passwords, and some to end with.
+/// Analyzer, log, acceptor, worker, two for password checks, and some for the shutdown.
 const THREADS_OF_SERVER: usize = 10;
 
 impl Purpose {
@@ -59,10 +58,10 @@ impl Purpose {
     }
 }
 
-/// Makes sure that there is room for all of this at once.
+/// Checks that the files and threads of all these purposes are available together.
 ///
 /// # Errors
-/// What there is too little of, how much is needed and what for, and how to get it.
+/// Which resource is short, how much is needed and for what, and how to provide it.
 pub fn ensure(purposes: &[Purpose]) -> anyhow::Result<()> {
     let files = purposes.iter().map(|purpose| purpose.files()).sum();
     open_at_once(files)?;
@@ -101,7 +100,7 @@ fn no_files(wanted: usize, there: usize, error: &io::Error) -> String {
     )
 }
 
-/// How many files this process may have open.
+/// The limit of open files.
 fn most_files() -> Option<u64> {
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
     Some(soft)
@@ -112,7 +111,7 @@ fn start_at_once(wanted: usize) -> anyhow::Result<()> {
     while threads.len() < wanted {
         let (release, released) = mpsc::channel::<()>();
         let wait = move || {
-            // Ends with an error when its sender is dropped, which is the sign.
+            // Ends with an error when its sender is dropped, which is the signal.
             let _ = released.recv();
         };
         let started = Builder::new().name("room".to_owned()).spawn(wait);
@@ -130,7 +129,7 @@ fn start_at_once(wanted: usize) -> anyhow::Result<()> {
     }
     for (release, thread) in threads {
         drop(release);
-        // It has nothing to tell.
+        // It returns no value.
         let _ = thread.join();
     }
     Ok(())

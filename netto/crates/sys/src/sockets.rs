@@ -19,18 +19,18 @@ use metrics_common::component::{COMPONENTS, index_of_source};
 use netto_analysis::groups::{Group, GroupSet};
 use netto_analysis::plan::SocketFunction;
 
-/// Probes that are attached, and for each function the kernel's refusal, if it was refused.
+/// Attached probes, and for each function the kernel's refusal, if any.
 pub(super) type Hooked = (Vec<Member>, Vec<(SocketFunction, Option<String>)>);
 
-/// Hooks begin and end of these functions: the probes of those that could be,
-/// and for each function the kernel's refusal, if it was refused.
+/// Attaches probes at entry and return of these functions; returns the attached ones, and for each
+/// function the kernel's refusal, if any.
 pub(super) fn attach(
     functions: &[SocketFunction],
     records: &CpuRecords,
     missed: &mut MissedRuns,
 ) -> Hooked {
-    // All at once is one reading of the kernel's types instead of one each.
-    // If that fails, each alone shows which of them is to blame.
+    // Together, they need one reading of the kernel's types instead of one each. If that fails,
+    // attaching each one alone shows which is refused.
     if let Ok(probes) = attach_together(functions, records, missed) {
         return (
             probes,
@@ -60,8 +60,8 @@ fn attach_together(
     let mut open = open(functions, &mut storage)?;
     share_records(&mut open, records)?;
     let skel = open.load().context("refused at load")?;
-    // The ends first: an end without a beginning is ignored, a beginning without
-    // an end would charge its task for ever.
+    // Returns first: a return without an entry is ignored, an entry without a return would charge
+    // its task for ever.
     let mut attached = ProbeSet::default();
     for program in skel.object().progs() {
         let name = program.name().to_string_lossy();
@@ -108,12 +108,11 @@ pub(super) fn slug_of(source: Source) -> &'static str {
     index_of_source(source).map_or("", |index| COMPONENTS[index].slug)
 }
 
-/// Where the kernel sends returns that a kretprobe waits for: its name since
-/// Linux 5.18, and before.
+/// The kernel's return trampoline of kretprobes: its name since Linux 5.18, and before.
 const RETURN_TRAMPOLINES: [&str; 2] = ["arch_rethook_trampoline", "__kretprobe_trampoline"];
 
-/// The address of the kernel's return trampoline; `None` where symbols cannot be
-/// read, or where the return address is not on the stack when a function begins.
+/// The address of the kernel's return trampoline; `None` if symbols cannot be read, or the return
+/// address is not on the stack at a function's entry.
 fn return_trampoline(roots: &Roots) -> Option<u64> {
     if !cfg!(target_arch = "x86_64") {
         return None;
@@ -131,12 +130,13 @@ fn return_trampoline(roots: &Roots) -> Option<u64> {
         .find(|address| *address != 0)
 }
 
-/// Hooks begin and end of these functions by kprobes and kretprobes; the result is that of [`attach`].
+/// Attaches kprobes and kretprobes at entry and return of these functions; the result is that of
+/// [`attach`].
 ///
-/// A kretprobe waits for a limited number of returns. The beginnings look
-/// whether theirs is among them, and for that are attached before the ends: the
-/// kernel runs what was attached last first. A call that begins in between
-/// is seen to have no end, and is not timed.
+/// The kernel tracks a limited number of returns for a kretprobe. The entry probe checks whether
+/// its return is tracked, and must be attached before the return probe: the kernel runs the probe
+/// that was attached last first. A call that begins in between is found to have no return, and is
+/// not timed.
 ///
 /// # Errors
 /// The kernel refuses the programs themselves.
@@ -146,7 +146,7 @@ pub(super) fn attach_kprobes(
     roots: &Roots,
     missed: &mut MissedRuns,
 ) -> anyhow::Result<Hooked> {
-    // A kprobe can only be attached by way of its object, which therefore stays: a process has
+    // A kprobe can only be attached through its object, which is therefore leaked: a process has
     // one session in its life.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = SocketSkelBuilder::default()
@@ -157,7 +157,7 @@ pub(super) fn attach_kprobes(
         rodata.netto_return_trampoline = trampoline.unwrap_or(0);
     }
     if trampoline.is_some() {
-        // Mostly of receives: those that sleep take up the room.
+        // Mostly of receives: calls that sleep use up the tracked returns.
         let receives = slug_of(Source::SocketReceive);
         missed.records("kretprobe", "no_room", receives, |cpu| cpu.unseen_returns);
     }
@@ -207,7 +207,7 @@ fn share_records(open: &mut OpenSocketSkel<'_>, records: &CpuRecords) -> anyhow:
     records.share_with(&mut open.maps.data_cpus)
 }
 
-/// Whether this kernel takes fentry programs at all, tried on one function.
+/// Tries on one function whether this kernel accepts fentry programs.
 ///
 /// # Errors
 /// The kernel's refusal.
@@ -219,7 +219,7 @@ pub(super) fn try_load(function: SocketFunction) -> anyhow::Result<()> {
         .map_err(|error| anyhow!("{error}"))
 }
 
-/// Whether this kernel takes kprobes, tried on one function.
+/// Tries on one function whether this kernel accepts kprobes.
 ///
 /// # Errors
 /// The kernel's refusal.
@@ -232,7 +232,7 @@ pub(super) fn try_kprobe(function: SocketFunction) -> anyhow::Result<()> {
         let is_end = program.name() == "netto_kp_return";
         program.set_autoload(is_end);
     }
-    // An end without a beginning does nothing.
+    // A return without an entry does nothing.
     let skel = open.load().map_err(|error| anyhow!("{error}"))?;
     let end = &skel.progs.netto_kp_return;
     end.attach_kprobe(true, function.name)
@@ -240,7 +240,7 @@ pub(super) fn try_kprobe(function: SocketFunction) -> anyhow::Result<()> {
         .map_err(|error| anyhow!("{error}"))
 }
 
-/// Opens the object with the n-th function served by pair n, and only those pairs in use.
+/// Opens the object with the n-th function assigned to pair n, and only the used pairs enabled.
 fn open<'a>(
     functions: &[SocketFunction],
     storage: &'a mut MaybeUninit<OpenObject>,

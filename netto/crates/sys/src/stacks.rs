@@ -1,8 +1,7 @@
 //! Drains the double buffer of sampled stacks.
 //!
 //! The BPF side is `bpf/stacks.bpf.h`. User space owns the inactive slot: after a flip it waits
-//! until no sampler writes to the other slot any more, and then has that slot for itself until the
-//! next flip.
+//! until no sampler writes to the other slot, and then owns that slot until the next flip.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -14,8 +13,8 @@ use super::control::Control;
 use super::mapped::MappedParts;
 use netto_analysis::tagged::SampleTag;
 
-/// How long a flip waits for samplers in flight. They run with interrupts off
-/// for a few microseconds; only a virtual CPU that is not running takes longer.
+/// How long a flip waits for running samplers. They run with interrupts off for a few microseconds;
+/// only a virtual CPU that is not scheduled takes longer.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The double buffer.
@@ -33,9 +32,9 @@ pub struct StackBuffer {
 pub struct Trace<'a> {
     /// CPU on which it was taken.
     pub cpu: usize,
-    /// What the per-CPU clock said the CPU was doing.
+    /// The kind of the per-CPU clock at that time.
     pub kind: u8,
-    /// Whether the idle task was running, and the sampler could not tell what was on top of it.
+    /// Whether the idle task was running, and the sampler could not tell what ran on top of it.
     pub is_idle_task: bool,
     /// The owner tag, if samples have tags.
     pub tag: Option<SampleTag>,
@@ -43,7 +42,7 @@ pub struct Trace<'a> {
     pub frames: &'a [u64],
 }
 
-/// Reads what `netto_write_tag` has written.
+/// Decodes the output of `netto_write_tag`.
 fn tag_of(words: &[AtomicU64; abi::SAMPLE_TAG_WORDS]) -> SampleTag {
     let word = |at: usize| words[at].load(Relaxed);
     let mut comm = [0; 16];
@@ -63,16 +62,16 @@ fn tag_of(words: &[AtomicU64; abi::SAMPLE_TAG_WORDS]) -> SampleTag {
     }
 }
 
-/// Beside a thread's number, which is smaller: whether it is one of the kernel's.
+/// Flag beside a thread's number: whether it is a kernel thread.
 const OF_KERNEL: u32 = 1 << 31;
 const IS_IDLE_TASK: u64 = 1 << 40;
 const HAS_TAG: u64 = 1 << 41;
 
-/// The words of a trace: header, tag, return addresses, and what comes after it.
-type Taken<'a> = (u64, Option<SampleTag>, &'a [AtomicU64], &'a [AtomicU64]);
+/// The words of a trace: header, tag, return addresses, and the words after it.
+type TraceWords<'a> = (u64, Option<SampleTag>, &'a [AtomicU64], &'a [AtomicU64]);
 
-/// Takes the first trace of these words; `None` at their end, or where they are damaged.
-fn take_trace(words: &[AtomicU64]) -> Option<Taken<'_>> {
+/// Splits off the first trace of these words; `None` at their end, or if they are damaged.
+fn take_trace(words: &[AtomicU64]) -> Option<TraceWords<'_>> {
     let (header, mut tail) = words.split_first()?;
     let header = header.load(Relaxed);
     let mut tag = None;
@@ -97,11 +96,11 @@ impl StackBuffer {
         }
     }
 
-    /// Hands every stack sampled since the previous drain to `each`, and the
-    /// number of stacks lost meanwhile to `lost`, by CPU.
+    /// Calls `each` with every stack sampled since the previous drain, and `lost` with the number
+    /// of stacks lost meanwhile, by CPU.
     pub fn drain(&mut self, mut each: impl FnMut(Trace<'_>), mut lost: impl FnMut(usize, u64)) {
         let drained = self.control.active_slot();
-        // A sampler either sees this flip, or its announcement is seen below.
+        // Either a sampler sees this flip, or its announcement is seen below.
         self.control.set_active_slot(drained ^ 1);
         let deadline = Instant::now() + PATIENCE;
         for cpu in 0..self.possible_cpus {
@@ -111,7 +110,7 @@ impl StackBuffer {
             if !settled(&lane[abi::LANE_IN_FLIGHT], deadline) {
                 continue;
             }
-            // Nor can a lane be read that there is no memory to map.
+            // A lane that cannot be mapped cannot be read either.
             let used = lane[abi::LANE_USED_WORDS].load(Acquire) as usize;
             if self.lanes.reach(index, abi::LANE_WORDS + used).is_err() {
                 continue;

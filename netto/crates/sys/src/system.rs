@@ -1,5 +1,5 @@
-//! Readers of `/proc` and `/sys`, and of the process itself. They open and read; what
-//! the text means is decided elsewhere.
+//! Readers of `/proc` and `/sys`, and of the process itself. They open and read files; other
+//! modules interpret the text.
 
 use std::fs::{self, File};
 use std::io::{BufReader, Read, Take};
@@ -47,13 +47,13 @@ impl Roots {
         ReopenableFile::open(&self.proc_root.join("softirqs"))
     }
 
-    /// The boot's identity; empty if unknown.
+    /// The boot id; empty if unknown.
     pub fn boot_id(&self) -> String {
         let text = read(&self.proc_root.join("sys/kernel/random/boot_id")).unwrap_or_default();
         short_line(&text).unwrap_or_default()
     }
 
-    /// Whether the kernel preempts softirqs too (PREEMPT_RT).
+    /// Whether the kernel is built with PREEMPT_RT, which preempts softirqs, too.
     pub fn is_realtime(&self) -> bool {
         let file = read(&self.sys_root.join("kernel/realtime")).ok();
         let version = nix::sys::utsname::uname().ok();
@@ -61,7 +61,7 @@ impl Roots {
         says_realtime(file.as_deref(), version.as_deref())
     }
 
-    /// How many samples the kernel lets perf take on a CPU from one tick to the next, if it says so.
+    /// Most samples that perf takes on a CPU between two ticks; `None` if unknown.
     pub fn perf_samples_between_ticks(&self) -> Option<u64> {
         let path = self.proc_root.join("sys/kernel/perf_event_max_sample_rate");
         let a_second = read_number(&path).ok().filter(|rate| *rate > 0)?;
@@ -114,7 +114,7 @@ pub fn hostname() -> String {
         .unwrap_or_else(|_| "unknown".into())
 }
 
-/// Made-up files, for the tests of all crates that read them.
+/// Made-up files, for tests of all crates that read them.
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::unwrap_used, reason = "only tests call it")]
 pub mod testing {
@@ -136,8 +136,8 @@ pub mod testing {
     }
 }
 
-/// Whether a kernel with this `/sys/kernel/realtime` and this `uname -v` has PREEMPT_RT. That file
-/// came with out-of-tree patches: mainline 6.12 and 6.13 have PREEMPT_RT without it.
+/// Whether a kernel with this `/sys/kernel/realtime` and this `uname -v` has PREEMPT_RT. The file
+/// comes from out-of-tree patches: mainline 6.12 and 6.13 have PREEMPT_RT without it.
 fn says_realtime(file: Option<&str>, version: Option<&str>) -> bool {
     file.is_some_and(|text| text.trim() == "1")
         || version.is_some_and(|version| version.contains("PREEMPT_RT"))
@@ -153,7 +153,7 @@ mod tests {
     use netto_analysis::proc_stat;
 
     proptest! {
-        /// Every file that is read below `/proc` and `/sys`, with the same text.
+        /// Every file read below `/proc` and `/sys`, with the same text.
         #[test]
         fn no_text_in_any_file_makes_a_reader_panic(
             text in "[-0-9,]{0,40}|cpu[0-9 ]{0,60}|ksoftirqd/[0-9]{0,25}|.{0,60}",

@@ -1,6 +1,6 @@
-//! The stack sampler that the scheduler's tick calls: `bpf/tick.bpf.c`, an interrupt that comes
-//! anyway, so that no timer is armed for samples. It owns finding the tick among the kernel's
-//! timers, and how many frames of each stack are the interrupt's own.
+//! The stack sampler called by the scheduler's tick: `bpf/tick.bpf.c`. This interrupt occurs
+//! anyway, so no timer is needed for samples. Finds the tick among the kernel's timers, and the
+//! number of the interrupt's own frames in each stack.
 
 use std::io::BufRead;
 use std::mem::MaybeUninit;
@@ -19,14 +19,14 @@ use super::mapped::MappedArray;
 use super::system::{self, Roots};
 use super::tick_skel::{TickSkel, TickSkelBuilder};
 
-/// The function that the tick's timer runs, under its names since Linux 3.10, 6.8 and 6.9. The
-/// oldest goes first: those kernels have another function of the newest name.
+/// The function of the tick's timer, under its names since Linux 3.10, 6.8 and 6.9. The oldest is
+/// tried first: kernels that have it use the newest name for another function.
 const FUNCTIONS: [&str; 3] = [
     "tick_sched_timer",
     "tick_nohz_highres_handler",
     "tick_nohz_handler",
 ];
-/// Name of the thread that a trial interrupts: as long as the kernel keeps, so that no other has it.
+/// Name of the thread that a trial interrupts: as long as the kernel allows, so that it is unique.
 const TRIAL: &str = "netto-tick-tria";
 /// A trial ends after this many ticks of that thread.
 const ENOUGH_TICKS: u64 = 3;
@@ -35,7 +35,7 @@ const PATIENCE_TICKS: u32 = 25;
 /// The trial's thread reads the clock once in this many iterations.
 const TURNS: u32 = 1000;
 
-/// What the tick sampler works with that belongs to the session.
+/// The session's maps that the tick sampler uses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SamplerMaps<'a> {
     pub(super) cpus: &'a CpuRecords,
@@ -47,9 +47,9 @@ pub(super) struct SamplerMaps<'a> {
     pub(super) has_tags: bool,
 }
 
-/// Samples at every tick of every CPU until it is dropped.
+/// Samples at every tick of every CPU until dropped.
 pub struct TickSampler {
-    // Dropped before the program that it holds.
+    // Dropped before its program.
     link: Option<Link>,
     skel: TickSkel<'static>,
     period_ns: u64,
@@ -63,10 +63,10 @@ impl std::fmt::Debug for TickSampler {
     }
 }
 
-/// Length of a tick, nanoseconds, where every busy CPU has them.
+/// Length of a tick, nanoseconds, if every busy CPU has ticks.
 ///
 /// # Errors
-/// Why the tick cannot call a sampler here.
+/// Why the tick cannot call a sampler on this host.
 pub fn period_ns(roots: &Roots) -> Result<u64, String> {
     let tickless = read(&roots.sys_root.join("devices/system/cpu/nohz_full")).ok();
     let tickless = tickless.as_deref().and_then(short_line);
@@ -74,12 +74,12 @@ pub fn period_ns(roots: &Roots) -> Result<u64, String> {
         return Err(format!("CPUs {cpus} have no tick while busy (nohz_full)"));
     }
     if !cfg!(target_arch = "x86_64") {
-        return Err("how deep its interrupt's own frames reach is known of x86-64 only".to_owned());
+        return Err("the depth of its interrupt's own frames is known for x86-64 only".to_owned());
     }
-    system::scheduler_tick_ns().ok_or_else(|| "the kernel does not tell how long it is".to_owned())
+    system::scheduler_tick_ns().ok_or_else(|| "the kernel does not tell its length".to_owned())
 }
 
-/// Where the function of the tick's timer is.
+/// Address of the function of the tick's timer.
 fn function_address(roots: &Roots) -> anyhow::Result<u64> {
     let mut symbols = roots.kallsyms()?;
     let mut found = [None; FUNCTIONS.len()];
@@ -94,20 +94,20 @@ fn function_address(roots: &Roots) -> anyhow::Result<u64> {
         line.clear();
     }
     let first = found.into_iter().flatten().next();
-    first.context("none of the kernel's symbols is a function that we know the tick's timer to run")
+    first.context("the kernel's symbols have no known function of the tick's timer")
 }
 
 impl TickSampler {
-    /// Hooks the tick and finds out how deep its own frames are, for which one thread of this
-    /// process keeps a CPU busy for three ticks. Stacks come from then on.
+    /// Attaches to the tick and finds out the number of its own frames, for which one thread of
+    /// this process keeps a CPU busy for three ticks. Then stacks are sampled.
     ///
     /// # Errors
-    /// The kernel refuses the program, or no tick came.
+    /// The kernel refuses the program, or there was no tick.
     pub(super) fn start(maps: SamplerMaps<'_>, roots: &Roots) -> anyhow::Result<Self> {
         let period_ns = period_ns(roots).map_err(anyhow::Error::msg)?;
         let function = function_address(roots)?;
-        // The skeleton borrows its storage. A process has one session in its
-        // life, so these few bytes may stay for as long as that.
+        // The skeleton borrows its storage. A process has one session in its life, so these few
+        // bytes may be leaked.
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = TickSkelBuilder::default()
             .open(storage)
@@ -142,7 +142,7 @@ impl TickSampler {
         Ok(sampler)
     }
 
-    /// Time represented by one sample, nanoseconds: that between two ticks.
+    /// Time represented by one sample, nanoseconds: the length of a tick.
     pub fn period_ns(&self) -> u64 {
         self.period_ns
     }
@@ -150,14 +150,14 @@ impl TickSampler {
     /// Its program.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// No descriptor is free.
     pub(super) fn program(&self) -> anyhow::Result<OwnedFd> {
         let program = self.skel.progs.netto_tick.as_fd().try_clone_to_owned();
         program.context("cannot duplicate a descriptor")
     }
 }
 
-/// The name of the trial's thread as the kernel compares it.
+/// The name of the trial's thread in the form that the program compares.
 fn trial_name() -> [u64; 2] {
     let mut bytes = [0; 16];
     bytes[..TRIAL.len()].copy_from_slice(TRIAL.as_bytes());
@@ -165,7 +165,7 @@ fn trial_name() -> [u64; 2] {
     [first, second].map(|half| u64::from_ne_bytes(std::array::from_fn(|at| half[at])))
 }
 
-/// Spins in user mode until ticks have shown how many frames are theirs.
+/// Spins in user mode until ticks have shown the number of their own frames.
 fn trial(tick: &MappedArray, period: Duration) -> anyhow::Result<u64> {
     let word = |at: usize| tick.element(0)[at].load(Relaxed);
     let spin = || {
@@ -189,7 +189,7 @@ fn trial(tick: &MappedArray, period: Duration) -> anyhow::Result<u64> {
     let own_frames = word(abi::TICK_FEWEST_FRAMES);
     ensure!(
         is_over,
-        "of {PATIENCE_TICKS} ticks on a busy CPU, {} were met",
+        "of {PATIENCE_TICKS} ticks on a busy CPU, {} were observed",
         word(abi::TICK_TRIED)
     );
     if own_frames as usize >= abi::TRIAL_FRAMES {

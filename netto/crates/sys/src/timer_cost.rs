@@ -1,5 +1,5 @@
-//! What one interrupt of the sampler's clock takes from the program that it interrupts, measured:
-//! next to nothing on bare metal, and in a virtual machine what leaving it costs, twice.
+//! Measures the time that one interrupt of the sampler's clock takes from the interrupted program:
+//! very little on bare metal, and two exits in a virtual machine.
 
 use std::io;
 use std::time::Duration;
@@ -14,29 +14,29 @@ use netto_analysis::sampler::Undisturbed;
 
 /// Period of the clock while it is measured.
 const PERIOD: Duration = Duration::from_micros(100);
-/// Of the CPU's time so much is taken: two hundred interrupts.
+/// CPU time used for the measurement: two hundred interrupts.
 const MEASURED: Duration = Duration::from_millis(20);
 /// Longest measurement, on a CPU with other load.
 const LONGEST: Duration = Duration::from_millis(80);
-/// Readings of the time that say how long one takes.
+/// Readings of the time to measure the duration of one.
 const QUIET_READINGS: usize = 2000;
-/// Interrupts that are kept: more than the clock makes.
+/// Most interrupts kept: more than the clock makes.
 const MOST_INTERRUPTS: usize = 1024;
 
-/// What an interrupt of the sampler's clock costs on this host.
+/// The cost of an interrupt of the sampler's clock on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimerCost {
-    /// Time that one takes from the program that it interrupts, no BPF program counted, nanoseconds.
+    /// Time that one takes from the interrupted program, without a BPF program, nanoseconds.
     pub interrupt_ns: u64,
 }
 
-/// Keeps this CPU busy for 20 ms with reading the time, while perf's clock interrupts
-/// that 10,000 times a second, and looks at the gaps.
+/// Keeps this CPU busy for 20 ms by reading the time, while perf's clock interrupts it 10,000 times
+/// a second, and evaluates the gaps.
 ///
 /// # Errors
-/// Why it cannot be told here: no event, or a CPU that others keep too busy.
+/// Why it cannot be measured: no event, or a CPU with too much other load.
 pub fn measure(cpu: u32) -> anyhow::Result<TimerCost> {
-    // A thread of its own, so that no thread's affinity must be restored.
+    // A separate thread, so that no affinity must be restored.
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("netto-timer".to_owned());
         let thread = thread
@@ -52,7 +52,7 @@ fn on_this_thread(cpu: u32) -> anyhow::Result<TimerCost> {
     let mut only = CpuSet::new();
     only.set(cpu as usize).context("no such CPU")?;
     sched_setaffinity(Pid::from_raw(0), &only).context("cannot stay on one CPU")?;
-    // Written to before it is used: a page that comes meanwhile is a gap, too.
+    // Written before use: a page fault would be a gap, too.
     let mut quiet = vec![0; QUIET_READINGS];
     let mut gaps = vec![0; MOST_INTERRUPTS];
     let mut before = monotonic_ns();
@@ -88,7 +88,7 @@ fn on_this_thread(cpu: u32) -> anyhow::Result<TimerCost> {
     let interrupt_ns = undisturbed
         .interrupt_ns(&mut gaps[..met], expected)
         .with_context(|| {
-            format!("of {expected} interrupts of a clock on CPU {cpu}, {met} were seen")
+            format!("of {expected} interrupts of a clock on CPU {cpu}, {met} were observed")
         })?;
     Ok(TimerCost { interrupt_ns })
 }

@@ -1,6 +1,6 @@
-//! Where commands on a terminal have their intervals from: a daemon, a log, or a measurement of
-//! their own. Each is a thread that puts events into one queue; a slow terminal holds back its own
-//! feed only.
+//! Sources of intervals for commands on a terminal: a daemon, a log, or a measurement by this
+//! process. Each is a thread that puts events into a queue; a slow terminal delays only its own
+//! feed.
 
 use std::any::Any;
 use std::path::Path;
@@ -18,49 +18,49 @@ use netto_pipeline::trace_analyzer::SnapshotSource;
 use netto_replay::player::{self, Player};
 use netto_replay::recording::Recording;
 
-/// Events that may wait for the terminal.
+/// Most queued events.
 const MOST_WAITING: usize = 16;
-/// How long to wait before a daemon that is gone is tried again.
+/// Pause before reconnecting to a daemon.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Something new.
+/// An event of a feed.
 #[derive(Debug)]
 pub enum Event {
-    /// What rows mean from now on.
+    /// A new description of rows.
     Info(Box<Info>),
-    /// What came before has nothing to do with what follows.
+    /// The following intervals do not continue the earlier ones.
     Jump,
     /// An interval.
     Snapshot(Box<Snapshot>),
-    /// The daemon is gone, for this reason; it is tried again.
+    /// The connection to the daemon was lost, for this reason; it is retried.
     Lost(String),
-    /// There is no more, for this reason.
+    /// The end of the intervals, for this reason.
     Ended(String),
 }
 
 /// A running feed. Its thread ends when this is dropped, or with the process.
 pub struct Feed {
-    /// What is new.
+    /// Queued events.
     pub events: Receiver<Event>,
-    /// The deck, if a log is played.
+    /// Controls of the playback, if a log is played.
     controls: Option<Controls>,
-    /// What must live as long as a measurement of its own.
+    /// Keeps this process's own measurement alive.
     _measurement: Option<Box<dyn Any>>,
 }
 
-/// A measurement that has begun, and what must live as long as it does.
+/// A started measurement, and the object that keeps it alive.
 pub type Begun = (Info, Box<dyn SnapshotSource>, Box<dyn Any>);
 
-/// Nobody wants to know any more.
-struct NobodyListens;
+/// The receiver of events was dropped.
+struct ReceiverDropped;
 
-type Told = Result<(), NobodyListens>;
+type FeedResult = Result<(), ReceiverDropped>;
 
-fn tell(events: &SyncSender<Event>, event: Event) -> Told {
-    events.send(event).map_err(|_| NobodyListens)
+fn tell(events: &SyncSender<Event>, event: Event) -> FeedResult {
+    events.send(event).map_err(|_| ReceiverDropped)
 }
 
-/// The next thing that concerns a terminal.
+/// The next event from a daemon.
 fn next_event(connection: &mut Connection) -> anyhow::Result<Event> {
     loop {
         match connection.next_message()? {
@@ -75,13 +75,13 @@ fn next_event(connection: &mut Connection) -> anyhow::Result<Event> {
 impl Feed {
     fn start(
         controls: Option<Controls>,
-        body: impl FnOnce(SyncSender<Event>) -> Told + Send + 'static,
+        body: impl FnOnce(SyncSender<Event>) -> FeedResult + Send + 'static,
     ) -> anyhow::Result<Feed> {
         let (sender, events) = sync_channel(MOST_WAITING);
         std::thread::Builder::new()
             .name("feed".to_owned())
             .spawn(move || {
-                // Whoever stopped listening knows why.
+                // Receiver dropped; end.
                 let _ = body(sender);
             })
             .context("cannot start a thread")?;
@@ -92,8 +92,8 @@ impl Feed {
         })
     }
 
-    /// The daemon that is named, or else the one of this host, or else a measurement of its own,
-    /// which `measure` begins.
+    /// The daemon at this URL, or else the one of this host, or else a measurement by this process,
+    /// started by `measure`.
     ///
     /// # Errors
     /// If there is none of these.
@@ -148,7 +148,7 @@ impl Feed {
         let recording = Arc::new(Recording::open(log, &mut |_, _| ())?);
         let controls = Controls::new(recording.facts().clone(), true, speed);
         let mut player = Player::new(recording, controls.clone());
-        let deck = controls.clone();
+        let playback = controls.clone();
         Feed::start(Some(controls), move |events| {
             loop {
                 let step = player.next_step();
@@ -166,7 +166,7 @@ impl Feed {
                 }
                 if let Some(snapshot) = step.snapshot {
                     tell(&events, Event::Snapshot(Box::new(snapshot)))?;
-                    if deck.status().state == Mode::Ended {
+                    if playback.status().state == Mode::Ended {
                         let end = "the recording ends here; + plays it again".to_owned();
                         tell(&events, Event::Ended(end))?;
                     }
@@ -176,7 +176,7 @@ impl Feed {
         })
     }
 
-    /// The intervals of a measurement of its own.
+    /// The intervals of a measurement by this process.
     fn measure((info, mut source, measurement): Begun, period: Duration) -> anyhow::Result<Feed> {
         let feed = Feed::start(None, move |events| {
             tell(&events, Event::Info(Box::new(info)))?;
@@ -202,7 +202,7 @@ impl Feed {
         })
     }
 
-    /// Stands still, or goes on, where that can be had: the present cannot.
+    /// Pauses or continues a recording; has no effect on live data.
     pub fn pause(&self, paused: bool) {
         self.ask(|_| Command {
             playing: Some(!paused),
@@ -210,7 +210,7 @@ impl Feed {
         });
     }
 
-    /// Plays so many times as fast; a recording that has ended begins anew.
+    /// Multiplies the speed of a recording; one that has ended starts again.
     pub fn change_speed(&self, times: f64) {
         self.ask(|controls| {
             let status = controls.status();

@@ -1,5 +1,4 @@
-//! What is shown on a terminal: `netto top`, views of features, and where both have their
-//! intervals from.
+//! Output on a terminal: `netto top`, the views of features, and their sources of intervals.
 
 pub mod feed;
 pub mod top;

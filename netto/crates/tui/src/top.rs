@@ -1,7 +1,6 @@
-//! `netto top`: the page's essentials on a terminal.
+//! `netto top`: the essentials of the page on a terminal.
 //!
-//! It owns the loop between feed, model and terminal. Where intervals come from is `feed`'s,
-//! what is shown `model`'s, how that looks `draw`'s.
+//! Runs the loop between `feed` (source), `model` (content) and `draw` (appearance).
 
 mod draw;
 pub mod model;
@@ -11,15 +10,15 @@ use std::time::Duration;
 
 use netto_questions::api::Breakdown;
 
-use self::model::{Key, Link, Model};
-use self::terminal::{Screens, Wish};
+use self::model::{Key, Model, SourceState};
+use self::terminal::{Action, Screens};
 use crate::feed::{Event, Feed};
 
-/// How long a key or an interval may wait to be seen.
+/// Longest delay of a key or an interval.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Shows the terminal's dashboard until the user has seen enough. A component's time can be divided
-/// in these ways.
+/// Shows the terminal's dashboard until the user quits. A component's time can be divided by these
+/// breakdowns.
 ///
 /// # Errors
 /// If there is no terminal, or nothing to show.
@@ -29,7 +28,7 @@ pub fn run(
 ) -> anyhow::Result<()> {
     terminal::must_be_there()?;
     let feed = open()?;
-    // The terminal is back before the feed ends.
+    // The terminal is restored before the feed ends.
     show(Screens::take()?, Model::new(breakdowns), &feed)
 }
 
@@ -43,16 +42,16 @@ fn show(mut screens: Screens, mut model: Model, feed: &Feed) -> anyhow::Result<(
         if std::mem::take(&mut is_stale) {
             screens.show(&model.screen())?;
         }
-        let Some(wish) = screens.wish(PATIENCE)? else {
+        let Some(action) = screens.action(PATIENCE)? else {
             continue;
         };
         is_stale = true;
-        match wish {
-            Wish::Quit => return Ok(()),
-            Wish::Redraw => {}
-            Wish::Faster => feed.change_speed(10.0),
-            Wish::Slower => feed.change_speed(0.1),
-            Wish::Key(key) => {
+        match action {
+            Action::Quit => return Ok(()),
+            Action::Redraw => {}
+            Action::Faster => feed.change_speed(10.0),
+            Action::Slower => feed.change_speed(0.1),
+            Action::Key(key) => {
                 model.press(key);
                 if key == Key::Pause {
                     feed.pause(model.is_paused());
@@ -67,7 +66,7 @@ fn take(model: &mut Model, event: Event) {
         Event::Info(info) => model.meet(*info),
         Event::Jump => model.forget(),
         Event::Snapshot(snapshot) => model.receive(&snapshot),
-        Event::Lost(reason) => model.set_link(Link::Lost(reason)),
-        Event::Ended(reason) => model.set_link(Link::Ended(reason)),
+        Event::Lost(reason) => model.set_link(SourceState::Lost(reason)),
+        Event::Ended(reason) => model.set_link(SourceState::Ended(reason)),
     }
 }

@@ -1,7 +1,7 @@
-//! A feature's view on a terminal as lines of text, or once as text or JSON.
+//! Prints a feature's view as lines of text on a terminal, or once as text or JSON.
 //!
-//! It owns the loop between feed and standard output. It takes no screen and no keys, so that it
-//! works over any connection: control and C ends it.
+//! Runs the loop between feed and standard output. Takes neither the screen nor keys, so that it
+//! works over any connection; Ctrl+C ends it.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::mpsc::RecvTimeoutError;
@@ -12,23 +12,23 @@ use netto_questions::api::TextView;
 
 use crate::feed::{Event, Feed};
 
-/// How long to wait for the first interval.
+/// Timeout of the first interval.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Puts the cursor to the upper left and clears what is behind it.
+/// Moves the cursor to the upper left, and clears the rest of the screen.
 const HOME: &str = "\x1b[H\x1b[J";
 
-/// How it is shown.
+/// The form of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Anew with each interval; once where nobody looks at a terminal.
+    /// Updated with each interval; once if standard output is not a terminal.
     Live,
-    /// Once, for people.
+    /// Once as text.
     Once,
-    /// Once, for programs.
+    /// Once as JSON.
     Json,
 }
 
-/// Shows the newest intervals that last so long until the user has seen enough, or once.
+/// Shows the newest intervals, covering this length, until the user quits, or once.
 ///
 /// # Errors
 /// If there is nothing to show.
@@ -48,7 +48,7 @@ pub fn run(feed: &Feed, view: &mut dyn TextView, length_ns: u64, form: Form) -> 
             Ok(Event::Snapshot(snapshot)) => *snapshot,
             Ok(Event::Lost(reason) | Event::Ended(reason)) => bail!("{reason}"),
             Err(RecvTimeoutError::Timeout) => {
-                bail!("nothing has come for {} s", PATIENCE.as_secs())
+                bail!("no data received for {} s", PATIENCE.as_secs())
             }
             Err(RecvTimeoutError::Disconnected) => bail!("there is nothing more to show"),
         };

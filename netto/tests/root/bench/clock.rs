@@ -1,4 +1,4 @@
-//! Clocks: what a process has had of the CPU, and what perf's software clock costs alone.
+//! Clocks: CPU time of a process, and the cost of perf's software clock alone.
 
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ pub fn cpu_ns(process: &Owned) -> Result<u64> {
     Ok(Duration::from(clock.now()?).as_nanos() as u64)
 }
 
-/// perf's clock on each CPU, as the sampler has it, but with no program and nobody who reads.
+/// perf's clock on each CPU, like the sampler's, but without program and reader.
 pub struct Bare(Vec<OwnedFd>);
 
 impl Bare {
@@ -56,14 +56,14 @@ fn open(cpu: usize, frequency_hz: u64) -> Result<OwnedFd> {
         "no perf clock on CPU {cpu}: {}",
         std::io::Error::last_os_error()
     );
-    // SAFETY: the descriptor is new, and owned by nobody else.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
 }
 
 const FREQUENCY_HZ: u64 = 10_000;
 const MEASURED: Duration = Duration::from_millis(500);
 
-/// What one interrupt of the bare clock takes: how much slower a loop is with it.
+/// The cost of one interrupt of the bare clock: by how much it slows down a loop.
 pub fn timer(options: &Options) -> Result<()> {
     let mut each_ns = Vec::new();
     for _ in 0..options.rounds {
@@ -92,7 +92,7 @@ fn pace() -> f64 {
     steps as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// What `/proc/interrupts` says of timer interrupts, all CPUs together.
+/// Timer interrupts in `/proc/interrupts`, on all CPUs together.
 pub fn timer_interrupts() -> Result<u64> {
     let text = std::fs::read_to_string("/proc/interrupts")?;
     let row = text

@@ -20,7 +20,7 @@ use crate::{child, cpus, daemon, http, measure, traffic};
 const INTERVAL: Duration = Duration::from_millis(500);
 /// Intervals that an idle daemon is watched.
 const TICKS: u32 = 20;
-/// Until what belongs to the start is over, and CPUs that idle are left alone.
+/// Time until the startup is complete, and idle CPUs are not sampled any more.
 const START: Duration = Duration::from_secs(15);
 /// How long CPUs are watched.
 const WATCHED: Duration = Duration::from_secs(5);
@@ -64,7 +64,7 @@ fn has_snapshot(log: &Path) -> bool {
     })
 }
 
-/// Nothing happens: what netto takes of the CPUs then.
+/// netto's CPU time on an idle host.
 pub fn idle(options: &Options) -> Result<()> {
     let cpus = cpus::count()?;
     figure("idle_timer_interrupts_without_hz", &[interrupts_hz()?]);
@@ -103,8 +103,8 @@ fn resident_bytes(daemon: &Daemon) -> Result<f64> {
     Ok(kib * 1024.0)
 }
 
-/// What the daemon does, the kernel on its behalf included, for each stack: bulk TCP against
-/// nothing, at a frequency that makes stacks the most of it.
+/// The daemon's CPU time for each stack, including the kernel's on its behalf: bulk TCP compared
+/// with an idle host, at a high frequency.
 pub fn stacks(options: &Options) -> Result<()> {
     const FREQUENCY_HZ: u64 = 10_000;
     let network = Network::direct()?;
@@ -121,7 +121,7 @@ pub fn stacks(options: &Options) -> Result<()> {
         end(daemon)?;
         figure("stacks_hz", &[busy.stacks / busy.seconds]);
         ensure!(busy.stacks > 0.0, "no stack under load");
-        // What it does in each interval, stacks or none, is no stack's cost.
+        // The cost of an interval without stacks is subtracted.
         let idle_ns = idle.cpu_ns / idle.seconds * busy.seconds;
         each_ns.push((busy.cpu_ns - idle_ns) / busy.stacks);
     }

@@ -17,7 +17,7 @@ const COUNTED: Duration = Duration::from_millis(1500);
 /// Until the stream has its pace.
 const RISES: Duration = Duration::from_secs(1);
 
-/// What is beside the stream.
+/// The program that runs beside the stream.
 #[derive(Clone, Copy)]
 enum Beside {
     Nothing,
@@ -74,7 +74,7 @@ fn with(beside: Beside, options: &Options, stream: &[Owned; 2]) -> Result<[f64; 
     }
 }
 
-/// Server and client of a stream that goes on until both are dropped.
+/// Server and client of a stream that lasts until both are dropped.
 fn stream(network: &Network) -> Result<[Owned; 2]> {
     let to = network.right_v4.to_string();
     let cpu = cpus::count()? - 1;

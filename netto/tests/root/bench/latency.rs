@@ -1,5 +1,5 @@
-//! What latencies cost: instructions of each program for each packet, of all packets and of one in
-//! so many.
+//! The cost of latencies: instructions of each program per packet, for all packets and with
+//! sampling.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub fn measure(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// A figure for each point, or one for all of them.
+/// A figure for each point, or one for all points.
 fn tell(points: &[(&str, &str)], all: Option<&str>, programs: &All) {
     for (point, program) in points {
         one(&format!("{}_ns", all.unwrap_or(point)), programs, program);

@@ -24,13 +24,13 @@ use crate::lab;
 
 /// Begins each line that holds a figure.
 const FIGURE: &str = "bench figure:";
-/// What a daemon that has just begun or ended does besides is over by then.
+/// Time until a started or ended daemon has settled.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// What netto may cost if nobody says otherwise, per cent.
+/// netto's default budget, per cent.
 const DEFAULT_BUDGET_PERCENT: &str = "1";
 
-/// What was asked for.
+/// The requested options.
 pub struct Options {
     /// Added to netto's own at each start.
     netto: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// netto at this frequency, with what the user added.
+    /// netto at this frequency, with the user's options.
     fn start(&self, frequency_hz: u64, more: &[&str]) -> Result<Daemon> {
         let frequency_text = frequency_hz.to_string();
         let mut words = vec!["--frequency", &frequency_text];

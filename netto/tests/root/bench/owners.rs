@@ -1,5 +1,5 @@
-//! What it costs to know whose the cost is: the same programs with and without `--owners`, and
-//! those that meet sockets and packets.
+//! The cost of owners: the same programs with and without `--owners`, and those that find the
+//! sockets of packets.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the page costs its reader: a real browser that watches a made-up host of 128 CPUs.
+//! The cost of the page in a real browser, for a made-up host of 128 CPUs.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use crate::webdriver::{Browser, TALL_WINDOW};
 use crate::websocket::{Received, WebSocket};
 
 const CPUS: &str = "128";
-/// What a reader usually has.
+/// A usual size.
 const USUAL_WINDOW: &str = "--window-size=1400,900";
-/// What is drawn first, and the compiler's second look at the code, are over by then.
+/// Time for the first drawing and the optimizing compiler.
 const SETTLE: Duration = Duration::from_secs(15);
 /// A CPU share is taken over this long.
 const STRETCH: Duration = Duration::from_secs(10);
@@ -24,7 +24,7 @@ const STRETCH: Duration = Duration::from_secs(10);
 const STRETCHES: usize = 6;
 /// Snapshots whose size is looked at.
 const FRAMES: usize = 40;
-/// What was transferred for the page, compressed as it came, and when it was first painted.
+/// Bytes transferred for the page, compressed, and the time of the first paint.
 const LOADED: &str = r#"
     const entries = ["navigation", "resource"].flatMap((type) => performance.getEntriesByType(type));
     return [
@@ -75,7 +75,7 @@ pub fn measure(_: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Kilobytes of snapshots, as they are sent.
+/// Sizes of snapshots as sent, kilobytes.
 fn frames(at: SocketAddr) -> Result<Vec<f64>> {
     let mut socket = WebSocket::open(at)?;
     let mut sizes = Vec::new();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use nix::unistd::{SysconfVar, sysconf};
 
-/// What a browser's processes that run pages have used so far.
+/// Resources used so far by a browser's renderer processes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Used {
     /// CPU time, user and system, seconds.
@@ -15,7 +15,7 @@ pub struct Used {
     pub page_bytes: f64,
 }
 
-/// What `/proc/PID/stat` and `cmdline` say of one process.
+/// Values of one process from `/proc/PID/stat` and `cmdline`.
 struct Process {
     parent: u32,
     ticks: u64,
@@ -34,7 +34,7 @@ pub fn used_below(ancestor: u32) -> Result<Used> {
         let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
             continue;
         };
-        // Whoever has ended meanwhile is not counted.
+        // Processes that have ended are not counted.
         if let Some(process) = read(pid) {
             all.insert(pid, process);
         }

@@ -62,7 +62,7 @@ pub fn measure(options: &Options) -> Result<()> {
 /// Parts of the names of programs at the beginning and end of socket calls.
 const CALL_PROGRAMS: [&str; 7] = ["fentry", "fexit", "send", "recv", "call", "sk_", "probe"];
 
-/// What each program did during something.
+/// The runs of each program during some work.
 pub(super) fn during(daemon: &Daemon, work: impl FnOnce() -> Result<()>) -> Result<All> {
     let pid = daemon.process.pid();
     let mut before = kernels::programs(pid)?;
@@ -85,7 +85,7 @@ fn sum(programs: &All, names: &[&str]) -> (f64, f64) {
     })
 }
 
-/// What a run of one program takes, if it ran.
+/// The cost of a run of one program, if it ran.
 pub(super) fn one(figure_name: &str, programs: &All, name: &str) {
     let (ns, runs) = sum(programs, &[name]);
     if runs > 0.0 {
@@ -101,7 +101,7 @@ pub(super) fn pair(figure_name: &str, programs: &All, names: &[&str]) {
     }
 }
 
-/// Sends only, each with a softirq: nobody receives.
+/// Sends only, each with a softirq, without a receiver.
 fn send(network: &Network) -> Result<()> {
     let load = traffic::udp_blast(&network.left, network.nobody_v4)?;
     std::thread::sleep(Duration::from_millis(500));
@@ -142,7 +142,7 @@ fn take_turns_by_pipe() -> Result<()> {
     joined(other)
 }
 
-/// The same, each in a receive: a call that is parked as the other thread goes on.
+/// The same, with each turn in a receive: a call is parked while the other thread runs.
 fn take_turns_by_socket() -> Result<()> {
     let (near, far) = (
         UdpSocket::bind("127.0.0.1:0")?,

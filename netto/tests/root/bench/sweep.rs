@@ -1,5 +1,6 @@
-//! The sweep of `sweep.rs` with a price: what netto takes of each CPU at each pace, by what is
-//! left over with it and without; what it says it takes; and whether its figures hold. A row for each step is printed on the way.
+//! The sweep of `sweep.rs` with its cost: netto's share of each CPU at each rate, from the time
+//! left over with and without it; the cost that it reports; and the correctness of its figures.
+//! Prints a row for each step.
 
 use anyhow::{Context, Result, ensure};
 use metrics_common::Snapshot;
@@ -8,7 +9,7 @@ use serde_json::Value;
 use super::{Options, SETTLE, figure};
 use crate::cpus::LeftOver;
 use crate::follow::Followed;
-use crate::sweep::{BURN_NS, Course, Figure, Pace, Switches, Truth, Ways, seen};
+use crate::sweep::{BURN_NS, Figure, Pace, SweepSetup, Switches, Truth, Ways, seen};
 
 /// Packets a second up to the most (0), and back.
 const RATES: [u64; 17] = [
@@ -16,15 +17,15 @@ const RATES: [u64; 17] = [
     3_000, 1_000, 300, 100,
 ];
 
-/// What a step showed, per second, by CPU where it is a list.
+/// The results of a step, per second; lists are by CPU.
 struct Step {
     packets_hz: f64,
     left: Vec<f64>,
-    netto: Option<Seen>,
+    netto: Option<ReportedStep>,
 }
 
-/// What netto said of a step.
-struct Seen {
+/// The values that netto reported for a step.
+struct ReportedStep {
     figure: Figure,
     way: String,
     /// Share of each CPU that it says it took.
@@ -42,7 +43,7 @@ struct Walk {
 
 /// Measures, and prints a table.
 pub fn measure(options: &Options) -> Result<()> {
-    let course = Course::new(BURN_NS)?;
+    let setup = SweepSetup::new(BURN_NS)?;
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for pair in 0..options.rounds {
         for turn in 0..2 {
@@ -52,20 +53,20 @@ pub fn measure(options: &Options) -> Result<()> {
                 2 * pair + turn + 1,
                 2 * options.rounds
             );
-            let walk = walk(&course, options, has_netto)?;
+            let walk = walk(&setup, options, has_netto)?;
             if has_netto { &mut with } else { &mut without }.push(walk);
         }
     }
-    report(&course, &without, &with)
+    report(&setup, &without, &with)
 }
 
-fn walk(course: &Course, options: &Options, has_netto: bool) -> Result<Walk> {
+fn walk(setup: &SweepSetup, options: &Options, has_netto: bool) -> Result<Walk> {
     let pace = Pace {
         settle: options.step.mul_f64(0.3),
         measured: options.step.mul_f64(0.7),
     };
     let left = LeftOver::begin()?;
-    let idle = rates(&course.watch(pace, Some(&left))?);
+    let idle = rates(&setup.watch(pace, Some(&left))?);
     let mut netto = match has_netto {
         true => {
             let words = options.with_defaults(vec!["--user-period", "500"]);
@@ -78,11 +79,11 @@ fn walk(course: &Course, options: &Options, has_netto: bool) -> Result<Walk> {
     };
     let mut steps = Vec::new();
     for per_second in RATES {
-        let truth = course.step(per_second, pace, Some(&left))?;
+        let truth = setup.step(per_second, pace, Some(&left))?;
         let said = match &mut netto {
             Some((daemon, switches)) => {
                 let sum = seen(daemon, switches, &truth)?;
-                Some(Seen {
+                Some(ReportedStep {
                     figure: Figure::of(&daemon.info, &sum, &truth)?,
                     way: Ways::of(&daemon.info).way("rx_softirq").to_owned(),
                     claimed: claimed(&sum),
@@ -117,7 +118,7 @@ fn rates(truth: &Truth) -> Vec<f64> {
         .collect()
 }
 
-/// What netto says it has taken of each CPU, as shares; `None` where it does not say.
+/// netto's reported share of each CPU's time; `None` if unknown.
 fn claimed(sum: &Snapshot) -> Option<Vec<f64>> {
     let own = &sum.sections.own;
     let own = serde_json::to_value(own).ok()?;
@@ -149,7 +150,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn report(course: &Course, without: &[Walk], with: &[Walk]) -> Result<()> {
+fn report(setup: &SweepSetup, without: &[Walk], with: &[Walk]) -> Result<()> {
     let cpus = without.first().context("nothing was measured")?.idle.len();
     let idle: Vec<f64> = (0..cpus)
         .map(|cpu| {
@@ -180,19 +181,19 @@ fn report(course: &Course, without: &[Walk], with: &[Walk]) -> Result<()> {
                 pairs
                     .map(|(without, with)| {
                         let (a, b) = (&without.steps[index], &with.steps[index]);
-                        100.0 * cost(cpu, cpu == course.cpu, idle[cpu], a, b)
+                        100.0 * cost(cpu, cpu == setup.cpu, idle[cpu], a, b)
                     })
                     .collect()
             })
             .collect();
-        let own = mean(&costs[course.cpu]);
+        let own = mean(&costs[setup.cpu]);
         costs_of_steps.push(own);
         let others = (0..cpus)
-            .filter(|cpu| *cpu != course.cpu)
+            .filter(|cpu| *cpu != setup.cpu)
             .map(|cpu| mean(&costs[cpu]));
         let other = others.reduce(f64::max);
         dearest = dearest.max(own).max(other.unwrap_or(own));
-        let said: Vec<&Seen> = with
+        let said: Vec<&ReportedStep> = with
             .iter()
             .filter_map(|walk| walk.steps[index].netto.as_ref())
             .collect();
@@ -202,7 +203,7 @@ fn report(course: &Course, without: &[Walk], with: &[Walk]) -> Result<()> {
         let first = said.first().context("netto said nothing")?;
         let claims: Option<Vec<f64>> = said
             .iter()
-            .map(|seen| seen.claimed.as_ref()?.get(course.cpu).copied())
+            .map(|seen| seen.claimed.as_ref()?.get(setup.cpu).copied())
             .collect();
         println!(
             "| {} | {own:.2} %{} | {} | {} | {:.3} % | {:.3} % ({:.3} … {:.3}) | {held} of {} | {} |",
@@ -210,7 +211,7 @@ fn report(course: &Course, without: &[Walk], with: &[Walk]) -> Result<()> {
                 0 => format!("{:.0}, the most", with[0].steps[index].packets_hz),
                 rate => rate.to_string(),
             },
-            range(&costs[course.cpu]),
+            range(&costs[setup.cpu]),
             other.map_or("–".to_owned(), |other| format!("{other:.2} %")),
             claims.map_or("–".to_owned(), |claims| format!(
                 "{:.2} %",
@@ -237,12 +238,12 @@ fn report(course: &Course, without: &[Walk], with: &[Walk]) -> Result<()> {
     println!("bench: {slug} has changed its method most often");
     figure("sweep_switches", &[*count as f64]);
     if let [first, second, ..] = without {
-        let idle = (first.idle[course.cpu] + second.idle[course.cpu]) / 2.0;
+        let idle = (first.idle[setup.cpu] + second.idle[setup.cpu]) / 2.0;
         let noise = first
             .steps
             .iter()
             .zip(&second.steps)
-            .map(|(a, b)| (100.0 * cost(course.cpu, true, idle, a, b)).abs());
+            .map(|(a, b)| (100.0 * cost(setup.cpu, true, idle, a, b)).abs());
         figure("sweep_noise_points", &[noise.fold(0.0, f64::max)]);
     }
     Ok(())

@@ -7,10 +7,10 @@ use crate::lab::Network;
 use crate::traffic;
 
 const SECONDS: u32 = 2;
-/// What is sent: its name in figures, and iperf3's options for it.
+/// A load: its name in figures, and iperf3's options for it.
 const LOADS: [(&str, &str); 2] = [("bulk", ""), ("small", "-l 512 -N")];
 
-/// What is beside the load: name, frequency, options.
+/// The program beside the load: name, frequency, options.
 struct Beside {
     name: &'static str,
     netto: Option<(u64, &'static [&'static str])>,
@@ -47,7 +47,7 @@ pub fn measure(options: &Options) -> Result<()> {
     let mut bits = vec![[const { Vec::new() }; LOADS.len()]; all.len()];
     for round in 0..2 * options.rounds {
         for step in 0..all.len() {
-            // To and fro, so that what slowly changes changes all alike.
+            // In alternating order, so that slow changes affect all alike.
             let index = if round % 2 == 0 {
                 step
             } else {

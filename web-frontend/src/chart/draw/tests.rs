@@ -1,4 +1,4 @@
-//! What the drawing of areas must look like, whatever the backend.
+//! Drawings of areas, on any backend.
 
 use super::*;
 use crate::timeline::Frame;

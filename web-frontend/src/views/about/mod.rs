@@ -1,5 +1,5 @@
-//! One component's own page: its figures, its time, what makes it large and what to do about
-//! it. Its CPUs and functions are shown beside it, by the views that show those of all.
+//! One component's own page: its figures, its time, and advice. Its CPUs and functions are shown
+//! beside it, by the same views as on the overview.
 
 use crate::view_info::Pages;
 

@@ -1,4 +1,4 @@
-//! What a component's page says of it, as markup and plain values. Pure.
+//! The content of a component's page, as markup and plain values. Pure.
 
 use std::fmt::Write as _;
 
@@ -21,11 +21,11 @@ pub fn title(info: &Info, component: usize) -> String {
     )
 }
 
-/// The way down to it, each whole with its own page.
+/// The path to it, with a link for each whole.
 pub fn path(info: &Info, component: usize) -> String {
     let mut wholes = Vec::new();
     let mut at = component;
-    // Components that are each other's parts would have no end.
+    // A circle of components would have no end.
     while let Some(parent) = basis::parent_of(info, at).filter(|own| !wholes.contains(own)) {
         wholes.push(parent);
         at = parent;
@@ -51,7 +51,7 @@ pub fn path(info: &Info, component: usize) -> String {
     html
 }
 
-/// What is known of it now, as the entries of a list; or why nothing is.
+/// Its current figures, as a list; or why there are none.
 pub fn figures(info: &Info, snapshot: &Snapshot, component: usize, basis: Basis) -> String {
     let own = &info.components[component];
     let mut rows = match Amount::of_component(info, snapshot, component) {

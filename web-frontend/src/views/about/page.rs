@@ -31,14 +31,14 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
 
 struct About {
     chart: TimeChart,
-    /// Of heading, path and figures, as they are in the document.
+    /// Markup of heading, path and figures in the document.
     markup: [String; 3],
 }
 
 impl Keys for About {}
 
 impl About {
-    /// Brings one of the pieces of markup up to date, unless that has the keyboard.
+    /// Updates one piece of markup, unless it has the focus.
     fn show(&mut self, dom: &Dom, piece: usize, id: &str, html: String) -> Result<(), JsValue> {
         let element = dom.element(id)?;
         if self.markup[piece] != html && focused_act(&element)?.is_none() {

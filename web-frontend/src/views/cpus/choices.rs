@@ -1,4 +1,4 @@
-//! What the reader can choose in the heat map. Pure.
+//! The reader's choices in the heat map. Pure.
 
 use crate::state::{Address, Keys, Pairs, name_of, named};
 
@@ -16,7 +16,7 @@ impl Sort {
     pub const ALL: [(Sort, &'static str); 2] = [(Sort::Number, "number"), (Sort::Load, "load")];
 }
 
-/// What was chosen.
+/// The choices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choices {
     /// Order of the CPUs.

@@ -8,7 +8,7 @@ use crate::export::{iso_time, number};
 
 /// The heat map: a line for each step, a column for each CPU.
 pub fn csv(map: &Map, basis: Basis) -> String {
-    // A CPU's share is of that CPU, on either basis.
+    // A CPU's share is of that CPU's time, in either unit.
     let column = match basis {
         Basis::Host | Basis::Parent => "percent",
         own => own.column(),

@@ -10,8 +10,8 @@ use crate::format;
 use crate::sort::sort_by;
 use crate::timeline::Frame;
 
-/// From nothing to the most, by ascending contrast to the page; told apart by
-/// lightness alone, so that no kind of colour blindness confuses them.
+/// From 0 to the maximum, by ascending contrast to the page; distinguishable by lightness alone, so
+/// that no colour blindness confuses them.
 const LIGHT: [Rgb; 7] = [
     Rgb(0xf1, 0xf4, 0xf7),
     Rgb(0xfd, 0xe3, 0xb8),
@@ -31,7 +31,7 @@ const DARK: [Rgb; 7] = [
     Rgb(0xfc, 0xff, 0xa4),
 ];
 
-/// The colour of a share, as a part of the scale from 0 to 1.
+/// The colour of a value from 0 to 1 of the scale.
 pub fn color(part: f64, dark: bool) -> Rgb {
     let stops = if dark { DARK } else { LIGHT };
     let at = part.clamp(0.0, 1.0) * (stops.len() - 1) as f64;
@@ -44,8 +44,8 @@ pub fn color(part: f64, dark: bool) -> Rgb {
     Rgb(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }
 
-/// Which CPUs to show, as the reader wrote it: `0-7,12`, `node1`, `>20`
-/// (per cent at any moment shown), or several of them, all of which must hold.
+/// The CPUs to show, as typed by the reader: `0-7,12`, `node1`, `>20` (percent at any displayed
+/// time), or several of these, which must all be true.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Filter {
     numbers: Vec<(u32, u32)>,
@@ -54,10 +54,10 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Understands what was written.
+    /// Parses the text.
     ///
     /// # Errors
-    /// The word that makes no sense.
+    /// The invalid word.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut filter = Filter::default();
         let words = text.split([',', ' ', ';']).filter(|word| !word.is_empty());
@@ -116,13 +116,13 @@ impl CpuRow {
 /// The map as plain values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Map {
-    /// The stretch of time.
+    /// The time span.
     pub frame: Frame,
     /// From the top to the bottom.
     pub lines: Vec<CpuRow>,
-    /// How many CPUs the filter has left out.
+    /// Number of CPUs excluded by the filter.
     pub hidden: usize,
-    /// Share of a CPU at the end of the colour scale.
+    /// Share of a CPU at the upper end of the colour scale.
     pub top_ratio: f64,
 }
 
@@ -159,14 +159,14 @@ impl Map {
         Map {
             frame,
             hidden: history.cpus().len() - lines.len(),
-            // Whole CPUs are the scale as soon as one is near it.
+            // If any CPU is near 100 %, the scale ends there.
             top_ratio: round_up(highest * 100.0).clamp(1.0, 100.0) / 100.0,
             lines,
         }
     }
 
-    /// One pixel for each step and CPU, four bytes each, line by line; what was
-    /// not measured is transparent.
+    /// One pixel for each step and CPU, four bytes each, line by line; missing values are
+    /// transparent.
     pub fn pixels(&self, dark: bool) -> Vec<u8> {
         let palette: Vec<Rgb> = (0..=255)
             .map(|at| color(f64::from(at) / 255.0, dark))
@@ -191,7 +191,7 @@ impl Map {
         by_mean.max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Stretches of lines that lie on one NUMA node: the node, the first line and their number.
+    /// Runs of lines of the same NUMA node: the node, the first line and their number.
     pub fn node_stretches(&self) -> Vec<(u32, usize, usize)> {
         let mut found: Vec<(u32, usize, usize)> = Vec::new();
         for (at, line) in self.lines.iter().enumerate() {
@@ -209,8 +209,8 @@ impl Map {
     }
 }
 
-/// The history's column that covers most of each step, if any does. The ends of
-/// columns waver by some milliseconds, so that neither edges nor middles will do.
+/// The history's column that covers most of each step, if any. Ends of columns vary by some
+/// milliseconds, so neither edges nor middles are enough.
 fn columns(history: &History, frame: &Frame) -> Vec<Option<usize>> {
     let mut steps = vec![(0.1 * frame.step_ms, None); frame.steps];
     for column in 0..history.columns() {
@@ -246,7 +246,7 @@ mod tests {
     };
 
     fn map(filter: &str, sort: Sort) -> Map {
-        // CPU 0 is full in half seconds 1, 2 and 4; CPU 1 idles.
+        // CPU 0 is fully used in half seconds 1, 2 and 4; CPU 1 idles.
         let history = fixture::history(&[1, 2, 4]);
         let filter = Filter::parse(filter).unwrap();
         Map::of(

@@ -26,7 +26,7 @@ use crate::view_model::{Row, index_of, tree};
 /// Height of the map, pixels, as far as lines of a readable height allow.
 const HEIGHT_PX: f64 = 384.0;
 const LINE_PX: (f64, f64) = (3.0, 26.0);
-/// Lines closer than this share a name.
+/// Least distance of names.
 const NAME_PX: f64 = 13.0;
 
 /// The view, before anything is shown.
@@ -34,7 +34,7 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
     Box::new(HeatMap::default())
 }
 
-/// What of the heat map is in the document.
+/// The state of the heat map in the document.
 #[derive(Default)]
 struct HeatMap {
     choices: Choices,
@@ -79,7 +79,7 @@ impl View for HeatMap {
         Ok(())
     }
 
-    /// Moves the cursor; where the pointer is in the map, says what lies under it.
+    /// Moves the cursor, and describes the cell under the pointer.
     fn draw_cursor(&mut self, scene: &Scene, pointer: Option<&Pointer>) -> Result<(), JsValue> {
         let Some((map, width, _)) = &self.drawn else {
             return Ok(());
@@ -160,7 +160,7 @@ impl View for HeatMap {
 }
 
 impl HeatMap {
-    /// Draws it, if it has changed since the last time.
+    /// Draws it, if it has changed.
     fn redraw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let dom = scene.dom;
         self.draw_options(scene)?;
@@ -218,7 +218,7 @@ impl HeatMap {
         if width == 0 || height == 0 {
             return Ok(());
         }
-        // One pixel of the canvas for each cell; the browser stretches it.
+        // One pixel of the canvas for each cell; the browser scales it.
         if canvas.width() != width || canvas.height() != height {
             canvas.set_width(width);
             canvas.set_height(height);
@@ -235,7 +235,7 @@ impl HeatMap {
     fn draw_names(&mut self, dom: &Dom, map: &Map) -> Result<(), JsValue> {
         let height = line_px(map);
         let every = (NAME_PX / height).ceil().max(1.0) as usize;
-        // With gaps between the names, round numbers are easier to find one's way by.
+        // If some names are omitted, round numbers are easier to read.
         let every = [1, 2, 4, 8, 16, 32, 64]
             .into_iter()
             .find(|step| *step >= every)
@@ -330,13 +330,13 @@ impl HeatMap {
     }
 }
 
-/// Height of a line of the map, whole pixels so that all are alike.
+/// Height of a line of the map, in whole pixels, so that all are equal.
 fn line_px(map: &Map) -> f64 {
     let lines = map.lines.len().max(1) as f64;
     (HEIGHT_PX / lines).floor().clamp(LINE_PX.0, LINE_PX.1)
 }
 
-/// Over time, a CPU's values are compared with that CPU alone.
+/// Over time, a CPU's values are relative to that CPU.
 fn basis_of_cpu(basis: Basis) -> Basis {
     match basis {
         Basis::Parent => Basis::Host,
@@ -344,7 +344,7 @@ fn basis_of_cpu(basis: Basis) -> Basis {
     }
 }
 
-/// A share of one CPU in words.
+/// A share of one CPU as text.
 fn said(basis: Basis, ratio: f64) -> String {
     let basis = basis_of_cpu(basis);
     let value = basis.say(Amount::of_share(ratio, 1));

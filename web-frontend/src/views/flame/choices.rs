@@ -1,18 +1,18 @@
-//! What the reader can choose in the flame graph. Pure.
+//! The reader's choices in the flame graph. Pure.
 
 use crate::state::{Address, Keys, Pairs, plain};
 
-/// A zoom goes no deeper.
+/// Deepest zoom.
 const MOST_FRAMES: usize = 256;
 
-/// What was chosen.
+/// The choices.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Choices {
     /// Whether it is open.
     pub is_open: bool,
-    /// Names of the functions down to the one that it is zoomed into.
+    /// Names of the functions from the root down to the zoomed one.
     pub zoom: Vec<String>,
-    /// Functions to look for.
+    /// The search text.
     pub find: String,
 }
 

@@ -1,5 +1,5 @@
-//! Draws the flame graph on any plotters backend: callers above, what they
-//! called below. Knows pixels and colours, but not where stacks come from.
+//! Draws the flame graph on any plotters backend: callers above callees. Knows pixels and colours,
+//! but not the source of stacks.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::format::{self, escape_html};
 use crate::plot::{PlotError, Theme, document, ink_on, rgb, text_style};
 use crate::view_model::index_of;
 
-/// Height of a line of boxes, pixels, the gap below it included.
+/// Height of a line of boxes including the gap below, pixels.
 pub const LINE_PX: i32 = 18;
 /// Boxes narrower than this are not drawn.
 pub const LEAST_PX: f64 = 1.0;
@@ -26,25 +26,25 @@ const TEXT_PX: i32 = 28;
 const FONT_PX: u32 = 11;
 /// Average width of a character of the system's sans-serif font, as a share of its size.
 const CHARACTER_EM: f64 = 0.61;
-/// How far the colours of an event's functions differ, and how pale callers of
-/// what is zoomed into are, and boxes that a search does not find.
+/// Number of tints of an event's colour, and paleness of callers of the zoomed function and of
+/// boxes that do not match a search.
 const TINTS: u8 = 5;
 const CALLER: f64 = 0.55;
 const NOT_FOUND: f64 = 0.82;
 
-/// What is drawn.
+/// The content of a drawing.
 pub struct Flames<'a> {
-    /// The daemon, for colours and names of events.
+    /// The daemon's description, for colours and names of events.
     pub info: &'a Info,
     /// The stacks.
     pub tree: &'a Tree,
-    /// The boxes, as [`Tree::boxes`] gives them.
+    /// The boxes from [`Tree::boxes`].
     pub boxes: &'a [FlameBox],
-    /// Nodes that a search has found, ascending; `None` while nothing is searched for.
+    /// Nodes that match the search, ascending; `None` without a search.
     pub found: Option<&'a [usize]>,
 }
 
-/// Boxes of a profile in a drawing of this width, with what is looked for in it.
+/// Boxes of a profile in a drawing of this width, with the matches of the search.
 ///
 /// # Errors
 /// Only if plotters' SVG backend fails, which writes to memory.
@@ -67,7 +67,7 @@ pub fn of_profile(
     svg(&flames, theme, width)
 }
 
-/// Height that these boxes need, pixels.
+/// Height of these boxes, pixels.
 pub fn height(boxes: &[FlameBox]) -> u32 {
     let lines = boxes.iter().map(|b| b.depth + 1).max().unwrap_or(1);
     lines as u32 * LINE_PX as u32
@@ -97,7 +97,7 @@ pub fn svg(flames: &Flames, theme: Theme, width: u32) -> Result<String, PlotErro
     document(size, |area| draw(area, flames, theme))
 }
 
-/// Draws the boxes into an area, with its width as the only limit.
+/// Draws the boxes into an area of any height.
 ///
 /// # Errors
 /// Those of the backend.
@@ -110,7 +110,7 @@ pub fn draw<DB: DrawingBackend>(
     for own in flames.boxes {
         let (left, top, right, bottom) = place(own, width);
         let color = color(flames, own, theme);
-        // A line of the page between neighbours, where there is room for one.
+        // A gap between neighbours, if they are wide enough.
         let gap = i32::from(right - left > 3);
         let corners = [(left, top), ((right - gap).max(left + 1), bottom)];
         area.draw(&Rectangle::new(corners, rgb(color).filled()))?;
@@ -129,7 +129,7 @@ pub fn draw<DB: DrawingBackend>(
     area.present()
 }
 
-/// What a box is, as markup.
+/// The tip of a box, as markup.
 pub fn tip_html(info: &Info, tree: &Tree, at: usize) -> String {
     let Some(node) = tree.node(at) else {
         return String::new();
@@ -160,8 +160,7 @@ pub fn tip_html(info: &Info, tree: &Tree, at: usize) -> String {
     html + "</dl>"
 }
 
-/// The event's colour in a tint that goes with the function's name; pale where
-/// the reader looks for something else.
+/// The event's colour in the tint of the function's name; pale for boxes that do not match.
 fn color(flames: &Flames, own: &FlameBox, theme: Theme) -> Rgb {
     let event = flames.tree.event_of(own.node);
     let base = event
@@ -183,7 +182,7 @@ fn color(flames: &Flames, own: &FlameBox, theme: Theme) -> Rgb {
     mix(base, theme.surface, pale)
 }
 
-/// One of a few tints, always the same for a name.
+/// The tint of a name, always the same.
 fn tint_of(name: &str) -> u8 {
     // FNV-1a.
     let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
@@ -203,7 +202,7 @@ fn mix(own: Rgb, ground: Rgb, share: f64) -> Rgb {
     )
 }
 
-/// As much of a name as fits, its beginning.
+/// The beginning of a name that fits.
 fn cut(name: &str, width_px: i32) -> String {
     let room = (f64::from(width_px) / (CHARACTER_EM * f64::from(FONT_PX))) as usize;
     if name.chars().count() <= room {

@@ -1,5 +1,4 @@
-//! Asks the daemon for its flame graph, one question at a time. Only carries
-//! the answer; making sense of it is `model`'s.
+//! Requests the flame graph from the daemon, one request at a time. `model` interprets the answer.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -11,16 +10,16 @@ use super::model::FlameResponse;
 use crate::format;
 use crate::page::dom::error_message;
 
-/// Relative, as the page's own address may have a path of its own.
+/// Relative, because the page's own address may have a path.
 const ADDRESS: &str = "api/v1/flamegraph";
 
-/// Asks for the stacks, and calls back with the answer or the error.
+/// Requests the stacks, and calls back with the answer or the error.
 pub struct FlameClient {
     window: Window,
     on_head: Closure<dyn FnMut(JsValue)>,
     on_body: Closure<dyn FnMut(JsValue)>,
     on_failure: Closure<dyn FnMut(JsValue)>,
-    /// What the head of the answer said.
+    /// Values from the answer's headers.
     head: RefCell<FlameResponse>,
 }
 
@@ -59,7 +58,7 @@ impl FlameClient {
         })
     }
 
-    /// Asks.
+    /// Sends a request.
     pub fn ask(&self) {
         let asked = self.window.fetch_with_str(ADDRESS);
         let _ = asked.then2(&self.on_head, &self.on_failure);

@@ -1,4 +1,4 @@
-//! The flame graph: the kernel's functions in which networking's time goes.
+//! The flame graph: networking's time by kernel function.
 
 use crate::view_info::Pages;
 

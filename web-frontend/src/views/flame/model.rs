@@ -1,6 +1,5 @@
-//! The flame graph as plain values: folded stacks as a tree, the part of it
-//! that is zoomed into as boxes, and what a search finds. Pure; `flame_plot`
-//! draws the boxes.
+//! The flame graph as plain values: folded stacks as a tree, the boxes of its zoomed part, and the
+//! matches of a search. Pure; `draw` draws the boxes.
 
 use metrics_common::Info;
 use metrics_common::ownership::Owned;
@@ -9,36 +8,36 @@ use crate::format;
 use crate::sort::sort_by;
 use crate::view_model::index_of;
 
-/// Stacks deeper than this are cut: no kernel stack has as many functions.
+/// Longer stacks are cut: no kernel stack has as many functions.
 const MOST_FRAMES: usize = 256;
 /// Name of the box that holds all others.
 pub const WHOLE: &str = "all of networking";
-/// Functions that the text alternative names.
+/// Number of functions in the text alternative.
 const NAMED: usize = 5;
 
-/// A function as called by the functions above it.
+/// A function with the same callers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// Name of the function; in the first level, slug of the event.
     pub name: String,
-    /// Samples in it and in what it called.
+    /// Samples in it and in its callees.
     pub samples: u64,
     /// Samples in the function itself.
     pub own: u64,
-    /// What it called, as positions in the tree, by name.
+    /// Its callees, as indices in the tree, by name.
     pub children: Vec<usize>,
-    /// Who called it; the root is its own parent.
+    /// Its caller; the root is its own parent.
     pub parent: usize,
     /// 0 for the root, 1 for an event.
     pub depth: usize,
 }
 
-/// All stacks of a stretch of time, joined where they begin alike.
+/// All stacks of a time span, joined by common callers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
     /// The root is the first.
     nodes: Vec<Node>,
-    /// Lines that were no stacks.
+    /// Number of lines that are not stacks.
     pub unreadable: usize,
 }
 
@@ -87,7 +86,7 @@ impl Tree {
             }
             nodes[at].own = nodes[at].own.saturating_add(count);
         }
-        // One function stays at one place while the shares change.
+        // A function keeps its position while the shares change.
         for at in 0..nodes.len() {
             let mut children = std::mem::take(&mut nodes[at].children);
             sort_by(&mut children, |a, b| nodes[*a].name.cmp(&nodes[*b].name));
@@ -111,7 +110,7 @@ impl Tree {
         format::ratio(self.nodes[at].samples, self.samples())
     }
 
-    /// As far as this path of names goes: the node, and how many names were found.
+    /// Follows this path of names; returns the last node found, and the number of names found.
     pub fn find(&self, path: &[String]) -> (usize, usize) {
         let mut at = 0;
         for (found, name) in path.iter().enumerate() {
@@ -124,7 +123,7 @@ impl Tree {
         (at, path.len())
     }
 
-    /// The positions from below the root down to a node, itself included.
+    /// The indices from below the root down to a node, inclusive.
     pub fn line_to(&self, mut at: usize) -> Vec<usize> {
         let mut line = Vec::new();
         while at != 0 {
@@ -147,9 +146,8 @@ impl Tree {
         Some(&self.nodes[first].name)
     }
 
-    /// The boxes of a drawing in which `zoom` and what called it are as wide
-    /// as the whole. Boxes narrower than `least` (a share of the width) are
-    /// left out together with what is in them.
+    /// The boxes of a drawing in which `zoom` and its callers have the full width. Boxes narrower
+    /// than `least` (a share of the width) are omitted with their callees.
     pub fn boxes(&self, zoom: usize, least: f64) -> Vec<FlameBox> {
         let mut boxes = Vec::new();
         let callers = self.line_to(zoom);
@@ -190,8 +188,8 @@ impl Tree {
         boxes
     }
 
-    /// The nodes whose names contain this, whatever the case, in ascending order, and the share
-    /// of all samples that passed through any of them. Nothing matches an empty search.
+    /// The nodes whose names contain this text, ignoring case, in ascending order, and the share of
+    /// all samples in any of them. Nothing matches an empty text.
     pub fn search(&self, wanted: &str, label: impl Fn(&Node) -> String) -> (Vec<usize>, f64) {
         let wanted = wanted.trim().to_ascii_lowercase();
         let mut found = Vec::new();
@@ -207,7 +205,7 @@ impl Tree {
             if matches {
                 found.push(at);
             }
-            // What is inside of a match is counted with it.
+            // Nodes inside of a match are counted with it.
             if matches && !parent_is_within {
                 samples += node.samples;
             }
@@ -216,8 +214,7 @@ impl Tree {
         (found, format::ratio(samples, self.samples()))
     }
 
-    /// The functions in which most samples were taken, below a node and
-    /// whoever called them, with their samples.
+    /// The functions with the most samples of their own below a node, summed over their callers.
     pub fn hottest(&self, within: usize) -> Vec<(&str, u64)> {
         let mut owns: Vec<(&str, u64)> = Vec::new();
         let mut open = vec![within];
@@ -238,7 +235,7 @@ impl Tree {
     }
 }
 
-/// A function's place in the drawing.
+/// The box of a function.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlameBox {
     /// Position in the tree.
@@ -249,16 +246,16 @@ pub struct FlameBox {
     pub left: f64,
     /// Right edge.
     pub right: f64,
-    /// Whether it called what is zoomed into.
+    /// Whether it is a caller of the zoomed function.
     pub is_caller: bool,
 }
 
-/// What the daemon answered.
+/// The daemon's answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FlameResponse {
     /// Status of HTTP.
     pub status: u16,
-    /// How long the samples were taken, seconds.
+    /// Length of the sampled time, seconds.
     pub window_seconds: Option<f64>,
     /// Samples that the daemon left out to keep the answer short.
     pub left_out: Option<u64>,
@@ -266,23 +263,23 @@ pub struct FlameResponse {
     pub body: String,
 }
 
-/// Samples of a stretch of time, ready to be shown.
+/// Samples of a time span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
     /// The stacks.
     pub tree: Tree,
-    /// The stacks as they came, for a file.
+    /// The original stacks, for a file.
     pub folded: String,
-    /// How long they were taken, seconds.
+    /// Length of the sampled time, seconds.
     pub window_seconds: Option<f64>,
-    /// Samples that are in none of them.
+    /// Number of samples without a stack.
     pub left_out: u64,
-    /// If it is of one component alone: its name, and the samples of all of networking.
+    /// For a single component: its name, and the samples of all networking.
     pub of: Option<(String, u64)>,
 }
 
 impl Profile {
-    /// Makes sense of an answer.
+    /// Interprets an answer.
     ///
     /// # Errors
     /// Why there is no flame graph, for the reader.
@@ -310,10 +307,10 @@ impl Profile {
         })
     }
 
-    /// What of it one component owns.
+    /// The part of one component.
     ///
     /// # Errors
-    /// Why there is nothing of it, for the reader.
+    /// Why there is none, for the reader.
     pub fn of_component(&self, info: &Info, slug: &str) -> Result<Profile, String> {
         let Some(mut owned) = Owned::by(slug) else {
             return Err("Stacks are kept of networking only, which this is no part of.".to_owned());
@@ -339,7 +336,7 @@ impl Profile {
         })
     }
 
-    /// What it rests on, in one line.
+    /// Its basis, in one line.
     pub fn basis(&self) -> String {
         let time = match self.window_seconds {
             Some(seconds) => format!("the last {seconds:.0} s"),
@@ -370,7 +367,7 @@ impl Profile {
         text
     }
 
-    /// The hottest functions below a node, in words.
+    /// The functions with the most samples below a node, as text.
     pub fn hottest_text(&self, info: &Info, zoom: usize) -> String {
         let whole = self.tree.node(zoom).map_or(0, |node| node.samples);
         let named: Vec<String> = self
@@ -389,7 +386,7 @@ impl Profile {
     }
 }
 
-/// How a node is called: an event by its label, all else by the function's name.
+/// The name of a node: an event's label, or the function's name.
 pub fn label(info: &Info, node: &Node) -> String {
     match node.depth {
         1 => event_label(info, &node.name),
@@ -397,7 +394,7 @@ pub fn label(info: &Info, node: &Node) -> String {
     }
 }
 
-/// Whose functions are shown: of the component with this slug, or of all networking.
+/// The subject: the component with this slug, or all networking.
 pub fn subject(info: &Info, slug: &str) -> String {
     let whose = index_of(info, slug).map_or("networking", |at| &info.components[at].label);
     format!("the kernel's functions in which {whose}'s CPU time goes")

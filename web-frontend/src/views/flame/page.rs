@@ -1,5 +1,5 @@
-//! The flame graph in the document: asked for only while it is open and in
-//! sight, drawn anew only when it has changed.
+//! The flame graph in the document: requested only while it is open and visible, drawn only if it
+//! has changed.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use crate::view::{Pointer, Reply, Scene, View};
 /// Milliseconds between two questions to the daemon.
 const REFRESH_MS: f64 = 5_000.0;
 
-/// What the drawing depends on besides the stacks.
+/// The inputs of the drawing other than the stacks.
 #[derive(PartialEq)]
 struct Drawn {
     boxes: Vec<FlameBox>,
@@ -57,7 +57,7 @@ pub fn start(window: &Window, redraw: &Rc<dyn Fn()>) -> Box<dyn View> {
     })
 }
 
-/// What of the flame graph is in the document.
+/// The state of the flame graph in the document.
 struct FlameGraph {
     client: Rc<FlameClient>,
     /// The daemon's answer, until the next drawing takes it.
@@ -68,12 +68,12 @@ struct FlameGraph {
     is_waiting: bool,
     /// Slug of the component whose page is shown; empty in the overview.
     about: String,
-    /// What that owns of the profile.
+    /// That component's part of the profile.
     part: Option<Result<Profile, String>>,
-    /// A new answer has come that is not drawn yet.
+    /// Whether a new answer is not drawn yet.
     is_stale: bool,
     drawn: Option<Drawn>,
-    /// The node that pointer or keyboard is at.
+    /// The node at the pointer or focus.
     marked: Option<usize>,
     path: String,
 }
@@ -196,13 +196,13 @@ impl View for FlameGraph {
 }
 
 impl FlameGraph {
-    /// Asks the daemon, if it is time.
+    /// Requests the stacks, if it is time.
     fn ask(&mut self, scene: &Scene) {
         let now_ms = js_sys::Date::now();
         let is_due = self.asked_ms.is_none_or(|at| now_ms - at >= REFRESH_MS);
-        // What is paused stands still, once there is something.
+        // A paused flame graph is not updated.
         let is_paused = scene.shared.range.is_paused() && self.profile.is_some();
-        // What has no width is not shown at all.
+        // A hidden element has no width.
         let is_there = scene.dom.extent("flame").width > 0;
         let is_wanted = self.is_open() && is_there && scene.is_live && !is_paused;
         if is_wanted && is_due && !self.is_waiting && scene.dom.is_in_sight("flame") {
@@ -211,10 +211,10 @@ impl FlameGraph {
         }
     }
 
-    /// Takes what the daemon answered, or why it did not.
+    /// Takes the daemon's answer, or the error.
     fn take_answer(&mut self, answer: Result<FlameResponse, String>, is_paused: bool) {
         self.is_waiting = false;
-        // The answer to a question from before the pause.
+        // An answer to a request before the pause.
         if is_paused && matches!(self.profile, Some(Ok(_))) {
             return;
         }

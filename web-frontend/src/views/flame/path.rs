@@ -1,4 +1,4 @@
-//! The way down to the function that the flame graph is zoomed into, as markup. Pure.
+//! The path to the zoomed function of the flame graph, as markup. Pure.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use super::model::{self, Profile};
 use crate::action::Action;
 use crate::format::escape_html;
 
-/// Of a long path, so many functions are named at its end.
+/// Number of functions named at the end of a long path.
 const NAMED_AT_END: usize = 6;
 
-/// The way down to what is zoomed into, and what of it was not seen lately.
+/// The path to the zoomed function, and the functions of it that are not in the current stacks.
 pub fn path_html(profile: &Profile, info: &Info, zoom: usize, unknown: &[String]) -> String {
     let line = profile.tree.line_to(zoom);
     if line.is_empty() && unknown.is_empty() {

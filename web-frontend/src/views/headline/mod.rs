@@ -1,4 +1,4 @@
-//! The headline: networking's share of the host, how it went lately, what leads.
+//! The headline: networking's share of the host, its recent trend, the largest component.
 
 use crate::view_info::Pages;
 

@@ -1,4 +1,4 @@
-//! The headline as plain values: how much networking costs this host. Pure.
+//! The headline as plain values: networking's cost on this host. Pure.
 
 use metrics_common::{Info, Snapshot};
 
@@ -6,18 +6,18 @@ use crate::basis::{Amount, Basis, THIS_HOST};
 use crate::format;
 use crate::view_model::{HEADLINE, index_of, parts_of, reason_missing};
 
-/// The answer to netto's question, for one stretch of time.
+/// The headline for one time span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
-    /// Networking's CPU time with its unit. What it is a part of is the host.
+    /// Networking's CPU time with its unit, relative to the host.
     pub value: String,
-    /// What stands behind it.
+    /// The text behind it.
     pub of: String,
-    /// The same in other words.
+    /// The same in another unit.
     pub beside: String,
-    /// Whether a part of networking is not measured here, so that the truth is more.
+    /// Whether a part of networking is not measured here, so that the true value is higher.
     pub at_least: bool,
-    /// Networking's power with its unit, where it can be estimated.
+    /// Networking's power with its unit, if it can be estimated.
     pub power: Option<String>,
 }
 

@@ -22,7 +22,7 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
     Box::new(Headline::default())
 }
 
-/// What of the headline is in the document.
+/// The state of the headline in the document.
 #[derive(Default)]
 struct Headline {
     spark: String,
@@ -33,7 +33,7 @@ impl Keys for Headline {}
 impl View for Headline {
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let Scene { dom, info, .. } = *scene;
-        // It goes on while the rest of the page stands still.
+        // It stays live while the rest of the page is paused.
         let snapshot = scene.now;
         let basis = scene.shared.basis;
         let share = match model::headline(info, snapshot, basis) {

@@ -1,4 +1,4 @@
-//! What happened lately, beside the headline, as plain values. Pure.
+//! The recent trend, beside the headline, as plain values. Pure.
 
 use metrics_common::history::History;
 use metrics_common::{Info, Snapshot};
@@ -7,7 +7,7 @@ use crate::basis::{self, Amount, Basis};
 use crate::timeline::{self, Frame};
 use crate::view_model::{HEADLINE, index_of, parts_of};
 
-/// A component that leads.
+/// The largest component.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Leader {
     /// Its slug.
@@ -18,25 +18,24 @@ pub struct Leader {
     pub value: String,
 }
 
-/// What happened lately, beside the headline.
+/// The recent trend, beside the headline.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trend {
-    /// Networking's CPUs' worth of time in steps of the last minutes.
+    /// CPU time of networking in steps of the last minutes, as a number of CPUs.
     pub values: Vec<Option<f64>>,
-    /// By how much networking is more than a minute ago; `None` without a minute to compare
-    /// with.
+    /// The increase of networking over the last minute; `None` without a minute to compare with.
     pub change: Option<f64>,
-    /// The event that leads in the stretch that is shown as now.
+    /// The largest event in the span that is shown as now.
     pub event: Option<Leader>,
-    /// The part of an event that leads there.
+    /// The largest part of an event in it.
     pub part: Option<Leader>,
 }
 
-/// Over how long a moment is averaged, milliseconds.
+/// Averaging time, milliseconds.
 const MOMENT_MS: f64 = 5_000.0;
 const MINUTE_MS: f64 = 60_000.0;
 
-/// The trend at the end of a history, and who leads in the stretch that is shown as now.
+/// The trend at the end of a history, and the largest components in the span that is shown as now.
 pub fn trend(info: &Info, history: &History, now: &Snapshot, basis: Basis) -> Trend {
     let (Some(last), Some(network)) = (history.points().checked_sub(1), index_of(info, HEADLINE))
     else {
@@ -88,7 +87,7 @@ fn leader(
     })
 }
 
-/// A change as people read it, with its direction.
+/// A change as text, with its direction.
 pub fn change_text(basis: Basis, change: f64) -> String {
     let arrow = if change > 0.0 { "▲" } else { "▼" };
     match basis.change(change.abs()) {

@@ -1,16 +1,16 @@
-//! What the reader can choose of latency. Pure.
+//! The reader's choices for latency. Pure.
 
 use metrics_common::latency::Point;
 
 use crate::state::{Address, Keys, Pairs, name_of, named};
 
-/// By what the figures are told apart.
+/// The grouping of figures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Grouping {
-    /// Not at all.
+    /// No groups.
     #[default]
     None,
-    /// By the interface that packets came in at.
+    /// By the receiving interface.
     Interface,
     /// By the owner of their socket.
     Owner,
@@ -25,12 +25,12 @@ impl Grouping {
     ];
 }
 
-/// What was chosen.
+/// The choices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choices {
     /// The point that is shown over time.
     pub point: Point,
-    /// By what figures are told apart.
+    /// The grouping of figures.
     pub grouping: Grouping,
 }
 

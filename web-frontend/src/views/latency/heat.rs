@@ -1,4 +1,4 @@
-//! Buckets over time: of each step, which share of a point's packets was in each power of two.
+//! Buckets over time: for each step, the share of a point's packets in each power of two.
 
 use metrics_common::history::History;
 use metrics_common::latency::Point;
@@ -12,26 +12,26 @@ use crate::color::Rgb;
 use crate::plot::{PlotError, Theme, document, rgb};
 use crate::timeline::Frame;
 
-/// What less than this share of packets is in is not drawn.
+/// Smaller shares of packets are not drawn.
 const LEAST_SHARE: f64 = 0.001;
 
-/// What is drawn.
+/// The content of the drawing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heat {
-    /// The stretch of time.
+    /// The time span.
     pub frame: Frame,
-    /// How far the reader's clock is ahead of UTC, milliseconds.
+    /// Offset of the reader's clock from UTC, milliseconds.
     pub offset_ms: f64,
-    /// The first power that is shown, and the first that is not any more.
+    /// The range of displayed powers: first and end.
     pub powers: (usize, usize),
-    /// Of each step and power, the share; empty where nothing was measured.
+    /// The share for each step and power; empty if not measured.
     pub shares: Vec<Vec<f64>>,
     /// Median and 99th percentile of each step, nanoseconds.
     pub percentiles: [Vec<Option<f64>>; 2],
 }
 
 impl Heat {
-    /// Of a point's past.
+    /// From the history of a point.
     pub fn of(
         history: &History,
         frame: Frame,
@@ -87,7 +87,7 @@ impl Heat {
         }
     }
 
-    /// What is known of a step, in words.
+    /// The values of a step as text.
     pub fn step_text(&self, step: usize) -> String {
         let of = |which: usize| {
             let value = self.percentiles[which].get(step).copied().flatten();
@@ -127,7 +127,7 @@ pub fn svg(heat: &Heat, color: Rgb, theme: Theme, size: (u32, u32)) -> Result<St
                 }
                 let y = |power: usize| plot.y((power - first) as f64, rows);
                 let cell = [(x(step), y(power + 1)), (x(step + 1), y(power))];
-                // What is rare is seen too.
+                // Small shares are visible, too.
                 let strength = 0.08 + 0.92 * share.min(1.0).sqrt();
                 area.draw(&Rectangle::new(cell, rgb(color).mix(strength).filled()))?;
             }

@@ -14,13 +14,13 @@ use crate::view_model::{HEADLINE, index_of};
 /// A line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LatencyRow {
-    /// Where.
+    /// The point.
     pub point: Point,
     /// The group; `None`: all packets of the point.
     pub group: Option<String>,
-    /// Median and so on, each with the bounds between which it lies.
+    /// Percentiles, each with the bounds of its bucket.
     pub figures: Vec<Figure>,
-    /// Packets a second.
+    /// Packets per second.
     pub rate: String,
     /// The histogram in bars of text.
     pub bars: String,
@@ -31,7 +31,7 @@ pub struct LatencyRow {
 pub struct Figure {
     /// The value with its unit; a dash if there is none.
     pub value: String,
-    /// Between what it lies.
+    /// The bounds of its bucket.
     pub bounds: String,
 }
 
@@ -68,7 +68,7 @@ fn line(
     }
 }
 
-/// The lines of the table: each point that is measured, and its groups below it.
+/// The lines of the table: each measured point, with its groups below.
 pub fn lines(snapshot: &Snapshot, grouping: Grouping) -> Vec<LatencyRow> {
     let Some(latency) = &snapshot.sections.latency else {
         return Vec::new();
@@ -95,7 +95,8 @@ pub fn lines(snapshot: &Snapshot, grouping: Grouping) -> Vec<LatencyRow> {
     lines
 }
 
-/// What is not measured and why, and what is in no bucket, in sentences; empty if there is nothing.
+/// Sentences about points that are not measured, and about packets outside of buckets; empty if
+/// there are none.
 pub fn remarks(snapshot: &Snapshot) -> String {
     let Some(latency) = &snapshot.sections.latency else {
         return String::new();
@@ -124,7 +125,7 @@ pub fn remarks(snapshot: &Snapshot) -> String {
     said.join(" ")
 }
 
-/// Milliseconds of each second that networking took of CPUs, in each step.
+/// CPU time of networking in each step, milliseconds per second.
 pub fn cost(info: &Info, history: &History, frame: &Frame) -> Vec<Option<f64>> {
     let Some(network) = index_of(info, HEADLINE) else {
         return vec![None; frame.steps];
@@ -136,7 +137,7 @@ pub fn cost(info: &Info, history: &History, frame: &Frame) -> Vec<Option<f64>> {
     cpus.into_iter().map(milliseconds).collect()
 }
 
-/// Median and 99th percentile of a point in each step, nanoseconds: the means of the intervals'.
+/// Median and 99th percentile of a point in each step, nanoseconds: the means over the intervals.
 pub fn percentiles(history: &History, frame: &Frame, point: Point) -> [Vec<Option<f64>>; 2] {
     [0, 1].map(|which| {
         let series = 2 * point.index() + which;
@@ -192,7 +193,7 @@ pub(super) mod tests {
         snapshot
     }
 
-    /// Half seconds of these numbers, all alike.
+    /// Half seconds with these numbers and equal values.
     pub fn history(numbers: &[u64]) -> History {
         let mut history = History::new(&info());
         for &number in numbers {

@@ -30,7 +30,7 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
     Box::new(Latency::default())
 }
 
-/// What of it is in the document.
+/// The state of the view in the document.
 #[derive(Default)]
 struct Latency {
     choices: Choices,
@@ -57,7 +57,7 @@ fn color(scene: &Scene) -> Rgb {
 }
 
 impl Latency {
-    /// The point over time: the one that is chosen, or else the first that is measured.
+    /// The point shown over time: the selected one, or else the first measured one.
     fn point(&self, scene: &Scene) -> Point {
         let latency = scene.shown.sections.latency.as_ref();
         let is_there = |point: Point| latency.is_some_and(|own| own.of(point).is_some());
@@ -68,7 +68,7 @@ impl Latency {
         }
     }
 
-    /// Fills the choice of points: those that are measured.
+    /// Fills the list of points with the measured ones.
     fn draw_options(&mut self, scene: &Scene, chosen: Point) -> Result<(), JsValue> {
         let latency = scene.shown.sections.latency.as_ref();
         let mut html = String::new();
@@ -91,7 +91,7 @@ impl Latency {
 
     fn draw_plots(&mut self, scene: &Scene, point: Point) -> Result<(), JsValue> {
         let dom = scene.dom;
-        // They have no width before they were shown.
+        // They have no width before they are shown.
         let width = match dom.extent(HEAT.0).width {
             0 => dom.element(HEAT.0)?.client_width().max(0) as u32,
             width => width,

@@ -1,8 +1,8 @@
-//! What this host does not measure, and why.
+//! Components that this host does not measure, and the reasons.
 
 use crate::view_info::Pages;
 
-/// Reasons are there whatever is measured.
+/// It does not depend on a section.
 pub const NEEDS: Option<&str> = None;
 /// The pages that it is on.
 pub const PAGES: Pages = Pages::Overview;

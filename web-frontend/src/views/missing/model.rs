@@ -1,4 +1,4 @@
-//! What is not measured here, as markup. Pure.
+//! Missing measurements as markup. Pure.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use metrics_common::Info;
 use crate::format::escape_html;
 use crate::view_model::missing;
 
-/// What this host does not measure, with the reasons; empty if it measures everything.
+/// Missing measurements with the reasons; empty if there are none.
 pub fn html(info: &Info) -> String {
     let mut html = String::new();
     for group in missing(info) {

@@ -1,4 +1,4 @@
-//! What is not measured, in the document: it changes with what the daemon says of itself only.
+//! Missing measurements in the document: they change only with the daemon's description.
 
 use std::rc::Rc;
 

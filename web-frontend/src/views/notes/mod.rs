@@ -1,8 +1,8 @@
-//! What the daemon wants its user to know before any figure is read.
+//! The daemon's notes for the user.
 
 use crate::view_info::Pages;
 
-/// The daemon says them, whatever it measures.
+/// They do not depend on a section.
 pub const NEEDS: Option<&str> = None;
 /// The pages that it is on.
 pub const PAGES: Pages = Pages::Every;

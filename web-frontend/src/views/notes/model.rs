@@ -6,7 +6,7 @@ use metrics_common::Info;
 
 use crate::format::escape_html;
 
-/// What the daemon wants its user to know; empty if nothing.
+/// The daemon's notes; empty if there are none.
 pub fn html(info: &Info) -> String {
     let mut html = String::new();
     for note in &info.notes {

@@ -1,4 +1,4 @@
-//! Notes in the document: they change with what the daemon says of itself only.
+//! Notes in the document: they change only with the daemon's description.
 
 use std::rc::Rc;
 

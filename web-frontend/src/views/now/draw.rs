@@ -1,5 +1,5 @@
-//! Draws the three linked bars on any plotters backend: SVG in the browser, a
-//! mock in the tests. Knows pixels and colours, but not where values come from.
+//! Draws the three linked bars on any plotters backend: SVG in the browser, a mock in the tests.
+//! Knows pixels and colours, but not the source of values.
 
 use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;
@@ -12,12 +12,12 @@ use super::model::{Bar, Segment};
 use crate::color::Rgb;
 use crate::plot::{FONT_PX, PlotError, Theme, document, ink_on, rgb, text_style};
 
-/// Room above the bars for a title, and for a subtitle too.
+/// Space above the bars for a title, and for a subtitle.
 const TITLE_PX: i32 = 20;
 const HEAD_PX: i32 = 42;
 /// Average width of a character of the system's sans-serif font, as a share of its size.
 const CHARACTER_EM: f64 = 0.58;
-/// Segments lower than this carry no text.
+/// Lower segments carry no text.
 const LABEL_MIN_PX: i32 = 15;
 
 /// The bars as an SVG document of this size in pixels.
@@ -28,7 +28,7 @@ pub fn svg(bars: &[Bar; 3], theme: Theme, size: (u32, u32)) -> Result<String, Pl
     document(size, |area| draw(area, bars, theme))
 }
 
-/// Draws the bars into an area, with its own size as the only limit.
+/// Draws the bars into an area of any size.
 ///
 /// # Errors
 /// Those of the backend.
@@ -51,8 +51,7 @@ pub fn draw<DB: DrawingBackend>(
     area.present()
 }
 
-/// The part of a bar at a place in a drawing of this size: the bar's number and
-/// that of its segment.
+/// The segment at a position in a drawing of this size: the numbers of the bar and of the segment.
 pub fn hit(bars: &[Bar; 3], size: (u32, u32), (x, y): (f64, f64)) -> Option<(usize, usize)> {
     let (width, height) = (size.0 as i32, size.1 as i32);
     let frames = frames(width, height, head_of(bars, width));
@@ -76,7 +75,7 @@ fn head_of(bars: &[Bar; 3], width: i32) -> i32 {
     }
 }
 
-/// Where a bar stands, in pixels.
+/// Position of a bar, in pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Frame {
     left: i32,
@@ -86,7 +85,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// The height at which a ratio from the bottom lies.
+    /// The height of a ratio from the bottom.
     fn y(&self, ratio: f64) -> i32 {
         let height = f64::from(self.bottom - self.top);
         self.bottom - (height * ratio.clamp(0.0, 1.0)).round() as i32
@@ -113,7 +112,7 @@ fn frames(width: i32, height: i32, head: i32) -> [Frame; 3] {
     ]
 }
 
-/// The stretch of one bar that the next one unfolds.
+/// Draws the link from a part of one bar to the next bar, which expands it.
 fn draw_link<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     from: &Frame,
@@ -150,7 +149,7 @@ fn draw_bar<DB: DrawingBackend>(
             let corners = [(frame.left, top), (frame.right, bottom)];
             let color = paint(segment, bar.faint, theme);
             area.draw(&Rectangle::new(corners, rgb(color).filled()))?;
-            // A line of the page's colour keeps neighbours apart that look alike.
+            // A line in the page's colour separates similar neighbours.
             if bottom - top > 3 && top > frame.top {
                 let edge = vec![(frame.left, top), (frame.right, top)];
                 area.draw(&PathElement::new(edge, rgb(theme.surface).stroke_width(1)))?;
@@ -161,7 +160,7 @@ fn draw_bar<DB: DrawingBackend>(
     }
     area.draw(&Rectangle::new(corners, rgb(theme.empty).stroke_width(1)))?;
 
-    // Titles keep within the drawing at both edges.
+    // Titles stay within the drawing at both edges.
     let (width, _) = area.dim_in_pixel();
     let (x, anchor) = if frame.left == 0 {
         (0, HPos::Left)
@@ -179,7 +178,7 @@ fn draw_bar<DB: DrawingBackend>(
     Ok(())
 }
 
-/// Writes into a segment as much as fits: name and share, the share alone, or nothing.
+/// Writes as much text as fits into a segment: name and share, the share alone, or nothing.
 fn draw_label<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     (name, share): (&str, String),
@@ -207,7 +206,7 @@ fn fits(text: &str, width_px: i32) -> bool {
     text.chars().count() as f64 * CHARACTER_EM * f64::from(FONT_PX) <= f64::from(width_px)
 }
 
-/// The colour of a segment, which nearly vanishes in a faint bar.
+/// The colour of a segment; pale in a faint bar.
 fn paint(segment: &Segment, faint: bool, theme: Theme) -> Rgb {
     let color = segment.color.unwrap_or(theme.empty);
     if !faint {

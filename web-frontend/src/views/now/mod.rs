@@ -1,4 +1,4 @@
-//! Where the time goes now: three linked bars, and lists of what they hold.
+//! The current CPU time: three linked bars, and lists of their parts.
 
 use crate::view_info::Pages;
 

@@ -12,15 +12,15 @@ use crate::{format, tip};
 
 /// The component whose parts the second bar shows.
 const EVENTS: &str = "network";
-/// Key of what the kernel did besides networking.
+/// Key of the kernel's time other than networking.
 pub const REST: &str = "rest_of_kernel";
 /// Modes in which the kernel works, as indices in [`CpuModes::NAMES`]: softirq, irq, system.
 const KERNEL_MODES: [usize; 3] = [6, 5, 2];
-/// The other modes from the bottom of the bar upwards: user, nice, steal, iowait, idle.
+/// The other modes, from the bottom of the bar upwards: user, nice, steal, iowait, idle.
 const OTHER_MODES: [usize; 5] = [0, 1, 7, 4, 3];
 
-/// Colours of the modes in the order of [`CpuModes::NAMES`]. They are no
-/// components, so no table has them; all hold against light and dark.
+/// Colours of the modes in the order of [`CpuModes::NAMES`]. They are not components, so they are
+/// in no table; all are visible on light and dark pages.
 const MODE_COLORS: [Option<Rgb>; 8] = [
     Some(Rgb(0x5b, 0x8f, 0xb9)), // user
     Some(Rgb(0x8f, 0xb8, 0xd6)), // nice
@@ -42,7 +42,7 @@ const MODE_HELP: [&str; 8] = [
     "Taken by the hypervisor.",
 ];
 const REST_COLOR: Rgb = Rgb(0x9a, 0x8f, 0x86);
-/// A bar that is less than this share of the host's time is faint.
+/// A bar below this share of the host's time is faint.
 const FAINT_RATIO: f64 = 0.001;
 /// A part of a bar.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,16 +51,15 @@ pub struct Segment {
     pub key: String,
     /// Name for people.
     pub label: String,
-    /// Its colour, the same everywhere; `None` for idleness, which is as pale
-    /// as the page allows.
+    /// Its colour, the same everywhere; `None` for idle time, which is as pale as the page allows.
     pub color: Option<Rgb>,
     /// One sentence of explanation.
     pub help: String,
     /// CPU time in the interval, nanoseconds.
     pub ns: u64,
-    /// The same with what it is compared with.
+    /// The same with its reference values.
     pub amount: Amount,
-    /// How the whole is called that it is a part of.
+    /// The name of its whole.
     pub whole: String,
     /// Share of the bar, 0 to 1.
     pub ratio: f64,
@@ -80,23 +79,23 @@ pub struct Absent {
 /// One stacked bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
-    /// What the whole bar is.
+    /// The name of the whole bar.
     pub title: String,
-    /// The whole bar's size, in words; or why there is nothing to draw.
+    /// The size of the whole bar as text; or why there is nothing to draw.
     pub subtitle: String,
     /// CPU time of the whole bar in the interval, nanoseconds.
     pub whole_ns: u64,
-    /// In what its values are said.
+    /// The unit of its values.
     pub basis: Basis,
     /// Parts from the bottom to the top; their ratios add up to 1, or all are 0.
     pub segments: Vec<Segment>,
     /// Parts that are not measured here.
     pub absent: Vec<Absent>,
-    /// The stretch of this bar, as ratios from the bottom, that the next bar shows in full.
+    /// The range of this bar, as ratios from the bottom, that the next bar expands.
     pub opened: Option<(f64, f64)>,
-    /// Whether the whole bar is so little of the host that its split hardly matters.
+    /// Whether the bar is so small a part of the host that its split hardly matters.
     pub faint: bool,
-    /// What the reader should know about these values.
+    /// A remark on these values.
     pub note: Option<String>,
 }
 
@@ -109,7 +108,7 @@ pub fn bars(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> [Bar
     ]
 }
 
-/// In what the values of all three are said, and of which time.
+/// The unit and the time of the values of all three.
 pub fn sentence(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> String {
     let window = format::window(snapshot.interval_ns);
     let index = index_of(info, focus);
@@ -124,7 +123,7 @@ pub fn sentence(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> 
     format!("Values in {phrase}; {window}.")
 }
 
-/// A time that `/proc/stat` counted, whose ticks never quite fill an interval.
+/// A time from `/proc/stat`, whose ticks never quite fill an interval.
 fn counted(snapshot: &Snapshot, ns: u64) -> Amount {
     match host_modes(snapshot).total_ns() {
         0 => Amount::of_ns(snapshot, ns, None),
@@ -215,7 +214,7 @@ fn events_bar(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> Ba
         absent,
         opened: None,
         faint: format::ratio(whole_ns, host_ns) < FAINT_RATIO,
-        // The two are measured by different clocks; on a quiet host the coarse one shows nothing.
+        // They are measured by different clocks; on a quiet host the coarse one shows nothing.
         note: (events_ns > kernel_ns).then(|| {
             "Here the events are the whole: /proc/stat counts in 10 ms ticks and saw less kernel time."
                 .to_owned()
@@ -231,7 +230,7 @@ fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> Bar
     let index = index_of(info, focus);
     let title = index.map_or(focus, |index| &info.components[index].label);
     let (mut segments, absent) = parts(info, snapshot, focus);
-    // What is not split further is its own only part.
+    // A component without parts is its own only part.
     let is_split = !segments.is_empty() || !absent.is_empty();
     if let Some(index) = index.filter(|_| !is_split) {
         segments.push(segment(info, snapshot, index));
@@ -291,7 +290,7 @@ fn parts_bar(info: &Info, snapshot: &Snapshot, focus: &str, basis: Basis) -> Bar
     bar
 }
 
-/// On what a split rests.
+/// The basis of a split.
 fn estimate(stacks: u64, interval_ns: u64, basis: Option<String>) -> String {
     let stacks = format::count(stacks);
     let window = format::window(interval_ns);
@@ -335,7 +334,7 @@ fn segment(info: &Info, snapshot: &Snapshot, index: usize) -> Segment {
     }
 }
 
-/// The size of a whole bar in words.
+/// The size of a whole bar as text.
 fn size(basis: Basis, amount: Amount, whole: &str, nothing: &str) -> String {
     match amount.cpus > 0.0 {
         true => format!(
@@ -348,7 +347,7 @@ fn size(basis: Basis, amount: Amount, whole: &str, nothing: &str) -> String {
 }
 
 impl Bar {
-    /// What a part of it is worth, on its basis.
+    /// The value of a segment, in the bar's unit.
     pub fn text(&self, segment: &Segment) -> String {
         match (self.basis, segment.key == REST) {
             // Beside parts of networking.
@@ -363,7 +362,7 @@ impl Bar {
         }
     }
 
-    /// From where to where a segment reaches, as ratios from the bottom.
+    /// The range of a segment, as ratios from the bottom.
     fn stretch_of(&self, key: &str) -> Option<(f64, f64)> {
         let at = self.segments.iter().position(|s| s.key == key)?;
         let below: f64 = self.segments[..at].iter().map(|s| s.ratio).sum();

@@ -17,7 +17,7 @@ use crate::page::save::File;
 use crate::state::{Keys, Shared};
 use crate::view::{Pointer, Reply, Scene, View};
 
-/// Below this width of the chart, in pixels, it is drawn lower.
+/// Width of the chart below which it is drawn lower, pixels.
 const NARROW_PX: u32 = 560;
 
 /// The view, before anything is shown.
@@ -25,7 +25,7 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
     Box::new(Now::default())
 }
 
-/// What of the bars is in the document.
+/// The state of the bars in the document.
 #[derive(Default)]
 struct Now {
     bars: Option<[Bar; 3]>,
@@ -57,7 +57,8 @@ impl View for Now {
 
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let Scene { dom, info, .. } = *scene;
-        // What is out of sight rests, but is never empty: a search finds it.
+        // Bars out of sight are not updated, but never empty: the browser's search finds their
+        // texts.
         if self.bars.is_some() && !dom.is_in_sight("now") {
             return Ok(());
         }
@@ -95,7 +96,7 @@ impl View for Now {
         Ok(())
     }
 
-    /// Over a bar, a click descends into the part under it.
+    /// A click on a part of a bar shows its parts.
     fn click(&mut self, pointer: &Pointer) -> Reply {
         match pointer.within("chart").and_then(|place| self.at(place)) {
             Some((1, key)) if key != REST => Reply::Act(Action::Event(key)),
@@ -188,7 +189,7 @@ impl Now {
         Some((bar, bars[bar].segments[segment].key.clone()))
     }
 
-    /// Brings the tip up to date with the interval.
+    /// Updates the tip to the interval.
     fn show_tip(&self, dom: &Dom, info: &Info, snapshot: &Snapshot) -> Result<(), JsValue> {
         let (Some(bars), Some((number, key))) = (&self.bars, &self.hovered) else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! What hovering over a part of a bar says: its values, its share of the whole, how far an
-//! estimate may be off, and what it is. Pure.
+//! The tip of a bar's part: its values, its share of the whole, the uncertainty of an estimate, and
+//! an explanation. Pure.
 
 use std::fmt::Write as _;
 

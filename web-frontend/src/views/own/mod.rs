@@ -1,4 +1,4 @@
-//! What netto itself costs: one figure, and its parts for those who ask.
+//! netto's own cost: one figure, and its parts on request.
 
 use crate::view_info::Pages;
 

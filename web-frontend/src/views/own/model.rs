@@ -8,7 +8,7 @@ use metrics_common::{Availability, Info, Snapshot};
 use crate::format::{self, escape_html};
 use crate::view_model::index_of;
 
-/// So much above its limit, netto has not kept to it: it takes a moment to notice more traffic.
+/// Tolerance above the limit: netto needs a moment to notice more traffic.
 const SLACK_RATIO: f64 = 0.003;
 
 /// netto's cost in one line.
@@ -16,11 +16,11 @@ const SLACK_RATIO: f64 = 0.003;
 pub struct Figure {
     /// The line.
     pub text: String,
-    /// Whether it is more than it may be.
+    /// Whether it is above the limit.
     pub is_loud: bool,
 }
 
-/// The figure; `None` if nothing of it is known.
+/// The figure; `None` if the cost is unknown.
 pub fn figure(info: &Info, snapshot: &Snapshot) -> Option<Figure> {
     let own = snapshot.sections.own.as_ref()?;
     let limit = info.max_overhead_ratio;
@@ -49,12 +49,12 @@ pub fn figure(info: &Info, snapshot: &Snapshot) -> Option<Figure> {
     })
 }
 
-/// A ratio that somebody has chosen as per cent, without more digits than were chosen.
+/// A configured ratio as percent, without additional digits.
 fn plain_percent(ratio: f64) -> f64 {
     (ratio * 1e4).round() / 1e2
 }
 
-/// The parts as a table, and how much is sampled.
+/// The parts as a table, and the sampling rates.
 pub fn parts_html(info: &Info, snapshot: &Snapshot) -> String {
     let Some(own) = &snapshot.sections.own else {
         return String::new();
@@ -103,7 +103,7 @@ pub fn parts_html(info: &Info, snapshot: &Snapshot) -> String {
     html
 }
 
-/// By which means the part's events are measured now; empty if that is no question.
+/// The current method of the part's events; empty if it does not apply.
 fn method(info: &Info, part: OwnPart) -> String {
     let slug = match part {
         OwnPart::Softirqs => "rx_softirq",
@@ -123,7 +123,7 @@ fn method(info: &Info, part: OwnPart) -> String {
     }
 }
 
-/// How many CPUs are sampled, and how often; `None` where nothing is.
+/// Number of sampled CPUs, and their rate; `None` if nothing is sampled.
 fn sampled(info: &Info, own: &OwnCost) -> Option<String> {
     let rates = own.sampling_hz.as_ref()?;
     let at_work = rates.iter().copied().filter(|&hz| hz > 0);
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// CPU 1 pays 0.42 % over ten seconds; in this interval, 2 ms for samples.
+    /// netto takes 0.42 % of CPU 1 over ten seconds; in this interval, 2 ms for samples.
     fn measured() -> Snapshot {
         let mut snapshot = fixture::snapshot(1);
         let own = snapshot.sections.own.as_mut().unwrap();
@@ -202,7 +202,7 @@ mod tests {
         let html = parts_html(&fixture::info(), &measured());
         for text in [
             "<th scope=\"col\">% of CPU 1</th>",
-            // 2 ms of 500, and of the second that two CPUs have.
+            // 2 ms of 500, and of the total second of two CPUs.
             "Sampler</th><td>0.20</td><td>0.40</td><td>perf</td>",
             "Softirqs</th><td>0.10</td><td>0.20</td><td>test</td>",
             "Sends</th><td>–</td><td>–</td><td>not known in this interval</td>",

@@ -12,18 +12,18 @@ use crate::view::{Scene, View};
 
 /// The view, before anything is shown.
 pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
-    Box::new(Own::default())
+    Box::new(OwnView::default())
 }
 
-/// What of the parts is in the document.
+/// The state of the parts in the document.
 #[derive(Default)]
-struct Own {
+struct OwnView {
     parts: String,
 }
 
-impl Keys for Own {}
+impl Keys for OwnView {}
 
-impl View for Own {
+impl View for OwnView {
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let dom = scene.dom;
         let Some(figure) = model::figure(scene.info, scene.shown) else {
@@ -32,7 +32,7 @@ impl View for Own {
         dom.set_text("own-figure", &figure.text)?;
         let class = if figure.is_loud { "loud" } else { "" };
         set_attribute(&dom.element("own-figure")?, "class", class)?;
-        // What nobody sees is not written.
+        // Hidden parts are not updated.
         if !dom.element("own")?.has_attribute("open") {
             return Ok(());
         }

@@ -1,9 +1,9 @@
-//! What the reader can choose among owners. Pure.
+//! The reader's choices for owners. Pure.
 
 use crate::state::{Address, Keys, Pairs, toggle};
 use crate::view_model::HEADLINE;
 
-/// What was chosen.
+/// The choices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choices {
     /// Slug of the component whose owners are shown.
@@ -22,7 +22,7 @@ impl Default for Choices {
 }
 
 impl Choices {
-    /// Shows an owner's components, or folds them away.
+    /// Expands or collapses an owner's components.
     pub fn toggle_open(&mut self, key: &str) {
         toggle(&mut self.open, key);
     }

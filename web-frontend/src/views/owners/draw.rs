@@ -1,5 +1,5 @@
-//! The markup of the two tables: of owners without values, which are put into the cells in the
-//! same order, and of who took from whom. Pure.
+//! The markup of the two tables: owners, with empty cells that are filled in the same order, and
+//! interruptions. Pure.
 
 use std::fmt::Write as _;
 
@@ -40,7 +40,7 @@ pub fn table(table: &Table) -> String {
     html
 }
 
-/// An owner's name is the button that opens it.
+/// An owner's name is the button that expands it.
 fn name(line: &OwnerRow) -> String {
     let label = escape_html(&line.label);
     let text = format!("<span class=\"owner\">{label}</span>");
@@ -58,7 +58,7 @@ pub fn cells(table: &Table) -> impl Iterator<Item = &Cell> {
     table.lines.iter().flat_map(|line| &line.cells)
 }
 
-/// Who took from whom.
+/// The table of interruptions.
 pub fn matrix(matrix: &Matrix) -> String {
     if matrix.causes.is_empty() {
         return "<p class=\"empty\">No softirq time was taken from anybody.</p>".to_owned();

@@ -1,13 +1,14 @@
-//! Who took softirq time from whom, as a table of the largest: lines caused it, columns paid. Pure.
+//! Softirq time by causing and interrupted owner, for the largest owners: lines caused it, columns
+//! paid. Pure.
 
-use metrics_common::sections::{Owners, Taken};
+use metrics_common::sections::{Interruption, Owners};
 use metrics_common::{Info, Snapshot};
 
 use super::model::{self, Cell};
 use crate::basis::{Amount, Basis};
 use crate::view_model::{HEADLINE, index_of};
 
-/// So many owners have lines and columns; the others are one.
+/// Most owners with lines and columns; the others are one.
 const MOST_OWNERS: usize = 10;
 
 /// An owner at the head of a line or column.
@@ -15,31 +16,31 @@ const MOST_OWNERS: usize = 10;
 pub struct Head {
     /// Name for people.
     pub label: String,
-    /// What it is, in a sentence.
+    /// An explanation, one sentence.
     pub help: String,
-    /// Whether it lost what was taken from it.
+    /// Whether it lost the time taken from it.
     pub loses: bool,
 }
 
 /// See the head of this file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Matrix {
-    /// Who caused softirqs.
+    /// Owners that caused softirqs.
     pub causes: Vec<Head>,
-    /// Who was interrupted.
+    /// Interrupted owners.
     pub payers: Vec<Head>,
-    /// By cause and payer; `None` where both are one.
+    /// By cause and payer; `None` if both are the same.
     pub cells: Vec<Vec<Option<Cell>>>,
-    /// What the values are.
+    /// The meaning of the values.
     pub sentence: String,
 }
 
-/// The matrix of a stretch of time; without lines if nobody paid for anything.
+/// The matrix of a time span; without lines if no time was paid.
 pub fn matrix(info: &Info, snapshot: &Snapshot, owners: &Owners, basis: Basis) -> Matrix {
     let owners = owners.largest(MOST_OWNERS);
     let place = 0..owners.owners.len() as u32;
-    let others = |own: &&Taken| own.cause != own.payer && own.ns > 0;
-    let is_in = |of: fn(&Taken) -> u32, at: u32| {
+    let others = |own: &&Interruption| own.cause != own.payer && own.ns > 0;
+    let is_in = |of: fn(&Interruption) -> u32, at: u32| {
         let mut pairs = owners.taken.iter().filter(others);
         pairs.any(|taken| of(taken) == at)
     };
@@ -98,7 +99,7 @@ mod tests {
     #[test]
     fn lines_caused_what_columns_paid_and_idle_cpus_are_not_the_most() {
         let mut owners = owners();
-        owners.taken.push(Taken {
+        owners.taken.push(Interruption {
             cause: 4,
             payer: 0,
             ns: 2 * fixture::MS,

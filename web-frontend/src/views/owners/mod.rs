@@ -1,4 +1,4 @@
-//! Whose networking's CPU time is: who caused it, who paid for it, and who took from whom.
+//! The owners of networking's CPU time: causes, payers, and interruptions.
 
 use crate::view_info::Pages;
 

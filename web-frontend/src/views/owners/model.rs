@@ -1,5 +1,5 @@
-//! Owners as plain values: a line for each, the largest first, with its account and, if it is
-//! open, its components. Pure; `draw` makes markup of it.
+//! Owners as plain values: a line for each in descending order, with its account and, if expanded,
+//! its components. Pure; `draw` makes the markup.
 
 use std::cmp::Reverse;
 
@@ -14,9 +14,9 @@ use crate::format::{self, fine_percent};
 use crate::sort::sort_by;
 use crate::view_model::{HEADLINE, index_of};
 
-/// So many owners have a line; the others are one.
+/// Most owners with a line; the others are one.
 const MOST_OWNERS: usize = 40;
-/// By which number the button of the lines without time is known.
+/// The number of the button for lines without time.
 pub const ZEROS: usize = 11;
 /// The strongest level of a [`Cell`].
 pub const MAX_LEVEL: u8 = 5;
@@ -24,9 +24,9 @@ pub const MAX_LEVEL: u8 = 5;
 /// The contents of one cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// What is read.
+    /// Its text.
     pub text: String,
-    /// How much it should strike the eye: 0 for nothing at all, up to [`MAX_LEVEL`].
+    /// Its emphasis: 0 for zero, up to [`MAX_LEVEL`].
     pub level: u8,
 }
 
@@ -42,15 +42,15 @@ impl Cell {
 /// A line: an owner, or one of its components.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerRow {
-    /// Name of the owner for the document and its address.
+    /// Identifier of the owner in the document and the address.
     pub key: String,
     /// Name for people.
     pub label: String,
-    /// What it is, in a sentence.
+    /// An explanation, one sentence.
     pub help: String,
     /// 0 for an owner, 1 for an event of it, 2 for a part of that.
     pub depth: usize,
-    /// Whether it has components to show, and does; `None` if it has none.
+    /// Whether it is expanded; `None` without components.
     pub is_open: Option<bool>,
     /// Its values, in the order of [`Table::columns`].
     pub cells: Vec<Cell>,
@@ -59,30 +59,30 @@ pub struct OwnerRow {
 /// All lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// Heading of each column of values, and what it is in.
+    /// Heading of each column of values, and its unit.
     pub columns: Vec<(&'static str, String)>,
     /// The lines.
     pub lines: Vec<OwnerRow>,
-    /// Owners that had no time in the stretch shown.
+    /// Number of owners without time in the displayed span.
     pub zeros: usize,
-    /// In what its values are said.
+    /// The unit of its values.
     pub sentence: String,
 }
 
-/// What of the section is shown, and how.
+/// The displayed part of the section, and its form.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
     /// Index of the component.
     pub component: usize,
-    /// In what values are said.
+    /// The unit of values.
     pub basis: Basis,
-    /// Keys of the owners that are open.
+    /// Keys of the expanded owners.
     pub open: &'a [String],
-    /// Whether owners without time have lines too.
+    /// Whether owners without time have lines, too.
     pub shows_zeros: bool,
 }
 
-/// An owner with what it is ranked by.
+/// An owner with its order.
 struct Ranked<'a> {
     owner: &'a Owner,
     place: usize,
@@ -90,7 +90,7 @@ struct Ranked<'a> {
     pressure_ns: Option<u64>,
 }
 
-/// The name of an owner for the document and its address: letters, digits, underlines.
+/// Identifier of an owner in the document and the address: letters, digits, underscores.
 pub fn key(owner: &Owner) -> String {
     let text = match owner.kind {
         OwnerKind::Cgroup => format!("cgroup_{}", owner.id),
@@ -110,7 +110,7 @@ pub fn key(owner: &Owner) -> String {
     text.chars().map(plain).take(70).collect()
 }
 
-/// What an owner is, in a sentence.
+/// An explanation of an owner, one sentence.
 pub fn help(owner: &Owner) -> String {
     let all = match owner.kind {
         OwnerKind::Cgroup => "A control group, with all processes in it",
@@ -140,7 +140,7 @@ pub fn help(owner: &Owner) -> String {
     text
 }
 
-/// The owners of a stretch of time.
+/// The owners of a time span.
 pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question) -> Table {
     let is_all = info
         .components
@@ -163,7 +163,7 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
         .filter(|own| is_all || own.account.caused_ns > 0 || own.owner.kind.loses())
         .collect();
     if !is_all {
-        // Of one component, who paid is not known.
+        // Payers are not known by component.
         let key = |own: &Ranked| {
             (
                 own.owner.kind == OwnerKind::Other,
@@ -268,7 +268,7 @@ fn columns(basis: Basis, is_all: bool, has_pressure: bool) -> Vec<(&'static str,
     columns
 }
 
-/// A value in its column; nothing reads as that.
+/// A value in its column; zero is marked as such.
 pub fn said(basis: Basis, amount: Amount) -> String {
     match amount.cpus > 0.0 {
         true => basis.aligned(basis.value(amount)),
@@ -276,7 +276,7 @@ pub fn said(basis: Basis, amount: Amount) -> String {
     }
 }
 
-/// How much of the most it is.
+/// The emphasis of a value relative to the largest.
 pub fn level(ns: u64, most: u64) -> u8 {
     match (ns, format::ratio(ns, most)) {
         (0, _) => 0,

@@ -1,13 +1,13 @@
-//! What the reader can choose in the table. Pure.
+//! The reader's choices in the table. Pure.
 
 use crate::state::{Address, Keys, Pairs, name_of, named, toggle};
 
-/// In what the table's values are said.
+/// The unit of the table's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// CPU time, on the basis of the page.
+    /// CPU time, in the page's unit.
     Time,
-    /// Nanoseconds for each call or softirq, where those are counted.
+    /// Nanoseconds for each call or softirq, if they are counted.
     PerEntry,
 }
 
@@ -16,12 +16,12 @@ impl Unit {
     pub const ALL: [(Unit, &'static str); 2] = [(Unit::Time, "time"), (Unit::PerEntry, "entry")];
 }
 
-/// What was chosen.
+/// The choices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choices {
     /// Unit of the values.
     pub unit: Unit,
-    /// Slugs of the rows whose parts are folded away.
+    /// Slugs of the rows whose parts are collapsed.
     pub folded: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ impl Default for Choices {
     fn default() -> Self {
         Choices {
             unit: Unit::Time,
-            // With these open the table would be longer than anybody reads.
+            // Expanded, these would make the table too long to read.
             folded: ["tx_syscall", "rx_syscall", "other_softirq"]
                 .map(str::to_owned)
                 .to_vec(),
@@ -38,7 +38,7 @@ impl Default for Choices {
 }
 
 impl Choices {
-    /// Folds a row, or unfolds it.
+    /// Collapses or expands a row.
     pub fn toggle_fold(&mut self, slug: &str) {
         toggle(&mut self.folded, slug);
     }

@@ -7,8 +7,8 @@ use metrics_common::{Info, Snapshot};
 use crate::export::field;
 use crate::view_model::tree;
 
-/// The table of one interval: a line for each component, a column for each CPU,
-/// in nanoseconds of CPU time. What is not measured is empty.
+/// The table of one interval: a line for each component, a column for each CPU, in nanoseconds of
+/// CPU time. Missing values are empty.
 pub fn csv(info: &Info, snapshot: &Snapshot) -> String {
     let mut csv = String::from("component,parent,label,all_cpus_ns");
     for cpu in &snapshot.cpus {

@@ -1,4 +1,4 @@
-//! Components by CPU: every value of one interval.
+//! Components by CPU: all values of one interval.
 
 use crate::view_info::Pages;
 

@@ -1,9 +1,7 @@
-//! The table of components by CPU: its markup once per layout, its values on
-//! every snapshot. Pure; the page puts the one into the document and the other
-//! into the cells, in the same order.
+//! The table of components by CPU: its markup once per layout, its values for every snapshot. Pure;
+//! the page inserts the markup into the document and the values into the cells, in the same order.
 //!
-//! Of a host with many CPUs only the columns in sight are there; the others are
-//! as much empty room as they would take.
+//! On a host with many CPUs only visible columns exist; empty cells take the space of the others.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -19,16 +17,16 @@ use crate::format::{self, escape_html};
 use crate::tip::{self, entry_word};
 use crate::view_model::{Row, reason_missing, tree};
 
-/// Width of the column of a CPU, pixels; the style sheet has the same.
+/// Width of a CPU's column, pixels; the same as in the style sheet.
 pub const CPU_COLUMN_PX: usize = 76;
-/// Width of the columns before those of the CPUs, at the least.
+/// Least width of the columns before those of the CPUs.
 pub const OTHER_COLUMNS_PX: f64 = 560.0;
-/// Up to so many CPUs all columns are there.
+/// Most CPUs for which all columns exist.
 const ALL_COLUMNS: usize = 24;
-/// Columns beside those in sight, so that scrolling a little finds them there.
+/// Additional columns on each side of the visible ones, for scrolling.
 const SPARE_COLUMNS: usize = 3;
 
-/// What the markup depends on: as long as it stays equal, only values change.
+/// The parts of the table that determine its markup: while they are equal, only values change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     rows: Vec<Row>,
@@ -44,11 +42,11 @@ pub struct Layout {
 /// The contents of one cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// What is read.
+    /// Its text.
     pub text: String,
     /// CPU time in nanoseconds; `None` if the daemon sent none for this CPU.
     pub ns: Option<u64>,
-    /// How much it should strike the eye: 0 for nothing at all, up to [`MAX_LEVEL`].
+    /// Its emphasis: 0 for zero, up to [`MAX_LEVEL`].
     pub level: u8,
 }
 
@@ -84,8 +82,8 @@ fn level(percent: f64) -> u8 {
     }
 }
 
-/// The columns in sight when so many pixels of CPUs are scrolled away (less than
-/// none while other columns stand before them) and the window is so wide.
+/// The visible columns when this many pixels of CPUs are scrolled away (negative while other
+/// columns are to the left of them), for this width of the window.
 pub fn columns_in_sight(cpus: usize, scrolled_px: f64, seen_px: f64) -> Range<usize> {
     if cpus <= ALL_COLUMNS {
         return 0..cpus;
@@ -98,7 +96,7 @@ pub fn columns_in_sight(cpus: usize, scrolled_px: f64, seen_px: f64) -> Range<us
 }
 
 impl Layout {
-    /// The layout that this snapshot asks for.
+    /// The layout for this snapshot.
     pub fn of(
         info: &Info,
         snapshot: &Snapshot,
@@ -120,7 +118,7 @@ impl Layout {
         }
     }
 
-    /// The rows that are not folded away.
+    /// The rows that are not collapsed.
     fn visible(&self, info: &Info) -> Vec<Row> {
         let mut shut: Option<usize> = None;
         let mut rows = Vec::with_capacity(self.rows.len());
@@ -135,11 +133,11 @@ impl Layout {
         rows
     }
 
-    /// The table without values; each cell that gets one has `data-cell`.
+    /// The table without values; each cell for a value has `data-cell`.
     pub fn html(&self, info: &Info) -> String {
         let mut html = String::with_capacity(1 << 15);
         let room = |columns: usize| columns * CPU_COLUMN_PX;
-        // A table of fixed columns is not laid out anew for every digit that changes.
+        // With a fixed layout, changing digits do not cause a new layout.
         let _ = write!(
             html,
             "<table aria-label=\"CPU time by component and CPU\" aria-colcount=\"{all}\">\
@@ -300,13 +298,13 @@ impl Layout {
         Cell {
             text,
             ns: Some(ns),
-            // Whatever the basis, what strikes the eye is what takes most of what there was.
+            // In any unit, the emphasis follows the share of the host.
             level: level(Basis::Host.value(amount)),
         }
     }
 
-    /// Modes are shares of what /proc/stat counted, for its ticks never quite
-    /// fill an interval.
+    /// Modes are shares of the time counted by /proc/stat, because its ticks never quite fill an
+    /// interval.
     fn mode_cells(&self, snapshot: &Snapshot, cells: &mut Vec<Cell>) {
         let nothing = Modes::default();
         let modes = snapshot.sections.modes.as_ref().unwrap_or(&nothing);
@@ -327,7 +325,7 @@ impl Layout {
     }
 }
 
-/// What its values are said in.
+/// The unit of its values.
 pub fn sentence(unit: Unit, basis: Basis) -> String {
     match unit {
         Unit::Time => format!(

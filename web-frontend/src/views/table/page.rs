@@ -1,5 +1,5 @@
-//! The table in the document: its markup when the layout changes, values when
-//! they do.
+//! The table in the document: updates the markup when the layout changes, and values when they
+//! change.
 
 use std::rc::Rc;
 
@@ -22,7 +22,7 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
     Box::new(Table::default())
 }
 
-/// A cell of the table, with the attributes that it has now.
+/// A cell of the table, with its current attributes.
 struct LiveCell {
     text: LiveText,
     ns: Option<u64>,
@@ -46,7 +46,7 @@ impl LiveCell {
     }
 }
 
-/// What of the table is in the document.
+/// The state of the table in the document.
 #[derive(Default)]
 struct Table {
     choices: Choices,

@@ -1,4 +1,4 @@
-//! Over time: events, and the parts of one, as areas on top of each other.
+//! Stacked areas over time: events, and the parts of one.
 
 use crate::view_info::Pages;
 

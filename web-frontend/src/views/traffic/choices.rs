@@ -1,12 +1,12 @@
-//! Which cost by work is drawn over time. Pure.
+//! The cost by work that is drawn over time. Pure.
 
 use super::unit_cost::Ratio;
 use crate::state::{Address, Keys, Pairs};
 
-/// What was chosen.
+/// The choices.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Choices {
-    /// What is drawn.
+    /// The selected cost.
     pub ratio: Ratio,
 }
 

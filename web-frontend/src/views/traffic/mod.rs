@@ -1,4 +1,4 @@
-//! What work networking does, what a packet of it costs, and what was dropped.
+//! The work of networking, the cost of a packet, and dropped packets.
 
 use crate::view_info::Pages;
 

@@ -1,4 +1,4 @@
-//! Cost by work as plain values. Pure.
+//! Cost in relation to work as plain values. Pure.
 
 use metrics_common::Snapshot;
 use metrics_common::efficiency::{Efficiency, whole_work};
@@ -6,19 +6,19 @@ use metrics_common::sections::{ProtocolCount, SoftnetCount, WorkCount};
 
 use crate::format;
 
-/// From so many nanoseconds on, microseconds are read better.
+/// Nanoseconds from which microseconds are shown.
 const IN_MICROSECONDS_NS: f64 = 99_950.0;
 
 /// A figure with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Figure {
-    /// What it is of.
+    /// Its name.
     pub label: &'static str,
-    /// The value with its unit; a dash if it is not known.
+    /// The value with its unit; a dash if it is unknown.
     pub value: String,
 }
 
-/// Cost by work in the stretch that is shown.
+/// Costs in the displayed span.
 pub fn figures(snapshot: &Snapshot) -> Vec<Figure> {
     let efficiency = Efficiency::of(snapshot);
     let each = |label, ns: Option<f64>| Figure {
@@ -36,7 +36,7 @@ pub fn figures(snapshot: &Snapshot) -> Vec<Figure> {
             format!("{} /s", rate(count, snapshot.interval_ns))
         }),
     };
-    // Where messages are not counted, a figure is of calls.
+    // If messages are not counted, the figure is for calls.
     let by = |count, of_messages, of_calls| match counted(count) {
         Some(_) => of_messages,
         None => of_calls,
@@ -85,7 +85,7 @@ pub fn time(ns: f64) -> String {
     }
 }
 
-/// So many in this time, as a number a second: a small one with a decimal.
+/// Events in this time as a rate per second; small rates have a decimal.
 pub fn rate(count: u64, interval_ns: u64) -> String {
     let rate = count as f64 / interval_ns.max(1) as f64 * 1e9;
     match rate {
@@ -96,7 +96,7 @@ pub fn rate(count: u64, interval_ns: u64) -> String {
     }
 }
 
-/// Bits a second of so many bytes in this time.
+/// Bytes in this time as bits per second.
 pub fn bits(bytes: u64, interval_ns: u64) -> String {
     let bits = bytes as f64 * 8.0 / interval_ns.max(1) as f64 * 1e9;
     match bits {
@@ -107,7 +107,7 @@ pub fn bits(bytes: u64, interval_ns: u64) -> String {
     }
 }
 
-/// What TCP and UDP had to do, in a sentence; empty if nothing is known.
+/// The work of TCP and UDP, in a sentence; empty if it is unknown.
 pub fn protocols(snapshot: &Snapshot) -> String {
     let Some(traffic) = &snapshot.sections.traffic else {
         return String::new();

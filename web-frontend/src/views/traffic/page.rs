@@ -28,12 +28,12 @@ pub fn start(_: &Window, _: &Rc<dyn Fn()>) -> Box<dyn View> {
     Box::new(Traffic::default())
 }
 
-/// What of it is in the document.
+/// The state of the view in the document.
 #[derive(Default)]
 struct Traffic {
     choices: Choices,
     drawn: Option<(LineChart, u32, bool)>,
-    /// Markup by the id of its place.
+    /// Markup by the id of its element.
     written: Vec<(&'static str, String)>,
 }
 
@@ -61,7 +61,7 @@ impl Traffic {
     fn draw_line(&mut self, scene: &Scene) -> Result<(), JsValue> {
         let dom = scene.dom;
         let holder = dom.element(PLOT)?;
-        // It has no width before it was shown.
+        // It has no width before it is shown.
         let width = match dom.extent(PLOT).width {
             0 => holder.client_width().max(0) as u32,
             width => width,

@@ -10,10 +10,10 @@ use super::model::{bits, rate, time};
 use crate::format::{self, escape_html};
 use crate::sort::sort_by;
 
-/// A table has so many rows at most, and one for the rest.
+/// Most rows of a table; the rest is summed.
 const MOST_ROWS: usize = 12;
 
-/// The head of a table: its title, and what its columns are called.
+/// The head of a table: its title, and the names of its columns.
 fn head(title: &str, columns: &[&str]) -> String {
     let mut html = format!("<table><caption>{title}</caption><thead><tr>");
     for column in columns {
@@ -31,7 +31,7 @@ fn row(html: &mut String, name: &str, cells: &[String]) {
     html.push_str("</tr>");
 }
 
-/// The host's interfaces, the busiest first; empty if they are not known.
+/// The host's interfaces by traffic; empty if they are unknown.
 pub fn interfaces(snapshot: &Snapshot) -> String {
     let traffic = snapshot.sections.traffic.as_ref();
     let Some(interfaces) = traffic.and_then(|traffic| traffic.interfaces.as_ref()) else {
@@ -100,7 +100,7 @@ pub fn interfaces(snapshot: &Snapshot) -> String {
     html
 }
 
-/// The CPUs that took most packets; empty if none is known.
+/// The CPUs with the most packets; empty if unknown.
 pub fn cpus(snapshot: &Snapshot) -> String {
     let Some(traffic) = &snapshot.sections.traffic else {
         return String::new();
@@ -148,7 +148,7 @@ pub fn cpus(snapshot: &Snapshot) -> String {
     html
 }
 
-/// What was dropped, where and why; or why that is not known.
+/// Dropped packets by place and reason; or why they are unknown.
 pub fn drops(info: &Info, snapshot: &Snapshot) -> String {
     let Some(drops) = &snapshot.sections.drops else {
         let instrument = info.instruments.iter().find(|own| own.name == "drops");
@@ -246,7 +246,7 @@ mod tests {
             html.matches("<tr><th scope=\"row\">").count(),
             MOST_ROWS + 1
         );
-        // v0 to v8, and three that were not named: 36 + 10 packets in half a second.
+        // v0 to v8, and three unnamed ones: 36 + 10 packets in half a second.
         assert!(
             html.contains("12 others</th><td></td><td></td><td>92.0</td>"),
             "{html}"

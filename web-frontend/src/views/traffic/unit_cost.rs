@@ -1,4 +1,4 @@
-//! Cost by work over time: all of a step's CPU time by all that was done in it. Pure.
+//! Cost in relation to work over time: CPU time of each step divided by its work. Pure.
 
 use metrics_common::Info;
 use metrics_common::history::History;
@@ -7,14 +7,14 @@ use super::model::time;
 use crate::timeline::{self, Frame};
 use crate::view_model::index_of;
 
-/// Things a second below which a figure for each says nothing.
+/// Least events per second for a meaningful figure.
 const LEAST: f64 = 1.0;
-/// Bytes a second below which networking's cost is that of an idle host.
+/// Bytes per second below which the cost is that of an idle host.
 const LEAST_BYTES: f64 = 125_000.0;
-/// Bits of a gigabit are so many bytes.
+/// Bytes of a gigabit.
 const GIGABIT_BYTES: f64 = 1.25e8;
 
-/// A cost by work that can be drawn.
+/// A cost that can be drawn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ratio {
     /// RX softirq for each packet.
@@ -30,19 +30,19 @@ pub enum Ratio {
     Sockets,
 }
 
-/// What is divided by what.
+/// Numerator and denominator.
 struct Sides {
     slug: &'static str,
     label: &'static str,
-    /// What it is, for people.
+    /// Its description, for people.
     sentence: &'static str,
     component: &'static str,
-    /// Places among the series of `traffic`, added up.
+    /// Indices among the series of `traffic`, to be summed.
     series: &'static [usize],
 }
 
 impl Ratio {
-    /// All of them, in the order in which they are offered.
+    /// All of them, in display order.
     pub const ALL: [Ratio; 5] = [
         Ratio::Packet,
         Ratio::Send,
@@ -96,7 +96,7 @@ impl Ratio {
         self.sides().slug
     }
 
-    /// The one of this name.
+    /// The one with this name.
     pub fn named(slug: &str) -> Option<Ratio> {
         Ratio::ALL.into_iter().find(|own| own.slug() == slug)
     }
@@ -106,7 +106,7 @@ impl Ratio {
         self.sides().label
     }
 
-    /// What it is, with its unit.
+    /// Its description with the unit.
     pub fn sentence(self) -> &'static str {
         self.sides().sentence
     }
@@ -123,8 +123,8 @@ impl Ratio {
         }
     }
 
-    /// In each step, in the unit of [`Ratio::sentence`]; `None` where one of the two sides is not
-    /// known, or next to nothing was done.
+    /// The value in each step, in the unit of [`Ratio::sentence`]; `None` if one of the two sides
+    /// is unknown, or there was almost no work.
     pub fn values(self, info: &Info, history: &History, frame: &Frame) -> Vec<Option<f64>> {
         let sides = self.sides();
         let Some(component) = index_of(info, sides.component) else {
@@ -159,7 +159,7 @@ mod tests {
     use crate::fixture::{self, FRAME};
     use crate::views::traffic::model::tests::measured;
 
-    /// Half seconds with so many packets; the last one is not measured.
+    /// Half seconds with these numbers of packets; the last one is not measured.
     fn history() -> History {
         let mut history = History::new(&fixture::info());
         for (number, packets) in [(1, 50_000), (2, 150_000), (3, 0), (4, 50_000)] {
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_step_is_all_of_its_time_by_all_of_its_packets_and_none_is_no_figure() {
-        // Two tenths of a second for 200,000 packets, then one for none.
+        // Two tenths of a second for 200,000 packets, then one without packets.
         let values = Ratio::Packet.values(&fixture::info(), &history(), &FRAME);
         assert!((values[0].unwrap() - 1_000.0).abs() < 1.0, "{values:?}");
         assert_eq!(values[1..], [None, None]);
@@ -194,7 +194,7 @@ mod tests {
         let values = Ratio::Sockets.values(&info, &history, &FRAME);
         let network = index_of(&info, "network").unwrap();
         let cpus = history.component_cpus(network, 0).unwrap();
-        // Two gigabits a second.
+        // Two gigabits per second.
         assert!(
             (values[0].unwrap() - cpus * 1e3 / 2.0).abs() < 1.0,
             "{values:?}, {cpus} CPUs"

@@ -1,4 +1,4 @@
-//! Loads that rise, fall and jump, and what becomes of the probes.
+//! The choice of probes for rising, falling and jumping loads.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ const INTERVAL: u64 = SECOND / 2;
 const SOFTIRQS: Group = Group::Softirqs;
 const SENDS: Group = Group::Sends;
 
-/// One CPU on which these groups take so much of the time, as ratios.
+/// One CPU on which these groups take these shares of the time, as ratios.
 fn load(shares: &[(Group, f64)]) -> GroupCosts {
     let mut costs = [0; GROUPS];
     for &(group, share) in shares {
@@ -79,7 +79,7 @@ fn a_group_comes_back_when_it_would_fit_well_and_not_while_it_nearly_would() {
     let mut budget = budget();
     budget.decide(INTERVAL, &[load(&[(SENDS, 0.3)])]);
     for _ in 0..1000 {
-        // Within its part, but not well within.
+        // Within the probes' part, but not well within.
         let left = budget.decide(INTERVAL, &[load(&[(SENDS, 0.004)])]);
         assert!(!left.has(Group::Sends));
     }
@@ -136,7 +136,7 @@ fn a_group_that_could_not_be_attached_is_not_paid_for_and_is_tried_again_ever_la
         assert!(!budget.attached().has(group));
     }
     assert!(waits.is_sorted_by(|a, b| *b >= 2 * *a - 1), "{waits:?}");
-    // What it would cost takes nothing from the others.
+    // Its assumed cost takes no budget from the others.
     let costs = load(&[(group, 0.5), (SENDS, 0.004)]);
     for _ in 0..1000 {
         assert!(budget.decide(INTERVAL, &[costs]).has(SENDS));
@@ -176,14 +176,15 @@ proptest! {
                 let after = budget.decide(INTERVAL, &[costs]);
                 let gone = before.minus(after).iter().count();
                 switches += gone + after.minus(before).iter().count();
-                // What a group costs in the interval in which it turns out to be too much, and
-                // the burst before that.
+                // The cost of a group in the interval in which it becomes too much, and of the
+                // burst before.
                 if gone > 0 {
                     bursts += sum(&costs, before) / INTERVAL as f64;
                 }
             }
         }
-        // A group that came back went at least ten seconds before, and longer each time.
+        // A group that was attached again had been detached for at least ten seconds, and longer
+        // each time.
         prop_assert!(switches as f64 <= 4.0 + 2.0 * intervals / 20.0, "{switches}");
         let allowed = 0.01 * PROBES_PART;
         let burst = allowed * BURST * WINDOW_NS as f64 / INTERVAL as f64;

@@ -1,13 +1,13 @@
-//! A stack that is met for the first time: whose time it is, as far as the stack tells.
+//! Classifies a stack that is not cached.
 
 use metrics_common::Source;
 use metrics_common::component::{CLOCK_KINDS, index_of_source};
 
-use super::verdict::{NOBODYS, Owner, Packed, Ruling, Verdict};
+use super::verdict::{NOBODYS, Packed, Ruling, SampleOwner, Verdict};
 use super::{Classifier, Family, THREAD_FRAMES, Table};
 
 impl Classifier {
-    /// Of a stack that is met for the first time.
+    /// Classifies a stack that is not cached.
     pub(super) fn judge(&mut self, kind: u8, frames: &[u64]) -> Verdict {
         self.stack.clear();
         Verdict {
@@ -18,8 +18,8 @@ impl Classifier {
         }
     }
 
-    /// Whether one of the functions in which a packet has met its socket is among those of the
-    /// work at hand.
+    /// Whether the frames up to the boundary contain a function that is entered with a known
+    /// socket.
     fn shows_socket(&mut self, frames: &[u64]) -> bool {
         for at in 0..frames.len() {
             let marker = usize::from(self.marker_at(frames, at));
@@ -33,7 +33,7 @@ impl Classifier {
         false
     }
 
-    /// Whether a stack shows the softirq in which it was taken, to whom does not know the clock.
+    /// Whether a stack shows the softirq in which it was taken, without the clock.
     fn shows_softirq(&mut self, kind: u8, frames: &[u64]) -> bool {
         let source = usize::from(kind)
             .checked_sub(1)
@@ -66,8 +66,8 @@ impl Classifier {
         Ruling::Clear(self.inside(event, frames, end), None)
     }
 
-    /// Of a task's stack whose innermost marker, at `at`, says `event`: that it is, unless the
-    /// marker serves every family.
+    /// The ruling for a task's stack whose innermost marker, at `at`, says `event`: that event,
+    /// unless the marker serves every family.
     fn rule_on_call(
         &mut self,
         own: Option<usize>,
@@ -95,7 +95,7 @@ impl Classifier {
         Ruling::Clear(self.inside(event, frames, at + 1), shows)
     }
 
-    /// What the frames before `end` show inside of an event.
+    /// The part of an event shown by the frames before `end`.
     fn inside(&mut self, event: usize, frames: &[u64], end: usize) -> Packed {
         let (event, end) = self
             .search(Table::Carved(event), frames, end)
@@ -103,10 +103,10 @@ impl Classifier {
         let part = self
             .search(Table::Parts(event), frames, end)
             .map(|(part, _)| part);
-        Owner { event, part }.packed()
+        SampleOwner { event, part }.packed()
     }
 
-    /// The number of the shared call at this place of a stack.
+    /// The number of the shared call in this frame of a stack.
     fn call_at(&mut self, frames: &[u64], at: usize) -> Option<usize> {
         let marker = self.marker_at(frames, at);
         self.shared[usize::from(marker)].map(usize::from)
@@ -119,8 +119,8 @@ impl Classifier {
         })
     }
 
-    /// The first frame before `end` for which a rule holds, from the innermost
-    /// outwards and no further than the first boundary: the component found, and where.
+    /// The first frame before `end` that matches a rule, from the innermost outwards up to the
+    /// first boundary: its component and index.
     fn search(&mut self, table: Table, frames: &[u64], end: usize) -> Option<(usize, usize)> {
         if self.walk(table).rules.is_empty() {
             return None;

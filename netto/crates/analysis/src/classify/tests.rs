@@ -1,4 +1,4 @@
-//! Stacks of real kernels, and stacks that no kernel ever had.
+//! Stacks of real kernels, and impossible stacks.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ mod softirqs;
 mod stages;
 mod threads;
 
-/// Who has names instead of addresses must come to the same part.
-fn by_names_it_is_the_same(owner: Owner, stack: &str) {
+/// The search by names must give the same part.
+fn by_names_it_is_the_same(owner: SampleOwner, stack: &str) {
     let event = COMPONENTS[owner.event].slug;
     let named: Vec<String> = stack.split(" < ").map(shown).collect();
     let Some(mut parts) = Parts::of(event) else {
@@ -29,7 +29,7 @@ fn by_names_it_is_the_same(owner: Owner, stack: &str) {
     );
 }
 
-/// The name that a flame graph shows.
+/// The name in a flame graph.
 fn shown(symbol: &str) -> String {
     let is_program = symbol.starts_with("bpf_prog_") && !symbol.contains("generic");
     match is_program || symbol.starts_with("bpf_trampoline_") {
@@ -38,7 +38,7 @@ fn shown(symbol: &str) -> String {
     }
 }
 
-/// A kernel made of the functions of these stacks, one every 4 KiB.
+/// A kernel made of the functions of these stacks, one per 4 KiB.
 struct Kernel {
     names: Vec<&'static str>,
     classifier: Classifier,
@@ -79,7 +79,8 @@ impl Kernel {
         let kind = source.map_or(0, Source::clock_kind);
         let owner = self.classifier.classify(kind, &frames)?;
         by_names_it_is_the_same(owner, stack);
-        // The most telling answer: the part, or else what the stack shows that the clock did not.
+        // The most specific answer: the part, or else the event if the stack shows another one than
+        // the clock.
         let own = source.and_then(index_of_source);
         owner
             .part
@@ -133,7 +134,7 @@ fn the_symbols_found_are_listed_by_component() {
     }
 }
 
-/// With all kernel functions that rules name in full, each in a set of its own.
+/// With all kernel functions that rules name in full, each with a marker of its own.
 #[test]
 fn tables_have_a_row_for_what_differs_and_not_for_each_function() {
     let rules = COMPONENTS
@@ -153,7 +154,7 @@ fn tables_have_a_row_for_what_differs_and_not_for_each_function() {
     assert!(cells < markers * 200, "{cells} for {markers} markers");
 }
 
-/// Without probes the clock is always at kind 0, and the stack tells everything.
+/// Without probes the clock is always in kind 0, and only the stack tells the event.
 #[test]
 fn without_probes_softirqs_are_found_in_stacks_with_their_parts() {
     let names = "__napi_poll dev_gro_receive do_idle handle_softirqs inet_sendmsg leaf net_rx_action net_tx_action";
@@ -187,7 +188,7 @@ fn without_probes_softirqs_are_found_in_stacks_with_their_parts() {
         None,
         "a softirq that nobody knows"
     );
-    // The same on a CPU that a packet has woken up; and one that does nothing.
+    // The same on a CPU that was woken up by a packet; and an idle one.
     let on_top_of_idleness =
         "leaf < dev_gro_receive < __napi_poll < net_rx_action < handle_softirqs < do_idle";
     assert_eq!(slugs(on_top_of_idleness), Some(("rx_softirq", Some("gro"))));
@@ -242,7 +243,7 @@ fn when_too_many_stacks_are_known_they_are_learnt_anew_under_other_numbers() {
     assert!(classifier.known.len() <= MOST.known);
 }
 
-/// Symbols that are read anew know nothing of what was seen before.
+/// A new reading of symbols knows nothing of earlier stacks.
 #[test]
 fn the_families_that_were_seen_outlast_the_symbols() {
     let stack = "unix_stream_sendmsg < __sys_sendto < do_syscall_64";
@@ -257,7 +258,7 @@ fn the_families_that_were_seen_outlast_the_symbols() {
 }
 
 proptest! {
-    /// What is said of a stack that is known is what would be said if it were not.
+    /// The result for a cached stack equals that for a new one.
     #[test]
     fn a_stack_that_is_known_is_judged_like_one_that_is_not(
         stacks in proptest::collection::vec((0_usize..2, 0_u8..17, proptest::collection::vec(0_u64..9, 0..5)), 0..60),
@@ -275,7 +276,7 @@ proptest! {
         }
     }
 
-    /// Whatever addresses a stack holds, a part belongs to its whole.
+    /// A part belongs to its whole, for any addresses.
     #[test]
     fn parts_are_found_only_under_their_own_whole(
         kind in any::<u8>(),

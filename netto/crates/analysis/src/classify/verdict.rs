@@ -1,20 +1,20 @@
-//! What a classifier says of a stack, and what it remembers of one that it knows, in few bytes.
+//! A classifier's result for a stack, and its compact form in the cache.
 
 use metrics_common::COMPONENTS;
 
 use crate::families::Family;
 
-/// Whose time a sample belongs to.
+/// The component that a sample belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
-    /// The component (index in the table) whose time it is: what the clock says,
-    /// or what the stack shows inside of that.
+pub struct SampleOwner {
+    /// The event (index in the table): the one of the clock, or a more specific one shown by the
+    /// stack.
     pub event: usize,
     /// The sampled part of it; `None` if no stage marker was met.
     pub part: Option<usize>,
 }
 
-impl Owner {
+impl SampleOwner {
     pub(super) fn packed(self) -> Packed {
         Packed {
             event: self.event as u8,
@@ -23,7 +23,7 @@ impl Owner {
     }
 }
 
-/// An [`Owner`], or nobody, in two bytes.
+/// A [`SampleOwner`], or none, in two bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packed {
     event: u8,
@@ -40,40 +40,39 @@ pub(super) const NOBODY: Packed = Packed {
 };
 
 impl Packed {
-    pub(super) fn owner(self) -> Option<Owner> {
-        (self.event != NOTHING).then_some(Owner {
+    pub(super) fn owner(self) -> Option<SampleOwner> {
+        (self.event != NOTHING).then_some(SampleOwner {
             event: usize::from(self.event),
             part: (self.part != NOTHING).then_some(usize::from(self.part)),
         })
     }
 }
 
-/// A stack that a classifier knows, by a number of its own. Numbers count up from 0; in another
-/// epoch they are those of other stacks.
+/// The number of a cached stack. Numbers count up from 0 in each epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
-    /// Changes when all stacks are forgotten.
+pub struct StackId {
+    /// Changes when the cache is emptied.
     pub epoch: u64,
     /// The stack's number.
     pub number: usize,
 }
 
-/// What is known of a stack, in whichever clock kind it was taken.
+/// The cached result for a stack.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Verdict {
     pub(super) ruling: Ruling,
     pub(super) is_io_thread: bool,
     /// Of a softirq's stack: whether it shows the softirq.
     pub(super) shows_softirq: bool,
-    /// Whether it shows that the packet at hand has met its socket.
+    /// Whether it shows that the packet's socket is known.
     pub(super) has_met_socket: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ruling {
-    /// It shows whose it is, and perhaps the family of a shared call.
+    /// The stack shows the owner, and perhaps the family of a shared call.
     Clear(Packed, Option<(u8, Family)>),
-    /// It ends in a shared call: whose it is if that is the Internet's, local, or not known.
+    /// The stack ends in a shared call: its owner if the family is Internet, local, or unknown.
     Shared(u8, [Packed; 3]),
 }
 

@@ -1,5 +1,4 @@
-//! Rules that are tried together, made one table from a function's and its caller's marker to
-//! the component found.
+//! A set of rules compiled into one table from a function's and its caller's marker to a component.
 
 use metrics_common::{COMPONENTS, Rule};
 
@@ -8,17 +7,17 @@ use rustc_hash::FxHashMap;
 use super::Marker;
 use crate::rules::{NumberedRule, Patterns, best};
 
-/// What a walk finds: nothing, or the index of a component.
-pub(super) type Found = Option<u8>;
+/// The index of the component found, if any.
+pub(super) type MatchedRow = Option<u8>;
 
-/// Rules that are tried together on each frame of a stack.
+/// A set of rules, applied to each frame of a stack.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Walk {
     pub(super) rules: Vec<(usize, Rule)>,
-    /// By marker of a function: its row. Most functions have one of very few.
+    /// By marker of a function: its row of the table. Most functions share one of few rows.
     rows: Vec<u16>,
-    /// The different rows, one after the other; column: marker of the caller.
-    table: Vec<Found>,
+    /// The distinct rows, concatenated; column: marker of the caller.
+    table: Vec<MatchedRow>,
 }
 
 impl Walk {
@@ -38,8 +37,8 @@ impl Walk {
         }
     }
 
-    /// What is found of a function with this marker that one with that marker calls.
-    pub(super) fn find(&self, marker: Marker, caller: Marker) -> Found {
+    /// The component for a function with `marker`, called by one with `caller`.
+    pub(super) fn find(&self, marker: Marker, caller: Marker) -> MatchedRow {
         let markers = self.rows.len();
         let row = usize::from(self.rows[usize::from(marker)]);
         self.table[row * markers + usize::from(caller)]
@@ -50,7 +49,7 @@ impl Walk {
         self.table.len()
     }
 
-    /// Fills the table, once every marker is known.
+    /// Fills the table once all markers are known.
     pub(super) fn tabulate(&mut self, patterns: &Patterns, sets: &[&[u16]]) {
         if self.rules.is_empty() {
             return;
@@ -59,12 +58,12 @@ impl Walk {
         let rules: Vec<NumberedRule> = rules
             .map(|(row, rule)| patterns.numbered(*row, rule))
             .collect();
-        let mut numbers: FxHashMap<Vec<Found>, u16> = FxHashMap::default();
+        let mut numbers: FxHashMap<Vec<MatchedRow>, u16> = FxHashMap::default();
         for frame in sets {
-            // Most functions are claimed by few rules, if any.
+            // Few rules, if any, match most functions.
             let claims: Vec<&NumberedRule> =
                 rules.iter().filter(|rule| rule.claims(frame)).collect();
-            let row: Vec<Found> = sets.iter().map(|caller| best(&claims, caller)).collect();
+            let row: Vec<MatchedRow> = sets.iter().map(|caller| best(&claims, caller)).collect();
             let next = numbers.len() as u16;
             let number = *numbers.entry(row).or_insert_with_key(|row| {
                 self.table.extend(row);

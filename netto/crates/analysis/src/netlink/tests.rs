@@ -1,11 +1,11 @@
-//! Answers as a kernel gave them (6.18, x86-64), made-up ones, and damaged ones.
+//! Recorded answers of a kernel (6.18, x86-64), made-up ones, and damaged ones.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A veth whose other end is in another namespace; `ip -d link`'s `nettovA@if2`. Attributes that
-/// nobody reads are left out, but for three.
+/// A veth whose other end is in another namespace; `ip -d link`'s `nettovA@if2`. All but three of
+/// the unused attributes are left out.
 const VETH: &str = "6c000000 1000 0000 07000000 fa460000 \
     00000100 07000000 02100000 00000000 \
     0c000300 6e6574746f764100 \
@@ -15,7 +15,7 @@ const VETH: &str = "6c000000 1000 0000 07000000 fa460000 \
     08002500 00000000 \
     08000500 02000000 \
     09000600 6e6f6f7000000000";
-/// The number of a namespace, of one that has none, and no such process.
+/// The id of a namespace, a namespace without one, and a missing process.
 const NSID: &str = "1c000000 5800 0000 08000000 fa460000 00000000 08000100 00000000";
 const NO_NSID: &str = "1c000000 5800 0000 09000000 fa460000 00000000 08000100 ffffffff";
 const NO_PROCESS: &str = "30000000 0200 0000 0a000000 fa460000 fdffffff \
@@ -58,7 +58,7 @@ fn statistics(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// What the kernel says of a veth with these words of statistics.
+/// The kernel's message about a veth with these words of statistics.
 fn veth(sequence: u32, name: &[u8], words: &[u64]) -> Vec<u8> {
     let mut body = vec![0; LINK_BYTES];
     body[2..4].copy_from_slice(&1_u16.to_ne_bytes());
@@ -90,7 +90,7 @@ fn counts_of_words() -> InterfaceCounts {
     }
 }
 
-/// The messages, by the number of their request; damage is the end of them.
+/// The messages with the sequence number of their request, up to the first damage.
 fn all(received: &[u8]) -> Vec<Result<(u32, Message), Damaged>> {
     let messages = messages(received);
     messages
@@ -193,7 +193,7 @@ fn damage_is_an_error_wherever_it_is() {
     assert_eq!(all(&short), [Err(Damaged)]);
 }
 
-/// The kernel gave the refusals above to the first two, and answers the others.
+/// The kernel answered the first two with the refusals above, and accepts the others.
 #[test]
 fn requests_are_as_the_kernel_takes_them() {
     let asked = "28000000 1200 0100 07000000 00000000 00000000 9f860100 00000000 00000000 08001d00 08000000";

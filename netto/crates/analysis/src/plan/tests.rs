@@ -1,4 +1,4 @@
-//! Plans over facts: a perfect host, and the same host minus one thing at a time.
+//! Plans for a perfect host, and for the same host minus one thing at a time.
 
 use super::*;
 use metrics_common::component::index_of;

@@ -1,14 +1,14 @@
-//! One line of a symbol list, in its parts.
+//! Splits one line of a symbol list.
 
 use memchr::memchr2;
 
-/// Address, type, name, and the module in brackets, if it is one's.
+/// Address, type, name, and the module without brackets, if any.
 pub(super) type Fields<'a> = (u64, u8, &'a str, Option<&'a str>);
 
-/// `ffffffff81000000 T name\t[module]` in its parts.
+/// Splits `ffffffff81000000 T name\t[module]`.
 pub(super) fn fields(line: &[u8]) -> Option<Fields<'_>> {
     let text = std::str::from_utf8(line).ok()?;
-    // As kernels write it, and otherwise.
+    // The kernel's usual form first, then any other.
     if let Some((digits, [b' ', kind, b' ', ..])) = line.split_first_chunk::<16>()
         && let Some(address) = address(digits)
         && let name = text.get(19..)?
@@ -25,15 +25,14 @@ pub(super) fn fields(line: &[u8]) -> Option<Fields<'_>> {
     Some((address, *kind, parts.next()?, parts.next()))
 }
 
-/// The number that sixteen small hexadecimal digits make, eight at a time; `None` if they are
-/// anything else.
+/// Parses sixteen lower-case hexadecimal digits, eight at a time; `None` for anything else.
 fn address(digits: &[u8; 16]) -> Option<u64> {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let half = |digits: &[u8]| {
         let text = u64::from_le_bytes(digits.try_into().ok()?);
         let letters = (text >> 6) & EACH;
         let values = (text & (0x0f * EACH)).wrapping_add(letters * 9);
-        // What these values would be written as must be what stands there.
+        // Converted back, the values must give the same digits.
         let above_nine = (values.wrapping_add(6 * EACH) >> 4) & EACH;
         let written = values
             .wrapping_add(0x30 * EACH)

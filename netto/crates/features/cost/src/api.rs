@@ -1,5 +1,5 @@
-//! CPU time of networking as JSON: components by their slugs, and for each that is not measured the
-//! reason. It only rearranges, and computes nothing but totals and shares. Pure.
+//! CPU time of networking as JSON: components by their slugs, with the reason for each that is not
+//! measured. Only rearranges values, and computes totals and shares. Pure.
 
 use metrics_common::{Cost, Info, Snapshot, SplitBasis, confidence};
 use netto_questions::api::{Api, Measured, Object, reason};
@@ -8,7 +8,7 @@ use serde::ser::{SerializeMap, Serializer};
 
 use crate::efficiency::EfficiencyView;
 
-/// What is shown of networking's cost.
+/// The JSON of networking's cost.
 pub const API: Api = Api {
     snapshot: Some(write),
     ..Api::SECTION
@@ -17,14 +17,14 @@ pub const API: Api = Api {
 fn write(info: &Info, snapshot: &Snapshot, object: &mut Object) {
     let cost = snapshot.cost();
     object.member("components", &Components { info, snapshot });
-    // Part of the RX softirq's time that ran in ksoftirqd, per CPU.
+    // Part of the RX softirq's time in ksoftirqd, per CPU.
     object.optional("ksoftirqd_rx_ns", cost.ksoftirqd_rx_ns.as_ref());
     let stacks = Stacks {
         taken: &cost.stacks_taken,
         lost: &cost.stacks_lost,
     };
     object.member("stacks", &stacks);
-    // What probes missed in the interval, where the kernel counts it.
+    // Events missed by probes in the interval, if the kernel counts them.
     let missed = info.missable.iter().zip(&cost.probe_missed);
     let missed = missed.map(|(way, &count)| Missed {
         probe: &way.probe,
@@ -52,22 +52,22 @@ struct Missed<'a> {
 struct ComponentView<'a> {
     cpu_ns: &'a [u64],
     total_ns: u64,
-    /// Share of the CPU time that all CPUs had in the interval, 0 to 1.
+    /// Share of all CPUs' time in the interval, 0 to 1.
     share_ratio: f64,
-    /// Where an estimate lies with a confidence of 95 %, nanoseconds.
+    /// The 95 % confidence interval of an estimate, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     total_interval_ns: Option<(u64, u64)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     samples: Option<&'a [u32]>,
-    /// On what its split among its parts rests.
+    /// The basis of its split among its parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     split_basis: Option<BasisView>,
-    /// How often it was entered.
+    /// Number of entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     entries: Option<&'a [u64]>,
 }
 
-/// On what a split rests, nanoseconds over all CPUs; see [`SplitBasis`].
+/// The basis of a split, nanoseconds over all CPUs; see [`SplitBasis`].
 #[derive(Debug, Serialize)]
 struct BasisView {
     stacks_ns: u64,

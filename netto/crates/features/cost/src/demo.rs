@@ -3,7 +3,7 @@
 use metrics_common::Cost;
 use netto_feature::demo::Generator;
 
-/// Hands on the time of each component; no stack is lost.
+/// Copies the time of each component; no stack is lost.
 pub fn generator() -> Generator {
     Box::new(|interval, sections| {
         let (work, cpus) = (interval.work, interval.work.modes.len());

@@ -1,23 +1,23 @@
-//! Cost by work as JSON: of the host and of each CPU. Pure.
+//! CPU time in relation to work as JSON, for the host and each CPU. Pure.
 
 use metrics_common::component::index_of;
 use metrics_common::efficiency::whole_work;
 use metrics_common::{Efficiency, Snapshot, WorkCount};
 use serde::Serialize;
 
-/// How messages of sockets are counted: each where its call ends;
+/// How messages of sockets are counted: at the end of each call, by tracepoints;
 const TRACEPOINTS: &str = "tracepoints";
-/// or each call that is timed.
+/// or as the number of timed calls.
 const TIMED_CALLS: &str = "timed_calls";
 
-/// [`Efficiency`] with how messages were counted.
+/// [`Efficiency`], and how messages were counted.
 #[derive(Debug, Serialize)]
 pub(super) struct EfficiencyView {
-    /// Of all CPUs together.
+    /// All CPUs together.
     host: Efficiency,
-    /// Of each CPU.
+    /// Each CPU.
     cpus: Vec<Efficiency>,
-    /// Messages of sockets; absent where they are not counted and calls are not timed.
+    /// How messages are counted; absent if they are not, and calls are not timed.
     #[serde(skip_serializing_if = "Option::is_none")]
     messages: Option<Messages>,
 }
@@ -32,7 +32,7 @@ struct Messages {
 }
 
 impl EfficiencyView {
-    /// Of an interval; `None` if nothing is known of its work.
+    /// The figures of an interval; `None` if its work is unknown.
     pub(super) fn of(snapshot: &Snapshot) -> Option<Self> {
         let columns = 0..snapshot.cpus.len();
         let calls = |slug: &str| {

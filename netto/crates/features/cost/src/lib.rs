@@ -27,7 +27,7 @@ pub mod metrics;
 
 pub use api::API;
 
-/// It is what netto is for.
+/// The main feature of netto.
 pub const FEATURE: Feature = Feature {
     is_essential: true,
     api: API,
@@ -36,7 +36,7 @@ pub const FEATURE: Feature = Feature {
     ..Feature::new("cost", start)
 };
 
-/// What is kept from interval to interval.
+/// State kept between intervals.
 struct NetworkCost {
     samples: Samples,
     deltas: Deltas,
@@ -51,7 +51,7 @@ struct NetworkCost {
 /// Begins with an empty buffer and the clocks as they are now.
 ///
 /// # Errors
-/// None: what is impossible here, the platform has found out.
+/// None: the platform has already found out what is impossible here.
 fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     let possible_cpus = platform.readers.possible_cpus;
     let now_ns = system::monotonic_ns();
@@ -88,7 +88,7 @@ impl NetworkCost {
         let Some(classifier) = &mut platform.classifier else {
             return;
         };
-        // Two closures count in it, one after the other.
+        // Two closures use it, one after the other.
         let samples = RefCell::new(&mut self.samples);
         platform.readers.stacks.drain(
             |trace| {
@@ -154,7 +154,7 @@ impl NetworkCost {
         let ksoftirqd_rx_ns = grown(reading.ksoftirqd_rx_ns, before.ksoftirqd_rx_ns);
         let mut entries: [u64; CLOCK_KINDS] =
             std::array::from_fn(|kind| grown(reading.entries[kind], before.entries[kind]));
-        // Where no probe counts softirqs, or not all the time, the kernel does.
+        // The kernel counts softirqs that no probe counts, or not all the time.
         for (vector, count) in platform.overhead.softirqs(cpu).iter().flatten().enumerate() {
             entries[usize::from(Source::Softirq(vector as u8).clock_kind())] = *count;
         }
@@ -170,7 +170,7 @@ impl NetworkCost {
         self.filling.add(split, &of_cpu);
     }
 
-    /// Tells which CPUs are not sampled while they are idle, when that becomes known.
+    /// Warns once about CPUs that are not sampled while they are idle.
     fn watch_idle_cpus(&mut self, platform: &mut Platform, cpus: &[u32], modes: Option<&Modes>) {
         let (Some(samplers), Some(modes)) = (&platform.readers.samplers, modes) else {
             return;
@@ -190,11 +190,11 @@ impl NetworkCost {
     }
 }
 
-/// What a user should know of figures that were corrected: the ratio in steps that are worth a
-/// word.
+/// The remark for the user on corrected figures, with a rounded ratio, so that small changes give
+/// no new remark.
 fn note_of(correction: Correction) -> String {
     format!(
-        "Softirqs are sampled: what stacks show of them is multiplied by {:.2}, as was found here \
+        "Softirqs are sampled: their sampled time is multiplied by {:.2}, a ratio measured here \
          while they were timed.",
         (20.0 * correction.ratio).round() / 20.0
     )

@@ -5,9 +5,9 @@ use netto_metrics::catalogue::{Catalogue, Family, Inputs, Otlp, Samples, Unit, V
 
 /// The component whose parts are networking's events.
 const NETWORK: &str = "network";
-/// What is an event.
+/// The kinds of events.
 const EVENTS: &[KindName] = &[KindName::Timed, KindName::Estimated, KindName::Carved];
-/// What is a part of one.
+/// The kinds of parts.
 const PARTS: &[KindName] = &[KindName::Sampled, KindName::Remainder];
 
 fn cost<'a>(inputs: &Inputs<'a>) -> &'a Cost {
@@ -42,7 +42,7 @@ fn per_component(
     });
 }
 
-/// Parts and their event never stand side by side: whoever adds up all samples counts each
+/// An event is exported either itself or by its parts, so that the sum of all series counts each
 /// nanosecond once.
 fn events_or_their_parts(inputs: &Inputs<'_>, out: &mut dyn Samples) {
     for (event, row) in rows(inputs, EVENTS) {
@@ -71,7 +71,7 @@ fn events_or_their_parts(inputs: &Inputs<'_>, out: &mut dyn Samples) {
     }
 }
 
-/// What is exported of it.
+/// The exported metrics.
 pub const METRICS: Catalogue = Catalogue::of(&[
     Family::counter(
         "netto_cpu_seconds_total",
@@ -128,7 +128,7 @@ pub const METRICS: Catalogue = Catalogue::of(&[
             });
         },
     )
-    // In `netto.cpu.time`.
+    // Included in `netto.cpu.time`.
     .in_otlp(Otlp::Absent),
     Family::counter(
         "netto_network_cpu_seconds_total",

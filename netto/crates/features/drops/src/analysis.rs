@@ -26,9 +26,9 @@ const RETIRED: u64 = 1;
 
 /// Where packets are dropped, as one word: see `drops.bpf.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place(pub u64);
+pub struct DropKey(pub u64);
 
-impl Place {
+impl DropKey {
     /// The address that the dropping call returns to.
     pub fn location(self) -> u64 {
         // All of the kernel's code is in the upper half.
@@ -83,7 +83,7 @@ impl Reasons {
     }
 
     /// The name of a place's reason; empty where the kernel gives none.
-    pub fn name(&self, place: Place) -> String {
+    pub fn name(&self, place: DropKey) -> String {
         if !self.are_given() {
             return String::new();
         }
@@ -97,7 +97,7 @@ impl Reasons {
     }
 }
 
-/// What one CPU has counted since the probe was loaded.
+/// A CPU's counts since the probe was loaded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Runs of the probe.
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_place_is_an_address_of_the_kernel_and_a_reason() {
-        let place = Place(3 << 60 | 5 << 48 | 0xffff_8123_4567);
+        let place = DropKey(3 << 60 | 5 << 48 | 0xffff_8123_4567);
         assert_eq!(place.location(), 0xffff_ffff_8123_4567);
         assert_eq!(place.reason(), (3, 5));
     }
@@ -275,7 +275,7 @@ mod tests {
     fn reasons_have_the_kernels_names_or_at_least_their_subsystem() {
         let reasons = reasons();
         let name =
-            |subsystem: u64, number: u64| reasons.name(Place(subsystem << 60 | number << 48));
+            |subsystem: u64, number: u64| reasons.name(DropKey(subsystem << 60 | number << 48));
         assert_eq!(name(0, 3), "NO_SOCKET");
         assert_eq!(name(0, 2), "NOT_SPECIFIED");
         assert_eq!(name(3, 7), "OPENVSWITCH_7");
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(reasons.consumed(), Some(1));
         let none = Reasons::default();
         assert_eq!(
-            (none.name(Place(7)), none.consumed()),
+            (none.name(DropKey(7)), none.consumed()),
             (String::new(), None)
         );
         assert!(!none.are_given());

@@ -112,7 +112,7 @@ impl Probe {
         words.get(at).map_or(0, |word| word.load(Relaxed))
     }
 
-    /// What a CPU has counted so far.
+    /// A CPU's counts so far.
     pub fn counts(&self, cpu: usize) -> Counts {
         let word = |at: usize| self.word(cpu, at);
         Counts {

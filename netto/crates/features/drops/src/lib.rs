@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use metrics_common::{DropPlace, Drops, Sections};
 
-use self::analysis::{Aging, Growth, Place, Reasons};
+use self::analysis::{Aging, DropKey, Growth, Reasons};
 use self::kernel::{NameReader, Probe};
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
@@ -89,10 +89,10 @@ impl DropCounter {
         self.met_ns.resize(slots.len(), 0);
         let slots = slots.iter().zip(&self.places).enumerate();
         let new = slots.filter(|(_, (_, known))| known.is_none());
-        let new = new.map(|(slot, (place, _))| (slot, Place(place.load(Relaxed))));
-        let new: Vec<(usize, Place)> = new.filter(|(_, place)| place.0 != 0).collect();
+        let new = new.map(|(slot, (place, _))| (slot, DropKey(place.load(Relaxed))));
+        let new: Vec<(usize, DropKey)> = new.filter(|(_, place)| place.0 != 0).collect();
         let classifier = platform.classifier.as_ref();
-        let start_of = |place: &Place| classifier?.function_returned_to(place.location());
+        let start_of = |place: &DropKey| classifier?.function_returned_to(place.location());
         let starts = new.iter().filter_map(|(_, place)| start_of(place));
         self.names.look_up(starts, now_ns);
         for (slot, place) in new {

@@ -5,7 +5,7 @@ use netto_metrics::catalogue::{Catalogue, Family, Unit, Value};
 /// Stands for the functions that there was no room for.
 const OTHERS: &str = "other functions";
 
-/// What is exported of it.
+/// The exported metrics.
 pub const METRICS: Catalogue = Catalogue::of(&[
     Family::counter(
         "netto_dropped_packets_total",

@@ -1,4 +1,4 @@
-//! Latency as JSON, over the newest snapshots as one and of the newest by itself. Pure.
+//! Latency as JSON, for the sum of the newest snapshots and for the newest one. Pure.
 
 use metrics_common::latency::{Histogram, PERCENTILES, Percentile, Point};
 use metrics_common::sections::{Columns, GroupKind, MissingPoint, PointLatency, Section};
@@ -8,7 +8,7 @@ use netto_questions::selection::Selection;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// What is shown of latency.
+/// The JSON of latency.
 pub const API: Api = Api {
     questions: &[Question {
         name: "latency",
@@ -21,25 +21,25 @@ pub const API: Api = Api {
 /// Latency over some time, and in the newest interval of it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Summed {
-    /// When the intervals were.
+    /// The time of the intervals.
     span: Covered,
-    /// All of them as one, all CPUs in one column.
+    /// The sum of all intervals, with all CPUs in one column.
     sum: Latency,
-    /// When the newest interval was.
+    /// The time of the newest interval.
     newest_span: Covered,
     /// The newest interval.
     newest: Latency,
 }
 
 impl Summed {
-    /// Adds an interval that has latency, and is later than those before it.
+    /// Adds an interval, which is later than those before it.
     pub(crate) fn add(&mut self, snapshot: &Snapshot, latency: &Latency) {
         self.span.add(snapshot);
         self.sum.add(latency, &Columns::folded());
         self.set_newest(snapshot, latency);
     }
 
-    /// Which interval is the newest.
+    /// Sets the newest interval.
     pub(crate) fn set_newest(&mut self, snapshot: &Snapshot, latency: &Latency) {
         self.newest_span = Covered::default();
         self.newest_span.add(snapshot);
@@ -58,7 +58,7 @@ fn answer(_: &Selection, snapshots: Snapshots<'_>, info: &Info) -> Result<Vec<u8
     text(summed.as_ref(), info)
 }
 
-/// The answer: what was measured, or why nothing was.
+/// The answer: the measured values, or why there are none.
 pub(crate) fn text(summed: Option<&Summed>, info: &Info) -> Result<Vec<u8>, Refusal> {
     json(&Measured::of(info, "latency", summed.map(view)))
 }
@@ -79,15 +79,15 @@ struct PointView<'a> {
     label: &'static str,
     help: &'static str,
     method: &'a str,
-    /// Of the whole span.
+    /// Over the whole span.
     #[serde(flatten)]
     span: Figures,
-    /// Of the newest interval; absent if the point was not measured then.
+    /// In the newest interval; absent if the point was not measured then.
     #[serde(skip_serializing_if = "Option::is_none")]
     interval: Option<Figures>,
 }
 
-/// What was found.
+/// The values of a point.
 #[derive(Debug, Serialize)]
 struct Figures {
     histogram: Histogram,
@@ -117,7 +117,7 @@ struct GroupView<'a> {
     percentiles: Percentiles,
 }
 
-/// The percentiles by their names; none of nothing.
+/// The percentiles by their names; empty without packets.
 #[derive(Debug)]
 struct Percentiles([Option<Percentile>; PERCENTILES.len()]);
 
@@ -141,7 +141,7 @@ impl Serialize for Percentiles {
 
 fn view(summed: &Summed) -> AnswerView<'_> {
     let sum = &summed.sum;
-    // In the order of the table, whoever measured.
+    // In the order of the table.
     let points = Point::ALL.iter().filter_map(|point| sum.of(*point));
     let points = points.map(|own| PointView {
         point: own.point,
@@ -233,8 +233,8 @@ mod tests {
         let mut info = fixture::info();
         info.instruments = vec![InstrumentInfo {
             name: "latency".to_owned(),
-            availability: Availability::missing("not asked for"),
+            availability: Availability::missing("not enabled"),
         }];
-        assert_eq!(answered(&[None], &info)["unavailable"], "not asked for");
+        assert_eq!(answered(&[None], &info)["unavailable"], "not enabled");
     }
 }

@@ -1,5 +1,5 @@
-//! How long the made-up host's packets wait: longer where a CPU has much to do, and now and then
-//! for a reader that is slow. Pure.
+//! Latencies of the made-up host's packets: longer on busy CPUs, and at times because of a slow
+//! reader. Pure.
 
 use std::sync::LazyLock;
 
@@ -8,19 +8,19 @@ use metrics_common::sections::{GroupKind, GroupLatency, MissingPoint, PointLaten
 use metrics_common::{Latency, SoftnetCount, Traffic};
 use netto_feature::demo::Generator;
 
-/// The point that this host pretends to lack.
+/// The point reported as unavailable.
 const LACKING: Point = Point::DriverToIp;
-/// A bucket with less than this share of all packets has none.
+/// Least share of all packets for a bucket.
 const LEAST_SHARE: f64 = 0.0004;
-/// The share of packets that wait many times as long, and how many times.
+/// The share of packets with a much longer latency, and the factor.
 const TAIL: f64 = 0.012;
 const TAIL_TIMES: f64 = 14.0;
-/// Steps of load that are told apart.
+/// Number of distinguished load levels.
 const LOAD_STEPS: usize = 6;
-/// For so long in every so many seconds readers are slow, and how many times.
+/// Duration of slow reading and its period, seconds; and the factor.
 const SLOW_SECONDS: (f64, f64) = (12.0, 150.0);
 const SLOW_TIMES: f64 = 9.0;
-/// Who shares the packets, and one part in how many each has.
+/// The groups, and the divisor of each one's share of the packets.
 const INTERFACES: [(&str, u64); 3] = [("eth0", 2), ("veth3f1c9a2", 5), ("veth90b7e41", 9)];
 const OWNERS: [(&str, u64); 3] = [
     ("/system.slice/web.service", 2),
@@ -28,8 +28,8 @@ const OWNERS: [(&str, u64); 3] = [
     ("/system.slice/dns.service", 8),
 ];
 
-/// Of a point: what half of the packets are below, nanoseconds; how far they are scattered, powers
-/// of two; one packet in how many comes there.
+/// Of a point: median latency, nanoseconds; spread, in powers of two; the divisor of the packets
+/// that reach it.
 fn shape(point: Point) -> (f64, f64, u64) {
     match point {
         Point::IpStart => (2_100.0, 0.7, 1),
@@ -46,7 +46,7 @@ fn shape(point: Point) -> (f64, f64, u64) {
     }
 }
 
-/// Whether a reader's slowness is seen there.
+/// Whether slow readers affect the point.
 fn is_readers(point: Point) -> bool {
     use Point::{TcpReadWait, TcpSocketRead, UdpReadWait, UdpSocketRead};
     matches!(
@@ -55,10 +55,10 @@ fn is_readers(point: Point) -> bool {
     )
 }
 
-/// Buckets with their shares of a point's packets. Making them takes long, so it is done once.
+/// Buckets with their shares of a point's packets. Computed once, because it takes long.
 type Shares = Vec<(usize, f64)>;
 
-/// Shares by point, whether readers are slow, and step of load.
+/// Shares by point, by whether readers are slow, and by load level.
 static SHARES: LazyLock<Vec<Shares>> = LazyLock::new(|| {
     let mut all = Vec::new();
     for &point in Point::ALL {
@@ -88,7 +88,7 @@ fn shares(median_ns: f64, scatter: f64) -> Shares {
     shares.filter(|(_, share)| *share >= LEAST_SHARE).collect()
 }
 
-/// The latencies of so many packets.
+/// The latencies of this many packets.
 fn histogram(packets: u64, point: Point, is_slow: bool, load: f64) -> Histogram {
     let step = (load.clamp(0.0, 1.0) * LOAD_STEPS as f64) as usize;
     let place = (point.index() * 2 + usize::from(is_slow)) * (LOAD_STEPS + 1) + step;
@@ -101,7 +101,7 @@ fn histogram(packets: u64, point: Point, is_slow: bool, load: f64) -> Histogram 
     own
 }
 
-/// The packets are those of the section of traffic.
+/// The number of packets is that of the section `traffic`.
 pub fn generator() -> Generator {
     Box::new(|interval, sections| {
         let traffic = sections.traffic.as_ref();
@@ -109,7 +109,7 @@ pub fn generator() -> Generator {
     })
 }
 
-/// The section, of the interval that ends at `seconds`.
+/// The section for the interval that ends at `seconds`.
 fn latency(traffic: &Traffic, seconds: f64) -> Latency {
     let packets = traffic
         .softnet_of(SoftnetCount::Packets)
@@ -153,7 +153,7 @@ fn latency(traffic: &Traffic, seconds: f64) -> Latency {
     latency
 }
 
-/// The packets of a point by group; what is left has no name.
+/// The packets of a point by group; the rest has no name.
 fn groups(
     kind: GroupKind,
     names: [(&str, u64); 3],

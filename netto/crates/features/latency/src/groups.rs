@@ -1,5 +1,5 @@
-//! Latencies by group: of each interface, or each control group, what came at each point. A group is
-//! read only where something was counted, since every CPU has records of every group.
+//! Latencies by group, that is, by interface or control group. Every CPU has records of all groups;
+//! a group is read only if it has counts.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,16 +12,16 @@ use super::kernel::probes::{GROUPS, Probes};
 use crate::request::Grouping;
 use netto_sys::system::Roots;
 
-/// The groups, as they were last read.
+/// The groups and their last readings.
 pub(super) struct Groups {
     kind: GroupKind,
-    /// By CPU and place; only those in which something was ever counted.
+    /// By CPU and index of the group; only those with counts.
     before: HashMap<(u32, usize), Before>,
     names: HashMap<u64, String>,
     cgroups: Option<CgroupPaths>,
 }
 
-/// What a record was.
+/// The last reading of a record.
 #[derive(Default)]
 struct Before {
     runs: u64,
@@ -30,7 +30,7 @@ struct Before {
 }
 
 impl Groups {
-    /// `None` if packets are not told apart.
+    /// `None` if packets are not grouped.
     pub(super) fn new(roots: &Roots, grouping: Grouping) -> Option<Self> {
         let kind = match grouping {
             Grouping::None => return None,
@@ -45,7 +45,7 @@ impl Groups {
         })
     }
 
-    /// What came of each group at each point on these CPUs; what is in no group has no name.
+    /// Counts of each group at each point on these CPUs; packets without a group have no name.
     pub(super) fn collect(
         &mut self,
         probes: &Probes,
@@ -70,7 +70,7 @@ impl Groups {
         named.collect()
     }
 
-    /// Adds what came of a group on a CPU, by place and point.
+    /// Adds a group's new counts on a CPU, by index of the group and point.
     fn read(
         &mut self,
         probes: &Probes,
@@ -100,7 +100,7 @@ impl Groups {
         }
     }
 
-    /// What a group is called; its number where that is not to be had.
+    /// The name of a group; its number if the name is unknown.
     fn name(&mut self, roots: &Roots, key: u64) -> String {
         if let Some(name) = self.names.get(&key) {
             return name.clone();

@@ -1,5 +1,5 @@
-//! How long after its arrival a packet is at which point of the stack. Nothing of it is loaded
-//! unless it is asked for; it stops for a while where it would cost too much.
+//! The time from a packet's arrival to each point of the stack. Nothing is loaded unless it is
+//! requested; measuring pauses when it would cost too much.
 
 use metrics_common::latency::Point;
 use metrics_common::sections::{MissingPoint, PointLatency};
@@ -37,7 +37,7 @@ pub const FEATURE: Feature = Feature {
     ..Feature::new("latency", start)
 };
 
-/// Its probes; what an event of theirs costs follows from the request.
+/// Its probes; the cost of an event follows from the request.
 const GROUP: ProbeGroup = ProbeGroup {
     name: "latency",
     label: "latencies",
@@ -47,23 +47,22 @@ const GROUP: ProbeGroup = ProbeGroup {
                      packets that all would cost too much; --latency-one-in takes fewer.",
 };
 
-/// What is kept from interval to interval.
+/// State kept between intervals.
 struct Latencies {
     probes: Probes,
     request: Request,
-    /// As they were last read: by CPU, and by point in the plan's order.
+    /// The last readings: by CPU, and by point in the plan's order.
     before: Vec<Vec<Counts>>,
     runs_before: Vec<u64>,
     groups: Option<Groups>,
     group: RegisteredGroup,
 }
 
-/// How this kernel can measure a point, the best means first: what is hooked, or why that is not
+/// How this kernel can measure a point, in order of preference: the hooks used, or why it is not
 /// possible.
 pub type Ways = Vec<Result<String, String>>;
 
-/// How this kernel can measure each point. Nothing is loaded: whether it allows the first of them
-/// is told by who tries.
+/// How this kernel can measure each point. Nothing is loaded, so the kernel may still refuse.
 ///
 /// # Errors
 /// If its type information cannot be read.
@@ -73,13 +72,13 @@ pub fn ways() -> anyhow::Result<Vec<(Point, Ways)>> {
     Ok(Point::ALL.iter().map(of).collect())
 }
 
-/// Begins to take latencies.
+/// Starts measuring.
 ///
 /// # Errors
-/// If nobody wants to know, or the kernel refuses all probes.
+/// If latencies are not requested, or the kernel refuses all probes.
 fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     let Some(request) = options.of::<Request>(FEATURE.name).cloned() else {
-        anyhow::bail!("not asked for; --latency measures where packets wait in the stack");
+        anyhow::bail!("not enabled; --latency measures where packets wait in the stack");
     };
     let (probes, hooks) = Probes::start(&platform.roots, platform.readers.possible_cpus, &request)?;
     let price = probes.plan().means.price();
@@ -105,7 +104,7 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
 }
 
 impl Latencies {
-    /// The points, with what came at each on each of these CPUs.
+    /// The points, with the new counts on each of these CPUs.
     fn points(&mut self, cpus: &[u32]) -> Vec<PointLatency> {
         let planned = &self.probes.plan().points;
         let mut points: Vec<PointLatency> = planned
@@ -129,7 +128,7 @@ impl Latencies {
         points
     }
 
-    /// Latencies that were taken on each of these CPUs.
+    /// Number of latencies taken on each of these CPUs.
     fn runs(&mut self, cpus: &[u32]) -> Vec<u64> {
         let mut grown = Vec::with_capacity(cpus.len());
         for &cpu in cpus {
@@ -171,7 +170,7 @@ impl Instrument for Latencies {
     }
 }
 
-/// What the programs and this crate agree on; see `build.rs`.
+/// Constants shared by the programs and this crate; see `build.rs`.
 #[allow(dead_code, reason = "some words are the programs' own")]
 pub(crate) mod abi {
     include!(concat!(env!("OUT_DIR"), "/abi.rs"));

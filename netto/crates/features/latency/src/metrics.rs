@@ -1,4 +1,4 @@
-//! The metrics: how long packets wait inside the stack.
+//! The metrics of latency.
 
 use metrics_common::latency::Histogram;
 use metrics_common::sections::{GroupKind, PointLatency};
@@ -9,7 +9,7 @@ fn points<'a>(inputs: &'a Inputs<'_>) -> &'a [PointLatency] {
     latency.map_or(&[][..], |latency| &latency.points)
 }
 
-/// What is exported of it.
+/// The exported metrics.
 pub const METRICS: Catalogue = Catalogue {
     compat: COMPAT,
     ..Catalogue::of(&[
@@ -41,7 +41,7 @@ pub const METRICS: Catalogue = Catalogue {
     ])
 };
 
-/// The same under the name and labels that netstacklat has with ebpf_exporter, where asked for.
+/// The same under the name and labels of netstacklat with ebpf_exporter, if requested.
 const COMPAT: &[Family] = &[Family::histogram(
     "ebpf_exporter_netstack_latency_seconds",
     "How long after its arrival a packet was at a point of the network stack.",
@@ -50,7 +50,7 @@ const COMPAT: &[Family] = &[Family::histogram(
         let Some(latency) = &inputs.sum().sections.latency else {
             return;
         };
-        // By one kind of group only: by two, each packet would be there twice.
+        // By one kind of group only: with two, each packet would count twice.
         let kinds = [GroupKind::Interface, GroupKind::Owner];
         let has = |kind: &GroupKind| latency.groups.iter().any(|own| own.kind == *kind);
         let kind = kinds.into_iter().find(has);

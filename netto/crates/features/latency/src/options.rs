@@ -1,4 +1,4 @@
-//! Options of measuring latencies inside the stack, and the request that they make.
+//! Options for measuring latencies inside the stack, and the resulting request.
 
 use clap::{Args, FromArgMatches, ValueEnum};
 use netto_feature::options::Options;
@@ -6,10 +6,10 @@ use netto_feature::values::{in_range, understood};
 
 use crate::request::{Grouping, Request, points};
 
-/// A filter can name so many.
+/// Most names in a filter.
 const MOST_NAMES: usize = 128;
 
-/// What users may ask.
+/// The options of users.
 pub(crate) const OPTIONS: Options = Options {
     arguments: LatencyOptions::augment_args,
     read: |matches, options| {
@@ -24,10 +24,10 @@ pub(crate) const OPTIONS: Options = Options {
     is_reread: true,
 };
 
-/// What latencies are measured, of which packets.
+/// The latencies to measure, and the packets.
 #[derive(Debug, Clone, Default, Args)]
 struct LatencyOptions {
-    /// Measure how long after its arrival a packet is at which point of the stack [default: false]
+    /// Measure the time from a packet's arrival to each point of the stack [default: false]
     #[arg(
         long,
         value_name = "BOOL",
@@ -39,8 +39,8 @@ struct LatencyOptions {
         hide_env = true
     )]
     latency: Option<bool>,
-    /// Points at which latencies are measured, such as ip-start,tcp-socket-read [default: all that
-    /// there are]
+    /// Points at which latencies are measured, such as ip-start,tcp-socket-read [default: all
+    /// points]
     #[arg(
         long,
         value_name = "POINT",
@@ -50,7 +50,7 @@ struct LatencyOptions {
         hide_env = true
     )]
     latency_points: Vec<String>,
-    /// Look at one in so many packets, the same at all points: cost follows [default: 1]
+    /// Measure one packet in this many, the same at all points: reduces the cost [default: 1]
     #[arg(
         long,
         value_name = "COUNT",
@@ -59,7 +59,7 @@ struct LatencyOptions {
         hide_env = true
     )]
     latency_one_in: Option<u64>,
-    /// Count segments that waited for an earlier one, too, when they are read [default: false]
+    /// Also count segments that waited for an earlier one, when they are read [default: false]
     #[arg(
         long,
         value_name = "BOOL",
@@ -71,8 +71,7 @@ struct LatencyOptions {
         hide_env = true
     )]
     latency_include_hol: Option<bool>,
-    /// Only packets that came in at these interfaces: names, or numbers for those of other
-    /// namespaces
+    /// Only packets received by these interfaces: names, or numbers for those of other namespaces
     #[arg(
         long,
         value_name = "INTERFACE",
@@ -99,7 +98,7 @@ struct LatencyOptions {
         hide_env = true
     )]
     latency_cgroups: Vec<String>,
-    /// Only packets that these processes read
+    /// Only packets read by these processes
     #[arg(
         long,
         value_name = "PID",
@@ -108,7 +107,7 @@ struct LatencyOptions {
         hide_env = true
     )]
     latency_pids: Vec<u32>,
-    /// Only packets for sockets with one of these ports, on either side
+    /// Only packets for sockets with one of these ports, local or remote
     #[arg(
         long,
         value_name = "PORT",
@@ -117,7 +116,7 @@ struct LatencyOptions {
         hide_env = true
     )]
     latency_ports: Vec<u16>,
-    /// Only packets for sockets with so many in their queue [default: 0]
+    /// Only packets for sockets with at least this many packets in their queue [default: 0]
     #[arg(
         long,
         value_name = "COUNT",
@@ -125,8 +124,7 @@ struct LatencyOptions {
         hide_env = true
     )]
     latency_min_queue: Option<u32>,
-    /// Tell packets apart: none, by interface, or by owner (the socket's control group)
-    /// [default: none]
+    /// Group packets: none, by interface, or by owner (the socket's control group) [default: none]
     #[arg(
         long,
         value_name = "WHAT",
@@ -137,12 +135,12 @@ struct LatencyOptions {
     latency_group: Option<GroupName>,
 }
 
-/// By what packets are told apart, as the user writes it.
+/// The grouping of packets, as given by the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum GroupName {
-    /// By nothing
+    /// No groups
     None,
-    /// The interface that they came in at
+    /// The receiving interface
     Interface,
     /// The control group of their socket
     Owner,

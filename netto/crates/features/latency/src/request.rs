@@ -1,29 +1,29 @@
-//! What is asked of latencies: points, a sample, filters, groups.
+//! A request for latencies: points, sampling, filters, groups.
 
 use metrics_common::latency::Point;
 
-/// By what packets are told apart.
+/// The grouping of packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Grouping {
-    /// By nothing.
+    /// No groups.
     #[default]
     None,
-    /// The interface that they came in at.
+    /// The receiving interface.
     Interface,
     /// The control group of their socket.
     Owner,
 }
 
-/// What is asked for, as far as no kernel has to be asked.
+/// A validated request, except for names that only the kernel knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// At these points, in the order of [`Point::ALL`].
+    /// The points, in the order of [`Point::ALL`].
     pub points: Vec<Point>,
-    /// One packet in so many.
+    /// One packet in this many is measured.
     pub one_in: u64,
-    /// Whether segments are counted that waited for an earlier one.
+    /// Whether segments that waited for an earlier one are counted.
     pub includes_hol: bool,
-    /// Names or numbers of interfaces; empty: all. So are the others.
+    /// Names or numbers of interfaces. An empty filter accepts all packets; so do the following.
     pub interfaces: Vec<String>,
     /// Names, paths or inode numbers of network namespaces.
     pub netns: Vec<String>,
@@ -31,11 +31,11 @@ pub struct Request {
     pub cgroups: Vec<String>,
     /// Processes.
     pub pids: Vec<u32>,
-    /// Ports, on either side.
+    /// Ports, local or remote.
     pub ports: Vec<u16>,
-    /// Packets that a socket's queue must hold.
+    /// Least number of packets in a socket's queue.
     pub min_queue: u32,
-    /// By what packets are told apart.
+    /// The grouping of packets.
     pub grouping: Grouping,
 }
 
@@ -59,7 +59,7 @@ impl Default for Request {
 /// The points of these names.
 ///
 /// # Errors
-/// One that there is none of, in words that follow the option's name.
+/// An unknown name, in words that follow the option's name.
 pub fn points(names: &[String]) -> Result<Vec<Point>, String> {
     let names = names.iter().map(|name| name.trim());
     let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! How `netto latency` looks: lines of text, with a bar for each power of two. Pure.
+//! The output of `netto latency`: lines of text, with a bar for each power of two. Pure.
 
 use std::fmt::Write as _;
 
@@ -10,22 +10,22 @@ use netto_questions::window::Window;
 
 use crate::api::{self, Summed};
 
-/// Width of a name and of a figure.
+/// Width of names and figures.
 const NAME: usize = 24;
 const FIGURE: usize = 9;
-/// From one label of the axis to the next, powers.
+/// Distance of the axis' labels, in powers.
 const LABEL_POWERS: usize = 5;
 
 /// The latencies of the newest intervals.
 #[derive(Debug, Default)]
 pub struct View {
     window: Window,
-    /// Whether interfaces and owners are shown too.
+    /// Whether interfaces and owners are shown, too.
     has_groups: bool,
 }
 
 impl View {
-    /// Nothing yet.
+    /// Empty.
     pub fn new(has_groups: bool) -> Self {
         View {
             has_groups,
@@ -75,7 +75,7 @@ impl TextView for View {
     }
 }
 
-/// What the bars stand for.
+/// The axis of the bars.
 fn axis() -> String {
     let mut axis = String::new();
     for power in (1..POWERS).step_by(LABEL_POWERS) {
@@ -104,7 +104,7 @@ fn line(name: &str, histogram: &Histogram, seconds: f64) -> String {
     line.trim_end().to_owned()
 }
 
-/// What was measured in so many seconds, with its groups if they are wanted.
+/// The latencies of this time, with their groups if requested.
 fn measured(info: &Info, latency: &Latency, seconds: f64, has_groups: bool) -> String {
     let every = match latency.one_in {
         0 | 1 => "every packet".to_owned(),

@@ -3,7 +3,7 @@
 use metrics_common::{CpuModes, Modes};
 use netto_feature::demo::Generator;
 
-/// Hands on the modes of the CPUs, and their sum.
+/// Copies the modes of the CPUs, and their sum.
 pub fn generator() -> Generator {
     Box::new(|interval, sections| {
         let cpus = interval.work.modes.clone();

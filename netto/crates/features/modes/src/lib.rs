@@ -12,7 +12,7 @@ use netto_sys::system;
 pub mod demo;
 pub mod metrics;
 
-/// What is shown of modes.
+/// The JSON of modes.
 pub const API: Api = Api {
     snapshot: Some(|_, snapshot, object| {
         object.optional("cpu_modes", snapshot.sections.modes.as_ref());
@@ -20,7 +20,7 @@ pub const API: Api = Api {
     ..Api::SECTION
 };
 
-/// Networking's share of busy time and the page's bars rest on it.
+/// Networking's share of busy time and the page's bars depend on it.
 pub const FEATURE: Feature = Feature {
     is_essential: true,
     api: API,
@@ -29,13 +29,13 @@ pub const FEATURE: Feature = Feature {
     ..Feature::new("modes", start)
 };
 
-/// The previous reading, to which the next is compared.
+/// The previous reading.
 struct HostModes {
     previous: ProcStat,
     tick_ns: u64,
 }
 
-/// Begins with what `/proc/stat` says now.
+/// Starts with the current `/proc/stat`.
 ///
 /// # Errors
 /// None.

@@ -1,9 +1,9 @@
-//! The metrics: what the CPUs did.
+//! The metrics of CPU time by mode.
 
 use metrics_common::CpuModes;
 use netto_metrics::catalogue::{Catalogue, Family, Unit, Value};
 
-/// What is exported of it.
+/// The exported metrics.
 pub const METRICS: Catalogue = Catalogue::of(&[Family::counter(
     "netto_cpu_mode_seconds_total",
     Unit::Seconds,

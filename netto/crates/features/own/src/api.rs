@@ -1,11 +1,11 @@
-//! What netto itself costs, as JSON.
+//! netto's own cost as JSON.
 
 use metrics_common::{CostliestCpu, Info, InstrumentCost, OwnCost, OwnPart, Snapshot};
 use netto_questions::api::{Api, Measured, Object};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// What is shown of netto's own cost.
+/// The JSON of netto's own cost.
 pub const API: Api = Api {
     snapshot: Some(write),
     ..Api::SECTION
@@ -23,20 +23,20 @@ struct OwnView<'a> {
     system_ns: u64,
     resident_bytes: u64,
     analysis_ns: u64,
-    /// What all known parts took from all CPUs.
+    /// Time that all known parts took from all CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     taken_ns: Option<u64>,
-    /// That as a share of the CPU time that all CPUs had in the interval, 0 to 1.
+    /// The same as a share of all CPUs' time in the interval, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     share_ratio: Option<f64>,
-    /// The CPU that has paid most over the last ten seconds.
+    /// The CPU with the highest cost over the last ten seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     costliest: Option<CostliestCpu>,
-    /// What that may be; absent if it is not limited.
+    /// The limit of that cost; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_overhead_ratio: Option<f64>,
     parts: Parts<'a>,
-    /// Stack samples per second that each CPU is asked for.
+    /// Current sampling rate of each CPU, samples per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     sampling_hz: Option<&'a [u64]>,
     instruments: &'a [InstrumentCost],

@@ -1,24 +1,24 @@
-//! What netto would cost the made-up host: its probes by how often they would run, its samples by
-//! their number, and a process on one CPU.
+//! netto's assumed cost on the made-up host: probes by number of events, stacks by number of
+//! samples, and a process on one CPU.
 
 use metrics_common::{COMPONENTS, CostliestCpu, InstrumentCost, Kind, OwnCost, OwnPart, Source};
 use netto_feature::demo::{Generator, Work};
 
-/// What a pair of probes takes, nanoseconds, and what a stack does with its timer interrupt.
+/// Cost of a pair of probes, nanoseconds, and of a stack with its timer interrupt.
 const SOFTIRQ_NS: u64 = 240;
 const CALL_NS: u64 = 290;
 const LOCAL_CALL_NS: u64 = 110;
 const SWITCH_NS: u64 = 105;
 const INTERRUPT_NS: u64 = 60;
 const STACK_NS: u64 = 2_900;
-/// netto's share of any CPU's time, at most; somewhat less than it may have.
+/// Most of any CPU's time that netto takes; somewhat below its limit.
 const MOST: f64 = 0.0085;
-/// Times are estimates, and this step takes few bytes.
+/// Times are estimates, and multiples of this step pack well.
 const STEP_NS: u64 = 10_000;
-/// Over how long a CPU's share is averaged, nanoseconds.
+/// Averaging time of a CPU's share, nanoseconds.
 const AVERAGED_NS: f64 = 1e10;
 
-/// Costs follow what the CPUs did.
+/// Costs depend on the work of the CPUs.
 pub fn generator() -> Generator {
     let mut overhead = Overhead::default();
     Box::new(move |interval, sections| {
@@ -27,25 +27,25 @@ pub fn generator() -> Generator {
     })
 }
 
-/// netto's share of each CPU's time, of late.
+/// netto's recent share of each CPU's time.
 #[derive(Default)]
 struct Overhead {
     ratios: Vec<f64>,
 }
 
 impl Overhead {
-    /// The section, of an interval in which this was done and each CPU had so many stacks taken.
+    /// The section for an interval with this work and this many stacks on each CPU.
     fn interval(&mut self, work: &Work, interval_ns: u64, stacks: u64) -> OwnCost {
         let cpus = work.modes.len();
         let user_ns = interval_ns / 800 + cpus as u64 * 3_000;
         let system_ns = interval_ns / 900;
         let mut taken_ns = vec![Some(vec![0; cpus]); OwnPart::ALL.len()];
-        // As on a host where nobody asks for latencies; the last row.
+        // As on a host without latencies; the last row.
         taken_ns[OwnPart::Latency as usize] = None;
         let mut sampling_hz = vec![0; cpus];
         for cpu in 0..cpus {
             let mut parts = parts_of(work, cpu, stacks);
-            // The process runs where there is least to do.
+            // The process runs on the least busy CPU.
             let daemon_ns = if cpu + 1 == cpus {
                 user_ns + system_ns
             } else {
@@ -107,7 +107,7 @@ impl Overhead {
     }
 }
 
-/// What each part would take of a CPU, nanoseconds.
+/// Time that each part would take from a CPU, nanoseconds.
 fn parts_of(work: &Work, cpu: usize, stacks: u64) -> [u64; OwnPart::ALL.len()] {
     let mut parts = [0; OwnPart::ALL.len()];
     let mut put = |part: OwnPart, ns: u64| parts[part as usize] += ns;

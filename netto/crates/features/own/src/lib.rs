@@ -1,5 +1,5 @@
-//! What netto itself costs, and the end of each interval for the budget that holds it. It is asked
-//! last, so that it sees all of the interval's analysis.
+//! netto's own cost; ends each interval for the budget. It runs last, so that it covers the
+//! interval's whole analysis.
 
 use metrics_common::component::{COMPONENTS, Kind, index_of};
 use metrics_common::{Cost, Modes, OwnCost, OwnPart, Sections, Source};
@@ -16,7 +16,7 @@ pub mod metrics;
 
 pub use api::API;
 
-/// It can do nothing that fails.
+/// It cannot fail.
 pub const FEATURE: Feature = Feature {
     api: API,
     metrics: metrics::METRICS,
@@ -24,21 +24,21 @@ pub const FEATURE: Feature = Feature {
     ..Feature::new("own", start)
 };
 
-/// Figures are estimates: steps of ten microseconds are few bytes on the wire.
+/// Figures are estimates; multiples of ten microseconds pack well.
 const ROUNDED_TO_NS: u64 = 10_000;
 
-/// See the head of this file; what lasts is the platform's.
-struct Own;
+/// See the head of this file; all state belongs to the platform.
+struct OwnInstrument;
 
-/// Begins.
+/// Starts.
 ///
 /// # Errors
 /// None.
 fn start(_: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
-    Ok(Box::new(Own))
+    Ok(Box::new(OwnInstrument))
 }
 
-impl Instrument for Own {
+impl Instrument for OwnInstrument {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
         let cost = sections.cost.as_ref();
         let busy_ratio = sections.modes.as_ref().map(busy_ratios);
@@ -64,7 +64,7 @@ impl Instrument for Own {
     }
 }
 
-/// The time of what is timed, where it is known, by its source.
+/// The time by timed source, where it is known.
 fn sources_ns(cost: &Cost) -> Vec<(Source, &[u64])> {
     let rows = COMPONENTS.iter().enumerate();
     let timed = rows.filter_map(|(row, component)| match component.kind {
@@ -74,7 +74,7 @@ fn sources_ns(cost: &Cost) -> Vec<(Source, &[u64])> {
     timed.collect()
 }
 
-/// Share of the time that each CPU did anything.
+/// Share of the time that each CPU was busy.
 fn busy_ratios(modes: &Modes) -> Vec<f64> {
     let ratio = |cpu: &metrics_common::CpuModes| {
         let all_ns: u64 = cpu.values().iter().sum();

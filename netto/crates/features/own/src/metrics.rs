@@ -1,9 +1,9 @@
-//! The metrics: what netto itself costs.
+//! The metrics of netto's own cost.
 
 use metrics_common::OwnPart;
 use netto_metrics::catalogue::{Catalogue, Family, Otlp, Unit, Value};
 
-/// What is exported of it.
+/// The exported metrics.
 pub const METRICS: Catalogue = Catalogue::of(&[
     Family::counter(
         "netto_user_cpu_seconds_total",

@@ -1,7 +1,9 @@
 //! Owners of networking's CPU time as JSON: in a snapshot, and summed over the newest snapshots.
 //! Components and events are named by slug, owners by name. Pure.
 
-use metrics_common::sections::{Account, Caused, Columns, OwnerBasis, Section, Taken, event_of};
+use metrics_common::sections::{
+    Account, Caused, Columns, Interruption, OwnerBasis, Section, event_of,
+};
 use metrics_common::{Info, Owner, Owners, Snapshot};
 use netto_questions::api::{
     Answer, Api, Breakdown, Covered, Measured, Object, Question, Refusal, Snapshots, json,
@@ -30,7 +32,7 @@ pub const API: Api = Api {
 #[derive(Debug, Serialize)]
 struct SectionView<'a> {
     owners: Vec<SectionOwner<'a>>,
-    taken: &'a [Taken],
+    taken: &'a [Interruption],
     basis: Vec<BasisView<'a>>,
 }
 
@@ -121,7 +123,7 @@ struct AnswerView<'a> {
     taken_total_ns: u64,
     events: Vec<EventView<'a>>,
     owners: Vec<OwnerView<'a>>,
-    taken: &'a [Taken],
+    taken: &'a [Interruption],
 }
 
 /// The period of the data.
@@ -301,7 +303,7 @@ mod tests {
                 component: row("gro"),
                 cpu_ns: vec![ns * id, ns],
             });
-            owners.taken.push(Taken {
+            owners.taken.push(Interruption {
                 cause: owner,
                 payer,
                 ns,

@@ -3,7 +3,7 @@
 //! there, to the nanosecond. Pure.
 
 use metrics_common::component::children;
-use metrics_common::sections::{Caused, OwnerBasis, Taken, event_of, is_softirq};
+use metrics_common::sections::{Caused, Interruption, OwnerBasis, event_of, is_softirq};
 use metrics_common::{COMPONENTS, Owner, OwnerKind, Owners};
 use netto_feature::demo::{Generator, Work};
 
@@ -198,7 +198,7 @@ fn shared_out(ns: u64, shares: &Shares) -> Shares {
 
 /// The owners interrupted by softirqs: mostly none, for those CPUs were idle; on the noisy
 /// neighbour's CPUs, the owner that computes there.
-fn taken(softirq_ns: &[Vec<u64>], seconds: f64) -> Vec<Taken> {
+fn taken(softirq_ns: &[Vec<u64>], seconds: f64) -> Vec<Interruption> {
     let mut pairs = std::collections::BTreeMap::new();
     for (cause, values) in softirq_ns.iter().enumerate() {
         for (cpu, &ns) in values.iter().enumerate().filter(|(_, ns)| **ns > 0) {
@@ -219,7 +219,7 @@ fn taken(softirq_ns: &[Vec<u64>], seconds: f64) -> Vec<Taken> {
     }
     let pairs = pairs.into_iter().filter(|(_, ns)| *ns > 0);
     pairs
-        .map(|((cause, payer), ns)| Taken { cause, payer, ns })
+        .map(|((cause, payer), ns)| Interruption { cause, payer, ns })
         .collect()
 }
 

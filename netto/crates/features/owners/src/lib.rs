@@ -4,7 +4,7 @@
 //! samples. The owner of a task's work is the task. The owner of a softirq's work is the socket
 //! that receives the packet, as probes report (`kernel/events.rs`); the interrupted task pays.
 
-use metrics_common::sections::{Caused, Taken};
+use metrics_common::sections::{Caused, Interruption};
 use metrics_common::{Owner, OwnerKind, Owners, Sections, Source};
 use rustc_hash::FxHashMap;
 
@@ -84,11 +84,11 @@ fn level(options: &FeatureOptions) -> OwnerLevel {
 fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     anyhow::ensure!(
         level(options) != OwnerLevel::None,
-        "not asked for; --owners cgroup (or process) tells whose the CPU time is"
+        "not enabled; --owners cgroup (or process) shows the owners of CPU time"
     );
     anyhow::ensure!(
         platform.sampling.is_some(),
-        "no stacks are sampled here, by which CPU time is divided"
+        "no stacks are sampled here, and CPU time is divided among owners by them"
     );
     let Loaded {
         events,
@@ -235,7 +235,7 @@ impl WhoseCost {
         }
         let taken = pairs.into_iter();
         owners.taken = taken
-            .map(|((cause, payer), ns)| Taken { cause, payer, ns })
+            .map(|((cause, payer), ns)| Interruption { cause, payer, ns })
             .collect();
         owners
             .taken
@@ -296,7 +296,7 @@ impl Instrument for WhoseCost {
         if self.level == OwnerLevel::Process {
             let refused = self.resolver.refused().map(str::to_owned);
             let note = refused
-                .map(|reason| format!("Whose some sockets are is not known by process: {reason}."));
+                .map(|reason| format!("The processes of some sockets are unknown: {reason}."));
             platform.tell("processes", note);
         }
         Ok(())

@@ -1,11 +1,11 @@
-//! How finely owners are told apart, as the user writes it.
+//! The level of owners, as given by the user.
 
 use clap::{Args, FromArgMatches, ValueEnum};
 use netto_feature::options::Options;
 
 use crate::OwnerLevel;
 
-/// What users may ask.
+/// The options of users.
 pub(crate) const OPTIONS: Options = Options {
     arguments: OwnersOptions::augment_args,
     read: |matches, options| {
@@ -18,7 +18,7 @@ pub(crate) const OPTIONS: Options = Options {
     is_reread: false,
 };
 
-/// Whose the cost is.
+/// The options of owners.
 #[derive(Debug, Clone, Default, Args)]
 struct OwnersOptions {
     /// Tell whose networking's CPU time is: none, cgroup (containers, pods, units), or process

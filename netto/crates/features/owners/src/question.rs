@@ -32,7 +32,7 @@ impl Interface {
 
 /// The subject of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Asked {
+pub(crate) enum Subject {
     /// The path of the group of this number.
     Group(u64),
     /// The pod of this identity.
@@ -46,7 +46,7 @@ pub(crate) enum Asked {
 /// A request, and the group in which the answer is likely.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Question {
-    pub(crate) asked: Asked,
+    pub(crate) asked: Subject,
     pub(crate) group: Option<Box<[u8]>>,
 }
 

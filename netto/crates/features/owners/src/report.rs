@@ -31,10 +31,10 @@ struct Sum {
 
 /// The sums.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Found {
+struct OwnersReport {
     /// Length of the intervals that have owners, nanoseconds.
     measured_ns: u64,
-    /// What all owners caused, nanoseconds over all CPUs.
+    /// Time that all owners caused, nanoseconds over all CPUs.
     total_ns: u64,
     /// The owners, the largest first.
     owners: Vec<OwnerSummary>,
@@ -49,7 +49,7 @@ struct OwnerSummary {
     label: String,
     /// Its kind.
     kind: OwnerKind,
-    /// What it caused and paid.
+    /// The times that it caused and paid.
     #[serde(flatten)]
     account: Account,
 }
@@ -75,16 +75,16 @@ impl Summarizer for Sum {
     }
 
     fn finish(self: Box<Self>, component: Option<&str>) -> Option<Summary> {
-        let found = self.found(component)?;
+        let report = self.report(component)?;
         Some(Summary {
-            text: lines(&found),
-            json: serde_json::to_string_pretty(&found).ok()?,
+            text: lines(&report),
+            json: serde_json::to_string_pretty(&report).ok()?,
         })
     }
 }
 
 impl Sum {
-    fn found(self, component: Option<&str>) -> Option<Found> {
+    fn report(self, component: Option<&str>) -> Option<OwnersReport> {
         let sum = self.sum?;
         let sum = match component.and_then(index_of) {
             Some(component) => sum.of_component(component),
@@ -95,7 +95,7 @@ impl Sum {
         let label = |place: u32| sum.owners[place as usize].label();
         let largest = sum.largest(MOST_OWNERS);
         let owners = largest.owners.iter().zip(largest.accounts());
-        Some(Found {
+        Some(OwnersReport {
             measured_ns: self.measured_ns,
             total_ns: totals.into_iter().fold(0, u64::saturating_add),
             owners: owners
@@ -116,7 +116,7 @@ impl Sum {
 }
 
 /// The lines, with an empty one before.
-fn lines(owners: &Found) -> String {
+fn lines(owners: &OwnersReport) -> String {
     let mut text = String::new();
     if owners.measured_ns == 0 {
         return text;
@@ -164,7 +164,7 @@ fn shortened(label: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use metrics_common::sections::{Caused, Taken};
+    use metrics_common::sections::{Caused, Interruption};
     use metrics_common::{Owner, Sections};
 
     use super::*;
@@ -184,7 +184,7 @@ mod tests {
                 cpu_ns: vec![ns, ns],
             });
         }
-        owners.taken.push(Taken { cause, payer, ns });
+        owners.taken.push(Interruption { cause, payer, ns });
         Snapshot {
             interval_ns: 1_000,
             cpus: vec![0, 1],
@@ -202,16 +202,16 @@ mod tests {
         sum.add(&interval(10));
         sum.add(&Snapshot::default());
         sum.add(&interval(5));
-        let all = sum.clone().found(None).unwrap();
+        let all = sum.clone().report(None).unwrap();
         assert_eq!((all.measured_ns, all.total_ns), (2_000, 60));
         assert_eq!(all.owners[0].label, "2.service", "it caused 30 and paid 15");
         let pair = all.largest_pair.unwrap();
         let named = (pair.cause.as_str(), pair.payer.as_str(), pair.ns);
         assert_eq!(named, ("1.service", "2.service", 15));
-        let of_one = sum.found(Some("rx_softirq")).unwrap();
+        let of_one = sum.report(Some("rx_softirq")).unwrap();
         assert_eq!(of_one.total_ns, 30);
         assert_eq!(of_one.owners[0].label, "1.service");
-        assert_eq!(Sum::default().found(None), None);
+        assert_eq!(Sum::default().report(None), None);
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
                 ..Account::default()
             },
         };
-        let summary = Found {
+        let summary = OwnersReport {
             measured_ns: 1_000_000_000,
             total_ns: 2_000_000_000,
             owners: vec![

@@ -18,7 +18,7 @@ use super::analysis::verdict::Socket;
 use super::kernel::cgroups::Cgroups;
 use super::kernel::processes;
 use super::kernel::search::Search;
-use super::question::{Answer, Asked, Interface, MOST_ASKED, Question};
+use super::question::{Answer, Interface, MOST_ASKED, Question, Subject};
 use netto_sys::system::Roots;
 
 /// Most bytes of all paths with their overhead: some 50,000 paths.
@@ -30,7 +30,7 @@ const MOST_INTERFACES: usize = 16_384;
 const MOST_PODS: usize = 4096;
 /// An answer, and its time.
 #[derive(Debug)]
-struct Known<T> {
+struct Timed<T> {
     value: T,
     at_ns: u64,
 }
@@ -46,12 +46,12 @@ pub(crate) struct OwnerResolver {
     questions: SyncSender<Question>,
     answers: Receiver<Answer>,
     /// Pending requests.
-    asked: FxHashSet<Asked>,
+    asked: FxHashSet<Subject>,
     /// `None`: searched for and gone.
     paths: Recent<u64, Option<Box<[u8]>>>,
-    holders: Recent<u64, Known<Option<Arc<processes::Process>>>>,
-    interfaces: Recent<Interface, Known<Named>>,
-    pods: Recent<u128, Known<Option<Pod>>>,
+    holders: Recent<u64, Timed<Option<Arc<processes::Process>>>>,
+    interfaces: Recent<Interface, Timed<Named>>,
+    pods: Recent<u128, Timed<Option<Pod>>>,
     refused: Option<String>,
     /// By path: the last value of `irq.pressure`.
     pressure_ns: HashMap<String, u64>,
@@ -100,7 +100,7 @@ impl OwnerResolver {
         for answer in self.answers.try_iter() {
             match answer {
                 Answer::Group(id, path) => {
-                    self.asked.remove(&Asked::Group(id));
+                    self.asked.remove(&Subject::Group(id));
                     match path {
                         Some(path) => learn(&mut self.paths, id, &path),
                         None if self.paths.peek(id).is_none() => self.paths.insert(id, None),
@@ -108,21 +108,21 @@ impl OwnerResolver {
                     }
                 }
                 Answer::Pod(uid, value) => {
-                    self.asked.remove(&Asked::Pod(uid));
+                    self.asked.remove(&Subject::Pod(uid));
                     // The name of a pod outlives its folder.
                     let before = self.pods.get(uid).and_then(|known| known.value.take());
                     let value = value.or(before);
                     let at_ns = now_ns;
-                    self.pods.insert(uid, Known { value, at_ns });
+                    self.pods.insert(uid, Timed { value, at_ns });
                 }
                 Answer::Holder {
                     socket,
                     process,
                     at_ns,
                 } => {
-                    self.asked.remove(&Asked::Holder(socket));
+                    self.asked.remove(&Subject::Holder(socket));
                     let value = process;
-                    self.holders.insert(socket, Known { value, at_ns });
+                    self.holders.insert(socket, Timed { value, at_ns });
                 }
                 Answer::Interface {
                     interface,
@@ -130,9 +130,9 @@ impl OwnerResolver {
                     group,
                     at_ns,
                 } => {
-                    self.asked.remove(&Asked::Interface(interface));
+                    self.asked.remove(&Subject::Interface(interface));
                     let value = (name, group);
-                    self.interfaces.insert(interface, Known { value, at_ns });
+                    self.interfaces.insert(interface, Timed { value, at_ns });
                 }
                 Answer::Refused(reason) => self.refused = Some(reason),
             }
@@ -141,7 +141,7 @@ impl OwnerResolver {
 
     /// Sends a request, unless it is pending or too many are: callers repeat it while they need the
     /// answer.
-    fn ask(&mut self, asked: Asked, group: Option<&[u8]>) {
+    fn ask(&mut self, asked: Subject, group: Option<&[u8]>) {
         if self.asked.len() < MOST_ASKED && self.asked.insert(asked) {
             let group = group.map(Into::into);
             if self.questions.try_send(Question { asked, group }).is_err() {
@@ -162,7 +162,7 @@ impl OwnerResolver {
             return None;
         }
         if self.paths.peek(id).is_none() {
-            self.ask(Asked::Group(id), None);
+            self.ask(Subject::Group(id), None);
         }
         self.paths.get(id)?.as_deref().map(<[u8]>::to_vec)
     }
@@ -186,7 +186,7 @@ impl OwnerResolver {
         let process = known.and_then(|known| known.value.clone());
         if is_old {
             let group = self.path(socket.cgroup);
-            self.ask(Asked::Holder(socket.inode), group.as_deref());
+            self.ask(Subject::Holder(socket.inode), group.as_deref());
         }
         process
     }
@@ -250,7 +250,7 @@ impl OwnerResolver {
     fn pod(&mut self, uid: u128, now_ns: u64) -> Option<&Pod> {
         let known = self.pods.peek(uid);
         if known.is_none_or(|it| it.value.is_none() && is_old(it.at_ns, now_ns)) {
-            self.ask(Asked::Pod(uid), None);
+            self.ask(Subject::Pod(uid), None);
         }
         self.pods.get(uid)?.value.as_ref()
     }
@@ -260,7 +260,7 @@ impl OwnerResolver {
         let is_old = known.as_ref().is_none_or(|it| is_old(it.at_ns, now_ns));
         let value = known.map(|known| known.value.clone());
         if is_old {
-            self.ask(Asked::Interface(interface), None);
+            self.ask(Subject::Interface(interface), None);
         }
         let (name, group) = value.unwrap_or_else(|| (interface.name(|_| None), None));
         Owner {
@@ -386,7 +386,7 @@ mod tests {
         };
         assert_eq!(pid(&mut resolver, 1), None);
         let question = asked.try_recv().unwrap();
-        assert_eq!(question.asked, Asked::Holder(700));
+        assert_eq!(question.asked, Subject::Holder(700));
         assert_eq!(question.group.as_deref(), Some(&b"/web"[..]));
         answer.send(holder(30, 1)).unwrap();
         assert_eq!(pid(&mut resolver, BELIEVED_NS), Some(30));

@@ -1,9 +1,8 @@
-//! RAPL energy counters → joules and watts in one interval.
+//! Computes joules and watts in one interval from RAPL energy counters.
 //!
-//! RAPL measures energy per package and per memory channel, for the whole
-//! host. Networking is given the share of it that it has of all busy CPU time,
-//! as the thesis behind netto does: an estimate, since not every busy
-//! nanosecond costs the same.
+//! RAPL measures energy per package and per memory channel, for the whole host. Networking's part
+//! is its share of all busy CPU time, as in the thesis behind netto: an estimate, because not every
+//! busy nanosecond costs the same.
 
 use std::collections::HashMap;
 

@@ -1,14 +1,14 @@
-//! The power of the made-up host: so much for each CPU, and more for one that works. Pure.
+//! The power of the made-up host: a constant for each CPU, and more for busy time. Pure.
 
 use metrics_common::component::index_of;
 use metrics_common::{Power, ZonePower};
 use netto_feature::demo::Generator;
 
-/// Watts of an idle CPU, and what a busy one takes on top.
+/// Watts of an idle CPU, and the additional watts of a busy one.
 const IDLE_WATTS: f64 = 0.9;
 const BUSY_WATTS: f64 = 2.6;
 
-/// Networking's part is that of its CPU time.
+/// Networking's part follows from its CPU time.
 pub fn generator() -> Generator {
     Box::new(|interval, sections| {
         let row = index_of("network").zip(sections.cost.as_ref());

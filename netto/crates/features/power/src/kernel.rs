@@ -1,4 +1,4 @@
-//! The RAPL energy counters below `/sys/class/powercap`: which there are, and what they read.
+//! The RAPL zones below `/sys/class/powercap` and their counters.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use netto_sys::system::Roots;
 /// Every RAPL zone with its counter.
 ///
 /// # Errors
-/// Where there is none, or none may be read: why.
+/// Why there is none, or none can be read.
 pub fn zones(roots: &Roots) -> anyhow::Result<Vec<Zone>> {
     let base = roots.sys_root.join("class/powercap");
     let mut zones = Vec::new();
@@ -26,7 +26,7 @@ pub fn zones(roots: &Roots) -> anyhow::Result<Vec<Zone>> {
     for entry in entries.flatten() {
         let file_name = entry.file_name().to_string_lossy().into_owned();
         // `intel-rapl:0` is a package (also of AMD), `intel-rapl:0:1` a part of it.
-        // `intel-rapl-mmio:0` is the same package a second time.
+        // `intel-rapl-mmio:0` is the same package again.
         let Some(numbers) = file_name.strip_prefix("intel-rapl:") else {
             continue;
         };
@@ -44,7 +44,7 @@ pub fn zones(roots: &Roots) -> anyhow::Result<Vec<Zone>> {
         }
     }
     zones.sort_by(|a, b| a.name.cmp(&b.name));
-    // Each zone is followed by its name, so of two with one name only one can be.
+    // Zones are identified by name, so only one of two with the same name is used.
     zones.dedup_by(|a, b| a.name == b.name);
     match (zones.is_empty(), refused) {
         (false, _) => Ok(zones),

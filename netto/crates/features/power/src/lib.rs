@@ -14,7 +14,7 @@ pub mod demo;
 mod kernel;
 pub mod metrics;
 
-/// What is shown of power.
+/// The JSON of power.
 pub const API: Api = Api {
     snapshot: Some(write),
     ..Api::SECTION
@@ -30,10 +30,10 @@ pub const FEATURE: Feature = Feature {
 
 struct Rapl(Energy);
 
-/// Begins with what the counters say now.
+/// Starts with the current counters.
 ///
 /// # Errors
-/// If there are none, or they may not be read.
+/// If there are none, or they are not readable.
 fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     let zones = kernel::zones(&platform.roots)?;
     let mut energy = Energy::default();
@@ -42,7 +42,7 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
 }
 
 impl Instrument for Rapl {
-    /// Counters that cannot be read now are read at a later interval.
+    /// Counters that cannot be read now are read in a later interval.
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()> {
         let network = index_of("network");
         let cost = sections.cost.as_ref().zip(network);

@@ -1,8 +1,8 @@
-//! The metrics: energy by RAPL.
+//! The metrics of RAPL energy.
 
 use netto_metrics::catalogue::{Catalogue, Family, Unit, Value};
 
-/// What is exported of it.
+/// The exported metrics.
 pub const METRICS: Catalogue = Catalogue::of(&[
     Family::counter(
         "netto_network_energy_joules_total",

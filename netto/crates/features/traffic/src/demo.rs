@@ -1,5 +1,5 @@
-//! What work the made-up host does: packets by the time of its RX softirqs, and bytes by packets.
-//! Pure.
+//! The work of the made-up host: packets in proportion to the time of its RX softirqs, and bytes to
+//! packets. Pure.
 
 use metrics_common::component::index_of;
 use metrics_common::sections::LOOPBACK;
@@ -8,19 +8,19 @@ use metrics_common::{
 };
 use netto_feature::demo::{Generator, Work};
 
-/// What a packet takes in the RX softirq, nanoseconds, and by how much that changes with time: by
-/// how much the bridge has to do.
+/// Time of a packet in the RX softirq, nanoseconds, and its variation over time, from the bridge's
+/// load.
 const PACKET_NS: f64 = 1_900.0;
 const SWING: f64 = 0.25;
 const SWING_SECONDS: f64 = 310.0;
-/// Bytes of a packet that GRO has merged.
+/// Bytes of a packet merged by GRO.
 const PACKET_BYTES: u64 = 4_300;
-/// Packets that a poll finds.
+/// Packets per poll.
 const POLLED: u64 = 11;
-/// Bytes of a message that is sent, and of one that is received.
+/// Bytes of a sent message, and of a received one.
 const SENT_BYTES: u64 = 1_900;
 const RECEIVED_BYTES: u64 = 2_700;
-/// For so many packets in, one goes out.
+/// Received packets for each sent one.
 const IN_FOR_OUT: u64 = 2;
 
 fn row<'a>(work: &'a Work, slug: &str) -> &'a [u64] {
@@ -48,7 +48,7 @@ fn interface(name: &str, driver: &str, queues: u32, packets_in: u64, part: u64) 
     }
 }
 
-/// Packets are as many as the RX softirqs had time for.
+/// The number of packets follows from the time of the RX softirqs.
 pub fn generator() -> Generator {
     Box::new(|interval, sections| {
         let work = traffic(interval.work, interval.length_ns, interval.seconds);
@@ -56,7 +56,7 @@ pub fn generator() -> Generator {
     })
 }
 
-/// The section, of the interval that ends at `seconds`.
+/// The section for the interval that ends at `seconds`.
 fn traffic(work: &Work, interval_ns: u64, seconds: f64) -> Traffic {
     let swing = 1.0 + SWING * (seconds * std::f64::consts::TAU / SWING_SECONDS).sin();
     let packets: Vec<u64> = row(work, "rx_softirq")
@@ -65,7 +65,7 @@ fn traffic(work: &Work, interval_ns: u64, seconds: f64) -> Traffic {
         .collect();
     let all: u64 = packets.iter().sum();
     let most = packets.iter().copied().max().unwrap_or(0);
-    // The core that gets too much.
+    // The overloaded core.
     let of_hottest = |divisor: u64| {
         let of = |count: &u64| if *count == most { count / divisor } else { 0 };
         packets.iter().map(of).collect::<Vec<u64>>()

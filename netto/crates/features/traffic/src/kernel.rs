@@ -147,8 +147,8 @@ impl LinkReader {
         Ok(())
     }
 
-    /// The answer: of now, or of the end of an earlier interval for which the kernel was late;
-    /// `None` if it is pending.
+    /// The answer: the current state, or that at the end of an earlier interval for which the
+    /// kernel was late; `None` if it is pending.
     ///
     /// # Errors
     /// If the kernel refused, or the thread has ended.
@@ -238,7 +238,7 @@ impl Listed {
     }
 }
 
-/// Sets the counts of each interface; whether they are of exactly these.
+/// Sets the counts of each interface; returns whether they are exactly for these interfaces.
 fn take_counts(links: &mut [Link], counts: Vec<(u32, InterfaceCounts)>) -> bool {
     let mut counts: HashMap<u32, InterfaceCounts> = counts.into_iter().collect();
     for link in &mut *links {
@@ -250,7 +250,7 @@ fn take_counts(links: &mut [Link], counts: Vec<(u32, InterfaceCounts)>) -> bool 
     counts.is_empty()
 }
 
-/// What sysfs says of interfaces: read once for each.
+/// Data of interfaces in sysfs, read once for each.
 #[derive(Debug)]
 pub struct Devices {
     folder: PathBuf,

@@ -77,7 +77,8 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
     if !has_files && links.is_none() && counter.is_none() {
         anyhow::bail!(reasons.join("; "));
     }
-    let told = (!reasons.is_empty()).then(|| format!("Of traffic, {}.", reasons.join("; ")));
+    let told =
+        (!reasons.is_empty()).then(|| format!("Traffic is incomplete: {}.", reasons.join("; ")));
     platform.tell("traffic", told);
     let mut work = Work {
         softnet_file,

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::web::Bytes;
 
-use super::{SLICE_BYTES, Turn};
+use super::{RequestPermit, SLICE_BYTES};
 
 /// A body in slices; when it has been sent, the request's turn ends.
 #[derive(Debug)]
@@ -15,12 +15,12 @@ pub struct Guarded {
     inner: BoxBody,
     rest: Bytes,
     /// `None` only for a request that did not pass admission.
-    _turn: Option<Turn>,
+    _turn: Option<RequestPermit>,
 }
 
 impl Guarded {
     /// Guards a body.
-    pub fn new(inner: BoxBody, turn: Option<Turn>) -> Self {
+    pub fn new(inner: BoxBody, turn: Option<RequestPermit>) -> Self {
         Guarded {
             inner,
             rest: Bytes::new(),

@@ -1,7 +1,7 @@
 //! The state of one connection, shared by all code that handles it: its peer, its phase, and
 //! whether it must close.
 //!
-//! It holds decisions made elsewhere and wakes the connection's task; `places` decides which
+//! It holds decisions made elsewhere and wakes the connection's task; `slots` decides which
 //! connection must close.
 
 use std::cell::{Cell, RefCell};
@@ -19,12 +19,12 @@ pub(super) enum Class {
     Dashboard,
 }
 
-/// What a connection is doing, in the order of eviction.
+/// The phase of a connection, in the order of eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// No request is pending: the connection is new, or kept alive.
     Waiting,
-    /// The client does not read what it was sent.
+    /// The client does not read its response.
     Stalled,
     /// A request is being answered.
     Working,
@@ -52,9 +52,9 @@ pub struct Connection {
     pub(super) class: Cell<Class>,
     pub(super) phase: Cell<Phase>,
     pub(super) since: Cell<Instant>,
-    must_go: Cell<bool>,
+    is_evicted: Cell<bool>,
     waker: RefCell<Option<Waker>>,
-    /// What the request gate lets through.
+    /// The state of the request gate.
     pub(super) gate: Cell<Gate>,
 }
 
@@ -67,15 +67,15 @@ impl Connection {
             class: Cell::new(Class::Unauthenticated),
             phase: Cell::new(Phase::Waiting),
             since: Cell::new(Instant::now()),
-            must_go: Cell::new(false),
+            is_evicted: Cell::new(false),
             waker: RefCell::default(),
             gate: Cell::default(),
         }
     }
 
     /// Whether the slot was given to another connection.
-    pub fn must_go(&self) -> bool {
-        self.must_go.get()
+    pub fn is_evicted(&self) -> bool {
+        self.is_evicted.get()
     }
 
     /// Registers the waker of the connection's task, to be woken when its state changes.
@@ -107,8 +107,8 @@ impl Connection {
     }
 
     /// Evicts the connection.
-    pub(super) fn send_away(&self) {
-        self.must_go.set(true);
+    pub(super) fn evict(&self) {
+        self.is_evicted.set(true);
         self.wake();
     }
 }

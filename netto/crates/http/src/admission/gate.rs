@@ -1,6 +1,6 @@
-//! What a connection may pass to the HTTP library now.
+//! The bytes of a connection that may pass to the HTTP library now.
 
-/// What may pass.
+/// The bytes that may pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Gate {
     /// The next request's head, once it is complete.

@@ -2,7 +2,7 @@
 //! flight.
 //!
 //! It stands between the socket and the HTTP library, which alone would read as much as a client
-//! sends and buffer as much as it answers. `places` assigns connection slots, `connection` holds
+//! sends and buffer as much as it answers. `slots` assigns connection slots, `connection` holds
 //! the state of each connection, `request_gate` passes one request at a time, `progress` closes
 //! connections that make no write progress, `body` sends responses in slices, `leftovers` returns
 //! memory. None of it knows a route or a snapshot.
@@ -11,15 +11,15 @@ mod body;
 mod connection;
 mod gate;
 mod leftovers;
-mod places;
 mod progress;
 mod request_gate;
+mod slots;
 
 pub use body::Guarded;
 pub use connection::Connection;
 pub use leftovers::Leftovers;
-pub use places::{Dashboard, Limits, Place, Places, Visitor};
-pub use request_gate::{Io, RequestBody, RequestGate, Turn};
+pub use request_gate::{Io, RequestBody, RequestGate, RequestPermit};
+pub use slots::{Dashboard, Limits, Slot, Slots, Visitor};
 
 /// Slots for unauthenticated connections: new ones, and those whose requests were refused.
 pub const UNAUTHENTICATED: usize = 64;
@@ -48,4 +48,4 @@ const MAX_DRAINED_BYTES: usize = 256 << 10;
 pub const CONNECTION_BYTES: usize = 4 * MAX_HEAD_BYTES + 4 * SLICE_BYTES + (128 << 10);
 
 /// Most memory, in bytes, of all connections other than dashboards.
-pub const DOOR_BYTES: usize = (UNAUTHENTICATED + ACTIVE + CLOSING) * CONNECTION_BYTES;
+pub const ADMISSION_BYTES: usize = (UNAUTHENTICATED + ACTIVE + CLOSING) * CONNECTION_BYTES;

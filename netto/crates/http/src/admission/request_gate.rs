@@ -16,8 +16,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::{Connection, Phase};
 use super::gate::Gate;
-use super::places::Place;
 use super::progress::Progress;
+use super::slots::Slot;
 use super::{MAX_DRAINED_BYTES, MAX_HEAD_BYTES};
 
 /// A connection, encrypted or not.
@@ -28,7 +28,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
 /// The stream; see the head of this file.
 pub struct RequestGate {
     io: Box<dyn Io>,
-    place: Place,
+    slot: Slot,
     /// Bytes received and not yet passed on; at most [`MAX_HEAD_BYTES`].
     received: Vec<u8>,
     /// Number of bytes of `received` that may pass: a head, or all.
@@ -42,10 +42,10 @@ pub struct RequestGate {
 
 impl RequestGate {
     /// Guards a connection that holds a slot; closes it after `patience` without write progress.
-    pub fn new(io: Box<dyn Io>, place: Place, patience: Duration) -> Self {
+    pub fn new(io: Box<dyn Io>, slot: Slot, patience: Duration) -> Self {
         RequestGate {
             io,
-            place,
+            slot,
             received: Vec::new(),
             admitted: 0,
             searched: 0,
@@ -55,20 +55,20 @@ impl RequestGate {
     }
 
     /// The connection's slot.
-    pub fn place(&self) -> &Place {
-        &self.place
+    pub fn slot(&self) -> &Slot {
+        &self.slot
     }
 
     fn check(&self, cx: &Context<'_>) -> io::Result<()> {
-        let connection = self.place.connection();
+        let connection = self.slot.connection();
         connection.register(cx.waker());
-        if connection.must_go() {
+        if connection.is_evicted() {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         Ok(())
     }
 
-    /// Passes on what is admitted; `true` if there was anything.
+    /// Passes on admitted bytes; `true` if there were any.
     fn let_through(&mut self, out: &mut ReadBuf<'_>) -> bool {
         let length = self.admitted.min(out.remaining());
         out.put_slice(&self.received[..length]);
@@ -172,7 +172,7 @@ impl AsyncRead for RequestGate {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.check(cx)?;
-        let connection = this.place.connection().clone();
+        let connection = this.slot.connection().clone();
         match connection.gate.get() {
             // The next request waits until the previous response is being sent.
             Gate::Head if !this.is_stalled => {
@@ -230,7 +230,7 @@ impl AsyncWrite for RequestGate {
         let this = self.get_mut();
         this.check(cx)?;
         let written = Pin::new(&mut this.io).poll_write(cx, bytes);
-        let connection = this.place.connection();
+        let connection = this.slot.connection();
         if written.is_pending() {
             this.is_stalled = true;
             connection.enter(Phase::Stalled);
@@ -263,12 +263,12 @@ impl AsyncWrite for RequestGate {
 
 /// One request's turn: when it ends, the next request may pass.
 #[derive(Debug)]
-pub struct Turn {
+pub struct RequestPermit {
     connection: Rc<Connection>,
     then: Gate,
 }
 
-impl Turn {
+impl RequestPermit {
     /// The turn of a request that was passed on.
     pub fn new(connection: Rc<Connection>, body: RequestBody) -> Self {
         let then = match body {
@@ -276,11 +276,11 @@ impl Turn {
             RequestBody::Announced => Gate::Drain(MAX_DRAINED_BYTES),
             RequestBody::Chunked => Gate::Ended,
         };
-        Turn { connection, then }
+        RequestPermit { connection, then }
     }
 }
 
-/// What follows a request's head; netto uses none of it.
+/// The body after a request's head; netto uses none of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestBody {
     /// Nothing.
@@ -291,7 +291,7 @@ pub enum RequestBody {
     Chunked,
 }
 
-impl Drop for Turn {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
         self.connection.gate.set(self.then);
         self.connection.wake();

@@ -1,7 +1,7 @@
 //! The checks that every request passes: whether it is meant for this host, whether its user may
 //! make it, and whether the page that made it belongs to this host.
 //!
-//! What a request asks for does not matter here.
+//! The subject of a request does not matter here.
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -12,7 +12,7 @@ use actix_web::{HttpRequest, HttpResponse};
 
 use super::State;
 use super::responses::text;
-use crate::admission::{Guarded, RequestBody, Turn, Visitor};
+use crate::admission::{Guarded, RequestBody, RequestPermit, Visitor};
 use crate::auth::Verdict;
 
 /// The page runs WebAssembly, sets styles on SVG, and talks to its own host.
@@ -32,7 +32,7 @@ pub(super) async fn admit(
         .ok_or_else(|| actix_web::error::ErrorInternalServerError("no state"))?;
     let visitor = request.conn_data::<Visitor>().cloned();
     let turn = visitor.as_ref().map(|visitor| {
-        Turn::new(
+        RequestPermit::new(
             visitor.connection().clone(),
             announced_body(request.headers()),
         )
@@ -45,7 +45,7 @@ pub(super) async fn admit(
         && !response.status().is_client_error()
         && !response.status().is_server_error()
     {
-        visitor.is_welcome();
+        visitor.mark_active();
     }
     let headers = response.headers_mut();
     headers.insert(
@@ -132,7 +132,7 @@ async fn refusal(state: &State, request: &HttpRequest) -> Option<HttpResponse> {
     match verdict {
         Verdict::Accepted => None,
         Verdict::Refused => {
-            let mut response = text(StatusCode::UNAUTHORIZED, "user name and password, please");
+            let mut response = text(StatusCode::UNAUTHORIZED, "user name and password required");
             response.headers_mut().insert(
                 header::WWW_AUTHENTICATE,
                 header::HeaderValue::from_static("Basic realm=\"netto\", charset=\"UTF-8\""),

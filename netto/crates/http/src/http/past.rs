@@ -10,12 +10,12 @@ use actix_web::{HttpRequest, HttpResponse};
 use super::State;
 use super::responses::{newest_info, not_ready, text};
 use crate::dump;
-use crate::response_budget::Held;
+use crate::response_budget::BudgetedBody;
 use netto_questions::api::Refusal;
 
 /// The response to the query at this index of the list.
-pub(super) async fn answer(place: usize, request: HttpRequest, state: Data<State>) -> HttpResponse {
-    let asked = &state.asked[place];
+pub(super) async fn answer(index: usize, request: HttpRequest, state: Data<State>) -> HttpResponse {
+    let asked = &state.asked[index];
     let accept = request.headers().get_all(header::ACCEPT);
     let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
     let query = request.query_string();
@@ -37,7 +37,7 @@ pub(super) async fn answer(place: usize, request: HttpRequest, state: Data<State
 }
 
 /// Why a replay has no such response.
-const OF_A_RECORDING: &str = "a recording is played here: the log that it is of has all snapshots";
+const OF_A_RECORDING: &str = "this is a recording: its log has all snapshots";
 
 /// The HTTP response for a result, or for the lack of one.
 fn given(
@@ -53,7 +53,7 @@ fn given(
             return text(StatusCode::INTERNAL_SERVER_ERROR, refusal);
         }
     };
-    let Some(place) = state.room.take(answer.len()) else {
+    let Some(share) = state.response_budget.take(answer.len()) else {
         return full();
     };
     let size = BodySize::Sized(answer.len() as u64);
@@ -62,7 +62,7 @@ fn given(
         .content_type(content_type)
         .insert_header((header::CACHE_CONTROL, "no-store"))
         .insert_header((header::VARY, "Accept"))
-        .body(BoxBody::new(Held::new(piece, size, place)))
+        .body(BoxBody::new(BudgetedBody::new(piece, size, share)))
 }
 
 /// The newest snapshots as a log.
@@ -75,7 +75,7 @@ pub(super) async fn dump(state: Data<State>) -> HttpResponse {
         return not_ready();
     }
     let (_, recent) = recent.get();
-    let Some(place) = state.room.take(recent.bytes()) else {
+    let Some(share) = state.response_budget.take(recent.bytes()) else {
         return full();
     };
     HttpResponse::Ok()
@@ -85,15 +85,15 @@ pub(super) async fn dump(state: Data<State>) -> HttpResponse {
             header::CONTENT_DISPOSITION,
             "attachment; filename=\"netto.log\"",
         ))
-        .body(BoxBody::new(Held::new(
+        .body(BoxBody::new(BudgetedBody::new(
             dump::pieces(&recent),
             BodySize::Stream,
-            place,
+            share,
         )))
 }
 
 fn full() -> HttpResponse {
-    later("too many long answers are being read; ask again in some seconds")
+    later("too many long answers are being read; try again in some seconds")
 }
 
 fn later(reason: impl std::fmt::Display) -> HttpResponse {

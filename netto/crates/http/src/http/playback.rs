@@ -16,12 +16,12 @@ use netto_pipeline::playback::{Command, SPEEDS};
 /// The paths of a replay.
 pub(super) fn routes(config: &mut web::ServiceConfig) {
     let readable = guard::Any(guard::Get()).or(guard::Head());
-    let deck = web::resource("/api/v1/replay")
+    let playback = web::resource("/api/v1/replay")
         .route(web::route().guard(readable).to(status))
         .route(web::post().to(ask))
         .default_service(web::to(method_not_allowed));
     config
-        .service(deck.wrap(from_fn(from_own_page)))
+        .service(playback.wrap(from_fn(from_own_page)))
         .service(resource("/api/v1/replay/course", course).wrap(from_fn(from_own_page)));
 }
 

@@ -33,9 +33,9 @@ pub(super) fn routes(config: &mut web::ServiceConfig, state: &State) {
         .service(resource("/ws", websocket).wrap(from_fn(from_own_page)))
         .service(resource("/", index))
         .default_service(web::to(not_found));
-    for (place, asked) in state.asked.iter().enumerate() {
+    for (index, asked) in state.asked.iter().enumerate() {
         let path = format!("/api/v1/{}", asked.question.name);
-        let answer = move |request, state| past::answer(place, request, state);
+        let answer = move |request, state| past::answer(index, request, state);
         config.service(resource(&path, answer).wrap(from_fn(from_own_page)));
     }
     for asset in netto_assets::ASSETS {
@@ -108,7 +108,7 @@ async fn snapshot(request: HttpRequest, state: Data<State>) -> HttpResponse {
     page(made, "application/json", &request, &state.gzipped.snapshot).await
 }
 
-/// Folded stacks, as flame graph tools read them; headers say what they cover.
+/// Folded stacks for flame graph tools, with the covered time in headers.
 async fn flame_graph(state: Data<State>) -> HttpResponse {
     match state.answers.flame_graph().await {
         Ok(graph) => HttpResponse::Ok()
@@ -149,7 +149,7 @@ async fn websocket(
     // Checked first, so that a bad request costs no slot.
     actix_http::ws::handshake(request.head())?;
     let visitor = request.conn_data::<Visitor>();
-    let Some(place) = visitor.and_then(Visitor::open_dashboard) else {
+    let Some(slot) = visitor.and_then(Visitor::open_dashboard) else {
         return Ok(text(
             StatusCode::SERVICE_UNAVAILABLE,
             format!(
@@ -174,7 +174,7 @@ async fn websocket(
                 .any(|(option, _)| option == "history"),
             drops: wiring.drops.clone(),
             patience: wiring.patience,
-            place,
+            slot,
             watch: wiring.supervisor.watch(Part::WebSocketClient),
         },
     );

@@ -121,7 +121,7 @@ impl OpenFile {
             ),
             Err(error) => return Err(anyhow!(error).context(cannot("read"))),
         }
-        // Whatever the state of its last block, readers find the next one by its marker.
+        // Even behind a cut block, readers find the next one by its marker.
         self.length = self
             .file
             .metadata()
@@ -151,7 +151,7 @@ impl OpenFile {
             return Ok(false);
         }
         tracing::info!(
-            "the log file {} was emptied by somebody; it is begun anew",
+            "the log file {} was truncated by another process; starting it anew",
             path.display()
         );
         self.examine(path)?;

@@ -1,4 +1,4 @@
-//! What becomes of logs that are there already, and of those that are being written.
+//! Existing logs are continued, and files changed by others are handled.
 
 use std::fs::{File, OpenOptions};
 
@@ -159,7 +159,7 @@ fn indices_of_several_sessions_lead_to_all_blocks() {
         .collect();
     assert_eq!(found, ["a", "b", "c"].map(block));
     assert_eq!(texts(&path).0, ["a", "b", "c"]);
-    // One that was not finished is found by the heads of its blocks.
+    // An unfinished file is read by the heads of its blocks.
     write_session(&path, &["d"]);
     let index = LogIndex::of(&mut File::open(&path).unwrap()).unwrap();
     assert!(!index.is_complete());
@@ -247,7 +247,7 @@ fn every_600_intervals_are_summed_up_and_what_is_left_at_the_end_of_a_file() {
     log.finish().unwrap();
     assert_eq!(digested(&path), (vec![600, 600, 100], 0));
     drop(log);
-    // Another session sums up what it writes, and nothing twice.
+    // Another session makes digests of its own blocks only.
     let mut log = LogFile::open(&path, &settings).unwrap();
     for block in intervals(1_301..=1_400) {
         log.append(&block).unwrap();

@@ -125,7 +125,7 @@ impl Contents {
     /// Reads all of a log, which may be a pipe.
     ///
     /// # Errors
-    /// If the file cannot be read, or goes on in a newer format.
+    /// If the file cannot be read, or continues in a newer format.
     pub fn of_file(path: &Path) -> anyhow::Result<Contents> {
         let mut contents;
         match LogFile::open(path, &Arc::default()) {
@@ -146,7 +146,7 @@ impl Contents {
     /// Reads all of a log.
     ///
     /// # Errors
-    /// If the source cannot be read, or goes on in a newer format.
+    /// If the source cannot be read, or continues in a newer format.
     fn of<R: Read>(mut reader: LogReader<R>) -> Result<Contents, LogError> {
         let mut contents = Contents::default();
         let mut run = Run::default();

@@ -24,7 +24,7 @@ pub enum OpenError {
     #[error("cannot be opened: {0}")]
     Io(#[from] io::Error),
     /// A pipe, a device, a directory.
-    #[error("is no regular file: only files can be read more than once")]
+    #[error("is not a regular file: only those can be read more than once")]
     NotRegular,
 }
 
@@ -200,7 +200,7 @@ impl Events {
         }
     }
 
-    /// Offset of the last event's block in what is read; unknown for digests.
+    /// Offset of the last event's block; unknown for digests.
     pub fn offset(&self) -> Option<u64> {
         match &self.reader {
             Reader::Messages(reader) => Some(reader.offset()),

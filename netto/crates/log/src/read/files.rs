@@ -16,7 +16,7 @@ use netto_questions::times::Span;
 /// Log files of one host, in the order of their first intervals.
 #[derive(Debug)]
 pub struct Files {
-    files: Vec<Known>,
+    files: Vec<KnownFile>,
     problems: Vec<String>,
     length_bytes: u64,
     read_bytes: Arc<AtomicU64>,
@@ -24,7 +24,7 @@ pub struct Files {
 
 /// A file that holds an interval.
 #[derive(Debug)]
-struct Known {
+struct KnownFile {
     path: PathBuf,
     /// End and beginning of its first interval, nanoseconds since the Unix epoch.
     first_end_unix_ns: u64,
@@ -73,7 +73,7 @@ impl Files {
         Ok(files)
     }
 
-    fn look_at(&mut self, path: &Path) -> Result<Known, String> {
+    fn look_at(&mut self, path: &Path) -> Result<KnownFile, String> {
         let file = LogFile::open(path, &self.read_bytes).map_err(|error| error.to_string())?;
         if file.length_bytes() == 0 {
             return Err("is empty: nothing was written to it yet".to_owned());
@@ -88,7 +88,7 @@ impl Files {
             };
             let decoder = events.decoder();
             let info = decoder.info().filter(|_| !decoder.is_guess());
-            return Ok(Known {
+            return Ok(KnownFile {
                 path: path.to_owned(),
                 first_end_unix_ns: first.time_unix_ns,
                 first_begin_unix_ns: first.time_unix_ns.saturating_sub(first.interval_ns),

@@ -15,4 +15,4 @@ pub use decoder::{Event, MessageDecoder};
 pub use file::{Events, LogFile, OpenError};
 pub use files::Files;
 pub use findings::{Findings, SeriesError};
-pub use series::{Entry, Series};
+pub use series::{Series, SeriesItem};

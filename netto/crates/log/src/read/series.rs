@@ -35,7 +35,7 @@ const AHEAD: usize = 16;
 
 /// An entry of a series.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Entry {
+pub enum SeriesItem {
     /// The description of the rows and the host of the following intervals.
     Described(Arc<Info>),
     /// One interval.
@@ -65,7 +65,7 @@ pub struct Series {
     by_digests: bool,
     /// The description that was passed on last.
     told: Option<Arc<Info>>,
-    ready: VecDeque<Entry>,
+    ready: VecDeque<SeriesItem>,
     /// For each run, by its start, the last sequence number that was counted.
     last_sequences: HashMap<u64, u64>,
     covered_until_unix_ns: u64,
@@ -119,7 +119,7 @@ impl Series {
     /// The first error of `each`; nothing is read after that.
     pub fn for_each<E>(
         mut self,
-        mut each: impl FnMut(Entry) -> Result<(), E>,
+        mut each: impl FnMut(SeriesItem) -> Result<(), E>,
     ) -> Result<Findings, E> {
         std::thread::scope(|scope| {
             let (sender, receiver) = mpsc::sync_channel(AHEAD);
@@ -241,7 +241,7 @@ impl Series {
             return;
         }
         self.tell(info);
-        self.ready.push_back(Entry::Interval(snapshot));
+        self.ready.push_back(SeriesItem::Interval(snapshot));
     }
 
     /// Passes on a digest if each of its intervals would be passed on; else reads the intervals.
@@ -277,7 +277,7 @@ impl Series {
             Some(info) if is_new && is_alone && is_plausible && is_inside => {
                 self.count(index, info.started_unix_ns, sum);
                 self.tell(info);
-                self.ready.push_back(Entry::Digest(digest));
+                self.ready.push_back(SeriesItem::Digest(digest));
             }
             _ => events.read_instead(),
         }
@@ -293,23 +293,23 @@ impl Series {
         self.covered_until_unix_ns = self.covered_until_unix_ns.max(last.time_unix_ns);
     }
 
-    /// Passes on the description of what follows, if it has changed.
+    /// Passes on the description of the following intervals, if it has changed.
     fn tell(&mut self, info: Arc<Info>) {
         let is_told = self.told.as_ref().is_some_and(|told| {
             // Compared by value only at the first interval of a file.
             Arc::ptr_eq(told, &info) || **told == *info
         });
         if !is_told {
-            self.ready.push_back(Entry::Described(info.clone()));
+            self.ready.push_back(SeriesItem::Described(info.clone()));
         }
         self.told = Some(info);
     }
 }
 
 impl Iterator for Series {
-    type Item = Entry;
+    type Item = SeriesItem;
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<SeriesItem> {
         loop {
             if let Some(entry) = self.ready.pop_front() {
                 return Some(entry);
@@ -322,7 +322,7 @@ impl Iterator for Series {
                 Some(Event::Gap(gap)) => {
                     let is_new = self.last_gap.as_ref() != Some(&gap);
                     if is_new && self.span.holds(gap.last_time_unix_ns) {
-                        self.ready.push_back(Entry::Missing(gap.clone()));
+                        self.ready.push_back(SeriesItem::Missing(gap.clone()));
                     }
                     self.last_gap = Some(gap);
                 }
@@ -334,7 +334,7 @@ impl Iterator for Series {
                         && self.span.holds_all(begin_unix_ns, end_unix_ns)
                     {
                         self.last_stacks_unix_ns = end_unix_ns;
-                        self.ready.push_back(Entry::Stacks(stacks));
+                        self.ready.push_back(SeriesItem::Stacks(stacks));
                     }
                 }
                 Some(Event::Undescribed(_)) | None => {}

@@ -1,4 +1,4 @@
-//! The actor: keeps totals since the start, and makes an export of them when one is due.
+//! The actor: keeps totals since the start, and queues an export of them when one is due.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use actix::prelude::*;
 use metrics_common::Info;
 use prost::Message as _;
 
-use super::link::Link;
+use super::channel::ExportChannel;
 use super::points;
 use super::sender::{self, Sender};
 use super::target::Target;
@@ -18,9 +18,9 @@ use netto_pipeline::compression::gzip;
 use netto_pipeline::metrics_collector::{Deliver, Shutdown, Sink, SinkDrops};
 use netto_pipeline::supervisor::{Part, Supervisor, Watch};
 
-/// Snapshots that may wait; a dropped snapshot would be missing from every sum.
+/// Most queued snapshots; a dropped snapshot would be missing from every sum.
 const MAILBOX_MESSAGES: usize = 64;
-/// For what waits at the end of netto, which itself waits no longer than two seconds.
+/// Time for pushing queued exports at shutdown, which is limited to two seconds.
 const END: Duration = Duration::from_millis(1500);
 
 /// The actor; see the head of this file.
@@ -28,9 +28,9 @@ pub struct OtlpLogger {
     totals: Totals,
     info: Arc<Info>,
     interval: Duration,
-    /// When, and how many snapshots were in it.
+    /// Time of the last export, and number of snapshots in it.
     exported: Option<(Instant, u64)>,
-    link: Arc<Link>,
+    channel: Arc<ExportChannel>,
     drops: Arc<SinkDrops>,
     clients: Arc<ClientCounts>,
     catalogues: Vec<Catalogue>,
@@ -38,10 +38,11 @@ pub struct OtlpLogger {
 }
 
 impl OtlpLogger {
-    /// Starts the logger on two threads of its own, for these metrics.
+    /// Starts the exporter on two threads of its own, for these metrics.
     ///
     /// # Errors
-    /// If this host trusts nobody, or there can be no more threads.
+    /// If TLS is needed and this host has no trusted certificates, or no more threads can be
+    /// started.
     pub fn launch(
         target: Target,
         info: Arc<Info>,
@@ -52,13 +53,13 @@ impl OtlpLogger {
         if let Some(warning) = target.warning() {
             tracing::warn!("{warning}");
         }
-        let link = Arc::new(Link::default());
+        let channel = Arc::new(ExportChannel::default());
         let logger = OtlpLogger {
             totals: Totals::of(catalogues.iter().filter_map(|own| own.state)),
             info,
             interval: target.interval,
             exported: None,
-            link: link.clone(),
+            channel: channel.clone(),
             drops: drops.clone(),
             clients,
             catalogues,
@@ -68,7 +69,7 @@ impl OtlpLogger {
         sender::start(Sender {
             client: sender::client(&target)?,
             target,
-            link,
+            channel,
             drops,
             watch: supervisor.watch(Part::OtlpLogger),
         })?;
@@ -81,7 +82,7 @@ impl OtlpLogger {
     }
 
     fn is_due(&self, interval_ns: u64) -> bool {
-        // Snapshots come at their own times: the one next to the due time is the right one.
+        // Snapshots have their own times; the one nearest to the due time is exported.
         let early = Duration::from_nanos(interval_ns / 2);
         self.exported
             .is_none_or(|(at, _)| at.elapsed() + early >= self.interval)
@@ -97,9 +98,9 @@ impl OtlpLogger {
         };
         let request = points::request(&inputs, &self.catalogues);
         let dropped = match gzip(&request.encode_to_vec()) {
-            Ok(bytes) => self.link.push(bytes[..].into()),
+            Ok(bytes) => self.channel.push(bytes[..].into()),
             Err(error) => {
-                tracing::error!("an export is left out: {error}");
+                tracing::error!("an export was dropped: {error}");
                 1
             }
         };
@@ -131,7 +132,7 @@ impl Handler<Shutdown> for OtlpLogger {
         if is_new(self.exported.map_or(0, |(_, snapshots)| snapshots)) {
             self.export();
         }
-        self.link.end(END);
+        self.channel.end(END);
         self.watch.settle();
         ctx.stop();
     }

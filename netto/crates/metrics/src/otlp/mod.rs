@@ -1,16 +1,16 @@
-//! Pushes running totals to a receiver of OTLP (an OpenTelemetry collector, for example), over
-//! HTTP with protobuf.
+//! Pushes running totals to an OTLP receiver (such as an OpenTelemetry collector), over HTTP with
+//! protobuf.
 //!
-//! The actor keeps totals and makes an export of them every so often; a thread of its own
-//! (`sender`) is the only one that waits for the network. Between them stands a bounded queue
-//! (`link`). What is exported is said in `points`, where to in `target`.
+//! The actor keeps totals and queues an export of them at intervals; only a thread of its own
+//! (`sender`) waits for the network. A bounded queue (`channel`) connects them. `points` defines
+//! the content of exports, `target` their destination.
 
 pub mod target;
 
 #[cfg(feature = "otlp")]
-mod exporter;
+mod channel;
 #[cfg(feature = "otlp")]
-mod link;
+mod exporter;
 #[cfg(feature = "otlp")]
 mod points;
 #[cfg(feature = "otlp")]
@@ -19,5 +19,5 @@ mod sender;
 #[cfg(feature = "otlp")]
 pub use exporter::OtlpLogger;
 
-/// Whether this netto was built with it.
+/// Whether this build of netto includes it.
 pub const IS_BUILT_IN: bool = cfg!(feature = "otlp");

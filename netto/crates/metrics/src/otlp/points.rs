@@ -1,6 +1,7 @@
-//! From running totals to a request in OTLP.
+//! Converts running totals to an OTLP request.
 //!
-//! Pure. Sums are cumulative since netto's start. A thing that is not measured has no points.
+//! Pure. Sums are cumulative since the start of netto. Quantities that are not measured have no
+//! points.
 
 use metrics_common::Info;
 use metrics_common::histogram::Histogram;
@@ -24,7 +25,7 @@ const NUMBERS: &[&str] = &["cpu"];
 /// Labels whose values are `true` or `false`.
 const FLAGS: &[&str] = &["network", "hardware"];
 
-/// What is told of a host: the sum of all intervals since netto's start.
+/// The request for a host: the sum of all intervals since the start of netto.
 pub fn request(inputs: &Inputs<'_>, catalogues: &[Catalogue]) -> ExportMetricsServiceRequest {
     let metrics = families(catalogues, false).filter_map(|family| metric(family, inputs));
     ExportMetricsServiceRequest {
@@ -55,7 +56,7 @@ fn metric(family: &Family, inputs: &Inputs<'_>) -> Option<Metric> {
     let mut points = Points {
         labels,
         time_ns,
-        // What is as of now has no beginning.
+        // A current state has no start time.
         start_ns: match family.kind {
             Kind::Gauge => 0,
             _ => inputs.info.started_unix_ns.min(time_ns),
@@ -94,7 +95,7 @@ fn metric(family: &Family, inputs: &Inputs<'_>) -> Option<Metric> {
     })
 }
 
-/// Takes the samples of a family as points.
+/// Collects the samples of a family as points.
 struct Points {
     labels: &'static [&'static str],
     start_ns: u64,
@@ -106,7 +107,7 @@ struct Points {
 impl Points {
     fn attributes(&self, values: &[&str]) -> Vec<KeyValue> {
         let labels = self.labels.iter().zip(values);
-        // As in Prometheus, an empty label is none.
+        // As in Prometheus, an empty label is absent.
         let labels = labels.filter(|(_, value)| !value.is_empty());
         let attributes = labels.map(|(label, value)| {
             let number = value.parse().ok().filter(|_| NUMBERS.contains(label));
@@ -152,7 +153,7 @@ impl Samples for Points {
             scale: SCHEMA,
             zero_count: native.zero,
             zero_threshold: ZERO_THRESHOLD,
-            // A bucket's number is that of its end there, and of its beginning here.
+            // A bucket's number denotes its end in Prometheus, and its beginning here.
             positive: Some(Buckets {
                 offset: first - 1,
                 bucket_counts,
@@ -162,12 +163,12 @@ impl Samples for Points {
     }
 }
 
-/// The host and the service, by the names that OpenTelemetry gives to their attributes.
+/// The host and the service, under OpenTelemetry's attribute names.
 fn resource(info: &Info) -> Resource {
     let mut attributes = vec![
         text("service.name", "netto"),
         text("service.version", &info.version),
-        // One netto measures a host: its name tells it from others, and stays over restarts.
+        // One netto measures a host: the host's name is unique and stays over restarts.
         text("service.instance.id", &info.hostname),
         text("host.name", &info.hostname),
         text("os.type", "linux"),

@@ -1,6 +1,6 @@
-//! The thread that waits for the network: pushes what waits, oldest first, and tries again.
+//! The thread that waits for the network: pushes queued exports, oldest first, with retries.
 //!
-//! A receiver that is gone, slow or full ends nothing. It owns the words about that.
+//! A receiver that is gone, slow or full ends nothing. This file also words the warnings about it.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -12,36 +12,36 @@ use prost::Message as _;
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use super::link::{Export, Link};
+use super::channel::{Export, ExportChannel};
 use super::target::Target;
 use netto_pipeline::metrics_collector::{Sink, SinkDrops};
 use netto_pipeline::supervisor::Watch;
 
-/// For one try.
+/// Timeout of one try.
 const TRY: Duration = Duration::from_secs(10);
-/// Before the second try, and then twice as long each time.
+/// Pause before the second try, doubled for each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// As long at most, whatever the receiver says.
+/// Longest pause, whatever the receiver requests.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Of an answer, this much is read.
+/// Most bytes read of an answer.
 const MOST_ANSWER_BYTES: u64 = 64 << 10;
-/// So often at most it is said that something is refused.
+/// Least time between two warnings about refusals.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// What came of a try.
+/// The result of a try.
 #[derive(Debug)]
 enum Outcome {
     Accepted,
-    /// Worth another try, perhaps not before this time has passed.
+    /// To be tried again, after this time if given.
     Again(String, Option<Duration>),
-    /// No use in another try.
+    /// Another try is useless.
     Refused(String),
 }
 
-/// A client for this receiver, and nobody else.
+/// A client for this receiver only.
 ///
 /// # Errors
-/// The receiver is to be reached by TLS, and this host trusts nobody.
+/// The receiver requires TLS, and this host has no trusted certificates.
 pub(super) fn client(target: &Target) -> anyhow::Result<Agent> {
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
@@ -57,8 +57,8 @@ pub(super) fn client(target: &Target) -> anyhow::Result<Agent> {
             .collect();
         ensure!(
             !roots.is_empty(),
-            "cannot push to {}: this host has no certificates of authorities; install \
-             ca-certificates, or name a file with them by SSL_CERT_FILE",
+            "cannot push to {}: this host has no CA certificates; install ca-certificates, or set \
+             SSL_CERT_FILE to a file with them",
             target.url
         );
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -72,17 +72,17 @@ pub(super) fn client(target: &Target) -> anyhow::Result<Agent> {
     Ok(Agent::new_with_config(config.build()))
 }
 
-/// The time in which nothing gets through.
+/// A period without successful pushes.
 struct Trouble {
     since: Instant,
     tries: u32,
 }
 
-/// The thread's own.
+/// The state of the thread.
 pub(super) struct Sender {
     pub(super) client: Agent,
     pub(super) target: Target,
-    pub(super) link: Arc<Link>,
+    pub(super) channel: Arc<ExportChannel>,
     pub(super) drops: Arc<SinkDrops>,
     pub(super) watch: Watch,
 }
@@ -92,35 +92,36 @@ impl Sender {
     pub(super) fn run(mut self) {
         let mut trouble = None;
         let mut refused_at = None;
-        while let Some(export) = self.link.next() {
+        while let Some(export) = self.channel.next() {
             match self.attempt(&export) {
                 Outcome::Accepted => {
-                    self.link.done(&export);
+                    self.channel.done(&export);
                     self.recovered(&mut trouble);
                 }
                 Outcome::Refused(cause) => {
-                    self.link.done(&export);
+                    self.channel.done(&export);
                     self.drops.count(Sink::Otlp);
                     self.refused(&mut refused_at, &cause);
                 }
                 Outcome::Again(cause, after) => {
-                    if self.link.deadline().is_some() {
-                        let lost = self.link.waiting();
+                    if self.channel.deadline().is_some() {
+                        let lost = self.channel.waiting();
                         tracing::warn!("{lost} exports did not reach {}: {cause}", self.target.url);
                         break;
                     }
                     let pause = self.failed(&mut trouble, &cause);
-                    self.link.pause(after.unwrap_or(pause).min(LONGEST_PAUSE));
+                    self.channel
+                        .pause(after.unwrap_or(pause).min(LONGEST_PAUSE));
                 }
             }
         }
         self.watch.settle();
-        self.link.ended();
+        self.channel.ended();
     }
 
     fn attempt(&self, export: &Export) -> Outcome {
         let left = self
-            .link
+            .channel
             .deadline()
             .map(|at| at.saturating_duration_since(Instant::now()));
         let limit = left.map_or(TRY, |left| left.min(TRY));
@@ -158,13 +159,13 @@ impl Sender {
                 self.read_answer(&body.unwrap_or_default());
                 Outcome::Accepted
             }
-            // By the specification of OTLP/HTTP.
+            // As the OTLP/HTTP specification requires.
             429 | 502..=504 => Outcome::Again(format!("it answers {status}"), retry_after),
             _ => Outcome::Refused(format!("it answers {status}")),
         }
     }
 
-    /// A receiver may take a part only; trying again would not help.
+    /// Reports a partial success; trying again would not help.
     fn read_answer(&self, body: &[u8]) {
         let answer = ExportMetricsServiceResponse::decode(body).unwrap_or_default();
         if let Some(partial) = answer
@@ -172,7 +173,7 @@ impl Sender {
             .filter(|p| p.rejected_data_points > 0)
         {
             tracing::warn!(
-                "{} has not taken {} points: {}",
+                "{} rejected {} points: {}",
                 self.target.url,
                 partial.rejected_data_points,
                 partial.error_message.escape_debug()
@@ -180,12 +181,12 @@ impl Sender {
         }
     }
 
-    /// Says so the first time; gives how long to wait.
+    /// Warns at the first failure; returns the pause before the next try.
     fn failed(&self, trouble: &mut Option<Trouble>, cause: &str) -> Duration {
         if trouble.is_none() {
             tracing::warn!(
-                "cannot push to {}: {cause}; netto goes on measuring, tries again, and keeps \
-                 what it can",
+                "cannot push to {}: {cause}; netto continues measuring, retries, and keeps the \
+                 newest exports until then",
                 self.target.url
             );
         }
@@ -201,10 +202,10 @@ impl Sender {
     fn recovered(&self, trouble: &mut Option<Trouble>) {
         if let Some(trouble) = trouble.take() {
             tracing::info!(
-                "{} takes metrics again after {:.0} s; {} exports wait",
+                "{} accepts metrics again after {:.0} s; {} exports are queued",
                 self.target.url,
                 trouble.since.elapsed().as_secs_f64(),
-                self.link.waiting()
+                self.channel.waiting()
             );
         }
     }
@@ -213,15 +214,15 @@ impl Sender {
         if said_at.is_none_or(|at| at.elapsed() > QUIET) {
             *said_at = Some(Instant::now());
             tracing::error!(
-                "{} refuses metrics: {cause}; see --otlp-endpoint and --otlp-headers",
+                "{} rejects metrics: {cause}; see --otlp-endpoint and --otlp-headers",
                 self.target.url
             );
         }
     }
 }
 
-/// How long to wait after so many tries: each time twice as long, and the later half of that at
-/// random, lest a fleet comes back at once.
+/// The pause after this many tries: doubled each time, its second half random, so that a fleet does
+/// not retry at once.
 fn backoff(tries: u32, random: u64) -> Duration {
     let longest = FIRST_PAUSE
         .saturating_mul(1 << tries.min(10))
@@ -233,7 +234,7 @@ fn backoff(tries: u32, random: u64) -> Duration {
 /// Starts the thread.
 ///
 /// # Errors
-/// If there can be no more threads.
+/// If no more threads can be started.
 pub(super) fn start(sender: Sender) -> anyhow::Result<()> {
     std::thread::Builder::new()
         .name("netto-otlp".to_owned())

@@ -1,7 +1,7 @@
-//! Where to push: an endpoint and headers as a user wrote them, checked.
+//! The destination of exports: endpoint and headers as given by the user, validated.
 //!
-//! Pure, and there in every build, so that a wrong value is told at the start whatever netto was
-//! built with.
+//! Pure, and part of every build, so that a wrong value is reported at the start even without the
+//! feature `otlp`.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use actix_web::http::Uri;
 use actix_web::http::header::{HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 
-/// Where metrics go below an endpoint, by OTLP/HTTP.
+/// The path of metrics below an endpoint, by OTLP/HTTP.
 const PATH: &str = "/v1/metrics";
-/// Where a receiver listens that speaks gRPC only.
+/// The usual port of gRPC receivers.
 const GRPC_PORT: u16 = 4317;
-/// What is the exporter's to say.
+/// Headers that the exporter sets itself.
 const OWN_HEADERS: [&str; 5] = [
     "host",
     "content-type",
@@ -28,7 +28,7 @@ const OWN_HEADERS: [&str; 5] = [
 pub struct Target {
     /// The full URL, path included.
     pub url: String,
-    /// Further headers of each request: a token, for example.
+    /// Additional headers of each request, such as a token.
     pub headers: Vec<(String, String)>,
     /// Time from one export to the next.
     pub interval: Duration,
@@ -37,7 +37,7 @@ pub struct Target {
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&String> = self.headers.iter().map(|(name, _)| name).collect();
-        // Values of headers are secrets.
+        // Header values are secrets.
         f.debug_struct("Target")
             .field("url", &self.url)
             .field("headers", &names)
@@ -52,7 +52,7 @@ impl Target {
         self.url.starts_with("https://")
     }
 
-    /// What a user should be told who has probably meant another port.
+    /// A warning for a user who has probably meant another port.
     pub fn warning(&self) -> Option<String> {
         let port = self.url.parse::<Uri>().ok()?.port_u16()?;
         (port == GRPC_PORT).then(|| {
@@ -67,7 +67,7 @@ impl Target {
 /// The full URL of an endpoint.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// The problem, for people.
 pub fn url(endpoint: &str) -> Result<String, String> {
     let uri: Uri = endpoint.parse().map_err(|error| {
         format!("takes a URL such as http://127.0.0.1:4318, not \"{endpoint}\" ({error})")
@@ -85,7 +85,7 @@ pub fn url(endpoint: &str) -> Result<String, String> {
     if authority.as_str().contains('@') {
         return Err("takes no user and password in the URL: put them into --otlp-headers, as authorization=Basic%20…".to_owned());
     }
-    // The parser lets pass what is no number.
+    // The parser accepts ports that are not numbers.
     let has_wrong_port = authority.as_str() != authority.host() && uri.port_u16().is_none();
     if authority.host().is_empty() || has_wrong_port || uri.query().is_some() {
         return Err(format!(
@@ -101,10 +101,10 @@ pub fn url(endpoint: &str) -> Result<String, String> {
     Ok(format!("{scheme}://{authority}{path}"))
 }
 
-/// A header written as `name=value`, the value percent-encoded where it must be.
+/// Parses a header written as `name=value`, with a percent-encoded value.
 ///
 /// # Errors
-/// What is wrong with it, for people; never its value, which may be a secret.
+/// The problem, for people; never the value, which may be a secret.
 pub fn header(text: &str) -> Result<(String, String), String> {
     let Some((name, value)) = text.split_once('=') else {
         return Err("takes name=value, separated by commas; one of them has no \"=\"".to_owned());

@@ -1,7 +1,7 @@
 //! The actor that keeps running totals since the start, for Prometheus.
 //!
-//! Scrapes never come to the actor: the text is made from a copy of the totals, once for each
-//! snapshot, by whoever asks first.
+//! Scrapes do not reach the actor: the first scrape after a snapshot makes the page from a copy of
+//! the totals.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,13 +23,13 @@ use text::Text;
 pub mod protobuf;
 pub(crate) mod text;
 
-/// Snapshots that may wait; a dropped snapshot would be missing from every counter.
+/// Most queued snapshots; a dropped snapshot would be missing from every counter.
 const MAILBOX_MESSAGES: usize = 64;
 
-/// What is no part of a snapshot, such as drops, is at most so old in a scrape.
+/// Longest age of values that are not part of a snapshot, such as drops.
 const LONGEST_HELD: Duration = Duration::from_secs(1);
 
-/// What the actor writes and pages are made of.
+/// The newest totals, written by the actor and read by pages.
 #[derive(Debug, Clone)]
 struct Newest {
     info: Arc<Info>,
@@ -43,8 +43,8 @@ pub struct PrometheusLogger {
 }
 
 impl PrometheusLogger {
-    /// Starts the logger on the current thread, for these metrics, and with `has_compat` for those
-    /// under other exporters' names too.
+    /// Starts the actor on the current thread, for these metrics, and with `has_compat` also for
+    /// those under other exporters' names.
     pub fn launch(
         info: Arc<Info>,
         counted: (Arc<SinkDrops>, Arc<ClientCounts>),
@@ -76,7 +76,7 @@ impl Handler<Deliver> for PrometheusLogger {
     }
 }
 
-/// What a page is made of, wherever it is kept.
+/// The sources of a page.
 #[derive(Clone)]
 struct Shared {
     newest: Arc<Mutex<Newest>>,
@@ -88,13 +88,13 @@ struct Shared {
 
 impl Shared {
     fn newest(&self) -> MutexGuard<'_, Newest> {
-        // Additions cannot be left half done in a way that matters more than going on.
+        // An addition left half done does less harm than stopping.
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A page, and how many snapshots are in it.
+    /// A page, and the number of snapshots in it.
     fn page(&self, form: Form) -> (u64, Bytes) {
-        // A copy: the next snapshot must not wait until a page is written.
+        // A copy, so that the next snapshot need not wait for the writing.
         let Newest { info, totals } = self.newest().clone();
         let inputs = Inputs {
             info: &info,
@@ -119,23 +119,23 @@ impl Shared {
     }
 }
 
-/// All metrics, as a scrape wants them.
+/// All metrics, for scrapes.
 pub struct Metrics {
     shared: Shared,
     text: SingleFlight<Age, Bytes>,
     messages: SingleFlight<Age, Bytes>,
 }
 
-/// In which form a scraper has them.
+/// The format of a scrape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Text, which has classic histograms.
+    /// Text, with classic histograms.
     Text,
-    /// Messages ([`protobuf`]), which have native ones too.
+    /// Messages ([`protobuf`]), with native ones, too.
     Messages,
 }
 
-/// What a page of metrics was made of, and when.
+/// The sources of a page of metrics, and its time.
 struct Age {
     snapshots: u64,
     made: Instant,

@@ -1,8 +1,7 @@
-//! The metrics as the messages of `io.prometheus.client`, one behind the other with its length
-//! before it: the only form in which a scraper takes native histograms.
+//! The metrics as length-delimited messages of `io.prometheus.client`: the only format in which
+//! Prometheus scrapes native histograms.
 //!
-//! The messages are the part of Prometheus' data model that netto has need of, by the numbers of
-//! its fields.
+//! The messages are the part of Prometheus' data model that netto uses, with its field numbers.
 
 use metrics_common::histogram::Histogram as Latencies;
 use prost::Message;
@@ -10,16 +9,16 @@ use prost::Message;
 use crate::catalogue::{Family, Inputs, Kind, Samples, Value};
 use crate::histogram::{self, SCHEMA, ZERO_THRESHOLD};
 
-/// How the form is called in a request and an answer.
+/// The media type of requests and answers.
 pub const CONTENT_TYPE: &str = "application/vnd.google.protobuf; \
                                 proto=io.prometheus.client.MetricFamily; encoding=delimited";
-/// Its first part, by which a scraper asks for it.
+/// Its first part, in requests of scrapers.
 const MEDIA_TYPE: &str = "application/vnd.google.protobuf";
 const MESSAGE: &str = "io.prometheus.client.MetricFamily";
 /// The type of a counter.
 const COUNTER: i32 = 0;
 
-/// Whether a request with this header would rather have this form than text.
+/// Whether a request with this header prefers this format to text.
 pub fn is_wanted(accept: &str) -> bool {
     let (mut own, mut text) = (0.0, 0.0_f64);
     for range in accept.split(',') {
@@ -143,7 +142,7 @@ impl Histogram {
     }
 }
 
-/// Metrics in the making.
+/// A page of metrics being written.
 #[derive(Debug, Default)]
 pub struct Messages {
     bytes: Vec<u8>,
@@ -151,7 +150,7 @@ pub struct Messages {
     family: MetricFamily,
 }
 
-/// The number that a kind has among the messages' types.
+/// The number of a kind among the messages' types.
 fn type_of(kind: Kind) -> i32 {
     match kind {
         Kind::Counter => COUNTER,
@@ -161,7 +160,7 @@ fn type_of(kind: Kind) -> i32 {
 }
 
 impl Messages {
-    /// Writes a family with its series; nothing if those are none.
+    /// Writes a family with its series; nothing if there are none.
     pub fn add(&mut self, family: &Family, inputs: &Inputs<'_>) {
         self.family(family, |messages| (family.samples)(inputs, messages));
     }
@@ -181,7 +180,7 @@ impl Messages {
         }
     }
 
-    /// All families.
+    /// The whole page.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -285,8 +284,8 @@ mod tests {
             (histogram.count, histogram.zero_count, histogram.schema),
             (3, 1, 2)
         );
-        // Their bucket lies across those that end at 2^-9.75 and 2^-9.5 s; two whole packets are not
-        // enough for both.
+        // Their bucket overlaps those that end at 2^-9.75 and 2^-9.5 s; two packets are not enough
+        // for a count in both.
         assert_eq!(histogram.spans[0].offset, -38, "{histogram:?}");
         assert_eq!(histogram.deltas, [2]);
         assert_eq!(histogram.classic.len(), 29);

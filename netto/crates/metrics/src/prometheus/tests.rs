@@ -1,4 +1,4 @@
-//! What a scrape gets, and when it is made.
+//! The content of scrapes, and when it is made.
 
 use super::*;
 use metrics_common::fixture::{info, measured as snapshot};
@@ -14,7 +14,7 @@ async fn a_page_is_the_same_bytes_until_the_next_snapshot() {
             text.contains(&format!("netto_snapshots_total {count}\n")),
             "{text}"
         );
-        // Many in less time than a page is held without a new snapshot.
+        // Many in less time than a page is kept without a new snapshot.
         let again = futures_util::future::join_all((0..50).map(|_| metrics.page(Form::Text))).await;
         for other in again {
             assert_eq!(other.unwrap().as_ptr(), page.as_ptr());

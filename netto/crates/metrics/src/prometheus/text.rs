@@ -1,25 +1,26 @@
-//! Series as the lines that a scrape reads.
+//! Writes series in Prometheus' text format.
 //!
-//! A large host has a hundred series for each CPU, so each is written where it stays: no object is
-//! made of it, nothing is sorted, and totals are printed as the integers that they are.
+//! A large host has a hundred series for each CPU, so each is written directly into the buffer:
+//! without objects, sorting, or floating-point numbers for totals.
 
 use metrics_common::histogram::Histogram;
 
 use crate::catalogue::{Family, Inputs, Samples, Value};
 use crate::histogram;
 
-/// Room that a page has at first, bytes.
+/// Initial capacity of a page, bytes.
 const FIRST_BYTES: usize = 64 << 10;
 
-/// A page of metrics in the making.
+/// A page of metrics being written.
 #[derive(Debug)]
 pub struct Text {
     out: Vec<u8>,
-    /// `name{label="` of the family at hand, up to the first label's value; all of it without labels.
+    /// `name{label="` of the current family, up to the first label's value; the whole name without
+    /// labels.
     opening: Vec<u8>,
     /// `",label="` before each further label's value.
     separators: Vec<Vec<u8>>,
-    /// Name and labels of the family at hand.
+    /// Name and labels of the current family.
     family: (&'static str, &'static [&'static str]),
 }
 
@@ -35,7 +36,7 @@ impl Default for Text {
 }
 
 impl Text {
-    /// Writes a family with its series; nothing if those are none.
+    /// Writes a family with its series; nothing if there are none.
     pub fn add(&mut self, family: &Family, inputs: &Inputs<'_>) {
         self.family(family, |text| (family.samples)(inputs, text));
     }
@@ -62,7 +63,7 @@ impl Text {
         }
     }
 
-    /// The page.
+    /// The whole page.
     pub fn into_bytes(self) -> Vec<u8> {
         self.out
     }
@@ -115,7 +116,7 @@ impl Samples for Text {
     }
 }
 
-/// The end of a bucket, written as Prometheus itself writes it.
+/// The end of a bucket, in Prometheus' own format.
 fn end_text(end: f64) -> String {
     match end < 1e-4 {
         // At least two digits of the exponent.
@@ -136,7 +137,7 @@ fn push_value(out: &mut Vec<u8>, value: Value) {
     out.push(b'\n');
 }
 
-/// A label's value, in which three characters have a meaning of their own.
+/// A label's value, with three special characters escaped.
 fn push_escaped(out: &mut Vec<u8>, value: &str) {
     let value = value.as_bytes();
     if !value
@@ -170,7 +171,7 @@ fn push_integer(out: &mut Vec<u8>, mut value: u64) {
     out.extend_from_slice(&digits[first..]);
 }
 
-/// Seconds with as many decimals as there are, exactly.
+/// Seconds with all decimals, exactly.
 fn push_seconds(out: &mut Vec<u8>, ns: u64) {
     push_integer(out, ns / 1_000_000_000);
     let mut rest = (ns % 1_000_000_000) as u32;
@@ -215,8 +216,8 @@ mod tests {
     }
 
     proptest! {
-        /// The encoder of the `prometheus` crate is the measure, up to fifteen digits, which is
-        /// what its numbers hold.
+        /// The result equals that of the `prometheus` crate, up to fifteen digits, the precision of
+        /// its numbers.
         #[test]
         fn a_page_is_what_the_crate_would_have_written(
             cpu in 0_u32..2000, thing in "[a-z\"\\\\\n=,{} ü]{0,12}",

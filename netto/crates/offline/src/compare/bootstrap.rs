@@ -1,54 +1,55 @@
-//! How far a difference may be off: a bootstrap over blocks of neighbouring intervals, for all
+//! The uncertainty of a difference: a bootstrap over blocks of neighbouring intervals, for all
 //! components at once. Pure; the same input gives the same output.
 //!
-//! **Blocks.** Intervals that follow one another are alike: a second in which much was received is
-//! followed by another. Drawing single intervals would take them for independent and find every
-//! difference real. So each side is cut into about [`BLOCKS`] blocks of neighbours, as long as that
-//! allows, and whole blocks are drawn. Long blocks are the safe choice: they hold the likeness
-//! within themselves; where neighbours are very much alike, blocks become longer still and fewer
-//! ([`FEWER_BLOCKS`] at least). All that is lost is a little sharpness, because few blocks tell less
-//! exactly how much they differ from each other, for which the t distribution makes up. Blocks next
-//! to each other are still alike where likeness lasts as long as a block. How much is estimated
-//! from the correlation of neighbouring cells (an autoregression of first order, with its
-//! estimate's bias taken out), and widens the interval accordingly.
+//! **Blocks.** Consecutive intervals are correlated: a second with much traffic is followed by
+//! another. Drawing single intervals would treat them as independent, and find every difference
+//! significant. Each side is therefore cut into at least [`BLOCKS`] blocks of neighbours, as long
+//! as possible, and whole blocks are drawn. Long blocks are the safe choice: they contain the
+//! correlation. For strong correlation, blocks become longer still and fewer (at least
+//! [`FEWER_BLOCKS`]). The price is some precision, because few blocks tell their variance less
+//! exactly; the t distribution accounts for that. Adjacent blocks are still correlated if the
+//! correlation lasts as long as a block. This is estimated from the correlation of neighbouring
+//! cells (a first-order autoregression, with its bias removed), and widens the interval
+//! accordingly.
 //!
-//! **Many components.** Of 78 components that did not change, four would be called changed at a
-//! confidence of 95 % each. So the same draws are used for all of them, and of each draw the
-//! component that is off furthest counts (P. Westfall and S. Young, 1993): no component is called
-//! changed in 95 % of comparisons of what did not change. Components that go together, as a whole
-//! and its parts do, cost no more than one, which a division of the 5 % by 78 would not know.
+//! **Many components.** With 95 % confidence for each, four of 78 unchanged components would be
+//! called changed. Therefore the same draws are used for all components, and the component with the
+//! largest deviation of each draw counts (P. Westfall and S. Young, 1993): in 95 % of comparisons
+//! without a change, no component is called changed. Correlated components, such as a whole and its
+//! parts, cost no more than one; dividing the 5 % by 78 would ignore that.
 
 use metrics_common::random::SplitMix64;
 
 use super::side::Cell;
 
-/// Blocks of each side, at least, where there are so many intervals.
+/// Least number of blocks of each side, if there are enough intervals.
 pub const BLOCKS: usize = 32;
-/// Blocks of each side, at least, where neighbours are so much alike that blocks must be longer.
+/// Least number of blocks of each side if correlation requires longer blocks.
 const FEWER_BLOCKS: usize = 12;
-/// Length of a block, at least, in as many cells as tell as much as one that is like no other.
+/// Least length of a block, in multiples of the number of cells that are worth one independent
+/// cell.
 const LENGTHS: f64 = 2.0;
-/// With fewer blocks, nothing is said about what is real.
+/// With fewer blocks, no significance is reported.
 pub const FEWEST_BLOCKS: usize = 8;
-/// How often blocks are drawn.
+/// Number of draws.
 const DRAWS: usize = 2_000;
-/// In all but so many draws a difference must have been smaller. Stricter than the 95 % that are
-/// promised: how much neighbours are alike is itself only estimated.
+/// Share of draws in which the difference must be smaller. Stricter than the promised 95 %, because
+/// the correlation itself is only estimated.
 const CONFIDENCE: f64 = 0.975;
-/// Stronger correlation of neighbours than this cannot be told from a trend.
+/// A stronger correlation of neighbours cannot be told from a trend.
 const MOST_CORRELATED: f64 = 0.98;
 
-/// One component on one side, block by block: how far it was from its mean.
+/// The deviations of one component on one side from its mean, block by block.
 #[derive(Debug, Clone)]
 pub(super) struct Deviations {
-    /// Of each block, as a part of the mean: they sum to nothing.
+    /// Deviation of each block, relative to the mean; they sum to 0.
     blocks: Vec<f64>,
     /// The variance of the mean.
     variance: f64,
 }
 
-/// How far each cell is from the mean of all, of the ratio of a component's time to the time that
-/// there was (`weight`), as parts of that mean.
+/// The deviation of each cell from the mean of all, relative to that mean, for the ratio of a
+/// component's time to `weight`.
 fn from_mean(cells: &[Cell], row: usize, weight: fn(&Cell) -> u64) -> Vec<f64> {
     let all: f64 = cells.iter().map(|cell| weight(cell) as f64).sum();
     let mean = cells.iter().map(|cell| cell.ns(row) as f64).sum::<f64>() / all;
@@ -56,8 +57,8 @@ fn from_mean(cells: &[Cell], row: usize, weight: fn(&Cell) -> u64) -> Vec<f64> {
     cells.iter().map(off).collect()
 }
 
-/// How much neighbouring cells are alike in these rows, from 0 to 1: the median of their
-/// correlations, for each of them is known but roughly.
+/// Correlation of neighbouring cells in these rows, from 0 to 1: the median, because each is only
+/// known roughly.
 pub(super) fn likeness(cells: &[Cell], rows: impl Iterator<Item = usize>) -> f64 {
     let mut all: Vec<f64> = rows
         .filter_map(|row| correlation(&from_mean(cells, row, |cell| cell.capacity_ns)))
@@ -66,15 +67,15 @@ pub(super) fn likeness(cells: &[Cell], rows: impl Iterator<Item = usize>) -> f64
     all.get(all.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// Cells in groups of neighbours, the blocks, which are as long as cells that are so much alike
-/// ask for. `None` if there are too few.
+/// Groups of neighbouring cells: blocks, whose length follows from this correlation. `None` if
+/// there are too few.
 pub(super) fn blocks(cells: &[Cell], likeness: f64) -> Option<Vec<Cell>> {
-    // So many cells tell as much as one that is like no other.
+    // This many cells are worth one independent cell.
     let alike = (1.0 + likeness) / (1.0 - likeness);
     let wanted = (LENGTHS * alike).round() as usize;
     let length = wanted.min(cells.len() / FEWER_BLOCKS);
     let length = length.max(cells.len() / BLOCKS).max(1);
-    // What is left at the end is no block: it would count as one.
+    // An incomplete block at the end is dropped, since it would count as a full one.
     let blocks: Vec<Cell> = cells
         .chunks_exact(length)
         .map(|chunk| {
@@ -87,7 +88,8 @@ pub(super) fn blocks(cells: &[Cell], likeness: f64) -> Option<Vec<Cell>> {
 }
 
 impl Deviations {
-    /// Of a component, whose neighbouring cells are taken to be at least so much alike.
+    /// The deviations of a component; the correlation of its neighbouring cells is at least
+    /// `likeness`.
     pub(super) fn of(
         cells: &[Cell],
         blocks: &[Cell],
@@ -98,11 +100,11 @@ impl Deviations {
         let (count, cell_count) = (blocks.len() as f64, cells.len() as f64);
         let own = correlation(&from_mean(cells, row, weight)).unwrap_or(0.0);
         let alike = own.max(likeness);
-        // An interval that is too wide now and then is better than a change that is none.
+        // An interval that is sometimes too wide is better than a false change.
         let alike = alike + ((1.0 - alike * alike) / cell_count).sqrt();
         let alike = alike.min(MOST_CORRELATED);
         let widening = widening(alike, cell_count / count, count);
-        // The variance of blocks drawn from themselves is too small by one of them.
+        // Drawing blocks from themselves underestimates the variance by one block.
         let scale = (widening * count / (count - 1.0)).sqrt();
         let blocks = from_mean(blocks, row, weight);
         let blocks: Vec<f64> = blocks.iter().map(|off| off * scale).collect();
@@ -115,8 +117,8 @@ impl Deviations {
     }
 }
 
-/// The correlation of neighbours, never below 0, without the bias that its estimate has
-/// (M. G. Kendall, 1954). `None` if all are the same.
+/// The correlation of neighbours, at least 0, corrected for the bias of its estimate (M. G.
+/// Kendall, 1954). `None` if all values are equal.
 fn correlation(off: &[f64]) -> Option<f64> {
     let square: f64 = off.iter().map(|off| off * off).sum();
     if square <= 0.0 || off.len() < 3 {
@@ -128,10 +130,10 @@ fn correlation(off: &[f64]) -> Option<f64> {
     Some(unbiased.clamp(0.0, MOST_CORRELATED))
 }
 
-/// By what the variance between blocks must be multiplied to be that of the mean, if neighbouring
-/// cells correlate so and a block has so many.
+/// The factor from the variance between blocks to that of the mean, for this correlation of
+/// neighbouring cells and this number of cells in a block.
 fn widening(correlation: f64, length: f64, count: f64) -> f64 {
-    // The variance of the mean of n values of an autoregression, for that of a single value.
+    // The variance of the mean of n values of an autoregression, relative to that of one value.
     let of_mean = |n: f64| {
         let rest = 1.0 - correlation;
         let all = (1.0 + correlation) / rest
@@ -147,7 +149,7 @@ fn widening(correlation: f64, length: f64, count: f64) -> f64 {
     }
 }
 
-/// What a difference of each component is off at most, nanoseconds per nanosecond.
+/// The margin of each component's difference, nanoseconds per nanosecond.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Margin {
     /// Standard error of the difference.
@@ -182,7 +184,7 @@ pub(super) fn margins(sides: &[(Deviations, Deviations)]) -> Vec<Margin> {
         .collect()
 }
 
-/// How many standard errors the component that is off furthest is off, in [`CONFIDENCE`] of draws.
+/// The largest deviation of any component, in standard errors, in [`CONFIDENCE`] of draws.
 fn furthest(sides: &[(Deviations, Deviations)], errors: &[f64]) -> f64 {
     let Some((first_a, first_b)) = sides.first() else {
         return 0.0;
@@ -208,7 +210,7 @@ fn furthest(sides: &[(Deviations, Deviations)], errors: &[f64]) -> f64 {
     furthest.get(at).copied().unwrap_or(0.0)
 }
 
-/// The quantile of Student's t distribution for that of the normal distribution with the same
+/// Converts a quantile of the normal distribution to that of Student's t distribution with the same
 /// confidence (R. A. Fisher and E. A. Cornish, 1960).
 fn student(z: f64, freedom: f64) -> f64 {
     let n = freedom.max(3.0);
@@ -219,7 +221,7 @@ fn student(z: f64, freedom: f64) -> f64 {
     z * (1.0 + first / n + second / (n * n) + third / (n * n * n))
 }
 
-/// How often each is drawn, of as many draws with replacement.
+/// Draws with replacement, and counts how often each is drawn.
 fn draw(random: &mut SplitMix64, times: &mut [f64]) {
     times.fill(0.0);
     let count = times.len() as u64;

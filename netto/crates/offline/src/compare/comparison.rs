@@ -1,8 +1,8 @@
-//! Two series of intervals against each other: what each component takes more or less, and whether
-//! that is more than chance. Pure, and bounded in memory.
+//! Compares two series of intervals: the difference of each component, and whether it is
+//! significant. Pure, and bounded in memory.
 //!
-//! What is compared is the mean over each side: CPU time by the time that there was. How far the
-//! difference may be off, `bootstrap` says.
+//! The compared figure is the mean of each side: CPU time divided by the time. `bootstrap` computes
+//! the uncertainty of the difference.
 
 use serde::Serialize;
 
@@ -14,26 +14,26 @@ use super::side::{About, Cell, Side};
 pub struct Level {
     /// Share of the time of all CPUs, 0 to 1.
     pub share_ratio: f64,
-    /// CPUs' worth: CPU seconds in each second.
+    /// CPU seconds per second.
     pub cpus: f64,
 }
 
-/// A difference, the second side's figure less the first's.
+/// A difference, the second side's figure minus the first's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Difference {
-    /// As it was found.
+    /// The observed difference.
     pub value: f64,
-    /// Where it lies: the intervals of all components hold the truth together with a confidence of
-    /// 95 %. Absent if there are too few intervals.
+    /// Its confidence interval: the intervals of all components together contain the truth with a
+    /// confidence of 95 %. Absent if there are too few intervals.
     pub interval: Option<(f64, f64)>,
 }
 
-/// What became of a component.
+/// The change of a component.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     /// Its stable name.
     pub component: String,
-    /// That of the component that it is a part of.
+    /// The name of its parent component.
     pub parent: Option<String>,
     /// Its name for people.
     pub label: String,
@@ -41,13 +41,13 @@ pub struct Change {
     pub a: Level,
     /// On the second side.
     pub b: Level,
-    /// Of the share of the host, in ratios from 0 to 1.
+    /// Difference of the share of the host, in ratios from 0 to 1.
     pub share: Difference,
-    /// Of the CPU seconds in each second.
+    /// Difference of the CPU seconds per second.
     pub cpus: Difference,
-    /// By how much of what it was, 0.05 for 5 %; absent if it was nothing.
+    /// Relative change, 0.05 for 5 %; absent if the first side is 0.
     pub relative_ratio: Option<f64>,
-    /// Whether it is more than chance; absent if there are too few intervals to tell.
+    /// Whether it is significant; absent if there are too few intervals to tell.
     pub is_real: Option<bool>,
 }
 
@@ -58,11 +58,11 @@ pub struct Incomparable {
     pub component: String,
     /// Its name for people.
     pub label: String,
-    /// Why.
+    /// The reason.
     pub unavailable: String,
 }
 
-/// All that a comparison says.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The first side.
@@ -73,7 +73,7 @@ pub struct Comparison {
     pub blocks: Option<(usize, usize)>,
     /// Length of a block of each side, nanoseconds.
     pub block_ns: Option<(u64, u64)>,
-    /// Components, by what matters: real changes first, the larger first.
+    /// Components by relevance: significant changes first, then by size.
     pub changes: Vec<Change>,
     /// Components that cannot be compared.
     pub incomparable: Vec<Incomparable>,
@@ -111,7 +111,7 @@ pub fn compare(a: &Side, b: &Side) -> Option<Comparison> {
         Some(both.collect())
     };
     let of_shares = deviations(|cell| cell.capacity_ns).map(|both| bootstrap::margins(&both));
-    // The same with other weights, which differ only where CPUs came or went: one factor holds.
+    // The same with other weights, which differ only if CPUs came or went: one factor is enough.
     let of_cpus: Option<Vec<Margin>> = deviations(|cell| cell.interval_ns)
         .zip(of_shares.as_ref())
         .map(|(both, shares)| {

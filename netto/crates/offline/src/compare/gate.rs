@@ -7,33 +7,33 @@ use metrics_common::component::index_of;
 
 use super::comparison::Comparison;
 
-/// What a change is measured by.
+/// The unit of a condition's limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
-    /// Per cent of what it was.
+    /// Per cent of the first side's figure.
     Percent,
     /// Percentage points of the host.
     Points,
 }
 
-/// A component may not become more, or less, by more than this.
+/// A component may not increase, or decrease, by more than this.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     component: String,
     is_above: bool,
-    /// In per cent or percentage points.
+    /// In percent or percentage points.
     limit: f64,
     unit: Unit,
 }
 
-/// What comes of a condition.
+/// The result of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement {
-    /// It does not hold: all is well.
+    /// The condition is not met: success.
     Passed,
-    /// It holds, and why.
+    /// It is met, with the reason.
     Failed(String),
-    /// It cannot be told whether it holds, and why.
+    /// It is unknown whether it is met, with the reason.
     Unknown(String),
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for Condition {
 }
 
 impl Condition {
-    /// Whether a comparison meets it: the change goes beyond the limit, and is more than chance.
+    /// Whether a comparison meets it: the change exceeds the limit, and is significant.
     pub fn judge(&self, comparison: &Comparison) -> Judgement {
         let mut changes = comparison.changes.iter();
         let Some(change) = changes.find(|change| change.component == self.component) else {
@@ -95,7 +95,7 @@ impl Condition {
         };
         let found = match self.unit {
             Unit::Points => change.share.value * 100.0,
-            // What was nothing has become infinitely more, if it is something now.
+            // A change from 0 to any other value is infinite.
             Unit::Percent => match change.relative_ratio {
                 Some(ratio) => ratio * 100.0,
                 None if change.b.share_ratio > 0.0 => f64::INFINITY,

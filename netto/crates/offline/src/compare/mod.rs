@@ -1,4 +1,4 @@
-//! Two series of intervals against each other, and whether a change is too large for a gate.
+//! Comparison of two series of intervals, and conditions on the result.
 
 mod bootstrap;
 mod comparison;

@@ -1,24 +1,24 @@
-//! One of the two things compared: a series of intervals, kept as a bounded number of cells that
-//! follow one another in time. Pure.
+//! One side of a comparison: a series of intervals, kept as a bounded number of consecutive cells.
+//! Pure.
 //!
-//! A cell is the sum of so many intervals; when there are too many cells, neighbours become one.
+//! A cell is the sum of several intervals; when there are too many cells, neighbours are merged.
 
 use metrics_common::{Availability, ComponentInfo, Info, Snapshot};
 use serde::Serialize;
 
-/// More cells than this become half as many.
+/// Number of cells at which neighbours are merged.
 pub const MOST_CELLS: usize = 1_024;
-/// More components than this are of no netto.
+/// Most components; no netto has more.
 const MOST_ROWS: usize = 512;
-/// A component that is given more than this many times the time that there was is damage.
+/// A component's time is damage from this multiple of the time of all CPUs.
 const IMPLAUSIBLE: u64 = 2;
 
-/// Some intervals that follow one another.
+/// Some consecutive intervals.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Cell {
     /// Their length together, nanoseconds.
     pub(super) interval_ns: u64,
-    /// Time that all CPUs had in them, nanoseconds.
+    /// Total time of all CPUs in them, nanoseconds.
     pub(super) capacity_ns: u64,
     /// CPU time of each component, nanoseconds.
     pub(super) ns: Vec<u64>,
@@ -41,7 +41,7 @@ impl Cell {
     }
 }
 
-/// Whose intervals these are, and when they were.
+/// The host and the time of the intervals.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct About {
     /// Host name.
@@ -50,15 +50,15 @@ pub struct About {
     pub kernel: String,
     /// netto's version.
     pub version: String,
-    /// Where the first interval begins, nanoseconds since the Unix epoch.
+    /// Begin of the first interval, nanoseconds since the Unix epoch.
     pub from_unix_ns: u64,
-    /// Where the last interval ends, nanoseconds since the Unix epoch.
+    /// End of the last interval, nanoseconds since the Unix epoch.
     pub to_unix_ns: u64,
     /// Length of all intervals together, nanoseconds.
     pub measured_ns: u64,
     /// Number of intervals.
     pub intervals: u64,
-    /// Of these, left out because their values cannot be.
+    /// Number of these left out because of implausible values.
     pub implausible_intervals: u64,
 }
 
@@ -69,7 +69,7 @@ pub struct Side {
     pub(super) components: Vec<ComponentInfo>,
     /// Length of the intervals in which each was measured, nanoseconds.
     measured_ns: Vec<u64>,
-    /// For each row of the intervals that come, its place among `components`.
+    /// For each row of the following intervals, its index in `components`.
     places: Vec<Option<usize>>,
     roots: Vec<usize>,
     cells: Vec<Cell>,
@@ -78,7 +78,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// What the rows of the following intervals mean.
+    /// Sets the meaning of the rows of the following intervals.
     pub fn describe(&mut self, info: &Info) {
         self.about.hostname.clone_from(&info.hostname);
         self.about.kernel.clone_from(&info.kernel);
@@ -119,7 +119,8 @@ impl Side {
         };
         for (row, place) in self.places.iter().enumerate() {
             if let (Some(place), Some(ns)) = (*place, cost.total_ns(row)) {
-                // Parts of something plausible may still not be; they are at most all there is.
+                // Parts of a plausible whole may still be implausible; they are limited to the
+                // total time.
                 cell.ns[place] = ns.min(most_ns);
                 let measured_ns = &mut self.measured_ns[place];
                 *measured_ns = measured_ns.saturating_add(interval_ns);
@@ -153,7 +154,7 @@ impl Side {
         }
     }
 
-    /// Every cell is full when this is called.
+    /// Merges pairs of cells; every cell is full when this is called.
     fn halve(&mut self) {
         let pairs = std::mem::take(&mut self.cells);
         self.cells = pairs
@@ -167,7 +168,7 @@ impl Side {
         self.per_cell *= 2;
     }
 
-    /// Cells of equal numbers of intervals. What is left of the last is none.
+    /// Cells of equal numbers of intervals, without an incomplete last one.
     pub(super) fn cells(&self) -> &[Cell] {
         match self.cells.split_last() {
             Some((_, full)) if self.in_last < self.per_cell => full,
@@ -175,14 +176,14 @@ impl Side {
         }
     }
 
-    /// All intervals as one.
+    /// The sum of all intervals.
     pub(super) fn total(&self) -> Cell {
         let mut total = Cell::default();
         self.cells.iter().for_each(|cell| total.add(cell));
         total
     }
 
-    /// Where this component stands; or why it cannot be compared.
+    /// Index of this component, or why it cannot be compared.
     pub(super) fn row(&self, slug: &str) -> Result<usize, String> {
         let of_slug = |component: &ComponentInfo| component.slug == slug;
         let Some(row) = self.components.iter().position(of_slug) else {
@@ -198,7 +199,7 @@ impl Side {
         }
     }
 
-    /// Whose it is and when it was; `None` of no interval.
+    /// The host and the time; `None` without intervals.
     pub fn about(&self) -> Option<&About> {
         (self.about.intervals > 0).then_some(&self.about)
     }

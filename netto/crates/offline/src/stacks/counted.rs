@@ -1,37 +1,37 @@
-//! Sampled stacks of a series, or of two against each other: counted, and brought to the same time.
-//! Pure, and bounded in memory whatever the logs hold.
+//! Sampled stacks of a series, or of two compared series: counted, and scaled to the same time.
+//! Pure, with bounded memory for any log.
 //!
-//! Both sides are counted in one table. Nothing is ever taken out of it, so that a stack which
-//! has a line has all its samples there, of both sides, and one for which there was no room has
-//! none: what had no room on one side only would look like a change.
+//! Both sides are counted in one table. Stacks are never removed, so a stack with a line has all
+//! its samples there, of both sides, and one without room has none: a stack that had room on only
+//! one side would look like a change.
 
 use std::collections::HashMap;
 
 use metrics_common::codec;
 use metrics_common::{Info, Snapshot};
 
-/// More different stacks than this are counted together.
+/// Most distinct stacks; further ones are counted together.
 const MOST_STACKS: usize = 1 << 16;
-/// The same of their text, bytes.
+/// Most bytes of their text.
 const MOST_BYTES: usize = 16 << 20;
-/// Longer stacks are of no kernel, bytes.
+/// Longest stack, bytes; no kernel has longer ones.
 const LONGEST_BYTES: usize = 16 << 10;
-/// A longer time is damage, nanoseconds: a day.
+/// Longest plausible window, nanoseconds: a day.
 const LONGEST_WINDOW_NS: u64 = 86_400 * 1_000_000_000;
 
-/// The line of samples whose stack had no room, here or when they were taken.
+/// The line of samples without room for their stack, here or in the sampler.
 pub const OTHER: &str = "[other stacks]";
 
-/// One of the things compared; a series by itself is the first.
+/// A side of the comparison; a single series is the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// What was before.
+    /// The earlier state.
     A,
-    /// What is now.
+    /// The current state.
     B,
 }
 
-/// Stacks as they are shown one after the other.
+/// Counted stacks of both sides.
 #[derive(Debug, Default)]
 pub struct Stacks {
     counts: HashMap<Box<str>, [u64; 2]>,
@@ -40,45 +40,44 @@ pub struct Stacks {
     about: [About; 2],
 }
 
-/// What the samples of a side rest on.
+/// The basis of a side's samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct About {
     /// Messages with stacks.
     pub messages: u64,
     /// Time in which they were sampled, nanoseconds.
     pub window_ns: u64,
-    /// CPU time of networking, and the same times how often its CPU was sampled then.
+    /// CPU time of networking, and the same multiplied by the sampling rate of its CPU.
     network_ns: f64,
     network_samples: f64,
-    /// Samples, those without a line of their own included.
+    /// Number of samples, including those without a line of their own.
     pub samples: u64,
 }
 
 impl About {
-    /// How often a CPU was sampled while it did networking, per second; `None` if unknown.
+    /// Mean sampling rate of CPUs doing networking, per second; `None` if unknown.
     fn sampled_hz(&self) -> Option<f64> {
         let hz = self.network_samples / self.network_ns;
         (hz.is_finite() && hz > 0.0).then_some(hz)
     }
 }
 
-/// A stack, from the outermost function to the innermost with a semicolon between, and its
-/// samples on both sides.
+/// A stack, its functions separated by semicolons, outermost first, and its samples on both sides.
 pub type Line = (Box<str>, [u64; 2]);
 
-/// Both sides as if they had been sampled for the same time and as often.
+/// Both sides, scaled to the same time and sampling rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
-    /// Stacks in order; functions that have the same callers follow one another.
+    /// Stacks in order; functions with the same callers are adjacent.
     pub lines: Vec<Line>,
-    /// By how much the samples of each side were multiplied: 1 of the one that was sampled more.
+    /// The factor of each side's samples: 1 for the side with more.
     pub factors: [f64; 2],
-    /// What each side rests on.
+    /// The basis of each side.
     pub about: [About; 2],
 }
 
 impl Stacks {
-    /// Takes an interval: how often its CPUs were sampled.
+    /// Adds an interval's sampling rates.
     pub fn interval(&mut self, which: Which, info: &Info, snapshot: &Snapshot) {
         let network = info.components.iter().position(|c| c.slug == "network");
         let Some(cells) = network.and_then(|row| snapshot.cost().components.get(row)?.as_ref())
@@ -98,7 +97,7 @@ impl Stacks {
         }
     }
 
-    /// Takes the stacks of some time. Those of no time, or of an impossible one, are left out.
+    /// Adds sampled stacks. Those with a window of no or implausible length are left out.
     pub fn add(&mut self, which: Which, stacks: &codec::Stacks) {
         if stacks.window_ns == 0 || stacks.window_ns > LONGEST_WINDOW_NS {
             return;
@@ -139,7 +138,7 @@ impl Stacks {
         place[side] = place[side].saturating_add(count);
     }
 
-    /// What a side rests on.
+    /// The basis of a side.
     pub fn about(&self, which: Which) -> &About {
         &self.about[which as usize]
     }
@@ -151,18 +150,18 @@ impl Stacks {
             lines.push((OTHER.into(), self.other));
         }
         lines.retain(|(_, counts)| *counts != [0, 0]);
-        // As text, "a b;c" would come between "a" and "a;b".
+        // As text, "a b;c" would be sorted between "a" and "a;b".
         lines.sort_unstable_by(|(one, _), (other, _)| one.split(';').cmp(other.split(';')));
         lines
     }
 
-    /// The stacks of the first side, as they were counted.
+    /// The counted stacks of the first side.
     pub fn counted(self) -> Vec<Line> {
         self.into_lines()
     }
 
-    /// Brings both sides to the time and frequency of the one that was sampled more; `None` if
-    /// one of them has no stacks.
+    /// Scales both sides to the time and rate of the one that was sampled more; `None` if one of
+    /// them has no stacks.
     pub fn compared(self) -> Option<Compared> {
         let about = self.about;
         if about.iter().any(|side| side.messages == 0) {
@@ -170,7 +169,7 @@ impl Stacks {
         }
         let hz = match [about[0].sampled_hz(), about[1].sampled_hz()] {
             [Some(a), Some(b)] => [a, b],
-            // They are taken to be the same where one of them is not known.
+            // If one rate is unknown, they are assumed to be equal.
             _ => [1.0, 1.0],
         };
         let weights = [0, 1].map(|side| about[side].window_ns as f64 * hz[side]);

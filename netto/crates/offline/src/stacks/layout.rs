@@ -1,15 +1,15 @@
-//! Where each function of two sets of stacks stands in a flame graph, and how much of it there is
-//! on either side. Pure; what is drawn is bounded whatever there is.
+//! Positions of functions in a flame graph of two sets of stacks, with their samples on both sides.
+//! Pure; the number of rectangles is bounded.
 
 use super::counted::Compared;
 
-/// Functions deeper than this are not drawn.
+/// Deepest function drawn.
 const DEEPEST: usize = 64;
-/// Narrower ones, as a part of the whole, are not drawn.
+/// Narrowest function drawn, relative to the whole.
 const NARROWEST: f64 = 0.001;
-/// More rectangles than this are not drawn.
+/// Most rectangles drawn.
 const MOST_RECTS: usize = 20_000;
-/// Differences of fewer standard deviations than this may be chance.
+/// Differences below this many standard deviations may be chance.
 const DEVIATIONS: f64 = 3.0;
 
 /// A function with these callers.
@@ -17,26 +17,26 @@ const DEVIATIONS: f64 = 3.0;
 pub struct Rect<'a> {
     /// Its name.
     pub name: &'a str,
-    /// How many callers it has.
+    /// Number of its callers.
     pub depth: usize,
-    /// Where it begins, as a part of the whole width.
+    /// Left edge, relative to the whole width.
     pub x: f64,
-    /// Its part of all samples of both sides.
+    /// Its share of all samples of both sides.
     pub width: f64,
-    /// Samples on both sides, those of what it called included, brought to the same time.
+    /// Scaled samples on both sides, including those of its callees.
     pub counts: [f64; 2],
-    /// From −1 (only in A) over 0 (as many in both, but for chance) to 1 (only in B).
+    /// From −1 (only in A) over 0 (no significant difference) to 1 (only in B).
     pub change: f64,
 }
 
-/// Lines of one caller, without what they begin with.
-type Rest<'a> = Vec<(&'a str, [f64; 2])>;
+/// Lines of one caller, without their common beginning.
+type CallerLines<'a> = Vec<(&'a str, [f64; 2])>;
 
-/// Draws all lines, each as wide as both its sides together: what is in one of them only is seen.
-/// Callers come before what they call.
+/// Lays out all lines; the width is the sum of both sides, so that functions on only one side are
+/// visible. Callers precede callees.
 pub fn layout(compared: &Compared) -> Vec<Rect<'_>> {
     let lines = compared.lines.iter();
-    let lines: Rest<'_> = lines
+    let lines: CallerLines<'_> = lines
         .map(|(stack, counts)| (&**stack, counts.map(|count| count as f64)))
         .collect();
     let mut drawing = Drawing {
@@ -58,13 +58,13 @@ struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    /// What one caller calls, side by side from here on.
+    /// Lays out the callees of one caller, side by side.
     fn draw(&mut self, lines: &[(&'a str, [f64; 2])], depth: usize, mut x: f64) {
         let mut lines = lines.iter().peekable();
         while let Some(&(line, counts)) = lines.next() {
             let (name, rest) = split(line);
             let mut sum = counts;
-            let mut called: Rest<'a> = rest.map(|rest| (rest, counts)).into_iter().collect();
+            let mut called: CallerLines<'a> = rest.map(|rest| (rest, counts)).into_iter().collect();
             while let Some(&(more, counts)) = lines.next_if(|(next, _)| split(next).0 == name) {
                 sum = [sum[0] + counts[0], sum[1] + counts[1]];
                 called.extend(split(more).1.map(|rest| (rest, counts)));
@@ -87,7 +87,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// How much more there is in B, if that is more than the chance of counting.
+    /// The relative difference, if it is significant.
     fn change(&self, [a, b]: [f64; 2]) -> f64 {
         let variance = a * self.factors[0] + b * self.factors[1];
         match (b - a).abs() > DEVIATIONS * variance.sqrt() {
@@ -97,7 +97,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// The outermost function of a stack, and what it calls.
+/// The outermost function of a stack, and the rest.
 fn split(stack: &str) -> (&str, Option<&str>) {
     match stack.split_once(';') {
         Some((name, rest)) => (name, Some(rest)),

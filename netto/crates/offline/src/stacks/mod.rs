@@ -1,4 +1,4 @@
-//! Sampled stacks of a series, or of two against each other, and where they stand in a flame graph.
+//! Sampled stacks of a series, or of two compared series, and their layout in a flame graph.
 
 mod counted;
 mod layout;

@@ -1,5 +1,5 @@
-//! Sums of each component over intervals whose tables may differ: netto was updated, or a kernel
-//! module came. Rows are told apart by their slugs. Pure.
+//! Sums of each component over intervals whose tables may differ, because netto was updated, or a
+//! kernel module was loaded. Rows are identified by their slugs. Pure.
 
 use metrics_common::confidence::{self, Sums};
 use metrics_common::log::IMPLAUSIBLE;
@@ -9,37 +9,37 @@ use serde::Serialize;
 
 use super::stretch::Stretch;
 
-/// More rows than this are of no netto; the rest is left out.
+/// Most rows; the rest is left out.
 const MOST_ROWS: usize = 512;
 
-/// What is known of one component.
+/// The sums of one component.
 #[derive(Debug, Clone)]
 struct Row {
     info: metrics_common::ComponentInfo,
     /// CPU time, nanoseconds.
     cpu_ns: u64,
-    /// Time that all CPUs had while it was measured, nanoseconds.
+    /// Total time of all CPUs while it was measured, nanoseconds.
     capacity_ns: u64,
     /// Length of those intervals, nanoseconds.
     measured_ns: u64,
     samples: Option<u64>,
     entries: Option<u64>,
-    /// Its largest share of an interval, and where that ends.
+    /// Its largest share of an interval, and that interval's end.
     peak: Option<(f64, u64)>,
 }
 
-/// All components that were seen.
+/// All components seen.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     rows: Vec<Row>,
-    /// For each row of the intervals that come, its place here.
+    /// For each row of the following intervals, its index here.
     places: Vec<Option<usize>>,
-    /// The rows of the intervals that come that are no part of another.
+    /// The rows of the following intervals that have no parent.
     roots: Vec<usize>,
     info: Option<Box<Info>>,
     capacity_ns: u64,
     correction: Option<Correction>,
-    /// Samples that all CPUs were due at the rate of the one that was sampled least.
+    /// Number of samples that all CPUs would have taken at the rate of the least sampled one.
     room: Option<u64>,
 }
 
@@ -48,26 +48,26 @@ pub struct Table {
 pub struct ComponentSummary {
     /// Its stable name.
     pub component: String,
-    /// That of the component that it is a part of.
+    /// The name of its parent component.
     pub parent: Option<String>,
     /// Its name for people.
     pub label: String,
-    /// How its time is found.
+    /// How its time is measured.
     pub kind: String,
-    /// What was measured; absent if nothing was, and then `unavailable` says why.
+    /// The measured values, or `unavailable` with the reason.
     #[serde(flatten)]
-    pub found: Found,
+    pub found: Outcome,
 }
 
-/// What was found of a component.
+/// The result for a component.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Found {
+pub enum Outcome {
     /// It was measured.
     Measured(Measured),
-    /// It was not.
+    /// It was not measured.
     Unavailable {
-        /// Why.
+        /// The reason.
         unavailable: String,
     },
 }
@@ -75,28 +75,28 @@ pub enum Found {
 /// A component that was measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
-    /// By which means, as of the last interval.
+    /// The method, in the last interval.
     pub method: String,
     /// CPU time, nanoseconds.
     pub cpu_ns: u64,
-    /// Where that lies with a confidence of 95 %, if it is an estimate from samples.
+    /// The 95 % confidence interval, if it is an estimate from samples.
     pub cpu_interval_ns: Option<(u64, u64)>,
     /// Share of the time of all CPUs while it was measured, 0 to 1.
     pub share_ratio: f64,
-    /// CPUs' worth: CPU seconds in each second.
+    /// CPU seconds per second.
     pub cpus: f64,
     /// Its largest share of one interval, 0 to 1.
     pub max_share_ratio: f64,
-    /// Where that interval ends, nanoseconds since the Unix epoch.
+    /// End of that interval, nanoseconds since the Unix epoch.
     pub max_time_unix_ns: u64,
     /// Stack samples on which its split rests.
     pub samples: Option<u64>,
-    /// How often it was entered.
+    /// Number of entries.
     pub entries: Option<u64>,
 }
 
 impl Table {
-    /// What the rows of the following intervals are.
+    /// Sets the meaning of the rows of the following intervals.
     pub fn describe(&mut self, info: &Info) {
         self.places = info
             .components
@@ -106,7 +106,7 @@ impl Table {
                 let is_it = |row: &Row| row.info.slug == component.slug;
                 match self.rows.iter().position(is_it) {
                     Some(place) => {
-                        // That it was measured once says more than that it is not any more.
+                        // The method of an earlier measurement is kept when it ends.
                         let row = &mut self.rows[place];
                         if component.availability.is_available() || row.capacity_ns == 0 {
                             row.info = component.clone();
@@ -137,7 +137,7 @@ impl Table {
         }));
     }
 
-    /// Whether no component was given much more time in this interval than there was.
+    /// Whether no component's time in this interval is far above the total time.
     pub fn is_plausible(&self, stretch: &impl Stretch, interval: usize) -> bool {
         let most_ns = stretch.capacity_ns(interval).saturating_mul(IMPLAUSIBLE);
         let mut totals = self.roots.iter();
@@ -182,14 +182,14 @@ impl Table {
         }
     }
 
-    /// The row of the intervals that come that has this slug.
+    /// The row of the following intervals with this slug.
     pub fn row_of(&self, slug: &str) -> Option<usize> {
         let is_it =
             |place: &Option<usize>| place.is_some_and(|place| self.rows[place].info.slug == slug);
         self.places.iter().position(is_it)
     }
 
-    /// The rows of the intervals that come that are parts of this one, with their slugs.
+    /// The rows of the following intervals that are parts of this component, with their slugs.
     pub fn parts_of<'a>(&'a self, slug: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
         self.places
             .iter()
@@ -226,16 +226,16 @@ impl Table {
         .collect()
     }
 
-    fn found(&self, info: &Info, index: usize, row: &Row) -> Found {
+    fn found(&self, info: &Info, index: usize, row: &Row) -> Outcome {
         if row.capacity_ns == 0 {
             let unavailable = match &row.info.availability {
                 Availability::Unavailable { reason } => reason.clone(),
                 Availability::Available { .. } => "not measured in this span".to_owned(),
             };
-            return Found::Unavailable { unavailable };
+            return Outcome::Unavailable { unavailable };
         }
         let (max_share_ratio, max_time_unix_ns) = row.peak.unwrap_or_default();
-        Found::Measured(Measured {
+        Outcome::Measured(Measured {
             method: match &row.info.availability {
                 Availability::Available { method } => method.to_string(),
                 Availability::Unavailable { .. } => "unknown".to_owned(),

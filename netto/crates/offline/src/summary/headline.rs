@@ -1,55 +1,55 @@
-//! What a report is about, networking or one component: its share over time, when its peaks were,
-//! on which CPUs it was, and the energy. Pure.
+//! The subject of a report, networking or one component: its share over time, its peaks, its
+//! distribution over CPUs, and the energy. Pure.
 
 use std::collections::HashMap;
 
 use metrics_common::{Availability, Info, Modes, Snapshot};
 use serde::Serialize;
 
-use super::components::{ComponentSummary, Found, Table};
+use super::components::{ComponentSummary, Outcome, Table};
 use super::quantiles::Quantiles;
 use super::stretch::Stretch;
 use super::timeline::{Step, Timeline};
 
-/// A host has so many CPUs at most; a log that names ever others is damaged.
+/// Most CPUs of a host; a log with more is damaged.
 pub const MOST_CPUS: usize = 8_192;
 
-/// How a component and its parts went over time.
+/// A component and its parts over time.
 #[derive(Debug, Clone)]
 pub struct Strip {
     /// Name for people of the component.
     pub label: String,
-    /// Its parts, in the order of [`Step::parts_ns`]: name for people and colour.
+    /// Its parts, in the order of [`Step::parts_ns`]: label and colour.
     pub parts: Vec<(String, String)>,
     /// The steps.
     pub timeline: Timeline,
 }
 
-/// So many peaks are told.
+/// Most peaks reported.
 const PEAKS: usize = 3;
-/// Peaks lie at least so far apart, nanoseconds, and at least this part of the span.
+/// Least distance of peaks, nanoseconds; at least also this part of the span.
 const APART_NS: u64 = 10_000_000_000;
 const APART_OF_SPAN: u64 = 20;
-/// Parts beyond this are of no netto.
+/// Most parts; no netto has more.
 const MOST_PARTS: usize = 128;
 
-/// How a figure was distributed over intervals, each counting by its length.
+/// The distribution of a figure over intervals, weighted by their length.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Spread {
     /// Its mean.
     pub mean: f64,
-    /// It was not above this half of the time (to half a per cent of itself).
+    /// The median (within half a percent).
     pub p50: f64,
-    /// It was not above this 95 % of the time (to half a per cent of itself).
+    /// The 95th percentile of the time (within half a percent).
     pub p95: f64,
-    /// The largest of any interval.
+    /// The maximum of all intervals.
     pub max: f64,
 }
 
-/// How much of the host it was.
+/// The subject's share of the host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Headline {
-    /// The component that the report is about.
+    /// The component that is the subject.
     pub component: String,
     /// Its name for people.
     pub label: String,
@@ -57,13 +57,13 @@ pub struct Headline {
     pub cpu_ns: Option<u64>,
     /// Share of the time of all CPUs, 0 to 1.
     pub share_ratio: Option<Spread>,
-    /// CPUs' worth: CPU seconds in each second.
+    /// CPU seconds per second.
     pub cpus: Option<Spread>,
-    /// Share of the time in which CPUs were not idle, 0 to 1; absent where that is not known.
+    /// Share of the time in which CPUs were not idle, 0 to 1; absent if unknown.
     pub of_busy_ratio: Option<f64>,
 }
 
-/// What fell to one CPU.
+/// The subject's share of one CPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CpuSummary {
     /// Its number.
@@ -76,36 +76,36 @@ pub struct CpuSummary {
     pub largest_part: Option<(String, f64)>,
 }
 
-/// An interval in which it was much.
+/// An interval with a large share.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Peak {
-    /// Where it ends, nanoseconds since the Unix epoch.
+    /// Its end, nanoseconds since the Unix epoch.
     pub time_unix_ns: u64,
     /// Share of the time of all CPUs, 0 to 1.
     pub share_ratio: f64,
 }
 
-/// Energy, where it was measured.
+/// Energy, if it was measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum PowerSummary {
-    /// It was.
+    /// It was measured.
     Measured {
         /// Packages and their memory, joules.
         host_joules: f64,
-        /// The part that falls to networking: an estimate, by its share of the busy time.
+        /// The part of networking: an estimate, by its share of the busy time.
         network_joules: f64,
         /// Length of the intervals in which it was measured, nanoseconds.
         measured_ns: u64,
     },
-    /// It was not.
+    /// It was not measured.
     Unavailable {
-        /// Why.
+        /// The reason.
         unavailable: String,
     },
 }
 
-/// What comes of all this.
+/// The results.
 pub(super) struct Finished {
     pub(super) headline: Headline,
     pub(super) cpus: Vec<CpuSummary>,
@@ -126,20 +126,20 @@ struct CpuSums {
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
     slug: String,
-    /// Its row in the intervals that come.
+    /// Its row in the following intervals.
     row: Option<usize>,
-    /// Those of its parts, with their places among `parts`.
+    /// The rows of its parts, with their indices in `parts`.
     part_rows: Vec<(usize, usize)>,
-    /// Slugs of its parts, as they came.
+    /// Slugs of its parts, in order of appearance.
     parts: Vec<String>,
     shares: Quantiles,
     cpu_counts: Quantiles,
     timeline: Timeline,
     cpus: Vec<CpuSums>,
     place_of_cpu: HashMap<u32, usize>,
-    /// The CPUs of the last interval, and their places.
+    /// The CPUs of the last interval, and their indices.
     last_cpus: (Vec<u32>, Vec<usize>),
-    /// Of the intervals in which it is known how busy CPUs were.
+    /// Busy time, in intervals in which it is known.
     busy_ns: u64,
     subject_while_known_ns: u64,
     host_joules: f64,
@@ -184,7 +184,7 @@ impl Subject {
         }
     }
 
-    /// Whether a host can have the CPUs of this interval beside those before.
+    /// Whether the CPUs of this interval and earlier ones are at most [`MOST_CPUS`].
     pub(super) fn has_room(&mut self, snapshot: &Snapshot) -> bool {
         if self.last_cpus.0 == snapshot.cpus {
             return true;
@@ -250,7 +250,7 @@ impl Subject {
         }
     }
 
-    /// How it went on in one interval; its row is there.
+    /// Adds one interval; the component has this row.
     fn interval(&mut self, stretch: &impl Stretch, interval: usize, row: usize) {
         let (capacity_ns, interval_ns) =
             (stretch.capacity_ns(interval), stretch.length_ns(interval));
@@ -272,7 +272,7 @@ impl Subject {
         self.timeline.add(end_unix_ns, interval_ns, &step);
     }
 
-    /// What it came to, of intervals that span so many nanoseconds.
+    /// Returns the results; the intervals span this many nanoseconds.
     pub(super) fn finish(
         self,
         table: &Table,
@@ -286,8 +286,8 @@ impl Subject {
         };
         let own = components.iter().find(|c| c.component == self.slug);
         let measured = own.and_then(|own| match &own.found {
-            Found::Measured(measured) => Some(measured),
-            Found::Unavailable { .. } => None,
+            Outcome::Measured(measured) => Some(measured),
+            Outcome::Unavailable { .. } => None,
         });
         let spread = |mean: f64, of: &Quantiles| {
             Some(Spread {
@@ -367,8 +367,8 @@ fn sum(row: &[u64]) -> u64 {
     row.iter().fold(0, |all, ns| all.saturating_add(*ns))
 }
 
-/// Everything but idle, waiting and stolen time; [`metrics_common::CpuModes::busy_ns`] of values
-/// that may be damaged.
+/// Everything except idle, waiting and stolen time; [`metrics_common::CpuModes::busy_ns`] for
+/// values that may be damaged.
 fn busy_ns(modes: &Modes) -> u64 {
     let host = &modes.host;
     sum(&[

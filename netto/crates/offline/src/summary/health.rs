@@ -1,4 +1,4 @@
-//! How complete a measurement was, and what it cost: gaps, losses, netto's own share. Pure.
+//! Completeness and cost of a measurement: gaps, losses, netto's own share. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use serde::Serialize;
 
 use super::stretch::Stretch;
 
-/// So many gaps are listed one by one; of the rest only the sum is told.
+/// Most gaps listed individually; the rest is summed.
 const LISTED: usize = 20;
-/// More ways of missing something than any netto has.
+/// Most kinds of missed events; no netto has more.
 const MOST_WAYS: usize = 64;
 
-/// Where nothing is known, and why.
+/// Times without data, and the reasons.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Gaps {
-    /// How often netto was started anew within the span.
+    /// Number of restarts of netto within the span.
     pub restarts: u64,
     /// Times between intervals that no interval covers.
     pub holes: u64,
     /// Their length together, nanoseconds.
     pub uncovered_ns: u64,
-    /// The first holes: begin and end, nanoseconds since the Unix epoch.
+    /// The first gaps: begin and end, nanoseconds since the Unix epoch.
     pub listed_holes: Vec<(u64, u64)>,
-    /// Snapshots that netto says it could not write.
+    /// Snapshots that netto reported as not written.
     pub unwritten_snapshots: u64,
     /// The first of these.
     pub listed_unwritten: Vec<Unwritten>,
@@ -38,55 +38,54 @@ pub struct Unwritten {
     pub first_time_unix_ns: u64,
     /// End of the last, nanoseconds since the Unix epoch.
     pub last_time_unix_ns: u64,
-    /// How many.
+    /// Their number.
     pub snapshots: u64,
-    /// Why, as netto wrote it.
+    /// The reason, as netto recorded it.
     pub reason: String,
 }
 
-/// What was lost while measuring.
+/// Data lost while measuring.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
     /// Stacks taken.
     pub stacks_taken: u64,
-    /// Stacks for which there was no room.
+    /// Stacks without room in the buffer.
     pub stacks_lost: u64,
-    /// What probes missed, where the kernel counts it.
+    /// Events missed by probes, if the kernel counts them.
     pub probes_missed: Vec<Missed>,
 }
 
-/// What one probe missed in one way.
+/// Events that one probe missed for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Missed {
     /// The probe.
     pub probe: String,
-    /// In which way.
+    /// The reason.
     pub reason: String,
-    /// Slug of the component whose figures fall short by it.
+    /// Slug of the component whose figures are too low as a result.
     pub component: String,
-    /// How often.
+    /// Number of events.
     pub missed: u64,
 }
 
-/// What netto itself cost.
+/// netto's own cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct OwnSummary {
-    /// What was taken from all CPUs, by part, nanoseconds: an estimate. Parts that are not known
-    /// are absent.
+    /// Time taken from all CPUs, by part, nanoseconds: an estimate. Unknown parts are absent.
     pub taken_ns: BTreeMap<&'static str, u64>,
-    /// All of it, as a share of the time of all CPUs, 0 to 1.
+    /// The sum, as a share of the time of all CPUs, 0 to 1.
     pub taken_ratio: Option<f64>,
-    /// The same in CPUs' worth.
+    /// The same in CPU seconds per second.
     pub taken_cpus: Option<f64>,
     /// CPU time of netto's process, nanoseconds.
     pub process_ns: Option<u64>,
-    /// The largest share of a CPU's time over ten seconds, 0 to 1, and which CPU that was.
+    /// The largest share of a CPU's time over ten seconds, 0 to 1, and the number of that CPU.
     pub costliest: Option<(f64, u32)>,
-    /// The most resident memory of the process.
+    /// Peak resident memory of the process.
     pub max_resident_bytes: Option<u64>,
 }
 
-/// Keeps count of all of these.
+/// Collects all of these.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
     gaps: Gaps,
@@ -96,13 +95,13 @@ pub struct Health {
     own_interval_ns: u64,
     has_own: bool,
     run: Option<u64>,
-    /// For each of the log's rows of what was missed, its place among `losses.probes_missed`.
+    /// For each row of missed events in the log, its index in `losses.probes_missed`.
     places: Vec<Option<usize>>,
     last_end_unix_ns: Option<u64>,
 }
 
 impl Health {
-    /// Another description holds from now on.
+    /// Sets the description of the following intervals.
     pub fn describe(&mut self, info: &Info) {
         let is_other = self.run.is_some_and(|run| run != info.started_unix_ns);
         self.gaps.restarts += u64::from(is_other);
@@ -130,7 +129,7 @@ impl Health {
         self.places = info.missable.iter().take(MOST_WAYS).map(place).collect();
     }
 
-    /// Snapshots are missing.
+    /// Records missing snapshots.
     pub fn missing(&mut self, gap: &Gap) {
         let all = &mut self.gaps.unwritten_snapshots;
         *all = all.saturating_add(gap.snapshots);
@@ -149,7 +148,7 @@ impl Health {
         for interval in 0..stretch.intervals() {
             let end = stretch.end_unix_ns(interval);
             let begin = end.saturating_sub(stretch.length_ns(interval));
-            // Wall clocks are corrected all the time, if only by little.
+            // Wall clocks are corrected by small amounts all the time.
             if let Some(last) = self.last_end_unix_ns
                 && begin.saturating_sub(last) > stretch.length_ns(interval) / 2
             {
@@ -194,7 +193,7 @@ impl Health {
             self.own_capacity_ns = self.own_capacity_ns.saturating_add(sum.capacity_ns());
             self.own_interval_ns = self.own_interval_ns.saturating_add(sum.interval_ns);
         }
-        // Of some CPUs only, nothing is known of the process.
+        // A selection of CPUs has no data of the process.
         if own.resident_bytes > 0 {
             let process_ns = own.user_ns.saturating_add(own.system_ns);
             let before_ns = sums.process_ns.unwrap_or(0);
@@ -211,7 +210,7 @@ impl Health {
         }
     }
 
-    /// What it came to; of netto itself nothing, if nothing is known.
+    /// The results; no cost of netto if it is unknown.
     pub fn finish(self) -> (Gaps, Losses, Option<OwnSummary>) {
         let Health {
             gaps,

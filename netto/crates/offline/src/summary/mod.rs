@@ -1,9 +1,9 @@
-//! A series of intervals in figures: how much of a host networking was, which part of it, when and
-//! where, and what the figures rest on. Pure, and bounded in memory: it is shown one interval after
-//! the other, or what many of them come to.
+//! Summarizes a series of intervals: networking's share of a host, its parts, times and CPUs, and
+//! the basis of the figures. Pure, and bounded in memory: it is given one interval, or the sum of
+//! many, after the other.
 //!
-//! Every figure of a span is a sum over its intervals, divided at the end: a mean is CPU time by
-//! the time that there was, so that intervals of different lengths count as they should.
+//! Every figure of a span is a sum over its intervals, divided at the end: a mean is CPU time
+//! divided by time, so that intervals are weighted by their length.
 
 mod components;
 mod headline;
@@ -18,7 +18,7 @@ use metrics_common::Info;
 use metrics_common::codec::Gap;
 use serde::Serialize;
 
-pub use components::{ComponentSummary, Found, Measured, Table};
+pub use components::{ComponentSummary, Measured, Outcome, Table};
 pub use headline::{CpuSummary, Headline, MOST_CPUS, Peak, PowerSummary, Spread, Strip};
 pub use health::{Gaps, Losses, Missed, OwnSummary, Unwritten};
 pub use stretch::Stretch;
@@ -27,63 +27,63 @@ pub use timeline::{Step, Timeline};
 use self::headline::Subject;
 use self::health::Health;
 
-/// So many notes are kept.
+/// Most notes kept.
 const MOST_NOTES: usize = 50;
 
-/// Whose log it is.
+/// The host of a log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Host {
     /// Host name.
     pub hostname: String,
-    /// Kernel release, as of the last interval.
+    /// Kernel release, of the last interval.
     pub kernel: String,
-    /// netto's version, as of the last interval.
+    /// netto's version, of the last interval.
     pub version: String,
-    /// Whether all of it is made up.
+    /// Whether the values are made up.
     pub is_demonstration: bool,
 }
 
-/// What was measured when.
+/// The time that is covered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Covered {
-    /// Where the first interval begins, nanoseconds since the Unix epoch.
+    /// Begin of the first interval, nanoseconds since the Unix epoch.
     pub from_unix_ns: u64,
-    /// Where the last interval ends, nanoseconds since the Unix epoch.
+    /// End of the last interval, nanoseconds since the Unix epoch.
     pub to_unix_ns: u64,
     /// Length of all intervals together, nanoseconds.
     pub measured_ns: u64,
-    /// Time that all CPUs had in them, nanoseconds.
+    /// Total time of all CPUs in them, nanoseconds.
     pub capacity_ns: u64,
     /// Number of intervals.
     pub intervals: u64,
-    /// Of these, left out because their values cannot be.
+    /// Number of these left out because of implausible values.
     pub implausible_intervals: u64,
 }
 
-/// All that a report says.
+/// The content of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// Whose log it is.
+    /// The host.
     pub host: Host,
-    /// What was measured when.
+    /// The time that is covered.
     pub covered: Covered,
-    /// How much of the host it was: networking, or the component that was asked for.
+    /// The subject's share of the host: networking, or the requested component.
     pub headline: Headline,
     /// Every component, in the order of the table.
     pub components: Vec<ComponentSummary>,
-    /// Every CPU, by its share, the largest first.
+    /// Every CPU, by its share, in descending order.
     pub cpus: Vec<CpuSummary>,
-    /// When most of the host went there; some time apart.
+    /// The times of the largest shares, with a minimum distance.
     pub peaks: Vec<Peak>,
     /// Energy.
     pub power: PowerSummary,
-    /// What netto itself cost; absent if the log does not have it.
+    /// netto's own cost; absent if the log does not have it.
     pub own: Option<OwnSummary>,
-    /// What was lost.
+    /// Lost data.
     pub losses: Losses,
-    /// Where nothing is known.
+    /// Times without data.
     pub gaps: Gaps,
-    /// What netto wanted people to know.
+    /// netto's remarks for the user.
     pub notes: Vec<String>,
 }
 
@@ -99,7 +99,7 @@ pub struct Summarizer {
 }
 
 impl Summarizer {
-    /// Of the component with this slug, `network` for all of networking.
+    /// A summary of the component with this slug, `network` for all of networking.
     pub fn of(slug: &str) -> Self {
         Summarizer {
             subject: Subject::of(slug),
@@ -111,7 +111,7 @@ impl Summarizer {
         }
     }
 
-    /// What the rows of the following intervals mean.
+    /// Sets the meaning of the rows of the following intervals.
     pub fn describe(&mut self, info: &Arc<Info>) {
         self.table.describe(info);
         self.health.describe(info);
@@ -124,12 +124,12 @@ impl Summarizer {
         self.info = Some(info.clone());
     }
 
-    /// Snapshots are missing here.
+    /// Records missing snapshots.
     pub fn missing(&mut self, gap: &Gap) {
         self.health.missing(gap);
     }
 
-    /// Adds an interval, or what several come to: a [`Snapshot`](metrics_common::Snapshot) or a
+    /// Adds an interval, or the sum of several: a [`Snapshot`](metrics_common::Snapshot) or a
     /// [`Digest`](metrics_common::log::Digest).
     pub fn add(&mut self, stretch: &impl Stretch) {
         let sum = stretch.sum();
@@ -159,7 +159,7 @@ impl Summarizer {
         self.subject.add(stretch);
     }
 
-    /// What the intervals came to, and how the parts went over time; `None` of no interval.
+    /// The summary, and the parts over time; `None` without intervals.
     pub fn finish(self) -> Option<(Summary, Strip)> {
         let info = self.info?;
         if self.covered.intervals == 0 {

@@ -1,23 +1,23 @@
 //! Quantiles of a figure over any number of intervals, in little memory. Pure.
 //!
-//! Values are counted on a fixed grid, each cell 1 % wider than the one before it, and stand for
-//! the geometric middle of their cell: a quantile is off by at most half a per cent of itself.
-//! Nothing is off for 0, the least and the greatest value, which are kept as they are. Cells hold
-//! nanoseconds, so that an interval counts by its length.
+//! Values are counted on a fixed grid, each cell 1 % wider than the previous one, and represented
+//! by the geometric middle of their cell: the error of a quantile is at most half a percent of its
+//! value. 0, the minimum and the maximum are exact. Cells count nanoseconds, so that an interval is
+//! weighted by its length.
 
-/// The upper end of a cell by its lower.
+/// Ratio of a cell's upper to its lower end.
 const STEP: f64 = 1.01;
 /// Values below this count as 0: a nanosecond in a second of one CPU.
 const LEAST: f64 = 1e-9;
-/// Values above this count as this.
+/// Larger values count as this.
 const MOST: f64 = 1e5;
 
-/// Counts values, each with the length of its interval.
+/// Counts values, weighted by the length of their interval.
 #[derive(Debug, Clone, Default)]
 pub struct Quantiles {
     /// Nanoseconds in which the value was 0, or less than [`LEAST`].
     zero_ns: u64,
-    /// Nanoseconds by cell; as many cells as were needed so far.
+    /// Nanoseconds by cell, up to the last cell used.
     cells_ns: Vec<u64>,
     all_ns: u64,
     least: Option<f64>,
@@ -25,8 +25,8 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    /// Counts an interval of this length, in which the figure had this value. What is no
-    /// number, or below 0, is not counted.
+    /// Counts an interval of this length with this value of the figure. NaN and negative values are
+    /// not counted.
     pub fn add(&mut self, value: f64, interval_ns: u64) {
         if value.is_nan() || value < 0.0 {
             return;
@@ -47,7 +47,8 @@ impl Quantiles {
         }
     }
 
-    /// The value that the figure did not exceed in this share of the time; `None` of nothing.
+    /// The value that the figure did not exceed in this share of the time; `None` if nothing was
+    /// counted.
     pub fn at(&self, share_ratio: f64) -> Option<f64> {
         let (least, most) = (self.least?, self.most?);
         let wanted_ns = share_ratio.clamp(0.0, 1.0) * self.all_ns as f64;
@@ -65,7 +66,7 @@ impl Quantiles {
         Some(most)
     }
 
-    /// The greatest value; `None` of nothing.
+    /// The maximum; `None` if nothing was counted.
     pub fn most(&self) -> Option<f64> {
         self.most
     }

@@ -1,31 +1,31 @@
-//! What a summary asks of an interval, and of many of which only sums and course were read: the
-//! same, so that both come to the same figures. Pure.
+//! The common interface of an interval and a digest of many intervals for a summary, so that both
+//! give the same figures. Pure.
 
 use metrics_common::Snapshot;
 use metrics_common::log::{Digest, Extremes};
 
-/// An interval, or some that follow one another and have the same CPUs, sections and rows.
+/// An interval, or several consecutive ones with the same CPUs, sections and rows.
 pub trait Stretch {
-    /// The sum of all of them.
+    /// The sum of all intervals.
     fn sum(&self) -> &Snapshot;
 
-    /// What the sum does not keep.
+    /// Values that are not in the sum.
     fn extremes(&self) -> Extremes;
 
-    /// How many there are.
+    /// Number of intervals.
     fn intervals(&self) -> usize;
 
-    /// Where one of them ends, nanoseconds since the Unix epoch.
+    /// End of one interval, nanoseconds since the Unix epoch.
     fn end_unix_ns(&self, interval: usize) -> u64;
 
-    /// Length of one of them, nanoseconds.
+    /// Length of one interval, nanoseconds.
     fn length_ns(&self, interval: usize) -> u64;
 
-    /// CPU time of a component over all CPUs in one of them, nanoseconds; `None` if it is not
+    /// CPU time of a component over all CPUs in one interval, nanoseconds; `None` if it is not
     /// measured.
     fn total_ns(&self, interval: usize, component: usize) -> Option<u64>;
 
-    /// Nanoseconds that all CPUs had in one of them.
+    /// Total time of all CPUs in one interval, nanoseconds.
     fn capacity_ns(&self, interval: usize) -> u64 {
         self.length_ns(interval)
             .saturating_mul(self.sum().cpus.len() as u64)

@@ -1,4 +1,4 @@
-//! What a summary says, against what was put in.
+//! Summaries of made-up intervals.
 
 use metrics_common::component::index_of;
 use metrics_common::{
@@ -48,8 +48,8 @@ fn summed(subject: &str, intervals: impl IntoIterator<Item = Snapshot>) -> Summa
 fn measured<'a>(summary: &'a Summary, slug: &str) -> &'a Measured {
     let found = summary.components.iter().find(|c| c.component == slug);
     match &found.unwrap().found {
-        Found::Measured(measured) => measured,
-        Found::Unavailable { unavailable } => panic!("{slug}: {unavailable}"),
+        Outcome::Measured(measured) => measured,
+        Outcome::Unavailable { unavailable } => panic!("{slug}: {unavailable}"),
     }
 }
 
@@ -116,8 +116,8 @@ fn what_is_not_measured_is_absent_and_says_why() {
     let reason = |slug: &str| {
         let found = summary.components.iter().find(|c| c.component == slug);
         match &found.unwrap().found {
-            Found::Unavailable { unavailable } => unavailable.clone(),
-            Found::Measured(_) => panic!("{slug} is measured"),
+            Outcome::Unavailable { unavailable } => unavailable.clone(),
+            Outcome::Measured(_) => panic!("{slug} is measured"),
         }
     };
     assert_eq!(reason("bridging"), "no bridge");
@@ -219,7 +219,7 @@ fn an_estimate_has_the_interval_of_the_samples_of_the_whole_span() {
 fn hostile_values_make_no_panic() {
     let values = [0, 1, u64::MAX, u64::MAX / 3, 1 << 40];
     let mut info = fixture::info();
-    // A part of itself, and of nothing known.
+    // A part of itself, and of an unknown component.
     info.components[3].parent = Some(info.components[3].slug.clone());
     info.components[4].parent = Some("nothing".into());
     let mut summarizer = Summarizer::of("network");

@@ -1,25 +1,25 @@
-//! How shares went over time, in a bounded number of steps, however long that was. Pure.
+//! Shares over time, in a bounded number of steps for any length. Pure.
 //!
-//! Time is cut into steps of one second; when more than [`MOST_STEPS`] of them hold something,
-//! steps get twice as long, pair by pair. Time in which nothing was measured takes no step.
+//! Time is divided into steps of one second; when more than [`MOST_STEPS`] are not empty, their
+//! length is doubled and pairs are merged. Time without measurements takes no step.
 
 use std::collections::BTreeMap;
 
-/// More steps than this become half as many.
+/// Number of steps at which pairs are merged.
 pub const MOST_STEPS: usize = 2_048;
-/// The length of a step at the beginning, nanoseconds.
+/// Initial length of a step, nanoseconds.
 const FIRST_STEP_NS: u64 = 1_000_000_000;
 
-/// What fell into one step.
+/// The sums of one step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Step {
-    /// Time that all CPUs had, nanoseconds.
+    /// Total time of all CPUs, nanoseconds.
     pub capacity_ns: u64,
-    /// CPU time of what the report is about, nanoseconds.
+    /// CPU time of the report's subject, nanoseconds.
     pub subject_ns: u64,
     /// CPU time of each of its parts, nanoseconds.
     pub parts_ns: Vec<u64>,
-    /// The interval with the largest share in it: that share, 0 to 1, and where the interval ends.
+    /// The interval with the largest share: that share, 0 to 1, and the interval's end.
     pub peak: Option<(f64, u64)>,
 }
 
@@ -66,9 +66,9 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Adds an interval that ends at this moment. It falls into the step in which its middle lies.
+    /// Adds an interval that ends at this time, to the step of its middle.
     pub fn add(&mut self, end_unix_ns: u64, interval_ns: u64, interval: &Step) {
-        // Steps shorter than intervals would leave holes.
+        // Steps shorter than intervals would leave gaps.
         while self.step_ns < interval_ns {
             self.double();
         }
@@ -87,7 +87,7 @@ impl Timeline {
         }
     }
 
-    /// The same with so many steps at most.
+    /// The same with at most this many steps.
     pub fn at_most(mut self, steps: usize) -> Timeline {
         while self.steps.len() > steps.max(1) {
             self.double();
@@ -100,15 +100,15 @@ impl Timeline {
         self.step_ns
     }
 
-    /// Every step that holds something, with where it begins, nanoseconds since the Unix epoch.
+    /// All non-empty steps with their beginning, nanoseconds since the Unix epoch.
     pub fn steps(&self) -> impl DoubleEndedIterator<Item = (u64, &Step)> {
         self.steps
             .iter()
             .map(|(at, step)| (at.saturating_mul(self.step_ns), step))
     }
 
-    /// The intervals with the largest shares, that share and their end, the largest first. Of
-    /// those that lie closer together than this, only the largest.
+    /// The intervals with the largest shares, in descending order, each with its share and end. Of
+    /// intervals closer together than `apart_ns`, only the largest.
     pub fn peaks(&self, count: usize, apart_ns: u64) -> Vec<(f64, u64)> {
         let mut all: Vec<(f64, u64)> = self.steps.values().filter_map(|step| step.peak).collect();
         all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));

@@ -1,4 +1,4 @@
-//! The question about the history: series and CPUs over the time that the daemon keeps. Pure.
+//! The question about the history: series and CPUs over the time kept by the daemon. Pure.
 
 use metrics_common::Info;
 use metrics_common::history::History;

@@ -1,7 +1,7 @@
-//! The answer to a question about the past. Pure: a history in, a table out.
+//! Answers a question about the history as a table. Pure.
 //!
-//! It invents nothing: a row is a stretch of time that the ring holds, or a gap between two; a
-//! value that was not measured is null, and what the ring does not hold has a reason.
+//! It adds no data: a row is a time span in the history, or a gap between two; a value that was not
+//! measured is null, and missing series have a reason.
 
 use std::ops::Range;
 
@@ -12,33 +12,33 @@ use serde::{Serialize, Serializer};
 
 use crate::selection::{Complaint, Selection, shortened};
 
-/// Values in an answer at the most, but for gaps.
+/// Most values of an answer, not counting gaps.
 pub const MOST_VALUES: usize = 200_000;
 /// The section that has components, and a grid by CPU.
 const COST: &str = "cost";
-/// Names that are near to what was asked for.
+/// Most similar names suggested.
 const MOST_ADVICE: usize = 3;
-/// Letters that a name may be off.
+/// Most wrong letters of a name for a suggestion.
 const MOST_MISTAKES: usize = 3;
 
-/// What `/api/v1/history` answers.
+/// The answer of `/api/v1/history`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Table {
-    /// From one row to the next, seconds: what was asked for, as a multiple of the next.
+    /// Length of a row, seconds: the requested one, as a multiple of the resolution.
     pub step_seconds: f64,
-    /// From one point of the ring to the next, seconds.
+    /// Length of a point of the history, seconds.
     pub resolution_seconds: f64,
-    /// What the ring covers; `None` before its first point.
+    /// The time covered by the history; `None` before its first point.
     pub ring: Option<Covered>,
     /// The rows.
     pub times: Times,
     /// The columns.
     pub series: Vec<Series>,
-    /// What was asked for and cannot be answered.
+    /// Requested series that are unavailable.
     pub unavailable: Vec<Absent>,
 }
 
-/// From when to when.
+/// A time span.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Covered {
     /// Begin, seconds since the Unix epoch.
@@ -47,14 +47,14 @@ pub struct Covered {
     pub end_unix_seconds: f64,
 }
 
-/// When each row was.
+/// The time of each row.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Times {
     /// Begin of each row, seconds since the Unix epoch.
     pub begin_unix_seconds: Vec<f64>,
     /// End of each row, seconds since the Unix epoch.
     pub end_unix_seconds: Vec<f64>,
-    /// How much of each row was measured; 0 in a gap.
+    /// Measured time of each row; 0 in a gap.
     pub measured_seconds: Vec<f64>,
 }
 
@@ -63,10 +63,10 @@ pub struct Times {
 pub struct Series {
     /// Component, or section and series.
     pub name: String,
-    /// Which CPU; `None`: the host.
+    /// The CPU; `None`: the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
-    /// A value for each row, under the name of its unit; `None` where nothing was measured.
+    /// A value for each row, under the name of its unit; `None` if not measured.
     #[serde(flatten, serialize_with = "under_unit")]
     pub values: (&'static str, Vec<Option<f64>>),
 }
@@ -78,19 +78,19 @@ fn under_unit<S: Serializer>(
     serializer.collect_map([(unit, values)])
 }
 
-/// Something that cannot be answered.
+/// An unavailable series.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Absent {
     /// As in [`Series::name`].
     pub name: String,
-    /// Why not.
+    /// The reason.
     pub reason: String,
 }
 
 /// Answers a selection.
 ///
 /// # Errors
-/// If it asks for what there is not, or for too much.
+/// If it requests unknown series, or too many values.
 pub fn answer(selection: &Selection, history: &History, info: &Info) -> Result<Table, Complaint> {
     let ring = Ring::of(selection, history)?;
     let (columns, unavailable) = columns(selection, history, info, &ring)?;
@@ -130,13 +130,13 @@ pub fn answer(selection: &Selection, history: &History, info: &Info) -> Result<T
     })
 }
 
-/// The part of the history that a question is about.
+/// The selected part of the history.
 struct Ring<'a> {
     history: &'a History,
     /// Begin and end of each point, milliseconds since the Unix epoch.
     stretches: Vec<(f64, f64)>,
     resolution_ms: f64,
-    /// Numbers of the CPUs that are meant, with their places in the grid.
+    /// Numbers of the selected CPUs, with their indices in the grid.
     cpus: Option<Vec<(u32, usize)>>,
 }
 
@@ -182,12 +182,12 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Where a column's values come from.
+/// The source of a column's values.
 struct Column {
     name: String,
     cpu: Option<u32>,
     unit: Option<Unit>,
-    /// Place of a series, or layer and row of the grid.
+    /// Index of a series, or layer and row of the grid.
     place: (usize, usize),
 }
 
@@ -213,7 +213,7 @@ impl Column {
         }
     }
 
-    /// The mean over what was measured, to a millionth, and of seconds to a billionth.
+    /// The mean over measured time, rounded to a millionth, and for seconds to a billionth.
     fn mean(&self, row: &Row, ring: &Ring<'_>) -> Option<f64> {
         let steps = [1e6, 1e9][usize::from(self.unit == Some(Unit::Seconds))];
         let (mut sum, mut measured_ms) = (0.0, 0.0);
@@ -291,12 +291,12 @@ fn columns(
     Ok((columns, unavailable))
 }
 
-/// What there is instead of an unknown name.
+/// The error for an unknown name, with suggestions.
 fn unknown(name: &str, info: &Info, history: &History) -> Complaint {
     let others = history.series().names().map(|(name, _)| name);
     let others = others.filter(|name| !name.starts_with("cost/"));
     let slugs = info.components.iter().map(|row| row.slug.as_str());
-    // What is too long to be a name is near to none.
+    // No name is as long as this.
     let asked: String = name.chars().take(80).collect::<String>().to_lowercase();
     let mut near: Vec<(usize, &str)> = slugs
         .chain(others)
@@ -321,7 +321,7 @@ fn unknown(name: &str, info: &Info, history: &History) -> Complaint {
     ))
 }
 
-/// The points that are meant: those that end in the span.
+/// The selected points: those that end in the span.
 fn within(selection: &Selection, ring: &Ring<'_>, end_ms: f64) -> Result<Range<usize>, Complaint> {
     let from_ms = selection.from.map(|when| when.unix_ms(end_ms));
     let to_ms = selection.to.map(|when| when.unix_ms(end_ms));
@@ -339,7 +339,7 @@ fn within(selection: &Selection, ring: &Ring<'_>, end_ms: f64) -> Result<Range<u
     Ok(first..to_ms.map_or(ring.stretches.len(), until).max(first))
 }
 
-/// How many points of the ring make a row.
+/// Number of points in a row.
 fn step(
     selection: &Selection,
     ring: &Ring<'_>,
@@ -360,7 +360,7 @@ fn step(
     let Some(seconds) = selection.step_seconds else {
         return Ok(least);
     };
-    // A little less than a multiple is that multiple.
+    // A rounding error below a multiple must not add a point.
     let wanted = (seconds * 1e3 / ring.resolution_ms - 1e-6).ceil().max(1.0) as usize;
     if wanted < least {
         let values = points.div_ceil(wanted).saturating_mul(columns);
@@ -372,7 +372,7 @@ fn step(
     Ok(wanted)
 }
 
-/// A stretch of time: some points, or a gap between two.
+/// A row: some points, or a gap between two.
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     begin_ms: f64,
@@ -380,8 +380,8 @@ struct Row {
     points: Range<usize>,
 }
 
-/// The rows of so many points each. Longer steps begin where their multiples do, so that whoever
-/// asks again gets the same rows.
+/// The rows of this many points each. Longer rows begin at multiples of their length, so that
+/// repeated queries give the same rows.
 fn rows(ring: &Ring<'_>, range: Range<usize>, points: usize) -> Vec<Row> {
     let step_ms = ring.resolution_ms * points as f64;
     let bin = |point: usize| match points {

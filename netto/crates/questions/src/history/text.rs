@@ -1,4 +1,4 @@
-//! An answer about the past as text: JSON, or CSV with a column for each series. Pure.
+//! Encodes an answer about the history as JSON, or as CSV with a column for each series. Pure.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use super::table::Table;
 use crate::api::{Refusal, json};
 use crate::selection::Form;
 
-/// Writes an answer.
+/// Encodes an answer.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If it cannot be encoded.
 pub(super) fn text(table: &Table, form: Form) -> Result<Vec<u8>, Refusal> {
     match form {
         Form::Json => json(table),
@@ -17,12 +17,12 @@ pub(super) fn text(table: &Table, form: Form) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-/// A line for each row; what was not measured is an empty field, and what is not available has
-/// no column.
+/// A line for each row; a value that was not measured is an empty field, and an unavailable series
+/// has no column.
 fn csv(table: &Table) -> String {
     let mut text = "begin_unix_seconds,end_unix_seconds,measured_seconds".to_owned();
     for series in &table.series {
-        // Names are of the tables of netto: letters, digits and underlines but for this.
+        // Apart from the slash, netto's names have only letters, digits and underscores.
         let name = series.name.replace('/', "_");
         let cpu = series
             .cpu

@@ -1,5 +1,5 @@
-//! The differential flame graph of a comparison's page: drawn without a script, with a text for
-//! each function. Arranges and words; where functions stand is `offline::stacks`' to say.
+//! The differential flame graph on a comparison's page: drawn without a script, with a text for
+//! each function. Only draws; `offline::stacks` computes the positions.
 
 use std::fmt::Write as _;
 
@@ -12,11 +12,11 @@ use netto_questions::times::length;
 /// Width of the picture, in its own units.
 const WIDTH: f64 = 1200.0;
 const ROW: f64 = 17.0;
-/// Room that a character takes.
+/// Width of a character.
 const CHARACTER: f64 = 6.7;
-/// Names of fewer characters than this are not written into their rectangle.
+/// Fewest characters of a name written into its rectangle.
 const FEWEST: usize = 3;
-/// Longer names are cut.
+/// Longest name; longer ones are cut.
 const LONGEST_NAME: usize = 200;
 
 /// The part of the page.
@@ -98,7 +98,7 @@ fn draw(out: &mut String, rect: &Rect<'_>, height: f64) {
     out.push_str("</g>\n");
 }
 
-/// Red for more, blue for less; light enough for black text.
+/// Red for an increase, blue for a decrease; light enough for black text.
 fn color(change: f64) -> String {
     let faded = |strongest: f64| (238.0 - (238.0 - strongest) * change.abs().min(1.0)) as u8;
     match change {

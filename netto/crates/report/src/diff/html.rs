@@ -1,4 +1,4 @@
-//! A comparison as one page with everything in it. Arranges and words; computes nothing.
+//! A comparison as a self-contained page. Only arranges and words; computes nothing.
 
 use std::fmt::Write as _;
 
@@ -24,10 +24,10 @@ svg{display:block}\
 @media(prefers-color-scheme:dark){body{color:#e8e8e8;background:#181818}\
 th,td{border-color:#444}.other{color:#a8a8a8}}";
 
-/// Width of a picture of an interval, in its own units.
+/// Width of an interval's picture, in its own units.
 const WIDTH: f64 = 200.0;
 
-/// The whole page, with its part about stacks.
+/// The whole page, with its section about stacks.
 pub(super) fn text(
     comparison: &Comparison,
     names: &[String; 2],
@@ -112,7 +112,7 @@ fn row(page: &mut String, change: &Change, widest: f64) {
     );
 }
 
-/// The interval as a line around the middle, which is no change. The text beside it says the same.
+/// The interval as a line; the middle is no change. The text beside it has the same content.
 fn picture(change: &Change, widest: f64) -> String {
     let Some((low, high)) = change.share.interval.filter(|_| widest > 0.0) else {
         return String::new();

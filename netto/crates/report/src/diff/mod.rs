@@ -1,5 +1,5 @@
-//! `netto diff`: two logs, or two spans of one, against each other. Here is what the options mean;
-//! what has changed is `offline::compare`'s to say.
+//! `netto diff`: compares two logs, or two spans of one. Interprets the options; `offline::compare`
+//! finds the changes.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use crate::outcome::Outcome;
 use crate::output::{Output, is_closed_pipe};
 use crate::progress::Progress;
-use netto_log::read::{Entry, Files};
+use netto_log::read::{Files, SeriesItem};
 use netto_offline::compare::{Comparison, Condition, Judgement, Side, compare};
 use netto_offline::stacks::{Compared, Stacks, Which};
 use netto_questions::times::{Moment, Wanted};
@@ -21,7 +21,7 @@ mod flame;
 mod html;
 mod table;
 
-/// How `netto diff` ends.
+/// The exit codes of `netto diff`.
 pub const EXIT_CODES: &str = "\
 A and B are logs, or parts of logs: run.log@14:00..14:30 (either end may be left out).
 
@@ -30,16 +30,16 @@ Exit codes:
   1  the logs cannot be read or compared, or a condition is met or cannot be judged
   2  wrong usage: an unknown option or an impossible value";
 
-/// What `netto diff` compares, and how it says it.
+/// The options of `netto diff`.
 #[derive(Debug, Clone, Args)]
 pub struct DiffArgs {
-    /// What was before: LOG, or LOG@FROM..TO
+    /// The earlier measurement: LOG, or LOG@FROM..TO
     #[arg(value_name = "A")]
-    pub a: Part,
-    /// What is now: LOG, or LOG@FROM..TO
+    pub a: LogPart,
+    /// The measurement to compare with it: LOG, or LOG@FROM..TO
     #[arg(value_name = "B")]
-    pub b: Part,
-    /// In which form: table, json, html (one page with everything in it), or folded (sampled stacks
+    pub b: LogPart,
+    /// Format of the output: table, json, html (one self-contained page), or folded (sampled stacks
     /// with the samples of both sides, for differential flame graphs)
     #[arg(
         long,
@@ -48,45 +48,45 @@ pub struct DiffArgs {
         hide_possible_values = true
     )]
     pub format: Format,
-    /// Exit with 1 if a component has really changed by more than this: 'network>+5%' (of what it
-    /// was) or 'rx_softirq>+0.5pp' (percentage points of the host); may be given several times
+    /// Exit with 1 if a component's change is significant and exceeds this: 'network>+5%'
+    /// (relative) or 'rx_softirq>+0.5pp' (percentage points of the host); may be repeated
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<Condition>,
-    /// Write to this file rather than to standard output
+    /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
-/// Forms of a comparison.
+/// Formats of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people on a terminal
+    /// For a terminal
     Table,
     /// For programs
     Json,
     /// A page
     Html,
-    /// Stacks, for flame graph tools
+    /// Stacks for flame graph tools
     Folded,
 }
 
-/// A log, or a part of one.
+/// A log, or a span of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct LogPart {
     path: PathBuf,
     wanted: Wanted,
 }
 
-impl FromStr for Part {
+impl FromStr for LogPart {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // A file's name may hold the sign too.
+        // A file's name may contain the character, too.
         let Some((path, (from, to))) = text
             .rsplit_once('@')
             .and_then(|(path, span)| Some((path, span.split_once("..")?)))
         else {
-            return Ok(Part {
+            return Ok(LogPart {
                 path: text.into(),
                 wanted: Wanted::default(),
             });
@@ -97,7 +97,7 @@ impl FromStr for Part {
                 text => text.parse().map(Some),
             }
         };
-        Ok(Part {
+        Ok(LogPart {
             path: path.into(),
             wanted: Wanted {
                 from: moment(from)?,
@@ -111,7 +111,7 @@ impl FromStr for Part {
 /// Carries out the command.
 pub fn run(args: &DiffArgs) -> Outcome {
     let zone = TimeZone::system();
-    // Other forms do not show them.
+    // Other formats do not show them.
     let mut stacks = matches!(args.format, Format::Html | Format::Folded).then(Stacks::default);
     let mut side = |part, which| side(part, which, stacks.as_mut(), &zone);
     let sides = side(&args.a, Which::A).and_then(|a| Ok((a, side(&args.b, Which::B)?)));
@@ -150,7 +150,7 @@ pub fn run(args: &DiffArgs) -> Outcome {
 
 /// Reads one side, and its stacks if they are wanted.
 fn side(
-    part: &Part,
+    part: &LogPart,
     which: Which,
     mut stacks: Option<&mut Stacks>,
     zone: &TimeZone,
@@ -166,22 +166,22 @@ fn side(
     let findings = files.series(span).for_each(|entry| {
         progress.tick();
         match entry {
-            Entry::Described(info) => {
+            SeriesItem::Described(info) => {
                 side.describe(&info);
                 described = Some(info);
             }
-            Entry::Interval(snapshot) => {
+            SeriesItem::Interval(snapshot) => {
                 side.interval(&snapshot);
                 if let (Some(stacks), Some(info)) = (&mut stacks, &described) {
                     stacks.interval(which, info, &snapshot);
                 }
             }
-            Entry::Stacks(sampled) => {
+            SeriesItem::Stacks(sampled) => {
                 if let Some(stacks) = &mut stacks {
                     stacks.add(which, &sampled);
                 }
             }
-            Entry::Digest(_) | Entry::Missing(_) => {}
+            SeriesItem::Digest(_) | SeriesItem::Missing(_) => {}
         }
         Ok::<(), std::convert::Infallible>(())
     });
@@ -189,7 +189,7 @@ fn side(
     let Ok(findings) = findings;
     for trouble in crate::report::troubles(&findings) {
         let path = part.path.display();
-        // If standard error is closed, there is nobody to be warned.
+        // If standard error is closed, nobody reads warnings.
         let _ = writeln!(std::io::stderr(), "warning: {path}: {trouble}");
     }
     Ok(side)
@@ -198,7 +198,7 @@ fn side(
 /// The stacks of both sides.
 ///
 /// # Errors
-/// Which log has none, and what to do.
+/// Which log has none, and the remedy.
 fn compared(args: &DiffArgs, stacks: Option<Stacks>) -> anyhow::Result<Compared> {
     let stacks = stacks.unwrap_or_default();
     let lacks = match stacks.about(Which::A).messages {
@@ -246,20 +246,20 @@ mod tests {
 
     #[test]
     fn a_side_is_a_log_or_a_part_of_one() {
-        let whole: Part = "a@b.log".parse().unwrap();
+        let whole: LogPart = "a@b.log".parse().unwrap();
         assert_eq!(
             (whole.path, whole.wanted),
             ("a@b.log".into(), Wanted::default())
         );
-        let part: Part = "dir@1/a.log@14:00..15:30".parse().unwrap();
+        let part: LogPart = "dir@1/a.log@14:00..15:30".parse().unwrap();
         assert_eq!(part.path, PathBuf::from("dir@1/a.log"));
         assert_eq!(part.wanted.from, Some("14:00".parse().unwrap()));
         assert_eq!(part.wanted.to, Some("15:30".parse().unwrap()));
-        let open: Part = "a.log@..2026-05-01T00:00:00Z".parse().unwrap();
+        let open: LogPart = "a.log@..2026-05-01T00:00:00Z".parse().unwrap();
         assert!(open.wanted.from.is_none() && open.wanted.to.is_some());
         assert!(
             "a.log@noon.."
-                .parse::<Part>()
+                .parse::<LogPart>()
                 .unwrap_err()
                 .contains("14:30")
         );

@@ -1,4 +1,4 @@
-//! A comparison for people on a terminal. Arranges and words; computes nothing.
+//! A comparison as text for a terminal. Only arranges and words; computes nothing.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use netto_offline::compare::{About, Change, Comparison, FEWEST_BLOCKS};
 use netto_questions::figures::{counted, percent_number, plain};
 use netto_questions::times::{length, shown};
 
-/// Lines for components that did not change, or of which that is not known.
+/// Lines for components without a change, or for which it is unknown.
 const OTHERS: usize = 8;
 const NAMES: usize = 30;
 
@@ -76,7 +76,7 @@ pub(super) fn text(comparison: &Comparison, names: &[String; 2], zone: &TimeZone
     out
 }
 
-/// Whose a side is and when it was.
+/// The host and time of a side.
 pub(super) fn side(name: &str, about: &About, zone: &TimeZone) -> String {
     format!(
         "{name} · {} · Linux {} · {} to {} · {} in {}",
@@ -89,7 +89,7 @@ pub(super) fn side(name: &str, about: &About, zone: &TimeZone) -> String {
     )
 }
 
-/// On what the intervals rest.
+/// The basis of the confidence intervals.
 pub(super) fn certainty(comparison: &Comparison) -> String {
     match (comparison.blocks, comparison.block_ns) {
         (Some((a, b)), Some((a_ns, b_ns))) => format!(

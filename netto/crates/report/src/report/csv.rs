@@ -1,5 +1,5 @@
-//! The long form as text with commas. Lines that begin with `#` say whose it is and what the
-//! columns are; DuckDB, Polars and pandas are told so by an option.
+//! The long form as comma-separated values. Lines that begin with `#` name the host and the
+//! columns; DuckDB, Polars and pandas have options to skip them.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use super::long_form::{COLUMNS, LongForm};
 use super::source::{Source, about};
 use crate::output::Output;
-use netto_log::read::{Entry, Findings};
+use netto_log::read::{Findings, SeriesItem};
 use netto_questions::times::Rfc3339;
 
 /// Writes all rows of a series, as they are read.
@@ -24,7 +24,7 @@ pub(super) fn write(
     let cannot = "cannot write the rows";
     let findings = source.for_each(|entry| {
         match entry {
-            Entry::Described(info) => {
+            SeriesItem::Described(info) => {
                 if !has_head {
                     for (name, value) in about(&info) {
                         let value = netto_questions::figures::plain(&value);
@@ -35,7 +35,7 @@ pub(super) fn write(
                 }
                 form.describe(info);
             }
-            Entry::Interval(snapshot) => {
+            SeriesItem::Interval(snapshot) => {
                 let time = Rfc3339(snapshot.time_unix_ns).to_string();
                 for row in form.rows(&snapshot) {
                     write!(
@@ -58,7 +58,7 @@ pub(super) fn write(
                     .context(cannot)?;
                 }
             }
-            Entry::Digest(_) | Entry::Missing(_) | Entry::Stacks(_) => {}
+            SeriesItem::Digest(_) | SeriesItem::Missing(_) | SeriesItem::Stacks(_) => {}
         }
         Ok(())
     })?;
@@ -66,7 +66,7 @@ pub(super) fn write(
     Ok(findings)
 }
 
-/// A slug as it may stand between commas: none of netto's needs quotes, a stranger's may.
+/// A slug as a field: those of netto need no quotes, those of a foreign log may.
 fn field(slug: &str) -> std::borrow::Cow<'_, str> {
     match slug.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", slug.replace('"', "\"\"")).into(),

@@ -1,4 +1,4 @@
-//! A report for programs.
+//! A report as JSON.
 
 use std::fmt::Write as _;
 
@@ -6,15 +6,15 @@ use netto_feature::summary;
 use netto_log::read::Findings;
 use netto_offline::summary::Summary;
 
-/// What features say of a log, by their names.
+/// The features' summaries of a log, by their names.
 pub(super) type Parts = Vec<(&'static str, Option<summary::Summary>)>;
 
-/// The whole report, with a line break at its end. What a log does not have is `null`.
+/// The whole report, with a newline at its end. Missing parts are `null`.
 pub(super) fn text(summary: &Summary, files: &Findings, parts: &Parts) -> anyhow::Result<String> {
     let whole = serde_json::to_string_pretty(summary)?;
     let mut text = whole.trim_end_matches("\n}").to_owned();
     let mut add = |name: &str, json: &str| {
-        // Writing to a String cannot fail. No line break stands within a value.
+        // Writing to a String cannot fail. No newline occurs within a value.
         let _ = write!(text, ",\n  \"{name}\": {}", json.replace('\n', "\n  "));
     };
     for (name, part) in parts {

@@ -1,5 +1,5 @@
-//! The long form of a log: a row for each interval, CPU and component. Knows which rows there are
-//! and what stands in them, not how they are written.
+//! The long form of a log: a row for each interval, CPU and component. Defines the rows and their
+//! content, not their encoding.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -31,17 +31,17 @@ pub(super) struct Row<'a> {
     pub(super) component: usize,
     /// Its slug.
     pub(super) slug: &'a str,
-    /// Slug of the component that it is a part of.
+    /// Slug of its parent component.
     pub(super) parent: Option<&'a str>,
     /// CPU time, nanoseconds.
     pub(super) cpu_ns: u64,
     /// Stack samples on which its split rests; `None` if it is not split.
     pub(super) samples: Option<u32>,
-    /// How often it was entered; `None` if that is not counted.
+    /// Number of entries; `None` if they are not counted.
     pub(super) entries: Option<u64>,
 }
 
-/// Which components are wanted, of a log whose table may change.
+/// The selected components, in a log whose table may change.
 #[derive(Debug, Default)]
 pub(super) struct LongForm {
     info: Option<Arc<Info>>,
@@ -50,7 +50,7 @@ pub(super) struct LongForm {
 }
 
 impl LongForm {
-    /// Of all components, or of one and its parts.
+    /// Selects all components, or one with its parts.
     pub(super) fn of(component: Option<&str>) -> Self {
         LongForm {
             only: component.map(str::to_owned),
@@ -58,11 +58,11 @@ impl LongForm {
         }
     }
 
-    /// What the rows of the following intervals mean.
+    /// Sets the meaning of the rows of the following intervals.
     pub(super) fn describe(&mut self, info: Arc<Info>) {
         let mut below: HashSet<&str> = HashSet::new();
         below.extend(self.only.as_deref());
-        // A part may stand before its whole; each round finds those that are one level deeper.
+        // A part may precede its whole; each round finds those one level deeper.
         loop {
             let known = below.len();
             for component in &info.components {
@@ -84,7 +84,7 @@ impl LongForm {
         self.info = Some(info);
     }
 
-    /// The rows of an interval. What was not measured has none.
+    /// The rows of an interval. Components that were not measured have none.
     pub(super) fn rows<'a>(&'a self, snapshot: &'a Snapshot) -> impl Iterator<Item = Row<'a>> {
         let cost = snapshot.cost();
         let components = self.info.iter().flat_map(|info| &info.components);

@@ -1,5 +1,5 @@
-//! `netto report`: what a log says, on one screen or for other programs. Here is what the options
-//! mean and in which order things are done; the figures are `offline::summary`'s.
+//! `netto report`: the content of a log, on one screen or for other programs. Interprets the
+//! options and runs the steps; `offline::summary` computes the figures.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use self::source::{Source, nothing_there};
 use crate::outcome::Outcome;
 use crate::output::{Output, is_closed_pipe};
 use netto_feature::instruments::Feature;
-use netto_log::read::{Entry, Files, Findings};
+use netto_log::read::{Files, Findings, SeriesItem};
 use netto_offline::stacks::{Stacks, Which};
 use netto_offline::summary::{Strip, Summarizer, Summary};
 use netto_questions::cpus::CpuSet;
@@ -33,22 +33,22 @@ mod table;
 
 pub(super) use table::troubles;
 
-/// How `netto report` ends.
+/// The exit codes of `netto report`.
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0  all went well
   1  the logs cannot be read, or hold nothing of that span
   2  wrong usage: an unknown option or an impossible value";
 
-/// What `netto report` is about, and how it says it.
+/// The options of `netto report`.
 #[derive(Debug, Clone, Args)]
 pub struct ReportArgs {
-    /// Log files of one host, in any order; what several hold counts once
+    /// Log files of one host, in any order; intervals in several files count once
     #[arg(value_name = "LOG", required = true)]
     pub logs: Vec<PathBuf>,
-    /// In which form: table (one screen), json (the same, for programs), html (the dashboard, in
-    /// one file), svg (a picture), csv or parquet (every interval, CPU and component), or folded
-    /// (sampled stacks, for flame graph tools)
+    /// Format of the output: table (one screen), json (the same, for programs), html (the
+    /// dashboard, in one file), svg (a picture), csv or parquet (every interval, CPU and
+    /// component), or folded (sampled stacks, for flame graph tools)
     #[arg(
         long,
         value_name = "FORMAT",
@@ -56,11 +56,11 @@ pub struct ReportArgs {
         hide_possible_values = true
     )]
     pub format: Format,
-    /// Only what is after this moment: 2026-05-01T14:30:00Z, 2026-05-01T14:30 or 14:30 (local
-    /// time; the first in the log)
+    /// Start at this time: 2026-05-01T14:30:00Z, 2026-05-01T14:30 or 14:30 (local time; its first
+    /// occurrence in the log)
     #[arg(long, value_name = "MOMENT")]
     pub from: Option<Moment>,
-    /// Only what is not after this moment
+    /// End at this time
     #[arg(long, value_name = "MOMENT")]
     pub to: Option<Moment>,
     /// Only the end of the log: 90s, 15m, 2h
@@ -77,16 +77,16 @@ pub struct ReportArgs {
     /// Only this component and its parts, such as rx_softirq; `netto list` names all
     #[arg(long, value_name = "COMPONENT", value_parser = known_component)]
     pub component: Option<String>,
-    /// Read every interval, also where the log has what five minutes of them come to: slower, the
-    /// same figures, and all damage is found
+    /// Read every interval instead of the log's sums of five minutes: slower, with the same
+    /// figures, but finds all damage
     #[arg(long)]
     pub every_interval: bool,
-    /// Write to this file rather than to standard output
+    /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
-/// Forms of a report.
+/// Formats of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// One screen
@@ -101,11 +101,11 @@ pub enum Format {
     Html,
     /// A picture
     Svg,
-    /// Stacks, for flame graph tools
+    /// Stacks for flame graph tools
     Folded,
 }
 
-/// The slug of a component that this netto knows.
+/// Checks that this netto knows a component's slug.
 fn known_component(slug: &str) -> Result<String, String> {
     match index_of(slug) {
         Some(_) => Ok(slug.to_owned()),
@@ -185,10 +185,10 @@ fn report(
             findings
         }
     };
-    // The table tells it itself.
+    // The table includes them.
     if args.format != Format::Table {
         for problem in troubles(&findings) {
-            // If standard error is closed, there is nobody to be warned.
+            // If standard error is closed, nobody reads warnings.
             let _ = writeln!(std::io::stderr(), "warning: {problem}");
         }
     }
@@ -217,17 +217,17 @@ fn summed_up(
     let mut add = |snapshot: &Snapshot| parts.iter_mut().for_each(|(_, part)| part.add(snapshot));
     let findings = source.for_each_or_digest(|entry| {
         match entry {
-            Entry::Described(info) => summarizer.describe(&info),
-            Entry::Interval(snapshot) => {
+            SeriesItem::Described(info) => summarizer.describe(&info),
+            SeriesItem::Interval(snapshot) => {
                 add(&snapshot);
                 summarizer.add(&*snapshot);
             }
-            Entry::Digest(digest) => {
+            SeriesItem::Digest(digest) => {
                 add(&digest.sum);
                 summarizer.add(&*digest);
             }
-            Entry::Missing(gap) => summarizer.missing(&gap),
-            Entry::Stacks(_) => {}
+            SeriesItem::Missing(gap) => summarizer.missing(&gap),
+            SeriesItem::Stacks(_) => {}
         }
         Ok(())
     })?;
@@ -243,7 +243,7 @@ fn summed_up(
 fn folded(source: &Source<'_>, args: &ReportArgs) -> anyhow::Result<Findings> {
     let mut stacks = Stacks::default();
     let findings = source.for_each(|entry| {
-        if let Entry::Stacks(sampled) = entry {
+        if let SeriesItem::Stacks(sampled) = entry {
             stacks.add(Which::A, &sampled);
         }
         Ok(())

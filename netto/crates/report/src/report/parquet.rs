@@ -1,5 +1,5 @@
-//! The long form as a Parquet file, written group by group of rows, so that memory does not grow
-//! with the log. Who reads it finds types in its schema, and whose it is in its metadata.
+//! The long form as a Parquet file, written in row groups, so that memory does not grow with the
+//! log. The schema has the types, the metadata the host.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use parquet::schema::parser::parse_message_type;
 use super::long_form::{LongForm, Row};
 use super::source::{Source, about};
 use crate::output::Output;
-use netto_log::read::{Entry, Findings};
+use netto_log::read::{Findings, SeriesItem};
 
 /// The columns and their types. Numbers that cannot be negative have unsigned types.
 const SCHEMA: &str = "
@@ -32,7 +32,7 @@ const SCHEMA: &str = "
         optional int64 entries (INTEGER(64, false));
     }";
 
-/// Rows that are written together: some megabytes, as they lie in memory.
+/// Rows of a group: some megabytes in memory.
 const ROWS_IN_GROUP: usize = 1 << 17;
 
 /// Writes all rows of a series, as they are read.
@@ -43,7 +43,7 @@ pub(super) fn write(
 ) -> anyhow::Result<Findings> {
     let output = Output::to(path)?;
     if output.is_terminal() {
-        anyhow::bail!("a Parquet file is nothing for a terminal: say --output FILE");
+        anyhow::bail!("a Parquet file cannot be written to a terminal: use --output FILE");
     }
     let schema = Arc::new(parse_message_type(SCHEMA).context("the schema is wrong")?);
     let properties = WriterProperties::builder()
@@ -56,7 +56,7 @@ pub(super) fn write(
     let mut has_metadata = false;
     let findings = source.for_each(|entry| {
         match entry {
-            Entry::Described(info) => {
+            SeriesItem::Described(info) => {
                 if !has_metadata {
                     for (key, value) in metadata(&info)? {
                         writer.append_key_value_metadata(KeyValue::new(key, value));
@@ -65,7 +65,7 @@ pub(super) fn write(
                 }
                 form.describe(info);
             }
-            Entry::Interval(snapshot) => {
+            SeriesItem::Interval(snapshot) => {
                 for row in form.rows(&snapshot) {
                     group.push(&row);
                     if group.times.len() == ROWS_IN_GROUP {
@@ -73,7 +73,7 @@ pub(super) fn write(
                     }
                 }
             }
-            Entry::Digest(_) | Entry::Missing(_) | Entry::Stacks(_) => {}
+            SeriesItem::Digest(_) | SeriesItem::Missing(_) | SeriesItem::Stacks(_) => {}
         }
         Ok(())
     })?;
@@ -87,7 +87,7 @@ pub(super) fn write(
 
 const CANNOT: &str = "cannot write the Parquet file";
 
-/// Whose it is, and what was measured how, as of the first interval.
+/// The host and the methods of measurement, from the first interval.
 fn metadata(info: &Arc<Info>) -> anyhow::Result<Vec<(String, String)>> {
     let mut all: Vec<(String, String)> = about(info)
         .into_iter()
@@ -98,7 +98,7 @@ fn metadata(info: &Arc<Info>) -> anyhow::Result<Vec<(String, String)>> {
     Ok(all)
 }
 
-/// Rows, column by column.
+/// Rows by column.
 #[derive(Default)]
 struct Group {
     times: Vec<i64>,
@@ -109,14 +109,14 @@ struct Group {
     cpu_ns: Vec<i64>,
     samples: Optional<i32>,
     entries: Optional<i64>,
-    /// Slugs as they stand in rows; rows share their bytes.
+    /// Slugs in use; rows share their bytes.
     slugs: HashMap<String, ByteArray>,
 }
 
-/// A column in which some rows have nothing.
+/// A column with optional values.
 struct Optional<T> {
     values: Vec<T>,
-    /// 1 where there is a value, 0 where there is none.
+    /// 1 for a value, 0 for none.
     levels: Vec<i16>,
 }
 
@@ -142,7 +142,7 @@ impl<T> Optional<T> {
 }
 
 impl Group {
-    /// Unsigned numbers are stored in the bits of signed ones, as the format has it.
+    /// Unsigned numbers are stored in the bits of signed ones, as the format requires.
     fn push(&mut self, row: &Row<'_>) {
         self.times
             .push(i64::try_from(row.time_unix_ns).unwrap_or(i64::MAX));
@@ -166,7 +166,7 @@ impl Group {
         bytes
     }
 
-    /// Writes the rows, and forgets them.
+    /// Writes the rows, and removes them.
     fn write(&mut self, mut group: SerializedRowGroupWriter<'_, Output>) -> anyhow::Result<()> {
         for column in 0.. {
             let Some(mut writer) = group.next_column().context(CANNOT)? else {
@@ -207,7 +207,7 @@ impl Group {
         self.cpu_ns.clear();
         self.samples.clear();
         self.entries.clear();
-        // A stranger's log may have ever other names.
+        // A foreign log may have any number of names.
         self.slugs.clear();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The series that a report is about, and whose it is.
+//! The series of a report, and its host.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use jiff::tz::TimeZone;
 use metrics_common::Info;
 
 use crate::progress::Progress;
-use netto_log::read::{Entry, Files, Findings, Series};
+use netto_log::read::{Files, Findings, Series, SeriesItem};
 use netto_questions::cpus::CpuSet;
 use netto_questions::times::{self, Span};
 
-/// A series, and what of it is meant.
+/// A series, and the selected part of it.
 pub(super) struct Source<'a> {
     pub(super) files: &'a Files,
     pub(super) span: Span,
@@ -19,20 +19,20 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Hands on every interval that is meant, and all else, and tells the user how far it has come.
+    /// Calls `each` with all selected intervals and other items, and shows the progress.
     pub(super) fn for_each(
         &self,
-        each: impl FnMut(Entry) -> anyhow::Result<()>,
+        each: impl FnMut(SeriesItem) -> anyhow::Result<()>,
     ) -> anyhow::Result<Findings> {
         self.read(self.files.series(self.span), each)
     }
 
-    /// The same for who wants nothing but sums: by digests where they have what is meant.
+    /// The same for sums only: uses digests that lie entirely within the selection.
     pub(super) fn for_each_or_digest(
         &self,
-        each: impl FnMut(Entry) -> anyhow::Result<()>,
+        each: impl FnMut(SeriesItem) -> anyhow::Result<()>,
     ) -> anyhow::Result<Findings> {
-        // The course in a digest is of all CPUs together.
+        // The course in a digest is for all CPUs together.
         match self.every_interval || self.cpus.is_some() {
             true => self.for_each(each),
             false => self.read(self.files.series_by_digests(self.span), each),
@@ -42,14 +42,14 @@ impl Source<'_> {
     fn read(
         &self,
         series: Series,
-        mut each: impl FnMut(Entry) -> anyhow::Result<()>,
+        mut each: impl FnMut(SeriesItem) -> anyhow::Result<()>,
     ) -> anyhow::Result<Findings> {
         let mut progress = Progress::of(self.files.read_bytes(), self.files.length_bytes());
         series.for_each(|entry| {
             progress.tick();
             match (entry, self.cpus) {
-                (Entry::Interval(snapshot), Some(cpus)) => {
-                    each(Entry::Interval(Box::new(cpus.of(*snapshot))))
+                (SeriesItem::Interval(snapshot), Some(cpus)) => {
+                    each(SeriesItem::Interval(Box::new(cpus.of(*snapshot))))
                 }
                 (entry, _) => each(entry),
             }
@@ -57,7 +57,7 @@ impl Source<'_> {
     }
 }
 
-/// Why there is nothing to report on.
+/// Why there is nothing to report.
 pub(super) fn nothing_there(source: &Source<'_>, zone: &TimeZone) -> String {
     let begin = times::shown(source.files.begin_unix_ns(), zone);
     format!(
@@ -66,7 +66,7 @@ pub(super) fn nothing_there(source: &Source<'_>, zone: &TimeZone) -> String {
     )
 }
 
-/// Whose a log is, for the head of an exported file.
+/// The host of a log, for the head of an exported file.
 pub(super) fn about(info: &Arc<Info>) -> Vec<(&'static str, String)> {
     vec![
         ("host", info.hostname.clone()),

@@ -1,5 +1,5 @@
-//! One picture: the share of the host over time, its parts on top of each other. The plotting
-//! library draws; what there is to draw is `offline::summary`'s.
+//! A picture of the share of the host over time, with stacked parts. Uses a plotting library;
+//! `offline::summary` computes the data.
 
 use jiff::tz::TimeZone;
 use plotters::drawing::IntoDrawingArea;
@@ -18,10 +18,10 @@ const TOP: i32 = 64;
 const BOTTOM: i32 = 370;
 /// Steps of a picture: two points each.
 const STEPS: usize = 335;
-/// Parts that have a colour of their own; the rest is *other*.
+/// Parts with a colour of their own; the rest is *other*.
 const PARTS: usize = 8;
 const OTHER: RGBColor = RGBColor(0xb0, 0xb0, 0xb0);
-/// Marks on the axis of time.
+/// Ticks on the time axis.
 const MARKS: u64 = 5;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
@@ -41,7 +41,7 @@ pub(super) fn text(summary: &Summary, strip: Strip, zone: &TimeZone) -> anyhow::
     Ok(picture)
 }
 
-/// What a band shows: its name, its colour, and its CPU time in a step.
+/// A band: its name, its colour, and its CPU time in a step.
 struct Band {
     name: String,
     color: RGBColor,
@@ -173,7 +173,7 @@ fn bands(parts: &[(String, String)], timeline: &Timeline, whole: &str) -> Vec<Ba
     bands
 }
 
-/// Steps that follow one another without a hole.
+/// Sequences of steps without gaps.
 fn runs(timeline: &Timeline) -> Vec<Vec<(u64, &Step)>> {
     let mut runs: Vec<Vec<(u64, &Step)>> = Vec::new();
     for (at, step) in timeline.steps() {
@@ -210,7 +210,7 @@ impl Scale {
     }
 }
 
-/// The next share above that can be read off in quarters.
+/// The next larger share that can be read off in quarters.
 fn ceiling(most: f64) -> f64 {
     let steps = [
         0.0004, 0.002, 0.004, 0.01, 0.02, 0.04, 0.1, 0.2, 0.4, 0.6, 0.8,

@@ -1,4 +1,5 @@
-//! A report on one screen. Arranges and words what `offline::summary` found; computes nothing.
+//! A report on one screen. Only arranges and words the results of `offline::summary`; computes
+//! nothing.
 
 use std::fmt::Write as _;
 
@@ -7,17 +8,17 @@ use metrics_common::KindName;
 
 use netto_log::read::Findings;
 use netto_offline::summary::{
-    ComponentSummary, Found, Headline, Measured, OwnSummary, PowerSummary, Spread, Summary,
+    ComponentSummary, Headline, Measured, Outcome, OwnSummary, PowerSummary, Spread, Summary,
 };
 use netto_questions::cpus::CpuSet;
 use netto_questions::figures::{count, counted, cpus, energy, percent, percent_number, plain};
 use netto_questions::times::{length, shown, shown_time};
 
-/// Lines for components, CPUs, and reasons why something was not measured.
+/// Lines for components, CPUs, and reasons for missing measurements.
 const COMPONENTS: usize = 16;
 const CPUS: usize = 5;
 const REASONS: usize = 5;
-/// Columns for the names of components.
+/// Width of component names.
 const NAMES: usize = 34;
 
 /// The whole report.
@@ -42,7 +43,7 @@ pub(super) fn text(
     page.text
 }
 
-/// What was wrong with the files, a line each.
+/// The problems of the files, a line each.
 pub(crate) fn troubles(findings: &Findings) -> Vec<String> {
     let Findings {
         damaged_stretches,
@@ -83,8 +84,8 @@ pub(crate) fn troubles(findings: &Findings) -> Vec<String> {
         ),
         (
             implausible_intervals,
-            "interval has values that cannot be",
-            "intervals have values that cannot be",
+            "interval has implausible values",
+            "intervals have implausible values",
         ),
         (
             undescribed_intervals,
@@ -171,7 +172,7 @@ impl Page<'_> {
         let all = &self.summary.components;
         let mut found: Vec<(&ComponentSummary, &Measured, usize)> = Vec::new();
         descend(all, &self.summary.headline.component, 0, &mut found);
-        // A whole is never less than its parts, so that none is shown without it.
+        // A whole is never less than its parts, so no part is shown without it.
         let mut order: Vec<usize> = (0..found.len()).collect();
         order.sort_by_key(|&index| std::cmp::Reverse(found[index].1.cpu_ns));
         let kept: Vec<usize> = order
@@ -222,7 +223,7 @@ impl Page<'_> {
             .filter(|cpu| cpu.cpu_ns > 0)
             .enumerate()
             .map(|(place, cpu)| match (&cpu.largest_part, place) {
-                // The first is the one that people ask about.
+                // The first row is usually the one of interest.
                 (Some((slug, share)), 0) => format!(
                     "{}: {} ({} {})",
                     cpu.cpu,
@@ -333,11 +334,11 @@ impl Page<'_> {
         }
     }
 
-    /// What was not measured, by reason.
+    /// Components that were not measured, by reason.
     fn absent(&mut self) {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for component in &self.summary.components {
-            let Found::Unavailable { unavailable } = &component.found else {
+            let Outcome::Unavailable { unavailable } = &component.found else {
                 continue;
             };
             match reasons.iter_mut().find(|(reason, _)| reason == unavailable) {
@@ -365,14 +366,14 @@ impl Page<'_> {
     }
 }
 
-/// The parts of a component that were measured, each below its whole, the larger first.
+/// The measured parts of a component, each below its whole, the larger first.
 fn descend<'a>(
     all: &'a [ComponentSummary],
     whole: &str,
     depth: usize,
     into: &mut Vec<(&'a ComponentSummary, &'a Measured, usize)>,
 ) {
-    // A stranger's log may make a component a part of itself.
+    // A foreign log may make a component a part of itself.
     if depth > 8 || into.len() > all.len() {
         return;
     }
@@ -380,8 +381,8 @@ fn descend<'a>(
         .iter()
         .filter(|component| component.parent.as_deref() == Some(whole))
         .filter_map(|component| match &component.found {
-            Found::Measured(measured) => Some((component, measured)),
-            Found::Unavailable { .. } => None,
+            Outcome::Measured(measured) => Some((component, measured)),
+            Outcome::Unavailable { .. } => None,
         })
         .collect();
     parts.sort_by_key(|(_, measured)| std::cmp::Reverse(measured.cpu_ns));

@@ -1,5 +1,5 @@
-//! States that probes have left behind when they were detached: to wait for their end, and to
-//! end those that would never come to one.
+//! States that detached probes have left in the records: waits for their end, and resets those that
+//! would never end.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, SeqCst};
@@ -10,13 +10,13 @@ use super::{CpuClocks, is_softirq};
 use crate::abi;
 use netto_analysis::groups::{Group, GroupSet};
 
-/// As in `bpf/clock.bpf.h`: of the state, the task's kind, and what outlasts its calls: the kind
-/// that it has outside of them, and whether it is ksoftirqd.
+/// As in `bpf/clock.bpf.h`: the task's kind in the state, and the part that outlasts its calls: its
+/// kind outside of calls, and whether it is ksoftirqd.
 const TASK_MASK: u64 = 0xff;
 const BASE_SHIFT: u32 = 24;
 const OUTLASTS_CALLS: u64 = 0xff << BASE_SHIFT | 1 << 63;
 
-/// What a CPU is doing: the words `state` and `kind` of its record.
+/// A CPU's current work: the words `state` and `kind` of its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Doing {
     state: u64,
@@ -24,7 +24,7 @@ struct Doing {
 }
 
 impl Doing {
-    /// The same without what only probes of these groups would end.
+    /// The same without states that only probes of these groups would end.
     fn without(self, groups: GroupSet) -> Doing {
         let task = self.state & TASK_MASK;
         let is_of = |(group, source): &(Group, Source)| {
@@ -47,15 +47,15 @@ impl Doing {
 }
 
 impl CpuClocks {
-    /// Whether no CPU is inside of what these groups time.
+    /// Whether no CPU is in a state of these groups.
     pub(crate) fn are_outside_of(&self, groups: GroupSet) -> bool {
         self.doings()
             .all(|(_, doing)| doing.without(groups) == doing)
     }
 
     /// Resets the state of every CPU that is in one of these groups, whose probes are detached. A
-    /// probe of another group can write back an earlier state at the same moment; so this is
-    /// repeated until it returns true: nothing was left to do.
+    /// probe of another group may restore an earlier state at the same moment, so this is repeated
+    /// until it returns true: nothing was left to reset.
     pub(crate) fn leave(&self, groups: GroupSet) -> bool {
         let mut is_done = true;
         for (record, doing) in self.doings() {
@@ -66,7 +66,7 @@ impl CpuClocks {
                 (abi::CPU_KIND, doing.kind, outside.kind),
             ] {
                 if now != then {
-                    // If it has changed meanwhile, the next look sees what it is then.
+                    // If it has changed meanwhile, the next call checks it again.
                     let _ = record[word].compare_exchange(now, then, SeqCst, SeqCst);
                 }
             }

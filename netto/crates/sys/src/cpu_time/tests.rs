@@ -1,7 +1,7 @@
-//! A reader against a writer that is interrupted anywhere: every interleaving of the
-//! loads of one reading with the stores of some transitions.
+//! A reader against a writer interrupted anywhere: every interleaving of the loads of one reading
+//! with the stores of some transitions.
 //!
-//! The stores are in the order in which `tests/bytecode` finds them in the compiled programs.
+//! The stores are in the order that `tests/bytecode` finds in the compiled programs.
 
 use super::*;
 
@@ -9,7 +9,7 @@ use super::*;
 const SOFTIRQ: u64 = 4;
 const SEND: u64 = 11;
 
-/// One store of the writer, or time that passes.
+/// A store of the writer, or passing time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Step {
     Store(usize, u64),
@@ -23,7 +23,7 @@ enum Order {
     KindSinceTotal,
 }
 
-/// Time, and the kind that begins then.
+/// Time of each transition, and the kind that begins.
 const TRANSITIONS: [(u64, u64); 4] = [(110, SEND), (130, SOFTIRQ), (170, SEND), (250, 0)];
 const START: u64 = 100;
 
@@ -49,7 +49,7 @@ fn steps(order: Order) -> Vec<Step> {
     steps
 }
 
-/// Time by kind that has passed at this moment.
+/// True time by kind at this moment.
 fn truth(at: u64) -> [u64; CLOCK_KINDS] {
     let mut totals = [0; CLOCK_KINDS];
     let (mut since, mut kind) = (START, 0);
@@ -61,7 +61,7 @@ fn truth(at: u64) -> [u64; CLOCK_KINDS] {
     totals
 }
 
-/// The memory, and how far the writer has come.
+/// The memory, and the writer's progress.
 struct Writer<'a> {
     steps: &'a [Step],
     done: usize,
@@ -81,8 +81,8 @@ impl Writer<'_> {
     }
 }
 
-/// One reading, in which the writer has come to `at[n]` before the n-th load that it
-/// can make a difference to. Returns what was read, if it was consistent, and when.
+/// One reading; the writer has reached `at[n]` before the n-th load that it can affect. Returns the
+/// result, if it was consistent, and its time.
 fn read(steps: &[Step], at: &[usize]) -> Option<(Reading, u64)> {
     let mut words = vec![0; abi::CPU_BYTES / 8];
     words[abi::CPU_START_NS] = START;
@@ -119,7 +119,7 @@ fn read(steps: &[Step], at: &[usize]) -> Option<(Reading, u64)> {
             read_at
         },
     );
-    // The last one is left out if the one before has shown a change already.
+    // The last load is skipped if the one before has already shown a change.
     assert!(
         (LOADS - 1..=LOADS).contains(&next.get()),
         "the loads of a reading are other ones"
@@ -127,10 +127,10 @@ fn read(steps: &[Step], at: &[usize]) -> Option<(Reading, u64)> {
     consistent.then_some((reading, read_at))
 }
 
-/// Loads of words that are written, and the look at the clock.
+/// Number of loads of written words, including the reading of the clock.
 const LOADS: usize = 8;
 
-/// Calls `each` with every rising sequence of `LOADS` steps.
+/// Calls `each` with every non-decreasing sequence of `LOADS` steps.
 fn interleavings(last: usize, each: &mut impl FnMut(&[usize])) {
     fn rest(at: &mut Vec<usize>, last: usize, each: &mut impl FnMut(&[usize])) {
         if at.len() == LOADS {
@@ -145,11 +145,11 @@ fn interleavings(last: usize, each: &mut impl FnMut(&[usize])) {
     rest(&mut Vec::new(), last, each);
 }
 
-/// Of all readings that were taken for consistent: how many, and how many of them were wrong.
+/// The number of readings accepted as consistent, and of wrong ones among them.
 fn judged(order: Order) -> (usize, usize) {
     let steps = steps(order);
     let (mut taken, mut wrong) = (0, 0);
-    // The last transitions meet a reader in no other way than the first ones.
+    // Later transitions meet a reader in the same way as the first ones.
     interleavings(15, &mut |at| {
         if let Some((reading, now)) = read(&steps, at) {
             taken += 1;

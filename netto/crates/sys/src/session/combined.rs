@@ -74,6 +74,16 @@ impl Resources {
         Ok(resources)
     }
 
+    /// Those of an object of this name, which has nothing.
+    #[cfg(test)]
+    pub(super) fn none(object: &str) -> Resources {
+        Resources {
+            object: object.to_owned(),
+            maps: Vec::new(),
+            constants: Vec::new(),
+        }
+    }
+
     /// The name of the object.
     pub(super) fn object(&self) -> &str {
         &self.object

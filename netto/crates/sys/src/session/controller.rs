@@ -4,6 +4,7 @@
 //! trampolines, and no interval may wait for it.
 
 use std::io;
+use std::iter::zip;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -431,40 +432,39 @@ impl Worker {
 
     fn calibrate(&self) -> io::Result<MeasuredCosts> {
         let statistics = Statistics::on()?;
-        let read = || -> Vec<Runs> {
-            let mut runs = self.set.runs();
-            runs.extend(self.sampler.as_ref().map(runs_of));
-            runs
+        let read = || {
+            let sampler = self.sampler.as_ref().map(runs_of).unwrap_or_default();
+            (self.set.runs(), self.set.shares(), sampler)
         };
-        let before = read();
+        let (runs_before, shares_before, sampler_before) = read();
         thread::sleep(CALIBRATION);
-        let after = read();
+        let (runs, shares, sampler) = read();
         drop(statistics);
-        let grown: Vec<Runs> = after
-            .iter()
-            .zip(&before)
-            .map(|(a, b)| a.since(*b))
-            .collect();
-        let sum = |wanted: &dyn Fn(&Member) -> bool| {
-            let probes = self.set.probes.iter().zip(&grown);
+        let runs = grown(&runs, &runs_before);
+        let shares = grown(&shares, &shares_before);
+        let both: Vec<Runs> = zip(&runs, &shares).map(|(a, b)| a.plus(*b)).collect();
+        let sum = |runs: &[Runs], wanted: &dyn Fn(&Member) -> bool| {
+            let probes = self.set.probes.iter().zip(runs);
             probes
                 .filter(|(probe, _)| wanted(probe))
                 .fold(Runs::default(), |sum, (_, runs)| sum.plus(*runs))
         };
-        let events = |group: Group| {
+        let events = |runs: &[Runs], group: Group| {
             let is_one = |probe: &Member| {
                 probe.group == group && probe.role == Role::Begin && !probe.is_of_interrupts
             };
-            Some(sum(&is_one).count).filter(|&events| events >= ENOUGH_RUNS)
+            Some(sum(runs, &is_one).count).filter(|&events| events >= ENOUGH_RUNS)
         };
-        let event_ns = |group: Group| {
+        let price_ns = |runs: &[Runs], group: Group| {
             let of_group = |probe: &Member| probe.group == group && !probe.is_of_interrupts;
-            Some(sum(&of_group).ns as f64 / events(group)? as f64)
+            Some(sum(runs, &of_group).ns as f64 / events(runs, group)? as f64)
         };
-        let interrupts_ns = events(Group::Softirqs)
-            .map(|softirqs| sum(&|probe| probe.is_of_interrupts).ns as f64 / softirqs as f64);
-        let sampler = self.sampler.as_ref().and_then(|_| grown.last());
-        let sampler = sampler.filter(|runs| runs.count > 0);
+        // What a program of several groups takes is divided by estimate.
+        let event_ns = |group: Group| price_ns(&runs, group).or_else(|| price_ns(&both, group));
+        let interrupts_ns = events(&runs, Group::Softirqs).map(|softirqs| {
+            sum(&runs, &|probe| probe.is_of_interrupts).ns as f64 / softirqs as f64
+        });
+        let sampler = Some(sampler.since(sampler_before)).filter(|runs| runs.count > 0);
         let mut costs = [None; GROUPS];
         for group in self.controller.attached().iter() {
             costs[group.index()] = event_ns(group);
@@ -475,6 +475,10 @@ impl Worker {
             sample_ns: sampler.map(|runs| runs.ns as f64 / runs.count as f64),
         })
     }
+}
+
+fn grown(after: &[Runs], before: &[Runs]) -> Vec<Runs> {
+    zip(after, before).map(|(a, b)| a.since(*b)).collect()
 }
 
 #[cfg(test)]

@@ -106,10 +106,15 @@ impl ProbeSet {
         std::mem::take(&mut self.lost)
     }
 
-    /// What the kernel has counted of each probe so far, by itself and as a part.
+    /// What the kernel has counted of each probe's own program so far.
     pub(crate) fn runs(&self) -> Vec<Runs> {
         let members = self.probes.iter();
-        let mut runs: Vec<Runs> = members.map(|member| runs_of(member.program())).collect();
+        members.map(|member| runs_of(member.program())).collect()
+    }
+
+    /// Each probe's share of what the kernel has counted of combined programs so far.
+    pub(crate) fn shares(&self) -> Vec<Runs> {
+        let mut runs = vec![Runs::default(); self.probes.len()];
         for combined in &self.combined {
             let Some(parts) = self.parts_of(combined.program) else {
                 continue;
@@ -263,5 +268,49 @@ impl ProbeSet {
                 self.lost.push((member.group, error));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static OBJECT: CombinedObject = CombinedObject {
+        bytes: b"this is no ELF file",
+        programs: &[
+            CombinedProgram {
+                name: "of_both",
+                section: "tp_btf/tide",
+                objects: &["a", "b"],
+            },
+            CombinedProgram {
+                name: "of_others",
+                section: "tp_btf/tide",
+                objects: &["a", "c"],
+            },
+        ],
+    };
+    const A: Group = Group::Registered(0);
+    const B: Group = Group::Registered(1);
+
+    #[test]
+    fn what_cannot_be_combined_is_attached_by_itself_and_a_refusal_is_the_groups() {
+        let mut set = ProbeSet::default();
+        set.share_hooks(&OBJECT);
+        let probe = |object| vec![Probe::refused(object, "tp_btf/tide").unwrap()];
+        set.add(A, probe("a"));
+        assert!(set.refused.is_empty(), "a part is not there");
+        set.add(B, probe("b"));
+        assert_eq!(set.refused, ["of_both"]);
+        assert!(set.combined.is_empty());
+        // The kernel was asked to attach its own program, which is none.
+        assert!(set.attach(GroupSet::NONE.with(A)).is_err());
+        assert!(set.take_lost().is_empty());
+        assert!(set.probes.iter().all(|member| !member.is_wanted));
+        // Another feature of this name may come.
+        set.remove(B);
+        assert!(set.refused.is_empty());
+        assert_eq!(set.probes.len(), 1);
+        assert_eq!(set.runs().len(), set.shares().len());
     }
 }

@@ -97,6 +97,18 @@ impl Probe {
         })
     }
 
+    /// One of an object of this name that the kernel refuses to attach.
+    #[cfg(test)]
+    pub(super) fn refused(object: &str, section: &str) -> io::Result<Probe> {
+        Ok(Probe {
+            part: Some(Part {
+                section: section.to_owned(),
+                resources: Arc::new(Resources::none(object)),
+            }),
+            ..Probe::new(File::open("/dev/null")?, None)?
+        })
+    }
+
     /// Detaches it, if it is attached.
     pub(super) fn detach(&mut self) {
         self.link = None;

@@ -1,10 +1,10 @@
-//! The clocks that times are told by.
+//! Clocks of the system.
 
 use nix::sys::time::TimeValLike;
 use nix::time::ClockId;
 use nix::unistd::{SysconfVar, sysconf};
 
-/// The monotonic clock, which BPF's `bpf_ktime_get_ns` reads too.
+/// CLOCK_MONOTONIC, which BPF's `bpf_ktime_get_ns` reads too.
 pub fn monotonic_ns() -> u64 {
     clock_ns(ClockId::CLOCK_MONOTONIC)
 }
@@ -14,17 +14,17 @@ pub fn thread_cpu_ns() -> u64 {
     clock_ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// The CPU on which the calling thread runs now; `None` where the operating system does not say.
+/// The CPU on which the calling thread is running; `None` if the operating system does not tell.
 pub fn current_cpu() -> Option<u32> {
     nix::sched::sched_getcpu().ok()?.try_into().ok()
 }
 
 fn clock_ns(clock: ClockId) -> u64 {
-    // Cannot fail for the clocks that are asked for above.
+    // Cannot fail for these clocks.
     clock.now().map_or(0, |time| time.num_nanoseconds() as u64)
 }
 
-/// Length of a tick of the scheduler, nanoseconds: the clock that moves with it says so.
+/// Length of a scheduler tick, nanoseconds: the resolution of the clock that advances with it.
 pub fn scheduler_tick_ns() -> Option<u64> {
     let length = ClockId::CLOCK_MONOTONIC_COARSE.res().ok()?;
     let length_ns = u64::try_from(length.num_nanoseconds()).ok()?;

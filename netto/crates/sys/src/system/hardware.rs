@@ -1,4 +1,4 @@
-//! What `/sys` tells of the hardware: CPUs, their memory nodes, and network devices.
+//! Hardware in `/sys`: CPUs, their memory nodes, and network devices.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use super::Roots;
 use crate::files::{excerpt, parse_cpu_list, read, read_number};
 use crate::reopenable::ReopenableFile;
 
-/// The list of the CPUs that are online, kept open.
+/// The list of online CPUs, kept open.
 #[derive(Debug)]
 pub struct OnlineList(ReopenableFile);
 
@@ -17,7 +17,7 @@ impl OnlineList {
     /// The CPUs that are online now.
     ///
     /// # Errors
-    /// If it cannot be read, or is no list of CPUs; with the file's name.
+    /// If it cannot be read, or is not a list of CPUs; with the file's name.
     pub fn cpus(&self) -> anyhow::Result<Vec<u32>> {
         let text = self.0.text()?;
         parse_cpu_list(text.trim()).with_context(|| {
@@ -31,22 +31,22 @@ impl OnlineList {
 }
 
 impl Roots {
-    /// Numbers of the CPUs that are online, ascending.
+    /// Numbers of the online CPUs, ascending.
     pub fn online_cpus(&self) -> anyhow::Result<Vec<u32>> {
         self.online_list()?.cpus()
     }
 
-    /// Opens the list of the CPUs that are online, which is read at every interval.
+    /// Opens the list of online CPUs, which is read at every interval.
     ///
     /// # Errors
-    /// As the operating system has it, with the file's name.
+    /// The operating system's, with the file's name.
     pub fn online_list(&self) -> anyhow::Result<OnlineList> {
         let path = self.sys_root.join("devices/system/cpu/online");
         ReopenableFile::open(&path).map(OnlineList)
     }
 
-    /// Interrupts of network devices: message-signalled ones and the classic line,
-    /// of the device itself or (virtio) of the bus device that carries it.
+    /// Interrupts of network devices: message-signalled ones and the legacy line, of the device
+    /// itself or (virtio) of its bus device.
     pub fn nic_interrupts(&self) -> BTreeSet<u32> {
         let mut found = BTreeSet::new();
         for interface in fs::read_dir(self.sys_root.join("class/net"))
@@ -79,7 +79,7 @@ impl Roots {
         found
     }
 
-    /// NUMA node of each possible CPU; empty if there is one node, or none known.
+    /// NUMA node of each possible CPU; empty if there is only one, or they are unknown.
     pub fn numa_nodes(&self, possible_cpus: usize) -> Vec<u32> {
         let mut nodes = vec![0; possible_cpus];
         let mut highest = 0;

@@ -1,4 +1,4 @@
-//! What this process itself has taken of the host.
+//! CPU time and memory of this process.
 
 use std::path::Path;
 use std::sync::OnceLock;

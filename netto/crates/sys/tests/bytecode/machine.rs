@@ -1,6 +1,6 @@
-//! A machine that runs BPF programs one instruction at a time, so that a test can let
-//! something else happen between any two of them. It knows what netto's programs use.
-//! Each instruction takes a nanosecond.
+//! A machine that runs BPF programs one instruction at a time, so that a test can insert other
+//! events between any two of them. It supports what netto's programs use. Each instruction takes a
+//! nanosecond.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub mod abi {
     include!(concat!(env!("OUT_DIR"), "/abi.rs"));
 }
 
-// Where things are: what an address points to is in its upper half.
+// Address regions: the upper half of an address tells its region.
 const REGION: u64 = 1 << 32;
 const STACK: u64 = REGION;
 pub const RECORD: u64 = 2 * REGION;
@@ -23,7 +23,7 @@ pub const MAPS: u64 = 7 * REGION;
 pub const CONTROL: u64 = 8 * REGION;
 pub const SLOTS: u64 = 9 * REGION;
 pub const UNKNOWN: u64 = 10 * REGION;
-/// Bytes of a task, or of what is stored with it.
+/// Bytes of a task, or of its storage.
 const OF_TASK: u64 = 0x100;
 const STACK_BYTES: u64 = 512;
 
@@ -32,19 +32,19 @@ const TASK_FLAGS_AND_PID: u64 = 0;
 const TASK_SWITCHES: u64 = 8;
 const TASK_STORAGE: u64 = 24;
 
-/// Everything outside the programs.
+/// The state outside the programs.
 pub struct World {
     /// Nanoseconds.
     pub now: u64,
     /// The record of the only CPU.
     pub record: Vec<u64>,
-    /// What user space says.
+    /// The record written by user space.
     pub control: Vec<u64>,
     /// The running task.
     pub current: u64,
-    /// Whether storage of tasks is refused now.
+    /// Whether task storage is refused now.
     pub storage_is_refused: bool,
-    /// The words of the record that were stored to, in order.
+    /// Indices of the stored words of the record, in order.
     pub stored: Vec<usize>,
     tasks: BTreeMap<u64, u64>,
     storage: BTreeMap<u64, u64>,
@@ -84,7 +84,7 @@ impl World {
         at
     }
 
-    /// The scheduler counts before it tells.
+    /// The scheduler counts the switch before the tracepoint.
     pub fn switch_away(&mut self, task: u64) {
         let switches = self.tasks.entry(task + TASK_SWITCHES).or_default();
         *switches += 1;
@@ -171,7 +171,7 @@ fn little(bytes: &[u8], count: u64) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// A program that is being run.
+/// A running program.
 pub struct Run<'a> {
     name: &'a str,
     code: &'a [Instruction],
@@ -185,7 +185,7 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Begins a program; `depth` is where its context lies on the stack.
+    /// Starts a program; `depth` is the position of its context on the stack.
     pub fn new(programs: &'a Programs, name: &'a str, depth: u64, arguments: &[u64]) -> Self {
         let mut registers = [0; 11];
         registers[1] = CONTEXT + depth;
@@ -207,12 +207,12 @@ impl<'a> Run<'a> {
         CONTEXT + self.depth
     }
 
-    /// Runs to the end.
+    /// Runs it to its end.
     pub fn finish(mut self, world: &mut World) {
         while self.step(world) {}
     }
 
-    /// Runs one instruction; whether there is another one.
+    /// Runs one instruction; returns whether there is another one.
     pub fn step(&mut self, world: &mut World) -> bool {
         if self.ended {
             return false;
@@ -337,7 +337,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Bytes of a load or store.
+/// Size of a load or store, bytes.
 fn width(code: u8) -> u64 {
     match code & 0x18 {
         0x00 => 4,
@@ -347,7 +347,7 @@ fn width(code: u8) -> u64 {
     }
 }
 
-/// What is the same for both widths.
+/// Arithmetic common to both widths.
 fn arithmetic(operation: u8, left: u64, right: u64) -> u64 {
     match operation {
         0x00 => left.wrapping_add(right),

@@ -1,7 +1,7 @@
-//! What the compiled BPF programs do when they are interrupted, at every one of their
-//! instructions: by a softirq, by a softirq that uses a socket itself, by another task.
+//! Tests of the compiled BPF programs when they are interrupted at each of their instructions: by a
+//! softirq, by a softirq that uses a socket itself, by another task.
 //!
-//! A kernel does that too, but once in a million times.
+//! On a real kernel this happens once in a million runs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -18,10 +18,10 @@ const SOCKET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/socket.bpf.o"));
 
 /// The vector of the RX softirq.
 const NET_RX: u64 = 3;
-/// Where on its stack a task calls, and where a call within that one does.
+/// Stack positions of a task's call, and of a call within that one.
 const OUTER: u64 = 0x3f00;
 const INNER: u64 = 0x3e00;
-/// How long things take that are not instructions of these programs, nanoseconds.
+/// Duration of work outside of these programs, nanoseconds.
 const A_WHILE: u64 = 10_000;
 
 struct Both {
@@ -33,7 +33,7 @@ fn both() -> Both {
     let mut clock = program::of(NETTO);
     clock.set("netto_parks", &[1]);
     let mut socket = program::of(SOCKET);
-    // The first four functions send.
+    // The first four functions are sends.
     let send = kind(Source::SocketSend) as u64;
     socket.set("netto_pair_kind", &[send.to_le_bytes(); 4].concat());
     Both { clock, socket }
@@ -70,7 +70,7 @@ impl Both {
     }
 }
 
-/// The invariant of the checksum: nothing twice, nothing lost.
+/// The invariant of the clock: no time is counted twice or lost.
 fn parts_make_the_whole(world: &World) {
     let totals = &world.record[abi::CPU_TOTAL_NS..][..CLOCK_KINDS];
     assert_eq!(
@@ -91,8 +91,7 @@ fn state(world: &World) -> u64 {
     world.record[abi::CPU_STATE]
 }
 
-/// A send of one task, into which `interrupt` falls before the n-th instruction of its
-/// probes, for every n.
+/// A send of one task; for every n, `interrupt` occurs before the n-th instruction of its probes.
 fn at_every_instruction(interrupt: impl Fn(&Both, &mut World), judge: impl Fn(&World)) {
     let both = both();
     for place in 0.. {
@@ -148,7 +147,7 @@ fn a_softirq_anywhere_in_the_probes_of_a_send_costs_the_send_nothing() {
 
 #[test]
 fn a_softirq_that_uses_a_socket_itself_leaves_the_interrupted_send_as_it_was() {
-    // The softirq's stack is another one: its calls may seem to lie anywhere.
+    // The softirq has another stack, so its calls may be at any position.
     for depth in [0x0100, INNER, OUTER, 0xff00] {
         at_every_instruction(
             |both, world| {
@@ -184,7 +183,7 @@ fn a_softirq_that_uses_a_socket_leaves_ksoftirqd_what_it_is() {
     assert!(in_ksoftirqd_ns >= A_WHILE, "{in_ksoftirqd_ns}");
 }
 
-/// As on a preemptible kernel. The kernel lets no program interrupt itself, but others may.
+/// As on a preemptible kernel. A program never interrupts itself there, but others may.
 #[test]
 fn a_send_of_another_task_anywhere_in_the_probes_of_one_is_counted_as_one_more() {
     at_every_instruction(
@@ -230,8 +229,8 @@ fn a_call_within_a_call_belongs_to_the_outer_one_wherever_another_task_comes_bet
     }
 }
 
-/// Two tasks that are parked in the same slot of the table: the first finds it free, the
-/// second must have a storage of its own. The second runs and is in a call.
+/// Two tasks saved in the same slot of the table: the first finds it free, the second needs a
+/// storage of its own. The second runs and is in a call.
 fn with_two_of_one_slot(both: &Both) -> World {
     const SLOTS: u64 = 512;
     let mut world = World::new();
@@ -340,7 +339,7 @@ fn a_state_that_was_parked_in_another_epoch_is_not_given_back_and_not_lost() {
     parts_make_the_whole(&world);
 }
 
-/// User space relies on it: see `kernel/cpu_time.rs`.
+/// User space relies on this order: see `kernel/cpu_time.rs`.
 #[test]
 fn every_transition_stores_the_time_before_the_kind_and_the_kind_before_the_total() {
     let both = both();
@@ -373,7 +372,8 @@ fn every_transition_stores_the_time_before_the_kind_and_the_kind_before_the_tota
     in_order(&mut world, "fexit");
 }
 
-/// Off x86 only an atomic operation that returns the old value is a barrier.
+/// On architectures other than x86, only an atomic operation that returns the old value is a
+/// barrier.
 #[test]
 fn what_announces_a_writer_of_stacks_is_a_barrier_on_every_architecture() {
     const ATOMIC_WORD: u8 = 0xdb;

@@ -1,5 +1,4 @@
-//! The compiled BPF programs, with every name in them resolved to an address of the
-//! test's machine.
+//! The compiled BPF programs, with every name resolved to an address of the test's machine.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +20,7 @@ pub struct Instruction {
 pub struct Programs {
     pub by_name: BTreeMap<String, Vec<Instruction>>,
     pub rodata: Vec<u8>,
-    /// Maps that programs name, by position.
+    /// Maps named by programs, by index.
     pub maps: Vec<String>,
     constants: BTreeMap<String, usize>,
 }
@@ -104,7 +103,7 @@ impl Programs {
         }
     }
 
-    /// Sets a constant that user space sets before load.
+    /// Sets a constant, as user space does before loading.
     pub fn set(&mut self, name: &str, bytes: &[u8]) {
         let at = self.constants[name];
         self.rodata[at..at + bytes.len()].copy_from_slice(bytes);

@@ -1,6 +1,6 @@
-//! How `netto top` looks: a screen of the model on a terminal of any size.
+//! Draws a screen of the model on a terminal of any size.
 //!
-//! It decides what gives way on a small terminal, and touches no terminal itself.
+//! Decides what to omit on a small terminal; does not access the terminal itself.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -8,22 +8,22 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::Paragraph;
 
-use super::model::{Headline, Link, Screen, Sort};
+use super::model::{Headline, Screen, Sort, SourceState};
 use netto_questions::line::{Line, Value};
 use netto_questions::words::utc;
 
-/// From this width on, headlines are whole sentences: narrower, their ends would be cut off.
+/// From this width on, headlines are whole sentences; narrower ones would be cut off.
 const WIDE: u16 = 80;
-/// Terminals that are lower have no CPUs, and narrower ones no intervals.
+/// From this height on CPUs are shown, and from this width intervals.
 const CPUS_FROM_HEIGHT: u16 = 16;
 const INTERVALS_FROM_WIDTH: u16 = 70;
-/// Width of the names, of a share, of an interval and of CPUs' worth.
+/// Width of names, shares, confidence intervals and CPU seconds per second.
 const NAME: usize = 24;
 const NARROW_NAME: usize = 16;
 const SHARE: usize = 9;
 const INTERVAL: usize = 15;
 const WORTH: usize = 8;
-/// Width of a CPU among the CPUs.
+/// Width of a cell in the list of CPUs.
 const CPU: u16 = 26;
 
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
@@ -77,15 +77,20 @@ fn heading(screen: &Screen, width: u16) -> Vec<Text<'static>> {
         first.push(Span::raw(" "));
     }
     match &screen.link {
-        Link::Lost(_) | Link::Ended(_) | Link::Waiting if screen.host.is_empty() => {}
+        SourceState::Lost(_) | SourceState::Ended(_) | SourceState::Waiting
+            if screen.host.is_empty() => {}
         _ => first.push(Span::raw(screen.host.clone())),
     }
     match (&screen.link, screen.is_paused) {
-        (Link::Lost(reason), _) => first.push(Span::styled(format!(" · lost: {reason}"), LOUD)),
-        (Link::Ended(reason), _) => first.push(Span::styled(format!(" · {reason}"), LOUD)),
+        (SourceState::Lost(reason), _) => {
+            first.push(Span::styled(format!(" · lost: {reason}"), LOUD))
+        }
+        (SourceState::Ended(reason), _) => first.push(Span::styled(format!(" · {reason}"), LOUD)),
         (_, true) => first.push(Span::styled(" · paused", LOUD)),
-        (Link::Waiting, false) => first.push(Span::styled(" · waiting for an interval", DIM)),
-        (Link::Live, false) => {}
+        (SourceState::Waiting, false) => {
+            first.push(Span::styled(" · waiting for an interval", DIM))
+        }
+        (SourceState::Live, false) => {}
     }
     let mut texts = vec![Text::from(first)];
     if let Some(headline) = &screen.headline {
@@ -240,7 +245,7 @@ fn figures(value: &Value, has_intervals: bool) -> String {
     )
 }
 
-/// So many of the cells of a bar are filled; what is not nothing has one.
+/// Number of filled cells of a bar; at least one for any value above 0.
 fn bar_cells(ratio: f64, most: f64, cells: usize) -> usize {
     if ratio <= 0.0 || most <= 0.0 || !ratio.is_finite() {
         return 0;
@@ -295,7 +300,7 @@ fn cpus(frame: &mut Frame, area: Rect, screen: &Screen) {
     frame.render_widget(Paragraph::new(texts), area);
 }
 
-/// Exactly so many characters of a text; a longer one ends with an ellipsis.
+/// The text cut or padded to this width; a cut one ends with an ellipsis.
 fn fitted(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return format!("{text:<width$}");
@@ -307,7 +312,7 @@ fn fitted(text: &str, width: usize) -> String {
     cut
 }
 
-/// A ratio as per cent: nothing and next to nothing read differently.
+/// A ratio as percent; distinguishes 0 from very small values.
 pub fn percent(ratio: f64) -> String {
     match ratio * 100.0 {
         none if none <= 0.0 || !none.is_finite() => "0".to_owned(),

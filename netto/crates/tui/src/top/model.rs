@@ -1,5 +1,5 @@
-//! What `netto top` shows, as plain values: from snapshots and keys to lines. Pure: no
-//! terminal, no clock, no connection.
+//! The content of `netto top` as plain values, computed from snapshots and keys. Pure: no terminal,
+//! no clock, no connection.
 
 use metrics_common::{Availability, Info, Snapshot, confidence, missed};
 
@@ -9,10 +9,10 @@ use netto_questions::window::Window;
 
 /// The component whose parts are shown first.
 const NETWORK: &str = "network";
-/// Lengths of the window that can be chosen, seconds; 0: one interval.
+/// Selectable lengths of the window, seconds; 0: one interval.
 pub const WINDOWS_SECONDS: [u64; 3] = [5, 60, 0];
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
     /// One line up.
@@ -27,9 +27,9 @@ pub enum Key {
     Sort,
     /// The next length of the window.
     Window,
-    /// One of the breakdowns, by its key, instead of parts, or back.
+    /// Switches between parts and a breakdown, by its key.
     By(char),
-    /// Stand still, or go on.
+    /// Pauses or continues.
     Pause,
 }
 
@@ -43,99 +43,99 @@ pub enum Sort {
     Table,
 }
 
-/// How it stands with the source.
+/// The state of the source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Link {
-    /// Nothing has come yet.
+pub enum SourceState {
+    /// No data yet.
     #[default]
     Waiting,
-    /// Intervals come.
+    /// Intervals arrive.
     Live,
-    /// They do not, for this reason; it is tried again.
+    /// The connection was lost, for this reason; it is retried.
     Lost(String),
-    /// There are no more, for this reason.
+    /// The intervals have ended, for this reason.
     Ended(String),
 }
 
-/// Everything that is known; see the head of this file.
+/// The state of the screen; see the head of this file.
 #[derive(Debug, Default)]
 pub struct Model {
     info: Option<Info>,
     window: Window,
-    /// Which of [`WINDOWS_SECONDS`].
+    /// Index in [`WINDOWS_SECONDS`].
     window_choice: usize,
-    /// What is shown while it stands still.
+    /// The content while paused.
     frozen: Option<Window>,
     is_paused: bool,
-    /// Slugs of the components on the way from the whole to what is shown.
+    /// Slugs of the components from the root to the shown one.
     path: Vec<String>,
     breakdowns: Vec<Breakdown>,
-    /// Which of them is shown instead of the parts.
+    /// The breakdown shown instead of the parts.
     shown: Option<Breakdown>,
-    /// The line that is chosen, by its slug, so that it stays chosen while lines change places.
+    /// Slug of the selected line, which stays selected when lines move.
     chosen: Option<String>,
     sort: Sort,
-    link: Link,
+    link: SourceState,
     last_sequence: Option<u64>,
     skipped: u64,
 }
 
-/// What stands above the lines.
+/// The part above the lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
-    /// Networking, of all CPUs; or why it is not known.
+    /// Networking on all CPUs, or why it is unknown.
     pub network: Result<Value, String>,
     /// Whether a part of networking is not measured here.
     pub at_least: bool,
     /// Number of CPUs.
     pub cpus: usize,
-    /// Watts of networking, where known.
+    /// Power of networking in watts, if known.
     pub network_watts: Option<f64>,
-    /// What netto takes: share of the costliest CPU with its number, and of the host.
+    /// netto's cost: share and number of the CPU with the highest cost.
     pub own_costliest: Option<(f64, u32)>,
-    /// See `own_costliest`; 0 to 1.
+    /// netto's share of the host, 0 to 1.
     pub own_ratio: Option<f64>,
     /// Stacks lost in the window.
     pub stacks_lost: u64,
-    /// Intervals that did not arrive since the start.
+    /// Intervals missed since the start.
     pub skipped: u64,
-    /// The probe that missed most, and its share of what it should have seen.
+    /// The probe with the most missed events, and their share of all events.
     pub missed: Option<(String, f64)>,
 }
 
-/// All that is shown.
+/// The content of the screen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Screen {
     /// Host and kernel.
     pub host: String,
-    /// What must not be taken for the present: `DEMO`, `RECORDING`.
+    /// The label of values that are not live: `DEMO`, `RECORDING`.
     pub badge: Option<&'static str>,
-    /// How it stands with the source.
-    pub link: Link,
-    /// Whether it stands still.
+    /// The state of the source.
+    pub link: SourceState,
+    /// Whether it is paused.
     pub is_paused: bool,
-    /// What stands above; `None` before the first interval.
+    /// The part above the lines; `None` before the first interval.
     pub headline: Option<Headline>,
-    /// Labels of the components on the way to what is shown.
+    /// Labels of the components from the root to the shown one.
     pub path: Vec<String>,
-    /// The parts of the last of them.
+    /// The parts of the shown component.
     pub lines: Vec<Line>,
-    /// Each CPU's share of the chosen component.
+    /// Each CPU's share of the selected component.
     pub cpus: Vec<Line>,
     /// Name of that component.
     pub cpus_of: String,
-    /// Length of the time that is averaged over, nanoseconds.
+    /// Length of the averaged time, nanoseconds.
     pub window_ns: u64,
     /// End of the newest interval, nanoseconds since the Unix epoch.
     pub time_unix_ns: u64,
     /// The order of lines.
     pub sort: Sort,
-    /// Keys of the breakdowns, with what they show.
+    /// Keys of the breakdowns, with their labels.
     pub breakdowns: Vec<(char, &'static str)>,
 }
 
 impl Model {
-    /// Nothing is known yet. A component's time can be divided in these ways.
+    /// An empty model. A component's time can be divided by these breakdowns.
     pub fn new(breakdowns: Vec<Breakdown>) -> Self {
         Model {
             breakdowns,
@@ -143,7 +143,7 @@ impl Model {
         }
     }
 
-    /// What rows mean from now on.
+    /// Sets the description of rows.
     pub fn meet(&mut self, info: Info) {
         let slugs = |info: &Info| -> Vec<String> {
             info.components.iter().map(|row| row.slug.clone()).collect()
@@ -154,18 +154,18 @@ impl Model {
             self.forget();
             self.path.clear();
         }
-        // A daemon that begins anew counts anew.
+        // A restarted daemon starts its numbers again.
         self.last_sequence = None;
         self.info = Some(info);
     }
 
-    /// What came before has nothing to do with what follows.
+    /// Drops earlier intervals, which the following ones do not continue.
     pub fn forget(&mut self) {
         self.window.clear();
         self.last_sequence = None;
     }
 
-    /// An interval has ended.
+    /// Adds an interval.
     pub fn receive(&mut self, snapshot: &Snapshot) {
         if let Some(last) = self.last_sequence
             && snapshot.sequence > last
@@ -173,21 +173,21 @@ impl Model {
             self.skipped += snapshot.sequence - last - 1;
         }
         self.last_sequence = Some(snapshot.sequence);
-        self.link = Link::Live;
+        self.link = SourceState::Live;
         self.window.push(snapshot);
     }
 
-    /// Something has happened to the source.
-    pub fn set_link(&mut self, link: Link) {
+    /// Sets the state of the source.
+    pub fn set_link(&mut self, link: SourceState) {
         self.link = link;
     }
 
-    /// Whether it stands still.
+    /// Whether it is paused.
     pub fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    /// A key was pressed.
+    /// Handles a key.
     pub fn press(&mut self, key: Key) {
         match key {
             Key::Up => self.choose(|at, _| at.saturating_sub(1)),
@@ -231,7 +231,7 @@ impl Model {
         self.chosen = lines.get(to(at, last)).map(|line| line.key.clone());
     }
 
-    /// What is to be shown now.
+    /// The current content of the screen.
     pub fn screen(&self) -> Screen {
         let mut screen = Screen {
             host: String::new(),
@@ -295,7 +295,7 @@ impl Model {
         if let Some(line) = screen.lines.get_mut(at.unwrap_or(0)) {
             line.is_chosen = true;
         }
-        // Before anything is chosen, the CPUs are those of the whole.
+        // Without a selection, the CPUs are those of the whole.
         let shown = at
             .filter(|_| self.shown.is_none())
             .map_or(whole, |at| screen.lines[at].key.as_str())
@@ -309,12 +309,12 @@ impl Model {
     }
 }
 
-/// The most first, what is not known last.
+/// Descending order, with unknown values last.
 fn order(line: &Line) -> std::cmp::Reverse<Option<u64>> {
     std::cmp::Reverse(line.value.as_ref().ok().map(|value| value.ns))
 }
 
-/// The window and what its rows mean.
+/// The window and its description.
 struct View<'a> {
     info: &'a Info,
     sum: &'a Snapshot,
@@ -347,7 +347,7 @@ impl View<'_> {
         }
     }
 
-    /// What a component took of the host, or why that is not known.
+    /// A component's share of the host, or why it is unknown.
     fn value(&self, row: usize) -> Result<Value, String> {
         let known = self.info.components.get(row).map(|row| &row.availability);
         if let Some(Availability::Unavailable { reason }) = known {

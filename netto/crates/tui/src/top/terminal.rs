@@ -1,4 +1,4 @@
-//! The terminal while `netto top` has it: taken, drawn on, and given back whatever happens.
+//! Access to the terminal during `netto top`; restores it in any case.
 
 use std::io::{self, IsTerminal, Stdout};
 use std::sync::Arc;
@@ -19,42 +19,42 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::draw;
 use super::model::{Key, Screen};
 
-/// The terminal, until it is dropped.
+/// The terminal, until dropped.
 pub struct Screens {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     has_ended: Arc<AtomicBool>,
 }
 
-/// What the user wants.
+/// An action of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
-    /// Something of the model.
+pub enum Action {
+    /// A key for the model.
     Key(Key),
-    /// A recording faster, or slower.
+    /// Play a recording faster.
     Faster,
-    /// See `Faster`.
+    /// Play a recording slower.
     Slower,
-    /// The same once more: the terminal has another size.
+    /// Draw again, because the terminal's size has changed.
     Redraw,
-    /// The end.
+    /// Quit.
     Quit,
 }
 
-/// Whether there is a terminal at all.
+/// Checks that there is a terminal.
 ///
 /// # Errors
-/// If there is none, with what to use instead.
+/// If there is none, with an alternative.
 pub fn must_be_there() -> anyhow::Result<()> {
     ensure!(
         io::stdout().is_terminal() && io::stdin().is_terminal(),
-        "`netto top` needs a terminal for its screen and keys, and standard input or output is \
-         none; for programs there is /api/v1/snapshot"
+        "`netto top` needs a terminal for its screen and keys, and standard input or output is not \
+         one; programs can use /api/v1/snapshot"
     );
     Ok(())
 }
 
 impl Screens {
-    /// Takes the terminal.
+    /// Initializes the terminal.
     ///
     /// # Errors
     /// If it cannot be used.
@@ -70,7 +70,7 @@ impl Screens {
             usual(panic);
         }));
         enable_raw_mode().context("cannot read single keys from this terminal")?;
-        // From here on it is given back.
+        // From here on, `Screens` restores it.
         let terminal = Terminal::new(CrosstermBackend::new(io::stdout()));
         let entered = execute!(io::stdout(), EnterAlternateScreen);
         match terminal.and_then(|terminal| entered.map(|()| terminal)) {
@@ -96,26 +96,26 @@ impl Screens {
         Ok(())
     }
 
-    /// What the user wants within so much time.
+    /// The next action of the user within this time.
     ///
     /// # Errors
     /// If the terminal is gone.
-    pub fn wish(&self, patience: Duration) -> anyhow::Result<Option<Wish>> {
+    pub fn action(&self, patience: Duration) -> anyhow::Result<Option<Action>> {
         let there = match event::poll(patience) {
             Ok(there) => there,
-            // A signal; which one is seen below.
+            // A signal; checked below.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
             Err(error) => return Err(error).context("the terminal is gone"),
         };
         if self.has_ended.load(Ordering::Relaxed) {
-            return Ok(Some(Wish::Quit));
+            return Ok(Some(Action::Quit));
         }
         if !there {
             return Ok(None);
         }
         Ok(match event::read().context("the terminal is gone")? {
-            Event::Key(key) if key.kind != KeyEventKind::Release => wish(key),
-            Event::Resize(..) => Some(Wish::Redraw),
+            Event::Key(key) if key.kind != KeyEventKind::Release => action(key),
+            Event::Resize(..) => Some(Action::Redraw),
             _ => None,
         })
     }
@@ -127,29 +127,29 @@ impl Drop for Screens {
     }
 }
 
-/// Leaves the terminal as it was; doing so twice makes no difference.
+/// Restores the terminal; may be called repeatedly.
 fn give_back() {
-    // Nothing can be done about a terminal that is gone.
+    // A lost terminal cannot be restored.
     let _ = disable_raw_mode();
     let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
 }
 
-fn wish(key: KeyEvent) -> Option<Wish> {
+fn action(key: KeyEvent) -> Option<Action> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
-        return matches!(key.code, KeyCode::Char('c' | 'd')).then_some(Wish::Quit);
+        return matches!(key.code, KeyCode::Char('c' | 'd')).then_some(Action::Quit);
     }
     Some(match key.code {
-        KeyCode::Char('q') | KeyCode::Esc => Wish::Quit,
-        KeyCode::Up | KeyCode::Char('k') => Wish::Key(Key::Up),
-        KeyCode::Down | KeyCode::Char('j') => Wish::Key(Key::Down),
-        KeyCode::Enter | KeyCode::Right => Wish::Key(Key::In),
-        KeyCode::Left | KeyCode::Backspace => Wish::Key(Key::Out),
-        KeyCode::Char('s') => Wish::Key(Key::Sort),
-        KeyCode::Char('w') => Wish::Key(Key::Window),
-        KeyCode::Char(' ' | 'p') => Wish::Key(Key::Pause),
-        KeyCode::Char('+') => Wish::Faster,
-        KeyCode::Char('-') => Wish::Slower,
-        KeyCode::Char(other) => Wish::Key(Key::By(other)),
+        KeyCode::Char('q') | KeyCode::Esc => Action::Quit,
+        KeyCode::Up | KeyCode::Char('k') => Action::Key(Key::Up),
+        KeyCode::Down | KeyCode::Char('j') => Action::Key(Key::Down),
+        KeyCode::Enter | KeyCode::Right => Action::Key(Key::In),
+        KeyCode::Left | KeyCode::Backspace => Action::Key(Key::Out),
+        KeyCode::Char('s') => Action::Key(Key::Sort),
+        KeyCode::Char('w') => Action::Key(Key::Window),
+        KeyCode::Char(' ' | 'p') => Action::Key(Key::Pause),
+        KeyCode::Char('+') => Action::Faster,
+        KeyCode::Char('-') => Action::Slower,
+        KeyCode::Char(other) => Action::Key(Key::By(other)),
         _ => return None,
     })
 }
@@ -160,12 +160,12 @@ mod tests {
 
     #[test]
     fn control_c_quits_as_q_does_and_c_alone_does_not() {
-        let plain = |code| wish(KeyEvent::new(code, KeyModifiers::NONE));
-        let control = |code| wish(KeyEvent::new(code, KeyModifiers::CONTROL));
-        assert_eq!(control(KeyCode::Char('c')), Some(Wish::Quit));
-        assert_eq!(plain(KeyCode::Char('q')), Some(Wish::Quit));
-        assert_eq!(plain(KeyCode::Char('c')), Some(Wish::Key(Key::By('c'))));
+        let plain = |code| action(KeyEvent::new(code, KeyModifiers::NONE));
+        let control = |code| action(KeyEvent::new(code, KeyModifiers::CONTROL));
+        assert_eq!(control(KeyCode::Char('c')), Some(Action::Quit));
+        assert_eq!(plain(KeyCode::Char('q')), Some(Action::Quit));
+        assert_eq!(plain(KeyCode::Char('c')), Some(Action::Key(Key::By('c'))));
         assert_eq!(control(KeyCode::Char('q')), None);
-        assert_eq!(plain(KeyCode::Enter), Some(Wish::Key(Key::In)));
+        assert_eq!(plain(KeyCode::Enter), Some(Action::Key(Key::In)));
     }
 }

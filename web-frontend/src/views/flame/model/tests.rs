@@ -1,4 +1,4 @@
-//! What folded stacks must become.
+//! Trees of folded stacks.
 
 use super::*;
 use crate::fixture;
@@ -45,7 +45,7 @@ fn lines_that_are_no_stacks_are_counted_and_not_shown() {
     let tree =
         Tree::parse("# a comment\na;b 1\n\nno count\n;;; 2\n -3\na;b 18446744073709551615\n");
     assert_eq!(tree.unreadable, 3);
-    // Numbers that no counter holds do not overflow either.
+    // Numbers beyond the range do not overflow.
     assert_eq!(tree.samples(), u64::MAX);
     assert_eq!(Tree::parse("").samples(), 0);
     let deep = format!("{} 1", vec!["f"; 10_000].join(";"));

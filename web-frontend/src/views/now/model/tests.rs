@@ -1,4 +1,4 @@
-//! What the bars must show of given intervals.
+//! The bars for given intervals.
 
 use super::*;
 use crate::fixture::{self, MS};

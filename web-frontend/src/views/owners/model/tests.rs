@@ -1,7 +1,7 @@
 //! What is said of owners that are known beforehand.
 
 use metrics_common::component;
-use metrics_common::sections::{Caused, Taken};
+use metrics_common::sections::{Caused, Interruption};
 
 use super::*;
 use crate::fixture::{self, MS};
@@ -47,7 +47,7 @@ pub(in crate::views::owners) fn owners() -> Owners {
         (iperf, iperf, 5),
         (nobody, burn, 20),
     ] {
-        owners.taken.push(Taken {
+        owners.taken.push(Interruption {
             cause,
             payer,
             ns: ns * MS,

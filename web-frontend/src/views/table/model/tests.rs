@@ -1,4 +1,4 @@
-//! What the table must say of given messages.
+//! The table for given messages.
 
 use super::*;
 use crate::fixture::{self, MS};
@@ -10,7 +10,7 @@ fn layout(info: &Info, snapshot: &Snapshot) -> Layout {
     Layout::of(info, snapshot, HOST, &[], 0..snapshot.cpus.len())
 }
 
-/// Attributes of all cells that get a value, in the order of the markup.
+/// Attributes of all cells for values, in the order of the markup.
 fn places(html: &str) -> Vec<String> {
     html.split("<td ")
         .filter_map(|piece| piece.split_once(" data-cell>"))

@@ -1,6 +1,6 @@
-//! Functions that are the last on a stack, or the only ones: stacks of Linux 6.18 under
-//! real traffic, but for those of XDP, ARP, the work queues, IPv6 connection tracking and
-//! lists that busy polling passes up, which follow its source.
+//! Functions that are innermost on a stack, or alone: stacks of Linux 6.18 under real traffic,
+//! except those of XDP, ARP, the work queues, IPv6 connection tracking and lists passed up by busy
+//! polling, which follow its source.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn the_calling_of_netto_itself_is_tracing_and_no_other_program_that_stands_alone
                 "handle_softirqs < do_softirq < __local_bh_enable_ip < ip_finish_output2",
                 Some("tracing"),
             ),
-            // A filter of the user's whose stack was cut, and a call through a thunk.
+            // A user's filter with a cut stack, and a call through a thunk.
             ("bpf_prog_6deef7357e7b4530_filter", None),
             ("__pi___x86_indirect_thunk_rax", None),
         ],
@@ -52,7 +52,7 @@ fn conntracks_own_instructions_are_conntrack() {
     );
 }
 
-/// What a program itself calls does not tell in which of the two it runs.
+/// Functions called by a program do not tell which of the two programs it is.
 #[test]
 fn a_generic_redirect_is_not_the_drivers() {
     check(

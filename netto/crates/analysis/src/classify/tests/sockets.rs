@@ -1,4 +1,4 @@
-//! Whose a socket call is: stacks of Linux 6.18, most of them recorded under loops over
+//! The address family of socket calls: stacks of Linux 6.18, most of them recorded under loops over
 //! one family each.
 
 use super::*;
@@ -51,7 +51,7 @@ fn a_call_whose_family_no_stack_has_shown_is_not_networking() {
     for stack in GENERIC {
         assert_eq!(kernel.classify(None, stack), Some("socket_unknown"));
     }
-    // What one call shows says nothing of another.
+    // The stacks of one call tell nothing of another.
     kernel.classify(None, INTERNET[0].0);
     assert_eq!(kernel.classify(None, GENERIC[0]), Some("send_socket"));
     for stack in &GENERIC[1..] {

@@ -1,5 +1,5 @@
-//! What softirqs do: the stages of the receive softirq, and networking in those that serve
-//! others too. Stacks of Linux 6.1, 6.12 and 6.18 under real traffic.
+//! The stages of the receive softirq, and networking in softirqs that serve others too. Stacks of
+//! Linux 6.1, 6.12 and 6.18 under real traffic.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Which stage of a send or receive a task is in: the innermost one that was entered.
+//! The stages of sends and receives: the innermost one entered decides.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn a_task_is_sampled_by_its_socket_call_and_local_ipc_is_not_networking() {
     );
 }
 
-/// On the way out the last stage that was entered pays, as on the way in.
+/// The last stage entered decides, as for receives.
 #[test]
 fn the_innermost_stage_of_a_send_decides() {
     check(

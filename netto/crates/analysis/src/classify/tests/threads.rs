@@ -1,9 +1,9 @@
-//! Work that runs beside or around the socket calls: threads of networking and of io_uring,
-//! other system calls, and programs that trace.
+//! Work outside of socket calls: threads of networking and of io_uring, other system calls, and
+//! tracing programs.
 
 use super::*;
 
-/// Stacks of Linux 6.18's io_uring threads, and of 6.1 where they are others.
+/// Stacks of Linux 6.18's io_uring threads, and of 6.1's where they differ.
 #[test]
 fn an_io_uring_thread_is_known_by_what_it_does() {
     for source in [None, Some(Source::IoWorker)] {

@@ -1,14 +1,14 @@
-//! A table of hosts, each lacking something, and what its plan must come to.
+//! A table of hosts, each without one thing, and their expected plans.
 
 use super::*;
 
-/// What a plan must come to on a host.
+/// The expected plan of a host.
 struct Expected {
-    /// How sends and receives are measured; `None`: not at all.
+    /// How sends and receives are measured; `None`: not measured.
     sockets: Option<&'static str>,
     /// Part of the reason why parts of the RX softirq are not sampled; `None`: they are.
     no_parts: Option<&'static str>,
-    /// Words that the notes must have.
+    /// Words that must be in the notes.
     told: &'static [&'static str],
 }
 
@@ -18,8 +18,8 @@ const ALL_WELL: Expected = Expected {
     told: &[],
 };
 
-/// The perfect host minus one thing at a time, and kernels as they are. Without BTF
-/// there is no plan to compare, which has a test of its own.
+/// The perfect host minus one thing at a time, and real kernels. Without BTF there is no plan; that
+/// has a test of its own.
 #[test]
 fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
     let refused = || Err("Operation not permitted".to_owned());
@@ -126,7 +126,7 @@ fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
                 told: &["not measured", "refuses kprobes"],
             },
         ),
-        // Nothing that netto measures goes by cgroups, so that their hierarchy is no fact.
+        // netto measures nothing by cgroups, so their hierarchy is not a fact.
         ("cgroup v1 only", perfect(), ALL_WELL),
         ("6.1 of Debian", perfect(), ALL_WELL),
         (
@@ -168,7 +168,7 @@ fn each_thing_that_a_host_lacks_takes_away_what_needs_it_and_no_more() {
                 Some(why) => assert!(reason(&plan, slug).contains(why), "{host}: {slug}"),
             }
         }
-        // Softirqs need nothing but tracepoints.
+        // Softirqs only need tracepoints.
         assert_eq!(
             *availability(&plan, "rx_softirq"),
             Availability::by(Method::TpBtf),

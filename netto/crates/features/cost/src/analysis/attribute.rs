@@ -1,11 +1,9 @@
-//! Time by clock kind × samples by owner → CPU time by component.
+//! Computes CPU time by component from the clock's times and the samples.
 //!
-//! A timed component gets what the clock charged to it, less the share of its
-//! samples that were found to be somebody else's work. Work that no clock
-//! times gets one sampling period per sample. Sampled parts then get the share
-//! of their whole's time that they have of its samples (or, where these are few,
-//! of those before: `shares`), and a remainder row the rest, so that parts
-//! always sum to the whole.
+//! A timed component gets the time that the clock charged to it, minus the share of its samples
+//! that show other work. Work without a clock gets one sampling period per sample. Sampled parts
+//! then get a share of their whole's time in proportion to their samples (or, with few samples, to
+//! earlier ones: `shares`), and a remainder row the rest, so that parts always sum to the whole.
 
 use metrics_common::component::{CLOCK_KINDS, children, index_of_source};
 use metrics_common::{COMPONENTS, Correction, Kind, Source};
@@ -20,12 +18,12 @@ mod shares;
 pub use self::counts::{Request, StackCounts, is_networking};
 pub use self::shares::Basis;
 
-/// The stretch of time that is attributed, on one CPU.
+/// The time to attribute, on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
     /// Its length, nanoseconds.
     pub length_ns: u64,
-    /// Time that one sample stands for, nanoseconds; any if there are no samples.
+    /// Time that one sample stands for, nanoseconds; arbitrary if there are no samples.
     pub sample_period_ns: u64,
 }
 
@@ -34,23 +32,23 @@ pub struct Interval {
 pub struct Split {
     /// Nanoseconds by component; `None` where not measured.
     pub time_ns: Vec<Option<u64>>,
-    /// Samples by component on which its time or its split rests.
+    /// Samples by component on which its time or its split is based.
     pub samples: Vec<Option<u32>>,
-    /// By component that is split: on what the split rests.
+    /// The basis of the split, by component that is split.
     pub basis: Vec<Option<Basis>>,
 }
 
-/// Everything that is divided by samples: the time of each clock kind among events,
-/// and that of each event among its parts.
+/// Everything that is divided by samples: the time of each clock kind among events, and that of
+/// each event among its parts.
 #[derive(Debug, Clone)]
 struct Wholes {
-    /// By clock kind, the event that takes what nobody else gets; `None` for kind 0.
+    /// By clock kind, the event that gets the rest; `None` for kind 0.
     owns: [Option<usize>; CLOCK_KINDS],
-    /// Events that have parts.
+    /// Events with parts.
     events: Vec<Event>,
 }
 
-/// An event that has parts.
+/// An event with parts.
 #[derive(Debug, Clone)]
 struct Event {
     row: usize,
@@ -81,35 +79,35 @@ impl Wholes {
         }
     }
 
-    /// How many there are, kind 0 counted although it is no whole.
+    /// Number of wholes, including kind 0, which is none.
     fn count(&self) -> usize {
         CLOCK_KINDS + self.events.len()
     }
 }
 
-/// What is shown of each row.
+/// The sources of each row.
 #[derive(Debug, Clone, Default)]
-struct Shown {
+struct ShownRows {
     capabilities: Capabilities,
-    /// By component: whether its time, or its split, comes from samples.
+    /// By component: whether its time or its split comes from samples.
     rests_on_samples: Vec<bool>,
-    /// By component: whether networking is taken out of it.
+    /// By component: whether networking is carved out of it.
     is_carved: Vec<bool>,
-    /// Rows that are the sums of others, the innermost first, with those that are measured of these.
+    /// Rows that are sums, the innermost first, with their measured parts.
     sums: Vec<(usize, Vec<usize>)>,
 }
 
-impl Shown {
-    fn of(capabilities: &Capabilities) -> Shown {
+impl ShownRows {
+    fn of(capabilities: &Capabilities) -> ShownRows {
         let rows = 0..COMPONENTS.len();
         let is_available = |row: &usize| capabilities.available[*row];
         let parts = |row| children(row).iter().copied().filter(is_available).collect();
-        // Children stand after their parents.
+        // Children follow their parents.
         let sums = rows
             .clone()
             .rev()
             .filter(|&row| COMPONENTS[row].kind == Kind::Sum);
-        Shown {
+        ShownRows {
             sums: sums.map(|row| (row, parts(row))).collect(),
             rests_on_samples: rows
                 .clone()
@@ -121,7 +119,7 @@ impl Shown {
     }
 }
 
-/// Makes time of samples, interval by interval.
+/// Attributes time to components, interval by interval.
 #[derive(Debug, Clone)]
 pub struct Attribution {
     wholes: Wholes,
@@ -129,19 +127,19 @@ pub struct Attribution {
     host: Vec<HostPool>,
     /// By CPU and whole.
     cpus: Vec<Vec<Pool>>,
-    /// All intervals so far.
+    /// Sum of all intervals so far.
     now_ns: u64,
-    /// By what softirqs are multiplied that samples alone find.
+    /// Factor for softirqs found by samples alone.
     of_softirqs: f64,
-    /// Rows of work that io_uring's threads do for all requests: networking's and the others'.
+    /// Rows of io_uring threads' work for all requests: networking's and the others'.
     of_requests: Option<[usize; 2]>,
-    /// What follows from the capabilities of the last interval.
-    shown: Shown,
+    /// The rows for the capabilities of the last interval.
+    shown: ShownRows,
     // Scratch.
     counts: Vec<(usize, u32)>,
     time_ns: Vec<u64>,
     split: Split,
-    /// Whether the samples in it are others than zeros.
+    /// Whether its samples may be other than 0.
     split_has_samples: bool,
 }
 
@@ -154,7 +152,7 @@ impl Default for Attribution {
             now_ns: 0,
             of_softirqs: 1.0,
             of_requests: rows_of_requests(),
-            shown: Shown::default(),
+            shown: ShownRows::default(),
             counts: Vec::new(),
             time_ns: vec![0; COMPONENTS.len()],
             split: Split::default(),
@@ -165,7 +163,7 @@ impl Default for Attribution {
 }
 
 impl Attribution {
-    /// Begins an interval of this length, in which these samples were taken, by CPU.
+    /// Begins an interval of this length with these samples by CPU.
     pub fn begin(&mut self, interval_ns: u64, by_cpu: &[StackCounts]) {
         self.now_ns += interval_ns;
         self.host.iter_mut().for_each(|pool| pool.age(interval_ns));
@@ -179,7 +177,7 @@ impl Attribution {
         }
     }
 
-    /// By what softirqs that samples alone find are multiplied from now on.
+    /// Sets the factor for softirqs found by samples alone.
     pub fn correct_softirqs(&mut self, correction: Option<Correction>) {
         self.of_softirqs = correction.map_or(1.0, |correction| correction.ratio);
     }
@@ -198,7 +196,7 @@ impl Attribution {
             self.cpus.resize(cpu + 1, nothing);
         }
         if self.shown.capabilities != *capabilities {
-            self.shown = Shown::of(capabilities);
+            self.shown = ShownRows::of(capabilities);
             self.split_has_samples = true;
         }
         let mut time_ns = std::mem::take(&mut self.time_ns);
@@ -247,7 +245,7 @@ impl Attribution {
         split
             .time_ns
             .extend(available.map(|(available, ns)| available.then_some(*ns)));
-        // Most CPUs have no stack in most intervals, and then all of them are zeros already.
+        // Most CPUs have no stacks in most intervals, and all values are 0 already.
         let has_stacks = stacks.taken() > 0;
         if has_stacks || self.split_has_samples {
             split.samples.clear();
@@ -262,7 +260,7 @@ impl Attribution {
         &self.split
     }
 
-    /// Divides the time of a whole (CPU, number of the whole, row that takes the rest).
+    /// Divides the time of a whole (CPU, number of the whole, row that gets the rest).
     fn divide(
         &mut self,
         (cpu, whole, rest): (usize, usize, usize),
@@ -284,7 +282,7 @@ impl Attribution {
     }
 }
 
-/// The samples of a whole by row, those that are nobody else's with its own row.
+/// The samples of a whole by row; those without a row of their own count for the whole's row.
 fn count(wholes: &Wholes, stacks: &StackCounts, whole: usize, counts: &mut Vec<(usize, u32)>) {
     counts.clear();
     let (rest, all) = match whole.checked_sub(CLOCK_KINDS) {
@@ -322,7 +320,7 @@ fn rests_on_samples(capabilities: &Capabilities, row: usize) -> bool {
     }
 }
 
-/// Whether networking is taken out of what this row times.
+/// Whether networking is carved out of the time of this row.
 fn is_carved(capabilities: &Capabilities, row: usize) -> bool {
     let Kind::Timed(source, _) = COMPONENTS[row].kind else {
         return false;
@@ -332,8 +330,8 @@ fn is_carved(capabilities: &Capabilities, row: usize) -> bool {
     rows.any(|(component, available)| *available && from(component.kind))
 }
 
-/// The rows of what io_uring threads spend on taking and completing requests: that of
-/// networking's and that of the others.
+/// The rows of the time that io_uring threads spend on taking and completing requests: networking's
+/// and the others'.
 fn rows_of_requests() -> Option<[usize; 2]> {
     let of_threads =
         |row: &usize| matches!(COMPONENTS[*row].kind, Kind::Carved(Source::IoWorker, _));
@@ -346,8 +344,7 @@ fn rows_of_requests() -> Option<[usize; 2]> {
     }
 }
 
-/// Of what io_uring threads spend on that, networking keeps the share that it has of the
-/// requests; the rest is that of the others.
+/// Divides that time in proportion to the requests of networking and others.
 fn share_requests([ours, others]: [usize; 2], requests: [u32; 2], time_ns: &mut [u64]) {
     let [network, other] = requests.map(u64::from);
     let kept_ns = share(time_ns[ours], network, network + other);
@@ -355,8 +352,8 @@ fn share_requests([ours, others]: [usize; 2], requests: [u32; 2], time_ns: &mut 
     time_ns[ours] = kept_ns;
 }
 
-/// Gives one period per sample to what no clock times, within what the clock left over.
-/// Softirqs are multiplied by what samples are known to miss of them.
+/// Gives one period per sample to work without a clock, within the remaining time. Multiplies
+/// softirqs by the correction for time that samples miss.
 fn estimate(period_ns: u64, of_softirqs: f64, free_ns: u64, by_event: &[u32], time_ns: &mut [u64]) {
     let worth_ns = |(event, &count): (usize, &u32)| match COMPONENTS[event].kind {
         _ if count == 0 => 0,
@@ -371,7 +368,7 @@ fn estimate(period_ns: u64, of_softirqs: f64, free_ns: u64, by_event: &[u32], ti
     }
 }
 
-/// `whole × part / all`, rounded down; 0 of nothing.
+/// `whole × part / all`, rounded down; 0 if `all` is 0.
 fn share(whole: u64, part: u64, all: u64) -> u64 {
     let product = u128::from(whole) * u128::from(part.min(all));
     // At most `whole`, so it fits.

@@ -1,28 +1,26 @@
-//! Running totals of the per-CPU clock → time in one interval.
+//! Computes the time in one interval from the running totals of the per-CPU clock.
 //!
-//! A reading is a moment's worth of ever-growing totals. What is handed on is
-//! their growth, with two promises: no kind ever shrinks, and no CPU is given
-//! more time than the interval had. What does not fit (a reading taken a
-//! moment late) is not lost but handed on with the next interval.
+//! The totals grow for ever; the result is their growth, with two guarantees: no kind shrinks, and
+//! no CPU gets more time than the interval had. Excess time (from a reading taken a moment late) is
+//! not lost but added to the next interval.
 
 use metrics_common::component::CLOCK_KINDS;
 
-/// Totals of one CPU's clock, nanoseconds by clock kind, the time that its
-/// current kind has lasted so far included.
+/// Totals of one CPU's clock, nanoseconds by clock kind, including the current kind's time so far.
 pub type Totals = [u64; CLOCK_KINDS];
 
 /// Turns readings into intervals.
 #[derive(Debug, Clone, Default)]
 pub struct Deltas {
-    /// What has been handed on so far, per possible CPU.
+    /// Totals reported so far, by possible CPU.
     reported: Vec<Option<Totals>>,
 }
 
 impl Deltas {
     /// Growth of a CPU's totals since the previous call for that CPU.
     ///
-    /// The first reading of a CPU is where counting starts. Kind 0, "none of
-    /// these", is not bounded and not handed on: it is what the others leave.
+    /// The first reading of a CPU is the starting point. Kind 0, "none of these", is neither
+    /// limited nor reported: it is the rest.
     pub fn growth(&mut self, cpu: usize, reading: &Totals, interval_ns: u64) -> Totals {
         if self.reported.len() <= cpu {
             self.reported.resize(cpu + 1, None);

@@ -1,34 +1,35 @@
-//! Whether samples are taken on idle CPUs, by what is counted there and what should be.
+//! Detects CPUs that are not sampled while idle, from expected and actual counts.
 //!
-//! A softirq that wakes a CPU runs on top of its idle task. Some virtual machines' kernels
-//! let a sampling clock fire there and take no sample, on some CPUs: softirqs are then
-//! seen only where they interrupt a task, and somebody should be told.
+//! A softirq that wakes a CPU runs on top of its idle task. In some virtual machines, the sampling
+//! clock takes no samples there on some CPUs: softirqs are then seen only where they interrupt a
+//! task, and the user should be warned.
 //!
-//! Every kernel stops a CPU's clock after so many samples (`perf_event_max_sample_rate` / HZ)
-//! until its next tick, and an idle CPU has few ticks: no more can be expected of an interval.
+//! Every kernel stops a CPU's clock after a number of samples (`perf_event_max_sample_rate` / HZ)
+//! until its next tick, and an idle CPU has few ticks, which limits the expected samples of an
+//! interval.
 
 use std::collections::BTreeMap;
 
-/// Samples that a CPU should have had before it is judged.
+/// Expected samples from which a CPU is judged.
 const ENOUGH: u64 = 1000;
-/// One in so many must have been taken.
+/// At least one in this many must have been taken.
 const LEAST: u64 = 10;
 
-/// What is known of each CPU since the start.
+/// Counts of each CPU since the start.
 #[derive(Debug)]
 pub struct IdleSampling {
     most_between_ticks: u64,
-    cpus: BTreeMap<u32, Seen>,
+    cpus: BTreeMap<u32, IdleSamples>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct IdleSamples {
     expected: u64,
     taken: u64,
 }
 
 impl IdleSampling {
-    /// Of a kernel that takes so many samples at most from one tick of a CPU to the next.
+    /// For a kernel that takes at most this many samples between two ticks of a CPU.
     pub fn new(most_between_ticks: u64) -> Self {
         IdleSampling {
             most_between_ticks,
@@ -36,15 +37,15 @@ impl IdleSampling {
         }
     }
 
-    /// Adds an interval: for how long the CPU was idle, what one sample stands for, and how
-    /// many samples have found it idle since the start.
+    /// Adds an interval: the CPU's idle time, the sampling period, and the samples of the idle CPU
+    /// since the start.
     pub fn add_interval(&mut self, cpu: u32, idle_ns: u64, sample_period_ns: u64, taken: u64) {
         let seen = self.cpus.entry(cpu).or_default();
         seen.expected += (idle_ns / sample_period_ns.max(1)).min(self.most_between_ticks);
         seen.taken = taken;
     }
 
-    /// What a user should be told, if there is something.
+    /// A warning for the user, if needed.
     pub fn note(&self) -> Option<String> {
         let blind: Vec<String> = self
             .cpus
@@ -54,8 +55,8 @@ impl IdleSampling {
             .collect();
         (!blind.is_empty()).then(|| {
             format!(
-                "The kernel takes no samples while these CPUs are idle: {}. What a softirq does \
-                 that wakes one of them is not seen by sampling.",
+                "The kernel takes no samples while these CPUs are idle: {}. Sampling does not see \
+                 the work of a softirq that wakes one of them.",
                 blind.join(", ")
             )
         })
@@ -72,7 +73,7 @@ mod tests {
     fn a_cpu_that_is_sampled_while_idle_is_not_worth_a_word() {
         let mut idle = IdleSampling::new(u64::MAX);
         for interval in 1..=100 {
-            // Half of the samples of a busy hypervisor's guest may be missing.
+            // In a guest on a busy host, half of the samples may be missing.
             idle.add_interval(0, 500 * MS, MS, 250 * interval);
         }
         assert_eq!(idle.note(), None);

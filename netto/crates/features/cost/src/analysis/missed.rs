@@ -1,4 +1,4 @@
-//! What probes missed since the start, and whether anybody should be told.
+//! Counts events missed by probes since the start, and warns if they matter.
 
 use metrics_common::missed::{Counted, WORTH_A_WORD, in_interval};
 use metrics_common::{Cost, Info};
@@ -11,7 +11,8 @@ pub struct Missed {
 }
 
 impl Missed {
-    /// Growth of the kernel's counters since the previous call; the first one is where counting starts.
+    /// Growth of the kernel's counters since the previous call; the first call is the starting
+    /// point.
     pub fn growth(&mut self, now: &[u64]) -> Vec<u64> {
         let growth = match self.read.len() == now.len() {
             true => now
@@ -26,7 +27,7 @@ impl Missed {
         growth
     }
 
-    /// Adds an interval. What a user should be told, if there is something.
+    /// Adds an interval; returns a warning for the user, if needed.
     pub fn add_interval(&mut self, info: &Info, cost: &Cost) -> Option<String> {
         self.counted.resize(info.missable.len(), Counted::default());
         for (row, sum) in self.counted.iter_mut().enumerate() {
@@ -44,8 +45,8 @@ impl Missed {
             .collect();
         (!worth_a_word.is_empty()).then(|| {
             format!(
-                "These probes missed more than {} % of what they should have seen, and the figures \
-                 that rest on them are too low by as much: {}.",
+                "These probes missed more than {} % of their events, and the figures based on them \
+                 are too low by as much: {}.",
                 100.0 * WORTH_A_WORD,
                 worth_a_word.join(", ")
             )

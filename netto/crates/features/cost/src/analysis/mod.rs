@@ -1,4 +1,4 @@
-//! From the clocks' readings and classified stacks to CPU time by component. Pure.
+//! Computes CPU time by component from clock readings and classified stacks. Pure.
 
 pub mod attribute;
 pub mod delta;

@@ -1,9 +1,9 @@
-//! An interval's stacks, counted by CPU and owner, and for the flame graph.
+//! Counts an interval's stacks by CPU and owner, and for the flame graph.
 
 use metrics_common::Source;
 
 use super::attribute::{Request, StackCounts};
-use netto_analysis::classify::{Classifier, Owner};
+use netto_analysis::classify::{Classifier, SampleOwner};
 use netto_analysis::flame::Flame;
 
 /// One sampled stack.
@@ -11,39 +11,39 @@ use netto_analysis::flame::Flame;
 pub struct Sample<'a> {
     /// CPU on which it was taken.
     pub cpu: usize,
-    /// What the per-CPU clock said the CPU was doing.
+    /// The kind of the per-CPU clock at that time.
     pub kind: u8,
-    /// Whether the idle task was running, and the sampler could not tell what was on top of it.
+    /// Whether the idle task was running, and the sampler could not tell what ran on top of it.
     pub is_idle_task: bool,
     /// Return addresses, innermost first.
     pub frames: &'a [u64],
 }
 
-/// What a stack was found to be.
+/// The classification of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
-    /// Whose time it is.
-    pub owner: Owner,
-    /// Whether it shows that the packet at hand has met its socket.
+pub struct ClassifiedStack {
+    /// The component of the sample.
+    pub owner: SampleOwner,
+    /// Whether it shows that the packet's socket was known.
     pub has_met_socket: bool,
 }
 
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Samples {
-    /// The stacks of the last half to whole minute.
+    /// The stacks of the last 30 to 60 seconds.
     pub flame: Flame,
-    /// By CPU, of the interval.
+    /// By CPU, in the interval.
     counts: Vec<StackCounts>,
-    /// By CPU, stacks that were lost in the interval.
+    /// By CPU, lost stacks in the interval.
     lost: Vec<u64>,
-    /// By CPU, stacks that turned out to show nothing but an idle CPU, since the start.
+    /// By CPU, stacks that only show an idle CPU, since the start.
     idle: Vec<u64>,
     nothing: StackCounts,
 }
 
 impl Samples {
-    /// Nothing yet, of so many CPUs.
+    /// Empty, for this many CPUs.
     pub fn new(possible_cpus: usize, now_ns: u64) -> Self {
         Samples {
             flame: Flame::new(now_ns),
@@ -60,11 +60,15 @@ impl Samples {
         self.lost.fill(0);
     }
 
-    /// Counts a stack, and tells whose it is; `None` if it is nobody's in the table.
-    pub fn add(&mut self, classifier: &mut Classifier, sample: Sample<'_>) -> Option<Found> {
+    /// Counts a stack, and classifies it; `None` if it belongs to no component.
+    pub fn add(
+        &mut self,
+        classifier: &mut Classifier,
+        sample: Sample<'_>,
+    ) -> Option<ClassifiedStack> {
         let known = classifier.recognise(sample.kind, sample.frames);
         let found = classifier.owner_on(sample.cpu, known);
-        // Without a clock, networking on top of the idle task is told by the stack alone.
+        // Without a clock, only the stack shows networking on top of the idle task.
         if found.is_none() && sample.is_idle_task {
             if let Some(count) = self.idle.get_mut(sample.cpu) {
                 *count += 1;
@@ -94,13 +98,13 @@ impl Samples {
                 counts.add_request(request);
             }
         }
-        found.map(|owner| Found {
+        found.map(|owner| ClassifiedStack {
             owner,
             has_met_socket: classifier.has_met_socket(known),
         })
     }
 
-    /// Forgets what was counted of a CPU in the interval; whether networking was among it.
+    /// Removes a CPU's counts of the interval; returns whether networking was among them.
     pub fn forget(&mut self, cpu: usize) -> bool {
         let Some(counts) = self.counts.get_mut(cpu) else {
             return false;
@@ -110,29 +114,29 @@ impl Samples {
         has_met
     }
 
-    /// Counts stacks that were lost.
+    /// Counts lost stacks.
     pub fn lose(&mut self, cpu: usize, count: u64) {
         if let Some(lost) = self.lost.get_mut(cpu) {
             *lost += count;
         }
     }
 
-    /// By CPU, of the interval.
+    /// By CPU, in the interval.
     pub fn counts(&self) -> &[StackCounts] {
         &self.counts
     }
 
-    /// Of one CPU, of the interval.
+    /// Counts of one CPU in the interval.
     pub fn of_cpu(&self, cpu: usize) -> &StackCounts {
         self.counts.get(cpu).unwrap_or(&self.nothing)
     }
 
-    /// Stacks of a CPU that were lost in the interval.
+    /// Lost stacks of a CPU in the interval.
     pub fn lost_on(&self, cpu: usize) -> u64 {
         self.lost.get(cpu).copied().unwrap_or(0)
     }
 
-    /// Stacks of a CPU that turned out to show nothing but that it is idle, since the start.
+    /// Stacks of a CPU that only show that it is idle, since the start.
     pub fn idle_on(&self, cpu: usize) -> u64 {
         self.idle.get(cpu).copied().unwrap_or(0)
     }

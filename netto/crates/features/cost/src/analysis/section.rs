@@ -1,4 +1,4 @@
-//! The section `cost`, filled CPU by CPU: each of its rows is allocated once, and nothing else.
+//! Fills the section `cost`, CPU by CPU. Only allocates each row, once.
 
 use metrics_common::component::CLOCK_KINDS;
 use metrics_common::sections::Rows;
@@ -11,32 +11,32 @@ use netto_analysis::plan::Capabilities;
 #[derive(Debug, Default)]
 pub struct Filling {
     cost: Cost,
-    /// Columns that there will be, and that there are.
+    /// Expected number of columns, and number of columns so far.
     cpus: usize,
     filled: usize,
     /// Components whose entries are counted, with their clock kinds.
     counted: Vec<(usize, usize)>,
-    /// Of the components that are split.
+    /// By component that is split.
     basis: Vec<SplitBasis>,
 }
 
-/// What is known of one CPU but for its time.
+/// The data of one CPU other than times.
 #[derive(Debug, Clone, Copy)]
 pub struct Cpu {
-    /// How often each clock kind was entered in the interval.
+    /// Entries of each clock kind in the interval.
     pub entries: [u64; CLOCK_KINDS],
-    /// RX softirq time that ran in ksoftirqd, nanoseconds; `None` where not measured.
+    /// RX softirq time in ksoftirqd, nanoseconds; `None` if not measured.
     pub ksoftirqd_rx_ns: Option<u64>,
-    /// Stacks that were taken.
+    /// Stacks taken.
     pub taken: u64,
-    /// Stacks that were lost.
+    /// Stacks lost.
     pub lost: u64,
-    /// How often it was due for a sample; `None` where none is taken, or only to look.
+    /// Number of sample times; `None` if it is not sampled, or only for detection.
     pub due: Option<u64>,
 }
 
 impl Filling {
-    /// Begins the section of an interval with so many CPUs.
+    /// Begins the section of an interval with this many CPUs.
     pub fn begin(&mut self, capabilities: &Capabilities, cpus: usize) {
         self.counted.clear();
         self.counted.extend(counted_kinds(capabilities));
@@ -55,7 +55,7 @@ impl Filling {
         };
     }
 
-    /// Adds a CPU, one of those announced. What is measured on the first is measured on all.
+    /// Adds a CPU. All CPUs have the same measured rows as the first.
     pub fn add(&mut self, split: &Split, cpu: &Cpu) {
         if self.filled == self.cpus {
             return;
@@ -63,7 +63,7 @@ impl Filling {
         let (cost, cpus, column) = (&mut self.cost, self.cpus, self.filled);
         self.filled += 1;
         fill(&mut cost.components, &split.time_ns, column, cpus);
-        // Without stacks no row has a sample.
+        // Without stacks, no row has samples.
         if column == 0 || cpu.taken > 0 {
             fill(&mut cost.samples, &split.samples, column, cpus);
         }
@@ -97,7 +97,7 @@ impl Filling {
         }
     }
 
-    /// The section, with what probes missed in the interval.
+    /// Returns the section, with the events missed by probes in the interval.
     pub fn end(&mut self, probe_missed: Vec<u64>) -> Cost {
         Cost {
             split_basis: self.basis.clone(),
@@ -116,7 +116,7 @@ fn counted_kinds(capabilities: &Capabilities) -> impl Iterator<Item = (usize, us
     })
 }
 
-/// Fills a column; the first says which rows there are.
+/// Fills a column; the first one decides which rows exist.
 fn fill<T: Copy + Default + PartialEq>(
     rows: &mut Rows<T>,
     cells: &[Option<T>],
@@ -128,7 +128,7 @@ fn fill<T: Copy + Default + PartialEq>(
         rows.extend(cells.iter().map(row));
     }
     for (row, cell) in rows.iter_mut().zip(cells) {
-        // Most cells are 0, as their rows were made.
+        // Most cells stay 0.
         if let (Some(row), Some(cell)) = (row, cell)
             && *cell != T::default()
         {
@@ -149,7 +149,7 @@ mod tests {
         index_of(slug).unwrap()
     }
 
-    /// Everything is measured but this.
+    /// Everything is measured except this component.
     fn all_but(slug: &str) -> Capabilities {
         let mut capabilities = Capabilities {
             available: vec![true; COMPONENTS.len()],
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// CPU time: the CPU's number for every row; the RX softirq rests on stacks alone.
+    /// CPU time: the CPU's number in every row; the RX softirq rests on stacks alone.
     fn split(capabilities: &Capabilities, number: u64) -> Split {
         let basis = |row| Basis {
             stacks_ns: 1000 + row,
@@ -195,7 +195,7 @@ mod tests {
     fn cpus_become_columns_and_what_is_not_measured_has_no_row() {
         let capabilities = all_but("tx_syscall");
         let mut filling = Filling::default();
-        // The second section knows nothing of the first.
+        // The second section is independent of the first.
         for missed in [7, 8] {
             filling.begin(&capabilities, 2);
             for number in [0, 1] {

@@ -1,4 +1,4 @@
-//! Every value stands under its name, and what is not measured says why.
+//! Every value has its name, and missing ones have a reason.
 
 use metrics_common::component::index_of;
 use metrics_common::fixture::{cost, measured as snapshot, without_xdp as info};
@@ -31,7 +31,7 @@ fn every_component_stands_under_its_slug() {
     }
 }
 
-/// Half of the softirq's 100 samples: half of its time, give or take a tenth.
+/// Half of the softirq's 100 samples: half of its time, plus or minus a tenth.
 #[test]
 fn an_estimate_says_how_far_it_may_be_off_and_a_measurement_does_not() {
     let (mut info, mut snapshot) = (info(), snapshot(1));

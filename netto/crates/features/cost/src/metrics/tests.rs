@@ -1,4 +1,4 @@
-//! What is measured has a total, and what is pushed counts each nanosecond once.
+//! Measured components have totals, and OTLP counts each nanosecond once.
 
 use metrics_common::Missable;
 use metrics_common::component::index_of;
@@ -30,7 +30,7 @@ fn totals_are_the_sums_of_the_intervals_and_what_is_not_measured_has_none() {
 
 #[test]
 fn a_cpu_that_goes_offline_keeps_its_total() {
-    // CPU 0 is gone, so the only column is now that of CPU 1.
+    // CPU 0 is offline, so the only column is that of CPU 1.
     let mut second = measured(2);
     second.cpus.remove(0);
     for row in section(&mut second).components.iter_mut().flatten() {
@@ -62,7 +62,7 @@ fn what_probes_missed_adds_up_under_its_probe_and_reason() {
     let page = page_of(METRICS, &described, &[&snapshot, &snapshot]);
     let line = "netto_probe_missed_total{probe=\"inet_sendmsg\",reason=\"recursion\"} 6\n";
     assert!(page.contains(line), "{page}");
-    // Of a kernel that does not count it, nothing is said.
+    // A kernel without these counters has no series.
     let page = page_of(METRICS, &without_xdp(), &[&snapshot]);
     assert!(!page.contains("netto_probe_missed_total"), "{page}");
 }

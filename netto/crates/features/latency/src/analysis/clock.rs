@@ -1,21 +1,21 @@
-//! What the clock of the day is ahead of the one that never goes back.
+//! The offset of CLOCK_REALTIME from CLOCK_MONOTONIC.
 
-/// Less than this is what reading two clocks one after another scatters, nanoseconds.
+/// Smaller differences are noise of reading two clocks one after the other, nanoseconds.
 const STEP_NS: u64 = 2_000;
 
-/// The clock of the day, read between two readings of the other.
+/// CLOCK_REALTIME, read between two readings of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bracket {
-    /// The one that never goes back.
+    /// CLOCK_MONOTONIC before.
     pub before_ns: u64,
-    /// The clock of the day.
+    /// CLOCK_REALTIME.
     pub of_day_ns: u64,
-    /// The one that never goes back.
+    /// CLOCK_MONOTONIC after.
     pub after_ns: u64,
 }
 
-/// The offset by the closest of these readings; `None` if there are none. It wraps: a clock of the
-/// day that is behind is ahead by nearly all numbers.
+/// The offset by the closest of these readings; `None` if there are none. It wraps around if
+/// CLOCK_REALTIME is behind.
 pub fn offset_ns(readings: impl Iterator<Item = Bracket>) -> Option<u64> {
     let width = |reading: &Bracket| reading.after_ns.saturating_sub(reading.before_ns);
     let closest = readings.min_by_key(width)?;

@@ -1,16 +1,16 @@
-//! From what each CPU has counted since the start to what came in an interval.
+//! Computes the counts of an interval from each CPU's totals.
 
 use metrics_common::latency::{BUCKETS, Histogram};
 use metrics_common::sections::PointLatency;
 
 use super::plan::Price;
 
-/// What was counted at one point since the start, on one CPU, of all or of one group.
+/// Counts at one point since the start, on one CPU, of all packets or of one group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// By bucket.
     pub buckets: Vec<u64>,
-    /// Their sum, nanoseconds.
+    /// Sum of the latencies, nanoseconds.
     pub sum_ns: u64,
     /// Outside of buckets.
     pub negative: u64,
@@ -19,7 +19,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// What came since an earlier reading.
+    /// The increase since an earlier reading.
     pub fn since(&self, before: &Counts) -> Counts {
         let earlier = before.buckets.iter().copied().chain(std::iter::repeat(0));
         Counts {
@@ -35,13 +35,13 @@ impl Counts {
         }
     }
 
-    /// As a histogram; what is in no bucket is left out.
+    /// As a histogram, without latencies outside of buckets.
     pub fn histogram(&self) -> Histogram {
         Histogram::of(&self.buckets, self.sum_ns)
     }
 }
 
-/// Puts what came on the CPU of one column to the point's.
+/// Adds the counts of one CPU to its column of the point.
 pub fn put(point: &mut PointLatency, column: usize, grown: &Counts) {
     let cpus = point.sum_ns.len();
     for (bucket, &count) in grown.buckets.iter().enumerate().take(BUCKETS) {
@@ -55,8 +55,8 @@ pub fn put(point: &mut PointLatency, column: usize, grown: &Counts) {
     point.too_long[column] = grown.too_long;
 }
 
-/// What a latency takes of a CPU, nanoseconds, of one in so many packets. Those that were not chosen
-/// cost little each, but there are more of them.
+/// Mean cost of a packet, nanoseconds, if one in this many is measured. Packets that are passed
+/// over are cheap, but numerous.
 pub fn event_ns(one_in: u64, price: Price) -> f64 {
     price.run_ns as f64 + one_in.saturating_sub(1) as f64 * price.pass_ns as f64
 }

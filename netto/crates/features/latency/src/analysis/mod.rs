@@ -1,4 +1,4 @@
-//! What follows from what is asked for and from what was counted. Pure.
+//! Evaluates requests and counts. Pure.
 
 pub mod clock;
 pub mod growth;

@@ -1,4 +1,4 @@
-//! Which programs take which point's latencies, by what a kernel has and allows.
+//! Chooses the programs that measure each point, by the hooks that a kernel has and allows.
 
 use std::collections::BTreeSet;
 
@@ -6,46 +6,46 @@ use metrics_common::latency::Point;
 
 use crate::request::Request;
 
-/// What hooks a program.
+/// The kind of a program's hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum Attachment {
     /// fentry or fexit on the function.
     Function,
     /// The tracepoint.
     Tracepoint,
-    /// Sockets of the root control group, when a packet comes.
+    /// Sockets of the root control group, on arrival of a packet.
     Cgroup,
 }
 
-/// What is known of a packet at a point, by which filters can be applied.
+/// The properties of a packet known at a point, which filters can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Known {
+enum KnownFields {
     /// Its device.
     Device,
-    /// Its socket, too.
+    /// Its device and its socket.
     Socket,
-    /// And who reads it.
+    /// Its device, its socket and its reader.
     Reader,
 }
 
-/// A program of `bpf/latency.bpf.c`.
+/// A program of `latency.bpf.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Program {
-    /// Its name there.
+    /// Its name in that file.
     pub name: &'static str,
-    /// The function or tracepoint that it is hooked to.
+    /// Its function or tracepoint.
     pub hook: &'static str,
-    /// How.
-    pub by: By,
+    /// The kind of hook.
+    pub by: Attachment,
 }
 
 const fn function(name: &'static str, hook: &'static str) -> Program {
-    let by = By::Function;
+    let by = Attachment::Function;
     Program { name, hook, by }
 }
 
 const fn tracepoint(name: &'static str, hook: &'static str) -> Program {
-    let by = By::Tracepoint;
+    let by = Attachment::Tracepoint;
     Program { name, hook, by }
 }
 
@@ -70,7 +70,7 @@ const IP_NEAR: Program = tracepoint("netto_ip_near", "netif_receive_skb");
 const START_NEAR: Program = Program {
     name: "netto_start_near",
     hook: "cgroup_skb",
-    by: By::Cgroup,
+    by: Attachment::Cgroup,
 };
 const TCP_NEAR: Program = tracepoint("netto_tcp_near", "tcp_probe");
 const READY: Program = tracepoint("netto_ready", "sk_data_ready");
@@ -84,7 +84,7 @@ const GRO: [Program; 2] = [
 const QUEUED: Program = tracepoint("netto_queued", "qdisc_enqueue");
 const UNQUEUED: Program = tracepoint("netto_unqueued", "qdisc_dequeue");
 
-/// All of them.
+/// All programs.
 pub const PROGRAMS: [Program; 20] = [
     IP[0],
     IP[1],
@@ -108,29 +108,29 @@ pub const PROGRAMS: [Program; 20] = [
     UNQUEUED,
 ];
 
-/// What is tried, the best first.
+/// A set of hooks; the best is tried first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Means {
     /// Functions.
     Functions,
-    /// Tracepoints, and control groups' sockets.
+    /// Tracepoints, and sockets of control groups.
     Sockets,
-    /// Tracepoints alone.
+    /// Tracepoints only.
     Tracepoints,
 }
 
 impl Means {
-    /// In the order in which they are tried.
+    /// In the order of preference.
     pub const ALL: [Means; 3] = [Means::Functions, Means::Sockets, Means::Tracepoints];
 
-    /// What they take, as `latency::what_it_costs` of the root tests has the kernel tell.
+    /// Their cost, as measured by the root test `latency::what_it_costs`.
     pub fn price(self) -> Price {
         match self {
             Means::Functions => Price {
                 run_ns: 120,
                 pass_ns: 20,
             },
-            // Whether a packet is chosen is not always known before its socket is asked.
+            // Sampling by packet may only be decided after a lookup of its socket.
             Means::Sockets | Means::Tracepoints => Price {
                 run_ns: 160,
                 pass_ns: 85,
@@ -139,37 +139,38 @@ impl Means {
     }
 }
 
-/// What a packet takes at a point, nanoseconds, with what calls the program.
+/// Cost of a packet at a point, nanoseconds, including the call of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Price {
-    /// A latency.
+    /// Cost of a measured packet.
     pub run_ns: u64,
-    /// A packet that is not chosen.
+    /// Cost of a packet that is passed over.
     pub pass_ns: u64,
 }
 
-/// What is loaded, and what that gives.
+/// The programs to load, and the measured points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// By these means.
+    /// The hooks.
     pub means: Means,
     /// Programs.
     pub programs: Vec<Program>,
     /// Points, with how each is measured.
     pub points: Vec<(Point, String)>,
-    /// Points that were asked for and are not measured, and why.
+    /// Requested points that are not measured, with the reason.
     pub missing: Vec<(Point, String)>,
 }
 
-/// What a way to a point takes: one of each group of programs at least, and what is known there.
-struct Way {
+/// The requirements of a method for a point: at least one program of each group. `known`: the
+/// properties of packets there.
+struct Method {
     groups: Vec<Vec<Program>>,
-    /// Programs without which it is only less exact.
+    /// Optional programs that improve accuracy.
     helpers: Vec<Program>,
-    known: Known,
+    known: KnownFields,
 }
 
-fn way(point: Point, means: Means) -> Option<Way> {
+fn method(point: Point, means: Means) -> Option<Method> {
     let near = means != Means::Functions;
     let helpers = match means {
         Means::Sockets => vec![START_NEAR],
@@ -177,59 +178,69 @@ fn way(point: Point, means: Means) -> Option<Way> {
     };
     let one = |program: Program| vec![program];
     let (groups, helpers, known) = match point {
-        Point::IpStart if near => (vec![one(IP_NEAR)], vec![], Known::Device),
-        Point::IpStart => (vec![IP.to_vec()], vec![], Known::Device),
+        Point::IpStart if near => (vec![one(IP_NEAR)], vec![], KnownFields::Device),
+        Point::IpStart => (vec![IP.to_vec()], vec![], KnownFields::Device),
         Point::TcpStart | Point::UdpStart if means == Means::Sockets => {
-            (vec![one(START_NEAR)], vec![], Known::Socket)
+            (vec![one(START_NEAR)], vec![], KnownFields::Socket)
         }
-        Point::TcpStart if near => (vec![one(TCP_NEAR)], vec![], Known::Socket),
-        Point::TcpStart => (vec![TCP.to_vec()], vec![], Known::Device),
+        Point::TcpStart if near => (vec![one(TCP_NEAR)], vec![], KnownFields::Socket),
+        Point::TcpStart => (vec![TCP.to_vec()], vec![], KnownFields::Device),
         Point::UdpStart if near => return None,
-        Point::UdpStart => (vec![UDP.to_vec()], vec![], Known::Device),
+        Point::UdpStart => (vec![UDP.to_vec()], vec![], KnownFields::Device),
         Point::TcpSocketEnqueued | Point::UdpSocketEnqueued if near => {
-            (vec![one(READY)], helpers, Known::Socket)
+            (vec![one(READY)], helpers, KnownFields::Socket)
         }
-        Point::TcpSocketEnqueued => (vec![one(TCP_ENQUEUED)], vec![], Known::Socket),
-        Point::UdpSocketEnqueued => (vec![one(UDP_ENQUEUED)], vec![], Known::Socket),
-        Point::TcpSocketRead if near => (vec![one(TCP_READ_NEAR)], vec![], Known::Reader),
-        Point::TcpSocketRead => (vec![one(TCP_READ)], vec![], Known::Reader),
-        Point::UdpSocketRead if near => {
-            (vec![one(READY), one(UDP_READ_NEAR)], helpers, Known::Reader)
-        }
-        Point::UdpSocketRead => (vec![one(UDP_READ)], vec![], Known::Reader),
+        Point::TcpSocketEnqueued => (vec![one(TCP_ENQUEUED)], vec![], KnownFields::Socket),
+        Point::UdpSocketEnqueued => (vec![one(UDP_ENQUEUED)], vec![], KnownFields::Socket),
+        Point::TcpSocketRead if near => (vec![one(TCP_READ_NEAR)], vec![], KnownFields::Reader),
+        Point::TcpSocketRead => (vec![one(TCP_READ)], vec![], KnownFields::Reader),
+        Point::UdpSocketRead if near => (
+            vec![one(READY), one(UDP_READ_NEAR)],
+            helpers,
+            KnownFields::Reader,
+        ),
+        Point::UdpSocketRead => (vec![one(UDP_READ)], vec![], KnownFields::Reader),
         Point::TcpReadWait | Point::UdpReadWait => {
             let (from, until) = match point {
                 Point::TcpReadWait => (Point::TcpSocketEnqueued, Point::TcpSocketRead),
                 _ => (Point::UdpSocketEnqueued, Point::UdpSocketRead),
             };
-            let mut both = way(from, means)?;
-            let until = way(until, means)?;
+            let mut both = method(from, means)?;
+            let until = method(until, means)?;
             both.groups.extend(until.groups);
-            (both.groups, both.helpers, Known::Reader)
+            (both.groups, both.helpers, KnownFields::Reader)
         }
         Point::DriverToIp => {
             let ip = match near {
                 true => one(IP_NEAR),
                 false => IP.to_vec(),
             };
-            (vec![GRO.to_vec(), ip], vec![], Known::Device)
+            (vec![GRO.to_vec(), ip], vec![], KnownFields::Device)
         }
-        Point::Qdisc => (vec![one(QUEUED), one(UNQUEUED)], vec![], Known::Socket),
+        Point::Qdisc => (
+            vec![one(QUEUED), one(UNQUEUED)],
+            vec![],
+            KnownFields::Socket,
+        ),
     };
-    Some(Way {
+    Some(Method {
         groups,
         helpers,
         known,
     })
 }
 
-/// What is asked of a packet that is not known at a point; `None` if all is.
-fn unknown(request: &Request, known: Known) -> Option<&'static str> {
+/// The first filter that uses a property unknown at a point; `None` if all can be applied.
+fn unknown(request: &Request, known: KnownFields) -> Option<&'static str> {
     let asked = [
-        (!request.cgroups.is_empty(), Known::Socket, "control group"),
-        (!request.ports.is_empty(), Known::Socket, "ports"),
-        (request.min_queue > 0, Known::Socket, "socket's queue"),
-        (!request.pids.is_empty(), Known::Reader, "reader"),
+        (
+            !request.cgroups.is_empty(),
+            KnownFields::Socket,
+            "control group",
+        ),
+        (!request.ports.is_empty(), KnownFields::Socket, "ports"),
+        (request.min_queue > 0, KnownFields::Socket, "socket's queue"),
+        (!request.pids.is_empty(), KnownFields::Reader, "reader"),
     ];
     let lacking = asked
         .iter()
@@ -238,7 +249,7 @@ fn unknown(request: &Request, known: Known) -> Option<&'static str> {
 }
 
 impl Plan {
-    /// By these means, on a kernel that has these functions and tracepoints.
+    /// A plan with these hooks, on a kernel that has these functions and tracepoints.
     pub fn new(request: &Request, means: Means, has: impl Fn(&Program) -> bool) -> Plan {
         let mut chosen = BTreeSet::new();
         let (mut points, mut missing) = (Vec::new(), Vec::new());
@@ -260,15 +271,15 @@ impl Plan {
         }
     }
 
-    /// The points as bits, for the programs.
+    /// The points as bits for the programs.
     pub fn mask(&self) -> u64 {
         let bits = self.points.iter().map(|(point, _)| 1 << point.index());
         bits.fold(0, |mask, bit: u64| mask | bit)
     }
 }
 
-/// How a kernel that has these functions and tracepoints can measure a point, by the best means
-/// that it allows and by each that is tried after it: what is hooked, or why that is not possible.
+/// How a kernel with these functions and tracepoints can measure a point: for each set of hooks in
+/// order of preference, the hooks used, or why it is not possible.
 pub fn ways(point: Point, has: impl Fn(&Program) -> bool) -> Vec<Result<String, String>> {
     let request = Request::default();
     let mut ways: Vec<Result<String, String>> = Vec::new();
@@ -285,21 +296,21 @@ pub fn ways(point: Point, has: impl Fn(&Program) -> bool) -> Vec<Result<String, 
     ways
 }
 
-/// The programs of a point and what it is measured by, or why it is not.
+/// The programs of a point and its method, or why it is not measured.
 fn one(
     request: &Request,
     point: Point,
     means: Means,
     has: impl Fn(&Program) -> bool,
 ) -> Result<(Vec<Program>, String), String> {
-    let Some(way) = way(point, means) else {
+    let Some(way) = method(point, means) else {
         let reason = "this kernel refuses fentry, or netto programs at sockets of control groups, \
                       and has no tracepoint there";
         return Err(reason.to_owned());
     };
     if let Some(what) = unknown(request, way.known) {
         return Err(format!(
-            "a packet's {what} is not known there, which is filtered by"
+            "packets are filtered by their {what}, which is not known there"
         ));
     }
     let (mut programs, mut methods) = (Vec::new(), Vec::new());
@@ -309,8 +320,8 @@ fn one(
             return Err(format!("this kernel has no {} to hook", group[0].hook));
         };
         let method = match first.by {
-            By::Function => "fentry",
-            By::Tracepoint | By::Cgroup => first.hook,
+            Attachment::Function => "fentry",
+            Attachment::Tracepoint | Attachment::Cgroup => first.hook,
         };
         if !methods.contains(&method) {
             methods.push(method);

@@ -1,9 +1,8 @@
-//! The clock of the day, which packets are stamped by, against the one that never goes back: the
-//! programs read the latter, and are told here what the former is ahead. That changes only when
-//! somebody sets the clock, at a leap second, and when the host has slept; the kernel wakes who
-//! asks to be told. Between the step and that moment, well below a millisecond on a host that is
-//! not overloaded, a packet may be counted with a latency that is wrong by the step. A leap second
-//! is announced, so that around it nothing is counted.
+//! Keeps the programs informed of the offset of CLOCK_REALTIME, the clock of packets' timestamps,
+//! from CLOCK_MONOTONIC, which they read. The offset changes only when the clock is set, at a leap
+//! second, and after the host was suspended; the kernel then wakes a waiting thread. Between the
+//! step and that moment (well below a millisecond on a host that is not overloaded), a packet's
+//! latency may be wrong by the step. Leap seconds are announced, so nothing is counted around them.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -23,19 +22,19 @@ use crate::abi;
 use crate::analysis::clock::{Bracket, is_step, offset_ns};
 use netto_sys::mapped::MappedArray;
 
-/// So often both clocks are read for one comparison.
+/// Readings of both clocks for one comparison.
 const READINGS: usize = 8;
-/// Seconds of a day of UTC, at whose end a second is inserted or left out.
+/// Seconds of a day of UTC; leap seconds are at its end.
 const DAY_S: i64 = 86_400;
-/// So long before the end of a day it is asked whether one will be, seconds.
+/// How long before the end of a day it is checked for a leap second, seconds.
 const EARLY_S: i64 = 1;
-/// From then on the clock is not known for so long, if one is: the second before the end of the
-/// day, the one that is inserted, and until everybody has heard of it.
+/// Time without counting at a leap second: the second before the end of the day, the leap second,
+/// and the time until the offset is updated.
 const UNKNOWN: Duration = Duration::from_millis(2_500);
-/// How often it is looked meanwhile whether nobody wants to know any more.
+/// Interval of checks for the end of the follower meanwhile.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Follows the clock as long as it lives.
+/// Follows the clock until dropped.
 #[derive(Debug)]
 pub struct Follower {
     timer: Arc<TimerFd>,
@@ -44,22 +43,22 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Tells the programs the offset now, and whenever it changes.
+    /// Writes the offset now, and whenever it changes.
     ///
     /// # Errors
-    /// If there is no timer or no thread for it.
+    /// If no timer or thread can be created.
     pub fn start(clock: impl AsFd) -> anyhow::Result<Follower> {
         let record = MappedArray::new(clock, abi::LATENCY_CLOCK_BYTES, 1)?;
         let timer = TimerFd::new(ClockId::CLOCK_REALTIME, TimerFlags::TFD_CLOEXEC)
-            .context("cannot follow the clock of the day")?;
+            .context("cannot watch CLOCK_REALTIME for steps")?;
         let timer = Arc::new(timer);
-        wait_for_steps(&timer).context("cannot follow the clock of the day")?;
+        wait_for_steps(&timer).context("cannot watch CLOCK_REALTIME for steps")?;
         tell(&record);
         let ends = Arc::new(AtomicBool::new(false));
         let (own_timer, own_ends) = (Arc::clone(&timer), Arc::clone(&ends));
         let follow = move || {
             while !own_ends.load(SeqCst) {
-                // An error is what a step gives; else it is the end of a day.
+                // An error signals a step; otherwise it is the end of a day.
                 let _ = own_timer.wait();
                 if will_leap() {
                     forget(&record);
@@ -71,7 +70,7 @@ impl Follower {
                 let is_set = wait_for_steps(&own_timer);
                 tell(&record);
                 if let Err(error) = is_set {
-                    tracing::warn!("steps of the clock are not followed any more: {error}");
+                    tracing::warn!("steps of CLOCK_REALTIME are no longer detected: {error}");
                     return;
                 }
             }
@@ -90,7 +89,7 @@ impl Drop for Follower {
     fn drop(&mut self) {
         self.ends.store(true, SeqCst);
         let soon = Expiration::OneShot(Duration::from_nanos(1).into());
-        // Otherwise the thread waits until the process ends, which hurts nobody.
+        // Otherwise the thread waits until the process ends, which does no harm.
         let woken = self.timer.set(soon, TimerSetTimeFlags::empty());
         if let (Ok(()), Some(thread)) = (woken, self.thread.take()) {
             let _ = thread.join();
@@ -98,41 +97,41 @@ impl Drop for Follower {
     }
 }
 
-/// Until the clock is set, or a day is about to end.
+/// Waits until the clock is set, or a day is about to end.
 fn wait_for_steps(timer: &TimerFd) -> nix::Result<()> {
     let now_s = clock_gettime(Clock::CLOCK_REALTIME)?.tv_sec();
-    // A second later than now, or the day that ends would end again and again.
+    // At least a second from now, or the same end of the day would be handled repeatedly.
     let end_s = ((now_s + EARLY_S + 1) / DAY_S + 1) * DAY_S;
     let early = Expiration::OneShot(TimeSpec::new(end_s - EARLY_S, 0));
     let flags = TimerSetTimeFlags::TFD_TIMER_ABSTIME | TimerSetTimeFlags::TFD_TIMER_CANCEL_ON_SET;
     match timer.set(early, flags) {
-        // The clock was set in between: the timer runs, and the offset is read after this.
+        // The clock was set in between: the timer runs, and the offset is read afterwards.
         Err(nix::errno::Errno::ECANCELED) => Ok(()),
         other => other,
     }
 }
 
-/// Whether a second is to be inserted or left out, and the day is about to end.
+/// Whether there is a leap second at the end of this day, which is near.
 fn will_leap() -> bool {
     let now_s = clock_gettime(Clock::CLOCK_REALTIME).map_or(0, |now| now.tv_sec());
     if DAY_S - now_s.rem_euclid(DAY_S) > EARLY_S {
         return false;
     }
-    // SAFETY: `timex` is plain numbers, of which all zeros is a valid value: it changes nothing.
+    // SAFETY: `timex` is plain numbers, and all zeros is a valid value, which changes nothing.
     let mut state: libc::timex = unsafe { MaybeUninit::zeroed().assume_init() };
-    // SAFETY: the kernel writes the structure, which lives on this stack, and nothing else.
+    // SAFETY: the kernel only writes the structure, which is on this stack.
     let result = unsafe { libc::adjtimex(&raw mut state) };
     result >= 0 && state.status & (libc::STA_INS | libc::STA_DEL) != 0
 }
 
-/// Has the programs count nothing until they are told again.
+/// Makes the programs count nothing until the offset is written again.
 fn forget(record: &MappedArray) {
     if let Some(word) = record.element(0).get(abi::LATENCY_CLOCK_OFFSET_NS) {
         word.store(0, Relaxed);
     }
 }
 
-/// Writes the offset, if it is another one.
+/// Writes the offset if it has changed.
 fn tell(record: &MappedArray) {
     let Some(word) = record.element(0).get(abi::LATENCY_CLOCK_OFFSET_NS) else {
         return;

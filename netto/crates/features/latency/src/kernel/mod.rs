@@ -1,5 +1,5 @@
-//! What latencies need of the kernel: the programs, stamps at the arrival of packets, and the
-//! numbers of what the user names.
+//! Access to the kernel for latencies: the programs, timestamps of arriving packets, and the
+//! numbers of named objects.
 
 pub mod clock;
 pub mod names;

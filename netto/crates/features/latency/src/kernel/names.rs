@@ -1,5 +1,4 @@
-//! Numbers of what the user names: interfaces, network namespaces, control groups; and the other
-//! way round.
+//! Translates names of interfaces, network namespaces and control groups to numbers, and back.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,27 +10,27 @@ use netto_sys::cgroups::{self, Handles};
 use netto_sys::files;
 use netto_sys::system::Roots;
 
-/// Control groups that are looked through for the path of one.
+/// Most control groups searched for a path.
 const MOST_CGROUPS: usize = 20_000;
-/// Where `ip netns` keeps namespaces.
+/// Folders of `ip netns`.
 const NETNS: [&str; 2] = ["/run/netns", "/var/run/netns"];
 
 /// The number of an interface of the host.
 ///
 /// # Errors
-/// If there is none of this name.
+/// If there is no such interface.
 pub fn interface(roots: &Roots, name: &str) -> anyhow::Result<u64> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
     if name.contains('/') {
-        bail!("{name} is no interface");
+        bail!("{name} is not an interface name");
     }
     let file = roots.sys_root.join("class/net").join(name).join("ifindex");
     files::read_number(&file).with_context(|| format!("there is no interface {name}"))
 }
 
-/// The name of an interface of the host with this number; `None` if it has none.
+/// The name of the host's interface with this number; `None` if there is none.
 pub fn name_of_interface(roots: &Roots, number: u32) -> Option<String> {
     let folder = fs::read_dir(roots.sys_root.join("class/net")).ok()?;
     let mut names = folder.filter_map(|entry| Some(entry.ok()?.path()));
@@ -44,7 +43,7 @@ pub fn name_of_interface(roots: &Roots, number: u32) -> Option<String> {
 /// The inode number of a network namespace.
 ///
 /// # Errors
-/// If there is none of this name.
+/// If there is no such namespace.
 pub fn netns(name: &str) -> anyhow::Result<u64> {
     if let Ok(number) = name.parse() {
         return Ok(number);
@@ -70,10 +69,10 @@ pub fn host_netns(roots: &Roots) -> Option<u64> {
     Some(fs::metadata(path).or_else(|_| own()).ok()?.ino())
 }
 
-/// Where version 2 of control groups is mounted.
+/// The mount point of control groups of version 2.
 ///
 /// # Errors
-/// If it is not.
+/// If they are not mounted.
 pub fn cgroup_mount(roots: &Roots) -> anyhow::Result<PathBuf> {
     cgroups::mount(roots)?.context("version 2 of control groups is not mounted")
 }
@@ -81,7 +80,7 @@ pub fn cgroup_mount(roots: &Roots) -> anyhow::Result<PathBuf> {
 /// The number of a control group, by its path below the mount.
 ///
 /// # Errors
-/// If there is none of this path.
+/// If there is no such group.
 pub fn cgroup(roots: &Roots, path: &str) -> anyhow::Result<u64> {
     if let Ok(number) = path.parse() {
         return Ok(number);
@@ -96,12 +95,12 @@ pub fn cgroup(roots: &Roots, path: &str) -> anyhow::Result<u64> {
 #[derive(Debug)]
 pub struct CgroupPaths {
     mount: PathBuf,
-    /// `None` where the kernel does not let us: then all groups are looked through.
+    /// `None` if the kernel refuses handles: then all groups are searched.
     handles: Option<Handles>,
 }
 
 impl CgroupPaths {
-    /// `None` where there are none.
+    /// `None` if control groups are not mounted.
     pub fn new(roots: &Roots) -> Option<Self> {
         let mount = cgroup_mount(roots).ok()?;
         Some(CgroupPaths {

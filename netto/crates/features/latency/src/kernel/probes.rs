@@ -1,4 +1,4 @@
-//! The probes at the points of a packet's way (`latency.bpf.c`), and what they have counted.
+//! The probes at the points of a packet's way (`latency.bpf.c`), and their counts.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -17,7 +17,7 @@ use super::names;
 use super::stamps::Stamps;
 use crate::abi;
 use crate::analysis::growth::Counts;
-use crate::analysis::plan::{By, Means, PROGRAMS, Plan, Program};
+use crate::analysis::plan::{Attachment, Means, PROGRAMS, Plan, Program};
 use crate::latency_skel::{LatencySkel, LatencySkelBuilder};
 use crate::request::{Grouping, Request};
 use netto_sys::btf;
@@ -25,10 +25,10 @@ use netto_sys::mapped::MappedArray;
 use netto_sys::session::{Probe, Resources};
 use netto_sys::system::Roots;
 
-/// Records of groups on each CPU: the last is of packets that are in none of the others.
+/// Group records on each CPU: the last is for packets without a group of their own.
 pub const GROUPS: usize = abi::LATENCY_GROUPS + 1;
 
-/// What is filtered by: see `latency_counts.bpf.h`.
+/// The kinds of filters: see `latency_counts.bpf.h`.
 const KINDS: [&str; 5] = ["interface", "netns", "cgroup", "pid", "port"];
 const BY_QUEUE: u64 = 5;
 
@@ -44,11 +44,10 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Loads and attaches them by the best means that the kernel allows; with them come the holds on
-    /// the programs.
+    /// Loads and attaches them by the best hooks that the kernel allows; also returns the programs.
     ///
     /// # Errors
-    /// The kernel's refusal of the last means, or a name of a filter that nothing has.
+    /// The kernel's refusal of the last set of hooks, or a filter with an unknown name.
     pub fn start(
         roots: &Roots,
         possible_cpus: usize,
@@ -101,7 +100,7 @@ impl Probes {
         )
     }
 
-    /// What is measured, how, and what is not.
+    /// The measured points and their methods, and the missing ones.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -111,7 +110,7 @@ impl Probes {
         Record(self.counts.element(cpu))
     }
 
-    /// What identifies the group of this place; `None` if it has none yet, or never will.
+    /// The identity of the group with this index; `None` if it is unused.
     pub fn group(&self, place: usize) -> Option<u64> {
         let words = &self.groups.element(0)[abi::LATENCY_GROUPS_KEY..];
         let key = words.get(place)?.load(Relaxed);
@@ -127,18 +126,18 @@ impl Probes {
     }
 }
 
-/// What was counted since the start, on one CPU or of one group there.
+/// Counts since the start, on one CPU, of all packets or of one group.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a>(&'a [AtomicU64]);
 
 impl Record<'_> {
-    /// Latencies that were taken, whatever became of them. Where this is what it was, all is.
+    /// Number of latencies taken. If it is unchanged, so are all counts.
     pub fn runs(&self) -> u64 {
         let word = self.0.get(abi::LATENCY_RUNS);
         word.map_or(0, |word| word.load(Relaxed))
     }
 
-    /// What was counted at a point.
+    /// The counts at a point.
     pub fn counts(&self, point: Point) -> Counts {
         let words = self.0;
         let word = |at: usize| words.get(at).map_or(0, |word| word.load(Relaxed));
@@ -152,11 +151,11 @@ impl Record<'_> {
     }
 }
 
-/// What calls a program: a kernel that has that function has the hook.
+/// The function that calls a program: if a kernel has it, it has the hook.
 fn in_btf(program: &Program) -> String {
     match program.by {
-        By::Tracepoint => format!("__traceiter_{}", program.hook),
-        By::Function | By::Cgroup => program.hook.to_owned(),
+        Attachment::Tracepoint => format!("__traceiter_{}", program.hook),
+        Attachment::Function | Attachment::Cgroup => program.hook.to_owned(),
     }
 }
 
@@ -169,11 +168,11 @@ pub fn hookable() -> anyhow::Result<BTreeSet<&'static str>> {
     let hooks: Vec<&str> = hooks.iter().map(String::as_str).collect();
     let found = btf::functions_among(&hooks)?;
     let both = PROGRAMS.iter().zip(&hooks);
-    let hookable = both.filter(|(own, hook)| own.by == By::Cgroup || found.contains(*hook));
+    let hookable = both.filter(|(own, hook)| own.by == Attachment::Cgroup || found.contains(*hook));
     Ok(hookable.map(|(own, _)| own.name).collect())
 }
 
-/// What passes the filters, by kind.
+/// The values that pass the filters, by kind.
 fn wanted(roots: &Roots, request: &Request) -> anyhow::Result<[Vec<u64>; KINDS.len()]> {
     let all = |names: &[String], number: &dyn Fn(&str) -> anyhow::Result<u64>| {
         let numbers = names.iter().map(|name| number(name.trim()));
@@ -188,7 +187,7 @@ fn wanted(roots: &Roots, request: &Request) -> anyhow::Result<[Vec<u64>; KINDS.l
     ])
 }
 
-/// What an attempt is made with.
+/// The inputs of an attempt.
 struct Open<'a> {
     possible_cpus: usize,
     request: &'a Request,
@@ -206,9 +205,9 @@ type Loaded = (
 
 impl Open<'_> {
     fn load(&self, plan: &Plan) -> anyhow::Result<Loaded> {
-        // The skeleton borrows its storage. A process starts these probes once, and again when its
-        // administrator asks for other latencies, by three means at most: each time these few bytes
-        // stay for as long as it runs.
+        // The skeleton borrows its storage, a few bytes, which are leaked. A process starts these
+        // probes once, and again when its administrator requests other latencies, with at most
+        // three attempts each.
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = LatencySkelBuilder::default()
             .open(storage)
@@ -289,9 +288,9 @@ fn attach(
             .find(|program| program.name() == planned.name)
             .context("the embedded BPF object lacks a program")?;
         let cgroup = match (planned.by, root) {
-            (By::Cgroup, None) => bail!("version 2 of control groups is not mounted"),
-            (By::Cgroup, root) => root,
-            (By::Function | By::Tracepoint, _) => None,
+            (Attachment::Cgroup, None) => bail!("version 2 of control groups is not mounted"),
+            (Attachment::Cgroup, root) => root,
+            (Attachment::Function | Attachment::Tracepoint, _) => None,
         };
         let hook = Probe::sharing(&program, cgroup, &resources);
         let mut hook = hook.context("cannot duplicate a descriptor")?;

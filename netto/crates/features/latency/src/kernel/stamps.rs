@@ -1,29 +1,29 @@
-//! Stamps at the arrival of packets: the kernel makes them of all packets of all namespaces as long
-//! as any socket asks for them.
+//! Timestamps of arriving packets: the kernel takes them for all packets of all namespaces while
+//! any socket requests them.
 
 use std::os::fd::AsRawFd;
 
 use anyhow::{Context, ensure};
 use socket2::{Domain, Socket, Type};
 
-/// Asks for stamps as long as it lives.
+/// Requests timestamps until dropped.
 #[derive(Debug)]
 pub struct Stamps(#[expect(dead_code, reason = "that it is open is all that matters")] Socket);
 
 impl Stamps {
-    /// Has packets stamped from now on, or some milliseconds later.
+    /// Packets have timestamps from now on, or some milliseconds later.
     ///
     /// # Errors
-    /// If there is no such socket.
+    /// If the socket cannot be opened.
     pub fn ask() -> anyhow::Result<Stamps> {
-        // It has no port: nobody can send to it.
+        // It has no port, so it cannot receive anything.
         let open = |domain| Socket::new(domain, Type::DGRAM, None);
         let socket = open(Domain::IPV4)
             .or_else(|_| open(Domain::IPV6))
-            .context("cannot open a socket that has packets stamped")?;
+            .context("cannot open a socket for packet timestamps")?;
         let on: libc::c_int = 1;
-        // SAFETY: the option takes an int, `on` is one, and its true size is given; the kernel only
-        // reads it. The descriptor is the socket's, which lives beyond the call.
+        // SAFETY: the option takes an int, which `on` is, with its true size; the kernel only reads
+        // it. The descriptor is the socket's, which outlives the call.
         let answer = unsafe {
             libc::setsockopt(
                 socket.as_raw_fd(),
@@ -35,7 +35,7 @@ impl Stamps {
         };
         ensure!(
             answer == 0,
-            "cannot have packets stamped: {}",
+            "cannot enable packet timestamps: {}",
             std::io::Error::last_os_error()
         );
         Ok(Stamps(socket))

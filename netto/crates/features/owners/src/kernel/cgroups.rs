@@ -32,7 +32,7 @@ impl Cgroups {
     /// Finds the mount point.
     ///
     /// # Errors
-    /// Where there is none, in words for the user.
+    /// Why there is none, in words for the user.
     pub fn new(roots: &Roots) -> Result<Self, String> {
         let mount = cgroups::mount(roots).map_err(|error| format!("{error:#}"))?;
         let mount = mount.ok_or_else(|| {

@@ -44,7 +44,7 @@ pub struct Loaded {
     pub events: OwnerEvents,
     /// The attached ones that meet sockets and packets.
     pub probes: Vec<Probe>,
-    /// All of them, attached or not.
+    /// All probes, attached or not.
     pub told: Vec<ProbeInfo>,
 }
 
@@ -126,7 +126,7 @@ fn load(without: &str, readers: &Readers) -> anyhow::Result<OwnersSkel<'static>>
         }
     }
     open.load()
-        .context("the kernel refuses the programs that meet sockets")
+        .context("the kernel refuses the programs that find the sockets of packets")
 }
 
 /// Slots of a ring: the reports on an interval's samples must be there at its end.
@@ -156,7 +156,7 @@ impl OwnerEvents {
         })?;
         let groups = builder
             .build()
-            .context("cannot read of new control groups")?;
+            .context("cannot read events of new control groups")?;
         Ok(OwnerEvents {
             rings,
             mask: places - 1,

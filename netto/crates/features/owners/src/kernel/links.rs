@@ -17,7 +17,7 @@ const MOST_LINKS: usize = 16_384;
 #[derive(Debug)]
 pub struct Links {
     socket: RouteSocket,
-    links: Recent<u32, Known>,
+    links: Recent<u32, CachedLink>,
     namespaces: FxHashMap<i32, Inhabited>,
     /// Namespaces, by inode, whose numbers were requested since this search of processes.
     asked: FxHashSet<u64>,
@@ -25,7 +25,7 @@ pub struct Links {
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedLink {
     link: Option<Link>,
     at_ns: u64,
 }
@@ -74,7 +74,7 @@ impl Links {
                 _ => self.links.get(index).and_then(|known| known.link.take()),
             };
             let at_ns = now_ns;
-            self.links.insert(index, Known { link, at_ns });
+            self.links.insert(index, CachedLink { link, at_ns });
         }
         self.links.get(index)?.link.as_ref()
     }
@@ -143,7 +143,7 @@ impl Links {
 }
 
 fn socket() -> anyhow::Result<RouteSocket> {
-    RouteSocket::open().context("cannot open a socket of netlink's to ask for interfaces")
+    RouteSocket::open().context("cannot open a netlink socket to query interfaces")
 }
 
 #[cfg(test)]

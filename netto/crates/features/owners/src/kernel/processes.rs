@@ -45,7 +45,7 @@ pub struct Process {
 
 /// A result, and its time.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundProcess {
     /// The process.
     pub process: Arc<Process>,
     /// On CLOCK_MONOTONIC.
@@ -69,8 +69,8 @@ pub struct Processes {
     proc_root: PathBuf,
     /// The network namespace of this process; it has no owner.
     own_namespace: Option<u64>,
-    sockets: Recent<u64, Found>,
-    namespaces: Recent<u64, Found>,
+    sockets: Recent<u64, FoundProcess>,
+    namespaces: Recent<u64, FoundProcess>,
     searches: u64,
     refused: Option<String>,
 }
@@ -90,7 +90,7 @@ impl Processes {
     }
 
     /// The process that holds the socket of this inode, if found recently.
-    pub fn holder(&mut self, socket: u64, now_ns: u64) -> Option<Found> {
+    pub fn holder(&mut self, socket: u64, now_ns: u64) -> Option<FoundProcess> {
         let found = self.sockets.get(socket)?;
         (!is_old(found.at_ns, now_ns)).then(|| found.clone())
     }
@@ -102,7 +102,7 @@ impl Processes {
 
     /// A process in the network namespace of this inode: the lowest number of those that are in a
     /// control group other than the root. `None` if it is this process' own, or not known.
-    pub fn inhabitant(&mut self, namespace: u64, now_ns: u64) -> Option<Found> {
+    pub fn inhabitant(&mut self, namespace: u64, now_ns: u64) -> Option<FoundProcess> {
         if self.is_own(namespace) {
             return None;
         }
@@ -169,7 +169,7 @@ impl Processes {
             pace.step();
         }
         if sought.namespaces {
-            let gone = |found: &Found| found.search != self.searches;
+            let gone = |found: &FoundProcess| found.search != self.searches;
             let all = self.namespaces.iter();
             let gone: Vec<u64> = all.filter(|(_, it)| gone(it)).map(|it| it.0).collect();
             gone.into_iter().for_each(|it| self.namespaces.remove(it));
@@ -189,7 +189,7 @@ impl Processes {
         if visit.is_refused && self.refused.is_none() {
             self.refused = Some(format!(
                 "sockets and network namespaces of some processes cannot be seen, such as those \
-                 of process {pid}: it takes CAP_SYS_PTRACE"
+                 of process {pid}: this requires CAP_SYS_PTRACE"
             ));
         }
         if sockets.is_empty() && namespace.is_none() {
@@ -200,7 +200,7 @@ impl Processes {
             return;
         };
         let search = self.searches;
-        let found = || Found {
+        let found = || FoundProcess {
             process: process.clone(),
             at_ns: now_ns,
             search,

@@ -14,7 +14,7 @@ use super::pace::Pace;
 use super::pods::Pods;
 use super::processes::{Processes, Sought};
 use crate::analysis::path::shown;
-use crate::question::{Answer, Asked, Interface, MOST_ASKED, Question};
+use crate::question::{Answer, Interface, MOST_ASKED, Question, Subject};
 
 /// Time between two walks through all groups, nanoseconds.
 const GROUPS_PAUSE_NS: u64 = 1_000_000_000;
@@ -123,7 +123,7 @@ impl Search {
     /// Takes a request, and answers at once if the answer is known.
     fn take(&mut self, question: Question, tell: &mut dyn FnMut(Answer)) {
         match question.asked {
-            Asked::Group(id) => match (&self.cgroups, &self.handles) {
+            Subject::Group(id) => match (&self.cgroups, &self.handles) {
                 (Some(cgroups), Some(handles)) => {
                     let path = cgroups.path(handles, id);
                     tell(Answer::Group(id, path.map(Vec::into_boxed_slice)));
@@ -132,11 +132,11 @@ impl Search {
                     self.groups.wanted.insert(id);
                 }
             },
-            Asked::Pod(uid) => {
+            Subject::Pod(uid) => {
                 self.wanted_pods.wanted.insert(uid);
             }
-            Asked::Holder(socket) => self.new_holders.push((socket, question.group)),
-            Asked::Interface(interface) => {
+            Subject::Holder(socket) => self.new_holders.push((socket, question.group)),
+            Subject::Interface(interface) => {
                 self.new_interfaces.insert(interface);
             }
         }
@@ -248,7 +248,7 @@ impl Search {
         });
     }
 
-    /// Answers with what is known of an interface; returns whether that is final.
+    /// Answers with the known data of an interface; returns whether that is final.
     fn tell_interface(
         &mut self,
         interface: Interface,

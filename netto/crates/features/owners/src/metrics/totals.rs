@@ -73,7 +73,7 @@ impl Name {
 /// Totals of one name, nanoseconds over all CPUs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OwnerTotal {
-    /// What it caused, by the row of the event.
+    /// Time that it caused, by the row of the event.
     pub caused_ns: BTreeMap<usize, u64>,
     /// Softirq time that others caused and it paid for; `None` before the first.
     pub paid_ns: Option<u64>,
@@ -182,7 +182,7 @@ impl OwnerTotals {
 #[cfg(test)]
 mod tests {
     use metrics_common::component::index_of;
-    use metrics_common::sections::{Caused, Taken};
+    use metrics_common::sections::{Caused, Interruption};
     use proptest::prelude::*;
 
     use super::*;
@@ -214,7 +214,7 @@ mod tests {
                 component: index_of("gro").unwrap() as u32,
                 cpu_ns: vec![*ns],
             });
-            owners.taken.push(Taken {
+            owners.taken.push(Interruption {
                 cause,
                 payer,
                 ns: *ns,

@@ -7,7 +7,7 @@ use metrics_common::{Interface, InterfaceCounts, Interfaces};
 
 use netto_analysis::netlink::Link;
 
-/// What sysfs says of an interface beyond the kernel's message.
+/// Data about an interface that only sysfs has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Device {
     /// Whether there is a device behind the interface.
@@ -21,9 +21,9 @@ pub struct Device {
 pub struct Follower(HashMap<u32, InterfaceCounts>);
 
 impl Follower {
-    /// The increase of each interface's counts since the last reading. One that is new, or whose
-    /// counts decreased, starts at zero: it may have counted elsewhere before. `device` is called
-    /// for named ones.
+    /// The increase of each interface's counts since the last reading. A new interface, or one
+    /// whose counts decreased, starts at zero: it may have counted elsewhere before. `device` is
+    /// called for named ones.
     pub fn advance(
         &mut self,
         mut links: Vec<Link>,

@@ -1,4 +1,4 @@
-//! From the kernel's counters to the work done in an interval. Pure.
+//! Computes the work in an interval from the kernel's counters. Pure.
 
 pub mod follow;
 pub mod protocols;

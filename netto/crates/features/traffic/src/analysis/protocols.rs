@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// Parts of what Linux 6.18 has.
+    /// Excerpts of the files of Linux 6.18.
     const SNMP: &str = "\
 Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens InSegs OutSegs RetransSegs
 Tcp: 1 200 120000 -1 4 1000 900 7

@@ -1,4 +1,4 @@
-//! What several files, or what is left of them, are as one series.
+//! Several files, or damaged ones, as one series.
 
 use std::fs;
 use std::io::Cursor;
@@ -31,7 +31,7 @@ fn hello(hostname: &str, started_seconds: u64) -> ServerMessage {
     }))
 }
 
-/// The interval of a second that ends then, whose network time tells it from others.
+/// The interval of a second that ends at this time, with a unique network time.
 fn interval(sequence: u64, end_seconds: u64) -> ServerMessage {
     let mut components = vec![None; COMPONENTS.len()];
     components[0] = Some(vec![end_seconds, 0]);
@@ -78,7 +78,7 @@ fn read(paths: &[PathBuf], span: Span) -> (Vec<u64>, Findings) {
     let mut series = Files::look(paths).unwrap().series(span);
     let mut ends = Vec::new();
     for entry in series.by_ref() {
-        if let Entry::Interval(snapshot) = entry {
+        if let SeriesItem::Interval(snapshot) = entry {
             ends.push(snapshot.time_unix_ns / SECOND);
         }
     }
@@ -187,7 +187,7 @@ fn an_empty_a_foreign_and_a_missing_file_say_so_and_the_others_are_read() {
         (&foreign, "is no log"),
         (&without, "holds no interval"),
         (&missing, "No such file"),
-        (&directory, "no regular file"),
+        (&directory, "not a regular file"),
     ] {
         let error = Files::look(std::slice::from_ref(path))
             .unwrap_err()
@@ -221,7 +221,7 @@ fn of_a_span_only_blocks_near_it_are_read() {
         until_unix_ns: 640 * SECOND,
     };
     let ends = files.series(span).filter_map(|entry| match entry {
-        Entry::Interval(snapshot) => Some(snapshot.time_unix_ns / SECOND),
+        SeriesItem::Interval(snapshot) => Some(snapshot.time_unix_ns / SECOND),
         _ => None,
     });
     assert_eq!(ends.collect::<Vec<_>>(), (601..=640).collect::<Vec<_>>());
@@ -260,7 +260,7 @@ fn intervals_that_have_lost_their_description_are_named_as_this_netto_names_them
     let folder = Folder::new();
     let log = folder.log("log", &[interval(1, 101), interval(2, 102)]);
     let mut series = Files::look(&[log]).unwrap().series(Span::EVER);
-    let Some(Entry::Described(info)) = series.next() else {
+    let Some(SeriesItem::Described(info)) = series.next() else {
         panic!("no description");
     };
     assert_eq!(info.components.len(), COMPONENTS.len());
@@ -309,8 +309,8 @@ fn read_by_digests(paths: &[PathBuf], span: Span) -> (Vec<u64>, usize, Findings)
     let (mut ends, mut digested) = (Vec::new(), 0);
     for entry in series.by_ref() {
         match entry {
-            Entry::Interval(snapshot) => ends.push(snapshot.time_unix_ns / SECOND),
-            Entry::Digest(digest) => {
+            SeriesItem::Interval(snapshot) => ends.push(snapshot.time_unix_ns / SECOND),
+            SeriesItem::Digest(digest) => {
                 digested += digest.course.times_unix_ns.len();
                 ends.extend(digest.course.times_unix_ns.iter().map(|time| time / SECOND));
             }

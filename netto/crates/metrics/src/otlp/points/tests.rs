@@ -1,4 +1,4 @@
-//! How samples become points.
+//! The conversion of samples to points.
 
 use super::*;
 use crate::catalogue::Unit;
@@ -121,7 +121,7 @@ fn latencies_are_exponential_histograms() {
     let buckets = point.positive.as_ref().unwrap();
     assert_eq!(point.scale, 2);
     assert_eq!(buckets.bucket_counts.iter().sum::<u64>(), 3);
-    // As in Prometheus' messages, each is in the last of the buckets that its own lies across.
+    // As in Prometheus' messages, each is in the last bucket that overlaps its own.
     assert_eq!(buckets.offset, -39);
     assert_eq!(buckets.bucket_counts[0], 2);
     let (last, count) = (

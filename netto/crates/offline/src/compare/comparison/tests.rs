@@ -1,4 +1,4 @@
-//! What a comparison calls changed, on made-up series.
+//! Changes found in made-up series.
 
 use metrics_common::component::index_of;
 use metrics_common::random::SplitMix64;
@@ -11,7 +11,7 @@ use crate::compare::{Condition, Judgement};
 const CPUS: usize = 4;
 const INTERVAL_NS: u64 = 500_000_000;
 
-/// Noise of an autoregression of first order, with a variance of 1.
+/// Noise of a first-order autoregression with a variance of 1.
 struct Noise {
     random: SplitMix64,
     last: Vec<f64>,
@@ -43,12 +43,12 @@ impl Noise {
     }
 }
 
-/// The share of a component in the mean, different for each.
+/// The mean share of a component, different for each.
 fn mean(row: usize) -> f64 {
     0.002 + 0.0005 * (row % 17) as f64
 }
 
-/// A side of so many intervals whose components wander around their means; `step` adds to one.
+/// A side of this many intervals whose components vary around their means; `step` is added to one.
 fn side(seed: u64, intervals: u64, correlation: f64, step: Option<(&str, f64)>) -> Side {
     let info: Info = fixture::info();
     let mut side = Side::default();
@@ -87,7 +87,7 @@ fn real(comparison: &Comparison) -> Vec<&str> {
     real.map(|change| change.component.as_str()).collect()
 }
 
-/// Comparisons of two runs without a change that call any of 78 components changed.
+/// Number of comparisons of two equal runs in which any of 78 components is called changed.
 fn false_alarms(seeds: u64, intervals: u64, correlation: f64) -> usize {
     let has_one = |seed: &u64| {
         let a = side(2 * seed, intervals, correlation, None);
@@ -121,7 +121,7 @@ fn a_step_is_found_and_nothing_else() {
         let (low, high) = first.share.interval.unwrap();
         assert!(low < 0.01 && 0.01 < high && high - low < 0.006, "{first:?}");
         others += usize::from(real(&comparison).len() > 1);
-        // The same in CPUs' worth, of four CPUs.
+        // The same in CPU seconds per second, of four CPUs.
         let (low, high) = first.cpus.interval.unwrap();
         assert!(low < 0.04 && 0.04 < high, "{first:?}");
     }
@@ -161,7 +161,7 @@ fn a_condition_is_met_by_a_real_change_beyond_its_limit_only() {
     assert!(matches!(judged("gro>+0.5pp"), Judgement::Failed(_)));
     assert_eq!(judged("gro>+1.5pp"), Judgement::Passed);
     assert_eq!(judged("gro<-5%"), Judgement::Passed);
-    // Every estimate is off by something; that alone is no change.
+    // Every estimate deviates; that alone is no change.
     assert_eq!(judged("network>-50%"), Judgement::Passed);
     let back = compare(&b, &a).unwrap();
     let lower: Condition = "gro<-0.5pp".parse().unwrap();

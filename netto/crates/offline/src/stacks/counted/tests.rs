@@ -75,7 +75,7 @@ fn a_side_that_was_sampled_less_often_counts_for_more() {
 fn without_stacks_on_both_sides_nothing_is_compared() {
     let mut stacks = Stacks::default();
     stacks.add(Which::A, &message(MINUTE_NS, "rx 1\n"));
-    // Of no time, or of more than there can be.
+    // With no time, or more than is plausible.
     stacks.add(Which::B, &message(0, "rx 1\n"));
     stacks.add(Which::B, &message(u64::MAX, "rx 1\n"));
     assert_eq!(stacks.about(Which::B).messages, 0);

@@ -1,4 +1,4 @@
-//! What an answer about the past must hold, and what it must never make up.
+//! Answers about the history: complete, and without invented values.
 
 use metrics_common::component::index_of;
 use metrics_common::{Cost, Modes, Power, Sections, Snapshot, fixture};
@@ -17,7 +17,8 @@ fn info() -> Info {
     info
 }
 
-/// A snapshot that ends so long after the begin, in which `rx_softirq` takes this of each CPU.
+/// A snapshot that ends this long after the begin, in which `rx_softirq` takes this share of each
+/// CPU.
 fn snapshot(sequence: u64, end_ms: u64, cpus: &[u32], share: f64) -> Snapshot {
     let info = info();
     let mut components = vec![Some(vec![0; cpus.len()]); info.components.len()];
@@ -44,7 +45,7 @@ fn snapshot(sequence: u64, end_ms: u64, cpus: &[u32], share: f64) -> Snapshot {
     }
 }
 
-/// Snapshots one after the other, each twice as busy as its number in per cent.
+/// Consecutive snapshots; the load of each is twice its number in percent.
 fn history(count: u64, cpus: &[u32]) -> History {
     let mut history = History::new(&info());
     for sequence in 1..=count {
@@ -81,7 +82,7 @@ fn each_point_of_the_ring_is_a_row_unless_longer_ones_are_asked_for() {
         (ring.begin_unix_seconds, ring.end_unix_seconds),
         (begin, begin + 4.0)
     );
-    // 0.7 s is no multiple of the ring's half second.
+    // 0.7 s is not a multiple of the resolution, half a second.
     let table = asked("component=rx_softirq&step=0.7", &history).unwrap();
     assert_eq!(table.step_seconds, 1.0);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What is on the terminal, cell by cell, at sizes that people have and sizes that nobody has.
+//! Content of the terminal, cell by cell, at usual and extreme sizes.
 
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ fn the_chosen_line_is_in_sight() {
 #[test]
 fn what_is_lost_is_said_on_a_terminal_of_any_use() {
     let mut model = model(4);
-    model.set_link(Link::Lost("the daemon said goodbye".to_owned()));
+    model.set_link(SourceState::Lost("the daemon said goodbye".to_owned()));
     let rows = rows(&model.screen(), 80, 24);
     assert!(
         rows[0].contains("lost: the daemon said goodbye"),

@@ -1,4 +1,4 @@
-//! The figures are those of the API, and keys do what they say.
+//! The figures equal those of the API, and keys work.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ fn api(info: &Info, snapshot: &Snapshot) -> Json {
 #[test]
 fn the_newest_interval_reads_as_the_api_has_it() {
     let (mut model, info, snapshots) = model(3);
-    // From five seconds by way of a minute to one interval.
+    // From five seconds via a minute to one interval.
     model.press(Key::Window);
     model.press(Key::Window);
     let of_api = api(&info, &snapshots[2]);
@@ -169,7 +169,7 @@ fn one_goes_into_a_component_and_back_out_of_it() {
     assert_eq!(chosen(&model), first);
     model.press(Key::Out);
     assert_eq!(model.screen().path.len(), 1);
-    // Beyond the last line there is none.
+    // The last line is the limit.
     (0..100).for_each(|_| model.press(Key::Down));
     assert_eq!(chosen(&model), model.screen().lines.last().unwrap().key);
 }

@@ -1,24 +1,24 @@
-//! Samples of one CPU, counted by what they say.
+//! Samples of one CPU, counted by classification.
 
 use metrics_common::component::CLOCK_KINDS;
 use metrics_common::{COMPONENTS, Kind, Source};
 
-use netto_analysis::classify::Owner;
+use netto_analysis::classify::SampleOwner;
 
 /// Samples of one CPU in one interval.
 #[derive(Debug, Clone)]
 pub struct StackCounts {
-    /// By clock kind, whoever owns them.
+    /// By clock kind.
     pub(super) kinds: [u32; CLOCK_KINDS],
     /// By clock kind and event.
     events: Vec<u32>,
-    /// By event, in whichever clock kind.
+    /// By event, in all clock kinds.
     pub(super) of_event: Vec<u32>,
     /// By sampled part.
     pub(super) parts: Vec<u32>,
     /// Of io_uring threads, by [`Request`].
     pub(super) requests: [u32; 2],
-    /// Of the RX softirq, those whose stacks alone show it.
+    /// Samples of the RX softirq whose stacks alone show it.
     shown: u32,
 }
 
@@ -37,12 +37,12 @@ impl Default for StackCounts {
 
 impl StackCounts {
     /// Counts a sample taken in clock kind `kind`.
-    pub fn add(&mut self, kind: u8, owner: Option<Owner>) {
+    pub fn add(&mut self, kind: u8, owner: Option<SampleOwner>) {
         let Some(count) = self.kinds.get_mut(usize::from(kind)) else {
             return;
         };
         *count += 1;
-        if let Some(Owner { event, part }) = owner {
+        if let Some(SampleOwner { event, part }) = owner {
             self.events[usize::from(kind) * COMPONENTS.len() + event] += 1;
             self.of_event[event] += 1;
             if let Some(part) = part {
@@ -51,13 +51,13 @@ impl StackCounts {
         }
     }
 
-    /// Counts a sample of an io_uring thread that has been counted as such already.
+    /// Counts the request of an io_uring thread's sample, which has been added already.
     pub fn add_request(&mut self, request: Request) {
         self.requests[request as usize] += 1;
     }
 
-    /// Counts a sample of the RX softirq that shows it without the clock, and that has been
-    /// counted as any other.
+    /// Counts a sample of the RX softirq that shows it without the clock, and has been added
+    /// already.
     pub fn add_shown(&mut self) {
         self.shown += 1;
     }
@@ -67,7 +67,7 @@ impl StackCounts {
         self.shown
     }
 
-    /// Forgets everything, keeping the memory.
+    /// Resets all counts, keeping the memory.
     pub fn clear(&mut self) {
         // Most CPUs have none in most intervals.
         if self.taken() == 0 {
@@ -81,12 +81,12 @@ impl StackCounts {
         self.shown = 0;
     }
 
-    /// Samples in all.
+    /// Total number of samples.
     pub fn taken(&self) -> u64 {
         self.kinds.iter().map(|&count| u64::from(count)).sum()
     }
 
-    /// Whether networking was met at all.
+    /// Whether any sample is of networking.
     pub fn has_networking(&self) -> bool {
         let mut events = self.of_event.iter().enumerate();
         events.any(|(event, &count)| count > 0 && is_networking(event))
@@ -98,7 +98,7 @@ impl StackCounts {
     }
 }
 
-/// What an io_uring thread is asked to do.
+/// The request of an io_uring thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// Sends, receives, connections and the like.
@@ -108,8 +108,8 @@ pub enum Request {
 }
 
 impl Request {
-    /// What a sample of an io_uring thread says that belongs to this event: nothing, if
-    /// it is of a softirq or of the thread's own work, which serves all requests.
+    /// The kind of request that a sample of this event shows; `None` for softirqs and for the
+    /// thread's own work for all requests.
     pub fn of(event: usize) -> Option<Self> {
         match COMPONENTS[event].kind {
             Kind::Timed(Source::Softirq(_) | Source::NicInterrupt | Source::IoWorker, _)
@@ -121,7 +121,7 @@ impl Request {
     }
 }
 
-/// Whether an event is networking.
+/// Whether an event is part of networking.
 pub fn is_networking(event: usize) -> bool {
     COMPONENTS[event].parent == Some("network")
 }

@@ -1,5 +1,5 @@
-//! What many intervals come to, with a made-up host whose truth is known: sums that
-//! converge to it at any rate, and intervals that contain it as often as they say.
+//! Sums over many intervals of a made-up host with known truth: they converge to it at any rate,
+//! and confidence intervals contain it as often as they claim.
 
 use metrics_common::component::{children_of, index_of};
 use metrics_common::random::SplitMix64;
@@ -8,7 +8,7 @@ use metrics_common::{
 };
 
 use super::*;
-use netto_analysis::classify::Owner;
+use netto_analysis::classify::SampleOwner;
 
 const RX: usize = Source::NET_RX.clock_kind() as usize;
 const HRTIMER: usize = Source::HRTIMER.clock_kind() as usize;
@@ -16,10 +16,10 @@ const INTERVAL_NS: u64 = 500_000_000;
 /// A thousand samples a second.
 const PERIOD_NS: u64 = 1_000_000;
 const MS_PER_SECOND: f64 = 1e6;
-/// Three parts of the RX softirq; the last has no rule that finds it.
+/// Three parts of the RX softirq; the last one matches no rule.
 const PARTS: [&str; 3] = ["local_delivery_v4", "bridging", "rx_unattributed"];
 
-/// How many samples meet so much work in many short pieces.
+/// Number of samples that hit this amount of work in many short pieces.
 fn samples(random: &mut SplitMix64, work_ns: f64) -> u32 {
     let limit = (-work_ns / PERIOD_NS as f64).exp();
     let mut product = random.ratio();
@@ -46,12 +46,12 @@ fn row(slug: &str) -> usize {
 /// Nanoseconds of each part's work on one CPU in one interval.
 type Work = [f64; 3];
 
-/// Samples of it, and the clock.
+/// The samples and the clock for this work.
 fn observe(random: &mut SplitMix64, work: Work) -> (Totals, StackCounts) {
     let mut stacks = StackCounts::default();
     for (slug, ns) in PARTS.iter().zip(work) {
         let part = row(slug);
-        let owner = Owner {
+        let owner = SampleOwner {
             event: row("rx_softirq"),
             part: (COMPONENTS[part].kind != Kind::Remainder).then_some(part),
         };
@@ -70,7 +70,7 @@ struct Host {
     random: SplitMix64,
     truth_ns: Work,
     found_ns: Work,
-    /// What an interval's own samples alone would have said.
+    /// The result from each interval's own samples alone.
     alone_ns: Work,
     taken: u32,
 }
@@ -87,7 +87,7 @@ impl Host {
         }
     }
 
-    /// One interval of CPUs that do this work; their splits.
+    /// One interval of CPUs with this work; returns their splits.
     fn pass(&mut self, work: &[Work]) -> Vec<Split> {
         let seen: Vec<(Totals, StackCounts)> = work
             .iter()
@@ -137,13 +137,13 @@ impl Host {
         }
     }
 
-    /// A part's share of all that was found, and of all that there was.
+    /// A part's share of all time found, and of all true time.
     fn shares(&self, part: usize) -> (f64, f64) {
         let of = |ns: &Work| ns[part] / ns.iter().sum::<f64>();
         (of(&self.found_ns), of(&self.truth_ns))
     }
 
-    /// By how much a share of so many samples may be off: five standard deviations.
+    /// Tolerance of a part's share: five standard deviations.
     fn scatter(&self, part: usize) -> f64 {
         let (_, truth) = self.shares(part);
         let samples = f64::from(self.taken);
@@ -158,7 +158,7 @@ fn work(ms_per_second: f64, shares: [f64; 3]) -> Work {
 #[test]
 fn at_any_rate_the_unattributed_part_is_what_it_is_and_not_what_was_not_sampled() {
     const SHARES: [f64; 3] = [0.62, 0.33, 0.05];
-    // Each interval by itself, those without a sample unattributed, came to so much.
+    // The share of unattributed time if each interval were split by its own samples only.
     for (rate, alone_at_least) in [(1.0, 0.58), (5.0, 0.08), (40.0, 0.0)] {
         let mut host = Host::new(7);
         for _ in 0..1_200 {
@@ -177,7 +177,7 @@ fn at_any_rate_the_unattributed_part_is_what_it_is_and_not_what_was_not_sampled(
     }
 }
 
-/// Where kinds of work come at different rates, neither may be paid with the other's time.
+/// For kinds of work at different rates, neither gets the other's time.
 #[test]
 fn kinds_of_work_that_take_turns_at_different_rates_are_both_paid_what_they_are_worth() {
     for (many, few, turn) in [
@@ -198,7 +198,7 @@ fn kinds_of_work_that_take_turns_at_different_rates_are_both_paid_what_they_are_
         }
         let (found, truth) = host.shares(1);
         let scatter = host.scatter(1);
-        // Each interval by itself pays a sample with the interval's time, however long.
+        // By itself, each interval gives a sample the interval's time, however long.
         let alone = host.alone_ns[1] / host.truth_ns.iter().sum::<f64>();
         assert!(alone < 0.7 * truth, "{alone}: these seeds show nothing");
         assert!(
@@ -208,7 +208,7 @@ fn kinds_of_work_that_take_turns_at_different_rates_are_both_paid_what_they_are_
     }
 }
 
-/// One interval of the first CPU of a host without others.
+/// One interval of the first CPU of a host with one CPU.
 fn split_of(attribution: &mut Attribution, clock: &Totals, stacks: &StackCounts) -> Split {
     attribution.begin(INTERVAL_NS, std::slice::from_ref(stacks));
     let interval = Interval {
@@ -219,7 +219,7 @@ fn split_of(attribution: &mut Attribution, clock: &Totals, stacks: &StackCounts)
     split.clone()
 }
 
-/// One interval with so much time of the HRTIMER softirq, a share of it networking's.
+/// One interval with this time of the HRTIMER softirq, a share of which is networking.
 fn hrtimer(
     attribution: &mut Attribution,
     random: &mut SplitMix64,
@@ -230,7 +230,7 @@ fn hrtimer(
     for (slug, share) in [("net_hrtimer", share), ("softirq_hrtimer", 1.0 - share)] {
         let event = row(slug);
         for _ in 0..samples(random, share * time_ns) {
-            stacks.add(HRTIMER as u8, Some(Owner { event, part: None }));
+            stacks.add(HRTIMER as u8, Some(SampleOwner { event, part: None }));
         }
     }
     let mut clock = [0; CLOCK_KINDS];
@@ -254,8 +254,8 @@ fn networking_is_carved_out_of_a_softirq_at_low_rates_too() {
     assert!((share - 0.7).abs() < 0.06, "{share}");
 }
 
-/// A sampler that misses four of five samples (a CPU that is idle in between) and one
-/// that takes too many: shares are right all the same.
+/// Shares are right even with a sampler that misses four of five samples (on a CPU that is idle in
+/// between), or takes too many.
 #[test]
 fn a_sampler_at_odds_with_the_clock_does_not_bend_shares() {
     for factor in [0.2, 1.3] {
@@ -307,11 +307,11 @@ fn snapshot(splits: &[Split]) -> Snapshot {
     }
 }
 
-/// The least that a 95 % interval may cover in 400 rounds: two standard deviations below.
+/// Least hits of a 95 % interval in 400 rounds: two standard deviations below the expected number.
 const LEAST_COVERED: u32 = 372;
 const ROUNDS: usize = 400;
 
-/// The remainder and a rare part included, which most intervals have no sample of.
+/// Including the remainder, and a rare part without a sample in most intervals.
 #[test]
 fn the_interval_of_a_share_contains_the_truth_as_often_as_it_says() {
     let info = info();
@@ -347,7 +347,7 @@ fn the_interval_of_work_without_a_clock_contains_the_truth_without_a_sample_too(
         let mut covered = 0;
         for _ in 0..ROUNDS {
             let mut stacks = StackCounts::default();
-            let owner = Owner {
+            let owner = SampleOwner {
                 event: own,
                 part: None,
             };

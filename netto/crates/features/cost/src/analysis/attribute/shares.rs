@@ -1,63 +1,59 @@
-//! Shares of a whole, however few samples an interval has of it. Pure; never
-//! knows what a component is, only its row.
+//! Shares of a whole's time, for any number of samples per interval. Pure; knows components only by
+//! their row.
 //!
-//! An interval with many samples is divided by them alone: each part gets the share of
-//! the time that it has of the samples. With few, that would be wrong in two
-//! ways. Without any sample no part gets anything, and an interval with one
-//! gives all of its time to it, however long it was: over many intervals, kinds
-//! of work that come at different rates are not paid alike. So below
-//! [`ENOUGH`] expected samples each sample is worth the time between two of
-//! them, and what is then over or short of the interval's time goes by the
-//! shares of the recent past, the CPU's own and the host's. In the mean nothing
-//! is over or short, whatever those shares are, so that sums over many
-//! intervals come to the truth even where the past was another.
+//! An interval with many samples is divided by them alone: the share of each part is its share of
+//! the samples. With few samples this would be wrong in two ways: without samples no part gets
+//! time, and with one sample the whole interval goes to its part, however long, so that parts with
+//! different rates are not treated alike. Below [`ENOUGH`] expected samples, each sample is
+//! therefore worth the time between two samples, and the difference to the interval's time is
+//! divided by the shares of the recent past, of the CPU and of the host. On average this difference
+//! is zero, whatever the shares, so that sums over many intervals converge to the truth even if the
+//! past was different.
 //!
-//! One interval cannot always pay what its samples are worth. The difference is
-//! carried to the next ones, in which it comes in again: of each part, what was
-//! handed out stays within some sampling periods of what was found, for good.
-//! Time itself is never held back: all of it is handed out at once.
+//! One interval may be too short to pay for all of its samples. The difference is carried to the
+//! following intervals: for each part, the time given out stays within some sampling periods of the
+//! time found, permanently. No time is held back: all of an interval's time is given out at once.
 
-/// From so many expected samples on an interval is divided by its own alone: that it has
-/// none by chance then happens once in 3,000 intervals.
+/// Expected samples from which an interval is divided by its own samples alone: the chance of
+/// having none is then 1 in 3,000.
 const ENOUGH: f64 = 8.0;
-/// A sample's weight in the past falls to a third in this time.
+/// Time in which a past sample's weight falls to a third.
 const MEMORY_NS: f64 = 30e9;
-/// How many samples of the CPU's own past the host's shares weigh as much as.
+/// Weight of the host's shares, in samples of the CPU's own past.
 const HOST_WEIGHT: f64 = 4.0;
-/// What is left of the past is nothing if it weighs less, in samples: one sample
-/// is forgotten after 90 s.
+/// Weight below which the past is dropped, in samples: one sample is forgotten after 90 s.
 const FORGOTTEN: f64 = 0.05;
-/// How many samples it takes to doubt the period that a sample should stand for.
+/// Weight of the nominal sampling period, in samples, against the observed one.
 const DOUBT: f64 = 32.0;
-/// How many count for that at most, so that it follows the host.
+/// Most samples that count for the observed period, so that it follows changes.
 const DOUBT_MEMORY: f64 = 1024.0;
-/// The most that is carried, in samples; only a sampler at odds with the clock gets there.
+/// Most time carried over, in samples; reached only if sampler and clock disagree.
 const MOST_CARRIED: f64 = 64.0;
 
-/// On what the split of an interval's time rests, nanoseconds.
+/// The basis of the split of an interval's time, nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Basis {
-    /// On the interval's own samples.
+    /// The interval's own samples.
     pub stacks_ns: u64,
-    /// On the recent samples of the same CPU.
+    /// Recent samples of the same CPU.
     pub past_ns: u64,
-    /// On the samples of the host's other CPUs, now and recently.
+    /// Samples of the host's other CPUs, in this interval and recently.
     pub host_ns: u64,
-    /// On nothing: there were none, and the remainder took it.
+    /// No samples: the remainder gets this time.
     pub nothing_ns: u64,
 }
 
 /// Samples of one whole on all CPUs, by row of the component table.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HostPool {
-    /// Of past intervals, the older the lighter.
+    /// Of past intervals, with decreasing weight.
     recent: Vec<f64>,
     /// Of this interval.
     now: Vec<f64>,
 }
 
 impl HostPool {
-    /// Makes this interval's samples past ones, and all of them older by its length.
+    /// Moves this interval's samples into the past, and ages the past by its length.
     pub(super) fn age(&mut self, by_ns: u64) {
         let lighter = (-(by_ns as f64) / MEMORY_NS).exp();
         for (recent, now) in self.recent.iter_mut().zip(&mut self.now) {
@@ -74,7 +70,7 @@ impl HostPool {
         self.now[row] += f64::from(count);
     }
 
-    /// Weight of a row but for these samples of its own.
+    /// Weight of a row without these own samples.
     fn of_others(&self, row: usize, own: u32) -> f64 {
         match (self.recent.get(row), self.now.get(row)) {
             (Some(recent), Some(now)) => recent + (now - f64::from(own)).max(0.0),
@@ -82,7 +78,7 @@ impl HostPool {
         }
     }
 
-    /// Rows that have any weight.
+    /// Rows with a weight.
     fn rows(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.now.len()).filter(|&row| self.recent[row] + self.now[row] > 0.0)
     }
@@ -92,10 +88,10 @@ impl HostPool {
 #[derive(Debug, Clone, Copy)]
 struct Member {
     row: usize,
-    /// What its samples were worth beyond what it was given so far; less than 0
-    /// if it was given more. Of all members together it is 0.
+    /// The value of its samples minus the time given so far; may be negative. Sums to 0 over all
+    /// members.
     carried_ns: f64,
-    /// Its past samples, the older the lighter.
+    /// Its past samples, with decreasing weight.
     recent: f64,
     /// Its samples in this interval.
     count: u32,
@@ -103,18 +99,18 @@ struct Member {
     share: f64,
 }
 
-/// One whole on one CPU: what of its split outlasts an interval.
+/// The state of one whole's split on one CPU.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pool {
     members: Vec<Member>,
-    /// Up to when the past has aged.
+    /// Time up to which the past has aged.
     now_ns: u64,
-    /// The whole's time, and what its samples would stand for: both of the same past.
+    /// The whole's time, and the nominal time of its samples, with the weights of the past.
     time_ns: f64,
     sampled_ns: f64,
 }
 
-/// What is to be divided.
+/// The time to divide.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Whole<'a> {
     /// Nanoseconds.
@@ -123,15 +119,15 @@ pub(super) struct Whole<'a> {
     pub period_ns: u64,
     /// Samples by row.
     pub counts: &'a [(usize, u32)],
-    /// The row that takes what nobody else gets.
+    /// The row that gets the rest.
     pub rest: usize,
     /// The end of the interval, on a clock of the caller's.
     pub now_ns: u64,
 }
 
 impl Pool {
-    /// Divides a whole's time among its rows: `hand_out` is called with
-    /// nanoseconds that sum up to it exactly.
+    /// Divides a whole's time among its rows: calls `hand_out` with nanoseconds that sum exactly to
+    /// it.
     pub(super) fn divide(
         &mut self,
         whole: Whole<'_>,
@@ -164,7 +160,7 @@ impl Pool {
         for member in &mut self.members {
             let weight = (member.carried_ns + member.share * missing * worth_ns).max(0.0);
             if member.row != whole.rest && weights > 0.0 {
-                // Rounded down, but for what floating point has rounded itself.
+                // Rounded down, except for rounding errors of floating point.
                 let part_ns = ((time_ns * (weight / weights) + 1e-3) as u64).min(left_ns);
                 member.carried_ns -= part_ns as f64;
                 left_ns -= part_ns;
@@ -193,7 +189,7 @@ impl Pool {
         }
     }
 
-    /// Makes everybody a member who may get something, and notes this interval's samples.
+    /// Adds a member for each row that may get time, and records this interval's samples.
     fn meet(&mut self, whole: Whole<'_>, host: &HostPool) {
         for row in std::iter::once(whole.rest).chain(host.rows()) {
             self.member(row);
@@ -218,9 +214,9 @@ impl Pool {
         &mut self.members[at]
     }
 
-    /// Finds each member's share of the recent past; its weight that is the CPU's own,
-    /// from 0 to 1, or `None` if there is no past. This CPU's samples of this interval
-    /// are not in it: they would no longer be free of what they are to correct.
+    /// Computes each member's share of the recent past. Returns the CPU's own part of the weight, 0
+    /// to 1, or `None` without a past. This CPU's samples of this interval are excluded, because
+    /// the shares correct for them and must be independent.
     fn weigh(&mut self, whole: Whole<'_>, samples: u32, host: &HostPool) -> Option<f64> {
         let others = |member: &Member| host.of_others(member.row, member.count);
         let of_host: f64 = self.members.iter().map(others).sum();
@@ -241,8 +237,8 @@ impl Pool {
         has_past.then(|| own / (own + host_weight))
     }
 
-    /// The time that a sample stands for: the sampler's period, unless this whole has
-    /// been sampled more or less often than that for long.
+    /// The time that a sample stands for: the sampler's period, unless this whole was sampled at
+    /// another rate for long.
     fn worth_ns(&self, period_ns: u64) -> f64 {
         let period_ns = period_ns.max(1) as f64;
         let doubt_ns = DOUBT * period_ns;
@@ -272,7 +268,7 @@ impl Pool {
     }
 }
 
-/// Divides the time by what its split rests on; the parts sum to it.
+/// Divides the time by the basis of its split; the parts sum to it.
 fn basis(time_ns: u64, by_samples: f64, past: Option<f64>) -> Basis {
     let part = |ratio: f64, of_ns: u64| ((of_ns as f64 * ratio) as u64).min(of_ns);
     let stacks_ns = part(by_samples, time_ns);

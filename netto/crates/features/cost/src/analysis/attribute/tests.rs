@@ -1,8 +1,8 @@
-//! What the arithmetic promises: shares, periods, and sums without remainder.
+//! Tests of the attribution: shares, periods, and sums without remainder.
 
 use super::*;
 use metrics_common::component::{children_of, index_of};
-use netto_analysis::classify::Owner;
+use netto_analysis::classify::SampleOwner;
 use proptest::prelude::*;
 
 const RX: usize = Source::NET_RX.clock_kind() as usize;
@@ -35,7 +35,7 @@ fn clock(kind: usize, ns: u64) -> Totals {
     totals
 }
 
-/// One interval of a CPU and a host without a past.
+/// One interval of a CPU, without a past.
 fn attribute(
     capabilities: &Capabilities,
     interval: Interval,
@@ -47,7 +47,7 @@ fn attribute(
     split.clone()
 }
 
-/// Samples by clock kind, event, part, and how many.
+/// Samples: clock kind, event, part, and their number.
 fn stacks(samples: &[(u8, Option<&str>, Option<&str>, u32)]) -> StackCounts {
     let index = |slug: &str| index_of(slug).unwrap();
     let mut stacks = StackCounts::default();
@@ -55,7 +55,7 @@ fn stacks(samples: &[(u8, Option<&str>, Option<&str>, u32)]) -> StackCounts {
         for _ in 0..*count {
             stacks.add(
                 *kind,
-                event.map(|event| Owner {
+                event.map(|event| SampleOwner {
                     event: index(event),
                     part: part.map(index),
                 }),
@@ -141,8 +141,8 @@ fn what_is_sampled_fits_into_what_the_clock_left_over() {
     assert_eq!(of(&result, "network"), Some(1_000_000));
 }
 
-/// An io_uring thread that was met so often at sends, at other requests, at handling
-/// requests and at looking for some.
+/// An io_uring thread with these numbers of samples: sends, other requests, handling of requests,
+/// and polling for requests.
 fn io_thread(sends: u32, others: u32, handling: u32, spinning: u32) -> Split {
     let mut samples = stacks(&[
         (IO_WORKER, Some("tx_syscall"), None, sends),
@@ -274,8 +274,8 @@ fn what_is_not_measured_is_absent_and_in_no_sum() {
     assert_eq!(of(&result, "network"), Some(0));
 }
 
-/// Any event that is not a sum, with any of its parts.
-fn any_owner() -> impl Strategy<Value = Option<Owner>> {
+/// Any event except sums, with any of its parts.
+fn any_owner() -> impl Strategy<Value = Option<SampleOwner>> {
     let events: Vec<usize> = (0..COMPONENTS.len())
         .filter(|&row| {
             matches!(
@@ -293,7 +293,7 @@ fn any_owner() -> impl Strategy<Value = Option<Owner>> {
             .filter(|&child| matches!(COMPONENTS[child].kind, Kind::Sampled(_)))
             .collect();
         let part = (!parts.is_empty()).then(|| parts[index.index(parts.len())]);
-        Owner { event, part }
+        SampleOwner { event, part }
     }))
 }
 

@@ -1,4 +1,4 @@
-//! Whose the time is, by what is known of its samples.
+//! The division of time among owners, for different evidence.
 
 use metrics_common::component::index_of;
 use proptest::prelude::*;

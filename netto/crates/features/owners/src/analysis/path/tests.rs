@@ -1,4 +1,4 @@
-//! Paths as hosts have them, and as nobody has them.
+//! Paths of real hosts, and impossible ones.
 
 use proptest::prelude::*;
 
@@ -199,7 +199,7 @@ fn of_a_long_name_beginning_and_end_are_shown() {
     );
 }
 
-/// What was shown, back as bytes.
+/// Decodes displayed text to bytes.
 fn read_back(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text;

@@ -21,7 +21,7 @@ fn host(groups: &[(&str, &str)]) -> (tempfile::TempDir, Roots, Search) {
     (dir, roots, search)
 }
 
-fn answers(search: &mut Search, asked: &[Asked], now_ns: u64) -> Vec<Answer> {
+fn answers(search: &mut Search, asked: &[Subject], now_ns: u64) -> Vec<Answer> {
     let mut all = Vec::new();
     for asked in asked {
         let question = Question {
@@ -63,7 +63,7 @@ fn a_group_made_later_is_found_by_a_later_walk_and_what_nobody_finds_is_none() {
     let folder = dir.path().join("sys/fs/cgroup/late");
     fs::create_dir(&folder).unwrap();
     let id = fs::metadata(folder).unwrap().ino();
-    let asked = [Asked::Group(id), Asked::Group(u64::MAX)];
+    let asked = [Subject::Group(id), Subject::Group(u64::MAX)];
     assert_eq!(
         answers(&mut search, &asked, 2),
         [],
@@ -90,10 +90,10 @@ fn pods_are_read_when_one_is_asked_for_and_not_too_often() {
         });
         pods.collect::<Vec<_>>()
     };
-    let found = pods(answers(&mut search, &[Asked::Pod(of(1))], 1));
+    let found = pods(answers(&mut search, &[Subject::Pod(of(1))], 1));
     assert_eq!(found, [(of(1), Some("web-1".to_owned()))]);
     fs::create_dir_all(folder.join(format!("shop_web-2_{}", uid(2)))).unwrap();
-    let asked = [Asked::Pod(of(2)), Asked::Pod(of(3))];
+    let asked = [Subject::Pod(of(2)), Subject::Pod(of(3))];
     assert_eq!(pods(answers(&mut search, &asked, PAUSE_NS)), []);
     let found = pods(answers(&mut search, &[], PAUSE_NS + 1));
     assert_eq!(found, [(of(2), Some("web-2".to_owned())), (of(3), None)]);
@@ -106,7 +106,7 @@ fn a_known_group_is_looked_into_instead_of_all_processes() {
     put(&roots, 31, "/other", 1, &[701]);
     let mut ask = |socket: u64, group: Option<&[u8]>, now_ns| {
         let question = Question {
-            asked: Asked::Holder(socket),
+            asked: Subject::Holder(socket),
             group: group.map(Into::into),
         };
         search.take(question, &mut |_| panic!("nothing is known at once"));
@@ -116,7 +116,7 @@ fn a_known_group_is_looked_into_instead_of_all_processes() {
         )
     };
     assert_eq!(ask(700, Some(b"/web"), 1), (vec![(700, Some(30))], 0));
-    // One that is not where it was said to be is looked for everywhere.
+    // A process that is not in the expected group is searched everywhere.
     let (found, next_ns) = ask(701, Some(b"/web"), 2);
     assert_eq!(found, [(701, Some(31))]);
     assert!(next_ns > PAUSE_NS);
@@ -125,12 +125,12 @@ fn a_known_group_is_looked_into_instead_of_all_processes() {
 #[test]
 fn what_nobody_holds_is_told_and_searched_for_at_most_now_and_then() {
     let (_dir, roots, mut search) = host(&[]);
-    let first = answers(&mut search, &[Asked::Holder(700)], 1);
+    let first = answers(&mut search, &[Subject::Holder(700)], 1);
     assert_eq!(holder(&first), [(700, None)]);
     put(&roots, 30, "/", 1, &[700]);
     for now_ns in 2..50 {
         assert_eq!(
-            holder(&answers(&mut search, &[Asked::Holder(700)], now_ns)),
+            holder(&answers(&mut search, &[Subject::Holder(700)], now_ns)),
             []
         );
     }
@@ -143,10 +143,10 @@ fn what_nobody_holds_is_told_and_searched_for_at_most_now_and_then() {
 fn who_held_a_socket_is_looked_at_again_before_all_are() {
     let (_dir, roots, mut search) = host(&[]);
     put(&roots, 30, "/", 1, &[700]);
-    answers(&mut search, &[Asked::Holder(700)], 1);
+    answers(&mut search, &[Subject::Holder(700)], 1);
     let searched_ns = search.processes_from_ns;
     let later = 1 + BELIEVED_NS.max(LATER_NS);
-    let again = answers(&mut search, &[Asked::Holder(700)], later);
+    let again = answers(&mut search, &[Subject::Holder(700)], later);
     assert_eq!(holder(&again), [(700, Some(30))]);
     assert_eq!(search.processes_from_ns, searched_ns);
 }
@@ -156,7 +156,7 @@ fn an_interface_has_its_name_at_once_and_the_container_behind_it_later() {
     let (_dir, roots, mut search) = host(&[]);
     put(&roots, 30, "/web-1", 2, &[]);
     let asked = |netns| {
-        Asked::Interface(Interface {
+        Subject::Interface(Interface {
             netns,
             from: 1,
             to: 0,
@@ -188,7 +188,7 @@ fn the_thread_tells_all_groups_first_and_ends_when_nobody_asks_any_more() {
     let (answer, answers) = sync_channel(MOST_ASKED);
     let thread = std::thread::spawn(move || search.run(&questions, &answer));
     let group: Option<Box<[u8]>> = Some((*b"/a").into());
-    let asked = Asked::Holder(700);
+    let asked = Subject::Holder(700);
     ask.send(Question { asked, group }).unwrap();
     let told: Vec<Answer> = answers.iter().take(3).collect();
     assert!(matches!(&told[0], Answer::Group(_, Some(path)) if **path == *b"/"));

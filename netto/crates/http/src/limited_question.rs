@@ -7,7 +7,7 @@ use std::sync::Arc;
 use actix_web::web::Bytes;
 use metrics_common::codec::{self, ServerMessage};
 use metrics_common::{Info, Snapshot};
-use netto_pipeline::metrics_collector::Kept;
+use netto_pipeline::metrics_collector::CollectorData;
 use netto_pipeline::recent::Recent;
 use netto_questions::api::{Answer, Question, Refusal};
 use netto_questions::selection::Selection;
@@ -16,18 +16,18 @@ use super::fair_queue::FairQueue;
 use super::rate_limiter::RateLimiter;
 
 /// A query with its valid responses.
-pub struct Asked {
-    /// What can be queried.
+pub struct LimitedQuestion {
+    /// The question.
     pub question: &'static Question,
-    paced: RateLimiter<Selection>,
+    limiter: RateLimiter<Selection>,
 }
 
-impl Asked {
+impl LimitedQuestion {
     /// Responses are computed in turns of this queue.
     pub fn new(question: &'static Question, turns: FairQueue) -> Self {
-        Asked {
+        LimitedQuestion {
             question,
-            paced: RateLimiter::new(turns),
+            limiter: RateLimiter::new(turns),
         }
     }
 
@@ -36,7 +36,7 @@ impl Asked {
     pub async fn answer(
         &self,
         selection: Selection,
-        kept: &Kept,
+        kept: &CollectorData,
         info: Arc<Info>,
         from: Option<IpAddr>,
     ) -> Option<Result<Bytes, Refusal>> {
@@ -44,14 +44,14 @@ impl Asked {
             Answer::History(answer) => {
                 let make =
                     move |selection: &Selection, past: Arc<_>| answer(selection, &past, &info);
-                self.paced.answer(&kept.past, selection, from, make).await
+                self.limiter.answer(&kept.past, selection, from, make).await
             }
             Answer::Recent(answer) => {
                 let make = move |selection: &Selection, recent: Arc<Recent>| {
                     answer(selection, &mut newest(&recent, selection.last_ns), &info)
                 };
                 let recent = kept.recent.as_ref()?;
-                self.paced.answer(recent, selection, from, make).await
+                self.limiter.answer(recent, selection, from, make).await
             }
         })
     }
@@ -103,21 +103,25 @@ mod tests {
         }
     }
 
-    fn kept(snapshots: u64) -> Kept {
+    fn kept(snapshots: u64) -> CollectorData {
         let info = Arc::new(fixture::info());
         let mut recent = Recent::default();
         for snapshot in (1..=snapshots).map(snapshot) {
             let bytes = exact(codec::encode_snapshot(&snapshot).unwrap());
             recent.push(&info, bytes, snapshot.time_unix_ns).unwrap();
         }
-        Kept {
+        CollectorData {
             latest: Latest::default(),
             past: Shared::new(History::new(&info)),
             recent: Some(Shared::new(recent)),
         }
     }
 
-    async fn answered(asked: &Asked, query: &str, kept: &Kept) -> Option<Result<Bytes, Refusal>> {
+    async fn answered(
+        asked: &LimitedQuestion,
+        query: &str,
+        kept: &CollectorData,
+    ) -> Option<Result<Bytes, Refusal>> {
         let selection = asked.question.parse(query, "").unwrap();
         let info = Arc::new(fixture::info());
         asked.answer(selection, kept, info, None).await
@@ -125,7 +129,7 @@ mod tests {
 
     #[actix_web::test]
     async fn who_asks_the_same_gets_the_same_until_there_is_another_snapshot() {
-        let (kept, asked) = (kept(0), Asked::new(&HISTORY, FairQueue::new()));
+        let (kept, asked) = (kept(0), LimitedQuestion::new(&HISTORY, FairQueue::new()));
         let answer = async |query| answered(&asked, query, &kept).await.unwrap().unwrap();
         let first = answer("component=rx_softirq").await;
         assert_eq!(
@@ -139,14 +143,14 @@ mod tests {
 
     #[actix_web::test]
     async fn a_question_that_cannot_be_answered_is_told_so() {
-        let (kept, asked) = (kept(0), Asked::new(&HISTORY, FairQueue::new()));
+        let (kept, asked) = (kept(0), LimitedQuestion::new(&HISTORY, FairQueue::new()));
         let answer = answered(&asked, "component=nonsense", &kept).await.unwrap();
         assert!(matches!(answer, Err(Refusal::Wrong(_))), "{answer:?}");
     }
 
     #[actix_web::test]
     async fn an_answer_is_of_the_newest_snapshots_of_the_time_that_is_asked_for() {
-        let (mut kept, asked) = (kept(100), Asked::new(&NUMBERS, FairQueue::new()));
+        let (mut kept, asked) = (kept(100), LimitedQuestion::new(&NUMBERS, FairQueue::new()));
         for (query, first) in [("", 41), ("last=2s", 99), ("last=1h", 1)] {
             let answer = answered(&asked, query, &kept).await.unwrap().unwrap();
             assert_eq!(answer, (first..=100).collect::<Vec<u8>>(), "{query}");

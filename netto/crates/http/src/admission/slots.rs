@@ -29,43 +29,43 @@ pub struct Limits {
 }
 
 /// All slots; see the head of this file.
-pub struct Places {
+pub struct Slots {
     limits: Limits,
     when_left: Box<dyn Fn()>,
-    seats: RefCell<HashMap<u64, Rc<Connection>>>,
+    connections: RefCell<HashMap<u64, Rc<Connection>>>,
     next_id: Cell<u64>,
-    given_away: Arc<AtomicU64>,
+    evictions: Arc<AtomicU64>,
 }
 
-impl Places {
-    /// Creates empty slots; `given_away` counts evictions, `when_left` is called whenever a
+impl Slots {
+    /// Creates empty slots; `evictions` counts evictions, `when_left` is called whenever a
     /// connection has ended.
     pub fn new(
         limits: Limits,
-        given_away: Arc<AtomicU64>,
+        evictions: Arc<AtomicU64>,
         when_left: impl Fn() + 'static,
-    ) -> Rc<Places> {
-        Rc::new(Places {
+    ) -> Rc<Slots> {
+        Rc::new(Slots {
             limits,
             when_left: Box::new(when_left),
-            seats: RefCell::default(),
+            connections: RefCell::default(),
             next_id: Cell::new(0),
-            given_away,
+            evictions,
         })
     }
 
     /// Admits a new, unauthenticated connection; `None` if none can be evicted for it.
-    pub fn admit(self: &Rc<Self>, address: IpAddr) -> Option<Place> {
+    pub fn admit(self: &Rc<Self>, address: IpAddr) -> Option<Slot> {
         let peer = Peer::new(address);
         if !self.make_room(Class::Unauthenticated, self.limits.unauthenticated, peer) {
-            self.given_away.fetch_add(1, Ordering::Relaxed);
+            self.evictions.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         let id = self.next_id.replace(self.next_id.get() + 1);
         let connection = Rc::new(Connection::new(id, peer));
-        self.seats.borrow_mut().insert(id, connection.clone());
-        Some(Place {
-            places: self.clone(),
+        self.connections.borrow_mut().insert(id, connection.clone());
+        Some(Slot {
+            slots: self.clone(),
             connection,
         })
     }
@@ -74,7 +74,7 @@ impl Places {
         let is_meant = |connection: &&Rc<Connection>| {
             connection.class.get() == class && peer.is_none_or(|peer| connection.peer == peer)
         };
-        self.seats.borrow().values().filter(is_meant).count()
+        self.connections.borrow().values().filter(is_meant).count()
     }
 
     /// Whether there is a free slot, after an eviction if necessary.
@@ -82,20 +82,20 @@ impl Places {
         if self.count(class, None) < limit {
             return true;
         }
-        let Some(connection) = self.who_gives_way(class, newcomer) else {
+        let Some(connection) = self.choose_eviction(class, newcomer) else {
             return false;
         };
-        self.seats.borrow_mut().remove(&connection.id);
-        self.given_away.fetch_add(1, Ordering::Relaxed);
-        connection.send_away();
+        self.connections.borrow_mut().remove(&connection.id);
+        self.evictions.fetch_add(1, Ordering::Relaxed);
+        connection.evict();
         true
     }
 
-    fn who_gives_way(&self, class: Class, newcomer: Peer) -> Option<Rc<Connection>> {
+    fn choose_eviction(&self, class: Class, newcomer: Peer) -> Option<Rc<Connection>> {
         let own = self.count(class, Some(newcomer));
-        let seats = self.seats.borrow();
+        let connections = self.connections.borrow();
         let mut by_peer: HashMap<Peer, usize> = HashMap::new();
-        for connection in seats
+        for connection in connections
             .values()
             .filter(|connection| connection.class.get() == class)
         {
@@ -103,7 +103,7 @@ impl Places {
         }
         let held =
             |connection: &Rc<Connection>| by_peer.get(&connection.peer).copied().unwrap_or(0);
-        seats
+        connections
             .values()
             .filter(|connection| connection.class.get() == class)
             // Evict a working connection or a dashboard only for an address that has fewer.
@@ -128,23 +128,23 @@ impl Places {
 }
 
 /// A connection's slot, held while the connection lives.
-pub struct Place {
-    places: Rc<Places>,
+pub struct Slot {
+    slots: Rc<Slots>,
     connection: Rc<Connection>,
 }
 
-impl Place {
+impl Slot {
     /// The connection's state, shared with the handlers of its requests.
     pub fn connection(&self) -> &Rc<Connection> {
         &self.connection
     }
 
     /// Runs work that may take a while; `None` if the connection was evicted meanwhile.
-    pub async fn unless_sent_away<F: Future>(&self, work: F) -> Option<F::Output> {
+    pub async fn unless_evicted<F: Future>(&self, work: F) -> Option<F::Output> {
         let mut work = pin!(work);
         poll_fn(|cx| {
             self.connection.register(cx.waker());
-            if self.connection.must_go() {
+            if self.connection.is_evicted() {
                 return Poll::Ready(None);
             }
             work.as_mut().poll(cx).map(Some)
@@ -155,23 +155,26 @@ impl Place {
     /// A handle for code that may change the connection's class.
     pub fn visitor(&self) -> Visitor {
         Visitor {
-            places: self.places.clone(),
+            slots: self.slots.clone(),
             connection: self.connection.clone(),
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
-        self.places.seats.borrow_mut().remove(&self.connection.id);
-        (self.places.when_left)();
+        self.slots
+            .connections
+            .borrow_mut()
+            .remove(&self.connection.id);
+        (self.slots.when_left)();
     }
 }
 
 /// The connection as its request handlers see it.
 #[derive(Clone)]
 pub struct Visitor {
-    places: Rc<Places>,
+    slots: Rc<Slots>,
     connection: Rc<Connection>,
 }
 
@@ -182,11 +185,11 @@ impl Visitor {
     }
 
     /// Marks the connection as active after a successful response.
-    pub fn is_welcome(&self) {
-        let (places, connection) = (&self.places, &self.connection);
+    pub fn mark_active(&self) {
+        let (slots, connection) = (&self.slots, &self.connection);
         if connection.class.get() == Class::Unauthenticated
-            && !connection.must_go()
-            && places.make_room(Class::Active, places.limits.active, connection.peer)
+            && !connection.is_evicted()
+            && slots.make_room(Class::Active, slots.limits.active, connection.peer)
         {
             connection.class.set(Class::Active);
         }
@@ -194,10 +197,10 @@ impl Visitor {
 
     /// Makes it a dashboard while the result lives; `None` if there is no slot.
     pub fn open_dashboard(&self) -> Option<Dashboard> {
-        let (places, connection) = (&self.places, &self.connection);
-        if connection.must_go()
+        let (slots, connection) = (&self.slots, &self.connection);
+        if connection.is_evicted()
             || connection.class.get() == Class::Dashboard
-            || !places.make_room(Class::Dashboard, places.limits.dashboards, connection.peer)
+            || !slots.make_room(Class::Dashboard, slots.limits.dashboards, connection.peer)
         {
             return None;
         }
@@ -211,13 +214,13 @@ pub struct Dashboard(Visitor);
 
 impl Drop for Dashboard {
     fn drop(&mut self) {
-        let Visitor { places, connection } = &self.0;
+        let Visitor { slots, connection } = &self.0;
         // The connection is closing, which may take a while.
         connection.enter(Phase::Stalled);
         connection.class.set(Class::Unauthenticated);
-        if places.count(Class::Unauthenticated, None) > places.limits.unauthenticated {
-            places.seats.borrow_mut().remove(&connection.id);
-            connection.send_away();
+        if slots.count(Class::Unauthenticated, None) > slots.limits.unauthenticated {
+            slots.connections.borrow_mut().remove(&connection.id);
+            connection.evict();
         }
     }
 }
@@ -230,29 +233,29 @@ mod tests {
 
     use super::*;
 
-    fn places(unauthenticated: usize, active: usize, dashboards: usize) -> Rc<Places> {
+    fn slots(unauthenticated: usize, active: usize, dashboards: usize) -> Rc<Slots> {
         let limits = Limits {
             unauthenticated,
             active,
             dashboards,
         };
-        Places::new(limits, Arc::default(), || {})
+        Slots::new(limits, Arc::default(), || {})
     }
 
     fn host(number: u8) -> IpAddr {
         Ipv4Addr::new(192, 0, 2, number).into()
     }
 
-    fn gone(places: &[&Place]) -> Vec<bool> {
-        places
+    fn gone(slots: &[&Slot]) -> Vec<bool> {
+        slots
             .iter()
-            .map(|place| place.connection.must_go())
+            .map(|slot| slot.connection.is_evicted())
             .collect()
     }
 
     #[test]
     fn the_address_with_the_most_gives_way_and_of_its_connections_the_longest_idle() {
-        let all = places(3, 1, 1);
+        let all = slots(3, 1, 1);
         let lone = all.admit(host(1)).unwrap();
         let first = all.admit(host(2)).unwrap();
         let second = all.admit(host(2)).unwrap();
@@ -263,7 +266,7 @@ mod tests {
 
     #[test]
     fn work_is_interrupted_only_for_somebody_who_has_less() {
-        let all = places(2, 1, 1);
+        let all = slots(2, 1, 1);
         let one = all.admit(host(1)).unwrap();
         let two = all.admit(host(1)).unwrap();
         one.connection.enter(Phase::Working);
@@ -277,9 +280,9 @@ mod tests {
 
     #[test]
     fn strangers_never_take_the_place_of_a_guest_or_a_dashboard() {
-        let all = places(1, 1, 1);
+        let all = slots(1, 1, 1);
         let guest = all.admit(host(1)).unwrap();
-        guest.visitor().is_welcome();
+        guest.visitor().mark_active();
         let dashboard = all.admit(host(1)).unwrap();
         let _open = dashboard.visitor().open_dashboard().unwrap();
         let crowd: Vec<_> = (0..200)
@@ -289,18 +292,18 @@ mod tests {
         assert_eq!(gone(&[&guest, &dashboard]), [false, false]);
         let still_there = crowd
             .iter()
-            .filter(|place| !place.connection.must_go())
+            .filter(|slot| !slot.connection.is_evicted())
             .count();
         assert_eq!(still_there, 1);
     }
 
     #[test]
     fn one_address_cannot_keep_all_dashboards() {
-        let all = places(9, 9, 2);
+        let all = slots(9, 9, 2);
         let open = |number| {
-            let place = all.admit(host(number)).unwrap();
-            let dashboard = place.visitor().open_dashboard();
-            (place, dashboard)
+            let slot = all.admit(host(number)).unwrap();
+            let dashboard = slot.visitor().open_dashboard();
+            (slot, dashboard)
         };
         let (older, _a) = open(1);
         let (newer, _b) = open(1);
@@ -313,15 +316,17 @@ mod tests {
 
     #[test]
     fn a_closing_dashboard_counts_as_a_stranger() {
-        let all = places(1, 1, 8);
+        let all = slots(1, 1, 8);
         let lingering: Vec<_> = (0..8)
             .map(|_| {
-                let place = all.admit(host(1)).unwrap();
-                drop(place.visitor().open_dashboard().unwrap());
-                place
+                let slot = all.admit(host(1)).unwrap();
+                drop(slot.visitor().open_dashboard().unwrap());
+                slot
             })
             .collect();
-        let kept = lingering.iter().filter(|place| !place.connection.must_go());
+        let kept = lingering
+            .iter()
+            .filter(|slot| !slot.connection.is_evicted());
         assert!(kept.count() <= 1);
     }
 
@@ -340,14 +345,14 @@ mod tests {
         #[test]
         fn no_budget_is_ever_exceeded(steps in prop::collection::vec((0u8..6, 0u8..5, 0usize..40), 0..300)) {
             let limits = Limits { unauthenticated: 5, active: 3, dashboards: 2 };
-            let all = Places::new(limits, Arc::default(), || {});
-            let mut inside: Vec<(Place, Option<Dashboard>)> = Vec::new();
+            let all = Slots::new(limits, Arc::default(), || {});
+            let mut inside: Vec<(Slot, Option<Dashboard>)> = Vec::new();
             for (action, address, which) in steps {
                 let chosen = which % inside.len().max(1);
                 match action {
-                    0 => inside.extend(all.admit(host(address)).map(|place| (place, None))),
+                    0 => inside.extend(all.admit(host(address)).map(|slot| (slot, None))),
                     1 if !inside.is_empty() => drop(inside.swap_remove(chosen)),
-                    2 if !inside.is_empty() => inside[chosen].0.visitor().is_welcome(),
+                    2 if !inside.is_empty() => inside[chosen].0.visitor().mark_active(),
                     3 if !inside.is_empty() => {
                         let opened = inside[chosen].0.visitor().open_dashboard();
                         if opened.is_some() {
@@ -359,11 +364,11 @@ mod tests {
                     _ => {}
                 }
                 // An evicted connection leaves as soon as its task runs.
-                inside.retain(|(place, _)| !place.connection.must_go());
+                inside.retain(|(slot, _)| !slot.connection.is_evicted());
                 prop_assert!(all.count(Class::Unauthenticated, None) <= limits.unauthenticated);
                 prop_assert!(all.count(Class::Active, None) <= limits.active);
                 prop_assert!(all.count(Class::Dashboard, None) <= limits.dashboards);
-                prop_assert_eq!(all.seats.borrow().len(), inside.len());
+                prop_assert_eq!(all.connections.borrow().len(), inside.len());
             }
         }
     }

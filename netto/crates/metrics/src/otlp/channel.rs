@@ -1,11 +1,11 @@
-//! What the actor that must not wait and the thread that pushes share: exports that wait, in
-//! bounded memory, and the end.
+//! State shared by the actor, which must not block, and the thread that pushes: queued exports, in
+//! bounded memory, and the shutdown.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Compressed exports that may wait: an hour of one every ten seconds.
+/// Most queued exports: an hour of one every ten seconds.
 const MOST_EXPORTS: usize = 360;
 /// The same in bytes.
 const MOST_BYTES: usize = 16 << 20;
@@ -13,13 +13,13 @@ const MOST_BYTES: usize = 16 << 20;
 /// One compressed request.
 #[derive(Debug, Clone)]
 pub(super) struct Export {
-    /// Its place among all exports.
+    /// Its number among all exports.
     pub(super) number: u64,
-    /// As it goes over the wire.
+    /// The encoded request.
     pub(super) bytes: Arc<[u8]>,
 }
 
-/// Exports that wait, oldest first.
+/// Queued exports, oldest first.
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Export>,
@@ -28,14 +28,14 @@ struct Queue {
 }
 
 impl Queue {
-    /// Adds an export; gives how many older ones had to go for it.
+    /// Adds an export; returns the number of older ones dropped for it.
     fn push(&mut self, bytes: Arc<[u8]>) -> u64 {
         self.bytes += bytes.len();
         let number = self.next;
         self.next += 1;
         self.waiting.push_back(Export { number, bytes });
         let mut dropped = 0;
-        // The newest stays in any case.
+        // The newest is always kept.
         while self.waiting.len() > 1
             && (self.waiting.len() > MOST_EXPORTS || self.bytes > MOST_BYTES)
         {
@@ -55,32 +55,32 @@ impl Queue {
 #[derive(Debug, Default)]
 struct State {
     queue: Queue,
-    /// Until when what waits may still be pushed.
+    /// The deadline for pushing queued exports at shutdown.
     ending: Option<Instant>,
     ended: bool,
 }
 
 /// See the head of this file.
 #[derive(Debug, Default)]
-pub(super) struct Link {
+pub(super) struct ExportChannel {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-impl Link {
+impl ExportChannel {
     fn state(&self) -> MutexGuard<'_, State> {
         // No thread panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands an export to the thread; gives how many older ones had to go for it.
+    /// Queues an export for the thread; returns the number of older ones dropped for it.
     pub(super) fn push(&self, bytes: Arc<[u8]>) -> u64 {
         let dropped = self.state().queue.push(bytes);
         self.changed.notify_all();
         dropped
     }
 
-    /// The oldest export, which stays until it is [`Link::done`]; `None` at the end.
+    /// The oldest export, which stays queued until [`ExportChannel::done`]; `None` at the end.
     pub(super) fn next(&self) -> Option<Export> {
         let is_idle = |state: &mut State| state.queue.waiting.is_empty() && state.ending.is_none();
         let state = self
@@ -90,7 +90,7 @@ impl Link {
         state.queue.waiting.front().cloned()
     }
 
-    /// An export needs no further try. It may have had to go already.
+    /// Removes an export that needs no further try, unless it was dropped already.
     pub(super) fn done(&self, export: &Export) {
         let queue = &mut self.state().queue;
         if queue.waiting.front().map(|first| first.number) == Some(export.number) {
@@ -98,24 +98,24 @@ impl Link {
         }
     }
 
-    /// Waits before another try; sooner over at the end.
+    /// Waits before another try; returns early at the end.
     pub(super) fn pause(&self, time: Duration) {
         let _ = self
             .changed
             .wait_timeout_while(self.state(), time, |state| state.ending.is_none());
     }
 
-    /// Until when there may be tries, if that is bounded: netto ends.
+    /// The deadline for further tries, if netto is shutting down.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.state().ending
     }
 
-    /// How many exports wait.
+    /// Number of queued exports.
     pub(super) fn waiting(&self) -> usize {
         self.state().queue.waiting.len()
     }
 
-    /// Has what waits pushed, for so long at most, and waits for it.
+    /// Requests that queued exports be pushed within `limit`, and waits for it.
     pub(super) fn end(&self, limit: Duration) {
         self.state().ending = Some(Instant::now() + limit);
         self.changed.notify_all();
@@ -124,7 +124,7 @@ impl Link {
             .wait_timeout_while(self.state(), limit, |state| !state.ended);
     }
 
-    /// The thread has ended.
+    /// Records that the thread has ended.
     pub(super) fn ended(&self) {
         self.state().ended = true;
         self.changed.notify_all();
@@ -153,16 +153,16 @@ mod tests {
 
     #[test]
     fn what_had_to_go_during_a_try_takes_no_other_with_it() {
-        let link = Link::default();
-        link.push(export(1));
-        let tried = link.next().unwrap();
-        link.push(export(MOST_BYTES));
-        link.done(&tried);
-        assert_eq!(link.waiting(), 1);
-        let second = link.next().unwrap();
+        let channel = ExportChannel::default();
+        channel.push(export(1));
+        let tried = channel.next().unwrap();
+        channel.push(export(MOST_BYTES));
+        channel.done(&tried);
+        assert_eq!(channel.waiting(), 1);
+        let second = channel.next().unwrap();
         assert_eq!(second.number, 1);
-        link.done(&second);
-        link.end(Duration::ZERO);
-        assert!(link.next().is_none());
+        channel.done(&second);
+        channel.end(Duration::ZERO);
+        assert!(channel.next().is_none());
     }
 }

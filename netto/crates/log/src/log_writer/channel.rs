@@ -4,14 +4,14 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use crate::log_queue::{Entry, Missing, Queue};
+use crate::log_queue::{Missing, Queue, QueuedSnapshot};
 
 /// Time before a failed write is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// State shared by the actor and the thread.
 #[derive(Default)]
-pub struct Link {
+pub struct WriterChannel {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -31,7 +31,7 @@ pub(super) struct State {
 
 /// The thread's next task.
 pub(super) enum Task {
-    Write(Entry),
+    Write(QueuedSnapshot),
     /// A message other than a snapshot.
     WriteOther(Vec<u8>),
     /// The pending block is due.
@@ -40,7 +40,7 @@ pub(super) enum Task {
     End(String),
 }
 
-impl Link {
+impl WriterChannel {
     /// Locks the shared state.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         // No thread panics while it holds the lock.
@@ -57,7 +57,7 @@ impl Link {
     }
 
     /// Queues a snapshot for the thread; returns the number of older ones dropped for it.
-    pub fn push(&self, entry: Entry) -> u64 {
+    pub fn push(&self, entry: QueuedSnapshot) -> u64 {
         self.change(|state| state.queue.push(entry, Instant::now()))
     }
 
@@ -124,7 +124,7 @@ impl Link {
         }
     }
 
-    /// Waits until it is time for another try, or there is a reason for one; `true` at the end.
+    /// Waits for the next try, or for a reason to try earlier; `true` at the end.
     pub(super) fn pause(&self) -> bool {
         let state = self.state();
         let (mut state, _) = self
@@ -137,7 +137,7 @@ impl Link {
         state.ending.is_some()
     }
 
-    /// Runs work that may take a while; [`Link::busy_for`] reports it meanwhile.
+    /// Runs work that may take a while; [`WriterChannel::busy_for`] reports it meanwhile.
     pub(super) fn busy<T>(&self, work: impl FnOnce() -> T) -> T {
         self.state().busy_since = Some(Instant::now());
         let value = work();
