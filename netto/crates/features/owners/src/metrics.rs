@@ -39,7 +39,7 @@ pub const METRICS: Catalogue = Catalogue {
             "netto_cgroup_network_cpu_seconds_total",
             Unit::Seconds,
             "CPU time of networking that a control group caused, by event, whoever was interrupted \
-         for it. Of what is no group, owner says what it is: interface, nobody, other, process.",
+         for it. Of what is no group, owner says what it is: interface, nobody, unknown, other, process.",
             &["owner", "cgroup", "container", "pod", "namespace", "event"],
             |inputs, out| {
                 for (name, total) in totals(inputs) {
