@@ -310,8 +310,11 @@ pub fn command(features: &'static [Feature]) -> clap::Command {
 }
 
 fn with_options(features: &[Feature], command: clap::Command) -> clap::Command {
+    // The options would bring their own text, instead of the command's.
+    let about = command.get_about().cloned().unwrap_or_default();
     let options = features.iter().filter_map(|feature| feature.options);
-    options.fold(command, |command, own| (own.arguments)(command))
+    let command = options.fold(command, |command, own| (own.arguments)(command));
+    command.about(about)
 }
 
 /// What features are asked to do.
@@ -423,7 +426,17 @@ mod tests {
 
     #[test]
     fn the_parser_agrees_with_itself() {
-        command(FEATURES).debug_assert();
+        let command = command(FEATURES);
+        for (name, begin) in [
+            ("run", "Measure, and serve"),
+            ("latency", "How long packets"),
+        ] {
+            let about = command
+                .find_subcommand(name)
+                .and_then(|own| own.get_about());
+            assert!(about.unwrap().to_string().starts_with(begin), "{about:?}");
+        }
+        command.debug_assert();
     }
 
     #[test]

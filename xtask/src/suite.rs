@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use crate::slowest::Slowest;
 use crate::tally::Tally;
 use crate::tiers::{Row, TABLE};
-use crate::{build, house, process, setup, tidy, tree, vm};
+use crate::{build, process, setup, tidy, tree, vm};
 
 /// What can be asked for.
 #[derive(Debug, clap::Args)]
@@ -65,7 +65,6 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         tally.check("test programs", Err(error));
     }
     if is_default {
-        tally.check("house", house::check(root));
         if let Err(error) = vm::matrix(root, &mut tally) {
             tally.check("guests", Err(error));
         }

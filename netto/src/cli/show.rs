@@ -82,7 +82,7 @@ pub fn with_commands(features: &[Feature], command: clap::Command) -> clap::Comm
         .iter()
         .filter_map(|own| Some((own.name, own.command?)));
     own.fold(command, |all, (name, own)| {
-        let shown = ShowArgs::augment_args(clap::Command::new(name)).about(own.about);
-        all.subcommand((own.arguments)(shown).after_help(EXIT_CODES))
+        let shown = (own.arguments)(ShowArgs::augment_args(clap::Command::new(name)));
+        all.subcommand(shown.about(own.about).after_help(EXIT_CODES))
     })
 }

@@ -41,7 +41,6 @@ mod groups;
 mod guest;
 mod hidden;
 mod hostile;
-mod house;
 mod idle;
 mod kernels;
 mod lab;
@@ -78,7 +77,7 @@ mod websocket;
 
 use std::process::ExitCode;
 
-use common::{child, http, tiers, trial, webdriver};
+use common::{child, http, tiers, trial, turn, webdriver};
 use libtest_mimic::Arguments;
 use trial::Test;
 
@@ -95,7 +94,7 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     let mut _turn = None;
     if !arguments.list {
-        match lab::wait_for_turn() {
+        match turn::wait() {
             Ok(turn) => _turn = Some(turn),
             Err(error) => {
                 eprintln!("error: {error:#}");
@@ -140,7 +139,6 @@ fn main() -> ExitCode {
         counting::TESTS,
         changes::TESTS,
         browser::TESTS,
-        house::tests(),
     ]
     .into_iter()
     .flatten();

@@ -9,9 +9,9 @@ use crate::terminal::View;
 /// The command.
 pub(crate) const COMMAND: Command = Command {
     about: "How long packets wait inside the stack, live or once: of a daemon, or this host",
-    arguments: ShowArgs::augment_args,
+    arguments: LatencyArgs::augment_args,
     view: |matches: &ArgMatches| {
-        let own = ShowArgs::from_arg_matches(matches).unwrap_or_default();
+        let own = LatencyArgs::from_arg_matches(matches).unwrap_or_default();
         Box::new(View::new(own.groups))
     },
     ask: |options| {
@@ -23,7 +23,7 @@ pub(crate) const COMMAND: Command = Command {
 
 /// Arguments that no other command of this kind has.
 #[derive(Debug, Default, Args)]
-struct ShowArgs {
+struct LatencyArgs {
     /// Show interfaces and owners too, where they are told apart
     #[arg(long)]
     groups: bool,
