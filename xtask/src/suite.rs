@@ -64,10 +64,8 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         let error = "a test program crashed, or does not compile: see its output";
         tally.check("test programs", Err(error));
     }
-    if is_default {
-        if let Err(error) = vm::matrix(root, &mut tally) {
-            tally.check("guests", Err(error));
-        }
+    if is_default && let Err(error) = vm::matrix(root, &mut tally) {
+        tally.check("guests", Err(error));
     }
     if options.long
         && let Err(error) = vm::beside_bpftrace(root, &mut tally)
