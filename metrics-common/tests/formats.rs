@@ -140,6 +140,7 @@ prop_compose! {
                     costliest: power.map(|ratio| CostliestCpu { cpu: 3, ratio }),
                     instruments: vec![InstrumentCost { name: "cost".into(), analysis_ns: seed }; cpus],
                 }),
+                ..Sections::default()
             },
         }
     }

@@ -118,7 +118,7 @@ fn metrics(bencher: Bencher<'_, '_>, cpus: u32) {
         PrometheusLogger::launch(
             info.clone(),
             Default::default(),
-            (features::metrics(), false),
+            (features::metrics(FEATURES), false),
             &supervisor,
         )
     });

@@ -10,26 +10,28 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use self::layers::FileFlags;
 use self::log::{LogArgs, LogCommand};
 use crate::environment;
-use crate::features::FEATURES;
+use netto_feature::instruments::Feature;
 use netto_feature::values::{host_name, in_range};
 use netto_pipeline::options::FeatureOptions;
 use netto_report::diff::{self, DiffArgs};
 use netto_report::report::{self, ReportArgs};
 
 mod demo;
-mod latency_show;
+mod latency_compat;
 mod layers;
 mod list;
 pub mod log;
 mod log_level;
 mod otlp;
 mod recordings;
+mod show;
 pub use demo::DemoArgs;
-pub use latency_show::{LatencyCompatArgs, LatencyShowArgs};
+pub use latency_compat::LatencyCompatArgs;
 pub use list::{ListArgs, Listed};
 pub use log_level::LogLevel;
 pub use otlp::OtlpArgs;
 pub use recordings::{DumpArgs, ReplayArgs, TopArgs};
+pub use show::Show;
 
 const EXIT_CODES: &str = "\
 Every option can also be given as an environment variable (--user-period as
@@ -74,9 +76,6 @@ pub enum Command {
     /// The dashboard's essentials on a terminal: of a daemon, a log, or this host
     #[command(after_help = EXIT_CODES)]
     Top(TopArgs),
-    /// How long packets wait inside the stack, live or once: of a daemon, or this host
-    #[command(after_help = EXIT_CODES)]
-    Latency(LatencyShowArgs),
     /// Write the last minutes of a running daemon as a log: what happened just before
     #[command(after_help = EXIT_CODES)]
     Dump(DumpArgs),
@@ -95,6 +94,9 @@ pub enum Command {
     /// Look at log files
     #[command(subcommand)]
     Log(LogCommand),
+    /// What a feature shows on a terminal; each command of a feature is this one.
+    #[command(skip)]
+    Show(Show),
 }
 
 /// Options that every command has.
@@ -272,15 +274,20 @@ pub enum Refusal {
 ///
 /// # Errors
 /// Help and version count as refusals too, because there is nothing to carry out.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Refusal> {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let command = command();
-    let (matches, file) = layers::parse(&command, &arguments)?;
+pub fn parse(features: &'static [Feature], arguments: &[OsString]) -> Result<Cli, Refusal> {
+    let command = command(features);
+    let (matches, file) = layers::parse(&command, arguments)?;
     let usage = |error: clap::Error| Refusal::Usage(shorten(&error.to_string()));
-    let mut cli = Cli::from_arg_matches(&matches).map_err(usage)?;
+    let mut cli = match Show::given(features, &matches).map_err(usage)? {
+        Some(show) => Cli {
+            run: RunArgs::default(),
+            command: Some(Command::Show(show)),
+        },
+        None => Cli::from_arg_matches(&matches).map_err(usage)?,
+    };
     if let Some(run) = cli.run_mut() {
         let of_command = matches.subcommand().map_or(&matches, |(_, of_it)| of_it);
-        run.features = of_features(of_command).map_err(Refusal::Usage)?;
+        run.features = of_features(features, of_command).map_err(Refusal::Usage)?;
     }
     if let Some(host) = cli.host_mut() {
         host.file = file;
@@ -292,21 +299,27 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Refus
     }
 }
 
-/// The whole command line: features add their options to the commands that measure.
-pub fn command() -> clap::Command {
-    let command = with_features(Cli::command());
-    let command = command.mut_subcommand("run", with_features);
-    command.mut_subcommand("demo", with_features)
+/// The whole command line: features add their commands, and their options to the commands that
+/// measure.
+pub fn command(features: &'static [Feature]) -> clap::Command {
+    let with_options = |command| with_options(features, command);
+    let command = show::with_commands(features, with_options(Cli::command()));
+    let command = command.mut_subcommand("list", |list| list::with_features(features, list));
+    let command = command.mut_subcommand("run", with_options);
+    command.mut_subcommand("demo", with_options)
 }
 
-fn with_features(command: clap::Command) -> clap::Command {
-    let options = FEATURES.iter().filter_map(|feature| feature.options);
-    options.fold(command, |command, own| (own.arguments)(command))
+fn with_options(features: &[Feature], command: clap::Command) -> clap::Command {
+    // The options would bring their own text, instead of the command's.
+    let about = command.get_about().cloned().unwrap_or_default();
+    let options = features.iter().filter_map(|feature| feature.options);
+    let command = options.fold(command, |command, own| (own.arguments)(command));
+    command.about(about)
 }
 
 /// What features are asked to do.
-fn of_features(matches: &clap::ArgMatches) -> Result<FeatureOptions, String> {
-    let options = FEATURES.iter().filter_map(|feature| feature.options);
+fn of_features(features: &[Feature], matches: &clap::ArgMatches) -> Result<FeatureOptions, String> {
+    let options = features.iter().filter_map(|feature| feature.options);
     let none = FeatureOptions::default();
     options
         .into_iter()
@@ -318,16 +331,16 @@ impl HostArgs {
     ///
     /// # Errors
     /// A value that cannot be used.
-    pub fn for_run(&self) -> Result<RunArgs, String> {
+    pub fn for_run(&self, features: &[Feature]) -> Result<RunArgs, String> {
         let command = RunArgs::augment_args(clap::Command::new("run"));
-        let command = environment::without(with_features(command)).no_binary_name(true);
+        let command = environment::without(with_options(features, command)).no_binary_name(true);
         let wrong = |error: clap::Error| first_paragraph(&error.to_string());
         let matches = command
             .try_get_matches_from(self.file.all())
             .map_err(wrong)?;
         Ok(RunArgs {
             host: self.clone(),
-            features: of_features(&matches)?,
+            features: of_features(features, &matches)?,
             ..RunArgs::from_arg_matches(&matches).map_err(wrong)?
         })
     }
@@ -361,7 +374,7 @@ impl Cli {
             Some(Command::Demo(args)) => &mut args.run.host,
             Some(Command::Replay(args)) => &mut args.host,
             Some(Command::Top(args)) => &mut args.host,
-            Some(Command::Latency(args)) => &mut args.host,
+            Some(Command::Show(show)) => &mut show.args.host,
             Some(Command::Check(host)) => host,
             Some(Command::List(args)) => &mut args.host,
             Some(Command::Dump(_) | Command::Report(_) | Command::Diff(_) | Command::Log(_)) => {
@@ -396,12 +409,12 @@ fn shorten(page: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
+    use crate::features::FEATURES;
 
     fn parsed(line: &str) -> Result<Cli, Refusal> {
-        parse(line.split_whitespace().map(OsString::from))
+        let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        parse(FEATURES, &arguments)
     }
 
     fn usage(line: &str) -> String {
@@ -413,7 +426,17 @@ mod tests {
 
     #[test]
     fn the_parser_agrees_with_itself() {
-        Cli::command().debug_assert();
+        let command = command(FEATURES);
+        for (name, begin) in [
+            ("run", "Measure, and serve"),
+            ("latency", "How long packets"),
+        ] {
+            let about = command
+                .find_subcommand(name)
+                .and_then(|own| own.get_about());
+            assert!(about.unwrap().to_string().starts_with(begin), "{about:?}");
+        }
+        command.debug_assert();
     }
 
     #[test]

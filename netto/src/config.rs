@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use netto_analysis::plan::RequestedMethod;
 use netto_analysis::sampler::RequestedSampler;
+use netto_feature::instruments::Feature;
 use netto_metrics::otlp::target::{self, Target};
 use netto_pipeline::options::FeatureOptions;
 use netto_replay::player;
@@ -141,8 +142,8 @@ impl Config {
     ///
     /// # Errors
     /// A value in the configuration file that cannot be used.
-    pub fn for_host(args: &HostArgs) -> Result<Config, String> {
-        Config::for_run(&args.for_run()?)
+    pub fn for_host(features: &[Feature], args: &HostArgs) -> Result<Config, String> {
+        Config::for_run(&args.for_run(features)?)
     }
 
     /// The settings of `netto replay`: those of serving, at the player's pace. What a configuration

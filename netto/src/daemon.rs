@@ -17,7 +17,8 @@ use tokio::signal::unix::Signal;
 use tokio::time::timeout;
 
 use crate::config::Config;
-use crate::features::{self, FEATURES};
+use crate::features;
+use netto_feature::instruments::Feature;
 use netto_http::hosts::HostPolicy;
 use netto_http::http::{self, Wiring};
 use netto_http::web_config::WebConfig;
@@ -49,6 +50,7 @@ const SPARE_DESCRIPTORS: u64 = 32;
 
 /// A daemon with its socket bound and its files open, not yet serving.
 pub struct Prepared {
+    features: &'static [Feature],
     config: Config,
     listener: TcpListener,
     web: WebConfig,
@@ -63,7 +65,7 @@ pub struct Prepared {
 ///
 /// # Errors
 /// If the address is taken, or a file cannot be used.
-pub fn bind(config: &Config) -> anyhow::Result<Prepared> {
+pub fn bind(features: &'static [Feature], config: &Config) -> anyhow::Result<Prepared> {
     let web = match &config.web_config_file {
         Some(path) => WebConfig::load(path)?,
         None => WebConfig::default(),
@@ -77,6 +79,7 @@ pub fn bind(config: &Config) -> anyhow::Result<Prepared> {
         None => None,
     };
     Ok(Prepared {
+        features,
         config: config.clone(),
         listener,
         web,
@@ -110,14 +113,6 @@ fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
         };
         anyhow!("cannot listen on {address}: {cause}; {remedy}")
     })
-}
-
-/// Binds and serves until SIGTERM, SIGINT or a failure.
-///
-/// # Errors
-/// The true cause, if any part failed.
-pub fn serve(config: &Config, info: Info, source: Box<dyn SnapshotSource>) -> anyhow::Result<()> {
-    bind(config)?.serve(info, source)
 }
 
 impl Prepared {
@@ -197,6 +192,7 @@ impl Prepared {
         };
         let protected = self.web.auth.is_some();
         let period = self.config.user_period;
+        let features = self.features;
         let (config, reread) = (self.config.clone(), self.reread.take());
         let info = Arc::new(info);
         let (mut running, mut failures) = self.start(info.clone(), source.stacks())?;
@@ -216,7 +212,8 @@ impl Prepared {
         );
         if let Some(hangups) = hangups {
             let logger = running.file.as_ref().map(|(_, logger)| logger.clone());
-            let take_up = signals::take_up(hangups, logger, analyzer.clone(), config, reread);
+            let analyzer = analyzer.clone();
+            let take_up = signals::take_up(hangups, logger, analyzer, features, config, reread);
             actix::spawn(take_up);
         }
         running.analyzer = Some((arbiter, analyzer));
@@ -270,7 +267,8 @@ impl Prepared {
         };
         let collector = MetricsCollector::launch(kept.clone(), drops.clone(), &supervisor);
         let counted = (drops.clone(), clients.clone());
-        let exported = (features::metrics(), self.config.latency_compat);
+        let catalogues = features::metrics(self.features);
+        let exported = (catalogues.clone(), self.config.latency_compat);
         let (prometheus, metrics) =
             PrometheusLogger::launch(info.clone(), counted.clone(), exported, &supervisor);
         collector.do_send(Subscribe::snapshots(
@@ -290,8 +288,7 @@ impl Prepared {
             .config
             .otlp
             .map(|target| {
-                let exported = features::metrics();
-                OtlpLogger::launch(target, info.clone(), counted, exported, &supervisor)
+                OtlpLogger::launch(target, info.clone(), counted, catalogues, &supervisor)
             })
             .transpose()?;
         #[cfg(feature = "otlp")]
@@ -318,7 +315,11 @@ impl Prepared {
                 max_clients,
                 patience: self.patience,
                 supervisor: supervisor.clone(),
-                features: FEATURES.iter().map(|own| (own.name, own.api)).collect(),
+                features: self
+                    .features
+                    .iter()
+                    .map(|own| (own.name, own.api))
+                    .collect(),
                 replay: self.replay,
             },
         )?;

@@ -12,13 +12,12 @@ use clap::{Arg, Command};
 const PREFIX: &str = "NETTO_";
 /// Variables of netto's developers, which are set for building and testing it and which
 /// its processes inherit: where the built dashboard is, which program the tests run, whether
-/// they run in a guest, where they put pictures, what was built of a copy with more instruments.
-const OF_DEVELOPERS: [&str; 5] = [
+/// they run in a guest, where they put pictures.
+const OF_DEVELOPERS: [&str; 4] = [
     "NETTO_DASHBOARD_DIR",
     "NETTO_BINARY",
     "NETTO_TESTS",
     "NETTO_SCREENSHOTS",
-    "NETTO_HOUSE",
 ];
 /// What pods are given that run beside a service called netto (links in the style of Docker).
 const OF_KUBERNETES: [&str; 2] = ["NETTO_SERVICE_", "NETTO_PORT_"];
@@ -85,7 +84,12 @@ pub fn blamed(command: &Command, error: &clap::Error) -> Option<(String, String)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::command as all;
+    use crate::cli;
+    use crate::features::FEATURES;
+
+    fn all() -> Command {
+        cli::command(FEATURES)
+    }
 
     fn told(name: &str) -> Option<String> {
         unknown(&all(), [OsString::from("PATH"), name.into()])

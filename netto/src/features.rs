@@ -1,4 +1,4 @@
-//! The list of features: adding one is a line here and a dependency in Cargo.toml.
+//! The features of the product: adding one is a line here and a dependency in Cargo.toml.
 
 use netto_feature::instruments::Feature;
 use netto_metrics::catalogue::Catalogue;
@@ -15,9 +15,9 @@ pub const FEATURES: &[Feature] = &[
     netto_own::FEATURE,
 ];
 
-/// What they export.
-pub fn metrics() -> Vec<Catalogue> {
-    FEATURES.iter().map(|feature| feature.metrics).collect()
+/// What features export.
+pub fn metrics(features: &[Feature]) -> Vec<Catalogue> {
+    features.iter().map(|feature| feature.metrics).collect()
 }
 
 #[cfg(test)]

@@ -5,12 +5,10 @@
 use std::fmt::Write as _;
 
 use metrics_common::advice::advice;
-use metrics_common::latency::Point;
 use metrics_common::{Availability, COMPONENTS, Info};
 
 use netto_analysis::found::FoundSymbols;
 use netto_analysis::sampler::{Choice, Sampler};
-use netto_latency::Ways;
 
 /// What will be measured and how, and what not and why.
 pub fn check_report(info: &Info, sampling: Option<&Choice>) -> String {
@@ -130,37 +128,6 @@ pub fn component_list(symbols: Result<&FoundSymbols, &str>, wanted: &[usize]) ->
     out
 }
 
-/// The points at which latencies can be measured, and what this kernel is hooked at for each. `ways`
-/// is the reason if that cannot be told.
-pub fn point_list(ways: Result<&[(Point, Ways)], &str>) -> String {
-    let mut out = String::new();
-    for point in Point::ALL {
-        let twin = match point.netstacklat() {
-            Some(_) => "as netstacklat's",
-            None => "netstacklat has none",
-        };
-        line(&mut out, &format!("{} ({twin})", point.slug()));
-        line(&mut out, &format!("    {}", point.help()));
-        let own = ways
-            .ok()
-            .and_then(|ways| ways.iter().find(|(own, _)| own == point));
-        for (number, way) in own.iter().flat_map(|(_, ways)| ways).enumerate() {
-            let when = match number {
-                0 => "hooked at",
-                _ => "where that is refused",
-            };
-            match way {
-                Ok(hooks) => line(&mut out, &format!("    {when}: {hooks}")),
-                Err(reason) => line(&mut out, &format!("    {when}: not possible, {reason}")),
-            }
-        }
-    }
-    if let Err(reason) = ways {
-        line(&mut out, &format!("\nHooks are not shown: {reason}"));
-    }
-    out
-}
-
 /// Which functions make a component, line by line.
 fn functions_of(found: &FoundSymbols, component: usize, in_full: bool) -> Vec<String> {
     let rules = COMPONENTS[component].kind.rules();
@@ -243,26 +210,6 @@ mod tests {
             !measured.contains("Bridging") && missing.contains("Bridging"),
             "{report}"
         );
-    }
-
-    #[test]
-    fn the_list_of_points_says_what_is_hooked_and_what_instead() {
-        let ways = [
-            (
-                Point::UdpStart,
-                vec![Ok("udp_rcv".into()), Err("no such thing".into())],
-            ),
-            (Point::Qdisc, vec![Ok("qdisc_enqueue".into())]),
-        ];
-        let list = point_list(Ok(&ways));
-        for expected in [
-            "udp-start (as netstacklat's)\n    From a packet's arrival until UDP begins with it.\n    \
-             hooked at: udp_rcv\n    where that is refused: not possible, no such thing\n",
-            "qdisc (netstacklat has none)\n",
-        ] {
-            assert!(list.contains(expected), "{expected}: {list}");
-        }
-        assert!(point_list(Err("hidden")).ends_with("Hooks are not shown: hidden\n"));
     }
 
     #[test]

@@ -2,7 +2,16 @@
 //! of the network stack.
 //!
 //! First what the user asked for, then the modules in the order in which data
-//! goes through them.
+//! goes through them. Which features there are is its caller's choice: the product has those of
+//! [`features::FEATURES`].
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use netto_feature::instruments::Feature;
+
+use crate::run::Outcome;
 
 pub mod cli;
 pub mod config;
@@ -17,3 +26,17 @@ pub mod commands;
 pub mod inspect;
 
 pub mod features;
+
+/// Runs netto with these features and arguments, the program's name first, and maps the outcome to
+/// an exit code.
+pub fn main(features: &'static [Feature], arguments: &[OsString]) -> ExitCode {
+    netto_sys::memory::keep_little();
+    let (code, message) = match run::command(features, arguments) {
+        Outcome::Done => return ExitCode::SUCCESS,
+        Outcome::Failed(error) => (1, format!("{error:#}")),
+        Outcome::Usage(message) => (2, message),
+    };
+    // If standard error is closed, the exit code still tells.
+    let _ = writeln!(std::io::stderr(), "error: {message}");
+    ExitCode::from(code)
+}

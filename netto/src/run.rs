@@ -1,20 +1,20 @@
 //! Carries out a command of the user, and is where the measurement is plugged in.
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
 
 use crate::cli::log::LogCommand;
-use crate::cli::{self, Cli, Command, DemoArgs, LatencyShowArgs, Listed, LogLevel, Refusal};
+use crate::cli::{self, Cli, Command, DemoArgs, Listed, LogLevel, Refusal, Show};
 use crate::commands::{dump, log, replay};
 use crate::config::Config;
-use crate::features::FEATURES;
 use crate::inspect;
 use crate::telemetry;
 use netto_demo::{self, Demo};
+use netto_feature::instruments::Feature;
 use netto_feature::measurement::{self, Measurement};
 use netto_hooks::SHARED_HOOKS;
 use netto_http::http;
-use netto_latency::request::Request;
 use netto_platform::Settings;
 use netto_report::output::is_closed_pipe;
 use netto_report::{diff, report};
@@ -25,28 +25,41 @@ use netto_tui::feed::{Begun, Feed};
 use netto_tui::top;
 use netto_tui::watch::{self, Form};
 
-pub use crate::daemon::{Prepared, bind, serve};
+pub use crate::daemon::{Prepared, bind};
 pub use netto_report::outcome::Outcome;
 
-/// What `netto latency` shows unless something else is asked for, seconds.
-const LATENCY_SECONDS: u64 = 5;
+/// What the command of a feature shows unless something else is asked for, seconds.
+const SHOWN_SECONDS: u64 = 5;
 
-/// Carries out what the user asked for.
-pub fn command(cli: &Cli) -> Outcome {
+/// Carries out what the user asks of a netto with these features.
+pub fn command(features: &'static [Feature], arguments: &[OsString]) -> Outcome {
+    match cli::parse(features, arguments) {
+        Ok(cli) => carry_out(features, arguments, &cli),
+        Err(Refusal::Answer(answer)) => {
+            // A closed pipe behind `netto --help | head` is not worth a word.
+            print(&answer);
+            Outcome::Done
+        }
+        Err(Refusal::Usage(text)) => Outcome::Usage(text),
+    }
+}
+
+fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) -> Outcome {
+    let run = |config: &Config| run(features, arguments, config);
     type Action<'a> = Box<dyn Fn(&Config) -> anyhow::Result<()> + 'a>;
     let (config, action): (_, Action) = match &cli.command {
         None => (Config::for_run(&cli.run), Box::new(run)),
         Some(Command::Run(args)) => (Config::for_run(args), Box::new(run)),
         Some(Command::Demo(args)) => (
             Config::for_run(&args.run),
-            Box::new(|config| demonstrate(config, args)),
+            Box::new(|config| demonstrate(features, config, args)),
         ),
         Some(Command::Replay(args)) => (
             Config::for_replay(args),
             Box::new(|config| {
                 room::ensure(&[serving()])?;
                 replay::run(
-                    bind(config)?,
+                    bind(features, config)?,
                     &args.log,
                     args.paused,
                     args.speed.unwrap_or(1.0),
@@ -54,31 +67,30 @@ pub fn command(cli: &Cli) -> Outcome {
             }),
         ),
         Some(Command::Top(args)) => (
-            Config::for_host(&args.host),
+            Config::for_host(features, &args.host),
             Box::new(|config| {
-                let breakdowns = FEATURES.iter().filter_map(|feature| feature.api.breakdown);
+                let breakdowns = features.iter().filter_map(|feature| feature.api.breakdown);
                 top::run(breakdowns.collect(), || match &args.replay {
                     Some(log) => Feed::replay(log, args.speed.unwrap_or(1.0)),
-                    None => live(config, args.connect.as_deref(), args.ca_file.as_deref()),
+                    None => live(
+                        features,
+                        config,
+                        args.connect.as_deref(),
+                        args.ca_file.as_deref(),
+                    ),
                 })
             }),
         ),
-        Some(Command::Latency(args)) => (
-            Config::for_host(&args.host),
-            Box::new(|config| {
-                // Whoever asks to see latency wants it measured.
-                let (name, asked) = (netto_latency::FEATURE.name, &config.features);
-                let request = asked.of::<Request>(name).cloned().unwrap_or_default();
-                let config = &Config {
-                    features: asked.clone().with(name, request),
-                    ..config.clone()
-                };
-                show_latency(config, args)
-            }),
+        Some(Command::Show(given)) => (
+            Config::for_host(features, &given.args.host),
+            Box::new(|config| show(features, config, given)),
         ),
-        Some(Command::Check(args)) => (Config::for_host(args), Box::new(check)),
+        Some(Command::Check(args)) => (
+            Config::for_host(features, args),
+            Box::new(|config| check(features, config)),
+        ),
         Some(Command::List(args)) => (
-            Config::for_host(&args.host),
+            Config::for_host(features, &args.host),
             Box::new(|config| list(config, &args.what)),
         ),
         // These are about logs, on whichever host: no configuration holds for them.
@@ -89,7 +101,7 @@ pub fn command(cli: &Cli) -> Outcome {
                 &args.output,
             );
         }
-        Some(Command::Report(args)) => return report::run(args, FEATURES),
+        Some(Command::Report(args)) => return report::run(args, features),
         Some(Command::Diff(args)) => return diff::run(args),
         Some(Command::Log(LogCommand::Verify(args))) => {
             return match log::verify(args, print) {
@@ -104,7 +116,7 @@ pub fn command(cli: &Cli) -> Outcome {
     };
     telemetry::init(match &cli.command {
         // Log lines would appear in the middle of the terminal view.
-        Some(Command::Top(_) | Command::Latency(_)) => LogLevel::Error,
+        Some(Command::Top(_) | Command::Show(_)) => LogLevel::Error,
         _ => config.log_level,
     });
     // Probes and sampling take descriptors before anybody is served.
@@ -126,8 +138,8 @@ fn serving() -> Purpose {
 }
 
 /// The settings as arguments, environment and file have them now.
-fn config_again() -> Result<Config, String> {
-    match cli::parse(std::env::args_os()) {
+fn config_again(features: &'static [Feature], arguments: &[OsString]) -> Result<Config, String> {
+    match cli::parse(features, arguments) {
         Ok(cli) => Config::for_run(cli.run_args()),
         Err(Refusal::Usage(text) | Refusal::Answer(text)) => Err(text),
     }
@@ -143,11 +155,17 @@ fn probes(config: &Config) -> Purpose {
     Purpose::Measure { cpus }
 }
 
-fn run(config: &Config) -> anyhow::Result<()> {
+fn run(
+    features: &'static [Feature],
+    arguments: &[OsString],
+    config: &Config,
+) -> anyhow::Result<()> {
     room::ensure(&[probes(config), serving()])?;
-    let mut prepared = bind(config)?;
+    let mut prepared = bind(features, config)?;
     if config.has_file {
-        prepared = prepared.with_settings(Box::new(config_again));
+        let arguments = arguments.to_vec();
+        let again = move || config_again(features, &arguments);
+        prepared = prepared.with_settings(Box::new(again));
     }
     quieten_libbpf();
     let Measurement {
@@ -155,7 +173,7 @@ fn run(config: &Config) -> anyhow::Result<()> {
         source,
         session,
         sampling,
-    } = measure(config)?;
+    } = measure(features, config)?;
     if let Some(choice) = sampling {
         tracing::info!("{}", inspect::sampler_line(&choice));
     }
@@ -169,32 +187,48 @@ fn run(config: &Config) -> anyhow::Result<()> {
 }
 
 /// Intervals for a terminal: of a daemon, or of this host.
-fn live(config: &Config, url: Option<&str>, ca_file: Option<&Path>) -> anyhow::Result<Feed> {
-    Feed::live(url, ca_file, config.user_period, || begin(config))
+fn live(
+    features: &'static [Feature],
+    config: &Config,
+    url: Option<&str>,
+    ca_file: Option<&Path>,
+) -> anyhow::Result<Feed> {
+    Feed::live(url, ca_file, config.user_period, || begin(features, config))
 }
 
-fn show_latency(config: &Config, args: &LatencyShowArgs) -> anyhow::Result<()> {
+fn show(features: &'static [Feature], config: &Config, given: &Show) -> anyhow::Result<()> {
+    let Show {
+        args,
+        command,
+        matches,
+    } = given;
+    // Whoever asks to see it wants it measured.
+    let config = &Config {
+        features: (command.ask)(config.features.clone()),
+        ..config.clone()
+    };
     let form = match (args.json, args.once) {
         (true, _) => Form::Json,
         (false, true) => Form::Once,
         (false, false) => Form::Live,
     };
-    let length_ns = args.seconds.unwrap_or(LATENCY_SECONDS) * 1_000_000_000;
-    let feed = live(config, args.connect.as_deref(), args.ca_file.as_deref())?;
-    let mut view = netto_latency::View::new(args.groups);
-    match watch::run(&feed, &mut view, length_ns, form) {
+    let length_ns = args.seconds.unwrap_or(SHOWN_SECONDS) * 1_000_000_000;
+    let (url, ca_file) = (args.connect.as_deref(), args.ca_file.as_deref());
+    let feed = live(features, config, url, ca_file)?;
+    let mut view = (command.view)(matches);
+    match watch::run(&feed, &mut *view, length_ns, form) {
         Err(error) if is_closed_pipe(&error) => Ok(()),
         shown => shown,
     }
 }
 
-fn measure(config: &Config) -> anyhow::Result<Measurement> {
+fn measure(features: &'static [Feature], config: &Config) -> anyhow::Result<Measurement> {
     let settings = Settings::from(config);
-    measurement::start(&settings, FEATURES, &SHARED_HOOKS, config.features.clone())
+    measurement::start(&settings, features, &SHARED_HOOKS, config.features.clone())
 }
 
 /// Measures for a terminal, without a server.
-fn begin(config: &Config) -> anyhow::Result<Begun> {
+fn begin(features: &'static [Feature], config: &Config) -> anyhow::Result<Begun> {
     room::ensure(&[probes(config)])?;
     quieten_libbpf();
     let Measurement {
@@ -202,23 +236,29 @@ fn begin(config: &Config) -> anyhow::Result<Begun> {
         source,
         session,
         ..
-    } = measure(config)?;
+    } = measure(features, config)?;
     Ok((info, Box::new(source), Box::new(session)))
 }
 
-fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
+fn demonstrate(
+    features: &'static [Feature],
+    config: &Config,
+    args: &DemoArgs,
+) -> anyhow::Result<()> {
     room::ensure(&[serving()])?;
-    let prepared = bind(config)?;
+    let prepared = bind(features, config)?;
+    let without = features
+        .iter()
+        .filter(|feature| !(feature.is_asked_for)(&config.features));
+    let without: Vec<&str> = without.map(|feature| feature.name).collect();
     let Demo { info, past, source } = netto_demo::demo(netto_demo::Settings {
         cpus: args.cpus.unwrap_or(16),
         seed: args.seed.unwrap_or(1),
         period: config.user_period,
         frequency_hz: config.frequency_hz,
-        features: FEATURES,
-        without: match config.features.of::<Request>(netto_latency::FEATURE.name) {
-            Some(_) => &[],
-            None => &[netto_latency::FEATURE.name],
-        },
+        features,
+        // The made-up host lasts as long as the process.
+        without: without.leak(),
     });
     for note in &info.notes {
         tracing::warn!("{note}");
@@ -226,30 +266,26 @@ fn demonstrate(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
     prepared.with_past(past).serve(info, Box::new(source))
 }
 
-fn check(config: &Config) -> anyhow::Result<()> {
+fn check(features: &'static [Feature], config: &Config) -> anyhow::Result<()> {
     room::ensure(&[probes(config)])?;
     quieten_libbpf();
-    let measurement = measure(config)?;
+    let measurement = measure(features, config)?;
     let sampling = measurement.sampling.as_ref();
     print(&inspect::check_report(&measurement.info, sampling));
     Ok(())
 }
 
 fn list(config: &Config, what: &[Listed]) -> anyhow::Result<()> {
-    if what.contains(&Listed::Latency) {
-        let ways = netto_latency::ways().map_err(|error| format!("{error:#}"));
-        print(&inspect::point_list(
-            ways.as_deref().map_err(String::as_str),
-        ));
-        if what.iter().all(|one| *one == Listed::Latency) {
-            return Ok(());
+    let mut components = Vec::new();
+    for one in what {
+        match one {
+            Listed::Component(index) => components.push(*index),
+            Listed::Feature(list) => print(&list()),
         }
     }
-    let components = what.iter().filter_map(|one| match one {
-        Listed::Component(index) => Some(*index),
-        Listed::Latency => None,
-    });
-    let components: Vec<usize> = components.collect();
+    if components.is_empty() && !what.is_empty() {
+        return Ok(());
+    }
     let symbols = preflight::read_found_symbols(&Settings::from(config).roots)
         .map_err(|error| format!("{error:#}"));
     print(&inspect::component_list(

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::{process, wasm};
+use crate::process;
+use crate::wasm::{self, Page};
 
 /// The variable by which netto's build script finds the built dashboard.
 pub const DASHBOARD_VARIABLE: &str = "NETTO_DASHBOARD_DIR";
@@ -37,10 +38,14 @@ impl Profile {
     }
 }
 
-/// A cargo command that sees the dashboard; every one that compiles netto must
+/// A cargo command that sees the dashboard for tests; every one that compiles tests must
 /// be made here, or cargo would build netto anew on each change of the variable.
 pub fn cargo_with_dashboard(root: &Path) -> Result<Command> {
-    let dashboard = wasm::build_dashboard(root)?;
+    cargo_with(root, Page::Tests)
+}
+
+fn cargo_with(root: &Path, page: Page) -> Result<Command> {
+    let dashboard = wasm::build_dashboard(root, page)?;
     let mut command = process::cargo();
     command.current_dir(root).env(DASHBOARD_VARIABLE, dashboard);
     Ok(command)
@@ -48,7 +53,7 @@ pub fn cargo_with_dashboard(root: &Path) -> Result<Command> {
 
 /// Builds netto and names the binary.
 pub fn netto(root: &Path, profile: Profile) -> Result<PathBuf> {
-    let mut command = cargo_with_dashboard(root)?;
+    let mut command = cargo_with(root, Page::Product)?;
     command.args(["build", "--package", "netto"]);
     if profile == Profile::Release {
         command.arg("--release");

@@ -5,7 +5,6 @@
 
 mod bench;
 mod build;
-mod house;
 mod mutants;
 mod packages;
 mod process;
@@ -62,8 +61,6 @@ enum Command {
     Mutants(mutants::Options),
     /// Check that the source keeps to the project's own rules
     Tidy,
-    /// Add an instrument to a copy of netto, and show that all of netto has it
-    House,
     /// Take the documentation's pictures of the dashboard anew
     Screenshots,
 }
@@ -110,11 +107,6 @@ fn dispatch(command: Command) -> Result<ExitCode> {
         Command::Screenshots => {
             setup::ensure(&root, setup::Purpose::Test)?;
             screenshots::capture(&root)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::House => {
-            setup::ensure(&root, setup::Purpose::Test)?;
-            house::check(&root)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Tidy => {

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use crate::slowest::Slowest;
 use crate::tally::Tally;
 use crate::tiers::{Row, TABLE};
-use crate::{build, house, process, setup, tidy, tree, vm};
+use crate::{build, process, setup, tidy, tree, vm};
 
 /// What can be asked for.
 #[derive(Debug, clap::Args)]
@@ -64,11 +64,8 @@ pub fn run(root: &Path, options: &Options) -> Result<ExitCode> {
         let error = "a test program crashed, or does not compile: see its output";
         tally.check("test programs", Err(error));
     }
-    if is_default {
-        tally.check("house", house::check(root));
-        if let Err(error) = vm::matrix(root, &mut tally) {
-            tally.check("guests", Err(error));
-        }
+    if is_default && let Err(error) = vm::matrix(root, &mut tally) {
+        tally.check("guests", Err(error));
     }
     if options.long
         && let Err(error) = vm::beside_bpftrace(root, &mut tally)

@@ -1,9 +1,11 @@
 //! Rules about the source that neither the compiler nor clippy holds.
 //!
 //! The rules are pure functions: about one file (`rules`), about what its code names (`names`),
-//! about the files of a crate together (`circles`), and about what the daemon says (`messages`). Only [`check_tree`] reads files.
+//! about the files of a crate together (`circles`), about what the daemon says (`messages`), and
+//! about what a feature takes (`example`). Only [`check_tree`] reads files.
 
 mod circles;
+mod example;
 mod messages;
 mod names;
 mod rules;
@@ -26,7 +28,7 @@ const LAYERS: &[&str] = &[
     "sys", "platform", "pipeline", "http", "log", "metrics", "report", "offline", "replay",
 ];
 /// Features whose names are ordinary words, too.
-const ORDINARY: &[&str] = &["cost", "drops", "modes", "own", "power"];
+const ORDINARY: &[&str] = &["cost", "drops", "modes", "own", "power", "ticks"];
 /// Where each view of the page has a folder.
 const VIEWS: (&str, &str) = ("web-frontend/src/", "views");
 
@@ -64,6 +66,7 @@ impl fmt::Display for Finding {
 pub fn check_tree(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let mut parsed = BTreeMap::new();
+    let mut examples = Vec::new();
     for path in tree::files(root)? {
         let file = root.join(&path);
         let path = path.to_string_lossy().into_owned();
@@ -74,6 +77,7 @@ pub fn check_tree(root: &Path) -> Result<Vec<Finding>> {
         let text = std::fs::read_to_string(&file)
             .with_context(|| format!("cannot read {}", file.display()))?;
         findings.extend(rules::check_text(&path, &text));
+        examples.extend(example::lines(&path, &text));
         if path.ends_with(".rs") && path.contains("src/") && !is_test(&path) {
             let code = names::parse(&text).with_context(|| format!("{path} is no Rust"))?;
             parsed.insert(path, code);
@@ -81,6 +85,7 @@ pub fn check_tree(root: &Path) -> Result<Vec<Finding>> {
     }
     findings.extend(check_crates(&parsed));
     findings.extend(check_features(&parsed));
+    findings.extend(example::check(&examples));
     let page = std::fs::read_to_string(root.join(messages::PAGE))
         .with_context(|| format!("cannot read {}", messages::PAGE))?;
     let daemon = parsed.iter().filter(|(path, _)| path.starts_with("netto/"));
@@ -181,14 +186,14 @@ mod tests {
     #[test]
     fn a_layer_that_names_a_feature_is_found_and_a_feature_that_does_is_not() {
         let files = parsed(&[
-            ("netto/crates/features/ticks/src/lib.rs", "fn ticks() {}"),
-            ("netto/crates/http/src/a.rs", "struct TicksView;"),
+            ("netto/crates/features/flows/src/lib.rs", "fn flows() {}"),
+            ("netto/crates/http/src/a.rs", "struct FlowsView;"),
             (
                 "netto/crates/http/src/b.rs",
-                "const A: &str = \"of ticks\";",
+                "const A: &str = \"of flows\";",
             ),
-            ("netto/crates/http/src/c.rs", "/// Ticks.\nfn sticks() {}"),
-            ("netto/src/features.rs", "use ticks;"),
+            ("netto/crates/http/src/c.rs", "/// Flows.\nfn inflows() {}"),
+            ("netto/src/features.rs", "use flows;"),
         ]);
         let found = check_features(&files);
         let paths: Vec<&str> = found.iter().map(|f| f.path.as_str()).collect();

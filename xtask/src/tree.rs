@@ -48,7 +48,7 @@ fn by_git(root: &Path) -> Option<Vec<PathBuf>> {
 ///
 /// # Errors
 /// A folder could not be read.
-pub fn collect(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+fn collect(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let place = root.join(folder);
     let entries = std::fs::read_dir(&place)
         .with_context(|| format!("cannot read the folder {}", place.display()))?;

@@ -1,7 +1,7 @@
 //! Builds the dashboard: compiles `web-frontend` to WebAssembly by whichever
 //! way this machine offers, and writes the JavaScript that loads it.
 //!
-//! Owns the choice of the WebAssembly toolchain and the folder `dashboard` of
+//! Owns the choice of the WebAssembly toolchain and the folders of dashboards in
 //! the target directory. It never installs system packages (it names them) and
 //! never touches the daemon's own build.
 
@@ -111,33 +111,52 @@ pub fn debian_packages_needed() -> Option<&'static [&'static str]> {
         .filter(|_| !sysroot.is_some_and(|sysroot| add_by_rustup(&sysroot)))
 }
 
-/// Compiles the dashboard into `dashboard` of the target directory and returns
+/// Whose dashboard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Page {
+    /// That of netto.
+    Product,
+    /// The same with the view of the example feature.
+    Tests,
+}
+
+impl Page {
+    /// Its folder in the target directory.
+    fn folder(self) -> &'static str {
+        match self {
+            Page::Product => "dashboard",
+            Page::Tests => "dashboard-tests",
+        }
+    }
+
+    /// Features of the crate that it has.
+    fn features(self) -> &'static [&'static str] {
+        match self {
+            Page::Product => &[],
+            Page::Tests => &["--features", "example"],
+        }
+    }
+}
+
+/// Compiles a dashboard into its folder of the target directory and returns
 /// that folder. Does nothing that was done before and is still fresh.
 ///
 /// # Errors
 /// When no way to compile for WebAssembly is found (the message names the
 /// remedies), or when the compiler or wasm-bindgen fails.
-pub fn build_dashboard(root: &Path) -> Result<PathBuf> {
+pub fn build_dashboard(root: &Path, page: Page) -> Result<PathBuf> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(
         || root.join("target"),
         // As cargo does it: a relative path counts from the current directory.
         |dir| env::current_dir().unwrap_or_default().join(dir),
     );
-    build_dashboard_in(root, &target)
-}
-
-/// The same, in this target directory.
-///
-/// # Errors
-/// Those of [`build_dashboard`].
-pub fn build_dashboard_in(root: &Path, target: &Path) -> Result<PathBuf> {
     let sysroot = sysroot()?;
     let debian = Debian::look(&sysroot).way();
     let way = if has_target(&sysroot) {
         Way::Installed
     } else if let Some(way) = debian
         .clone()
-        .filter(|way| way.target_dir(target).join(TARGET).exists())
+        .filter(|way| way.target_dir(&target).join(TARGET).exists())
     {
         // Taken before, so rustup failed before: asking again costs seconds each time.
         way
@@ -155,8 +174,8 @@ pub fn build_dashboard_in(root: &Path, target: &Path) -> Result<PathBuf> {
     };
     println!("dashboard: {}", way.describe());
 
-    let wasm = compile(root, &way, &way.target_dir(target))?;
-    let dashboard = target.join("dashboard");
+    let wasm = compile(root, page, &way, &way.target_dir(&target))?;
+    let dashboard = target.join(page.folder());
     if is_fresh(&wasm, &dashboard) {
         println!("dashboard: {} is up to date", dashboard.display());
     } else {
@@ -167,12 +186,13 @@ pub fn build_dashboard_in(root: &Path, target: &Path) -> Result<PathBuf> {
 }
 
 /// Runs cargo; returns the path of the module as the compiler left it.
-fn compile(root: &Path, way: &Way, target_dir: &Path) -> Result<PathBuf> {
+fn compile(root: &Path, page: Page, way: &Way, target_dir: &Path) -> Result<PathBuf> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command
         .current_dir(root)
         .args(["build", "--package", "web-frontend", "--lib"])
+        .args(page.features())
         .args(["--profile", "wasm", "--target", TARGET, "--target-dir"])
         .arg(target_dir)
         // Flags meant for the host's compiler and linker do not fit this target.

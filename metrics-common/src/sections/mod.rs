@@ -53,21 +53,25 @@ pub trait Visitor {
     fn visit<S: Section>(&mut self, name: &'static str, section: &S) -> Result<(), Self::Error>;
 }
 
-/// Defines [`Sections`] and its wire form from one list, and declares the files.
+/// Defines [`Sections`] and its wire form from one list, and declares the files. A section with a
+/// `cfg` is there only where that holds; absent, it leaves no trace on the wire.
 macro_rules! sections {
-    ($( $(#[$text:meta])* $name:ident: $section:ident, )*) => {
-        $( pub mod $name; pub use $name::$section; )*
+    ($(
+        $(#[doc = $text:literal])* $(#[cfg($when:meta)])? $name:ident: $section:ident,
+    )*) => {
+        $( $(#[cfg($when)])? pub mod $name; $(#[cfg($when)])? pub use $name::$section; )*
 
         /// The results of the instruments, by the instrument's name.
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Sections {
-            $( $(#[$text])* pub $name: Option<$section>, )*
+            $( $(#[doc = $text])* $(#[cfg($when)])? pub $name: Option<$section>, )*
         }
 
         /// [`Sections`] on the wire.
         #[derive(Debug, Serialize, Deserialize)]
         pub(crate) struct SectionsWire {
             $(
+                $(#[cfg($when)])?
                 #[serde(skip_serializing_if = "Option::is_none")]
                 $name: Option<<$section as Section>::Wire>,
             )*
@@ -75,36 +79,36 @@ macro_rules! sections {
 
         impl Sections {
             /// Name of every section, in order.
-            pub const NAMES: &'static [&'static str] = &[$( stringify!($name), )*];
+            pub const NAMES: &'static [&'static str] = &[$( $(#[cfg($when)])? stringify!($name), )*];
 
             /// Whether the section of this name is present.
             pub fn has(&self, name: &str) -> bool {
-                let Sections { $( $name, )* } = self;
+                let Sections { $( $(#[cfg($when)])? $name, )* } = self;
                 match name {
-                    $( stringify!($name) => $name.is_some(), )*
+                    $( $(#[cfg($when)])? stringify!($name) => $name.is_some(), )*
                     _ => false,
                 }
             }
 
             /// What each kind of section adds to the history, in order.
             pub(crate) const RECORDS: &'static [Records] = &[
-                $( Records::of::<$section>(stringify!($name)), )*
+                $( $(#[cfg($when)])? Records::of::<$section>(stringify!($name)), )*
             ];
 
             /// What the section of this name adds to the history, if it is present.
             pub(crate) fn recorded(&self, name: &str) -> Option<&dyn Recorded> {
-                let Sections { $( $name, )* } = self;
+                let Sections { $( $(#[cfg($when)])? $name, )* } = self;
                 match name {
-                    $( stringify!($name) => $name.as_ref().map(|own| own as &dyn Recorded), )*
+                    $( $(#[cfg($when)])? stringify!($name) => $name.as_ref().map(|own| own as &dyn Recorded), )*
                     _ => None,
                 }
             }
 
             /// Adds a later interval of the section of this name only.
             pub(crate) fn add_one(&mut self, name: &str, later: &Self, columns: &Columns) {
-                let Sections { $( $name, )* } = self;
+                let Sections { $( $(#[cfg($when)])? $name, )* } = self;
                 match name {
-                    $( stringify!($name) => add($name, &later.$name, columns), )*
+                    $( $(#[cfg($when)])? stringify!($name) => add($name, &later.$name, columns), )*
                     _ => {}
                 }
             }
@@ -114,8 +118,9 @@ macro_rules! sections {
             /// # Errors
             /// The visitor's.
             pub fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
-                let Sections { $( $name, )* } = self;
+                let Sections { $( $(#[cfg($when)])? $name, )* } = self;
                 $(
+                    $(#[cfg($when)])?
                     if let Some(section) = $name {
                         visitor.visit(stringify!($name), section)?;
                     }
@@ -124,23 +129,27 @@ macro_rules! sections {
             }
 
             pub(crate) fn to_wire(&self) -> SectionsWire {
-                let Sections { $( $name, )* } = self;
+                let Sections { $( $(#[cfg($when)])? $name, )* } = self;
                 SectionsWire {
-                    $( $name: $name.as_ref().map(Section::to_wire), )*
+                    $( $(#[cfg($when)])? $name: $name.as_ref().map(Section::to_wire), )*
                 }
             }
 
             pub(crate) fn from_wire(wire: SectionsWire, cpus: usize) -> Result<Self, Damaged> {
-                let SectionsWire { $( $name, )* } = wire;
+                let SectionsWire { $( $(#[cfg($when)])? $name, )* } = wire;
                 Ok(Sections {
-                    $( $name: $name.map(|wire| Section::from_wire(wire, cpus)).transpose()?, )*
+                    $(
+                        $(#[cfg($when)])?
+                        $name: $name.map(|wire| Section::from_wire(wire, cpus)).transpose()?,
+                    )*
                 })
             }
 
             /// Rounds each section that is present, with its carried errors.
             pub(crate) fn round(&mut self, carries: &mut BTreeMap<&'static str, Carry>) {
-                let Sections { $( $name, )* } = self;
+                let Sections { $( $(#[cfg($when)])? $name, )* } = self;
                 $(
+                    $(#[cfg($when)])?
                     if let Some(section) = $name {
                         section.round(carries.entry(stringify!($name)).or_default());
                     }
@@ -149,21 +158,24 @@ macro_rules! sections {
 
             /// Name and [`Section::layout`] of each section that is present.
             pub(crate) fn layout(&self) -> Vec<(&'static str, Vec<Vec<bool>>)> {
-                let Sections { $( $name, )* } = self;
-                let all = [$( $name.as_ref().map(|own| (stringify!($name), own.layout())), )*];
+                let Sections { $( $(#[cfg($when)])? $name, )* } = self;
+                let all = [$(
+                    $(#[cfg($when)])?
+                    $name.as_ref().map(|own| (stringify!($name), own.layout())),
+                )*];
                 all.into_iter().flatten().collect()
             }
 
             /// Adds a later interval, section by section.
             pub fn add(&mut self, later: &Self, columns: &Columns) {
-                let Sections { $( $name, )* } = self;
-                $( add($name, &later.$name, columns); )*
+                let Sections { $( $(#[cfg($when)])? $name, )* } = self;
+                $( $(#[cfg($when)])? add($name, &later.$name, columns); )*
             }
 
             /// The same of all CPUs together, in one column.
             pub fn sum(&self) -> Self {
-                let Sections { $( $name, )* } = self;
-                Sections { $( $name: $name.as_ref().map(Section::sum), )* }
+                let Sections { $( $(#[cfg($when)])? $name, )* } = self;
+                Sections { $( $(#[cfg($when)])? $name: $name.as_ref().map(Section::sum), )* }
             }
         }
     };
@@ -186,6 +198,8 @@ sections! {
     latency: Latency,
     /// What netto itself costs.
     own: OwnCost,
+    /// What the example feature found.
+    #[cfg(feature = "example")] ticks: Ticks,
 }
 
 /// A section that first appears in a later interval starts with that interval's values.

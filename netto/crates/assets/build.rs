@@ -18,6 +18,8 @@ const PAGE_FILES: &[&str] = &["index.html", "style.css", "boot.js", "favicon.svg
 const BUILT_FILES: &[&str] = &["netto_dashboard.js", "netto_dashboard_bg.wasm"];
 /// The text around the name of a view, where the page includes its markup.
 const PLACE: (&str, &str) = ("<!-- view: ", " -->");
+/// At the end of a line that only the page for tests has.
+const EXAMPLE: &str = "<!-- example -->";
 /// Names the folder of [`BUILT_FILES`], if it is not `target/dashboard`.
 const DASHBOARD_DIR: &str = "NETTO_DASHBOARD_DIR";
 
@@ -35,7 +37,13 @@ const PLACEHOLDER: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n\
 
 /// The page with the markup of each view inserted, in an element that can hide it.
 fn with_views(page: &[u8], workspace_root: &Path) -> Result<Vec<u8>> {
-    let mut rest = std::str::from_utf8(page).context("index.html is not UTF-8")?;
+    let page = std::str::from_utf8(page).context("index.html is not UTF-8")?;
+    let has_example = env::var_os("CARGO_FEATURE_EXAMPLE").is_some();
+    let lines = page.split_inclusive('\n');
+    let page: String = lines
+        .filter(|line| has_example || !line.contains(EXAMPLE))
+        .collect();
+    let mut rest = page.as_str();
     let mut whole = String::with_capacity(2 * rest.len());
     while let Some((before, after)) = rest.split_once(PLACE.0) {
         let (name, after) = after

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use metrics_common::component::index_of;
+use netto_feature::instruments::Feature;
 
 use super::HostArgs;
 
@@ -10,7 +11,7 @@ use super::HostArgs;
 pub struct ListArgs {
     /// Only these components, and every function that is found for them; `latency`: the points at
     /// which --latency measures
-    #[arg(value_name = "COMPONENT", value_parser = listed)]
+    #[arg(value_name = "COMPONENT", value_parser = |name: &str| listed(&[], name))]
     pub what: Vec<Listed>,
     /// Where to look.
     #[command(flatten)]
@@ -18,20 +19,27 @@ pub struct ListArgs {
 }
 
 /// What can be listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Listed {
     /// A component, by its index in the table.
     Component(usize),
-    /// The points at which latencies are measured.
-    Latency,
+    /// What a feature lists.
+    Feature(fn() -> String),
 }
 
-fn listed(name: &str) -> Result<Listed, String> {
-    match name {
-        "latency" => Ok(Listed::Latency),
-        slug => index_of(slug).map(Listed::Component).ok_or_else(|| {
-            "`netto list` names all components, `netto list latency` the points of latency"
-                .to_owned()
-        }),
+/// Lets the command list what features have to list, besides components.
+pub fn with_features(features: &'static [Feature], command: clap::Command) -> clap::Command {
+    command.mut_arg("what", |what| {
+        what.value_parser(|name: &str| listed(features, name))
+    })
+}
+
+fn listed(features: &[Feature], name: &str) -> Result<Listed, String> {
+    let feature = features.iter().find(|feature| feature.name == name);
+    if let Some(list) = feature.and_then(|feature| feature.list) {
+        return Ok(Listed::Feature(list));
     }
+    index_of(name).map(Listed::Component).ok_or_else(|| {
+        "`netto list` names all components, `netto list latency` the points of latency".to_owned()
+    })
 }

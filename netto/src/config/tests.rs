@@ -7,8 +7,14 @@ use std::io::Write as _;
 use metrics_common::latency::Point;
 
 use super::*;
-use crate::cli::{self, Refusal};
+use crate::cli::{self, Cli, Refusal};
+use crate::features::FEATURES;
 use netto_latency::request::Request;
+
+fn parsed(line: &str) -> Result<Cli, Refusal> {
+    let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+    cli::parse(FEATURES, &arguments)
+}
 
 /// The settings of `netto run` with these arguments and a file of this text.
 fn resolved(arguments: &str, text: &str) -> Result<Config, String> {
@@ -19,7 +25,7 @@ fn resolved(arguments: &str, text: &str) -> Result<Config, String> {
     file.write_all(text.as_bytes()).unwrap();
     let path = file.path().to_str().unwrap();
     let line = format!("netto run --config {path} {arguments}");
-    match cli::parse(line.split_whitespace().map(OsString::from)) {
+    match parsed(&line) {
         Ok(cli) => Config::for_run(cli.run_args()),
         Err(Refusal::Usage(text) | Refusal::Answer(text)) => Err(text),
     }
@@ -50,7 +56,7 @@ fn sample(option: &str) -> &'static str {
 
 #[test]
 fn every_option_is_also_a_variable_and_a_key() {
-    let command = cli::command();
+    let command = cli::command(FEATURES);
     let run = command.find_subcommand("run").unwrap();
     let mut seen = 0;
     for option in run.get_arguments() {
@@ -71,7 +77,7 @@ fn every_option_is_also_a_variable_and_a_key() {
 
 #[test]
 fn the_reference_of_options_has_each_of_them_and_no_other() {
-    let command = cli::command();
+    let command = cli::command(FEATURES);
     let run = command.find_subcommand("run").unwrap();
     let there = run.get_arguments().filter_map(|option| option.get_long());
     let there: BTreeSet<&str> = there
@@ -89,7 +95,7 @@ fn the_reference_of_options_has_each_of_them_and_no_other() {
 #[test]
 fn help_states_the_true_defaults() {
     let config = Config::default();
-    let command = cli::command();
+    let command = cli::command(FEATURES);
     for (option, value) in [
         ("frequency", config.frequency_hz.to_string()),
         (
@@ -143,11 +149,11 @@ fn a_command_that_looks_at_the_host_heeds_what_the_file_says_of_measuring() {
         .unwrap();
     let path = file.path().to_str().unwrap();
     let line = format!("netto check --config {path} --sampler perf");
-    let cli = cli::parse(line.split_whitespace().map(OsString::from)).unwrap();
+    let cli = parsed(&line).unwrap();
     let Some(cli::Command::Check(host)) = cli.command else {
         panic!("not check");
     };
-    let config = Config::for_host(&host).unwrap();
+    let config = Config::for_host(FEATURES, &host).unwrap();
     assert_eq!(config.frequency_hz, 88);
     assert_eq!(config.method, RequestedMethod::Sampling);
     assert_eq!(config.sampler, RequestedSampler::Perf);
@@ -244,7 +250,7 @@ fn mistakes_in_the_file_are_named_with_their_line() {
 #[test]
 fn a_file_that_was_named_must_exist() {
     let line = ["netto", "check", "--config", "/nonexistent.toml"];
-    let Err(Refusal::Usage(error)) = cli::parse(line.map(OsString::from)) else {
+    let Err(Refusal::Usage(error)) = cli::parse(FEATURES, &line.map(OsString::from)) else {
         panic!("not refused");
     };
     assert!(error.contains("/nonexistent.toml"), "{error}");

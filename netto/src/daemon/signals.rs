@@ -7,7 +7,7 @@ use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::Config;
-use crate::features::FEATURES;
+use netto_feature::instruments::Feature;
 use netto_log::file_logger::{FileLogger, Reopen};
 use netto_pipeline::trace_analyzer::{Reload, TraceAnalyzer};
 
@@ -45,6 +45,7 @@ pub async fn take_up(
     mut hangups: Signal,
     logger: Option<Addr<FileLogger>>,
     analyzer: Addr<TraceAnalyzer>,
+    features: &[Feature],
     begun_with: Config,
     reread: Option<Reread>,
 ) {
@@ -53,14 +54,18 @@ pub async fn take_up(
             logger.do_send(Reopen);
         }
         let found = reread.as_ref().map(|reread| reread());
-        if let Some(reload) = found.and_then(|found| reload(&begun_with, found)) {
+        if let Some(reload) = found.and_then(|found| reload(features, &begun_with, found)) {
             analyzer.do_send(reload);
         }
     }
 }
 
 /// What of the settings is taken up while everything runs.
-fn reload(begun_with: &Config, found: Result<Config, String>) -> Option<Reload> {
+fn reload(
+    features: &[Feature],
+    begun_with: &Config,
+    found: Result<Config, String>,
+) -> Option<Reload> {
     let found = match found {
         Ok(found) => found,
         Err(error) => {
@@ -68,18 +73,18 @@ fn reload(begun_with: &Config, found: Result<Config, String>) -> Option<Reload> 
             return None;
         }
     };
-    let reread = FEATURES
+    let reread = features
         .iter()
         .filter(|own| own.options.is_some_and(|options| options.is_reread));
     let names: Vec<&'static str> = reread.map(|feature| feature.name).collect();
-    let features = begun_with.features.clone().taking(&names, &found.features);
+    let options = begun_with.features.clone().taking(&names, &found.features);
     let taken_up = Config {
-        features: features.clone(),
+        features: options.clone(),
         ..begun_with.clone()
     };
     if taken_up != found {
         let names = names.join(", ");
         tracing::warn!("SIGHUP: only changes to {names} take effect; restart netto for the others");
     }
-    Some(Reload(features))
+    Some(Reload(options))
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use netto_metrics::catalogue::{Family, Kind, Unit};
 use netto_metrics::families::families;
 
-use super::metrics;
+use super::{FEATURES, metrics};
 
 mod shipped;
 
@@ -17,7 +17,9 @@ const END: &str = "<!-- end -->";
 
 /// Every family that is there without further options.
 fn all() -> impl Iterator<Item = &'static Family> {
-    families(&metrics(), false).collect::<Vec<_>>().into_iter()
+    families(&metrics(FEATURES), false)
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 fn row(family: &Family) -> String {
@@ -97,7 +99,7 @@ fn names_are_well_formed_and_end_in_their_unit() {
 #[test]
 fn every_name_stands_for_one_family() {
     let otlp = all().filter_map(Family::otlp_name).collect::<Vec<_>>();
-    let catalogues = metrics();
+    let catalogues = metrics(FEATURES);
     let prometheus = families(&catalogues, true).map(|family| family.name.to_owned());
     for mut names in [prometheus.collect(), otlp] {
         let all = names.len();

@@ -5,4 +5,6 @@ pub mod http;
 #[allow(dead_code, reason = "the root tests choose by it")]
 pub mod tiers;
 pub mod trial;
+#[allow(dead_code, reason = "demonstrations measure nothing")]
+pub mod turn;
 pub mod webdriver;

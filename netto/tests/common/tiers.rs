@@ -98,6 +98,7 @@ pub const TABLE: &[Row] = &[
     row("allocations", "").quick(),
     row("bytecode", "").quick(),
     row("dashboard", ""),
+    row("house", ""),
     row("offline", ""),
     row("sinks", ""),
     row("sinks", "log_kill::a_hundred_kills").long("five minutes: a hundred daemons are killed"),

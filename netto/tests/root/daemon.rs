@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::{Deref, DerefMut};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,11 +26,7 @@ pub fn binary() -> PathBuf {
 
 /// A command that runs netto and dies with the tests.
 pub fn command(arguments: &[&str]) -> Command {
-    command_of(&binary(), arguments)
-}
-
-fn command_of(program: &Path, arguments: &[&str]) -> Command {
-    let mut command = child::mortal(&program.to_string_lossy());
+    let mut command = child::mortal(&binary().to_string_lossy());
     command.args(arguments);
     command
 }
@@ -125,15 +121,6 @@ impl Daemon {
 
     /// Starts it on this port.
     pub fn start_on(port: u16, options: &[&str]) -> Result<Self> {
-        Daemon::start_program_on(port, &binary(), options)
-    }
-
-    /// Starts another program than that under test, on a free port.
-    pub fn start_program(program: &Path, options: &[&str]) -> Result<Self> {
-        Daemon::start_program_on(child::free_port()?, program, options)
-    }
-
-    fn start_program_on(port: u16, program: &Path, options: &[&str]) -> Result<Self> {
         let port_text = port.to_string();
         let mut arguments = vec!["run", "--address", "127.0.0.1", "--port", &port_text];
         // Staying within a budget has tests of its own.
@@ -148,9 +135,14 @@ impl Daemon {
         }
         arguments.extend(options);
         end_shared();
+        Daemon::of(&mut command(&arguments), port)
+    }
+
+    /// What this command serves on this port, once it has something to show.
+    pub fn of(command: &mut Command, port: u16) -> Result<Self> {
         let mut daemon = Daemon {
             started: Instant::now(),
-            process: Owned::start(&mut command_of(program, &arguments))?,
+            process: Owned::start(command)?,
             at: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         };
         child::eventually(START_LIMIT, || daemon.is_ready())?

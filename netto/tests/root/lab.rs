@@ -6,19 +6,14 @@
 
 use std::io::Write;
 use std::net::IpAddr;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
 use crate::child;
 
 const PREFIX: &str = "nettotest";
-/// A whole run takes four minutes here.
-const LONGEST_WAIT: Duration = Duration::from_secs(30 * 60);
 /// A hardware address without a device: its packets are forwarded, then dropped at the end.
 const NOBODY: &str = "02:00:00:00:77:77";
 
@@ -128,19 +123,6 @@ impl Drop for Namespace {
         // A leftover is removed by the next run.
         let _ = child::run(Command::new("ip").args(["netns", "del", &self.name]));
     }
-}
-
-/// Waits until no other run of these tests measures this host. The turn lasts as
-/// long as the socket, whose name the kernel gives to one process at a time.
-pub fn wait_for_turn() -> Result<UnixListener> {
-    let name = SocketAddr::from_abstract_name(PREFIX)?;
-    if let Ok(turn) = UnixListener::bind_addr(&name) {
-        return Ok(turn);
-    }
-    println!("another run of these tests is measuring this host: waiting for it to end");
-    child::eventually(LONGEST_WAIT, || {
-        UnixListener::bind_addr(&name).context("another run of these tests is still going on")
-    })
 }
 
 /// Removes namespaces of test runs that were killed.

@@ -42,7 +42,6 @@ mod guest;
 mod hidden;
 mod hooks;
 mod hostile;
-mod house;
 mod idle;
 mod kernels;
 mod lab;
@@ -79,7 +78,7 @@ mod websocket;
 
 use std::process::ExitCode;
 
-use common::{child, http, tiers, trial, webdriver};
+use common::{child, http, tiers, trial, turn, webdriver};
 use libtest_mimic::Arguments;
 use trial::Test;
 
@@ -96,7 +95,7 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     let mut _turn = None;
     if !arguments.list {
-        match lab::wait_for_turn() {
+        match turn::wait() {
             Ok(turn) => _turn = Some(turn),
             Err(error) => {
                 eprintln!("error: {error:#}");
@@ -142,7 +141,6 @@ fn main() -> ExitCode {
         counting::TESTS,
         changes::TESTS,
         browser::TESTS,
-        house::tests(),
     ]
     .into_iter()
     .flatten();

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use netto::config::Config;
+use netto::features::FEATURES;
 use netto::run;
 use netto_http::websocket_client::Patience;
 use tungstenite::protocol::frame::coding::CloseCode;
@@ -68,7 +69,7 @@ fn a_reader_that_is_stuck_is_dropped() {
         no_progress: Duration::from_millis(100),
         keepalive: Duration::from_millis(20),
     };
-    let prepared = run::bind(&config())
+    let prepared = run::bind(FEATURES, &config())
         .expect("prepared")
         .with_patience(patience);
     let daemon = Daemon::prepared(prepared, endless());
@@ -100,7 +101,7 @@ fn a_reader_that_takes_no_data_is_cut_off_however_much_it_talks() {
         max_clients: 1,
         ..config()
     };
-    let prepared = run::bind(&config)
+    let prepared = run::bind(FEATURES, &config)
         .expect("prepared")
         .with_patience(patience);
     // More than the kernel's buffers take between the two ends.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use metrics_common::codec::ServerMessage;
 use netto::config::Config;
+use netto::features::FEATURES;
 use netto::run;
 use tungstenite::protocol::frame::coding::CloseCode;
 
@@ -106,7 +107,7 @@ fn at_the_end_dashboards_are_told_and_the_port_is_free() {
 
 #[test]
 fn sigterm_ends_it_cleanly() {
-    let prepared = run::bind(&config()).expect("prepared");
+    let prepared = run::bind(FEATURES, &config()).expect("prepared");
     let address = prepared.local_addr().expect("an address");
     let thread = std::thread::spawn(move || prepared.serve(info(), Box::new(endless())));
     // The signal is listened for before anything is served.

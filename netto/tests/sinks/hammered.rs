@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use metrics_common::codec::ServerMessage;
 use netto::config::Config;
+use netto::features::FEATURES;
 use netto::run;
 
 use crate::client::Dashboard;
@@ -118,10 +119,10 @@ fn no_interval_is_late_or_lost_and_no_dashboard_starves_while_clients_hammer() {
         seed: 1,
         period: PERIOD,
         frequency_hz: 1000,
-        features: netto::features::FEATURES,
+        features: FEATURES,
         without: &["owners", "latency"],
     });
-    let prepared = run::bind(&config).expect("prepared");
+    let prepared = run::bind(FEATURES, &config).expect("prepared");
     let daemon = Daemon::serving(prepared, host.info, host.source);
     daemon.ready();
     let mut dashboard = Dashboard::open(daemon.address);

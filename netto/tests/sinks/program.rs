@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::process::{Command, Output};
 
 use netto::config::Config;
+use netto::features::FEATURES;
 use netto::run;
 
 use crate::support::*;
@@ -25,7 +26,7 @@ fn netto(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
 fn a_port_in_use_is_explained() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let listen = taken.local_addr().expect("an address");
-    let error = run::bind(&Config { listen, ..config() })
+    let error = run::bind(FEATURES, &Config { listen, ..config() })
         .err()
         .expect("refused");
     assert_eq!(

@@ -10,6 +10,7 @@ use metrics_common::history::History;
 use metrics_common::log::LogBuilder;
 use metrics_common::{Info, Snapshot};
 use netto::config::Config;
+use netto::features::FEATURES;
 use netto::run;
 use netto_pipeline::playback::Controls;
 use netto_replay::player::{self, Player};
@@ -46,7 +47,7 @@ fn played(path: &Path, playing: bool, speed: f64, config: &Config) -> Daemon {
         user_period: player::PERIOD,
         ..config.clone()
     };
-    let prepared = run::bind(&config)
+    let prepared = run::bind(FEATURES, &config)
         .expect("it can be prepared")
         .with_replay(controls);
     Daemon::serving(prepared, info, player)

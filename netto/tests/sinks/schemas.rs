@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jsonschema::Validator;
 use metrics_common::component::index_of;
 use metrics_common::{Info, Missable, Snapshot, SplitBasis};
+use netto::features::FEATURES;
 use netto::run;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 use serde_json::Value;
@@ -128,7 +129,7 @@ fn of_log(log: &str) -> Vec<NamedAnswer> {
 /// The answers of all kinds of netto.
 fn everything() -> Vec<NamedAnswer> {
     let mut given = Vec::new();
-    let prepared = run::bind(&config()).expect("it can be prepared");
+    let prepared = run::bind(FEATURES, &config()).expect("it can be prepared");
     let daemon = Daemon::serving(prepared, talkative(), Talkative(endless()));
     daemon.wait_for("/api/v1/snapshot", |answer| {
         answer.status == 200 && answer.json()["sequence"].as_u64() >= Some(25)

@@ -14,6 +14,7 @@ use metrics_common::{
     Modes, OwnCost, OwnPart, Power, Sections, Snapshot, ZonePower, fixture,
 };
 use netto::config::Config;
+use netto::features::FEATURES;
 use netto::run::{self, Prepared};
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 use tokio::sync::oneshot;
@@ -111,6 +112,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
                 }],
             }),
             owners: Some(crate::owners::made_up(sequence)),
+            ..Sections::default()
         },
     }
 }
@@ -283,7 +285,7 @@ impl Daemon {
     /// Starts a daemon with these settings.
     pub fn start(config: &Config, source: Source) -> Daemon {
         Daemon::prepared(
-            run::bind(config).expect("the daemon can be prepared"),
+            run::bind(FEATURES, config).expect("the daemon can be prepared"),
             source,
         )
     }

@@ -6,17 +6,17 @@
 //! **To add a view, add its folder, its name to the list below, and a line `<!-- view: NAME -->` to
 //! `www/index.html` at its position.** The build inserts the markup there, in an element with
 //! `data-view="NAME"`, which is hidden as a whole. No view knows another; they share the scene, and
-//! [`crate::state`].
+//! [`crate::state`]. The view of the example feature is for tests only (`example`).
 
 use crate::view_info::ViewInfo;
 
 macro_rules! views {
-    ($($name:ident),* $(,)?) => {
-        $(pub mod $name;)*
+    ($($(#[cfg($when:meta)])? $name:ident),* $(,)?) => {
+        $($(#[cfg($when)])? pub mod $name;)*
 
         /// All views, in the order of drawing.
         pub const VIEWS: &[ViewInfo] = &[
-            $(ViewInfo {
+            $($(#[cfg($when)])? ViewInfo {
                 name: stringify!($name),
                 needs: $name::NEEDS,
                 pages: $name::PAGES,
@@ -25,7 +25,7 @@ macro_rules! views {
 
         /// The markup of each by its name, in the same order.
         pub const MARKUP: &[(&str, &str)] = &[
-            $((stringify!($name), include_str!(concat!(stringify!($name), "/view.html")))),*
+            $($(#[cfg($when)])? (stringify!($name), include_str!(concat!(stringify!($name), "/view.html")))),*
         ];
 
         /// The view objects, in the same order. `redraw` requests a drawing.
@@ -34,15 +34,30 @@ macro_rules! views {
             window: &web_sys::Window,
             redraw: &std::rc::Rc<dyn Fn()>,
         ) -> Vec<(&'static ViewInfo, Box<dyn crate::view::View>)> {
-            let views = [$($name::page::start(window, redraw)),*];
+            let views = [$($(#[cfg($when)])? $name::page::start(window, redraw)),*];
             VIEWS.iter().zip(views).collect()
         }
     };
 }
 
 views!(
-    headline, status, own, replay, notes, about, now, time, owners, cpus, table, traffic, latency,
-    flame, missing
+    headline,
+    status,
+    own,
+    replay,
+    notes,
+    about,
+    now,
+    time,
+    owners,
+    cpus,
+    table,
+    traffic,
+    latency,
+    flame,
+    missing,
+    #[cfg(feature = "example")]
+    ticks,
 );
 
 #[cfg(test)]
@@ -54,10 +69,12 @@ mod tests {
     #[test]
     fn every_view_has_its_place_on_the_page_and_every_place_a_view() {
         let page = include_str!("../../../www/index.html");
-        let mut places: Vec<&str> = page
-            .split("<!-- view: ")
-            .skip(1)
-            .filter_map(|piece| piece.split_once(" -->").map(|(name, _)| name))
+        let is_there =
+            |line: &&str| cfg!(feature = "example") || !line.contains("<!-- example -->");
+        let lines = page.lines().filter(is_there);
+        let mut places: Vec<&str> = lines
+            .filter_map(|line| line.split_once("<!-- view: ")?.1.split_once(" -->"))
+            .map(|(name, _)| name)
             .collect();
         places.sort_unstable();
         let mut names: Vec<&str> = MARKUP.iter().map(|(name, _)| *name).collect();

@@ -2,6 +2,7 @@
 
 use metrics_common::{Availability, InstrumentCost, Sections};
 
+use crate::command::Command;
 use crate::demo::{self, Generator};
 use crate::options::Options;
 use crate::summary::Summarizer;
@@ -20,12 +21,15 @@ pub trait Instrument: Send {
     fn collect(&mut self, tick: &mut Tick<'_>, sections: &mut Sections) -> anyhow::Result<()>;
 }
 
-/// How a feature is started.
+/// What a feature is.
+#[derive(Clone, Copy)]
 pub struct Feature {
     /// The name of the feature and of its section.
     pub name: &'static str,
     /// Whether its failure ends the daemon; any other feature is switched off.
     pub is_essential: bool,
+    /// Whether these options ask for it; `netto demo` makes up nothing of what nobody asks for.
+    pub is_asked_for: fn(&FeatureOptions) -> bool,
     /// Whether it needs, with these options, samples with owner tags.
     pub wants_tags: fn(&FeatureOptions) -> bool,
     /// Starts it; earlier events belong to no interval.
@@ -35,6 +39,10 @@ pub struct Feature {
     pub start: fn(&mut Platform, &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>>,
     /// What users may ask of it.
     pub options: Option<Options>,
+    /// Its own command.
+    pub command: Option<Command>,
+    /// What `netto list NAME` prints of it.
+    pub list: Option<fn() -> String>,
     /// What it exports.
     pub metrics: Catalogue,
     /// The form of its section in the API.
@@ -54,9 +62,12 @@ impl Feature {
         Feature {
             name,
             is_essential: false,
+            is_asked_for: |_| true,
             wants_tags: |_| false,
             start,
             options: None,
+            command: None,
+            list: None,
             metrics: Catalogue::of(&[]),
             api: Api::SECTION,
             demo: demo::nothing,

@@ -1,5 +1,6 @@
 //! What a feature is, those that run, and the order of a tick.
 
+pub mod command;
 pub mod demo;
 pub mod instruments;
 pub mod measurement;

@@ -20,7 +20,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::daemon::{Daemon, run_to_end};
-use crate::lab;
+use crate::{lab, turn};
 
 /// Begins each line that holds a figure.
 const FIGURE: &str = "bench figure:";
@@ -132,7 +132,7 @@ fn run(words: &[String]) -> Result<ExitCode> {
             part => parts.push(part),
         }
     }
-    let _turn = lab::wait_for_turn()?;
+    let _turn = turn::wait()?;
     lab::remove_leftovers();
     let mut code = ExitCode::SUCCESS;
     for part in parts {

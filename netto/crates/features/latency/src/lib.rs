@@ -1,14 +1,12 @@
 //! The time from a packet's arrival to each point of the stack. Nothing is loaded unless it is
 //! requested; measuring pauses when it would cost too much.
 
-use metrics_common::latency::Point;
 use metrics_common::sections::{MissingPoint, PointLatency};
 use metrics_common::{Latency, Sections};
 
 use self::analysis::growth::{self, Counts};
-use self::analysis::plan;
 use self::groups::Groups;
-use self::kernel::probes::{Probes, hookable};
+use self::kernel::probes::Probes;
 use self::request::Request;
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
@@ -17,20 +15,24 @@ use netto_platform::{Platform, Tick};
 
 pub mod analysis;
 mod api;
+mod command;
 pub mod demo;
 mod groups;
 mod kernel;
 pub mod metrics;
 mod options;
+mod points;
 pub mod request;
 mod terminal;
 
 pub use api::API;
-pub use terminal::View;
 
 /// CPU time is measured without it.
 pub const FEATURE: Feature = Feature {
+    is_asked_for: |options| options.of::<Request>("latency").is_some(),
     options: Some(options::OPTIONS),
+    command: Some(command::COMMAND),
+    list: Some(points::list),
     api: API,
     metrics: metrics::METRICS,
     demo: demo::generator,
@@ -56,20 +58,6 @@ struct Latencies {
     runs_before: Vec<u64>,
     groups: Option<Groups>,
     group: RegisteredGroup,
-}
-
-/// How this kernel can measure a point, in order of preference: the hooks used, or why it is not
-/// possible.
-pub type Ways = Vec<Result<String, String>>;
-
-/// How this kernel can measure each point. Nothing is loaded, so the kernel may still refuse.
-///
-/// # Errors
-/// If its type information cannot be read.
-pub fn ways() -> anyhow::Result<Vec<(Point, Ways)>> {
-    let found = hookable()?;
-    let of = |point: &Point| (*point, plan::ways(*point, |own| found.contains(own.name)));
-    Ok(Point::ALL.iter().map(of).collect())
 }
 
 /// Starts measuring.

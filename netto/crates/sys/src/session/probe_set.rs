@@ -62,8 +62,12 @@ impl ProbeSet {
             }
         }
         self.settle_hooks_of(groups);
-        let own = self.lost.iter().position(|(group, _)| groups.has(*group));
-        own.map_or(Ok(()), |place| Err(self.lost.swap_remove(place).1))
+        let lost = std::mem::take(&mut self.lost).into_iter();
+        let (own, others): (Vec<_>, _) = lost.partition(|(group, _)| groups.has(*group));
+        self.lost = others;
+        own.into_iter()
+            .next()
+            .map_or(Ok(()), |(_, error)| Err(error))
     }
 
     /// Detaches what begins a kind, or what ends it.
@@ -195,25 +199,23 @@ impl ProbeSet {
         programs: &[&'static CombinedProgram],
     ) -> anyhow::Result<()> {
         let parts: Vec<_> = programs.iter().map(|own| self.parts_of(own)).collect();
-        let members = || {
-            parts
-                .iter()
-                .flatten()
-                .flatten()
-                .map(|own| &self.probes[*own])
-        };
-        let mut resources: Vec<&Resources> = members().filter_map(Member::resources).collect();
+        let places = parts.iter().flatten().flatten();
+        let members = places.map(|own| &self.probes[*own]);
+        let mut resources: Vec<&Resources> = members.filter_map(Member::resources).collect();
         resources.sort_unstable_by_key(|own| own.object());
         resources.dedup_by_key(|own| own.object());
         let loaded = combined::load(object, programs, &resources)?;
-        for ((program, parts), descriptor) in programs.iter().zip(&parts).zip(loaded) {
+        let both = programs.iter().zip(&parts).zip(loaded);
+        let combined = both.map(|((program, parts), descriptor)| {
             let groups = parts.iter().flatten().map(|own| self.probes[*own].group);
-            self.combined.push(Combined {
+            Ok(Combined {
                 program,
                 groups: groups.collect(),
                 probe: Probe::new(descriptor, None)?,
-            });
-        }
+            })
+        });
+        let combined = combined.collect::<io::Result<Vec<_>>>()?;
+        self.combined.extend(combined);
         Ok(())
     }
 

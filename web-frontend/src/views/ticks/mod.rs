@@ -1,4 +1,4 @@
-//! The ticks of the instrument that does nothing else.
+//! The ticks of the example feature.
 
 use crate::view_info::Pages;
 

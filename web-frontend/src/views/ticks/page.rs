@@ -19,7 +19,8 @@ impl Keys for Ticks {}
 
 impl View for Ticks {
     fn draw(&mut self, scene: &Scene) -> Result<(), JsValue> {
-        let ticks = scene.shown.sections.ticks.unwrap_or_default();
-        scene.dom.set_text("ticks-count", &ticks.count.to_string())
+        let ticks = scene.shown.sections.ticks.as_ref();
+        let count = ticks.map_or(0, |ticks| ticks.count);
+        scene.dom.set_text("ticks-count", &count.to_string())
     }
 }

@@ -1,0 +1,21 @@
+//! A feature's own command, `netto NAME`: its view of the newest intervals on a terminal.
+//!
+//! What all such commands share, the binary adds: whose intervals, how long, live, once or as
+//! JSON.
+
+use clap::ArgMatches;
+use netto_pipeline::options::FeatureOptions;
+use netto_questions::api::TextView;
+
+/// The command of a feature.
+#[derive(Clone, Copy)]
+pub struct Command {
+    /// What it shows, for `netto --help`.
+    pub about: &'static str,
+    /// Adds arguments of its own.
+    pub arguments: fn(clap::Command) -> clap::Command,
+    /// The view that these arguments ask for, still empty.
+    pub view: fn(&ArgMatches) -> Box<dyn TextView>,
+    /// Asks the feature to measure, where the command measures by itself.
+    pub ask: fn(FeatureOptions) -> FeatureOptions,
+}
