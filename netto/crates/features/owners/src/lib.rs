@@ -137,6 +137,7 @@ impl WhoseCost {
                     Causer::Socket(socket) => self.holder(socket, now_ns),
                     Causer::Interface(who) => self.register.number(who),
                     Causer::Nobody => NOBODY,
+                    Causer::Unknown => UNKNOWN,
                 };
                 (cause, causer.found())
             };

@@ -186,7 +186,7 @@ impl Division {
         };
         let open = Open {
             payer: interrupts(event).then_some(pair.payer),
-            is_shared: is_sent || (found == Evidence::Nothing),
+            is_shared: is_sent || is_for_all(leaf),
             otherwise: pair.cause,
         };
         for pools in [cpu, &mut self.host] {
@@ -308,7 +308,8 @@ impl Division {
             let now = rows.into_iter().map(|row| own[row].now());
             let others = self.other_evidence(event, leaf, cpu);
             let all = now.chain(sends).chain(others);
-            all.map(<[_]>::to_vec).find(|all| !all.is_empty())
+            all.map(|all| open.of_owners(all))
+                .find(|all| !all.is_empty())
         };
         let evidence = of_payer.into_iter().find(|some| !some.is_empty());
         let evidence = evidence.or_else(|| open.is_shared.then(of_all).flatten());

@@ -36,7 +36,15 @@ impl Open {
     /// Known with the same payer.
     pub fn of_its_payer(&self, evidence: &[(Known, f64)]) -> Weights {
         let of_it = |known: &Known| self.payer.is_none_or(|payer| payer == known.pair.payer);
-        let evidence = evidence.iter().filter(|(known, _)| of_it(known));
+        let mut evidence = self.of_owners(evidence);
+        evidence.retain(|(known, _)| of_it(known));
+        evidence
+    }
+
+    /// Evidence that may stand for it: work for all packets is caused by those with an owner.
+    pub fn of_owners(&self, evidence: &[(Known, f64)]) -> Weights {
+        let may_stand = |known: &Known| !self.is_shared || known.found != Evidence::Nothing;
+        let evidence = evidence.iter().filter(|(known, _)| may_stand(known));
         evidence.copied().collect()
     }
 }

@@ -56,6 +56,8 @@ pub enum Causer {
     Interface(OwnerId),
     /// Neither.
     Nobody,
+    /// Perhaps another packet's: it cannot be told.
+    Unknown,
 }
 
 impl Causer {
@@ -66,6 +68,7 @@ impl Causer {
             Causer::Socket(_) => Evidence::Socket,
             Causer::Interface(_) => Evidence::Interface,
             Causer::Nobody => Evidence::Nothing,
+            Causer::Unknown => Evidence::Unknown,
         }
     }
 }
@@ -84,6 +87,12 @@ pub fn causer(sample: &TaggedSample, told: Option<Answer>, is_exact: bool) -> Ca
         return Causer::Socket(last);
     }
     let is_exact = is_exact && interrupts(sample.event);
+    if !is_exact
+        && interrupts(sample.event)
+        && told.is_some_and(|told| is_sent_by_the_interrupted(&told, task))
+    {
+        return Causer::Unknown;
+    }
     let told = told.filter(|told| is_exact || told.time_ns.saturating_sub(task.time_ns) <= SOON_NS);
     if let Some(told) = told {
         if let Some(socket) = socket(told.cgroup, told.inode) {
@@ -102,6 +111,12 @@ pub fn causer(sample: &TaggedSample, told: Option<Answer>, is_exact: bool) -> Ca
         Some(last) => Causer::Socket(last),
         None => Causer::Nobody,
     }
+}
+
+/// Whether a packet that the interrupted owner sends has given the answer. It may have done so after
+/// the softirq, whose end is not seen where softirqs are not timed.
+fn is_sent_by_the_interrupted(told: &Answer, task: &SampleTag) -> bool {
+    told.to != 0 && told.from == 0 && told.cgroup != 0 && told.cgroup == task.cgroup
 }
 
 fn socket(cgroup: u64, inode: u64) -> Option<Socket> {
@@ -226,6 +241,22 @@ mod tests {
             causer(&sample("napi_thread"), told(5, late), true),
             Causer::Nobody
         );
+    }
+
+    #[test]
+    fn what_the_interrupted_sends_after_a_softirq_that_is_not_timed_is_no_answer() {
+        let sent = |cgroup| {
+            Some(Answer {
+                cgroup,
+                time_ns: 1_100,
+                to: 3,
+                ..Answer::default()
+            })
+        };
+        let sample = sample("rx_softirq");
+        assert_eq!(causer(&sample, sent(99), false), Causer::Unknown);
+        assert_eq!(causer(&sample, sent(99), true), of(99));
+        assert_eq!(causer(&sample, sent(5), false), of(5), "forwarded");
     }
 
     #[test]
