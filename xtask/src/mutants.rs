@@ -95,8 +95,12 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
         if group.is_some_and(|group| *group != drawn.group) {
             continue;
         }
+        let still = place::find(&all, drawn).filter(|place| place.file == drawn.file);
         let moved = sample.moved(drawn);
-        let place = moved.as_ref().map(|moved| place::find(&all, moved));
+        let place = match still {
+            Some(_) => Some(still),
+            None => moved.as_ref().map(|moved| place::find(&all, moved)),
+        };
         let outcome = match place {
             Some(Some(place)) => {
                 if options.find {

@@ -160,6 +160,16 @@ mod tests {
     }
 
     #[test]
+    fn a_softirq_pays_for_the_probes_at_interrupts_and_a_call_does_not() {
+        let mut prices = Prices::default();
+        let groups = [Group::Softirqs, SENDS];
+        let before = groups.map(|group| prices.of_event_ns(group));
+        prices.interrupts_ns = 70.0;
+        let after = groups.map(|group| prices.of_event_ns(group));
+        assert_eq!(after, [before[0] + 70.0, before[1]]);
+    }
+
+    #[test]
     fn calls_that_nobody_counts_are_as_long_as_those_that_were_counted() {
         let mut habits = Habits::default();
         let mut counted = [None; GROUPS];
@@ -172,6 +182,22 @@ mod tests {
         // What samples find does not teach how long a call is.
         habits.learn(0, &counted, &[0; GROUPS], GroupSet::NONE);
         assert_eq!(habits.guess(1, Group::Sends, 10_000_000, None), 5_000);
+    }
+
+    #[test]
+    fn what_calls_are_like_is_the_mean_of_millions_and_follows_a_change() {
+        let mut habits = Habits::default();
+        let mut counted = [None; GROUPS];
+        counted[SENDS.index()] = Some(400_000);
+        let mut time_ns = [0; GROUPS];
+        for each_ns in [2_000, 8_000] {
+            time_ns[SENDS.index()] = each_ns * 400_000;
+            for _ in 0..20 {
+                habits.learn(0, &counted, &time_ns, GroupSet::ALL);
+            }
+            let guess = habits.guess(0, Group::Sends, each_ns * 1_000, None);
+            assert!((990..=1_010).contains(&guess), "{guess}");
+        }
     }
 
     #[test]

@@ -128,9 +128,12 @@ fn a_packet_that_met_nobody_is_nobodys() {
     for _ in 0..10 {
         let nobody = pair(NOBODY, 9);
         division.add(sample(0, "rx_softirq", Some("gro"), nobody, Found::Nothing));
+        let own = pair(1, 9);
+        division.add(sample(0, "rx_softirq", Some("gro"), own, Found::Socket));
     }
-    let (portions, bases) = divided(&division, &cost(&[("gro", [50, 0])]));
+    let (portions, bases) = divided(&division, &cost(&[("gro", [100, 0])]));
     assert_eq!(caused(&portions, "gro", NOBODY), 50);
+    assert_eq!(caused(&portions, "gro", 1), 50);
     let basis = bases
         .iter()
         .find(|b| b.component as usize == row("rx_softirq"));
