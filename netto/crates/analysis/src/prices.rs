@@ -69,6 +69,18 @@ impl Prices {
         };
         self.event_ns[group.index()] + interrupts_ns
     }
+
+    /// Moves the cost of the interrupt probes out of the cost of softirqs.
+    pub fn interrupts_part(&self, softirqs_ns: &mut [u64]) -> Vec<u64> {
+        let whole_ns = self.of_event_ns(Group::Softirqs);
+        let part = self.interrupts_ns / whole_ns.max(f64::MIN_POSITIVE);
+        let split = softirqs_ns.iter_mut().map(|ns| {
+            let interrupts_ns = (*ns as f64 * part) as u64;
+            *ns -= interrupts_ns;
+            interrupts_ns
+        });
+        split.collect()
+    }
 }
 
 fn approach(price: &mut f64, measured: Option<f64>) {
@@ -167,6 +179,10 @@ mod tests {
         prices.interrupts_ns = 70.0;
         let after = groups.map(|group| prices.of_event_ns(group));
         assert_eq!(after, [before[0] + 70.0, before[1]]);
+        prices.event_ns[Group::Softirqs.index()] = 210.0;
+        let mut softirqs_ns = [4_000, 0];
+        assert_eq!(prices.interrupts_part(&mut softirqs_ns), [1_000, 0]);
+        assert_eq!(softirqs_ns, [3_000, 0]);
     }
 
     #[test]

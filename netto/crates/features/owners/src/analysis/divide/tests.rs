@@ -141,6 +141,16 @@ fn a_packet_that_met_nobody_is_nobodys() {
 }
 
 #[test]
+fn softirqs_and_their_parts_take_from_who_they_interrupt_and_calls_do_not() {
+    for slug in ["rx_softirq", "gro", "rx_unattributed", "net_timer"] {
+        assert!(takes(row(slug)), "{slug}");
+    }
+    for slug in ["tx_syscall", "rx_syscall", "local_ipc"] {
+        assert!(!takes(row(slug)), "{slug}");
+    }
+}
+
+#[test]
 fn polling_for_all_packets_goes_as_these_do() {
     let mut division = Division::default();
     division.begin(500_000_000, 2);
