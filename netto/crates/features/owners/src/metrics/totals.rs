@@ -276,18 +276,6 @@ mod tests {
         assert_eq!(caused(&totals, "/g0"), Some(1));
     }
 
-    #[test]
-    fn of_those_who_come_at_once_none_takes_the_place_of_another() {
-        let mut totals = OwnerTotals::default();
-        let all: Vec<_> = (0..LIMIT as u64)
-            .map(|id| (group(id), 100, idle()))
-            .collect();
-        totals.add(&of(&all));
-        totals.add(&of(&[(group(8_888), 4, idle()), (group(9_999), 3, idle())]));
-        assert_eq!(caused(&totals, "/g8888"), Some(4));
-        assert_eq!(caused(&totals, "/g9999"), Some(3));
-    }
-
     proptest! {
         #[test]
         fn no_series_ever_falls_and_no_interval_is_lost(
