@@ -57,7 +57,7 @@ enum Command {
     Vm(vm::Options),
     /// Measure what netto costs on this machine, and in a guest (as root; about an hour)
     Bench(bench::Options),
-    /// Try whether tests catch the mutants of `xtask/mutants`, in a copy (hours; goes on where it was)
+    /// Try whether tests catch the mutants of `xtask/mutants`, in a copy (goes on where it was interrupted)
     Mutants(mutants::Options),
     /// Check that the source keeps to the project's own rules
     Tidy,

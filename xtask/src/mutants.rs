@@ -1,35 +1,28 @@
 //! `cargo xtask mutants`: whether tests catch the mutants of `xtask/mutants/sample.tsv`, each
 //! followed to where its code is now. Needs cargo-mutants, which lists the mutants of a file.
 //!
-//! Works in a copy of a commit's tree. What was found of that commit is kept, so that a run that
-//! was interrupted goes on.
+//! Works in a copy of a commit's tree, which has all mutants at once, each with a switch; those
+//! that cannot have one are built alone. What was found of a commit is kept, so that a run that was
+//! interrupted goes on.
 
+mod copy;
 mod place;
+mod program;
 mod sample;
+mod schema;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
+use self::copy::{BuildError, Copy};
 use self::place::Place;
+use self::program::{Program, Verdict};
 use self::sample::{Drawn, Sample};
-use crate::tiers::TABLE;
-use crate::{build, process};
-
-/// Seconds after which a build, or tests, are given up.
-const LIMIT_SECONDS: &str = "900";
-/// By which `timeout` tells that.
-const TIMED_OUT: i32 = 124;
-/// What tests cost unoptimised is less than what it costs to optimise each mutant.
-const UNOPTIMISED: [&str; 4] = [
-    "--config",
-    "profile.dev.package.netto.opt-level=0",
-    "--config",
-    "profile.dev.package.metrics-common.opt-level=0",
-];
+use self::schema::Schema;
+use crate::process;
 
 /// What can be asked for.
 #[derive(Debug, clap::Args)]
@@ -92,48 +85,224 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
         "this needs cargo-mutants: cargo install cargo-mutants --locked"
     );
     let sample = Sample::read(root)?;
-    let chosen = sample.drawn.iter().filter(|drawn| {
+    let copy = Copy::new(root, &options.tree)?;
+    let mut results = Results::read(copy.own.join("results.tsv"));
+    let all = place::all(&copy.tree)?;
+    let mut places = BTreeMap::new();
+    let mut elsewhere = Vec::new();
+    for (number, drawn) in sample.drawn.iter().enumerate() {
         let group = options.group.as_ref();
-        group.is_none_or(|group| *group == drawn.group)
-    });
-    let bench = Bench::new(root, &options.tree)?;
-    if options.find {
-        for drawn in chosen {
-            match bench.find(&sample, drawn)? {
-                Found::There(place) => {
-                    println!("{}:{}: {}", place.file, place.line(), drawn.mutation)
-                }
-                Found::Not(outcome) => {
-                    println!("{}: {} {}", outcome.name(), drawn.file, drawn.mutation)
-                }
-            }
-        }
-        return Ok(());
-    }
-    let mut known = bench.known();
-    for drawn in chosen {
-        if known.contains_key(&drawn.id) {
+        if group.is_some_and(|group| *group != drawn.group) {
             continue;
         }
-        if known.is_empty() {
-            bench.passes_without_any()?;
-        }
-        let outcome = match bench.find(&sample, drawn)? {
-            Found::Not(outcome) => outcome,
-            Found::There(place) => bench.try_one(&place)?,
+        let still = place::find(&all, drawn).filter(|place| place.file == drawn.file);
+        let moved = sample.moved(drawn);
+        let place = match still {
+            Some(_) => Some(still),
+            None => moved.as_ref().map(|moved| place::find(&all, moved)),
         };
-        eprintln!("xtask: {}: {}", outcome.name(), drawn.id.replace('\t', " "));
-        bench.note(drawn, outcome)?;
-        known.insert(drawn.id.clone(), outcome);
+        let outcome = match place {
+            Some(Some(place)) => {
+                if options.find {
+                    println!("{}:{}: {}", place.file, place.line(), place.mutation);
+                }
+                places.insert(number, place.clone());
+                continue;
+            }
+            Some(None) => Outcome::NotFound,
+            None => Outcome::Gone,
+        };
+        if options.find {
+            println!("{}: {} {}", outcome.name(), drawn.file, drawn.mutation);
+        }
+        elsewhere.push((drawn.id.clone(), outcome));
     }
-    print!("{}", table(&sample, &known));
+    if options.find {
+        return Ok(());
+    }
+    places.retain(|number, _| !results.known.contains_key(&sample.drawn[*number].id));
+    if !places.is_empty() {
+        let (alone, learned) = try_switched(&copy, &sample, &places, &mut results)?;
+        for number in alone {
+            let (outcome, why) = try_alone(&copy, &places[&number], &learned)?;
+            results.note(&sample.drawn[number], outcome, &why)?;
+        }
+    }
+    results.known.extend(elsewhere);
+    print!("{}", table(&sample.drawn, &results.known));
     Ok(())
 }
 
+/// What became of mutants, as it is kept.
+struct Results {
+    path: PathBuf,
+    known: BTreeMap<String, Outcome>,
+}
+
+impl Results {
+    fn read(path: PathBuf) -> Results {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let known = text.lines().filter_map(|line| {
+            let columns: Vec<&str> = line.rsplitn(3, '\t').collect();
+            let [_, outcome, id] = columns[..] else {
+                return None;
+            };
+            Some((id.to_owned(), Outcome::from_name(outcome)?))
+        });
+        let known = known.collect();
+        Results { path, known }
+    }
+
+    /// Keeps an outcome and what led to it.
+    fn note(&mut self, drawn: &Drawn, outcome: Outcome, why: &str) -> Result<()> {
+        eprintln!(
+            "xtask: {} {}: {why}",
+            outcome.name(),
+            drawn.id.replace('\t', " ")
+        );
+        if self.known.insert(drawn.id.clone(), outcome) == Some(outcome) {
+            return Ok(());
+        }
+        let path = &self.path;
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)?;
+        writeln!(file, "{}\t{}\t{why}", drawn.id, outcome.name())
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// Tries mutants by their switches; returns those that cannot have one, and the test programs.
+fn try_switched(
+    copy: &Copy,
+    sample: &Sample,
+    places: &BTreeMap<usize, Place>,
+    results: &mut Results,
+) -> Result<(BTreeSet<usize>, Vec<Program>)> {
+    let mut alone = BTreeSet::new();
+    let mut switched: BTreeSet<usize> = places.keys().copied().collect();
+    let files: BTreeSet<&str> = places.values().map(|place| place.file.as_str()).collect();
+    let originals = files.into_iter().map(|file| Ok((file, copy.read(file)?)));
+    let originals: BTreeMap<&str, String> = originals.collect::<Result<_>>()?;
+    let mut programs = loop {
+        let mut schemas = BTreeMap::new();
+        for (file, original) in &originals {
+            let own = places
+                .iter()
+                .filter(|(number, place)| place.file == **file && switched.contains(*number));
+            let own: Vec<(usize, &Place)> = own.map(|(number, place)| (*number, place)).collect();
+            let schema = Schema::new(original, &own);
+            if copy.read(file)? != schema.text {
+                copy.write(file, &schema.text)?;
+            }
+            alone.extend(&schema.alone);
+            schemas.insert(*file, schema);
+        }
+        switched.retain(|number| !alone.contains(number));
+        eprintln!("xtask: builds {} mutants with switches", switched.len());
+        let errors = match copy.build()? {
+            Ok(programs) => break programs,
+            Err(errors) => errors,
+        };
+        let before = switched.len();
+        for error in &errors {
+            match culprits(error, &schemas) {
+                [] => {}
+                // Bodies of different types are no fault of the mutant: `impl Trait` is one type.
+                [number] if !error.text.contains("have incompatible types") => {
+                    if switched.remove(number) {
+                        let text = error.text.lines().next().unwrap_or_default();
+                        results.note(&sample.drawn[*number], Outcome::Unviable, text)?;
+                    }
+                }
+                numbers => {
+                    switched.retain(|number| !numbers.contains(number));
+                    let unknown = numbers
+                        .iter()
+                        .filter(|number| !results.known.contains_key(&sample.drawn[**number].id));
+                    alone.extend(unknown);
+                }
+            }
+        }
+        if switched.len() == before {
+            let texts: Vec<&str> = errors.iter().map(|error| error.text.as_str()).collect();
+            bail!("does not compile:\n{}", texts.join("\n"));
+        }
+    };
+    for program in &mut programs {
+        program.learn(&copy.own.join("reached").join(program.label()))?;
+        let (label, broken) = (program.label(), program.broken());
+        eprintln!("xtask: {label}: {:?}, broken: {broken:?}", program.took());
+    }
+    programs.sort_by_key(Program::took);
+    for number in switched {
+        let (outcome, why) = match programs.iter().any(|program| program.reaches(number)) {
+            true => outcome(&programs, |program| program.try_switched(number))?,
+            false => (Outcome::Missed, "no test reaches it".to_owned()),
+        };
+        results.note(&sample.drawn[number], outcome, &why)?;
+    }
+    for (file, original) in &originals {
+        copy.write(file, original)?;
+    }
+    Ok((alone, programs))
+}
+
+/// The mutants in whose code the compiler found an error.
+fn culprits<'a>(error: &BuildError, schemas: &'a BTreeMap<&str, Schema>) -> &'a [usize] {
+    let Some((file, byte)) = &error.at else {
+        return &[];
+    };
+    let schema = schemas.get(file.as_str());
+    schema.map_or(&[], |schema| schema.at(*byte))
+}
+
+/// Tries a mutant that has no switch, with a build of its own.
+fn try_alone(copy: &Copy, place: &Place, learned: &[Program]) -> Result<(Outcome, String)> {
+    let original = copy.read(&place.file)?;
+    copy.write(&place.file, &place.mutated(&original))?;
+    let built = copy.build()?;
+    copy.write(&place.file, &original)?;
+    match built {
+        Ok(mut programs) => {
+            let position = |program: &Program| {
+                let mut labels = learned.iter().map(Program::label);
+                labels.position(|label| label == program.label())
+            };
+            programs.sort_by_key(position);
+            outcome(&programs, |program| program.try_alone(learned))
+        }
+        Err(errors) => {
+            let text = errors.first().and_then(|error| error.text.lines().next());
+            Ok((Outcome::Unviable, text.unwrap_or_default().to_owned()))
+        }
+    }
+}
+
+/// What test programs say of a mutant, and which of them, by which test.
+fn outcome(
+    programs: &[Program],
+    ask: impl Fn(&Program) -> Result<Verdict>,
+) -> Result<(Outcome, String)> {
+    let mut escaped = (Outcome::Missed, String::new());
+    for program in programs {
+        match ask(program)? {
+            Verdict::Passed => {}
+            Verdict::Failed(tests) => {
+                let why = format!("{} {}", program.label(), tests.join(" "));
+                return Ok((Outcome::Caught, why));
+            }
+            Verdict::TimedOut => escaped = (Outcome::TimedOut, program.label()),
+        }
+    }
+    Ok(escaped)
+}
+
 /// By group, how many there are of each outcome, and the share that is caught of those that compile.
-fn table(sample: &Sample, known: &BTreeMap<String, Outcome>) -> String {
+fn table(sample: &[Drawn], known: &BTreeMap<String, Outcome>) -> String {
     let mut groups: BTreeMap<&str, [usize; Outcome::ALL.len()]> = BTreeMap::new();
-    for drawn in &sample.drawn {
+    for drawn in sample {
         if let Some(outcome) = known.get(&drawn.id) {
             groups.entry(&drawn.group).or_default()[*outcome as usize] += 1;
             groups.entry("all").or_default()[*outcome as usize] += 1;
@@ -151,154 +320,6 @@ fn table(sample: &Sample, known: &BTreeMap<String, Outcome>) -> String {
     text
 }
 
-/// Where a drawn mutant is.
-enum Found {
-    There(Place),
-    Not(Outcome),
-}
-
-/// A copy of a tree, in which mutants are tried.
-struct Bench {
-    tree: PathBuf,
-    target: PathBuf,
-    results: PathBuf,
-}
-
-impl Bench {
-    fn new(root: &Path, revision: &str) -> Result<Bench> {
-        let mut git = Command::new("git");
-        git.current_dir(root)
-            .args(["rev-parse", "--short=12", revision]);
-        let commit = process::output(&mut git)?;
-        let own = build::target_folder(root).join("mutants");
-        let tree = own.join("tree");
-        if tree.exists() {
-            std::fs::remove_dir_all(&tree)
-                .with_context(|| format!("cannot remove {}", tree.display()))?;
-        }
-        std::fs::create_dir_all(&tree)
-            .with_context(|| format!("cannot create {}", tree.display()))?;
-        // With the time of now (-m): a file that a run before has changed must look new.
-        let script = "git archive \"$0\" | tar -x -m -C \"$1\"";
-        let mut copy = Command::new("sh");
-        copy.current_dir(root)
-            .args(["-c", script, &commit])
-            .arg(&tree);
-        process::run(&mut copy)?;
-        Ok(Bench {
-            tree,
-            target: own.join("target"),
-            results: own.join(format!("results-{commit}.tsv")),
-        })
-    }
-
-    /// What was found before.
-    fn known(&self) -> BTreeMap<String, Outcome> {
-        let text = std::fs::read_to_string(&self.results).unwrap_or_default();
-        let known = text.lines().filter_map(|line| {
-            let (id, outcome) = line.rsplit_once('\t')?;
-            Some((id.to_owned(), Outcome::from_name(outcome)?))
-        });
-        known.collect()
-    }
-
-    fn note(&self, drawn: &Drawn, outcome: Outcome) -> Result<()> {
-        let path = &self.results;
-        let mut file = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)?;
-        writeln!(file, "{}\t{}", drawn.id, outcome.name())
-            .with_context(|| format!("cannot write {}", path.display()))
-    }
-
-    fn find(&self, sample: &Sample, drawn: &Drawn) -> Result<Found> {
-        let Some(moved) = sample.moved(drawn) else {
-            return Ok(Found::Not(Outcome::Gone));
-        };
-        let place = place::find(&self.tree, &moved)?;
-        Ok(place.map_or(Found::Not(Outcome::NotFound), Found::There))
-    }
-
-    /// A mutant that is caught by a test that fails anyway is not caught.
-    fn passes_without_any(&self) -> Result<()> {
-        for package in ["netto", "metrics-common"] {
-            let outcome = self.tests_of(package)?;
-            ensure!(
-                outcome == Outcome::Missed,
-                "{package} without any mutant: {}",
-                outcome.name()
-            );
-        }
-        Ok(())
-    }
-
-    /// What the tests say of one mutant; the file is as before then.
-    fn try_one(&self, place: &Place) -> Result<Outcome> {
-        let path = self.tree.join(&place.file);
-        let write = |text: &str| {
-            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-        };
-        let original = std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
-        write(
-            &place
-                .mutated(&original)
-                .context("a place outside its file")?,
-        )?;
-        let outcome = place::package(&self.tree, &place.file).and_then(|own| self.tests_of(&own));
-        write(&original)?;
-        outcome
-    }
-
-    /// The tests of its package, which are built soonest; those who miss it have not the last word.
-    fn tests_of(&self, package: &str) -> Result<Outcome> {
-        let own = self.cargo_test(&["--package", package, "--lib"])?;
-        if own != Outcome::Missed {
-            return Ok(own);
-        }
-        let mut all = vec!["--workspace", "--exclude", "xtask", "--lib", "--bins"];
-        for row in TABLE
-            .iter()
-            .filter(|row| row.is_quick && row.program != "root")
-        {
-            all.extend(["--test", row.program]);
-        }
-        self.cargo_test(&all)
-    }
-
-    fn cargo_test(&self, words: &[&str]) -> Result<Outcome> {
-        let build = [words, &["--no-run"]].concat();
-        Ok(match self.cargo(&build)? {
-            0 => match self.cargo(words)? {
-                0 => Outcome::Missed,
-                TIMED_OUT => Outcome::TimedOut,
-                _ => Outcome::Caught,
-            },
-            _ => Outcome::Unviable,
-        })
-    }
-
-    /// The exit code of `cargo test`.
-    fn cargo(&self, words: &[&str]) -> Result<i32> {
-        let mut command = Command::new("timeout");
-        command
-            .args(["--kill-after=5", LIMIT_SECONDS, "cargo", "test", "--quiet"])
-            .args(UNOPTIMISED)
-            .args(words)
-            .current_dir(&self.tree)
-            .env("CARGO_TARGET_DIR", &self.target)
-            .env("CARGO_PROFILE_DEV_DEBUG", "0")
-            .env("CARGO_PROFILE_DEV_INCREMENTAL", "true")
-            .env("RUSTFLAGS", "--cap-lints=allow")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let status = command.status().context("cannot start timeout")?;
-        status.code().context("timeout was killed")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,12 +330,9 @@ mod tests {
             let line = format!("{group}\ta.rs\tf\t1\t1 of 1\t{mutation}\tsource");
             Drawn::parse(&line).unwrap()
         };
-        let sample = Sample {
-            drawn: vec![drawn("log", "a"), drawn("log", "b"), drawn("http", "c")],
-            moved: BTreeMap::new(),
-        };
+        let sample = [drawn("log", "a"), drawn("log", "b"), drawn("http", "c")];
         let outcomes = [Outcome::Caught, Outcome::TimedOut, Outcome::Unviable];
-        let ids = sample.drawn.iter().map(|drawn| drawn.id.clone());
+        let ids = sample.iter().map(|drawn| drawn.id.clone());
         let text = table(&sample, &ids.zip(outcomes).collect());
         assert!(
             text.contains("| log | 1 | 0 | 1 | 0 | 0 | 0 | 50 % |"),

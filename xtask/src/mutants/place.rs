@@ -1,6 +1,8 @@
 //! Where a drawn mutant is now: asked of cargo-mutants, a file at a time, because it does not see
 //! modules that a macro declares.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 
@@ -21,8 +23,12 @@ pub struct Place {
     begin: Position,
     end: Position,
     replacement: String,
-    function: String,
-    mutation: String,
+    /// Where its function begins, with its comments, and ends; `None` if it is in none.
+    function_span: Option<(Position, Position)>,
+    /// What is done, as cargo-mutants says it.
+    pub mutation: String,
+    /// The line where it begins.
+    source: String,
 }
 
 impl Place {
@@ -31,95 +37,125 @@ impl Place {
         self.begin.0
     }
 
-    /// The file's text with the mutant; `None` if the text is another one.
-    pub fn mutated(&self, text: &str) -> Option<String> {
-        let (begin, end) = (offset(text, self.begin)?, offset(text, self.end)?);
-        Some([text.get(..begin)?, &self.replacement, text.get(end..)?].concat())
+    /// The file's text with the mutant.
+    pub fn mutated(&self, text: &str) -> String {
+        self.mutated_within(text, 0..text.len())
     }
 
-    fn of(file: &str, mutant: &Value) -> Option<Place> {
-        let position = |at: &str| {
-            let number = |of: &str| mutant["span"][at][of].as_u64();
-            Some((number("line")? as usize, number("column")? as usize))
+    /// A part of that, which holds the mutant.
+    pub fn mutated_within(&self, text: &str, part: Range<usize>) -> String {
+        let (begin, end) = (offset(text, self.begin), offset(text, self.end));
+        [
+            &text[part.start..begin],
+            &self.replacement,
+            &text[end..part.end],
+        ]
+        .concat()
+    }
+
+    /// The bytes of its function in the file's text.
+    pub fn function_in(&self, text: &str) -> Option<Range<usize>> {
+        let (begin, end) = self.function_span?;
+        Some(offset(text, begin)..offset(text, end))
+    }
+
+    fn of(file: &str, text: &str, mutant: &Value) -> Option<Place> {
+        let span = |of: &Value| {
+            let position = |at: &str| {
+                let number = |name: &str| of[at][name].as_u64();
+                Some((number("line")? as usize, number("column")? as usize))
+            };
+            Some((position("start")?, position("end")?))
         };
+        let (begin, end) = span(&mutant["span"])?;
         let (_, mutation) = mutant["name"].as_str()?.split_once(": ")?;
         Some(Place {
             file: file.to_owned(),
-            begin: position("start")?,
-            end: position("end")?,
+            begin,
+            end,
             replacement: mutant["replacement"].as_str()?.to_owned(),
-            function: mutant["function"]["function_name"]
-                .as_str()
-                .unwrap_or("-")
-                .to_owned(),
+            function_span: span(&mutant["function"]["span"]),
             mutation: mutation.to_owned(),
+            source: text.lines().nth(begin.0 - 1)?.trim().to_owned(),
         })
+    }
+
+    /// One character at a position of a file.
+    #[cfg(test)]
+    pub fn for_test(
+        begin: Position,
+        replacement: &str,
+        function_span: Option<(Position, Position)>,
+    ) -> Place {
+        Place {
+            file: String::new(),
+            begin,
+            end: (begin.0, begin.1 + 1),
+            replacement: replacement.to_owned(),
+            function_span,
+            mutation: String::new(),
+            source: String::new(),
+        }
     }
 }
 
 /// Bytes before a position, whose column counts characters.
-fn offset(text: &str, (line, column): Position) -> Option<usize> {
-    let before: usize = text
-        .split_inclusive('\n')
-        .take(line - 1)
-        .map(str::len)
-        .sum();
-    let rest = text.get(before..)?;
-    let ends = rest.char_indices().map(|(at, _)| at);
-    let at = ends.chain([rest.len()]).nth(column - 1)?;
-    Some(before + at)
+fn offset(text: &str, (line, column): Position) -> usize {
+    let mut lines = text.split_inclusive('\n');
+    let before: usize = lines.by_ref().take(line - 1).map(str::len).sum();
+    let own = lines.next().unwrap_or_default().chars();
+    before + own.take(column - 1).map(char::len_utf8).sum::<usize>()
 }
 
-/// Looks for a mutant in all files; of several, that with the same line of source, then that
-/// with most of its path in common, then that with the same number in its function.
+/// All mutants of a tree.
 ///
 /// # Errors
-/// cargo-mutants cannot read a file.
-pub fn find(root: &Path, drawn: &Drawn) -> Result<Option<Place>> {
-    let name = drawn.function.rsplit("::").next().unwrap_or_default();
-    let head = format!("fn {name}");
-    let mut best: Option<((bool, usize, bool), Place)> = None;
+/// A file cannot be read, or cargo-mutants cannot read it.
+pub fn all(root: &Path) -> Result<Vec<Place>> {
+    let mut places = Vec::new();
     for file in tree::files(root)? {
-        if file.extension().is_none_or(|ending| ending != "rs") {
-            continue;
-        }
-        let text = std::fs::read_to_string(root.join(&file)).unwrap_or_default();
-        if !text.contains(&head) && !text.contains(&drawn.source) {
-            continue;
-        }
         let file = file.to_string_lossy();
-        let mut meant = list(root, &file)?;
-        meant.retain(|place| place.function == drawn.function && place.mutation == drawn.mutation);
-        for (index, place) in meant.into_iter().enumerate() {
-            let line = text.lines().nth(place.line() - 1).unwrap_or_default();
-            let rank = (
-                line.trim() == drawn.source,
-                common_parts(&file, &drawn.file),
-                index + 1 == drawn.nth,
-            );
-            if best.as_ref().is_none_or(|(own, _)| rank > *own) {
-                best = Some((rank, place));
-            }
+        let is_test = file.contains("/tests/") || file.ends_with("/tests.rs");
+        if file.ends_with(".rs") && !is_test {
+            places.extend(list(root, &file)?);
         }
     }
-    Ok(best.map(|(_, place)| place))
+    Ok(places)
+}
+
+/// Looks for a mutant among all; of several, that with the same line of source, then that with most
+/// of its path in common, then that with the same number in its function.
+pub fn find<'a>(all: &'a [Place], drawn: &Drawn) -> Option<&'a Place> {
+    let mut best: Option<((bool, usize, bool), &Place)> = None;
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    for place in all.iter().filter(|place| place.mutation == drawn.mutation) {
+        let nth = seen.entry(&place.file).or_default();
+        *nth += 1;
+        let rank = (
+            place.source == drawn.source,
+            common_parts(&place.file, &drawn.file),
+            *nth == drawn.nth,
+        );
+        if best.is_none_or(|(own, _)| rank > own) {
+            best = Some((rank, place));
+        }
+    }
+    best.map(|(_, place)| place)
 }
 
 /// The mutants of a file, in the order of its text.
 fn list(root: &Path, file: &str) -> Result<Vec<Place>> {
     let mut command = Command::new("cargo-mutants");
     command
-        .args([
-            "mutants",
-            "--no-config",
-            "--list",
-            "--json",
-            "--Zmutate-file",
-        ])
+        .args(["mutants", "--no-config", "--list", "--json"])
+        .arg("--Zmutate-file")
         .arg(root.join(file));
     let text = process::output(&mut command)?;
     let all: Vec<Value> = serde_json::from_str(&text).context("cargo-mutants wrote no JSON")?;
-    let mut places: Vec<Place> = all.iter().filter_map(|one| Place::of(file, one)).collect();
+    let source = std::fs::read_to_string(root.join(file));
+    let source = source.with_context(|| format!("cannot read {file}"))?;
+    let places = all.iter().filter_map(|one| Place::of(file, &source, one));
+    let mut places: Vec<Place> = places.collect();
     places.sort_by_key(|place| place.begin);
     Ok(places)
 }
@@ -130,22 +166,6 @@ fn common_parts(one: &str, other: &str) -> usize {
     one.split('/').filter(|part| parts.contains(part)).count()
 }
 
-/// The package that a file belongs to.
-///
-/// # Errors
-/// It belongs to none.
-pub fn package(root: &Path, file: &str) -> Result<String> {
-    let folders = Path::new(file).ancestors().skip(1);
-    let manifests = folders.map(|folder| root.join(folder).join("Cargo.toml"));
-    manifests
-        .filter_map(|manifest| std::fs::read_to_string(manifest).ok())
-        .find_map(|text| {
-            let name = text.lines().find_map(|line| line.strip_prefix("name = "))?;
-            Some(name.trim_matches('"').to_owned())
-        })
-        .with_context(|| format!("{file} belongs to no package"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,26 +173,8 @@ mod tests {
     #[test]
     fn a_span_is_replaced_and_columns_count_characters() {
         let text = "fn f() {\n    \"ä\"; a + b\n}\n";
-        let place = Place {
-            file: String::new(),
-            begin: (2, 12),
-            end: (2, 13),
-            replacement: "-".to_owned(),
-            function: String::new(),
-            mutation: String::new(),
-        };
-        assert_eq!(place.mutated(text).unwrap(), text.replace('+', "-"));
-        assert_eq!(place.mutated("fn f() {}\n"), None);
-    }
-
-    #[test]
-    fn a_file_belongs_to_the_nearest_package() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        assert_eq!(
-            package(root, "xtask/src/mutants/place.rs").unwrap(),
-            "xtask"
-        );
-        assert!(package(root, "README.md").is_err());
+        let place = Place::for_test((2, 12), "-", None);
+        assert_eq!(place.mutated(text), text.replace('+', "-"));
     }
 
     #[test]

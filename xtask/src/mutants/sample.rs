@@ -1,15 +1,15 @@
 //! The sample as it is written in `xtask/mutants`, and what is noted there of code that moved.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 /// The drawn mutants; a heading, then a line each.
 const SAMPLE: &str = "xtask/mutants/sample.tsv";
-/// Functions with another name since: `OLD`, `NEW`; it need not be there.
+/// Where code has changed its names since: `FILE:LINE` as drawn, text, what stands there now; or
+/// `gone`, why.
 const MOVED: &str = "xtask/mutants/moved.tsv";
-/// In place of a new name.
+/// In place of a text.
 const GONE: &str = "gone";
 /// Columns that tell a mutant from all others.
 const ID_COLUMNS: usize = 6;
@@ -23,8 +23,8 @@ pub struct Drawn {
     pub group: String,
     /// Its file then.
     pub file: String,
-    /// Its function, `-` if it is in none.
-    pub function: String,
+    /// Its line then.
+    pub line: String,
     /// Which of those of the same text in that function, from 1.
     pub nth: usize,
     /// What is done, as cargo-mutants says it.
@@ -37,14 +37,14 @@ impl Drawn {
     /// Reads a line of the sample.
     pub fn parse(line: &str) -> Option<Drawn> {
         let columns: Vec<&str> = line.split('\t').collect();
-        let [group, file, function, _line, nth, mutation, source] = columns[..] else {
+        let [group, file, _function, line, nth, mutation, source] = columns[..] else {
             return None;
         };
         Some(Drawn {
             id: columns[..ID_COLUMNS].join("\t"),
             group: group.to_owned(),
             file: file.to_owned(),
-            function: function.to_owned(),
+            line: line.to_owned(),
             nth: nth.split(' ').next()?.parse().ok()?,
             mutation: mutation.to_owned(),
             source: source.to_owned(),
@@ -57,42 +57,49 @@ impl Drawn {
 pub struct Sample {
     /// In the order of the file.
     pub drawn: Vec<Drawn>,
-    /// New names of functions by their old ones.
-    pub moved: BTreeMap<String, String>,
+    /// `FILE:LINE`, text, what stands there now.
+    moved: Vec<[String; 3]>,
 }
 
 impl Sample {
     /// Reads both files.
     ///
     /// # Errors
-    /// The sample is not there, or has a line that is none.
+    /// They are not there, or have a line that is none.
     pub fn read(root: &Path) -> Result<Sample> {
-        let path = root.join(SAMPLE);
-        let text = std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
-        let drawn = text.lines().skip(1).map(|line| {
+        let read = |file: &str| {
+            let path = root.join(file);
+            std::fs::read_to_string(&path)
+                .with_context(|| format!("cannot read {}", path.display()))
+        };
+        let (drawn, moved) = (read(SAMPLE)?, read(MOVED)?);
+        let drawn = drawn.lines().skip(1).map(|line| {
             Drawn::parse(line).with_context(|| format!("{SAMPLE}: not a mutant: {line}"))
         });
-        let moved = std::fs::read_to_string(root.join(MOVED)).unwrap_or_default();
-        let moved = moved.lines().filter_map(|line| line.split_once('\t'));
+        let moved = moved.lines().map(|line| {
+            let columns: Vec<String> = line.split('\t').map(str::to_owned).collect();
+            columns
+                .try_into()
+                .map_err(|_| anyhow!("{MOVED}: not three columns: {line}"))
+        });
         Ok(Sample {
             drawn: drawn.collect::<Result<_>>()?,
-            moved: moved
-                .map(|(old, new)| (old.to_owned(), new.trim().to_owned()))
-                .collect(),
+            moved: moved.collect::<Result<_>>()?,
         })
     }
 
-    /// The mutant under its function's name of now; `None` if that is gone.
+    /// The mutant in the words of the code of now; `None` if that is gone.
     pub fn moved(&self, drawn: &Drawn) -> Option<Drawn> {
-        let Some(new) = self.moved.get(&drawn.function) else {
-            return Some(drawn.clone());
-        };
-        (new != GONE).then(|| Drawn {
-            function: new.clone(),
-            mutation: drawn.mutation.replace(&drawn.function, new),
-            ..drawn.clone()
-        })
+        let place = format!("{}:{}", drawn.file, drawn.line);
+        let mut now = drawn.clone();
+        for [_, text, new] in self.moved.iter().filter(|[own, ..]| *own == place) {
+            if text == GONE {
+                return None;
+            }
+            now.mutation = now.mutation.replace(text, new);
+            now.source = now.source.replace(text, new);
+        }
+        Some(now)
     }
 }
 
@@ -112,16 +119,18 @@ mod tests {
     }
 
     #[test]
-    fn a_function_with_another_name_has_it_in_its_mutation_too() {
+    fn a_mutant_is_followed_in_the_words_of_its_code_of_now() {
         let line = "log\ta.rs\tOld::add\t7\t2 of 3\treplace + with - in Old::add\ta + b";
         let drawn = Drawn::parse(line).unwrap();
-        let with = |new: &str| Sample {
+        let with = |place: &str, text: &str, new: &str| Sample {
             drawn: vec![drawn.clone()],
-            moved: [("Old::add".to_owned(), new.to_owned())].into(),
+            moved: vec![[place, text, new].map(str::to_owned)],
         };
-        let moved = with("New::sum").moved(&drawn).unwrap();
-        assert_eq!(moved.mutation, "replace + with - in New::sum");
+        let moved = with("a.rs:7", "Old::", "New::").moved(&drawn).unwrap();
+        assert_eq!(moved.mutation, "replace + with - in New::add");
         assert_eq!((moved.nth, moved.id), (2, drawn.id.clone()));
-        assert!(with("gone").moved(&drawn).is_none());
+        let other = with("a.rs:8", "Old::", "New::").moved(&drawn).unwrap();
+        assert_eq!(other.mutation, drawn.mutation);
+        assert!(with("a.rs:7", "gone", "why").moved(&drawn).is_none());
     }
 }

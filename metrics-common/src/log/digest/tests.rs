@@ -142,6 +142,25 @@ fn read_some(bytes: &[u8], is_wanted: impl Fn(u64, u64) -> bool) -> ReadLog {
     found
 }
 
+#[test]
+fn what_is_no_energy_is_none_and_not_part_of_the_mean() {
+    for (host_watts, network_energy_joules) in [(20.0, f64::NAN), (-1.0, 0.5), (20.0, -0.5)] {
+        let snapshot = Snapshot {
+            interval_ns: INTERVAL_NS,
+            sections: Sections {
+                power: Some(Power {
+                    host_watts,
+                    network_energy_joules,
+                    ..Power::default()
+                }),
+                ..Sections::default()
+            },
+            ..Snapshot::default()
+        };
+        assert_eq!(Extremes::of(&snapshot), Extremes::default());
+    }
+}
+
 /// The digest of the intervals with these numbers.
 fn expected(sequences: std::ops::RangeInclusive<u64>) -> Digest {
     let snapshots: Vec<Snapshot> = sequences.map(snapshot).collect();

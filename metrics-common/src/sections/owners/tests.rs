@@ -99,6 +99,20 @@ fn an_owner_keeps_its_time_under_a_name_that_is_learnt_later() {
 }
 
 #[test]
+fn a_process_is_named_with_its_group_if_it_has_one() {
+    let process = |id, cgroup: &str| Owner {
+        kind: OwnerKind::Process,
+        pid: 99,
+        comm: "curl".to_owned(),
+        cgroup: cgroup.to_owned(),
+        ..group(id)
+    };
+    assert_eq!(process(0, "").label(), "curl [99]");
+    assert_eq!(process(7, "/a.slice").label(), "curl [99] in /a.slice");
+    assert_eq!(process(7, "").label(), "curl [99] in control group 7");
+}
+
+#[test]
 fn processes_that_had_the_same_number_one_after_the_other_are_two() {
     let process = |started_ns| Owner {
         kind: OwnerKind::Process,

@@ -68,6 +68,18 @@ impl Prices {
         };
         self.event_ns[group.index()] + interrupts_ns
     }
+
+    /// Moves the cost of the interrupt probes out of the cost of softirqs.
+    pub fn interrupts_part(&self, softirqs_ns: &mut [u64]) -> Vec<u64> {
+        let whole_ns = self.of_event_ns(Group::Softirqs);
+        let part = self.interrupts_ns / whole_ns.max(f64::MIN_POSITIVE);
+        let split = softirqs_ns.iter_mut().map(|ns| {
+            let interrupts_ns = (*ns as f64 * part) as u64;
+            *ns -= interrupts_ns;
+            interrupts_ns
+        });
+        split.collect()
+    }
 }
 
 fn approach(price: &mut f64, measured: Option<f64>) {
@@ -157,6 +169,20 @@ mod tests {
     }
 
     #[test]
+    fn a_softirq_pays_for_the_probes_at_interrupts_and_a_call_does_not() {
+        let mut prices = Prices::default();
+        let groups = [Group::Softirqs, SENDS];
+        let before = groups.map(|group| prices.of_event_ns(group));
+        prices.interrupts_ns = 70.0;
+        let after = groups.map(|group| prices.of_event_ns(group));
+        assert_eq!(after, [before[0] + 70.0, before[1]]);
+        prices.event_ns[Group::Softirqs.index()] = 210.0;
+        let mut softirqs_ns = [4_000, 0];
+        assert_eq!(prices.interrupts_part(&mut softirqs_ns), [1_000, 0]);
+        assert_eq!(softirqs_ns, [3_000, 0]);
+    }
+
+    #[test]
     fn calls_that_nobody_counts_are_as_long_as_those_that_were_counted() {
         let mut habits = Habits::default();
         let mut counted = [None; GROUPS];
@@ -169,6 +195,22 @@ mod tests {
         // Sampled time tells nothing about the length of a call.
         habits.learn(0, &counted, &[0; GROUPS], GroupSet::NONE);
         assert_eq!(habits.guess(1, Group::Sends, 10_000_000, None), 5_000);
+    }
+
+    #[test]
+    fn what_calls_are_like_is_the_mean_of_millions_and_follows_a_change() {
+        let mut habits = Habits::default();
+        let mut counted = [None; GROUPS];
+        counted[SENDS.index()] = Some(400_000);
+        let mut time_ns = [0; GROUPS];
+        for each_ns in [2_000, 8_000] {
+            time_ns[SENDS.index()] = each_ns * 400_000;
+            for _ in 0..20 {
+                habits.learn(0, &counted, &time_ns, GroupSet::ALL);
+            }
+            let guess = habits.guess(0, Group::Sends, each_ns * 1_000, None);
+            assert!((990..=1_010).contains(&guess), "{guess}");
+        }
     }
 
     #[test]

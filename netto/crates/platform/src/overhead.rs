@@ -377,7 +377,7 @@ impl Overhead {
             };
             let mut row: Vec<u64> = costs.iter().enumerate().map(of_cpu).collect();
             if group == Group::Softirqs {
-                probes.push(("interrupts", self.interrupts_part(&mut row)));
+                probes.push(("interrupts", self.prices.interrupts_part(&mut row)));
             }
             let of_clock = groups::of_clock(group).map(|(name, _)| name);
             let name = of_clock.or(own.map(|own| own.declared.name));
@@ -407,18 +407,6 @@ impl Overhead {
             sampling_hz: None,
             costliest: None,
         }
-    }
-
-    /// Moves the cost of the interrupt probes out of the cost of softirqs.
-    fn interrupts_part(&self, softirqs: &mut [u64]) -> Vec<u64> {
-        let whole_ns = self.prices.of_event_ns(Group::Softirqs);
-        let part = self.prices.interrupts_ns / whole_ns.max(f64::MIN_POSITIVE);
-        let split = softirqs.iter_mut().map(|ns| {
-            let interrupts_ns = (*ns as f64 * part) as u64;
-            *ns -= interrupts_ns;
-            interrupts_ns
-        });
-        split.collect()
     }
 
     /// Samples per second of a CPU; a tick comes only while it is busy.

@@ -82,6 +82,10 @@ fn without_fentry_socket_calls_are_sampled_and_the_user_is_told_why() {
         !capabilities.counted[index_of("tx_syscall").unwrap()]
             && capabilities.counted[index_of("rx_softirq").unwrap()]
     );
+    assert!(
+        !capabilities.timed[index_of("tx_syscall").unwrap()]
+            && capabilities.timed[index_of("rx_softirq").unwrap()]
+    );
 }
 
 /// The clock can time them, but not tell a send from the reading of a file.

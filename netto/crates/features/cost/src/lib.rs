@@ -132,12 +132,11 @@ impl NetworkCost {
         }
         let clock = self.deltas.growth(cpu, &reading.total_ns, interval_ns);
         let counts = self.samples.of_cpu(cpu);
-        // Scale up for lost samples.
         let (taken, lost) = (counts.taken(), self.samples.lost_on(cpu));
         let period_ns = platform.readers.sample_period_ns(cpu as u32);
         let interval = Interval {
             length_ns: interval_ns,
-            sample_period_ns: period_ns * (taken + lost) / taken.max(1),
+            sample_period_ns: self.samples.worth_ns(cpu, period_ns),
         };
         let is_counted =
             platform.readers.is_sampled(cpu as u32) && !platform.overhead.is_looking(cpu);

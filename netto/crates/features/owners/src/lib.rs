@@ -9,7 +9,7 @@ use metrics_common::{Owner, OwnerKind, Owners, Sections, Source};
 use rustc_hash::FxHashMap;
 
 use self::analysis::divide::{
-    Attributed, Division, Evidence, NOBODY, Portion, interrupts, leaf_of, works_for_others,
+    Attributed, Division, Evidence, NOBODY, Portion, interrupts, leaf_of, takes, works_for_others,
 };
 use self::analysis::owner_table::{OTHER, OwnerId, OwnerTable, Process, UNKNOWN};
 use self::analysis::pool::Pair;
@@ -259,14 +259,6 @@ impl WhoseCost {
             self.ranking.rename(self.register.len(), renamed);
         }
     }
-}
-
-/// Whether the time of a component is taken from the interrupted task.
-fn takes(leaf: usize) -> bool {
-    use metrics_common::COMPONENTS;
-    use metrics_common::component::index_of;
-    let parent = COMPONENTS[leaf].parent.and_then(index_of);
-    interrupts(leaf) || parent.is_some_and(interrupts)
 }
 
 impl Instrument for WhoseCost {

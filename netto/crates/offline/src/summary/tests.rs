@@ -54,6 +54,22 @@ fn measured<'a>(summary: &'a Summary, slug: &str) -> &'a Measured {
 }
 
 #[test]
+fn each_note_of_the_daemon_is_told_once_and_not_without_end() {
+    let with = |notes: &[String]| Info {
+        notes: notes.to_vec(),
+        ..fixture::info()
+    };
+    let notes: Vec<String> = (0..MOST_NOTES + 9).map(|note| note.to_string()).collect();
+    let mut summarizer = Summarizer::of("network");
+    for described in [&notes[..2], &notes[1..3], &notes[..]] {
+        summarizer.describe(&Arc::new(with(described)));
+    }
+    summarizer.add(&interval(1, &[("network", [1, 1])]));
+    let summary = summarizer.finish().unwrap().0;
+    assert_eq!(summary.notes, notes[..MOST_NOTES]);
+}
+
+#[test]
 fn sums_are_sums_and_shares_are_of_the_time_that_there_was() {
     let summary = summed(
         "network",

@@ -136,8 +136,37 @@ impl Samples {
         self.lost.get(cpu).copied().unwrap_or(0)
     }
 
+    /// The time for which a stack of a CPU stands where one is taken each period: taken stacks also
+    /// stand for lost ones.
+    pub fn worth_ns(&self, cpu: usize, period_ns: u64) -> u64 {
+        let taken = self.of_cpu(cpu).taken();
+        period_ns * (taken + self.lost_on(cpu)) / taken.max(1)
+    }
+
     /// Stacks of a CPU that only show that it is idle, since the start.
     pub fn idle_on(&self, cpu: usize) -> u64 {
         self.idle.get(cpu).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_that_were_lost_are_made_up_for_on_their_cpu() {
+        let mut samples = Samples::new(3, 0);
+        samples.begin();
+        for _ in 0..40 {
+            samples.counts[0].add(0, None);
+            samples.counts[1].add(0, None);
+        }
+        samples.lose(1, 10);
+        let worth = [0, 1, 2].map(|cpu| samples.worth_ns(cpu, 1_000));
+        assert_eq!(worth, [1_000, 1_250, 0]);
+        let taken: Vec<u64> = samples.counts().iter().map(StackCounts::taken).collect();
+        assert_eq!(taken, [40, 40, 0]);
+        samples.begin();
+        assert_eq!(samples.lost_on(1), 0, "each interval has its own");
     }
 }

@@ -376,6 +376,18 @@ mod tests {
     }
 
     #[test]
+    fn where_functions_cannot_be_hooked_none_is() {
+        for means in [Means::Tracepoints, Means::Sockets] {
+            let plan = Plan::new(&of(Point::ALL), means, |_| true);
+            let functions: Vec<&str> = (plan.programs.iter())
+                .filter(|program| program.by == By::Function)
+                .map(|program| program.hook)
+                .collect();
+            assert!(functions.is_empty(), "{means:?}: {functions:?}");
+        }
+    }
+
+    #[test]
     fn each_means_that_differs_is_named() {
         let all = |_: &Program| true;
         assert_eq!(

@@ -96,6 +96,12 @@ pub fn interrupts(event: usize) -> bool {
     )
 }
 
+/// Whether a leaf's time is taken from the interrupted task.
+pub fn takes(leaf: usize) -> bool {
+    let event = COMPONENTS[leaf].parent.and_then(index_of);
+    interrupts(leaf) || event.is_some_and(interrupts)
+}
+
 fn nature_of(event: usize) -> Nature {
     let component = &COMPONENTS[event];
     match component.kind {

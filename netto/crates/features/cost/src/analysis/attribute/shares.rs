@@ -290,3 +290,56 @@ fn basis(time_ns: u64, by_samples: f64, past: Option<f64>) -> Basis {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REST: usize = 9;
+    const PERIOD_NS: u64 = 1_000;
+
+    /// Divides an interval of a CPU alone; returns what rows 1 and 2 got, too.
+    fn divide(pool: &mut Pool, time_ns: u64, counts: &[(usize, u32)]) -> (Basis, [u64; 2]) {
+        let whole = Whole {
+            time_ns,
+            period_ns: PERIOD_NS,
+            counts,
+            rest: REST,
+            now_ns: 0,
+        };
+        let mut parts = [0; 2];
+        let basis = pool.divide(whole, &HostPool::default(), |row, ns| {
+            if let Some(part) = parts.get_mut(row - 1) {
+                *part += ns;
+            }
+        });
+        (basis, parts)
+    }
+
+    #[test]
+    fn a_split_rests_on_its_own_samples_as_far_as_it_has_enough() {
+        let mut pool = Pool::default();
+        divide(&mut pool, 100 * PERIOD_NS, &[(1, 100)]);
+        let (basis, _) = divide(&mut pool, 100 * PERIOD_NS, &[(1, 100)]);
+        assert_eq!(basis.stacks_ns, 100 * PERIOD_NS);
+        let (basis, _) = divide(&mut pool, 4 * PERIOD_NS, &[(1, 4)]);
+        assert_eq!((basis.stacks_ns, basis.past_ns), (2_000, 2_000));
+    }
+
+    #[test]
+    fn enough_samples_divide_the_time_whatever_the_past_was() {
+        let mut pool = Pool::default();
+        divide(&mut pool, 100 * PERIOD_NS, &[(1, 100)]);
+        let (_, parts) = divide(&mut pool, 100 * PERIOD_NS, &[(1, 20), (2, 20)]);
+        assert_eq!(parts, [50 * PERIOD_NS, 50 * PERIOD_NS]);
+    }
+
+    #[test]
+    fn samples_at_odds_with_the_clock_are_forgotten_but_for_some() {
+        let mut pool = Pool::default();
+        divide(&mut pool, 100 * PERIOD_NS, &[(2, 100)]);
+        divide(&mut pool, PERIOD_NS, &[(1, 10_000)]);
+        let (_, parts) = divide(&mut pool, 1_000 * PERIOD_NS, &[(2, 1_000)]);
+        assert!(parts[0] <= 2 * MOST_CARRIED as u64 * PERIOD_NS, "{parts:?}");
+    }
+}

@@ -259,6 +259,26 @@ fn without_any_probe_a_softirq_and_its_parts_come_from_samples_alone() {
     assert_eq!(of(&result, "rx_unattributed"), Some(10_000));
 }
 
+/// By the samples of a row a reader tells how certain its time is.
+#[test]
+fn only_a_row_that_rests_on_samples_has_any() {
+    let kind = Source::LocalIpc.clock_kind();
+    let samples = stacks(&[(kind, Some("local_ipc"), None, 3)]);
+    let of_row = |sockets_are_sampled| {
+        let time = clock(usize::from(kind), 3_000);
+        let capabilities = capabilities(sockets_are_sampled);
+        let split = attribute(&capabilities, interval(1_000_000), &time, &samples);
+        let samples = |slug| split.samples[index_of(slug).unwrap()];
+        (
+            samples("local_ipc"),
+            samples("network"),
+            samples("rx_softirq"),
+        )
+    };
+    assert_eq!(of_row(false), (None, None, Some(0)));
+    assert_eq!(of_row(true), (Some(3), None, Some(0)));
+}
+
 #[test]
 fn what_is_not_measured_is_absent_and_in_no_sum() {
     let mut capabilities = capabilities(false);

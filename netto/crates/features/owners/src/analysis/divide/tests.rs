@@ -146,9 +146,12 @@ fn a_packet_that_met_nobody_is_nobodys() {
             nobody,
             Evidence::Nothing,
         ));
+        let own = pair(1, 9);
+        division.add(sample(0, "rx_softirq", Some("gro"), own, Evidence::Socket));
     }
-    let (portions, bases) = divided(&division, &cost(&[("gro", [50, 0])]));
+    let (portions, bases) = divided(&division, &cost(&[("gro", [100, 0])]));
     assert_eq!(caused(&portions, "gro", NOBODY), 50);
+    assert_eq!(caused(&portions, "gro", 1), 50);
     let basis = bases
         .iter()
         .find(|b| b.component as usize == row("rx_softirq"));
@@ -236,6 +239,16 @@ fn polling_for_other_cpus_is_paid_by_the_interrupted_and_caused_by_who_receives_
     }
     let (portions, _) = divided(&division, &cost(&[("rx_unattributed", [50, 0])]));
     assert_eq!(paid(&portions, "rx_unattributed", pair(1, 5)), 50);
+}
+
+#[test]
+fn softirqs_and_their_parts_take_from_who_they_interrupt_and_calls_do_not() {
+    for slug in ["rx_softirq", "gro", "rx_unattributed", "net_timer"] {
+        assert!(takes(row(slug)), "{slug}");
+    }
+    for slug in ["tx_syscall", "rx_syscall", "local_ipc"] {
+        assert!(!takes(row(slug)), "{slug}");
+    }
 }
 
 #[test]
