@@ -9,10 +9,10 @@ use metrics_common::{Owner, OwnerKind, Owners, Sections, Source};
 use rustc_hash::FxHashMap;
 
 use self::analysis::divide::{
-    Attributed, Division, Evidence, NOBODY, Portion, interrupts, leaf_of, takes, works_for_others,
+    Attributed, Division, Portion, interrupts, leaf_of, takes, works_for_others,
 };
-use self::analysis::owner_table::{OTHER, OwnerId, OwnerTable, Process, UNKNOWN};
-use self::analysis::pool::Pair;
+use self::analysis::owner_table::{NOBODY, OTHER, OwnerId, OwnerTable, Process, UNKNOWN};
+use self::analysis::pool::{Evidence, Pair};
 use self::analysis::ranking::Ranking;
 pub use self::analysis::verdict::OwnerLevel;
 use self::analysis::verdict::{Causer, causer, process, who_runs};

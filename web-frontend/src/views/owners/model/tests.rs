@@ -196,7 +196,7 @@ fn an_unknown_cause_is_said_with_its_share() {
     let said = |owners: &Owners| pair(&fixture::info(), &fixture::snapshot(1), owners, Basis::Cpus);
     let mut owners = owners();
     let unknown = owners.place_of(&Owner::single(OwnerKind::Unknown));
-    owners.taken.push(Taken {
+    owners.taken.push(Interruption {
         cause: unknown,
         payer: 1,
         ns: 10 * MS,

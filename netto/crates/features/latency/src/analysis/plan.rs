@@ -380,7 +380,7 @@ mod tests {
         for means in [Means::Tracepoints, Means::Sockets] {
             let plan = Plan::new(&of(Point::ALL), means, |_| true);
             let functions: Vec<&str> = (plan.programs.iter())
-                .filter(|program| program.by == By::Function)
+                .filter(|program| program.by == Attachment::Function)
                 .map(|program| program.hook)
                 .collect();
             assert!(functions.is_empty(), "{means:?}: {functions:?}");

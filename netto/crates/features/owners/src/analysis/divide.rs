@@ -10,27 +10,7 @@ use metrics_common::sections::OwnerBasis;
 use metrics_common::{COMPONENTS, Cost, Kind, Source};
 
 use super::owner_table::UNKNOWN;
-use super::pool::{Known, Open, Pair, Pool, Weights, divide};
-
-/// No owner: always the first number.
-pub const NOBODY: u32 = 0;
-
-/// How an owner was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Evidence {
-    /// By the task that ran.
-    Task,
-    /// By a socket.
-    Socket,
-    /// By an interface.
-    Interface,
-    /// In proportion to other samples.
-    Proportion,
-    /// The work met neither.
-    Nothing,
-    /// The owner was not looked for: its probes were detached.
-    Unknown,
-}
+use super::pool::{Evidence, Known, Open, Pair, Pool, Weights, divide};
 
 /// A sample with its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 
-use super::divide::NOBODY;
-
+/// No owner: always the first number.
+pub const NOBODY: u32 = 0;
 /// All owners that are no longer distinguished: always the second number.
 pub const OTHER: u32 = 1;
 /// Owners that were not looked for: always the third number.

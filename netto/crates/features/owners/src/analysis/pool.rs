@@ -1,7 +1,5 @@
 //! Known of owners: weights of causes and payers, of the interval and of the past.
 
-use super::divide::Evidence;
-
 /// The owner that caused a time, and the one that was interrupted: numbers given by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pair {
@@ -9,6 +7,23 @@ pub struct Pair {
     pub cause: u32,
     /// The interrupted owner; the same one if it was its own work.
     pub payer: u32,
+}
+
+/// How an owner was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Evidence {
+    /// By the task that ran.
+    Task,
+    /// By a socket.
+    Socket,
+    /// By an interface.
+    Interface,
+    /// In proportion to other samples.
+    Proportion,
+    /// The work met neither.
+    Nothing,
+    /// The owner was not looked for: its probes were detached.
+    Unknown,
 }
 
 /// A cause and a payer, and how they were found.

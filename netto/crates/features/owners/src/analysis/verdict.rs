@@ -1,7 +1,8 @@
 //! Finds the owner of a sample's work: who caused it, who paid, and how that was found.
 
-use super::divide::{Evidence, interrupts, works_for_others};
+use super::divide::{interrupts, works_for_others};
 use super::owner_table::OwnerId;
+use super::pool::Evidence;
 use netto_analysis::tagged::{SampleTag, TaggedSample};
 
 /// Where softirqs are not timed, a later answer belongs to another packet, nanoseconds.

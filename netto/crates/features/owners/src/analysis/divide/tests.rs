@@ -3,7 +3,7 @@
 use metrics_common::component::index_of;
 use proptest::prelude::*;
 
-use super::super::owner_table::{OTHER, OwnerId, OwnerTable, UNKNOWN};
+use super::super::owner_table::{NOBODY, OTHER, OwnerId, OwnerTable, UNKNOWN};
 use super::super::ranking::Ranking;
 use super::*;
 
@@ -204,7 +204,9 @@ fn a_sample_without_a_cause_has_those_of_samples_with_the_same_payer() {
             Evidence::Socket,
         )
     };
-    [found(1, 8), found(2, 9)].map(|one| division.add(one));
+    for one in [found(1, 8), found(2, 9)] {
+        division.add(one);
+    }
     for payer in [8, 9, 9, 10] {
         let open = pair(UNKNOWN, payer);
         division.add(sample(
