@@ -90,7 +90,10 @@ pub fn filtered() -> Result<()> {
         "{count} packets in a queue that is never so long"
     );
     ensure!(
-        found.of(Point::IpStart).is_none() && found.missing().contains("ip-start: a packet's"),
+        found.of(Point::IpStart).is_none()
+            && found
+                .missing()
+                .contains("ip-start: packets are filtered by"),
         "IP knows of queues: {}",
         found.missing()
     );

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use std::time::Duration;
+
 use metrics_common::{Info, Snapshot};
 
 use crate::instruments::{Feature, Running};
@@ -12,6 +14,9 @@ use netto_pipeline::options::FeatureOptions;
 use netto_pipeline::trace_analyzer::{SnapshotSource, StackSource};
 use netto_platform::{Platform, Settings, Tick};
 use netto_sys::session::{CombinedObject, Session};
+
+/// How long the start waits for the probes to be in place.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// A running measurement. Dropping it detaches the probes.
 pub struct Measurement {
@@ -40,6 +45,8 @@ pub fn start(
     let (mut platform, session) = Platform::start(settings, has_tags)?;
     platform.readers.controller.share_hooks(shared_hooks);
     let instruments = Running::start(features, &mut platform, &options)?;
+    // A hook misses events while a program that stands for several takes their place.
+    platform.readers.controller.wait_until_idle(LONGEST_WAIT);
     // Symbols and type information were read that are no longer needed.
     netto_sys::memory::give_back();
     // The caller publishes this description.

@@ -73,6 +73,7 @@ enum Order {
     Attach(GroupSet),
     Moment(Group),
     Window(Window),
+    Answer(Sender<()>),
     Calibrate,
     End,
 }
@@ -120,6 +121,14 @@ impl ProbeController {
             ends: begins + length,
             from_ns: None,
         }));
+    }
+
+    /// Waits until all orders given before are carried out, or for this long.
+    pub fn wait_until_idle(&self, most: Duration) {
+        let (done, answer) = channel();
+        self.order(Order::Answer(done));
+        // Whether it came or not, the orders are carried out sooner or later.
+        let _ = answer.recv_timeout(most);
     }
 
     /// Windows that have ended since the last call.
@@ -293,6 +302,8 @@ impl Worker {
                     self.attach(wanted.minus(attached));
                 }
                 Order::Window(window) => self.windows.push(window),
+                // Receiver dropped: it waits no longer.
+                Order::Answer(done) => done.send(()).unwrap_or_default(),
                 Order::Moment(group) if !attached.has(group) => {
                     let group = GroupSet::NONE.with(group);
                     self.attach(group);
