@@ -45,7 +45,7 @@ pub fn start(
     let (mut platform, session) = Platform::start(settings, has_tags)?;
     platform.readers.controller.share_hooks(shared_hooks);
     let instruments = Running::start(features, &mut platform, &options)?;
-    // A hook misses events while a program that stands for several takes their place.
+    // Replacing probes by a combined program loses events at that hook: wait until it is done.
     platform.readers.controller.wait_until_idle(LONGEST_WAIT);
     // Symbols and type information were read that are no longer needed.
     netto_sys::memory::give_back();

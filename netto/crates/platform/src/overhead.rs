@@ -84,7 +84,7 @@ pub struct Overhead {
     /// Earliest time of the next price measurement, and the probes' cost at the last, as a ratio.
     calibrated: (u64, f64),
     process: Process,
-    /// For the windows' places in their intervals.
+    /// Chooses the beginning of each sampling window.
     random: SplitMix64,
 }
 
@@ -239,8 +239,8 @@ impl Overhead {
         self.timed.has(group.group)
     }
 
-    /// Whether a group was attached at this time of the interval, CLOCK_MONOTONIC, and for a while
-    /// afterwards.
+    /// Whether a group was attached at this time of the interval, CLOCK_MONOTONIC, and for a
+    /// millisecond after it.
     pub fn was_attached(&self, group: &RegisteredGroup, time_ns: u64) -> bool {
         let within = |(from, until): &(u64, u64)| *from <= time_ns && time_ns + SOON_NS <= *until;
         let own = self.groups.of(group.group);

@@ -111,8 +111,8 @@ impl ProbeController {
         self.order(Order::Moment(group));
     }
 
-    /// Attaches a group in this time from now for this long, unless it is attached anyway. Orders
-    /// given meanwhile do not wait for it.
+    /// Attaches a group for this length, beginning `after` now, unless it is attached anyway. Other
+    /// orders do not wait for it.
     pub fn attach_for_a_window(&self, group: Group, after: Duration, length: Duration) {
         let begins = Instant::now() + after;
         self.order(Order::Window(Window {
@@ -127,7 +127,7 @@ impl ProbeController {
     pub fn wait_until_idle(&self, most: Duration) {
         let (done, answer) = channel();
         self.order(Order::Answer(done));
-        // Whether it came or not, the orders are carried out sooner or later.
+        // After a timeout, or without the thread, there is nothing to wait for.
         let _ = answer.recv_timeout(most);
     }
 
@@ -302,7 +302,7 @@ impl Worker {
                     self.attach(wanted.minus(attached));
                 }
                 Order::Window(window) => self.windows.push(window),
-                // Receiver dropped: it waits no longer.
+                // Receiver dropped after its timeout; ignore.
                 Order::Answer(done) => done.send(()).unwrap_or_default(),
                 Order::Moment(group) if !attached.has(group) => {
                     let group = GroupSet::NONE.with(group);
