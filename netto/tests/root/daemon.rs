@@ -123,13 +123,18 @@ impl Daemon {
     pub fn start_on(port: u16, options: &[&str]) -> Result<Self> {
         let port_text = port.to_string();
         let mut arguments = vec!["run", "--address", "127.0.0.1", "--port", &port_text];
-        // Staying within a budget has tests of its own.
-        for (option, value) in [
-            ("--frequency", "1000"),
+        // Staying within a budget has tests of its own, and so have the scheduler's ticks.
+        let defaults = [
             ("--user-period", "500"),
             ("--max-overhead", "100"),
-        ] {
-            if !options.contains(&option) {
+            ("--sampler", "perf"),
+            ("--frequency", "1000"),
+        ];
+        let has_sampler = options.contains(&"--sampler");
+        for (option, value) in defaults {
+            // Without a given frequency it is the sampler's.
+            let is_samplers = has_sampler && option == "--frequency";
+            if !options.contains(&option) && !is_samplers {
                 arguments.extend([option, value]);
             }
         }

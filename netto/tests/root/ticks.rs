@@ -8,7 +8,7 @@ use metrics_common::component::index_of;
 use metrics_common::{Info, Snapshot, confidence};
 
 use crate::burners::{ProgramAccounts, program_seconds};
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, run_to_end};
 use crate::follow::Followed;
 use crate::lab::Network;
 use crate::lab_itself::needs_kernel;
@@ -20,6 +20,16 @@ pub const TESTS: &[Test] = &[
         name: "ticks::no_timer_is_armed_for_their_samples",
         tools: &["ip"],
         body: no_timer,
+    },
+    Test {
+        name: "ticks::the_default_sampler_follows_from_the_price_of_an_interrupt",
+        tools: &[],
+        body: default_sampler,
+    },
+    Test {
+        name: "ticks::no_more_samples_are_taken_than_were_asked_for",
+        tools: &["ip"],
+        body: fewer,
     },
     Test {
         name: "ticks::a_tc_program_has_the_share_that_the_kernel_says_it_ran",
@@ -46,9 +56,19 @@ const IN_STEP: f64 = 0.35;
 /// Cost of calling a program, relative to one that runs for microseconds.
 const CALL: f64 = 0.1;
 
+/// Above this, the tick is the default, if there is one; in microseconds, as in analysis::sampler.
+const DEAR_US: f64 = 5.0;
+/// A rate that is lower than that of the ticks of any kernel.
+const SELDOM_HZ: f64 = 40.0;
+
 /// A daemon that samples by the tick; a skip if there is none.
 fn by_ticks() -> Result<Followed> {
-    let followed = Followed::start_with(&["--sampler", "tick"]).map_err(|error| {
+    by_ticks_and(&[])
+}
+
+fn by_ticks_and(options: &[&str]) -> Result<Followed> {
+    let options = [&["--sampler", "tick"], options].concat();
+    let followed = Followed::start_with(&options).map_err(|error| {
         let told = format!("{error:#}");
         match told.contains("--sampler tick is not possible here") {
             true => NotOnThisKernel(told).into(),
@@ -92,6 +112,59 @@ fn no_timer() -> Result<()> {
     let taken: u64 = sum.cost().stacks_taken.iter().sum();
     println!("\n{taken} stacks, of {most:.0} ticks");
     ensure!(taken as f64 <= 1.1 * most, "{taken} stacks of {most} ticks");
+    Ok(())
+}
+
+fn default_sampler() -> Result<()> {
+    let (status, out, err) = run_to_end(&["check"])?;
+    ensure!(status.success(), "netto check gave {status}: {out}{err}");
+    let line = out.lines().find(|line| line.contains("sampled by"));
+    let line = line.context("nothing is told of the sampler")?;
+    println!("\n{}", line.trim());
+    let price = line.split("an interrupt of perf's clock takes ").nth(1);
+    let price = price.and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
+    let Some(price_us) = price else {
+        return Err(NotOnThisKernel(line.trim().to_owned()).into());
+    };
+    ensure!(
+        line.contains("sampled by the scheduler's tick") == (price_us > DEAR_US),
+        "{line}"
+    );
+    Ok(())
+}
+
+fn fewer() -> Result<()> {
+    let network = Network::direct()?;
+    let hz = SELDOM_HZ.to_string();
+    let mut ticks = by_ticks_and(&["--frequency", &hz])?;
+    let _load = traffic::udp_blast(&network.left, network.nobody_v4)?;
+    std::thread::sleep(SETTLE);
+    let from = SystemTime::now();
+    std::thread::sleep(MEASURED / 2);
+    let sum = ticks.between(from, SystemTime::now())?;
+    let busiest = sum.cost().stacks_taken.iter().max().copied().unwrap_or(0);
+    let due = SELDOM_HZ * sum.interval_ns as f64 / 1e9;
+    let rx = index_of("rx_softirq").context("no such row")?;
+    println!("\n{busiest} stacks of at most {due:.0} on the busiest CPU");
+    // Half of the time may be that of the program in user mode; five standard deviations more.
+    let most = due + 5.0 * due.sqrt();
+    ensure!(
+        (due / 5.0..most).contains(&(busiest as f64)),
+        "{busiest} of {due}"
+    );
+    let told = sum
+        .sections
+        .own
+        .as_ref()
+        .and_then(|own| own.sampling_hz.clone());
+    ensure!(
+        told.iter().flatten().all(|rate| *rate as f64 <= SELDOM_HZ),
+        "{told:?}"
+    );
+    ensure!(
+        sum.total_ns(rx).is_some_and(|ns| ns > 0),
+        "nothing was found"
+    );
     Ok(())
 }
 

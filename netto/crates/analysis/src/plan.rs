@@ -73,6 +73,8 @@ pub struct Facts {
     pub symbols: Result<(), String>,
     /// By component: whether this kernel has a function named by its rules.
     pub has_symbols: Vec<bool>,
+    /// Whether the scheduler's tick calls the sampler.
+    pub is_sampled_by_tick: bool,
 }
 
 impl Facts {
@@ -86,6 +88,7 @@ impl Facts {
             stacks: untried(),
             symbols: untried(),
             has_symbols: vec![false; COMPONENTS.len()],
+            is_sampled_by_tick: false,
             type_information: Err(reason),
         }
     }
@@ -263,6 +266,10 @@ impl Plan {
             }
             Kind::Timed(Source::Softirq(_), _) => sampling(Method::Sampling),
             Kind::Timed(source, _) => self.of_sockets(source),
+            Kind::Carved(Source::TIMER, _) if facts.is_sampled_by_tick => Availability::missing(
+                "the scheduler's tick, which takes the samples, comes before the TIMER softirq that \
+                 it raises, never in it; --sampler perf meets it",
+            ),
             Kind::Sampled(_) | Kind::Estimated(_) | Kind::Carved(..) => sampling(Method::Sampling),
             Kind::Remainder => match &self.stacks {
                 Ok(()) => Availability::by(Method::Remainder),

@@ -121,6 +121,11 @@ const RECORDS: &[Record] = &[
                 "Samples that found the CPU idle; written by its sampler only.",
             ),
             (
+                "tick_chance",
+                1,
+                "Of 2^32 ticks, how many take a sample; written by user space.",
+            ),
+            (
                 "states_lost",
                 1,
                 "States of tasks that could not be kept over a context switch.",

@@ -15,7 +15,7 @@ use netto_analysis::groups::GroupSet;
 use netto_analysis::kernel_counts::context_switches;
 use netto_analysis::plan::{Capabilities, Facts, Plan, RequestedMethod};
 use netto_analysis::proc_stat::{self, ProcStat};
-use netto_analysis::sampler::{Choice, RequestedSampler};
+use netto_analysis::sampler::{Choice, RequestedSampler, Sampler};
 use netto_analysis::tagged::TaggedSample;
 use netto_sys::preflight;
 use netto_sys::reopenable::ReopenableFile;
@@ -129,13 +129,22 @@ impl Platform {
     /// Conditions that make every measurement impossible, with the remedy.
     pub fn start(settings: &Settings, has_tags: bool) -> anyhow::Result<(Platform, Session)> {
         let roots = settings.roots.clone();
-        let (facts, classifier) = preflight::gather(&roots, settings.frequency_hz)?;
-        let plan = Plan::new(&facts, settings.method)?;
+        let (mut facts, classifier) = preflight::gather(&roots, settings.frequency_hz)?;
+        let mut plan = Plan::new(&facts, settings.method)?;
         let interval_ms = settings.user_period.as_millis() as u64;
         let has_tags = has_tags && plan.stacks.is_ok();
         let (session, mut readers) =
             Session::start(&plan, &roots, settings.frequency_hz, interval_ms, has_tags)?;
         let sampling = sampling::start(settings, &plan, &session, &mut readers)?;
+        if let Some(choice) = &sampling
+            && choice.sampler == Sampler::Tick
+        {
+            facts.is_sampled_by_tick = true;
+            plan = Plan::new(&facts, settings.method)?;
+        }
+        let frequency_hz = sampling
+            .as_ref()
+            .map_or(settings.frequency_hz, |choice| choice.frequency_hz);
         let mut notes = plan.notes();
         notes.extend(session.probes().iter().filter_map(not_hooked));
         let info = Info {
@@ -145,9 +154,7 @@ impl Platform {
             boot_id: roots.boot_id(),
             started_unix_ns: unix_ns(),
             user_period_ms: interval_ms,
-            frequency_hz: sampling
-                .as_ref()
-                .map_or(settings.frequency_hz, |choice| choice.frequency_hz),
+            frequency_hz,
             sampler: sampling
                 .as_ref()
                 .map(|choice| choice.sampler.name().to_owned()),
@@ -168,7 +175,7 @@ impl Platform {
         let may_go = settings.method == RequestedMethod::Auto && plan.stacks.is_ok();
         let overhead = Overhead::new(
             settings.max_overhead_ratio,
-            settings.frequency_hz,
+            frequency_hz,
             plan.groups(),
             may_go,
             &roots,
@@ -214,7 +221,7 @@ impl Platform {
         self.follow_interrupts(now_ns);
         let text = self.stat_file.text()?;
         proc_stat::parse_into(&text, &mut self.stat).context("cannot tell CPU modes")?;
-        self.overhead.begin(context_switches(&text));
+        self.overhead.begin(context_switches(&text), now_ns);
         let cpus = self.follow_cpus()?;
         Ok(End {
             sequence: self.sequence,

@@ -28,8 +28,8 @@ mod taken;
 /// Interval of price measurements; a changed load brings the next one forward.
 const CALIBRATE_NS: u64 = 60_000_000_000;
 const CALIBRATE_SOON_NS: u64 = 5_000_000_000;
-/// Interval at which sampled softirqs are timed for a moment, until the bias of samples is known: a
-/// tenth of a second in thirty.
+/// Interval at which sampled softirqs are timed for a moment, to learn the bias of samples: a tenth
+/// of a second in thirty.
 const MOMENTS_NS: u64 = 30_000_000_000;
 /// Ratio of the probes' cost to that at the last price measurement which counts as another load.
 const ANOTHER_LOAD: f64 = 2.0;
@@ -154,7 +154,8 @@ impl Overhead {
 
     /// Opens the accounting of an interval that has just ended, with the host's context switches
     /// since boot.
-    pub(super) fn begin(&mut self, switches: Option<u64>) {
+    pub(super) fn begin(&mut self, switches: Option<u64>, now_ns: u64) {
+        self.bias.begin_interval(now_ns);
         self.kernel.now = match (&self.kernel.file, &self.kernel.baseline) {
             (Some(file), Some(_)) => file.text().ok().map(|text| SoftirqCounts::parse(&text)),
             _ => None,
@@ -417,12 +418,12 @@ impl Overhead {
         found: &Found<'_>,
         readers: &Readers,
     ) -> Option<f64> {
-        if let Some(samplers) = &readers.samplers {
-            return Some(samplers.rate_hz(cpu) as f64);
+        let hz = readers.rate_hz(cpu) as f64;
+        if readers.samplers.is_some() {
+            return Some(hz);
         }
-        let tick = readers.tick.as_ref()?;
-        let busy_ratio = found.busy_ratio.map_or(1.0, |ratios| ratios[column]);
-        Some(busy_ratio * 1e9 / tick.period_ns() as f64)
+        readers.tick.as_ref()?;
+        Some(found.busy_ratio.map_or(1.0, |ratios| ratios[column]) * hz)
     }
 
     fn choose_probes(&mut self, found: &Found<'_>, costs: &[GroupCosts], now_ns: u64) {
@@ -483,15 +484,11 @@ impl Overhead {
         };
     }
 
-    /// While softirqs are sampled and the bias of samples is not well known, times them for a
-    /// moment now and then.
+    /// While softirqs are sampled, times them for a moment now and then: the bias of samples is not
+    /// always the same.
     fn learn_bias(&mut self, now_ns: u64) {
         let is_sampled = self.planned.has(Group::Softirqs) && !self.timed.has(Group::Softirqs);
-        if is_sampled
-            && self.bias.wants_more()
-            && now_ns >= self.moment_ns
-            && !self.controller.is_busy()
-        {
+        if is_sampled && now_ns >= self.moment_ns && !self.controller.is_busy() {
             self.controller.attach_for_a_moment(Group::Softirqs);
             self.moment_ns = now_ns + MOMENTS_NS;
         }
@@ -525,12 +522,9 @@ impl Overhead {
         taken: &Taken,
         readers: &mut Readers,
     ) -> Option<Vec<u64>> {
-        let Some(samplers) = readers.samplers.as_mut() else {
-            // The tick's rate cannot be chosen.
-            let tick = readers.tick.as_ref()?;
-            let hz = 1_000_000_000 / tick.period_ns().max(1);
-            return Some(vec![hz; found.cpus.len()]);
-        };
+        if readers.samplers.is_none() && readers.tick.is_none() {
+            return None;
+        }
         let softirqs_are_timed = self.timed.has(Group::Softirqs);
         let interval_ns = found.interval_ns.max(1) as f64;
         let mut rates = Vec::with_capacity(found.cpus.len());
@@ -551,7 +545,7 @@ impl Overhead {
             let rate = self
                 .rates
                 .next(cpu, found.interval_ns, softirqs_are_timed, shown);
-            samplers.set_rate(number, rate.hz);
+            readers.set_rate(number, rate.hz);
             rates.push(rate.hz);
         }
         Some(rates)

@@ -36,7 +36,8 @@ pub(super) fn start(
     };
     let mut choice = choose(settings.sampler, &facts)?;
     if choice.sampler == Sampler::Tick
-        && let Err(error) = session.sample_by_tick(readers, plan, &settings.roots)
+        && let Err(error) =
+            session.sample_by_tick(readers, plan, choice.frequency_hz, &settings.roots)
     {
         let lack = format!("{error:#}");
         if settings.sampler == RequestedSampler::Tick {

@@ -13,6 +13,7 @@ fn knowledge(has_symbols: Vec<bool>) -> Knowledge {
         stacks: Ok(()),
         symbols: Ok(()),
         has_symbols,
+        is_sampled_by_tick: false,
     };
     let plan = Plan::new(&facts, RequestedMethod::Auto).unwrap();
     Knowledge {

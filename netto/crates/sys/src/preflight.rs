@@ -73,6 +73,7 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
         stacks,
         symbols,
         has_symbols,
+        is_sampled_by_tick: false,
     };
     Ok((facts, classifier))
 }

@@ -1,10 +1,11 @@
 //! The stack sampler called by the scheduler's tick: `bpf/tick.bpf.c`. This interrupt occurs
 //! anyway, so no timer is needed for samples. Finds the tick among the kernel's timers, and the
-//! number of the interrupt's own frames in each stack.
+//! number of the interrupt's own frames in each stack; sets how many of a CPU's ticks take one.
 
 use std::io::BufRead;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,7 @@ const TURNS: u32 = 1000;
 /// The session's maps that the tick sampler uses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SamplerMaps<'a> {
-    pub(super) cpus: &'a CpuRecords,
+    pub(super) cpus: &'a Arc<CpuRecords>,
     pub(super) lanes: BorrowedFd<'a>,
     /// The record that user space controls.
     pub(super) control: BorrowedFd<'a>,
@@ -47,18 +48,42 @@ pub(super) struct SamplerMaps<'a> {
     pub(super) has_tags: bool,
 }
 
-/// Samples at every tick of every CPU until dropped.
+/// Samples at ticks of every CPU until dropped.
 pub struct TickSampler {
     // Dropped before its program.
     link: Option<Link>,
     skel: TickSkel<'static>,
-    period_ns: u64,
+    /// Time between two ticks.
+    tick_ns: u64,
+    records: Arc<CpuRecords>,
+    /// By CPU.
+    rates: Vec<Rate>,
+}
+
+/// How often a CPU is sampled.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    /// Rate from the next interval on, samples per second; 0: none.
+    wanted_hz: u64,
+    /// Current rate.
+    hz: u64,
+    /// Time represented by one sample of the last interval.
+    sample_period_ns: u64,
+}
+
+/// Of 2^32 ticks, how many take a sample at this rate, and the time that each represents.
+fn thinned(hz: u64, tick_ns: u64) -> (u64, u64) {
+    const ALL: u64 = 1 << 32;
+    let ratio = (hz as f64 * tick_ns as f64 / 1e9).min(1.0);
+    let chance = ((ALL as f64 * ratio) as u64).max(1);
+    (chance, (tick_ns as f64 * ALL as f64 / chance as f64) as u64)
 }
 
 impl std::fmt::Debug for TickSampler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TickSampler")
-            .field("period_ns", &self.period_ns)
+            .field("tick_ns", &self.tick_ns)
+            .field("rates", &self.rates)
             .finish_non_exhaustive()
     }
 }
@@ -99,12 +124,16 @@ fn function_address(roots: &Roots) -> anyhow::Result<u64> {
 
 impl TickSampler {
     /// Attaches to the tick and finds out the number of its own frames, for which one thread of
-    /// this process keeps a CPU busy for three ticks. Then stacks are sampled.
+    /// this process keeps a CPU busy for three ticks. Then stacks are sampled at this rate.
     ///
     /// # Errors
     /// The kernel refuses the program, or there was no tick.
-    pub(super) fn start(maps: SamplerMaps<'_>, roots: &Roots) -> anyhow::Result<Self> {
-        let period_ns = period_ns(roots).map_err(anyhow::Error::msg)?;
+    pub(super) fn start(
+        maps: SamplerMaps<'_>,
+        frequency_hz: u64,
+        roots: &Roots,
+    ) -> anyhow::Result<Self> {
+        let tick_ns = period_ns(roots).map_err(anyhow::Error::msg)?;
         let function = function_address(roots)?;
         // The skeleton borrows its storage. A process has one session in its life, so these few
         // bytes may be leaked.
@@ -130,21 +159,74 @@ impl TickSampler {
             .load()
             .context("the kernel refuses a program on its timers")?;
         let tick = MappedArray::new(skel.maps.netto_ticks.as_fd(), abi::TICK_BYTES, 1)?;
+        let rate = Rate {
+            wanted_hz: frequency_hz,
+            hz: frequency_hz,
+            sample_period_ns: thinned(frequency_hz, tick_ns).1,
+        };
         let mut sampler = TickSampler {
             link: None,
             skel,
-            period_ns,
+            tick_ns,
+            records: maps.cpus.clone(),
+            rates: vec![rate; maps.cpus.possible_cpus()],
         };
+        (0..sampler.rates.len()).for_each(|cpu| sampler.turn(cpu));
         let attached = sampler.skel.progs.netto_tick.attach_trace();
         sampler.link = Some(attached.context("cannot attach to tracepoint hrtimer_expire_entry")?);
-        let own_frames = trial(&tick, Duration::from_nanos(period_ns))?;
+        let own_frames = trial(&tick, Duration::from_nanos(tick_ns))?;
         tick.element(0)[abi::TICK_OWN_FRAMES].store(own_frames, Relaxed);
         Ok(sampler)
     }
 
-    /// Time represented by one sample, nanoseconds: the length of a tick.
-    pub fn period_ns(&self) -> u64 {
-        self.period_ns
+    /// Time represented by one sample of this CPU in the last interval, nanoseconds.
+    pub fn period_ns(&self, cpu: u32) -> u64 {
+        let known = self.rates.get(cpu as usize);
+        known.map_or(self.tick_ns, |rate| rate.sample_period_ns)
+    }
+
+    /// Current sampling rate of this CPU while it is busy, samples per second; 0: none.
+    pub fn rate_hz(&self, cpu: u32) -> u64 {
+        self.rates.get(cpu as usize).map_or(0, |rate| rate.hz)
+    }
+
+    /// Requests another rate on this CPU; 0 stops sampling. It applies from the next interval on;
+    /// without samples it applies at once.
+    pub fn set_rate(&mut self, cpu: u32, hz: u64) {
+        let cpu = cpu as usize;
+        if let Some(rate) = self.rates.get_mut(cpu) {
+            rate.wanted_hz = hz;
+            if rate.hz == 0 && hz > 0 {
+                rate.sample_period_ns = thinned(hz, self.tick_ns).1;
+                self.turn(cpu);
+            }
+        }
+    }
+
+    /// Ends an interval. To be called directly after draining its stacks.
+    pub fn end_interval(&mut self) {
+        for cpu in 0..self.rates.len() {
+            let Rate { hz, wanted_hz, .. } = self.rates[cpu];
+            if hz > 0 {
+                self.rates[cpu].sample_period_ns = thinned(hz, self.tick_ns).1;
+            }
+            if hz != wanted_hz {
+                self.turn(cpu);
+            }
+        }
+    }
+
+    /// Applies the requested rate.
+    fn turn(&mut self, cpu: usize) {
+        let rate = &mut self.rates[cpu];
+        rate.hz = rate.wanted_hz;
+        let chance = match rate.hz {
+            0 => 0,
+            hz => thinned(hz, self.tick_ns).0,
+        };
+        if let Some(word) = self.records.clock(cpu).get(abi::CPU_TICK_CHANCE) {
+            word.store(chance, Relaxed);
+        }
     }
 
     /// Its program.
@@ -230,6 +312,17 @@ mod tests {
             let is_known = cfg!(target_arch = "x86_64");
             assert_eq!(period_ns(&roots).is_ok(), is_known, "{none:?}");
         }
+    }
+
+    #[test]
+    fn a_sample_stands_for_the_ticks_that_took_none() {
+        const TICK_NS: u64 = 4_000_000;
+        assert_eq!(thinned(250, TICK_NS), (1 << 32, TICK_NS));
+        assert_eq!(thinned(1000, TICK_NS), (1 << 32, TICK_NS));
+        let (chance, period_ns) = thinned(20, TICK_NS);
+        let off_ns = period_ns.abs_diff(1_000_000_000 / 20);
+        assert!(off_ns < 1_000, "{period_ns}");
+        assert!((chance as f64 / (1_u64 << 32) as f64 - 0.08).abs() < 1e-6);
     }
 
     #[test]

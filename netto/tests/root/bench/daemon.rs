@@ -68,7 +68,7 @@ fn has_snapshot(log: &Path) -> bool {
 pub fn idle(options: &Options) -> Result<()> {
     let cpus = cpus::count()?;
     figure("idle_timer_interrupts_without_hz", &[interrupts_hz()?]);
-    let daemon = options.start(1_000, &[])?;
+    let daemon = options.start(None, &[])?;
     std::thread::sleep(START);
     figure("idle_timer_interrupts_hz", &[interrupts_hz()?]);
     let before = cpu_ns(&daemon.process)?;
@@ -80,7 +80,7 @@ pub fn idle(options: &Options) -> Result<()> {
     );
     figure("resident_mb", &[resident_bytes(&daemon)? / 1e6]);
     end(daemon)?;
-    let daemon = options.start(1_000, &["--owners", "cgroup", "--latency"])?;
+    let daemon = options.start(None, &["--owners", "cgroup", "--latency"])?;
     std::thread::sleep(START);
     figure("resident_all_mb", &[resident_bytes(&daemon)? / 1e6]);
     end(daemon)
@@ -110,7 +110,7 @@ pub fn stacks(options: &Options) -> Result<()> {
     let network = Network::direct()?;
     let mut each_ns = Vec::new();
     for _ in 0..options.rounds {
-        let daemon = options.start(FREQUENCY_HZ, forced()?)?;
+        let daemon = options.start(Some(FREQUENCY_HZ), forced()?)?;
         std::thread::sleep(START);
         let idle = spent_in(&daemon, INTERVAL * TICKS)?;
         let load = traffic::tcp(&network.left, &network.right, network.right_v4)?;

@@ -21,8 +21,8 @@ const RISES: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy)]
 enum Beside {
     Nothing,
-    /// netto, at so many samples per second.
-    Netto(u64),
+    /// netto, at so many samples per second of perf's clock, or at its defaults.
+    Netto(Option<u64>),
     /// perf's clock on each CPU, at so many interrupts per second, with no program at all.
     Clock(u64),
 }
@@ -34,8 +34,8 @@ pub fn measure(options: &Options) -> Result<()> {
     let mut gbps = Vec::new();
     for (name, beside) in [
         ("nothing", Beside::Nothing),
-        ("netto", Beside::Netto(1_000)),
-        ("netto_10khz", Beside::Netto(10_000)),
+        ("netto", Beside::Netto(None)),
+        ("netto_10khz", Beside::Netto(Some(10_000))),
         ("clock_1khz", Beside::Clock(1_000)),
     ] {
         let mut lost = Vec::new();

@@ -40,7 +40,7 @@ pub fn measure(options: &Options) -> Result<()> {
         let mut words = forced()?.to_vec();
         words.extend(["--latency", "--latency-points", POINTS]);
         words.extend(more);
-        let daemon = options.start(1_000, &words)?;
+        let daemon = options.start(Some(1_000), &words)?;
         let wait = || {
             std::thread::sleep(LENGTH);
             Ok(())

@@ -43,24 +43,30 @@ pub struct Options {
 }
 
 impl Options {
-    /// netto at this frequency, with the user's options.
-    fn start(&self, frequency_hz: u64, more: &[&str]) -> Result<Daemon> {
-        let frequency_text = frequency_hz.to_string();
-        let mut words = vec!["--frequency", &frequency_text];
-        words.extend(more);
+    /// netto at this frequency of perf's clock, or with the sampler that it chooses, with the user's
+    /// options.
+    fn start(&self, frequency_hz: Option<u64>, more: &[&str]) -> Result<Daemon> {
+        let frequency_text = frequency_hz.map(|hz| hz.to_string());
+        let mut words = more.to_vec();
+        if let Some(text) = &frequency_text {
+            words.extend(["--frequency", text]);
+        }
         let daemon = Daemon::start(&self.with_defaults(words))?;
         std::thread::sleep(SETTLE);
         Ok(daemon)
     }
 
-    /// These words with what the user added, at the budget that users have: the tests' netto has
-    /// none unless it is told one.
+    /// These words with what the user added, at the budget and with the sampler that users have: the
+    /// tests' netto has no budget and perf's clock unless it is told otherwise.
     fn with_defaults<'a>(&'a self, mut words: Vec<&'a str>) -> Vec<&'a str> {
         // netto takes no option twice; all of these have a value.
         for option in self.netto.chunks(2) {
             if !words.contains(&option[0].as_str()) {
                 words.extend(option.iter().map(String::as_str));
             }
+        }
+        if !words.contains(&"--frequency") && !words.contains(&"--sampler") {
+            words.extend(["--sampler", "auto"]);
         }
         if !words.contains(&"--max-overhead") {
             words.extend(["--max-overhead", DEFAULT_BUDGET_PERCENT]);

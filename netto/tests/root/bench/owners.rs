@@ -21,7 +21,7 @@ pub fn measure(options: &Options) -> Result<()> {
     for (level, with) in [("none", ""), ("process", "_owners")] {
         let mut words = forced()?.to_vec();
         words.extend(["--owners", level]);
-        let daemon = options.start(1_000, &words)?;
+        let daemon = options.start(Some(1_000), &words)?;
         let wait = || {
             std::thread::sleep(LENGTH);
             Ok(())

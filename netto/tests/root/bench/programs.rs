@@ -26,7 +26,7 @@ pub(super) type All = BTreeMap<String, Programs>;
 pub fn measure(options: &Options) -> Result<()> {
     let network = Network::direct()?;
     let _statistics = Statistics::enable()?;
-    let daemon = options.start(1_000, forced()?)?;
+    let daemon = options.start(Some(1_000), forced()?)?;
     let sends = during(&daemon, || send(&network))?;
     pair("softirq_pair_ns", &sends, &["sirq"]);
     pair("send_pair_ns", &sends, &CALL_PROGRAMS);
@@ -47,7 +47,7 @@ pub fn measure(options: &Options) -> Result<()> {
     );
     end(daemon)?;
 
-    let daemon = options.start(10_000, forced()?)?;
+    let daemon = options.start(Some(10_000), forced()?)?;
     let load = traffic::tcp(&network.left, &network.right, network.right_v4)?;
     std::thread::sleep(Duration::from_millis(500));
     let bulk = during(&daemon, || {

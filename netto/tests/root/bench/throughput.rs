@@ -54,7 +54,7 @@ pub fn measure(options: &Options) -> Result<()> {
                 all.len() - 1 - step
             };
             let daemon = match all[index].netto {
-                Some((frequency_hz, more)) => Some(options.start(frequency_hz, more)?),
+                Some((frequency_hz, more)) => Some(options.start(Some(frequency_hz), more)?),
                 None => None,
             };
             for (load, (_, words)) in LOADS.iter().enumerate() {

@@ -118,9 +118,7 @@ impl NetworkCost {
                 platform.overhead.has_met(cpu);
             }
         }
-        if let Some(samplers) = &mut platform.readers.samplers {
-            samplers.end_interval();
-        }
+        platform.readers.end_sampling_interval();
     }
 
     /// Adds a CPU's interval to the section.
@@ -139,7 +137,7 @@ impl NetworkCost {
             sample_period_ns: self.samples.worth_ns(cpu, period_ns),
         };
         let is_counted =
-            platform.readers.is_sampled(cpu as u32) && !platform.overhead.is_looking(cpu);
+            platform.readers.rate_hz(cpu as u32) > 0 && !platform.overhead.is_looking(cpu);
         if is_counted {
             let rx_ns = clock[usize::from(Source::NET_RX.clock_kind())];
             let scaled_ns = interval.sample_period_ns;
@@ -158,7 +156,7 @@ impl NetworkCost {
             entries[usize::from(Source::Softirq(vector as u8).clock_kind())] = *count;
         }
         let timed = platform.overhead.timed();
-        let rx_is_timed = timed.has(Group::Softirqs) && timed.has(Group::Switches);
+        let rx_is_timed = timed.has(Group::Softirqs);
         let of_cpu = Cpu {
             entries,
             ksoftirqd_rx_ns: rx_is_timed.then_some(ksoftirqd_rx_ns),

@@ -57,6 +57,7 @@ SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(netto_tick, struct hrtimer *timer)
 {
 	struct netto_tick *tick;
+	struct netto_cpu *cpu;
 	__u32 only = 0;
 
 	if ((__u64)timer->function != netto_tick_function)
@@ -68,5 +69,9 @@ int BPF_PROG(netto_tick, struct hrtimer *timer)
 		netto_try(tick, ctx);
 		return 0;
 	}
+	/* At random: every n-th would keep in step with other work that is done in ticks. */
+	cpu = netto_this_cpu();
+	if (!cpu || bpf_get_prandom_u32() >= cpu->tick_chance)
+		return 0;
 	return netto_take_sample(ctx, tick->own_frames);
 }

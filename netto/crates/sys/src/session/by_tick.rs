@@ -8,7 +8,8 @@ use crate::tick::{SamplerMaps, TickSampler};
 use netto_analysis::plan::Plan;
 
 impl Session {
-    /// Lets the scheduler's tick call the sampler; perf's clocks are gone then. Takes a few ticks.
+    /// Lets the scheduler's tick call the sampler, at this rate of all its ticks; perf's clocks are
+    /// gone then. Takes a few ticks.
     ///
     /// # Errors
     /// The kernel refuses it, or no tick was seen; perf's clocks are as they were.
@@ -16,6 +17,7 @@ impl Session {
         &self,
         readers: &mut Readers,
         plan: &Plan,
+        frequency_hz: u64,
         roots: &Roots,
     ) -> anyhow::Result<()> {
         let maps = &self.object.0.maps;
@@ -28,6 +30,7 @@ impl Session {
                 sampled_kinds: plan.sampled_kinds(),
                 has_tags: self.has_tags,
             },
+            frequency_hz,
             roots,
         )?;
         readers.controller.measure_sampler(tick.program()?);
@@ -43,16 +46,35 @@ impl Readers {
     pub fn sample_period_ns(&self, cpu: u32) -> u64 {
         match (&self.samplers, &self.tick) {
             (Some(samplers), _) => samplers.period_ns(cpu),
-            (None, Some(tick)) => tick.period_ns(),
+            (None, Some(tick)) => tick.period_ns(cpu),
             (None, None) => 0,
         }
     }
 
-    /// Whether samples are taken of this CPU while it does something.
-    pub fn is_sampled(&self, cpu: u32) -> bool {
-        match &self.samplers {
-            Some(samplers) => samplers.rate_hz(cpu) > 0,
-            None => self.tick.is_some(),
+    /// Samples per second of this CPU while it does something, for either clock; 0: none.
+    pub fn rate_hz(&self, cpu: u32) -> u64 {
+        match (&self.samplers, &self.tick) {
+            (Some(samplers), _) => samplers.rate_hz(cpu),
+            (None, Some(tick)) => tick.rate_hz(cpu),
+            (None, None) => 0,
+        }
+    }
+
+    /// Requests another rate of this CPU, for either clock, from the next interval on; 0: none.
+    pub fn set_rate(&mut self, cpu: u32, hz: u64) {
+        match (&mut self.samplers, &mut self.tick) {
+            (Some(samplers), _) => samplers.set_rate(cpu, hz),
+            (None, Some(tick)) => tick.set_rate(cpu, hz),
+            (None, None) => {}
+        }
+    }
+
+    /// Ends an interval of the sampler. To be called directly after draining its stacks.
+    pub fn end_sampling_interval(&mut self) {
+        match (&mut self.samplers, &mut self.tick) {
+            (Some(samplers), _) => samplers.end_interval(),
+            (None, Some(tick)) => tick.end_interval(),
+            (None, None) => {}
         }
     }
 }
