@@ -4,7 +4,8 @@
 //! The cost of a probe group is that of its events, on the CPU where they happen. While it fits
 //! into the probes' part of the budget on every CPU, events are timed; otherwise the costliest
 //! group is detached, and its events are sampled. A group is attached again once it would have
-//! fitted well for a while, and later after each further detachment.
+//! fitted well for a while, and later after each further detachment. Context switches are attached
+//! while socket calls are timed, which need them, and serve nothing else.
 
 use super::groups::{GROUPS, Group, GroupSet};
 use super::window::WINDOW_NS;
@@ -137,7 +138,11 @@ impl Budget {
     }
 
     fn take_off(&mut self, group: Group) {
-        let left = self.attached.without(group);
+        let mut left = self.attached.without(group);
+        let has_calls = left.iter().any(Group::is_of_sockets);
+        if !has_calls && self.choosable.has(Group::Switches) {
+            left = left.without(Group::Switches);
+        }
         for gone in self.attached.minus(left).iter() {
             let past = &mut self.past[gone.index()];
             let stayed_ns = self.now_ns - past.since_ns;
@@ -159,21 +164,34 @@ impl Budget {
     /// the next.
     fn call_back(&mut self, interval_ns: u64, cpus: &[GroupCosts], allowed_ns: f64) {
         let mut comes = None;
-        for group in self.choosable.minus(self.attached).iter() {
-            let with = self.attached.with(group);
+        let comes_by_itself = |group: &Group| *group != Group::Switches;
+        let away = self.choosable.minus(self.attached);
+        for group in away.iter().filter(comes_by_itself) {
+            let with = self.with(group);
             let most = cpus.iter().map(|costs| sum(costs, with));
             let fits = most.fold(0.0, f64::max) <= COMES_BACK * allowed_ns;
             let past = &mut self.past[group.index()];
             past.calm_ns = if fits { past.calm_ns + interval_ns } else { 0 };
             let is_due = past.calm_ns >= CALM_NS && self.now_ns - past.since_ns >= past.away_ns();
-            let can_come = !group.is_of_sockets() || self.attached.has(Group::Switches);
-            if is_due && can_come {
+            if is_due {
                 comes = comes.or(Some(group));
             }
         }
         if let Some(group) = comes {
-            self.attached = self.attached.with(group);
-            self.past[group.index()].since_ns = self.now_ns;
+            let with = self.with(group);
+            for came in with.minus(self.attached).iter() {
+                self.past[came.index()].since_ns = self.now_ns;
+            }
+            self.attached = with;
+        }
+    }
+
+    /// What is attached if this group is attached again, with what it needs.
+    fn with(&self, group: Group) -> GroupSet {
+        let with = self.attached.with(group);
+        match group.is_of_sockets() && self.choosable.has(Group::Switches) {
+            true => with.with(Group::Switches),
+            false => with,
         }
     }
 }

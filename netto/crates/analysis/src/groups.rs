@@ -7,14 +7,14 @@ use metrics_common::Source;
 pub enum Group {
     /// Softirqs, and the interrupts of network devices that raise them.
     Softirqs,
+    /// Context switches: without them, calls that sleep cannot be timed. Attached before those.
+    Switches,
     /// Sends on Internet and packet sockets.
     Sends,
     /// Receives on them.
     Receives,
     /// Socket calls that never leave the host.
     LocalIpc,
-    /// Context switches: without them, calls that sleep cannot be timed.
-    Switches,
     /// A feature's group, by its number, which is below [`MOST_REGISTERED`].
     Registered(u8),
 }
@@ -28,10 +28,10 @@ impl Group {
     /// The clock's groups, in the order of their numbers.
     pub const CLOCK: [Group; 5] = [
         Group::Softirqs,
+        Group::Switches,
         Group::Sends,
         Group::Receives,
         Group::LocalIpc,
-        Group::Switches,
     ];
 
     /// The groups that time socket calls, with their sources.
@@ -51,10 +51,10 @@ impl Group {
     pub fn index(self) -> usize {
         match self {
             Group::Softirqs => 0,
-            Group::Sends => 1,
-            Group::Receives => 2,
-            Group::LocalIpc => 3,
-            Group::Switches => 4,
+            Group::Switches => 1,
+            Group::Sends => 2,
+            Group::Receives => 3,
+            Group::LocalIpc => 4,
             Group::Registered(number) => Group::CLOCK.len() + usize::from(number),
         }
     }

@@ -75,6 +75,8 @@ pub struct Facts {
     pub has_symbols: Vec<bool>,
     /// Whether the scheduler's tick calls the sampler.
     pub is_sampled_by_tick: bool,
+    /// Whether the kernel can preempt softirqs (PREEMPT_RT).
+    pub is_realtime: bool,
 }
 
 impl Facts {
@@ -89,6 +91,7 @@ impl Facts {
             symbols: untried(),
             has_symbols: vec![false; COMPONENTS.len()],
             is_sampled_by_tick: false,
+            is_realtime: false,
             type_information: Err(reason),
         }
     }
@@ -151,8 +154,10 @@ pub enum PlanError {
 /// What to attach, what to skip, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Whether softirqs and context switches are timed by probes.
+    /// Whether softirqs are timed by probes.
     pub has_clock: bool,
+    /// Whether the kernel can preempt softirqs (PREEMPT_RT).
+    pub is_realtime: bool,
     /// How socket calls are measured.
     pub sockets: Sockets,
     /// Whether stacks are sampled, or why not.
@@ -215,6 +220,7 @@ impl Plan {
         };
         let mut plan = Plan {
             has_clock,
+            is_realtime: facts.is_realtime,
             sockets,
             stacks,
             timed,
@@ -312,7 +318,14 @@ impl Plan {
 
     /// Whether a group's probes are in the plan and attached.
     fn times(&self, group: Group) -> bool {
-        self.has_clock && self.timed.has(group)
+        self.groups().has(group) && self.timed.has(group)
+    }
+
+    /// Whether tasks can be switched away in a state that must be restored: in a timed socket call,
+    /// or in a softirq. Elsewhere context switches would only show io_uring's threads, which samples
+    /// show too, and there are many more of them than of anything else.
+    pub fn parks_states(&self) -> bool {
+        self.is_realtime || matches!(self.sockets, Sockets::Timed(..))
     }
 
     fn times_calls(&self, source: Source) -> bool {
@@ -340,6 +353,7 @@ impl Plan {
     /// Groups of probes in the plan.
     pub fn groups(&self) -> GroupSet {
         let is_timed = |group: &Group| match (&self.sockets, group.is_of_sockets()) {
+            _ if *group == Group::Switches => self.parks_states(),
             (_, false) => true,
             (Sockets::Timed(_, functions), true) => {
                 functions.iter().any(|f| Group::of(f.source) == *group)

@@ -176,7 +176,7 @@ impl Platform {
         let overhead = Overhead::new(
             settings.max_overhead_ratio,
             frequency_hz,
-            plan.groups(),
+            &plan,
             may_go,
             &roots,
             &readers,

@@ -14,6 +14,7 @@ use netto_analysis::bias::Bias;
 use netto_analysis::budget::{Budget, GroupCosts};
 use netto_analysis::groups::{GROUPS, Group, GroupSet};
 use netto_analysis::kernel_counts::{SoftirqCounts, VECTORS};
+use netto_analysis::plan::Plan;
 use netto_analysis::prices::{Events, Habits, Prices};
 use netto_analysis::rates::{Rates, Shown};
 use netto_analysis::window::Window;
@@ -104,12 +105,18 @@ impl Overhead {
     pub(super) fn new(
         max_overhead_ratio: f64,
         frequency_hz: u64,
-        planned: GroupSet,
+        plan: &Plan,
         may_go: bool,
         roots: &Roots,
         readers: &Readers,
     ) -> Self {
-        let choosable = if may_go { planned } else { GroupSet::NONE };
+        let planned = plan.groups();
+        // Softirqs that are preempted need context switches too.
+        let choosable = match (may_go, plan.is_realtime) {
+            (false, _) => GroupSet::NONE,
+            (true, true) => planned.minus(GroupSet::NONE.with(Group::Switches)),
+            (true, false) => planned,
+        };
         let mut prices = Prices::default();
         match (&readers.timer_cost, &readers.tick) {
             // An interrupt that happens anyway.

@@ -14,6 +14,7 @@ fn knowledge(has_symbols: Vec<bool>) -> Knowledge {
         symbols: Ok(()),
         has_symbols,
         is_sampled_by_tick: false,
+        is_realtime: false,
     };
     let plan = Plan::new(&facts, RequestedMethod::Auto).unwrap();
     Knowledge {

@@ -74,6 +74,7 @@ pub fn gather(roots: &Roots, frequency_hz: u64) -> anyhow::Result<(Facts, Option
         symbols,
         has_symbols,
         is_sampled_by_tick: false,
+        is_realtime: roots.is_realtime(),
     };
     Ok((facts, classifier))
 }

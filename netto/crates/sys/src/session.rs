@@ -101,7 +101,8 @@ impl Session {
     /// Attaches everything that the plan asks for. `has_tags`: samples carry owner tags.
     ///
     /// A socket function that cannot be hooked is noted in [`Session::probes`]
-    /// and left out; without softirqs and context switches there is no session.
+    /// and left out; without softirqs, and context switches where they are needed, there is
+    /// no session.
     ///
     /// # Errors
     /// What failed, what it was needed for, what to do.
@@ -114,11 +115,8 @@ impl Session {
     ) -> anyhow::Result<(Session, Readers)> {
         let possible_cpus = libbpf_rs::num_possible_cpus()
             .context("cannot tell how many CPUs this kernel can have")?;
-        let calls_are_timed = matches!(plan.sockets, Sockets::Timed(..));
-        let parks = u64::from(calls_are_timed) + 2 * u64::from(roots.is_realtime());
-        let states_are_parked = parks != 0;
         let lane_words = lane_words(frequency_hz, interval_ms);
-        let skel = load(plan, parks, possible_cpus, lane_words, has_tags)?;
+        let skel = load(plan, possible_cpus, lane_words, has_tags)?;
         let records = Arc::new(CpuRecords::new(skel.maps.data_cpus.as_fd(), possible_cpus)?);
         let clocks = Arc::new(CpuClocks::new(records.clone()));
         clocks.start(&roots.ksoftirqd_threads(possible_cpus));
@@ -129,7 +127,7 @@ impl Session {
         let mut attached = AttachedProbes::default();
         let mut missed = MissedRuns::default();
         if plan.has_clock {
-            attached.clock(&skel, states_are_parked, &mut missed)?;
+            attached.clock(&skel, plan.parks_states(), &mut missed)?;
         }
         if let Sockets::Timed(hook, functions) = &plan.sockets {
             attached.sockets(*hook, functions, &records, roots, &mut missed)?;
@@ -201,7 +199,6 @@ fn lane_bytes(lane_words: u64) -> usize {
 /// The object with all programs that the plan asks for, sized for this host and loaded.
 fn load(
     plan: &Plan,
-    parks: u64,
     possible_cpus: usize,
     lane_words: u64,
     has_tags: bool,
@@ -220,7 +217,7 @@ fn load(
     rodata.netto_possible_cpus = possible_cpus as u64;
     rodata.netto_lane_words = lane_words as u32;
     rodata.netto_sampled_kinds = plan.sampled_kinds();
-    rodata.netto_parks = parks;
+    rodata.netto_parks_softirqs = u64::from(plan.is_realtime);
     rodata.netto_tags = u64::from(has_tags);
     cpu_records::make_room(&mut open.maps.data_cpus, possible_cpus)?;
     let lanes = &mut open.maps.netto_lanes;
@@ -229,12 +226,13 @@ fn load(
     for clock in [
         &mut open.progs.netto_sirq_in,
         &mut open.progs.netto_sirq_out,
-        &mut open.progs.netto_switch,
         &mut open.progs.netto_irq_entry,
         &mut open.progs.netto_irq_exit,
     ] {
         clock.set_autoload(plan.has_clock);
     }
+    let has_switches = plan.has_clock && plan.parks_states();
+    open.progs.netto_switch.set_autoload(has_switches);
     open.progs.netto_sample.set_autoload(plan.stacks.is_ok());
     open.load().map_err(explain_load)
 }

@@ -113,6 +113,27 @@ fn without_context_switches_no_socket_probes_come_back() {
 }
 
 #[test]
+fn context_switches_go_with_the_last_call_that_needs_them_and_come_with_the_first() {
+    let mut budget = budget();
+    let switches = Group::Switches;
+    let dear = Group::CALLS.map(|(group, _)| (group, 0.3));
+    let left = budget.decide(INTERVAL, &[load(&dear[..2])]);
+    assert!(left.has(switches) && left.has(Group::LocalIpc));
+    let left = budget.decide(INTERVAL, &[load(&dear)]);
+    assert!(!left.has(switches) && left.has(SOFTIRQS));
+    // What they would cost counts for the call that brings them.
+    for _ in 0..1000 {
+        assert_eq!(budget.decide(INTERVAL, &[load(&[(switches, 0.003)])]), left);
+    }
+    let mut now = left;
+    while now == left {
+        now = budget.decide(INTERVAL, &[load(&[(switches, 0.001)])]);
+    }
+    assert_eq!(now.minus(left).iter().count(), 2, "one of the calls, too");
+    assert!(now.has(switches));
+}
+
+#[test]
 fn what_cannot_go_is_not_asked_to() {
     let mut budget = Budget::new(0.01, GroupSet::ALL, GroupSet::NONE.with(Group::Sends));
     let left = budget.decide(INTERVAL, &[load(&[(SOFTIRQS, 0.5)])]);

@@ -16,6 +16,7 @@ fn perfect() -> Facts {
         symbols: Ok(()),
         has_symbols: vec![true; COMPONENTS.len()],
         is_sampled_by_tick: false,
+        is_realtime: false,
     }
 }
 
@@ -294,5 +295,26 @@ fn timers_that_the_tick_starts_are_not_sampled_by_it() {
     assert!(reason(&plan, "net_timer").contains("--sampler perf"));
     for slug in ["net_hrtimer", "tcp_small_queues", "rx_softirq", "gro"] {
         assert!(availability(&plan, slug).is_available(), "{slug}");
+    }
+}
+
+#[test]
+fn context_switches_are_probed_only_where_states_are_parked() {
+    let no_calls = || Facts {
+        fentry: Err("EPERM".into()),
+        kprobe: Err("has no kprobes".into()),
+        ..perfect()
+    };
+    let realtime = Facts {
+        is_realtime: true,
+        ..no_calls()
+    };
+    for (facts, is_probed) in [(perfect(), true), (no_calls(), false), (realtime, true)] {
+        let plan = auto(facts);
+        assert_eq!(plan.groups().has(Group::Switches), is_probed);
+        assert!(plan.groups().has(Group::Softirqs));
+        let row = index_of("io_spin").unwrap();
+        assert_eq!(plan.capabilities().timed[row], is_probed);
+        assert!(plan.components[row].is_available(), "samples show it");
     }
 }

@@ -21,8 +21,7 @@
 
 /*
  * The state word: kind of the task, nested socket calls, the kind that it has outside
- * of them, whether it is the CPU's ksoftirqd, and where on the task's stack the
- * outermost socket call was entered.
+ * of them, and where on the task's stack the outermost socket call was entered.
  */
 #define NETTO_TASK_MASK 0xffULL
 #define NETTO_NESTED_ONE 0x100ULL
@@ -31,7 +30,6 @@
 #define NETTO_BASE_MASK 0xff000000ULL
 #define NETTO_DEPTH_SHIFT 32
 #define NETTO_DEPTH_MASK 0xffffULL
-#define NETTO_IN_KSOFTIRQD (1ULL << 63)
 
 /* Set before load. */
 const volatile __u64 netto_possible_cpus = 1;

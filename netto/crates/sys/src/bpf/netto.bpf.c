@@ -17,14 +17,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* Numbers of interrupts that can be told to be a network device's. */
 #define NETTO_INTERRUPTS 16384
 
-#define NETTO_PARKS_CALLS 1
-#define NETTO_PARKS_SOFTIRQS 2
-
-/*
- * Set before load: whether tasks can be switched away in a state that must be
- * restored: in a timed socket call and, with PREEMPT_RT, in a softirq.
- */
-const volatile __u64 netto_parks = 0;
+/* Set before load: whether tasks can be switched away in a softirq, as with PREEMPT_RT. */
+const volatile __u64 netto_parks_softirqs = 0;
 
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(netto_sirq_in, unsigned int vector)
@@ -45,20 +39,19 @@ int BPF_PROG(netto_sirq_out)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct netto_cpu *cpu = netto_this_cpu();
-	__u64 state, kind, below, charged;
+	__u64 kind, below, charged;
 
 	if (!cpu)
 		return 0;
-	state = cpu->state;
 	kind = netto_index(cpu->kind);
-	below = state & NETTO_TASK_MASK;
+	below = cpu->state & NETTO_TASK_MASK;
 	/* A softirq that began before the probes were attached. */
 	if (kind == below)
 		return 0;
 	charged = netto_transition(cpu, now, below);
 	netto_tag_end(cpu);
 	cpu->entries[kind]++;
-	if ((__s64)state < 0 && kind == NETTO_KIND_OF_SOFTIRQ(NETTO_NET_RX))
+	if (kind == NETTO_KIND_OF_SOFTIRQ(NETTO_NET_RX) && (__u32)bpf_get_current_pid_tgid() == cpu->ksoftirqd_pid)
 		cpu->ksoftirqd_rx_ns += charged;
 	return 0;
 }
@@ -67,36 +60,35 @@ int BPF_PROG(netto_sirq_out)
  * The state of a task outside socket calls. What a thread of io_uring's works
  * at is not known here: user space tells by the stacks sampled in its time.
  */
-static __always_inline __u64 netto_base_state(struct netto_cpu *cpu, struct task_struct *task)
+static __always_inline __u64 netto_base_state(struct task_struct *task)
 {
-	__u64 state = 0;
-
 	if (task->flags & PF_IO_WORKER)
-		state = NETTO_KIND_IO_WORKER << NETTO_BASE_SHIFT | NETTO_KIND_IO_WORKER;
-	if ((__u64)(__u32)task->pid == cpu->ksoftirqd_pid)
-		state = NETTO_IN_KSOFTIRQD;
-	return state;
+		return NETTO_KIND_IO_WORKER << NETTO_BASE_SHIFT | NETTO_KIND_IO_WORKER;
+	return 0;
 }
 
+/*
+ * Attached only where states are parked: in timed socket calls and in softirqs that can be
+ * preempted. Elsewhere user space tells io_uring's threads by their stacks alone.
+ */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(netto_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
-	__u64 parks, leaving, arriving, parked, softirq = 0;
+	__u64 leaving, arriving, parked, softirq = 0;
 
 	if (!cpu)
 		return 0;
-	parks = netto_parks;
 	cpu->switches++;
 	leaving = cpu->state;
-	if ((parks & NETTO_PARKS_SOFTIRQS) && netto_is_softirq(cpu->kind))
+	if (netto_parks_softirqs && netto_is_softirq(cpu->kind))
 		softirq = cpu->kind << NETTO_SOFTIRQ_SHIFT;
 	/* What follows from the task alone need not be parked. */
 	if ((leaving & NETTO_NESTED_MASK) | softirq)
 		netto_park(cpu, prev, leaving | softirq);
-	arriving = parks ? netto_take_parked(cpu, next) : 0;
+	arriving = netto_take_parked(cpu, next);
 	if (!arriving)
-		arriving = netto_base_state(cpu, next);
+		arriving = netto_base_state(next);
 	if (leaving == arriving && !softirq)
 		return 0;
 	parked = arriving & NETTO_SOFTIRQ_MASK;

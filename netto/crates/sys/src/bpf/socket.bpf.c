@@ -61,9 +61,6 @@ static __always_inline bool netto_is_nested(__u64 state, __u64 depth)
 	return (state & NETTO_NESTED_MASK) && depth < (state >> NETTO_DEPTH_SHIFT & NETTO_DEPTH_MASK);
 }
 
-/* What stays when a call begins or ends. */
-#define NETTO_OF_TASK (NETTO_BASE_MASK | NETTO_IN_KSOFTIRQD)
-
 static __always_inline int netto_enter_at(void *ctx, const volatile __u64 *of_pair, __u64 kind)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -80,7 +77,7 @@ static __always_inline int netto_enter_at(void *ctx, const volatile __u64 *of_pa
 	}
 	if (of_pair)
 		kind = *of_pair;
-	netto_task_transition(cpu, now, depth << NETTO_DEPTH_SHIFT | (state & NETTO_OF_TASK) | NETTO_NESTED_ONE | kind, kind);
+	netto_task_transition(cpu, now, depth << NETTO_DEPTH_SHIFT | (state & NETTO_BASE_MASK) | NETTO_NESTED_ONE | kind, kind);
 	netto_count(cpu, kind);
 	return 0;
 }
@@ -102,7 +99,7 @@ static __always_inline int netto_leave(void)
 		return 0;
 	}
 	base = (state & NETTO_BASE_MASK) >> NETTO_BASE_SHIFT;
-	netto_task_transition(cpu, now, (state & NETTO_OF_TASK) | base, base);
+	netto_task_transition(cpu, now, (state & NETTO_BASE_MASK) | base, base);
 	return 0;
 }
 

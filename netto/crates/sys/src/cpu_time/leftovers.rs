@@ -11,10 +11,10 @@ use crate::abi;
 use netto_analysis::groups::{Group, GroupSet};
 
 /// As in `bpf/clock.bpf.h`: the task's kind in the state, and the part that outlasts its calls: its
-/// kind outside of calls, and whether it is ksoftirqd.
+/// kind outside of calls.
 const TASK_MASK: u64 = 0xff;
 const BASE_SHIFT: u32 = 24;
-const OUTLASTS_CALLS: u64 = 0xff << BASE_SHIFT | 1 << 63;
+const OUTLASTS_CALLS: u64 = 0xff << BASE_SHIFT;
 
 /// A CPU's current work: the words `state` and `kind` of its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +100,7 @@ mod tests {
         let send = u64::from(Source::SocketSend.clock_kind());
         let worker = u64::from(Source::IoWorker.clock_kind());
         let rx = u64::from(Source::NET_RX.clock_kind());
-        let outside = 1 << 63 | worker << BASE_SHIFT;
+        let outside = worker << BASE_SHIFT;
         let (nested, depth) = (0x100, 0x77 << 32);
         let doing = Doing {
             state: outside | depth | nested | send,

@@ -24,7 +24,7 @@ pub(super) struct AttachedProbes {
 }
 
 impl AttachedProbes {
-    /// Attaches the clock: interrupts, softirqs and context switches.
+    /// Attaches the clock: interrupts, softirqs and, where states are parked, context switches.
     ///
     /// # Errors
     /// The kernel's refusal of a tracepoint without which nothing can be timed.
@@ -55,13 +55,15 @@ impl AttachedProbes {
             &progs.netto_irq_entry,
         )
         .or_else(|error| self.do_without("irq_handler_entry", nic, error))?;
-        self.tracepoint(
-            "sched_switch",
-            worker,
-            switches,
-            Role::Begin,
-            &progs.netto_switch,
-        )?;
+        if states_are_parked {
+            self.tracepoint(
+                "sched_switch",
+                worker,
+                switches,
+                Role::Begin,
+                &progs.netto_switch,
+            )?;
+        }
         self.tracepoint(
             "softirq_exit",
             rx,

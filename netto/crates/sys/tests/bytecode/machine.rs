@@ -145,6 +145,8 @@ impl World {
             5 => self.now,
             // bpf_get_smp_processor_id
             8 => 0,
+            // bpf_get_current_pid_tgid
+            14 => self.current << 32 | self.current,
             // bpf_task_storage_get
             156 => {
                 let (task, create) = (argument(2), argument(4) == 1);

@@ -30,8 +30,7 @@ struct Both {
 }
 
 fn both() -> Both {
-    let mut clock = program::of(NETTO);
-    clock.set("netto_parks", &[1]);
+    let clock = program::of(NETTO);
     let mut socket = program::of(SOCKET);
     // The first four functions are sends.
     let send = kind(Source::SocketSend) as u64;
