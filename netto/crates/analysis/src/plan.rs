@@ -391,6 +391,16 @@ impl Plan {
         kinds
     }
 
+    /// The remark if the scheduler's ticks are all that shows socket calls.
+    pub fn note_on_ticks(&self) -> Option<String> {
+        let is_sampled = matches!(self.sockets, Sockets::Sampled { .. });
+        is_sampled.then(|| {
+            "Sends and receives are found at the scheduler's ticks: where tasks compete for a CPU, \
+             they may be off by half. --sampler perf has no such error, and costs more."
+                .to_owned()
+        })
+    }
+
     /// Remarks on this plan for the user, one sentence each.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();

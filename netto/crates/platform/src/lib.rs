@@ -146,6 +146,12 @@ impl Platform {
             .as_ref()
             .map_or(settings.frequency_hz, |choice| choice.frequency_hz);
         let mut notes = plan.notes();
+        notes.extend(
+            facts
+                .is_sampled_by_tick
+                .then(|| plan.note_on_ticks())
+                .flatten(),
+        );
         notes.extend(session.probes().iter().filter_map(not_hooked));
         let info = Info {
             version: env!("CARGO_PKG_VERSION").to_owned(),
