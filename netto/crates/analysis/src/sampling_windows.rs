@@ -1,11 +1,17 @@
 //! How long probes that cost too much are attached all the same, for a part of the time that stands
 //! for the whole. Pure.
 
-/// The part of the budget that a group of probes may use in its windows, as a ratio.
+/// The part of the budget that a group of probes may use in its windows, as a ratio, and the most
+/// of it that attaching and detaching may take: beyond it, windows are rarer and longer.
 const BUDGET_PART: f64 = 0.2;
-/// Least time from the beginning of one window to that of the next: attaching and detaching
-/// interrupts every CPU.
+const SWITCHING_PART: f64 = 0.1;
+/// Least time from the beginning of one window to that of the next.
 const PERIOD_NS: u64 = 1_000_000_000;
+/// Interrupts of each CPU while a program is attached to a tracepoint or detached from it: an
+/// estimate, from two places in the kernel's code that are patched in three steps each.
+const INTERRUPTS: f64 = 6.0;
+/// A new measurement of switching moves the mean by this part of the difference.
+const PART_OF_NEW: f64 = 0.25;
 /// Shortest window; a shorter one would mostly be attaching.
 const SHORTEST_NS: u64 = 5_000_000;
 /// Longest window, as a ratio of its interval.
@@ -26,9 +32,47 @@ pub struct SamplingWindow {
 #[derive(Debug, Clone, Default)]
 pub struct SamplingWindows {
     next_ns: u64,
+    /// The length of the last window, and the time until the next.
+    last_ns: Option<(f64, f64)>,
+    switching: Option<Switching>,
+}
+
+/// What attaching and detaching the probes of a window takes, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Switching {
+    /// Of the CPU that does it, without the interrupts.
+    here_ns: f64,
+    /// Interrupts of each CPU.
+    interrupts_ns: f64,
 }
 
 impl SamplingWindows {
+    /// Learns from a window: the CPU time of the thread that attached and detached its probes, how
+    /// often it did so, and what an interrupt from another CPU takes.
+    pub fn learn(&mut self, thread_ns: u64, changes: u32, interrupt_ns: f64) {
+        let new = Switching {
+            here_ns: thread_ns as f64,
+            interrupts_ns: f64::from(changes) * INTERRUPTS * interrupt_ns,
+        };
+        let mean = self.switching.get_or_insert(new);
+        mean.here_ns += PART_OF_NEW * (new.here_ns - mean.here_ns);
+        mean.interrupts_ns += PART_OF_NEW * (new.interrupts_ns - mean.interrupts_ns);
+    }
+
+    /// What the interrupts of a window take of each CPU, nanoseconds.
+    pub fn interrupts_ns(&self) -> f64 {
+        self.switching.map_or(0.0, |own| own.interrupts_ns)
+    }
+
+    /// What windows like the last one take on average of a CPU on which the probes would cost this
+    /// share if they were always attached; without the thread that attaches them.
+    pub fn ratio(&self, cost_ratio: f64) -> f64 {
+        let of = |(length_ns, period_ns): (f64, f64)| {
+            (cost_ratio * length_ns + self.interrupts_ns()) / period_ns
+        };
+        self.last_ns.map_or(0.0, of)
+    }
+
     /// The window in the interval that begins `now_ns`; `None` if there was one lately.
     ///
     /// `cost_ratio` is the share of a CPU's time that the probes would cost if they were always
@@ -45,12 +89,18 @@ impl SamplingWindows {
         if now_ns < self.next_ns {
             return None;
         }
+        let switching = self.switching.map(|own| own.here_ns + own.interrupts_ns);
+        let switching_ns = switching.unwrap_or(0.0);
+        let affordable_ns = switching_ns / (SWITCHING_PART * max_overhead_ratio.max(1e-9));
+        let period_ns = (affordable_ns as u64).max(PERIOD_NS);
         // Intervals are not exactly as long as they should be.
-        self.next_ns = now_ns + PERIOD_NS - interval_ns.min(PERIOD_NS) / 2;
-        let period_ns = PERIOD_NS.max(interval_ns) as f64;
-        let allowed_ns = BUDGET_PART * max_overhead_ratio * period_ns / cost_ratio.max(1e-9);
+        self.next_ns = now_ns + period_ns - interval_ns.min(period_ns) / 2;
+        let period_ns = period_ns.max(interval_ns) as f64;
+        let part_ns = BUDGET_PART * max_overhead_ratio * period_ns - switching_ns;
+        let allowed_ns = part_ns.max(0.0) / cost_ratio.max(1e-9);
         let longest_ns = (LONGEST * interval_ns as f64) as u64;
         let length_ns = (allowed_ns as u64).max(SHORTEST_NS).min(longest_ns);
+        self.last_ns = Some((length_ns as f64, period_ns));
         let room_ns = (WITHIN * interval_ns as f64) as u64 - length_ns;
         Some(SamplingWindow {
             after_ns: (phase * room_ns as f64) as u64,
@@ -90,6 +140,65 @@ mod tests {
                 .count();
             assert_eq!(opened, 10, "{interval} ms");
         }
+    }
+
+    /// All that ten minutes of windows take of the CPU that attaches them, as a ratio, and what is
+    /// reckoned of it without that thread.
+    fn paid(cost_ratio: f64, thread_ns: u64, changes: u32) -> (f64, f64) {
+        const INTERRUPT_NS: f64 = 6_000.0;
+        let mut windows = SamplingWindows::default();
+        let (mut all_ns, mut reckoned_ns) = (0.0, 0.0);
+        let intervals = 1_200;
+        for number in 0..intervals {
+            let window = windows.next(number * 500 * MS, 500 * MS, cost_ratio, 0.01, 0.5);
+            if let Some(window) = window {
+                windows.learn(thread_ns, changes, INTERRUPT_NS);
+                let switching = thread_ns as f64 + f64::from(changes) * 6.0 * INTERRUPT_NS;
+                all_ns += cost_ratio * window.length_ns as f64 + switching;
+            }
+            reckoned_ns += windows.ratio(cost_ratio) * 500e6;
+        }
+        let all_time_ns = intervals as f64 * 500e6;
+        (all_ns / all_time_ns, reckoned_ns / all_time_ns)
+    }
+
+    #[test]
+    fn windows_and_their_switching_take_no_more_than_their_part_of_the_budget() {
+        // Two CPUs, a hundred, and one that is hammered.
+        for (cost_ratio, thread_ns, changes) in [
+            (0.05, 400_000, 12),
+            (0.05, 5_000_000, 12),
+            (0.3, 2_000_000, 16),
+        ] {
+            let (paid, _) = paid(cost_ratio, thread_ns, changes);
+            assert!((0.0015..0.0021).contains(&paid), "{cost_ratio}: {paid}");
+        }
+    }
+
+    #[test]
+    fn what_is_reckoned_of_windows_is_what_they_take() {
+        for (cost_ratio, changes) in [(0.0, 12), (0.02, 0), (0.05, 12), (0.2, 40)] {
+            let (paid, reckoned) = paid(cost_ratio, 0, changes);
+            let error = reckoned / paid;
+            assert!(
+                (0.9..1.1).contains(&error),
+                "{cost_ratio}: {reckoned} of {paid}"
+            );
+        }
+    }
+
+    #[test]
+    fn where_switching_is_dear_windows_are_rare_and_long() {
+        let mut windows = SamplingWindows::default();
+        windows.learn(5_000_000, 12, 0.0);
+        let period = |windows: &mut SamplingWindows, now| {
+            let window = windows.next(now * 500 * MS, 500 * MS, 0.02, 0.01, 0.5);
+            window.map(|window| (now, window.length_ns))
+        };
+        let opened: Vec<_> = (0..21_u64)
+            .filter_map(|now| period(&mut windows, now))
+            .collect();
+        assert_eq!(opened, [(0, 250 * MS), (10, 250 * MS), (20, 250 * MS)]);
     }
 
     proptest! {

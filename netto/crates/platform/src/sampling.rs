@@ -22,10 +22,8 @@ pub(super) fn start(
     if plan.stacks.is_err() {
         return Ok(None);
     }
-    // The tick's sampler arms no timer.
-    if settings.sampler != RequestedSampler::Tick {
-        readers.timer_cost = measured(settings).map_err(|error| format!("{error:#}"));
-    }
+    // Whatever the sampler is, other interrupts are reckoned by it.
+    readers.timer_cost = measured(settings).map_err(|error| format!("{error:#}"));
     let mut facts = Facts {
         interrupt_ns: readers.timer_cost.clone().map(|cost| cost.interrupt_ns),
         tick_ns: tick::period_ns(&settings.roots),

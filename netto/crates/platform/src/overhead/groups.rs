@@ -6,9 +6,11 @@ use std::sync::{Arc, Weak};
 use anyhow::Context;
 use metrics_common::Source;
 
+use netto_analysis::budget::GroupCosts;
 use netto_analysis::duty_cycle::DutyCycle;
 use netto_analysis::groups::{Group, GroupSet, MOST_REGISTERED};
 use netto_analysis::sampling_windows::SamplingWindows;
+use netto_sys::session::AttachedWindow;
 
 /// A group of probes, as a feature declares it.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +60,7 @@ pub(super) struct Registered {
     cycle: DutyCycle,
     pub(super) windows: SamplingWindows,
     /// Windows of the interval in which it was attached, from when and until when.
-    pub(super) attached: Vec<(u64, u64)>,
+    attached: Vec<(u64, u64)>,
     /// Whether the user is to be told that it is off.
     is_off: bool,
     holder: Weak<()>,
@@ -147,6 +149,20 @@ impl Groups {
         of_clock.or_else(registered).unwrap_or_default()
     }
 
+    /// What probes take on average of a CPU, as a ratio: those of `timed` groups all the time, others
+    /// in their windows. `costs_ns` is what each group would take of an interval.
+    pub(super) fn probes_ratio(
+        &self,
+        timed: GroupSet,
+        costs_ns: &GroupCosts,
+        interval_ns: f64,
+    ) -> f64 {
+        let always = |group: Group| costs_ns[group.index()] as f64 / interval_ns;
+        let in_windows = self.registered.iter().filter(|own| !timed.has(own.group));
+        let in_windows = in_windows.map(|own| own.windows.ratio(always(own.group)));
+        timed.iter().map(always).sum::<f64>() + in_windows.sum::<f64>()
+    }
+
     /// Groups with a duty cycle that are not paused.
     pub(super) fn awake(&self) -> GroupSet {
         let awake = self.registered.iter();
@@ -169,6 +185,32 @@ impl Groups {
 impl Registered {
     pub(super) fn has_duty_cycle(&self) -> bool {
         matches!(self.declared.limit, Limit::DutyCycle { .. })
+    }
+
+    /// Records a window that has ended; `interrupt_ns` is what an interrupt from another CPU takes.
+    pub(super) fn end_window(&mut self, window: &AttachedWindow, interrupt_ns: f64) {
+        self.attached.push((window.from_ns, window.until_ns));
+        self.windows
+            .learn(window.switch_ns, window.changes, interrupt_ns);
+    }
+
+    /// Whether it was attached from this time of the interval until that in one of its windows.
+    pub(super) fn was_attached(&self, from_ns: u64, until_ns: u64) -> bool {
+        let windows = self.attached.iter();
+        windows
+            .clone()
+            .any(|(from, until)| *from <= from_ns && until_ns <= *until)
+    }
+
+    /// What the windows of the interval took of the CPU in this column, nanoseconds.
+    pub(super) fn taken_in_windows_ns(&self, column: usize, event_ns: f64) -> u64 {
+        let counted = self.counted.as_ref().and_then(|row| row.get(column));
+        let events = match self.attached.is_empty() {
+            true => 0,
+            false => counted.copied().unwrap_or(0),
+        };
+        let interrupts_ns = self.attached.len() as f64 * self.windows.interrupts_ns();
+        (events as f64 * event_ns + interrupts_ns) as u64
     }
 
     /// Records that its probes could not be attached.
@@ -229,6 +271,49 @@ mod tests {
         let held: Vec<_> = (0..MOST_REGISTERED).map(|_| groups.add(TIDES)).collect();
         assert!(held.iter().all(Result::is_ok));
         assert!(groups.add(TIDES).is_err());
+    }
+
+    /// Windows of a tenth of the time, at 2 % of a CPU: 0.2 %, and the interrupts of attaching.
+    #[test]
+    fn what_windows_take_is_taken_and_expected_alike() {
+        const INTERVAL_NS: u64 = 1_000_000_000;
+        const INTERRUPT_NS: f64 = 5_000.0;
+        const EVENT_NS: f64 = 100.0;
+        let mut groups = Groups::default();
+        let held = groups.add(TIDES).unwrap();
+        let mut costs = [0; netto_analysis::groups::GROUPS];
+        costs[held.group.index()] = 20_000_000;
+        let expected =
+            |groups: &Groups, timed| groups.probes_ratio(timed, &costs, INTERVAL_NS as f64);
+        assert_eq!(expected(&groups, GroupSet::NONE), 0.0);
+        let own = groups.of_mut(held.group).unwrap();
+        assert_eq!(own.taken_in_windows_ns(0, EVENT_NS), 0);
+        let window = own.windows.next(0, INTERVAL_NS, 0.02, 0.01, 0.0).unwrap();
+        let attached = AttachedWindow {
+            group: held.group,
+            from_ns: 0,
+            until_ns: window.length_ns,
+            switch_ns: 0,
+            changes: 4,
+        };
+        own.end_window(&attached, INTERRUPT_NS);
+        assert!(own.was_attached(0, window.length_ns) && !own.was_attached(0, INTERVAL_NS));
+        // The events of that window, of 200,000 a second.
+        own.counted = Some(vec![0, 200_000 * window.length_ns / INTERVAL_NS]);
+        let interrupts_ns = 4.0 * 6.0 * INTERRUPT_NS;
+        assert_eq!(own.taken_in_windows_ns(0, EVENT_NS), interrupts_ns as u64);
+        let taken = own.taken_in_windows_ns(1, EVENT_NS) as f64 / INTERVAL_NS as f64;
+        assert!((taken - 0.002 - 0.000_12).abs() < 1e-6, "{taken}");
+        let ratio = expected(&groups, GroupSet::NONE);
+        assert!((ratio / taken - 1.0).abs() < 0.01, "{ratio} of {taken}");
+        assert_eq!(
+            expected(&groups, GroupSet::NONE.with(held.group)),
+            0.02,
+            "timed"
+        );
+        let own = groups.of_mut(held.group).unwrap();
+        own.end_interval(0.0, 0.01, false, INTERVAL_NS);
+        assert_eq!(own.taken_in_windows_ns(1, EVENT_NS), 0);
     }
 
     #[test]

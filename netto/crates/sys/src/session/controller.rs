@@ -52,6 +52,10 @@ pub struct AttachedWindow {
     pub from_ns: u64,
     /// When the first of them was detached again.
     pub until_ns: u64,
+    /// CPU time of the thread that attached and detached them, nanoseconds.
+    pub switch_ns: u64,
+    /// Number of times that one was attached or detached.
+    pub changes: u32,
 }
 
 /// The thread's progress.
@@ -120,6 +124,7 @@ impl ProbeController {
             begins,
             ends: begins + length,
             from_ns: None,
+            switch_ns: 0,
         }));
     }
 
@@ -254,6 +259,8 @@ struct Window {
     ends: Instant,
     /// When it began.
     from_ns: Option<u64>,
+    /// CPU time that its beginning took, nanoseconds.
+    switch_ns: u64,
 }
 
 impl Window {
@@ -354,7 +361,9 @@ impl Worker {
                 // It is attached anyway.
                 None if is_attached(self) => {}
                 None => {
+                    let before_ns = system::thread_cpu_ns();
                     self.attach(group);
+                    window.switch_ns = system::thread_cpu_ns().saturating_sub(before_ns);
                     if is_attached(self) {
                         window.from_ns = Some(system::monotonic_ns());
                         self.windows.push(window);
@@ -362,13 +371,23 @@ impl Worker {
                 }
                 Some(from_ns) => {
                     let until_ns = system::monotonic_ns();
+                    let before_ns = system::thread_cpu_ns();
                     if !self.wanted.has(window.group) {
                         self.detach(group);
                     }
+                    let took_ns = system::thread_cpu_ns().saturating_sub(before_ns);
+                    let own = self
+                        .set
+                        .probes
+                        .iter()
+                        .filter(|own| own.group == window.group);
+                    let changes = 2 * own.count() as u32;
                     self.controller.state().windows.push(AttachedWindow {
                         group: window.group,
                         from_ns,
                         until_ns,
+                        switch_ns: window.switch_ns + took_ns,
+                        changes,
                     });
                 }
             }
