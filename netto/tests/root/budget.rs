@@ -31,6 +31,11 @@ pub const TESTS: &[Test] = &[
         body: a_means_that_was_asked_for_stays,
     },
     Test {
+        name: "budget::the_start_is_no_part_of_the_first_intervals_cost",
+        tools: &[],
+        body: start_is_free,
+    },
+    Test {
         name: "budget::a_cpu_that_idles_is_not_sampled_until_it_does_networking",
         tools: &["ip"],
         body: idle_cpus_are_left_alone,
@@ -45,6 +50,8 @@ const GOES: Duration = Duration::from_secs(10);
 const COMES_BACK: Duration = Duration::from_secs(60);
 /// Ten seconds without networking, and what else runs on a host.
 const LEFT_ALONE: Duration = Duration::from_secs(60);
+/// What analyzing and serving takes of an interval, and no start does.
+const FIRST: Duration = Duration::from_millis(30);
 const FLOOD: Duration = Duration::from_secs(3);
 /// Softirqs that others raise meanwhile, or a packet that shares one, as a part of the packets.
 const COUNTED: std::ops::RangeInclusive<f64> = 0.5..=1.5;
@@ -93,7 +100,21 @@ fn softirqs_go() -> Result<Followed> {
         "no time was found"
     );
     drop(load);
+    let said = followed.daemon().process.stderr();
+    let alternate = said.matches("Methods alternate").count();
+    ensure!(alternate == 1, "told {alternate} times:\n{said}");
     Ok(followed)
+}
+
+/// Loading programs and reading symbols takes some hundred milliseconds.
+fn start_is_free() -> Result<()> {
+    let mut followed = Followed::start_with(&["--user-period", "500"])?;
+    let first = followed.next()?;
+    let own = first.sections.own.as_ref().context("no own cost")?;
+    let taken = Duration::from_nanos(own.user_ns + own.system_ns);
+    println!("\n{taken:?} of the first interval");
+    ensure!(taken < FIRST, "{taken:?}");
+    Ok(())
 }
 
 fn softirqs_come_back() -> Result<()> {

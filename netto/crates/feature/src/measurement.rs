@@ -51,6 +51,7 @@ pub fn start(
     netto_sys::memory::give_back();
     // The caller publishes this description.
     let _ = platform.new_info();
+    platform.begin_intervals();
     Ok(Measurement {
         info: platform.info().clone(),
         sampling: platform.sampling.clone(),

@@ -265,7 +265,10 @@ impl Platform {
             .overhead
             .finish_interval(found, now_ns, &mut self.readers);
         for (topic, note) in self.overhead.notes() {
-            self.tell(topic, note.map(str::to_owned));
+            let is_new = self.set_note(topic, note.map(str::to_owned));
+            if let (Some(note), true) = (note, is_new) {
+                self.overhead.say(note);
+            }
         }
         if self.overhead.timed() != before {
             let has_symbols = self.knowledge.facts.has_symbols.clone();
@@ -300,12 +303,31 @@ impl Platform {
 
     /// Sets the note on this topic, or removes it.
     pub fn tell(&mut self, topic: &'static str, note: Option<String>) {
-        let notes = &mut self.knowledge.info.notes;
-        if self.notes.set(topic, note.iter().cloned().collect(), notes)
+        if self.set_note(topic, note.clone())
             && let Some(note) = note
         {
             tracing::warn!("{note}");
         }
+    }
+
+    /// The same about something that comes and goes by itself, which the log need not have.
+    pub fn tell_quietly(&mut self, topic: &'static str, note: Option<String>) {
+        if self.set_note(topic, note.clone())
+            && let Some(note) = note
+        {
+            tracing::debug!("{note}");
+        }
+    }
+
+    /// Whether the note on this topic has changed.
+    fn set_note(&mut self, topic: &'static str, note: Option<String>) -> bool {
+        let notes = &mut self.knowledge.info.notes;
+        self.notes.set(topic, note.into_iter().collect(), notes)
+    }
+
+    /// Begins the first interval, once all is started: the start is not netto's cost of it.
+    pub fn begin_intervals(&mut self) {
+        self.overhead.begin_process();
     }
 
     /// The description of the measurement and its host.

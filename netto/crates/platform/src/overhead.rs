@@ -94,6 +94,8 @@ pub struct Overhead {
     random: SplitMix64,
     /// What an interrupt from another CPU takes, nanoseconds.
     interrupt_ns: f64,
+    /// Whether the user has been told that methods alternate.
+    is_told: bool,
 }
 
 /// Events counted by the kernel, read only while no probe counts them.
@@ -162,6 +164,7 @@ impl Overhead {
                 .timer_cost
                 .as_ref()
                 .map_or(UNKNOWN_NS, |cost| OF_TIMER * cost.interrupt_ns as f64),
+            is_told: false,
         }
     }
 
@@ -264,6 +267,23 @@ impl Overhead {
         let own = self.groups.of(group.group);
         let in_window = |own: &groups::Registered| own.was_attached(time_ns, time_ns + SOON_NS);
         self.is_counting(group) || own.is_some_and(in_window)
+    }
+
+    /// Begins the accounting of netto's own process: what it has taken so far is no interval's.
+    pub(super) fn begin_process(&mut self) {
+        self.process = Process::now();
+    }
+
+    /// Logs a change of methods: the first for everybody, with what ends such changes.
+    pub(super) fn say(&mut self, change: &str) {
+        if std::mem::replace(&mut self.is_told, true) {
+            tracing::debug!("{change}");
+        } else {
+            tracing::info!(
+                "{change} Methods alternate with the load, within --max-overhead; a larger one ends \
+                 that. Further changes are logged at debug level."
+            );
+        }
     }
 
     /// Notes about groups, by topic; `None` withdraws a note.
@@ -459,13 +479,13 @@ impl Overhead {
         };
         let (gone, back) = (labels(before.minus(wanted)), labels(wanted.minus(before)));
         if !gone.is_empty() {
-            tracing::info!(
-                "sampled from now on, because timing them would cost too much: {}",
+            self.say(&format!(
+                "Sampled from now on, because timing them would cost too much: {}.",
                 gone.join(", ")
-            );
+            ));
         }
         if !back.is_empty() {
-            tracing::info!("timed again: {}", back.join(", "));
+            self.say(&format!("Timed again: {}.", back.join(", ")));
         }
         let interval_ns = found.interval_ns.max(1) as f64;
         for own in self.groups.iter_mut() {

@@ -233,7 +233,7 @@ impl Instrument for NetworkCost {
         self.watch_idle_cpus(platform, cpus, sections.modes.as_ref());
         let note = self.missed.add_interval(platform.info(), &cost);
         platform.tell("missed runs", note);
-        platform.tell("correction", correction.map(note_of));
+        platform.tell_quietly("correction", correction.map(note_of));
         sections.cost = Some(cost);
         Ok(())
     }
