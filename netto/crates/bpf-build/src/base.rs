@@ -144,10 +144,17 @@ const RECORDS: &[Record] = &[
                 "Number of the sample that waits to be told whose work it is; 0 if none does.",
             ),
             (
-                "last_socket",
+                "waiting_worker",
                 1,
-                "The socket that the softirq at hand met last; 0 if none.",
+                "Who must meet its packet: 0 for the softirq at hand, else a thread of the kernel.",
             ),
+            (
+                "in_softirq",
+                1,
+                "1 while a softirq is served, known while owners' probes are attached.",
+            ),
+            ("last_socket", 1, "The socket that was met last; 0 if none."),
+            ("last_worker", 1, "Who met it, as in waiting_worker."),
             ("numbered", 1, "Samples that were given a number."),
             (
                 "leaving_skb",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * Answers pending samples with the owner of their work: the socket that receives the next
- * packet on their CPU, or that sent it, else the interface that it goes to. Without a pending
- * sample, which is nearly always, a packet costs a store, a load and a branch.
+ * packet of their softirq, or that sent it, else the interface that it goes to. Without a pending
+ * sample, which is nearly always, a packet costs two stores, two loads and two branches.
  */
 #ifndef NETTO_OWNERS_BPF_H
 #define NETTO_OWNERS_BPF_H
@@ -57,34 +57,48 @@ static __always_inline void netto_answer(__u64 number, const struct netto_met *m
 }
 
 /*
- * Takes the number of the sample that is pending on this CPU; 0 if there is none. A sampler's
- * interrupt between the two steps leaves its sample without an answer.
+ * Begins a meeting with a packet. Returns the number of the sample that it answers, 0 if none.
+ * A sampler's interrupt between the steps leaves its sample without an answer.
  */
-static __always_inline __u64 netto_take_waiting(struct netto_tag *tag)
+static __always_inline __u64 netto_take_waiting(struct netto_tag *tag, __u64 worker)
 {
 	__u64 number = *(volatile __u64 *)&tag->waiting;
 
-	if (number)
-		NETTO_WRITE_ONCE(tag->waiting, 0);
+	if (!number || tag->waiting_worker != worker)
+		return 0;
+	NETTO_WRITE_ONCE(tag->waiting, 0);
 	return number;
 }
 
-static __always_inline int netto_meet_socket(struct sock *sk)
+/* The tag record of this CPU if packets are received in this context, else 0. */
+static __always_inline struct netto_tag *netto_begin_meeting(__u64 *worker)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	struct netto_tag *tag;
-	struct netto_met met = {};
-	__u64 number;
 
 	if (!cpu)
 		return 0;
 	tag = netto_tag_of(cpu);
 	tag->met++;
-	tag->last_socket = (__u64)sk;
-	number = netto_take_waiting(tag);
+	return netto_receives(tag, bpf_get_current_task_btf(), worker) ? tag : 0;
+}
+
+static __always_inline int netto_meet_socket(__u64 sk)
+{
+	struct netto_met met = {};
+	struct netto_tag *tag;
+	__u64 number, worker;
+
+	tag = netto_begin_meeting(&worker);
+	if (!tag)
+		return 0;
+	NETTO_WRITE_ONCE(tag->last_socket, sk);
+	tag->last_worker = worker;
+	number = netto_take_waiting(tag, worker);
 	if (!number)
 		return 0;
-	netto_read_socket((__u64)sk, &met.cgroup, &met.inode);
+	/* By way of memory it is a number, whatever pointer the verifier took it for. */
+	netto_read_socket(*(volatile __u64 *)&tag->last_socket, &met.cgroup, &met.inode);
 	netto_answer(number, &met);
 	return 0;
 }
@@ -92,13 +106,13 @@ static __always_inline int netto_meet_socket(struct sock *sk)
 /* A socket has received data; since 6.2. */
 static __always_inline int netto_owners_at_sk_data_ready(__u64 *ctx)
 {
-	return netto_meet_socket((void *)ctx[0]);
+	return netto_meet_socket(ctx[0]);
 }
 
 /* A segment for an established connection, acknowledgements without data among them. */
 static __always_inline int netto_owners_at_tcp_probe(__u64 *ctx)
 {
-	return netto_meet_socket((void *)ctx[0]);
+	return netto_meet_socket(ctx[0]);
 }
 
 /* The socket that an outgoing packet comes from; 0 if unknown. */
@@ -139,15 +153,13 @@ static __always_inline void netto_answer_for_packet(__u64 number, struct sk_buff
 static __always_inline int netto_owners_at_kfree_skb(__u64 *ctx)
 {
 	struct sk_buff *skb = (void *)ctx[0];
-	struct netto_cpu *cpu = netto_this_cpu();
 	struct netto_tag *tag;
-	__u64 number;
+	__u64 number, worker;
 
-	if (!cpu)
+	tag = netto_begin_meeting(&worker);
+	if (!tag)
 		return 0;
-	tag = netto_tag_of(cpu);
-	tag->met++;
-	number = netto_take_waiting(tag);
+	number = netto_take_waiting(tag, worker);
 	if (number)
 		netto_answer_for_packet(number, skb, skb->dev, false);
 	return 0;

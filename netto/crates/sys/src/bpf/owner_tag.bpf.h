@@ -3,7 +3,7 @@
  * Tags of samples: the owner of a sample's work, as far as the sampler can tell. The running
  * task is known. The owner of a softirq's work is known only when the packet reaches its
  * socket, so the sample gets a number and is marked as pending on its CPU; a program that meets
- * the next socket or packet on that CPU can answer. Both use the record netto_tag, which
+ * the next socket or packet in the same softirq can answer. Both use the record netto_tag, which
  * follows the clock's record of its CPU on cache lines of its own.
  */
 #ifndef NETTO_OWNER_TAG_BPF_H
@@ -32,18 +32,18 @@ static __always_inline void netto_read_socket(__u64 address, __u64 *cgroup, __u6
 	*inode = socket ? BPF_CORE_READ((struct socket_alloc *)socket, vfs_inode.i_ino) : 0;
 }
 
-/* A softirq begins: it has met no socket yet. */
-static __always_inline void netto_tag_begin(struct netto_cpu *cpu)
+/*
+ * Sets who receives packets in this context: 0 for the softirq at hand, else a thread of the kernel
+ * such as NAPI's, by a number that is not 0. False for all other tasks: what they meet is
+ * their own work.
+ */
+static __always_inline bool netto_receives(const struct netto_tag *tag, struct task_struct *task, __u64 *worker)
 {
-	if (netto_tags)
-		netto_tag_of(cpu)->last_socket = 0;
-}
-
-/* A softirq ends: what comes now is not its answer. */
-static __always_inline void netto_tag_end(struct netto_cpu *cpu)
-{
-	if (netto_tags)
-		NETTO_WRITE_ONCE(netto_tag_of(cpu)->waiting, 0);
+	*worker = 0;
+	if (tag->in_softirq)
+		return true;
+	*worker = 1ULL << 32 | (__u32)task->pid;
+	return task->flags & PF_KTHREAD;
 }
 
 #endif

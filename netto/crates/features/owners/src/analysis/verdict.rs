@@ -5,7 +5,8 @@ use super::owner_table::OwnerId;
 use super::pool::Evidence;
 use netto_analysis::tagged::{SampleTag, TaggedSample};
 
-/// Where softirqs are not timed, a later answer belongs to another packet, nanoseconds.
+/// Threads of the kernel have no end of a batch: a later answer belongs to another packet,
+/// nanoseconds.
 const SOON_NS: u64 = 500_000;
 
 /// The granularity of owners.
@@ -57,7 +58,7 @@ pub enum Causer {
     Interface(OwnerId),
     /// Neither.
     Nobody,
-    /// Perhaps another packet's: it cannot be told.
+    /// Nobody could have met its packet.
     Unknown,
 }
 
@@ -74,12 +75,15 @@ impl Causer {
     }
 }
 
-/// The beneficiary of a sample's work, if its CPU has reported one since. `is_exact`: softirqs are
-/// timed, so that a socket met in a softirq is known to be its own.
-pub fn causer(sample: &TaggedSample, told: Option<Answer>, is_exact: bool) -> Causer {
+/// The beneficiary of a sample's work, if its softirq or thread has met a packet since.
+pub fn causer(sample: &TaggedSample, told: Option<Answer>) -> Causer {
     let task = &sample.tag;
     if !works_for_others(sample.event) && !task.is_of_kernel {
         return Causer::Task;
+    }
+    // Its softirq began before the probes were attached.
+    if task.number == 0 {
+        return Causer::Unknown;
     }
     let last = socket(task.last_cgroup, task.last_inode);
     if sample.has_met_socket
@@ -87,14 +91,9 @@ pub fn causer(sample: &TaggedSample, told: Option<Answer>, is_exact: bool) -> Ca
     {
         return Causer::Socket(last);
     }
-    let is_exact = is_exact && interrupts(sample.event);
-    if !is_exact
-        && interrupts(sample.event)
-        && told.is_some_and(|told| is_sent_by_the_interrupted(&told, task))
-    {
-        return Causer::Unknown;
-    }
-    let told = told.filter(|told| is_exact || told.time_ns.saturating_sub(task.time_ns) <= SOON_NS);
+    let is_softirq = interrupts(sample.event);
+    let told =
+        told.filter(|told| is_softirq || told.time_ns.saturating_sub(task.time_ns) <= SOON_NS);
     if let Some(told) = told {
         if let Some(socket) = socket(told.cgroup, told.inode) {
             return Causer::Socket(socket);
@@ -108,16 +107,10 @@ pub fn causer(sample: &TaggedSample, told: Option<Answer>, is_exact: bool) -> Ca
         }
     }
     // Work at the end of a softirq is for the socket it met.
-    match last.filter(|_| is_exact) {
+    match last.filter(|_| is_softirq) {
         Some(last) => Causer::Socket(last),
         None => Causer::Nobody,
     }
-}
-
-/// Whether a packet that the interrupted owner sends has given the answer. It may have done so after
-/// the softirq, whose end is not seen where softirqs are not timed.
-fn is_sent_by_the_interrupted(told: &Answer, task: &SampleTag) -> bool {
-    told.to != 0 && told.from == 0 && told.cgroup != 0 && told.cgroup == task.cgroup
 }
 
 fn socket(cgroup: u64, inode: u64) -> Option<Socket> {
@@ -164,6 +157,7 @@ mod tests {
                 cgroup: 99,
                 started_ns: 5_019_999_999,
                 time_ns: 1_000,
+                number: 1,
                 ..SampleTag::default()
             },
         }
@@ -185,20 +179,17 @@ mod tests {
 
     #[test]
     fn a_send_is_its_tasks_whatever_was_met_since() {
-        assert_eq!(
-            causer(&sample("tx_syscall"), told(5, 1_100), true),
-            Causer::Task
-        );
+        assert_eq!(causer(&sample("tx_syscall"), told(5, 1_100)), Causer::Task);
     }
 
     #[test]
     fn a_softirq_works_for_the_socket_that_is_met_next() {
         let mut sample = sample("rx_softirq");
         sample.tag.last_cgroup = 4;
-        assert_eq!(causer(&sample, told(5, 1_100), true), of(5));
+        assert_eq!(causer(&sample, told(5, 1_100)), of(5));
         sample.has_met_socket = true;
         assert_eq!(
-            causer(&sample, told(5, 1_100), true),
+            causer(&sample, told(5, 1_100)),
             of(4),
             "it is with that one now"
         );
@@ -208,12 +199,7 @@ mod tests {
     fn the_end_of_a_softirq_is_for_the_socket_that_it_met_last() {
         let mut sample = sample("rx_softirq");
         sample.tag.last_cgroup = 4;
-        assert_eq!(causer(&sample, None, true), of(4));
-        assert_eq!(
-            causer(&sample, None, false),
-            Causer::Nobody,
-            "it may be of an earlier one"
-        );
+        assert_eq!(causer(&sample, None), of(4));
     }
 
     #[test]
@@ -224,48 +210,35 @@ mod tests {
             to: 0,
         };
         assert_eq!(
-            causer(&sample("rx_softirq"), told(0, 1_100), true),
+            causer(&sample("rx_softirq"), told(0, 1_100)),
             Causer::Interface(interface)
         );
-        assert_eq!(causer(&sample("rx_softirq"), None, true), Causer::Nobody);
+        assert_eq!(causer(&sample("rx_softirq"), None), Causer::Nobody);
     }
 
     #[test]
     fn an_answer_that_comes_late_counts_only_where_it_is_known_to_be_the_softirqs_own() {
         let late = 1_000 + SOON_NS + 1;
-        assert_eq!(causer(&sample("rx_softirq"), told(5, late), true), of(5));
+        assert_eq!(causer(&sample("rx_softirq"), told(5, late)), of(5));
         assert_eq!(
-            causer(&sample("rx_softirq"), told(5, late), false),
-            Causer::Nobody
-        );
-        assert_eq!(
-            causer(&sample("napi_thread"), told(5, late), true),
+            causer(&sample("napi_thread"), told(5, late)),
             Causer::Nobody
         );
     }
 
     #[test]
-    fn what_the_interrupted_sends_after_a_softirq_that_is_not_timed_is_no_answer() {
-        let sent = |cgroup| {
-            Some(Answer {
-                cgroup,
-                time_ns: 1_100,
-                to: 3,
-                ..Answer::default()
-            })
-        };
-        let sample = sample("rx_softirq");
-        assert_eq!(causer(&sample, sent(99), false), Causer::Unknown);
-        assert_eq!(causer(&sample, sent(99), true), of(99));
-        assert_eq!(causer(&sample, sent(5), false), of(5), "forwarded");
+    fn of_a_softirq_that_began_before_the_probes_the_owner_is_unknown() {
+        let mut sample = sample("rx_softirq");
+        sample.tag.number = 0;
+        assert_eq!(causer(&sample, None), Causer::Unknown);
     }
 
     #[test]
     fn a_thread_of_the_kernel_works_for_others_in_whatever_it_does() {
         let mut sample = sample("net_worker");
         sample.tag.is_of_kernel = true;
-        assert_eq!(causer(&sample, told(5, 1_100), true), of(5));
-        assert_eq!(causer(&sample, None, true), Causer::Nobody);
+        assert_eq!(causer(&sample, told(5, 1_100)), of(5));
+        assert_eq!(causer(&sample, None), Causer::Nobody);
     }
 
     #[test]
