@@ -138,6 +138,7 @@ pub const TABLE: &[Row] = &[
     root("packets::those_over").guest(),
     root("packets::those_for").guest(),
     root("packets::an_interface").guest(),
+    root("truth::").statistics(OWNERS),
     root("owners::two_").statistics(OWNERS),
     root("owners::what_").statistics(OWNERS),
     root("owners::processes_").statistics(OWNERS),

@@ -132,6 +132,7 @@ fn main() -> ExitCode {
         ticks::TESTS,
         hidden::TESTS,
         owners::TESTS,
+        truth::TESTS,
         churn::TESTS,
         failures::TESTS,
         limits::TESTS,

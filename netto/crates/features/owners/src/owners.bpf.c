@@ -94,7 +94,7 @@ int BPF_PROG(netto_leaves, struct sk_buff *skb)
 
 /* A softirq begins: it has met no socket yet. */
 SEC("tp_btf/softirq_entry")
-int BPF_PROG(netto_owners_in)
+int BPF_PROG(netto_tag_in)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	struct netto_tag *tag;
@@ -110,7 +110,7 @@ int BPF_PROG(netto_owners_in)
 
 /* A softirq ends: what comes now is not its answer. */
 SEC("tp_btf/softirq_exit")
-int BPF_PROG(netto_owners_out)
+int BPF_PROG(netto_tag_out)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	struct netto_tag *tag;

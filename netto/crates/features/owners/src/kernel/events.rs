@@ -61,8 +61,8 @@ const PROGRAMS: [(&str, &str, Method); 12] = [
     ("netto_no_room", "udp_fail_queue_rcv_skb", Method::TpBtf),
     ("netto_leaves", "net_dev_queue", Method::TpBtf),
     ("netto_dropped", "kfree_skb", Method::TpBtf),
-    ("netto_owners_in", "softirq_entry", Method::TpBtf),
-    ("netto_owners_out", "softirq_exit", Method::TpBtf),
+    ("netto_tag_in", "softirq_entry", Method::TpBtf),
+    ("netto_tag_out", "softirq_exit", Method::TpBtf),
     (NEW_GROUPS, "cgroup_mkdir", Method::TpBtf),
 ];
 /// The program that tells of new control groups. It stays attached while those at packets are not:
