@@ -145,7 +145,7 @@ pub const TABLE: &[Row] = &[
     root("owners::the_note_")
         .quiet()
         .long("a quiet host for half a minute; analysis budget/tests.rs decides it by seeds"),
-    root("owners::who_does_not").guest(),
+    root("owners::who_turns_them_off").guest(),
     root("budget::").quiet(),
     root("budget::softirqs_that_have_become_rare")
         .long("a quiet host for half a minute; analysis budget/tests.rs decides it by seeds"),

@@ -73,6 +73,7 @@ mod sums;
 mod sweep;
 mod ticks;
 mod traffic;
+mod truth;
 mod uring;
 mod websocket;
 

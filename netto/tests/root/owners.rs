@@ -27,14 +27,14 @@ use crate::{owners_off, owners_pids};
 
 pub const TESTS: &[Test] = &[
     Test {
-        name: "owners::two_groups_that_receive_udp_cost_what_each_costs_alone_and_a_third_one_pays",
+        name: "owners::two_groups_that_receive_udp_cost_what_each_receives_and_a_third_one_pays",
         tools: &["ip"],
-        body: udp_costs_what_it_costs_alone,
+        body: udp_costs_what_it_receives,
     },
     Test {
-        name: "owners::two_groups_that_receive_tcp_cost_what_each_costs_alone",
+        name: "owners::two_groups_that_receive_tcp_cost_what_each_receives",
         tools: &["ip"],
-        body: tcp_costs_what_it_costs_alone,
+        body: tcp_costs_what_it_receives,
     },
     Test {
         name: "owners::two_groups_that_share_a_port_cost_what_each_receives",
@@ -82,12 +82,12 @@ pub const TESTS: &[Test] = &[
         body: || note_becomes(&a_note_while_it_costs_too_much()?, false),
     },
     Test {
-        name: "owners::who_does_not_ask_for_them_has_no_program_and_is_told_how_to_ask",
+        name: "owners::who_turns_them_off_has_no_program_and_is_told_how_to_ask",
         tools: &[],
         body: owners_off::no_program_and_told_how_to_ask,
     },
     Test {
-        name: "owners::who_does_not_ask_for_them_has_no_instruction_of_theirs_in_a_softirq",
+        name: "owners::who_turns_them_off_has_no_instruction_of_theirs_in_a_sample",
         tools: &[],
         body: owners_off::no_instruction,
     },
@@ -104,7 +104,7 @@ const PRICE: f64 = 2.5;
 /// Packets a second of a flow.
 const PACKETS: u64 = 1_500;
 
-fn udp_costs_what_it_costs_alone() -> Result<()> {
+fn udp_costs_what_it_receives() -> Result<()> {
     needs_two_cpus()?;
     let network = Network::direct()?;
     steer(&network.right, "lan")?;
@@ -213,7 +213,7 @@ fn pay(sum: &Snapshot, burners: &[Group; 2], busy: [f64; 2]) -> Result<()> {
     Ok(())
 }
 
-fn tcp_costs_what_it_costs_alone() -> Result<()> {
+fn tcp_costs_what_it_receives() -> Result<()> {
     needs_two_cpus()?;
     let network = Network::direct()?;
     steer(&network.right, "lan")?;

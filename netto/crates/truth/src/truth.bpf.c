@@ -60,7 +60,7 @@ static __always_inline void truth_charge(struct truth_softirq *own, __u64 now)
 	if (sum)
 		*sum += ns;
 	else
-		bpf_map_update_elem(&truth_ns, &own->key, &ns, BPF_ANY);
+		bpf_map_update_elem(&truth_ns, &own->key, &ns, 0);
 }
 
 static __always_inline __u64 truth_ports(struct sk_buff *skb)

@@ -83,7 +83,7 @@ fn level(options: &FeatureOptions) -> OwnerLevel {
 fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     anyhow::ensure!(
         level(options) != OwnerLevel::None,
-        "not enabled; --owners cgroup (or process) shows the owners of CPU time"
+        "turned off by --owners none; cgroup (or process) shows the owners of CPU time"
     );
     anyhow::ensure!(
         platform.sampling.is_some(),

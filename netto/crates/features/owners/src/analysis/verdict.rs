@@ -13,9 +13,9 @@ const SOON_NS: u64 = 500_000;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OwnerLevel {
     /// No owners, at no cost.
-    #[default]
     None,
     /// Control groups.
+    #[default]
     Cgroup,
     /// The processes in control groups.
     Process,
