@@ -71,24 +71,25 @@ int BPF_PROG(netto_leaves, struct sk_buff *skb)
 {
 	struct net_device *dev = skb->dev;
 	struct netto_tag *tag;
-	__u64 number, worker;
+	__u64 number, worker, to;
 
 	tag = netto_begin_meeting(&worker);
 	if (!tag)
 		return 0;
-	number = netto_take_waiting(tag, worker);
+	to = (__u32)dev->ifindex;
+	number = netto_meet(tag, worker, (__u64)skb->sk, (__u64)dev, (__u32)skb->skb_iif | to << 32);
 	if (!number) {
 		number = tag->leaving_number;
 		if (!number)
 			return 0;
 		tag->leaving_number = 0;
-		if (tag->leaving_skb != (__u64)skb || tag->leaving_to == (__u32)dev->ifindex)
+		if (tag->leaving_skb != (__u64)skb || tag->leaving_to == to)
 			return 0;
 	}
 	tag->leaving_skb = (__u64)skb;
-	tag->leaving_to = (__u32)dev->ifindex;
+	tag->leaving_to = to;
 	tag->leaving_number = number;
-	netto_answer_for_packet(number, skb, dev, true);
+	netto_answer_with_last(tag, number);
 	return 0;
 }
 
@@ -104,6 +105,7 @@ int BPF_PROG(netto_tag_in)
 	tag = netto_tag_of(cpu);
 	tag->met++;
 	tag->last_socket = 0;
+	tag->last_device = 0;
 	NETTO_WRITE_ONCE(tag->in_softirq, 1);
 	return 0;
 }

@@ -20,16 +20,40 @@ static __always_inline struct netto_tag *netto_tag_of(struct netto_cpu *cpu)
 	return &((struct netto_cpu_records *)cpu)->tag;
 }
 
-/* Control group and inode of a socket, which may be gone by now: reads that fail give 0. */
-static __always_inline void netto_read_socket(__u64 address, __u64 *cgroup, __u64 *inode)
-{
-	struct sock *sk = (struct sock *)address;
-	struct socket *socket = BPF_CORE_READ(sk, sk_socket);
+/* A packet that was met, and its socket: what owners are known by. */
+struct netto_met {
+	__u64 cgroup;
+	__u64 inode;
+	__u64 interfaces; /* bits 0..31: by which it came, 32..63: goes */
+	__u64 netns;
+};
 
-	*cgroup = 0;
+/*
+ * Control group and inode of the socket, and the network namespace of the device, both of which may
+ * be gone by now: reads that fail give 0. For a connection that is about to be, its listener is
+ * asked; one in TIME_WAIT has no owner any more.
+ */
+static __always_inline void netto_read_met(__u64 socket, __u64 device, struct netto_met *met)
+{
+	struct sock *sk = (struct sock *)socket;
+	struct net_device *dev = (struct net_device *)device;
+	struct socket *file;
+	unsigned char state;
+
+	met->cgroup = 0;
+	met->inode = 0;
+	met->netns = dev ? BPF_CORE_READ(dev, nd_net.net, ns.inum) : 0;
+	if (!sk)
+		return;
+	state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	if (state == TCP_NEW_SYN_RECV)
+		sk = BPF_CORE_READ(sk, __sk_common.skc_listener);
+	if (!sk || state == TCP_TIME_WAIT)
+		return;
 	if (bpf_core_field_exists(sk->sk_cgrp_data.cgroup))
-		*cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
-	*inode = socket ? BPF_CORE_READ((struct socket_alloc *)socket, vfs_inode.i_ino) : 0;
+		met->cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
+	file = BPF_CORE_READ(sk, sk_socket);
+	met->inode = file ? BPF_CORE_READ((struct socket_alloc *)file, vfs_inode.i_ino) : 0;
 }
 
 /*

@@ -12,8 +12,9 @@
  *	bit 41 whether its tag stands before the frames, NETTO_SAMPLE_TAG_WORDS:
  *	process and thread that ran, control group, when the process began,
  *	its name (two words), when the sample was taken, its number if it waits to
- *	be told whose work it is (see owner_tag.bpf.h), and of the socket that the
- *	softirq or thread met last, the control group and the inode
+ *	be told whose work it is (see owner_tag.bpf.h), and of the packet that
+ *	the softirq or thread met last: control group and inode of its socket, its interfaces, and
+ *	the inode of their network namespace
  *
  * Traces are packed by their real length, so the pages that are ever touched
  * follow what was sampled.
@@ -99,6 +100,7 @@ static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 *words)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_struct *leader = task->group_leader;
 	struct netto_tag *tag = netto_tag_of(cpu);
+	struct netto_met met;
 	__u64 worker;
 
 	words[0] = bpf_get_current_pid_tgid();
@@ -111,11 +113,18 @@ static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 *words)
 	words[6] = 0;
 	words[7] = 0;
 	words[8] = 0;
+	words[9] = 0;
+	words[10] = 0;
 	if (!netto_receives(tag, task, &worker))
 		return;
 	words[6] = ++tag->numbered;
-	if (tag->last_socket && tag->last_worker == worker)
-		netto_read_socket(tag->last_socket, &words[7], &words[8]);
+	if ((tag->last_socket || tag->last_device) && tag->last_worker == worker) {
+		netto_read_met(tag->last_socket, tag->last_device, &met);
+		words[7] = met.cgroup;
+		words[8] = met.inode;
+		words[9] = tag->last_interfaces;
+		words[10] = met.netns;
+	}
 	tag->waiting_worker = worker;
 	NETTO_WRITE_ONCE(tag->waiting, words[6]);
 }

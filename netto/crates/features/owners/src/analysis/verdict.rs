@@ -3,7 +3,7 @@
 use super::divide::{interrupts, works_for_others};
 use super::owner_table::OwnerId;
 use super::pool::Evidence;
-use netto_analysis::tagged::{SampleTag, TaggedSample};
+use netto_analysis::tagged::{Met, SampleTag, TaggedSample};
 
 /// Threads of the kernel have no end of a batch: a later answer belongs to another packet,
 /// nanoseconds.
@@ -26,16 +26,8 @@ pub enum OwnerLevel {
 pub struct Answer {
     /// Time, CLOCK_MONOTONIC, nanoseconds.
     pub time_ns: u64,
-    /// Control group of the socket; 0 if there is none.
-    pub cgroup: u64,
-    /// Number of its inode; 0 if no process has it.
-    pub inode: u64,
-    /// Interface by which the packet came; 0 if it did not come by one.
-    pub from: u32,
-    /// Interface by which it went; 0 if it did not.
-    pub to: u32,
-    /// Inode of the interfaces' network namespace; 0 if there is none.
-    pub netns: u64,
+    /// The packet.
+    pub met: Met,
 }
 
 /// A socket with an owner.
@@ -85,36 +77,34 @@ pub fn causer(sample: &TaggedSample, told: Option<Answer>) -> Causer {
     if task.number == 0 {
         return Causer::Unknown;
     }
-    let last = socket(task.last_cgroup, task.last_inode);
-    if sample.has_met_socket
+    let last = owner(&task.last);
+    if sample.has_met_packet
         && let Some(last) = last
     {
-        return Causer::Socket(last);
+        return last;
     }
     let is_softirq = interrupts(sample.event);
     let told =
         told.filter(|told| is_softirq || told.time_ns.saturating_sub(task.time_ns) <= SOON_NS);
-    if let Some(told) = told {
-        if let Some(socket) = socket(told.cgroup, told.inode) {
-            return Causer::Socket(socket);
-        }
-        if told.from != 0 || told.to != 0 {
-            return Causer::Interface(OwnerId::Interface {
-                netns: told.netns,
-                from: told.from,
-                to: told.to,
-            });
-        }
-    }
-    // Work at the end of a softirq is for the socket it met.
-    match last.filter(|_| is_softirq) {
-        Some(last) => Causer::Socket(last),
-        None => Causer::Nobody,
-    }
+    let told = told.and_then(|told| owner(&told.met));
+    // Work at the end of a softirq is for the packet that it met.
+    let last = last.filter(|_| is_softirq);
+    told.or(last).unwrap_or(Causer::Nobody)
 }
 
-fn socket(cgroup: u64, inode: u64) -> Option<Socket> {
-    (cgroup != 0 || inode != 0).then_some(Socket { cgroup, inode })
+fn owner(met: &Met) -> Option<Causer> {
+    let Met {
+        cgroup,
+        inode,
+        from,
+        to,
+        netns,
+    } = *met;
+    if cgroup != 0 || inode != 0 {
+        return Some(Causer::Socket(Socket { cgroup, inode }));
+    }
+    let interface = OwnerId::Interface { netns, from, to };
+    (from != 0 || to != 0).then_some(Causer::Interface(interface))
 }
 
 /// The running owner, as a process or as its control group, which pays when interrupted.
@@ -150,7 +140,7 @@ mod tests {
             cpu: 0,
             event: index_of(event).unwrap(),
             part: None,
-            has_met_socket: false,
+            has_met_packet: false,
             tag: SampleTag {
                 process: 10,
                 thread: 11,
@@ -164,13 +154,13 @@ mod tests {
     }
 
     fn told(cgroup: u64, time_ns: u64) -> Option<Answer> {
-        Some(Answer {
+        let met = Met {
             cgroup,
-            time_ns,
             from: 3,
             netns: 7,
-            ..Answer::default()
-        })
+            ..Met::default()
+        };
+        Some(Answer { time_ns, met })
     }
 
     const fn of(cgroup: u64) -> Causer {
@@ -185,9 +175,9 @@ mod tests {
     #[test]
     fn a_softirq_works_for_the_socket_that_is_met_next() {
         let mut sample = sample("rx_softirq");
-        sample.tag.last_cgroup = 4;
+        sample.tag.last.cgroup = 4;
         assert_eq!(causer(&sample, told(5, 1_100)), of(5));
-        sample.has_met_socket = true;
+        sample.has_met_packet = true;
         assert_eq!(
             causer(&sample, told(5, 1_100)),
             of(4),
@@ -196,9 +186,28 @@ mod tests {
     }
 
     #[test]
+    fn work_that_sends_a_forwarded_packet_on_is_for_its_interfaces() {
+        let mut sample = sample("rx_softirq");
+        sample.has_met_packet = true;
+        sample.tag.last = Met {
+            from: 3,
+            to: 4,
+            netns: 7,
+            ..Met::default()
+        };
+        let interface = OwnerId::Interface {
+            netns: 7,
+            from: 3,
+            to: 4,
+        };
+        let found = causer(&sample, told(5, 1_100));
+        assert_eq!(found, Causer::Interface(interface));
+    }
+
+    #[test]
     fn the_end_of_a_softirq_is_for_the_socket_that_it_met_last() {
         let mut sample = sample("rx_softirq");
-        sample.tag.last_cgroup = 4;
+        sample.tag.last.cgroup = 4;
         assert_eq!(causer(&sample, None), of(4));
     }
 

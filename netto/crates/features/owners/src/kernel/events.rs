@@ -17,6 +17,7 @@ use super::cgroups::Cgroups;
 use crate::abi;
 use crate::analysis::verdict::Answer;
 use crate::owners_skel::{OwnersSkel, OwnersSkelBuilder};
+use netto_analysis::tagged::Met;
 use netto_sys::cpu_records::CpuRecords;
 use netto_sys::mapped::MappedArray;
 use netto_sys::session::{Probe, Readers, Resources};
@@ -257,11 +258,13 @@ fn read_place(place: &[AtomicU64], number: u64) -> Option<Answer> {
     let interfaces = word(4);
     let answer = Answer {
         time_ns: word(1),
-        cgroup: word(2),
-        inode: word(3),
-        from: interfaces as u32,
-        to: (interfaces >> 32) as u32,
-        netns: place.get(5).map_or(0, |word| word.load(Relaxed)),
+        met: Met {
+            cgroup: word(2),
+            inode: word(3),
+            from: interfaces as u32,
+            to: (interfaces >> 32) as u32,
+            netns: place.get(5).map_or(0, |word| word.load(Relaxed)),
+        },
     };
     is_its().then_some(answer)
 }
@@ -288,11 +291,13 @@ mod tests {
         let place = [7, 1000, 42, 99, 3 | 5 << 32, 4_026_531_840].map(AtomicU64::new);
         let answer = Answer {
             time_ns: 1000,
-            cgroup: 42,
-            inode: 99,
-            from: 3,
-            to: 5,
-            netns: 4_026_531_840,
+            met: Met {
+                cgroup: 42,
+                inode: 99,
+                from: 3,
+                to: 5,
+                netns: 4_026_531_840,
+            },
         };
         assert_eq!(read_place(&place, 7), Some(answer));
         assert_eq!(read_place(&place, 8), None);
