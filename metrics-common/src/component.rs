@@ -231,9 +231,15 @@ pub const BOUNDARIES: &[&str] = &[
     "invoke_syscall",
 ];
 
-/// Functions that a packet enters once its socket is known, so that their work is for that
-/// socket. A tracepoint in them tells which socket.
-pub const SOCKET_MET: &[&str] = &["tcp_rcv_established", "sock_def_readable"];
+/// Functions that a packet enters once a probe has met it with its socket or interface, so that
+/// their work is for that packet.
+pub const PACKET_MET: &[&str] = &[
+    "tcp_rcv_established",
+    "sock_def_readable",
+    "dev_hard_start_xmit",
+    "sch_direct_xmit",
+    "__qdisc_run",
+];
 
 /// The receive core: the functions whose direct callees are the layer-3 handlers.
 const RX_CORE: &[&str] = &[

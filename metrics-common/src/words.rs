@@ -71,7 +71,9 @@ words! {
         TpBtf = "tp_btf",
         /// BPF programs at the beginning and end of kernel functions, by trampolines.
         Fentry = "fentry",
-        /// The same by kprobes and kretprobes.
+        /// BPF programs at packets for the sockets of a control group.
+        CgroupSkb = "cgroup_skb",
+        /// The same as by fentry, by kprobes and kretprobes.
         Kprobe = "kprobe",
         /// Sampled stacks.
         Sampling = "sampling",

@@ -139,13 +139,14 @@ pub const TABLE: &[Row] = &[
     root("packets::those_over").guest(),
     root("packets::those_for").guest(),
     root("packets::an_interface").guest(),
+    root("truth::").statistics(OWNERS),
     root("owners::two_").statistics(OWNERS),
     root("owners::what_").statistics(OWNERS),
     root("owners::processes_").statistics(OWNERS),
     root("owners::the_note_")
         .quiet()
         .long("a quiet host for half a minute; analysis budget/tests.rs decides it by seeds"),
-    root("owners::who_does_not").guest(),
+    root("owners::who_turns_them_off").guest(),
     root("budget::").quiet(),
     root("budget::softirqs_that_have_become_rare")
         .long("a quiet host for half a minute; analysis budget/tests.rs decides it by seeds"),

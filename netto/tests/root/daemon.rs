@@ -48,7 +48,6 @@ const SHARED_OPTIONS: [&str; 2] = ["--user-period", "100"];
 pub const SHARING: &[&str] = &[
     "running::info_and_snapshot_agree_on_rows_and_cpus",
     "running::the_dashboard_is_served_from_the_binary_alone",
-    "owners::who_does_not_ask_for_them_has_no_program",
     "latency::who_does_not_ask",
     "packets::those_",
     "packets::an_interface",
@@ -58,7 +57,6 @@ pub const SHARING: &[&str] = &[
     "paths::ipv4_through",
     "prometheus::promtool",
     "failures::a_client_that_talks_nonsense",
-    "owners::who_does_not_ask_for_them_has_no_instruction",
 ];
 static SHARED: Mutex<Option<Daemon>> = Mutex::new(None);
 

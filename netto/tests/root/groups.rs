@@ -1,6 +1,7 @@
 //! Control groups of the tests' own, and processes that begin in one.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -52,6 +53,11 @@ impl Group {
     /// Its path from the root of the hierarchy.
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Its number, as the kernel's programs have it.
+    pub fn id(&self) -> Result<u64> {
+        Ok(fs::metadata(&self.folder)?.ino())
     }
 
     /// Its folder, in which further groups can be made.

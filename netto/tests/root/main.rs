@@ -73,6 +73,7 @@ mod sums;
 mod sweep;
 mod ticks;
 mod traffic;
+mod truth;
 mod uring;
 mod websocket;
 
@@ -132,6 +133,7 @@ fn main() -> ExitCode {
         ticks::TESTS,
         hidden::TESTS,
         owners::TESTS,
+        truth::TESTS,
         churn::TESTS,
         failures::TESTS,
         limits::TESTS,

@@ -1,5 +1,5 @@
-//! Who does not ask whose the cost is pays nothing for it: no program of its own, and none of its
-//! instructions in the others.
+//! Who turns owners off pays nothing for them: no program of theirs, and none of their instructions
+//! in the others.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -10,7 +10,7 @@ use libbpf_rs::btf::types::{Composite, MemberAttr};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
 use metrics_common::Availability;
 
-use crate::daemon::{Daemon, Shared, binary};
+use crate::daemon::{Daemon, binary};
 use crate::running;
 
 /// The records of a CPU, the one among them that only tags of samples are about, and its words.
@@ -18,17 +18,17 @@ const RECORDS: &str = "netto_cpu_records";
 const RECORD: (&str, &str) = ("tag", "netto_tag");
 const OF_OWNERS: [&str; 3] = ["last_socket", "waiting", "numbered"];
 /// The programs that do more for owners, by as much of their name as the kernel keeps.
-const SHARED: [&str; 3] = ["netto_sirq_in", "netto_sirq_out", "netto_sample"];
+const SHARED: [&str; 1] = ["netto_sample"];
 
 /// Nothing is attached, measured or said, and the reason names the option.
 pub fn no_program_and_told_how_to_ask() -> Result<()> {
-    let daemon = Shared::take()?;
+    let daemon = Daemon::start(&["--owners", "none"])?;
     let info = daemon.info()?;
     ensure!(!info.probes.iter().any(|probe| probe.purpose == "owners"));
     let instrument = info.instruments.iter().find(|known| known.name == "owners");
     let Availability::Unavailable { reason } = &instrument.context("not listed")?.availability
     else {
-        bail!("it runs though nobody asked for it");
+        bail!("it runs though it is turned off");
     };
     ensure!(reason.contains("--owners cgroup"), "{reason}");
     ensure!(daemon.snapshot()?.get("owners").is_none());
@@ -46,8 +46,8 @@ pub fn no_program_and_told_how_to_ask() -> Result<()> {
 /// The kernel takes away what a constant says is never done, so that a softirq and a sample write
 /// nothing for owners where nobody wants them. What is left is reading that constant.
 pub fn no_instruction() -> Result<()> {
-    let without = shared_programs(&*Shared::take()?)?;
-    let with = shared_programs(&Daemon::start(&["--owners", "cgroup"])?)?;
+    let without = shared_programs(&Daemon::start(&["--owners", "none"])?)?;
+    let with = shared_programs(&Daemon::start(&[])?)?;
     for name in SHARED {
         let of = |programs: &BTreeMap<String, Loaded>| -> Result<Loaded> {
             let found = programs.get(name).copied();

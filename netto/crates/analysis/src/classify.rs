@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 
 use metrics_common::component::{
-    BOUNDARIES, SHARED_CALLS, SOCKET_MET, children, index_of, index_of_source,
+    BOUNDARIES, SHARED_CALLS, PACKET_MET, children, index_of, index_of_source,
 };
 use metrics_common::{COMPONENTS, Kind, Source};
 
@@ -66,7 +66,7 @@ pub struct Classifier {
     ranges: Ranges<Marker>,
     is_boundary: Vec<bool>,
     /// By marker: whether a packet in this function has a known socket.
-    meets_socket: Vec<bool>,
+    meets_packet: Vec<bool>,
     /// By marker: the number of the shared call, if it is one.
     shared: Vec<Option<u8>>,
     /// By number of a shared call: its row if the family is an Internet one.
@@ -152,9 +152,9 @@ impl Classifier {
             .iter()
             .map(|set| BOUNDARIES.iter().any(|b| patterns.contains(set, b)))
             .collect();
-        let meets_socket = sets
+        let meets_packet = sets
             .iter()
-            .map(|set| SOCKET_MET.iter().any(|name| patterns.contains(set, name)))
+            .map(|set| PACKET_MET.iter().any(|name| patterns.contains(set, name)))
             .collect();
         let call_of = |set: &&[u16]| {
             let is_in = |calls: &[&str]| calls.iter().any(|call| patterns.contains(set, call));
@@ -174,7 +174,7 @@ impl Classifier {
         Ok(Classifier {
             ranges,
             is_boundary,
-            meets_socket,
+            meets_packet,
             shared,
             rows_of_calls: SHARED_CALLS
                 .iter()
@@ -272,8 +272,8 @@ impl Classifier {
     }
 
     /// Whether a stack shows that the packet's socket is known.
-    pub fn has_met_socket(&self, stack: StackId) -> bool {
-        self.verdict(stack).has_met_socket
+    pub fn has_met_packet(&self, stack: StackId) -> bool {
+        self.verdict(stack).has_met_packet
     }
 
     /// Whether a stack is that of an io_uring thread.

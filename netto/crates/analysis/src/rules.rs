@@ -2,7 +2,7 @@
 //! several matching rules.
 
 use metrics_common::Rule;
-use metrics_common::component::{BOUNDARIES, SHARED_CALLS, SOCKET_MET};
+use metrics_common::component::{BOUNDARIES, SHARED_CALLS, PACKET_MET};
 use metrics_common::ownership::{self, ANY, specificity};
 use rustc_hash::FxHashMap;
 
@@ -115,7 +115,7 @@ impl Patterns {
         let mut all: Vec<&'static str> = rules
             .flat_map(|rule| std::iter::once(&rule.frame).chain(rule.under))
             .chain(BOUNDARIES)
-            .chain(SOCKET_MET)
+            .chain(PACKET_MET)
             .chain(shared)
             .copied()
             .filter(|pattern| *pattern != ANY)

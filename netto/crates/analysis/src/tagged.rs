@@ -20,10 +20,23 @@ pub struct SampleTag {
     pub time_ns: u64,
     /// Number under which the owner of the work is looked up; 0 if it was the task's own.
     pub number: u64,
-    /// Control group of the last socket of the softirq; 0 if none.
-    pub last_cgroup: u64,
-    /// Inode number of that socket; 0 if no process holds it.
-    pub last_inode: u64,
+    /// The last packet that the softirq or thread had met; all 0 if none.
+    pub last: Met,
+}
+
+/// A packet whose socket or interface is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Met {
+    /// Control group of the socket; 0 if there is none.
+    pub cgroup: u64,
+    /// Number of its inode; 0 if no process has it.
+    pub inode: u64,
+    /// Interface by which the packet came; 0 if it did not come by one.
+    pub from: u32,
+    /// Interface by which it went; 0 if it did not.
+    pub to: u32,
+    /// Inode of the interfaces' network namespace; 0 if there is none.
+    pub netns: u64,
 }
 
 /// One sample of networking.
@@ -36,7 +49,7 @@ pub struct TaggedSample {
     /// Row of the part shown by the stack, if any.
     pub part: Option<usize>,
     /// Whether the stack shows that the packet's socket was known.
-    pub has_met_socket: bool,
+    pub has_met_packet: bool,
     /// The task that ran.
     pub tag: SampleTag,
 }

@@ -15,7 +15,7 @@ const MAX_FRAMES: usize = 96;
 const TRIAL_FRAMES: usize = 32;
 
 /// The tag of a sample, before its frames: see `stacks.bpf.h`.
-const SAMPLE_TAG_WORDS: usize = 9;
+const SAMPLE_TAG_WORDS: usize = 11;
 
 /// Most words before a stack's frames: the header, and the tag.
 const HEADER_WORDS: usize = 1 + SAMPLE_TAG_WORDS;
@@ -149,10 +149,23 @@ const RECORDS: &[Record] = &[
                 "Number of the sample that waits to be told whose work it is; 0 if none does.",
             ),
             (
+                "waiting_worker",
+                1,
+                "Who must meet its packet: 0 for the softirq at hand, else a thread of the kernel.",
+            ),
+            (
+                "in_softirq",
+                1,
+                "1 while a softirq is served, known while owners' probes are attached.",
+            ),
+            (
                 "last_socket",
                 1,
-                "The socket that the softirq at hand met last; 0 if none.",
+                "The socket that was met last, or that sent the packet; 0 if none.",
             ),
+            ("last_device", 1, "The device of that packet; 0 if a socket received it."),
+            ("last_interfaces", 1, "Its interfaces, as in answers."),
+            ("last_worker", 1, "Who met it, as in waiting_worker."),
             ("numbered", 1, "Samples that were given a number."),
             (
                 "leaving_skb",

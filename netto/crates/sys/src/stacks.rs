@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::abi;
 use super::control::Control;
 use super::mapped::MappedParts;
-use netto_analysis::tagged::SampleTag;
+use netto_analysis::tagged::{Met, SampleTag};
 
 /// How long a flip waits for running samplers. They run with interrupts off for a few microseconds;
 /// only a virtual CPU that is not scheduled takes longer.
@@ -57,8 +57,13 @@ fn tag_of(words: &[AtomicU64; abi::SAMPLE_TAG_WORDS]) -> SampleTag {
         comm,
         time_ns: word(5),
         number: word(6),
-        last_cgroup: word(7),
-        last_inode: word(8),
+        last: Met {
+            cgroup: word(7),
+            inode: word(8),
+            from: word(9) as u32,
+            to: (word(9) >> 32) as u32,
+            netns: word(10),
+        },
     }
 }
 
@@ -159,7 +164,19 @@ mod tests {
     fn traces_with_and_without_a_tag_follow_each_other() {
         let kind = 7 << 32;
         let name = u64::from_ne_bytes(*b"iperf3\0\0");
-        let whose = [4711 << 32 | 4712, 99, 5, name, 0, 1000, 3, 98, 77];
+        let whose = [
+            4711 << 32 | 4712,
+            99,
+            5,
+            name,
+            0,
+            1000,
+            3,
+            98,
+            77,
+            2 | 3 << 32,
+            5,
+        ];
         let mut words = vec![2 | kind, 11, 12, 1 | HAS_TAG];
         words.extend(whose);
         words.extend([21, IS_IDLE_TASK]);
@@ -180,8 +197,13 @@ mod tests {
             comm: *b"iperf3\0\0\0\0\0\0\0\0\0\0",
             time_ns: 1000,
             number: 3,
-            last_cgroup: 98,
-            last_inode: 77,
+            last: Met {
+                cgroup: 98,
+                inode: 77,
+                from: 2,
+                to: 3,
+                netns: 5,
+            },
         };
         let expected = [
             (7, None, vec![11, 12]),

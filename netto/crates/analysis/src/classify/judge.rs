@@ -14,16 +14,16 @@ impl Classifier {
             ruling: self.rule(kind, frames),
             is_io_thread: self.is_of_io_thread(frames),
             shows_softirq: self.shows_softirq(kind, frames),
-            has_met_socket: self.shows_socket(frames),
+            has_met_packet: self.shows_meeting(frames),
         }
     }
 
     /// Whether the frames up to the boundary contain a function that is entered with a known
     /// socket.
-    fn shows_socket(&mut self, frames: &[u64]) -> bool {
+    fn shows_meeting(&mut self, frames: &[u64]) -> bool {
         for at in 0..frames.len() {
             let marker = usize::from(self.marker_at(frames, at));
-            if self.meets_socket[marker] {
+            if self.meets_packet[marker] {
                 return true;
             }
             if self.is_boundary[marker] {

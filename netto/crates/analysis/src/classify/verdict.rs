@@ -65,7 +65,7 @@ pub(super) struct Verdict {
     /// Of a softirq's stack: whether it shows the softirq.
     pub(super) shows_softirq: bool,
     /// Whether it shows that the packet's socket is known.
-    pub(super) has_met_socket: bool,
+    pub(super) has_met_packet: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -80,5 +80,5 @@ pub(super) const NOBODYS: Verdict = Verdict {
     ruling: Ruling::Clear(NOBODY, None),
     is_io_thread: false,
     shows_softirq: false,
-    has_met_socket: false,
+    has_met_packet: false,
 };

@@ -106,7 +106,7 @@ impl NetworkCost {
                         cpu: trace.cpu,
                         event: found.owner.event,
                         part: found.owner.part,
-                        has_met_socket: found.has_met_socket,
+                        has_met_packet: found.has_met_packet,
                         tag,
                     });
                 }

@@ -18,7 +18,6 @@ pub use self::analysis::verdict::OwnerLevel;
 use self::analysis::verdict::{Causer, causer, process, who_runs};
 use self::kernel::events::{self, Loaded, OwnerEvents};
 use self::resolver::OwnerResolver;
-use netto_analysis::groups::Group;
 use netto_analysis::tagged::TaggedSample;
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
@@ -84,20 +83,20 @@ fn level(options: &FeatureOptions) -> OwnerLevel {
 fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     anyhow::ensure!(
         level(options) != OwnerLevel::None,
-        "not enabled; --owners cgroup (or process) shows the owners of CPU time"
+        "turned off by --owners none; cgroup (or process) shows the owners of CPU time"
     );
     anyhow::ensure!(
         platform.sampling.is_some(),
         "no stacks are sampled here, and CPU time is divided among owners by them"
     );
+    let resolver = OwnerResolver::start(&platform.roots)?;
     let Loaded {
         events,
         probes,
         told,
-    } = events::start(&platform.readers)?;
+    } = events::start(&platform.readers, resolver.cgroups.as_ref().ok())?;
     platform.tell_probes(told);
     let group = platform.overhead.register(GROUP, probes)?;
-    let resolver = OwnerResolver::start(&platform.roots)?;
     let mut level = level(options);
     if let Err(reason) = &resolver.cgroups {
         level = OwnerLevel::Process;
@@ -118,7 +117,6 @@ fn start(platform: &mut Platform, options: &FeatureOptions) -> anyhow::Result<Bo
 impl WhoseCost {
     /// Adds the interval's samples.
     fn add_samples(&mut self, overhead: &Overhead, samples: &[TaggedSample], now_ns: u64) {
-        let is_exact = overhead.timed().has(Group::Softirqs);
         for sample in samples {
             let runner = self.runner(sample);
             let is_for_others = works_for_others(sample.event) || sample.tag.is_of_kernel;
@@ -131,7 +129,7 @@ impl WhoseCost {
                     0 => None,
                     number => self.events.of(sample.cpu, number),
                 };
-                let causer = causer(sample, told, is_exact);
+                let causer = causer(sample, told);
                 let cause = match causer {
                     Causer::Task => runner,
                     Causer::Socket(socket) => self.holder(socket, now_ns),

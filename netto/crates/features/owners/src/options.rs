@@ -22,7 +22,7 @@ pub(crate) const OPTIONS: Options = Options {
 #[derive(Debug, Clone, Default, Args)]
 struct OwnersOptions {
     /// Tell whose networking's CPU time is: none, cgroup (containers, pods, units), or process
-    /// [default: none]
+    /// [default: cgroup]
     #[arg(
         long,
         value_name = "LEVEL",

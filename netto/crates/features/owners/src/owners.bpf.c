@@ -17,7 +17,7 @@ int netto_ready(__u64 *ctx)
 SEC("fentry/sock_def_readable")
 int BPF_PROG(netto_readable, struct sock *sk)
 {
-	return netto_meet_socket(sk);
+	return netto_meet_socket((__u64)sk);
 }
 
 SEC("tp_btf/tcp_probe")
@@ -26,43 +26,104 @@ int netto_segment(__u64 *ctx)
 	return netto_owners_at_tcp_probe(ctx);
 }
 
+/*
+ * A segment for a connection that a process uses, whose acknowledgements most are, or for one that
+ * is not established.
+ */
+SEC("fentry/tcp_add_backlog")
+int BPF_PROG(netto_backlog, struct sock *sk)
+{
+	return netto_meet_socket((__u64)sk);
+}
+
+SEC("fentry/tcp_rcv_state_process")
+int BPF_PROG(netto_state, struct sock *sk)
+{
+	return netto_meet_socket((__u64)sk);
+}
+
+/*
+ * Instead of all these: a packet has found its socket, whatever becomes of it. The root group has
+ * all sockets.
+ */
+SEC("cgroup_skb/ingress")
+int netto_arrives(struct __sk_buff *skb)
+{
+	netto_meet_socket((__u64)skb->sk);
+	return 1;
+}
+
 /* A datagram for which its socket's buffer is full. */
 SEC("tp_btf/udp_fail_queue_rcv_skb")
 int BPF_PROG(netto_no_room, int rc, struct sock *sk)
 {
-	return netto_meet_socket(sk);
+	return netto_meet_socket((__u64)sk);
 }
 
 /*
- * A packet is handed to a driver. One that continues by way of another interface (out of a
- * bridge, into a namespace) is met again there, and the last one answers. No other packet may
- * have been met in between: the buffer of a sent packet is soon reused.
+ * A packet goes to an interface, in the softirq that received it: a qdisc may hand it to the driver
+ * later and elsewhere. One that continues by way of another interface (out of a bridge) is
+ * met again there, and the last one answers. No other packet may have been met in between: the
+ * buffer of a sent packet is soon reused.
  */
-SEC("tp_btf/net_dev_start_xmit")
-int BPF_PROG(netto_leaves, struct sk_buff *skb, struct net_device *dev)
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(netto_leaves, struct sk_buff *skb)
 {
-	struct netto_cpu *cpu = netto_this_cpu();
+	struct net_device *dev = skb->dev;
 	struct netto_tag *tag;
-	__u64 number, to;
+	__u64 number, worker, to;
 
-	if (!cpu)
+	tag = netto_begin_meeting(&worker);
+	if (!tag)
 		return 0;
-	tag = netto_tag_of(cpu);
-	tag->met++;
-	number = netto_take_waiting(tag);
+	to = (__u32)dev->ifindex;
+	number = netto_meet(tag, worker, (__u64)skb->sk, (__u64)dev, (__u32)skb->skb_iif | to << 32);
 	if (!number) {
 		number = tag->leaving_number;
 		if (!number)
 			return 0;
 		tag->leaving_number = 0;
-		if (tag->leaving_skb != (__u64)skb || tag->leaving_to == (__u32)dev->ifindex)
+		if (tag->leaving_skb != (__u64)skb || tag->leaving_to == to)
 			return 0;
 	}
-	to = (__u32)dev->ifindex;
 	tag->leaving_skb = (__u64)skb;
 	tag->leaving_to = to;
 	tag->leaving_number = number;
-	netto_answer_for_packet(number, skb, dev, true);
+	netto_answer_with_last(tag, number);
+	return 0;
+}
+
+/* A softirq begins: it has met no socket yet. */
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(netto_tag_in)
+{
+	struct netto_cpu *cpu = netto_this_cpu();
+	struct netto_tag *tag;
+
+	if (!cpu)
+		return 0;
+	tag = netto_tag_of(cpu);
+	tag->met++;
+	tag->last_socket = 0;
+	tag->last_device = 0;
+	NETTO_WRITE_ONCE(tag->in_softirq, 1);
+	return 0;
+}
+
+/* A softirq ends: what comes now is not its answer. */
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(netto_tag_out)
+{
+	struct netto_cpu *cpu = netto_this_cpu();
+	struct netto_tag *tag;
+
+	if (!cpu)
+		return 0;
+	tag = netto_tag_of(cpu);
+	tag->met++;
+	NETTO_WRITE_ONCE(tag->in_softirq, 0);
+	NETTO_WRITE_ONCE(tag->waiting, 0);
+	tag->leaving_number = 0;
 	return 0;
 }
 

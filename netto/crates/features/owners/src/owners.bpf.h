@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * Answers pending samples with the owner of their work: the socket that receives the next
- * packet on their CPU, or that sent it, else the interface that it goes to. Without a pending
- * sample, which is nearly always, a packet costs a store, a load and a branch.
+ * packet of their softirq, or that sent it, else the interface that it goes to. Without a pending
+ * sample, which is nearly always, a packet costs two stores, two loads and two branches.
  */
 #ifndef NETTO_OWNERS_BPF_H
 #define NETTO_OWNERS_BPF_H
@@ -29,13 +29,6 @@ struct {
 	__uint(value_size, sizeof(struct netto_answers)); /* set to fit the ring before load */
 } netto_rings SEC(".maps");
 
-struct netto_met {
-	__u64 cgroup;
-	__u64 inode;
-	__u64 interfaces;
-	__u64 netns;
-};
-
 static __always_inline void netto_answer(__u64 number, const struct netto_met *met)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -57,99 +50,99 @@ static __always_inline void netto_answer(__u64 number, const struct netto_met *m
 }
 
 /*
- * Takes the number of the sample that is pending on this CPU; 0 if there is none. A sampler's
- * interrupt between the two steps leaves its sample without an answer.
+ * Begins a meeting with a packet. Returns the number of the sample that it answers, 0 if none.
+ * A sampler's interrupt between the steps leaves its sample without an answer.
  */
-static __always_inline __u64 netto_take_waiting(struct netto_tag *tag)
+static __always_inline __u64 netto_take_waiting(struct netto_tag *tag, __u64 worker)
 {
 	__u64 number = *(volatile __u64 *)&tag->waiting;
 
-	if (number)
-		NETTO_WRITE_ONCE(tag->waiting, 0);
+	if (!number || tag->waiting_worker != worker)
+		return 0;
+	NETTO_WRITE_ONCE(tag->waiting, 0);
 	return number;
 }
 
-static __always_inline int netto_meet_socket(struct sock *sk)
+/* The tag record of this CPU if packets are received in this context, else 0. */
+static __always_inline struct netto_tag *netto_begin_meeting(__u64 *worker)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	struct netto_tag *tag;
-	struct netto_met met = {};
-	__u64 number;
 
 	if (!cpu)
 		return 0;
 	tag = netto_tag_of(cpu);
 	tag->met++;
-	tag->last_socket = (__u64)sk;
-	number = netto_take_waiting(tag);
-	if (!number)
-		return 0;
-	netto_read_socket((__u64)sk, &met.cgroup, &met.inode);
+	return netto_receives(tag, bpf_get_current_task_btf(), worker) ? tag : 0;
+}
+
+/*
+ * Meets a packet: of this socket, if any; on its way at this device, if no socket received it.
+ * Returns the number of the sample that it answers.
+ */
+static __always_inline __u64 netto_meet(struct netto_tag *tag, __u64 worker, __u64 sk, __u64 dev, __u64 interfaces)
+{
+	NETTO_WRITE_ONCE(tag->last_socket, sk);
+	NETTO_WRITE_ONCE(tag->last_device, dev);
+	tag->last_interfaces = interfaces;
+	tag->last_worker = worker;
+	return netto_take_waiting(tag, worker);
+}
+
+/* Answers with the packet that was met last. */
+static __always_inline void netto_answer_with_last(struct netto_tag *tag, __u64 number)
+{
+	struct netto_met met = { .interfaces = tag->last_interfaces };
+
+	/* By way of memory these are numbers, whatever pointers the verifier took them for. */
+	netto_read_met(*(volatile __u64 *)&tag->last_socket, *(volatile __u64 *)&tag->last_device, &met);
 	netto_answer(number, &met);
+}
+
+static __always_inline int netto_meet_socket(__u64 sk)
+{
+	struct netto_tag *tag;
+	__u64 number, worker;
+
+	tag = netto_begin_meeting(&worker);
+	if (!tag)
+		return 0;
+	number = netto_meet(tag, worker, sk, 0, 0);
+	if (number)
+		netto_answer_with_last(tag, number);
 	return 0;
 }
 
 /* A socket has received data; since 6.2. */
 static __always_inline int netto_owners_at_sk_data_ready(__u64 *ctx)
 {
-	return netto_meet_socket((void *)ctx[0]);
+	return netto_meet_socket(ctx[0]);
 }
 
 /* A segment for an established connection, acknowledgements without data among them. */
 static __always_inline int netto_owners_at_tcp_probe(__u64 *ctx)
 {
-	return netto_meet_socket((void *)ctx[0]);
-}
-
-/* The socket that an outgoing packet comes from; 0 if unknown. */
-static __always_inline struct sock *netto_sender(struct sk_buff *skb)
-{
-	struct sock *sk = skb->sk;
-	unsigned char state;
-
-	if (!sk)
-		return 0;
-	state = sk->__sk_common.skc_state;
-	if (state == TCP_NEW_SYN_RECV)
-		return sk->__sk_common.skc_listener;
-	return state == TCP_TIME_WAIT ? 0 : sk;
-}
-
-static __always_inline void netto_answer_for_packet(__u64 number, struct sk_buff *skb, struct net_device *dev, bool goes)
-{
-	struct sock *sk = netto_sender(skb);
-	struct netto_met met = {};
-
-	if (sk)
-		netto_read_socket((__u64)sk, &met.cgroup, &met.inode);
-	met.interfaces = (__u32)skb->skb_iif;
-	if (dev) {
-		__u64 index = (__u32)dev->ifindex;
-
-		if (goes)
-			met.interfaces |= index << 32;
-		else if (!met.interfaces)
-			met.interfaces = index;
-		met.netns = BPF_CORE_READ(dev, nd_net.net, ns.inum);
-	}
-	netto_answer(number, &met);
+	return netto_meet_socket(ctx[0]);
 }
 
 /* A packet is dropped. */
 static __always_inline int netto_owners_at_kfree_skb(__u64 *ctx)
 {
 	struct sk_buff *skb = (void *)ctx[0];
-	struct netto_cpu *cpu = netto_this_cpu();
+	struct net_device *dev;
 	struct netto_tag *tag;
-	__u64 number;
+	__u64 number, worker, interfaces;
 
-	if (!cpu)
+	tag = netto_begin_meeting(&worker);
+	if (!tag)
 		return 0;
-	tag = netto_tag_of(cpu);
-	tag->met++;
-	number = netto_take_waiting(tag);
+	dev = skb->dev;
+	interfaces = (__u32)skb->skb_iif;
+	if (!interfaces && dev)
+		interfaces = (__u32)dev->ifindex;
+	number = netto_meet(tag, worker, (__u64)skb->sk, (__u64)dev, interfaces);
 	if (number)
-		netto_answer_for_packet(number, skb, skb->dev, false);
+		netto_answer_with_last(tag, number);
 	return 0;
 }
 

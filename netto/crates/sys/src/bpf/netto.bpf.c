@@ -26,10 +26,8 @@ int BPF_PROG(netto_sirq_in, unsigned int vector)
 	__u64 now = bpf_ktime_get_ns();
 	struct netto_cpu *cpu = netto_this_cpu();
 
-	if (cpu) {
+	if (cpu)
 		netto_transition(cpu, now, NETTO_KIND_OF_SOFTIRQ(vector & 0xf));
-		netto_tag_begin(cpu);
-	}
 	return 0;
 }
 
@@ -49,7 +47,6 @@ int BPF_PROG(netto_sirq_out)
 	if (kind == below)
 		return 0;
 	charged = netto_transition(cpu, now, below);
-	netto_tag_end(cpu);
 	cpu->entries[kind]++;
 	if (kind == NETTO_KIND_OF_SOFTIRQ(NETTO_NET_RX) && (__u32)bpf_get_current_pid_tgid() == cpu->ksoftirqd_pid)
 		cpu->ksoftirqd_rx_ns += charged;

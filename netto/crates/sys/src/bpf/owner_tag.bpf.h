@@ -3,7 +3,7 @@
  * Tags of samples: the owner of a sample's work, as far as the sampler can tell. The running
  * task is known. The owner of a softirq's work is known only when the packet reaches its
  * socket, so the sample gets a number and is marked as pending on its CPU; a program that meets
- * the next socket or packet on that CPU can answer. Both use the record netto_tag, which
+ * the next socket or packet in the same softirq can answer. Both use the record netto_tag, which
  * follows the clock's record of its CPU on cache lines of its own.
  */
 #ifndef NETTO_OWNER_TAG_BPF_H
@@ -20,30 +20,54 @@ static __always_inline struct netto_tag *netto_tag_of(struct netto_cpu *cpu)
 	return &((struct netto_cpu_records *)cpu)->tag;
 }
 
-/* Control group and inode of a socket, which may be gone by now: reads that fail give 0. */
-static __always_inline void netto_read_socket(__u64 address, __u64 *cgroup, __u64 *inode)
-{
-	struct sock *sk = (struct sock *)address;
-	struct socket *socket = BPF_CORE_READ(sk, sk_socket);
+/* A packet that was met, and its socket: what owners are known by. */
+struct netto_met {
+	__u64 cgroup;
+	__u64 inode;
+	__u64 interfaces; /* bits 0..31: by which it came, 32..63: goes */
+	__u64 netns;
+};
 
-	*cgroup = 0;
+/*
+ * Control group and inode of the socket, and the network namespace of the device, both of which may
+ * be gone by now: reads that fail give 0. For a connection that is about to be, its listener is
+ * asked; one in TIME_WAIT has no owner any more.
+ */
+static __always_inline void netto_read_met(__u64 socket, __u64 device, struct netto_met *met)
+{
+	struct sock *sk = (struct sock *)socket;
+	struct net_device *dev = (struct net_device *)device;
+	struct socket *file;
+	unsigned char state;
+
+	met->cgroup = 0;
+	met->inode = 0;
+	met->netns = dev ? BPF_CORE_READ(dev, nd_net.net, ns.inum) : 0;
+	if (!sk)
+		return;
+	state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	if (state == TCP_NEW_SYN_RECV)
+		sk = BPF_CORE_READ(sk, __sk_common.skc_listener);
+	if (!sk || state == TCP_TIME_WAIT)
+		return;
 	if (bpf_core_field_exists(sk->sk_cgrp_data.cgroup))
-		*cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
-	*inode = socket ? BPF_CORE_READ((struct socket_alloc *)socket, vfs_inode.i_ino) : 0;
+		met->cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
+	file = BPF_CORE_READ(sk, sk_socket);
+	met->inode = file ? BPF_CORE_READ((struct socket_alloc *)file, vfs_inode.i_ino) : 0;
 }
 
-/* A softirq begins: it has met no socket yet. */
-static __always_inline void netto_tag_begin(struct netto_cpu *cpu)
+/*
+ * Sets who receives packets in this context: 0 for the softirq at hand, else a thread of the kernel
+ * such as NAPI's, by a number that is not 0. False for all other tasks: what they meet is
+ * their own work.
+ */
+static __always_inline bool netto_receives(const struct netto_tag *tag, struct task_struct *task, __u64 *worker)
 {
-	if (netto_tags)
-		netto_tag_of(cpu)->last_socket = 0;
-}
-
-/* A softirq ends: what comes now is not its answer. */
-static __always_inline void netto_tag_end(struct netto_cpu *cpu)
-{
-	if (netto_tags)
-		NETTO_WRITE_ONCE(netto_tag_of(cpu)->waiting, 0);
+	*worker = 0;
+	if (tag->in_softirq)
+		return true;
+	*worker = 1ULL << 32 | (__u32)task->pid;
+	return task->flags & PF_KTHREAD;
 }
 
 #endif

@@ -12,8 +12,9 @@
  *	bit 41 whether its tag stands before the frames, NETTO_SAMPLE_TAG_WORDS:
  *	process and thread that ran, control group, when the process began,
  *	its name (two words), when the sample was taken, its number if it waits to
- *	be told whose work it is (see owner_tag.bpf.h), and of the socket that the
- *	softirq met last, the control group and the inode
+ *	be told whose work it is (see owner_tag.bpf.h), and of the packet that
+ *	the softirq or thread met last: control group and inode of its socket, its interfaces, and
+ *	the inode of their network namespace
  *
  * Traces are packed by their real length, so the pages that are ever touched
  * follow what was sampled.
@@ -94,22 +95,13 @@ static __always_inline struct netto_lane *netto_begin_write(void)
 	return lane;
 }
 
-/*
- * Softirqs work for others, and so do threads of the kernel such as NAPI's. Where softirqs are
- * not timed, any task may have one on top of it.
- */
-static __always_inline bool netto_works_for_others(__u64 kind, struct task_struct *task)
-{
-	if (kind)
-		return netto_is_softirq(kind);
-	return !netto_control.softirqs_timed || (task->flags & PF_KTHREAD);
-}
-
-static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 kind, __u64 *words)
+static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 *words)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_struct *leader = task->group_leader;
 	struct netto_tag *tag = netto_tag_of(cpu);
+	struct netto_met met;
+	__u64 worker;
 
 	words[0] = bpf_get_current_pid_tgid();
 	if (task->flags & PF_KTHREAD)
@@ -121,11 +113,19 @@ static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 kind, _
 	words[6] = 0;
 	words[7] = 0;
 	words[8] = 0;
-	if (!netto_works_for_others(kind, task))
+	words[9] = 0;
+	words[10] = 0;
+	if (!netto_receives(tag, task, &worker))
 		return;
 	words[6] = ++tag->numbered;
-	if (tag->last_socket)
-		netto_read_socket(tag->last_socket, &words[7], &words[8]);
+	if ((tag->last_socket || tag->last_device) && tag->last_worker == worker) {
+		netto_read_met(tag->last_socket, tag->last_device, &met);
+		words[7] = met.cgroup;
+		words[8] = met.inode;
+		words[9] = tag->last_interfaces;
+		words[10] = met.netns;
+	}
+	tag->waiting_worker = worker;
 	NETTO_WRITE_ONCE(tag->waiting, words[6]);
 }
 
@@ -152,7 +152,7 @@ static __always_inline void netto_append(struct netto_cpu *cpu, struct netto_lan
 		frames = (__u64)bytes / sizeof(__u64);
 	if (netto_tags) {
 		what |= NETTO_TRACE_TAG;
-		netto_write_tag(cpu, what >> 32 & 0xff, &lane->words[used + 1]);
+		netto_write_tag(cpu, &lane->words[used + 1]);
 	}
 	lane->words[used] = frames | what;
 	lane->used_words = used + header + frames;

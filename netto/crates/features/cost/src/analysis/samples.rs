@@ -25,7 +25,7 @@ pub struct ClassifiedStack {
     /// The component of the sample.
     pub owner: SampleOwner,
     /// Whether it shows that the packet's socket was known.
-    pub has_met_socket: bool,
+    pub has_met_packet: bool,
 }
 
 /// See the head of this file.
@@ -100,7 +100,7 @@ impl Samples {
         }
         found.map(|owner| ClassifiedStack {
             owner,
-            has_met_socket: classifier.has_met_socket(known),
+            has_met_packet: classifier.has_met_packet(known),
         })
     }
 

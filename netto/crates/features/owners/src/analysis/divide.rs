@@ -9,8 +9,8 @@ use metrics_common::component::{children, index_of, index_of_source};
 use metrics_common::sections::OwnerBasis;
 use metrics_common::{COMPONENTS, Cost, Kind, Source};
 
-use super::owner_table::UNKNOWN;
-use super::pool::{Evidence, Known, Open, Pair, Pool, Weights, divide};
+use super::owner_table::{NOBODY, UNKNOWN};
+use super::pool::{Evidence, Known, LEAST, Open, Pair, Pool, Weights, divide};
 
 /// A sample with its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -297,7 +297,13 @@ impl Division {
             all.map(|all| open.of_owners(all))
                 .find(|all| !all.is_empty())
         };
-        let evidence = of_payer.into_iter().find(|some| !some.is_empty());
+        // A softirq that has met no packet has handed packets to another CPU.
+        let is_for_another =
+            open.is_shared && open.otherwise == NOBODY && event.nature == Nature::Received;
+        let of_another = is_for_another.then(|| self.elsewhere(event, cpu));
+        let of_another = of_another.into_iter().flatten();
+        let of_another = of_another.map(|evidence| open.of_owners(&evidence));
+        let evidence = of_another.chain(of_payer).find(|some| !some.is_empty());
         let evidence = evidence.or_else(|| open.is_shared.then(of_all).flatten());
         let pair_of = |cause| Pair {
             cause,
@@ -318,6 +324,19 @@ impl Division {
             let found = Evidence::Proportion;
             weights.push((Known { pair, found }, weight * part / all));
         }
+    }
+
+    /// Samples of an event on all other CPUs, then earlier ones.
+    fn elsewhere(&self, event: &Event, cpu: usize) -> [Weights; 2] {
+        let (host, own) = (&self.host[event.row], &self.cpus[cpu][event.row]);
+        [(host.now(), own.now()), (host.past(), own.past())].map(|(all, own)| {
+            let others = all.iter().map(|(known, weight)| {
+                let same = own.iter().find(|(own, _)| own == known);
+                (*known, weight - same.map_or(0.0, |(_, weight)| *weight))
+            });
+            // Past weights are rounded.
+            others.filter(|(_, weight)| *weight >= LEAST).collect()
+        })
     }
 
     /// Earlier samples of that CPU, then those of the host.

@@ -70,7 +70,7 @@ pub type Weights = Vec<(Known, f64)>;
 /// Half-life of past weights, nanoseconds.
 const HALF_LIFE_NS: f64 = 5e9;
 /// Least weight that is kept.
-const LEAST: f64 = 0.05;
+pub(super) const LEAST: f64 = 0.05;
 /// Most pairs kept; above that, the lightest is forgotten.
 const MOST: usize = 256;
 

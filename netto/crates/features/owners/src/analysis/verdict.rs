@@ -3,18 +3,19 @@
 use super::divide::{interrupts, works_for_others};
 use super::owner_table::OwnerId;
 use super::pool::Evidence;
-use netto_analysis::tagged::{SampleTag, TaggedSample};
+use netto_analysis::tagged::{Met, SampleTag, TaggedSample};
 
-/// Where softirqs are not timed, a later answer belongs to another packet, nanoseconds.
+/// Threads of the kernel have no end of a batch: a later answer belongs to another packet,
+/// nanoseconds.
 const SOON_NS: u64 = 500_000;
 
 /// The granularity of owners.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OwnerLevel {
     /// No owners, at no cost.
-    #[default]
     None,
     /// Control groups.
+    #[default]
     Cgroup,
     /// The processes in control groups.
     Process,
@@ -25,16 +26,8 @@ pub enum OwnerLevel {
 pub struct Answer {
     /// Time, CLOCK_MONOTONIC, nanoseconds.
     pub time_ns: u64,
-    /// Control group of the socket; 0 if there is none.
-    pub cgroup: u64,
-    /// Number of its inode; 0 if no process has it.
-    pub inode: u64,
-    /// Interface by which the packet came; 0 if it did not come by one.
-    pub from: u32,
-    /// Interface by which it went; 0 if it did not.
-    pub to: u32,
-    /// Inode of the interfaces' network namespace; 0 if there is none.
-    pub netns: u64,
+    /// The packet.
+    pub met: Met,
 }
 
 /// A socket with an owner.
@@ -57,7 +50,7 @@ pub enum Causer {
     Interface(OwnerId),
     /// Neither.
     Nobody,
-    /// Perhaps another packet's: it cannot be told.
+    /// Nobody could have met its packet.
     Unknown,
 }
 
@@ -74,54 +67,44 @@ impl Causer {
     }
 }
 
-/// The beneficiary of a sample's work, if its CPU has reported one since. `is_exact`: softirqs are
-/// timed, so that a socket met in a softirq is known to be its own.
-pub fn causer(sample: &TaggedSample, told: Option<Answer>, is_exact: bool) -> Causer {
+/// The beneficiary of a sample's work, if its softirq or thread has met a packet since.
+pub fn causer(sample: &TaggedSample, told: Option<Answer>) -> Causer {
     let task = &sample.tag;
     if !works_for_others(sample.event) && !task.is_of_kernel {
         return Causer::Task;
     }
-    let last = socket(task.last_cgroup, task.last_inode);
-    if sample.has_met_socket
-        && let Some(last) = last
-    {
-        return Causer::Socket(last);
-    }
-    let is_exact = is_exact && interrupts(sample.event);
-    if !is_exact
-        && interrupts(sample.event)
-        && told.is_some_and(|told| is_sent_by_the_interrupted(&told, task))
-    {
+    // Its softirq began before the probes were attached.
+    if task.number == 0 {
         return Causer::Unknown;
     }
-    let told = told.filter(|told| is_exact || told.time_ns.saturating_sub(task.time_ns) <= SOON_NS);
-    if let Some(told) = told {
-        if let Some(socket) = socket(told.cgroup, told.inode) {
-            return Causer::Socket(socket);
-        }
-        if told.from != 0 || told.to != 0 {
-            return Causer::Interface(OwnerId::Interface {
-                netns: told.netns,
-                from: told.from,
-                to: told.to,
-            });
-        }
+    let last = owner(&task.last);
+    if sample.has_met_packet
+        && let Some(last) = last
+    {
+        return last;
     }
-    // Work at the end of a softirq is for the socket it met.
-    match last.filter(|_| is_exact) {
-        Some(last) => Causer::Socket(last),
-        None => Causer::Nobody,
-    }
+    let is_softirq = interrupts(sample.event);
+    let told =
+        told.filter(|told| is_softirq || told.time_ns.saturating_sub(task.time_ns) <= SOON_NS);
+    let told = told.and_then(|told| owner(&told.met));
+    // Work at the end of a softirq is for the packet that it met.
+    let last = last.filter(|_| is_softirq);
+    told.or(last).unwrap_or(Causer::Nobody)
 }
 
-/// Whether a packet that the interrupted owner sends has given the answer. It may have done so after
-/// the softirq, whose end is not seen where softirqs are not timed.
-fn is_sent_by_the_interrupted(told: &Answer, task: &SampleTag) -> bool {
-    told.to != 0 && told.from == 0 && told.cgroup != 0 && told.cgroup == task.cgroup
-}
-
-fn socket(cgroup: u64, inode: u64) -> Option<Socket> {
-    (cgroup != 0 || inode != 0).then_some(Socket { cgroup, inode })
+fn owner(met: &Met) -> Option<Causer> {
+    let Met {
+        cgroup,
+        inode,
+        from,
+        to,
+        netns,
+    } = *met;
+    if cgroup != 0 || inode != 0 {
+        return Some(Causer::Socket(Socket { cgroup, inode }));
+    }
+    let interface = OwnerId::Interface { netns, from, to };
+    (from != 0 || to != 0).then_some(Causer::Interface(interface))
 }
 
 /// The running owner, as a process or as its control group, which pays when interrupted.
@@ -157,26 +140,27 @@ mod tests {
             cpu: 0,
             event: index_of(event).unwrap(),
             part: None,
-            has_met_socket: false,
+            has_met_packet: false,
             tag: SampleTag {
                 process: 10,
                 thread: 11,
                 cgroup: 99,
                 started_ns: 5_019_999_999,
                 time_ns: 1_000,
+                number: 1,
                 ..SampleTag::default()
             },
         }
     }
 
     fn told(cgroup: u64, time_ns: u64) -> Option<Answer> {
-        Some(Answer {
+        let met = Met {
             cgroup,
-            time_ns,
             from: 3,
             netns: 7,
-            ..Answer::default()
-        })
+            ..Met::default()
+        };
+        Some(Answer { time_ns, met })
     }
 
     const fn of(cgroup: u64) -> Causer {
@@ -185,35 +169,46 @@ mod tests {
 
     #[test]
     fn a_send_is_its_tasks_whatever_was_met_since() {
-        assert_eq!(
-            causer(&sample("tx_syscall"), told(5, 1_100), true),
-            Causer::Task
-        );
+        assert_eq!(causer(&sample("tx_syscall"), told(5, 1_100)), Causer::Task);
     }
 
     #[test]
     fn a_softirq_works_for_the_socket_that_is_met_next() {
         let mut sample = sample("rx_softirq");
-        sample.tag.last_cgroup = 4;
-        assert_eq!(causer(&sample, told(5, 1_100), true), of(5));
-        sample.has_met_socket = true;
+        sample.tag.last.cgroup = 4;
+        assert_eq!(causer(&sample, told(5, 1_100)), of(5));
+        sample.has_met_packet = true;
         assert_eq!(
-            causer(&sample, told(5, 1_100), true),
+            causer(&sample, told(5, 1_100)),
             of(4),
             "it is with that one now"
         );
     }
 
     #[test]
+    fn work_that_sends_a_forwarded_packet_on_is_for_its_interfaces() {
+        let mut sample = sample("rx_softirq");
+        sample.has_met_packet = true;
+        sample.tag.last = Met {
+            from: 3,
+            to: 4,
+            netns: 7,
+            ..Met::default()
+        };
+        let interface = OwnerId::Interface {
+            netns: 7,
+            from: 3,
+            to: 4,
+        };
+        let found = causer(&sample, told(5, 1_100));
+        assert_eq!(found, Causer::Interface(interface));
+    }
+
+    #[test]
     fn the_end_of_a_softirq_is_for_the_socket_that_it_met_last() {
         let mut sample = sample("rx_softirq");
-        sample.tag.last_cgroup = 4;
-        assert_eq!(causer(&sample, None, true), of(4));
-        assert_eq!(
-            causer(&sample, None, false),
-            Causer::Nobody,
-            "it may be of an earlier one"
-        );
+        sample.tag.last.cgroup = 4;
+        assert_eq!(causer(&sample, None), of(4));
     }
 
     #[test]
@@ -224,48 +219,35 @@ mod tests {
             to: 0,
         };
         assert_eq!(
-            causer(&sample("rx_softirq"), told(0, 1_100), true),
+            causer(&sample("rx_softirq"), told(0, 1_100)),
             Causer::Interface(interface)
         );
-        assert_eq!(causer(&sample("rx_softirq"), None, true), Causer::Nobody);
+        assert_eq!(causer(&sample("rx_softirq"), None), Causer::Nobody);
     }
 
     #[test]
     fn an_answer_that_comes_late_counts_only_where_it_is_known_to_be_the_softirqs_own() {
         let late = 1_000 + SOON_NS + 1;
-        assert_eq!(causer(&sample("rx_softirq"), told(5, late), true), of(5));
+        assert_eq!(causer(&sample("rx_softirq"), told(5, late)), of(5));
         assert_eq!(
-            causer(&sample("rx_softirq"), told(5, late), false),
-            Causer::Nobody
-        );
-        assert_eq!(
-            causer(&sample("napi_thread"), told(5, late), true),
+            causer(&sample("napi_thread"), told(5, late)),
             Causer::Nobody
         );
     }
 
     #[test]
-    fn what_the_interrupted_sends_after_a_softirq_that_is_not_timed_is_no_answer() {
-        let sent = |cgroup| {
-            Some(Answer {
-                cgroup,
-                time_ns: 1_100,
-                to: 3,
-                ..Answer::default()
-            })
-        };
-        let sample = sample("rx_softirq");
-        assert_eq!(causer(&sample, sent(99), false), Causer::Unknown);
-        assert_eq!(causer(&sample, sent(99), true), of(99));
-        assert_eq!(causer(&sample, sent(5), false), of(5), "forwarded");
+    fn of_a_softirq_that_began_before_the_probes_the_owner_is_unknown() {
+        let mut sample = sample("rx_softirq");
+        sample.tag.number = 0;
+        assert_eq!(causer(&sample, None), Causer::Unknown);
     }
 
     #[test]
     fn a_thread_of_the_kernel_works_for_others_in_whatever_it_does() {
         let mut sample = sample("net_worker");
         sample.tag.is_of_kernel = true;
-        assert_eq!(causer(&sample, told(5, 1_100), true), of(5));
-        assert_eq!(causer(&sample, None, true), Causer::Nobody);
+        assert_eq!(causer(&sample, told(5, 1_100)), of(5));
+        assert_eq!(causer(&sample, None), Causer::Nobody);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! removed group keeps its name.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -42,6 +42,20 @@ impl Cgroups {
             )
         })?;
         Ok(Cgroups { mount })
+    }
+
+    /// The folder of the root group, if the mount has it and at most so many groups below it.
+    pub(super) fn root_with_at_most(&self, most: u64) -> Option<File> {
+        // All groups but the root have this file: a container may see one of them as its root.
+        if self.mount.join("cgroup.events").exists() {
+            return None;
+        }
+        let text = read(&self.mount.join("cgroup.stat")).ok()?;
+        let below = text
+            .lines()
+            .find_map(|line| line.strip_prefix("nr_descendants "))?;
+        let is_few = below.trim().parse().is_ok_and(|below: u64| below <= most);
+        is_few.then(|| File::open(&self.mount).ok()).flatten()
     }
 
     /// Access to groups by number alone, if the kernel allows it.

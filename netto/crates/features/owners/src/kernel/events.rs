@@ -1,6 +1,7 @@
 //! The probes that meet the sockets and packets of softirqs (`owners.bpf.c`), and the owners they
 //! report for pending samples.
 
+use std::fs::File;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,9 +13,11 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use metrics_common::{Method, ProbeInfo};
 
+use super::cgroups::Cgroups;
 use crate::abi;
 use crate::analysis::verdict::Answer;
 use crate::owners_skel::{OwnersSkel, OwnersSkelBuilder};
+use netto_analysis::tagged::Met;
 use netto_sys::cpu_records::CpuRecords;
 use netto_sys::mapped::MappedArray;
 use netto_sys::session::{Probe, Readers, Resources};
@@ -48,31 +51,69 @@ pub struct Loaded {
     pub told: Vec<ProbeInfo>,
 }
 
-/// The programs, with their hooks and methods. Sockets that receive data are met by a tracepoint
-/// that exists since Linux 6.2, or by the function that nearly all use.
-const PROGRAMS: [(&str, &str, Method); 7] = [
+/// The programs, with their hooks and methods.
+const PROGRAMS: [(&str, &str, Method); 12] = [
+    ("netto_arrives", "cgroup_skb", Method::CgroupSkb),
     ("netto_ready", "sk_data_ready", Method::TpBtf),
     ("netto_readable", "sock_def_readable", Method::Fentry),
     ("netto_segment", "tcp_probe", Method::TpBtf),
+    ("netto_backlog", "tcp_add_backlog", Method::Fentry),
+    ("netto_state", "tcp_rcv_state_process", Method::Fentry),
     ("netto_no_room", "udp_fail_queue_rcv_skb", Method::TpBtf),
-    ("netto_leaves", "net_dev_start_xmit", Method::TpBtf),
+    ("netto_leaves", "net_dev_queue", Method::TpBtf),
     ("netto_dropped", "kfree_skb", Method::TpBtf),
+    ("netto_tag_in", "softirq_entry", Method::TpBtf),
+    ("netto_tag_out", "softirq_exit", Method::TpBtf),
     (NEW_GROUPS, "cgroup_mkdir", Method::TpBtf),
 ];
 /// The program that tells of new control groups. It stays attached while those at packets are not:
 /// it runs seldom, and no other source has the name of a group that is gone already.
 const NEW_GROUPS: &str = "netto_mkdir";
 
+/// Ways to meet the sockets of received packets, the best first: the programs of the others are
+/// not loaded. The first meets all. The second has a tracepoint's function for kernels before
+/// 6.2. The last misses segments for connections that a process uses or that are not established.
+const WAYS: [&[&str]; 3] = [
+    &["netto_arrives"],
+    &[
+        "netto_readable",
+        "netto_segment",
+        "netto_backlog",
+        "netto_state",
+        "netto_no_room",
+    ],
+    &["netto_ready", "netto_segment", "netto_no_room"],
+];
+
+/// Most control groups with which programs are attached to the root group: the kernel walks through
+/// all of them to attach one (`update_effective_progs`), and keeps others from changing any.
+const MOST_GROUPS_TO_WALK: u64 = 1_000;
+
 /// Loads and attaches the probes.
 ///
 /// # Errors
 /// Why sockets cannot be met here.
-pub fn start(readers: &Readers) -> anyhow::Result<Loaded> {
-    let tried = load("netto_readable", readers);
-    let skel = match tried {
-        Ok(skel) => skel,
-        Err(_) => load("netto_ready", readers)?,
-    };
+pub fn start(readers: &Readers, cgroups: Option<&Cgroups>) -> anyhow::Result<Loaded> {
+    let root = cgroups.and_then(|cgroups| cgroups.root_with_at_most(MOST_GROUPS_TO_WALK));
+    let mut refusal = None;
+    for way in WAYS {
+        if way == WAYS[0] && root.is_none() {
+            continue;
+        }
+        match load(way, readers).and_then(|skel| attach(skel, readers, root.as_ref())) {
+            Ok(loaded) => return Ok(loaded),
+            Err(error) => refusal = Some(error),
+        }
+    }
+    Err(refusal.unwrap_or_else(|| anyhow::anyhow!("there is no way to meet sockets")))
+}
+
+/// Attaches all programs. One at received packets that the kernel refuses makes the way useless.
+fn attach(
+    skel: OwnersSkel<'static>,
+    readers: &Readers,
+    root: Option<&File>,
+) -> anyhow::Result<Loaded> {
     let resources = Arc::new(Resources::of(skel.object())?);
     let mut probes = Vec::new();
     let mut new_groups = None;
@@ -82,7 +123,11 @@ pub fn start(readers: &Readers) -> anyhow::Result<Loaded> {
         let Some((_, hook, method)) = PROGRAMS.iter().find(|known| known.0 == name) else {
             continue;
         };
-        let probe = Probe::sharing(&program, None, &resources);
+        let probe = match (method, name.as_str()) {
+            (Method::CgroupSkb, _) => Probe::new(&program, root),
+            (_, NEW_GROUPS) => Probe::new(&program, None),
+            _ => Probe::sharing(&program, None, &resources),
+        };
         let mut probe = probe.context("cannot duplicate a descriptor")?;
         let attached = probe.attach();
         told.push(ProbeInfo {
@@ -94,6 +139,9 @@ pub fn start(readers: &Readers) -> anyhow::Result<Loaded> {
         match attached {
             Ok(()) if name == NEW_GROUPS => new_groups = Some(probe),
             Ok(()) => probes.push(probe),
+            Err(error) if WAYS.iter().any(|way| way.contains(&name.as_str())) => {
+                return Err(error).with_context(|| format!("cannot attach to {hook}"));
+            }
             Err(_) => {}
         }
     }
@@ -104,8 +152,8 @@ pub fn start(readers: &Readers) -> anyhow::Result<Loaded> {
     })
 }
 
-/// Loads the object without one of its programs.
-fn load(without: &str, readers: &Readers) -> anyhow::Result<OwnersSkel<'static>> {
+/// Loads the object with the programs of one way.
+fn load(way: &[&str], readers: &Readers) -> anyhow::Result<OwnersSkel<'static>> {
     // The skeleton borrows its storage; a process has as many as it has measurements.
     let storage = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = OwnersSkelBuilder::default()
@@ -121,7 +169,9 @@ fn load(without: &str, readers: &Readers) -> anyhow::Result<OwnersSkel<'static>>
     rings.set_max_entries(cpus as u32)?;
     rings.set_value_size(ring_bytes(places) as u32)?;
     for mut program in open.open_object_mut().progs_mut() {
-        if program.name() == without {
+        let name = program.name().to_string_lossy().into_owned();
+        let name = name.as_str();
+        if WAYS.iter().any(|way| way.contains(&name)) && !way.contains(&name) {
             program.set_autoload(false);
         }
     }
@@ -208,11 +258,13 @@ fn read_place(place: &[AtomicU64], number: u64) -> Option<Answer> {
     let interfaces = word(4);
     let answer = Answer {
         time_ns: word(1),
-        cgroup: word(2),
-        inode: word(3),
-        from: interfaces as u32,
-        to: (interfaces >> 32) as u32,
-        netns: place.get(5).map_or(0, |word| word.load(Relaxed)),
+        met: Met {
+            cgroup: word(2),
+            inode: word(3),
+            from: interfaces as u32,
+            to: (interfaces >> 32) as u32,
+            netns: place.get(5).map_or(0, |word| word.load(Relaxed)),
+        },
     };
     is_its().then_some(answer)
 }
@@ -239,11 +291,13 @@ mod tests {
         let place = [7, 1000, 42, 99, 3 | 5 << 32, 4_026_531_840].map(AtomicU64::new);
         let answer = Answer {
             time_ns: 1000,
-            cgroup: 42,
-            inode: 99,
-            from: 3,
-            to: 5,
-            netns: 4_026_531_840,
+            met: Met {
+                cgroup: 42,
+                inode: 99,
+                from: 3,
+                to: 5,
+                netns: 4_026_531_840,
+            },
         };
         assert_eq!(read_place(&place, 7), Some(answer));
         assert_eq!(read_place(&place, 8), None);

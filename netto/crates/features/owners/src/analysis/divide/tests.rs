@@ -224,23 +224,22 @@ fn a_sample_without_a_cause_has_those_of_samples_with_the_same_payer() {
 }
 
 #[test]
-fn polling_for_other_cpus_is_paid_by_the_interrupted_and_caused_by_who_receives_there() {
+fn waking_another_cpu_is_paid_by_the_interrupted_and_caused_by_who_receives_there() {
+    let [sender, receiver, bystander] = [10, 11, 12];
     let mut division = Division::default();
-    division.begin(500_000_000, 2);
-    let own = sample(1, "rx_softirq", Some("gro"), pair(1, 9), Evidence::Socket);
-    division.add(own);
-    for _ in 0..10 {
-        let nobody = pair(NOBODY, 5);
-        division.add(sample(
-            0,
-            "rx_softirq",
-            Some("rx_unattributed"),
-            nobody,
-            Evidence::Nothing,
-        ));
-    }
-    let (portions, _) = divided(&division, &cost(&[("rx_unattributed", [50, 0])]));
-    assert_eq!(paid(&portions, "rx_unattributed", pair(1, 5)), 50);
+    division.begin(1, 2);
+    let met = |cpu, cause, payer| {
+        let pair = pair(cause, payer);
+        sample(cpu, "rx_softirq", None, pair, Evidence::Socket)
+    };
+    division.add(met(1, receiver, 3));
+    // Another's packet that came in on top of the same sender.
+    division.add(met(0, bystander, sender));
+    let none = pair(NOBODY, sender);
+    let wakes = sample(0, "rx_softirq", Some("napi_loop"), none, Evidence::Nothing);
+    division.add(wakes);
+    let (portions, _) = divided(&division, &cost(&[("napi_loop", [70, 0])]));
+    assert_eq!(paid(&portions, "napi_loop", pair(receiver, sender)), 70);
 }
 
 #[test]

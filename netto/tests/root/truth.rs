@@ -1,0 +1,253 @@
+//! Owners at the defaults, held against programs of the tests' own that time each packet of a
+//! softirq: who caused its time, by port, and who paid for it, by interrupted control group.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use metrics_common::{OwnerKind, Snapshot};
+use netto_truth::Truth;
+
+use crate::child::Owned;
+use crate::flows::{
+    OTHER_CPU, RECEIVING_CPU, agent, caused_by, caused_by_kind, look, needs_two_cpus, owners,
+    steer, total,
+};
+use crate::follow::Followed;
+use crate::groups::Group;
+use crate::lab::Network;
+use crate::trial::Test;
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "truth::of_1000_packets_a_second_causes_and_payers_are_true",
+        tools: &["ip"],
+        body: || inline([750, 250]),
+    },
+    Test {
+        name: "truth::of_10000_packets_a_second_causes_and_payers_are_true",
+        tools: &["ip"],
+        body: || inline([7_500, 2_500]),
+    },
+    Test {
+        name: "truth::of_40000_packets_a_second_causes_and_payers_are_true",
+        tools: &["ip"],
+        body: || inline([30_000, 10_000]),
+    },
+    Test {
+        name: "truth::of_the_most_packets_a_second_causes_and_payers_are_true",
+        tools: &["ip"],
+        body: || inline([3_000_000, 1_000_000]),
+    },
+    Test {
+        name: "truth::of_packets_steered_to_another_cpu_causes_and_payers_are_true",
+        tools: &["ip"],
+        body: steered,
+    },
+    Test {
+        name: "truth::of_a_router_beside_busy_sockets_causes_and_payers_are_true",
+        tools: &["ip"],
+        body: router,
+    },
+    Test {
+        name: "truth::of_a_tcp_bulk_sender_causes_and_payers_are_true",
+        tools: &["ip"],
+        body: tcp_bulk,
+    },
+];
+
+/// Measured time of a scene, and before it: prices are learnt, and windows begin.
+const LENGTH: Duration = Duration::from_secs(60);
+const WARM_UP: Duration = Duration::from_secs(15);
+/// Tolerance of a share, and the least share that is held to it: of less there are too few samples
+/// in a minute.
+const TOLERANCE: f64 = 0.10;
+const HELD: f64 = 0.25;
+/// Largest part of the time whose cause is unknown.
+const UNKNOWN: f64 = 0.05;
+/// Ports of flows to the first group, to the second, and to nobody.
+const PORTS: [u16; 3] = [6001, 6101, 6201];
+
+/// Who receives and who sends.
+struct Groups {
+    one: Group,
+    two: Group,
+    senders: Group,
+}
+
+impl Groups {
+    fn new() -> Result<Groups> {
+        Ok(Groups {
+            one: Group::new("one")?,
+            two: Group::new("two")?,
+            senders: Group::new("senders")?,
+        })
+    }
+
+    fn all(&self) -> [(&'static str, &Group); 3] {
+        [
+            ("one", &self.one),
+            ("two", &self.two),
+            ("senders", &self.senders),
+        ]
+    }
+}
+
+/// A sender of datagrams at this rate, on the CPU that does not receive steered packets.
+fn source(groups: &Groups, network: &Network, to: SocketAddr, rate: u64) -> Result<Owned> {
+    let (rate, cpu, to) = (rate.to_string(), OTHER_CPU.to_string(), to.to_string());
+    let words = ["udp-paced", &to, &rate, &cpu];
+    agent(&groups.senders, &network.left, OTHER_CPU, &words)
+}
+
+fn sink(group: &Group, network: &Network, role: &str, port: u16) -> Result<(Owned, SocketAddr)> {
+    let at = SocketAddr::new(network.right_v4, port);
+    let sink = agent(
+        group,
+        &network.right,
+        RECEIVING_CPU,
+        &[role, &at.to_string()],
+    )?;
+    Ok((sink, at))
+}
+
+/// Flows to both groups.
+fn flows(groups: &Groups, network: &Network, rates: [u64; 2]) -> Result<Vec<Owned>> {
+    let mut agents = Vec::new();
+    for ((group, port), rate) in [&groups.one, &groups.two].into_iter().zip(PORTS).zip(rates) {
+        let (sink, at) = sink(group, network, "udp-sink", port)?;
+        agents.push(sink);
+        agents.push(source(groups, network, at, rate)?);
+    }
+    Ok(agents)
+}
+
+/// Softirqs run on the CPU that sends, on top of the sender.
+fn inline(rates: [u64; 2]) -> Result<()> {
+    needs_two_cpus()?;
+    let (groups, network) = (Groups::new()?, Network::direct()?);
+    let _agents = flows(&groups, &network, rates)?;
+    held_against_the_truth(&groups)
+}
+
+/// Softirqs of sockets run on the other CPU; those of the sending CPU only wake it.
+fn steered() -> Result<()> {
+    needs_two_cpus()?;
+    let (groups, network) = (Groups::new()?, Network::direct()?);
+    steer(&network.right, "lan")?;
+    let _agents = flows(&groups, &network, [20_000, 8_000])?;
+    held_against_the_truth(&groups)
+}
+
+/// Packets that are forwarded, and dropped behind the router, on the CPU on which others receive.
+fn router() -> Result<()> {
+    needs_two_cpus()?;
+    let (groups, network, routed) = (Groups::new()?, Network::direct()?, Network::routed()?);
+    let _agents = flows(&groups, &network, [6_000, 3_000])?;
+    let nobody = SocketAddr::new(routed.nobody_v4, PORTS[2]);
+    let _forwarded = source(&groups, &routed, nobody, 10_000)?;
+    held_against_the_truth(&groups)
+}
+
+/// Data to one group, and acknowledgements to the senders.
+fn tcp_bulk() -> Result<()> {
+    needs_two_cpus()?;
+    let (groups, network) = (Groups::new()?, Network::direct()?);
+    let (_sink, to) = sink(&groups.one, &network, "tcp-sink", PORTS[0])?;
+    let words = ["tcp-blast", &to.to_string()];
+    let _source = agent(&groups.senders, &network.left, OTHER_CPU, &words)?;
+    held_against_the_truth(&groups)
+}
+
+/// Shares of the time of RX softirqs: caused and paid, by name.
+type Shares = BTreeMap<(&'static str, &'static str), f64>;
+
+/// Runs netto at its defaults and the truth's programs beside the load.
+fn held_against_the_truth(groups: &Groups) -> Result<()> {
+    let mut followed = Followed::start_with(&["--owners", "cgroup", "--user-period", "500"])?;
+    std::thread::sleep(WARM_UP);
+    let truth = Truth::attach()?;
+    let sum = look(&mut followed, LENGTH)?;
+    let charged = truth.charged()?;
+    drop(truth);
+    let shares = of_netto(groups, &sum)?;
+    let mut true_shares = of_truth(groups, &charged)?;
+    // What was found and is not true counts as well.
+    for what in shares.keys() {
+        true_shares.entry(*what).or_default();
+    }
+    println!();
+    let mut wrong = Vec::new();
+    for (what, expected) in &true_shares {
+        let found = shares.get(what).copied().unwrap_or(0.0);
+        println!(
+            "{} {:10} {found:.3}, in truth {expected:.3}",
+            what.0, what.1
+        );
+        let is_wrong = match *expected >= HELD {
+            true => (found / expected - 1.0).abs() > TOLERANCE,
+            false => (found - expected).abs() > HELD * TOLERANCE,
+        };
+        if is_wrong {
+            wrong.push(what);
+        }
+    }
+    let whole = total(&sum, "rx_softirq")?;
+    let of_kind = |kind| caused_by_kind(&sum, kind, "rx_softirq").map(|ns| ns / whole);
+    let unknown = of_kind(OwnerKind::Unknown)?;
+    println!(
+        "nobody {:.3}, unknown {unknown:.3}; {:.2} s of {:.2} s in truth",
+        of_kind(OwnerKind::Nobody)?,
+        whole / 1e9,
+        charged.iter().map(|own| own.ns).sum::<u64>() as f64 / 1e9
+    );
+    ensure!(unknown <= UNKNOWN, "unknown: {unknown:.3}");
+    ensure!(wrong.is_empty(), "wrong: {wrong:?}");
+    Ok(())
+}
+
+/// A softirq without a packet wakes another CPU for packets, and is caused as packets are.
+fn of_truth(groups: &Groups, charged: &[netto_truth::Charged]) -> Result<Shares> {
+    let sum = |wanted: &dyn Fn(&&netto_truth::Charged) -> bool| {
+        charged.iter().filter(wanted).map(|own| own.ns).sum::<u64>() as f64
+    };
+    let (whole, received) = (sum(&|_| true), sum(&|own| own.ports != [0, 0]));
+    ensure!(received > 0.0, "no packet was received");
+    let mut shares = Shares::new();
+    for own in charged {
+        let [from, to] = own.ports;
+        let cause = match PORTS.iter().position(|port| *port == to) {
+            Some(0) => Some("one"),
+            Some(1) => Some("two"),
+            Some(_) => Some("interface"),
+            None => PORTS.contains(&from).then_some("senders"),
+        };
+        if let Some(cause) = cause {
+            *shares.entry(("caused", cause)).or_default() += own.ns as f64 / received;
+        }
+        for (name, group) in groups.all() {
+            if own.cgroup == group.id()? {
+                *shares.entry(("paid", name)).or_default() += own.ns as f64 / whole;
+            }
+        }
+    }
+    Ok(shares)
+}
+
+fn of_netto(groups: &Groups, sum: &Snapshot) -> Result<Shares> {
+    let whole = total(sum, "rx_softirq")?;
+    let owners = owners(sum)?;
+    let mut shares = Shares::new();
+    for (name, group) in groups.all() {
+        let caused = caused_by(sum, group, "rx_softirq")? / whole;
+        shares.insert(("caused", name), caused);
+        let of_group = |place: u32| owners.owners[place as usize].cgroup == group.path();
+        let paid = owners.taken.iter().filter(|taken| of_group(taken.payer));
+        let paid_ns: u64 = paid.map(|taken| taken.ns).sum();
+        shares.insert(("paid", name), paid_ns as f64 / whole);
+    }
+    let of_interfaces = caused_by_kind(sum, OwnerKind::Interface, "rx_softirq")? / whole;
+    shares.insert(("caused", "interface"), of_interfaces);
+    Ok(shares)
+}
