@@ -125,6 +125,8 @@ prop_compose! {
                     host_watts: watts * 2.0,
                     network_watts: watts,
                     network_energy_joules: watts / 2.0,
+                    network_capacity_watts: watts / 8.0,
+                    network_capacity_energy_joules: watts / 16.0,
                     zones: vec![ZonePower { zone: "package-0/dram".into(), energy_joules: watts }],
                 }),
                 traffic: (seed % 2 != 0).then_some(traffic),
