@@ -100,7 +100,7 @@ prop_compose! {
         };
         let buckets = |point: usize| (0..BUCKETS).map(|i| (i % 3 != point % 3).then(|| row(i))).collect();
         let point = |(index, point): (usize, &Point)| PointLatency {
-            buckets: buckets(index), sum_ns: row(index), negative: row(1), too_long: row(2),
+            buckets: buckets(index), sum_ns: row(index), negative: row(1), too_long: row(2), lost: row(3),
             ..PointLatency::new(*point, "tracepoint \"ü\"", cpus)
         };
         let group = |number: u64| GroupLatency {
