@@ -1547,7 +1547,7 @@ pub const COMPONENTS: &[Component] = &[
         kind: Kind::Estimated(SHARED_RULES),
         label: "Sockets, family unknown",
         color: "#a89b6b",
-        help: "The socket layer's own functions where no call on this CPU has shown an address family yet: not counted as networking. Else they go to the families in the proportion last seen.",
+        help: "The socket layer's own functions where no call of the process, nor on this CPU, has shown an address family yet: not counted as networking. Else they go to the families in the proportion last seen.",
     },
     Component {
         slug: "io_other",

@@ -100,7 +100,7 @@ prop_compose! {
         };
         let buckets = |point: usize| (0..BUCKETS).map(|i| (i % 3 != point % 3).then(|| row(i))).collect();
         let point = |(index, point): (usize, &Point)| PointLatency {
-            buckets: buckets(index), sum_ns: row(index), negative: row(1), too_long: row(2),
+            buckets: buckets(index), sum_ns: row(index), negative: row(1), too_long: row(2), lost: row(3),
             ..PointLatency::new(*point, "tracepoint \"ü\"", cpus)
         };
         let group = |number: u64| GroupLatency {
@@ -125,6 +125,8 @@ prop_compose! {
                     host_watts: watts * 2.0,
                     network_watts: watts,
                     network_energy_joules: watts / 2.0,
+                    network_capacity_watts: watts / 8.0,
+                    network_capacity_energy_joules: watts / 16.0,
                     zones: vec![ZonePower { zone: "package-0/dram".into(), energy_joules: watts }],
                 }),
                 traffic: (seed % 2 != 0).then_some(traffic),

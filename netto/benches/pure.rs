@@ -68,6 +68,7 @@ fn classify(bencher: Bencher<'_, '_>) {
         let (kind, frames) = each.next().unwrap();
         let sample = Sample {
             cpu: 0,
+            process: 1,
             kind: *kind,
             is_idle_task: false,
             frames,

@@ -97,6 +97,8 @@ pub fn power() -> Power {
         host_watts: 20.0,
         network_watts: 3.25,
         network_energy_joules: 1.625,
+        network_capacity_watts: 0.65,
+        network_capacity_energy_joules: 0.325,
         zones: Vec::new(),
     }
 }

@@ -44,6 +44,8 @@ fn snapshot(sequence: u64, period_ms: u64, cpus: &[u32], share: f64) -> Snapshot
                 host_watts: 10.0,
                 network_watts: 2.0,
                 network_energy_joules: 2.0 * period_ms as f64 / 1e3,
+                network_capacity_watts: 1.0,
+                network_capacity_energy_joules: period_ms as f64 / 1e3,
                 zones: Vec::new(),
             }),
             own: Some(OwnCost::default()),

@@ -9,6 +9,13 @@ use crate::info::Info;
 use crate::packed::Damaged;
 use crate::rounding::{Carry, seven_digits};
 
+/// When which figure of networking's power is right, for people.
+pub const WHICH_POWER: &str = "Attributed to what was busy: all of the host's power, that of idle \
+    time included, divided among the work that was done; right for who should pay for the host. \
+    Share of capacity: the same power for every second of every CPU, so that idle time keeps its \
+    own; right where idle CPUs would be there anyway, and for comparisons with the thesis behind \
+    netto. Neither is what would be saved without networking.";
+
 /// Most zones; a hostile log must not exhaust the memory.
 const MOST_ZONES: usize = 256;
 
@@ -27,10 +34,16 @@ pub struct ZonePower {
 pub struct Power {
     /// Power of packages and their memory, watts.
     pub host_watts: f64,
-    /// The part of networking: `host_watts` × networking's share of all busy CPU time. An estimate.
+    /// The part of networking, *attributed to what was busy*: `host_watts` × networking's share of
+    /// all busy CPU time. An estimate.
     pub network_watts: f64,
     /// `network_watts` × the interval.
     pub network_energy_joules: f64,
+    /// The part of networking, as a *share of capacity*: `host_watts` × networking's share of the
+    /// time of all CPUs, idle included. An estimate.
+    pub network_capacity_watts: f64,
+    /// `network_capacity_watts` × the interval.
+    pub network_capacity_energy_joules: f64,
     /// Every zone that was read.
     pub zones: Vec<ZonePower>,
 }
@@ -52,6 +65,8 @@ impl Section for Power {
             &mut self.host_watts,
             &mut self.network_watts,
             &mut self.network_energy_joules,
+            &mut self.network_capacity_watts,
+            &mut self.network_capacity_energy_joules,
         ];
         for value in host.into_iter().chain(zones) {
             *value = seven_digits(*value);
@@ -63,11 +78,15 @@ impl Section for Power {
             host_watts,
             network_watts,
             network_energy_joules,
+            network_capacity_watts,
+            network_capacity_energy_joules,
             zones,
         } = self;
         *host_watts = later.host_watts;
         *network_watts = later.network_watts;
         *network_energy_joules += later.network_energy_joules;
+        *network_capacity_watts = later.network_capacity_watts;
+        *network_capacity_energy_joules += later.network_capacity_energy_joules;
         for more in &later.zones {
             let has_room = zones.len() < MOST_ZONES;
             match zones.iter_mut().find(|zone| zone.zone == more.zone) {
@@ -79,7 +98,7 @@ impl Section for Power {
     }
 }
 
-/// One series: networking's power.
+/// One series: networking's power, attributed to what was busy.
 impl Recorded for Power {
     fn series(_: &Info) -> Vec<Quantity> {
         vec![Quantity {

@@ -97,6 +97,7 @@ impl Analysis {
                     &mut self.classifier,
                     Sample {
                         cpu,
+                        process: 1,
                         kind: *kind,
                         is_idle_task: false,
                         frames,

@@ -166,6 +166,7 @@ pub const TABLE: &[Row] = &[
         .repeated()
         .long("statistics: how many of 5,000 are every eighth"),
     root("latency::every_point").guest(),
+    root("latency::of_more_datagrams").guest(),
     root("latency::the_clock_is_set").guest(),
     root("changes::").guest(),
     root("kernels::").guest(),

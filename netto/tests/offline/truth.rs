@@ -273,10 +273,13 @@ fn a_report_agrees_with_what_the_daemon_answered_in_the_same_time() {
             component.slug
         );
     }
-    let joules = |sequence| of(sequence)["power"]["network_energy_joules"].as_f64();
-    let expected: f64 = whole.iter().filter_map(joules).sum();
-    let found = report["power"]["network_joules"]
-        .as_f64()
-        .expect("a number");
-    assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
+    for (of_snapshot, of_report) in [
+        ("network_energy_joules", "network_joules"),
+        ("network_capacity_energy_joules", "network_capacity_joules"),
+    ] {
+        let joules = |sequence| of(sequence)["power"][of_snapshot].as_f64();
+        let expected: f64 = whole.iter().filter_map(joules).sum();
+        let found = report["power"][of_report].as_f64().expect("a number");
+        assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
+    }
 }

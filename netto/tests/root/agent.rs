@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::uring::Worker;
-use crate::{bpf, burn, churn, copies, cpus, latency_talk, loads, messages, uring};
+use crate::{bpf, burn, churn, copies, cpus, latency_depth, latency_talk, loads, messages, uring};
 
 /// No agent outlives this.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -86,6 +86,10 @@ fn role(words: &[String]) -> Result<()> {
             let answerer = latency_talk::LateAnswerer::bind(at.parse()?)?;
             let sleep = Duration::from_millis(sleep_ms.parse()?);
             go_on(|| answerer.serve(sleep))
+        }
+        ["udp-read-late", at, rest_ms] => {
+            let rest = Duration::from_millis(rest_ms.parse()?);
+            go_on(|| latency_depth::read_late(at.parse()?, rest))
         }
         ["ask-late", to, turns] => latency_talk::ask_late(to.parse()?, turns.parse()?),
         ["connect-storm"] => go_on(loads::connect_storm),

@@ -93,6 +93,11 @@ pub const TESTS: &[Test] = &[
         body: unix,
     },
     Test {
+        name: "hidden::connecting_unix_sockets_is_not_networking_though_others_are_connected_there",
+        tools: &["ip"],
+        body: unix_after_and_beside_internet,
+    },
+    Test {
         name: "hidden::connecting_and_closing_unix_sockets_is_not_networking",
         tools: &["ip"],
         body: unix_connections,
@@ -372,6 +377,30 @@ fn unix_connections() -> Result<()> {
         connections < 0.1 * local,
         "{connections:.3} of a CPU beside {local:.3} of local IPC"
     );
+    Ok(())
+}
+
+/// What another process does, before and at the same time, does not make them networking: the time
+/// is what the two have had of the CPU.
+fn unix_after_and_beside_internet() -> Result<()> {
+    let namespace = Namespace::new()?;
+    let daemon = Daemon::start(&[])?;
+    let on_cpu = |agent| traffic::agent(&namespace, &["on", "0", agent]);
+    let internet = on_cpu("connect-storm")?;
+    let alone = daemon.measure_shortly()?;
+    is_present(&alone, "connections", LIT)?;
+    drop(internet);
+    let _local = on_cpu("unix-connect-storm")?;
+    let after = daemon.measure_shortly()?;
+    is_present(&after, "local_ipc", LIT)?;
+    is_absent(&after, "connections", DARK)?;
+    let _internet = on_cpu("connect-storm")?;
+    let beside = daemon.measure_shortly()?;
+    for (row, whole) in [("connections", &alone), ("local_ipc", &after)] {
+        let (half, whole) = (share(&beside, row)?, share(whole, row)?);
+        println!("{row}: {whole:.3} of a CPU alone, {half:.3} beside the other");
+        ensure!((0.35..0.65).contains(&(half / whole)), "{row} is not half");
+    }
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use crate::latency_filters::{filtered, grouped, polled, queued};
 use crate::latency_talk::Measured;
 use crate::running::programs_of;
 use crate::trial::Test;
-use crate::{latency_changes, latency_delays, traffic};
+use crate::{latency_changes, latency_delays, latency_depth, traffic};
 
 pub const TESTS: &[Test] = &[
     Test {
@@ -79,6 +79,11 @@ pub const TESTS: &[Test] = &[
         name: "latency::groups_of_owners_have_what_each_received",
         tools: &["ip"],
         body: latency_delays::grouped_by_owner,
+    },
+    Test {
+        name: "latency::of_more_datagrams_than_stamps_are_kept_each_is_known_or_counted",
+        tools: &["ip"],
+        body: latency_depth::more_wait_than_stamps_are_kept,
     },
     Test {
         name: "latency::points_come_and_go_at_sighup",
@@ -161,7 +166,7 @@ pub fn least(point: Point, packets: u64) -> u64 {
 }
 
 /// A value of `/proc/net/snmp` of a namespace.
-fn kernels_count(at: &Namespace, protocol: &str, name: &str) -> Result<u64> {
+pub fn kernels_count(at: &Namespace, protocol: &str, name: &str) -> Result<u64> {
     let text = at.run("cat", "/proc/net/snmp")?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
     let (names, values) = (lines.next(), lines.next());

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use metrics_common::codec::ServerMessage;
 use metrics_common::latency::{Histogram, Point};
+use metrics_common::sections::PointLatency;
 use metrics_common::{Availability, Latency};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -166,6 +167,11 @@ impl MeasuredLatencies {
         points
             .map(|point| point.negative_total() + point.too_long_total())
             .sum()
+    }
+
+    pub fn lost_at(&self, point: Point) -> u64 {
+        let points = self.0.iter().filter_map(|latency| latency.of(point));
+        points.map(PointLatency::lost_total).sum()
     }
 
     /// How a point is measured.

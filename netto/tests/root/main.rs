@@ -49,6 +49,7 @@ mod lab_itself;
 mod latency;
 mod latency_changes;
 mod latency_delays;
+mod latency_depth;
 mod latency_filters;
 mod latency_script;
 mod latency_talk;

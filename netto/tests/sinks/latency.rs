@@ -35,6 +35,7 @@ fn the_api_shows_percentiles_with_their_bounds_groups_and_what_is_missing() {
     }
     assert_eq!(point["interval"]["histogram"]["count"], 100);
     assert_eq!(point["interval"]["negative"], 3);
+    assert_eq!(point["interval"]["lost"], 7);
     let intervals = json["span"]["intervals"].as_u64().expect("a number");
     assert_eq!(point["histogram"]["count"], 100 * intervals);
     assert_eq!(json["groups"][0]["name"], "eth\"0\\");
@@ -84,6 +85,8 @@ fn metrics_have_classic_buckets_and_under_netstacklats_name_if_asked_for() {
         (anomalies("negative"), anomalies("too_long")),
         (3.0 * count, 0.0)
     );
+    let lost = of("netto_netstack_latency_lost_stamps_total", &[point]);
+    assert_eq!(lost, 7.0 * count);
     // Packets are grouped by interface, so a hook's total is the sum over interfaces.
     let group = [("hook", "tcp-start"), ("cgroup", ""), ("iface", "other")];
     assert_eq!(of(&format!("{compat}_count"), &group), count);

@@ -87,6 +87,8 @@ pub fn snapshot(sequence: u64) -> Snapshot {
                 host_watts: 40.0,
                 network_watts: 10.0,
                 network_energy_joules: 0.5,
+                network_capacity_watts: 2.0,
+                network_capacity_energy_joules: 0.1,
                 zones: vec![ZonePower {
                     zone: "package-0".to_owned(),
                     energy_joules: 2.0,

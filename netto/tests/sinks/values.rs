@@ -158,6 +158,8 @@ fn counters_are_the_sums_of_all_snapshots() {
     check("netto_samples_total", &[("cpu", "0")], 50.0 * count);
     check("netto_samples_lost_total", &[("cpu", "1")], 3.0 * count);
     check("netto_network_energy_joules_total", &[], 0.5 * count);
+    let of_capacity = "netto_network_capacity_energy_joules_total";
+    check(of_capacity, &[], 0.1 * count);
     check(
         "netto_energy_joules_total",
         &[("zone", "package-0")],

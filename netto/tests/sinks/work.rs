@@ -74,6 +74,7 @@ pub fn latency() -> Latency {
     put(LONG_NS, [0, 10]);
     point.sum_ns = vec![90 * SHORT_NS, 10 * LONG_NS];
     point.negative = vec![2, 1];
+    point.lost = vec![4, 3];
     let mut histogram = Histogram::default();
     histogram.record(SHORT_NS);
     let group = |name: Option<&str>| GroupLatency {

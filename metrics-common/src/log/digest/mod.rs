@@ -75,8 +75,10 @@ pub struct IntervalTotals {
 pub struct Extremes {
     /// Energy of packages and their memory, joules.
     pub host_joules: f64,
-    /// The share of networking in it, joules: an estimate.
+    /// The part of networking in it, attributed to what was busy, joules: an estimate.
     pub network_joules: f64,
+    /// The part of networking in it, as a share of capacity, joules: an estimate.
+    pub network_capacity_joules: f64,
     /// Length of the intervals in which that was measured, nanoseconds.
     pub energy_ns: u64,
     /// The most resident memory of netto's process, bytes.
@@ -91,10 +93,15 @@ impl Extremes {
         let mut extremes = Extremes::default();
         if let Some(power) = &snapshot.sections.power {
             let host_joules = power.host_watts * snapshot.interval_ns as f64 / 1e9;
-            let is_energy = |joules: f64| joules.is_finite() && joules >= 0.0;
-            if is_energy(host_joules) && is_energy(power.network_energy_joules) {
+            let attributed = power.network_energy_joules;
+            let of_capacity = power.network_capacity_energy_joules;
+            if [host_joules, attributed, of_capacity]
+                .into_iter()
+                .all(is_energy)
+            {
                 extremes.host_joules = host_joules;
-                extremes.network_joules = power.network_energy_joules;
+                extremes.network_joules = attributed;
+                extremes.network_capacity_joules = of_capacity;
                 extremes.energy_ns = snapshot.interval_ns;
             }
         }
@@ -107,9 +114,9 @@ impl Extremes {
 
     /// Whether the values are plausible.
     fn are_possible(&self) -> bool {
-        let is_energy = |joules: f64| joules.is_finite() && joules >= 0.0;
         is_energy(self.host_joules)
             && is_energy(self.network_joules)
+            && is_energy(self.network_capacity_joules)
             && self.costliest.is_none_or(|cpu| cpu.ratio.is_finite())
     }
 
@@ -117,6 +124,7 @@ impl Extremes {
     pub fn add(&mut self, later: &Extremes) {
         self.host_joules += later.host_joules;
         self.network_joules += later.network_joules;
+        self.network_capacity_joules += later.network_capacity_joules;
         self.energy_ns = self.energy_ns.saturating_add(later.energy_ns);
         self.most_resident_bytes = self.most_resident_bytes.max(later.most_resident_bytes);
         if let Some(costliest) = later.costliest
@@ -127,6 +135,10 @@ impl Extremes {
             self.costliest = Some(costliest);
         }
     }
+}
+
+fn is_energy(joules: f64) -> bool {
+    joules.is_finite() && joules >= 0.0
 }
 
 /// The blocks covered by a digest.

@@ -67,6 +67,7 @@ fn snapshot(sequence: u64) -> Snapshot {
             power: Some(Power {
                 host_watts: 50.0 + chance(sequence, 9) as f64,
                 network_energy_joules: 0.5,
+                network_capacity_energy_joules: 0.125,
                 ..Power::default()
             }),
             own: Some(own),
@@ -144,13 +145,19 @@ fn read_some(bytes: &[u8], is_wanted: impl Fn(u64, u64) -> bool) -> ReadLog {
 
 #[test]
 fn what_is_no_energy_is_none_and_not_part_of_the_mean() {
-    for (host_watts, network_energy_joules) in [(20.0, f64::NAN), (-1.0, 0.5), (20.0, -0.5)] {
+    for (host_watts, network_energy_joules, network_capacity_energy_joules) in [
+        (20.0, f64::NAN, 0.1),
+        (-1.0, 0.5, 0.1),
+        (20.0, -0.5, 0.1),
+        (20.0, 0.5, f64::INFINITY),
+    ] {
         let snapshot = Snapshot {
             interval_ns: INTERVAL_NS,
             sections: Sections {
                 power: Some(Power {
                     host_watts,
                     network_energy_joules,
+                    network_capacity_energy_joules,
                     ..Power::default()
                 }),
                 ..Sections::default()

@@ -38,6 +38,9 @@ pub struct PointLatency {
     pub negative: Vec<u64>,
     /// Packets that took [`crate::latency::LIMIT_NS`] or longer, by CPU; in no bucket.
     pub too_long: Vec<u64>,
+    /// Packets with a lost stamp, by CPU: it is not known when they came, or, for a wait, when they
+    /// were enqueued; in no bucket.
+    pub lost: Vec<u64>,
 }
 
 impl PointLatency {
@@ -50,6 +53,7 @@ impl PointLatency {
             sum_ns: vec![0; cpus],
             negative: vec![0; cpus],
             too_long: vec![0; cpus],
+            lost: vec![0; cpus],
         }
     }
 
@@ -82,6 +86,19 @@ impl PointLatency {
         total(&self.too_long)
     }
 
+    /// Packets with a lost stamp, on all CPUs.
+    pub fn lost_total(&self) -> u64 {
+        total(&self.lost)
+    }
+
+    /// The share of all packets at the point whose stamps were not lost, for people.
+    pub fn known_share(&self) -> String {
+        let anomalies = self.negative_total().saturating_add(self.too_long_total());
+        let known = self.histogram().count().saturating_add(anomalies);
+        let all = known.saturating_add(self.lost_total());
+        format!("{:.1} %", known as f64 / all.max(1) as f64 * 100.0)
+    }
+
     fn add(&mut self, later: &PointLatency, columns: &Columns) {
         let PointLatency {
             point: _,
@@ -90,12 +107,14 @@ impl PointLatency {
             sum_ns,
             negative,
             too_long,
+            lost,
         } = self;
         method.clone_from(&later.method);
         columns.add_rows(buckets, &later.buckets);
         columns.add(sum_ns, &later.sum_ns);
         columns.add(negative, &later.negative);
         columns.add(too_long, &later.too_long);
+        columns.add(lost, &later.lost);
     }
 }
 

@@ -11,6 +11,7 @@ fn point(point: Point, bucket: usize, counts: &[u64]) -> PointLatency {
     own.buckets[bucket] = Some(counts.to_vec());
     own.sum_ns = counts.iter().map(|count| count * 100).collect();
     own.negative[0] = 1;
+    own.lost[0] = 4;
     own
 }
 
@@ -49,6 +50,10 @@ fn points_and_cpus_may_come_and_go() {
     assert_eq!(ip.buckets[5], Some(vec![2, 0]));
     assert_eq!((ip.histogram().count(), ip.histogram_of(1).count()), (6, 3));
     assert_eq!((ip.negative_total(), ip.histogram().sum_ns), (2, 600));
+    assert_eq!(
+        (ip.lost_total(), ip.known_share()),
+        (8, "50.0 %".to_owned())
+    );
     let qdisc = sum.of(Point::Qdisc).unwrap();
     assert_eq!(
         (qdisc.sum_ns.as_slice(), qdisc.method.as_str()),

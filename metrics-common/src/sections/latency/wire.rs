@@ -10,8 +10,8 @@ use crate::sections::section::Section;
 
 /// Most points of a message: those that this version knows, and those of newer ones.
 const MOST_POINTS: usize = 64;
-/// Rows of a point after its buckets: sum, negative, too long.
-const FURTHER_ROWS: usize = 3;
+/// Rows of a point after its buckets: sum, negative, too long, lost.
+const FURTHER_ROWS: usize = 4;
 /// Most values of a message, at all points together.
 const MOST_VALUES: usize = 1 << 22;
 /// Most groups of a message.
@@ -34,7 +34,7 @@ pub struct LatencyWire {
 struct PointWire {
     point: String,
     method: String,
-    /// A row for each bucket, then sum, negative, too long; a column for each CPU.
+    /// A row for each bucket, then sum, negative, too long, lost; a column for each CPU.
     table: Packed,
 }
 
@@ -72,7 +72,7 @@ impl Section for Latency {
     fn to_wire(&self) -> LatencyWire {
         let point = |own: &PointLatency| {
             let buckets = own.buckets.iter().map(Option::as_deref);
-            let further = [&own.sum_ns, &own.negative, &own.too_long];
+            let further = [&own.sum_ns, &own.negative, &own.too_long, &own.lost];
             let further = further.map(|row| Some(row.as_slice()));
             PointWire {
                 point: own.point.slug().to_owned(),
@@ -169,7 +169,7 @@ fn point_of(
         return Err(Damaged);
     }
     let mut last = || table.pop().flatten().ok_or(Damaged);
-    let (too_long, negative, sum_ns) = (last()?, last()?, last()?);
+    let (lost, too_long, negative, sum_ns) = (last()?, last()?, last()?, last()?);
     Ok(PointLatency {
         point,
         method,
@@ -177,6 +177,7 @@ fn point_of(
         sum_ns,
         negative,
         too_long,
+        lost,
     })
 }
 

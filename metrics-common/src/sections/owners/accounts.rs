@@ -20,6 +20,9 @@ pub struct Account {
     pub made_others_pay_ns: u64,
     /// Softirq time that others caused and it paid for.
     pub others_took_ns: u64,
+    /// Time that softirqs and interrupts of networking stole from its running tasks, whoever caused
+    /// it: what the kernel's `irq.pressure` has of networking. 0 of idle CPUs and kernel threads.
+    pub stalled_ns: u64,
 }
 
 impl Account {
@@ -88,9 +91,15 @@ impl Owners {
                 account.softirq_ns = account.softirq_ns.saturating_add(ns);
             }
         }
-        for taken in self.taken.iter().filter(|taken| taken.cause != taken.payer) {
+        for taken in &self.taken {
             let payer = taken.payer as usize;
             let loses = self.owners.get(payer).is_some_and(|own| own.kind.loses());
+            if let Some(account) = accounts.get_mut(payer).filter(|_| loses) {
+                account.stalled_ns = account.stalled_ns.saturating_add(taken.ns);
+            }
+            if taken.cause == taken.payer {
+                continue;
+            }
             if let Some(account) = accounts.get_mut(payer) {
                 account.others_took_ns = account.others_took_ns.saturating_add(taken.ns);
             }

@@ -196,16 +196,31 @@ fn an_account_tells_what_one_caused_from_what_one_paid() {
         softirq_ns: 100,
         made_others_pay_ns: 60,
         others_took_ns: 0,
+        stalled_ns: 40,
     };
-    assert_eq!(accounts[0], expected, "idle CPUs and itself are no others");
+    assert_eq!(accounts[0], expected, "itself is no other");
     let payer = owners.owners.iter().position(|own| own.id == 8).unwrap();
     let expected = Account {
         others_took_ns: 65,
+        stalled_ns: 65,
         ..Account::default()
     };
     assert_eq!(accounts[payer], expected);
     let pair = owners.largest_pair().unwrap();
     assert_eq!((pair.cause, pair.payer as usize, pair.ns), (0, payer, 60));
+    let mut idle = owners.clone();
+    let place = idle.place_of(&Owner::single(OwnerKind::Idle));
+    idle.taken.push(Interruption {
+        cause: 0,
+        payer: place,
+        ns: 9,
+    });
+    let accounts = idle.accounts();
+    assert_eq!(
+        accounts[place as usize].stalled_ns, 0,
+        "nobody stands still"
+    );
+    assert_eq!(accounts[0].stalled_ns, 40);
 }
 
 #[test]

@@ -202,10 +202,10 @@ impl Classifier {
         self.epoch = before.epoch + 1;
     }
 
-    /// The owner of a stack sampled on the first CPU: [`Self::owner_on`].
+    /// The owner of a stack sampled on the first CPU, of one process: [`Self::owner_on`].
     pub fn classify(&mut self, kind: u8, frames: &[u64]) -> Option<SampleOwner> {
         let known = self.recognise(kind, frames);
-        self.owner_on(0, known)
+        self.owner_on(0, 0, known)
     }
 
     /// The number of a stack that was sampled while its CPU's clock was in `kind`; frames are
@@ -245,19 +245,19 @@ impl Classifier {
         }
     }
 
-    /// The owner of a stack sampled on `cpu`; `None` if no row of the table applies. A stack of a
-    /// socket call that does not show the address family is assigned to the families in the
-    /// proportion last seen on that CPU.
-    pub fn owner_on(&mut self, cpu: usize, stack: StackId) -> Option<SampleOwner> {
+    /// The owner of a stack sampled on `cpu` while `process` ran; `None` if no row of the table
+    /// applies. A stack of a socket call that does not show the address family is assigned to the
+    /// families in the proportion last seen in that process, or else on that CPU.
+    pub fn owner_on(&mut self, cpu: usize, process: u32, stack: StackId) -> Option<SampleOwner> {
         match self.verdict(stack).ruling {
             Ruling::Clear(owner, shows) => {
                 if let Some((call, family)) = shows {
-                    self.families.saw(cpu, usize::from(call), family);
+                    self.families.saw(cpu, process, usize::from(call), family);
                 }
                 owner.owner()
             }
             Ruling::Shared(call, [internet, local, unknown]) => {
-                match self.families.of_next(cpu, usize::from(call)) {
+                match self.families.of_next(cpu, process, usize::from(call)) {
                     Some(Family::Internet) => internet.owner(),
                     Some(Family::Local) => local.owner(),
                     None => unknown.owner(),

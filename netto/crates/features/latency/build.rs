@@ -14,7 +14,8 @@ const LATENCY_BUCKETS: usize = BUCKETS;
 const LATENCY_GROUPS: usize = 16;
 /// Slots for waiting segments and packets: a power of two.
 const LATENCY_WAITING: usize = 1 << 16;
-/// Most datagrams that wait in a socket at once: a power of two.
+/// Stamps of a socket's datagrams that are kept; of those behind them only the first: a power of
+/// two.
 const LATENCY_DATAGRAMS: usize = 128;
 
 const CONSTANTS: &[Constant] = &[
@@ -41,7 +42,7 @@ const CONSTANTS: &[Constant] = &[
     Constant {
         name: "LATENCY_DATAGRAMS",
         value: LATENCY_DATAGRAMS,
-        about: "Datagrams of a socket that can wait to be read at once.",
+        about: "Stamps of a socket's datagrams that are kept.",
     },
 ];
 
@@ -83,6 +84,11 @@ const RECORDS: &[Record] = &[
                 "too_long",
                 LATENCY_POINTS,
                 "Those that were too long for a bucket.",
+            ),
+            (
+                "lost",
+                LATENCY_POINTS,
+                "Packets there of which it was lost when they came, or were enqueued.",
             ),
             (
                 "buckets",

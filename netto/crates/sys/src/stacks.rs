@@ -34,6 +34,8 @@ pub struct Trace<'a> {
     pub cpu: usize,
     /// The kind of the per-CPU clock at that time.
     pub kind: u8,
+    /// The process that ran; 0 is the idle task.
+    pub process: u32,
     /// Whether the idle task was running, and the sampler could not tell what ran on top of it.
     pub is_idle_task: bool,
     /// The owner tag, if samples have tags.
@@ -71,6 +73,8 @@ fn tag_of(words: &[AtomicU64; abi::SAMPLE_TAG_WORDS]) -> SampleTag {
 const OF_KERNEL: u32 = 1 << 31;
 const IS_IDLE_TASK: u64 = 1 << 40;
 const HAS_TAG: u64 = 1 << 41;
+/// The process' number is from this bit on.
+const PROCESS: u32 = 42;
 
 /// The words of a trace: header, tag, return addresses, and the words after it.
 type TraceWords<'a> = (u64, Option<SampleTag>, &'a [AtomicU64], &'a [AtomicU64]);
@@ -134,6 +138,7 @@ impl StackBuffer {
                 each(Trace {
                     cpu,
                     kind: (header >> 32) as u8,
+                    process: (header >> PROCESS) as u32,
                     is_idle_task: header & IS_IDLE_TASK != 0,
                     tag,
                     frames: &self.frames,

@@ -17,7 +17,7 @@ pub struct Headline {
     pub beside: String,
     /// Whether a part of networking is not measured here, so that the true value is higher.
     pub at_least: bool,
-    /// Networking's power with its unit, if it can be estimated.
+    /// Networking's power in both ways, with units, if it can be estimated.
     pub power: Option<String>,
 }
 
@@ -40,11 +40,11 @@ pub fn headline(info: &Info, snapshot: &Snapshot, basis: Basis) -> Option<Headli
         beside: format!("{beside}, {}", format::window(snapshot.interval_ns)),
         at_least: parts_of(info, HEADLINE)
             .any(|part| reason_missing(info, snapshot, part).is_some()),
-        power: snapshot
-            .sections
-            .power
-            .as_ref()
-            .map(|power| format::watts(power.network_watts)),
+        power: snapshot.sections.power.as_ref().map(|power| {
+            let attributed = format::watts(power.network_watts);
+            let of_capacity = format::watts(power.network_capacity_watts);
+            format!("≈ {attributed} attributed to what was busy, {of_capacity} share of capacity")
+        }),
     })
 }
 
@@ -81,7 +81,8 @@ mod tests {
         );
         snapshot.sections.power = Some(fixture::power());
         let power = headline(&info, &snapshot, Basis::Host).unwrap().power;
-        assert_eq!(power.as_deref(), Some("3.2 W"));
+        let both = "≈ 3.2 W attributed to what was busy, 650 mW share of capacity";
+        assert_eq!(power.as_deref(), Some(both));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use metrics_common::Info;
+use metrics_common::sections::power::WHICH_POWER;
 use wasm_bindgen::prelude::*;
 use web_sys::Window;
 
@@ -43,8 +44,8 @@ impl View for Headline {
                 dom.set_text("share", &headline.value)?;
                 dom.set_text("share-of", &headline.of)?;
                 dom.set_text("cpus", &headline.beside)?;
-                let power = headline.power.map_or(String::new(), |w| format!("≈ {w}"));
-                dom.set_text("power", &power)?;
+                dom.set_text("power", &headline.power.unwrap_or_default())?;
+                set_attribute(&dom.element("power")?, "title", WHICH_POWER)?;
                 headline.value
             }
             None => {

@@ -121,6 +121,14 @@ pub fn remarks(snapshot: &Snapshot) -> String {
                 own.point.label()
             ));
         }
+        if own.lost_total() > 0 {
+            said.push(format!(
+                "{}: lost stamps of {} packets; the figures know {} of all.",
+                own.point.label(),
+                own.lost_total(),
+                own.known_share()
+            ));
+        }
     }
     said.join(" ")
 }
@@ -175,6 +183,7 @@ pub(super) mod tests {
         point.buckets[20] = Some(vec![99, 0]);
         point.buckets[60] = Some(vec![0, 1]);
         point.too_long = vec![0, 3];
+        point.lost = vec![100, 3];
         let groups = vec![GroupLatency {
             kind: GroupKind::Owner,
             name: None,
@@ -227,6 +236,7 @@ pub(super) mod tests {
             "One packet in 64",
             "Queueing discipline: not measured, no tracepoint.",
             "3 took 17 s",
+            "lost stamps of 103 packets; the figures know 50.0 % of all.",
         ] {
             assert!(said.contains(part), "{part} in {said}");
         }

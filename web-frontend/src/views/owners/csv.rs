@@ -9,7 +9,7 @@ use crate::export::field;
 /// A line for each owner of an interval, in nanoseconds of CPU time.
 pub fn csv(owners: &Owners) -> String {
     let mut csv = String::from(
-        "owner,cgroup,container,pod,namespace,caused_ns,softirq_ns,made_others_pay_ns,others_took_ns,irq_pressure_ns\r\n",
+        "owner,cgroup,container,pod,namespace,caused_ns,softirq_ns,made_others_pay_ns,others_took_ns,stalled_ns,irq_pressure_ns\r\n",
     );
     let owners = owners.largest(usize::MAX);
     for (place, (owner, account)) in owners.owners.iter().zip(owners.accounts()).enumerate() {
@@ -27,11 +27,12 @@ pub fn csv(owners: &Owners) -> String {
         let pressure = owners.irq_pressure_ns.get(place).copied().flatten();
         let _ = write!(
             csv,
-            "{},{},{},{},{}\r\n",
+            "{},{},{},{},{},{}\r\n",
             account.caused_ns,
             account.softirq_ns,
             account.made_others_pay_ns,
             account.others_took_ns,
+            account.stalled_ns,
             pressure.map_or_else(String::new, |ns| ns.to_string()),
         );
     }
@@ -48,11 +49,11 @@ mod tests {
         let csv = csv(&owners());
         assert_eq!(csv.lines().count(), owners().owners.len() + 1);
         assert!(
-            csv.contains("iperf.service,,,,,100000000,70000000,50000000,0,\r\n"),
+            csv.contains("iperf.service,,,,,100000000,70000000,50000000,0,5000000,\r\n"),
             "{csv}"
         );
         assert!(
-            csv.contains("burn.service,,,,,0,0,0,70000000,50000000\r\n"),
+            csv.contains("burn.service,,,,,0,0,0,70000000,70000000,50000000\r\n"),
             "{csv}"
         );
     }

@@ -16,6 +16,9 @@ use crate::view_model::{HEADLINE, index_of};
 
 /// Most owners with a line; the others are one.
 const MOST_OWNERS: usize = 40;
+/// What the column is.
+const STALLED: &str = " Stalled: time that networking's softirqs and interrupts stole from the \
+    owner's running tasks, whoever caused them, on all CPUs together.";
 /// The number of the button for lines without time.
 pub const ZEROS: usize = 11;
 /// The strongest level of a [`Cell`].
@@ -196,6 +199,7 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
             softirq_ns,
             made_others_pay_ns,
             others_took_ns,
+            stalled_ns,
         } = own.account;
         let cell = |ns, most| Cell {
             text: text(ns),
@@ -210,6 +214,15 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
         if is_all {
             cells.push(cell(made_others_pay_ns, most_taken));
             cells.push(cell(others_took_ns, if loses { most_taken } else { 0 }));
+            let of_the_time = |ns| Cell {
+                text: fine_percent(format::ratio(ns, snapshot.interval_ns) * 100.0),
+                level: u8::from(ns > 0),
+            };
+            cells.push(if loses {
+                of_the_time(stalled_ns)
+            } else {
+                Cell::empty()
+            });
         }
         if has_pressure {
             cells.push(own.pressure_ns.map_or_else(Cell::empty, |ns| Cell {
@@ -245,8 +258,9 @@ pub fn table(info: &Info, snapshot: &Snapshot, owners: &Owners, asked: Question)
         lines,
         zeros,
         sentence: format!(
-            "In {}. A softirq's time is of whom the packets were for, whoever it interrupted.",
-            asked.basis.phrase(name_of_whole(info, asked.component))
+            "In {}. A softirq's time is of whom the packets were for, whoever it interrupted.{}",
+            asked.basis.phrase(name_of_whole(info, asked.component)),
+            if is_all { STALLED } else { "" }
         ),
     }
 }
@@ -261,6 +275,7 @@ fn columns(basis: Basis, is_all: bool, has_pressure: bool) -> Vec<(&'static str,
     if is_all {
         columns.push(("You made others pay", unit.to_owned()));
         columns.push(("Others took from you", unit.to_owned()));
+        columns.push(("Stalled", "% of the time".to_owned()));
     }
     if has_pressure {
         columns.push(("irq.pressure", "% of the time".to_owned()));

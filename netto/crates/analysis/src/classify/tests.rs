@@ -227,19 +227,19 @@ fn when_too_many_stacks_are_known_they_are_learnt_anew_under_other_numbers() {
     let frames = kernel.frames("__napi_poll < net_rx_action");
     let classifier = &mut kernel.classifier;
     let known = classifier.recognise(kind, &frames);
-    let owner = classifier.owner_on(0, known);
+    let owner = classifier.owner_on(0, 0, known);
     assert!(owner.is_some_and(|owner| owner.part == index_of("napi_loop")));
     for caller in 0..MOST.known as u64 {
         classifier.recognise(kind, &[frames[0], caller]);
     }
     assert_eq!(
-        classifier.owner_on(0, known),
+        classifier.owner_on(0, 0, known),
         None,
         "that was another epoch"
     );
     let again = classifier.recognise(kind, &frames);
     assert_ne!(known.epoch, again.epoch);
-    assert_eq!(classifier.owner_on(0, again), owner);
+    assert_eq!(classifier.owner_on(0, 0, again), owner);
     assert!(classifier.known.len() <= MOST.known);
 }
 
@@ -269,7 +269,7 @@ proptest! {
         for (cpu, kind, places) in stacks {
             let frames: Vec<u64> = places.iter().map(|place| 0x1000 * place + 0x10).collect();
             let (known, new) = (knowing.recognise(kind, &frames), forgetful.recognise(kind, &frames));
-            prop_assert_eq!(knowing.owner_on(cpu, known), forgetful.owner_on(cpu, new));
+            prop_assert_eq!(knowing.owner_on(cpu, 7, known), forgetful.owner_on(cpu, 7, new));
             prop_assert_eq!(knowing.is_io_thread(known), forgetful.is_io_thread(new));
             forgetful.known.clear();
             forgetful.verdicts.clear();

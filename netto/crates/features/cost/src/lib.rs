@@ -94,6 +94,7 @@ impl NetworkCost {
             |trace| {
                 let sample = Sample {
                     cpu: trace.cpu,
+                    process: trace.process,
                     kind: trace.kind,
                     is_idle_task: trace.is_idle_task,
                     frames: trace.frames,

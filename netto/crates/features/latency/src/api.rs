@@ -94,6 +94,7 @@ struct Figures {
     percentiles: Percentiles,
     negative: u64,
     too_long: u64,
+    lost: u64,
 }
 
 impl Figures {
@@ -104,6 +105,7 @@ impl Figures {
             histogram,
             negative: point.negative_total(),
             too_long: point.too_long_total(),
+            lost: point.lost_total(),
         }
     }
 }
@@ -196,6 +198,7 @@ mod tests {
         let mut point = PointLatency::new(Point::TcpStart, "fentry", 2);
         point.buckets[bucket] = Some(vec![1, 98]);
         point.too_long = vec![1, 0];
+        point.lost = vec![2, 3];
         Some(Latency {
             one_in: 1,
             points: vec![point],
@@ -224,6 +227,10 @@ mod tests {
         assert_eq!(
             (&point["too_long"], &point["negative"]),
             (&2.into(), &0.into())
+        );
+        assert_eq!(
+            (&point["lost"], &point["interval"]["lost"]),
+            (&10.into(), &5.into())
         );
         assert_eq!(answer["span"]["intervals"], 2);
     }

@@ -27,10 +27,17 @@ static __always_inline int netto_latency_at_tcp_probe(__u64 *ctx)
 	return 0;
 }
 
-/* Datagrams of a socket that wait to be read, for where no reader can be asked for its packet. */
+/*
+ * Datagrams of a socket that wait to be read, for where no reader can be asked for its packet. There
+ * may be more of them than stamps: then that of the next one to be read is kept before it is
+ * overwritten, and those after it are read of the queue, one whenever another was read.
+ */
 struct netto_datagrams {
 	__u64 written;
 	__u64 read;
+	__u64 next_number;
+	__u64 next_stamp;
+	__u64 next_ifindex;
 	__u64 stamp[NETTO_LATENCY_DATAGRAMS];
 	__u32 ifindex[NETTO_LATENCY_DATAGRAMS];
 };
@@ -57,7 +64,7 @@ static __always_inline __u32 netto_datagrams_in(struct sock *sk)
 static __always_inline void netto_await(struct sock *sk, const struct netto_packet *packet)
 {
 	struct netto_datagrams *own = bpf_sk_storage_get(&netto_datagrams, sk, 0, 0);
-	__u64 number;
+	__u64 number, next, place;
 	__u32 before;
 
 	if (!own) {
@@ -68,8 +75,48 @@ static __always_inline void netto_await(struct sock *sk, const struct netto_pack
 		own->written = before > 1 ? before - 1 : 0;
 	}
 	number = __sync_fetch_and_add(&own->written, 1);
-	own->stamp[number & (NETTO_LATENCY_DATAGRAMS - 1)] = packet->stamp;
-	own->ifindex[number & (NETTO_LATENCY_DATAGRAMS - 1)] = packet->ifindex;
+	place = number & (NETTO_LATENCY_DATAGRAMS - 1);
+	next = *(volatile __u64 *)&own->read;
+	if (number - next == NETTO_LATENCY_DATAGRAMS) {
+		own->next_stamp = own->stamp[place];
+		own->next_ifindex = own->ifindex[place];
+		own->next_number = next;
+	}
+	own->stamp[place] = packet->stamp;
+	own->ifindex[place] = packet->ifindex;
+}
+
+/* Keeps the stamp of the first datagram in the queue, which has this number. */
+static __always_inline void netto_keep_next(struct netto_datagrams *own, struct sock *sk, __u64 number)
+{
+	struct udp_sock *udp = (void *)sk;
+	struct sk_buff *first;
+
+	/* The reader takes from its own queue before the other one. */
+	if (BPF_CORE_READ(udp, reader_queue.qlen))
+		first = BPF_CORE_READ(udp, reader_queue.next);
+	else
+		first = BPF_CORE_READ(sk, sk_receive_queue.next);
+	own->next_stamp = BPF_CORE_READ(first, tstamp);
+	own->next_ifindex = BPF_CORE_READ(first, skb_iif);
+	own->next_number = number;
+}
+
+/* A datagram was read of which it is not known when it came. */
+static __always_inline int netto_read_unknown(struct sock *sk)
+{
+	struct netto_packet packet = { .sk = sk };
+	struct netto_latency *own;
+
+	/* Where no stamp can choose, the lot does. */
+	if (netto_chosen_to != ~0ULL && (__u64)bpf_get_prandom_u32() << 32 > netto_chosen_to)
+		return 0;
+	own = netto_own_latency();
+	if (!own)
+		return 0;
+	netto_lose(own, &packet, NETTO_UDP_READ);
+	netto_lose(own, &packet, NETTO_UDP_WAIT);
+	return 0;
 }
 
 /*
@@ -124,7 +171,7 @@ static __always_inline int netto_latency_at_sock_recv_length(__u64 *ctx)
 	struct netto_packet packet = { .sk = sk };
 	struct netto_datagrams *datagrams;
 	struct netto_latency *own;
-	__u64 number, written;
+	__u64 number, written, place;
 
 	if ((family != AF_INET && family != AF_INET6) || sk->sk_protocol != IPPROTO_UDP)
 		return 0;
@@ -132,17 +179,29 @@ static __always_inline int netto_latency_at_sock_recv_length(__u64 *ctx)
 		return 0;
 	datagrams = bpf_sk_storage_get(&netto_datagrams, sk, 0, 0);
 	if (!datagrams)
-		return 0;
+		return netto_read_unknown(sk);
 	number = __sync_fetch_and_add(&datagrams->read, 1);
 	written = *(volatile __u64 *)&datagrams->written;
 	if (number < written && written - number <= NETTO_LATENCY_DATAGRAMS) {
-		packet.stamp = datagrams->stamp[number & (NETTO_LATENCY_DATAGRAMS - 1)];
-		packet.ifindex = datagrams->ifindex[number & (NETTO_LATENCY_DATAGRAMS - 1)];
+		place = number & (NETTO_LATENCY_DATAGRAMS - 1);
+		packet.stamp = datagrams->stamp[place];
+		packet.ifindex = datagrams->ifindex[place];
+	} else if (datagrams->next_number == number) {
+		packet.stamp = datagrams->next_stamp;
+		packet.ifindex = datagrams->next_ifindex;
 	}
-	/* What was lost on the way to here is made up for whenever nothing waits. */
+	/*
+	 * What was lost on the way to here is made up for whenever nothing waits. If the next one is
+	 * not among the stamps, be it that too many wait or that it was not seen when it came, the
+	 * queue has it.
+	 */
 	if (!netto_datagrams_in(sk))
 		datagrams->read = written;
-	if (!packet.stamp || !netto_is_chosen(packet.stamp))
+	else if (written - number - 2 >= NETTO_LATENCY_DATAGRAMS)
+		netto_keep_next(datagrams, sk, number + 1);
+	if (!packet.stamp)
+		return netto_read_unknown(sk);
+	if (!netto_is_chosen(packet.stamp))
 		return 0;
 	own = netto_own_latency();
 	if (!own)

@@ -262,14 +262,14 @@ static __always_inline __u64 netto_cgroup_of(const struct netto_packet *packet)
 	return sk ? BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id) : 0;
 }
 
-/* Whether a packet passes the filters, all of them. */
-static __always_inline bool netto_passes(const struct netto_packet *packet)
+/* Whether a packet passes the filters, all of them; its interface may be unknown. */
+static __always_inline bool netto_passes(const struct netto_packet *packet, bool has_interface)
 {
 	struct sock *sk = packet->sk;
 
 	if (!netto_filters)
 		return true;
-	if (netto_filters_by(NETTO_BY_INTERFACE) &&
+	if (has_interface && netto_filters_by(NETTO_BY_INTERFACE) &&
 	    !netto_is_wanted(NETTO_BY_INTERFACE, packet->ifindex))
 		return false;
 	if (netto_filters_by(NETTO_BY_NETNS) &&
@@ -348,7 +348,7 @@ static __always_inline bool netto_take(struct netto_latency *own, const struct n
 	struct netto_latency *group;
 
 	__sync_fetch_and_add(&own->runs, 1);
-	if (!netto_passes(packet))
+	if (!netto_passes(packet, true))
 		return false;
 	netto_count(own, point, ns);
 	if (netto_grouping) {
@@ -360,6 +360,18 @@ static __always_inline bool netto_take(struct netto_latency *own, const struct n
 		}
 	}
 	return true;
+}
+
+/*
+ * Counts a packet at a point of which it is not known when it came, or was enqueued. So its stamp
+ * cannot choose it, nor the filter by interface: that of interfaces counts it too.
+ */
+static __always_inline void netto_lose(struct netto_latency *own, const struct netto_packet *packet, __u32 point)
+{
+	if (!netto_takes(point) || !netto_passes(packet, false))
+		return;
+	__sync_fetch_and_add(&own->runs, 1);
+	__sync_fetch_and_add(&own->lost[point], 1);
 }
 
 #endif

@@ -56,8 +56,10 @@ static __always_inline void netto_end_wait(struct netto_latency *own, const stru
 	if (!place || ns >= NETTO_LIMIT_NS)
 		return;
 	word = *(volatile __u64 *)place;
-	if ((word & ~NETTO_HALF) != (hash & ~NETTO_HALF))
+	if ((word & ~NETTO_HALF) != (hash & ~NETTO_HALF)) {
+		netto_lose(own, packet, point);
 		return;
+	}
 	word = (word & NETTO_HALF) << 2;
 	netto_take(own, packet, point, ns > word ? ns - word : 0);
 }

@@ -38,6 +38,18 @@ pub const METRICS: Catalogue = Catalogue {
                 }
             },
         ),
+        Family::counter(
+            "netto_netstack_latency_lost_stamps_total",
+            Unit::Count("packet"),
+            "Packets at a point that are in no bucket because it was lost when they came, or, for \
+         a wait, when they were enqueued.",
+            &["point"],
+            |inputs, out| {
+                for own in points(inputs) {
+                    out.push(&[own.point.slug()], Value::Count(own.lost_total()));
+                }
+            },
+        ),
     ])
 };
 

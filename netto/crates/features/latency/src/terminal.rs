@@ -130,12 +130,17 @@ fn measured(info: &Info, latency: &Latency, seconds: f64, has_groups: bool) -> S
             let name: String = format!("  {name}").chars().take(NAME - 1).collect();
             let _ = writeln!(text, "{}", line(&name, &group.histogram, seconds));
         }
+        let lost = format!(
+            "with a lost stamp ({} of these packets are known)",
+            own.known_share()
+        );
         let anomalies = [
             (
                 own.negative_total(),
                 "before they had arrived, by their clocks",
             ),
             (own.too_long_total(), "after 17 s and more"),
+            (own.lost_total(), lost.as_str()),
         ];
         for (count, what) in anomalies.into_iter().filter(|(count, _)| *count > 0) {
             let _ = writeln!(text, "  in no bucket: {count} {what}");
@@ -173,6 +178,7 @@ mod tests {
         let mut point = PointLatency::new(Point::TcpStart, "fentry", 1);
         point.buckets[20] = Some(vec![100]);
         point.negative = vec![7];
+        point.lost = vec![300];
         let group = GroupLatency {
             kind: GroupKind::Interface,
             name: None,
@@ -194,6 +200,7 @@ mod tests {
             "tcp-start                  1.9 µs   1.9 µs   1.9 µs   1.9 µs       50       █",
             "  other                    1.9 µs",
             "in no bucket: 7 before",
+            "in no bucket: 300 with a lost stamp (26.3 % of these packets are known)",
             "qdisc                     unavailable: no such tracepoint",
         ] {
             assert!(text.contains(part), "{part} in {text}");

@@ -41,6 +41,7 @@ struct SectionOwner<'a> {
     label: String,
     #[serde(flatten)]
     owner: &'a Owner,
+    stalled_ns: u64,
     irq_pressure_ns: Option<u64>,
     caused: Vec<CausedView<'a>>,
 }
@@ -92,12 +93,14 @@ impl<'a> SectionView<'a> {
             cpu_ns: &caused.cpu_ns,
             total_ns: caused.cpu_ns.iter().sum(),
         };
-        let views = owners.owners.iter().enumerate().map(|(place, owner)| {
+        let views = owners.owners.iter().zip(owners.accounts()).enumerate();
+        let views = views.map(|(place, (owner, account))| {
             let own = owners.caused.iter();
             let own = own.filter(|caused| caused.owner as usize == place);
             SectionOwner {
                 label: owner.label(),
                 owner,
+                stalled_ns: account.stalled_ns,
                 irq_pressure_ns: owners.irq_pressure_ns.get(place).copied().flatten(),
                 caused: own.map(caused).collect(),
             }
@@ -354,6 +357,7 @@ mod tests {
             "who paid 30 stands before who caused 20"
         );
         assert_eq!(payer["others_took_ns"], 60 * 30);
+        assert_eq!(payer["stalled_ns"], 60 * 30);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use metrics_common::{COMPONENTS, Snapshot};
 use netto_metrics::State;
-use netto_metrics::catalogue::{Catalogue, Family, Inputs, Unit, Value};
+use netto_metrics::catalogue::{Catalogue, Family, Inputs, Samples, Unit, Value};
 
 use self::totals::{LIMIT, Name, OwnerTotal, OwnerTotals};
 
@@ -29,6 +29,26 @@ fn totals<'a>(inputs: &Inputs<'a>) -> impl Iterator<Item = (&'a Name, &'a OwnerT
 
 fn given_up(inputs: &Inputs<'_>) -> Option<u64> {
     inputs.totals.state::<OwnerTotals>()?.given_up()
+}
+
+/// A series for each name that has this total.
+fn push_by_group(
+    inputs: &Inputs<'_>,
+    out: &mut dyn Samples,
+    total_ns: fn(&OwnerTotal) -> Option<u64>,
+) {
+    for (name, total) in totals(inputs) {
+        if let Some(ns) = total_ns(total) {
+            let labels = [
+                name.kind,
+                &name.cgroup,
+                &name.container,
+                &name.pod,
+                &name.namespace,
+            ];
+            out.push(&labels, Value::Nanoseconds(ns));
+        }
+    }
 }
 
 /// The exported metrics.
@@ -64,20 +84,25 @@ pub const METRICS: Catalogue = Catalogue {
             "CPU time of network softirqs that others caused and for which a control group was \
          interrupted; idle CPUs and threads of the kernel (owner) lost nothing by it.",
             &["owner", "cgroup", "container", "pod", "namespace"],
-            |inputs, out| {
-                for (name, total) in totals(inputs) {
-                    if let Some(ns) = total.paid_ns {
-                        let labels = [
-                            name.kind,
-                            &name.cgroup,
-                            &name.container,
-                            &name.pod,
-                            &name.namespace,
-                        ];
-                        out.push(&labels, Value::Nanoseconds(ns));
-                    }
-                }
-            },
+            |inputs, out| push_by_group(inputs, out, |total| total.paid_ns),
+        ),
+        Family::counter(
+            "netto_cgroup_irq_stall_seconds_total",
+            Unit::Seconds,
+            "CPU time that network softirqs and interrupts stole from the running tasks of a control \
+         group, whoever caused them: what the kernel's irq.pressure has of networking, without the \
+         groups below.",
+            &["owner", "cgroup", "container", "pod", "namespace"],
+            |inputs, out| push_by_group(inputs, out, |total| total.stalled_ns),
+        ),
+        Family::counter(
+            "netto_cgroup_irq_pressure_seconds_total",
+            Unit::Seconds,
+            "Time in which all tasks of a control group stood still because of interrupts and \
+         softirqs of any kind, by the kernel's own account (irq.pressure), while netto showed the \
+         group; only where the kernel has one.",
+            &["owner", "cgroup", "container", "pod", "namespace"],
+            |inputs, out| push_by_group(inputs, out, |total| total.pressure_ns),
         ),
         Family::gauge(
             "netto_owners_limit",

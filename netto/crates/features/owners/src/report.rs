@@ -125,8 +125,8 @@ fn lines(owners: &OwnersReport) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "\n{:<NAMES$} {:>8} {:>8} {:>12} {:>12}",
-        "whose it was", "share", "CPUs", "others paid", "others took"
+        "\n{:<NAMES$} {:>8} {:>8} {:>12} {:>12} {:>9}",
+        "whose it was", "share", "CPUs", "others paid", "others took", "stalled"
     );
     let shown = owners.owners.iter().filter(|own| own.kind.loses());
     for own in shown.take(LINES) {
@@ -134,12 +134,13 @@ fn lines(owners: &OwnersReport) -> String {
         let share = account.caused_ns as f64 / owners.total_ns.max(1) as f64;
         let _ = writeln!(
             text,
-            "{:<NAMES$} {:>8} {:>8} {:>12} {:>12}",
+            "{:<NAMES$} {:>8} {:>8} {:>12} {:>12} {:>9}",
             shortened(&plain(&own.label)),
             percent(share),
             of_time(account.caused_ns),
             of_time(account.made_others_pay_ns),
             of_time(account.others_took_ns),
+            of_time(account.stalled_ns),
         );
     }
     if let Some(pair) = &owners.largest_pair {
@@ -222,6 +223,7 @@ mod tests {
             account: Account {
                 caused_ns,
                 others_took_ns: 500_000_000,
+                stalled_ns: 625_000_000,
                 ..Account::default()
             },
         };
@@ -241,6 +243,7 @@ mod tests {
         let text = lines(&summary);
         assert!(!text.contains('\u{1b}') && text.contains("…"), "{text}");
         assert!(text.contains("25.0"), "{text}");
+        assert!(text.contains("stalled") && text.contains("0.625"), "{text}");
         assert!(text.contains("a took 0.250 CPUs from b"), "{text}");
         assert!(!text.contains("idle CPUs"), "they lose nothing: {text}");
     }

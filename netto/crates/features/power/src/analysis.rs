@@ -1,8 +1,10 @@
 //! Computes joules and watts in one interval from RAPL energy counters.
 //!
-//! RAPL measures energy per package and per memory channel, for the whole host. Networking's part
-//! is its share of all busy CPU time, as in the thesis behind netto: an estimate, because not every
-//! busy nanosecond costs the same.
+//! RAPL measures energy per package and per memory channel, for the whole host. There are two ways
+//! to give networking a part of it, and both are estimates, because not every nanosecond costs the
+//! same. *Attributed to what was busy*: by its share of all busy CPU time, so that the energy of
+//! idle time is divided among the work. *Share of capacity*: by its share of the time of all CPUs,
+//! idle included, as in the thesis behind netto.
 
 use std::collections::HashMap;
 
@@ -31,6 +33,17 @@ impl Zone {
     }
 }
 
+/// CPU time in an interval, nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CpuTime {
+    /// Of networking.
+    pub network_ns: u64,
+    /// Of all work.
+    pub busy_ns: u64,
+    /// Of all CPUs, idle included: their number times the interval.
+    pub capacity_ns: u64,
+}
+
 /// Follows the counters from one interval to the next.
 #[derive(Debug, Clone, Default)]
 pub struct Energy {
@@ -41,15 +54,8 @@ impl Energy {
     /// Advances to these readings: power since the previous ones; `None` on the first, and without a
     /// package zone.
     ///
-    /// `network_ns` and `busy_ns` are CPU time of networking and of all work
-    /// in the interval of `interval_ns`.
-    pub fn advance(
-        &mut self,
-        zones: &[Zone],
-        interval_ns: u64,
-        network_ns: u64,
-        busy_ns: u64,
-    ) -> Option<Power> {
+    /// `used` is the CPU time in the interval of `interval_ns`.
+    pub fn advance(&mut self, zones: &[Zone], interval_ns: u64, used: CpuTime) -> Option<Power> {
         let mut host_joules = 0.0;
         let mut shown = Vec::new();
         for zone in zones {
@@ -73,16 +79,18 @@ impl Energy {
         if interval_ns == 0 || !shown.iter().any(|z| z.zone.starts_with("package")) {
             return None;
         }
-        let share = if busy_ns == 0 {
-            0.0
-        } else {
-            (network_ns as f64 / busy_ns as f64).min(1.0)
+        let network_of = |whole_ns: u64| match whole_ns {
+            0 => 0.0,
+            _ => host_joules * (used.network_ns as f64 / whole_ns as f64).min(1.0),
         };
+        let (attributed, of_capacity) = (network_of(used.busy_ns), network_of(used.capacity_ns));
         let seconds = interval_ns as f64 / 1e9;
         Some(Power {
             host_watts: host_joules / seconds,
-            network_watts: host_joules * share / seconds,
-            network_energy_joules: host_joules * share,
+            network_watts: attributed / seconds,
+            network_energy_joules: attributed,
+            network_capacity_watts: of_capacity / seconds,
+            network_capacity_energy_joules: of_capacity,
             zones: shown,
         })
     }
@@ -103,6 +111,14 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
+    fn used(network_ns: u64, busy_ns: u64, capacity_ns: u64) -> CpuTime {
+        CpuTime {
+            network_ns,
+            busy_ns,
+            capacity_ns,
+        }
+    }
+
     #[test]
     fn networking_gets_its_share_of_packages_and_memory_of_all_sockets() {
         let mut energy = Energy::default();
@@ -116,22 +132,36 @@ mod tests {
             ]
         };
         assert_eq!(
-            energy.advance(&at(0), SECOND, 1, 1),
+            energy.advance(&at(0), SECOND, used(1, 1, 1)),
             None,
             "a first reading has nothing to compare with"
         );
-        let power = energy.advance(&at(20_000_000), SECOND, 100, 400).unwrap();
-        assert_eq!(power.host_watts, 50.0);
-        assert_eq!(power.network_watts, 12.5);
+        let power = energy
+            .advance(&at(20_000_000), SECOND / 2, used(100, 400, 2_000))
+            .unwrap();
+        assert_eq!(power.host_watts, 100.0);
+        assert_eq!(
+            (power.network_watts, power.network_energy_joules),
+            (25.0, 12.5)
+        );
+        let of_capacity = (
+            power.network_capacity_watts,
+            power.network_capacity_energy_joules,
+        );
+        assert_eq!(
+            of_capacity,
+            (5.0, 2.5),
+            "a fifth: 20 % of the CPUs were busy"
+        );
         assert_eq!(power.zones.len(), 5);
     }
 
     #[test]
     fn a_counter_that_wraps_goes_on_counting() {
         let mut energy = Energy::default();
-        energy.advance(&[zone("package-0", 999_000_000)], SECOND, 0, 1);
+        energy.advance(&[zone("package-0", 999_000_000)], SECOND, used(0, 1, 1));
         let power = energy
-            .advance(&[zone("package-0", 4_000_000)], SECOND / 2, 1, 1)
+            .advance(&[zone("package-0", 4_000_000)], SECOND / 2, used(1, 1, 1))
             .unwrap();
         assert_eq!(power.host_watts, 10.0);
         assert_eq!(power.network_energy_joules, 5.0);
@@ -140,21 +170,22 @@ mod tests {
     #[test]
     fn without_a_package_there_is_no_power_rather_than_none_used() {
         let mut energy = Energy::default();
-        energy.advance(&[zone("psys", 1)], SECOND, 1, 1);
-        assert_eq!(energy.advance(&[zone("psys", 2)], SECOND, 1, 1), None);
-        assert_eq!(energy.advance(&[], SECOND, 1, 1), None);
+        energy.advance(&[zone("psys", 1)], SECOND, used(1, 1, 1));
+        let without_package = energy.advance(&[zone("psys", 2)], SECOND, used(1, 1, 1));
+        assert_eq!(without_package, None);
+        assert_eq!(energy.advance(&[], SECOND, used(1, 1, 1)), None);
     }
 
     #[test]
     fn an_idle_host_gives_networking_nothing() {
         let mut energy = Energy::default();
-        energy.advance(&[zone("package-0", 0)], SECOND, 0, 0);
+        energy.advance(&[zone("package-0", 0)], SECOND, used(0, 0, SECOND));
+        let power = energy
+            .advance(&[zone("package-0", 7)], SECOND, used(0, 0, SECOND))
+            .unwrap();
         assert_eq!(
-            energy
-                .advance(&[zone("package-0", 7)], SECOND, 0, 0)
-                .unwrap()
-                .network_watts,
-            0.0
+            (power.network_watts, power.network_capacity_watts),
+            (0.0, 0.0)
         );
     }
 
@@ -164,11 +195,15 @@ mod tests {
             readings in proptest::collection::vec(0_u64..1_000_000_000, 2..20),
             network_ns in any::<u64>(),
             busy_ns in any::<u64>(),
+            capacity_ns in any::<u64>(),
         ) {
             let mut energy = Energy::default();
             for uj in readings {
-                if let Some(power) = energy.advance(&[zone("package-0", uj)], SECOND, network_ns, busy_ns) {
-                    prop_assert!(power.network_watts >= 0.0 && power.network_watts <= power.host_watts);
+                let used = used(network_ns, busy_ns, capacity_ns);
+                if let Some(power) = energy.advance(&[zone("package-0", uj)], SECOND, used) {
+                    for part in [power.network_watts, power.network_capacity_watts] {
+                        prop_assert!(part >= 0.0 && part <= power.host_watts);
+                    }
                 }
             }
         }

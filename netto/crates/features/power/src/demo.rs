@@ -19,10 +19,14 @@ pub fn generator() -> Generator {
         let idle_watts = interval.work.modes.len() as f64 * IDLE_WATTS;
         let host_watts = idle_watts + busy_ns / length_ns * BUSY_WATTS;
         let network_watts = host_watts * network_ns as f64 / busy_ns;
+        let capacity_ns = interval.work.modes.len().max(1) as f64 * length_ns;
+        let network_capacity_watts = host_watts * network_ns as f64 / capacity_ns;
         sections.power = Some(Power {
             host_watts,
             network_watts,
             network_energy_joules: network_watts * length_ns / 1e9,
+            network_capacity_watts,
+            network_capacity_energy_joules: network_capacity_watts * length_ns / 1e9,
             zones: vec![ZonePower {
                 zone: "package-0".to_owned(),
                 energy_joules: host_watts * length_ns / 1e9,

@@ -78,7 +78,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::analysis::Energy;
+    use crate::analysis::{CpuTime, Energy};
     use netto_sys::system::testing::tree;
 
     proptest! {
@@ -90,8 +90,8 @@ mod tests {
             let (_dir, roots) = tree(&files);
             if let Ok(found) = zones(&roots) {
                 let mut energy = Energy::default();
-                energy.advance(&found, 1, 1, 1);
-                energy.advance(&found, 1, 1, 1);
+                energy.advance(&found, 1, CpuTime::default());
+                energy.advance(&found, 1, CpuTime::default());
             }
         }
     }

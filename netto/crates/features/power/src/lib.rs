@@ -1,9 +1,9 @@
-//! Networking's power: RAPL's energy, by networking's share of busy CPU time.
+//! Networking's power: RAPL's energy, by networking's share of busy CPU time and of all CPU time.
 
 use metrics_common::component::index_of;
 use metrics_common::{Info, Sections, Snapshot};
 
-use self::analysis::Energy;
+use self::analysis::{CpuTime, Energy};
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
 use netto_platform::{Platform, Tick};
@@ -37,7 +37,7 @@ struct Rapl(Energy);
 fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn Instrument>> {
     let zones = kernel::zones(&platform.roots)?;
     let mut energy = Energy::default();
-    energy.advance(&zones, 0, 0, 0);
+    energy.advance(&zones, 0, CpuTime::default());
     Ok(Box::new(Rapl(energy)))
 }
 
@@ -51,10 +51,13 @@ impl Instrument for Rapl {
             .modes
             .as_ref()
             .map_or(0, |modes| modes.host.busy_ns());
+        let used = CpuTime {
+            network_ns,
+            busy_ns,
+            capacity_ns: tick.interval_ns.saturating_mul(tick.cpus.len() as u64),
+        };
         if let Ok(zones) = kernel::zones(&tick.platform.roots) {
-            sections.power = self
-                .0
-                .advance(&zones, tick.interval_ns, network_ns, busy_ns);
+            sections.power = self.0.advance(&zones, tick.interval_ns, used);
         }
         Ok(())
     }
@@ -91,6 +94,8 @@ mod tests {
             host_watts: 40.0,
             network_watts: 10.0,
             network_energy_joules: 5.0,
+            network_capacity_watts: 2.0,
+            network_capacity_energy_joules: 1.0,
             zones: vec![ZonePower {
                 zone: "package-0".to_owned(),
                 energy_joules: 20.0,
@@ -98,6 +103,7 @@ mod tests {
         });
         let power = &shown(&info, &snapshot);
         assert_eq!(power["network_watts"], 10.0);
+        assert_eq!(power["network_capacity_watts"], 2.0);
         assert_eq!(power["zones"][0]["zone"], "package-0");
     }
 }

@@ -7,12 +7,25 @@ pub const METRICS: Catalogue = Catalogue::of(&[
     Family::counter(
         "netto_network_energy_joules_total",
         Unit::Joules,
-        "Energy that fell to networking: an estimate, the energy of packages and memory \
-         times networking's share of busy CPU time.",
+        "Energy attributed to networking as a part of what was busy: an estimate, the energy of \
+         packages and memory times networking's share of busy CPU time.",
         &[],
         |inputs, out| {
             if let Some(power) = &inputs.sum().sections.power {
                 out.push(&[], Value::Number(power.network_energy_joules));
+            }
+        },
+    ),
+    Family::counter(
+        "netto_network_capacity_energy_joules_total",
+        Unit::Joules,
+        "Energy of networking's share of capacity: an estimate, the energy of packages and memory \
+         times networking's share of the time of all CPUs, idle included.",
+        &[],
+        |inputs, out| {
+            if let Some(power) = &inputs.sum().sections.power {
+                let joules = power.network_capacity_energy_joules;
+                out.push(&[], Value::Number(joules));
             }
         },
     ),
@@ -46,6 +59,8 @@ mod tests {
             host_watts: 40.0,
             network_watts: 10.0,
             network_energy_joules: 5.5,
+            network_capacity_watts: 2.0,
+            network_capacity_energy_joules: 1.5,
             zones: vec![ZonePower {
                 zone: "package-0/dram".to_owned(),
                 energy_joules: 2.25,
@@ -54,6 +69,7 @@ mod tests {
         let page = page_of(METRICS, &info(), &[&snapshot, &snapshot]);
         for line in [
             "netto_network_energy_joules_total 11\n",
+            "netto_network_capacity_energy_joules_total 3\n",
             "netto_energy_joules_total{zone=\"package-0/dram\"} 4.5\n",
         ] {
             assert!(page.contains(line), "{page}");

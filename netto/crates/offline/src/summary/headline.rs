@@ -93,8 +93,12 @@ pub enum PowerSummary {
     Measured {
         /// Packages and their memory, joules.
         host_joules: f64,
-        /// The part of networking: an estimate, by its share of the busy time.
+        /// The part of networking, attributed to what was busy: an estimate, by its share of the
+        /// busy time.
         network_joules: f64,
+        /// The part of networking, as a share of capacity: an estimate, by its share of the time of
+        /// all CPUs.
+        network_capacity_joules: f64,
         /// Length of the intervals in which it was measured, nanoseconds.
         measured_ns: u64,
     },
@@ -144,6 +148,7 @@ pub(super) struct Subject {
     subject_while_known_ns: u64,
     host_joules: f64,
     network_joules: f64,
+    network_capacity_joules: f64,
     power_ns: u64,
 }
 
@@ -164,6 +169,7 @@ impl Subject {
             subject_while_known_ns: 0,
             host_joules: 0.0,
             network_joules: 0.0,
+            network_capacity_joules: 0.0,
             power_ns: 0,
         }
     }
@@ -213,6 +219,7 @@ impl Subject {
         let extremes = stretch.extremes();
         self.host_joules += extremes.host_joules;
         self.network_joules += extremes.network_joules;
+        self.network_capacity_joules += extremes.network_capacity_joules;
         self.power_ns = self.power_ns.saturating_add(extremes.energy_ns);
         let all = stretch.sum();
         let cost = all.cost();
@@ -330,6 +337,7 @@ impl Subject {
                 measured_ns => PowerSummary::Measured {
                     host_joules: self.host_joules,
                     network_joules: self.network_joules,
+                    network_capacity_joules: self.network_capacity_joules,
                     measured_ns,
                 },
             },

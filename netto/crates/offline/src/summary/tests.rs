@@ -265,6 +265,8 @@ fn hostile_values_make_no_panic() {
             host_watts: wild,
             network_watts: wild,
             network_energy_joules: wild,
+            network_capacity_watts: wild,
+            network_capacity_energy_joules: wild,
             zones: Vec::new(),
         });
         snapshot.sections.own = Some(OwnCost {

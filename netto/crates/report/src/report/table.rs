@@ -259,12 +259,18 @@ impl Page<'_> {
             PowerSummary::Measured {
                 host_joules,
                 network_joules,
+                network_capacity_joules,
                 measured_ns,
             } => {
-                let watts = network_joules / (*measured_ns).max(1) as f64 * 1e9;
+                let part = |joules: f64| {
+                    let watts = joules / (*measured_ns).max(1) as f64 * 1e9;
+                    format!("{} ({watts:.1} W)", energy(joules))
+                };
                 format!(
-                    "{} for networking ({watts:.1} W, an estimate) of {}",
-                    energy(*network_joules),
+                    "{} for networking attributed to what was busy, {} as share of capacity, \
+                     estimates, of {}",
+                    part(*network_joules),
+                    part(*network_capacity_joules),
                     energy(*host_joules)
                 )
             }

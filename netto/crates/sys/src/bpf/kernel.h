@@ -118,6 +118,7 @@ struct sock_common {
 };
 
 struct sk_buff_head {
+	struct sk_buff *next;
 	struct sk_buff *prev;
 	__u32 qlen;
 };

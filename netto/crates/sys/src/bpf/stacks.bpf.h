@@ -14,7 +14,8 @@
  *	its name (two words), when the sample was taken, its number if it waits to
  *	be told whose work it is (see owner_tag.bpf.h), and of the packet that
  *	the softirq or thread met last: control group and inode of its socket, its interfaces, and
- *	the inode of their network namespace
+ *	the inode of their network namespace,
+ *	bits 42..63 the process that ran: the kernel has no larger number
  *
  * Traces are packed by their real length, so the pages that are ever touched
  * follow what was sampled.
@@ -53,6 +54,7 @@ static __always_inline struct netto_lane *netto_lane_of(__u32 slot)
 #define NETTO_TRACE_KIND (0xffULL << 32)
 #define NETTO_TRACE_IDLE (1ULL << 40)
 #define NETTO_TRACE_TAG (1ULL << 41)
+#define NETTO_TRACE_PROCESS 42
 
 /* Beside the thread's number, which is smaller: whether it is one of the kernel's. */
 #define NETTO_OF_KERNEL (1ULL << 31)
@@ -154,6 +156,7 @@ static __always_inline void netto_append(struct netto_cpu *cpu, struct netto_lan
 		what |= NETTO_TRACE_TAG;
 		netto_write_tag(cpu, &lane->words[used + 1]);
 	}
+	what |= bpf_get_current_pid_tgid() >> 32 << NETTO_TRACE_PROCESS;
 	lane->words[used] = frames | what;
 	lane->used_words = used + header + frames;
 }

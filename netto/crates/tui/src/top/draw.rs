@@ -121,8 +121,12 @@ fn network(headline: &Headline, width: u16) -> Text<'static> {
             value.cpus, headline.cpus
         )));
     }
-    if let Some(watts) = headline.network_watts {
+    if let Some((watts, of_capacity)) = headline.network_watts {
         spans.push(Span::raw(format!(" ≈ {watts:.1} W")));
+        if width >= WIDE {
+            let both = format!(" of busy power, {of_capacity:.1} W of capacity");
+            spans.push(Span::raw(both));
+        }
     }
     Text::from(spans)
 }

@@ -89,8 +89,9 @@ pub struct Headline {
     pub at_least: bool,
     /// Number of CPUs.
     pub cpus: usize,
-    /// Power of networking in watts, if known.
-    pub network_watts: Option<f64>,
+    /// Power of networking in watts, attributed to what was busy and as a share of capacity, if
+    /// known.
+    pub network_watts: Option<(f64, f64)>,
     /// netto's cost: share and number of the CPU with the highest cost.
     pub own_costliest: Option<(f64, u32)>,
     /// netto's share of the host, 0 to 1.
@@ -335,7 +336,10 @@ impl View<'_> {
             network: network.unwrap_or_else(|| Err("this netto knows no such total".to_owned())),
             at_least: self.parts_of(NETWORK).any(is_missing),
             cpus: self.sum.cpus.len(),
-            network_watts: sections.power.as_ref().map(|power| power.network_watts),
+            network_watts: sections
+                .power
+                .as_ref()
+                .map(|power| (power.network_watts, power.network_capacity_watts)),
             own_costliest: own.and_then(|own| Some((own.costliest?.ratio, own.costliest?.cpu))),
             own_ratio: taken_ns.map(|ns| ratio(ns, self.sum.capacity_ns())),
             stacks_lost: self.sum.cost().stacks_lost.iter().sum(),

@@ -95,15 +95,19 @@ fn each_owner_stands_with_what_it_caused_took_and_paid_the_largest_first() {
     // Half a second: twice as much in a whole one.
     assert_eq!(
         texts(&table.lines[0]),
-        ["200.0", "60.0", "140.0", "100.0", "0", ""]
+        ["200.0", "60.0", "140.0", "100.0", "0", "1.0", ""]
     );
     assert_eq!(
         texts(&table.lines[1]),
-        ["0", "0", "0", "0", "140.0", "10.0"]
+        ["0", "0", "0", "0", "140.0", "14.0", "10.0"]
     );
-    assert_eq!(texts(&table.lines[3])[4], "30.0");
+    assert_eq!(
+        texts(&table.lines[3])[4..6],
+        ["30.0", ""],
+        "nobody stands still"
+    );
     assert_eq!(table.lines[1].is_open, None, "it has no components");
-    assert_eq!(table.columns.len(), 6);
+    assert_eq!(table.columns.len(), 7);
 }
 
 #[test]
@@ -142,7 +146,7 @@ fn an_owner_opens_into_its_events_and_their_parts() {
         softirq.label,
         fixture::info().components[row("rx_softirq")].label
     );
-    assert_eq!(texts(softirq), ["140.0", "", "140.0", "", "", ""]);
+    assert_eq!(texts(softirq), ["140.0", "", "140.0", "", "", "", ""]);
 }
 
 #[test]

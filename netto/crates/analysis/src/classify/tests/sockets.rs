@@ -93,7 +93,8 @@ fn where_families_mix_the_shared_instructions_are_divided_as_the_others_are() {
     }
     let local = (0..1000).filter(|_| kernel.classify(None, GENERIC[2]) == Some("local_ipc"));
     let local = local.count();
-    assert!((245..=255).contains(&local), "{local} of 1000");
+    // The newest count most.
+    assert!((240..=260).contains(&local), "{local} of 1000");
 }
 
 #[test]

@@ -11,6 +11,8 @@ use netto_analysis::flame::Flame;
 pub struct Sample<'a> {
     /// CPU on which it was taken.
     pub cpu: usize,
+    /// The process that ran.
+    pub process: u32,
     /// The kind of the per-CPU clock at that time.
     pub kind: u8,
     /// Whether the idle task was running, and the sampler could not tell what ran on top of it.
@@ -67,7 +69,7 @@ impl Samples {
         sample: Sample<'_>,
     ) -> Option<ClassifiedStack> {
         let known = classifier.recognise(sample.kind, sample.frames);
-        let found = classifier.owner_on(sample.cpu, known);
+        let found = classifier.owner_on(sample.cpu, sample.process, known);
         // Without a clock, only the stack shows networking on top of the idle task.
         if found.is_none() && sample.is_idle_task {
             if let Some(count) = self.idle.get_mut(sample.cpu) {

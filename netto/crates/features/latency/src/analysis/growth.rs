@@ -16,6 +16,8 @@ pub struct Counts {
     pub negative: u64,
     /// Outside of buckets.
     pub too_long: u64,
+    /// Without a known time.
+    pub lost: u64,
 }
 
 impl Counts {
@@ -32,6 +34,7 @@ impl Counts {
             sum_ns: self.sum_ns.saturating_sub(before.sum_ns),
             negative: self.negative.saturating_sub(before.negative),
             too_long: self.too_long.saturating_sub(before.too_long),
+            lost: self.lost.saturating_sub(before.lost),
         }
     }
 
@@ -53,6 +56,7 @@ pub fn put(point: &mut PointLatency, column: usize, grown: &Counts) {
     point.sum_ns[column] = grown.sum_ns;
     point.negative[column] = grown.negative;
     point.too_long[column] = grown.too_long;
+    point.lost[column] = grown.lost;
 }
 
 /// Mean cost of a packet, nanoseconds, if one in this many is measured. Packets that are passed
@@ -74,10 +78,12 @@ mod tests {
             sum_ns: 900,
             negative: 2,
             too_long: 1,
+            lost: 4,
         };
         let before = Counts {
             buckets: vec![1],
             sum_ns: 100,
+            lost: 1,
             ..Counts::default()
         };
         let grown = now.since(&before);
@@ -90,6 +96,7 @@ mod tests {
         assert_eq!(point.buckets[2], Some(vec![0, 7]));
         assert_eq!(point.buckets[1], None);
         assert_eq!((point.negative, point.too_long), (vec![0, 2], vec![0, 1]));
+        assert_eq!(point.lost, [0, 3]);
         assert_eq!(grown.histogram().count(), 9);
     }
 

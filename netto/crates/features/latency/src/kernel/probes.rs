@@ -147,6 +147,7 @@ impl Record<'_> {
             sum_ns: word(abi::LATENCY_SUM_NS + point.index()),
             negative: word(abi::LATENCY_NEGATIVE + point.index()),
             too_long: word(abi::LATENCY_TOO_LONG + point.index()),
+            lost: word(abi::LATENCY_LOST + point.index()),
         }
     }
 }

@@ -77,6 +77,11 @@ pub struct OwnerTotal {
     pub caused_ns: BTreeMap<usize, u64>,
     /// Softirq time that others caused and it paid for; `None` before the first.
     pub paid_ns: Option<u64>,
+    /// Time that softirqs and interrupts stole from its tasks, whoever caused it; `None` before the
+    /// first.
+    pub stalled_ns: Option<u64>,
+    /// The kernel's account of that, for all softirqs and interrupts; `None` where it has none.
+    pub pressure_ns: Option<u64>,
     /// Number of the last interval with either.
     last: u64,
 }
@@ -98,7 +103,7 @@ impl OwnerTotals {
         let names: Vec<Name> = owners.owners.iter().map(Name::of).collect();
         let accounts = owners.accounts();
         let mut known: Vec<&Name> = Vec::new();
-        for (name, account) in names.iter().zip(accounts) {
+        for (name, account) in names.iter().zip(&accounts) {
             if account.weight_ns() > 0 && !known.contains(&name) {
                 known.push(name);
             }
@@ -132,6 +137,19 @@ impl OwnerTotals {
             if cause != payer {
                 let total = self.total_of(payer).paid_ns.get_or_insert_default();
                 *total = total.saturating_add(taken.ns);
+            }
+        }
+        let stalls = names.iter().zip(accounts).zip(&owners.irq_pressure_ns);
+        for ((name, account), pressure_ns) in stalls {
+            if account.stalled_ns > 0 {
+                let total = self.total_of(name).stalled_ns.get_or_insert_default();
+                *total = total.saturating_add(account.stalled_ns);
+            }
+            if let Some(total) = self.names.get_mut(name)
+                && let Some(ns) = pressure_ns
+            {
+                let total = total.pressure_ns.get_or_insert_default();
+                *total = total.saturating_add(*ns);
             }
         }
     }
@@ -248,6 +266,14 @@ mod tests {
             found.and_then(|(_, total)| total.paid_ns)
         };
         assert_eq!((paid("/g7"), paid("/g8")), (None, Some(5)));
+        let stalled = |kind: &str, cgroup: &str| {
+            let mut all = totals.iter();
+            let found = all.find(|(name, _)| (name.kind, name.cgroup.as_str()) == (kind, cgroup));
+            found.and_then(|(_, total)| total.stalled_ns)
+        };
+        let stalls = (stalled("cgroup", "/g7"), stalled("cgroup", "/g8"));
+        assert_eq!(stalls, (Some(10), Some(5)), "by whomever");
+        assert_eq!(stalled("idle", ""), None);
         let events: Vec<usize> = totals
             .iter()
             .flat_map(|(_, t)| t.caused_ns.keys().copied())
@@ -257,6 +283,23 @@ mod tests {
                 .iter()
                 .all(|&event| event == index_of("rx_softirq").unwrap())
         );
+    }
+
+    #[test]
+    fn the_kernels_pressure_stands_beside_the_stall_where_it_has_one() {
+        let mut totals = OwnerTotals::default();
+        let mut owners = of(&[(group(1), 10, group(1)), (group(2), 5, group(1))]);
+        let place = owners.place_of(&group(1)) as usize;
+        owners.irq_pressure_ns[place] = Some(20);
+        totals.add(&owners);
+        totals.add(&owners);
+        let of_group = |cgroup: &str| {
+            let mut all = totals.iter();
+            let (_, total) = all.find(|(name, _)| name.cgroup == cgroup).unwrap();
+            (total.stalled_ns, total.pressure_ns)
+        };
+        assert_eq!(of_group("/g1"), (Some(30), Some(40)));
+        assert_eq!(of_group("/g2"), (None, None));
     }
 
     #[test]

@@ -67,10 +67,9 @@ fn the_newest_interval_reads_as_the_api_has_it() {
         .as_f64()
         .unwrap();
     assert_eq!(headline.network.unwrap().ratio, share);
-    assert_eq!(
-        Some(headline.network_watts.unwrap()),
-        of_api["power"]["network_watts"].as_f64()
-    );
+    let watts = |name: &str| of_api["power"][name].as_f64().unwrap();
+    let both = (watts("network_watts"), watts("network_capacity_watts"));
+    assert_eq!(headline.network_watts, Some(both));
     for line in screen.lines {
         let own = &of_api["components"][&line.key];
         match line.value {
