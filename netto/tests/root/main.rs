@@ -64,6 +64,7 @@ mod owners_pids;
 mod pace;
 mod packets;
 mod paths;
+mod programs;
 mod prometheus;
 mod quiet;
 mod repeat;
@@ -132,6 +133,7 @@ fn main() -> ExitCode {
         packets::TESTS,
         hooks::TESTS,
         ticks::TESTS,
+        programs::TESTS,
         hidden::TESTS,
         owners::TESTS,
         truth::TESTS,
