@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 
 use metrics_common::component::{
-    BOUNDARIES, SHARED_CALLS, PACKET_MET, children, index_of, index_of_source,
+    BOUNDARIES, PACKET_MET, SHARED_CALLS, children, index_of, index_of_source,
 };
 use metrics_common::{COMPONENTS, Kind, Source};
 

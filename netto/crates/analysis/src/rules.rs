@@ -2,7 +2,7 @@
 //! several matching rules.
 
 use metrics_common::Rule;
-use metrics_common::component::{BOUNDARIES, SHARED_CALLS, PACKET_MET};
+use metrics_common::component::{BOUNDARIES, PACKET_MET, SHARED_CALLS};
 use metrics_common::ownership::{self, ANY, specificity};
 use rustc_hash::FxHashMap;
 

@@ -163,7 +163,11 @@ const RECORDS: &[Record] = &[
                 1,
                 "The socket that was met last, or that sent the packet; 0 if none.",
             ),
-            ("last_device", 1, "The device of that packet; 0 if a socket received it."),
+            (
+                "last_device",
+                1,
+                "The device of that packet; 0 if a socket received it.",
+            ),
             ("last_interfaces", 1, "Its interfaces, as in answers."),
             ("last_worker", 1, "Who met it, as in waiting_worker."),
             ("numbered", 1, "Samples that were given a number."),
