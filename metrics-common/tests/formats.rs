@@ -8,7 +8,8 @@ use metrics_common::component::{children_of, index_of};
 use metrics_common::latency::{BUCKETS, Histogram, Point};
 use metrics_common::log::{self, LogError, LogReader};
 use metrics_common::sections::{
-    Caused, GroupKind, GroupLatency, Interruption, MissingPoint, OwnerBasis, PointLatency,
+    About, Attachment, Caused, GroupKind, GroupLatency, Interruption, MissingPoint, OwnerBasis,
+    Packets, PointLatency, Program, Programs,
 };
 use metrics_common::{
     Availability, COMPONENTS, ComponentInfo, Correction, Cost, CostliestCpu, CpuModes, DropPlace,
@@ -98,6 +99,18 @@ prop_compose! {
             other_packets: seed,
             cpus: row(5),
         };
+        let program = |id: u64| Program {
+            about: About {
+                id: id as u32, name: "ü\"".into(), kind: "xdp".into(), is_own: id == 1, samples: seed,
+                attached: vec![Attachment { hook: "xdp".into(), target: format!("veth{id}") }; id as usize % 3],
+                packets: (id > 1).then_some(Packets { count: seed, cpu_ns: id, are_runs: true }),
+                uncounted: if id > 1 { String::new() } else { "gone".into() }, ..About::default()
+            },
+            cpu_ns: row(id as usize),
+        };
+        let programs = Programs {
+            programs: (0..seed % 64).map(program).collect(), other_cpu_ns: row(9), other_samples: seed,
+        };
         let buckets = |point: usize| (0..BUCKETS).map(|i| (i % 3 != point % 3).then(|| row(i))).collect();
         let point = |(index, point): (usize, &Point)| PointLatency {
             buckets: buckets(index), sum_ns: row(index), negative: row(1), too_long: row(2),
@@ -129,6 +142,7 @@ prop_compose! {
                 }),
                 traffic: (seed % 2 != 0).then_some(traffic),
                 drops: power.map(|_| drops),
+                programs: (seed % 3 != 0).then_some(programs),
                 latency: (seed % 3 != 0).then_some(latency),
                 own: (seed % 3 != 0).then(|| OwnCost {
                     user_ns: seed,

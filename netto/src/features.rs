@@ -10,6 +10,7 @@ pub const FEATURES: &[Feature] = &[
     netto_power::FEATURE,
     netto_traffic::FEATURE,
     netto_drops::FEATURE,
+    netto_programs::FEATURE,
     netto_owners::FEATURE,
     netto_latency::FEATURE,
     netto_own::FEATURE,

@@ -28,7 +28,9 @@ const LAYERS: &[&str] = &[
     "sys", "platform", "pipeline", "http", "log", "metrics", "report", "offline", "replay",
 ];
 /// Features whose names are ordinary words, too.
-const ORDINARY: &[&str] = &["cost", "drops", "modes", "own", "power", "ticks"];
+const ORDINARY: &[&str] = &[
+    "cost", "drops", "modes", "own", "power", "programs", "ticks",
+];
 /// Where each view of the page has a folder.
 const VIEWS: (&str, &str) = ("web-frontend/src/", "views");
 

@@ -31,6 +31,7 @@ pub use owners::{
     Account, Caused, Interruption, MOST_OWNERS, Owner, OwnerBasis, OwnerKind, event_of, is_softirq,
 };
 pub use power::ZonePower;
+pub use programs::{About, Attachment, MOST_PROGRAMS, Packets, Program};
 pub use recorded::{Quantity, Recorded, Unit};
 pub use section::Section;
 pub use traffic::{
@@ -194,6 +195,8 @@ sections! {
     traffic: Traffic,
     /// Packets that were dropped.
     drops: Drops,
+    /// CPU time of BPF programs.
+    programs: Programs,
     /// How long packets wait inside the stack.
     latency: Latency,
     /// What netto itself costs.

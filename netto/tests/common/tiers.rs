@@ -130,6 +130,7 @@ pub const TABLE: &[Row] = &[
         .repeated()
         .long("statistics: at which distances two samplers meet"),
     root("idle::").repeated().long(KNOWN_COST).guest(),
+    root("programs::a_packet_costs").statistics(KNOWN_COST),
     root("ticks::a_tc_program").statistics(KNOWN_COST).guest(),
     root("ticks::they_split").statistics(SPLIT),
     root("ticks::no_timer").guest(),

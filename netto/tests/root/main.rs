@@ -63,6 +63,7 @@ mod owners_pids;
 mod pace;
 mod packets;
 mod paths;
+mod programs;
 mod prometheus;
 mod quiet;
 mod repeat;
@@ -130,6 +131,7 @@ fn main() -> ExitCode {
         packets::TESTS,
         hooks::TESTS,
         ticks::TESTS,
+        programs::TESTS,
         hidden::TESTS,
         owners::TESTS,
         churn::TESTS,

@@ -136,6 +136,7 @@ fn everything() -> Vec<NamedAnswer> {
     });
     given.extend(of_daemon(daemon.address));
     given.push(("owners", asked(daemon.address, "/api/v1/owners")));
+    given.push(("programs", asked(daemon.address, "/api/v1/programs")));
     given.push(("latency", asked(daemon.address, "/api/v1/latency")));
     let folder = tempfile::tempdir().expect("a folder");
     let log = |name: &str, bytes: Vec<u8>| {
@@ -151,6 +152,7 @@ fn everything() -> Vec<NamedAnswer> {
     std::thread::sleep(std::time::Duration::from_secs(2));
     given.extend(of_daemon(demo.address));
     given.push(("owners", asked(demo.address, "/api/v1/owners?limit=3")));
+    given.push(("programs", asked(demo.address, "/api/v1/programs?last=1s")));
     given.push(("latency", asked(demo.address, "/api/v1/latency?last=1s")));
     let dump = get(demo.address, "/api/v1/dump", &[]);
     let path = log("demo.log", unchunked(&dump.body));

@@ -94,6 +94,7 @@ pub fn snapshot(sequence: u64) -> Snapshot {
             }),
             traffic: Some(work::traffic()),
             drops: Some(work::drops()),
+            programs: Some(work::programs()),
             latency: Some(work::latency()),
             own: Some(OwnCost {
                 user_ns: 1_000_000,

@@ -2,7 +2,9 @@
 //! long others waited.
 
 use metrics_common::latency::{Histogram, Point, bucket_of};
-use metrics_common::sections::{GroupKind, GroupLatency, MissingPoint, PointLatency};
+use metrics_common::sections::{
+    About, GroupKind, GroupLatency, MissingPoint, PointLatency, Program, Programs,
+};
 use metrics_common::{
     Availability, DropPlace, Drops, InstrumentInfo, Interface, InterfaceCounts, Interfaces,
     Latency, ProtocolCount, SoftnetCount, Traffic, Work, WorkCount,
@@ -48,6 +50,27 @@ pub fn drops() -> Drops {
         }],
         other_packets: 1,
         cpus: vec![4, 3],
+    }
+}
+
+/// A program of whose places and packets nothing is known, in each interval.
+pub fn programs() -> Programs {
+    let about = About {
+        id: 7,
+        name: "filter".to_owned(),
+        kind: "socket_filter".to_owned(),
+        unattached: "at a socket".to_owned(),
+        uncounted: "not known".to_owned(),
+        samples: 3,
+        ..About::default()
+    };
+    Programs {
+        programs: vec![Program {
+            about,
+            cpu_ns: vec![2_000_000, 1_000_000],
+        }],
+        other_cpu_ns: vec![0, 500_000],
+        other_samples: 1,
     }
 }
 

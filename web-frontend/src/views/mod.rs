@@ -53,6 +53,7 @@ views!(
     cpus,
     table,
     traffic,
+    programs,
     latency,
     flame,
     missing,

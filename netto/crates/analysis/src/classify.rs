@@ -322,6 +322,16 @@ impl Classifier {
         &self.functions
     }
 
+    /// Whether the frame at this place belongs to the code that ran, and not to what that has
+    /// interrupted: no context boundary is before it.
+    pub fn is_own_frame(&mut self, frames: &[u64], at: usize) -> bool {
+        self.stack.clear();
+        (0..at).all(|at| {
+            let marker = self.marker_at(frames, at);
+            !self.is_boundary[usize::from(marker)]
+        })
+    }
+
     fn marker_at(&mut self, frames: &[u64], at: usize) -> Marker {
         self.place_at(frames, at).marker
     }

@@ -1,6 +1,6 @@
-//! Encodes and decodes rtnetlink messages about interfaces and network namespaces (`rtnetlink(7)`;
-//! `rtnl_fill_ifinfo`, `rtnl_fill_statsinfo` and `rtnl_net_fill` in the kernel). Only knows their
-//! layouts, and trusts no length in them. `netto_sys::netlink` sends and receives.
+//! Encodes and decodes rtnetlink messages about interfaces, their BPF programs, and network
+//! namespaces (`rtnetlink(7)`; `rtnl_fill_ifinfo`, `rtnl_fill_statsinfo`, `tcf_fill_node` and
+//! `rtnl_net_fill` in the kernel). Only knows their layouts, and trusts no length in them. `netto_sys::netlink` sends and receives.
 
 use metrics_common::InterfaceCounts;
 
@@ -9,6 +9,8 @@ const HEADER_BYTES: usize = 16;
 const LINK_BYTES: usize = 16;
 const STATS_BYTES: usize = 12;
 const GENERAL_BYTES: usize = 4;
+/// Size of `struct tcmsg`.
+const FILTER_BYTES: usize = 20;
 /// Bytes before an attribute's value.
 const ATTRIBUTE_BYTES: usize = 4;
 
@@ -19,6 +21,8 @@ const NLM_F_DUMP: u16 = 0x300;
 const NLM_F_DUMP_INTR: u16 = 0x10;
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
+const RTM_NEWTFILTER: u16 = 44;
+const RTM_GETTFILTER: u16 = 46;
 const RTM_NEWNSID: u16 = 88;
 const RTM_GETNSID: u16 = 90;
 const RTM_NEWSTATS: u16 = 92;
@@ -30,6 +34,14 @@ const IFLA_EXT_MASK: u16 = 29;
 const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_NUM_RX_QUEUES: u16 = 32;
 const IFLA_LINK_NETNSID: u16 = 37;
+const IFLA_XDP: u16 = 43;
+/// Numbers of programs: of the only one, or by mode.
+const IFLA_XDP_PROG_IDS: std::ops::RangeInclusive<u16> = 4..=7;
+const TCA_OPTIONS: u16 = 2;
+const TCA_BPF_ID: u16 = 11;
+/// `TC_H_CLSACT` with the filters of what comes in and of what goes out.
+const TC_INGRESS: u32 = 0xffff_fff2;
+const TC_EGRESS: u32 = 0xffff_fff3;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_STATS_LINK_64: u16 = 1;
 /// Leaves out counts for IPv6 and of virtual functions, which are most of an answer.
@@ -49,6 +61,13 @@ pub enum Request {
     Link(u32),
     /// Only the counts of each interface: much cheaper than [`Request::Links`].
     Counts,
+    /// The filters of an interface, for what comes in or for what goes out.
+    Filters {
+        /// Number of the interface.
+        interface: u32,
+        /// Whether those for what goes out.
+        are_egress: bool,
+    },
     /// The id in this network namespace of the namespace of this process.
     NamespaceOf(u32),
 }
@@ -73,6 +92,16 @@ impl Request {
                 let filter = 1_u32 << (IFLA_STATS_LINK_64 - 1);
                 body[8..12].copy_from_slice(&filter.to_ne_bytes());
                 (RTM_GETSTATS, NLM_F_DUMP)
+            }
+            Request::Filters {
+                interface,
+                are_egress,
+            } => {
+                let parent = if are_egress { TC_EGRESS } else { TC_INGRESS };
+                body.resize(FILTER_BYTES, 0);
+                body[4..8].copy_from_slice(&interface.to_ne_bytes());
+                body[12..16].copy_from_slice(&parent.to_ne_bytes());
+                (RTM_GETTFILTER, NLM_F_DUMP)
             }
             Request::NamespaceOf(pid) => {
                 body.resize(GENERAL_BYTES, 0);
@@ -117,6 +146,8 @@ pub struct Link {
     /// The id, in this interface's namespace, of the namespace of its peer, such as a veth's other
     /// end; `None` if it is the same.
     pub peer_nsid: Option<i32>,
+    /// The numbers of its XDP programs.
+    pub xdp_programs: Vec<u32>,
 }
 
 /// A message from the kernel.
@@ -128,6 +159,8 @@ pub enum Message {
     Counts(u32, InterfaceCounts),
     /// The id of a namespace; `None` if it has none.
     Namespace(Option<i32>),
+    /// A filter's BPF program, by its number.
+    Filter(u32),
     /// A refusal with this errno.
     Refused(i32),
     /// The end of a list.
@@ -190,6 +223,17 @@ fn message(kind: u16, body: &[u8]) -> Option<Message> {
             let (_, value) = all.find(|(kind, _)| *kind == IFLA_STATS_LINK_64)?;
             Message::Counts(word(body, 4)?, counts(value)?)
         }
+        RTM_NEWTFILTER => {
+            // Filters of other kinds have other options.
+            let program = || {
+                let all = Attributes(body.get(FILTER_BYTES..)?);
+                let (_, options) = all.flatten().find(|(kind, _)| *kind == TCA_OPTIONS)?;
+                let mut options = Attributes(options).flatten();
+                let (_, value) = options.find(|(kind, _)| *kind == TCA_BPF_ID)?;
+                word(value, 0)
+            };
+            program().map_or(Message::Other, Message::Filter)
+        }
         RTM_NEWNSID => {
             let mut all = Attributes(body.get(GENERAL_BYTES..)?).flatten();
             let (_, value) = all.find(|(kind, _)| *kind == NETNSA_NSID)?;
@@ -213,6 +257,16 @@ fn link(body: &[u8]) -> Option<Link> {
             IFLA_NUM_RX_QUEUES => link.rx_queues = word(value, 0)?,
             IFLA_STATS64 => link.counts = counts(value)?,
             IFLA_LINK_NETNSID => link.peer_nsid = assigned(word(value, 0)?),
+            IFLA_XDP => {
+                for attribute in Attributes(value) {
+                    let (kind, value) = attribute?;
+                    if IFLA_XDP_PROG_IDS.contains(&kind) {
+                        link.xdp_programs.push(word(value, 0)?);
+                    }
+                }
+                link.xdp_programs.sort_unstable();
+                link.xdp_programs.dedup();
+            }
             IFLA_LINKINFO => {
                 for attribute in Attributes(value) {
                     let (kind, value) = attribute?;

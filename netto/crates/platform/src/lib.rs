@@ -26,6 +26,7 @@ mod cpus;
 mod notes;
 pub mod overhead;
 mod process;
+pub mod programs;
 pub mod sampled_stacks;
 mod sampling;
 mod symbol_refresh;
@@ -33,6 +34,7 @@ mod symbol_refresh;
 use self::cpus::Cpus;
 use self::notes::Notes;
 use self::overhead::{Found, Overhead, Taken};
+use self::programs::Programs;
 use self::sampled_stacks::SampledStacks;
 use self::symbol_refresh::SymbolRefresh;
 
@@ -72,6 +74,8 @@ pub struct Platform {
     pub has_clock: bool,
     /// netto's own cost, and its limit.
     pub overhead: Overhead,
+    /// The kernel's BPF programs and the samples in them, once something wants them.
+    pub programs: Option<Programs>,
     /// The stacks, for readers of the flame graph between two drains.
     pub stacks: Arc<SampledStacks>,
     /// Incremented each time symbols are read again.
@@ -178,6 +182,7 @@ impl Platform {
             capabilities: plan.capabilities(),
             has_clock: plan.has_clock,
             overhead,
+            programs: None,
             stacks: Arc::new(SampledStacks::new(
                 roots.clone(),
                 knowledge.why_no_stacks(classifier.is_some()),

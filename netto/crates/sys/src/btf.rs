@@ -41,6 +41,25 @@ pub fn enumeration(name: &str) -> anyhow::Result<Option<Vec<(String, u32)>>> {
     numbers_of(&bytes, name).with_context(|| format!("{PATH} is damaged"))
 }
 
+/// The function of the running kernel with this number of a type; `None` if there is none.
+///
+/// # Errors
+/// If the type information cannot be read.
+pub fn function(number: u32) -> anyhow::Result<Option<String>> {
+    let bytes = read()?;
+    function_of(&bytes, number).with_context(|| format!("{PATH} is damaged"))
+}
+
+fn function_of(btf: &[u8], number: u32) -> anyhow::Result<Option<String>> {
+    let mut found = None;
+    each_type(btf, |own, kind, name, _, _| {
+        if own == number && kind == FUNCTION {
+            found = Some(name.to_owned());
+        }
+    })?;
+    Ok(found)
+}
+
 fn read() -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(8 << 20);
     File::open(PATH)
@@ -53,7 +72,7 @@ fn read() -> anyhow::Result<Vec<u8>> {
 fn among<'a>(btf: &[u8], names: &[&'a str]) -> anyhow::Result<FxHashSet<&'a str>> {
     let wanted: FxHashSet<&'a str> = names.iter().copied().collect();
     let mut found = FxHashSet::default();
-    each_type(btf, |kind, name, _, _| {
+    each_type(btf, |_, kind, name, _, _| {
         if kind == FUNCTION
             && let Some(name) = wanted.get(name)
         {
@@ -65,7 +84,7 @@ fn among<'a>(btf: &[u8], names: &[&'a str]) -> anyhow::Result<FxHashSet<&'a str>
 
 fn numbers_of(btf: &[u8], enumeration: &str) -> anyhow::Result<Option<Vec<(String, u32)>>> {
     let mut found = None;
-    each_type(btf, |kind, name, members, texts| {
+    each_type(btf, |_, kind, name, members, texts| {
         if kind != ENUM || name != enumeration || found.is_some() {
             return;
         }
@@ -83,10 +102,10 @@ fn numbers_of(btf: &[u8], enumeration: &str) -> anyhow::Result<Option<Vec<(Strin
     Ok(found)
 }
 
-/// Calls `each` with the kind, the name, the kind's data and the texts of each type.
+/// Calls `each` with the number, the kind, the name, the kind's data and the texts of each type.
 fn each_type<'a>(
     btf: &'a [u8],
-    mut each: impl FnMut(u32, &'a str, &'a [u8], &'a [u8]),
+    mut each: impl FnMut(u32, u32, &'a str, &'a [u8], &'a [u8]),
 ) -> anyhow::Result<()> {
     let [
         magic,
@@ -105,7 +124,10 @@ fn each_type<'a>(
     };
     let mut types = section(types_at, types_bytes).context("its types are cut")?;
     let texts = section(texts_at, texts_bytes).context("its names are cut")?;
+    // Number 0 is no type.
+    let mut number = 0;
     while !types.is_empty() {
+        number += 1;
         let (Some(name), Some(info)) = (word_at(types, 0), word_at(types, 4)) else {
             bail!("a type is cut");
         };
@@ -117,7 +139,7 @@ fn each_type<'a>(
         if matches!(kind, FUNCTION | ENUM)
             && let Some(name) = text_at(texts, name as usize)
         {
-            each(kind, name, members, texts);
+            each(number, kind, name, members, texts);
         }
         types = &types[end..];
     }

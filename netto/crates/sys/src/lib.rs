@@ -17,6 +17,7 @@ pub mod missed;
 pub mod netlink;
 pub mod perf;
 pub mod preflight;
+pub mod programs;
 pub mod reopenable;
 pub mod room;
 pub mod session;

@@ -3,13 +3,20 @@
 //! The kernel answers under the lock of all network configuration (RTNL), which other processes may
 //! hold for seconds: call this only on a thread that may block.
 
+use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use netto_analysis::netlink::{Message, Request, messages};
+use nix::sched::{CloneFlags, setns};
 use socket2::{Domain, Protocol, Socket, Type};
+
+use super::files;
+use super::system::Roots;
 
 /// Largest datagram; those of the kernel have at most 32 KiB.
 const DATAGRAM_BYTES: usize = 64 << 10;
@@ -126,6 +133,32 @@ impl<S: Read + Write> RouteSocket<S> {
         }
         bail!("the kernel's answer about interfaces does not end")
     }
+}
+
+/// The host's network namespace, if this process is in another one. Without permission to compare,
+/// they are taken to be the same.
+pub fn foreign_namespace(roots: &Roots) -> Option<PathBuf> {
+    let of_init = roots.proc_root.join("1/ns/net");
+    let identity = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    let own = identity(Path::new("/proc/self/ns/net"));
+    match (identity(&of_init), own) {
+        (Some(host), Some(own)) if host != own => Some(of_init),
+        _ => None,
+    }
+}
+
+/// Moves this thread into a network namespace, if one is given.
+///
+/// # Errors
+/// If that is not allowed.
+pub fn enter(namespace: Option<&Path>) -> anyhow::Result<()> {
+    let Some(path) = namespace else {
+        return Ok(());
+    };
+    let file = files::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    setns(file, CloneFlags::CLONE_NEWNET).context(
+        "cannot enter the host's network namespace; run netto there, or with CAP_SYS_ADMIN",
+    )
 }
 
 /// Reports when interfaces are added, removed or renamed.

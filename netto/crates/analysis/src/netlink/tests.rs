@@ -145,6 +145,40 @@ fn a_veth_says_where_its_other_end_is() {
 }
 
 #[test]
+fn programs_stand_in_interfaces_and_filters() {
+    let mut body = vec![0; LINK_BYTES];
+    body.extend(attribute(IFLA_IFNAME, b"eth0\0"));
+    let number = |kind, program: u32| attribute(kind, &program.to_ne_bytes());
+    // In one mode, the number stands twice; the second attribute is the mode.
+    let programs = [attribute(2, &[2]), number(6, 9), number(4, 9)].concat();
+    body.extend(attribute(IFLA_XDP, &programs));
+    let expected = Link {
+        name: b"eth0".to_vec(),
+        xdp_programs: vec![9],
+        ..Link::default()
+    };
+    let link = encoded(RTM_NEWLINK, 0, 7, &body);
+    assert_eq!(all(&link), [Ok((7, Message::Link(expected)))]);
+    let filter = |options: &[u8]| {
+        let mut body = vec![0; FILTER_BYTES];
+        body.extend(attribute(1, b"bpf\0"));
+        body.extend(attribute(TCA_OPTIONS, options));
+        encoded(RTM_NEWTFILTER, 2, 8, &body)
+    };
+    let both = [filter(&number(TCA_BPF_ID, 17)), filter(&number(3, 17))].concat();
+    let expected = [Ok((8, Message::Filter(17))), Ok((8, Message::Other))];
+    assert_eq!(all(&both), expected);
+    let request = Request::Filters {
+        interface: 5,
+        are_egress: true,
+    };
+    let request = request.encode(1);
+    assert_eq!(request.len(), HEADER_BYTES + FILTER_BYTES);
+    let words = |at: usize| u32::from_ne_bytes(*request[at..].first_chunk().unwrap());
+    assert_eq!((words(20), words(28)), (5, TC_EGRESS));
+}
+
+#[test]
 fn namespaces_have_a_number_or_none() {
     let both = [bytes(NSID), bytes(NO_NSID)].concat();
     assert_eq!(

@@ -69,7 +69,7 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
         ),
         missed: Missed::default(),
     };
-    cost.drain_stacks(platform, &mut Vec::new());
+    cost.drain_stacks(platform, now_ns, &mut Vec::new());
     for cpu in 0..possible_cpus {
         if let Some(reading) = platform.readers.clocks.read(cpu) {
             cost.deltas.growth(cpu, &reading.total_ns, 0);
@@ -83,8 +83,16 @@ fn start(platform: &mut Platform, _: &FeatureOptions) -> anyhow::Result<Box<dyn 
 }
 
 impl NetworkCost {
-    fn drain_stacks(&mut self, platform: &mut Platform, tagged: &mut Vec<TaggedSample>) {
+    fn drain_stacks(
+        &mut self,
+        platform: &mut Platform,
+        now_ns: u64,
+        tagged: &mut Vec<TaggedSample>,
+    ) {
         self.samples.begin();
+        if let Some(programs) = &mut platform.programs {
+            programs.begin(now_ns, platform.readers.possible_cpus);
+        }
         let Some(classifier) = &mut platform.classifier else {
             return;
         };
@@ -99,9 +107,11 @@ impl NetworkCost {
                     frames: trace.frames,
                 };
                 let found = samples.borrow_mut().add(classifier, sample);
-                if let (Some(found), Some(tag)) = (found, trace.tag)
-                    && is_networking(found.owner.event)
-                {
+                let found = found.filter(|found| is_networking(found.owner.event));
+                if let (Some(found), Some(programs)) = (found, &mut platform.programs) {
+                    programs.add(classifier, trace.cpu, found.owner.event, trace.frames);
+                }
+                if let (Some(found), Some(tag)) = (found, trace.tag) {
                     tagged.push(TaggedSample {
                         cpu: trace.cpu,
                         event: found.owner.event,
@@ -116,6 +126,11 @@ impl NetworkCost {
         for cpu in 0..platform.readers.possible_cpus {
             if platform.overhead.is_looking(cpu) && self.samples.forget(cpu) {
                 platform.overhead.has_met(cpu);
+            }
+            if let Some(programs) = &mut platform.programs
+                && platform.overhead.is_looking(cpu)
+            {
+                programs.samples.forget(cpu);
             }
         }
         if let Some(samplers) = &mut platform.readers.samplers {
@@ -211,7 +226,7 @@ impl Instrument for NetworkCost {
         } = tick;
         platform.stacks.take_back();
         self.samples.flame.pass(*now_ns);
-        self.drain_stacks(platform, samples);
+        self.drain_stacks(platform, *now_ns, samples);
         self.attribution.begin(*interval_ns, self.samples.counts());
         let counted = self.samples.flame.counted(*now_ns);
         platform.stacks.put_down(counted, platform.symbols_version);

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
@@ -12,11 +11,9 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use metrics_common::InterfaceCounts;
 use netto_analysis::netlink::{Link, Message, Request};
-use netto_sys::files;
-use netto_sys::netlink::{LinkChanges, RouteSocket};
+use netto_sys::netlink::{LinkChanges, RouteSocket, enter, foreign_namespace};
 use netto_sys::reopenable::ReopenableFile;
 use netto_sys::system::Roots;
-use nix::sched::{CloneFlags, setns};
 
 use super::analysis::follow::Device;
 
@@ -90,7 +87,7 @@ impl LinkReader {
     /// # Errors
     /// If that cannot be entered, or no netlink socket can be opened.
     pub fn start(roots: &Roots) -> anyhow::Result<Self> {
-        let namespace = foreign_namespace(roots)?;
+        let namespace = foreign_namespace(roots);
         LinkReader::over(move || {
             // Only this thread enters it.
             enter(namespace.as_deref())?;
@@ -162,28 +159,6 @@ impl LinkReader {
             Err(RecvTimeoutError::Disconnected) => bail!("its thread has ended"),
         }
     }
-}
-
-/// The host's network namespace, if this process is in another one. Without permission to compare,
-/// they are taken to be the same.
-fn foreign_namespace(roots: &Roots) -> anyhow::Result<Option<PathBuf>> {
-    let of_init = roots.proc_root.join("1/ns/net");
-    let identity = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
-    let own = identity(Path::new("/proc/self/ns/net"));
-    match (identity(&of_init), own) {
-        (Some(host), Some(own)) if host != own => Ok(Some(of_init)),
-        _ => Ok(None),
-    }
-}
-
-fn enter(namespace: Option<&Path>) -> anyhow::Result<()> {
-    let Some(path) = namespace else {
-        return Ok(());
-    };
-    let file = files::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    setns(file, CloneFlags::CLONE_NEWNET).context(
-        "cannot enter the host's network namespace; run netto there, or with CAP_SYS_ADMIN",
-    )
 }
 
 /// The interfaces as they were last listed. While none is added, removed or renamed, only their

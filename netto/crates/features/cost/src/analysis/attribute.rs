@@ -8,15 +8,14 @@
 use metrics_common::component::{CLOCK_KINDS, children, index_of_source};
 use metrics_common::{COMPONENTS, Correction, Kind, Source};
 
-use self::shares::{HostPool, Pool, Whole};
 use super::delta::Totals;
 use netto_analysis::plan::Capabilities;
+use netto_analysis::shares::{HostPool, Pool, Whole};
 
 mod counts;
-mod shares;
 
 pub use self::counts::{Request, StackCounts, is_networking};
-pub use self::shares::Basis;
+pub use netto_analysis::shares::Basis;
 
 /// The time to attribute, on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Shares of a whole's time, for any number of samples per interval. Pure; knows components only by
-//! their row.
+//! Shares of a whole's time, for any number of samples per interval. Pure; knows what it is divided
+//! among only by numbers, its rows.
 //!
 //! An interval with many samples is divided by them alone: the share of each part is its share of
 //! the samples. With few samples this would be wrong in two ways: without samples no part gets
@@ -45,7 +45,7 @@ pub struct Basis {
 
 /// Samples of one whole on all CPUs, by row of the component table.
 #[derive(Debug, Clone, Default)]
-pub(super) struct HostPool {
+pub struct HostPool {
     /// Of past intervals, with decreasing weight.
     recent: Vec<f64>,
     /// Of this interval.
@@ -54,7 +54,7 @@ pub(super) struct HostPool {
 
 impl HostPool {
     /// Moves this interval's samples into the past, and ages the past by its length.
-    pub(super) fn age(&mut self, by_ns: u64) {
+    pub fn age(&mut self, by_ns: u64) {
         let lighter = (-(by_ns as f64) / MEMORY_NS).exp();
         for (recent, now) in self.recent.iter_mut().zip(&mut self.now) {
             *recent = (*recent + *now) * lighter;
@@ -63,11 +63,20 @@ impl HostPool {
     }
 
     /// Counts samples of this interval.
-    pub(super) fn add(&mut self, row: usize, count: u32) {
+    pub fn add(&mut self, row: usize, count: u32) {
         let rows = self.now.len().max(row + 1);
         self.recent.resize(rows, 0.0);
         self.now.resize(rows, 0.0);
         self.now[row] += f64::from(count);
+    }
+
+    /// Forgets a row, whose number something else will have.
+    pub fn forget(&mut self, row: usize) {
+        for pool in [&mut self.recent, &mut self.now] {
+            if let Some(weight) = pool.get_mut(row) {
+                *weight = 0.0;
+            }
+        }
     }
 
     /// Weight of a row without these own samples.
@@ -101,7 +110,7 @@ struct Member {
 
 /// The state of one whole's split on one CPU.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pool {
+pub struct Pool {
     members: Vec<Member>,
     /// Time up to which the past has aged.
     now_ns: u64,
@@ -112,7 +121,7 @@ pub(super) struct Pool {
 
 /// The time to divide.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Whole<'a> {
+pub struct Whole<'a> {
     /// Nanoseconds.
     pub time_ns: u64,
     /// Time between two samples, nanoseconds.
@@ -128,7 +137,7 @@ pub(super) struct Whole<'a> {
 impl Pool {
     /// Divides a whole's time among its rows: calls `hand_out` with nanoseconds that sum exactly to
     /// it.
-    pub(super) fn divide(
+    pub fn divide(
         &mut self,
         whole: Whole<'_>,
         host: &HostPool,
@@ -178,6 +187,14 @@ impl Pool {
             (false, _) => 0.0,
         };
         basis(whole.time_ns, by_samples, past)
+    }
+
+    /// Forgets a row, whose number something else will have; what is carried of it goes to `rest`.
+    pub fn forget(&mut self, row: usize, rest: usize) {
+        if let Some(at) = self.members.iter().position(|member| member.row == row) {
+            let carried_ns = self.members.swap_remove(at).carried_ns;
+            self.member(rest).carried_ns += carried_ns;
+        }
     }
 
     fn age(&mut self, now_ns: u64) {
@@ -332,6 +349,20 @@ mod tests {
         divide(&mut pool, 100 * PERIOD_NS, &[(1, 100)]);
         let (_, parts) = divide(&mut pool, 100 * PERIOD_NS, &[(1, 20), (2, 20)]);
         assert_eq!(parts, [50 * PERIOD_NS, 50 * PERIOD_NS]);
+    }
+
+    #[test]
+    fn a_row_that_is_forgotten_leaves_nothing_to_the_next_of_its_number() {
+        let (mut pool, mut host) = (Pool::default(), HostPool::default());
+        host.add(1, 100);
+        divide(&mut pool, PERIOD_NS, &[(1, 40), (2, 10)]);
+        pool.forget(1, REST);
+        host.forget(1);
+        assert_eq!(host.rows().count(), 0);
+        let carried: f64 = pool.members.iter().map(|member| member.carried_ns).sum();
+        assert!(carried.abs() < 1e-6, "{carried}");
+        let (_, parts) = divide(&mut pool, 100 * PERIOD_NS, &[(2, 100)]);
+        assert_eq!(parts[0], 0);
     }
 
     #[test]

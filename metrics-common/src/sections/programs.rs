@@ -1,0 +1,359 @@
+//! CPU time of the kernel's BPF programs on the way of packets.
+
+use serde::{Deserialize, Serialize};
+
+use super::columns::Columns;
+use super::recorded::Recorded;
+use super::section::Section;
+use crate::packed::{self, Damaged, Packed};
+use crate::rounding::{Carry, TIME_UNIT_NS};
+
+/// Most programs named in a snapshot or a sum; the time of further ones is summed.
+pub const MOST_PROGRAMS: usize = 64;
+
+/// Programs under networking, from sampled stacks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Programs {
+    /// By CPU time, descending.
+    pub programs: Vec<Program>,
+    /// CPU time of others by CPU ([`crate::Snapshot::cpus`]), nanoseconds: programs beyond
+    /// [`MOST_PROGRAMS`], and code whose program is not certain.
+    pub other_cpu_ns: Vec<u64>,
+    /// Samples that this rests on.
+    pub other_samples: u64,
+}
+
+/// A BPF program.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Program {
+    /// The program, with what its times rest on.
+    #[serde(flatten)]
+    pub about: About,
+    /// CPU time within networking by CPU, nanoseconds: of its own code and of what it calls, other
+    /// than further programs.
+    pub cpu_ns: Vec<u64>,
+}
+
+/// A program without its times.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// Its number since the kernel started, never used again.
+    pub id: u32,
+    /// Its name; empty if it has none.
+    pub name: String,
+    /// Its type, by libbpf's name: `xdp`, `sched_cls`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The hash of its instructions, in hexadecimal digits.
+    pub tag: String,
+    /// Whether it is netto's own.
+    pub is_own: bool,
+    /// Where it is attached, as far as known.
+    pub attached: Vec<Attachment>,
+    /// Why nothing is known of where it is attached; empty if something is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unattached: String,
+    /// Samples that its time rests on.
+    pub samples: u64,
+    /// How many packets it had, for the time in which that is known.
+    pub packets: Option<Packets>,
+    /// Why packets are not known; empty if they are.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uncounted: String,
+}
+
+/// A place where a program is attached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Attachment {
+    /// The kind of place: `xdp`, `tcx_ingress`, `cgroup_inet_egress`, `tracepoint`.
+    pub hook: String,
+    /// Interface, control group, or function; empty if there is none.
+    pub target: String,
+}
+
+/// Packets of a program.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Packets {
+    /// Number of packets: of the program's interfaces, or of its runs.
+    pub count: u64,
+    /// Its CPU time while they were counted, nanoseconds over all CPUs.
+    pub cpu_ns: u64,
+    /// Whether the kernel counted runs, not the interfaces their packets.
+    pub are_runs: bool,
+}
+
+impl Program {
+    /// Its CPU time over all CPUs, nanoseconds.
+    pub fn total_ns(&self) -> u64 {
+        total(&self.cpu_ns)
+    }
+
+    /// CPU time for each packet, nanoseconds; `None` without packets.
+    pub fn ns_per_packet(&self) -> Option<f64> {
+        let packets = self.about.packets.filter(|packets| packets.count > 0)?;
+        Some(packets.cpu_ns as f64 / packets.count as f64)
+    }
+
+    /// Half of the 95 % interval of its time, by the number of samples, as a share of it; `None`
+    /// without samples.
+    pub fn margin_ratio(&self) -> Option<f64> {
+        (self.about.samples > 0).then(|| 1.96 / (self.about.samples as f64).sqrt())
+    }
+}
+
+impl About {
+    /// Name for people: `xdp_filter (17)`.
+    pub fn label(&self) -> String {
+        match self.name.as_str() {
+            "" => format!("without a name ({})", self.id),
+            name => format!("{name} ({})", self.id),
+        }
+    }
+
+    /// Where it is attached, for people: `xdp eth0, tcx_ingress eth1`; else why that is not known.
+    pub fn places(&self) -> String {
+        if self.attached.is_empty() {
+            return self.unattached.clone();
+        }
+        let one = |own: &Attachment| format!("{} {}", own.hook, own.target);
+        let all: Vec<String> = self.attached.iter().map(one).collect();
+        all.join(", ").trim_end().to_owned()
+    }
+
+    /// Adds a later interval of the same program.
+    fn add(&mut self, later: &About) {
+        self.samples = self.samples.saturating_add(later.samples);
+        self.attached.clone_from(&later.attached);
+        self.unattached.clone_from(&later.unattached);
+        match (&mut self.packets, &later.packets) {
+            (Some(own), Some(more)) => {
+                own.count = own.count.saturating_add(more.count);
+                own.cpu_ns = own.cpu_ns.saturating_add(more.cpu_ns);
+                own.are_runs &= more.are_runs;
+            }
+            (own @ None, Some(more)) => *own = Some(*more),
+            (_, None) => {}
+        }
+        match self.packets {
+            Some(_) => self.uncounted.clear(),
+            None => self.uncounted.clone_from(&later.uncounted),
+        }
+    }
+}
+
+impl Programs {
+    /// CPU time of all programs, nanoseconds over all CPUs.
+    pub fn total_ns(&self) -> u64 {
+        let named = self.programs.iter().map(Program::total_ns);
+        named.fold(total(&self.other_cpu_ns), u64::saturating_add)
+    }
+}
+
+fn total(row: &[u64]) -> u64 {
+    row.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
+}
+
+/// [`Programs`] on the wire.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ProgramsWire {
+    programs: Vec<About>,
+    other_samples: u64,
+    /// A row for each program, and one for others.
+    cpu_ns: Packed,
+}
+
+impl Section for Programs {
+    type Wire = ProgramsWire;
+
+    fn to_wire(&self) -> ProgramsWire {
+        let rows = self.programs.iter().map(|own| own.cpu_ns.as_slice());
+        let rows = rows.chain([self.other_cpu_ns.as_slice()]);
+        ProgramsWire {
+            programs: self.programs.iter().map(|own| own.about.clone()).collect(),
+            other_samples: self.other_samples,
+            cpu_ns: packed::pack(rows.map(Some)),
+        }
+    }
+
+    fn from_wire(wire: ProgramsWire, cpus: usize) -> Result<Self, Damaged> {
+        let rows = packed::unpack(&wire.cpu_ns, cpus)?.into_iter();
+        let mut rows: Vec<Vec<u64>> = rows.collect::<Option<_>>().ok_or(Damaged)?;
+        let other_cpu_ns = rows.pop().ok_or(Damaged)?;
+        if wire.programs.len() != rows.len() || rows.len() > MOST_PROGRAMS {
+            return Err(Damaged);
+        }
+        let programs = wire.programs.into_iter().zip(rows);
+        Ok(Programs {
+            programs: programs
+                .map(|(about, cpu_ns)| Program { about, cpu_ns })
+                .collect(),
+            other_cpu_ns,
+            other_samples: wire.other_samples,
+        })
+    }
+
+    fn round(&mut self, carry: &mut Carry) {
+        // In an order that only changes when a program comes or goes.
+        self.programs.sort_by_key(|own| own.about.id);
+        let rows = self.programs.iter_mut().map(|own| &mut own.cpu_ns);
+        let mut rows: Vec<_> = std::iter::once(&mut self.other_cpu_ns)
+            .chain(rows)
+            .collect();
+        let mut table: Vec<_> = rows
+            .iter_mut()
+            .map(|row| Some(std::mem::take(*row)))
+            .collect();
+        carry.round_rows("cpu_ns", &mut table, TIME_UNIT_NS);
+        for (row, rounded) in rows.into_iter().zip(table) {
+            *row = rounded.unwrap_or_default();
+        }
+    }
+
+    fn add(&mut self, later: &Self, columns: &Columns) {
+        let Programs {
+            programs,
+            other_cpu_ns,
+            other_samples,
+        } = self;
+        // A log may have several boots, which number their programs anew.
+        let is_same = |a: &About, b: &About| a.id == b.id && a.tag == b.tag && a.name == b.name;
+        columns.add(other_cpu_ns, &later.other_cpu_ns);
+        *other_samples = other_samples.saturating_add(later.other_samples);
+        for own in programs.iter_mut() {
+            let mut more = later.programs.iter();
+            match more.find(|more| is_same(&own.about, &more.about)) {
+                Some(more) => {
+                    own.about.add(&more.about);
+                    columns.add(&mut own.cpu_ns, &more.cpu_ns);
+                }
+                None => columns.add(&mut own.cpu_ns, &[]),
+            }
+        }
+        for more in &later.programs {
+            if programs.iter().any(|own| is_same(&own.about, &more.about)) {
+                continue;
+            }
+            let cpu_ns = columns.placed(&more.cpu_ns);
+            if programs.len() < MOST_PROGRAMS {
+                let about = more.about.clone();
+                programs.push(Program { about, cpu_ns });
+            } else {
+                let sums = other_cpu_ns.iter_mut().zip(cpu_ns);
+                sums.for_each(|(sum, ns)| *sum = sum.saturating_add(ns));
+                *other_samples = other_samples.saturating_add(more.about.samples);
+            }
+        }
+        programs.sort_by_key(|own| std::cmp::Reverse(own.total_ns()));
+    }
+}
+
+/// Nothing of it is kept.
+impl Recorded for Programs {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec;
+    use crate::{Sections, Snapshot};
+
+    fn program(id: u32, cpu_ns: &[u64], packets: Option<u64>) -> Program {
+        let uncounted = match packets {
+            Some(_) => String::new(),
+            None => "no count".to_owned(),
+        };
+        let packets = packets.map(|count| Packets {
+            count,
+            cpu_ns: total(cpu_ns),
+            are_runs: false,
+        });
+        Program {
+            about: About {
+                id,
+                name: "filter".to_owned(),
+                samples: 4,
+                packets,
+                uncounted,
+                ..About::default()
+            },
+            cpu_ns: cpu_ns.to_vec(),
+        }
+    }
+
+    fn programs(all: Vec<Program>) -> Programs {
+        let cpus = all.first().map_or(2, |own| own.cpu_ns.len());
+        Programs {
+            programs: all,
+            other_cpu_ns: vec![1; cpus],
+            other_samples: 1,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let written = Snapshot {
+            cpus: vec![0, 1],
+            sections: Sections {
+                programs: Some(programs(vec![
+                    program(1, &[5, 7], Some(3)),
+                    program(2, &[0, 1], None),
+                ])),
+                ..Sections::default()
+            },
+            ..Snapshot::default()
+        };
+        let read: Snapshot = codec::decode(&codec::encode(&written).unwrap()).unwrap();
+        assert_eq!(read, written);
+    }
+
+    #[test]
+    fn intervals_add_up_by_program_and_cpu_whatever_comes_and_goes() {
+        let mut sum = programs(vec![
+            program(1, &[5, 7], Some(3)),
+            program(2, &[1, 1], None),
+        ]);
+        let mut cpus = vec![0, 1];
+        let later = programs(vec![program(2, &[50], Some(25)), program(3, &[2], None)]);
+        sum.add(&later, &Columns::join(&mut cpus, &[1]));
+        let rows: Vec<_> = sum.programs.iter().map(|own| &own.cpu_ns[..]).collect();
+        assert_eq!(rows, [&[1, 51][..], &[5, 7], &[0, 2]]);
+        assert_eq!(sum.programs[0].ns_per_packet(), Some(2.0));
+        assert_eq!(sum.programs[0].about.uncounted, "");
+        assert_eq!(sum.programs[2].about.uncounted, "no count");
+        assert_eq!(
+            (sum.other_cpu_ns.clone(), sum.other_samples),
+            (vec![1, 2], 2)
+        );
+        assert_eq!(sum.sum().total_ns(), sum.total_ns());
+        assert_eq!(sum.programs[0].margin_ratio(), Some(1.96 / 8.0_f64.sqrt()));
+    }
+
+    #[test]
+    fn rounded_times_have_the_same_sum() {
+        let mut carry = Carry::default();
+        let (mut exact, mut rounded) = (Programs::default(), Programs::default());
+        for interval in 0..100 {
+            let times = [[1_234_567 + interval, 0], [20_777, 5_000_003 * interval]];
+            let two = [2, 1].map(|id| program(id, &times[id as usize - 1], None));
+            let mut own = programs(two.to_vec());
+            exact.add(&own, &Columns::folded());
+            own.round(&mut carry);
+            assert_eq!(own.programs[0].about.id, 1);
+            rounded.add(&own, &Columns::folded());
+        }
+        for (own, exact) in rounded.programs.iter().zip(&exact.programs) {
+            assert_eq!(own.about.id, exact.about.id);
+            let off = own.total_ns().abs_diff(exact.total_ns());
+            assert!(off < 10_000_000, "{off}");
+        }
+    }
+
+    #[test]
+    fn a_sum_of_ever_other_programs_does_not_grow_for_ever_and_loses_no_time() {
+        let mut sum = Programs::default();
+        for id in 1..=1_000 {
+            sum.add(&programs(vec![program(id, &[2], None)]), &Columns::folded());
+        }
+        assert_eq!(sum.programs.len(), MOST_PROGRAMS);
+        assert_eq!(sum.total_ns(), 3_000);
+    }
+}

@@ -1,0 +1,166 @@
+//! Divides the time of each event and CPU between programs and everything else, in proportion to
+//! its samples, as the feature cost divides it among its parts. To the nanosecond: no event has
+//! less time than its programs.
+
+use metrics_common::sections::MOST_PROGRAMS;
+use netto_analysis::shares::{HostPool, Pool, Whole};
+
+/// The row of programs without a slot of their own.
+pub(crate) const OTHERS: usize = MOST_PROGRAMS;
+/// The row of work outside programs.
+const REST: usize = MOST_PROGRAMS + 1;
+
+/// An event on a CPU in the interval.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Event {
+    pub(crate) cpu: usize,
+    /// The event's place among all.
+    pub(crate) place: usize,
+    pub(crate) time_ns: u64,
+    /// The time for which a sample stands.
+    pub(crate) period_ns: u64,
+    /// All samples, those in programs included.
+    pub(crate) samples: u32,
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub(crate) struct Division {
+    /// By event.
+    host: Vec<HostPool>,
+    /// By CPU and event.
+    cpus: Vec<Vec<Pool>>,
+    now_ns: u64,
+    // Scratch.
+    counts: Vec<(usize, u32)>,
+}
+
+impl Division {
+    /// Begins an interval of this length, with the number of all samples of each event, and the
+    /// event and slot of each one in a program.
+    pub(crate) fn begin(
+        &mut self,
+        interval_ns: u64,
+        samples: &[u32],
+        inside: impl Iterator<Item = (usize, usize)>,
+    ) {
+        self.now_ns += interval_ns;
+        self.host.resize(samples.len(), HostPool::default());
+        self.host.iter_mut().for_each(|pool| pool.age(interval_ns));
+        let mut rest = samples.to_vec();
+        for (event, slot) in inside {
+            self.host[event].add(slot, 1);
+            rest[event] = rest[event].saturating_sub(1);
+        }
+        for (pool, rest) in self.host.iter_mut().zip(rest) {
+            pool.add(REST, rest);
+        }
+    }
+
+    /// Divides the time of an event among the slots of its samples in programs, and the rest.
+    pub(crate) fn divide(
+        &mut self,
+        event: Event,
+        inside: impl Iterator<Item = usize>,
+        mut hand_out: impl FnMut(usize, u64),
+    ) {
+        if event.time_ns == 0 && event.samples == 0 {
+            return;
+        }
+        self.counts.clear();
+        let mut rest = event.samples;
+        for slot in inside {
+            rest = rest.saturating_sub(1);
+            match self.counts.iter_mut().find(|(own, _)| *own == slot) {
+                Some((_, count)) => *count += 1,
+                None => self.counts.push((slot, 1)),
+            }
+        }
+        if rest > 0 {
+            self.counts.push((REST, rest));
+        }
+        if self.cpus.len() <= event.cpu {
+            let nothing = vec![Pool::default(); self.host.len()];
+            self.cpus.resize(event.cpu + 1, nothing);
+        }
+        let whole = Whole {
+            time_ns: event.time_ns,
+            period_ns: event.period_ns,
+            counts: &self.counts,
+            rest: REST,
+            now_ns: self.now_ns,
+        };
+        self.cpus[event.cpu][event.place].divide(whole, &self.host[event.place], |slot, ns| {
+            if slot != REST {
+                hand_out(slot, ns);
+            }
+        });
+    }
+
+    /// Forgets what had this slot.
+    pub(crate) fn forget(&mut self, slot: usize) {
+        let pools = self.cpus.iter_mut().flatten();
+        pools.for_each(|pool| pool.forget(slot, REST));
+        self.host.iter_mut().for_each(|pool| pool.forget(slot));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD_NS: u64 = 1_000_000;
+
+    /// An interval of one event on one CPU with these samples in slots 0 and 1, of so many.
+    fn divide(division: &mut Division, time_ns: u64, inside: [u32; 2], samples: u32) -> [u64; 2] {
+        let slots = || (0..2).flat_map(|slot| (0..inside[slot]).map(move |_| slot));
+        division.begin(PERIOD_NS * 500, &[samples], slots().map(|slot| (0, slot)));
+        let event = Event {
+            cpu: 0,
+            place: 0,
+            time_ns,
+            period_ns: PERIOD_NS,
+            samples,
+        };
+        let mut found = [0; 2];
+        division.divide(event, slots(), |slot, ns| found[slot] += ns);
+        assert!(found.iter().sum::<u64>() <= time_ns);
+        found
+    }
+
+    #[test]
+    fn programs_have_the_share_of_their_samples() {
+        let mut division = Division::default();
+        let found = divide(&mut division, 80 * PERIOD_NS, [20, 40], 80);
+        assert_eq!(found, [20 * PERIOD_NS, 40 * PERIOD_NS]);
+        assert_eq!(divide(&mut division, 80 * PERIOD_NS, [0, 0], 80), [0, 0]);
+        assert_eq!(divide(&mut division, 0, [0, 0], 0), [0, 0]);
+    }
+
+    #[test]
+    fn rare_samples_are_right_in_the_sum() {
+        let mut division = Division::default();
+        let mut sum = [0; 2];
+        // A millisecond and a half in each interval, of which a third is the first one's: two
+        // samples in three intervals... one of which is in it every second time.
+        for interval in 0..3_000_u32 {
+            let samples = 1 + interval % 2;
+            let inside = u32::from(interval % 2 == 0);
+            let found = divide(&mut division, 3 * PERIOD_NS / 2, [inside, 0], samples);
+            sum[0] += found[0];
+            sum[1] += found[1];
+        }
+        let share = sum[0] as f64 / (3_000.0 * 1.5 * PERIOD_NS as f64);
+        assert!((share - 1.0 / 3.0).abs() < 0.01, "{share}");
+        assert_eq!(sum[1], 0);
+    }
+
+    #[test]
+    fn a_slot_that_is_given_back_begins_with_nothing() {
+        let mut division = Division::default();
+        divide(&mut division, 80 * PERIOD_NS, [80, 0], 80);
+        division.forget(0);
+        let found = divide(&mut division, 2 * PERIOD_NS, [0, 0], 2);
+        assert_eq!(found, [0, 0]);
+    }
+}

@@ -1,0 +1,238 @@
+//! BPF programs of known work on the way of packets: each is found with its number, its places and
+//! its packets, its time is within networking's, and what a packet costs is what the kernel says.
+
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, bail, ensure};
+use libbpf_rs::libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats};
+use libbpf_rs::query::{ProgInfoIter, ProgramInfo};
+use metrics_common::Snapshot;
+use metrics_common::component::index_of;
+use metrics_common::sections::Program;
+
+use crate::child::{self, Owned};
+use crate::follow::Followed;
+use crate::lab::{Namespace, kernel_at_least};
+use crate::lab_itself::needs_kernel;
+use crate::traffic;
+use crate::trial::Test;
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "programs::one_at_an_interface_is_found_with_place_and_packets",
+        tools: &["ip"],
+        body: || ways().try_for_each(found),
+    },
+    Test {
+        name: "programs::one_that_is_loaded_later_and_has_gone_is_no_other",
+        tools: &["ip"],
+        body: succeeded,
+    },
+    Test {
+        name: "programs::a_packet_costs_what_the_kernel_says_it_ran",
+        tools: &["ip"],
+        body: || ways().try_for_each(costs),
+    },
+];
+
+const NAME: &str = "nettotest_work";
+const SETTLE: Duration = Duration::from_secs(2);
+const LIMIT: Duration = Duration::from_secs(20);
+/// Some ten thousand samples.
+const MEASURED: Duration = Duration::from_secs(20);
+/// The promise, and what the kernel's account leaves out: the call of the program.
+const EXACT: f64 = 0.05;
+/// An address without a device, which is not this host's.
+const NOBODY: &str = "10.77.9.99";
+
+/// How the tests' program is attached: the agent's word, its type, and its hook.
+struct Way(&'static str, &'static str, &'static str);
+
+fn ways() -> impl Iterator<Item = Way> {
+    let tcx = kernel_at_least(6, 6).unwrap_or(false);
+    let tcx = tcx.then_some(Way("tcx", "sched_cls", "tcx_ingress"));
+    [Way("xdp-generic", "xdp", "xdp")].into_iter().chain(tcx)
+}
+
+/// A namespace that sends to an interface of this host.
+struct Link {
+    left: Namespace,
+    device: String,
+}
+
+impl Link {
+    fn new() -> Result<Self> {
+        let left = Namespace::new()?;
+        // Both go with the namespace.
+        let device = format!("nt{}", std::process::id());
+        let pair = format!(
+            "link add {device} type veth peer name lan netns {}",
+            left.name()
+        );
+        let ip = |words: &str| child::run(Command::new("ip").args(words.split_whitespace()));
+        ip(&pair)?;
+        ip(&format!("link set {device} up"))?;
+        left.ip("link set lan up")?;
+        left.ip("address add 10.77.9.1/24 dev lan")?;
+        left.ip(&format!(
+            "neighbour add {NOBODY} lladdr 02:00:00:00:77:77 dev lan nud permanent"
+        ))?;
+        Ok(Link { left, device })
+    }
+
+    /// Attaches the tests' program in this namespace, until dropped.
+    fn attach(&self, how: &str) -> Result<Owned> {
+        let own = std::env::current_exe()?;
+        let mut command = child::mortal(&own.to_string_lossy());
+        let mut agent = Owned::start(command.args(["agent", "attach", how, &self.device]))?;
+        agent.wait_for_line("ready", LIMIT)?;
+        Ok(agent)
+    }
+
+    fn blast(&self) -> Result<Owned> {
+        traffic::udp_blast(&self.left, NOBODY.parse()?)
+    }
+}
+
+/// The tests' newest program, by the kernel.
+fn by_kernel() -> Result<ProgramInfo> {
+    let programs = ProgInfoIter::default().filter(|own| own.name == NAME);
+    programs.last().context("the program is not loaded")
+}
+
+fn program(sum: &Snapshot, id: u32) -> Option<&Program> {
+    let programs = sum.sections.programs.as_ref()?;
+    programs.programs.iter().find(|own| own.about.id == id)
+}
+
+/// Of no CPU do programs have more time than networking, and all of it is somebody's.
+fn sums_hold(sum: &Snapshot) -> Result<()> {
+    let programs = sum.sections.programs.as_ref().context("no section")?;
+    let network = index_of("network").context("no such row")?;
+    let network = sum.cost().cpu_ns(network).context("not measured")?;
+    for (column, &all_ns) in network.iter().enumerate() {
+        let of_programs = programs.programs.iter().map(|own| own.cpu_ns[column]);
+        let sum_ns = of_programs.sum::<u64>() + programs.other_cpu_ns[column];
+        ensure!(
+            sum_ns <= all_ns,
+            "{sum_ns} ns of {all_ns} on column {column}"
+        );
+    }
+    Ok(())
+}
+
+/// Follows until the program with this number is complete.
+fn wait_for(followed: &mut Followed, id: u32) -> Result<Snapshot> {
+    let deadline = Instant::now() + LIMIT;
+    let mut last = Snapshot::default();
+    while Instant::now() < deadline {
+        last = followed.next()?;
+        sums_hold(&last)?;
+        let found = program(&last, id);
+        if found.is_some_and(|own| own.total_ns() > 0 && own.about.packets.is_some()) {
+            return Ok(last);
+        }
+    }
+    bail!("not found: {:?}", last.sections.programs)
+}
+
+fn found(Way(how, kind, hook): Way) -> Result<()> {
+    let link = Link::new()?;
+    let _program = link.attach(how)?;
+    let mut followed = Followed::start()?;
+    let _traffic = link.blast()?;
+    let truth = by_kernel()?;
+    let snapshot = wait_for(&mut followed, truth.id)?;
+    let own = program(&snapshot, truth.id).context("it was there")?;
+    println!("\n{how}: {own:?}");
+    ensure!(own.about.name == NAME && own.about.kind == kind, "{own:?}");
+    ensure!(!own.about.is_own && own.about.samples > 0, "{own:?}");
+    let [place] = &own.about.attached[..] else {
+        bail!("it is attached once: {own:?}");
+    };
+    ensure!((&*place.hook, &*place.target) == (hook, &*link.device));
+    let packets = own.about.packets.context("it has packets")?;
+    ensure!(packets.count > 0 && !packets.are_runs, "{packets:?}");
+    let programs = snapshot.sections.programs.context("no section")?;
+    let is_own = |own: &&Program| own.about.is_own;
+    for own in programs.programs.iter().filter(is_own) {
+        ensure!(own.about.name.starts_with("netto_"), "{own:?}");
+    }
+    Ok(())
+}
+
+/// Two programs with the same name and the same instructions, one after the other.
+fn succeeded() -> Result<()> {
+    needs_kernel(6, 6, "tcx")?;
+    let link = Link::new()?;
+    let mut followed = Followed::start()?;
+    let _traffic = link.blast()?;
+    let mut before = None;
+    for _ in 0..2 {
+        let agent = link.attach("tcx")?;
+        let id = by_kernel()?.id;
+        ensure!(Some(id) != before, "a number is used once");
+        wait_for(&mut followed, id)?;
+        drop(agent);
+        before = Some(id);
+        let deadline = Instant::now() + LIMIT;
+        let has_gone =
+            |snapshot: &Snapshot| program(snapshot, id).is_none_or(|own| own.about.samples == 0);
+        while !has_gone(&followed.next()?) {
+            ensure!(
+                Instant::now() < deadline,
+                "samples in a program that is gone"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Runs of a program, and their time, as the kernel counts them.
+fn account(id: u32) -> Result<(u64, u64)> {
+    let own = ProgInfoIter::default().find(|own| own.id == id);
+    let own = own.context("the program is gone")?;
+    Ok((own.run_cnt, own.run_time_ns))
+}
+
+fn costs(Way(how, ..): Way) -> Result<()> {
+    // Not the sysctl: netto would go by it.
+    // SAFETY: the call takes no pointer.
+    let accounts = unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) };
+    ensure!(accounts >= 0, "the kernel does not count runs");
+    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
+    let _accounts = unsafe { OwnedFd::from_raw_fd(accounts) };
+    let setting = std::fs::read_to_string(Path::new("/proc/sys/kernel/bpf_stats_enabled"))?;
+    ensure!(setting.trim() == "0", "the kernel counts anyway");
+    let link = Link::new()?;
+    let _program = link.attach(how)?;
+    let mut followed = Followed::start()?;
+    let _traffic = link.blast()?;
+    let id = by_kernel()?.id;
+    wait_for(&mut followed, id)?;
+    std::thread::sleep(SETTLE);
+    let (from, (runs_before, ran_before)) = (SystemTime::now(), account(id)?);
+    std::thread::sleep(MEASURED);
+    let (to, (runs, ran)) = (SystemTime::now(), account(id)?);
+    let sum = followed.between(from, to)?;
+    sums_hold(&sum)?;
+    let own = program(&sum, id).context("it was there")?;
+    let each = own.ns_per_packet().context("its packets are known")?;
+    let truth = (ran - ran_before) as f64 / (runs - runs_before) as f64;
+    println!(
+        "\n{how}: {each:.0} ns a packet by netto ({} samples, {:?}), {truth:.0} ns by the kernel \
+         ({} runs): {:.3}",
+        own.about.samples,
+        own.about.packets,
+        runs - runs_before,
+        each / truth
+    );
+    ensure!(
+        (each / truth - 1.0).abs() < EXACT,
+        "{each} ns, {truth} in truth"
+    );
+    Ok(())
+}
