@@ -6,6 +6,7 @@ use super::columns::Columns;
 use super::recorded::Recorded;
 use super::section::Section;
 use crate::packed::{self, Damaged, Packed};
+use crate::rounding::{Carry, TIME_UNIT_NS};
 
 /// Most programs named in a snapshot or a sum; the time of further ones is summed.
 pub const MOST_PROGRAMS: usize = 64;
@@ -191,6 +192,23 @@ impl Section for Programs {
         })
     }
 
+    fn round(&mut self, carry: &mut Carry) {
+        // In an order that only changes when a program comes or goes.
+        self.programs.sort_by_key(|own| own.about.id);
+        let rows = self.programs.iter_mut().map(|own| &mut own.cpu_ns);
+        let mut rows: Vec<_> = std::iter::once(&mut self.other_cpu_ns)
+            .chain(rows)
+            .collect();
+        let mut table: Vec<_> = rows
+            .iter_mut()
+            .map(|row| Some(std::mem::take(*row)))
+            .collect();
+        carry.round_rows("cpu_ns", &mut table, TIME_UNIT_NS);
+        for (row, rounded) in rows.into_iter().zip(table) {
+            *row = rounded.unwrap_or_default();
+        }
+    }
+
     fn add(&mut self, later: &Self, columns: &Columns) {
         let Programs {
             programs,
@@ -307,6 +325,26 @@ mod tests {
         );
         assert_eq!(sum.sum().total_ns(), sum.total_ns());
         assert_eq!(sum.programs[0].margin_ratio(), Some(1.96 / 8.0_f64.sqrt()));
+    }
+
+    #[test]
+    fn rounded_times_have_the_same_sum() {
+        let mut carry = Carry::default();
+        let (mut exact, mut rounded) = (Programs::default(), Programs::default());
+        for interval in 0..100 {
+            let times = [[1_234_567 + interval, 0], [20_777, 5_000_003 * interval]];
+            let two = [2, 1].map(|id| program(id, &times[id as usize - 1], None));
+            let mut own = programs(two.to_vec());
+            exact.add(&own, &Columns::folded());
+            own.round(&mut carry);
+            assert_eq!(own.programs[0].about.id, 1);
+            rounded.add(&own, &Columns::folded());
+        }
+        for (own, exact) in rounded.programs.iter().zip(&exact.programs) {
+            assert_eq!(own.about.id, exact.about.id);
+            let off = own.total_ns().abs_diff(exact.total_ns());
+            assert!(off < 10_000_000, "{off}");
+        }
     }
 
     #[test]

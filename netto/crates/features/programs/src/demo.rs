@@ -1,11 +1,12 @@
-//! The programs of the made-up host: a filter at its interface, a container network's, and netto's.
+//! The programs of the made-up host: a filter at its interface, a container network's, and one at
+//! control groups.
 
 use metrics_common::component::index_of;
 use metrics_common::sections::{About, Attachment, Packets, Program, Programs};
 use netto_feature::demo::Generator;
 
 /// Name, type, hook, target, component whose time it has a part of, and that part, per mille.
-const PROGRAMS: [(&str, &str, [&str; 2], &str, u64); 4] = [
+const PROGRAMS: [(&str, &str, [&str; 2], &str, u64); 3] = [
     ("xdp_filter", "xdp", ["xdp", "eth0"], "xdp_generic", 900),
     (
         "to_container",
@@ -20,13 +21,6 @@ const PROGRAMS: [(&str, &str, [&str; 2], &str, u64); 4] = [
         ["cgroup_inet_ingress", "/"],
         "local_delivery_v4",
         40,
-    ),
-    (
-        "netto_sirq_out",
-        "tracing",
-        ["tracepoint", "softirq_exit"],
-        "rx_unattributed",
-        300,
     ),
 ];
 const FIRST_ID: u32 = 41;
@@ -67,7 +61,6 @@ pub(crate) fn generator() -> Generator {
                 name: name.to_owned(),
                 kind: kind.to_owned(),
                 tag: format!("{:016x}", u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-                is_own: name.starts_with("netto_"),
                 attached: vec![attached],
                 samples: cpu_ns.iter().sum::<u64>() / PERIOD_NS,
                 packets,
