@@ -140,7 +140,9 @@ pub const TABLE: &[Row] = &[
     root("packets::those_over").guest(),
     root("packets::those_for").guest(),
     root("packets::an_interface").guest(),
-    root("truth::").statistics(OWNERS),
+    root("truth::of_").statistics(
+        "statistics of a quiet host; truth::half_a_minute has the same with a wide tolerance",
+    ),
     root("owners::two_").statistics(OWNERS),
     root("owners::what_").statistics(OWNERS),
     root("owners::processes_").statistics(OWNERS),
