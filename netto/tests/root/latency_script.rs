@@ -159,8 +159,8 @@ fn beside_bpftrace() -> Result<()> {
         for power in powers.into_iter().filter(|power| **power >= least_ns) {
             let count = |of: &BTreeMap<u64, u64>| of.get(power).copied().unwrap_or(0);
             let (by_script, by_netto) = (count(&script), count(&netto));
-            // One packet at the border of a bucket is no difference.
-            let allowed = (TOLERANCE * by_script.max(by_netto) as f64).max(1.0);
+            // One packet at each border of a bucket is no difference.
+            let allowed = (TOLERANCE * by_script.max(by_netto) as f64).max(2.0);
             ensure!(
                 by_script.abs_diff(by_netto) as f64 <= allowed,
                 "{point}: {by_script} packets from {power} ns on by the script, {by_netto} by netto"
