@@ -267,11 +267,12 @@ impl Page<'_> {
                     format!("{} ({watts:.1} W)", energy(joules))
                 };
                 format!(
-                    "{} for networking attributed to what was busy, {} as share of capacity, \
-                     estimates, of {}",
+                    "{} of networking, attributed to what was busy, of {}\n\
+                     {:18}{} as share of capacity; both are estimates",
                     part(*network_joules),
+                    energy(*host_joules),
+                    "",
                     part(*network_capacity_joules),
-                    energy(*host_joules)
                 )
             }
             PowerSummary::Unavailable { unavailable } => {
