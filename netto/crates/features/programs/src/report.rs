@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Programs that have a line.
 const LINES: usize = 12;
 /// Columns for their names.
-const NAMES: usize = 28;
+const NAMES: usize = 34;
 
 /// Adds up the programs of intervals.
 pub(crate) fn summarizer() -> Box<dyn Summarizer> {

@@ -18,8 +18,8 @@ pub(crate) fn why_unattached(kind: &str) -> &'static str {
             "at no interface of the host's network namespace that the kernel names"
         }
         kind if kind.starts_with("cgroup") => {
-            "without a link; the kernel does not tell the control group"
+            "without a link, of which the kernel does not tell the control group; or not attached now"
         }
-        _ => "without a link; the kernel does not tell where",
+        _ => "without a link, of which the kernel does not tell where; or not attached now",
     }
 }
