@@ -140,7 +140,10 @@ impl Overhead {
             prices,
             habits: Habits::default(),
             window: Window::default(),
-            bias: Bias::default(),
+            bias: match readers.tick {
+                Some(_) => Bias::of_ticks(),
+                None => Bias::default(),
+            },
             moment_ns: 0,
             planned,
             groups: Groups::default(),
