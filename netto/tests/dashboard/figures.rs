@@ -1,7 +1,7 @@
 //! Figures on the page agree: a legend with its chart, and all of them in each unit.
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Test;
 use crate::child;
@@ -111,8 +111,21 @@ fn legend() -> Result<()> {
     browser.script(CATCH_FILES)?;
     browser.click("pause")?;
     browser.wait_until("the page is paused", &format!("{MODE} === 'paused'"))?;
-    let (_, csv) = file(&browser, "save:events:csv")?;
-    let found = browser.script(LEGEND)?;
+    // What had come just before may still be drawn.
+    child::eventually(LIMIT, || {
+        let (_, csv) = file(&browser, "save:events:csv")?;
+        compare(&browser.script(LEGEND)?, &csv)
+    })?;
+    let said = browser.text("#events-basis")?;
+    ensure!(
+        said.starts_with("Values in % of this host's CPU.") && said.contains("of the 60 s shown"),
+        "{said}"
+    );
+    browser.must_be_content()
+}
+
+/// Lines of the legend against the values of the chart.
+fn compare(found: &Value, csv: &str) -> Result<()> {
     let rows = found.as_array().context("no rows")?;
     let head = csv.lines().next().context("no head")?;
     let values = |column: usize| -> Vec<f64> {
@@ -147,10 +160,5 @@ fn legend() -> Result<()> {
         compared += 1;
     }
     ensure!(compared == 7, "six lines and their total: {rows:?}");
-    let said = browser.text("#events-basis")?;
-    ensure!(
-        said.starts_with("Values in % of this host's CPU.") && said.contains("of the 60 s shown"),
-        "{said}"
-    );
-    browser.must_be_content()
+    Ok(())
 }

@@ -52,20 +52,12 @@ fn shared() -> Result<()> {
     let has_messages = kernel_at_least(6, 3)?;
     let dropped: Attached = ("kfree_skb", &["netto_kfree_skb"]);
     let without_latency: &[Attached] = match has_messages {
-        true => &[
-            dropped,
-            ("sk_data_ready", &["netto_ready"]),
-            ("sock_recv_length", &["netto_received"]),
-        ],
+        true => &[dropped, ("sock_recv_length", &["netto_received"])],
         false => &[dropped],
     };
     let with_latency: &[Attached] = match has_functions {
         true => without_latency,
-        false => &[
-            dropped,
-            ("sk_data_ready", &["netto_sk_data_r"]),
-            ("sock_recv_length", &["netto_sock_recv"]),
-        ],
+        false => &[dropped, ("sock_recv_length", &["netto_sock_recv"])],
     };
     become_attached(&daemon, with_latency, true)?;
     all_is_counted(&daemon, &network, true)?;
