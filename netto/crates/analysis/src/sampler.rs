@@ -121,15 +121,17 @@ pub fn choose(requested: RequestedSampler, facts: &Facts) -> Result<Choice, NoTi
         }
     };
     let room_hz = facts.max_overhead_ratio * 1e9 / interrupt_ns.max(1) as f64;
-    let cost = format!(
-        "an interrupt of perf's clock takes {:.1} µs here",
-        interrupt_ns as f64 / 1e3
-    );
+    let cost_us = interrupt_ns as f64 / 1e3;
     Ok(if room_hz < ENOUGH_HZ.min(facts.frequency_hz as f64) {
-        let room = format!("{cost}, and --max-overhead has room for {room_hz:.0} a second");
-        tick(tick_ns, room)
+        let reason = format!(
+            "an interrupt of perf's clock takes {cost_us:.1} µs here, and --max-overhead has room for \
+             {room_hz:.0} a second"
+        );
+        tick(tick_ns, reason)
     } else {
-        facts.perf(cost)
+        facts.perf(format!(
+            "an interrupt of perf's clock takes {cost_us:.1} µs here"
+        ))
     })
 }
 
@@ -241,6 +243,7 @@ mod tests {
     #[test]
     fn ticks_are_sampled_no_more_often_than_was_asked_for() {
         let rarely = Facts {
+            max_overhead_ratio: 0.0001,
             frequency_hz: 20,
             frequency_is_given: true,
             ..facts(DEAR_NS)
