@@ -8,7 +8,7 @@ use metrics_common::component::index_of;
 use metrics_common::{Info, Snapshot, confidence};
 
 use crate::burners::{ProgramAccounts, program_seconds};
-use crate::daemon::{Daemon, run_to_end};
+use crate::daemon::Daemon;
 use crate::follow::Followed;
 use crate::lab::Network;
 use crate::lab_itself::needs_kernel;
@@ -20,11 +20,6 @@ pub const TESTS: &[Test] = &[
         name: "ticks::no_timer_is_armed_for_their_samples",
         tools: &["ip"],
         body: no_timer,
-    },
-    Test {
-        name: "ticks::the_default_sampler_follows_from_the_price_of_an_interrupt",
-        tools: &[],
-        body: default_sampler,
     },
     Test {
         name: "ticks::no_more_samples_are_taken_than_were_asked_for",
@@ -56,8 +51,6 @@ const IN_STEP: f64 = 0.35;
 /// Cost of calling a program, relative to one that runs for microseconds.
 const CALL: f64 = 0.1;
 
-/// Above this, the tick is the default, if there is one; in microseconds, as in analysis::sampler.
-const DEAR_US: f64 = 5.0;
 /// A rate that is lower than that of the ticks of any kernel.
 const SELDOM_HZ: f64 = 40.0;
 
@@ -112,24 +105,6 @@ fn no_timer() -> Result<()> {
     let taken: u64 = sum.cost().stacks_taken.iter().sum();
     println!("\n{taken} stacks, of {most:.0} ticks");
     ensure!(taken as f64 <= 1.1 * most, "{taken} stacks of {most} ticks");
-    Ok(())
-}
-
-fn default_sampler() -> Result<()> {
-    let (status, out, err) = run_to_end(&["check"])?;
-    ensure!(status.success(), "netto check gave {status}: {out}{err}");
-    let line = out.lines().find(|line| line.contains("sampled by"));
-    let line = line.context("nothing is told of the sampler")?;
-    println!("\n{}", line.trim());
-    let price = line.split("an interrupt of perf's clock takes ").nth(1);
-    let price = price.and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
-    let Some(price_us) = price else {
-        return Err(NotOnThisKernel(line.trim().to_owned()).into());
-    };
-    ensure!(
-        line.contains("sampled by the scheduler's tick") == (price_us > DEAR_US),
-        "{line}"
-    );
     Ok(())
 }
 
