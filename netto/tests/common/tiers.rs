@@ -134,7 +134,6 @@ pub const TABLE: &[Row] = &[
     root("ticks::a_tc_program").statistics(KNOWN_COST).guest(),
     root("ticks::they_split").statistics(SPLIT),
     root("ticks::no_").guest(),
-    root("ticks::the_default_").guest(),
     root("packets::one_costs").statistics(KNOWN_COST),
     root("packets::those_").quiet(),
     root("packets::those_over").guest(),
