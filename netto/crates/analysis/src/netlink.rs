@@ -1,6 +1,7 @@
 //! Encodes and decodes rtnetlink messages about interfaces, their BPF programs, and network
 //! namespaces (`rtnetlink(7)`; `rtnl_fill_ifinfo`, `rtnl_fill_statsinfo`, `tcf_fill_node` and
-//! `rtnl_net_fill` in the kernel). Only knows their layouts, and trusts no length in them. `netto_sys::netlink` sends and receives.
+//! `rtnl_net_fill` in the kernel). Only knows their layouts, and trusts no length in them.
+//! `netto_sys::netlink` sends and receives.
 
 use metrics_common::InterfaceCounts;
 

@@ -182,7 +182,7 @@ const RECORDS: &[Record] = &[
                 "Number of the sample that it answered.",
             ),
             ("leaving_to", 1, "Interface by which it left."),
-            ("met", 1, "Sockets and packets that were met."),
+            ("met", 1, "Runs of the programs that meet packets."),
         ],
     },
     Record {

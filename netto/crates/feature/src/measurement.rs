@@ -2,7 +2,6 @@
 //! features fill its sections, the platform applies changes. Nothing else.
 
 use std::sync::Arc;
-
 use std::time::Duration;
 
 use metrics_common::{Info, Snapshot};

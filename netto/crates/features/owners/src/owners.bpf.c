@@ -97,13 +97,10 @@ int BPF_PROG(netto_leaves, struct sk_buff *skb)
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(netto_tag_in)
 {
-	struct netto_cpu *cpu = netto_this_cpu();
-	struct netto_tag *tag;
+	struct netto_tag *tag = netto_count_run();
 
-	if (!cpu)
+	if (!tag)
 		return 0;
-	tag = netto_tag_of(cpu);
-	tag->met++;
 	tag->last_socket = 0;
 	tag->last_device = 0;
 	NETTO_WRITE_ONCE(tag->in_softirq, 1);
@@ -114,13 +111,10 @@ int BPF_PROG(netto_tag_in)
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(netto_tag_out)
 {
-	struct netto_cpu *cpu = netto_this_cpu();
-	struct netto_tag *tag;
+	struct netto_tag *tag = netto_count_run();
 
-	if (!cpu)
+	if (!tag)
 		return 0;
-	tag = netto_tag_of(cpu);
-	tag->met++;
 	NETTO_WRITE_ONCE(tag->in_softirq, 0);
 	NETTO_WRITE_ONCE(tag->waiting, 0);
 	tag->leaving_number = 0;

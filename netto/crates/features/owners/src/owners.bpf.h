@@ -63,8 +63,8 @@ static __always_inline __u64 netto_take_waiting(struct netto_tag *tag, __u64 wor
 	return number;
 }
 
-/* The tag record of this CPU if packets are received in this context, else 0. */
-static __always_inline struct netto_tag *netto_begin_meeting(__u64 *worker)
+/* The tag record of this CPU, in which this run of a program is counted. */
+static __always_inline struct netto_tag *netto_count_run(void)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	struct netto_tag *tag;
@@ -73,6 +73,16 @@ static __always_inline struct netto_tag *netto_begin_meeting(__u64 *worker)
 		return 0;
 	tag = netto_tag_of(cpu);
 	tag->met++;
+	return tag;
+}
+
+/* The tag record of this CPU if packets are received in this context, else 0. */
+static __always_inline struct netto_tag *netto_begin_meeting(__u64 *worker)
+{
+	struct netto_tag *tag = netto_count_run();
+
+	if (!tag)
+		return 0;
 	return netto_receives(tag, bpf_get_current_task_btf(), worker) ? tag : 0;
 }
 

@@ -50,7 +50,7 @@ pub enum Causer {
     Interface(OwnerId),
     /// Neither.
     Nobody,
-    /// Nobody could have met its packet.
+    /// Not known: no probe was attached when its softirq began.
     Unknown,
 }
 

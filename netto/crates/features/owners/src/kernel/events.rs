@@ -70,9 +70,10 @@ const PROGRAMS: [(&str, &str, Method); 12] = [
 /// it runs seldom, and no other source has the name of a group that is gone already.
 const NEW_GROUPS: &str = "netto_mkdir";
 
-/// Ways to meet the sockets of received packets, the best first: the programs of the others are
-/// not loaded. The first meets all. The second has a tracepoint's function for kernels before
-/// 6.2. The last misses segments for connections that a process uses or that are not established.
+/// Ways to meet the sockets of received packets, the best first; the programs of one way are
+/// loaded. The program at the root control group meets all packets. The second way needs fentry. The
+/// third needs tracepoints only, `sk_data_ready` since 6.2, and misses segments for connections that
+/// a process uses or that are not established.
 const WAYS: [&[&str]; 3] = [
     &["netto_arrives"],
     &[
