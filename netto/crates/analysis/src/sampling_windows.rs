@@ -7,6 +7,10 @@ const BUDGET_PART: f64 = 0.2;
 const SWITCHING_PART: f64 = 0.1;
 /// Least time from the beginning of one window to that of the next.
 const PERIOD_NS: u64 = 1_000_000_000;
+/// Bounds of the rate of samples in addition to the regular ones, samples per second.
+const SAMPLES_HZ: std::ops::RangeInclusive<f64> = 250.0..=4_000.0;
+/// Most of these samples in a window on a CPU.
+const MOST_SAMPLES: f64 = 200.0;
 /// Interrupts of each CPU while a program is attached to a tracepoint or detached from it: an
 /// estimate, from two places in the kernel's code that are patched in three steps each.
 const INTERRUPTS: f64 = 6.0;
@@ -26,15 +30,37 @@ pub struct SamplingWindow {
     pub after_ns: u64,
     /// Its length, nanoseconds.
     pub length_ns: u64,
+    /// Samples per second in addition to the regular ones.
+    pub sampling_hz: u64,
+}
+
+/// What the choice of a window depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct WindowLoad {
+    /// The share of a CPU's time that the probes would cost if they were always attached.
+    pub cost_ratio: f64,
+    /// What a sample costs, nanoseconds; `None` without such samples.
+    pub sample_ns: Option<f64>,
+    /// The share of a CPU's time of the budget.
+    pub max_overhead_ratio: f64,
 }
 
 /// Chooses windows.
 #[derive(Debug, Clone, Default)]
 pub struct SamplingWindows {
     next_ns: u64,
-    /// The length of the last window, and the time until the next.
-    last_ns: Option<(f64, f64)>,
+    last: Option<Last>,
     switching: Option<Switching>,
+}
+
+/// The last window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Last {
+    length_ns: f64,
+    /// From its beginning to that of the next.
+    period_ns: f64,
+    /// What its samples take of a CPU while it is open, as a ratio.
+    sampling_ratio: f64,
 }
 
 /// What attaching and detaching the probes of a window takes, nanoseconds.
@@ -67,25 +93,28 @@ impl SamplingWindows {
     /// What windows like the last one take on average of a CPU on which the probes would cost this
     /// share if they were always attached; without the thread that attaches them.
     pub fn ratio(&self, cost_ratio: f64) -> f64 {
-        let of = |(length_ns, period_ns): (f64, f64)| {
-            (cost_ratio * length_ns + self.interrupts_ns()) / period_ns
-        };
-        self.last_ns.map_or(0.0, of)
+        self.last.map_or(0.0, |last| {
+            let open_ratio = cost_ratio + last.sampling_ratio;
+            (open_ratio * last.length_ns + self.interrupts_ns()) / last.period_ns
+        })
     }
 
     /// The window in the interval that begins `now_ns`; `None` if there was one lately.
     ///
-    /// `cost_ratio` is the share of a CPU's time that the probes would cost if they were always
-    /// attached, `max_overhead_ratio` that of the budget, and `phase`, from 0 to 1, is random: a
-    /// load with the windows' period must not always meet them at the same place.
+    /// `phase`, from 0 to 1, is random: a load with the windows' period must not always meet them at
+    /// the same place. Samples may take as much of a window as the probes do.
     pub fn next(
         &mut self,
         now_ns: u64,
         interval_ns: u64,
-        cost_ratio: f64,
-        max_overhead_ratio: f64,
+        load: WindowLoad,
         phase: f64,
     ) -> Option<SamplingWindow> {
+        let WindowLoad {
+            cost_ratio,
+            sample_ns,
+            max_overhead_ratio,
+        } = load;
         if now_ns < self.next_ns {
             return None;
         }
@@ -97,14 +126,26 @@ impl SamplingWindows {
         self.next_ns = now_ns + period_ns - interval_ns.min(period_ns) / 2;
         let period_ns = period_ns.max(interval_ns) as f64;
         let part_ns = BUDGET_PART * max_overhead_ratio * period_ns - switching_ns;
-        let allowed_ns = part_ns.max(0.0) / cost_ratio.max(1e-9);
+        let sampling_hz = sample_ns.map_or(0.0, |sample_ns| {
+            let hz = cost_ratio * 1e9 / sample_ns.max(1.0);
+            hz.clamp(*SAMPLES_HZ.start(), *SAMPLES_HZ.end())
+        });
+        let sampling_ratio = sampling_hz * sample_ns.unwrap_or(0.0) / 1e9;
+        let allowed_ns = part_ns.max(0.0) / (cost_ratio + sampling_ratio).max(1e-9);
         let longest_ns = (LONGEST * interval_ns as f64) as u64;
         let length_ns = (allowed_ns as u64).max(SHORTEST_NS).min(longest_ns);
-        self.last_ns = Some((length_ns as f64, period_ns));
+        // Of more samples than fit, the last would be missing.
+        let fewer = (MOST_SAMPLES * 1e9 / length_ns.max(1) as f64 / sampling_hz.max(1.0)).min(1.0);
+        self.last = Some(Last {
+            length_ns: length_ns as f64,
+            period_ns,
+            sampling_ratio: fewer * sampling_ratio,
+        });
         let room_ns = (WITHIN * interval_ns as f64) as u64 - length_ns;
         Some(SamplingWindow {
             after_ns: (phase * room_ns as f64) as u64,
             length_ns,
+            sampling_hz: (fewer * sampling_hz) as u64,
         })
     }
 }
@@ -117,10 +158,34 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    const fn load(cost_ratio: f64) -> WindowLoad {
+        WindowLoad {
+            cost_ratio,
+            sample_ns: None,
+            max_overhead_ratio: 0.01,
+        }
+    }
+
     fn first(cost_ratio: f64) -> SamplingWindow {
         let mut windows = SamplingWindows::default();
-        let window = windows.next(0, 500 * MS, cost_ratio, 0.01, 0.5);
+        let window = windows.next(0, 500 * MS, load(cost_ratio), 0.5);
         window.unwrap()
+    }
+
+    #[test]
+    fn samples_may_take_as_much_of_a_window_as_its_probes() {
+        let with = |cost_ratio, sample_ns| {
+            let load = WindowLoad {
+                sample_ns: Some(sample_ns),
+                ..load(cost_ratio)
+            };
+            let window = SamplingWindows::default().next(0, 500 * MS, load, 0.5);
+            window.map(|window| (window.length_ns / MS, window.sampling_hz))
+        };
+        assert_eq!(with(0.02, 10_000.0), Some((50, 2_000)));
+        assert_eq!(with(0.02, 40_000.0), Some((50, 500)), "dear samples");
+        assert_eq!(with(0.02, 1_000.0), Some((83, 2_400)), "no more than fit");
+        assert_eq!(with(0.001, 10_000.0), Some((250, 250)), "at the least");
     }
 
     #[test]
@@ -136,7 +201,7 @@ mod tests {
             let mut windows = SamplingWindows::default();
             let intervals = (0..10_000 / interval).map(|number| number * interval * MS);
             let opened = intervals
-                .filter_map(|now| windows.next(now, interval * MS, 0.1, 0.01, 0.0))
+                .filter_map(|now| windows.next(now, interval * MS, load(0.1), 0.0))
                 .count();
             assert_eq!(opened, 10, "{interval} ms");
         }
@@ -150,7 +215,7 @@ mod tests {
         let (mut all_ns, mut reckoned_ns) = (0.0, 0.0);
         let intervals = 1_200;
         for number in 0..intervals {
-            let window = windows.next(number * 500 * MS, 500 * MS, cost_ratio, 0.01, 0.5);
+            let window = windows.next(number * 500 * MS, 500 * MS, load(cost_ratio), 0.5);
             if let Some(window) = window {
                 windows.learn(thread_ns, changes, INTERRUPT_NS);
                 let switching = thread_ns as f64 + f64::from(changes) * 6.0 * INTERRUPT_NS;
@@ -192,7 +257,7 @@ mod tests {
         let mut windows = SamplingWindows::default();
         windows.learn(5_000_000, 12, 0.0);
         let period = |windows: &mut SamplingWindows, now| {
-            let window = windows.next(now * 500 * MS, 500 * MS, 0.02, 0.01, 0.5);
+            let window = windows.next(now * 500 * MS, 500 * MS, load(0.02), 0.5);
             window.map(|window| (now, window.length_ns))
         };
         let opened: Vec<_> = (0..21_u64)
@@ -208,7 +273,7 @@ mod tests {
             cost in 0.0_f64..10.0,
             phase in 0.0_f64..1.0,
         ) {
-            let window = SamplingWindows::default().next(7, interval_ns, cost, 0.01, phase);
+            let window = SamplingWindows::default().next(7, interval_ns, load(cost), phase);
             let window = window.unwrap();
             prop_assert!(window.length_ns > 0);
             prop_assert!(window.after_ns + window.length_ns < interval_ns);

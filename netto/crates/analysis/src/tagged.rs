@@ -50,6 +50,9 @@ pub struct TaggedSample {
     pub part: Option<usize>,
     /// Whether the stack shows that the packet's socket was known.
     pub has_met_packet: bool,
+    /// Whether it was taken in addition, while a window was open: evidence of owners, but it stands
+    /// for no time.
+    pub is_of_window: bool,
     /// The task that ran.
     pub tag: SampleTag,
 }

@@ -17,10 +17,11 @@ use netto_analysis::kernel_counts::{SoftirqCounts, VECTORS};
 use netto_analysis::plan::Plan;
 use netto_analysis::prices::{Events, Habits, Prices};
 use netto_analysis::rates::{Rates, Shown};
+use netto_analysis::sampling_windows::WindowLoad;
 use netto_analysis::window::Window;
 use netto_sys::cpu_time::Reading;
 use netto_sys::reopenable::ReopenableFile;
-use netto_sys::session::{Probe, ProbeController, Readers};
+use netto_sys::session::{Probe, ProbeController, Readers, WindowSampling};
 use netto_sys::system::{self, Roots};
 
 mod groups;
@@ -191,7 +192,7 @@ impl Overhead {
         self.kernel.switches = switches;
         for window in self.controller.take_windows() {
             if let Some(own) = self.groups.of_mut(window.group) {
-                own.end_window(&window, self.interrupt_ns);
+                own.end_window(window, self.interrupt_ns);
             }
         }
     }
@@ -312,7 +313,7 @@ impl Overhead {
         let columns = || found.cpus.iter().enumerate();
         let paid = columns().map(|(column, &cpu)| (cpu as usize, taken.of(column)));
         self.window.add(found.interval_ns, paid);
-        self.choose_probes(found, &costs, now_ns);
+        self.choose_probes(found, &costs, now_ns, readers);
         self.learn_bias(now_ns);
         self.calibrate(found, &costs, now_ns);
         let sampling_hz = self.choose_rates(found, &costs, &taken, readers);
@@ -426,7 +427,9 @@ impl Overhead {
         let sample_ns = self.prices.of_sample_ns();
         let of_cpu = |(column, &cpu): (usize, &u32)| {
             let hz = self.sampling_hz(column, cpu, found, readers)?;
-            Some((hz * found.interval_ns as f64 / 1e9 * sample_ns) as u64)
+            let regular = hz * found.interval_ns as f64 / 1e9;
+            let of_windows = self.groups.iter().map(|own| own.window_samples(cpu));
+            Some(((regular + of_windows.sum::<f64>()) * sample_ns) as u64)
         };
         let sampler = found.cpus.iter().enumerate().map(of_cpu).collect();
         // The analyzer runs on a known CPU; the process' other threads on any.
@@ -465,7 +468,17 @@ impl Overhead {
         Some(found.busy_ratio.map_or(1.0, |ratios| ratios[column]) * hz)
     }
 
-    fn choose_probes(&mut self, found: &Found<'_>, costs: &[GroupCosts], now_ns: u64) {
+    fn choose_probes(
+        &mut self,
+        found: &Found<'_>,
+        costs: &[GroupCosts],
+        now_ns: u64,
+        readers: &Readers,
+    ) {
+        // A tick cannot come more often.
+        let is_sampled =
+            |cpu: &u32| readers.samplers.is_some() && !self.rates.of(*cpu as usize).is_look;
+        let sampled: Vec<u32> = found.cpus.iter().copied().filter(is_sampled).collect();
         for (group, error) in self.controller.take_failures() {
             let label = self.groups.label(group);
             tracing::warn!("{label} cannot be timed again: {error}");
@@ -491,17 +504,26 @@ impl Overhead {
             self.say(&format!("Timed again: {}.", back.join(", ")));
         }
         let interval_ns = found.interval_ns.max(1) as f64;
+        let sample_ns = self.prices.of_sample_ns();
         for own in self.groups.iter_mut() {
             let most_ns = costs.iter().map(|costs| costs[own.group.index()]).max();
             let ratio = most_ns.unwrap_or(0) as f64 / interval_ns;
             if matches!(own.declared.limit, Limit::Budget { .. }) && !wanted.has(own.group) {
-                let (max, length_ns) = (self.max_overhead_ratio, found.interval_ns);
                 let phase = self.random.ratio();
-                if let Some(window) = own.windows.next(now_ns, length_ns, ratio, max, phase) {
+                let load = WindowLoad {
+                    cost_ratio: ratio,
+                    sample_ns: (!sampled.is_empty()).then_some(sample_ns),
+                    max_overhead_ratio: self.max_overhead_ratio,
+                };
+                if let Some(window) = own.windows.next(now_ns, found.interval_ns, load, phase) {
                     let [after, length] =
                         [window.after_ns, window.length_ns].map(Duration::from_nanos);
+                    let sampling = WindowSampling {
+                        cpus: sampled.clone(),
+                        hz: window.sampling_hz,
+                    };
                     self.controller
-                        .attach_for_a_window(own.group, after, length);
+                        .attach_for_a_window(own.group, after, length, sampling);
                 }
             }
             let was_on = self.timed.has(own.group);

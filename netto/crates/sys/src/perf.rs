@@ -272,6 +272,61 @@ impl Samplers {
     }
 }
 
+/// Clocks that take samples in addition to the regular ones while a window is open.
+#[derive(Debug)]
+pub(super) struct WindowSamplers {
+    program: OwnedFd,
+    /// Open events, not running outside of windows.
+    events: BTreeMap<u32, SamplingEvent>,
+}
+
+impl WindowSamplers {
+    /// No clock is open yet.
+    pub(super) fn new(program: OwnedFd) -> Self {
+        WindowSamplers {
+            program,
+            events: BTreeMap::new(),
+        }
+    }
+
+    /// Starts the clocks of these CPUs at this rate, and returns those that run. A CPU whose clock
+    /// cannot be had has only its regular samples.
+    pub(super) fn start(&mut self, cpus: &[u32], hz: u64) -> Vec<u32> {
+        // The kernel ends the event of a CPU that goes offline.
+        self.events.retain(|cpu, _| cpus.contains(cpu));
+        let turn = random();
+        let running = cpus.iter().copied().filter(|&cpu| {
+            let period_ns = pace::period_ns(cpu, turn, hz);
+            self.start_one(cpu, period_ns).is_ok()
+        });
+        running.collect()
+    }
+
+    fn start_one(&mut self, cpu: u32, period_ns: u64) -> io::Result<()> {
+        if let Some(event) = self.events.get(&cpu) {
+            if event.count(period_ns).is_ok() {
+                return Ok(());
+            }
+            self.events.remove(&cpu);
+        }
+        let event = SamplingEvent::open(cpu, 1)?;
+        event.set_period(period_ns)?;
+        event.start(self.program.as_fd())?;
+        self.events.insert(cpu, event);
+        Ok(())
+    }
+
+    /// Stops the clocks of these CPUs.
+    pub(super) fn stop(&mut self, cpus: &[u32]) {
+        for cpu in cpus {
+            let is_stopped = self.events.get(cpu).map(|event| event.run(false).is_ok());
+            if is_stopped == Some(false) {
+                self.events.remove(cpu);
+            }
+        }
+    }
+}
+
 /// A simple random number: the standard library's seed for hash tables.
 fn random() -> u32 {
     RandomState::new().build_hasher().finish() as u32

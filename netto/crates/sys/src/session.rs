@@ -13,7 +13,7 @@ use metrics_common::ProbeInfo;
 use self::attached::AttachedProbes;
 pub use self::combined::{CombinedObject, CombinedProgram, Resources};
 use self::controller::ProbeThread;
-pub use self::controller::{AttachedWindow, MeasuredCosts, ProbeController};
+pub use self::controller::{AttachedWindow, MeasuredCosts, ProbeController, WindowSampling};
 pub use self::probes::Probe;
 use super::abi;
 use super::control::Control;
@@ -23,7 +23,7 @@ use super::interrupts::NicInterrupts;
 use super::mapped::{self, MappedArray, MappedParts};
 use super::missed::MissedRuns;
 use super::netto_skel::{NettoSkel, NettoSkelBuilder};
-use super::perf::Samplers;
+use super::perf::{Samplers, WindowSamplers};
 use super::stacks::StackBuffer;
 use super::system::Roots;
 use super::tick::TickSampler;
@@ -132,10 +132,14 @@ impl Session {
         if let Sockets::Timed(hook, functions) = &plan.sockets {
             attached.sockets(*hook, functions, &records, roots, &mut missed)?;
         }
+        let has_window_samples = plan.stacks.is_ok() && has_tags;
         let controller = ProbeThread::start(
             attached.groups(),
             attached.set,
             plan.stacks.is_ok().then(|| sampler_of(&skel)).transpose()?,
+            has_window_samples
+                .then(|| window_sampler_of(&skel))
+                .transpose()?,
             clocks.clone(),
             control.clone(),
         )?;
@@ -181,6 +185,12 @@ impl Session {
 fn sampler_of(skel: &NettoSkel<'_>) -> anyhow::Result<OwnedFd> {
     let program = skel.progs.netto_sample.as_fd().try_clone_to_owned();
     program.context("cannot duplicate a descriptor")
+}
+
+fn window_sampler_of(skel: &NettoSkel<'_>) -> anyhow::Result<WindowSamplers> {
+    let program = skel.progs.netto_sample_w.as_fd().try_clone_to_owned();
+    let program = program.context("cannot duplicate a descriptor")?;
+    Ok(WindowSamplers::new(program))
 }
 
 /// Room for the stacks of one lane.
@@ -234,6 +244,8 @@ fn load(
     let has_switches = plan.has_clock && plan.parks_states();
     open.progs.netto_switch.set_autoload(has_switches);
     open.progs.netto_sample.set_autoload(plan.stacks.is_ok());
+    let has_window_samples = plan.stacks.is_ok() && has_tags;
+    open.progs.netto_sample_w.set_autoload(has_window_samples);
     open.load().map_err(explain_load)
 }
 

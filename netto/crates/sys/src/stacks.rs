@@ -38,6 +38,8 @@ pub struct Trace<'a> {
     pub process: u32,
     /// Whether the idle task was running, and the sampler could not tell what ran on top of it.
     pub is_idle_task: bool,
+    /// Whether it was taken in addition, while a window was open: it stands for no time.
+    pub is_of_window: bool,
     /// The owner tag, if samples have tags.
     pub tag: Option<SampleTag>,
     /// Return addresses, innermost first; empty if the kernel could not unwind.
@@ -71,6 +73,9 @@ fn tag_of(words: &[AtomicU64; abi::SAMPLE_TAG_WORDS]) -> SampleTag {
 
 /// Flag beside a thread's number: whether it is a kernel thread.
 const OF_KERNEL: u32 = 1 << 31;
+/// Number of frames.
+const FRAMES: u64 = (1 << 31) - 1;
+const IS_OF_WINDOW: u64 = 1 << 31;
 const IS_IDLE_TASK: u64 = 1 << 40;
 const HAS_TAG: u64 = 1 << 41;
 /// The process' number is from this bit on.
@@ -89,7 +94,7 @@ fn take_trace(words: &[AtomicU64]) -> Option<TraceWords<'_>> {
         tag = Some(tag_of(words));
         tail = frames;
     }
-    let depth = (header as u32 as usize).min(tail.len());
+    let depth = ((header & FRAMES) as usize).min(tail.len());
     let (frames, rest) = tail.split_at(depth);
     Some((header, tag, frames, rest))
 }
@@ -140,6 +145,7 @@ impl StackBuffer {
                     kind: (header >> 32) as u8,
                     process: (header >> PROCESS) as u32,
                     is_idle_task: header & IS_IDLE_TASK != 0,
+                    is_of_window: header & IS_OF_WINDOW != 0,
                     tag,
                     frames: &self.frames,
                 });
@@ -184,7 +190,7 @@ mod tests {
         ];
         let mut words = vec![2 | kind, 11, 12, 1 | HAS_TAG];
         words.extend(whose);
-        words.extend([21, IS_IDLE_TASK]);
+        words.extend([21, IS_IDLE_TASK | IS_OF_WINDOW]);
         let words: Vec<AtomicU64> = words.into_iter().map(AtomicU64::new).collect();
         let mut rest = words.as_slice();
         let mut found = Vec::new();

@@ -107,9 +107,14 @@ impl NetworkCost {
                     is_idle_task: trace.is_idle_task,
                     frames: trace.frames,
                 };
-                let found = samples.borrow_mut().add(classifier, sample);
+                let found = match trace.is_of_window {
+                    true => Samples::classify(classifier, sample),
+                    false => samples.borrow_mut().add(classifier, sample),
+                };
                 let found = found.filter(|found| is_networking(found.owner.event));
-                if let (Some(found), Some(programs)) = (found, &mut platform.programs) {
+                if let (Some(found), Some(programs), false) =
+                    (found, &mut platform.programs, trace.is_of_window)
+                {
                     programs.add(classifier, trace.cpu, found.owner.event, trace.frames);
                 }
                 if let (Some(found), Some(tag)) = (found, trace.tag) {
@@ -118,6 +123,7 @@ impl NetworkCost {
                         event: found.owner.event,
                         part: found.owner.part,
                         has_met_packet: found.has_met_packet,
+                        is_of_window: trace.is_of_window,
                         tag,
                     });
                 }

@@ -122,6 +122,10 @@ impl WhoseCost {
             let is_for_others = works_for_others(sample.event) || sample.tag.is_of_kernel;
             // Without its probes, the owner of work for others is unknown; the payer is not.
             let are_asked = || overhead.was_attached(&self.group, sample.tag.time_ns);
+            // A task's own work needs no evidence.
+            if sample.is_of_window && !is_for_others {
+                continue;
+            }
             let (cause, found) = if is_for_others && !are_asked() {
                 (UNKNOWN, Evidence::Unknown)
             } else {
@@ -150,6 +154,7 @@ impl WhoseCost {
                 leaf: leaf_of(sample.event, sample.part),
                 pair: Pair { cause, payer },
                 found,
+                is_of_window: sample.is_of_window,
             });
         }
     }

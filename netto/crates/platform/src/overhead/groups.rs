@@ -59,8 +59,8 @@ pub(super) struct Registered {
     pub(super) counted: Option<Vec<u64>>,
     cycle: DutyCycle,
     pub(super) windows: SamplingWindows,
-    /// Windows of the interval in which it was attached, from when and until when.
-    attached: Vec<(u64, u64)>,
+    /// Windows of the interval in which it was attached.
+    attached: Vec<AttachedWindow>,
     /// Whether the user is to be told that it is off.
     is_off: bool,
     holder: Weak<()>,
@@ -188,18 +188,27 @@ impl Registered {
     }
 
     /// Records a window that has ended; `interrupt_ns` is what an interrupt from another CPU takes.
-    pub(super) fn end_window(&mut self, window: &AttachedWindow, interrupt_ns: f64) {
-        self.attached.push((window.from_ns, window.until_ns));
+    pub(super) fn end_window(&mut self, window: AttachedWindow, interrupt_ns: f64) {
         self.windows
             .learn(window.switch_ns, window.changes, interrupt_ns);
+        self.attached.push(window);
+    }
+
+    /// Samples of a CPU that windows of the interval took in addition to the regular ones.
+    pub(super) fn window_samples(&self, cpu: u32) -> f64 {
+        let on_it = self.attached.iter();
+        let on_it = on_it.filter(|window| window.sampling.cpus.contains(&cpu));
+        let taken = on_it.map(|window| {
+            let length_ns = window.until_ns.saturating_sub(window.from_ns);
+            window.sampling.hz as f64 * length_ns as f64 / 1e9
+        });
+        taken.sum()
     }
 
     /// Whether it was attached from this time of the interval until that in one of its windows.
     pub(super) fn was_attached(&self, from_ns: u64, until_ns: u64) -> bool {
-        let windows = self.attached.iter();
-        windows
-            .clone()
-            .any(|(from, until)| *from <= from_ns && until_ns <= *until)
+        let holds = |own: &AttachedWindow| own.from_ns <= from_ns && until_ns <= own.until_ns;
+        self.attached.iter().any(holds)
     }
 
     /// What the windows of the interval took of the CPU in this column, nanoseconds.
@@ -238,6 +247,9 @@ impl Registered {
 
 #[cfg(test)]
 mod tests {
+    use netto_analysis::sampling_windows::WindowLoad;
+    use netto_sys::session::WindowSampling;
+
     use super::*;
 
     const TIDES: ProbeGroup = ProbeGroup {
@@ -288,15 +300,26 @@ mod tests {
         assert_eq!(expected(&groups, GroupSet::NONE), 0.0);
         let own = groups.of_mut(held.group).unwrap();
         assert_eq!(own.taken_in_windows_ns(0, EVENT_NS), 0);
-        let window = own.windows.next(0, INTERVAL_NS, 0.02, 0.01, 0.0).unwrap();
+        let load = WindowLoad {
+            cost_ratio: 0.02,
+            sample_ns: None,
+            max_overhead_ratio: 0.01,
+        };
+        let window = own.windows.next(0, INTERVAL_NS, load, 0.0).unwrap();
         let attached = AttachedWindow {
             group: held.group,
             from_ns: 0,
             until_ns: window.length_ns,
             switch_ns: 0,
             changes: 4,
+            sampling: WindowSampling {
+                cpus: vec![1],
+                hz: 1_000,
+            },
         };
-        own.end_window(&attached, INTERRUPT_NS);
+        own.end_window(attached, INTERRUPT_NS);
+        let samples = [0, 1].map(|cpu| own.window_samples(cpu));
+        assert_eq!(samples, [0.0, window.length_ns as f64 / 1e6]);
         assert!(own.was_attached(0, window.length_ns) && !own.was_attached(0, INTERVAL_NS));
         // The events of that window, of 200,000 a second.
         own.counted = Some(vec![0, 200_000 * window.length_ns / INTERVAL_NS]);

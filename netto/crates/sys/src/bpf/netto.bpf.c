@@ -135,5 +135,12 @@ int BPF_PROG(netto_irq_exit)
 SEC("perf_event")
 int netto_sample(void *ctx)
 {
-	return netto_take_sample(ctx, 0);
+	return netto_take_sample(ctx, 0, 0);
+}
+
+/* Called in addition while a window is open. */
+SEC("perf_event")
+int netto_sample_w(void *ctx)
+{
+	return netto_take_sample(ctx, 0, NETTO_TRACE_WINDOW);
 }

@@ -14,13 +14,13 @@ const volatile __u64 netto_sampled_kinds = 0;
 
 /*
  * Of the innermost `own_frames` nothing is kept: they are those of what calls this. 0 where the
- * kernel leaves them out itself.
+ * kernel leaves them out itself. `what` is NETTO_TRACE_WINDOW or 0.
  */
-static __always_inline int netto_take_sample(void *ctx, __u64 own_frames)
+static __always_inline int netto_take_sample(void *ctx, __u64 own_frames, __u64 what)
 {
 	struct netto_cpu *cpu = netto_this_cpu();
 	struct netto_lane *lane;
-	__u64 kind, what;
+	__u64 kind;
 
 	if (!cpu)
 		return 0;
@@ -32,10 +32,11 @@ static __always_inline int netto_take_sample(void *ctx, __u64 own_frames)
 	 * That holds where softirqs are timed: where they are not, one may be on top of
 	 * the idle task, as on every CPU that a packet wakes, and user space tells by the stack.
 	 */
-	what = kind << 32;
+	what |= kind << 32;
 	if (kind == 0 && (__u32)bpf_get_current_pid_tgid() == 0) {
 		if (netto_control.softirqs_timed) {
-			cpu->idle_samples++;
+			if (!(what & NETTO_TRACE_WINDOW))
+				cpu->idle_samples++;
 			return 0;
 		}
 		what |= NETTO_TRACE_IDLE;

@@ -7,7 +7,8 @@
  * flight in the other, and reads that one. A trace is one header word and then
  * the return addresses, innermost first:
  *
- *	bits 0..31 frames, bits 32..39 kind of the per-CPU clock,
+ *	bits 0..30 frames, bit 31 whether it was taken in addition, in a window,
+ *	bits 32..39 kind of the per-CPU clock,
  *	bit 40 whether it is a stack of the idle task,
  *	bit 41 whether its tag stands before the frames, NETTO_SAMPLE_TAG_WORDS:
  *	process and thread that ran, control group, when the process began,
@@ -51,6 +52,7 @@ static __always_inline struct netto_lane *netto_lane_of(__u32 slot)
 	return bpf_map_lookup_elem(&netto_lanes, &index);
 }
 
+#define NETTO_TRACE_WINDOW (1ULL << 31)
 #define NETTO_TRACE_KIND (0xffULL << 32)
 #define NETTO_TRACE_IDLE (1ULL << 40)
 #define NETTO_TRACE_TAG (1ULL << 41)
@@ -119,7 +121,10 @@ static __always_inline void netto_write_tag(struct netto_cpu *cpu, __u64 *words)
 	words[10] = 0;
 	if (!netto_receives(tag, task, &worker))
 		return;
-	words[6] = ++tag->numbered;
+	/* Two samples of one packet have one answer. */
+	if (!tag->waiting || tag->waiting_worker != worker)
+		tag->numbered++;
+	words[6] = tag->numbered;
 	if ((tag->last_socket || tag->last_device) && tag->last_worker == worker) {
 		netto_read_met(tag->last_socket, tag->last_device, &met);
 		words[7] = met.cgroup;
@@ -139,6 +144,9 @@ static __always_inline void netto_append(struct netto_cpu *cpu, struct netto_lan
 	__u64 header;
 	long bytes;
 
+	/* Half of a lane is for regular samples alone. */
+	if (what & NETTO_TRACE_WINDOW && used > netto_lane_words / 2)
+		return;
 	if (used > netto_lane_words - NETTO_TRACE_WORDS) {
 		lane->lost++;
 		return;

@@ -73,5 +73,5 @@ int BPF_PROG(netto_tick, struct hrtimer *timer)
 	cpu = netto_this_cpu();
 	if (!cpu || bpf_get_prandom_u32() >= cpu->tick_chance)
 		return 0;
-	return netto_take_sample(ctx, tick->own_frames);
+	return netto_take_sample(ctx, tick->own_frames, 0);
 }

@@ -19,6 +19,7 @@ use super::probes::{Member, Probe, Role};
 use crate::bpf_stats::{Runs, Statistics, runs_of};
 use crate::control::Control;
 use crate::cpu_time::CpuClocks;
+use crate::perf::WindowSamplers;
 use crate::system;
 use netto_analysis::groups::{GROUPS, Group, GroupSet};
 
@@ -44,7 +45,7 @@ pub struct MeasuredCosts {
 }
 
 /// A time for which a group was attached that is not attached otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachedWindow {
     /// The group.
     pub group: Group,
@@ -56,6 +57,17 @@ pub struct AttachedWindow {
     pub switch_ns: u64,
     /// Number of times that one was attached or detached.
     pub changes: u32,
+    /// The samples that were taken in addition.
+    pub sampling: WindowSampling,
+}
+
+/// The samples that are taken in a window in addition to the regular ones.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WindowSampling {
+    /// The sampled CPUs.
+    pub cpus: Vec<u32>,
+    /// Rate on each, samples per second.
+    pub hz: u64,
 }
 
 /// The thread's progress.
@@ -115,9 +127,15 @@ impl ProbeController {
         self.order(Order::Moment(group));
     }
 
-    /// Attaches a group for this length, beginning `after` now, unless it is attached anyway. Other
-    /// orders do not wait for it.
-    pub fn attach_for_a_window(&self, group: Group, after: Duration, length: Duration) {
+    /// Attaches a group for this length, beginning `after` now, unless it is attached anyway, and
+    /// takes these samples meanwhile. Other orders do not wait for it.
+    pub fn attach_for_a_window(
+        &self,
+        group: Group,
+        after: Duration,
+        length: Duration,
+        sampling: WindowSampling,
+    ) {
         let begins = Instant::now() + after;
         self.order(Order::Window(Window {
             group,
@@ -125,6 +143,7 @@ impl ProbeController {
             ends: begins + length,
             from_ns: None,
             switch_ns: 0,
+            sampling,
         }));
     }
 
@@ -205,6 +224,7 @@ impl ProbeThread {
         attached: GroupSet,
         set: ProbeSet,
         sampler: Option<OwnedFd>,
+        window_samplers: Option<WindowSamplers>,
         clocks: Arc<CpuClocks>,
         control: Arc<Control>,
     ) -> anyhow::Result<ProbeThread> {
@@ -222,6 +242,7 @@ impl ProbeThread {
             windows: Vec::new(),
             set,
             sampler,
+            window_samplers,
             clocks,
             control,
             controller: controller.clone(),
@@ -261,6 +282,8 @@ struct Window {
     from_ns: Option<u64>,
     /// CPU time that its beginning took, nanoseconds.
     switch_ns: u64,
+    /// Samples to be taken, then those that are.
+    sampling: WindowSampling,
 }
 
 impl Window {
@@ -278,6 +301,7 @@ struct Worker {
     windows: Vec<Window>,
     set: ProbeSet,
     sampler: Option<OwnedFd>,
+    window_samplers: Option<WindowSamplers>,
     clocks: Arc<CpuClocks>,
     control: Arc<Control>,
     controller: ProbeController,
@@ -297,7 +321,7 @@ impl Worker {
                 }
                 Order::Remove(group) => {
                     self.wanted = self.wanted.without(group);
-                    self.windows.retain(|window| window.group != group);
+                    self.drop_windows(group);
                     self.note(attached.minus(GroupSet::NONE.with(group)));
                     self.set.remove(group);
                 }
@@ -363,15 +387,21 @@ impl Worker {
                 None => {
                     let before_ns = system::thread_cpu_ns();
                     self.attach(group);
-                    window.switch_ns = system::thread_cpu_ns().saturating_sub(before_ns);
                     if is_attached(self) {
                         window.from_ns = Some(system::monotonic_ns());
+                        let WindowSampling { cpus, hz } = &mut window.sampling;
+                        let samplers = self.window_samplers.as_mut();
+                        *cpus = samplers.map_or_else(Vec::new, |own| own.start(cpus, *hz));
+                        window.switch_ns = system::thread_cpu_ns().saturating_sub(before_ns);
                         self.windows.push(window);
                     }
                 }
                 Some(from_ns) => {
                     let until_ns = system::monotonic_ns();
                     let before_ns = system::thread_cpu_ns();
+                    if let Some(samplers) = &mut self.window_samplers {
+                        samplers.stop(&window.sampling.cpus);
+                    }
                     if !self.wanted.has(window.group) {
                         self.detach(group);
                     }
@@ -388,11 +418,26 @@ impl Worker {
                         until_ns,
                         switch_ns: window.switch_ns + took_ns,
                         changes,
+                        sampling: window.sampling,
                     });
                 }
             }
         }
         self.give_up_lost();
+    }
+
+    /// Ends the windows of a group that is removed.
+    fn drop_windows(&mut self, group: Group) {
+        let (gone, left) = std::mem::take(&mut self.windows)
+            .into_iter()
+            .partition(|window| window.group == group);
+        self.windows = left;
+        let gone: Vec<Window> = gone;
+        if let Some(samplers) = &mut self.window_samplers {
+            gone.iter()
+                .filter(|window| window.from_ns.is_some())
+                .for_each(|window| samplers.stop(&window.sampling.cpus));
+        }
     }
 
     fn attach(&mut self, groups: GroupSet) {

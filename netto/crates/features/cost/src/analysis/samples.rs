@@ -62,6 +62,16 @@ impl Samples {
         self.lost.fill(0);
     }
 
+    /// Classifies a stack that stands for no time; `None` if it belongs to no component.
+    pub fn classify(classifier: &mut Classifier, sample: Sample<'_>) -> Option<ClassifiedStack> {
+        let known = classifier.recognise(sample.kind, sample.frames);
+        let owner = classifier.owner_on(sample.cpu, sample.process, known)?;
+        Some(ClassifiedStack {
+            owner,
+            has_met_packet: classifier.has_met_packet(known),
+        })
+    }
+
     /// Counts a stack, and classifies it; `None` if it belongs to no component.
     pub fn add(
         &mut self,

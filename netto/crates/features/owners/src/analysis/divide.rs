@@ -26,6 +26,8 @@ pub struct Attributed {
     pub pair: Pair,
     /// How that was found.
     pub found: Evidence,
+    /// Whether it stands for no time, and is only evidence for others.
+    pub is_of_window: bool,
 }
 
 /// Time that an owner caused of a component on a CPU.
@@ -96,9 +98,10 @@ fn nature_of(event: usize) -> Nature {
 }
 
 /// Whether a part of the RX softirq serves all packets and handles none itself: polling queues,
-/// waking other CPUs for receive packet steering. Without an owner it is divided as the others are.
+/// waking other CPUs for receive packet steering, probes. Without an owner it is divided as the
+/// others are.
 fn is_for_all(leaf: usize) -> bool {
-    ["napi_loop", "backlog", "rx_unattributed"].contains(&COMPONENTS[leaf].slug)
+    ["napi_loop", "backlog", "rx_unattributed", "tracing"].contains(&COMPONENTS[leaf].slug)
 }
 
 /// The leaf row of a sample: the part that its stack shows, else the remainder of the event.
@@ -159,6 +162,7 @@ impl Division {
             leaf,
             pair,
             found,
+            is_of_window,
         } = sample;
         let Some(cpu) = self.cpus.get_mut(cpu) else {
             return;
@@ -175,12 +179,23 @@ impl Division {
             is_shared: is_sent || is_for_all(leaf),
             otherwise: pair.cause,
         };
+        let known = match is_open {
+            false => Some(Known { pair, found }),
+            true if found == Evidence::Nothing && !is_sent => Some(Known::handed_on(pair.payer)),
+            true => None,
+        };
         for pools in [cpu, &mut self.host] {
             for row in [Some(leaf), (event != leaf).then_some(event)] {
-                match row {
-                    Some(row) if is_open => pools[row].add_open(open),
-                    Some(row) => pools[row].add(Known { pair, found }),
-                    None => {}
+                let Some(pool) = row.map(|row| &mut pools[row]) else {
+                    continue;
+                };
+                if let Some(known) = known {
+                    pool.add_evidence(known);
+                }
+                match is_open {
+                    _ if is_of_window => {}
+                    true => pool.add_open(open),
+                    false => pool.add(Known { pair, found }),
                 }
             }
         }
@@ -248,7 +263,10 @@ impl Division {
             .into_iter()
             .chain(self.other_evidence(event, leaf, cpu));
         match evidence.into_iter().find(|weights| !weights.is_empty()) {
-            Some(weights) => weights.iter().copied().map(in_proportion).collect(),
+            Some(weights) => {
+                let settled = self.settle(event, cpu, weights.to_vec());
+                settled.into_iter().map(in_proportion).collect()
+            }
             None => {
                 let pair = Pair {
                     cause: UNKNOWN,
@@ -285,13 +303,13 @@ impl Division {
         let own = &self.cpus[cpu];
         let rows = [leaf, event.row];
         let of_payer = rows
-            .map(|row| own[row].now())
+            .map(|row| own[row].evidence())
             .into_iter()
             .chain(rows.map(|row| own[row].past()))
             .map(|evidence| open.of_its_payer(evidence));
         let of_all = || {
             let sends = self.stand_in(event, cpu).map(Pool::now);
-            let now = rows.into_iter().map(|row| own[row].now());
+            let now = rows.into_iter().map(|row| own[row].evidence());
             let others = self.other_evidence(event, leaf, cpu);
             let all = now.chain(sends).chain(others);
             all.map(|all| open.of_owners(all))
@@ -300,11 +318,10 @@ impl Division {
         // A softirq that has met no packet has handed packets to another CPU.
         let is_for_another =
             open.is_shared && open.otherwise == NOBODY && event.nature == Nature::Received;
-        let of_another = is_for_another.then(|| self.elsewhere(event, cpu));
-        let of_another = of_another.into_iter().flatten();
-        let of_another = of_another.map(|evidence| open.of_owners(&evidence));
-        let evidence = of_another.chain(of_payer).find(|some| !some.is_empty());
+        let of_another = is_for_another.then(|| self.elsewhere(event, cpu)).flatten();
+        let evidence = of_another.or_else(|| of_payer.into_iter().find(|some| !some.is_empty()));
         let evidence = evidence.or_else(|| open.is_shared.then(of_all).flatten());
+        let evidence = evidence.map(|evidence| self.settle(event, cpu, evidence));
         let pair_of = |cause| Pair {
             cause,
             payer: open.payer.unwrap_or(cause),
@@ -321,25 +338,65 @@ impl Division {
         let all: f64 = evidence.iter().map(|(_, weight)| weight).sum();
         for (known, part) in evidence {
             let pair = pair_of(known.pair.cause);
-            let found = Evidence::Proportion;
-            weights.push((Known { pair, found }, weight * part / all));
+            let (known, _) = in_proportion((Known { pair, ..known }, part));
+            weights.push((known, weight * part / all));
         }
     }
 
-    /// Samples of an event on all other CPUs, then earlier ones.
-    fn elsewhere(&self, event: &Event, cpu: usize) -> [Weights; 2] {
+    /// Replaces what was handed to another CPU by those who receive on others; by nobody if they
+    /// are not known.
+    fn settle(&self, event: &Event, cpu: usize, evidence: Weights) -> Weights {
+        if !evidence.iter().any(|(known, _)| known.is_handed_on()) {
+            return evidence;
+        }
+        let others = self.elsewhere(event, cpu).unwrap_or_else(|| {
+            let pair = Pair {
+                cause: NOBODY,
+                payer: NOBODY,
+            };
+            let found = Evidence::Nothing;
+            vec![(Known { pair, found }, 1.0)]
+        });
+        let all: f64 = others.iter().map(|(_, weight)| weight).sum();
+        let mut settled = Weights::new();
+        for (known, weight) in evidence {
+            if !known.is_handed_on() {
+                settled.push((known, weight));
+                continue;
+            }
+            settled.extend(others.iter().map(|(other, part)| {
+                let pair = Pair {
+                    cause: other.pair.cause,
+                    ..known.pair
+                };
+                (Known { pair, ..*other }, weight * part / all)
+            }));
+        }
+        settled
+    }
+
+    /// Owners that all other CPUs have met in an event: in the interval, else earlier.
+    fn elsewhere(&self, event: &Event, cpu: usize) -> Option<Weights> {
         let (host, own) = (&self.host[event.row], &self.cpus[cpu][event.row]);
-        [(host.now(), own.now()), (host.past(), own.past())].map(|(all, own)| {
-            let others = all.iter().map(|(known, weight)| {
+        let of_others = |all: &[(Known, f64)], own: &[(Known, f64)]| -> Weights {
+            let owned = all
+                .iter()
+                .filter(|(known, _)| known.found != Evidence::Nothing);
+            let others = owned.map(|(known, weight)| {
                 let same = own.iter().find(|(own, _)| own == known);
                 (*known, weight - same.map_or(0.0, |(_, weight)| *weight))
             });
             // Past weights are rounded.
             others.filter(|(_, weight)| *weight >= LEAST).collect()
-        })
+        };
+        let found = [
+            of_others(host.evidence(), own.evidence()),
+            of_others(host.past(), own.past()),
+        ];
+        found.into_iter().find(|others| !others.is_empty())
     }
 
-    /// Earlier samples of that CPU, then those of the host.
+    /// Evidence of that CPU, of now or earlier, then that of the host.
     fn other_evidence(
         &self,
         event: &Event,
@@ -351,9 +408,12 @@ impl Division {
         let own = self.cpus.get(cpu).into_iter();
         let own = own.flat_map({
             let rows = rows.clone();
-            move |pools| rows.clone().map(|row| pools[row].past())
+            move |pools| {
+                let now = rows.clone().map(|row| pools[row].evidence());
+                now.chain(rows.clone().map(|row| pools[row].past()))
+            }
         });
-        let now = rows.clone().map(|row| self.host[row].now());
+        let now = rows.clone().map(|row| self.host[row].evidence());
         let past = rows.map(|row| self.host[row].past());
         own.chain(now).chain(past)
     }
@@ -372,7 +432,10 @@ impl Division {
 }
 
 fn in_proportion((known, weight): (Known, f64)) -> (Known, f64) {
-    let found = Evidence::Proportion;
+    let found = match known.pair.cause {
+        NOBODY => Evidence::Nothing,
+        _ => Evidence::Proportion,
+    };
     (Known { found, ..known }, weight)
 }
 

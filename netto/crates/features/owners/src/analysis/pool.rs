@@ -1,4 +1,6 @@
-//! Known of owners: weights of causes and payers, of the interval and of the past.
+//! What is known of owners: weights of causes and payers, of the interval and of the past.
+
+use super::owner_table::UNKNOWN;
 
 /// The owner that caused a time, and the one that was interrupted: numbers given by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,6 +37,24 @@ pub struct Known {
     pub found: Evidence,
 }
 
+impl Known {
+    /// Work for packets that were handed to another CPU: who receives there is the cause.
+    pub fn handed_on(payer: u32) -> Known {
+        Known {
+            pair: Pair {
+                cause: UNKNOWN,
+                payer,
+            },
+            found: Evidence::Nothing,
+        }
+    }
+
+    /// Whether it is [`Known::handed_on`].
+    pub fn is_handed_on(&self) -> bool {
+        *self == Known::handed_on(self.pair.payer)
+    }
+}
+
 /// A sample whose cause is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Open {
@@ -58,7 +78,9 @@ impl Open {
 
     /// Evidence that may stand for it: work for all packets is caused by those with an owner.
     pub fn of_owners(&self, evidence: &[(Known, f64)]) -> Weights {
-        let may_stand = |known: &Known| !self.is_shared || known.found != Evidence::Nothing;
+        let may_stand = |known: &Known| {
+            !self.is_shared || known.found != Evidence::Nothing || known.is_handed_on()
+        };
         let evidence = evidence.iter().filter(|(known, _)| may_stand(known));
         evidence.copied().collect()
     }
@@ -78,6 +100,8 @@ const MOST: usize = 256;
 #[derive(Debug, Clone, Default)]
 pub struct Pool {
     now: Weights,
+    /// Those, and samples that stand for no time.
+    evidence: Weights,
     past: Weights,
     open: Vec<(Open, f64)>,
 }
@@ -86,11 +110,12 @@ impl Pool {
     /// Starts an interval of this length: earlier weights move to the past.
     pub fn begin(&mut self, interval_ns: u64) {
         self.open.clear();
-        if self.now.is_empty() && self.past.is_empty() {
+        self.now.clear();
+        if self.evidence.is_empty() && self.past.is_empty() {
             return;
         }
         let left = 0.5_f64.powf(interval_ns as f64 / HALF_LIFE_NS);
-        for (known, weight) in std::mem::take(&mut self.now) {
+        for (known, weight) in std::mem::take(&mut self.evidence) {
             add(&mut self.past, known, weight);
         }
         self.past.iter_mut().for_each(|(_, weight)| *weight *= left);
@@ -101,9 +126,14 @@ impl Pool {
         }
     }
 
-    /// Adds a sample of the interval.
+    /// Adds a sample of the interval to those that stand for time.
     pub fn add(&mut self, known: Known) {
         add(&mut self.now, known, 1.0);
+    }
+
+    /// Adds a sample of the interval to those that tell causes.
+    pub fn add_evidence(&mut self, known: Known) {
+        add(&mut self.evidence, known, 1.0);
     }
 
     /// Adds a sample of the interval whose cause is not known.
@@ -121,6 +151,11 @@ impl Pool {
         &self.now
     }
 
+    /// Weights of the interval's evidence: its samples, and those that stand for no time.
+    pub fn evidence(&self) -> &[(Known, f64)] {
+        &self.evidence
+    }
+
     /// Weights of the interval's open samples.
     pub fn open(&self) -> &[(Open, f64)] {
         &self.open
@@ -134,7 +169,7 @@ impl Pool {
     /// Renumbers owners by `renamed`. Owners that share a number are merged, with the sum of their
     /// weights.
     pub fn rename(&mut self, renamed: impl Fn(u32) -> u32) {
-        for list in [&mut self.now, &mut self.past] {
+        for list in [&mut self.now, &mut self.evidence, &mut self.past] {
             for (known, weight) in std::mem::take(list) {
                 let [cause, payer] = [known.pair.cause, known.pair.payer].map(&renamed);
                 let pair = Pair { cause, payer };
@@ -208,10 +243,11 @@ mod tests {
     #[test]
     fn an_interval_has_its_own_samples_and_the_past_those_before() {
         let mut pool = Pool::default();
-        (0..100).for_each(|_| pool.add(caused_by(1)));
+        (0..100).for_each(|_| pool.add_evidence(caused_by(1)));
         pool.begin(1);
         pool.add(caused_by(2));
         assert_eq!(pool.now(), [(caused_by(2), 1.0)]);
+        pool.add_evidence(caused_by(2));
         assert!(pool.past()[0].0 == caused_by(1) && pool.past()[0].1 > 99.0);
         pool.begin(1);
         assert_eq!((pool.now().len(), pool.past().len()), (0, 2));
@@ -221,7 +257,7 @@ mod tests {
     fn the_past_fades_and_takes_bounded_memory() {
         let mut pool = Pool::default();
         for cause in 0..10_000 {
-            pool.add(caused_by(cause));
+            pool.add_evidence(caused_by(cause));
             if cause % 100 == 0 {
                 pool.begin(1_000_000);
             }
@@ -235,7 +271,7 @@ mod tests {
     #[test]
     fn who_shares_a_number_weighs_what_all_of_them_did() {
         let mut pool = Pool::default();
-        (0..2).for_each(|cause| pool.add(caused_by(cause)));
+        (0..2).for_each(|cause| pool.add_evidence(caused_by(cause)));
         pool.begin(0);
         (0..4).for_each(|cause| pool.add(caused_by(cause)));
         pool.rename(|who| if who == 0 { 0 } else { who / 3 + 1 });

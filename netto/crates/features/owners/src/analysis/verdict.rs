@@ -141,6 +141,7 @@ mod tests {
             event: index_of(event).unwrap(),
             part: None,
             has_met_packet: false,
+            is_of_window: false,
             tag: SampleTag {
                 process: 10,
                 thread: 11,

@@ -23,6 +23,7 @@ fn sample(cpu: usize, event: &str, part: Option<&str>, pair: Pair, found: Eviden
         leaf: leaf_of(event, part.map(row)),
         pair,
         found,
+        is_of_window: false,
     }
 }
 
@@ -131,6 +132,35 @@ fn timers_that_show_no_socket_go_by_the_sends_of_their_cpu() {
         .iter()
         .find(|b| b.component as usize == row("net_timer"));
     assert_eq!(basis.unwrap().proportion_ns, 300);
+}
+
+/// Two payers, of whom one has three quarters of the time; more samples of a window fell on the other.
+#[test]
+fn samples_of_a_window_tell_causes_and_stand_for_no_time() {
+    let mut division = Division::default();
+    division.begin(500_000_000, 2);
+    let received = |pair, found| sample(0, "rx_softirq", Some("gro"), pair, found);
+    for (cause, payer, count) in [(1, 8, 10), (2, 9, 80), (3, 9, 20)] {
+        for _ in 0..count {
+            division.add(Attributed {
+                is_of_window: true,
+                ..received(pair(cause, payer), Evidence::Socket)
+            });
+        }
+    }
+    for (payer, count) in [(8, 30), (9, 10)] {
+        for _ in 0..count {
+            division.add(received(pair(UNKNOWN, payer), Evidence::Unknown));
+        }
+    }
+    let (portions, _) = divided(&division, &cost(&[("gro", [40_000, 0])]));
+    let found = [1, 2, 3].map(|cause| caused(&portions, "gro", cause));
+    assert_eq!(found, [30_000, 8_000, 2_000]);
+    // Later, they are of the past like all others.
+    division.begin(500_000_000, 2);
+    division.add(received(pair(UNKNOWN, 8), Evidence::Unknown));
+    let (portions, _) = divided(&division, &cost(&[("gro", [100, 0])]));
+    assert_eq!(caused(&portions, "gro", 1), 100);
 }
 
 #[test]
@@ -243,6 +273,36 @@ fn waking_another_cpu_is_paid_by_the_interrupted_and_caused_by_who_receives_ther
 }
 
 #[test]
+fn between_windows_waking_another_cpu_is_caused_as_windows_showed() {
+    let [sender, receiver, bystander] = [10, 11, 12];
+    let mut division = Division::default();
+    division.begin(1, 2);
+    let of_window = |sample| Attributed {
+        is_of_window: true,
+        ..sample
+    };
+    let poll = |cause, found| {
+        let pair = pair(cause, sender);
+        sample(0, "rx_softirq", Some("napi_loop"), pair, found)
+    };
+    for _ in 0..3 {
+        division.add(of_window(poll(NOBODY, Evidence::Nothing)));
+    }
+    division.add(of_window(poll(bystander, Evidence::Socket)));
+    let met = sample(1, "rx_softirq", None, pair(receiver, 3), Evidence::Socket);
+    division.add(of_window(met));
+    for has_samples in [true, false] {
+        division.begin(1, 2);
+        if has_samples {
+            division.add(poll(UNKNOWN, Evidence::Unknown));
+        }
+        let (portions, _) = divided(&division, &cost(&[("napi_loop", [80, 0])]));
+        assert_eq!(paid(&portions, "napi_loop", pair(receiver, sender)), 60);
+        assert_eq!(paid(&portions, "napi_loop", pair(bystander, sender)), 20);
+    }
+}
+
+#[test]
 fn softirqs_and_their_parts_take_from_who_they_interrupt_and_calls_do_not() {
     for slug in ["rx_softirq", "gro", "rx_unattributed", "net_timer"] {
         assert!(takes(row(slug)), "{slug}");
@@ -293,7 +353,7 @@ proptest! {
                 let parts = children(event);
                 let part = parts.get(part % parts.len().max(1)).copied();
                 let found = [Evidence::Task, Evidence::Socket, Evidence::Interface, Evidence::Nothing, Evidence::Unknown][found];
-                division.add(Attributed { cpu, event, leaf: leaf_of(event, part), pair: pair(cause, 1), found });
+                division.add(Attributed { cpu, event, leaf: leaf_of(event, part), pair: pair(cause, 1), found, is_of_window: false });
             }
             let (portions, bases) = divided(&division, &cost);
             for &leaf in &leaves {
