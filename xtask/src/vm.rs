@@ -293,8 +293,10 @@ impl Programs {
     /// netto and the tests, where cargo put them.
     fn compile(root: &Path) -> Result<(PathBuf, PathBuf)> {
         let mut command = build::cargo_with_dashboard(root)?;
+        // The workspace, as all tests do: for netto alone cargo takes other features of
+        // dependencies, and builds most of them and all of netto once more.
         command
-            .args(["test", "--package", "netto", "--test", "root", "--no-run"])
+            .args(["test", "--workspace", "--test", "root", "--no-run"])
             .args(["--message-format", "json-render-diagnostics"])
             .stdout(Stdio::piped());
         let messages = process::output(&mut command)?;
