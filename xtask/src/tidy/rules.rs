@@ -23,20 +23,38 @@ pub fn check_name(path: &str) -> Option<Finding> {
     Some(Finding::new(path, 1, message))
 }
 
-/// A file of code says what it owns, and nothing is left unfinished.
+/// A file of code says what it owns, nothing is left unfinished, and an example of its
+/// documentation is no code: `cargo xtask test` runs none of those.
 pub fn check_text(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     if path.ends_with(".rs") && !text.starts_with("//!") {
         let message = "a file begins with //!: what it owns, and what it must never touch";
         findings.push(Finding::new(path, 1, message));
     }
+    let mut is_in_block = false;
     for (number, line) in (1..).zip(text.lines()) {
+        if path.ends_with(".rs")
+            && let Some(kind) = block_of_documentation(line)
+        {
+            if !is_in_block && kind.trim_end() != "text" {
+                let message = "a block in documentation is ```text: no test would run its code";
+                findings.push(Finding::new(path, number, message));
+            }
+            is_in_block = !is_in_block;
+        }
         for mark in UNFINISHED.into_iter().filter(|mark| has_word(line, mark)) {
             let message = format!("{mark}: finish it, or open an issue");
             findings.push(Finding::new(path, number, message));
         }
     }
     findings
+}
+
+/// What kind of block a line of documentation begins or ends.
+fn block_of_documentation(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let said = line.strip_prefix("///").or(line.strip_prefix("//!"))?;
+    said.trim_start().strip_prefix("```")
 }
 
 fn has_word(line: &str, word: &str) -> bool {
@@ -67,6 +85,13 @@ mod tests {
         assert_eq!(found("x.rs", "fn f() {}\n"), [1]);
         assert!(found("x.rs", "//! Owns nothing.\n").is_empty());
         assert!(found("x.h", "int x;\n").is_empty());
+    }
+
+    #[test]
+    fn code_in_documentation_is_found_and_a_drawing_is_not() {
+        let with = |kind| format!("//! X.\n/// ```{kind}\n/// f();\n/// ```\nfn f() {{}}\n");
+        assert_eq!(found("x.rs", &with("")), [2]);
+        assert!(found("x.rs", &with("text")).is_empty());
     }
 
     #[test]
