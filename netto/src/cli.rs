@@ -103,13 +103,13 @@ pub enum Command {
 #[derive(Debug, Clone, Default, Args)]
 pub struct HostArgs {
     /// Configuration file in TOML [default: /etc/netto.toml, if there is one]
-    #[arg(long, value_name = "FILE", env = "NETTO_CONFIG", hide_env = true)]
+    #[arg(long, value_name = "FILE", env = "NETTO_CONFIG")]
     pub config: Option<PathBuf>,
     /// Where the kernel's proc file system is [default: /proc]
-    #[arg(long, value_name = "DIR", env = "NETTO_PROC_ROOT", hide_env = true)]
+    #[arg(long, value_name = "DIR", env = "NETTO_PROC_ROOT")]
     pub proc_root: Option<PathBuf>,
     /// Where the kernel's sysfs is [default: /sys]
-    #[arg(long, value_name = "DIR", env = "NETTO_SYS_ROOT", hide_env = true)]
+    #[arg(long, value_name = "DIR", env = "NETTO_SYS_ROOT")]
     pub sys_root: Option<PathBuf>,
     /// By which means to measure: auto (the best that this host allows), fentry
     /// or kprobe (an error where refused), or sampling (no probe but the stack sampler, so
@@ -118,8 +118,7 @@ pub struct HostArgs {
         long,
         value_name = "METHOD",
         hide_possible_values = true,
-        env = "NETTO_METHOD",
-        hide_env = true
+        env = "NETTO_METHOD"
     )]
     pub method: Option<MethodName>,
     /// What takes stack samples: perf (a timer of its own), tick (the scheduler's, HZ times a
@@ -129,8 +128,7 @@ pub struct HostArgs {
         long,
         value_name = "SAMPLER",
         hide_possible_values = true,
-        env = "NETTO_SAMPLER",
-        hide_env = true
+        env = "NETTO_SAMPLER"
     )]
     pub sampler: Option<SamplerName>,
     /// How much to log: error, warn, info, debug or trace [default: info]
@@ -138,8 +136,7 @@ pub struct HostArgs {
         long,
         value_name = "LEVEL",
         hide_possible_values = true,
-        env = "NETTO_LOG_LEVEL",
-        hide_env = true
+        env = "NETTO_LOG_LEVEL"
     )]
     pub log_level: Option<LogLevel>,
     /// What the configuration file says.
@@ -151,17 +148,16 @@ pub struct HostArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServeArgs {
     /// Address to listen on; anybody who reaches it can read it [default: 127.0.0.1]
-    #[arg(short, long, value_name = "IP", env = "NETTO_ADDRESS", hide_env = true)]
+    #[arg(short, long, value_name = "IP", env = "NETTO_ADDRESS")]
     pub address: Option<IpAddr>,
     /// Port to listen on; 0 lets the system choose [default: 10880]
-    #[arg(short, long, value_name = "PORT", env = "NETTO_PORT", hide_env = true)]
+    #[arg(short, long, value_name = "PORT", env = "NETTO_PORT")]
     pub port: Option<u16>,
     /// TLS and passwords, in the format of Prometheus' exporter-toolkit
     #[arg(
         long = "web.config.file",
         value_name = "FILE",
-        env = "NETTO_WEB_CONFIG_FILE",
-        hide_env = true
+        env = "NETTO_WEB_CONFIG_FILE"
     )]
     pub web_config_file: Option<PathBuf>,
     /// Another name under which this host may be addressed by browsers and scrapers
@@ -170,12 +166,11 @@ pub struct ServeArgs {
         value_parser = host_name,
         value_name = "NAME",
         value_delimiter = ',',
-        env = "NETTO_ALLOWED_HOST",
-        hide_env = true
+        env = "NETTO_ALLOWED_HOST"
     )]
     pub allowed_host: Vec<String>,
     /// How many dashboards may be open at once [default: 64]
-    #[arg(value_parser = in_range(1..=10_000_usize, ""), long, value_name = "COUNT", env = "NETTO_MAX_CLIENTS", hide_env = true)]
+    #[arg(value_parser = in_range(1..=10_000_usize, ""), long, value_name = "COUNT", env = "NETTO_MAX_CLIENTS")]
     pub max_clients: Option<usize>,
 }
 
@@ -188,8 +183,7 @@ pub struct RunArgs {
         long,
         value_parser = in_range(1..=100_000_u64, "Hz"),
         value_name = "HZ",
-        env = "NETTO_FREQUENCY",
-        hide_env = true
+        env = "NETTO_FREQUENCY"
     )]
     pub frequency: Option<u64>,
     /// What netto may cost, in per cent of each CPU's time, averaged over ten seconds: what is too
@@ -198,24 +192,17 @@ pub struct RunArgs {
         long,
         value_parser = in_range(0.1..=100.0_f64, "per cent"),
         value_name = "PERCENT",
-        env = "NETTO_MAX_OVERHEAD",
-        hide_env = true
+        env = "NETTO_MAX_OVERHEAD"
     )]
     pub max_overhead: Option<f64>,
     /// Length of a measured interval, milliseconds [default: 500]
-    #[arg(value_parser = in_range(50..=60_000_u64, "ms"), long, value_name = "MS", env = "NETTO_USER_PERIOD", hide_env = true)]
+    #[arg(value_parser = in_range(50..=60_000_u64, "ms"), long, value_name = "MS", env = "NETTO_USER_PERIOD")]
     pub user_period: Option<u64>,
     /// Whom to serve and how.
     #[command(flatten)]
     pub serve: ServeArgs,
     /// Write every snapshot to this file; an existing netto log is continued
-    #[arg(
-        short,
-        long,
-        value_name = "PATH",
-        env = "NETTO_LOG_FILE",
-        hide_env = true
-    )]
+    #[arg(short, long, value_name = "PATH", env = "NETTO_LOG_FILE")]
     pub log_file: Option<PathBuf>,
     /// How metrics of latency are called.
     #[command(flatten)]
@@ -306,7 +293,27 @@ pub fn command(features: &'static [Feature]) -> clap::Command {
     let command = show::with_commands(features, with_options(Cli::command()));
     let command = command.mut_subcommand("list", |list| list::with_features(features, list));
     let command = command.mut_subcommand("run", with_options);
-    command.mut_subcommand("demo", with_options)
+    as_usual(command.mut_subcommand("demo", with_options))
+}
+
+/// What holds for all options: docs/OPTIONS.md and not the help has their environment variables,
+/// and a BOOL need not be said, as in `--latency`.
+fn as_usual(command: clap::Command) -> clap::Command {
+    let is_bool = |option: &clap::Arg| {
+        let mut names = option.get_value_names().into_iter().flatten();
+        names.any(|name| name.as_str() == "BOOL")
+    };
+    let command = command.mut_args(|option| {
+        let option = option.hide_env(true);
+        if !is_bool(&option) {
+            return option;
+        }
+        let option = option.num_args(0..=1).require_equals(true);
+        option
+            .default_missing_value("true")
+            .hide_possible_values(true)
+    });
+    command.mut_subcommands(as_usual)
 }
 
 fn with_options(features: &[Feature], command: clap::Command) -> clap::Command {

@@ -9,10 +9,10 @@ use netto_feature::values::in_range;
 #[derive(Debug, Clone, Default, Args)]
 pub struct DemoArgs {
     /// How many CPUs the made-up host has [default: 16]
-    #[arg(long, value_name = "COUNT", value_parser = in_range(netto_demo::CPUS, ""), env = "NETTO_CPUS", hide_env = true)]
+    #[arg(long, value_name = "COUNT", value_parser = in_range(netto_demo::CPUS, ""), env = "NETTO_CPUS")]
     pub cpus: Option<u32>,
     /// Another number makes up another host [default: 1]
-    #[arg(long, value_name = "NUMBER", env = "NETTO_SEED", hide_env = true)]
+    #[arg(long, value_name = "NUMBER", env = "NETTO_SEED")]
     pub seed: Option<u64>,
     /// Options of `netto run`.
     #[command(flatten)]

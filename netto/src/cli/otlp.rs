@@ -10,7 +10,7 @@ use netto_feature::values::{in_range, understood};
 pub struct OtlpArgs {
     /// Push metrics to this receiver of OTLP over HTTP, such as an OpenTelemetry collector at
     /// http://127.0.0.1:4318; without a path, to /v1/metrics there
-    #[arg(long, value_name = "URL", value_parser = understood(target::url), env = "NETTO_OTLP_ENDPOINT", hide_env = true)]
+    #[arg(long, value_name = "URL", value_parser = understood(target::url), env = "NETTO_OTLP_ENDPOINT")]
     pub otlp_endpoint: Option<String>,
     /// Further headers for that receiver, such as authorization=Bearer%20TOKEN; other users of this
     /// host see an argument, but not the environment and not the configuration file
@@ -20,7 +20,6 @@ pub struct OtlpArgs {
         value_delimiter = ',',
         value_parser = understood(target::header),
         env = "NETTO_OTLP_HEADERS",
-        hide_env = true,
         hide_env_values = true
     )]
     pub otlp_headers: Vec<String>,
@@ -29,8 +28,7 @@ pub struct OtlpArgs {
         long,
         value_name = "SECONDS",
         value_parser = in_range(1..=3600_u64, "s"),
-        env = "NETTO_OTLP_INTERVAL",
-        hide_env = true
+        env = "NETTO_OTLP_INTERVAL"
     )]
     pub otlp_interval: Option<u64>,
 }

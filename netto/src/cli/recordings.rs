@@ -16,10 +16,10 @@ pub struct ReplayArgs {
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
     /// How many times as fast as it was recorded, 0.1 to 1000; viewers can change it [default: 1]
-    #[arg(long, value_name = "TIMES", value_parser = in_range(SPEEDS, "times"), env = "NETTO_SPEED", hide_env = true)]
+    #[arg(long, value_name = "TIMES", value_parser = in_range(SPEEDS, "times"), env = "NETTO_SPEED")]
     pub speed: Option<f64>,
     /// Begin standing still
-    #[arg(long, env = "NETTO_PAUSED", hide_env = true)]
+    #[arg(long, env = "NETTO_PAUSED")]
     pub paused: bool,
     /// Whom to serve and how.
     #[command(flatten)]
@@ -34,10 +34,10 @@ pub struct ReplayArgs {
 pub struct DumpArgs {
     /// The daemon that has it, as http://user:password@host:port [default:
     /// http://127.0.0.1:10880]
-    #[arg(long, value_name = "URL", env = "NETTO_CONNECT", hide_env = true)]
+    #[arg(long, value_name = "URL", env = "NETTO_CONNECT")]
     pub connect: Option<String>,
     /// Certificates (PEM) by which an https daemon may prove who it is [default: this host's]
-    #[arg(long, value_name = "FILE", env = "NETTO_CA_FILE", hide_env = true)]
+    #[arg(long, value_name = "FILE", env = "NETTO_CA_FILE")]
     pub ca_file: Option<PathBuf>,
     /// Write to this file, or to standard output with `-`
     #[arg(
@@ -59,15 +59,14 @@ pub struct TopArgs {
         long,
         value_name = "URL",
         conflicts_with = "replay",
-        env = "NETTO_CONNECT",
-        hide_env = true
+        env = "NETTO_CONNECT"
     )]
     pub connect: Option<String>,
     /// Certificates (PEM) by which an https daemon may prove who it is [default: this host's]
-    #[arg(long, value_name = "FILE", env = "NETTO_CA_FILE", hide_env = true)]
+    #[arg(long, value_name = "FILE", env = "NETTO_CA_FILE")]
     pub ca_file: Option<PathBuf>,
     /// The log to play
-    #[arg(long, value_name = "LOG", env = "NETTO_REPLAY", hide_env = true)]
+    #[arg(long, value_name = "LOG", env = "NETTO_REPLAY")]
     pub replay: Option<PathBuf>,
     /// How many times as fast as it was recorded to play it [default: 1]
     #[arg(
@@ -75,8 +74,7 @@ pub struct TopArgs {
         value_name = "TIMES",
         value_parser = in_range(SPEEDS, "times"),
         requires = "replay",
-        env = "NETTO_SPEED",
-        hide_env = true
+        env = "NETTO_SPEED"
     )]
     pub speed: Option<f64>,
     /// Options of every command.

@@ -13,18 +13,17 @@ use netto_feature::instruments::Feature;
 pub struct ShowArgs {
     /// The daemon to look at, as http://user:password@host:port [default:
     /// http://127.0.0.1:10880, or a measurement of its own where there is none]
-    #[arg(long, value_name = "URL", env = "NETTO_CONNECT", hide_env = true)]
+    #[arg(long, value_name = "URL", env = "NETTO_CONNECT")]
     pub connect: Option<String>,
     /// Certificates (PEM) by which an https daemon may prove who it is [default: this host's]
-    #[arg(long, value_name = "FILE", env = "NETTO_CA_FILE", hide_env = true)]
+    #[arg(long, value_name = "FILE", env = "NETTO_CA_FILE")]
     pub ca_file: Option<PathBuf>,
     /// How much time is shown, seconds, a minute at most [default: 5]
     #[arg(
         long,
         value_name = "SECONDS",
         value_parser = clap::value_parser!(u64).range(1..=60),
-        env = "NETTO_SECONDS",
-        hide_env = true
+        env = "NETTO_SECONDS"
     )]
     pub seconds: Option<u64>,
     /// Show it once, when so much time is over, and end; so it is where nobody looks at a terminal

@@ -23,6 +23,11 @@ pub fn period_ns(cpu: u32, turn: u32, nominal_hz: u64) -> u64 {
     ((nominal_ns * scale / 10_000) >> 32).max(1) as u64
 }
 
+/// The time that a taken sample stands for where one is taken each period: that of lost ones, too.
+pub fn worth_ns(period_ns: u64, taken: u64, lost: u64) -> u64 {
+    period_ns * (taken + lost) / taken.max(1)
+}
+
 /// The clock of one CPU's sampler since its period was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {

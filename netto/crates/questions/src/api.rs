@@ -61,6 +61,21 @@ pub enum Answer {
 /// Snapshots, decoded one by one.
 pub type Snapshots<'a> = &'a mut dyn Iterator<Item = Result<Snapshot, Refusal>>;
 
+/// These added up; `None` where there are none.
+///
+/// # Errors
+/// One cannot be decoded.
+pub fn sum_of(snapshots: Snapshots<'_>) -> Result<Option<Snapshot>, Refusal> {
+    let mut sum: Option<Snapshot> = None;
+    for snapshot in snapshots {
+        match &mut sum {
+            Some(sum) => sum.add(&snapshot?),
+            None => sum = Some(snapshot?),
+        }
+    }
+    Ok(sum)
+}
+
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {

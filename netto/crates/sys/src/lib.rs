@@ -21,6 +21,7 @@ pub mod programs;
 pub mod reopenable;
 pub mod room;
 pub mod session;
+pub mod skeleton;
 mod sockets;
 pub mod stacks;
 pub mod system;

@@ -12,6 +12,7 @@ use super::cpu_records::CpuRecords;
 use super::missed::MissedRuns;
 use super::session::probe_set::ProbeSet;
 use super::session::probes::{Member, Role, Way};
+use super::skeleton;
 use super::socket_skel::{OpenSocketSkel, SocketSkel, SocketSkelBuilder};
 use super::system::Roots;
 use metrics_common::Source;
@@ -146,12 +147,7 @@ pub(super) fn attach_kprobes(
     roots: &Roots,
     missed: &mut MissedRuns,
 ) -> anyhow::Result<Hooked> {
-    // A kprobe can only be attached through its object, which is therefore leaked: a process has
-    // one session in its life.
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = SocketSkelBuilder::default()
-        .open(storage)
-        .context("cannot open the embedded BPF object")?;
+    let mut open = skeleton::open::<SocketSkelBuilder>()?;
     let trampoline = return_trampoline(roots);
     if let Some(rodata) = &mut open.maps.rodata_data {
         rodata.netto_return_trampoline = trampoline.unwrap_or(0);
@@ -167,6 +163,8 @@ pub(super) fn attach_kprobes(
     }
     share_records(&mut open, records)?;
     let skel = open.load().context("the kernel refuses kprobe programs")?;
+    // A kprobe can only be attached through its object, which is therefore leaked: a process has
+    // one session in its life.
     let skel: &'static SocketSkel<'static> = Box::leak(Box::new(skel));
     let mut probes = Vec::new();
     let mut outcome = Vec::new();

@@ -3,7 +3,6 @@
 //! number of the interrupt's own frames in each stack; sets how many of a CPU's ticks take one.
 
 use std::io::BufRead;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use libbpf_rs::Link;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::OpenSkel;
 
 use super::abi;
 use super::cpu_records::CpuRecords;
 use super::files::{read, short_line};
 use super::mapped::MappedArray;
+use super::skeleton;
 use super::system::{self, Roots};
 use super::tick_skel::{TickSkel, TickSkelBuilder};
 
@@ -135,17 +135,8 @@ impl TickSampler {
     ) -> anyhow::Result<Self> {
         let tick_ns = period_ns(roots).map_err(anyhow::Error::msg)?;
         let function = function_address(roots)?;
-        // The skeleton borrows its storage. A process has one session in its life, so these few
-        // bytes may be leaked.
-        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = TickSkelBuilder::default()
-            .open(storage)
-            .context("cannot open the embedded BPF object")?;
-        let rodata = open
-            .maps
-            .rodata_data
-            .as_mut()
-            .context("the embedded BPF object has no configuration")?;
+        let mut open = skeleton::open::<TickSkelBuilder>()?;
+        let rodata = skeleton::constants(&mut open.maps.rodata_data)?;
         rodata.netto_possible_cpus = maps.cpus.possible_cpus() as u64;
         rodata.netto_lane_words = maps.lane_words;
         rodata.netto_sampled_kinds = maps.sampled_kinds;

@@ -1,10 +1,8 @@
 //! What owners are held against: BPF programs of the tests' own that divide the time of NET_RX
 //! softirqs by the ports of packets and the interrupted control group. Only tests have this crate.
 
-use std::mem::MaybeUninit;
-
 use anyhow::Context;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{MapCore, MapFlags};
 
 use crate::truth_skel::{TruthSkel, TruthSkelBuilder};
@@ -33,8 +31,7 @@ impl Truth {
     /// # Errors
     /// The kernel's refusal.
     pub fn attach() -> anyhow::Result<Truth> {
-        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-        let open = TruthSkelBuilder::default().open(storage)?;
+        let open = netto_sys::skeleton::open::<TruthSkelBuilder>()?;
         let mut skel = open.load().context("the kernel refuses the programs")?;
         skel.attach().context("the programs cannot be attached")?;
         Ok(Truth { skel })

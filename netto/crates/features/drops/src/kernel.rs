@@ -1,13 +1,12 @@
 //! The probe at dropped packets (`drops.bpf.c`), its counts, and the names of the functions it met.
 
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use anyhow::Context;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel};
 use rustc_hash::FxHashMap;
 
 use super::analysis::{Counts, Reasons};
@@ -17,6 +16,7 @@ use netto_analysis::symbols;
 use netto_sys::btf;
 use netto_sys::mapped::MappedArray;
 use netto_sys::session::{self, Resources};
+use netto_sys::skeleton;
 use netto_sys::system::{self, Roots};
 
 /// Pause before the symbol list is read again, as a multiple of the reading time,
@@ -54,17 +54,8 @@ impl Probe {
         possible_cpus: usize,
         reasons: &Reasons,
     ) -> anyhow::Result<(Self, session::Probe)> {
-        // The skeleton borrows its storage. A process loads this probe once, so these few bytes may
-        // stay for its lifetime.
-        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = DropsSkelBuilder::default()
-            .open(storage)
-            .context("cannot open the embedded BPF object")?;
-        let rodata = open
-            .maps
-            .rodata_data
-            .as_mut()
-            .context("the embedded BPF object has no configuration")?;
+        let mut open = skeleton::open::<DropsSkelBuilder>()?;
+        let rodata = skeleton::constants(&mut open.maps.rodata_data)?;
         rodata.netto_has_reasons = reasons.are_given().into();
         rodata.netto_consumed = reasons.consumed().map_or(u64::MAX, u64::from);
         let counts = &mut open.maps.netto_drop_counts;

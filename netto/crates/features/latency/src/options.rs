@@ -28,16 +28,7 @@ pub(crate) const OPTIONS: Options = Options {
 #[derive(Debug, Clone, Default, Args)]
 struct LatencyOptions {
     /// Measure the time from a packet's arrival to each point of the stack [default: false]
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        hide_possible_values = true,
-        env = "NETTO_LATENCY",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "BOOL", env = "NETTO_LATENCY")]
     latency: Option<bool>,
     /// Points at which latencies are measured, such as ip-start,tcp-socket-read [default: all
     /// points]
@@ -46,8 +37,7 @@ struct LatencyOptions {
         value_name = "POINT",
         value_delimiter = ',',
         value_parser = understood(|name| points(&[name.to_owned()])),
-        env = "NETTO_LATENCY_POINTS",
-        hide_env = true
+        env = "NETTO_LATENCY_POINTS"
     )]
     latency_points: Vec<String>,
     /// Measure one packet in this many, the same at all points: reduces the cost [default: 1]
@@ -55,29 +45,18 @@ struct LatencyOptions {
         long,
         value_name = "COUNT",
         value_parser = in_range(1..=1_000_000_u64, "packets"),
-        env = "NETTO_LATENCY_ONE_IN",
-        hide_env = true
+        env = "NETTO_LATENCY_ONE_IN"
     )]
     latency_one_in: Option<u64>,
     /// Also count segments that waited for an earlier one, when they are read [default: false]
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        hide_possible_values = true,
-        env = "NETTO_LATENCY_INCLUDE_HOL",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "BOOL", env = "NETTO_LATENCY_INCLUDE_HOL")]
     latency_include_hol: Option<bool>,
     /// Only packets received by these interfaces: names, or numbers for those of other namespaces
     #[arg(
         long,
         value_name = "INTERFACE",
         value_delimiter = ',',
-        env = "NETTO_LATENCY_INTERFACES",
-        hide_env = true
+        env = "NETTO_LATENCY_INTERFACES"
     )]
     latency_interfaces: Vec<String>,
     /// Only packets in these network namespaces: names of `ip netns`, paths, or inode numbers
@@ -85,8 +64,7 @@ struct LatencyOptions {
         long,
         value_name = "NAMESPACE",
         value_delimiter = ',',
-        env = "NETTO_LATENCY_NETNS",
-        hide_env = true
+        env = "NETTO_LATENCY_NETNS"
     )]
     latency_netns: Vec<String>,
     /// Only packets for sockets of these control groups: paths below the hierarchy, or numbers
@@ -94,8 +72,7 @@ struct LatencyOptions {
         long,
         value_name = "PATH",
         value_delimiter = ',',
-        env = "NETTO_LATENCY_CGROUPS",
-        hide_env = true
+        env = "NETTO_LATENCY_CGROUPS"
     )]
     latency_cgroups: Vec<String>,
     /// Only packets read by these processes
@@ -103,8 +80,7 @@ struct LatencyOptions {
         long,
         value_name = "PID",
         value_delimiter = ',',
-        env = "NETTO_LATENCY_PIDS",
-        hide_env = true
+        env = "NETTO_LATENCY_PIDS"
     )]
     latency_pids: Vec<u32>,
     /// Only packets for sockets with one of these ports, local or remote
@@ -112,25 +88,18 @@ struct LatencyOptions {
         long,
         value_name = "PORT",
         value_delimiter = ',',
-        env = "NETTO_LATENCY_PORTS",
-        hide_env = true
+        env = "NETTO_LATENCY_PORTS"
     )]
     latency_ports: Vec<u16>,
     /// Only packets for sockets with at least this many packets in their queue [default: 0]
-    #[arg(
-        long,
-        value_name = "COUNT",
-        env = "NETTO_LATENCY_MIN_QUEUE",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "COUNT", env = "NETTO_LATENCY_MIN_QUEUE")]
     latency_min_queue: Option<u32>,
     /// Group packets: none, by interface, or by owner (the socket's control group) [default: none]
     #[arg(
         long,
         value_name = "WHAT",
         hide_possible_values = true,
-        env = "NETTO_LATENCY_GROUP",
-        hide_env = true
+        env = "NETTO_LATENCY_GROUP"
     )]
     latency_group: Option<GroupName>,
 }

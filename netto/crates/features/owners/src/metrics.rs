@@ -39,14 +39,7 @@ fn push_by_group(
 ) {
     for (name, total) in totals(inputs) {
         if let Some(ns) = total_ns(total) {
-            let labels = [
-                name.kind,
-                &name.cgroup,
-                &name.container,
-                &name.pod,
-                &name.namespace,
-            ];
-            out.push(&labels, Value::Nanoseconds(ns));
+            out.push(&name.labels(), Value::Nanoseconds(ns));
         }
     }
 }
@@ -65,14 +58,8 @@ pub const METRICS: Catalogue = Catalogue {
                 for (name, total) in totals(inputs) {
                     for (&event, &ns) in &total.caused_ns {
                         let event = COMPONENTS.get(event).map_or("", |row| row.slug);
-                        let labels = [
-                            name.kind,
-                            &name.cgroup,
-                            &name.container,
-                            &name.pod,
-                            &name.namespace,
-                            event,
-                        ];
+                        let [owner, cgroup, container, pod, namespace] = name.labels();
+                        let labels = [owner, cgroup, container, pod, namespace, event];
                         out.push(&labels, Value::Nanoseconds(ns));
                     }
                 }

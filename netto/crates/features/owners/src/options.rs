@@ -27,8 +27,7 @@ struct OwnersOptions {
         long,
         value_name = "LEVEL",
         hide_possible_values = true,
-        env = "NETTO_OWNERS",
-        hide_env = true
+        env = "NETTO_OWNERS"
     )]
     owners: Option<OwnersName>,
 }

@@ -3,6 +3,7 @@
 use metrics_common::component::{children, index_of};
 use metrics_common::sections::{About, Packets, Program, Programs};
 use metrics_common::{Cost, Sections, Traffic};
+use netto_analysis::pace;
 use netto_analysis::programs::{InProgram, ProgramSamples};
 use netto_feature::instruments::{Feature, Instrument};
 use netto_pipeline::options::FeatureOptions;
@@ -230,8 +231,7 @@ impl Instrument for ProgramCost {
             let of_cpu = Cpu {
                 number,
                 column,
-                // Taken stacks also stand for lost ones.
-                period_ns: period_ns * (taken + lost) / taken.max(1),
+                period_ns: pace::worth_ns(period_ns, taken, lost),
                 inside: &inside[first..end],
                 all: &loaded.samples,
             };

@@ -1,8 +1,8 @@
 //! Its question over HTTP: the newest snapshots added up.
 
+use metrics_common::Info;
 use metrics_common::sections::Ticks;
-use metrics_common::{Info, Snapshot};
-use netto_questions::api::{Answer, Api, Measured, Question, Refusal, Snapshots, json};
+use netto_questions::api::{Answer, Api, Measured, Question, Refusal, Snapshots, json, sum_of};
 use netto_questions::selection::Selection;
 
 /// Its section as it is, and `/api/v1/ticks`.
@@ -16,13 +16,7 @@ pub(crate) const API: Api = Api {
 };
 
 fn answer(_: &Selection, snapshots: Snapshots<'_>, info: &Info) -> Result<Vec<u8>, Refusal> {
-    let mut sum: Option<Snapshot> = None;
-    for snapshot in snapshots {
-        match &mut sum {
-            Some(sum) => sum.add(&snapshot?),
-            None => sum = Some(snapshot?),
-        }
-    }
+    let sum = sum_of(snapshots)?;
     text(info, sum.and_then(|sum| sum.sections.ticks))
 }
 

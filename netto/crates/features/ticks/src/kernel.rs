@@ -1,14 +1,14 @@
 //! The probe at raised softirqs (`ticks.bpf.c`), and what it has counted.
 
-use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::OpenSkel;
 use metrics_common::latency::{Histogram, bucket_of};
 use metrics_common::sections::ticks::Gaps;
 use netto_sys::mapped::MappedArray;
 use netto_sys::session::Probe;
+use netto_sys::skeleton;
 
 use crate::abi;
 use crate::ticks_skel::{TicksSkel, TicksSkelBuilder};
@@ -38,9 +38,7 @@ impl Counts {
     /// # Errors
     /// The kernel's refusal.
     pub(crate) fn start(possible_cpus: usize) -> anyhow::Result<(Self, Probe)> {
-        // The skeleton borrows its storage, whose few bytes stay for the process's lifetime.
-        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = TicksSkelBuilder::default().open(storage)?;
+        let mut open = skeleton::open::<TicksSkelBuilder>()?;
         let records = &mut open.maps.netto_raised;
         records.set_max_entries(possible_cpus as u32)?;
         let skel = open.load().context("the kernel refuses the probe")?;

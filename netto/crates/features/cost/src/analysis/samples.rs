@@ -5,6 +5,7 @@ use metrics_common::Source;
 use super::attribute::{Request, StackCounts};
 use netto_analysis::classify::{Classifier, SampleOwner};
 use netto_analysis::flame::Flame;
+use netto_analysis::pace;
 
 /// One sampled stack.
 #[derive(Debug, Clone, Copy)]
@@ -148,11 +149,9 @@ impl Samples {
         self.lost.get(cpu).copied().unwrap_or(0)
     }
 
-    /// The time for which a stack of a CPU stands where one is taken each period: taken stacks also
-    /// stand for lost ones.
+    /// The time for which a stack of a CPU stands where one is taken each period.
     pub fn worth_ns(&self, cpu: usize, period_ns: u64) -> u64 {
-        let taken = self.of_cpu(cpu).taken();
-        period_ns * (taken + self.lost_on(cpu)) / taken.max(1)
+        pace::worth_ns(period_ns, self.of_cpu(cpu).taken(), self.lost_on(cpu))
     }
 
     /// Stacks of a CPU that only show that it is idle, since the start.

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, bail};
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{MapCore, MapFlags};
 use metrics_common::latency::{BUCKETS, Point};
 
@@ -23,6 +22,7 @@ use crate::request::{Grouping, Request};
 use netto_sys::btf;
 use netto_sys::mapped::MappedArray;
 use netto_sys::session::{Probe, Resources};
+use netto_sys::skeleton;
 use netto_sys::system::Roots;
 
 /// Group records on each CPU: the last is for packets without a group of their own.
@@ -206,23 +206,13 @@ type Loaded = (
 
 impl Open<'_> {
     fn load(&self, plan: &Plan) -> anyhow::Result<Loaded> {
-        // The skeleton borrows its storage, a few bytes, which are leaked. A process starts these
-        // probes once, and again when its administrator requests other latencies, with at most
-        // three attempts each.
-        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = LatencySkelBuilder::default()
-            .open(storage)
-            .context("cannot open the embedded BPF object")?;
+        let mut open = skeleton::open::<LatencySkelBuilder>()?;
         let is_planned = |name: &str| plan.programs.iter().any(|own| own.name == name);
         for mut program in open.open_object_mut().progs_mut() {
             let is_planned = is_planned(&program.name().to_string_lossy());
             program.set_autoload(is_planned);
         }
-        let rodata = open
-            .maps
-            .rodata_data
-            .as_mut()
-            .context("the embedded BPF object has no configuration")?;
+        let rodata = skeleton::constants(&mut open.maps.rodata_data)?;
         rodata.netto_points = plan.mask();
         rodata.netto_chosen_to = u64::MAX / self.request.one_in.max(1);
         rodata.netto_includes_hol = self.request.includes_hol.into();

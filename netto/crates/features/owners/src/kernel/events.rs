@@ -2,14 +2,13 @@
 //! report for pending samples.
 
 use std::fs::File;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use anyhow::Context;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use metrics_common::{Method, ProbeInfo};
 
@@ -21,6 +20,7 @@ use netto_analysis::tagged::Met;
 use netto_sys::cpu_records::CpuRecords;
 use netto_sys::mapped::MappedArray;
 use netto_sys::session::{Probe, Readers, Resources};
+use netto_sys::skeleton;
 
 /// New control groups that are kept until they are read.
 const MOST_GROUPS: usize = 8192;
@@ -155,14 +155,9 @@ fn attach(
 
 /// Loads the object with the programs of one way.
 fn load(way: &[&str], readers: &Readers) -> anyhow::Result<OwnersSkel<'static>> {
-    // The skeleton borrows its storage; a process has as many as it has measurements.
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = OwnersSkelBuilder::default()
-        .open(storage)
-        .context("cannot open the embedded BPF object")?;
+    let mut open = skeleton::open::<OwnersSkelBuilder>()?;
     let (cpus, places) = (readers.possible_cpus, places(readers));
-    let rodata = open.maps.rodata_data.as_mut();
-    let rodata = rodata.context("the embedded BPF object has no configuration")?;
+    let rodata = skeleton::constants(&mut open.maps.rodata_data)?;
     rodata.netto_possible_cpus = cpus as u64;
     rodata.netto_answers_mask = places - 1;
     readers.records.share_with(&mut open.maps.data_cpus)?;

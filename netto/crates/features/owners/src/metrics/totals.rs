@@ -31,6 +31,17 @@ pub struct Name {
 }
 
 impl Name {
+    /// The values of the labels owner, cgroup, container, pod and namespace.
+    pub fn labels(&self) -> [&str; 5] {
+        [
+            self.kind,
+            &self.cgroup,
+            &self.container,
+            &self.pod,
+            &self.namespace,
+        ]
+    }
+
     fn of(owner: &Owner) -> Name {
         let kind = match owner.kind {
             OwnerKind::Cgroup => "cgroup",

@@ -1,11 +1,10 @@
 //! The probes at messages of sockets and at polls of NAPI (`traffic.bpf.c`), and their counts.
 
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel};
 use metrics_common::WorkCount;
 
 use crate::abi;
@@ -14,6 +13,7 @@ use crate::traffic_skel::{TrafficSkel, TrafficSkelBuilder};
 use netto_sys::btf;
 use netto_sys::mapped::MappedArray;
 use netto_sys::session::{Probe, Resources};
+use netto_sys::skeleton;
 
 /// The functions that call the tracepoints' programs: a kernel with them has the tracepoint.
 const AT_MESSAGES: [&str; 2] = [
@@ -37,12 +37,7 @@ impl Probes {
     pub fn start(possible_cpus: usize) -> anyhow::Result<(Self, Vec<Probe>)> {
         let found = btf::functions_among(&AT_MESSAGES)?;
         let sees_messages = found.len() == AT_MESSAGES.len();
-        // The skeleton borrows its storage. A process loads this skeleton once, so these few bytes
-        // may stay for its lifetime.
-        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = TrafficSkelBuilder::default()
-            .open(storage)
-            .context("cannot open the embedded BPF object")?;
+        let mut open = skeleton::open::<TrafficSkelBuilder>()?;
         open.progs.netto_sent.set_autoload(sees_messages);
         open.progs.netto_received.set_autoload(sees_messages);
         open.maps.netto_work.set_max_entries(possible_cpus as u32)?;
