@@ -3,9 +3,9 @@
 //! The root tests' program does the measuring (`root bench …`), on this machine or in a guest.
 //! Nothing here decides whether a figure is good enough: the table shows the aim, people look.
 
+mod benchmark;
 mod divan;
 mod measured;
-mod part;
 mod rows;
 mod table;
 
@@ -15,16 +15,16 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
+use self::benchmark::Benchmark;
 use self::measured::Measured;
-use self::part::Part;
 use crate::{build, process, setup, vm};
 
 /// Options of `cargo xtask bench`.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Measure only these parts
+    /// Measure only these benchmarks
     #[arg(long, value_enum, value_delimiter = ',')]
-    only: Vec<Part>,
+    only: Vec<Benchmark>,
     /// Pairs with and without, for each line of `felt`
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(6..=1000))]
     pairs: u16,
@@ -47,11 +47,11 @@ pub struct Options {
 /// # Errors
 /// What could not be measured, and why.
 pub fn run(root: &Path, options: &Options) -> Result<()> {
-    let parts = match options.only.is_empty() {
-        true => Part::value_variants(),
+    let benchmarks = match options.only.is_empty() {
+        true => Benchmark::value_variants(),
         false => &options.only,
     };
-    if !process::is_root() && parts.iter().any(|part| part.needs_root()) {
+    if !process::is_root() && benchmarks.iter().any(|benchmark| benchmark.needs_root()) {
         bail!("measuring loads BPF programs and makes network namespaces: run it as root");
     }
     setup::ensure(root, setup::Purpose::Bench)?;
@@ -61,20 +61,20 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
         tests: vm::root_tests(root)?,
         options,
     };
-    for &part in parts {
-        eprintln!("xtask: measuring {}", part.name());
+    for &benchmark in benchmarks {
+        eprintln!("xtask: measuring {}", benchmark.name());
         let measured = bench
-            .measure(part)
-            .with_context(|| format!("cannot measure {}", part.name()))?;
-        let place = match part.is_in_guest() {
+            .measure(benchmark)
+            .with_context(|| format!("cannot measure {}", benchmark.name()))?;
+        let place = match benchmark.is_in_guest() {
             true => "Linux 6.12 in QEMU".to_owned(),
             false => format!("Linux {}", kernel()?),
         };
         let date = process::output(Command::new("date").arg("+%F"))?;
-        // A later part that fails takes nothing of this one away.
+        // A later benchmark that fails takes nothing of this one away.
         table::put(
             root,
-            part,
+            benchmark,
             &measured,
             &format!("{date}, {place}"),
             options.update_docs,
@@ -99,7 +99,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn measure(&self, part: Part) -> Result<Measured> {
+    fn measure(&self, benchmark: Benchmark) -> Result<Measured> {
         let Options {
             pairs,
             rounds,
@@ -108,18 +108,18 @@ impl Bench<'_> {
         } = self.options;
         let mut measured = Measured::default();
         let sweep = format!("sweep --step 4 --rounds {sweeps}");
-        match part {
-            Part::Felt => self.here(
+        match benchmark {
+            Benchmark::Felt => self.here(
                 &format!("felt --rounds {pairs} --warm-up 10"),
                 &mut measured,
             )?,
-            Part::Idle => {
+            Benchmark::Idle => {
                 self.here("start idle --rounds 3", &mut measured)?;
                 let bytes = std::fs::metadata(&self.netto)?.len();
                 measured.add("binary_mb", [bytes as f64 / 1e6]);
             }
-            Part::Sweep => self.here(&sweep, &mut measured)?,
-            Part::Guest => {
+            Benchmark::Sweep => self.here(&sweep, &mut measured)?,
+            Benchmark::Guest => {
                 self.guest(1, "start idle timer programs owners latency", &mut measured);
                 // What a whole machine does under load is asked of a guest that has done nothing else.
                 let loaded = format!("stacks throughput --rounds {rounds} --warm-up 10");
@@ -128,9 +128,9 @@ impl Bench<'_> {
                     self.guest(cpus, "idle", &mut measured);
                 }
             }
-            Part::GuestSweep => self.guest(1, &sweep, &mut measured),
-            Part::Page => self.here("page", &mut measured)?,
-            Part::Pure => {
+            Benchmark::GuestSweep => self.guest(1, &sweep, &mut measured),
+            Benchmark::Page => self.here("page", &mut measured)?,
+            Benchmark::Pure => {
                 let mut command = build::cargo_with_dashboard(self.root)?;
                 command.args(["bench", "--package", "netto", "--bench", "pure"]);
                 let text = process::output(&mut command)?;

@@ -6,7 +6,7 @@
 //! interrupted goes on.
 
 mod copy;
-mod place;
+mod mutant;
 mod program;
 mod sample;
 mod schema;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use self::copy::{BuildError, Copy};
-use self::place::Place;
+use self::mutant::Mutant;
 use self::program::{Program, Verdict};
 use self::sample::{Drawn, Sample};
 use self::schema::Schema;
@@ -87,26 +87,26 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     let sample = Sample::read(root)?;
     let copy = Copy::new(root, &options.tree)?;
     let mut results = Results::read(copy.own.join("results.tsv"));
-    let all = place::all(&copy.tree)?;
-    let mut places = BTreeMap::new();
+    let all = mutant::all(&copy.tree)?;
+    let mut mutants = BTreeMap::new();
     let mut elsewhere = Vec::new();
     for (number, drawn) in sample.drawn.iter().enumerate() {
         let group = options.group.as_ref();
         if group.is_some_and(|group| *group != drawn.group) {
             continue;
         }
-        let still = place::find(&all, drawn).filter(|place| place.file == drawn.file);
+        let still = mutant::find(&all, drawn).filter(|mutant| mutant.file == drawn.file);
         let moved = sample.moved(drawn);
-        let place = match still {
+        let mutant = match still {
             Some(_) => Some(still),
-            None => moved.as_ref().map(|moved| place::find(&all, moved)),
+            None => moved.as_ref().map(|moved| mutant::find(&all, moved)),
         };
-        let outcome = match place {
-            Some(Some(place)) => {
+        let outcome = match mutant {
+            Some(Some(mutant)) => {
                 if options.find {
-                    println!("{}:{}: {}", place.file, place.line(), place.mutation);
+                    println!("{}:{}: {}", mutant.file, mutant.line(), mutant.mutation);
                 }
-                places.insert(number, place.clone());
+                mutants.insert(number, mutant.clone());
                 continue;
             }
             Some(None) => Outcome::NotFound,
@@ -120,11 +120,11 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     if options.find {
         return Ok(());
     }
-    places.retain(|number, _| !results.known.contains_key(&sample.drawn[*number].id));
-    if !places.is_empty() {
-        let (alone, learned) = try_switched(&copy, &sample, &places, &mut results)?;
+    mutants.retain(|number, _| !results.known.contains_key(&sample.drawn[*number].id));
+    if !mutants.is_empty() {
+        let (alone, learned) = try_switched(&copy, &sample, &mutants, &mut results)?;
         for number in alone {
-            let (outcome, why) = try_alone(&copy, &places[&number], &learned)?;
+            let (outcome, why) = try_alone(&copy, &mutants[&number], &learned)?;
             results.note(&sample.drawn[number], outcome, &why)?;
         }
     }
@@ -177,21 +177,25 @@ impl Results {
 fn try_switched(
     copy: &Copy,
     sample: &Sample,
-    places: &BTreeMap<usize, Place>,
+    mutants: &BTreeMap<usize, Mutant>,
     results: &mut Results,
 ) -> Result<(BTreeSet<usize>, Vec<Program>)> {
     let mut alone = BTreeSet::new();
-    let mut switched: BTreeSet<usize> = places.keys().copied().collect();
-    let files: BTreeSet<&str> = places.values().map(|place| place.file.as_str()).collect();
+    let mut switched: BTreeSet<usize> = mutants.keys().copied().collect();
+    let files: BTreeSet<&str> = mutants
+        .values()
+        .map(|mutant| mutant.file.as_str())
+        .collect();
     let originals = files.into_iter().map(|file| Ok((file, copy.read(file)?)));
     let originals: BTreeMap<&str, String> = originals.collect::<Result<_>>()?;
     let mut programs = loop {
         let mut schemas = BTreeMap::new();
         for (file, original) in &originals {
-            let own = places
+            let own = mutants
                 .iter()
-                .filter(|(number, place)| place.file == **file && switched.contains(*number));
-            let own: Vec<(usize, &Place)> = own.map(|(number, place)| (*number, place)).collect();
+                .filter(|(number, mutant)| mutant.file == **file && switched.contains(*number));
+            let own: Vec<(usize, &Mutant)> =
+                own.map(|(number, mutant)| (*number, mutant)).collect();
             let schema = Schema::new(original, &own);
             if copy.read(file)? != schema.text {
                 copy.write(file, &schema.text)?;
@@ -259,11 +263,11 @@ fn culprits<'a>(error: &BuildError, schemas: &'a BTreeMap<&str, Schema>) -> &'a 
 }
 
 /// Tries a mutant that has no switch, with a build of its own.
-fn try_alone(copy: &Copy, place: &Place, learned: &[Program]) -> Result<(Outcome, String)> {
-    let original = copy.read(&place.file)?;
-    copy.write(&place.file, &place.mutated(&original))?;
+fn try_alone(copy: &Copy, mutant: &Mutant, learned: &[Program]) -> Result<(Outcome, String)> {
+    let original = copy.read(&mutant.file)?;
+    copy.write(&mutant.file, &mutant.mutated(&original))?;
     let built = copy.build()?;
-    copy.write(&place.file, &original)?;
+    copy.write(&mutant.file, &original)?;
     match built {
         Ok(mut programs) => {
             let position = |program: &Program| {

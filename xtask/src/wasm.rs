@@ -25,9 +25,9 @@ const DEBIAN_LLD: &str = "/usr/bin/wasm-ld";
 const DEBIAN_COMPILER_PACKAGES: &[&str] = &["rustc-web", "rust-web-src"];
 const DEBIAN_ALL_PACKAGES: &[&str] = &["rustc-web", "rust-web-src", "lld"];
 
-/// A way to compile for WebAssembly.
+/// What compiles for WebAssembly.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Way {
+enum Toolchain {
     /// The active toolchain has the target.
     Installed,
     /// rustup has just added the target to the active toolchain.
@@ -36,12 +36,12 @@ enum Way {
     Debian { linker: PathBuf },
 }
 
-impl Way {
+impl Toolchain {
     fn describe(&self) -> String {
         match self {
-            Way::Installed => format!("the active toolchain has {TARGET}"),
-            Way::AddedByRustup => format!("rustup added {TARGET} to the active toolchain"),
-            Way::Debian { linker } => format!(
+            Toolchain::Installed => format!("the active toolchain has {TARGET}"),
+            Toolchain::AddedByRustup => format!("rustup added {TARGET} to the active toolchain"),
+            Toolchain::Debian { linker } => format!(
                 "{DEBIAN_RUSTC} builds the standard library from rust-web-src, linked by {}",
                 linker.display()
             ),
@@ -52,8 +52,8 @@ impl Way {
     /// directory each would throw away what the other has built.
     fn target_dir(&self, target: &Path) -> PathBuf {
         match self {
-            Way::Installed | Way::AddedByRustup => target.to_owned(),
-            Way::Debian { .. } => target.join("wasm-debian"),
+            Toolchain::Installed | Toolchain::AddedByRustup => target.to_owned(),
+            Toolchain::Debian { .. } => target.join("wasm-debian"),
         }
     }
 }
@@ -79,9 +79,9 @@ impl Debian {
         }
     }
 
-    fn way(&self) -> Option<Way> {
+    fn toolchain(&self) -> Option<Toolchain> {
         let linker = self.linker.clone()?;
-        (self.compiler && self.source).then_some(Way::Debian { linker })
+        (self.compiler && self.source).then_some(Toolchain::Debian { linker })
     }
 
     fn missing_packages(&self) -> Option<&'static [&'static str]> {
@@ -151,19 +151,19 @@ pub fn build_dashboard(root: &Path, page: Page) -> Result<PathBuf> {
         |dir| env::current_dir().unwrap_or_default().join(dir),
     );
     let sysroot = sysroot()?;
-    let debian = Debian::look(&sysroot).way();
-    let way = if has_target(&sysroot) {
-        Way::Installed
-    } else if let Some(way) = debian
+    let debian = Debian::look(&sysroot).toolchain();
+    let toolchain = if has_target(&sysroot) {
+        Toolchain::Installed
+    } else if let Some(toolchain) = debian
         .clone()
-        .filter(|way| way.target_dir(&target).join(TARGET).exists())
+        .filter(|toolchain| toolchain.target_dir(&target).join(TARGET).exists())
     {
         // Taken before, so rustup failed before: asking again costs seconds each time.
-        way
+        toolchain
     } else if add_by_rustup(&sysroot) {
-        Way::AddedByRustup
-    } else if let Some(way) = debian {
-        way
+        Toolchain::AddedByRustup
+    } else if let Some(toolchain) = debian {
+        toolchain
     } else {
         bail!(
             "the dashboard needs a Rust compiler for {TARGET}. One of these provides it:\n  \
@@ -172,9 +172,9 @@ pub fn build_dashboard(root: &Path, page: Page) -> Result<PathBuf> {
             DEBIAN_ALL_PACKAGES.join(" ")
         );
     };
-    println!("dashboard: {}", way.describe());
+    println!("dashboard: {}", toolchain.describe());
 
-    let wasm = compile(root, page, &way, &way.target_dir(&target))?;
+    let wasm = compile(root, page, &toolchain, &toolchain.target_dir(&target))?;
     let dashboard = target.join(page.folder());
     if is_fresh(&wasm, &dashboard) {
         println!("dashboard: {} is up to date", dashboard.display());
@@ -186,7 +186,7 @@ pub fn build_dashboard(root: &Path, page: Page) -> Result<PathBuf> {
 }
 
 /// Runs cargo; returns the path of the module as the compiler left it.
-fn compile(root: &Path, page: Page, way: &Way, target_dir: &Path) -> Result<PathBuf> {
+fn compile(root: &Path, page: Page, toolchain: &Toolchain, target_dir: &Path) -> Result<PathBuf> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command
@@ -197,7 +197,7 @@ fn compile(root: &Path, page: Page, way: &Way, target_dir: &Path) -> Result<Path
         .arg(target_dir)
         // Flags meant for the host's compiler and linker do not fit this target.
         .env("CARGO_ENCODED_RUSTFLAGS", rust_flags());
-    if let Way::Debian { linker } = way {
+    if let Toolchain::Debian { linker } = toolchain {
         command
             .arg("-Zbuild-std=std,panic_abort")
             .env("RUSTC", DEBIAN_RUSTC)
@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn debians_way_needs_compiler_source_and_a_linker() {
-        assert!(debian(true, true, true).way().is_some());
+        assert!(debian(true, true, true).toolchain().is_some());
         for (compiler, source, linker) in [
             (false, true, true),
             (true, false, true),
@@ -378,7 +378,7 @@ mod tests {
             (false, false, false),
         ] {
             let found = debian(compiler, source, linker);
-            assert_eq!(found.way(), None, "{found:?}");
+            assert_eq!(found.toolchain(), None, "{found:?}");
             assert!(found.missing_packages().is_some(), "{found:?}");
         }
         assert_eq!(debian(true, true, true).missing_packages(), None);
@@ -406,9 +406,9 @@ mod tests {
     fn two_compilers_never_share_a_target_directory() {
         let target = Path::new("/t");
         let linker = PathBuf::from("/lld");
-        assert_eq!(Way::Installed.target_dir(target), target);
-        assert_eq!(Way::AddedByRustup.target_dir(target), target);
-        assert_ne!(Way::Debian { linker }.target_dir(target), target);
+        assert_eq!(Toolchain::Installed.target_dir(target), target);
+        assert_eq!(Toolchain::AddedByRustup.target_dir(target), target);
+        assert_ne!(Toolchain::Debian { linker }.target_dir(target), target);
     }
 
     #[test]

@@ -73,6 +73,14 @@ impl Browser {
         Ok(())
     }
 
+    /// Lets a minute pass for the page: sets its clock, and waits until what it does once a second
+    /// has seen that.
+    pub fn let_a_minute_pass(&self) -> Result<()> {
+        self.script("const now = Date.now; Date.now = () => now() + 60000")?;
+        self.promise("new Promise((done) => setTimeout(done, 2100))")
+            .map(drop)
+    }
+
     /// A command of the browser's own protocol.
     pub fn cdp(&self, command: &str, parameters: Value) -> Result<Value> {
         let body = json!({ "cmd": command, "params": parameters });

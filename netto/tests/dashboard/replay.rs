@@ -163,7 +163,7 @@ fn labelled() -> Result<()> {
     let first = snapshots().next().context("an interval")?;
     shows(&browser, &first)?;
     // It stands still, which is no reason to think that the daemon is gone.
-    std::thread::sleep(Duration::from_secs(7));
+    browser.let_a_minute_pass()?;
     ensure!(browser.script("return document.getElementById('netto').dataset.state")? == "live");
     shows(&browser, &first)?;
     // A request of another viewer is visible here.
@@ -283,7 +283,7 @@ fn standalone() -> Result<()> {
     ensure!(browser.text("#link")?.contains("a report"));
     ensure!(browser.script("return document.getElementById('replay').hidden")? == true);
     // The daemon is gone, as intended.
-    std::thread::sleep(Duration::from_secs(7));
+    browser.let_a_minute_pass()?;
     ensure!(browser.script("return document.getElementById('netto').dataset.state")? == "live");
     browser.must_be_content()
 }

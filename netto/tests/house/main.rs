@@ -21,27 +21,18 @@ use common::{child, http, trial, turn, webdriver};
 use libtest_mimic::Arguments;
 use trial::Test;
 
-fn main() -> ExitCode {
+fn main() -> anyhow::Result<ExitCode> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if words.first().is_some_and(|word| word == with::NETTO) {
         let own = [netto_ticks::FEATURE, faulty::FEATURE];
         let features = [&own, netto::features::FEATURES].concat();
-        return netto::main(features.leak(), &words);
+        return Ok(netto::main(features.leak(), &words));
     }
     let mut arguments = Arguments::from_args();
     // Daemons measure the whole host: two at a time would measure each other.
     arguments.test_threads = Some(1);
-    let mut _turn = None;
-    if !arguments.list {
-        match turn::wait() {
-            Ok(turn) => _turn = Some(turn),
-            Err(error) => {
-                eprintln!("error: {error:#}");
-                return ExitCode::FAILURE;
-            }
-        }
-    }
+    let _turn = (!arguments.list).then(turn::wait).transpose()?;
     let tests = [features::TESTS, pages::TESTS].into_iter().flatten();
     let trials = tests.map(|test: &'static Test| test.to_trial(|test| (test.body)()));
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    Ok(libtest_mimic::run(&arguments, trials.collect()).exit_code())
 }

@@ -85,26 +85,19 @@ use common::{child, http, tiers, trial, turn, webdriver};
 use libtest_mimic::Arguments;
 use trial::Test;
 
-fn main() -> ExitCode {
+fn main() -> anyhow::Result<ExitCode> {
     let mut words = std::env::args().skip(1);
     let first = words.next();
     match first.as_deref() {
-        Some("agent") => return agent::main(&words.collect::<Vec<_>>()),
-        Some("bench") => return bench::main(&words.collect::<Vec<_>>()),
+        Some("agent") => return Ok(agent::main(&words.collect::<Vec<_>>())),
+        Some("bench") => return Ok(bench::main(&words.collect::<Vec<_>>())),
         _ => {}
     }
     let mut arguments = Arguments::from_args();
     // The tests measure the whole host: two at a time would measure each other.
     arguments.test_threads = Some(1);
-    let mut _turn = None;
+    let _turn = (!arguments.list).then(turn::wait).transpose()?;
     if !arguments.list {
-        match turn::wait() {
-            Ok(turn) => _turn = Some(turn),
-            Err(error) => {
-                eprintln!("error: {error:#}");
-                return ExitCode::FAILURE;
-            }
-        }
         lab::remove_leftovers();
         groups::remove_leftovers();
     }
@@ -156,8 +149,7 @@ fn main() -> ExitCode {
         .chain(daemon::SHARING.iter().copied());
     if let Some(gone) = named.find(|begin| !tests.clone().any(|test| test.name.starts_with(begin)))
     {
-        eprintln!("root: no test is called {gone}; see tests/common/tiers.rs and daemon.rs");
-        return ExitCode::FAILURE;
+        anyhow::bail!("no test is called {gone}; see tests/common/tiers.rs and daemon.rs");
     }
     let filter = arguments.filter.clone().unwrap_or_default();
     let is_guests = |name: &str| tiers::rows("root", name).any(|row| row.is_guest);
@@ -186,5 +178,5 @@ fn main() -> ExitCode {
     let conclusion = libtest_mimic::run(&arguments, trials);
     counting::end();
     daemon::end_shared();
-    conclusion.exit_code()
+    Ok(conclusion.exit_code())
 }

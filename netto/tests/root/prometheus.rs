@@ -40,10 +40,11 @@ pub const TESTS: &[Test] = &[
 ];
 
 const RULES: &str = include_str!("../../../dist/prometheus/netto.rules.yml");
-/// How long traffic is watched before netto is restarted, and after.
-const SHORTLY: Duration = Duration::from_secs(10);
+/// How long traffic is watched before netto is restarted.
+const SHORTLY: Duration = Duration::from_secs(5);
 const MINUTE: Duration = Duration::from_secs(40);
-const AFTER: Duration = Duration::from_secs(8);
+/// From the beginning of that time to the first scrape, and from the last scrape to its end.
+const UNSEEN_SECONDS: f64 = 3.0;
 /// For a server to start, and to answer.
 const LIMIT: Duration = Duration::from_secs(40);
 /// Tolerance of `rate()` against the log over such a long time.
@@ -284,13 +285,18 @@ fn watched(length: Duration, of_rate: Option<f64>) -> Result<()> {
     ensure!(status.success(), "netto ended ({status}): {stderr}");
     let (info, snapshots) = logged(&path)?;
     let second = Daemon::start_on(port, &[])?;
-    std::thread::sleep(AFTER);
-    server.must_live()?;
+    child::eventually(LIMIT, || {
+        server.must_live()?;
+        // Enough for each window of the board's.
+        let of_late = format!("count_over_time(netto_snapshots_total{{{of}}}[3s])");
+        let scrapes = server.value(&of_late)?;
+        ensure!(scrapes >= 3.0, "{scrapes} scrapes in three seconds");
+        restart_is_a_reset(&server, &of)
+    })?;
 
     let from = watched_from.duration_since(UNIX_EPOCH)?.as_secs_f64();
     let watched = from..from + length.as_secs_f64();
     same_as_log(&server, &of, watched, of_rate, &info, &snapshots)?;
-    restart_is_a_reset(&server, &of)?;
     rules_are_evaluated(&server)?;
 
     let mut empty: Option<std::collections::BTreeSet<String>> = None;
@@ -331,7 +337,7 @@ fn same_as_log(
     let end = of_first.next_back().context("no second scrape")?;
     let span = end.0 - begin.0;
     ensure!(
-        span > 0.8 * (watched.end - watched.start),
+        span > watched.end - watched.start - UNSEEN_SECONDS,
         "scrapes over {span} s only: {ends:?}"
     );
     let index = |(_, seen): (f64, f64)| {

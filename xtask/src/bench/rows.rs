@@ -1,12 +1,12 @@
-//! The lines of the table: what is measured, in which part, and what it should be at most.
+//! The lines of the table: what is measured, in which benchmark, and what it should be at most.
 
-use super::part::Part::{self, Felt, Guest, GuestSweep, Idle, Page, Pure, Sweep};
+use super::benchmark::Benchmark::{self, Felt, Guest, GuestSweep, Idle, Page, Pure, Sweep};
 
 /// One line.
 #[derive(Debug)]
 pub struct Row {
-    /// By which part it is measured.
-    pub part: Part,
+    /// By which benchmark it is measured.
+    pub benchmark: Benchmark,
     /// Its figure's name.
     pub name: &'static str,
     /// What it is; by this a line is found again.
@@ -18,14 +18,14 @@ pub struct Row {
 }
 
 const fn row(
-    part: Part,
+    benchmark: Benchmark,
     name: &'static str,
     what: &'static str,
     unit: &'static str,
     aim: &'static str,
 ) -> Row {
     Row {
-        part,
+        benchmark,
         name,
         what,
         unit,

@@ -1,12 +1,12 @@
 //! The table of figures in docs/PERFORMANCE.md. A line keeps its figure and its date until its
-//! part is measured again.
+//! benchmark is measured again.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use super::benchmark::Benchmark;
 use super::measured::{Measured, Spread};
-use super::part::Part;
 use super::rows::{ROWS, Row};
 
 const DOCUMENT: &str = "docs/PERFORMANCE.md";
@@ -14,12 +14,18 @@ const DOCUMENT: &str = "docs/PERFORMANCE.md";
 const MARKS: [&str; 2] = ["<!-- figures: begin -->\n", "<!-- figures: end -->"];
 const NOT_MEASURED: &str = "not measured";
 
-/// Prints the lines of a part and, if asked for, writes them into the document.
+/// Prints the lines of a benchmark and, if asked for, writes them into the document.
 ///
 /// # Errors
 /// The document has no table, or cannot be written.
-pub fn put(root: &Path, part: Part, measured: &Measured, when: &str, writes: bool) -> Result<()> {
-    let rows = || ROWS.iter().filter(|row| row.part == part);
+pub fn put(
+    root: &Path,
+    benchmark: Benchmark,
+    measured: &Measured,
+    when: &str,
+    writes: bool,
+) -> Result<()> {
+    let rows = || ROWS.iter().filter(|row| row.benchmark == benchmark);
     for row in rows() {
         println!("{}", line(row, &cell(row, measured), when));
     }
@@ -30,7 +36,7 @@ pub fn put(root: &Path, part: Part, measured: &Measured, when: &str, writes: boo
     let text = std::fs::read_to_string(&path)
         .with_context(|| format!("cannot read {}", path.display()))?;
     let text = updated(&text, |row| {
-        (row.part == part).then(|| line(row, &cell(row, measured), when))
+        (row.benchmark == benchmark).then(|| line(row, &cell(row, measured), when))
     })
     .with_context(|| format!("{} has no place for the table", path.display()))?;
     std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -57,10 +63,16 @@ fn updated(text: &str, new: impl Fn(&Row) -> Option<String>) -> Option<String> {
 
 fn line(row: &Row, figure: &str, when: &str) -> String {
     let Row {
-        what, aim, part, ..
+        what,
+        aim,
+        benchmark,
+        ..
     } = row;
     let when = if figure == NOT_MEASURED { "" } else { when };
-    format!("| {what} | {figure} | {aim} | {} | {when} |", part.name())
+    format!(
+        "| {what} | {figure} | {aim} | {} | {when} |",
+        benchmark.name()
+    )
 }
 
 fn cell(row: &Row, measured: &Measured) -> String {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::place::Place;
+use super::mutant::Mutant;
 
 /// The number of the mutant that is on.
 pub const MUTANT: &str = "NETTOS_MUTANT";
@@ -26,15 +26,15 @@ pub struct Schema {
 
 impl Schema {
     /// Puts numbered mutants into the text of their file.
-    pub fn new(original: &str, mutants: &[(usize, &Place)]) -> Schema {
+    pub fn new(original: &str, mutants: &[(usize, &Mutant)]) -> Schema {
         let mut schema = Schema::default();
-        let mut functions: BTreeMap<(usize, usize), Vec<(usize, &Place)>> = BTreeMap::new();
-        for &(number, place) in mutants {
-            match place.function_in(original) {
+        let mut functions: BTreeMap<(usize, usize), Vec<(usize, &Mutant)>> = BTreeMap::new();
+        for &(number, mutant) in mutants {
+            match mutant.function_in(original) {
                 Some(span) => functions
                     .entry((span.start, span.end))
                     .or_default()
-                    .push((number, place)),
+                    .push((number, mutant)),
                 None => schema.alone.push(number),
             }
         }
@@ -47,9 +47,9 @@ impl Schema {
             };
             schema.text += &original[done..body.start];
             let function = schema.text.len();
-            for &(number, place) in &members {
+            for &(number, mutant) in &members {
                 let part = schema.text.len();
-                let mutated = place.mutated_within(original, body.clone());
+                let mutated = mutant.mutated_within(original, body.clone());
                 schema.text += &format!("if {} {{{mutated}}} else ", switch(number));
                 let part = part..schema.text.len();
                 schema.parts.push((part, vec![number]));
@@ -136,12 +136,15 @@ mod tests {
     fn each_mutant_has_a_body_of_its_own_and_is_found_there() {
         let text =
             "/// A {fn }.\nfn sum(It { a, b }: It) -> u32 {\n    a + b\n}\nconst N: u32 = 1 + 1;\n";
-        let places = [
-            Place::for_test((3, 7), "-", Some(((1, 1), (4, 2)))),
-            Place::for_test((3, 7), "*", Some(((1, 1), (4, 2)))),
-            Place::for_test((5, 18), "-", None),
+        let mutants = [
+            Mutant::for_test((3, 7), "-", Some(((1, 1), (4, 2)))),
+            Mutant::for_test((3, 7), "*", Some(((1, 1), (4, 2)))),
+            Mutant::for_test((5, 18), "-", None),
         ];
-        let schema = Schema::new(text, &[(7, &places[0]), (8, &places[1]), (9, &places[2])]);
+        let schema = Schema::new(
+            text,
+            &[(7, &mutants[0]), (8, &mutants[1]), (9, &mutants[2])],
+        );
         assert_eq!(schema.alone, [9]);
         let expected = format!(
             "/// A {{fn }}.\nfn sum(It {{ a, b }}: It) -> u32 {{if {} {{\n    a - b\n}} else \

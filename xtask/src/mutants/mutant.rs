@@ -17,7 +17,7 @@ type Position = (usize, usize);
 
 /// A mutant in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Mutant {
     /// Its file, below the tree.
     pub file: String,
     begin: Position,
@@ -31,7 +31,7 @@ pub struct Place {
     source: String,
 }
 
-impl Place {
+impl Mutant {
     /// Where it begins.
     pub fn line(&self) -> usize {
         self.begin.0
@@ -59,7 +59,7 @@ impl Place {
         Some(offset(text, begin)..offset(text, end))
     }
 
-    fn of(file: &str, text: &str, mutant: &Value) -> Option<Place> {
+    fn of(file: &str, text: &str, mutant: &Value) -> Option<Mutant> {
         let span = |of: &Value| {
             let position = |at: &str| {
                 let number = |name: &str| of[at][name].as_u64();
@@ -69,7 +69,7 @@ impl Place {
         };
         let (begin, end) = span(&mutant["span"])?;
         let (_, mutation) = mutant["name"].as_str()?.split_once(": ")?;
-        Some(Place {
+        Some(Mutant {
             file: file.to_owned(),
             begin,
             end,
@@ -86,8 +86,8 @@ impl Place {
         begin: Position,
         replacement: &str,
         function_span: Option<(Position, Position)>,
-    ) -> Place {
-        Place {
+    ) -> Mutant {
+        Mutant {
             file: String::new(),
             begin,
             end: (begin.0, begin.1 + 1),
@@ -111,40 +111,43 @@ fn offset(text: &str, (line, column): Position) -> usize {
 ///
 /// # Errors
 /// A file cannot be read, or cargo-mutants cannot read it.
-pub fn all(root: &Path) -> Result<Vec<Place>> {
-    let mut places = Vec::new();
+pub fn all(root: &Path) -> Result<Vec<Mutant>> {
+    let mut mutants = Vec::new();
     for file in tree::files(root)? {
         let file = file.to_string_lossy();
         let is_test = file.contains("/tests/") || file.ends_with("/tests.rs");
         if file.ends_with(".rs") && !is_test {
-            places.extend(list(root, &file)?);
+            mutants.extend(list(root, &file)?);
         }
     }
-    Ok(places)
+    Ok(mutants)
 }
 
 /// Looks for a mutant among all; of several, that with the same line of source, then that with most
 /// of its path in common, then that with the same number in its function.
-pub fn find<'a>(all: &'a [Place], drawn: &Drawn) -> Option<&'a Place> {
-    let mut best: Option<((bool, usize, bool), &Place)> = None;
+pub fn find<'a>(all: &'a [Mutant], drawn: &Drawn) -> Option<&'a Mutant> {
+    let mut best: Option<((bool, usize, bool), &Mutant)> = None;
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    for place in all.iter().filter(|place| place.mutation == drawn.mutation) {
-        let nth = seen.entry(&place.file).or_default();
+    for mutant in all
+        .iter()
+        .filter(|mutant| mutant.mutation == drawn.mutation)
+    {
+        let nth = seen.entry(&mutant.file).or_default();
         *nth += 1;
         let rank = (
-            place.source == drawn.source,
-            common_parts(&place.file, &drawn.file),
+            mutant.source == drawn.source,
+            common_parts(&mutant.file, &drawn.file),
             *nth == drawn.nth,
         );
         if best.is_none_or(|(own, _)| rank > own) {
-            best = Some((rank, place));
+            best = Some((rank, mutant));
         }
     }
-    best.map(|(_, place)| place)
+    best.map(|(_, mutant)| mutant)
 }
 
 /// The mutants of a file, in the order of its text.
-fn list(root: &Path, file: &str) -> Result<Vec<Place>> {
+fn list(root: &Path, file: &str) -> Result<Vec<Mutant>> {
     let mut command = Command::new("cargo-mutants");
     command
         .args(["mutants", "--no-config", "--list", "--json"])
@@ -154,10 +157,10 @@ fn list(root: &Path, file: &str) -> Result<Vec<Place>> {
     let all: Vec<Value> = serde_json::from_str(&text).context("cargo-mutants wrote no JSON")?;
     let source = std::fs::read_to_string(root.join(file));
     let source = source.with_context(|| format!("cannot read {file}"))?;
-    let places = all.iter().filter_map(|one| Place::of(file, &source, one));
-    let mut places: Vec<Place> = places.collect();
-    places.sort_by_key(|place| place.begin);
-    Ok(places)
+    let mutants = all.iter().filter_map(|one| Mutant::of(file, &source, one));
+    let mut mutants: Vec<Mutant> = mutants.collect();
+    mutants.sort_by_key(|mutant| mutant.begin);
+    Ok(mutants)
 }
 
 /// How many parts of one path are in the other.
@@ -173,8 +176,8 @@ mod tests {
     #[test]
     fn a_span_is_replaced_and_columns_count_characters() {
         let text = "fn f() {\n    \"ä\"; a + b\n}\n";
-        let place = Place::for_test((2, 12), "-", None);
-        assert_eq!(place.mutated(text), text.replace('+', "-"));
+        let mutant = Mutant::for_test((2, 12), "-", None);
+        assert_eq!(mutant.mutated(text), text.replace('+', "-"));
     }
 
     #[test]

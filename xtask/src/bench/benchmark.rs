@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 /// What to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Part {
+pub enum Benchmark {
     /// What bulk TCP on this machine loses
     Felt,
     /// An idle machine, and the start
@@ -21,15 +21,15 @@ pub enum Part {
     Pure,
 }
 
-impl Part {
+impl Benchmark {
     /// Whether it loads programs into this machine's kernel.
     pub fn needs_root(self) -> bool {
-        matches!(self, Part::Felt | Part::Idle | Part::Sweep)
+        matches!(self, Benchmark::Felt | Benchmark::Idle | Benchmark::Sweep)
     }
 
     /// Whether it is measured in a guest.
     pub fn is_in_guest(self) -> bool {
-        matches!(self, Part::Guest | Part::GuestSweep)
+        matches!(self, Benchmark::Guest | Benchmark::GuestSweep)
     }
 
     /// As on the command line.
