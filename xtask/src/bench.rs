@@ -124,6 +124,8 @@ impl Bench<'_> {
                 // What a whole machine does under load is asked of a guest that has done nothing else.
                 let loaded = format!("stacks throughput --rounds {rounds} --warm-up 10");
                 self.guest(1, &loaded, &mut measured);
+            }
+            Benchmark::GuestIdle => {
                 for cpus in [2, 64, 255] {
                     self.guest(cpus, "idle", &mut measured);
                 }

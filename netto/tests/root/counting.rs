@@ -82,9 +82,6 @@ enum Method {
     Kprobe,
 }
 
-/// Calls of each way. Few enough that no receive buffer fills up.
-pub const CALLS: u64 = 20;
-
 /// A daemon that counts calls, where the kernel lets it.
 fn counting_daemon(method: Method) -> Result<Followed> {
     let daemon = match method {
@@ -142,6 +139,30 @@ pub fn end() {
     DAEMON.lock().unwrap_or_else(PoisonError::into_inner).take();
 }
 
+/// Ways to enter a component, which are counted together.
+#[derive(Default)]
+pub struct Acts<'a>(Vec<Act<'a>>);
+
+struct Act<'a> {
+    what: String,
+    entries: u64,
+    act: Box<dyn Fn() -> Result<()> + 'a>,
+}
+
+impl<'a> Acts<'a> {
+    /// Adds a way, of which each call enters so many times. Each way makes another number of calls,
+    /// so that one which is counted twice does not make up for one which is not; and few enough
+    /// that no receive buffer fills up.
+    pub fn add(&mut self, what: String, entries: u64, act: impl Fn(u64) -> Result<()> + 'a) {
+        let calls = 15 + self.0.len() as u64;
+        self.0.push(Act {
+            what,
+            entries: calls * entries,
+            act: Box::new(move || act(calls)),
+        });
+    }
+}
+
 /// Compares counts without stopping, so that one run shows all errors.
 #[derive(Default)]
 pub struct Comparison {
@@ -162,6 +183,22 @@ impl Comparison {
             .push(format!("{what}: {found} {verdict} {expected}"));
     }
 
+    /// Notes the sum of all these; if it is wrong, also the count of each alone.
+    pub fn expect_all(&mut self, daemon: &mut Followed, slug: &str, acts: &Acts) -> Result<()> {
+        let acts = &acts.0;
+        let expected = acts.iter().map(|own| own.entries).sum();
+        let found = daemon.entries_in(slug, || acts.iter().try_for_each(|own| (own.act)()))?;
+        let names: Vec<&str> = acts.iter().map(|own| own.what.as_str()).collect();
+        self.expect(names.join(", "), expected, found);
+        if found != expected {
+            for own in acts {
+                let found = daemon.entries_in(slug, &own.act)?;
+                self.expect(own.what.clone(), own.entries, found);
+            }
+        }
+        Ok(())
+    }
+
     /// Fails if one was wrong.
     pub fn finish(self) -> Result<()> {
         println!("\n{}", self.lines.join("\n"));
@@ -176,64 +213,57 @@ impl Comparison {
 }
 
 fn sends(daemon: &mut Followed) -> Result<()> {
-    let scratch = Scratch::new()?;
+    let scratch = &Scratch::new()?;
     let mut comparison = Comparison::default();
     for kind in SocketKind::INTERNET {
+        let mut acts = Acts::default();
         for way in SEND.iter().filter(|way| way.fits(kind)) {
-            let pair = Pair::new(kind)?;
-            let found = daemon.entries_in("tx_syscall", || repeat(way, &pair.near, &scratch))?;
-            comparison.expect(
+            acts.add(
                 format!("{} {kind:?}", way.name),
-                CALLS * way.messages,
-                found,
+                way.messages,
+                move |calls| repeat(way, &Pair::new(kind)?.near, scratch, calls),
             );
         }
         for worker in Worker::ALL {
-            let pair = Pair::new(kind)?;
-            let found = daemon.entries_in("tx_syscall", || {
-                uring::requests(&pair.near, Direction::Send, worker, CALLS as usize)
-            })?;
-            comparison.expect(format!("io_uring {worker:?} {kind:?}"), CALLS, found);
+            acts.add(format!("io_uring {worker:?} {kind:?}"), 1, move |calls| {
+                let pair = Pair::new(kind)?;
+                uring::requests(&pair.near, Direction::Send, worker, calls as usize)
+            });
         }
+        comparison.expect_all(daemon, "tx_syscall", &acts)?;
     }
     comparison.finish()
 }
 
 fn receives(daemon: &mut Followed) -> Result<()> {
-    let scratch = Scratch::new()?;
+    let scratch = &Scratch::new()?;
     let mut comparison = Comparison::default();
     for kind in SocketKind::INTERNET {
+        let mut acts = Acts::default();
         for way in RECEIVE.iter().filter(|way| way.fits(kind)) {
-            let pair = Pair::new(kind)?;
-            let messages = CALLS * way.messages;
-            fill(&pair, messages, &scratch)?;
-            let found = daemon.entries_in("rx_syscall", || repeat(way, &pair.far, &scratch))?;
-            comparison.expect(format!("{} {kind:?}", way.name), messages, found);
+            acts.add(
+                format!("{} {kind:?}", way.name),
+                way.messages,
+                move |calls| {
+                    let pair = Pair::new(kind)?;
+                    repeat(&SEND[0], &pair.near, scratch, calls * way.messages)?;
+                    repeat(way, &pair.far, scratch, calls)
+                },
+            );
         }
         for worker in Worker::ALL {
-            let pair = Pair::new(kind)?;
-            fill(&pair, CALLS, &scratch)?;
-            let found = daemon.entries_in("rx_syscall", || {
-                uring::requests(&pair.far, Direction::Receive, worker, CALLS as usize)
-            })?;
-            comparison.expect(format!("io_uring {worker:?} {kind:?}"), CALLS, found);
+            acts.add(format!("io_uring {worker:?} {kind:?}"), 1, move |calls| {
+                let pair = Pair::new(kind)?;
+                repeat(&SEND[0], &pair.near, scratch, calls)?;
+                uring::requests(&pair.far, Direction::Receive, worker, calls as usize)
+            });
         }
+        comparison.expect_all(daemon, "rx_syscall", &acts)?;
     }
     comparison.finish()
 }
 
 /// Makes so many calls.
-pub fn repeat(way: &SystemCall, socket: &OwnedFd, scratch: &Scratch) -> Result<()> {
-    for _ in 0..CALLS {
-        way.make(socket, scratch)?;
-    }
-    Ok(())
-}
-
-/// Fills the far socket's buffer with messages, so that no receive has to wait.
-fn fill(pair: &Pair, messages: u64, scratch: &Scratch) -> Result<()> {
-    for _ in 0..messages {
-        SEND[0].make(&pair.near, scratch)?;
-    }
-    Ok(())
+pub fn repeat(way: &SystemCall, socket: &OwnedFd, scratch: &Scratch, calls: u64) -> Result<()> {
+    (0..calls).try_for_each(|_| way.make(socket, scratch))
 }

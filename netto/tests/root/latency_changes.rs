@@ -163,7 +163,8 @@ fn leap() -> Result<()> {
 
 /// A reader's pause before each message, so that messages are waiting whenever the clock is set.
 const SLEEP_MS: &str = "20";
-const STEPPED_TURNS: u64 = 600;
+/// Of two messages each, so that they take longer than the clock is being set.
+const STEPPED_TURNS: u64 = 320;
 /// Nothing waits longer here.
 const LONGEST_NS: u64 = 900_000_000;
 
