@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -45,17 +46,19 @@ const RECORDED: u64 = 2_400;
 const BEGIN_NS: u64 = 1_700_000_000_000_000_000;
 const INTERVAL_NS: u64 = 500_000_000;
 
-fn snapshots() -> impl Iterator<Item = Snapshot> {
+/// Made up once.
+static SNAPSHOTS: LazyLock<Vec<Snapshot>> = LazyLock::new(|| {
     let Demo { mut source, .. } = netto_demo::demo(settings());
-    (1..=RECORDED).map_while(move |number| {
+    let snapshots = (1..=RECORDED).map_while(move |number| {
         let snapshot = source.next_snapshot().ok()?;
         let pause = if number > 1_000 { 600 } else { 0 };
         Some(Snapshot {
             time_unix_ns: BEGIN_NS + (number + pause) * INTERVAL_NS,
             ..snapshot
         })
-    })
-}
+    });
+    snapshots.collect()
+});
 
 fn settings() -> netto_demo::Settings {
     netto_demo::Settings {
@@ -75,7 +78,8 @@ fn record(path: &Path) -> Result<()> {
     info.hostname = "web-1".to_owned();
     let mut log = LogBuilder::default();
     let hello = std::iter::once(ServerMessage::Hello(Box::new(info)));
-    let all = snapshots().map(|snapshot| ServerMessage::Snapshot(Box::new(snapshot)));
+    let all = SNAPSHOTS.iter().cloned();
+    let all = all.map(|snapshot| ServerMessage::Snapshot(Box::new(snapshot)));
     for message in hello.chain(all) {
         log.push(&message)?;
     }
@@ -160,18 +164,18 @@ fn labelled() -> Result<()> {
             .contains("from 2023-11-14 22:13:20 UTC")
     );
     ensure!(browser.text("#banner")?.is_empty());
-    let first = snapshots().next().context("an interval")?;
-    shows(&browser, &first)?;
+    let first = SNAPSHOTS.first().context("an interval")?;
+    shows(&browser, first)?;
     // It stands still, which is no reason to think that the daemon is gone.
     browser.let_a_minute_pass()?;
     ensure!(browser.script("return document.getElementById('netto').dataset.state")? == "live");
-    shows(&browser, &first)?;
+    shows(&browser, first)?;
     // A request of another viewer is visible here.
-    let middle = snapshots().nth(1_800).context("an interval")?;
+    let middle = SNAPSHOTS.get(1_800).context("an interval")?;
     let to_ms = middle.time_unix_ns / 1_000_000;
     let path = format!("/api/v1/replay?seek_unix_ms={to_ms}");
     ensure!(http::request(replay.at, "POST", &path, None)?.status == 200);
-    shows(&browser, &middle)?;
+    shows(&browser, middle)?;
     browser.wait_until(
         "the slider is there too",
         &format!("return document.getElementById('replay-slider').valueAsNumber === {to_ms}"),
@@ -208,8 +212,8 @@ fn playback() -> Result<()> {
         "Input.dispatchKeyEvent",
         json!({ "type": "keyDown", "key": "End", "code": "End", "windowsVirtualKeyCode": 35 }),
     )?;
-    let last = snapshots().last().context("an interval")?;
-    shows(&browser, &last)?;
+    let last = SNAPSHOTS.last().context("an interval")?;
+    shows(&browser, last)?;
     replay.wait_for_state("ended")?;
     browser.wait_until(
         "the page says that it is over",
@@ -262,7 +266,7 @@ fn fits() -> Result<()> {
 
 fn standalone() -> Result<()> {
     let Demo { info, .. } = netto_demo::demo(settings());
-    let all: Vec<Snapshot> = snapshots().collect();
+    let all = &*SNAPSHOTS;
     let end_ns = all.last().context("an interval")?.time_unix_ns;
     let mut report = Standalone::new(&info, BEGIN_NS, end_ns);
     all.iter().for_each(|snapshot| report.add(snapshot));

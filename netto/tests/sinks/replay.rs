@@ -2,7 +2,7 @@
 //! control its playback.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use metrics_common::codec::{self, ServerMessage};
@@ -25,16 +25,19 @@ use crate::support::{
 /// How many intervals of 50 ms were recorded: ten minutes.
 const RECORDED: u64 = 12_000;
 
-/// A log of the made-up host.
+/// A log of the made-up host, which is made up once.
 fn recorded(folder: &Path) -> PathBuf {
+    static LOG: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let mut log = LogBuilder::default();
+        let hello = ServerMessage::Hello(Box::new(info()));
+        let snapshots = (1..=RECORDED).map(|n| ServerMessage::Snapshot(Box::new(snapshot(n))));
+        for message in std::iter::once(hello).chain(snapshots) {
+            log.push(&message).expect("it fits");
+        }
+        log.finish()
+    });
     let path = folder.join("netto.log");
-    let mut log = LogBuilder::default();
-    let hello = ServerMessage::Hello(Box::new(info()));
-    let snapshots = (1..=RECORDED).map(|n| ServerMessage::Snapshot(Box::new(snapshot(n))));
-    for message in std::iter::once(hello).chain(snapshots) {
-        log.push(&message).expect("it fits");
-    }
-    std::fs::write(&path, log.finish()).expect("the log is written");
+    std::fs::write(&path, &*LOG).expect("the log is written");
     path
 }
 
