@@ -9,10 +9,21 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// The cargo that started xtask, so that a chosen tool chain stays chosen.
+/// The cargo that started xtask, so that a chosen tool chain stays chosen. It is told nothing of the
+/// package xtask: ring's build script asks for that, and ring and all that needs it would be built
+/// anew whenever a cargo from a shell follows one from xtask.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"]
+            .iter()
+            .any(|own| text.starts_with(own))
+        {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 
