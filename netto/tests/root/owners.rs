@@ -82,14 +82,9 @@ pub const TESTS: &[Test] = &[
         body: || note_becomes(&a_note_while_it_costs_too_much()?, false),
     },
     Test {
-        name: "owners::who_turns_them_off_has_no_program_and_is_told_how_to_ask",
+        name: "owners::who_turns_them_off_has_no_program_nor_instruction_and_is_told_how_to_ask",
         tools: &[],
-        body: owners_off::no_program_and_told_how_to_ask,
-    },
-    Test {
-        name: "owners::who_turns_them_off_has_no_instruction_of_theirs_in_a_sample",
-        tools: &[],
-        body: owners_off::no_instruction,
+        body: owners_off::turned_off,
     },
 ];
 

@@ -20,9 +20,14 @@ const OF_OWNERS: [&str; 3] = ["last_socket", "waiting", "numbered"];
 /// The programs that do more for owners, by as much of their name as the kernel keeps.
 const SHARED: [&str; 1] = ["netto_sample"];
 
-/// Nothing is attached, measured or said, and the reason names the option.
-pub fn no_program_and_told_how_to_ask() -> Result<()> {
+pub fn turned_off() -> Result<()> {
     let daemon = Daemon::start(&["--owners", "none"])?;
+    no_program_and_told_how_to_ask(&daemon)?;
+    no_instruction(daemon)
+}
+
+/// Nothing is attached, measured or said, and the reason names the option.
+fn no_program_and_told_how_to_ask(daemon: &Daemon) -> Result<()> {
     let info = daemon.info()?;
     ensure!(!info.probes.iter().any(|probe| probe.purpose == "owners"));
     let instrument = info.instruments.iter().find(|known| known.name == "owners");
@@ -45,8 +50,9 @@ pub fn no_program_and_told_how_to_ask() -> Result<()> {
 
 /// The kernel takes away what a constant says is never done, so that a softirq and a sample write
 /// nothing for owners where nobody wants them. What is left is reading that constant.
-pub fn no_instruction() -> Result<()> {
-    let without = shared_programs(&Daemon::start(&["--owners", "none"])?)?;
+fn no_instruction(daemon: Daemon) -> Result<()> {
+    let without = shared_programs(&daemon)?;
+    drop(daemon);
     let with = shared_programs(&Daemon::start(&[])?)?;
     for name in SHARED {
         let of = |programs: &BTreeMap<String, Loaded>| -> Result<Loaded> {
