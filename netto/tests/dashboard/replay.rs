@@ -46,7 +46,7 @@ const RECORDED: u64 = 2_400;
 const BEGIN_NS: u64 = 1_700_000_000_000_000_000;
 const INTERVAL_NS: u64 = 500_000_000;
 
-/// Made up once.
+/// What was recorded, made up once.
 static SNAPSHOTS: LazyLock<Vec<Snapshot>> = LazyLock::new(|| {
     let Demo { mut source, .. } = netto_demo::demo(settings());
     let snapshots = (1..=RECORDED).map_while(move |number| {
