@@ -1,0 +1,4 @@
+//! `netto synth`: makes packets from records of flows, and writes them to a file or sends them.
+
+pub mod read;
+pub mod record;

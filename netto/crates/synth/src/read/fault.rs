@@ -1,0 +1,47 @@
+//! What is wrong with a record that could not be read, and where.
+
+use std::fmt;
+
+/// Where in the records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A field of a line of text; both are counted from one.
+    Field {
+        /// The line.
+        line: u64,
+        /// The column of the table.
+        column: usize,
+    },
+    /// A byte of a binary file, decompressed, counted from zero.
+    Byte(u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Field { line, column } => write!(f, "line {line}, column {column}"),
+            Place::Byte(offset) => write!(f, "byte {offset}"),
+        }
+    }
+}
+
+/// A record that was not understood. Reading goes on behind it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {why}")]
+pub struct RecordError {
+    /// Where it is.
+    pub place: Place,
+    /// What is wrong.
+    pub why: String,
+}
+
+/// Why no record is to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// This one was not understood.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The file cannot be read further.
+    #[error("cannot read on: {0}")]
+    Broken(#[from] std::io::Error),
+}

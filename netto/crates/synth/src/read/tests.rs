@@ -1,0 +1,346 @@
+//! What is understood of good and of damaged records.
+
+use std::io::{Cursor, Write as _};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::record::Addresses;
+
+const LINES: &str = "\
+# start,end,source,destination,ports,protocol,ToS,flags,packets,bytes,rest
+1500000000.000000001,1500000001.5,192.0.2.1,198.51.100.7,40000,443,6,0,27,10,5000,1,2,64500,64501
+1500000000.25,1500000000.25,2001:db8::1,2001:db8::2,5353,53,17,46,0,1,90,1,2,0,0
+1500000002,1500000003,192.0.2.1,192.0.2.9,0,2048,1,0,0,4,336
+";
+
+const NFDUMP: &str = "\
+ts,te,td,sa,da,sp,dp,pr,flg,fwd,stos,ipkt,ibyt,opkt,obyt
+2017-07-14 02:40:00,2017-07-14 02:40:01,1.500,192.0.2.1,198.51.100.7,40000,443,TCP,...AP.SF,0,0,10,5000,0,0
+2017-07-14 02:40:02,2017-07-14 02:40:03,1.000,192.0.2.1,192.0.2.9,0,8.0,ICMP,........,0,0,4,336,0,0
+Summary
+flows,bytes,packets,avg_bps,avg_pps,avg_bpp
+2,5336,14,1,1,1
+";
+
+fn read(bytes: &[u8]) -> (Vec<FlowRecord>, Vec<RecordError>) {
+    let (mut good, mut wrong) = (Vec::new(), Vec::new());
+    for item in records(Cursor::new(bytes.to_vec())).expect("the beginning is there") {
+        match item {
+            Ok(record) => good.push(record),
+            Err(Fault::Record(error)) => wrong.push(error),
+            Err(Fault::Broken(error)) => panic!("{error}"),
+        }
+    }
+    (good, wrong)
+}
+
+fn tcp() -> FlowRecord {
+    FlowRecord {
+        start_ns: 1_500_000_000_000_000_001,
+        end_ns: 1_500_000_001_500_000_000,
+        addresses: Addresses::V4 {
+            source: Ipv4Addr::new(192, 0, 2, 1),
+            destination: Ipv4Addr::new(198, 51, 100, 7),
+        },
+        source_port: 40_000,
+        destination_port: 443,
+        protocol: 6,
+        tos: 0,
+        tcp_flags: 27,
+        packets: 10,
+        bytes: 5000,
+        vlan: None,
+    }
+}
+
+fn udp_v6() -> FlowRecord {
+    FlowRecord {
+        start_ns: 1_500_000_000_250_000_000,
+        end_ns: 1_500_000_000_250_000_000,
+        addresses: Addresses::V6 {
+            source: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
+            destination: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
+        },
+        source_port: 5353,
+        destination_port: 53,
+        protocol: 17,
+        tos: 46,
+        tcp_flags: 0,
+        packets: 1,
+        bytes: 90,
+        vlan: None,
+    }
+}
+
+#[test]
+fn lines_without_a_header_are_in_the_sources_order() {
+    let (good, wrong) = read(LINES.as_bytes());
+    assert_eq!(wrong, []);
+    assert_eq!(good.len(), 3);
+    assert_eq!(good[..2], [tcp(), udp_v6()]);
+    assert_eq!((good[2].protocol, good[2].destination_port), (1, 0x0800));
+}
+
+#[test]
+fn lines_of_nfdump_are_read_by_their_header_up_to_the_summary() {
+    let (good, wrong) = read(NFDUMP.as_bytes());
+    assert_eq!(wrong, []);
+    let first = FlowRecord {
+        start_ns: 1_500_000_000_000_000_000,
+        ..tcp()
+    };
+    assert_eq!(good[0], first, "the duration has the fraction of the end");
+    assert_eq!((good[1].protocol, good[1].destination_port), (1, 0x0800));
+    assert_eq!(good.len(), 2);
+}
+
+#[test]
+fn compressed_records_are_the_same_records() {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(LINES.as_bytes())
+        .expect("a vector takes all");
+    let gzip = gzip.finish().expect("a vector takes all");
+    // Two members one behind the other are what `cat a.gz b.gz` makes.
+    let twice = [gzip.clone(), gzip.clone()].concat();
+    let zstd = zstd::encode_all(LINES.as_bytes(), 1).expect("a vector takes all");
+    let plain = read(LINES.as_bytes());
+    assert_eq!(read(&gzip), plain);
+    assert_eq!(read(&zstd), plain);
+    assert_eq!(read(&twice).0.len(), 2 * plain.0.len());
+}
+
+#[test]
+fn a_compressed_file_that_is_cut_is_broken_and_does_not_end_silently() {
+    let zstd = zstd::encode_all(LINES.as_bytes(), 1).expect("a vector takes all");
+    let cut = zstd[..zstd.len() - 5].to_vec();
+    // So short a file is broken at its beginning already.
+    assert!(records(Cursor::new(cut)).is_err());
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    gzip.write_all(LINES.as_bytes())
+        .expect("a vector takes all");
+    let mut gzip = gzip.finish().expect("a vector takes all");
+    gzip.truncate(gzip.len() - 50);
+    let items = records(Cursor::new(gzip)).expect("the beginning is there");
+    assert!(matches!(items.last(), Some(Err(Fault::Broken(_)))));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_line_and_column() {
+    let good = LINES.lines().nth(1).expect("the second line is a record");
+    for (column, wrong) in [
+        (1, "x"),
+        (2, "1499999999"),
+        (3, "192.0.2"),
+        (4, "2001:db8::1"),
+        (5, "65536"),
+        (6, "-1"),
+        (7, "256"),
+        (8, "ToS"),
+        (9, "?"),
+        (10, "many"),
+        (11, "99999999999999999999"),
+    ] {
+        let mut fields: Vec<&str> = good.split(',').collect();
+        fields[column - 1] = wrong;
+        let text = format!("{good}\n{}\n{good}\n", fields.join(","));
+        let (records, errors) = read(text.as_bytes());
+        assert_eq!(records.len(), 2, "{text}");
+        let place = Place::Field { line: 2, column };
+        let [error] = errors.as_slice() else {
+            panic!("{errors:?}");
+        };
+        assert_eq!(error.place, place, "{error}");
+    }
+    let (_, errors) = read(b"1,2,192.0.2.1\n");
+    assert!(
+        errors[0].why.contains("3 fields and needs 11"),
+        "{errors:?}"
+    );
+    let (_, errors) = read(b"ts,te,sa,da,pr,ipkt\n");
+    assert!(errors[0].why.contains("no column ibyt"), "{errors:?}");
+}
+
+#[test]
+fn an_endless_line_takes_no_memory_and_is_one_error() {
+    let endless = std::io::repeat(b'7').take(10_000_000);
+    let mut lines = csv::Csv::new(BufReader::new(endless));
+    assert!(matches!(lines.next(), Some(Err(Fault::Record(_)))));
+    assert!(lines.next().is_none());
+}
+
+/// A message around sets.
+fn message(sets: &[Vec<u8>]) -> Vec<u8> {
+    let body = sets.concat();
+    let mut out = vec![0, 10];
+    out.extend(((16 + body.len()) as u16).to_be_bytes());
+    out.extend(1_500_000_100_u32.to_be_bytes());
+    out.extend([0; 8]);
+    out.extend(body);
+    out
+}
+
+fn set(id: u16, body: &[u8]) -> Vec<u8> {
+    let mut out = id.to_be_bytes().to_vec();
+    out.extend(((4 + body.len()) as u16).to_be_bytes());
+    out.extend(body);
+    out
+}
+
+fn template(id: u16, elements: &[(u16, u16)]) -> Vec<u8> {
+    let mut out = id.to_be_bytes().to_vec();
+    out.extend((elements.len() as u16).to_be_bytes());
+    for (number, length) in elements {
+        out.extend(number.to_be_bytes());
+        out.extend(length.to_be_bytes());
+        if number & 0x8000 != 0 {
+            out.extend([0, 0, 0, 9]);
+        }
+    }
+    out
+}
+
+fn ntp(unix_ns: u64) -> [u8; 8] {
+    let seconds = unix_ns / 1_000_000_000 + 2_208_988_800;
+    let fraction = ((unix_ns % 1_000_000_000) << 32).div_ceil(1_000_000_000);
+    (seconds << 32 | fraction).to_be_bytes()
+}
+
+/// The first record of the lines, with an element of an enterprise and one of variable length.
+fn ipfix() -> Vec<u8> {
+    let elements = [
+        (8, 4),
+        (12, 4),
+        (7, 2),
+        (11, 2),
+        (4, 1),
+        (5, 1),
+        (6, 2),
+        (2, 4),
+        (0x8001, 3),
+        (82, 65535),
+        (1, 8),
+        (156, 8),
+        (157, 8),
+    ];
+    let record = tcp();
+    let mut data = vec![192, 0, 2, 1, 198, 51, 100, 7];
+    data.extend(record.source_port.to_be_bytes());
+    data.extend(record.destination_port.to_be_bytes());
+    data.extend([6, 0, 0, 27]);
+    data.extend(10_u32.to_be_bytes());
+    data.extend([1, 2, 3]);
+    data.extend(b"\x04eth0");
+    data.extend(record.bytes.to_be_bytes());
+    data.extend(ntp(record.start_ns));
+    data.extend(ntp(record.end_ns));
+    let templates = set(2, &template(256, &elements));
+    let twice = [data.clone(), data.clone(), vec![0, 0, 0]].concat();
+    [
+        message(&[templates, set(256, &twice)]),
+        message(&[set(256, &data)]),
+    ]
+    .concat()
+}
+
+#[test]
+fn ipfix_is_read_by_its_templates() {
+    let (good, wrong) = read(&ipfix());
+    assert_eq!(wrong, []);
+    assert_eq!(good, [tcp(), tcp(), tcp()]);
+}
+
+#[test]
+fn ipfix_times_are_understood_in_every_unit() {
+    let base = [(8, 4), (12, 4), (4, 1), (2, 1), (1, 1)];
+    let values = [192, 0, 2, 1, 192, 0, 2, 2, 17, 1, 60];
+    let seconds: u64 = 1_500_000_000;
+    let four = |value: u64| (value as u32).to_be_bytes().to_vec();
+    let eight = |value: u64| value.to_be_bytes().to_vec();
+    for (start, end) in [
+        ((150, four(seconds)), (151, four(seconds + 2))),
+        (
+            (152, eight(seconds * 1000)),
+            (153, eight(seconds * 1000 + 2000)),
+        ),
+        (
+            (154, ntp(seconds * 1_000_000_000).to_vec()),
+            (155, ntp((seconds + 2) * 1_000_000_000).to_vec()),
+        ),
+        ((158, four(100_000_000)), (159, four(98_000_000))),
+        ((152, eight(seconds * 1000)), (161, four(2000))),
+    ] {
+        let times = [&start, &end].map(|(id, bytes)| (*id, bytes.len() as u16));
+        let elements = [base.as_slice(), &times].concat();
+        let data = [values.as_slice(), &start.1, &end.1].concat();
+        let file = message(&[set(2, &template(300, &elements)), set(300, &data)]);
+        let (good, wrong) = read(&file);
+        assert_eq!(wrong, []);
+        let times = (good[0].start_ns, good[0].end_ns);
+        assert_eq!(
+            times,
+            (seconds * 1_000_000_000, (seconds + 2) * 1_000_000_000),
+            "{}",
+            start.0
+        );
+    }
+}
+
+#[test]
+fn data_without_its_template_is_an_error_and_the_next_message_is_read() {
+    let whole = ipfix();
+    let unknown = message(&[set(999, &[1, 2, 3, 4])]);
+    let (good, wrong) = read(&[unknown, whole].concat());
+    assert_eq!(good.len(), 3);
+    assert!(wrong[0].why.contains("template 999"), "{wrong:?}");
+}
+
+#[test]
+fn a_cut_at_any_byte_gives_what_is_before_it_and_tells_of_the_rest() {
+    let whole = ipfix();
+    let first = u16::from_be_bytes([whole[2], whole[3]]) as usize;
+    for cut in 4..whole.len() {
+        let (good, wrong) = read(&whole[..cut]);
+        let expected = if cut < first { 0 } else { 2 };
+        assert_eq!(good.len(), expected, "cut at {cut}");
+        assert_eq!(wrong.len(), usize::from(cut != first), "cut at {cut}");
+    }
+    for cut in 0..LINES.len() {
+        let (good, wrong) = read(&LINES.as_bytes()[..cut]);
+        // The header and each whole line; a line that is cut within its last number is a record.
+        assert!(good.len() + wrong.len() <= 3, "cut at {cut}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    #[test]
+    fn damaged_bytes_make_no_panic_and_every_line_is_a_record_or_an_error(
+        which in 0..3_usize,
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+    ) {
+        let mut bytes = [LINES.as_bytes().to_vec(), NFDUMP.as_bytes().to_vec(), ipfix()][which].clone();
+        for (place, byte) in &changes {
+            let place = place.index(bytes.len());
+            bytes[place] = *byte;
+        }
+        // A changed magic number may make the file a compressed one, which is then broken.
+        let Ok(items) = records(Cursor::new(bytes.clone())) else { return Ok(()) };
+        let items: Vec<_> = items.take(10_000).collect();
+        prop_assert!(items.len() < 10_000, "the stream ends");
+        if which == 0 && !items.iter().any(|item| matches!(item, Err(Fault::Broken(_)))) && !bytes.starts_with(&[0, 10]) {
+            let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty() && !line.trim_ascii().starts_with(b"#"));
+            prop_assert!(items.len() <= lines.count());
+        }
+    }
+
+    #[test]
+    fn any_bytes_at_all_make_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600), is_ipfix in any::<bool>()) {
+        let bytes = if is_ipfix { [vec![0, 10], bytes].concat() } else { bytes };
+        if let Ok(items) = records(Cursor::new(bytes)) {
+            prop_assert!(items.take(10_000).count() < 10_000);
+        }
+    }
+}
