@@ -164,7 +164,7 @@ fn what_is_wrong_is_told_with_line_and_column() {
 
 #[test]
 fn an_endless_line_takes_no_memory_and_is_one_error() {
-    let endless = std::io::repeat(b'7').take(10_000_000);
+    let endless = io::repeat(b'7').take(10_000_000);
     let mut lines = csv::Csv::new(BufReader::new(endless));
     assert!(matches!(lines.next(), Some(Err(Fault::Record(_)))));
     assert!(lines.next().is_none());
