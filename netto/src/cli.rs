@@ -15,6 +15,7 @@ use netto_feature::values::{host_name, in_range};
 use netto_pipeline::options::FeatureOptions;
 use netto_report::diff::{self, DiffArgs};
 use netto_report::report::{self, ReportArgs};
+use netto_synth::args::{self as synth, SynthArgs};
 
 mod demo;
 mod latency_compat;
@@ -91,6 +92,9 @@ pub enum Command {
     /// Compare two logs, or two spans of one: what has changed, and whether that is real
     #[command(after_help = diff::EXIT_CODES)]
     Diff(DiffArgs),
+    /// Make packets from records of flows: send them to an interface, or write them to a file
+    #[command(after_help = synth::EXIT_CODES)]
+    Synth(SynthArgs),
     /// Look at log files
     #[command(subcommand)]
     Log(LogCommand),
@@ -384,7 +388,13 @@ impl Cli {
             Some(Command::Show(show)) => &mut show.args.host,
             Some(Command::Check(host)) => host,
             Some(Command::List(args)) => &mut args.host,
-            Some(Command::Dump(_) | Command::Report(_) | Command::Diff(_) | Command::Log(_)) => {
+            Some(
+                Command::Dump(_)
+                | Command::Report(_)
+                | Command::Diff(_)
+                | Command::Synth(_)
+                | Command::Log(_),
+            ) => {
                 return None;
             }
         })

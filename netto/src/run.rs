@@ -93,7 +93,7 @@ fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) ->
             Config::for_host(features, &args.host),
             Box::new(|config| list(config, &args.what)),
         ),
-        // These are about logs, on whichever host: no configuration holds for them.
+        // These are about files, on whichever host: no configuration holds for them.
         Some(Command::Dump(args)) => {
             return dump::run(
                 args.connect.as_deref(),
@@ -103,6 +103,12 @@ fn carry_out(features: &'static [Feature], arguments: &[OsString], cli: &Cli) ->
         }
         Some(Command::Report(args)) => return report::run(args, features),
         Some(Command::Diff(args)) => return diff::run(args),
+        Some(Command::Synth(args)) => {
+            return match netto_synth::run(args) {
+                Ok(()) => Outcome::Done,
+                Err(error) => Outcome::Failed(error),
+            };
+        }
         Some(Command::Log(LogCommand::Verify(args))) => {
             return match log::verify(args, print) {
                 Ok(()) => Outcome::Done,

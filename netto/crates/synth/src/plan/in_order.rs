@@ -63,11 +63,6 @@ impl<I: Iterator<Item = Flow>> InOrder<I> {
         }
     }
 
-    /// Where flows come from.
-    pub fn source(&self) -> &I {
-        &self.source
-    }
-
     /// Flows that came after later ones had begun, and were moved to these.
     pub fn moved(&self) -> u64 {
         self.moved
