@@ -72,6 +72,7 @@ pub const TEST: &[Need] = &[
     program("iperf3", "iperf3", "traffic in the tests"),
     program("nft", "nftables", "firewall rules in the tests"),
     program("ethtool", "ethtool", "switching offloads in the tests"),
+    program("tcpdump", "tcpdump", "reading packets in the tests"),
     program("wg", "wireguard-tools", "a tunnel in the tests"),
     program("setpriv", "util-linux", "tests without permission"),
     program(

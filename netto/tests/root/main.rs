@@ -73,6 +73,7 @@ mod sends;
 mod sparse;
 mod sums;
 mod sweep;
+mod synth;
 mod ticks;
 mod traffic;
 mod truth;
@@ -138,6 +139,7 @@ fn main() -> anyhow::Result<ExitCode> {
         kernels::TESTS,
         counting::TESTS,
         changes::TESTS,
+        synth::TESTS,
         browser::TESTS,
     ]
     .into_iter()

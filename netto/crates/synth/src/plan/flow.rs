@@ -47,7 +47,12 @@ impl Flow {
             has_ends && flags & flag::SYN != 0,
             has_ends && flags & (flag::FIN | flag::RST) != 0,
         );
-        let sizes = Sizes::new(record.packets, record.bytes, (header_bytes, mtu), bare)?;
+        let (packets, bytes, bounds) = (record.packets, record.bytes, (header_bytes, mtu));
+        let sizes = match record.protocol {
+            // These are made of words.
+            protocol::SCTP | protocol::IGMP => Sizes::in_words(packets, bytes, bounds),
+            _ => Sizes::new(packets, bytes, bounds, bare),
+        }?;
         let (forth, back) = initial_numbers(&record, seed);
         let has_syn = flags & flag::SYN != 0;
         Ok(Flow {

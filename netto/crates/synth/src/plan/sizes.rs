@@ -36,9 +36,12 @@ pub struct Sizes {
     /// The first packet, and the last one, is no more than its headers.
     is_first_bare: bool,
     is_last_bare: bool,
-    /// Size of all others, and how many of them have one byte more.
+    /// Size of all others, how many of them have one unit more, and what a unit is.
     usual: u16,
     longer: u64,
+    unit: u16,
+    /// What is no whole unit, in the last packet.
+    rest: u16,
 }
 
 impl Sizes {
@@ -50,9 +53,36 @@ impl Sizes {
     pub fn new(
         packets: u64,
         bytes: u64,
+        bounds: (u16, u16),
+        bare: (bool, bool),
+    ) -> Result<Self, Impossible> {
+        Sizes::in_units(1, packets, bytes, bounds, bare)
+    }
+
+    /// The same in multiples of four bytes, as far as these bytes allow it.
+    ///
+    /// # Errors
+    /// There are no sizes at all.
+    pub fn in_words(
+        packets: u64,
+        bytes: u64,
+        (least, most): (u16, u16),
+    ) -> Result<Self, Impossible> {
+        // The last packet has up to three bytes more.
+        let bare = (false, false);
+        let whole = (least.next_multiple_of(4), most.saturating_sub(3));
+        Sizes::in_units(4, packets, bytes, whole, bare)
+            .or_else(|_| Sizes::new(packets, bytes, (least, most), bare))
+    }
+
+    fn in_units(
+        unit: u16,
+        packets: u64,
+        bytes: u64,
         (least, most): (u16, u16),
         (first_bare, last_bare): (bool, bool),
     ) -> Result<Self, Impossible> {
+        let most = most - most % unit;
         if packets == 0 {
             return Err(Impossible::NoPackets);
         }
@@ -78,14 +108,17 @@ impl Sizes {
         let others = packets - bare;
         // Not more than `bytes`, as the check above has it.
         let rest = bytes - bare * u64::from(least);
+        let units = rest / u64::from(unit);
         Ok(Sizes {
             packets,
             least,
             is_first_bare: is_room && first_bare,
             is_last_bare: is_room && last_bare,
             // At most `most`.
-            usual: (rest / others) as u16,
-            longer: rest % others,
+            usual: (units / others) as u16 * unit,
+            longer: units % others,
+            unit,
+            rest: (rest % u64::from(unit)) as u16,
         })
     }
 
@@ -96,11 +129,13 @@ impl Sizes {
 
     /// Bytes of a packet, counted from zero.
     pub fn of(&self, index: u64) -> u16 {
-        if self.is_first_bare && index == 0 || self.is_last_bare && index + 1 == self.packets {
+        let is_last = index + 1 == self.packets;
+        if self.is_first_bare && index == 0 || self.is_last_bare && is_last {
             return self.least;
         }
         let place = index - u64::from(self.is_first_bare);
-        self.usual + u16::from(place < self.longer)
+        let longer = if place < self.longer { self.unit } else { 0 };
+        self.usual + longer + if is_last { self.rest } else { 0 }
     }
 }
 
@@ -120,9 +155,14 @@ mod tests {
             least in 20..80_u16,
             room in 0..1500_u16,
             bare in any::<(bool, bool)>(),
+            in_words in any::<bool>(),
         ) {
             let most = least + room;
-            match Sizes::new(packets, bytes, (least, most), bare) {
+            let sizes = match in_words {
+                true => Sizes::in_words(packets, bytes, (least, most)),
+                false => Sizes::new(packets, bytes, (least, most), bare),
+            };
+            match sizes {
                 Ok(sizes) => {
                     let all: Vec<u16> = (0..packets).map(|index| sizes.of(index)).collect();
                     prop_assert_eq!(all.iter().map(|&size| u64::from(size)).sum::<u64>(), bytes);
@@ -146,6 +186,17 @@ mod tests {
             "no room without the first and last"
         );
         assert_eq!(of(sizes(160)), [40; 4]);
+    }
+
+    #[test]
+    fn words_are_kept_whole_where_the_bytes_allow_it() {
+        let of = |bytes, most| {
+            let sizes = Sizes::in_words(3, bytes, (32, most)).expect("it is possible");
+            (0..3).map(|index| sizes.of(index)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(308, 1500), [104, 104, 100]);
+        assert_eq!(of(310, 1500), [104, 104, 102]);
+        assert_eq!(of(307, 103), [103, 102, 102], "no other sizes have room");
     }
 
     #[test]
