@@ -87,11 +87,10 @@ pub const TEST: &[Need] = &[
 ];
 
 /// To test netto at length.
-pub const LONG_TEST: &[Need] = &[program(
-    "bpftrace",
-    "bpftrace",
-    "a plain script beside netto",
-)];
+pub const LONG_TEST: &[Need] = &[
+    program("bpftrace", "bpftrace", "a plain script beside netto"),
+    program("tcpreplay", "tcpreplay", "another sender beside netto's"),
+];
 
 /// To test netto on other kernels, in virtual machines.
 pub const GUESTS: &[Need] = &[

@@ -11,6 +11,8 @@ use libbpf_rs::{
 
 /// Additions in a program: some microseconds, so that its packets' cost is its own.
 const WORK: usize = 12_000;
+/// The verdict of an XDP program that drops a packet.
+const XDP_DROP: i32 = 1;
 /// The verdict of an XDP program that lets a packet pass.
 const XDP_PASS: i32 = 2;
 /// The verdict of a tcx program that has nothing to say.
@@ -19,7 +21,7 @@ pub const TCX_NEXT: i32 = -1;
 /// Attaches a program that lets every packet pass after some work, or hands it to
 /// another CPU.
 ///
-/// `how` is `xdp-generic`, `tcx` or `xdp-cpumap`. Meant for a process of its own: the program
+/// `how` is `xdp-generic`, `tcx`, `xdp-cpumap`, or `xdp-drop`, which lets none pass. Meant for a process of its own: the program
 /// stays for as long as the process (tcx), or the device (XDP).
 pub fn attach(how: &str, device: &str) -> Result<Object> {
     let index = device_index(device)?;
@@ -27,6 +29,7 @@ pub fn attach(how: &str, device: &str) -> Result<Object> {
     let mut cpus = None;
     let (section, code) = match how {
         "xdp-generic" => ("xdp", working(XDP_PASS)),
+        "xdp-drop" => ("xdp", idle(XDP_DROP)),
         "xdp-cpumap" => {
             let map = cpus.insert(cpumap()?);
             ("xdp", redirecting(map.as_fd().as_raw_fd()))
@@ -129,6 +132,11 @@ fn working(verdict: i32) -> Vec<u8> {
     code.extend(instruction(MOVE, 0, verdict));
     code.extend(instruction(EXIT, 0, 0));
     code
+}
+
+/// A program that only gives its verdict.
+fn idle(verdict: i32) -> Vec<u8> {
+    [instruction(MOVE, 0, verdict), instruction(EXIT, 0, 0)].concat()
 }
 
 /// One section of an ELF file.

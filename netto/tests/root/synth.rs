@@ -11,7 +11,8 @@ use tempfile::TempDir;
 
 use crate::child::{self, Owned};
 use crate::daemon;
-use crate::lab::Namespace;
+use crate::lab::{Namespace, Network};
+use crate::traffic;
 use crate::trial::Test;
 
 pub const TESTS: &[Test] = &[
@@ -39,6 +40,11 @@ pub const TESTS: &[Test] = &[
         name: "synth::sigint_ends_it_with_the_report",
         tools: &["ip"],
         body: interrupted,
+    },
+    Test {
+        name: "synth::rates_beside_tcpreplay",
+        tools: &["ip", "tcpreplay"],
+        body: rates,
     },
 ];
 
@@ -335,5 +341,68 @@ fn interrupted() -> Result<()> {
         report["packets"] == 1 && report["is_whole"] == false,
         "{report}"
     );
+    Ok(())
+}
+
+/// Prints rates and lateness of short packets to a receiver that drops them in XDP; wrong is only
+/// what does not depend on the host: that all packets are there, by each way of sending.
+fn rates() -> Result<()> {
+    const ROUNDS: usize = 3;
+    let mut text = String::new();
+    for flow in 0..50_000_u64 {
+        let packets = 1 + flow % 39;
+        let (start, end) = (flow * 100, flow * 100 + 900_000);
+        let _ = writeln!(
+            text,
+            "{}.{:06},{}.{:06},10.1.{}.{},192.0.2.1,{},4000,17,0,0,{packets},{}",
+            1_500_000_000 + start / 1_000_000,
+            start % 1_000_000,
+            1_500_000_000 + end / 1_000_000,
+            end % 1_000_000,
+            flow % 251,
+            1 + flow % 241,
+            1024 + flow % 60_000,
+            packets * 46
+        );
+    }
+    let (folder, records) = written(&text)?;
+    let file = folder.path().join("file.pcap");
+    let expected = to_file(&records, &file)?;
+    let file = file.to_string_lossy();
+    let network = Network::direct()?;
+    let _drop = traffic::agent(&network.right, &["attach", "xdp-drop", "lan"])?;
+    let netto = daemon::binary();
+    for _ in 0..ROUNDS {
+        let words = format!("--topspeed --preload-pcap --intf1=lan {file}");
+        let said = network.left.run("tcpreplay", &words)?;
+        let rate = said.lines().find(|line| line.contains("Rated"));
+        println!(
+            "tcpreplay: {}",
+            rate.context("tcpreplay has no rate")?.trim()
+        );
+        for (name, options) in [
+            ("ring, max", "--speed max --send-by ring"),
+            ("sendmmsg, max", "--speed max --send-by sendmmsg"),
+            ("ring, paced, 10 Mpps", "--speed max --limit-pps 10000000"),
+            ("ring, paced, 100 kpps", "--speed max --limit-pps 100000"),
+        ] {
+            let mut command = network.left.command(&netto.to_string_lossy());
+            command.args(["synth", &records, "--json", "--to", "lan"]);
+            let report = synth(command.args(options.split(' ')))?;
+            let (packets, seconds) = (report["packets"].as_f64(), report["seconds"].as_f64());
+            let (packets, seconds) = (packets.context("packets")?, seconds.context("seconds")?);
+            println!(
+                "{name}: {:.0} packets/s, lateness {}",
+                packets / seconds,
+                report["lateness"]
+            );
+            for count in ["packets", "bytes"] {
+                ensure!(
+                    report[count] == expected[count],
+                    "{name}: {report}, not {expected}"
+                );
+            }
+        }
+    }
     Ok(())
 }
