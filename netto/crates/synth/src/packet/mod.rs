@@ -86,6 +86,9 @@ pub enum Unmakeable {
     /// Numbers that are headers of IPv6 itself.
     #[error("protocol {0} is an extension header of IPv6, which has no payload of its own")]
     ExtensionHeader(u8),
+    /// Protocols that belong to the other version of IP.
+    #[error("protocol {0} is none of the record's version of IP")]
+    OtherVersion(u8),
 }
 
 /// Bytes of the headers of a record's packets: no packet is shorter.
@@ -97,12 +100,15 @@ pub fn header_bytes(record: &FlowRecord) -> Result<u16, Unmakeable> {
     if is_v6 && matches!(record.protocol, 0 | 43 | 44 | 60) {
         return Err(Unmakeable::ExtensionHeader(record.protocol));
     }
+    let of_v4 = matches!(record.protocol, protocol::ICMP | protocol::IGMP);
+    if of_v4 && is_v6 || record.protocol == protocol::ICMPV6 && !is_v6 {
+        return Err(Unmakeable::OtherVersion(record.protocol));
+    }
     let ip = if is_v6 { V6_BYTES } else { V4_BYTES };
     let above = match record.protocol {
         protocol::TCP => TCP_BYTES,
         protocol::UDP => UDP_BYTES,
-        protocol::ICMP | protocol::IGMP if !is_v6 => icmp::BYTES,
-        protocol::ICMPV6 if is_v6 => icmp::BYTES,
+        protocol::ICMP | protocol::IGMP | protocol::ICMPV6 => icmp::BYTES,
         protocol::GRE => GRE_BYTES,
         protocol::SCTP => SCTP_BYTES,
         _ => 0,
@@ -233,17 +239,17 @@ impl Packet {
                 };
                 put(above, 6, sum);
             }
-            protocol::ICMP if !is_v6 => {
+            protocol::ICMP => {
                 icmp::write_v4(self, above);
                 let sum = Sum::default().bytes(&above[..filled]).finish();
                 put(above, 2, sum);
             }
-            protocol::ICMPV6 if is_v6 => {
+            protocol::ICMPV6 => {
                 icmp::write_v6(self, above);
                 let sum = self.pseudo(above.len()).bytes(&above[..filled]).finish();
                 put(above, 2, sum);
             }
-            protocol::IGMP if !is_v6 => {
+            protocol::IGMP => {
                 put(above, 0, self.destination_port.to_be_bytes());
                 if let Addresses::V4 { destination, .. } = self.addresses
                     && destination.is_multicast()
