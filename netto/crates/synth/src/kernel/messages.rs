@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use super::sender::is_full;
+use super::socket::is_full;
 
 /// Frames of one call.
 const MOST: usize = 64;

@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::Context as _;
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::sender::is_full;
-use super::socket::{bind, set};
+use super::socket::{bind, is_full, set};
 use crate::packet::HEADROOM;
 
 /// Memory of the ring, and of each piece of it that the kernel allocates.

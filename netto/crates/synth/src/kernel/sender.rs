@@ -86,11 +86,3 @@ impl Sender {
         sent.context("cannot send")
     }
 }
-
-/// Whether the kernel only has no room at the moment.
-pub(super) fn is_full(error: &std::io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR)
-    )
-}

@@ -69,3 +69,11 @@ pub fn bind(fd: &OwnedFd, interface: i32) -> io::Result<()> {
         _ => Err(io::Error::last_os_error()),
     }
 }
+
+/// Whether the kernel only has no room at the moment.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR)
+    )
+}
