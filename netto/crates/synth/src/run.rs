@@ -1,7 +1,7 @@
 //! Carries out `netto synth`: opens what is read and written, and reports.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write as _};
+use std::io::{self, BufWriter, IsTerminal as _, Read, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::kernel::{Interface, Sender, Way, is_initial_namespace, wake_exactly};
 use crate::packet::{HEADROOM, LINK_BYTES, Link};
 use crate::passes::{Order, Passes};
 use crate::pcap::Pcap;
-use crate::plan::{Jitter, Pace};
+use crate::plan::{Jitter, Pace, Speed};
 use crate::progress::{Progress, State};
 use crate::read::{Records, records};
 use crate::send::Sending;
@@ -159,7 +159,12 @@ fn play(
 
 /// A line for the user, in place of the progress.
 fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "\r{text}");
+    let begin = if io::stderr().is_terminal() {
+        "\r\x1b[K"
+    } else {
+        ""
+    };
+    let _ = writeln!(io::stderr(), "{begin}{text}");
 }
 
 /// An interface to send to.
@@ -253,7 +258,7 @@ fn write(
     let link = link(args, FILE_SOURCE, FILE_DESTINATION);
     let mut pace = match args.speed {
         // As fast as it goes is no time for a packet to have.
-        crate::plan::Speed::Max => Pace::new(crate::plan::Speed::Thousandths(1000), args.limit_pps),
+        Speed::Max => Pace::new(Speed::Thousandths(1000), args.limit_pps),
         speed => Pace::new(speed, args.limit_pps),
     };
     let mtu = args.mtu.unwrap_or(FILE_MTU);
