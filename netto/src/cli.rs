@@ -12,6 +12,7 @@ use self::log::{LogArgs, LogCommand};
 use crate::environment;
 use netto_feature::instruments::Feature;
 use netto_feature::values::{host_name, in_range};
+use netto_flows::FlowsArgs;
 use netto_pipeline::options::FeatureOptions;
 use netto_report::diff::{self, DiffArgs};
 use netto_report::report::{self, ReportArgs};
@@ -91,6 +92,8 @@ pub enum Command {
     /// Compare two logs, or two spans of one: what has changed, and whether that is real
     #[command(after_help = diff::EXIT_CODES)]
     Diff(DiffArgs),
+    /// Who talks to whom at interfaces or in a pcap file, as a table or JSON
+    Flows(FlowsArgs),
     /// Look at log files
     #[command(subcommand)]
     Log(LogCommand),
@@ -377,9 +380,13 @@ impl Cli {
             Some(Command::Show(show)) => &mut show.args.host,
             Some(Command::Check(host)) => host,
             Some(Command::List(args)) => &mut args.host,
-            Some(Command::Dump(_) | Command::Report(_) | Command::Diff(_) | Command::Log(_)) => {
-                return None;
-            }
+            Some(
+                Command::Dump(_)
+                | Command::Flows(_)
+                | Command::Report(_)
+                | Command::Diff(_)
+                | Command::Log(_),
+            ) => return None,
         })
     }
 }
@@ -468,6 +475,8 @@ mod tests {
             ("netto -p 70000", "70000"),
             ("netto -a example.com", "example.com"),
             ("netto prune", "prune"),
+            ("netto flows", "INTERFACE"),
+            ("netto flows lan --read x", "--read"),
             ("netto check --port 1", "--port"),
             ("netto -f", "--frequency"),
             ("netto --log-level loud", "loud"),
