@@ -35,6 +35,7 @@ mod diffs;
 mod failures;
 mod filters;
 mod flame;
+mod flow_table;
 mod flows;
 mod follow;
 mod groups;
@@ -134,6 +135,7 @@ fn main() -> ExitCode {
         hooks::TESTS,
         ticks::TESTS,
         programs::TESTS,
+        flow_table::TESTS,
         hidden::TESTS,
         owners::TESTS,
         truth::TESTS,

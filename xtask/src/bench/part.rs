@@ -9,6 +9,8 @@ pub enum Part {
     Felt,
     /// An idle machine, and the start
     Idle,
+    /// What counting a packet to its flow takes
+    Flows,
     /// Packets from few to the most and back
     Sweep,
     /// Throughput, each probe and the daemon in a guest whose time is instructions
@@ -24,7 +26,7 @@ pub enum Part {
 impl Part {
     /// Whether it loads programs into this machine's kernel.
     pub fn needs_root(self) -> bool {
-        matches!(self, Part::Felt | Part::Idle | Part::Sweep)
+        matches!(self, Part::Felt | Part::Flows | Part::Idle | Part::Sweep)
     }
 
     /// Whether it is measured in a guest.
